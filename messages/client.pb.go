@@ -495,9 +495,9 @@ func (x *DryRun) GetGroups() []string {
 
 type DryRunReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"` // as the Submit's would be
-	Waits         string                 `protobuf:"bytes,2,opt,name=waits,proto3" json:"waits,omitempty"`     // why it would not start at once; empty: there is room for it
-	Ahead         int32                  `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"`    // waiting jobs that go before it
+	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`         // as the Submit's would be
+	Waits         string                 `protobuf:"bytes,2,opt,name=waits,json=reason,proto3" json:"waits,omitempty"` // why it would not start at once; empty: there is room for it
+	Ahead         int32                  `protobuf:"varint,3,opt,name=ahead,proto3" json:"ahead,omitempty"`            // waiting jobs that go before it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -802,8 +802,8 @@ type Requeue struct {
 	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`
-	Run           int32                  `protobuf:"varint,4,opt,name=run,proto3" json:"run,omitempty"`   // the attempt that is meant, so that a repeated request ends only one; 0: the present one
-	Hold          bool                   `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"` // the job is also held until it is released
+	Run           int32                  `protobuf:"varint,4,opt,name=run,json=attempt,proto3" json:"run,omitempty"` // the attempt that is meant, so that a repeated request ends only one; 0: the present one
+	Hold          bool                   `protobuf:"varint,5,opt,name=hold,proto3" json:"hold,omitempty"`            // the job is also held until it is released
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -877,7 +877,7 @@ type RequeueReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
-	Run           int32                  `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"` // the attempt that is being stopped; 0: there was none to stop
+	Run           int32                  `protobuf:"varint,3,opt,name=run,json=attempt,proto3" json:"run,omitempty"` // the attempt that is being stopped; 0: there was none to stop
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -946,10 +946,10 @@ type Update struct {
 	SetBegin      bool                   `protobuf:"varint,8,opt,name=set_begin,json=setBegin,proto3" json:"set_begin,omitempty"`
 	BeginUnixMs   int64                  `protobuf:"varint,9,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"` // of a waiting job: not planned before then; 0: at once
 	GiveTo        string                 `protobuf:"bytes,10,opt,name=give_to,json=giveTo,proto3" json:"give_to,omitempty"`                  // of a job of anonymous: whose it is from now on; empty: as it is
-	SetArrayMost  bool                   `protobuf:"varint,11,opt,name=set_array_most,json=setArrayMost,proto3" json:"set_array_most,omitempty"`
-	ArrayMost     int32                  `protobuf:"varint,12,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"` // of an array: so many of its elements run at once at most; 0: any number
-	Exempt        bool                   `protobuf:"varint,13,opt,name=exempt,proto3" json:"exempt,omitempty"`                        // an admin asks; written by the gateway, as in a Submit
-	Groups        []string               `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`                         // as of a Submit
+	SetArrayMost  bool                   `protobuf:"varint,11,opt,name=set_array_most,json=set_array_max_running,proto3" json:"set_array_most,omitempty"`
+	ArrayMost     int32                  `protobuf:"varint,12,opt,name=array_most,json=array_max_running,proto3" json:"array_most,omitempty"` // of an array: so many of its elements run at once at most; 0: any number
+	Exempt        bool                   `protobuf:"varint,13,opt,name=exempt,proto3" json:"exempt,omitempty"`                                // an admin asks; written by the gateway, as in a Submit
+	Groups        []string               `protobuf:"bytes,14,rep,name=groups,proto3" json:"groups,omitempty"`                                 // as of a Submit
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1091,7 +1091,7 @@ type UpdateReply struct {
 	TimeIsUp      bool                   `protobuf:"varint,5,opt,name=time_is_up,json=timeIsUp,proto3" json:"time_is_up,omitempty"` // the run has gone on for longer than that: it is ended
 	BeginUnixMs   int64                  `protobuf:"varint,6,opt,name=begin_unix_ms,json=beginUnixMs,proto3" json:"begin_unix_ms,omitempty"`
 	GivenTo       string                 `protobuf:"bytes,7,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`
-	ArrayMost     int32                  `protobuf:"varint,8,opt,name=array_most,json=arrayMost,proto3" json:"array_most,omitempty"`
+	ArrayMost     int32                  `protobuf:"varint,8,opt,name=array_most,json=array_max_running,proto3" json:"array_most,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1323,17 +1323,17 @@ func (x *ChangeNodeReply) GetNode() string {
 type Prospect struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Basis           Basis                  `protobuf:"varint,1,opt,name=basis,proto3,enum=synapse.v1.Basis" json:"basis,omitempty"`
-	AtUnixMs        int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`                        // it is expected to start then; 0: no time can be given
-	LatestUnixMs    int64                  `protobuf:"varint,3,opt,name=latest_unix_ms,json=latestUnixMs,proto3" json:"latest_unix_ms,omitempty"`            // no later than that unless a machine is lost, or see on_loan; 0: not known
-	LikelyUnixMs    int64                  `protobuf:"varint,4,opt,name=likely_unix_ms,json=likelyUnixMs,proto3" json:"likely_unix_ms,omitempty"`            // by then nine of ten jobs with a first estimate like this had started; 0: there were too few
-	Why             string                 `protobuf:"bytes,5,opt,name=why,proto3" json:"why,omitempty"`                                                     // why there is no time, or no latest one
-	Kept            []string               `protobuf:"bytes,6,rep,name=kept,proto3" json:"kept,omitempty"`                                                   // the machines on which room is kept for it, each once
-	KeptUntilUnixMs int64                  `protobuf:"varint,7,opt,name=kept_until_unix_ms,json=keptUntilUnixMs,proto3" json:"kept_until_unix_ms,omitempty"` // 0: until it starts, or, learned, as things stand
-	Ahead           int32                  `protobuf:"varint,8,opt,name=ahead,proto3" json:"ahead,omitempty"`                                                // jobs that have their turn before it; 0 for a job that has a place kept
-	AheadGpuSeconds int64                  `protobuf:"varint,9,opt,name=ahead_gpu_seconds,json=aheadGpuSeconds,proto3" json:"ahead_gpu_seconds,omitempty"`   // the work that those are expected to do; 0: not known
-	AheadMs         int64                  `protobuf:"varint,10,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`                            // how long that takes at the pace of the last day; 0: not known
-	Unlearned       bool                   `protobuf:"varint,12,opt,name=unlearned,proto3" json:"unlearned,omitempty"`                                       // of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
-	OnLoan          bool                   `protobuf:"varint,11,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"`                               // its queue borrows for it, and there is no latest time either if that is taken back
+	AtUnixMs        int64                  `protobuf:"varint,2,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"`                               // it is expected to start then; 0: no time can be given
+	LatestUnixMs    int64                  `protobuf:"varint,3,opt,name=latest_unix_ms,json=latestUnixMs,proto3" json:"latest_unix_ms,omitempty"`                   // no later than that unless a machine is lost, or see on_loan; 0: not known
+	LikelyUnixMs    int64                  `protobuf:"varint,4,opt,name=likely_unix_ms,json=p90_unix_ms,proto3" json:"likely_unix_ms,omitempty"`                    // by then nine of ten jobs with a first estimate like this had started; 0: there were too few
+	Why             string                 `protobuf:"bytes,5,opt,name=why,json=reason,proto3" json:"why,omitempty"`                                                // why there is no time, or no latest one
+	Kept            []string               `protobuf:"bytes,6,rep,name=kept,json=reserved_nodes,proto3" json:"kept,omitempty"`                                      // the machines on which room is kept for it, each once
+	KeptUntilUnixMs int64                  `protobuf:"varint,7,opt,name=kept_until_unix_ms,json=reserved_until_unix_ms,proto3" json:"kept_until_unix_ms,omitempty"` // 0: until it starts, or, learned, as things stand
+	Ahead           int32                  `protobuf:"varint,8,opt,name=ahead,proto3" json:"ahead,omitempty"`                                                       // jobs that have their turn before it; 0 for a job that has a place kept
+	AheadGpuSeconds int64                  `protobuf:"varint,9,opt,name=ahead_gpu_seconds,json=aheadGpuSeconds,proto3" json:"ahead_gpu_seconds,omitempty"`          // the work that those are expected to do; 0: not known
+	AheadMs         int64                  `protobuf:"varint,10,opt,name=ahead_ms,json=aheadMs,proto3" json:"ahead_ms,omitempty"`                                   // how long that takes at the pace of the last day; 0: not known
+	Unlearned       bool                   `protobuf:"varint,12,opt,name=unlearned,json=without_history,proto3" json:"unlearned,omitempty"`                         // of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
+	OnLoan          bool                   `protobuf:"varint,11,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"`                                      // its queue borrows for it, and there is no latest time either if that is taken back
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1597,11 +1597,11 @@ type JobStatus struct {
 	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`                              // one of Phases in phase.go
 	Reason        string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"`                            // why it is not running, now; for a waiting job a code and at most 60 columns: "Resources: needs 8 GPUs, 0 of 32 free"
 	Attempt       *AttemptRecord         `protobuf:"bytes,4,opt,name=attempt,proto3" json:"attempt,omitempty"`                          // the latest
-	Debts         []string               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`                              // machines that still owe evidence
+	Debts         []string               `protobuf:"bytes,5,rep,name=debts,json=unconfirmed,proto3" json:"debts,omitempty"`             // machines that still owe evidence
 	Tasks         int32                  `protobuf:"varint,7,opt,name=tasks,proto3" json:"tasks,omitempty"`                             // of the latest attempt, where a list leaves its ranks out
 	Group         uint64                 `protobuf:"varint,6,opt,name=group,proto3" json:"group,omitempty"`                             // the waiting jobs of its shape, which share one reason; 0: it does not wait
 	Withheld      bool                   `protobuf:"varint,8,opt,name=withheld,proto3" json:"withheld,omitempty"`                       // env, command and script are left out, because another owner asked; never set in a record
-	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,proto3" json:"prospect,omitempty"`                        // of a waiting job, in answers to queries; events have none
+	Prospect      *Prospect              `protobuf:"bytes,9,opt,name=prospect,json=start,proto3" json:"prospect,omitempty"`             // of a waiting job, in answers to queries; events have none
 	Counts        *ArrayCounts           `protobuf:"bytes,11,opt,name=counts,proto3" json:"counts,omitempty"`                           // of an array
 	ReasonCode    string                 `protobuf:"bytes,12,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"` // the code of a waiting job's reason, one of WaitReasons in reason.go; none: the job does not wait
 	Warned        *Warning               `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`                           // of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
@@ -1727,11 +1727,11 @@ func (x *JobStatus) GetWarned() *Warning {
 type NodeStatus struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Record        *NodeRecord            `protobuf:"bytes,1,opt,name=record,proto3" json:"record,omitempty"`
-	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`   // up, dead, unknown
-	Closed        string                 `protobuf:"bytes,3,opt,name=closed,proto3" json:"closed,omitempty"` // why nothing new goes there; empty: open
+	Phase         string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`                      // up, dead, unknown
+	Closed        string                 `protobuf:"bytes,3,opt,name=closed,json=unschedulable,proto3" json:"closed,omitempty"` // why nothing new goes there; empty: open
 	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
-	Debts         []*Token               `protobuf:"bytes,5,rep,name=debts,proto3" json:"debts,omitempty"`
-	HeardMsAgo    int64                  `protobuf:"varint,6,opt,name=heard_ms_ago,json=heardMsAgo,proto3" json:"heard_ms_ago,omitempty"`
+	Debts         []*Token               `protobuf:"bytes,5,rep,name=debts,json=unconfirmed,proto3" json:"debts,omitempty"`
+	HeardMsAgo    int64                  `protobuf:"varint,6,opt,name=heard_ms_ago,json=last_seen_ms_ago,proto3" json:"heard_ms_ago,omitempty"`
 	Users         *NodeUsers             `protobuf:"bytes,7,opt,name=users,proto3" json:"users,omitempty"` // as which accounts jobs run, in short, and in lists without names; none: the machine has not said, or its agent is of an earlier version
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -2364,11 +2364,11 @@ type Watch struct {
 	Owner         string                 `protobuf:"bytes,5,opt,name=owner,proto3" json:"owner,omitempty"` // of jobs
 	Queue         string                 `protobuf:"bytes,6,opt,name=queue,proto3" json:"queue,omitempty"`
 	Labels        []*Label               `protobuf:"bytes,7,rep,name=labels,proto3" json:"labels,omitempty"`
-	Present       bool                   `protobuf:"varint,8,opt,name=present,proto3" json:"present,omitempty"`  // first the present state, as Events, then one that is synced
-	After         uint64                 `protobuf:"varint,9,opt,name=after,proto3" json:"after,omitempty"`      // first the changes after this one, as far as they are still known
-	Reasons       bool                   `protobuf:"varint,10,opt,name=reasons,proto3" json:"reasons,omitempty"` // of jobs: also send changes of a group's reason; if very many change at once, only some of them
-	Books         bool                   `protobuf:"varint,11,opt,name=books,proto3" json:"books,omitempty"`     // of machines: also send each whose books have changed. That is no change in words, so such an event has none, and seq is that of the last change
-	Array         string                 `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"`      // of jobs: only this array and its elements that are or were jobs; empty: all
+	Present       bool                   `protobuf:"varint,8,opt,name=present,proto3" json:"present,omitempty"`         // first the present state, as Events, then one that is synced
+	After         uint64                 `protobuf:"varint,9,opt,name=after,proto3" json:"after,omitempty"`             // first the changes after this one, as far as they are still known
+	Reasons       bool                   `protobuf:"varint,10,opt,name=reasons,proto3" json:"reasons,omitempty"`        // of jobs: also send changes of a group's reason; if very many change at once, only some of them
+	Books         bool                   `protobuf:"varint,11,opt,name=books,json=usage,proto3" json:"books,omitempty"` // of machines: also send each whose books have changed. That is no change in words, so such an event has none, and seq is that of the last change
+	Array         string                 `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"`             // of jobs: only this array and its elements that are or were jobs; empty: all
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2859,10 +2859,10 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04spec\x18\x02 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\x12)\n" +
 	"\x10allow_infeasible\x18\x03 \x01(\bR\x0fallowInfeasible\x12\x16\n" +
 	"\x06exempt\x18\x04 \x01(\bR\x06exempt\x12\x16\n" +
-	"\x06groups\x18\x05 \x03(\tR\x06groups\"h\n" +
+	"\x06groups\x18\x05 \x03(\tR\x06groups\"i\n" +
 	"\vDryRunReply\x12-\n" +
-	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x14\n" +
-	"\x05waits\x18\x02 \x01(\tR\x05waits\x12\x14\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x15\n" +
+	"\x05waits\x18\x02 \x01(\tR\x06reason\x12\x14\n" +
 	"\x05ahead\x18\x03 \x01(\x05R\x05ahead\"g\n" +
 	"\x06Cancel\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
@@ -2879,17 +2879,17 @@ const file_messages_client_proto_rawDesc = "" +
 	"\tHoldReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x18\n" +
-	"\arelease\x18\x03 \x01(\bR\arelease\"\x8e\x01\n" +
+	"\arelease\x18\x03 \x01(\bR\arelease\"\x92\x01\n" +
 	"\aRequeue\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x16\n" +
-	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x10\n" +
-	"\x03run\x18\x04 \x01(\x05R\x03run\x12\x12\n" +
-	"\x04hold\x18\x05 \x01(\bR\x04hold\"a\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x14\n" +
+	"\x03run\x18\x04 \x01(\x05R\aattempt\x12\x12\n" +
+	"\x04hold\x18\x05 \x01(\bR\x04hold\"e\n" +
 	"\fRequeueReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
-	"\x03job\x18\x02 \x01(\tR\x03job\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\"\xbf\x03\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
+	"\x03run\x18\x03 \x01(\x05R\aattempt\"\xd0\x03\n" +
 	"\x06Update\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12!\n" +
@@ -2901,12 +2901,12 @@ const file_messages_client_proto_rawDesc = "" +
 	"\tset_begin\x18\b \x01(\bR\bsetBegin\x12\"\n" +
 	"\rbegin_unix_ms\x18\t \x01(\x03R\vbeginUnixMs\x12\x17\n" +
 	"\agive_to\x18\n" +
-	" \x01(\tR\x06giveTo\x12$\n" +
-	"\x0eset_array_most\x18\v \x01(\bR\fsetArrayMost\x12\x1d\n" +
+	" \x01(\tR\x06giveTo\x12-\n" +
+	"\x0eset_array_most\x18\v \x01(\bR\x15set_array_max_running\x12%\n" +
 	"\n" +
-	"array_most\x18\f \x01(\x05R\tarrayMost\x12\x16\n" +
+	"array_most\x18\f \x01(\x05R\x11array_max_running\x12\x16\n" +
 	"\x06exempt\x18\r \x01(\bR\x06exempt\x12\x16\n" +
-	"\x06groups\x18\x0e \x03(\tR\x06groups\"\x8a\x02\n" +
+	"\x06groups\x18\x0e \x03(\tR\x06groups\"\x92\x02\n" +
 	"\vUpdateReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x1a\n" +
@@ -2915,9 +2915,9 @@ const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"time_is_up\x18\x05 \x01(\bR\btimeIsUp\x12\"\n" +
 	"\rbegin_unix_ms\x18\x06 \x01(\x03R\vbeginUnixMs\x12\x19\n" +
-	"\bgiven_to\x18\a \x01(\tR\agivenTo\x12\x1d\n" +
+	"\bgiven_to\x18\a \x01(\tR\agivenTo\x12%\n" +
 	"\n" +
-	"array_most\x18\b \x01(\x05R\tarrayMost\"\xd6\x01\n" +
+	"array_most\x18\b \x01(\x05R\x11array_max_running\"\xd6\x01\n" +
 	"\n" +
 	"ChangeNode\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
@@ -2930,21 +2930,21 @@ const file_messages_client_proto_rawDesc = "" +
 	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\"T\n" +
 	"\x0fChangeNodeReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04node\x18\x02 \x01(\tR\x04node\"\x84\x03\n" +
+	"\x04node\x18\x02 \x01(\tR\x04node\"\x9d\x03\n" +
 	"\bProspect\x12'\n" +
 	"\x05basis\x18\x01 \x01(\x0e2\x11.synapse.v1.BasisR\x05basis\x12\x1c\n" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12$\n" +
-	"\x0elatest_unix_ms\x18\x03 \x01(\x03R\flatestUnixMs\x12$\n" +
-	"\x0elikely_unix_ms\x18\x04 \x01(\x03R\flikelyUnixMs\x12\x10\n" +
-	"\x03why\x18\x05 \x01(\tR\x03why\x12\x12\n" +
-	"\x04kept\x18\x06 \x03(\tR\x04kept\x12+\n" +
-	"\x12kept_until_unix_ms\x18\a \x01(\x03R\x0fkeptUntilUnixMs\x12\x14\n" +
+	"\x0elatest_unix_ms\x18\x03 \x01(\x03R\flatestUnixMs\x12#\n" +
+	"\x0elikely_unix_ms\x18\x04 \x01(\x03R\vp90_unix_ms\x12\x13\n" +
+	"\x03why\x18\x05 \x01(\tR\x06reason\x12\x1c\n" +
+	"\x04kept\x18\x06 \x03(\tR\x0ereserved_nodes\x122\n" +
+	"\x12kept_until_unix_ms\x18\a \x01(\x03R\x16reserved_until_unix_ms\x12\x14\n" +
 	"\x05ahead\x18\b \x01(\x05R\x05ahead\x12*\n" +
 	"\x11ahead_gpu_seconds\x18\t \x01(\x03R\x0faheadGpuSeconds\x12\x19\n" +
 	"\bahead_ms\x18\n" +
-	" \x01(\x03R\aaheadMs\x12\x1c\n" +
-	"\tunlearned\x18\f \x01(\bR\tunlearned\x12\x17\n" +
+	" \x01(\x03R\aaheadMs\x12\"\n" +
+	"\tunlearned\x18\f \x01(\bR\x0fwithout_history\x12\x17\n" +
 	"\aon_loan\x18\v \x01(\bR\x06onLoan\"r\n" +
 	"\aWarning\x12'\n" +
 	"\x05cause\x18\x01 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x1c\n" +
@@ -2957,31 +2957,30 @@ const file_messages_client_proto_rawDesc = "" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
 	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xac\x03\n" +
+	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xaf\x03\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
 	"\x06reason\x18\x03 \x01(\tR\x06reason\x123\n" +
-	"\aattempt\x18\x04 \x01(\v2\x19.synapse.v1.AttemptRecordR\aattempt\x12\x14\n" +
-	"\x05debts\x18\x05 \x03(\tR\x05debts\x12\x14\n" +
+	"\aattempt\x18\x04 \x01(\v2\x19.synapse.v1.AttemptRecordR\aattempt\x12\x1a\n" +
+	"\x05debts\x18\x05 \x03(\tR\vunconfirmed\x12\x14\n" +
 	"\x05tasks\x18\a \x01(\x05R\x05tasks\x12\x14\n" +
 	"\x05group\x18\x06 \x01(\x04R\x05group\x12\x1a\n" +
-	"\bwithheld\x18\b \x01(\bR\bwithheld\x120\n" +
-	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\bprospect\x12/\n" +
+	"\bwithheld\x18\b \x01(\bR\bwithheld\x12-\n" +
+	"\bprospect\x18\t \x01(\v2\x14.synapse.v1.ProspectR\x05start\x12/\n" +
 	"\x06counts\x18\v \x01(\v2\x17.synapse.v1.ArrayCountsR\x06counts\x12\x1f\n" +
 	"\vreason_code\x18\f \x01(\tR\n" +
 	"reasonCode\x12+\n" +
 	"\x06warned\x18\n" +
-	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\x94\x02\n" +
+	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\xa7\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
-	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
-	"\x06closed\x18\x03 \x01(\tR\x06closed\x120\n" +
-	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12'\n" +
-	"\x05debts\x18\x05 \x03(\v2\x11.synapse.v1.TokenR\x05debts\x12 \n" +
-	"\fheard_ms_ago\x18\x06 \x01(\x03R\n" +
-	"heardMsAgo\x12+\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x1d\n" +
+	"\x06closed\x18\x03 \x01(\tR\runschedulable\x120\n" +
+	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12-\n" +
+	"\x05debts\x18\x05 \x03(\v2\x11.synapse.v1.TokenR\vunconfirmed\x12&\n" +
+	"\fheard_ms_ago\x18\x06 \x01(\x03R\x10last_seen_ms_ago\x12+\n" +
 	"\x05users\x18\a \x01(\v2\x15.synapse.v1.NodeUsersR\x05users\"k\n" +
 	"\x06GetJob\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
@@ -3036,7 +3035,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x05after\x18\t \x01(\x04R\x05after\x12\x18\n" +
 	"\areasons\x18\n" +
 	" \x01(\bR\areasons\x12\x14\n" +
-	"\x05books\x18\v \x01(\bR\x05books\x12\x14\n" +
+	"\x05books\x18\v \x01(\bR\x05usage\x12\x14\n" +
 	"\x05array\x18\f \x01(\tR\x05array\"\t\n" +
 	"\aUnwatch\"\xbe\x02\n" +
 	"\x05Event\x12\x10\n" +

@@ -1783,7 +1783,7 @@ type Exit struct {
 	PeakMemoryBytes int64                  `protobuf:"varint,8,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"`
 	Fault           Fault                  `protobuf:"varint,9,opt,name=fault,proto3,enum=synapse.v1.Fault" json:"fault,omitempty"`  // of PREPARE_FAILED and LAUNCH_FAILED
 	Disk            bool                   `protobuf:"varint,11,opt,name=disk,proto3" json:"disk,omitempty"`                         // it was ended because of what it kept on the machine's disk; the detail says how much
-	Unwell          bool                   `protobuf:"varint,12,opt,name=unwell,proto3" json:"unwell,omitempty"`                     // of NEVER_STARTED: a check of the machine's health failed, which the detail names
+	Unwell          bool                   `protobuf:"varint,12,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"`      // of NEVER_STARTED: a check of the machine's health failed, which the detail names
 	ByItself        bool                   `protobuf:"varint,10,opt,name=by_itself,json=byItself,proto3" json:"by_itself,omitempty"` // it ended before it was told to stop; unset: it was told, or an earlier version wrote this
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
@@ -2083,7 +2083,7 @@ type SliceReport struct {
 	Exits          []*Exit                `protobuf:"bytes,5,rep,name=exits,proto3" json:"exits,omitempty"`
 	RendezvousPort int32                  `protobuf:"varint,6,opt,name=rendezvous_port,json=rendezvousPort,proto3" json:"rendezvous_port,omitempty"`
 	ExpiresInMs    int64                  `protobuf:"varint,7,opt,name=expires_in_ms,json=expiresInMs,proto3" json:"expires_in_ms,omitempty"`     // of a reservation
-	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                         // since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
+	RanMs          int64                  `protobuf:"varint,8,opt,name=ran_ms,json=runtime_ms,proto3" json:"ran_ms,omitempty"`                    // since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
 	ExitAgesMs     []int64                `protobuf:"varint,9,rep,packed,name=exit_ages_ms,json=exitAgesMs,proto3" json:"exit_ages_ms,omitempty"` // as in Exited
 	HeldMs         int64                  `protobuf:"varint,10,opt,name=held_ms,json=heldMs,proto3" json:"held_ms,omitempty"`                     // since it was reserved, by the machine's own steady clock; 0: an earlier version wrote this
 	Vacated        bool                   `protobuf:"varint,11,opt,name=vacated,proto3" json:"vacated,omitempty"`                                 // what it held is among what is free already, though its end is not on disk yet
@@ -2205,11 +2205,11 @@ type LedgerReport struct {
 	Total         *Resources             `protobuf:"bytes,2,opt,name=total,proto3" json:"total,omitempty"`
 	Free          *Resources             `protobuf:"bytes,3,opt,name=free,proto3" json:"free,omitempty"`
 	FreeGpus      []*GpuShare            `protobuf:"bytes,4,rep,name=free_gpus,json=freeGpus,proto3" json:"free_gpus,omitempty"` // only devices with something free
-	Slices        []*SliceReport         `protobuf:"bytes,5,rep,name=slices,proto3" json:"slices,omitempty"`
+	Slices        []*SliceReport         `protobuf:"bytes,5,rep,name=slices,json=allocations,proto3" json:"slices,omitempty"`
 	WithdrawnGpus []string               `protobuf:"bytes,6,rep,name=withdrawn_gpus,json=withdrawnGpus,proto3" json:"withdrawn_gpus,omitempty"`
-	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"`   // why the machine cannot take work (for example its disk); empty: it can
-	Uids          []uint32               `protobuf:"varint,8,rep,packed,name=uids,proto3" json:"uids,omitempty"` // the uids from leaders that are in use on the machine, in order
-	Unwell        string                 `protobuf:"bytes,9,opt,name=unwell,proto3" json:"unwell,omitempty"`     // which check of the machine's health failed last, and its words; empty: none did
+	Trouble       string                 `protobuf:"bytes,7,opt,name=trouble,proto3" json:"trouble,omitempty"`              // why the machine cannot take work (for example its disk); empty: it can
+	Uids          []uint32               `protobuf:"varint,8,rep,packed,name=uids,proto3" json:"uids,omitempty"`            // the uids from leaders that are in use on the machine, in order
+	Unwell        string                 `protobuf:"bytes,9,opt,name=unwell,json=unhealthy,proto3" json:"unwell,omitempty"` // which check of the machine's health failed last, and its words; empty: none did
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2643,7 +2643,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\x12'\n" +
 	"\x05cause\x18\x02 \x01(\x0e2\x11.synapse.v1.CauseR\x05cause\x12\x16\n" +
 	"\x06signal\x18\x03 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xd6\x02\n" +
+	"\bgrace_ms\x18\x04 \x01(\x03R\agraceMs\"\xd9\x02\n" +
 	"\x04Exit\x12\x12\n" +
 	"\x04rank\x18\x01 \x01(\x05R\x04rank\x12(\n" +
 	"\x04kind\x18\x02 \x01(\x0e2\x14.synapse.v1.ExitKindR\x04kind\x12\x12\n" +
@@ -2655,8 +2655,8 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06detail\x18\a \x01(\tR\x06detail\x12*\n" +
 	"\x11peak_memory_bytes\x18\b \x01(\x03R\x0fpeakMemoryBytes\x12'\n" +
 	"\x05fault\x18\t \x01(\x0e2\x11.synapse.v1.FaultR\x05fault\x12\x12\n" +
-	"\x04disk\x18\v \x01(\bR\x04disk\x12\x16\n" +
-	"\x06unwell\x18\f \x01(\bR\x06unwell\x12\x1b\n" +
+	"\x04disk\x18\v \x01(\bR\x04disk\x12\x19\n" +
+	"\x06unwell\x18\f \x01(\bR\tunhealthy\x12\x1b\n" +
 	"\tby_itself\x18\n" +
 	" \x01(\bR\bbyItself\"u\n" +
 	"\x06Exited\x12*\n" +
@@ -2668,7 +2668,7 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x05exits\x18\x02 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12\x17\n" +
 	"\aages_ms\x18\x03 \x03(\x03R\x06agesMs\"1\n" +
 	"\x06Forget\x12'\n" +
-	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\x82\x03\n" +
+	"\x05order\x18\x01 \x01(\v2\x11.synapse.v1.OrderR\x05order\"\x87\x03\n" +
 	"\vSliceReport\x12'\n" +
 	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12,\n" +
@@ -2676,23 +2676,24 @@ const file_messages_gang_proto_rawDesc = "" +
 	"\x06grants\x18\x04 \x03(\v2\x11.synapse.v1.GrantR\x06grants\x12&\n" +
 	"\x05exits\x18\x05 \x03(\v2\x10.synapse.v1.ExitR\x05exits\x12'\n" +
 	"\x0frendezvous_port\x18\x06 \x01(\x05R\x0erendezvousPort\x12\"\n" +
-	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\x12\x15\n" +
-	"\x06ran_ms\x18\b \x01(\x03R\x05ranMs\x12 \n" +
+	"\rexpires_in_ms\x18\a \x01(\x03R\vexpiresInMs\x12\x1a\n" +
+	"\x06ran_ms\x18\b \x01(\x03R\n" +
+	"runtime_ms\x12 \n" +
 	"\fexit_ages_ms\x18\t \x03(\x03R\n" +
 	"exitAgesMs\x12\x17\n" +
 	"\aheld_ms\x18\n" +
 	" \x01(\x03R\x06heldMs\x12\x18\n" +
-	"\avacated\x18\v \x01(\bR\avacated\"\xd1\x02\n" +
+	"\avacated\x18\v \x01(\bR\avacated\"\xd9\x02\n" +
 	"\fLedgerReport\x12\x18\n" +
 	"\aversion\x18\x01 \x01(\x04R\aversion\x12+\n" +
 	"\x05total\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
 	"\x04free\x18\x03 \x01(\v2\x15.synapse.v1.ResourcesR\x04free\x121\n" +
-	"\tfree_gpus\x18\x04 \x03(\v2\x14.synapse.v1.GpuShareR\bfreeGpus\x12/\n" +
-	"\x06slices\x18\x05 \x03(\v2\x17.synapse.v1.SliceReportR\x06slices\x12%\n" +
+	"\tfree_gpus\x18\x04 \x03(\v2\x14.synapse.v1.GpuShareR\bfreeGpus\x124\n" +
+	"\x06slices\x18\x05 \x03(\v2\x17.synapse.v1.SliceReportR\vallocations\x12%\n" +
 	"\x0ewithdrawn_gpus\x18\x06 \x03(\tR\rwithdrawnGpus\x12\x18\n" +
 	"\atrouble\x18\a \x01(\tR\atrouble\x12\x12\n" +
-	"\x04uids\x18\b \x03(\rR\x04uids\x12\x16\n" +
-	"\x06unwell\x18\t \x01(\tR\x06unwell\"\xb4\x01\n" +
+	"\x04uids\x18\b \x03(\rR\x04uids\x12\x19\n" +
+	"\x06unwell\x18\t \x01(\tR\tunhealthy\"\xb4\x01\n" +
 	"\fLedgerRecord\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12/\n" +
 	"\x06slices\x18\x02 \x03(\v2\x17.synapse.v1.SliceRecordR\x06slices\x12%\n" +

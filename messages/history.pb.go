@@ -154,7 +154,7 @@ type HistoryReply struct {
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
 	Jobs          []*PastJob             `protobuf:"bytes,2,rep,name=jobs,proto3" json:"jobs,omitempty"`
 	Next          string                 `protobuf:"bytes,3,opt,name=next,proto3" json:"next,omitempty"`
-	Damaged       []string               `protobuf:"bytes,4,rep,name=damaged,proto3" json:"damaged,omitempty"` // jobs that are left out: what is wrong with a record of each, in words
+	Damaged       []string               `protobuf:"bytes,4,rep,name=damaged,json=corrupted,proto3" json:"damaged,omitempty"` // jobs that are left out: what is wrong with a record of each, in words
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -233,7 +233,7 @@ type PastJob struct {
 	StartedUnixMs   int64                  `protobuf:"varint,11,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"` // of the first attempt that was started; 0: none was
 	FinishedUnixMs  int64                  `protobuf:"varint,12,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
 	Cancel          *Deed                  `protobuf:"bytes,13,opt,name=cancel,proto3" json:"cancel,omitempty"`
-	Runs            int32                  `protobuf:"varint,14,opt,name=runs,proto3" json:"runs,omitempty"`
+	Runs            int32                  `protobuf:"varint,14,opt,name=runs,json=attempt_count,proto3" json:"runs,omitempty"`
 	Failures        int32                  `protobuf:"varint,15,opt,name=failures,proto3" json:"failures,omitempty"`
 	InfraRestarts   int32                  `protobuf:"varint,16,opt,name=infra_restarts,json=infraRestarts,proto3" json:"infra_restarts,omitempty"`
 	MilliGpuMs      int64                  `protobuf:"varint,17,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"`    // thousandths of a GPU, times milliseconds, of all attempts
@@ -434,7 +434,7 @@ func (x *PastJob) GetTitle() string {
 type PastAttempt struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Token           *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
-	Run             int32                  `protobuf:"varint,2,opt,name=run,proto3" json:"run,omitempty"`
+	Run             int32                  `protobuf:"varint,2,opt,name=run,json=number,proto3" json:"run,omitempty"`
 	CommittedUnixMs int64                  `protobuf:"varint,3,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
 	StartedUnixMs   int64                  `protobuf:"varint,4,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"` // 0: it never passed the barrier
 	EndedUnixMs     int64                  `protobuf:"varint,5,opt,name=ended_unix_ms,json=endedUnixMs,proto3" json:"ended_unix_ms,omitempty"`       // when its end was decided
@@ -450,8 +450,8 @@ type PastAttempt struct {
 	MilliGpu        int64                  `protobuf:"varint,15,opt,name=milli_gpu,json=milliGpu,proto3" json:"milli_gpu,omitempty"`                        // held by all members together
 	MilliGpuMs      int64                  `protobuf:"varint,16,opt,name=milli_gpu_ms,json=milliGpuMs,proto3" json:"milli_gpu_ms,omitempty"`                // from COMMIT until each member was gone
 	PeakMemoryBytes int64                  `protobuf:"varint,17,opt,name=peak_memory_bytes,json=peakMemoryBytes,proto3" json:"peak_memory_bytes,omitempty"` // the largest of a member
-	Places          []*Place               `protobuf:"bytes,18,rep,name=places,proto3" json:"places,omitempty"`                                             // only where ranks were asked for
-	Told            *Told                  `protobuf:"bytes,19,opt,name=told,proto3" json:"told,omitempty"`                                                 // the first promise to its job while it waited for this; none: there was none, or an earlier scheduler says nothing of it
+	Places          []*Place               `protobuf:"bytes,18,rep,name=places,json=ranks,proto3" json:"places,omitempty"`                                  // only where ranks were asked for
+	Told            *Told                  `protobuf:"bytes,19,opt,name=told,json=first_estimate,proto3" json:"told,omitempty"`                             // the first promise to its job while it waited for this; none: there was none, or an earlier scheduler says nothing of it
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -637,12 +637,12 @@ const file_messages_history_proto_rawDesc = "" +
 	"\x05after\x18\t \x01(\tR\x05after\x12\x14\n" +
 	"\x05limit\x18\n" +
 	" \x01(\x05R\x05limit\x12\x14\n" +
-	"\x05ranks\x18\v \x01(\bR\x05ranks\"\x94\x01\n" +
+	"\x05ranks\x18\v \x01(\bR\x05ranks\"\x96\x01\n" +
 	"\fHistoryReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
 	"\x04jobs\x18\x02 \x03(\v2\x13.synapse.v1.PastJobR\x04jobs\x12\x12\n" +
-	"\x04next\x18\x03 \x01(\tR\x04next\x12\x18\n" +
-	"\adamaged\x18\x04 \x03(\tR\adamaged\"\xe6\x05\n" +
+	"\x04next\x18\x03 \x01(\tR\x04next\x12\x1a\n" +
+	"\adamaged\x18\x04 \x03(\tR\tcorrupted\"\xef\x05\n" +
 	"\aPastJob\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04name\x18\x02 \x01(\tR\x04name\x12)\n" +
@@ -657,8 +657,8 @@ const file_messages_history_proto_rawDesc = "" +
 	" \x01(\x03R\x0fsubmittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\v \x01(\x03R\rstartedUnixMs\x12(\n" +
 	"\x10finished_unix_ms\x18\f \x01(\x03R\x0efinishedUnixMs\x12(\n" +
-	"\x06cancel\x18\r \x01(\v2\x10.synapse.v1.DeedR\x06cancel\x12\x12\n" +
-	"\x04runs\x18\x0e \x01(\x05R\x04runs\x12\x1a\n" +
+	"\x06cancel\x18\r \x01(\v2\x10.synapse.v1.DeedR\x06cancel\x12\x1b\n" +
+	"\x04runs\x18\x0e \x01(\x05R\rattempt_count\x12\x1a\n" +
 	"\bfailures\x18\x0f \x01(\x05R\bfailures\x12%\n" +
 	"\x0einfra_restarts\x18\x10 \x01(\x05R\rinfraRestarts\x12 \n" +
 	"\fmilli_gpu_ms\x18\x11 \x01(\x03R\n" +
@@ -667,10 +667,10 @@ const file_messages_history_proto_rawDesc = "" +
 	"\rtime_limit_ms\x18\x13 \x01(\x03R\vtimeLimitMs\x12(\n" +
 	"\x04gang\x18\x14 \x01(\v2\x14.synapse.v1.GangSpecR\x04gang\x12)\n" +
 	"\x04each\x18\x15 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
-	"\x05title\x18\x16 \x01(\tR\x05title\"\x86\x05\n" +
+	"\x05title\x18\x16 \x01(\tR\x05title\"\x92\x05\n" +
 	"\vPastAttempt\x12'\n" +
-	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
-	"\x03run\x18\x02 \x01(\x05R\x03run\x12*\n" +
+	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
+	"\x03run\x18\x02 \x01(\x05R\x06number\x12*\n" +
 	"\x11committed_unix_ms\x18\x03 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\x04 \x01(\x03R\rstartedUnixMs\x12\"\n" +
 	"\rended_unix_ms\x18\x05 \x01(\x03R\vendedUnixMs\x12 \n" +
@@ -690,9 +690,9 @@ const file_messages_history_proto_rawDesc = "" +
 	"\tmilli_gpu\x18\x0f \x01(\x03R\bmilliGpu\x12 \n" +
 	"\fmilli_gpu_ms\x18\x10 \x01(\x03R\n" +
 	"milliGpuMs\x12*\n" +
-	"\x11peak_memory_bytes\x18\x11 \x01(\x03R\x0fpeakMemoryBytes\x12)\n" +
-	"\x06places\x18\x12 \x03(\v2\x11.synapse.v1.PlaceR\x06places\x12$\n" +
-	"\x04told\x18\x13 \x01(\v2\x10.synapse.v1.ToldR\x04toldB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
+	"\x11peak_memory_bytes\x18\x11 \x01(\x03R\x0fpeakMemoryBytes\x12(\n" +
+	"\x06places\x18\x12 \x03(\v2\x11.synapse.v1.PlaceR\x05ranks\x12.\n" +
+	"\x04told\x18\x13 \x01(\v2\x10.synapse.v1.ToldR\x0efirst_estimateB%Z#github.com/yi-json/synapse/messagesb\x06proto3"
 
 var (
 	file_messages_history_proto_rawDescOnce sync.Once

@@ -719,8 +719,8 @@ func (x *IndexRange) GetStep() int32 {
 // ArraySpec says how many jobs an array is of.
 type ArraySpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Indices       []*IndexRange          `protobuf:"bytes,1,rep,name=indices,proto3" json:"indices,omitempty"` // in the order in which they come, each once
-	Most          int32                  `protobuf:"varint,2,opt,name=most,proto3" json:"most,omitempty"`      // so many of them run at once at most; 0: any number
+	Indices       []*IndexRange          `protobuf:"bytes,1,rep,name=indices,proto3" json:"indices,omitempty"`             // in the order in which they come, each once
+	Most          int32                  `protobuf:"varint,2,opt,name=most,json=max_running,proto3" json:"most,omitempty"` // so many of them run at once at most; 0: any number
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1266,10 +1266,10 @@ const file_messages_job_proto_rawDesc = "" +
 	"IndexRange\x12\x14\n" +
 	"\x05first\x18\x01 \x01(\x05R\x05first\x12\x12\n" +
 	"\x04last\x18\x02 \x01(\x05R\x04last\x12\x12\n" +
-	"\x04step\x18\x03 \x01(\x05R\x04step\"Q\n" +
+	"\x04step\x18\x03 \x01(\x05R\x04step\"X\n" +
 	"\tArraySpec\x120\n" +
-	"\aindices\x18\x01 \x03(\v2\x16.synapse.v1.IndexRangeR\aindices\x12\x12\n" +
-	"\x04most\x18\x02 \x01(\x05R\x04most\"\xa3\x01\n" +
+	"\aindices\x18\x01 \x03(\v2\x16.synapse.v1.IndexRangeR\aindices\x12\x19\n" +
+	"\x04most\x18\x02 \x01(\x05R\vmax_running\"\xa3\x01\n" +
 	"\aElement\x12\x14\n" +
 	"\x05array\x18\x01 \x01(\tR\x05array\x12\x14\n" +
 	"\x05index\x18\x02 \x01(\x05R\x05index\x12\x14\n" +

@@ -138,7 +138,7 @@ type Announcement struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         *Resources             `protobuf:"bytes,1,opt,name=total,proto3" json:"total,omitempty"`
 	Gpus          []*Gpu                 `protobuf:"bytes,2,rep,name=gpus,proto3" json:"gpus,omitempty"`
-	Place         []*Label               `protobuf:"bytes,3,rep,name=place,proto3" json:"place,omitempty"` // level and name, coarse to fine
+	Place         []*Label               `protobuf:"bytes,3,rep,name=place,json=topology,proto3" json:"place,omitempty"` // level and name, coarse to fine
 	Labels        []*Label               `protobuf:"bytes,4,rep,name=labels,proto3" json:"labels,omitempty"`
 	Address       string                 `protobuf:"bytes,5,opt,name=address,proto3" json:"address,omitempty"`                       // where other members reach it
 	PortFirst     int32                  `protobuf:"varint,6,opt,name=port_first,json=portFirst,proto3" json:"port_first,omitempty"` // of the ledger's range of rendezvous ports
@@ -870,11 +870,11 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x04Lead\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1d\n" +
 	"\n" +
-	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\xc2\x03\n" +
+	"cluster_id\x18\x02 \x01(\tR\tclusterId\"\xc5\x03\n" +
 	"\fAnnouncement\x12+\n" +
 	"\x05total\x18\x01 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12#\n" +
-	"\x04gpus\x18\x02 \x03(\v2\x0f.synapse.v1.GpuR\x04gpus\x12'\n" +
-	"\x05place\x18\x03 \x03(\v2\x11.synapse.v1.LabelR\x05place\x12)\n" +
+	"\x04gpus\x18\x02 \x03(\v2\x0f.synapse.v1.GpuR\x04gpus\x12*\n" +
+	"\x05place\x18\x03 \x03(\v2\x11.synapse.v1.LabelR\btopology\x12)\n" +
 	"\x06labels\x18\x04 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x18\n" +
 	"\aaddress\x18\x05 \x01(\tR\aaddress\x12\x1d\n" +
 	"\n" +

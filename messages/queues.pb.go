@@ -138,20 +138,20 @@ type QueueSpec struct {
 	Limit           []*Amount              `protobuf:"bytes,4,rep,name=limit,proto3" json:"limit,omitempty"`    // never more, with all below it
 	Weight          int64                  `protobuf:"varint,5,opt,name=weight,proto3" json:"weight,omitempty"` // 0: the parent's
 	Order           QueueOrder             `protobuf:"varint,6,opt,name=order,proto3,enum=synapse.v1.QueueOrder" json:"order,omitempty"`
-	DefaultLimitMs  *int64                 `protobuf:"varint,7,opt,name=default_limit_ms,json=defaultLimitMs,proto3,oneof" json:"default_limit_ms,omitempty"` // the time limit of jobs that name none
-	MostLimitMs     *int64                 `protobuf:"varint,8,opt,name=most_limit_ms,json=mostLimitMs,proto3,oneof" json:"most_limit_ms,omitempty"`
+	DefaultLimitMs  *int64                 `protobuf:"varint,7,opt,name=default_limit_ms,json=default_time_limit_ms,proto3,oneof" json:"default_limit_ms,omitempty"` // the time limit of jobs that name none
+	MostLimitMs     *int64                 `protobuf:"varint,8,opt,name=most_limit_ms,json=max_time_limit_ms,proto3,oneof" json:"most_limit_ms,omitempty"`
 	Selector        []*Label               `protobuf:"bytes,9,rep,name=selector,proto3" json:"selector,omitempty"` // labels that machines must have
 	DefaultPriority *int32                 `protobuf:"varint,10,opt,name=default_priority,json=defaultPriority,proto3,oneof" json:"default_priority,omitempty"`
-	MostPriority    *int32                 `protobuf:"varint,11,opt,name=most_priority,json=mostPriority,proto3,oneof" json:"most_priority,omitempty"`
-	OwnerAmounts    []*Amount              `protobuf:"bytes,12,rep,name=owner_amounts,json=ownerAmounts,proto3" json:"owner_amounts,omitempty"`           // of one owner in it and below
-	OwnerMachines   *int64                 `protobuf:"varint,13,opt,name=owner_machines,json=ownerMachines,proto3,oneof" json:"owner_machines,omitempty"` // each counted once
-	OwnerRunning    *int64                 `protobuf:"varint,14,opt,name=owner_running,json=ownerRunning,proto3,oneof" json:"owner_running,omitempty"`    // jobs
-	OwnerWaiting    *int64                 `protobuf:"varint,15,opt,name=owner_waiting,json=ownerWaiting,proto3,oneof" json:"owner_waiting,omitempty"`    // jobs
-	ByPriority      *bool                  `protobuf:"varint,16,opt,name=by_priority,json=byPriority,proto3,oneof" json:"by_priority,omitempty"`          // what may be stopped for its jobs
+	MostPriority    *int32                 `protobuf:"varint,11,opt,name=most_priority,json=max_priority,proto3,oneof" json:"most_priority,omitempty"`
+	OwnerAmounts    []*Amount              `protobuf:"bytes,12,rep,name=owner_amounts,json=ownerAmounts,proto3" json:"owner_amounts,omitempty"`         // of one owner in it and below
+	OwnerMachines   *int64                 `protobuf:"varint,13,opt,name=owner_machines,json=owner_nodes,proto3,oneof" json:"owner_machines,omitempty"` // each counted once
+	OwnerRunning    *int64                 `protobuf:"varint,14,opt,name=owner_running,json=ownerRunning,proto3,oneof" json:"owner_running,omitempty"`  // jobs
+	OwnerWaiting    *int64                 `protobuf:"varint,15,opt,name=owner_waiting,json=ownerWaiting,proto3,oneof" json:"owner_waiting,omitempty"`  // jobs
+	ByPriority      *bool                  `protobuf:"varint,16,opt,name=by_priority,json=byPriority,proto3,oneof" json:"by_priority,omitempty"`        // what may be stopped for its jobs
 	Reclaim         *bool                  `protobuf:"varint,17,opt,name=reclaim,proto3,oneof" json:"reclaim,omitempty"`
 	Shortest        *bool                  `protobuf:"varint,18,opt,name=shortest,proto3,oneof" json:"shortest,omitempty"`
-	MinRunMs        *int64                 `protobuf:"varint,19,opt,name=min_run_ms,json=minRunMs,proto3,oneof" json:"min_run_ms,omitempty"` // of its own jobs, before they may be stopped
-	Owners          []string               `protobuf:"bytes,20,rep,name=owners,proto3" json:"owners,omitempty"`                              // who may bring jobs: names of owners, and groups as "group:NAME"; none: everybody
+	MinRunMs        *int64                 `protobuf:"varint,19,opt,name=min_run_ms,json=min_runtime_ms,proto3,oneof" json:"min_run_ms,omitempty"` // of its own jobs, before they may be stopped
+	Owners          []string               `protobuf:"bytes,20,rep,name=owners,proto3" json:"owners,omitempty"`                                    // who may bring jobs: names of owners, and groups as "group:NAME"; none: everybody
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -521,9 +521,9 @@ func (x *ApplyQueues) GetDryRun() bool {
 type ApplyQueuesReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`   // as it is now, or would be
-	Unchanged     bool                   `protobuf:"varint,3,opt,name=unchanged,proto3" json:"unchanged,omitempty"` // they were these already
-	Closed        []string               `protobuf:"bytes,4,rep,name=closed,proto3" json:"closed,omitempty"`        // queues that are not described and have jobs: nothing new, and what waits goes on
+	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"`         // as it is now, or would be
+	Unchanged     bool                   `protobuf:"varint,3,opt,name=unchanged,proto3" json:"unchanged,omitempty"`       // they were these already
+	Closed        []string               `protobuf:"bytes,4,rep,name=closed,json=removed,proto3" json:"closed,omitempty"` // queues that are not described and have jobs: nothing new, and what waits goes on
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -637,8 +637,8 @@ type GetQueuesReply struct {
 	Revision      uint64                 `protobuf:"varint,2,opt,name=revision,proto3" json:"revision,omitempty"` // 0: nobody has described any, and every name is one
 	Queues        *Queues                `protobuf:"bytes,3,opt,name=queues,proto3" json:"queues,omitempty"`
 	Applied       *Deed                  `protobuf:"bytes,4,opt,name=applied,proto3" json:"applied,omitempty"`
-	Usage         []*QueueUsage          `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"`   // of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
-	Barred        []string               `protobuf:"bytes,6,rep,name=barred,proto3" json:"barred,omitempty"` // queues whose owners, or those of a queue above, do not have who asks; of an admin's none
+	Usage         []*QueueUsage          `protobuf:"bytes,5,rep,name=usage,proto3" json:"usage,omitempty"`                    // of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
+	Barred        []string               `protobuf:"bytes,6,rep,name=barred,json=not_allowed,proto3" json:"barred,omitempty"` // queues whose owners, or those of a queue above, do not have who asks; of an admin's none
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -817,31 +817,31 @@ const file_messages_queues_proto_rawDesc = "" +
 	"synapse.v1\x1a\x14messages/names.proto\x1a\x15messages/client.proto\x1a\x15messages/record.proto\"Q\n" +
 	"\x06Queues\x12\x18\n" +
 	"\adefault\x18\x01 \x01(\tR\adefault\x12-\n" +
-	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\xc9\a\n" +
+	"\x06queues\x18\x02 \x03(\v2\x15.synapse.v1.QueueSpecR\x06queues\"\xda\a\n" +
 	"\tQueueSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06parent\x18\x02 \x01(\tR\x06parent\x12(\n" +
 	"\x05quota\x18\x03 \x03(\v2\x12.synapse.v1.AmountR\x05quota\x12(\n" +
 	"\x05limit\x18\x04 \x03(\v2\x12.synapse.v1.AmountR\x05limit\x12\x16\n" +
 	"\x06weight\x18\x05 \x01(\x03R\x06weight\x12,\n" +
-	"\x05order\x18\x06 \x01(\x0e2\x16.synapse.v1.QueueOrderR\x05order\x12-\n" +
-	"\x10default_limit_ms\x18\a \x01(\x03H\x00R\x0edefaultLimitMs\x88\x01\x01\x12'\n" +
-	"\rmost_limit_ms\x18\b \x01(\x03H\x01R\vmostLimitMs\x88\x01\x01\x12-\n" +
+	"\x05order\x18\x06 \x01(\x0e2\x16.synapse.v1.QueueOrderR\x05order\x124\n" +
+	"\x10default_limit_ms\x18\a \x01(\x03H\x00R\x15default_time_limit_ms\x88\x01\x01\x12-\n" +
+	"\rmost_limit_ms\x18\b \x01(\x03H\x01R\x11max_time_limit_ms\x88\x01\x01\x12-\n" +
 	"\bselector\x18\t \x03(\v2\x11.synapse.v1.LabelR\bselector\x12.\n" +
 	"\x10default_priority\x18\n" +
 	" \x01(\x05H\x02R\x0fdefaultPriority\x88\x01\x01\x12(\n" +
-	"\rmost_priority\x18\v \x01(\x05H\x03R\fmostPriority\x88\x01\x01\x127\n" +
-	"\rowner_amounts\x18\f \x03(\v2\x12.synapse.v1.AmountR\fownerAmounts\x12*\n" +
-	"\x0eowner_machines\x18\r \x01(\x03H\x04R\rownerMachines\x88\x01\x01\x12(\n" +
+	"\rmost_priority\x18\v \x01(\x05H\x03R\fmax_priority\x88\x01\x01\x127\n" +
+	"\rowner_amounts\x18\f \x03(\v2\x12.synapse.v1.AmountR\fownerAmounts\x12(\n" +
+	"\x0eowner_machines\x18\r \x01(\x03H\x04R\vowner_nodes\x88\x01\x01\x12(\n" +
 	"\rowner_running\x18\x0e \x01(\x03H\x05R\fownerRunning\x88\x01\x01\x12(\n" +
 	"\rowner_waiting\x18\x0f \x01(\x03H\x06R\fownerWaiting\x88\x01\x01\x12$\n" +
 	"\vby_priority\x18\x10 \x01(\bH\aR\n" +
 	"byPriority\x88\x01\x01\x12\x1d\n" +
 	"\areclaim\x18\x11 \x01(\bH\bR\areclaim\x88\x01\x01\x12\x1f\n" +
-	"\bshortest\x18\x12 \x01(\bH\tR\bshortest\x88\x01\x01\x12!\n" +
+	"\bshortest\x18\x12 \x01(\bH\tR\bshortest\x88\x01\x01\x12'\n" +
 	"\n" +
 	"min_run_ms\x18\x13 \x01(\x03H\n" +
-	"R\bminRunMs\x88\x01\x01\x12\x16\n" +
+	"R\x0emin_runtime_ms\x88\x01\x01\x12\x16\n" +
 	"\x06owners\x18\x14 \x03(\tR\x06ownersB\x13\n" +
 	"\x11_default_limit_msB\x10\n" +
 	"\x0e_most_limit_msB\x13\n" +
@@ -868,21 +868,21 @@ const file_messages_queues_proto_rawDesc = "" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12*\n" +
 	"\x06queues\x18\x02 \x01(\v2\x12.synapse.v1.QueuesR\x06queues\x12\x1a\n" +
 	"\brevision\x18\x03 \x01(\x04R\brevision\x12\x17\n" +
-	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x93\x01\n" +
+	"\adry_run\x18\x04 \x01(\bR\x06dryRun\"\x94\x01\n" +
 	"\x10ApplyQueuesReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12\x1c\n" +
-	"\tunchanged\x18\x03 \x01(\bR\tunchanged\x12\x16\n" +
-	"\x06closed\x18\x04 \x03(\tR\x06closed\"@\n" +
+	"\tunchanged\x18\x03 \x01(\bR\tunchanged\x12\x17\n" +
+	"\x06closed\x18\x04 \x03(\tR\aremoved\"@\n" +
 	"\tGetQueues\x123\n" +
-	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\"\xf9\x01\n" +
+	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\"\xfe\x01\n" +
 	"\x0eGetQueuesReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x1a\n" +
 	"\brevision\x18\x02 \x01(\x04R\brevision\x12*\n" +
 	"\x06queues\x18\x03 \x01(\v2\x12.synapse.v1.QueuesR\x06queues\x12*\n" +
 	"\aapplied\x18\x04 \x01(\v2\x10.synapse.v1.DeedR\aapplied\x12,\n" +
-	"\x05usage\x18\x05 \x03(\v2\x16.synapse.v1.QueueUsageR\x05usage\x12\x16\n" +
-	"\x06barred\x18\x06 \x03(\tR\x06barred\"\xed\x01\n" +
+	"\x05usage\x18\x05 \x03(\v2\x16.synapse.v1.QueueUsageR\x05usage\x12\x1b\n" +
+	"\x06barred\x18\x06 \x03(\tR\vnot_allowed\"\xed\x01\n" +
 	"\n" +
 	"QueueUsage\x12\x14\n" +
 	"\x05queue\x18\x01 \x01(\tR\x05queue\x12\x18\n" +

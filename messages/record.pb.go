@@ -461,9 +461,9 @@ func (x *Kept) GetAmount() *Resources {
 // show how right the promise was.
 type Told struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	ToldUnixMs    int64                  `protobuf:"varint,1,opt,name=told_unix_ms,json=toldUnixMs,proto3" json:"told_unix_ms,omitempty"` // for people, as is all that is counted from it
-	ExpectedMs    int64                  `protobuf:"varint,2,opt,name=expected_ms,json=expectedMs,proto3" json:"expected_ms,omitempty"`   // from then on, until it was expected to start
-	BoundMs       int64                  `protobuf:"varint,3,opt,name=bound_ms,json=boundMs,proto3" json:"bound_ms,omitempty"`            // likewise until it was to start at the latest; 0: no such time could be given
+	ToldUnixMs    int64                  `protobuf:"varint,1,opt,name=told_unix_ms,json=estimated_unix_ms,proto3" json:"told_unix_ms,omitempty"` // for people, as is all that is counted from it
+	ExpectedMs    int64                  `protobuf:"varint,2,opt,name=expected_ms,json=expectedMs,proto3" json:"expected_ms,omitempty"`          // from then on, until it was expected to start
+	BoundMs       int64                  `protobuf:"varint,3,opt,name=bound_ms,json=boundMs,proto3" json:"bound_ms,omitempty"`                   // likewise until it was to start at the latest; 0: no such time could be given
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -523,15 +523,15 @@ func (x *Told) GetBoundMs() int64 {
 // says how much time was left when it was written; a next leader computes again when the machines are free.
 type Promise struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
-	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                    // the pool in which it is the job's turn: a GPU type; empty: machines without GPUs
-	Order         uint64                 `protobuf:"varint,2,opt,name=order,proto3" json:"order,omitempty"`                 // among firm promises: a later one was planned beside the earlier ones
-	Kept          []*Kept                `protobuf:"bytes,3,rep,name=kept,proto3" json:"kept,omitempty"`                    // in rank order, machine by machine
-	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"` // until the latest time at which it starts; 0: there is none, because something there has no limit
-	Slips         int32                  `protobuf:"varint,5,opt,name=slips,proto3" json:"slips,omitempty"`                 // how often it may have had to wait for what was lent on an estimate
-	Run           int32                  `protobuf:"varint,6,opt,name=run,proto3" json:"run,omitempty"`                     // the run that it is for: once that has begun, nothing is kept
-	Told          *Told                  `protobuf:"bytes,7,opt,name=told,proto3" json:"told,omitempty"`                    // the first one, by this promise or one that could still move; none: lost with an earlier leader
-	Victims       []*Victim              `protobuf:"bytes,8,rep,name=victims,proto3" json:"victims,omitempty"`              // they are stopped for it; none: it waits for what ends by itself
-	OnLoan        bool                   `protobuf:"varint,9,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"` // its queue borrows for it: it ends where somebody takes back what is assured to theirs
+	Pool          string                 `protobuf:"bytes,1,opt,name=pool,proto3" json:"pool,omitempty"`                     // the pool in which it is the job's turn: a GPU type; empty: machines without GPUs
+	Order         uint64                 `protobuf:"varint,2,opt,name=order,proto3" json:"order,omitempty"`                  // among firm promises: a later one was planned beside the earlier ones
+	Kept          []*Kept                `protobuf:"bytes,3,rep,name=kept,json=reserved,proto3" json:"kept,omitempty"`       // in rank order, machine by machine
+	LeftMs        int64                  `protobuf:"varint,4,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`  // until the latest time at which it starts; 0: there is none, because something there has no limit
+	Slips         int32                  `protobuf:"varint,5,opt,name=slips,json=overruns,proto3" json:"slips,omitempty"`    // how often it may have had to wait for what was lent on an estimate
+	Run           int32                  `protobuf:"varint,6,opt,name=run,json=attempt,proto3" json:"run,omitempty"`         // the run that it is for: once that has begun, nothing is kept
+	Told          *Told                  `protobuf:"bytes,7,opt,name=told,json=first_estimate,proto3" json:"told,omitempty"` // the first one, by this promise or one that could still move; none: lost with an earlier leader
+	Victims       []*Victim              `protobuf:"bytes,8,rep,name=victims,proto3" json:"victims,omitempty"`               // they are stopped for it; none: it waits for what ends by itself
+	OnLoan        bool                   `protobuf:"varint,9,opt,name=on_loan,json=onLoan,proto3" json:"on_loan,omitempty"`  // its queue borrows for it: it ends where somebody takes back what is assured to theirs
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -1058,7 +1058,7 @@ type JobRecord struct {
 	Arrival         uint64                 `protobuf:"varint,9,opt,name=arrival,proto3" json:"arrival,omitempty"` // order among the queue; kept across restarts of the job
 	State           JobState               `protobuf:"varint,10,opt,name=state,proto3,enum=synapse.v1.JobState" json:"state,omitempty"`
 	Attempt         *Token                 `protobuf:"bytes,11,opt,name=attempt,proto3" json:"attempt,omitempty"` // the latest committed
-	Runs            int32                  `protobuf:"varint,12,opt,name=runs,proto3" json:"runs,omitempty"`
+	Runs            int32                  `protobuf:"varint,12,opt,name=runs,json=attempt_count,proto3" json:"runs,omitempty"`
 	Failures        int32                  `protobuf:"varint,13,opt,name=failures,proto3" json:"failures,omitempty"`                                          // counted against restart.limit
 	InfraRestarts   int32                  `protobuf:"varint,14,opt,name=infra_restarts,json=infraRestarts,proto3" json:"infra_restarts,omitempty"`           // counted against their limit
 	NotBeforeUnixMs int64                  `protobuf:"varint,15,opt,name=not_before_unix_ms,json=notBeforeUnixMs,proto3" json:"not_before_unix_ms,omitempty"` // of the backoff, for people: leaders wait by their own steady clocks
@@ -1067,23 +1067,23 @@ type JobRecord struct {
 	ExitCode        int32                  `protobuf:"varint,18,opt,name=exit_code,json=exitCode,proto3" json:"exit_code,omitempty"` // of a terminal state
 	Outcome         string                 `protobuf:"bytes,19,opt,name=outcome,proto3" json:"outcome,omitempty"`                    // of a terminal state: rank, machine and cause in words
 	FinishedUnixMs  int64                  `protobuf:"varint,20,opt,name=finished_unix_ms,json=finishedUnixMs,proto3" json:"finished_unix_ms,omitempty"`
-	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`  // part of infra_restarts, since a gang of the job last ran, its launches too: a broken image must not visit every machine
-	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=ranMs,proto3" json:"ran_ms,omitempty"`                                // how long its tasks ran, in all attempts that are over
-	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"` // machines of prepare_failures, at most two: more would prove no more
-	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                          // the last change of its priority, time limit or begin, which are in spec
-	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                 // of its tasks on every machine, where its spec names no user, or root; 0: none was given
-	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memoryByShare,proto3" json:"memory_by_share,omitempty"`      // its spec's memory is the default from the submit, which asked for none
-	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=limitByDefault,proto3" json:"limit_by_default,omitempty"`   // likewise its time limit
-	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,proto3" json:"promise,omitempty"`                                          // the firm promise that it waits for; none: it has none, or only one that may move
-	AfterKnown      []*AfterKnown          `protobuf:"bytes,30,rep,name=after_known,json=afterKnown,proto3" json:"after_known,omitempty"`                  // of the jobs in its spec's after, those that have ended
-	GivenTo         string                 `protobuf:"bytes,31,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`                           // whose a job of anonymous is since an admin said so; its owner stays in the books
-	Array           *ArrayRecord           `protobuf:"bytes,32,opt,name=array,proto3" json:"array,omitempty"`                                              // of an array; such a job is always held, so that no leader of an earlier version runs it
-	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                 // attempts that were stopped for other jobs: they count against nothing
-	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                     // of them, those that were stopped for another of their queue
-	UidToCome       bool                   `protobuf:"varint,46,opt,name=uid_to_come,json=uidToCome,proto3" json:"uid_to_come,omitempty"`                  // its tasks need a uid of the job's own, which is given before its first Reserve; uid is 0 until then
-	Exempt          bool                   `protobuf:"varint,48,opt,name=exempt,proto3" json:"exempt,omitempty"`                                           // an admin submitted it: no limit of one owner holds for its uid
-	UidTurn         uint64                 `protobuf:"varint,47,opt,name=uid_turn,json=uidTurn,proto3" json:"uid_turn,omitempty"`                          // order in which uids were given; 0: none was, or an earlier version gave it by the arrival
-	Sealed          []byte                 `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`                                            // its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
+	PrepareFailures int32                  `protobuf:"varint,21,opt,name=prepare_failures,json=prepareFailures,proto3" json:"prepare_failures,omitempty"`       // part of infra_restarts, since a gang of the job last ran, its launches too: a broken image must not visit every machine
+	RanMs           int64                  `protobuf:"varint,22,opt,name=ran_ms,json=runtime_ms,proto3" json:"ran_ms,omitempty"`                                // how long its tasks ran, in all attempts that are over
+	PrepareFailedOn []string               `protobuf:"bytes,23,rep,name=prepare_failed_on,json=prepareFailedOn,proto3" json:"prepare_failed_on,omitempty"`      // machines of prepare_failures, at most two: more would prove no more
+	Changed         *Deed                  `protobuf:"bytes,24,opt,name=changed,proto3" json:"changed,omitempty"`                                               // the last change of its priority, time limit or begin, which are in spec
+	Uid             uint32                 `protobuf:"varint,25,opt,name=uid,proto3" json:"uid,omitempty"`                                                      // of its tasks on every machine, where its spec names no user, or root; 0: none was given
+	MemoryByShare   bool                   `protobuf:"varint,26,opt,name=memory_by_share,json=memory_by_default,proto3" json:"memory_by_share,omitempty"`       // its spec's memory is the default from the submit, which asked for none
+	LimitByDefault  bool                   `protobuf:"varint,27,opt,name=limit_by_default,json=time_limit_by_default,proto3" json:"limit_by_default,omitempty"` // likewise its time limit
+	Promise         *Promise               `protobuf:"bytes,29,opt,name=promise,json=planned_start,proto3" json:"promise,omitempty"`                            // the firm promise that it waits for; none: it has none, or only one that may move
+	AfterKnown      []*AfterKnown          `protobuf:"bytes,30,rep,name=after_known,json=afterKnown,proto3" json:"after_known,omitempty"`                       // of the jobs in its spec's after, those that have ended
+	GivenTo         string                 `protobuf:"bytes,31,opt,name=given_to,json=givenTo,proto3" json:"given_to,omitempty"`                                // whose a job of anonymous is since an admin said so; its owner stays in the books
+	Array           *ArrayRecord           `protobuf:"bytes,32,opt,name=array,proto3" json:"array,omitempty"`                                                   // of an array; such a job is always held, so that no leader of an earlier version runs it
+	Preemptions     int32                  `protobuf:"varint,40,opt,name=preemptions,proto3" json:"preemptions,omitempty"`                                      // attempts that were stopped for other jobs: they count against nothing
+	Outranked       int32                  `protobuf:"varint,41,opt,name=outranked,proto3" json:"outranked,omitempty"`                                          // of them, those that were stopped for another of their queue
+	UidToCome       bool                   `protobuf:"varint,46,opt,name=uid_to_come,json=uidToCome,proto3" json:"uid_to_come,omitempty"`                       // its tasks need a uid of the job's own, which is given before its first Reserve; uid is 0 until then
+	Exempt          bool                   `protobuf:"varint,48,opt,name=exempt,proto3" json:"exempt,omitempty"`                                                // an admin submitted it: no limit of one owner holds for its uid
+	UidTurn         uint64                 `protobuf:"varint,47,opt,name=uid_turn,json=uidTurn,proto3" json:"uid_turn,omitempty"`                               // order in which uids were given; 0: none was, or an earlier version gave it by the arrival
+	Sealed          []byte                 `protobuf:"bytes,42,opt,name=sealed,proto3" json:"sealed,omitempty"`                                                 // its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -1560,14 +1560,14 @@ type AttemptRecord struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
 	Job             string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Token           *Token                 `protobuf:"bytes,2,opt,name=token,proto3" json:"token,omitempty"`
-	Run             int32                  `protobuf:"varint,3,opt,name=run,proto3" json:"run,omitempty"`
-	Places          []*Place               `protobuf:"bytes,4,rep,name=places,proto3" json:"places,omitempty"`
+	Run             int32                  `protobuf:"varint,3,opt,name=run,json=number,proto3" json:"run,omitempty"`
+	Places          []*Place               `protobuf:"bytes,4,rep,name=places,json=ranks,proto3" json:"places,omitempty"`
 	Rendezvous      *Rendezvous            `protobuf:"bytes,5,opt,name=rendezvous,proto3" json:"rendezvous,omitempty"`
 	CommittedUnixMs int64                  `protobuf:"varint,6,opt,name=committed_unix_ms,json=committedUnixMs,proto3" json:"committed_unix_ms,omitempty"`
 	StartedUnixMs   int64                  `protobuf:"varint,7,opt,name=started_unix_ms,json=startedUnixMs,proto3" json:"started_unix_ms,omitempty"`
 	End             *End                   `protobuf:"bytes,8,opt,name=end,proto3" json:"end,omitempty"`
 	StartByLeftMs   int64                  `protobuf:"varint,9,opt,name=start_by_left_ms,json=startByLeftMs,proto3" json:"start_by_left_ms,omitempty"` // on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
-	Told            *Told                  `protobuf:"bytes,10,opt,name=told,proto3" json:"told,omitempty"`                                            // the first promise to its job while it waited for this; none: there was none
+	Told            *Told                  `protobuf:"bytes,10,opt,name=told,json=first_estimate,proto3" json:"told,omitempty"`                        // the first promise to its job while it waited for this; none: there was none
 	Victims         []*Victim              `protobuf:"bytes,11,rep,name=victims,proto3" json:"victims,omitempty"`                                      // they were stopped for it
 	ReservingMs     int64                  `protobuf:"varint,12,opt,name=reserving_ms,json=reservingMs,proto3" json:"reserving_ms,omitempty"`          // from its first Reserve until all its machines had reserved; 0: an earlier version wrote it
 	PreparingMs     int64                  `protobuf:"varint,13,opt,name=preparing_ms,json=preparingMs,proto3" json:"preparing_ms,omitempty"`          // from its COMMIT until all were prepared; 0: they never were, or one leader saw only a part of it
@@ -1708,14 +1708,14 @@ type NodeRecord struct {
 	Cordoned            *Deed                  `protobuf:"bytes,7,opt,name=cordoned,proto3" json:"cordoned,omitempty"`
 	Drained             *Deed                  `protobuf:"bytes,8,opt,name=drained,proto3" json:"drained,omitempty"`
 	DrainDeadlineUnixMs int64                  `protobuf:"varint,9,opt,name=drain_deadline_unix_ms,json=drainDeadlineUnixMs,proto3" json:"drain_deadline_unix_ms,omitempty"` // for people: drain_left_ms is what counts
-	Benched             *Deed                  `protobuf:"bytes,10,opt,name=benched,proto3" json:"benched,omitempty"`                                                        // informative: benches themselves live in the leader's memory
+	Benched             *Deed                  `protobuf:"bytes,10,opt,name=benched,json=backed_off,proto3" json:"benched,omitempty"`                                        // informative: benches themselves live in the leader's memory
 	Removed             *Deed                  `protobuf:"bytes,11,opt,name=removed,proto3" json:"removed,omitempty"`
 	JoinedUnixMs        int64                  `protobuf:"varint,12,opt,name=joined_unix_ms,json=joinedUnixMs,proto3" json:"joined_unix_ms,omitempty"`
-	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"`                   // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
-	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                                       // from an operator, for people: it decides nothing
-	Closing             *Deed                  `protobuf:"bytes,15,opt,name=closing,proto3" json:"closing,omitempty"`                                                 // the order to drain it later: removed when the drain begins
-	ClosesUnixMs        int64                  `protobuf:"varint,16,opt,name=closes_unix_ms,json=closesUnixMs,proto3" json:"closes_unix_ms,omitempty"`                // when that is, by the leader's wall clock
-	ClosingDeadlineMs   int64                  `protobuf:"varint,17,opt,name=closing_deadline_ms,json=closingDeadlineMs,proto3" json:"closing_deadline_ms,omitempty"` // of the drain that begins then; 0: none
+	DrainLeftMs         int64                  `protobuf:"varint,13,opt,name=drain_left_ms,json=drainLeftMs,proto3" json:"drain_left_ms,omitempty"`                           // of the drain's deadline when this was written; 0: none, or an earlier version wrote it
+	Note                *Deed                  `protobuf:"bytes,14,opt,name=note,proto3" json:"note,omitempty"`                                                               // from an operator, for people: it decides nothing
+	Closing             *Deed                  `protobuf:"bytes,15,opt,name=closing,json=planned_drain,proto3" json:"closing,omitempty"`                                      // the order to drain it later: removed when the drain begins
+	ClosesUnixMs        int64                  `protobuf:"varint,16,opt,name=closes_unix_ms,json=drain_starts_unix_ms,proto3" json:"closes_unix_ms,omitempty"`                // when that is, by the leader's wall clock
+	ClosingDeadlineMs   int64                  `protobuf:"varint,17,opt,name=closing_deadline_ms,json=planned_drain_deadline_ms,proto3" json:"closing_deadline_ms,omitempty"` // of the drain that begins then; 0: none
 	unknownFields       protoimpl.UnknownFields
 	sizeCache           protoimpl.SizeCache
 }
@@ -2479,21 +2479,20 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04node\x18\x02 \x01(\tR\x04node\x12\x1d\n" +
 	"\n" +
 	"machine_id\x18\x03 \x01(\tR\tmachineId\x12-\n" +
-	"\x06amount\x18\x04 \x01(\v2\x15.synapse.v1.ResourcesR\x06amount\"d\n" +
-	"\x04Told\x12 \n" +
-	"\ftold_unix_ms\x18\x01 \x01(\x03R\n" +
-	"toldUnixMs\x12\x1f\n" +
+	"\x06amount\x18\x04 \x01(\v2\x15.synapse.v1.ResourcesR\x06amount\"k\n" +
+	"\x04Told\x12'\n" +
+	"\ftold_unix_ms\x18\x01 \x01(\x03R\x11estimated_unix_ms\x12\x1f\n" +
 	"\vexpected_ms\x18\x02 \x01(\x03R\n" +
 	"expectedMs\x12\x19\n" +
-	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\x87\x02\n" +
+	"\bbound_ms\x18\x03 \x01(\x03R\aboundMs\"\x9c\x02\n" +
 	"\aPromise\x12\x12\n" +
 	"\x04pool\x18\x01 \x01(\tR\x04pool\x12\x14\n" +
-	"\x05order\x18\x02 \x01(\x04R\x05order\x12$\n" +
-	"\x04kept\x18\x03 \x03(\v2\x10.synapse.v1.KeptR\x04kept\x12\x17\n" +
-	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x14\n" +
-	"\x05slips\x18\x05 \x01(\x05R\x05slips\x12\x10\n" +
-	"\x03run\x18\x06 \x01(\x05R\x03run\x12$\n" +
-	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x04told\x12,\n" +
+	"\x05order\x18\x02 \x01(\x04R\x05order\x12(\n" +
+	"\x04kept\x18\x03 \x03(\v2\x10.synapse.v1.KeptR\breserved\x12\x17\n" +
+	"\aleft_ms\x18\x04 \x01(\x03R\x06leftMs\x12\x17\n" +
+	"\x05slips\x18\x05 \x01(\x05R\boverruns\x12\x14\n" +
+	"\x03run\x18\x06 \x01(\x05R\aattempt\x12.\n" +
+	"\x04told\x18\a \x01(\v2\x10.synapse.v1.ToldR\x0efirst_estimate\x12,\n" +
 	"\avictims\x18\b \x03(\v2\x12.synapse.v1.VictimR\avictims\x12\x17\n" +
 	"\aon_loan\x18\t \x01(\bR\x06onLoan\"\xa8\x01\n" +
 	"\x06Victim\x12\x10\n" +
@@ -2527,7 +2526,7 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x04held\x18\x02 \x03(\v2\x16.synapse.v1.IndexRangeR\x04held\x12\x14\n" +
 	"\x05reach\x18\x04 \x01(\x05R\x05reach\x12$\n" +
 	"\x04hold\x18\x03 \x01(\v2\x10.synapse.v1.DeedR\x04hold\x125\n" +
-	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xb0\n" +
+	"\achanged\x18\x05 \x03(\v2\x1b.synapse.v1.ElementsChangedR\achanged\"\xcf\n" +
 	"\n" +
 	"\tJobRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -2543,8 +2542,8 @@ const file_messages_record_proto_rawDesc = "" +
 	"\aarrival\x18\t \x01(\x04R\aarrival\x12*\n" +
 	"\x05state\x18\n" +
 	" \x01(\x0e2\x14.synapse.v1.JobStateR\x05state\x12+\n" +
-	"\aattempt\x18\v \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x12\n" +
-	"\x04runs\x18\f \x01(\x05R\x04runs\x12\x1a\n" +
+	"\aattempt\x18\v \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x1b\n" +
+	"\x04runs\x18\f \x01(\x05R\rattempt_count\x12\x1a\n" +
 	"\bfailures\x18\r \x01(\x05R\bfailures\x12%\n" +
 	"\x0einfra_restarts\x18\x0e \x01(\x05R\rinfraRestarts\x12+\n" +
 	"\x12not_before_unix_ms\x18\x0f \x01(\x03R\x0fnotBeforeUnixMs\x12(\n" +
@@ -2553,14 +2552,15 @@ const file_messages_record_proto_rawDesc = "" +
 	"\texit_code\x18\x12 \x01(\x05R\bexitCode\x12\x18\n" +
 	"\aoutcome\x18\x13 \x01(\tR\aoutcome\x12(\n" +
 	"\x10finished_unix_ms\x18\x14 \x01(\x03R\x0efinishedUnixMs\x12)\n" +
-	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\x12\x15\n" +
-	"\x06ran_ms\x18\x16 \x01(\x03R\x05ranMs\x12*\n" +
+	"\x10prepare_failures\x18\x15 \x01(\x05R\x0fprepareFailures\x12\x1a\n" +
+	"\x06ran_ms\x18\x16 \x01(\x03R\n" +
+	"runtime_ms\x12*\n" +
 	"\x11prepare_failed_on\x18\x17 \x03(\tR\x0fprepareFailedOn\x12*\n" +
 	"\achanged\x18\x18 \x01(\v2\x10.synapse.v1.DeedR\achanged\x12\x10\n" +
-	"\x03uid\x18\x19 \x01(\rR\x03uid\x12&\n" +
-	"\x0fmemory_by_share\x18\x1a \x01(\bR\rmemoryByShare\x12(\n" +
-	"\x10limit_by_default\x18\x1b \x01(\bR\x0elimitByDefault\x12-\n" +
-	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\apromise\x127\n" +
+	"\x03uid\x18\x19 \x01(\rR\x03uid\x12*\n" +
+	"\x0fmemory_by_share\x18\x1a \x01(\bR\x11memory_by_default\x12/\n" +
+	"\x10limit_by_default\x18\x1b \x01(\bR\x15time_limit_by_default\x123\n" +
+	"\apromise\x18\x1d \x01(\v2\x13.synapse.v1.PromiseR\rplanned_start\x127\n" +
 	"\vafter_known\x18\x1e \x03(\v2\x16.synapse.v1.AfterKnownR\n" +
 	"afterKnown\x12\x19\n" +
 	"\bgiven_to\x18\x1f \x01(\tR\agivenTo\x12-\n" +
@@ -2589,24 +2589,24 @@ const file_messages_record_proto_rawDesc = "" +
 	"\x06ran_ms\x18\x06 \x01(\x03R\x05ranMs\x126\n" +
 	"\n" +
 	"preemption\x18\a \x01(\v2\x16.synapse.v1.PreemptionR\n" +
-	"preemption\"\xf9\x03\n" +
+	"preemption\"\x85\x04\n" +
 	"\rAttemptRecord\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12'\n" +
-	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
-	"\x03run\x18\x03 \x01(\x05R\x03run\x12)\n" +
-	"\x06places\x18\x04 \x03(\v2\x11.synapse.v1.PlaceR\x06places\x126\n" +
+	"\x05token\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x13\n" +
+	"\x03run\x18\x03 \x01(\x05R\x06number\x12(\n" +
+	"\x06places\x18\x04 \x03(\v2\x11.synapse.v1.PlaceR\x05ranks\x126\n" +
 	"\n" +
 	"rendezvous\x18\x05 \x01(\v2\x16.synapse.v1.RendezvousR\n" +
 	"rendezvous\x12*\n" +
 	"\x11committed_unix_ms\x18\x06 \x01(\x03R\x0fcommittedUnixMs\x12&\n" +
 	"\x0fstarted_unix_ms\x18\a \x01(\x03R\rstartedUnixMs\x12!\n" +
 	"\x03end\x18\b \x01(\v2\x0f.synapse.v1.EndR\x03end\x12'\n" +
-	"\x10start_by_left_ms\x18\t \x01(\x03R\rstartByLeftMs\x12$\n" +
+	"\x10start_by_left_ms\x18\t \x01(\x03R\rstartByLeftMs\x12.\n" +
 	"\x04told\x18\n" +
-	" \x01(\v2\x10.synapse.v1.ToldR\x04told\x12,\n" +
+	" \x01(\v2\x10.synapse.v1.ToldR\x0efirst_estimate\x12,\n" +
 	"\avictims\x18\v \x03(\v2\x12.synapse.v1.VictimR\avictims\x12!\n" +
 	"\freserving_ms\x18\f \x01(\x03R\vreservingMs\x12!\n" +
-	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\"\xb9\x05\n" +
+	"\fpreparing_ms\x18\r \x01(\x03R\vpreparingMs\"\xd2\x05\n" +
 	"\n" +
 	"NodeRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x1a\n" +
@@ -2619,16 +2619,17 @@ const file_messages_record_proto_rawDesc = "" +
 	"\fannouncement\x18\x06 \x01(\v2\x18.synapse.v1.AnnouncementR\fannouncement\x12,\n" +
 	"\bcordoned\x18\a \x01(\v2\x10.synapse.v1.DeedR\bcordoned\x12*\n" +
 	"\adrained\x18\b \x01(\v2\x10.synapse.v1.DeedR\adrained\x123\n" +
-	"\x16drain_deadline_unix_ms\x18\t \x01(\x03R\x13drainDeadlineUnixMs\x12*\n" +
+	"\x16drain_deadline_unix_ms\x18\t \x01(\x03R\x13drainDeadlineUnixMs\x12-\n" +
 	"\abenched\x18\n" +
-	" \x01(\v2\x10.synapse.v1.DeedR\abenched\x12*\n" +
+	" \x01(\v2\x10.synapse.v1.DeedR\n" +
+	"backed_off\x12*\n" +
 	"\aremoved\x18\v \x01(\v2\x10.synapse.v1.DeedR\aremoved\x12$\n" +
 	"\x0ejoined_unix_ms\x18\f \x01(\x03R\fjoinedUnixMs\x12\"\n" +
 	"\rdrain_left_ms\x18\r \x01(\x03R\vdrainLeftMs\x12$\n" +
-	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note\x12*\n" +
-	"\aclosing\x18\x0f \x01(\v2\x10.synapse.v1.DeedR\aclosing\x12$\n" +
-	"\x0ecloses_unix_ms\x18\x10 \x01(\x03R\fclosesUnixMs\x12.\n" +
-	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x11closingDeadlineMs\"\xae\x01\n" +
+	"\x04note\x18\x0e \x01(\v2\x10.synapse.v1.DeedR\x04note\x120\n" +
+	"\aclosing\x18\x0f \x01(\v2\x10.synapse.v1.DeedR\rplanned_drain\x12,\n" +
+	"\x0ecloses_unix_ms\x18\x10 \x01(\x03R\x14drain_starts_unix_ms\x126\n" +
+	"\x13closing_deadline_ms\x18\x11 \x01(\x03R\x19planned_drain_deadline_ms\"\xae\x01\n" +
 	"\n" +
 	"PassRecord\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +

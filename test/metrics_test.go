@@ -14,6 +14,7 @@ import (
 
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/server/metrics/leading"
 	"github.com/yi-json/synapse/server/metrics/machine"
@@ -85,10 +86,19 @@ var (
 
 // labelValues are what some labels may be, whatever the series.
 var labelValues = map[string][]string{
-	"reason": waitWords(), "state": mirror.StockWords[:], "why": mirror.OutageWords[:],
-	"age":   {"1m", "10m", "1h", "6h", "24h", "older"},
-	"side":  {"late", "early"},
-	"phase": slices.Concat(messages.Phases, mirror.MachinePhases, []string{"committing", "preparing"}),
+	"reason": append(waitWords(), seriesWords("synapse_nodes_unavailable", mirror.OutageWords[:])...),
+	"state":  seriesWords("synapse_gpus", mirror.StockWords[:]),
+	"age":    {"1m", "10m", "1h", "6h", "24h", "older"},
+	"side":   {"late", "early"},
+	"phase":  slices.Concat(messages.Phases, mirror.MachinePhases, []string{"committing", "preparing"}),
+}
+
+// seriesWords returns the values of a label as the metric shows them.
+func seriesWords(family string, words []string) (shown []string) {
+	for _, word := range words {
+		shown = append(shown, renamed.SeriesWord(family, word))
+	}
+	return shown
 }
 
 // wrongIn says what is wrong with the series that an expression names.

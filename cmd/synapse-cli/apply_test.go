@@ -17,7 +17,7 @@ kind: Queues
 default: nlp
 queues:
 - {name: nlp, quota: {gpu: 8}, weight: 3}
-- {name: vision, quota: {gpu: 4, h100: 2}, limit: {gpu: 16}, timeLimit: {most: 24h}}
+- {name: vision, quota: {gpu: 4, h100: 2}, limit: {gpu: 16}, timeLimit: {max: 24h}}
 - {name: papers, parent: nlp}
 `
 
@@ -33,7 +33,7 @@ func TestApply(t *testing.T) {
 		"queue old is closed: it has jobs and is missing from the file")
 	cli(f.address, "apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
 	ran := cli(f.address, "get", "queues", "-o", "yaml")
-	for _, line := range []string{"revision: 1", "default: nlp", "quota: {gpu: 4, h100: 2}", "timeLimit: {most: 24h}"} {
+	for _, line := range []string{"revision: 1", "default: nlp", "quota: {gpu: 4, h100: 2}", "timeLimit: {max: 24h}"} {
 		if !strings.Contains(ran.out, line) {
 			t.Errorf("%q is not in\n%s", line, ran.out)
 		}
@@ -77,16 +77,16 @@ func TestQueueTable(t *testing.T) {
 	j := job("jz", "queued", messages.JobState_JOB_STATE_QUEUED)
 	j.Record.Spec.Queue = "papers"
 	f.put(j)
-	cli(f.address, "get", "queues").wants(t, 0, `QUEUE    QUOTA  USE  SHARE  BORROWED  WAITS
-nlp          8   12    75%         4      1
-vision       4    4    25%         0      0
-papers       -    4   100%         -      1
-old     closed    4      -         4      0
+	cli(f.address, "get", "queues").wants(t, 0, `QUEUE    QUOTA  USE  SHARE  BORROWED  WAITING
+nlp          8   12    75%         4        1
+vision       4    4    25%         0        0
+papers       -    4   100%         -        1
+old     closed    4      -         4        0
 `, "")
 	cli(f.address, "describe", "queue", "vision").wants(t, 0, `Queue:        vision
 Quota:        {gpu: 4, h100: 2}
 Limit:        {gpu: 16}
-TimeLimit:    {most: 24h}
+TimeLimit:    {max: 24h}
 Owners:       everybody
 Share:        25% of what is borrowed beside its siblings
 Use:          gpu 4, cpu 0, memory 0

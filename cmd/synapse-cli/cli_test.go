@@ -42,7 +42,7 @@ func TestUsage(t *testing.T) {
 		{"describe train", "hint: `synapse-cli describe job train` or `synapse-cli describe node train`"},
 		{"describe jb train", "did you mean `synapse-cli describe job`?"},
 		{"--nope", "unknown flag: --nope"},
-		{"up --join-timeout 5s", "unknown flag --join-timeout of up: use --join-timeout"},
+		{"up --patience 5s", "unknown flag --patience of up: use --join-timeout"},
 		{"up --data x", "did you mean --data-dir? run `synapse-cli up --help` for its usage"},
 		{"submit --gpuss 8 -- true", "did you mean --gpu?"},
 		{"get jobs --allnamespaces", "hint: run `synapse-cli get jobs --help` for its usage"},
@@ -302,7 +302,7 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "get", "nodes", "-q").wants(t, 0, "n1\nn12\nn2\n", "")
 	cli(f.address, "get", "nodes", "-q", "-l", "rack=r1").wants(t, 0, "n1\nn12\n", "")
 	cli(f.address, "get", "node", "n1", "-o", "yaml").wants(t, 0, "kind: Node\n", "")
-	cli(f.address, "describe", "node", "n2").wants(t, 0, "Machine:      n2", "")
+	cli(f.address, "describe", "node", "n2").wants(t, 0, "Node:         n2", "")
 	cli(f.address, "cordon", "n1", "n2", "--reason", "fan").wants(t, 0, "Node n1 cordoned\nNode n2 cordoned\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--deadline", "2h").wants(t, 0, "Node n12 draining\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t,

@@ -43,7 +43,7 @@ const (
 
 // hostsExample shows the file of nodes in the help of deploy.
 const hostsExample = "  settings: {join: \"10.0.0.7:9000\", labels: pool=train}\n" +
-	"  machines:\n" +
+	"  nodes:\n" +
 	"    n1: {ssh: root@10.0.0.11, settings: {topology: \"zone=a,rack=r1\"}}\n" +
 	"    n[2-40]: {ssh: \"admin@{name}.cluster\"}   # a user other than root needs passwordless sudo\n" +
 	"    n41:                                     # ssh n41"

@@ -24,13 +24,13 @@ func TestDeployRefused(t *testing.T) {
 		}
 		return path
 	}
-	good, bad, pack := file("good", "machines: {n1: }"), file("bad", "machine: {n1: }"), file("x.deb", "")
-	worse := file("worse", "machines:\n  n1: {shh: a}\n  n2: [x]\n")
+	good, bad, pack := file("good", "nodes: {n1: }"), file("bad", "node: {n1: }"), file("x.deb", "")
+	worse := file("worse", "nodes:\n  n1: {shh: a}\n  n2: [x]\n")
 	for args, want := range map[string]string{
 		"":                                       "--hosts is missing\nhint: run `deploy --help` for an example of the file",
 		"n1":                                     "`deploy` accepts no arguments\nhint: list the nodes in",
 		"--hosts " + dir + "/none":               "--hosts: stat " + dir + "/none: no such file",
-		"--hosts " + bad:                         "line 1: the file: unknown key machine; did you mean \"machines\"?",
+		"--hosts " + bad:                         "line 1: the file: unknown key node; did you mean \"nodes\"?",
 		"--hosts " + worse:                       "\"ssh\"?\n  " + worse + ": line 3: machine n2: must be keys and values\n",
 		"--hosts " + good + " --at-once 0":       "--at-once 0: must be 1 to 256",
 		"--hosts " + good + " --canary -1":       "--canary -1: must not be negative",
@@ -52,7 +52,7 @@ func TestDeploy(t *testing.T) {
 	n2.Record.Announcement = &messages.Announcement{AgentVersion: "v2"}
 	f.nodes = []*messages.NodeStatus{n1, n2}
 	dir := t.TempDir()
-	for name, text := range map[string]string{"hosts": "machines: {n1: , n2: {ssh: away}}", "reach": `#!/bin/sh
+	for name, text := range map[string]string{"hosts": "nodes: {n1: , n2: {ssh: away}}", "reach": `#!/bin/sh
 [ "$1" = n1 ] || { printf 'no route to \033[31mhost' >&2; exit 255; }
 if tar -tf - | grep -qx node.yaml; then
 	echo "version v2"

@@ -26,14 +26,14 @@ func TestEfficiency(t *testing.T) {
 		Now:  []*messages.GpuNow{{Class: productive, MilliGpu: 8000}}, CapacityMilliGpu: 8000,
 	}
 	r := cli(f.address, "efficiency", "--days", "2")
-	r.wants(t, 0, "productive              16.00   80.0%         8", "")
-	r.wants(t, 0, "lost: machine lost       4.00   20.0%         -", "")
-	r.wants(t, 0, "all                     20.00  100.0%         8", "")
+	r.wants(t, 0, "productive               16.00   80.0%         8", "")
+	r.wants(t, 0, "lost: node lost           4.00   20.0%         -", "")
+	r.wants(t, 0, "all                      20.00  100.0%         8", "")
 	if asked := told[*messages.GetEfficiency](f); len(asked) != 1 || asked[0].Days != 2 || asked[0].Kind != 1 {
 		t.Errorf("it asks for %v", asked)
 	}
 	cli(f.address, "efficiency", "--by", "day").wants(t, 0, "2024-10-05", "")
-	cli(f.address, "efficiency", "--by", "queue", "-o", "json").wants(t, 0, `"machine lost": 14400`, "")
+	cli(f.address, "efficiency", "--by", "queue", "-o", "json").wants(t, 0, `"node lost": 14400`, "")
 	if asked := told[*messages.GetEfficiency](f); asked[len(asked)-1].Kind != messages.GpuTimeKind_GPU_TIME_KIND_QUEUE {
 		t.Errorf("it asks for %v", asked)
 	}

@@ -237,11 +237,11 @@ fi
 	deploy := func(hosts string, more ...string) []string {
 		return append([]string{"deploy", "--ssh", ssh, "--hosts", evilFile(t, evil, hosts), "--within", "1s"}, more...)
 	}
-	all := "machines: {\"n[1-5]\": {ssh: \"{name}\", settings: {labels: " + quotedYAML(t, evil) + "}}}"
+	all := "nodes: {\"n[1-5]\": {ssh: \"{name}\", settings: {labels: " + quotedYAML(t, evil) + "}}}"
 	named := quotedYAML(t, evil)
-	runEvil(t, f.address, nil, deploy(all), deploy(all, "--dry-run"), deploy("machines: {"+named+": {ssh: n1}}"),
-		deploy("machines: {n1: {ssh: "+named+"}}"), deploy("machines: {n1: {"+named+": x}}"), deploy(evil), deploy("["+evil),
-		deploy(named+": 1"), deploy("machines: {n1: {settings: {"+named+": "+named+"}}}"), deploy(all, "--ssh", "./"+evil),
+	runEvil(t, f.address, nil, deploy(all), deploy(all, "--dry-run"), deploy("nodes: {"+named+": {ssh: n1}}"),
+		deploy("nodes: {n1: {ssh: "+named+"}}"), deploy("nodes: {n1: {"+named+": x}}"), deploy(evil), deploy("["+evil),
+		deploy(named+": 1"), deploy("nodes: {n1: {settings: {"+named+": "+named+"}}}"), deploy(all, "--ssh", "./"+evil),
 		deploy(all, "--package", evilFile(t, evil, "")), deploy(all, "--by", evil),
 		deploy(all, "--package", evilFile(t, "synapse_"+strings.ReplaceAll(evil, "/", "")+"_amd64.deb", "")),
 		[]string{"deploy", "--hosts", evil})

@@ -105,7 +105,7 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.IntVar(&r.gpus, "gpus-per-node", 8, "number of GPUs per node")
 	f.IntVar(&r.racks, "racks", 0, "number of racks (default: one per 8 nodes)")
 	f.StringVar(&r.cluster, "cluster", "",
-		"`FILE` with the nodes of the cluster: output of `get nodes -o json`, or CSV with the columns `machines`, gpus "+
+		"`FILE` with the nodes of the cluster: output of `get nodes -o json`, or CSV with the columns `nodes`, gpus "+
 			"and racks")
 	f.StringVar(&r.format, "format", "",
 		"record format: "+strings.Join(record.Formats(), ", ")+" (default: detected)")

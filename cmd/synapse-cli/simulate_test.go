@@ -84,7 +84,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate jobs.csv --nodes 4 --format sact":      `did you mean "sacct"?`,
 		"simulate jobs.csv --nodes 4 --cluster nodes":    "--cluster and --nodes cannot be combined",
 		"simulate --synthetic --cluster nosuch":          "nosuch: no such file or directory",
-		"simulate --synthetic --cluster main.go":         "main.go: it has no column machines",
+		"simulate --synthetic --cluster main.go":         "main.go: it has no column nodes",
 		"simulate --synthetic job=5 --nodes 4":           `did you mean "jobs"?`,
 		"simulate --synthetic jobs=few --nodes 4":        "\"jobs=few\" is not a whole number",
 		"simulate --synthetic jobs=0 --nodes 4":          "jobs=0 is out of range",
@@ -128,21 +128,21 @@ func TestCompare(t *testing.T) {
 	one, two := file("a.json", run("synapse", 100)), file("b.json", run("synapse", 70), run("synapse", 80), run("easy", 9))
 	out := cli("", "simulate", "compare", one, two, "-o", "json").out
 	var all struct {
-		Figures []struct {
-			Policy, Figure string
+		Metrics []struct {
+			Policy, Metric string
 			A, B           *show.Mean
 			Change         *float64
 		}
 	}
-	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Figures) != 12 {
+	if err := json.Unmarshal([]byte(out), &all); err != nil || len(all.Metrics) != 12 {
 		t.Fatalf("%v: %s", err, out)
 	}
-	f := all.Figures[2]
+	f := all.Metrics[2]
 	if f.A.Mean != 100 || f.B.Mean != 75 || f.B.Least != 70 || math.Abs(f.B.Spread-math.Sqrt(50)) > 1e-9 ||
 		*f.Change != -0.25 {
 		t.Errorf("%+v", f)
 	}
-	if gangs := all.Figures[6]; gangs.Figure != "wait_multi_avg" || gangs.A != nil || gangs.Change != nil {
+	if gangs := all.Metrics[6]; gangs.Metric != "wait_multi_avg" || gangs.A != nil || gangs.Change != nil {
 		t.Errorf("%+v", gangs)
 	}
 	cli("", "simulate", "compare", one, two).wants(t, 0, "synapse  wait-avg          100  75 ± 7  -25.0%\n", "")

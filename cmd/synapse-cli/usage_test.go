@@ -151,7 +151,7 @@ func shownTable(t *testing.T, f *fake) map[string]usageOf {
 			switch c {
 			case "USE":
 				u.use = thousandths(cells[i])
-			case "WAITS":
+			case "WAITING":
 				u.waiting = n
 			case "RUNNING":
 				u.running = n

@@ -22,7 +22,7 @@ type whoObj struct {
 	Cluster    string     `json:"cluster,omitempty"` // absent: it speaks no TLS
 	Name       string     `json:"name"`
 	Role       string     `json:"role,omitempty"`
-	Until      string     `json:"until,omitempty"`
+	Until      string     `json:"expiresAt,omitempty"`
 	Token      string     `json:"token,omitempty"`  // its id, where one was shown in place of a certificate
 	Groups     []string   `json:"groups,omitempty"` // as the issuer of the token says
 	Rights     []rightObj `json:"rights,omitempty"`

@@ -269,7 +269,7 @@ func TestDoctorReports(t *testing.T) {
 	}
 	out.Reset()
 	err := doctor.Report(&out, true, append(all, doctor.Fail("c", "do that", "bad")))
-	if err == nil || !strings.Contains(out.String(), `"failed": 1`) || !strings.Contains(out.String(), `"way": "do that"`) {
+	if err == nil || !strings.Contains(out.String(), `"failed": 1`) || !strings.Contains(out.String(), `"fix": "do that"`) {
 		t.Errorf("%v: %s", err, out.String())
 	}
 }

@@ -24,7 +24,7 @@ import (
 
 // The checks that need no program, with the keys that each goes by beside timeout and when.
 var builtIn = map[string][]string{
-	"gpus": nil, "disk": {"path", "least"}, "memory": {"least"}, "mount": {"path"}, "clock": {"most"}, "ports": {"cards"},
+	"gpus": nil, "disk": {"path", "min"}, "memory": {"min"}, "mount": {"path"}, "clock": {"max"}, "ports": {"cards"},
 }
 
 // occasionWords are the words of `when`, in the order of their bits.
@@ -122,12 +122,12 @@ func (c *checkSettings) keys() []settings.Key {
 			}
 			return nil
 		}),
-		{Name: "least", Get: func() string { return fmt.Sprint(c.least) }, Set: func(text string) (err error) {
-			given("least")
+		{Name: "min", Get: func() string { return fmt.Sprint(c.least) }, Set: func(text string) (err error) {
+			given("min")
 			c.least, err = parseBytes(text)
 			return err
 		}},
-		span("most", &c.most), list("cards", &c.cards),
+		span("max", &c.most), list("cards", &c.cards),
 	}
 }
 
@@ -169,7 +169,7 @@ func (c *checkSettings) valid() error {
 	}
 	if c.check == "" {
 		for _, key := range c.set {
-			if slices.Contains([]string{"path", "least", "most", "cards"}, key) {
+			if slices.Contains([]string{"path", "min", "max", "cards"}, key) {
 				return fmt.Errorf("%s goes with a check of this program's own; a command has its arguments", key)
 			}
 		}
@@ -181,7 +181,7 @@ func (c *checkSettings) valid() error {
 			return fmt.Errorf("check: %s does not go by %s", c.check, key)
 		}
 	}
-	for _, key := range []string{"path", "least"} {
+	for _, key := range []string{"path", "min"} {
 		if slices.Contains(goesBy, key) && !slices.Contains(c.set, key) {
 			return fmt.Errorf("check: %s needs %s", c.check, key)
 		}

@@ -51,7 +51,7 @@ func TestHealthSection(t *testing.T) {
 		t.Fatal(err)
 	}
 	o, values, err := readHealth(t, "  gpus: {check: gpus}\n"+
-		"  scratch: {check: disk, path: /scratch, least: 50Gi, when: prepare}\n"+
+		"  scratch: {check: disk, path: /scratch, min: 50Gi, when: prepare}\n"+
 		"  fabric:\n    command: ["+program+", mlx5_0]\n    timeout: 20s\n    when: [join, prepare, failure]\n")
 	if err != nil {
 		t.Fatal(err)
@@ -59,7 +59,7 @@ func TestHealthSection(t *testing.T) {
 	shown := settings.Show(values)
 	for _, want := range []string{
 		"  gpus:\n    check: gpus", "    when: [join, failure]", "    when: [prepare]", "    when: [join, prepare, failure]",
-		"    command: [" + program + ", mlx5_0]", "    timeout: 20s", "    least: 53687091200", "# FILE:3",
+		"    command: [" + program + ", mlx5_0]", "    timeout: 20s", "    min: 53687091200", "# FILE:3",
 	} {
 		if !strings.Contains(shown, want) {
 			t.Errorf("it does not show %q:\n%s", want, shown)
@@ -94,13 +94,13 @@ func TestHealthRefuses(t *testing.T) {
 		"  a: {timeout: 3s}\n":                       "health.a: needs one of command and check (clock, disk, gpus",
 		"  a: {check: gpus, command: /bin/true}\n":   "health.a: needs one of command and check",
 		"  a: {check: gpus, path: /x}\n":             "health.a: check: gpus does not go by path",
-		"  a: {check: disk, path: /x}\n":             "health.a: check: disk needs least",
+		"  a: {check: disk, path: /x}\n":             "health.a: check: disk needs min",
 		"  a: {check: mount, path: x}\n":             `health.a.path: "x" is not a whole path`,
 		"  a: {check: gpus, timeout: 3}\n":           `health.a.timeout: "3" is not a span of time`,
 		"  a: {command: true}\n":                     "health.a: true: give the whole path",
 		"  a: {command: /nosuch}\n":                  "health.a: lstat /nosuch: no such file",
 		"  a: {command: " + open + "}\n":             "can be written to by others; chmod go-w it",
-		"  a: {command: /bin/true, least: 1Gi}\n":    "health.a: least goes with a check of this program's own",
+		"  a: {command: /bin/true, min: 1Gi}\n":      "health.a: min goes with a check of this program's own",
 		"  a: {check: gpus}\n  a: {check: memory}\n": "health.a: duplicate key",
 	} {
 		if _, _, err := readHealth(t, section); err == nil || !strings.Contains(err.Error(), want) {

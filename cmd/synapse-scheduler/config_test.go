@@ -27,19 +27,19 @@ func runs(t *testing.T, c *cobra.Command, text string, arguments ...string) (str
 // TestConfigShow: the section of the policy is shown with the flags, and a database's password is not.
 func TestConfigShow(t *testing.T) {
 	out, err := runs(t, command(), "store: postgres://synapse:hush@db/synapse\nlisten: 127.0.0.1:9000\n"+
-		"policy: {order: expected, guard: 7}\n", "config", "show")
+		"policy: {order: expected, antiStarvationShare: 7}\n", "config", "show")
 	if err != nil || strings.Contains(out, "hush") {
 		t.Errorf("%v:\n%s", err, out)
 	}
 	for _, want := range []string{
-		"store: postgres://synapse:xxxxx@db/synapse", "  guard: 7 ", "  order: expected ", ":3\n",
+		"store: postgres://synapse:xxxxx@db/synapse", "  antiStarvationShare: 7 ", "  order: expected ", ":3\n",
 	} {
 		if !strings.Contains(out, want) {
 			t.Errorf("there is no %q in\n%s", want, out)
 		}
 	}
-	if _, err := runs(t, command(), "policy: {guard: 7, order: fifo}\n", "config", "check"); err == nil ||
-		!strings.Contains(err.Error(), ":1:10: policy.guard: counts with `order: expected` only") {
+	if _, err := runs(t, command(), "policy: {antiStarvationShare: 7, order: fifo}\n", "config", "check"); err == nil ||
+		!strings.Contains(err.Error(), ":1:10: policy.antiStarvationShare: counts with `order: expected` only") {
 		t.Errorf("a policy that makes no sense: %v", err)
 	}
 }

@@ -35,26 +35,26 @@ func notifying(t *testing.T, text string) (*options, error) {
 // TestNotifyIsRead: rules are read, and each mistake is said with its place and a way out.
 func TestNotifyIsRead(t *testing.T) {
 	o, err := notifying(t, "notify:\n"+
-		"  page: {on: [machine-closed, promise-broken], command: [/bin/true, x], timeout: 20s}\n"+
-		"  chat: {on: job-over, outcomes: failed, queues: [nlp], owners: [ann], webhook: 'https://h.example/a?key=s'}\n")
+		"  page: {on: [node-unschedulable, start-guarantee-broken], command: [/bin/true, x], timeout: 20s}\n"+
+		"  chat: {on: job-finished, outcomes: failed, queues: [nlp], owners: [ann], webhook: 'https://h.example/a?key=s'}\n")
 	if err != nil || len(o.notify) != 2 || o.notify[0].timeout.Seconds() != 20 || o.notify[1].outcomes[0] != "failed" ||
 		redacted(o.notify[1].webhook) != "https://h.example/a?…" {
 		t.Fatalf("%+v, %v", o.notify, err)
 	}
 	for text, want := range map[string]string{
-		"  page: {on: [job-ovr], command: [/bin/true]}":                        `notify.page.on: "job-ovr" is none of them; did you mean`,
-		"  page: {command: [/bin/true]}":                                       "notify.page: on: is missing",
-		"  page: {on: job-over}":                                               "needs one of command and webhook",
-		"  page: {on: job-over, command: [/bin/true], webhook: 'https://x/'}":  "needs one of command and webhook",
-		"  page: {on: job-over, command: [bin/true]}":                          "give the whole path",
-		"  page: {on: job-over, webhook: 'http://hooks.example/'}":             "must begin with https://",
-		"  page: {on: job-over, webhook: 'https://ann:pw@hooks.example/'}":     "a token is in tokenFile",
-		"  page: {on: machine-closed, owners: [ann], command: [/bin/true]}":    "go with what is told of jobs",
-		"  page: {on: promise-broken, outcomes: failed, command: [/bin/true]}": "outcomes: goes with on: job-over",
-		"  page: {on: job-over, command: [/bin/true], timeout: 1h}":            "is not a span of time from 1s to 5m0s",
-		"  page: {on: job-over, command: [/bin/true], tokenFile: /etc/t}":      "tokenFile: goes with a webhook",
-		"  Page: {on: job-over, command: [/bin/true]}":                         "is no name of a rule",
-		"  page: {on: job-over, comand: [/bin/true]}": "notify.page.comand: unknown setting; did " +
+		"  page: {on: [job-finishd], command: [/bin/true]}":                       `notify.page.on: "job-finishd" is none of them; did you mean`,
+		"  page: {command: [/bin/true]}":                                          "notify.page: on: is missing",
+		"  page: {on: job-finished}":                                              "needs one of command and webhook",
+		"  page: {on: job-finished, command: [/bin/true], webhook: 'https://x/'}": "needs one of command and webhook",
+		"  page: {on: job-finished, command: [bin/true]}":                         "give the whole path",
+		"  page: {on: job-finished, webhook: 'http://hooks.example/'}":            "must begin with https://",
+		"  page: {on: job-finished, webhook: 'https://ann:pw@hooks.example/'}":    "a token is in tokenFile",
+		"  page: {on: node-unschedulable, owners: [ann], command: [/bin/true]}":   "go with what is told of jobs",
+		"  page: {on: start-guarantee-broken, outcomes: failed, command: [/x]}":   "outcomes: goes with on: job-finished",
+		"  page: {on: job-finished, command: [/x], timeout: 1h}":                  "is not a span of time from 1s to 5m0s",
+		"  page: {on: job-finished, command: [/bin/true], tokenFile: /etc/t}":     "tokenFile: goes with a webhook",
+		"  Page: {on: job-finished, command: [/bin/true]}":                        "is no name of a rule",
+		"  page: {on: job-finished, comand: [/bin/true]}": "notify.page.comand: unknown setting; did " +
 			"you mean",
 	} {
 		if _, err := notifying(t, "notify:\n"+text+"\n"); err == nil || !strings.Contains(err.Error(), want) {
@@ -68,12 +68,12 @@ func TestNotifyIsRead(t *testing.T) {
 func TestNotifyBounds(t *testing.T) {
 	rules := func(n int) (text string) {
 		for i := range n {
-			text += fmt.Sprintf("  r%d: {on: job-over, command: [/bin/true]}\n", i)
+			text += fmt.Sprintf("  r%d: {on: job-finished, command: [/bin/true]}\n", i)
 		}
 		return text
 	}
 	within := func(span string) string {
-		return "  page: {on: job-over, command: [/bin/true], timeout: " + span + "}\n"
+		return "  page: {on: job-finished, command: [/bin/true], timeout: " + span + "}\n"
 	}
 	for text, refused := range map[string]string{
 		within("1s"): "", within("999ms"): "is not a span of time", within("5m"): "",
@@ -99,7 +99,7 @@ func TestProgramsAreTold(t *testing.T) {
 	}
 	r := ruleSettings{command: []string{program, "0"}, timeout: maxNotifyTime}
 	about := &notifications.AboutJob{ID: "j1"}
-	n := &notifications.Notification{Event: notifications.JobOver, Text: "it's over", ID: "job-over/j1", Job: about}
+	n := &notifications.Notification{Event: notifications.JobOver, Text: "it's over", ID: "job-finished/j1", Job: about}
 	if err := r.tell()(t.Context(), n); err != nil {
 		t.Fatal(err)
 	}
@@ -108,7 +108,7 @@ func TestProgramsAreTold(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{`"text":"it's over","job":{"id":"j1"`, "\nSYNAPSE_TEXT=it's over\n",
-		"\nSYNAPSE_EVENT=job-over\n", "\nSYNAPSE_NOTIFICATION_ID=job-over/j1\n"} {
+		"\nSYNAPSE_EVENT=job-finished\n", "\nSYNAPSE_NOTIFICATION_ID=job-finished/j1\n"} {
 		if !strings.Contains(string(told), want) {
 			t.Errorf("%q is missing in:\n%s", want, told)
 		}

@@ -21,7 +21,7 @@ import (
 // refused like a slip: whoever sets it would believe in it.
 var (
 	orders = []string{"expected", "fifo"}
-	always = []string{"order", "defaultLimit"}
+	always = []string{"order", "defaultTimeLimit"}
 )
 
 func policySection(to *policy.Settings) settings.Section {
@@ -43,15 +43,15 @@ func policyKeys(to *policy.Settings) []settings.Key {
 			}
 			return "fifo"
 		}},
-		{Name: "promises", Keys: []settings.Key{
-			numberIn("ones", &to.PromisesOnes, 0, 100), numberIn("gangs", &to.PromisesGangs, 0, 100),
+		{Name: "plannedStarts", Keys: []settings.Key{
+			numberIn("singles", &to.PromisesOnes, 0, 100), numberIn("gangs", &to.PromisesGangs, 0, 100),
 		}},
-		numberIn("guard", &to.GuardPercent, 0, 50),
-		numberIn("headroom", &to.HeadroomPercent, 0, 90),
-		spanIn("locality", &to.Locality, time.Second, day),
-		spanIn("localityMost", &to.LocalityMost, time.Second, day),
-		spanIn("keepMost", &to.KeepMost, time.Minute, 366*day),
-		spanIn("defaultLimit", &to.DefaultLimit, time.Second, messages.MaxDurationMs*time.Millisecond),
+		numberIn("antiStarvationShare", &to.GuardPercent, 0, 50),
+		numberIn("shortJobShare", &to.HeadroomPercent, 0, 90),
+		spanIn("topologyWait", &to.Locality, time.Second, day),
+		spanIn("maxTopologyWait", &to.LocalityMost, time.Second, day),
+		spanIn("maxReservation", &to.KeepMost, time.Minute, 366*day),
+		spanIn("defaultTimeLimit", &to.DefaultLimit, time.Second, messages.MaxDurationMs*time.Millisecond),
 	}
 }
 

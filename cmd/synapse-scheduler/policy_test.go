@@ -43,13 +43,14 @@ func readSection(t *testing.T, text string, section settings.Section) error {
 
 func TestPolicySection(t *testing.T) {
 	got, err := readPolicy(t,
-		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultLimit: 36h # of jobs without one\n")
+		"listen: 127.0.0.1:1\npolicy:\n  order: fifo\n  defaultTimeLimit: 36h # of jobs without one\n")
 	want := policy.DefaultSettings()
 	if want.Order, want.DefaultLimit = share.FIFO, 36*time.Hour; err != nil || got != want {
 		t.Errorf("%+v (%v)", got, err)
 	}
 	got, err = readPolicy(t,
-		"policy: {guard: 7, headroom: 0, promises: {ones: 3, gangs: 0}, locality: 90s, localityMost: 5m, keepMost: 12h}")
+		"policy: {antiStarvationShare: 7, shortJobShare: 0, plannedStarts: {singles: 3, gangs: 0}, topologyWait: 90s, "+
+			"maxTopologyWait: 5m, maxReservation: 12h}")
 	want = policy.DefaultSettings()
 	want.PromisesOnes, want.PromisesGangs, want.GuardPercent, want.HeadroomPercent = 3, 0, 7, 0
 	want.Locality, want.LocalityMost, want.KeepMost = 90*time.Second, 5*time.Minute, 12*time.Hour
@@ -68,33 +69,34 @@ func TestPolicySectionRefuses(t *testing.T) {
 		want string
 	}{
 		{"policy:\n  ordre: fifo\n", `s.yaml:2:3: policy.ordre: unknown setting; did you mean "order"?`},
-		{"policy:\n  guard: 5\n  order: fifo\n",
-			"s.yaml:2:3: policy.guard: counts with `order: expected` only, and the order is fifo; leave one of the two out"},
-		{"policy:\n  order: fifo\n  promises: {ones: 2}\n",
-			"s.yaml:3:3: policy.promises: counts with `order: expected` only"},
+		{"policy:\n  antiStarvationShare: 5\n  order: fifo\n",
+			"s.yaml:2:3: policy.antiStarvationShare: counts with `order: expected` only, and the order is fifo; " +
+				"leave one of the two out"},
+		{"policy:\n  order: fifo\n  plannedStarts: {singles: 2}\n",
+			"s.yaml:3:3: policy.plannedStarts: counts with `order: expected` only"},
 		{"policy:\n  order: fiof\n", `s.yaml:2:10: policy.order: "fiof" is not an order; did you mean "fifo"?`},
 		{"policy:\n  order: shortest\n",
 			`s.yaml:2:10: policy.order: "shortest" is not an order; use expected, fifo`},
 		{"policy:\n  order: fifo\n  order: fifo\n",
 			`s.yaml:3:3: policy.order: duplicate key: first set in line 2`},
-		{"policy: 5\n", `s.yaml:1:9: policy: must be a mapping of keys: order, promises, guard`},
+		{"policy: 5\n", `s.yaml:1:9: policy: must be a mapping of keys: order, plannedStarts, antiStarvationShare`},
 		{"policy:\n", `s.yaml:1:8: policy: must be a mapping of keys`},
 		{"policy: {order: }\n", `s.yaml:1:17: policy.order: is empty`},
 		{"policy: {order: [fifo]}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: &a fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {order: !x fifo}\n", `s.yaml:1:17: policy.order: must be a plain value`},
 		{"policy: {[a]: fifo}\n", `s.yaml:1:10: policy: keys must be strings`},
-		{"policy: {defaultLimit: 24}\n",
-			`s.yaml:1:24: policy.defaultLimit: "24" is not a span of time; write 90s, 30m or 24h`},
-		{"policy: {defaultLimit: -1h}\n", `policy.defaultLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},
-		{"policy: {defaultLimit: 1ms}\n", `is outside 1s to`},
-		{"policy: {guard: 51}\n", `s.yaml:1:17: policy.guard: "51" is not a whole number from 0 to 50`},
-		{"policy: {guard: 5%}\n", `"5%" is not a whole number from 0 to 50`},
-		{"policy: {headroom: 1e1}\n", `"1e1" is not a whole number from 0 to 90`},
-		{"policy: {promises: 3}\n", `s.yaml:1:20: policy.promises: must be a mapping of keys: ones, gangs`},
-		{"policy: {promises: {gang: 3}}\n",
-			`s.yaml:1:21: policy.promises.gang: unknown setting; did you mean "gangs"?`},
-		{"policy: {locality: 25h}\n", `"25h" is outside 1s to 24h0m0s, and not 0`},
+		{"policy: {defaultTimeLimit: 24}\n",
+			`s.yaml:1:28: policy.defaultTimeLimit: "24" is not a span of time; write 90s, 30m or 24h`},
+		{"policy: {defaultTimeLimit: -1h}\n", `policy.defaultTimeLimit: "-1h" is outside 1s to 87840h0m0s, and not 0`},
+		{"policy: {defaultTimeLimit: 1ms}\n", `is outside 1s to`},
+		{"policy: {antiStarvationShare: 51}\n", `s.yaml:1:31: policy.antiStarvationShare: "51" is not a whole number from 0 to 50`},
+		{"policy: {antiStarvationShare: 5%}\n", `"5%" is not a whole number from 0 to 50`},
+		{"policy: {shortJobShare: 1e1}\n", `"1e1" is not a whole number from 0 to 90`},
+		{"policy: {plannedStarts: 3}\n", `s.yaml:1:25: policy.plannedStarts: must be a mapping of keys: singles, gangs`},
+		{"policy: {plannedStarts: {gang: 3}}\n",
+			`s.yaml:1:26: policy.plannedStarts.gang: unknown setting; did you mean "gangs"?`},
+		{"policy: {topologyWait: 25h}\n", `"25h" is outside 1s to 24h0m0s, and not 0`},
 	} {
 		got, err := readPolicy(t, c.text)
 		if err == nil || !strings.Contains(err.Error(), c.want) {
@@ -104,7 +106,7 @@ func TestPolicySectionRefuses(t *testing.T) {
 			t.Errorf("%q: something was taken: %+v", c.text, got)
 		}
 	}
-	_, err := readPolicy(t, "policy: {a: 1, ordre: 2, defaultLimit: x}\n")
+	_, err := readPolicy(t, "policy: {a: 1, ordre: 2, defaultTimeLimit: x}\n")
 	if err == nil || strings.Count(err.Error(), "s.yaml:1:") != 3 {
 		t.Errorf("three mistakes are told as %v", err)
 	}

@@ -77,7 +77,7 @@ var ownerTexts = []manual.Text{
 var ruleTexts = []manual.Text{
 	{Meaning: "Events of the rule: a finished job, a node that becomes unschedulable or schedulable, or a start " +
 		"guarantee " +
-		"that was broken.", Example: "[job-over]"},
+		"that was broken.", Example: "[job-finished]"},
 	{Meaning: "Results of finished jobs that the rule matches; all if unset.", Example: "[failed, timed-out]"},
 	{Meaning: "Queues whose jobs the rule matches; all if unset.", Example: "[research]"},
 	{Meaning: "Owners whose jobs the rule matches; all if unset.", Example: "[ann]"},

@@ -1,17 +1,9 @@
 package renamed
 
-// This file owns the names of the HTTP API. A name of a message is written alone, one of a field or of an enum's value
-// with the message or enum before it, both as the .proto files have them. The wire and gRPC keep those.
+// This file owns the names of fields in the HTTP API. In is the message, and the old name the field, as the .proto
+// files have them: gRPC keeps those. The new name is the field's json_name.
 
 var calls = []Name{
-	{HTTP, "", "SliceReport", "Allocation"},
-	{HTTP, "", "SliceState", "AllocationState"},
-	{HTTP, "", "Told", "StartEstimate"},
-	{HTTP, "", "Promise", "PlannedStart"},
-	{HTTP, "", "Kept", "ReservedNode"},
-	{HTTP, "", "Prospect", "StartTime"},
-	{HTTP, "", "Place", "RankRecord"},
-
 	{HTTP, "Announcement", "place", "topology"},
 	{HTTP, "ApplyQueuesReply", "closed", "removed"},
 	{HTTP, "ArraySpec", "most", "max_running"},
@@ -64,14 +56,4 @@ var calls = []Name{
 	{HTTP, "Update", "set_array_most", "set_array_max_running"},
 	{HTTP, "UpdateReply", "array_most", "array_max_running"},
 	{HTTP, "Watch", "books", "usage"},
-
-	{HTTP, "Basis", "BASIS_LEARNED", "BASIS_ESTIMATED"},
-	{HTTP, "Cause", "CAUSE_MACHINE_LOST", "CAUSE_NODE_LOST"},
-	{HTTP, "Cause", "CAUSE_UNWELL", "CAUSE_NODE_UNHEALTHY"},
-	{HTTP, "Fault", "FAULT_MACHINE", "FAULT_NODE"},
-	{HTTP, "GpuClass", "GPU_CLASS_KEPT", "GPU_CLASS_RESERVED"},
-	{HTTP, "GpuClass", "GPU_CLASS_IDLE_WANTED", "GPU_CLASS_IDLE_WITH_DEMAND"},
-	{HTTP, "GpuClass", "GPU_CLASS_IDLE_UNWANTED", "GPU_CLASS_IDLE_WITHOUT_DEMAND"},
-	{HTTP, "GpuClass", "GPU_CLASS_CLOSED", "GPU_CLASS_UNSCHEDULABLE"},
-	{HTTP, "SliceState", "SLICE_STATE_OVER", "SLICE_STATE_ENDED"},
 }

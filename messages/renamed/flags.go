@@ -5,10 +5,11 @@ package renamed
 const (
 	nodeProgram      = "synapse-node"
 	schedulerProgram = "synapse-scheduler"
-	// SchedulerFile, NodeFile and QueuesFile are the files whose keys changed.
+	// SchedulerFile and the others are the files whose keys changed.
 	SchedulerFile = "scheduler.yaml"
 	NodeFile      = "node.yaml"
 	QueuesFile    = "queues.yaml"
+	HostsFile     = "hosts.yaml"
 )
 
 var flags = []Name{
@@ -30,6 +31,9 @@ var flags = []Name{
 
 var keys = []Name{
 	{YAML, NodeFile, "policy", "job-policy"},
+	{YAML, NodeFile, "health.*.least", "health.*.min"},
+	{YAML, NodeFile, "health.*.most", "health.*.max"},
+	{YAML, HostsFile, "machines", "nodes"},
 	{YAML, SchedulerFile, "page", "web"},
 	{YAML, SchedulerFile, "page-cert", "web-cert"},
 	{YAML, SchedulerFile, "page-key", "web-key"},

@@ -2,7 +2,10 @@
 // one, a test refuses the old ones, and the migration page is generated from the same table.
 package renamed
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // This file owns how the table is read.
 
@@ -56,8 +59,18 @@ func Find(kind Kind, in, old string) (string, bool) {
 // Key returns the new name of an old key of a file, without the keys above it. A path has dots, and brackets with the
 // index of a list's item.
 func Key(file, path string) (string, bool) {
-	name, is := Find(YAML, file, bare(path))
-	return name[strings.LastIndex(name, ".")+1:], is
+	for _, n := range keys {
+		if n.Kind == YAML && n.In == file && fits(n.Old, bare(path)) {
+			return n.New[strings.LastIndex(n.New, ".")+1:], true
+		}
+	}
+	return "", false
+}
+
+// fits reports whether a path is meant by one in which * is any name.
+func fits(pattern, path string) bool {
+	wanted, parts := strings.Split(pattern, "."), strings.Split(path, ".")
+	return slices.EqualFunc(wanted, parts, func(w, p string) bool { return w == "*" || w == p })
 }
 
 // FileOf returns the name under which the table has the settings file of a program.

@@ -215,19 +215,19 @@ func (c *queuesCheck) ranges(i int) {
 			c.say(i, key, "", "is below zero")
 		}
 	}
-	least("perOwner.machines", q.Owner.Machines)
+	least("perOwner.nodes", q.Owner.Machines)
 	least("perOwner.running", q.Owner.Running)
 	least("perOwner.waiting", q.Owner.Waiting)
-	least("preemption.minRun", q.Preemption.MinRun)
+	least("preemption.minRuntime", q.Preemption.MinRun)
 	most := inherited(c, i, func(q *QueueSpec) *int64 { return q.MostLimit })
 	usual := inherited(c, i, func(q *QueueSpec) *int64 { return q.DefaultLimit })
 	if most != nil && usual != nil && *usual > *most && (q.MostLimit != nil || q.DefaultLimit != nil) {
-		c.say(i, "timeLimit", "", "the default is above the most")
+		c.say(i, "timeLimit", "", "the default is above the max")
 	}
 	highest := inherited(c, i, func(q *QueueSpec) *int32 { return q.MostPriority })
 	normal := inherited(c, i, func(q *QueueSpec) *int32 { return q.DefaultPriority })
 	if highest != nil && normal != nil && *normal > *highest && (q.MostPriority != nil || q.DefaultPriority != nil) {
-		c.say(i, "priority", "", "the default is above the most")
+		c.say(i, "priority", "", "the default is above the max")
 	}
 }
 

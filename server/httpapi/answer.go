@@ -11,7 +11,6 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/metadata"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 )
 
@@ -32,9 +31,6 @@ func patient(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin))
 }
 
-// encoding has names as the descriptors have them, as errors do.
-var encoding = protojson.MarshalOptions{UseProtoNames: true}
-
 // once makes a call that is answered once.
 func once(ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientConnInterface, q proto.Message) {
 	var said metadata.MD
@@ -43,7 +39,7 @@ func once(ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientCon
 	tell(w, said)
 	var text []byte
 	if err == nil {
-		text, err = encoding.Marshal(reply)
+		text, err = encode(reply)
 	}
 	if err != nil {
 		refuse(w, why(ctx, err))
@@ -259,7 +255,7 @@ func (l *lines) take(ctx context.Context, p received) bool {
 }
 
 func (l *lines) result(m proto.Message) {
-	text, err := encoding.Marshal(m)
+	text, err := encode(m)
 	if err != nil {
 		l.fail(err)
 		l.err = err

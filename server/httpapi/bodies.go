@@ -11,7 +11,6 @@ import (
 	"time"
 
 	"golang.org/x/sync/semaphore"
-	"google.golang.org/protobuf/encoding/protojson"
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
@@ -102,7 +101,7 @@ func decode(text []byte, q proto.Message) error {
 	if len(text) == 0 {
 		return nil
 	}
-	err := protojson.Unmarshal(text, q)
+	err := decodePublic(text, q)
 	if err == nil {
 		return nil
 	}
@@ -111,6 +110,9 @@ func decode(text []byte, q proto.Message) error {
 		Hint: "GET " + Prefix + "openapi.json has each call's fields"}
 	if named := fieldNamed.FindStringSubmatch(words); named != nil {
 		o.Field = strings.Trim(named[1], `":`)
+		if now := renamedField(o.Field); now != "" {
+			o.Hint = "use " + now
+		}
 	}
 	return o
 }

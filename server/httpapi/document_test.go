@@ -144,7 +144,7 @@ func fieldsOf(d protoreflect.Descriptor) (all []string) {
 		if f.IsList() {
 			word = "array of " + word
 		}
-		all = append(all, string(f.Name())+" "+word)
+		all = append(all, publicOf(m).Fields().ByNumber(f.Number()).TextName()+" "+word)
 	}
 	slices.Sort(all)
 	return all
@@ -189,7 +189,7 @@ func FuzzRequest(f *testing.F) {
 			}
 			return
 		}
-		again, err := encoding.Marshal(q)
+		again, err := encode(q)
 		if err != nil {
 			t.Fatalf("%q: %v", text, err)
 		}

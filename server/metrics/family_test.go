@@ -58,14 +58,14 @@ func TestProcess(t *testing.T) {
 		`synapse_build_info{version="v?"} 1`,
 		`synapse_link_dropped_total{cause="full"} 3`,
 		`synapse_link_messages_total{direction="sent"} 7`,
-		`synapse_refusals_total{cause="shortage"} 2`,
+		`synapse_refusals_total{cause="insufficient_resources"} 2`,
 		`synapse_journal_batches_total 5`,
 		`synapse_events_total{event="scheduler.quarantined"} 1`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="0.0025"} 0`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="0.005"} 2`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="86400"} 2`,
 		`synapse_attempt_phase_seconds_bucket{phase="reserving",le="+Inf"} 3`,
-		`synapse_promise_error_seconds_bucket{side="late",le="60"} 1`,
+		`synapse_start_estimate_error_seconds_bucket{side="late",le="60"} 1`,
 		`go_goroutines `, `process_open_fds `,
 	} {
 		if !strings.Contains(text.String(), want) {

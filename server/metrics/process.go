@@ -8,6 +8,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/host"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 )
 
 // This file owns what every process says: what its actors counted, how long things took them, how much waits for them.
@@ -28,7 +29,7 @@ var (
 		"transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total",
 		"changes in these transactions")
-	doubts = New(Counter, "synapse_journal_doubts_total",
+	doubts = New(Counter, "synapse_journal_retries_total",
 		"transactions that were repeated because their result was unknown")
 	events = New(Counter, "synapse_events_total",
 		"other events, by their name in the code", "event")
@@ -49,7 +50,7 @@ var (
 	tasks = New(Histogram, "synapse_task_phase_seconds",
 		"duration of the preparation (image and root file system) "+
 			"and the start of containers", "phase")
-	missed = New(Histogram, "synapse_promise_error_seconds",
+	missed = New(Histogram, "synapse_start_estimate_error_seconds",
 		"difference between the first estimate of a start and the "+
 			"actual start; side is late or early", "side")
 )
@@ -153,7 +154,7 @@ func seriesOf(name string) (*Family, []string) {
 	case room == "link" && (what == "sent" || what == "received"):
 		return carried, []string{what}
 	case room == "refused":
-		return refusals, []string{what}
+		return refusals, []string{renamed.SeriesWord(refusals.Name, what)}
 	case room == "limit":
 		return limits, []string{what}
 	}

@@ -12,10 +12,10 @@ import (
 
 // The kinds of things that happen.
 const (
-	JobOver       = "job-over"
-	MachineClosed = "machine-closed"
-	MachineOpen   = "machine-open"
-	PromiseBroken = "promise-broken"
+	JobOver       = "job-finished"
+	MachineClosed = "node-unschedulable"
+	MachineOpen   = "node-schedulable"
+	PromiseBroken = "start-guarantee-broken"
 )
 
 // Kinds lists all of them.
@@ -33,7 +33,7 @@ type Notification struct {
 	AtMs    int64         `json:"atUnixMs"`
 	Text    string        `json:"text"`
 	Job     *AboutJob     `json:"job,omitempty"`
-	Machine *AboutMachine `json:"machine,omitempty"`
+	Machine *AboutMachine `json:"node,omitempty"`
 }
 
 // AboutJob is a job that something is told of. Its command, environment and output are not told: a notification leaves
@@ -46,14 +46,14 @@ type AboutJob struct {
 	Phase    string `json:"phase"`
 	Outcome  string `json:"outcome,omitempty"`
 	ExitCode int32  `json:"exitCode"`
-	Runs     int32  `json:"runs"`
+	Runs     int32  `json:"attemptCount"`
 }
 
 // AboutMachine is a machine that something is told of.
 type AboutMachine struct {
 	ID     string `json:"id"`
 	Phase  string `json:"phase"`
-	Closed string `json:"closed,omitempty"`
+	Closed string `json:"unschedulable,omitempty"`
 }
 
 // Rule says what is told to whom. An empty list leaves out nothing.

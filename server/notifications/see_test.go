@@ -53,14 +53,15 @@ func TestJobsOver(t *testing.T) {
 	got := news(s, jobIs("old", 999), jobIs("j1", 0), synced, jobIs("j1", 2000), jobIs("j1", 2000),
 		jobIs("x_1", 2001, element),
 		jobIs("j2", 1500))
-	want := "job-over: job j1 (train) of ann failed: rank 0 exited 3 | job-over: job j2 (train) of ann failed: rank 0 " +
+	want := "job-finished: job j1 (train) of ann failed: rank 0 exited 3 | " +
+		"job-finished: job j2 (train) of ann failed: rank 0 " +
 		"exited 3"
 	if got != want {
 		t.Errorf("told %q", got)
 	}
 	next := newSight(s.since, s.told)
 	got = news(next, jobIs("old", 999), jobIs("j1", 2000), jobIs("j2", 1500), jobIs("j3", 1800), synced)
-	if want := "job-over: job j3 (train) of ann failed: rank 0 exited 3"; got != want {
+	if want := "job-finished: job j3 (train) of ann failed: rank 0 exited 3"; got != want {
 		t.Errorf("after a restart: %q", got)
 	}
 }
@@ -91,8 +92,8 @@ func TestMachinesClose(t *testing.T) {
 	got := news(s, nodeIs("n1", "up", ""), nodeIs("n2", "up", "cordoned"), synced,
 		nodeIs("n1", "up", ""), nodeIs("n1", "up", "benched for 30s"), nodeIs("n1", "up", "benched for 60s"),
 		nodeIs("n1", "up", ""), nodeIs("n2", "dead", "cordoned"), nodeIs("n3", "up", ""), nodeIs("n3", "dead", ""))
-	want := "machine-closed: machine n1 is closed: benched for 30s | machine-open: machine n1 is open again | " +
-		"machine-closed: machine n3 is closed: dead"
+	want := "node-unschedulable: machine n1 is closed: benched for 30s | node-schedulable: machine n1 is open again | " +
+		"node-unschedulable: machine n3 is closed: dead"
 	if got != want {
 		t.Errorf("told %q", got)
 	}
@@ -109,7 +110,7 @@ func TestPromisesBreak(t *testing.T) {
 	s := newSight(0, nil)
 	got := news(s, jobIs("j1", 0, promised(1, 1)), synced, jobIs("j1", 0, promised(1, 1)), jobIs("j2", 0, promised(1, 0)),
 		jobIs("j2", 0, promised(1, 2)), jobIs("j2", 0), jobIs("j2", 0, promised(2, 3)))
-	if want := "promise-broken: job j2 (train) of ann had to wait longer than promised, 2 times now"; got != want {
+	if want := "start-guarantee-broken: job j2 (train) of ann had to wait longer than promised, 2 times now"; got != want {
 		t.Errorf("told %q", got)
 	}
 	news(s, jobIs("j2", 5))

@@ -131,14 +131,14 @@ func TestRulesChoose(t *testing.T) {
 	four := func() bool { return strings.Count(all.words(), ",") == 3 && strings.Count(some.words(), ",") == 1 }
 	run(t, dir, rules, four, first, again)
 	if got, want := all.words(),
-		"all job-over/j1, all job-over/j2, all job-over/j3, all machine-closed/n1/77"; got != want {
+		"all job-finished/j1, all job-finished/j2, all job-finished/j3, all node-unschedulable/n1/77"; got != want {
 		t.Errorf("told %s", got)
 	}
-	if got, want := some.words()+none.words(), "nlp job-over/j1, nlp job-over/j3"; got != want {
+	if got, want := some.words()+none.words(), "nlp job-finished/j1, nlp job-finished/j3"; got != want {
 		t.Errorf("told %s", got)
 	}
 	run(t, dir, rules, nil, again)
-	if got := some.words(); got != "nlp job-over/j1, nlp job-over/j3" {
+	if got := some.words(); got != "nlp job-finished/j1, nlp job-finished/j3" {
 		t.Errorf("after a restart: %s", got)
 	}
 	if text, err := os.ReadFile(filepath.Join(dir, noteFile)); err != nil || !strings.Contains(string(text), "j3") {
@@ -241,7 +241,7 @@ func TestWhoDoesNotAnswer(t *testing.T) {
 			t.Errorf("%q is not said once in:\n%s", want, log)
 		}
 	}
-	if got, want := good.words(), "good machine-closed/n1/77, good machine-closed/n2/77"; got != want {
+	if got, want := good.words(), "good node-unschedulable/n1/77, good node-unschedulable/n2/77"; got != want {
 		t.Errorf("told %s", got)
 	}
 }
@@ -272,7 +272,7 @@ func TestWebhook(t *testing.T) {
 	if err := os.WriteFile(token, []byte("s3\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	n := &Notification{ID: "job-over/j1", Event: JobOver, Text: "over", Job: &AboutJob{ID: "j1", ExitCode: 3}}
+	n := &Notification{ID: "job-finished/j1", Event: JobOver, Text: "over", Job: &AboutJob{ID: "j1", ExitCode: 3}}
 	w := Webhook{URL: s.URL + "/page", TokenFile: token, Timeout: time.Minute}
 	if err := w.Tell(t.Context(), n); err != nil || said != "POST application/json Bearer s3" || got.Job == nil ||
 		*got.Job != *n.Job {

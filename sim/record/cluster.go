@@ -111,7 +111,7 @@ func InRacks(machines, racks int) []int {
 func readMachines(from io.Reader) (Cluster, error) {
 	var c Cluster
 	var wrong error
-	err := eachRow(from, []string{"machines", "gpus"}, func(r csvRow) {
+	err := eachRow(from, []string{"nodes", "gpus"}, func(r csvRow) {
 		whole := func(column string) int {
 			n, err := strconv.Atoi(cmp.Or(r.get(column), "0"))
 			if err != nil || n < 0 || n > maxMachines {
@@ -119,7 +119,7 @@ func readMachines(from io.Reader) (Cluster, error) {
 			}
 			return n
 		}
-		machines, gpus, racks := whole("machines"), whole("gpus"), whole("racks")
+		machines, gpus, racks := whole("nodes"), whole("gpus"), whole("racks")
 		if racks > machines || machines == 0 {
 			wrong = cmp.Or(wrong, fmt.Errorf("line %d: %d machines in %d racks", r.line, machines, racks))
 		}
@@ -135,8 +135,9 @@ func readMachines(from io.Reader) (Cluster, error) {
 func readNodes(from io.Reader) (c Cluster, without int, err error) {
 	type node struct {
 		Metadata struct {
-			ID    string
-			Place []struct{ Name string }
+			ID       string
+			Topology []struct{ Domain string }
+			Place    json.RawMessage // of an earlier version
 		}
 		Status struct{ Total struct{ MilliGPU int } }
 	}
@@ -146,10 +147,16 @@ func readNodes(from io.Reader) (c Cluster, without int, err error) {
 	}
 	place := func(n node) string {
 		var names []string
-		for _, p := range n.Metadata.Place {
-			names = append(names, p.Name)
+		for _, p := range n.Metadata.Topology {
+			names = append(names, p.Domain)
 		}
 		return strings.Join(names, "/")
+	}
+	for _, n := range list.Items {
+		if n.Metadata.Place != nil {
+			return c, 0, fmt.Errorf("node %s has metadata.place: use metadata.topology, with domain instead of name",
+				n.Metadata.ID)
+		}
 	}
 	slices.SortFunc(list.Items, func(a, b node) int {
 		return cmp.Or(cmp.Compare(place(a), place(b)), cmp.Compare(a.Metadata.ID, b.Metadata.ID))

@@ -15,14 +15,14 @@ import (
 
 // pastJob holds the fields that are read of one finished job.
 type pastJob struct {
-	ID, Owner, Queue       string
-	Priority               int32
-	Submitted              string
-	SubmittedUnixMs        int64
-	WaitSeconds            *float64
-	RunSeconds, GPUSeconds float64
-	TimeLimitSeconds       float64
-	Gang                   *struct {
+	ID, Owner, Queue string
+	Priority         int32
+	SubmittedAt      string
+	SubmittedUnixMs  int64
+	WaitSeconds      *float64
+	GPUSeconds       float64
+	TimeLimitSeconds float64
+	Gang             *struct {
 		Tasks             int
 		GPUsPerTask, GPUs float64
 	}
@@ -92,7 +92,7 @@ func (t *Trace) pastRow(line int, p *pastJob) {
 		}
 	}
 	submit := time.Duration(p.SubmittedUnixMs) * time.Millisecond
-	if at, err := time.Parse(time.RFC3339, p.Submitted); submit == 0 && err == nil { // of an earlier scheduler
+	if at, err := time.Parse(time.RFC3339, p.SubmittedAt); submit == 0 && err == nil { // of an earlier scheduler
 		submit = time.Duration(at.Unix()) * time.Second
 	}
 	held := 0.0

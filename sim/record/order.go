@@ -87,11 +87,11 @@ type Queue struct {
 
 // IdleParts are shares of the GPUs, free while a waiting job has a place on them, by what they were kept for.
 type IdleParts struct {
-	Headroom float64 `json:"headroom"`  // short work that is yet to come
-	Locality float64 `json:"locality"`  // the job has a place, and waits for one closer together
-	KeptRoom float64 `json:"kept_room"` // who is promised it
-	Quota    float64 `json:"quota"`     // the queues that it is assured to
-	Other    float64 `json:"other"`     // nothing that the planner names
+	Headroom float64 `json:"short_job_share"` // short work that is yet to come
+	Locality float64 `json:"topology_wait"`   // the job has a place, and waits for one closer together
+	KeptRoom float64 `json:"reserved"`        // who is promised it
+	Quota    float64 `json:"quota"`           // the queues that it is assured to
+	Other    float64 `json:"other"`           // nothing that the planner names
 }
 
 // Result holds the measurements of a run. An unknown measurement is nil.
@@ -118,11 +118,11 @@ type Result struct {
 	// the seconds between the first time that a job was told and its start, either way. Told is the share of the jobs that
 	// waited for more than ten minutes which were told a time; cover, of those that were told "by then in nine of ten",
 	// the share that began by the first such time.
-	Slips           *float64 `json:"slips"`
-	PromiseErrorP50 *float64 `json:"promise_error_p50"`
-	PromiseErrorP95 *float64 `json:"promise_error_p95"`
-	PromiseTold     *float64 `json:"promise_told"`
-	PromiseCover    *float64 `json:"promise_cover"`
+	Slips           *float64 `json:"overruns"`
+	PromiseErrorP50 *float64 `json:"start_error_p50"`
+	PromiseErrorP95 *float64 `json:"start_error_p95"`
+	PromiseTold     *float64 `json:"start_estimated"`
+	PromiseCover    *float64 `json:"start_p90_coverage"`
 
 	Classes []Class `json:"classes"`
 	Queues  []Queue `json:"queues"`

@@ -121,14 +121,14 @@ const lived = `{
   "apiVersion": "synapse/v1",
   "kind": "History",
   "items": [
-    {"id": "j1", "owner": "ann", "queue": "night", "submitted": "2026-10-01T08:00:00Z", "submittedUnixMs": 1000250, "waitSeconds": 1.5,
+    {"id": "j1", "owner": "ann", "queue": "night", "submittedAt": "2026-10-01T08:00:00Z", "submittedUnixMs": 1000250, "waitSeconds": 1.5,
       "gpuSeconds": 320, "timeLimitSeconds": 60, "gang": {"tasks": 2, "gpusPerTask": 8}, "attempts": [{"tasks": 2, "gpus": 16}]},
     {"id": "j2", "owner": "bob", "queue": "default", "submittedUnixMs": 1000500, "waitSeconds": 0,
       "gpuSeconds": 36, "gang": {"gpus": 12, "split": "whole"}, "attempts": [{"tasks": 1, "gpus": 12}, {"tasks": 2, "gpus": 12}]},
     {"id": "j3", "submittedUnixMs": 1000500, "gpuSeconds": 0, "attempts": []},
     {"id": "j4", "submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 2, "attempts": [{"tasks": 1, "gpus": 0.5}]},
     {"id": "j5", "submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 0, "attempts": [{"tasks": 1, "gpus": 0}]},
-    {"id": "j6", "submitted": "1970-01-01T00:20:00Z", "waitSeconds": 2, "gpuSeconds": 12, "attempts": [{"tasks": 3, "gpus": 3}]}
+    {"id": "j6", "submittedAt": "1970-01-01T00:20:00Z", "waitSeconds": 2, "gpuSeconds": 12, "attempts": [{"tasks": 3, "gpus": 3}]}
   ]
 }`
 
@@ -173,27 +173,28 @@ func TestPrinted(t *testing.T) {
 
 // TestCluster: machines that differ, and those of a cluster that runs, by their places.
 func TestCluster(t *testing.T) {
-	c, _, err := ReadCluster(strings.NewReader("machines,gpus,racks\n5,8,2\n1,4,\n"))
+	c, _, err := ReadCluster(strings.NewReader("nodes,gpus,racks\n5,8,2\n1,4,\n"))
 	if err != nil || fmt.Sprint(c) != "{[3 2 1] [8 8 8 8 8 4]}" || c.Sum() != 44 || c.Largest() != 8 || c.Alike() {
 		t.Errorf("%v, %v", c, err)
 	}
 	c, without, err := ReadCluster(strings.NewReader(`{"items": [
-		{"metadata": {"id": "n2", "place": [{"level": "zone", "name": "a"}, {"level": "rack", "name": "r2"}]}, "status": {"total": {"milliGpu": 4000}}},
-		{"metadata": {"id": "n3", "place": [{"level": "zone", "name": "a"}, {"level": "rack", "name": "r1"}]}, "status": {"total": {"milliGpu": 8000}}},
+		{"metadata": {"id": "n2", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 4000}}},
+		{"metadata": {"id": "n3", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r1"}]}, "status": {"total": {"milliGpu": 8000}}},
 		{"metadata": {"id": "n4"}, "status": {"total": {"milliCpu": 8000}}},
-		{"metadata": {"id": "n1", "place": [{"level": "zone", "name": "a"}, {"level": "rack", "name": "r2"}]}, "status": {"total": {"milliGpu": 2000}}}]}`))
+		{"metadata": {"id": "n1", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 2000}}}]}`))
 	if err != nil || without != 1 || fmt.Sprint(c) != "{[1 2] [8 2 4]}" {
 		t.Errorf("%v, %d, %v", c, without, err)
 	}
 	for text, want := range map[string]string{
-		"machines\n1\n":                "it has no column gpus",
-		"machines,gpus\n":              "at least one machine",
-		"machines,gpus\n1,65\n":        "machine 1 has 65 GPUs",
-		"machines,gpus\n1,0\n":         "machine 1 has 0 GPUs",
-		"machines,gpus,racks\n1,1,2":   "line 2: 1 machines in 2 racks",
-		"machines,gpus\n1000000,8\n":   "line 2: machines",
-		"machines,gpus\n100000,8\n1,8": "are more than 100000",
-		"{":                            "it is no list of `get nodes -o json`",
+		"nodes\n1\n":                "it has no column gpus",
+		"nodes,gpus\n":              "at least one machine",
+		"nodes,gpus\n1,65\n":        "machine 1 has 65 GPUs",
+		"nodes,gpus\n1,0\n":         "machine 1 has 0 GPUs",
+		"nodes,gpus,racks\n1,1,2":   "line 2: 1 machines in 2 racks",
+		"nodes,gpus\n1000000,8\n":   "line 2: nodes",
+		"nodes,gpus\n100000,8\n1,8": "are more than 100000",
+		"{":                         "it is no list of `get nodes -o json`",
+		`{"items": [{"metadata": {"id": "n1", "place": []}}]}`: "use metadata.topology",
 	} {
 		if _, _, err := ReadCluster(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, and not %s", text, err, want)

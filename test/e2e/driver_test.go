@@ -136,7 +136,7 @@ func TestMemoryByDefault(t *testing.T) {
 	}
 	shown := c.cli("get", "job", id, "-o", "yaml")
 	shown.wants(t, 0, "memory: 72Mi", "")
-	shown.wants(t, 0, "memoryByShare: true", "")
+	shown.wants(t, 0, "memoryByDefault: true", "")
 	c.cli("describe", "node", "n1").wants(t, 0, "1Gi", "")
 	file := filepath.Join(t.TempDir(), "again.yaml")
 	if err := os.WriteFile(file, []byte(shown.out), 0o600); err != nil {
@@ -144,7 +144,7 @@ func TestMemoryByDefault(t *testing.T) {
 	}
 	again := strings.TrimSpace(c.cli("submit", file, "-o", "name").out)
 	text := c.cli("get", "job", strings.TrimPrefix(again, "job/"), "-o", "yaml")
-	if text.wants(t, 0, "memory: 72Mi", ""); strings.Contains(text.out, "memoryByShare") {
+	if text.wants(t, 0, "memory: 72Mi", ""); strings.Contains(text.out, "memoryByDefault") {
 		t.Errorf("asked for, it is called a default: %s", text.out)
 	}
 }

@@ -33,7 +33,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	n1 := c.node("n1", "r1", "--config", file)
 	first := c.submit(gang(1, 1, "exit 0"))
 	c.await(first, "succeeded")
-	told.has(t, "job-over job "+first) // by then it is seen what happens
+	told.has(t, "job-finished job "+first) // by then it is seen what happens
 	if err := os.WriteFile(ill, []byte("a port is down"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -55,8 +55,8 @@ func TestHealthBeforeWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.node("n1", "r1", "--config", file).says(t, "fabric: it did not end in its time (10s), and was killed")
-	told.has(t, "machine-closed machine n1 is closed: ", "a port is down",
-		"job-over job "+id+" (gang) of anonymous succeeded\n")
+	told.has(t, "node-unschedulable machine n1 is closed: ", "a port is down",
+		"job-finished job "+id+" (gang) of anonymous succeeded\n")
 }
 
 // told is a file into which a scheduler's rule writes what happens.
@@ -69,7 +69,7 @@ func tells(t *testing.T) (told, string) {
 	to, program, file := filepath.Join(dir, "told"), filepath.Join(dir, "tell"), filepath.Join(dir, "scheduler.yaml")
 	for path, text := range map[string]string{
 		program: "#!/bin/sh\necho \"$SYNAPSE_EVENT $SYNAPSE_TEXT\" >> " + to + "\n",
-		file:    "notify:\n  all: {on: [job-over, machine-closed], command: [" + program + "]}\n",
+		file:    "notify:\n  all: {on: [job-finished, node-unschedulable], command: [" + program + "]}\n",
 	} {
 		if err := os.WriteFile(path, []byte(text), 0o700); err != nil {
 			t.Fatal(err)

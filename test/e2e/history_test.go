@@ -22,20 +22,20 @@ import (
 // pastJob is what -o json says of a job that is over.
 type pastJob struct {
 	ID, Name, Owner, Queue, State, Reason string
-	Submitted, Started, Finished          string
-	ExitCode, Runs                        int
+	SubmittedAt, StartedAt, FinishedAt    string
+	ExitCode, AttemptCount                int
 	GPUSeconds                            float64
 	PeakMemoryBytes                       int64
 	Attempts                              []struct {
-		Run, ExitCode, Signal, Tasks int
-		Cause                        string
-		Machines                     []string
-		GPUs, GPUSeconds             float64
-		Ranks                        []struct {
-			Rank    int
-			Machine string
-			GPUs    []string
-			Exit    struct{ Code, Signal int }
+		Number, ExitCode, Signal, Tasks int
+		Cause                           string
+		Nodes                           []string
+		GPUs, GPUSeconds                float64
+		Ranks                           []struct {
+			Rank int
+			Node string
+			GPUs []string
+			Exit struct{ Code, Signal int }
 		}
 	}
 }
@@ -121,13 +121,13 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 		stopped: {"cancelled", "", "cancelled", "enough", 1, 1, 0, 0, 2},
 	} {
 		j := jobs[id]
-		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.Runs != want.tries ||
+		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.AttemptCount != want.tries ||
 			!strings.Contains(j.Reason, want.reason) || j.Owner != ownName() {
 			t.Errorf("%s is told of as %+v, want %+v", id, j, want)
 			continue
 		}
 		if a := j.Attempts[0]; a.Cause != want.cause || a.ExitCode != want.code || a.Signal != want.signal ||
-			a.GPUs != want.gpus || len(a.Machines) == 0 {
+			a.GPUs != want.gpus || len(a.Nodes) == 0 {
 			t.Errorf("its attempt is %+v, want %+v", a, want)
 		}
 	}
@@ -168,13 +168,13 @@ func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*mess
 		}
 		for i, r := range j.Attempts[0].Ranks {
 			p := s.Attempt.Places[i]
-			if r.Machine != p.Node || len(r.GPUs) != len(p.Grant.Gpus) || r.Exit.Code != int(p.Exit.Code) ||
+			if r.Node != p.Node || len(r.GPUs) != len(p.Grant.Gpus) || r.Exit.Code != int(p.Exit.Code) ||
 				r.Exit.Signal != int(p.Exit.Signal) {
 				t.Errorf("%s: rank %d is told of as %+v, and was %v", j.Name, i, r, p)
 			}
 		}
-		if len(j.Attempts[0].Ranks) != len(s.Attempt.Places) || j.PeakMemoryBytes == 0 || j.Submitted == "" ||
-			j.Started == "" || j.Finished < j.Started {
+		if len(j.Attempts[0].Ranks) != len(s.Attempt.Places) || j.PeakMemoryBytes == 0 || j.SubmittedAt == "" ||
+			j.StartedAt == "" || j.FinishedAt < j.StartedAt {
 			t.Errorf("%s: the account is %+v", j.Name, j)
 		}
 	}
@@ -233,7 +233,7 @@ func checkSums(t *testing.T, l *local) {
 		}
 	}
 	l.cli("history", "--sum", "owner").wants(t, 0, fmt.Sprintf("%-5s     5       2          1", ownName()), "")
-	today := jobs[firstOf(jobs)].Finished[:len(time.DateOnly)]
+	today := jobs[firstOf(jobs)].FinishedAt[:len(time.DateOnly)]
 	l.cli("history", "--sum", "day", "-o", "json").wants(t, 0, `"key": "`+today+`"`, "")
 }
 

@@ -99,7 +99,7 @@ func TestSilentPages(t *testing.T) {
 		t.Cleanup(machine.Close)
 	}
 	nothing := func() {}
-	c.eventually("all machines are up", func() bool { return c.figure(`synapse_machines{phase="up"}`) == machines }, nothing)
+	c.eventually("all machines are up", func() bool { return c.figure(`synapse_nodes{phase="up"}`) == machines }, nothing)
 	change := func() { c.cancel(c.submit(gang(2, 8, "true"))) }
 	for range 20 {
 		change() // as much as it does with them it has done without
@@ -136,7 +136,7 @@ func TestSilentPages(t *testing.T) {
 	t.Logf(
 		"%d pages that read nothing: %d MB more at most, with what the collector leaves for a while; all of %d machines "+
 			"were heard %d times in %s", many, grown>>20, machines, beats, passed.Round(100*time.Millisecond))
-	if dead := c.figure(`synapse_machines{phase="dead"}`); dead != 0 || strings.Contains(c.scheduler.said(), "is DEAD") {
+	if dead := c.figure(`synapse_nodes{phase="dead"}`); dead != 0 || strings.Contains(c.scheduler.said(), "is DEAD") {
 		t.Errorf("%.0f machines are dead, and the scheduler said:\n%s", dead, c.scheduler.said())
 	}
 }

@@ -20,7 +20,7 @@ func TestPreempted(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "queues.yaml")
 	text := "apiVersion: synapse/v1\nkind: Queues\ndefault: q\nqueues:\n" +
-		"- {name: q, preemption: {byPriority: true, minRun: 0s}}\n"
+		"- {name: q, preemption: {byPriority: true, minRuntime: 0s}}\n"
 	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}

@@ -19,7 +19,7 @@ import (
 func lookingAhead(t *testing.T, more ...string) (c *cluster, args []string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
-	if err := os.WriteFile(config, []byte("policy:\n  order: expected\n  guard: 50\n"), 0o644); err != nil {
+	if err := os.WriteFile(config, []byte("policy:\n  order: expected\n  antiStarvationShare: 50\n"), 0o644); err != nil {
 		t.Fatal(err)
 	}
 	args = append([]string{"--config", config}, more...)

@@ -84,12 +84,12 @@ func TestOwnersOfAQueue(t *testing.T) {
 	as("zoe", "describe", "queue", "open").wants(t, 0, "Owners:       everybody\n", "")
 	as("zoe", "describe", "queue", "leads").
 		wants(t, 0, "Owners:       bob, group:leads\n              if lab above it admits them: bob, group:ml\n", "")
-	as("zoe", "get", "queues", "-o", "json").wants(t, 0, `"owners": [`, "").wants(t, 0, `"barred": [
+	as("zoe", "get", "queues", "-o", "json").wants(t, 0, `"owners": [`, "").wants(t, 0, `"notAllowed": [
     "lab",
     "leads"
   ]`, "")
 	marksQueues(t, as, ann)
-	reply := as("zoe", "get", "queues", "-o", "yaml").wants(t, 0, "barred: [lab, leads]\n", "").out
+	reply := as("zoe", "get", "queues", "-o", "yaml").wants(t, 0, "notAllowed: [lab, leads]\n", "").out
 	apply(reply).wants(t, 0, "queues unchanged (revision 1)\n", "") // what is told of zoe is no part of the description
 
 	as("bob", "update", id, "--array-max-running", "2").wants(t, 0, "", "")
@@ -123,7 +123,7 @@ func marksQueues(t *testing.T, as func(who string, args ...string) result, ann f
 	}
 	for who, want := range map[string]string{
 		"zoe": "QUEUE USE, open yes, lab no, leads no", "oli": "QUEUE USE, open yes, lab no, leads no",
-		"bob": "QUEUE WAITS, ", "admin": "QUEUE WAITS, ",
+		"bob": "QUEUE WAITING, ", "admin": "QUEUE WAITING, ",
 	} {
 		if got := marks(as(who, "get", "queues")); !strings.HasPrefix(got, want) {
 			t.Errorf("%s is shown %s, want %s", who, got, want)

@@ -19,8 +19,8 @@ type listed struct {
 	Items []struct {
 		Metadata struct{ ID string }
 		Status   struct {
-			Phase, Reason string
-			RanSeconds    int
+			Phase, Reason  string
+			RuntimeSeconds int
 		}
 	}
 }

@@ -66,8 +66,8 @@ func TestHistoryReplays(t *testing.T) {
 	var waited int
 	_, all := l.history()
 	for _, j := range all {
-		submitted, err := time.Parse(time.RFC3339, j.Submitted)
-		started, wrong := time.Parse(time.RFC3339, j.Started)
+		submitted, err := time.Parse(time.RFC3339, j.SubmittedAt)
+		started, wrong := time.Parse(time.RFC3339, j.StartedAt)
 		if err != nil || wrong != nil {
 			t.Fatalf("%+v", j)
 		}

@@ -133,7 +133,7 @@ func newHall(t *testing.T, bin, folder string) *hall {
 	h.client = api.NewSynapseClient(conn)
 	began := time.Now()
 	crowd.Start(t, *machines, h.address)
-	h.eventually("all machines are up", func() bool { return h.figure(`synapse_machines\{phase="up"\}`) == float64(*machines) })
+	h.eventually("all machines are up", func() bool { return h.figure(`synapse_nodes\{phase="up"\}`) == float64(*machines) })
 	t.Logf("%d machines are up after %s", *machines, time.Since(began).Round(time.Second))
 	for i := range *machines / 2 / gangOf {
 		h.begin(fmt.Sprintf("stays-%d", i))

@@ -199,7 +199,7 @@ func (m *moving) rules() string {
 	program := m.path("tell")
 	able.WriteFile(m.t, program, "#!/bin/sh\necho \"$SYNAPSE_NOTIFICATION_ID\" >>"+m.path("told")+"\n", 0o755)
 	file := m.path("scheduler.yaml")
-	able.WriteFile(m.t, file, "notify:\n  night:\n    on: job-over\n    queues: [night]\n    command: ["+program+"]\n",
+	able.WriteFile(m.t, file, "notify:\n  night:\n    on: job-finished\n    queues: [night]\n    command: ["+program+"]\n",
 		0o600)
 	return file
 }
@@ -207,7 +207,7 @@ func (m *moving) rules() string {
 // told is how often somebody was told that a job is over.
 func (m *moving) told(id string) int {
 	text, _ := os.ReadFile(m.path("told"))
-	return strings.Count(string(text), "job-over/"+id+"\n")
+	return strings.Count(string(text), "job-finished/"+id+"\n")
 }
 
 // refuses: the last release does not open what the scheduler of now has written, says why, and changes nothing.
@@ -250,7 +250,8 @@ func (m *moving) submit(words ...string) string {
 // state is what both versions print of a job.
 type state struct {
 	Phase    string
-	Runs     int
+	Runs     int // of the last release
+	Attempts int `json:"attemptCount"`
 	Elements struct{ Waiting int }
 }
 

@@ -133,9 +133,24 @@ func object(m protoreflect.MessageDescriptor) node {
 		if _, refers := of["$ref"]; refers && words(f) != "" { // beside a reference nothing else counts
 			of = node{"allOf": []node{of}}
 		}
-		properties[string(f.Name())] = described(of, f)
+		properties[publicName(f)] = described(of, f)
 	}
 	return described(node{"type": "object", "properties": properties}, m)
+}
+
+// publicName returns the name of a field in the HTTP API: the one that its json_name sets, or its own.
+func publicName(f protoreflect.FieldDescriptor) string {
+	var usual strings.Builder
+	for i, part := range strings.Split(string(f.Name()), "_") {
+		if i > 0 && part != "" {
+			part = strings.ToUpper(part[:1]) + part[1:]
+		}
+		usual.WriteString(part)
+	}
+	if f.JSONName() != usual.String() {
+		return f.JSONName()
+	}
+	return string(f.Name())
 }
 
 // value is one value of a field, as protobuf's JSON has it.

@@ -68,7 +68,7 @@ func pythonClass(out *strings.Builder, m protoreflect.MessageDescriptor) {
 	fmt.Fprintf(out, "\n@dataclass\nclass %s(Message):\n%s", m.Name(), doc(m, "    "))
 	for i := range m.Fields().Len() {
 		f := m.Fields().Get(i)
-		name, kind := string(f.Name()), pythonKind(f)
+		name, kind := publicName(f), pythonKind(f)
 		typed, made := pythonType(f), fmt.Sprintf("plain(%q)", kind)
 		switch {
 		case f.IsList():

@@ -88,7 +88,7 @@ func within(path, whole string) bool {
 
 // jobFile returns the description of a job file's keys. It is a function for the same reason as sections.
 func jobFile() fileKind {
-	return fileKind{"a job file", "`apiVersion: synapse/v1` and `kind: Job`", sections()}
+	return fileKind{"a job file", "", "`apiVersion: synapse/v1` and `kind: Job`", sections()}
 }
 
 // complete fills in what a file may leave out.

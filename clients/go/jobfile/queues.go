@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/messages/spelling"
 	"github.com/yi-json/synapse/policy/share"
 	placing "github.com/yi-json/synapse/topology"
@@ -64,29 +65,29 @@ func (r *reader) locateQueue(e *share.QueueError) *Problem {
 // queuesFile returns the description of a queue file's keys.
 func queuesFile() fileKind {
 	word := func(string) {}
-	return fileKind{"a file of queues", "`apiVersion: synapse/v1` and `kind: Queues`", []section{
+	return fileKind{"a file of queues", renamed.QueuesFile, "`apiVersion: synapse/v1` and `kind: Queues`", []section{
 		{"", []key{
 			{"apiVersion", "", oneOf("a version this program reads", []string{"synapse/v1"}, word)},
 			{"kind", "", oneOf("the kind of this file", []string{"Queues"}, word)},
 			{"revision", "", readRevision},
 			{"default", "", queueName(func(r *reader) *string { return &r.queues.Default })},
 			{"queues", "", readQueues},
-			{"barred", "", nil},
+			{"notAllowed", "", nil},
 		}},
 		{"queues[]", queueKeys()},
 		{"queues[].timeLimit", []key{
 			{"default", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.DefaultLimit })},
-			{"most", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.MostLimit })},
+			{"max", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.MostLimit })},
 		}},
 		{"queues[].priority", []key{
 			{"default", "", queuePriority(func(q *share.QueueSpec) **int32 { return &q.DefaultPriority })},
-			{"most", "", queuePriority(func(q *share.QueueSpec) **int32 { return &q.MostPriority })},
+			{"max", "", queuePriority(func(q *share.QueueSpec) **int32 { return &q.MostPriority })},
 		}},
 		{"queues[].preemption", []key{
 			{"byPriority", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.ByPriority })},
 			{"reclaim", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.Reclaim })},
 			{"shortest", "", queueSwitch(func(q *share.QueueSpec) **bool { return &q.Preemption.Shortest })},
-			{"minRun", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MinRun })},
+			{"minRuntime", "", queueSpan(func(q *share.QueueSpec) **int64 { return &q.Preemption.MinRun })},
 		}},
 	}}
 }
@@ -210,7 +211,7 @@ func queueAmounts(to func(*share.QueueSpec) *share.Amounts) read {
 
 func readPerOwner(r *reader, n *yaml.Node, path string) {
 	o := &r.queue.Owner
-	r.amounts(n, path, &o.Amounts, []counted{{"machines", &o.Machines}, {"running", &o.Running}, {"waiting", &o.Waiting}})
+	r.amounts(n, path, &o.Amounts, []counted{{"nodes", &o.Machines}, {"running", &o.Running}, {"waiting", &o.Waiting}})
 }
 
 // readOwners reads who may use a queue. An empty list would lock everybody out who is no admin, which nobody means who
@@ -251,6 +252,10 @@ func (r *reader) amounts(n *yaml.Node, path string, to *share.Amounts, others []
 			if count, ok := r.number(value, at, 64); ok {
 				*others[o].to = &count
 			}
+			continue
+		}
+		if now, is := renamed.Key(r.file.table, at); is {
+			r.refuse(key, at, say("use "+now, "is not a key of %s", r.file.name))
 			continue
 		}
 		if amount, ok := r.amount(key, value, at, others); ok {

@@ -19,7 +19,7 @@ type QueuesFile struct {
 	Default    string      `json:"default,omitempty" yaml:"default,omitempty"`
 	Queues     []QueueFile `json:"queues" yaml:"queues"`
 	// Barred are those that whoever asked may not use: it is told, and means nothing to who reads the file.
-	Barred []string `json:"barred,omitempty" yaml:"barred,omitempty,flow"`
+	Barred []string `json:"notAllowed,omitempty" yaml:"notAllowed,omitempty,flow"`
 }
 
 // QueueFile is one queue.
@@ -41,7 +41,7 @@ type QueueFile struct {
 // DefaultMost holds a default and the largest permitted value.
 type DefaultMost struct {
 	Default Amount `json:"default,omitempty" yaml:"default,omitempty"`
-	Most    Amount `json:"most,omitempty" yaml:"most,omitempty"`
+	Most    Amount `json:"max,omitempty" yaml:"max,omitempty"`
 }
 
 // PreemptionFile says which jobs may be stopped for a queue.
@@ -49,7 +49,7 @@ type PreemptionFile struct {
 	ByPriority *bool  `json:"byPriority,omitempty" yaml:"byPriority,omitempty"`
 	Reclaim    *bool  `json:"reclaim,omitempty" yaml:"reclaim,omitempty"`
 	Shortest   *bool  `json:"shortest,omitempty" yaml:"shortest,omitempty"`
-	MinRun     Amount `json:"minRun,omitempty" yaml:"minRun,omitempty"`
+	MinRun     Amount `json:"minRuntime,omitempty" yaml:"minRuntime,omitempty"`
 }
 
 // Mapping is amounts by their names, in an order for readers.
@@ -66,7 +66,7 @@ func (m Mapping) MarshalYAML() (any, error) {
 }
 
 func (m Mapping) names() []string {
-	fixed := []string{share.AmountGPU, share.AmountCPU, share.AmountMemory, "machines", "running", "waiting"}
+	fixed := []string{share.AmountGPU, share.AmountCPU, share.AmountMemory, "nodes", "running", "waiting"}
 	var names, types []string
 	for _, name := range fixed {
 		if _, ok := m[name]; ok {
@@ -113,7 +113,7 @@ func formatQueue(q *share.QueueSpec) QueueFile {
 		f.NodeSelector[l.Key] = l.Value
 	}
 	for name, n := range map[string]*int64{ //order: each by itself
-		"machines": q.Owner.Machines, "running": q.Owner.Running, "waiting": q.Owner.Waiting,
+		"nodes": q.Owner.Machines, "running": q.Owner.Running, "waiting": q.Owner.Waiting,
 	} {
 		if n != nil {
 			f.PerOwner[name] = Amount(strconv.FormatInt(*n, 10))

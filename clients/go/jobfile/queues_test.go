@@ -20,10 +20,10 @@ const queuesHead = "apiVersion: synapse/v1\nkind: Queues\n"
 const fullQueues = queuesHead + `
 revision: 3
 default: research
-barred: [other]
+notAllowed: [other]
 queues:
-- {name: research, quota: {gpu: 256, h100: 64}, limit: {gpu: 512}, weight: 2, order: expected, timeLimit: {default: 24h, most: 168h}, nodeSelector: {pool: a}}
-- {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, machines: 8, running: 500, waiting: 5000}, priority: {default: 50, most: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRun: 10m}}
+- {name: research, quota: {gpu: 256, h100: 64}, limit: {gpu: 512}, weight: 2, order: expected, timeLimit: {default: 24h, max: 168h}, nodeSelector: {pool: a}}
+- {name: nlp, parent: research, quota: {gpu: 128}, perOwner: {gpu: 64, nodes: 8, running: 500, waiting: 5000}, priority: {default: 50, max: 100}, preemption: {byPriority: true, reclaim: true, shortest: false, minRuntime: 10m}}
 - {name: other, limit: {cpu: 512, memory: 4Ti}, order: fair, owners: [ann, "group:ml team"]}
 `
 

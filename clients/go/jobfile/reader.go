@@ -31,6 +31,7 @@ type reader struct {
 // fileKind describes the keys of a kind of file.
 type fileKind struct {
 	name     string // as in "a job file"
+	table    string // under which renamed has its old keys
 	header   string // what it begins with
 	sections []section
 }

@@ -85,7 +85,7 @@ If no known node can hold the task (` + "`submit --allow-infeasible`" + `), the 
 
 The scheduler computes the share at submit and stores it with the job.
 It is the same in all attempts, even if other nodes join later.
-` + "`describe`" + ` and the key ` + "`memoryByShare`" + ` of ` + "`get job -o yaml`" + ` mark such a default.
+` + "`describe`" + ` and the key ` + "`memoryByDefault`" + ` of ` + "`get job -o yaml`" + ` mark such a default.
 To get another amount, set ` + "`memory`" + `.
 If one small node makes the share too small, exclude that node.
 `

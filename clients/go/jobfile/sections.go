@@ -8,6 +8,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
@@ -226,6 +227,9 @@ func (s section) names() []string {
 // elsewhere helps with a key that this section does not have: another spelling,
 // or another section.
 func (r *reader) elsewhere(s section, name string) string {
+	if now, is := renamed.Key(r.file.table, join(s.path, name)); is {
+		return "use " + now
+	}
 	for _, other := range r.file.sections {
 		if other.find(name) != nil {
 			return "it belongs in " + orRoot(other.path)

@@ -196,7 +196,7 @@ class Announcement(Message):
     """Announcement is what a machine is."""
     total: Optional[Resources] = one("Resources")
     gpus: List[Gpu] = many("Gpu")
-    place: List[Label] = many("Label")  # level and name, coarse to fine
+    topology: List[Label] = many("Label")  # level and name, coarse to fine
     labels: List[Label] = many("Label")
     address: str = plain("str")  # where other members reach it
     port_first: int = plain("int")  # of the ledger's range of rendezvous ports
@@ -222,7 +222,7 @@ class ApplyQueuesReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     revision: int = plain("long")  # as it is now, or would be
     unchanged: bool = plain("bool")  # they were these already
-    closed: List[str] = many("str")  # queues that are not described and have jobs: nothing new, and what waits goes on
+    removed: List[str] = many("str")  # queues that are not described and have jobs: nothing new, and what waits goes on
 
 
 @dataclass
@@ -249,7 +249,7 @@ class ArrayRecord(Message):
 class ArraySpec(Message):
     """ArraySpec says how many jobs an array is of."""
     indices: List[IndexRange] = many("IndexRange")  # in the order in which they come, each once
-    most: int = plain("int")  # so many of them run at once at most; 0: any number
+    max_running: int = plain("int")  # so many of them run at once at most; 0: any number
 
 
 @dataclass
@@ -257,14 +257,14 @@ class AttemptRecord(Message):
     """AttemptRecord is COMMIT; with `end`, ENDED. If an attempt has an end, a place without exit, on a machine that could not be reached, is a debt of that machine."""
     job: str = plain("str")
     token: Optional[Token] = one("Token")
-    run: int = plain("int")
-    places: List[Place] = many("Place")
+    number: int = plain("int")
+    ranks: List[Place] = many("Place")
     rendezvous: Optional[Rendezvous] = one("Rendezvous")
     committed_unix_ms: int = plain("long")
     started_unix_ms: int = plain("long")
     end: Optional[End] = one("End")
     start_by_left_ms: int = plain("long")  # on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
-    told: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none
+    first_estimate: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none
     victims: List[Victim] = many("Victim")  # they were stopped for it
     reserving_ms: int = plain("long")  # from its first Reserve until all its machines had reserved; 0: an earlier version wrote it
     preparing_ms: int = plain("long")  # from its COMMIT until all were prepared; 0: they never were, or one leader saw only a part of it
@@ -350,7 +350,7 @@ class DryRun(Message):
 @dataclass
 class DryRunReply(Message):
     outcome: Optional[Outcome] = one("Outcome")  # as the Submit's would be
-    waits: str = plain("str")  # why it would not start at once; empty: there is room for it
+    reason: str = plain("str")  # why it would not start at once; empty: there is room for it
     ahead: int = plain("int")  # waiting jobs that go before it
 
 
@@ -469,7 +469,7 @@ class Exit(Message):
     peak_memory_bytes: int = plain("long")
     fault: Fault = plain("Fault", Fault.UNSPECIFIED)  # of PREPARE_FAILED and LAUNCH_FAILED
     disk: bool = plain("bool")  # it was ended because of what it kept on the machine's disk; the detail says how much
-    unwell: bool = plain("bool")  # of NEVER_STARTED: a check of the machine's health failed, which the detail names
+    unhealthy: bool = plain("bool")  # of NEVER_STARTED: a check of the machine's health failed, which the detail names
     by_itself: bool = plain("bool")  # it ended before it was told to stop; unset: it was told, or an earlier version wrote this
 
 
@@ -541,7 +541,7 @@ class GetQueuesReply(Message):
     queues: Optional[Queues] = one("Queues")
     applied: Optional[Deed] = one("Deed")
     usage: List[QueueUsage] = many("QueueUsage")  # of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
-    barred: List[str] = many("str")  # queues whose owners, or those of a queue above, do not have who asks; of an admin's none
+    not_allowed: List[str] = many("str")  # queues whose owners, or those of a queue above, do not have who asks; of an admin's none
 
 
 @dataclass
@@ -626,7 +626,7 @@ class HistoryReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     jobs: List[PastJob] = many("PastJob")
     next: str = plain("str")
-    damaged: List[str] = many("str")  # jobs that are left out: what is wrong with a record of each, in words
+    corrupted: List[str] = many("str")  # jobs that are left out: what is wrong with a record of each, in words
 
 
 @dataclass
@@ -667,7 +667,7 @@ class JobRecord(Message):
     arrival: int = plain("long")  # order among the queue; kept across restarts of the job
     state: JobState = plain("JobState", JobState.UNSPECIFIED)
     attempt: Optional[Token] = one("Token")  # the latest committed
-    runs: int = plain("int")
+    attempt_count: int = plain("int")
     failures: int = plain("int")  # counted against restart.limit
     infra_restarts: int = plain("int")  # counted against their limit
     not_before_unix_ms: int = plain("long")  # of the backoff, for people: leaders wait by their own steady clocks
@@ -677,13 +677,13 @@ class JobRecord(Message):
     outcome: str = plain("str")  # of a terminal state: rank, machine and cause in words
     finished_unix_ms: int = plain("long")
     prepare_failures: int = plain("int")  # part of infra_restarts, since a gang of the job last ran, its launches too: a broken image must not visit every machine
-    ran_ms: int = plain("long")  # how long its tasks ran, in all attempts that are over
+    runtime_ms: int = plain("long")  # how long its tasks ran, in all attempts that are over
     prepare_failed_on: List[str] = many("str")  # machines of prepare_failures, at most two: more would prove no more
     changed: Optional[Deed] = one("Deed")  # the last change of its priority, time limit or begin, which are in spec
     uid: int = plain("int")  # of its tasks on every machine, where its spec names no user, or root; 0: none was given
-    memory_by_share: bool = plain("bool")  # its spec's memory is the default from the submit, which asked for none
-    limit_by_default: bool = plain("bool")  # likewise its time limit
-    promise: Optional[Promise] = one("Promise")  # the firm promise that it waits for; none: it has none, or only one that may move
+    memory_by_default: bool = plain("bool")  # its spec's memory is the default from the submit, which asked for none
+    time_limit_by_default: bool = plain("bool")  # likewise its time limit
+    planned_start: Optional[Promise] = one("Promise")  # the firm promise that it waits for; none: it has none, or only one that may move
     after_known: List[AfterKnown] = many("AfterKnown")  # of the jobs in its spec's after, those that have ended
     given_to: str = plain("str")  # whose a job of anonymous is since an admin said so; its owner stays in the books
     array: Optional[ArrayRecord] = one("ArrayRecord")  # of an array; such a job is always held, so that no leader of an earlier version runs it
@@ -747,11 +747,11 @@ class JobStatus(Message):
     phase: str = plain("str")  # one of Phases in phase.go
     reason: str = plain("str")  # why it is not running, now; for a waiting job a code and at most 60 columns: "Resources: needs 8 GPUs, 0 of 32 free"
     attempt: Optional[AttemptRecord] = one("AttemptRecord")  # the latest
-    debts: List[str] = many("str")  # machines that still owe evidence
+    unconfirmed: List[str] = many("str")  # machines that still owe evidence
     tasks: int = plain("int")  # of the latest attempt, where a list leaves its ranks out
     group: int = plain("long")  # the waiting jobs of its shape, which share one reason; 0: it does not wait
     withheld: bool = plain("bool")  # env, command and script are left out, because another owner asked; never set in a record
-    prospect: Optional[Prospect] = one("Prospect")  # of a waiting job, in answers to queries; events have none
+    start: Optional[Prospect] = one("Prospect")  # of a waiting job, in answers to queries; events have none
     counts: Optional[ArrayCounts] = one("ArrayCounts")  # of an array
     reason_code: str = plain("str")  # the code of a waiting job's reason, one of WaitReasons in reason.go; none: the job does not wait
     warned: Optional[Warning] = one("Warning")  # of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
@@ -779,11 +779,11 @@ class LedgerReport(Message):
     total: Optional[Resources] = one("Resources")
     free: Optional[Resources] = one("Resources")
     free_gpus: List[GpuShare] = many("GpuShare")  # only devices with something free
-    slices: List[SliceReport] = many("SliceReport")
+    allocations: List[SliceReport] = many("SliceReport")
     withdrawn_gpus: List[str] = many("str")
     trouble: str = plain("str")  # why the machine cannot take work (for example its disk); empty: it can
     uids: List[int] = many("int")  # the uids from leaders that are in use on the machine, in order
-    unwell: str = plain("str")  # which check of the machine's health failed last, and its words; empty: none did
+    unhealthy: str = plain("str")  # which check of the machine's health failed last, and its words; empty: none did
 
 
 @dataclass
@@ -879,14 +879,14 @@ class NodeRecord(Message):
     cordoned: Optional[Deed] = one("Deed")
     drained: Optional[Deed] = one("Deed")
     drain_deadline_unix_ms: int = plain("long")  # for people: drain_left_ms is what counts
-    benched: Optional[Deed] = one("Deed")  # informative: benches themselves live in the leader's memory
+    backed_off: Optional[Deed] = one("Deed")  # informative: benches themselves live in the leader's memory
     removed: Optional[Deed] = one("Deed")
     joined_unix_ms: int = plain("long")
     drain_left_ms: int = plain("long")  # of the drain's deadline when this was written; 0: none, or an earlier version wrote it
     note: Optional[Deed] = one("Deed")  # from an operator, for people: it decides nothing
-    closing: Optional[Deed] = one("Deed")  # the order to drain it later: removed when the drain begins
-    closes_unix_ms: int = plain("long")  # when that is, by the leader's wall clock
-    closing_deadline_ms: int = plain("long")  # of the drain that begins then; 0: none
+    planned_drain: Optional[Deed] = one("Deed")  # the order to drain it later: removed when the drain begins
+    drain_starts_unix_ms: int = plain("long")  # when that is, by the leader's wall clock
+    planned_drain_deadline_ms: int = plain("long")  # of the drain that begins then; 0: none
 
 
 @dataclass
@@ -894,10 +894,10 @@ class NodeStatus(Message):
     """NodeStatus is a machine as people see it."""
     record: Optional[NodeRecord] = one("NodeRecord")
     phase: str = plain("str")  # up, dead, unknown
-    closed: str = plain("str")  # why nothing new goes there; empty: open
+    unschedulable: str = plain("str")  # why nothing new goes there; empty: open
     ledger: Optional[LedgerReport] = one("LedgerReport")
-    debts: List[Token] = many("Token")
-    heard_ms_ago: int = plain("long")
+    unconfirmed: List[Token] = many("Token")
+    last_seen_ms_ago: int = plain("long")
     users: Optional[NodeUsers] = one("NodeUsers")  # as which accounts jobs run, in short, and in lists without names; none: the machine has not said, or its agent is of an earlier version
 
 
@@ -936,7 +936,7 @@ class Pass(Message):
 class PastAttempt(Message):
     """PastAttempt is the account of one attempt."""
     token: Optional[Token] = one("Token")
-    run: int = plain("int")
+    number: int = plain("int")
     committed_unix_ms: int = plain("long")
     started_unix_ms: int = plain("long")  # 0: it never passed the barrier
     ended_unix_ms: int = plain("long")  # when its end was decided
@@ -952,8 +952,8 @@ class PastAttempt(Message):
     milli_gpu: int = plain("long")  # held by all members together
     milli_gpu_ms: int = plain("long")  # from COMMIT until each member was gone
     peak_memory_bytes: int = plain("long")  # the largest of a member
-    places: List[Place] = many("Place")  # only where ranks were asked for
-    told: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none, or an earlier scheduler says nothing of it
+    ranks: List[Place] = many("Place")  # only where ranks were asked for
+    first_estimate: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none, or an earlier scheduler says nothing of it
 
 
 @dataclass
@@ -972,7 +972,7 @@ class PastJob(Message):
     started_unix_ms: int = plain("long")  # of the first attempt that was started; 0: none was
     finished_unix_ms: int = plain("long")
     cancel: Optional[Deed] = one("Deed")
-    runs: int = plain("int")
+    attempt_count: int = plain("int")
     failures: int = plain("int")
     infra_restarts: int = plain("int")
     milli_gpu_ms: int = plain("long")  # thousandths of a GPU, times milliseconds, of all attempts
@@ -1031,11 +1031,11 @@ class Promise(Message):
     """Promise is a firm promise: room that is kept for a waiting job until it starts there. No clock outlives a leader, so it says how much time was left when it was written; a next leader computes again when the machines are free."""
     pool: str = plain("str")  # the pool in which it is the job's turn: a GPU type; empty: machines without GPUs
     order: int = plain("long")  # among firm promises: a later one was planned beside the earlier ones
-    kept: List[Kept] = many("Kept")  # in rank order, machine by machine
+    reserved: List[Kept] = many("Kept")  # in rank order, machine by machine
     left_ms: int = plain("long")  # until the latest time at which it starts; 0: there is none, because something there has no limit
-    slips: int = plain("int")  # how often it may have had to wait for what was lent on an estimate
-    run: int = plain("int")  # the run that it is for: once that has begun, nothing is kept
-    told: Optional[Told] = one("Told")  # the first one, by this promise or one that could still move; none: lost with an earlier leader
+    overruns: int = plain("int")  # how often it may have had to wait for what was lent on an estimate
+    attempt: int = plain("int")  # the run that it is for: once that has begun, nothing is kept
+    first_estimate: Optional[Told] = one("Told")  # the first one, by this promise or one that could still move; none: lost with an earlier leader
     victims: List[Victim] = many("Victim")  # they are stopped for it; none: it waits for what ends by itself
     on_loan: bool = plain("bool")  # its queue borrows for it: it ends where somebody takes back what is assured to theirs
 
@@ -1046,14 +1046,14 @@ class Prospect(Message):
     basis: Basis = plain("Basis", Basis.UNSPECIFIED)
     at_unix_ms: int = plain("long")  # it is expected to start then; 0: no time can be given
     latest_unix_ms: int = plain("long")  # no later than that unless a machine is lost, or see on_loan; 0: not known
-    likely_unix_ms: int = plain("long")  # by then nine of ten jobs with a first estimate like this had started; 0: there were too few
-    why: str = plain("str")  # why there is no time, or no latest one
-    kept: List[str] = many("str")  # the machines on which room is kept for it, each once
-    kept_until_unix_ms: int = plain("long")  # 0: until it starts, or, learned, as things stand
+    p90_unix_ms: int = plain("long")  # by then nine of ten jobs with a first estimate like this had started; 0: there were too few
+    reason: str = plain("str")  # why there is no time, or no latest one
+    reserved_nodes: List[str] = many("str")  # the machines on which room is kept for it, each once
+    reserved_until_unix_ms: int = plain("long")  # 0: until it starts, or, learned, as things stand
     ahead: int = plain("int")  # jobs that have their turn before it; 0 for a job that has a place kept
     ahead_gpu_seconds: int = plain("long")  # the work that those are expected to do; 0: not known
     ahead_ms: int = plain("long")  # how long that takes at the pace of the last day; 0: not known
-    unlearned: bool = plain("bool")  # of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
+    without_history: bool = plain("bool")  # of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
     on_loan: bool = plain("bool")  # its queue borrows for it, and there is no latest time either if that is taken back
 
 
@@ -1066,19 +1066,19 @@ class QueueSpec(Message):
     limit: List[Amount] = many("Amount")  # never more, with all below it
     weight: int = plain("long")  # 0: the parent's
     order: QueueOrder = plain("QueueOrder", QueueOrder.UNSPECIFIED)
-    default_limit_ms: Optional[int] = one("long")  # the time limit of jobs that name none
-    most_limit_ms: Optional[int] = one("long")
+    default_time_limit_ms: Optional[int] = one("long")  # the time limit of jobs that name none
+    max_time_limit_ms: Optional[int] = one("long")
     selector: List[Label] = many("Label")  # labels that machines must have
     default_priority: Optional[int] = one("int")
-    most_priority: Optional[int] = one("int")
+    max_priority: Optional[int] = one("int")
     owner_amounts: List[Amount] = many("Amount")  # of one owner in it and below
-    owner_machines: Optional[int] = one("long")  # each counted once
+    owner_nodes: Optional[int] = one("long")  # each counted once
     owner_running: Optional[int] = one("long")  # jobs
     owner_waiting: Optional[int] = one("long")  # jobs
     by_priority: Optional[bool] = one("bool")  # what may be stopped for its jobs
     reclaim: Optional[bool] = one("bool")
     shortest: Optional[bool] = one("bool")
-    min_run_ms: Optional[int] = one("long")  # of its own jobs, before they may be stopped
+    min_runtime_ms: Optional[int] = one("long")  # of its own jobs, before they may be stopped
     owners: List[str] = many("str")  # who may bring jobs: names of owners, and groups as "group:NAME"; none: everybody
 
 
@@ -1153,7 +1153,7 @@ class Requeue(Message):
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")
     reason: str = plain("str")
-    run: int = plain("int")  # the attempt that is meant, so that a repeated request ends only one; 0: the present one
+    attempt: int = plain("int")  # the attempt that is meant, so that a repeated request ends only one; 0: the present one
     hold: bool = plain("bool")  # the job is also held until it is released
 
 
@@ -1161,7 +1161,7 @@ class Requeue(Message):
 class RequeueReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: str = plain("str")
-    run: int = plain("int")  # the attempt that is being stopped; 0: there was none to stop
+    attempt: int = plain("int")  # the attempt that is being stopped; 0: there was none to stop
 
 
 @dataclass
@@ -1239,7 +1239,7 @@ class SliceReport(Message):
     exits: List[Exit] = many("Exit")
     rendezvous_port: int = plain("int")
     expires_in_ms: int = plain("long")  # of a reservation
-    ran_ms: int = plain("long")  # since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
+    runtime_ms: int = plain("long")  # since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
     exit_ages_ms: List[int] = many("long")  # as in Exited
     held_ms: int = plain("long")  # since it was reserved, by the machine's own steady clock; 0: an earlier version wrote this
     vacated: bool = plain("bool")  # what it held is among what is free already, though its end is not on disk yet
@@ -1279,7 +1279,7 @@ class Token(Message):
 @dataclass
 class Told(Message):
     """Told is the first time that a waiting job was promised. The attempt has the time of its COMMIT, so the two together show how right the promise was."""
-    told_unix_ms: int = plain("long")  # for people, as is all that is counted from it
+    estimated_unix_ms: int = plain("long")  # for people, as is all that is counted from it
     expected_ms: int = plain("long")  # from then on, until it was expected to start
     bound_ms: int = plain("long")  # likewise until it was to start at the latest; 0: no such time could be given
 
@@ -1304,8 +1304,8 @@ class Update(Message):
     set_begin: bool = plain("bool")
     begin_unix_ms: int = plain("long")  # of a waiting job: not planned before then; 0: at once
     give_to: str = plain("str")  # of a job of anonymous: whose it is from now on; empty: as it is
-    set_array_most: bool = plain("bool")
-    array_most: int = plain("int")  # of an array: so many of its elements run at once at most; 0: any number
+    set_array_max_running: bool = plain("bool")
+    array_max_running: int = plain("int")  # of an array: so many of its elements run at once at most; 0: any number
     exempt: bool = plain("bool")  # an admin asks; written by the gateway, as in a Submit
     groups: List[str] = many("str")  # as of a Submit
 
@@ -1319,7 +1319,7 @@ class UpdateReply(Message):
     time_is_up: bool = plain("bool")  # the run has gone on for longer than that: it is ended
     begin_unix_ms: int = plain("long")
     given_to: str = plain("str")
-    array_most: int = plain("int")
+    array_max_running: int = plain("int")
 
 
 @dataclass
@@ -1359,7 +1359,7 @@ class Watch(Message):
     present: bool = plain("bool")  # first the present state, as Events, then one that is synced
     after: int = plain("long")  # first the changes after this one, as far as they are still known
     reasons: bool = plain("bool")  # of jobs: also send changes of a group's reason; if very many change at once, only some of them
-    books: bool = plain("bool")  # of machines: also send each whose books have changed. That is no change in words, so such an event has none, and seq is that of the last change
+    usage: bool = plain("bool")  # of machines: also send each whose books have changed. That is no change in words, so such an event has none, and seq is that of the last change
     array: str = plain("str")  # of jobs: only this array and its elements that are or were jobs; empty: all
 
 

@@ -136,8 +136,8 @@ class Job:
 
     def requeue(self, reason: str = "") -> None:
         """Ends its attempt, and has it wait in its old place again."""
-        runs = (self.status().record or api.JobRecord()).runs  # so that a repetition ends no second one
-        self.client.api.requeue(api.Requeue(job=self.id, reason=reason, run=runs))
+        runs = (self.status().record or api.JobRecord()).attempt_count  # so that a repetition ends no second one
+        self.client.api.requeue(api.Requeue(job=self.id, reason=reason, attempt=runs))
 
     def logs(self, follow: bool = False, ranks: Sequence[int] = (), tail_lines: int = 0) -> Iterator[api.LogPart]:
         """What its tasks wrote, piece by piece; follow goes on until it is over, through later attempts and over a

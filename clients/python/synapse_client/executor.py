@@ -172,7 +172,7 @@ class Executor:
         asks["mounts"] = [self.folder]
         job = spec([self.python, "-u", "-m", "synapse_client", stem], env=env, **asks)
         if array:
-            job.array = api.ArraySpec(indices=[api.IndexRange(first=0, last=len(calls) - 1)], most=most)
+            job.array = api.ArraySpec(indices=[api.IndexRange(first=0, last=len(calls) - 1)], max_running=most)
         sent = self.client.submit(job)
         return [
             FunctionJob(self, sent.id, i if array else None, stem, int(asks.get("tasks", 1))) for i in range(len(calls))

@@ -27,8 +27,8 @@ const (
 type Finding struct {
 	Check   string `json:"check"`
 	Verdict string `json:"verdict"`
-	Words   string `json:"words"`
-	Way     string `json:"way,omitempty"`
+	Words   string `json:"text"`
+	Way     string `json:"fix,omitempty"`
 }
 
 // OK is a finding that all is well.

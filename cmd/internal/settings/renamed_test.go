@@ -22,7 +22,7 @@ func TestRenamed(t *testing.T) {
 		f.String("job-policy", "", "")
 		return f
 	}
-	old, now := RenamedFlag("synapse-node", flags().Parse([]string{"--job-policy", "x"}))
+	old, now := RenamedFlag("synapse-node", flags().Parse([]string{"--policy", "x"}))
 	if old != "policy" || now != "job-policy" {
 		t.Errorf("the flag --%s is now --%s", old, now)
 	}

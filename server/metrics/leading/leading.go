@@ -10,6 +10,7 @@ import (
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/goodput"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/topology"
 )
@@ -28,7 +29,7 @@ var (
 		"1 if this scheduler leads, 0 if it stands by")
 	epoch = metrics.New(metrics.Gauge, "synapse_epoch",
 		"epoch of this leader; 0 if it never led")
-	scraped = metrics.New(metrics.Gauge, "synapse_census_up",
+	scraped = metrics.New(metrics.Gauge, "synapse_cluster_metrics_up",
 		"1 if the metrics of the cluster could be counted")
 	jobs = metrics.New(metrics.Gauge, "synapse_jobs",
 		"jobs by phase; of finished jobs, only the most recent ones", "phase")
@@ -41,20 +42,20 @@ var (
 	gpus = metrics.New(metrics.Gauge, "synapse_gpus",
 		"GPUs by type and state; each GPU has one state: used, free, "+
 			"reserved, broken, or free on a node that is backed off, unschedulable or unreachable", "type", "state")
-	promisedGPUs = metrics.New(metrics.Gauge, "synapse_gpus_promised",
-		"GPUs of planned starts, including GPUs that other jobs still use", "firm")
-	promisedJobs = metrics.New(metrics.Gauge, "synapse_jobs_promised",
-		"waiting jobs with a planned start", "firm")
+	promisedGPUs = metrics.New(metrics.Gauge, "synapse_gpus_planned",
+		"GPUs of planned starts, including GPUs that other jobs still use", "guaranteed")
+	promisedJobs = metrics.New(metrics.Gauge, "synapse_jobs_planned",
+		"waiting jobs with a planned start", "guaranteed")
 	scattered = metrics.New(metrics.Gauge, "synapse_gpus_fragmented",
 		"free GPUs in partially used topology domains, by level", "level")
 	largest = metrics.New(metrics.Gauge, "synapse_gpus_free_largest",
 		"free GPUs in the topology domain with the most free GPUs, by level", "level")
-	places = metrics.New(metrics.Gauge, "synapse_places",
+	places = metrics.New(metrics.Gauge, "synapse_topology_domains",
 		"topology domains by level", "level")
-	machines = metrics.New(metrics.Gauge, "synapse_machines",
+	machines = metrics.New(metrics.Gauge, "synapse_nodes",
 		"nodes by phase", "phase")
-	outages = metrics.New(metrics.Gauge, "synapse_machines_out",
-		"nodes that take no new work, by reason", "why")
+	outages = metrics.New(metrics.Gauge, "synapse_nodes_unavailable",
+		"nodes that take no new work, by reason", "reason")
 
 	classNow = metrics.New(metrics.Gauge, "synapse_gpus_in_class",
 		"GPUs by class of `synapse-cli efficiency`; each GPU has one class", "class")
@@ -74,7 +75,7 @@ var (
 	queueSpent = metrics.New(metrics.Counter, "synapse_queue_gpu_seconds_total", shareHelp+" queue", "queue")
 	queueHeld  = metrics.New(metrics.Gauge, "synapse_queue_gpus",
 		"GPUs of the running jobs, by queue, without its descendants", "queue")
-	queueWanted = metrics.New(metrics.Gauge, "synapse_queue_gpus_wanted",
+	queueWanted = metrics.New(metrics.Gauge, "synapse_queue_gpus_requested",
 		"GPUs that waiting jobs request, by queue, without its descendants", "queue")
 	queueRunning = metrics.New(metrics.Gauge, "synapse_queue_jobs_running",
 		"running jobs, by queue, without its descendants", "queue")
@@ -141,7 +142,7 @@ func (s *Source) Write(p metrics.Page) {
 	}
 	for i, n := range c.Outages {
 		if word := mirror.OutageWords[i]; word != "" {
-			p.Put(outages, float64(n), word)
+			p.Put(outages, float64(n), renamed.SeriesWord(outages.Name, word))
 		}
 	}
 	s.writeShares(p, c)
@@ -152,13 +153,14 @@ func (s *Source) Write(p metrics.Page) {
 func writeSpent(p metrics.Page, c *mirror.Census) {
 	const gpuSecond = 1e6 // in thousandths and milliseconds
 	for class, n := range c.Spent.Of {
-		p.Put(classNow, whole(c.InClass[class]), goodput.Words[class])
-		p.Put(classSpent, float64(n)/gpuSecond, goodput.Words[class])
+		p.Put(classNow, whole(c.InClass[class]), renamed.SeriesWord(classNow.Name, goodput.Words[class]))
+		p.Put(classSpent, float64(n)/gpuSecond, renamed.SeriesWord(classSpent.Name, goodput.Words[class]))
 	}
 	p.Put(capacitySpent, float64(c.Spent.Capacity)/gpuSecond)
 	for cause, n := range c.Spent.Lost {
 		if n != 0 {
-			p.Put(lostSpent, float64(n)/gpuSecond, messages.Word(messages.Cause(cause).String(), "CAUSE_"))
+			word := messages.Word(messages.Cause(cause).String(), "CAUSE_")
+			p.Put(lostSpent, float64(n)/gpuSecond, renamed.SeriesWord(lostSpent.Name, word))
 		}
 	}
 }
@@ -170,7 +172,7 @@ func writeGPUs(p metrics.Page, c *mirror.Census) {
 			all = append(all, metrics.Share{Name: stock.Type, Value: whole(stock.Of[state])})
 		}
 		for _, one := range metrics.Greatest(all, maxTypes) {
-			p.Put(gpus, one.Value, one.Name, mirror.StockWords[state])
+			p.Put(gpus, one.Value, one.Name, renamed.SeriesWord(gpus.Name, mirror.StockWords[state]))
 		}
 	}
 	for _, r := range c.Levels {

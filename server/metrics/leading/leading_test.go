@@ -35,7 +35,7 @@ func TestStandsBy(t *testing.T) {
 		if err := metrics.Text(metrics.Registry(s), &text); err != nil {
 			t.Fatal(err)
 		}
-		for _, want := range []string{fmt.Sprintf("synapse_leader %d\n", c.leads), "synapse_census_up 0\n"} {
+		for _, want := range []string{fmt.Sprintf("synapse_leader %d\n", c.leads), "synapse_cluster_metrics_up 0\n"} {
 			if !strings.Contains(text.String(), want) {
 				t.Errorf("%v: there is no %s", c.err, want)
 			}
@@ -165,7 +165,7 @@ func TestLargeCluster(t *testing.T) {
 	}
 	for _, want := range []string{
 		fmt.Sprintf(`synapse_jobs_waiting{age="older",reason="Resources"} %d`, n/2),
-		fmt.Sprintf(`synapse_machines{phase="up"} %d`, n),
+		fmt.Sprintf(`synapse_nodes{phase="up"} %d`, n),
 		`synapse_owner_gpus{owner="other"}`,
 		`synapse_gpus{state="free",type="other"}`,
 		fmt.Sprintf(`synapse_gpus_fragmented{level="rack"} %d`, 4*n),

@@ -11,6 +11,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/worker"
 	"github.com/yi-json/synapse/cluster/host"
+	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/server/metrics"
 	"github.com/yi-json/synapse/topology"
 )
@@ -26,7 +27,7 @@ var (
 		"1 if a leader has accepted the node")
 	epoch = metrics.New(metrics.Gauge, "synapse_node_epoch",
 		"epoch of the newest leader that the node has accepted")
-	trouble = metrics.New(metrics.Gauge, "synapse_node_trouble",
+	trouble = metrics.New(metrics.Gauge, "synapse_node_unavailable",
 		"1 if the node cannot take work; `describe node` shows the reason")
 	gpus = metrics.New(metrics.Gauge, "synapse_node_gpu",
 		"1 per GPU of the node; the label broken is true if the GPU "+
@@ -34,7 +35,7 @@ var (
 	held = metrics.New(metrics.Gauge, "synapse_node_gpu_job",
 		"share of a GPU that a job holds; use it to join the series "+
 			"of a GPU exporter with jobs", "uuid", "job", "owner")
-	slices = metrics.New(metrics.Gauge, "synapse_node_slices",
+	slices = metrics.New(metrics.Gauge, "synapse_node_allocations",
 		"allocations on the node, by state", "state")
 	tasks = metrics.New(metrics.Gauge, "synapse_node_tasks",
 		"running tasks on the node")
@@ -76,7 +77,7 @@ func (s Source) Write(p metrics.Page) {
 	}
 	writeHeld(p, c.Held)
 	for _, one := range c.Slices {
-		p.Put(slices, float64(one.Count), one.State.String())
+		p.Put(slices, float64(one.Count), renamed.SeriesWord(slices.Name, one.State.String()))
 	}
 	p.Put(tasks, float64(c.Tasks))
 }

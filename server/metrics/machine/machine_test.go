@@ -55,12 +55,12 @@ func TestMachine(t *testing.T) {
 	}
 	got := scrape()
 	for _, want := range []string{
-		"synapse_node_up 1\n", "synapse_node_member 1\n", "synapse_node_epoch 7\n", "synapse_node_trouble 0\n",
+		"synapse_node_up 1\n", "synapse_node_member 1\n", "synapse_node_epoch 7\n", "synapse_node_unavailable 0\n",
 		`synapse_node_gpu{broken="false",type="h100",uuid="GPU-a"} 1`,
 		`synapse_node_gpu{broken="true",type="h100",uuid="GPU-b"} 1`,
 		`synapse_node_gpu_job{job="j1",owner="ada",uuid="GPU-a"} 0.5`,
 		`synapse_node_gpu_job{job="j2",owner="bob",uuid="GPU-a"} 0.5`,
-		`synapse_node_slices{state="started"} 2`, "synapse_node_tasks 3\n",
+		`synapse_node_allocations{state="started"} 2`, "synapse_node_tasks 3\n",
 	} {
 		if !strings.Contains(got, want) {
 			t.Errorf("there is no %s", want)

@@ -11,6 +11,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/messages/renamed"
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
@@ -56,12 +57,20 @@ func (p *problems) pairs(n *yaml.Node, what string, known ...string) (keys, valu
 		case slices.ContainsFunc(keys, again):
 			p.say(key, "%s: duplicate key %s", what, key.Value)
 		case known != nil && !slices.Contains(known, key.Value):
-			p.say(key, "%s: unknown key %s; %s", what, key.Value, spelling.Meant(key.Value, known))
+			p.say(key, "%s: unknown key %s; %s", what, key.Value, meant(key.Value, known))
 		default:
 			keys, values = append(keys, key), append(values, n.Content[i+1])
 		}
 	}
 	return keys, values
+}
+
+// meant returns what an unknown key was meant to be: its present name, or the nearest one.
+func meant(key string, known []string) string {
+	if now, is := renamed.Key(renamed.HostsFile, key); is {
+		return "use " + now
+	}
+	return spelling.Meant(key, known)
 }
 
 // ReadHosts reads the file of machines. All that is wrong with it is told at once.
@@ -73,7 +82,7 @@ func ReadHosts(file string, text []byte) ([]Host, error) {
 	p := &problems{file: file}
 	var common, machines *yaml.Node
 	if len(document.Content) == 1 {
-		keys, values := p.pairs(document.Content[0], "the file", "settings", "machines")
+		keys, values := p.pairs(document.Content[0], "the file", "settings", "nodes")
 		for i, key := range keys {
 			if key.Value == "settings" {
 				common = values[i]
@@ -85,13 +94,13 @@ func ReadHosts(file string, text []byte) ([]Host, error) {
 	}
 	var hosts []Host
 	if machines != nil {
-		keys, values := p.pairs(machines, "machines")
+		keys, values := p.pairs(machines, "nodes")
 		for i, key := range keys {
 			hosts = append(hosts, p.hosts(key, values[i], common)...)
 		}
 	}
 	if len(hosts) == 0 && len(p.all) == 0 {
-		return nil, fmt.Errorf("%s: no node is listed; add `machines:` and below it `  n1: {ssh: root@10.0.0.11}`",
+		return nil, fmt.Errorf("%s: no node is listed; add `nodes:` and below it `  n1: {ssh: root@10.0.0.11}`",
 			file)
 	}
 	seen := map[string]bool{}
@@ -108,7 +117,7 @@ func ReadHosts(file string, text []byte) ([]Host, error) {
 func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
 	names, err := slurm.Hostnames(key.Value)
 	if err != nil {
-		p.say(key, "machines: %q is neither a node name nor a list such as n[1-3,7]", key.Value)
+		p.say(key, "nodes: %q is neither a node name nor a list such as n[1-3,7]", key.Value)
 		return nil
 	}
 	ssh, own := theName, (*yaml.Node)(nil)
@@ -141,7 +150,7 @@ func (p *problems) settings(n *yaml.Node) {
 	for _, key := range keys {
 		switch key.Value {
 		case "id":
-			p.say(key, "settings: id is not allowed; write the node's name below `machines`")
+			p.say(key, "settings: id is not allowed; write the node's name below `nodes`")
 		case "token":
 			p.say(key, "settings: token is not allowed; deploy creates tokens with --by")
 		}

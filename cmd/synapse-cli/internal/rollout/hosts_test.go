@@ -9,7 +9,7 @@ import (
 func TestHosts(t *testing.T) {
 	hosts, err := ReadHosts("hosts.yaml", []byte(`
 settings: {join: "10.0.0.7:9000", labels: join, health: {gpus: {check: gpus}}}
-machines:
+nodes:
   n1: {ssh: root@10.0.0.11, settings: {labels: pool=b, topology: "rack=r1", tls: /etc/key}}
   n[08-10]: {ssh: "admin@{name}.cluster"}
   n41:
@@ -45,24 +45,24 @@ machines:
 // TestHostsRefused: what is wrong with a file is told by its line, all of it at once.
 func TestHostsRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                                      "no node is listed",
-		"machines: {}":                          "no node is listed",
-		"- n1":                                  "line 1: the file: must be keys and values",
-		"machine: {n1: }":                       `the file: unknown key machine; did you mean "machines"?`,
-		"machines: {n1: {shs: x}}":              "machine n1: unknown key shs",
-		"machines: {n1: , n1: }":                "machines: duplicate key n1",
-		"machines: {\"n[1-2]\": , n2: }":        "duplicate node n2",
-		"machines: {\"n[2-1]\": }":              `"n[2-1]" is neither a node name nor a list`,
-		"machines: {\"n[1-2]\": {ssh: root@x}}": "ssh is the same for all nodes of the list; write {name}",
-		"machines: {n1: {ssh: -oProxyCommand=x}}":                   "ssh must be an ssh destination",
-		"machines: {n1: {settings: [a]}}":                           "settings: must be keys and values",
-		"settings: {id: x}\nmachines: {n1: {settings: {token: y}}}": "line 1: settings: id is not allowed",
+		"":                                     "no node is listed",
+		"nodes: {}":                            "no node is listed",
+		"- n1":                                 "line 1: the file: must be keys and values",
+		"node: {n1: }":                         `the file: unknown key node; did you mean "nodes"?`,
+		"nodes: {n1: {shs: x}}":                "machine n1: unknown key shs",
+		"nodes: {n1: , n1: }":                  "nodes: duplicate key n1",
+		"nodes: {\"n[1-2]\": , n2: }":          "duplicate node n2",
+		"nodes: {\"n[2-1]\": }":                `"n[2-1]" is neither a node name nor a list`,
+		"nodes: {\"n[1-2]\": {ssh: root@x}}":   "ssh is the same for all nodes of the list; write {name}",
+		"nodes: {n1: {ssh: -oProxyCommand=x}}": "ssh must be an ssh destination",
+		"nodes: {n1: {settings: [a]}}":         "settings: must be keys and values",
+		"settings: {id: x}\nnodes: {n1: {settings: {token: y}}}": "line 1: settings: id is not allowed",
 	} {
 		if _, err := ReadHosts("f", []byte(text)); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", text, err, want)
 		}
 	}
-	_, err := ReadHosts("f", []byte("settings: {id: x}\nmachines: {n1: {settings: {token: y}}}"))
+	_, err := ReadHosts("f", []byte("settings: {id: x}\nnodes: {n1: {settings: {token: y}}}"))
 	if err == nil || !strings.Contains(err.Error(), "line 2: settings: token is not allowed") {
 		t.Errorf("the second of two is not told: %v", err)
 	}
@@ -71,7 +71,7 @@ func TestHostsRefused(t *testing.T) {
 // TestOurs: a file that a rollout wrote is written over until somebody changes it; a package's own, which sets nothing,
 // always; what an operator wrote never.
 func TestOurs(t *testing.T) {
-	hosts, err := ReadHosts("f", []byte("machines: {n1: }"))
+	hosts, err := ReadHosts("f", []byte("nodes: {n1: }"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -89,7 +89,7 @@ func TestOurs(t *testing.T) {
 
 // TestPlan: what is to be done on a machine, by what was found there.
 func TestPlan(t *testing.T) {
-	hosts, err := ReadHosts("f", []byte("machines: {n1: }"))
+	hosts, err := ReadHosts("f", []byte("nodes: {n1: }"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -71,7 +71,7 @@ func (m *made) State(_ context.Context, name string) (State, error) {
 // hostsOf are machines without settings.
 func hostsOf(t *testing.T, names string) []Host {
 	t.Helper()
-	hosts, err := ReadHosts("hosts", []byte("machines: {\""+names+"\": }"))
+	hosts, err := ReadHosts("hosts", []byte("nodes: {\""+names+"\": }"))
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 // comparison is one figure of a policy in two replays.
 type comparison struct {
 	Policy string   `json:"policy"`
-	Figure string   `json:"figure"`
+	Figure string   `json:"metric"`
 	A      *Mean    `json:"a"`
 	B      *Mean    `json:"b"`
 	Change *float64 `json:"change"` // as a share of A
@@ -46,11 +46,11 @@ func Compare(w io.Writer, s Style, a, b []*record.Result) error {
 		return fmt.Errorf("no policy occurs in both replays")
 	}
 	if s.Format != "" {
-		return Object(w, s.Format, map[string]any{"apiVersion": "synapse/v1", "kind": "Comparison", "figures": rows})
+		return Object(w, s.Format, map[string]any{"apiVersion": "synapse/v1", "kind": "Comparison", "metrics": rows})
 	}
 	return table(w, s, []column[comparison]{
 		{head: "POLICY", cell: func(c comparison) string { return c.Policy }},
-		{head: "FIGURE", cell: func(c comparison) string { return strings.ReplaceAll(c.Figure, "_", "-") }},
+		{head: "METRIC", cell: func(c comparison) string { return strings.ReplaceAll(c.Figure, "_", "-") }},
 		{head: "A", right: true, cell: func(c comparison) string { return c.said(c.A) }},
 		{head: "B", right: true, cell: func(c comparison) string { return c.said(c.B) }},
 		{head: "CHANGE", right: true, cell: func(c comparison) string {

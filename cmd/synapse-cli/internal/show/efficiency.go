@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 )
 
 // This file owns how it looks where GPU time went.
@@ -45,9 +46,17 @@ func gpuClasses() (all []messages.GpuClass) {
 	return all
 }
 
-func classWord(c messages.GpuClass) string { return messages.Word(c.String(), "GPU_CLASS_") }
+func classWord(c messages.GpuClass) string {
+	return renamed.Word(renamed.GPUClass, messages.Word(c.String(), "GPU_CLASS_"))
+}
 
-func causeWord(c messages.Cause) string { return messages.Word(c.String(), "CAUSE_") }
+func causeWord(c messages.Cause) string {
+	return renamed.Word(renamed.Cause, messages.Word(c.String(), "CAUSE_"))
+}
+
+func holdingWord(s messages.SliceState) string {
+	return renamed.Word(renamed.Holding, messages.Word(s.String(), "SLICE_STATE_"))
+}
 
 // Efficiency writes where GPU time went, by what was asked for.
 func Efficiency(w io.Writer, s Style, by string, reply *messages.GetEfficiencyReply) error {

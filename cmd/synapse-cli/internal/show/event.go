@@ -16,7 +16,7 @@ type eventObj struct {
 	Seq        uint64 `json:"seq"`
 	At         string `json:"at"`
 	Job        string `json:"job,omitempty"`
-	Machine    string `json:"machine,omitempty"`
+	Machine    string `json:"node,omitempty"`
 	Group      uint64 `json:"group,omitempty"` // of waiting jobs, all of which it is of
 	Phase      string `json:"phase"`
 	Gone       bool   `json:"gone,omitempty"`

@@ -32,7 +32,7 @@ func foretold(t *messages.Told, committed int64) string {
 	if by := latest(t); by != 0 {
 		text += ", no later than " + stamp(by)
 	}
-	text += " (told " + stamp(t.GetToldUnixMs()) + ")"
+	text += " (made " + stamp(t.GetToldUnixMs()) + ")"
 	if committed == 0 {
 		return text
 	}

@@ -31,11 +31,11 @@ var pastColumns = []column[past]{
 	{head: "OWNER", cell: func(j past) string { return orDash(j.GetOwner()) }},
 	{head: "QUEUE", cell: func(j past) string { return orDash(j.GetQueue()) }},
 	{head: "TASKS", wide: true, right: true, cell: func(j past) string { return count(int(j.last().GetMembers())) }},
-	{head: "MACHINES", wide: true, right: true, cell: func(j past) string { return count(len(j.last().GetNodes())) }},
+	{head: "NODES", wide: true, right: true, cell: func(j past) string { return count(len(j.last().GetNodes())) }},
 	{head: "GPUS", right: true, cell: func(j past) string { return milli(j.last().GetMilliGpu()) }},
-	{head: "RUNS", right: true, cell: func(j past) string { return fmt.Sprint(j.GetRuns()) }},
+	{head: "ATTEMPTS", right: true, cell: func(j past) string { return fmt.Sprint(j.GetRuns()) }},
 	{head: "WAITED", right: true, cell: past.waited},
-	{head: "RAN", right: true, cell: func(j past) string { return messages.Span(j.ranMs()) }},
+	{head: "RUNTIME", right: true, cell: func(j past) string { return messages.Span(j.ranMs()) }},
 	{head: "GPU-HOURS", right: true, cell: func(j past) string { return hours(j.GetMilliGpuMs()) }},
 	{head: "PEAK", wide: true, right: true, cell: func(j past) string { return peak(j.PastJob) }},
 	{head: "SUBMITTED", wide: true, cell: func(j past) string { return orDash(stamp(j.GetSubmittedUnixMs())) }},
@@ -215,8 +215,8 @@ func item(w io.Writer, before string, object any) error {
 
 // csvHead names the columns; more may come behind them, and none changes.
 var csvHead = strings.Split("job,name,owner,queue,priority,state,exit_code,signal,reason,submitted,started,finished,"+
-	"runs,failures,infra_restarts,tasks,machines,gpus,wait_seconds,run_seconds,gpu_seconds,peak_memory_bytes,labels,"+
-	"told,expected,latest,late_seconds", ",")
+	"attempts,failures,infra_restarts,tasks,nodes,gpus,wait_seconds,runtime_seconds,gpu_seconds,peak_memory_bytes,labels,"+
+	"estimated,expected,latest,late_seconds", ",")
 
 func csvRow(j past) []string {
 	wait := ""

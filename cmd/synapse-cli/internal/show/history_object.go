@@ -15,15 +15,15 @@ type pastObj struct {
 	State           string            `json:"state"`
 	ExitCode        int               `json:"exitCode"`
 	Reason          string            `json:"reason,omitempty"`
-	Submitted       string            `json:"submitted,omitempty"`
-	Started         string            `json:"started,omitempty"`
-	Finished        string            `json:"finished,omitempty"`
+	Submitted       string            `json:"submittedAt,omitempty"`
+	Started         string            `json:"startedAt,omitempty"`
+	Finished        string            `json:"finishedAt,omitempty"`
 	Cancelled       *deedObj          `json:"cancelled,omitempty"`
-	Runs            int32             `json:"runs"`
+	Runs            int32             `json:"attemptCount"`
 	Failures        int32             `json:"failures"`
 	InfraRestarts   int32             `json:"infraRestarts"`
 	WaitSeconds     *float64          `json:"waitSeconds,omitempty"` // none: it was never started
-	RunSeconds      float64           `json:"runSeconds"`
+	RunSeconds      float64           `json:"runtimeSeconds"`
 	GPUSeconds      float64           `json:"gpuSeconds"`
 	PeakMemoryBytes int64             `json:"peakMemoryBytes"`
 	Attempts        []pastAttemptObj  `json:"attempts"`
@@ -41,25 +41,25 @@ type pastGangObj struct {
 }
 
 type pastAttemptObj struct {
-	Attempt         string        `json:"attempt"`
-	Run             int32         `json:"run"`
-	Committed       string        `json:"committed,omitempty"`
-	Started         string        `json:"started,omitempty"`
-	Ended           string        `json:"ended,omitempty"`
-	Gone            string        `json:"gone,omitempty"`
+	Attempt         string        `json:"token"`
+	Run             int32         `json:"number"`
+	Committed       string        `json:"committedAt,omitempty"`
+	Started         string        `json:"startedAt,omitempty"`
+	Ended           string        `json:"endedAt,omitempty"`
+	Gone            string        `json:"goneAt,omitempty"`
 	Cause           string        `json:"cause,omitempty"`
 	Detail          string        `json:"detail,omitempty"`
 	FailedRank      *int32        `json:"failedRank,omitempty"`
-	Machine         string        `json:"failedMachine,omitempty"`
+	Machine         string        `json:"failedNode,omitempty"`
 	ExitCode        int32         `json:"exitCode"`
 	Signal          int32         `json:"signal,omitempty"`
 	Tasks           int32         `json:"tasks"`
-	Machines        []string      `json:"machines"`
+	Machines        []string      `json:"nodes"`
 	GPUs            float64       `json:"gpus"`
 	GPUSeconds      float64       `json:"gpuSeconds"`
 	PeakMemoryBytes int64         `json:"peakMemoryBytes"`
 	Ranks           []pastRankObj `json:"ranks,omitempty"`
-	Told            *toldObj      `json:"told,omitempty"` // first, while the job waited for it
+	Told            *toldObj      `json:"firstEstimate,omitempty"` // first, while the job waited for it
 }
 
 type pastRankObj struct {
@@ -114,7 +114,7 @@ func pastAttemptObject(a *messages.PastAttempt) pastAttemptObj {
 		Attempt: messages.FromToken(a.GetToken()).String(), Run: a.GetRun(),
 		Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()), Ended: stamp(a.GetEndedUnixMs()),
 		Gone:  stamp(a.GetGoneUnixMs()),
-		Cause: messages.Word(a.GetCause().String(), "CAUSE_"), Detail: a.GetDetail(), Machine: a.GetFailedNode(),
+		Cause: causeWord(a.GetCause()), Detail: a.GetDetail(), Machine: a.GetFailedNode(),
 		ExitCode: a.GetExitCode(), Signal: a.GetSignal(),
 		Tasks: a.GetMembers(), Machines: a.GetNodes(), GPUs: float64(a.GetMilliGpu()) / 1000,
 		GPUSeconds: gpuSeconds(a.GetMilliGpuMs()), PeakMemoryBytes: a.GetPeakMemoryBytes(),

@@ -31,8 +31,8 @@ var jobColumns = []column[job]{
 	{head: "OWNER", drop: 5, cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},
 	{head: "QUEUE", drop: 1, cell: func(j job) string { return orDash(j.spec().GetQueue()) }},
 	{head: "PRIORITY", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.spec().GetPriority()) }},
-	{head: "RUNS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
-	{head: "RAN", drop: 3, right: true, cell: job.ran},
+	{head: "ATTEMPTS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
+	{head: "RUNTIME", drop: 3, right: true, cell: job.ran},
 	{head: "AGE", drop: 2, right: true, cell: job.age},
 	{head: "REASON", wrap: true, cell: job.why},
 }
@@ -134,14 +134,14 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	if r.GetMemoryByShare() {
 		asks += " (memory by default)"
 	}
-	p.line("Asks for", asks)
+	p.line("Requests", asks)
 	p.line("Topology", topology(spec))
-	p.line("Machines", labels(spec.GetNodeSelector()))
-	p.line("Only on", strings.Join(spec.GetNodes(), ", "))
-	p.line("Never on", strings.Join(spec.GetExclude(), ", "))
+	p.line("Selector", labels(spec.GetNodeSelector()))
+	p.line("Nodes", strings.Join(spec.GetNodes(), ", "))
+	p.line("Excluded", strings.Join(spec.GetExclude(), ", "))
 	describeProcess(&p, spec)
 	if j.GetWithheld() {
-		p.line("Not shown", "env, command and script (visible to the owner and admins)")
+		p.line("Withheld", "env, command and script (visible to the owner and admins)")
 	}
 	p.line("Owner", r.Whose())
 	if r.GetGivenTo() != "" {
@@ -155,7 +155,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	p.line("Finished", when(r.GetFinishedUnixMs(), s.NowMs))
 	p.line("Array", arrayWords(spec))
 	p.line("After", afterWords(r))
-	p.line("Begins", ahead(spec.GetBeginUnixMs(), s.NowMs))
+	p.line("Begin", ahead(spec.GetBeginUnixMs(), s.NowMs))
 	lasts := limit(spec.GetTimeLimitMs())
 	if r.GetLimitByDefault() {
 		lasts += " (by default)"
@@ -166,7 +166,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 		p.line("Preemptible", "no: uses only the quota of its queue")
 	}
 	p.line("Checkpoint", limit(spec.GetCheckpointMs()))
-	p.line("Stops", victims(r.GetPromise().GetVictims()))
+	p.line("Preempts", victims(r.GetPromise().GetVictims()))
 	if r.GetChanged() != nil {
 		p.line("Changed by", messages.Doing(r.GetChanged()))
 	}
@@ -176,14 +176,14 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	if r.GetCancel() != nil {
 		p.line("Cancelled by", messages.Doing(r.GetCancel()))
 	}
-	p.line("Runs", runs(r))
+	p.line("Attempts", runs(r))
 	if ms := j.ranMs(); ms >= 0 {
-		p.line("Ran", j.ran()+" in all")
+		p.line("Runtime", j.ran()+" in all")
 	}
 	if r.GetState().Terminal() {
 		p.line("Exit code", fmt.Sprint(ExitCode(r)))
 	}
-	p.line("Waits for", strings.Join(j.GetDebts(), ", "))
+	p.line("Unconfirmed", strings.Join(j.GetDebts(), ", "))
 	describeAttempts(&p, s, j, attempts)
 	return p.err
 }
@@ -213,7 +213,7 @@ func warned(j job) string {
 	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), messages.Span(w.GetAheadMs()))
 	if told := j.JobStatus.GetWarned(); told != nil {
 		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now),
-			messages.Word(told.GetCause().String(), "CAUSE_"))
+			causeWord(told.GetCause()))
 	}
 	return text
 }
@@ -232,9 +232,9 @@ func userOf(r *messages.JobRecord) string {
 }
 
 var attemptColumns = []column[*messages.AttemptRecord]{
-	{head: "RUN", right: true, cell: func(a *messages.AttemptRecord) string { return fmt.Sprint(a.GetRun()) }},
+	{head: "ATTEMPT", right: true, cell: func(a *messages.AttemptRecord) string { return fmt.Sprint(a.GetRun()) }},
 	{head: "STARTED", cell: func(a *messages.AttemptRecord) string { return orDash(stamp(a.GetStartedUnixMs())) }},
-	{head: "RAN", right: true, cell: func(a *messages.AttemptRecord) string {
+	{head: "RUNTIME", right: true, cell: func(a *messages.AttemptRecord) string {
 		if a.GetStartedUnixMs() == 0 {
 			return "-"
 		}
@@ -256,14 +256,14 @@ func describeProcess(p *page, spec *messages.JobSpec) {
 }
 
 func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
-	p.section("Attempt", fmt.Sprintf("run %d", a.GetRun()))
+	p.section("Attempt", fmt.Sprint(a.GetRun()))
 	p.line("Committed", when(a.GetCommittedUnixMs(), s.NowMs))
 	p.line("Started", when(a.GetStartedUnixMs(), s.NowMs))
-	p.line("Told first", foretold(a.GetTold(), a.GetCommittedUnixMs()))
+	p.line("Estimated", foretold(a.GetTold(), a.GetCommittedUnixMs()))
 	if r := a.GetRendezvous(); r != nil {
 		p.line("Rendezvous", fmt.Sprintf("%s:%d", r.GetAddress(), r.GetPort()))
 	}
-	p.line("Stopped for it", victims(a.GetVictims()))
+	p.line("Preempted", victims(a.GetVictims()))
 	if e := a.GetEnd(); e != nil {
 		p.line("Ended", when(e.GetAtUnixMs(), s.NowMs))
 		p.line("Cause", endWords(e))
@@ -299,7 +299,7 @@ func afterWords(r *messages.JobRecord) string {
 
 // endWords is the cause and what is told beside it, which may begin with it: "requeued by alice".
 func endWords(e *messages.End) string {
-	how, detail := messages.Word(e.GetCause().String(), "CAUSE_"), e.GetDetail()
+	how, detail := causeWord(e.GetCause()), e.GetDetail()
 	switch {
 	case detail == "":
 		return how
@@ -333,7 +333,7 @@ func groups(places []*messages.Place) []group {
 
 var placeColumns = []column[group]{
 	{head: "RANKS", cell: func(g group) string { return ranks(g.ranks) }},
-	{head: "MACHINE", cell: func(g group) string { return g.first.GetNode() }},
+	{head: "NODE", cell: func(g group) string { return g.first.GetNode() }},
 	{head: "GPUS", right: true, cell: func(g group) string { return milli(g.gpus) }},
 	{head: "EXIT", cell: func(g group) string { return fate(g.first) }, paint: fateColour},
 }

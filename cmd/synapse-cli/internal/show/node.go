@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 )
 
 // This file owns how machines look.
@@ -17,21 +18,21 @@ type node struct {
 }
 
 var nodeColumns = []column[node]{
-	{head: "MACHINE", cell: node.id},
+	{head: "NODE", cell: node.id},
 	{head: "STATE", cell: node.state, paint: func(n node) string {
 		if n.GetPhase() == "up" && n.GetClosed() != "" {
 			return yellow
 		}
 		return phaseColour(n.GetPhase())
 	}},
-	{head: "PLACE", cell: node.place},
+	{head: "DOMAIN", cell: node.place},
 	{head: "GPUS", right: true, cell: func(n node) string { return n.used(milli, (*messages.Resources).GetMilliGpu) }},
 	{head: "CPUS", right: true, cell: func(n node) string { return n.used(milli, (*messages.Resources).GetMilliCpu) }},
 	{head: "MEMORY", right: true, cell: func(n node) string { return n.used(size, (*messages.Resources).GetMemoryBytes) }},
-	{head: "SLICES", right: true, cell: func(n node) string { return fmt.Sprint(len(n.GetLedger().GetSlices())) }},
+	{head: "ALLOCS", right: true, cell: func(n node) string { return fmt.Sprint(len(n.GetLedger().GetSlices())) }},
 	{head: "GPU TYPE", wide: true, cell: func(n node) string { return orDash(gpuTypes(n.announced().GetGpus())) }},
 	{head: "ADDRESS", wide: true, cell: func(n node) string { return orDash(n.announced().GetAddress()) }},
-	{head: "HEARD", wide: true, right: true, cell: func(n node) string {
+	{head: "LAST SEEN", wide: true, right: true, cell: func(n node) string {
 		return messages.Span(max(n.GetHeardMsAgo(), 0))
 	}},
 	{head: "AGENT", wide: true, cell: func(n node) string { return orDash(n.announced().GetAgentVersion()) }},
@@ -41,7 +42,9 @@ var nodeColumns = []column[node]{
 
 func (n node) id() string                        { return n.GetRecord().GetId() }
 func (n node) announced() *messages.Announcement { return n.GetRecord().GetAnnouncement() }
-func (n node) state() string                     { return messages.ConditionOf(n.NodeStatus) }
+func (n node) state() string {
+	return renamed.Word(renamed.NodeState, messages.ConditionOf(n.NodeStatus))
+}
 
 func (n node) place() string {
 	var parts []string
@@ -185,7 +188,7 @@ func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
 var sliceColumns = []column[*messages.SliceReport]{
 	{head: "JOB", cell: (*messages.SliceReport).GetJob},
 	{head: "STATE", cell: func(l *messages.SliceReport) string {
-		return messages.Word(l.GetState().String(), "SLICE_STATE_")
+		return holdingWord(l.GetState())
 	}},
 	{head: "RANKS", cell: func(l *messages.SliceReport) string {
 		var list []int32
@@ -218,20 +221,20 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	if s.Colour {
 		state = painted(state, phaseColour(n.GetPhase()))
 	}
-	p.line("Machine", n.id())
+	p.line("Node", n.id())
 	p.painted("State", state)
 	p.line("Reason", n.why())
-	p.line("Place", labels(a.GetPlace()))
+	p.line("Topology", labels(a.GetPlace()))
 	p.line("Labels", labels(a.GetLabels()))
 	p.line("Address", a.GetAddress())
 	p.line("Agent", a.GetAgentVersion())
 	p.line("Users", n.accounts())
 	p.line("Joined", when(r.GetJoinedUnixMs(), s.NowMs))
-	p.line("Heard", messages.Span(max(n.GetHeardMsAgo(), 0))+" ago")
+	p.line("Last seen", messages.Span(max(n.GetHeardMsAgo(), 0))+" ago")
 	for _, d := range []struct {
 		name string
 		deed *messages.Deed
-	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Benched by", r.GetBenched()},
+	}{{"Cordoned by", r.GetCordoned()}, {"Drained by", r.GetDrained()}, {"Backoff by", r.GetBenched()},
 		{"Removed by", r.GetRemoved()},
 		{"Note by", r.GetNote()}} {
 		if d.deed != nil {
@@ -239,7 +242,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 		}
 	}
 	if r.GetClosing() != nil {
-		p.line("Closes", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.Doing(r.GetClosing()))
+		p.line("Drain starts", ahead(r.GetClosesUnixMs(), s.NowMs)+", by "+messages.Doing(r.GetClosing()))
 	}
 	if r.GetDrained() != nil && r.GetDrainDeadlineUnixMs() > 0 {
 		p.line("Drain ends", stamp(r.GetDrainDeadlineUnixMs()))
@@ -251,7 +254,7 @@ func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	p.line("GPU types", gpuTypes(a.GetGpus()))
 	p.line("Withdrawn", strings.Join(n.GetLedger().GetWithdrawnGpus(), ", "))
 	if list := n.GetLedger().GetSlices(); len(list) > 0 {
-		p.section("Slices", "")
+		p.section("Allocations", "")
 		p.table(func(w io.Writer) error { return table(w, Style{Width: s.Width}, sliceColumns, list) })
 	}
 	return p.err

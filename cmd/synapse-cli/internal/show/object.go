@@ -40,27 +40,27 @@ type jobMeta struct {
 
 type jobStatus struct {
 	Phase          string     `json:"phase"`
-	Over           bool       `json:"over"`
+	Over           bool       `json:"finished"`
 	Reason         string     `json:"reason,omitempty"`
 	ReasonCode     string     `json:"reasonCode,omitempty"` // of a job that waits
 	Outcome        string     `json:"outcome,omitempty"`
 	ExitCode       *int       `json:"exitCode,omitempty"`
-	Submitted      string     `json:"submitted,omitempty"`
-	Finished       string     `json:"finished,omitempty"`
-	UID            uint32     `json:"uid,omitempty"`            // of its tasks, where it names no user, or root
-	MemoryByShare  bool       `json:"memoryByShare,omitempty"`  // its spec's memory is the default
-	LimitByDefault bool       `json:"limitByDefault,omitempty"` // its spec's time limit is
-	Runs           int32      `json:"runs"`
-	RanSeconds     *int64     `json:"ranSeconds,omitempty"` // over all attempts
+	Submitted      string     `json:"submittedAt,omitempty"`
+	Finished       string     `json:"finishedAt,omitempty"`
+	UID            uint32     `json:"uid,omitempty"`                // of its tasks, where it names no user, or root
+	MemoryByShare  bool       `json:"memoryByDefault,omitempty"`    // its spec's memory is the default
+	LimitByDefault bool       `json:"timeLimitByDefault,omitempty"` // its spec's time limit is
+	Runs           int32      `json:"attemptCount"`
+	RanSeconds     *int64     `json:"runtimeSeconds,omitempty"` // over all attempts
 	Failures       int32      `json:"failures"`
 	InfraRestarts  int32      `json:"infraRestarts"`
 	Preemptions    int32      `json:"preemptions,omitempty"`
-	Stops          []victim   `json:"stops,omitempty"` // for it, while it waits
+	Stops          []victim   `json:"preempts,omitempty"` // for it, while it waits
 	Script         *scriptObj `json:"script,omitempty"`
 	Held           *deedObj   `json:"held,omitempty"`
 	Cancelled      *deedObj   `json:"cancelled,omitempty"`
 	Attempt        *attempt   `json:"attempt,omitempty"`
-	Debts          []string   `json:"debts,omitempty"`
+	Debts          []string   `json:"unconfirmed,omitempty"`
 	Start          *startObj  `json:"start,omitempty"`    // of one that is in a queue
 	Elements       *countsObj `json:"elements,omitempty"` // of an array
 	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
@@ -97,19 +97,19 @@ type deedObj struct {
 }
 
 type attempt struct {
-	Run       int32     `json:"run"`
-	Committed string    `json:"committed,omitempty"`
-	Started   string    `json:"started,omitempty"`
-	Ended     string    `json:"ended,omitempty"`
+	Run       int32     `json:"number"`
+	Committed string    `json:"committedAt,omitempty"`
+	Started   string    `json:"startedAt,omitempty"`
+	Ended     string    `json:"endedAt,omitempty"`
 	Cause     string    `json:"cause,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	Ranks     []rankObj `json:"ranks,omitempty"`
-	Told      *toldObj  `json:"told,omitempty"` // first, while the job waited for it
+	Told      *toldObj  `json:"firstEstimate,omitempty"` // first, while the job waited for it
 }
 
 type rankObj struct {
 	Rank    int32    `json:"rank"`
-	Machine string   `json:"machine"`
+	Machine string   `json:"node"`
 	Address string   `json:"address,omitempty"`
 	GPUs    []string `json:"gpus,omitempty"`
 	Exit    *exitObj `json:"exit,omitempty"`
@@ -175,7 +175,7 @@ func attemptObject(a *messages.AttemptRecord) *attempt {
 	o := &attempt{Run: a.GetRun(), Committed: stamp(a.GetCommittedUnixMs()), Started: stamp(a.GetStartedUnixMs()),
 		Told: toldObject(a.GetTold(), a.GetCommittedUnixMs())}
 	if e := a.GetEnd(); e != nil {
-		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), messages.Word(e.GetCause().String(), "CAUSE_"), e.GetDetail()
+		o.Ended, o.Cause, o.Detail = stamp(e.GetAtUnixMs()), causeWord(e.GetCause()), e.GetDetail()
 	}
 	for _, p := range a.GetPlaces() {
 		r := rankObj{Rank: p.GetRank(), Machine: p.GetNode(), Address: p.GetAddress()}
@@ -202,35 +202,35 @@ type nodeObj struct {
 type nodeMeta struct {
 	ID     string            `json:"id"`
 	Labels map[string]string `json:"labels,omitempty"`
-	Place  []placeObj        `json:"place,omitempty"`
+	Place  []placeObj        `json:"topology,omitempty"`
 }
 
 // placeObj: the order of levels says something, so they are a list.
 type placeObj struct {
 	Level string `json:"level"`
-	Name  string `json:"name"`
+	Name  string `json:"domain"`
 }
 
 type nodeStatus struct {
 	Phase         string     `json:"phase"`
-	Open          bool       `json:"open"`
+	Open          bool       `json:"schedulable"`
 	Reason        string     `json:"reason,omitempty"`
 	Address       string     `json:"address,omitempty"`
 	AgentVersion  string     `json:"agentVersion,omitempty"`
-	Joined        string     `json:"joined,omitempty"`
-	HeardMsAgo    int64      `json:"heardMsAgo"`
+	Joined        string     `json:"joinedAt,omitempty"`
+	HeardMsAgo    int64      `json:"lastSeenMsAgo"`
 	Total         amountObj  `json:"total"`
 	Free          *amountObj `json:"free,omitempty"`
 	GPUs          []gpuObj   `json:"gpus,omitempty"`
 	WithdrawnGPUs []string   `json:"withdrawnGpus,omitempty"`
-	Slices        []sliceObj `json:"slices,omitempty"`
+	Slices        []sliceObj `json:"allocations,omitempty"`
 	Cordoned      *deedObj   `json:"cordoned,omitempty"`
 	Drained       *deedObj   `json:"drained,omitempty"`
-	DrainEnds     string     `json:"drainEnds,omitempty"`
-	Closing       *deedObj   `json:"closing,omitempty"`
-	ClosesAt      string     `json:"closesAt,omitempty"`
+	DrainEnds     string     `json:"drainEndsAt,omitempty"`
+	Closing       *deedObj   `json:"plannedDrain,omitempty"`
+	ClosesAt      string     `json:"drainStartsAt,omitempty"`
 	Note          *deedObj   `json:"note,omitempty"`
-	Debts         int        `json:"debts,omitempty"`
+	Debts         int        `json:"unconfirmed,omitempty"`
 	Users         *usersObj  `json:"users,omitempty"`
 }
 
@@ -304,7 +304,7 @@ func nodeObject(s *messages.NodeStatus) nodeObj {
 		o.Status.GPUs = append(o.Status.GPUs, gpuObj{g.GetId(), g.GetType(), g.GetMemoryBytes(), g.GetDeclared()})
 	}
 	for _, l := range s.GetLedger().GetSlices() {
-		slice := sliceObj{Job: l.GetJob(), State: messages.Word(l.GetState().String(), "SLICE_STATE_")}
+		slice := sliceObj{Job: l.GetJob(), State: holdingWord(l.GetState())}
 		for _, g := range l.GetGrants() {
 			slice.Ranks = append(slice.Ranks, g.GetRank())
 		}

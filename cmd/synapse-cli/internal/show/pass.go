@@ -15,18 +15,18 @@ type passObj struct {
 	ID         string `json:"id"`
 	User       string `json:"user"`
 	Role       string `json:"role"`
-	By         string `json:"by"`
-	Made       string `json:"made"`
-	Until      string `json:"until"`
+	By         string `json:"createdBy"`
+	Made       string `json:"createdAt"`
+	Until      string `json:"expiresAt"`
 }
 
 var passColumns = []column[*passObj]{
 	{head: "ID", cell: func(p *passObj) string { return p.ID }},
 	{head: "USER", cell: func(p *passObj) string { return p.User }},
 	{head: "ROLE", cell: func(p *passObj) string { return p.Role }},
-	{head: "MADE BY", cell: func(p *passObj) string { return p.By }},
-	{head: "MADE", cell: func(p *passObj) string { return p.Made }},
-	{head: "UNTIL", cell: func(p *passObj) string { return p.Until }},
+	{head: "CREATED BY", cell: func(p *passObj) string { return p.By }},
+	{head: "CREATED", cell: func(p *passObj) string { return p.Made }},
+	{head: "EXPIRES", cell: func(p *passObj) string { return p.Until }},
 }
 
 // Passes writes a list of tokens.
@@ -50,7 +50,7 @@ type Context struct {
 	Cluster string `json:"cluster"`
 	User    string `json:"user"`
 	Role    string `json:"role"`
-	Shows   string `json:"shows"` // token, or the folder of a certificate
+	Shows   string `json:"credential"` // token, or the folder of a certificate
 }
 
 var contextColumns = []column[*Context]{
@@ -65,7 +65,7 @@ var contextColumns = []column[*Context]{
 	{head: "SERVER", cell: func(c *Context) string { return c.Server }},
 	{head: "USER", cell: func(c *Context) string { return c.User }},
 	{head: "ROLE", cell: func(c *Context) string { return c.Role }},
-	{head: "SHOWS", cell: func(c *Context) string { return c.Shows }},
+	{head: "CREDENTIAL", cell: func(c *Context) string { return c.Shows }},
 }
 
 // Contexts writes a list of clusters.

@@ -30,7 +30,7 @@ var queueColumns = []column[*queueObj]{
 	{head: "WAITING", right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Waiting) }},
 	{head: "HELD", right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Held) }},
 	{head: "RUNNING", right: true, cell: func(q *queueObj) string { return fmt.Sprint(q.Running) }},
-	{head: "GPUS WAITED FOR", right: true, cell: func(q *queueObj) string { return milli(q.waiting) }},
+	{head: "GPUS REQUESTED", right: true, cell: func(q *queueObj) string { return milli(q.waiting) }},
 	{head: "GPUS IN USE", right: true, cell: func(q *queueObj) string { return milli(q.running) }},
 	{head: "LONGEST WAIT", right: true, cell: func(q *queueObj) string { return age(q.oldest, q.now) }},
 }

@@ -23,15 +23,15 @@ type replays struct {
 type policyMeans struct {
 	Policy  string          `json:"policy"`
 	Runs    int             `json:"runs"`
-	Figures map[string]Mean `json:"figures"`
+	Figures map[string]Mean `json:"metrics"`
 }
 
 // Mean is a figure over several runs; its spread is the standard deviation.
 type Mean struct {
 	Mean   float64 `json:"mean"`
 	Spread float64 `json:"spread"`
-	Least  float64 `json:"least"`
-	Most   float64 `json:"most"`
+	Least  float64 `json:"min"`
+	Most   float64 `json:"max"`
 }
 
 // figure is one that a run finds.
@@ -55,7 +55,7 @@ var figures = []figure{
 
 // stopFigures are told where jobs may be stopped for others.
 var stopFigures = []figure{
-	{"preemptions", "STOPS", "%.0f", func(r *record.Result) *float64 { return r.Preemptions }},
+	{"preemptions", "PREEMPTIONS", "%.0f", func(r *record.Result) *float64 { return r.Preemptions }},
 	{"lost_gpu_h", "LOST-GPU-H", "%.0f", func(r *record.Result) *float64 { return r.LostGPUH }},
 }
 

@@ -145,7 +145,7 @@ func events() []*messages.Event {
 func TestForetold(t *testing.T) {
 	const minute = 60_000
 	told := &messages.Told{ToldUnixMs: now, ExpectedMs: 10 * minute, BoundMs: 12 * minute}
-	const said = "~2027-01-15T08:10:00Z, no later than 2027-01-15T08:12:00Z (told 2027-01-15T08:00:00Z)"
+	const said = "~2027-01-15T08:10:00Z, no later than 2027-01-15T08:12:00Z (made 2027-01-15T08:00:00Z)"
 	for committed, want := range map[int64]string{ //order: each by itself
 		0:                      said,
 		now + 10*minute:        said + "; committed then",
@@ -359,7 +359,7 @@ func TestRanAndWhy(t *testing.T) {
 func TestEndWords(t *testing.T) {
 	for want, e := range map[string]*messages.End{
 		"succeeded":                    {Cause: messages.Cause_CAUSE_SUCCEEDED},
-		"machine lost: n2 was lost":    {Cause: messages.Cause_CAUSE_MACHINE_LOST, Detail: "n2 was lost"},
+		"node lost: n2 was lost":       {Cause: messages.Cause_CAUSE_MACHINE_LOST, Detail: "n2 was lost"},
 		"start by: too late":           {Cause: messages.Cause_CAUSE_START_BY, Detail: "too late"},
 		"requeued by alice: slow disk": {Cause: messages.Cause_CAUSE_REQUEUED, Detail: "requeued by alice: slow disk"},
 	} {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 )
 
 // This file owns how it looks when a job starts that waits. What cannot be told is said to be so: no time is made up.
@@ -15,7 +16,7 @@ var startColumns = []column[job]{
 	{head: "GPUS", right: true, cell: job.gpus},
 	{head: "OWNER", wide: true, cell: func(j job) string { return orDash(j.GetRecord().Whose()) }},
 	{head: "AGE", wide: true, right: true, cell: job.age},
-	{head: "KEPT", wide: true, right: true, cell: func(j job) string {
+	{head: "RESERVED", wide: true, right: true, cell: func(j job) string {
 		return fmt.Sprint(len(j.GetProspect().GetKept()))
 	}},
 	{head: "START", cell: job.starts},
@@ -38,9 +39,9 @@ const describedKept = 16
 func describeStart(p *page, j job) {
 	if told := j.GetProspect(); told != nil {
 		p.line("Start", told.Words(j.now, j.moment, messages.Span))
-		p.line("Kept", told.KeptWords(describedKept, j.moment))
+		p.line("Reserved", told.KeptWords(describedKept, j.moment))
 	}
-	p.line("Told first", foretold(j.toldFirst(), 0))
+	p.line("Estimated", foretold(j.toldFirst(), 0))
 }
 
 // toldFirst is what a waiting job was told first of when it starts, as far as that is on disk: with a firm promise.
@@ -51,28 +52,33 @@ func (j job) toldFirst() *messages.Told {
 	return j.GetRecord().GetPromise().GetTold()
 }
 
-// startObj is what programs read of that. Basis is limits, learned, default or none.
+// startObj is what programs read of that. Basis is limits, estimated or none.
 type startObj struct {
 	Basis           string   `json:"basis"`
-	At              string   `json:"at,omitempty"`        // expected
-	Latest          string   `json:"latest,omitempty"`    // unless a machine is lost
-	OnLoan          bool     `json:"onLoan,omitempty"`    // or another queue takes back what its queue borrows for it
-	NineOfTen       string   `json:"nineOfTen,omitempty"` // that were told as this one was first started by then
-	Why             string   `json:"why,omitempty"`       // there is no time, or no latest one
-	Kept            []string `json:"kept,omitempty"`      // machines
-	KeptUntil       string   `json:"keptUntil,omitempty"` // else until it starts, or as things stand
+	EstimateFrom    string   `json:"estimateFrom,omitempty"`  // of an estimate: history, or default without any
+	At              string   `json:"at,omitempty"`            // expected
+	Latest          string   `json:"latest,omitempty"`        // unless a machine is lost
+	OnLoan          bool     `json:"onLoan,omitempty"`        // or another queue takes back what its queue borrows for it
+	NineOfTen       string   `json:"p90,omitempty"`           // that were told as this one was first started by then
+	Why             string   `json:"reason,omitempty"`        // there is no time, or no latest one
+	Kept            []string `json:"reservedNodes,omitempty"` // machines
+	KeptUntil       string   `json:"reservedUntil,omitempty"` // else until it starts, or as things stand
 	Ahead           int32    `json:"ahead"`
 	AheadGPUSeconds int64    `json:"aheadGpuSeconds,omitempty"`
-	AheadSeconds    int64    `json:"aheadSeconds,omitempty"` // at the pace of the last day
-	Told            *toldObj `json:"told,omitempty"`         // first, where it has a firm promise
+	AheadSeconds    int64    `json:"aheadSeconds,omitempty"`  // at the pace of the last day
+	Told            *toldObj `json:"firstEstimate,omitempty"` // first, where it has a firm promise
 }
 
-// basisOf is the word for the ground of a time. Nothing is called learned before something was.
-func basisOf(t *messages.Prospect) string {
-	if t.GetBasis() == messages.Basis_BASIS_LEARNED && t.GetUnlearned() {
-		return "default"
+// basisOf returns on what a time rests, and what an estimate is made from.
+func basisOf(t *messages.Prospect) (basis, from string) {
+	basis = renamed.Word(renamed.Basis, messages.Word(t.GetBasis().String(), "BASIS_"))
+	switch {
+	case t.GetBasis() != messages.Basis_BASIS_LEARNED:
+		return basis, ""
+	case t.GetUnlearned():
+		return basis, "default"
 	}
-	return messages.Word(t.GetBasis().String(), "BASIS_")
+	return basis, "history"
 }
 
 func startObject(s *messages.JobStatus) *startObj {
@@ -80,8 +86,9 @@ func startObject(s *messages.JobStatus) *startObj {
 	if t == nil {
 		return nil
 	}
+	basis, from := basisOf(t)
 	return &startObj{
-		Basis: basisOf(t), At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
+		Basis: basis, EstimateFrom: from, At: stamp(t.GetAtUnixMs()), Latest: stamp(t.GetLatestUnixMs()),
 		OnLoan:    t.GetOnLoan(),
 		NineOfTen: stamp(t.GetLikelyUnixMs()), Why: t.GetWhy(), Kept: t.GetKept(), KeptUntil: stamp(t.GetKeptUntilUnixMs()),
 		Ahead: t.GetAhead(), AheadGPUSeconds: t.GetAheadGpuSeconds(), AheadSeconds: t.GetAheadMs() / 1000,

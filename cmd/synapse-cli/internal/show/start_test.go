@@ -49,7 +49,7 @@ func TestStarts(t *testing.T) {
           "basis": "limits",
           "at": "1970-01-01T21:00:00Z",
           "latest": "1970-01-02T01:00:00Z",
-          "kept": [
+          "reservedNodes": [
             "n1",
             "n2"
           ],

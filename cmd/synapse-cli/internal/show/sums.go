@@ -130,7 +130,7 @@ type sumObj struct {
 	Cancelled       int     `json:"cancelled"`
 	TimedOut        int     `json:"timedOut"`
 	Started         int     `json:"started"`
-	RunSeconds      float64 `json:"runSeconds"`
+	RunSeconds      float64 `json:"runtimeSeconds"`
 	GPUSeconds      float64 `json:"gpuSeconds"`
 	WaitMeanSeconds float64 `json:"waitMeanSeconds"`
 	WaitP95Seconds  float64 `json:"waitP95Seconds"`
@@ -183,7 +183,7 @@ func sumColumns(by string) []column[*sum] {
 		{head: "CANCELLED", right: true, cell: number(func(s *sum) int { return s.cancelled })},
 		{head: "TIMED-OUT", right: true, cell: number(func(s *sum) int { return s.timedOut })},
 		{head: "GPU-HOURS", right: true, cell: func(s *sum) string { return hours(s.milliGPUMs) }},
-		{head: "RAN", wide: true, right: true, cell: func(s *sum) string { return messages.Span(s.ranMs) }},
+		{head: "RUNTIME", wide: true, right: true, cell: func(s *sum) string { return messages.Span(s.ranMs) }},
 		{head: "WAIT-MEAN", right: true, cell: wait((*sum).meanMs)},
 		{head: "WAIT-P95", right: true, cell: wait((*sum).p95Ms)},
 	}
@@ -191,7 +191,7 @@ func sumColumns(by string) []column[*sum] {
 
 func (s *Sums) csv(w io.Writer, style Style, all []*sum) error {
 	out := csv.NewWriter(w)
-	rows := [][]string{{s.by, "jobs", "succeeded", "failed", "cancelled", "timed_out", "started", "run_seconds",
+	rows := [][]string{{s.by, "jobs", "succeeded", "failed", "cancelled", "timed_out", "started", "runtime_seconds",
 		"gpu_seconds", "wait_mean_seconds", "wait_p95_seconds"}}
 	if style.NoHeaders {
 		rows = nil

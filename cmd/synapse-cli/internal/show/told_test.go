@@ -87,8 +87,8 @@ func TestShownAsItIs(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{"Earlier attempts\n",
-		"1  1970-01-01T00:00:01Z  60s  member failed: rank 0 on n1 exited with code 3\n", "requeued by alice\n",
-		"Attempt run 3\n"} {
+		"1  1970-01-01T00:00:01Z      60s  member failed: rank 0 on n1 exited with code 3\n", "requeued by alice\n",
+		"Attempt 3\n"} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
@@ -100,7 +100,8 @@ func TestShownAsItIs(t *testing.T) {
 		"drained":  {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}}},
 		"draining": {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}},
 			Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}}},
-		"benched": {Phase: "up", Closed: "benched: 3 failures"},
+		"backed-off":    {Phase: "up", Closed: "benched: 3 failures"},
+		"unschedulable": {Phase: "up", Closed: "its disk failed"},
 	} {
 		if got := (node{n, 0}).state(); got != want {
 			t.Errorf("%s, want %s", got, want)

@@ -23,7 +23,7 @@ var topColumns = []column[job]{
 	{head: "PHASE", cell: job.GetPhase, paint: func(j job) string { return phaseColour(j.GetPhase()) }},
 	{head: "GPUS", right: true, cell: job.gpus},
 	{head: "TASKS", drop: 4, right: true, cell: job.tasks},
-	{head: "RAN", drop: 3, right: true, cell: job.ran},
+	{head: "RUNTIME", drop: 3, right: true, cell: job.ran},
 	{head: "AGE", drop: 2, right: true, cell: job.age},
 	{head: "REASON", cell: job.why},
 }

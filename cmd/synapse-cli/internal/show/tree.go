@@ -35,7 +35,7 @@ var branchColumns = []column[*branch]{
 	{head: "USE", right: true, cell: func(b *branch) string { return milli(b.usage.GetInUse().GetMilliGpu()) }},
 	{head: "SHARE", right: true, cell: func(b *branch) string { return b.part() }},
 	{head: "BORROWED", right: true, cell: func(b *branch) string { return b.borrowed() }},
-	{head: "WAITS", right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetWaiting()) }},
+	{head: "WAITING", right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetWaiting()) }},
 	{head: "LIMIT", wide: true, right: true, cell: func(b *branch) string { return b.amounts(limitOf) }},
 	{head: "RUNNING", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetRunning()) }},
 	{head: "HELD", wide: true, right: true, cell: func(b *branch) string { return fmt.Sprint(b.usage.GetHeld()) }},
@@ -45,7 +45,7 @@ var branchColumns = []column[*branch]{
 }
 
 // mayUse is shown where some queue is barred to who asks.
-var mayUse = column[*branch]{head: "MAY USE", cell: func(b *branch) string {
+var mayUse = column[*branch]{head: "ALLOWED", cell: func(b *branch) string {
 	switch {
 	case b.spec == nil:
 		return "-"
@@ -236,7 +236,7 @@ func (p *page) spec(b *branch, tree *share.Queues) {
 	}
 	p.line("Owners", b.owners())
 	if b.barred {
-		p.line("May use", "no: you are not in one of these lists")
+		p.line("Allowed", "no: you are not in one of these lists")
 	}
 }
 

@@ -1,0 +1,130 @@
+package httpapi
+
+import (
+	"sync"
+
+	"google.golang.org/protobuf/encoding/protojson"
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protodesc"
+	"google.golang.org/protobuf/reflect/protoreflect"
+	"google.golang.org/protobuf/reflect/protoregistry"
+	"google.golang.org/protobuf/types/descriptorpb"
+	"google.golang.org/protobuf/types/dynamicpb"
+
+	"github.com/yi-json/synapse/messages/renamed"
+	"github.com/yi-json/synapse/server/api"
+)
+
+// This file owns the names of fields in JSON. A field has the name in its json_name, if one is set, and else its own.
+// The wire has numbers, so a message is turned into its public form by its bytes.
+
+// encoding writes a public form with the names of its own descriptors.
+var encoding = protojson.MarshalOptions{UseProtoNames: true}
+
+// encode returns the JSON of a message.
+func encode(m proto.Message) ([]byte, error) {
+	wire, err := proto.Marshal(m)
+	if err != nil {
+		return nil, err
+	}
+	p := publicForm(m)
+	if err := proto.Unmarshal(wire, p); err != nil {
+		return nil, err
+	}
+	return encoding.Marshal(p)
+}
+
+// decodePublic reads a message from its JSON.
+func decodePublic(text []byte, m proto.Message) error {
+	p := publicForm(m)
+	if err := protojson.Unmarshal(text, p); err != nil {
+		return err
+	}
+	wire, err := proto.Marshal(p)
+	if err != nil {
+		return err
+	}
+	return proto.Unmarshal(wire, m)
+}
+
+// publicForm returns an empty message with the public names of another one's fields.
+func publicForm(m proto.Message) *dynamicpb.Message {
+	return dynamicpb.NewMessage(publicOf(m.ProtoReflect().Descriptor()))
+}
+
+// publicOf returns the descriptor with the public names.
+func publicOf(m protoreflect.MessageDescriptor) protoreflect.MessageDescriptor {
+	d, err := publicFiles().FindDescriptorByName(m.FullName())
+	if err != nil {
+		panic(err) // it is made from the same descriptors
+	}
+	return d.(protoreflect.MessageDescriptor)
+}
+
+// publicFiles returns the API's descriptors with the public names.
+var publicFiles = sync.OnceValue(func() *protoregistry.Files {
+	all := &descriptorpb.FileDescriptorSet{}
+	seen := map[string]bool{}
+	var add func(f protoreflect.FileDescriptor)
+	add = func(f protoreflect.FileDescriptor) {
+		if seen[f.Path()] {
+			return
+		}
+		seen[f.Path()] = true
+		for i := range f.Imports().Len() {
+			add(f.Imports().Get(i).FileDescriptor)
+		}
+		p := protodesc.ToFileDescriptorProto(f)
+		for i, m := range p.MessageType {
+			nameFields(m, f.Messages().Get(i))
+		}
+		all.File = append(all.File, p)
+	}
+	add(api.File_server_api_api_proto)
+	files, err := protodesc.NewFiles(all)
+	if err != nil {
+		panic(err) // the descriptors are part of the program, and a test makes all of them
+	}
+	return files
+})
+
+// nameFields gives the fields of a message their public names.
+func nameFields(m *descriptorpb.DescriptorProto, of protoreflect.MessageDescriptor) {
+	for i, field := range m.Field {
+		name := publicName(of.Fields().Get(i))
+		field.Name, field.JsonName = &name, nil
+	}
+}
+
+// publicName returns the name of a field in JSON.
+func publicName(f protoreflect.FieldDescriptor) string {
+	if f.JSONName() != jsonName(string(f.Name())) {
+		return f.JSONName()
+	}
+	return string(f.Name())
+}
+
+// jsonName returns the json_name of a field for which none is set.
+func jsonName(name string) string {
+	var out []byte
+	for i := 0; i < len(name); i++ {
+		switch c := name[i]; {
+		case c == '_':
+		case i > 0 && name[i-1] == '_' && 'a' <= c && c <= 'z':
+			out = append(out, c-'a'+'A')
+		default:
+			out = append(out, c)
+		}
+	}
+	return string(out)
+}
+
+// renamedField returns the present name of a field that had another one.
+func renamedField(old string) string {
+	for _, n := range renamed.All() {
+		if n.Kind == renamed.HTTP && n.Old == old {
+			return n.New
+		}
+	}
+	return ""
+}

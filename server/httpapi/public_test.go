@@ -1,0 +1,68 @@
+package httpapi
+
+import (
+	"strings"
+	"testing"
+
+	"google.golang.org/protobuf/proto"
+	"google.golang.org/protobuf/reflect/protoreflect"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
+)
+
+// TestPublicNames: a field has the name in its json_name, both ways, and its old name is refused with the new one.
+func TestPublicNames(t *testing.T) {
+	was := &messages.NodeStatus{Closed: "drained by ann", HeardMsAgo: 5,
+		Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{Job: "j1", RanMs: 7}}}}
+	text, err := encode(was)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`"unschedulable"`, `"last_seen_ms_ago"`, `"allocations"`, `"runtime_ms"`, `"job"`} {
+		if !strings.Contains(string(text), want) {
+			t.Errorf("%s is not in %s", want, text)
+		}
+	}
+	is := &messages.NodeStatus{}
+	if err := decode(text, is); err != nil || !proto.Equal(was, is) {
+		t.Errorf("%s is read as %v (%v)", text, is, err)
+	}
+	err = decode([]byte(`{"job": "j1", "array_most": 3}`), &messages.Update{})
+	if r := refusalOf(err); err == nil || r.Field != "array_most" || r.Hint != "use array_max_running" {
+		t.Errorf("an old name: %v, %+v", err, r)
+	}
+}
+
+// TestPublicTable: the table of renamed names has what the descriptors say, and each message has its fields once.
+func TestPublicTable(t *testing.T) {
+	said := 0
+	for _, n := range renamed.All() {
+		if n.Kind != renamed.HTTP {
+			continue
+		}
+		said++
+		d, err := publicFiles().FindDescriptorByName(messages.File_messages_client_proto.Package().Append(protoName(n.In)))
+		if err != nil {
+			t.Errorf("%s: %v", n.In, err)
+			continue
+		}
+		if fields := publicFields(d); !fields[n.New] || fields[n.Old] {
+			t.Errorf("%s: %s, and not %s, should be among %v", n.In, n.New, n.Old, fields)
+		}
+	}
+	if said < 40 {
+		t.Errorf("%d names", said)
+	}
+}
+
+func protoName(name string) protoreflect.Name { return protoreflect.Name(name) }
+
+func publicFields(d protoreflect.Descriptor) map[string]bool {
+	all := map[string]bool{}
+	fields := d.(protoreflect.MessageDescriptor).Fields()
+	for i := range fields.Len() {
+		all[string(fields.Get(i).Name())] = true
+	}
+	return all
+}
