@@ -371,6 +371,7 @@ type RestartSpec struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Limit         int32                  `protobuf:"varint,1,opt,name=limit,proto3" json:"limit,omitempty"` // failures of the tasks; failures of machines have a limit of their own
 	BackoffMs     int64                  `protobuf:"varint,2,opt,name=backoff_ms,json=backoffMs,proto3" json:"backoff_ms,omitempty"`
+	Never         bool                   `protobuf:"varint,3,opt,name=never,proto3" json:"never,omitempty"` // a task of the job never runs twice: an attempt that may have run ends the job, whatever ended it
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -417,6 +418,13 @@ func (x *RestartSpec) GetBackoffMs() int64 {
 		return x.BackoffMs
 	}
 	return 0
+}
+
+func (x *RestartSpec) GetNever() bool {
+	if x != nil {
+		return x.Never
+	}
+	return false
 }
 
 // Script is a file that came with the job: each task runs its own copy of it.
@@ -1241,11 +1249,12 @@ const file_messages_job_proto_rawDesc = "" +
 	"\bgrace_ms\x18\x02 \x01(\x03R\agraceMs\"=\n" +
 	"\bWarnSpec\x12\x16\n" +
 	"\x06signal\x18\x01 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bahead_ms\x18\x02 \x01(\x03R\aaheadMs\"B\n" +
+	"\bahead_ms\x18\x02 \x01(\x03R\aaheadMs\"X\n" +
 	"\vRestartSpec\x12\x14\n" +
 	"\x05limit\x18\x01 \x01(\x05R\x05limit\x12\x1d\n" +
 	"\n" +
-	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\"{\n" +
+	"backoff_ms\x18\x02 \x01(\x03R\tbackoffMs\x12\x14\n" +
+	"\x05never\x18\x03 \x01(\bR\x05never\"{\n" +
 	"\x06Script\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12\x16\n" +
 	"\x06digest\x18\x02 \x01(\tR\x06digest\x12\x1d\n" +

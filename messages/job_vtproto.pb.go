@@ -252,6 +252,16 @@ func (m *RestartSpec) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
 	}
+	if m.Never {
+		i--
+		if m.Never {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x18
+	}
 	if m.BackoffMs != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.BackoffMs))
 		i--
@@ -1151,6 +1161,9 @@ func (m *RestartSpec) SizeVT() (n int) {
 	}
 	if m.BackoffMs != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.BackoffMs))
+	}
+	if m.Never {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

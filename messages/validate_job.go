@@ -356,6 +356,9 @@ func (x *JobSpec) validTimes() error {
 		return refuse("stop_when_lost_ms", fmt.Sprintf("is %d: shorter than it takes to notice that anything is lost", w),
 			fmt.Sprintf("give at least %d, or 0 for never", MinStopWhenLostMs))
 	}
+	if r := x.GetRestart(); r.GetNever() && r.GetLimit() > 0 {
+		return refuse("restart.limit", "a job that never restarts cannot have a restart limit", "give one of both")
+	}
 	return first(
 		duration("time_limit_ms", x.GetTimeLimitMs()),
 		between("begin_unix_ms", x.GetBeginUnixMs(), 0, MaxTimeUnixMs),

@@ -186,6 +186,9 @@ func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 	if len(w.client.jobs)%8 == 3 { // likewise
 		spec.Exclude = []string{string(w.machines[len(w.client.jobs)%len(w.machines)].id)}
 	}
+	if len(w.client.jobs)%8 == 6 { // likewise
+		spec.Restart = &messages.RestartSpec{Never: true}
+	}
 	if len(w.client.jobs)%8 == 5 {
 		spec.Network = messages.Network_NETWORK_NONE
 	}

@@ -6,9 +6,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// once is L11: each element of an array, and each job that is to run after others, runs exactly as often as it should:
-// until it has succeeded, and again only after an end that allows that; not at all where what it waits for can never be
-// as it was to be; and once all is at rest none of them is left that should have run and never did.
+// once is L11: each element of an array, and each job that is to run after others, runs exactly as often as it
+// should: until it has succeeded, and again only after an end that allows that (never, if the job allows no second
+// run); not at all where what it waits for can never be as it was to be; and once all is at rest none of them is
+// left that should have run and never did.
 type once struct {
 	rule
 	runs map[string]*runsOfJob
@@ -22,9 +23,11 @@ type runsOfJob struct {
 
 func newOnce() *once { return &once{rule{"L11 once", on{Stored}}, map[string]*runsOfJob{}} }
 
-// runsOnce reports whether a job is an element of an array, or is to run after others. Of an array its elements run.
+// runsOnce reports whether a job is an element of an array, runs after others, or allows no second run. Of an array its
+// elements run.
 func runsOnce(spec *messages.JobSpec) bool {
-	return spec.GetElement() != nil || len(spec.GetAfter()) > 0 && spec.GetArray() == nil
+	return spec.GetArray() == nil &&
+		(spec.GetElement() != nil || len(spec.GetAfter()) > 0 || spec.GetRestart().GetNever())
 }
 
 // restored begins again with what the store has: what it has lost may run once more.
@@ -69,9 +72,24 @@ func (c *once) Step(w *World, e *Event) {
 				c.violate(w, "%s is committed again, and its last attempt ended by %v, after %d failures", s.job.Id, r.last,
 					r.failed)
 			}
+			c.second(w, s, a)
 		}
 		if s.attemptsWere[i].GetEnd() == nil {
 			r.ends(a)
+		}
+	}
+}
+
+// second looks for a run of a job that allows no second one, after one that may have had a task.
+func (c *once) second(w *World, s *stored, now *messages.AttemptRecord) {
+	if !s.job.Spec.GetRestart().GetNever() {
+		return
+	}
+	w.count("once.never", 1)
+	for _, a := range w.books.attemptsOf(s.page) {
+		if a.Run < now.Run && a.MayHaveRun() {
+			c.violate(w, "%s allows no second run: run %d may have had a task, and run %d is committed", s.job.Id, a.Run,
+				now.Run)
 		}
 	}
 }

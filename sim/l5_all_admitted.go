@@ -7,12 +7,12 @@ import (
 )
 
 // allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The run itself waits for every job to be
-// over (settle in run.go), as long as what waits may need, and says which job waits for what when they are not. Here
-// stands the other half: a job does not end because of the cluster, whether or not it has run. It succeeds, somebody
-// cancels it, what it was to run after has ended otherwise, its time is over, or it fails: by itself and more often
-// than it allows, by what every machine would find wrong with it, because it could not be prepared or launched as
-// often as is tried, and on two machines or on the only one that could hold it, or as often for no fault of its own as
-// is ever tried.
+// over (settle in run.go), as long as what waits may need, and says which job waits for what when they are not.
+// Here stands the other half: a job does not end because of the cluster, whether or not it has run. It succeeds,
+// somebody cancels it, what it was to run after has ended otherwise, its time is over, or it fails: by itself and
+// more often than it allows, by anything once it may have run if it allows no second run, by what every machine
+// would find wrong with it, because it could not be prepared or launched as often as is tried, and on two machines
+// or on the only one that could hold it, or as often for no fault of its own as is ever tried.
 type allAdmitted struct{ rule }
 
 func newAllAdmitted() *allAdmitted { return &allAdmitted{rule: rule{"L5 all-admitted", on{Stored}}} }
@@ -110,7 +110,8 @@ func (n *ends) explain(w *World, job *messages.JobRecord) bool {
 		return cause == messages.Cause_CAUSE_TIME_LIMIT
 	}
 	blamed := func(p *messages.Place) bool { return p.Exit.GetFault() == messages.Fault_FAULT_JOB }
-	return n.failed > job.Spec.GetRestart().GetLimit() || n.others > w.constants.InfraRestarts ||
+	return job.Spec.GetRestart().GetNever() && n.last.MayHaveRun() ||
+		n.failed > job.Spec.GetRestart().GetLimit() || n.others > w.constants.InfraRestarts ||
 		n.last != nil && slices.ContainsFunc(n.last.Places, blamed) ||
 		n.unprepared >= w.constants.PrepareFailures && (len(n.on) > 1 || !w.feasibleWithout(job.Spec, n.on))
 }

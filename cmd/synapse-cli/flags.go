@@ -180,3 +180,25 @@ func (l rankList) Set(text string) error {
 
 func (rankList) String() string { return "" }
 func (rankList) Type() string   { return "ranks" }
+
+// restarts is a flag for a number of restarts, or the word never.
+type restarts struct {
+	limit int32
+	never bool
+}
+
+func (r *restarts) String() string { return "" }
+func (r *restarts) Type() string   { return "number" }
+
+func (r *restarts) Set(text string) error {
+	if text == jobfile.Never {
+		r.limit, r.never = 0, true
+		return nil
+	}
+	n, err := strconv.ParseInt(text, 10, 32)
+	if err != nil || n < 0 {
+		return errors.New("write a number of restarts, or never")
+	}
+	r.limit, r.never = int32(n), false
+	return nil
+}

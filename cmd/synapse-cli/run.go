@@ -82,7 +82,7 @@ func (o *runOptions) check(c *cobra.Command, args []string) error {
 		return exit.Hint("name the program to run, as in -- ./train.sh", "command is empty")
 	case o.array != "":
 		return exit.Hint("use submit --array", "--array cannot be used with `run`")
-	case o.restarts != 0:
+	case o.restarts.limit != 0:
 		return exit.Hint("use submit --restarts",
 			"--restarts cannot be used with `run`: the terminal is attached to one attempt")
 	}

@@ -31,7 +31,8 @@ type specFlags struct {
 	required, preferred                                                         string
 	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
-	replicas, priority, restarts                                                int32
+	replicas, priority                                                          int32
+	restarts                                                                    restarts
 	counted, prioritised                                                        bool // --replicas, --priority was given
 	env, label, selector, mount, nodes, exclude, after                          []string
 	machines                                                                    string
@@ -75,7 +76,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 		"start after these `jobs`, such as J1,J2 or J:any; suffix :ok (default), :failed (any other end) or :any")
 	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
-	f.Int32Var(&s.restarts, "restarts", 0, "maximum number of restarts after a failure")
+	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); never forbids a second "+
+		"run, also after the loss of a node")
 	f.StringVar(&s.backoff, "backoff", "", "delay before the first restart; doubles with each further restart")
 	f.StringVar(&s.patience, "patience", "", "maximum time to wait for the --preferred topology level")
 	f.StringVar(&s.shm, "shm", "", "shared memory per task, part of its memory")
@@ -127,7 +129,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	}
 	// Parts without any given flag stay out of the job.
 	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred},
-		&messages.RestartSpec{Limit: s.restarts}, &messages.StopSpec{}
+		&messages.RestartSpec{Limit: s.restarts.limit, Never: s.restarts.never}, &messages.StopSpec{}
 	amount := &messages.Resources{}
 	if err := s.slurm(); err != nil {
 		return nil, err

@@ -64,6 +64,7 @@ func TestSlurmSequences(t *testing.T) {
 	run("scancel " + id)
 
 	// Its plugin.
+	matches(run("sshare -U --format Account%256 --noheader"), `(?m)^\s*all$`)
 	id = strings.TrimSpace(run("sbatch --parsable --job-name u1 --output o.log --export=ALL --comment rule_a "+
 		"--clusters x -t 10 --mem-per-cpu 100 --ntasks=1 --cpus-per-task=1 --requeue -D "+home, "--wrap", "sleep 600"))
 	if got := run("squeue --format=%i|%T --states=all --noheader --name u1"); !strings.HasPrefix(got, id+"|") {
@@ -71,6 +72,9 @@ func TestSlurmSequences(t *testing.T) {
 	}
 	matches(run("scontrol show config"), `(?m)^MinJobAge\s+= (\d+) sec`)
 	matches(run("scontrol show partition"), `MaxTime=\S+[\s\S]*TotalCPUs=\d+ TotalNodes=2`)
+	if got := run("squeue -h -o %k -j " + id); got != "rule_a\n" {
+		t.Errorf("the comment is %q", got)
+	}
 	run("scancel " + id + " --clusters=all")
 	run("sbatch --parsable --wait --job-name u2", "--wrap", "true")
 	if got := run("sacct -X --parsable2 --clusters all --noheader --format=JobIdRaw,State --starttime 2026-01-26T10:00 " +
@@ -79,6 +83,23 @@ func TestSlurmSequences(t *testing.T) {
 	}
 	matches(run("sacct --name=u2 --parsable2 --noheader "+
 		"--format=JobID,JobName,Comment,Elapsed,TotalCPU,NNodes,NCPUS,MaxRSS,ReqMem"), `^\d+\|u2\|[^|]*\|[\d:]+\|\|1\|1\|`)
+
+	// Nextflow wants a task to run once, and NeMo-Run's Ray helper one job of a name at a time.
+	id = strings.TrimSpace(run("sbatch --parsable --no-requeue -J nf-1 -A lab --wckey w -c 1 -t 30:00:00 --mem 100M",
+		"--wrap", "sleep 600"))
+	second := strings.TrimSpace(run("sbatch --parsable --requeue --dependency=singleton -J nf-1", "--wrap", "true"))
+	c.eventually("the first of two of a name runs", func() bool {
+		return run("squeue -h -o %t -j "+id) == "R\n"
+	}, func() {})
+	if got := run("squeue -h -o %t|%r -j " + second); got != "PD|Dependency\n" {
+		t.Errorf("the second of two of a name: %q", got)
+	}
+	if got := run("squeue -h -o %a|%w -j " + id); got != "lab|w\n" {
+		t.Errorf("account and key: %q", got)
+	}
+	owner := strings.TrimSpace(run("squeue -h -o %u -j " + id))
+	matches(run("sacctmgr -n -s list user "+owner+" format=account%20"), `(?m)^\s*lab$`)
+	run("scancel " + id + " " + second)
 
 	// NeMo-Run and torchx read JSON of all that ever was.
 	if got := run("sacct --json -S1970-01-01-00:00:01"); !strings.Contains(got, `"name": "u2"`) {

@@ -129,6 +129,8 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		protocol.Conclude(rec, messages.JobState_JOB_STATE_TIMED_OUT, 0, a.End.Detail, now)
 	case a.End.Cause == messages.Cause_CAUSE_MEMBER_FAILED:
 		j.closeFailed(rec, a, now)
+	case rec.Spec.GetRestart().GetNever() && a.MayHaveRun():
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail+"; the job allows no second run", now)
 	case a.End.Cause == messages.Cause_CAUSE_PREEMPTED:
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_REQUEUED, a.End.Cause == messages.Cause_CAUSE_START_BY:

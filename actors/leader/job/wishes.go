@@ -106,7 +106,7 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 		run = j.rec.Runs
 	}
 	answer := func() any { return j.requeueReply(m, run) }
-	if run > j.rec.Runs {
+	if run > j.rec.Runs || j.isLastRun(run) {
 		ctx.Respond(answer()) // what is refused changes nothing, and holds nothing
 		return
 	}
@@ -121,6 +121,11 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 		j.finish(ctx, messages.Cause_CAUSE_REQUEUED, why, "")
 	}
 	j.advance(ctx)
+}
+
+// isLastRun reports whether a run has not ended, and no other may follow it.
+func (j *Job) isLastRun(run int32) bool {
+	return j.rec.Spec.GetRestart().GetNever() && j.att != nil && j.att.Run == run && j.att.End == nil
 }
 
 // requeueReply tells what of the wish to end a run is on disk.
@@ -138,6 +143,8 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 		// That one is over: there is nothing to stop.
 	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED:
 		reply.Run = run
+	case j.isLastRun(run):
+		conflict("restart.limit", "the job allows no second run: cancel it and submit it again")
 	case m.Hold:
 		// It ends without this wish, and the job is held: nothing is left of what was asked for.
 	default:

@@ -100,9 +100,12 @@ type Stop struct {
 	Grace  Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
 }
 
+// Never is the restart limit of a job whose tasks must not run twice.
+const Never = "never"
+
 // Restart is how often it is tried again.
 type Restart struct {
-	Limit   int32  `json:"limit,omitempty" yaml:"limit,omitempty"`
+	Limit   any    `json:"limit,omitempty" yaml:"limit,omitempty"` // a number, or Never
 	Backoff Amount `json:"backoff,omitempty" yaml:"backoff,omitempty"`
 }
 
@@ -185,7 +188,12 @@ func Format(s *messages.JobSpec) File {
 		}
 	}
 	if t := s.GetRestart(); t != nil {
-		f.Spec.Restart = &Restart{t.GetLimit(), amount(t.GetBackoffMs(), FormatDuration)}
+		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration)}
+		if t.GetNever() {
+			f.Spec.Restart.Limit = Never
+		} else if t.GetLimit() != 0 {
+			f.Spec.Restart.Limit = t.GetLimit()
+		}
 	}
 	for _, m := range s.GetMounts() {
 		f.Spec.Mounts = append(f.Spec.Mounts, Mount{m.GetSource(), m.GetTarget(), m.GetReadOnly()})

@@ -200,6 +200,15 @@ func readCount(to func(*messages.JobSpec) *int32) read {
 	}
 }
 
+// readRestarts reads a number of restarts, or the word never.
+func readRestarts(r *reader, n *yaml.Node, path string) {
+	if n.Kind == yaml.ScalarNode && n.Value == Never {
+		restart(r.spec).Never = true
+		return
+	}
+	readCount(func(s *messages.JobSpec) *int32 { return &restart(s).Limit })(r, n, path)
+}
+
 // number reads a whole number of so many bits.
 func (r *reader) number(n *yaml.Node, path string, bits int) (int64, bool) {
 	s, ok := r.scalar(n, path, "a whole number")

@@ -166,8 +166,9 @@ func timeTexts() []KeyText {
 			"at most the time limit"},
 		{"spec.stop.signal", "Signal that asks a task to end.", "`SIGTERM`, `TERM`, `15`", "SIGTERM", "1 to 64"},
 		{"spec.stop.grace", "Time between the stop signal and SIGKILL.", spanFormat, "30s", ""},
-		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count.",
-			numFormat, "0", upTo(messages.MaxRestarts)},
+		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count. " +
+			"`never`: no task runs twice, so the job fails if an attempt ends early, for whatever reason.",
+			"whole number, `never`", "0", upTo(messages.MaxRestarts)},
 		{"spec.restart.backoff", "Delay before the first restart. Each further restart doubles it, up to 10m.",
 			spanFormat, "0",
 			""},

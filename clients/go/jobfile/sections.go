@@ -80,7 +80,7 @@ func sections() []section {
 			{"grace", "stop.grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &stop(s).GraceMs })},
 		}},
 		{"spec.restart", []key{
-			{"limit", "restart.limit", readCount(func(s *spec) *int32 { return &restart(s).Limit })},
+			{"limit", "restart.limit", readRestarts},
 			{"backoff", "restart.backoff_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &restart(s).BackoffMs })},
 		}},
 	}

@@ -1176,6 +1176,7 @@ class Resources(Message):
 class RestartSpec(Message):
     limit: int = plain("int")  # failures of the tasks; failures of machines have a limit of their own
     backoff_ms: int = plain("long")
+    never: bool = plain("bool")  # a task of the job never runs twice: an attempt that may have run ends the job, whatever ended it
 
 
 @dataclass

@@ -38,6 +38,8 @@ func refuse(hint, format string, args ...any) error {
 // Batch is what was asked for.
 type Batch struct {
 	name, partition, account, qos, chdir string
+	comment, wckey                       string
+	never                                bool // no second run
 	output, errors                       string
 	appends                              bool
 	nodes, tasks, tasksPerNode           int64
@@ -64,6 +66,8 @@ type Batch struct {
 	Wrap string
 	// Hold is to submit it held; Parsable is to print the number alone; Wait is to end with the job's code.
 	Hold, Parsable, Wait bool
+	// Singleton is to begin when no other job of its name and owner is left.
+	Singleton bool
 	// TestOnly is to submit nothing.
 	TestOnly bool
 }

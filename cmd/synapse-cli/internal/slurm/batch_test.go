@@ -60,6 +60,12 @@ func shortly(s *messages.JobSpec) string {
 	add("nodes=", f.Spec.Nodes)
 	add("exclude=", f.Spec.Exclude)
 	add("warn=", f.Spec.Warn)
+	if f.Spec.Restart != nil {
+		add("restarts=", f.Spec.Restart.Limit)
+	}
+	for _, key := range []string{"comment", "wckey"} {
+		add(key+"=", f.Metadata.Labels[key])
+	}
 	add("workdir=", f.Spec.Workdir)
 	if t := f.Spec.Topology; t != nil {
 		add("required=", t.Required)
@@ -99,6 +105,10 @@ func TestOptions(t *testing.T) {
 		{"--switches=1", "1 cpu=1 required=rack"}, {"--switches=1@10", "1 cpu=1 preferred=rack patience=10m"},
 		{"-D sub", "1 cpu=1 workdir=/home/ann/run/sub"}, {"--chdir=/scratch/x", "1 cpu=1 workdir=/scratch/x"},
 		{"--requeue --mail-type=NONE --open-mode=append", "1 cpu=1"},
+		{"--no-requeue", "1 cpu=1 restarts=never"}, {"--no-requeue --requeue", "1 cpu=1"},
+		{"-A lab --comment=rule_a --comment=rule_b", "1 cpu=1 comment=rule_b"},
+		{"--wckey submitit -d singleton", "1 cpu=1 wckey=submitit"}, {"--time-min=5 -t 10", "1 cpu=1 time=10m"},
+		{"--comment=" + strings.Repeat("x", 300), "1 cpu=1 comment=" + strings.Repeat("x", messages.MaxValueBytes)},
 	} {
 		words := strings.Fields(c.line)
 		if !strings.Contains(c.line, "--wrap") {
@@ -122,9 +132,10 @@ func TestRefused(t *testing.T) {
 		{"-L matlab:1", "--licenses"}, {"-N 2-4", "--nodes"},
 		{"--gres=gpu:1,tmpdisk:10", "--gres"},
 		{"--gres=shard:1", "--gres"}, {"-G a100:2,v100:2", "--gpus"}, {"-p a,b", "--partition"}, {"--qos=high", "--qos"},
-		{"-d after:12", "--dependency"}, {"-d singleton", "--dependency"}, {"-d afterok:1?afterok:2", "--dependency"},
+		{"-d after:12", "--dependency"}, {"-d aftercorr:12", "--dependency"}, {"--time-min=soon", "--time-min"},
+		{"-d afterok:1?afterok:2", "--dependency"},
 		{"-C [a|b]", "--constraint"}, {"--exclusive=user", "--exclusive"}, {"-t tomorrow", "--time"},
-		{"--no-requeue", "--no-requeue"}, {"--container=/oci", "--container"},
+		{"--container=/oci", "--container"},
 		{"--switches=2", "--switches"}, {"-i data.txt", "--input"}, {"--gpus=5 -N 2", "--gpus"}, {"-N 2 -w n1", "--nodelist"},
 		{"-n 4 --gpus-per-node=8", "--gpus-per-node"}, {"--mem=4G --mem-per-cpu=2G", "--mem"}, {"-o out-%q.txt", "--output"},
 		{"--frobnicate", "--frobnicate"}, {"--kill-on-invalid-dep=no", "--kill-on-invalid-dep"}, {"-n x", "--ntasks"},
@@ -148,8 +159,7 @@ func TestPassed(t *testing.T) {
 	for _, c := range []struct{ line, warned string }{
 		{"--mail-user=ann@example.org --mail-type=END,FAIL", "--mail-user, --mail-type"}, {"--mail-type=none", ""},
 		{"-M other", "--clusters"}, {"-m block:cyclic", "--distribution"}, {"--hint=nomultithread", "--hint"},
-		{"--get-user-env", "--get-user-env"}, {"--comment=x --comment=y", "--comment"}, {"-B 2:4:1", "--extra-node-info"},
-		{"--wckey submitit", "--wckey"},
+		{"--get-user-env", "--get-user-env"}, {"--extra=x --extra=y", "--extra"}, {"-B 2:4:1", "--extra-node-info"},
 	} {
 		spec, b, err := batch("", append(strings.Fields(c.line), "--wrap", "true")...)
 		if err != nil {

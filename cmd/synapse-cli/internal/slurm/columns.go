@@ -89,9 +89,9 @@ func QueueFields() []Field[*Entry] {
 func unasked() []Field[*Entry] {
 	unset := func(text string) func(*Entry) string { return func(*Entry) string { return text } } // nobody can ask for it
 	return []Field[*Entry]{
-		{'k', []string{"Comment"}, "COMMENT", func(e *Entry) string { return e.Job }},
+		{'k', []string{"Comment"}, "COMMENT", func(e *Entry) string { return orDefault(e.Comment, e.Job) }},
 		{'v', []string{"Reservation"}, "RESERVATION", unset("(null)")},
-		{'w', []string{"WCKey"}, "WCKEY", unset("(null)")},
+		{'w', []string{"WCKey"}, "WCKEY", func(e *Entry) string { return orDefault(e.WCKey, "(null)") }},
 		{'W', []string{"Licenses"}, "LICENSES", unset("(null)")},
 		{'O', []string{"Contiguous"}, "CONTIGUOUS", unset("0")},
 		{'X', []string{"CoreSpec"}, "CORE_SPEC", unset("N/A")},
@@ -186,9 +186,10 @@ func AccountFields() []Field[*Entry] {
 		at("ReqNodes", func(e *Entry) string { return decimal(e.Nodes) }),
 		at("Planned", func(e *Entry) string { return wide(e.WaitedMs) }),
 		at("Reserved", func(e *Entry) string { return wide(e.WaitedMs) }), // its name before 21.08
-		at("Comment", func(e *Entry) string { return e.Job }),
+		at("Comment", func(e *Entry) string { return orDefault(e.Comment, e.Job) }),
 		at("Suspended", func(*Entry) string { return wide(0) }),
-		at("Licenses", unset), at("Reservation", unset), at("WCKey", unset),
+		at("Licenses", unset), at("Reservation", unset),
+		at("WCKey", func(e *Entry) string { return e.WCKey }),
 	}, absent(notOfAccount)...)
 }
 

@@ -15,6 +15,7 @@ import (
 type Entry struct {
 	ID, ArrayID, Element, Job           string // Job is our id of it
 	Name, User, Partition, Account, QOS string
+	Comment, WCKey                      string
 	State, Reason, Text                 string   // Text is our reason, in full
 	Machines, Kept                      []string // Kept is where room is kept for it
 	Nodes, Tasks, CPUs, GPUs            int64
@@ -84,6 +85,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 		CPUs:   (messages.Asked(spec, (*messages.Resources).GetMilliCpu) + 999) / 1000,
 		Memory: messages.Asked(spec, (*messages.Resources).GetMemoryBytes), ForetoldMs: j.GetProspect().GetAtUnixMs(),
 	}
+	e.Comment, e.WCKey = label(spec.GetLabels(), "comment"), label(spec.GetLabels(), "wckey")
 	e.Kept = j.GetProspect().GetKept()
 	e.Workdir = cmp.Or(e.Workdir, spec.GetSubmitDir())
 	e.Disk = spec.GetDiskBytes()
@@ -221,7 +223,8 @@ func Past(p *messages.PastJob) *Entry {
 		Text:     p.GetReason(),
 		SubmitMs: p.GetSubmittedUnixMs(), StartMs: p.GetStartedUnixMs(), EndMs: p.GetFinishedUnixMs(),
 		LimitMs: p.GetTimeLimitMs(), Priority: p.GetPriority(), Restarts: max(p.GetRuns()-1, 0), Exit: p.GetExitCode(),
-		Account: label(p.GetLabels(), "account"),
+		Account: label(p.GetLabels(), "account"), Comment: label(p.GetLabels(), "comment"),
+		WCKey: label(p.GetLabels(), "wckey"),
 	}
 	n := int64(p.GetGang().GetReplicasMin())
 	asked := p.GetEach()

@@ -143,8 +143,13 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 	if spec.Workdir == "" {
 		spec.SubmitDir = from.Dir
 	}
-	if b.account != "" {
-		spec.Labels = append(spec.Labels, &messages.Label{Key: "account", Value: b.account})
+	for _, l := range [][2]string{{"account", b.account}, {"comment", b.comment}, {"wckey", b.wckey}} {
+		if l[1] != "" {
+			spec.Labels = append(spec.Labels, &messages.Label{Key: l[0], Value: l[1]})
+		}
+	}
+	if b.never {
+		spec.Restart = &messages.RestartSpec{Never: true}
 	}
 	if spec.Env, err = b.environment(s, amount, from); err != nil {
 		return nil, err

@@ -233,7 +233,7 @@ func (e *Entry) Show() string {
 			"StartTime=%s EndTime=%s\n"+
 			"   Partition=%s\n   ReqNodeList=%s ExcNodeList=%s\n   NodeList=%s\n   BatchHost=%s\n   NumNodes=%d NumCPUs=%d "+
 			"NumTasks=%d\n   ReqTRES=%s\n"+
-			"   Features=%s\n   Command=%s\n   WorkDir=%s\n   Comment=%s: %s\n",
+			"   Features=%s\n   Command=%s\n   WorkDir=%s\n   Comment=%s\n",
 			e.Name, e.User, orDefault(e.Account, "(null)"), e.QOS, e.Priority, e.State, e.Reason,
 			orDefault(e.Dependency, "(null)"),
 			e.Restarts, e.Exit, e.Signal, wide(e.ElapsedMs), limit(e.LimitMs, wide), moment(e.SubmitMs, "Unknown"),
@@ -241,8 +241,8 @@ func (e *Entry) Show() string {
 			orDefault(Hostlist(e.Requested), "(null)"),
 			orDefault(Hostlist(e.Excluded), "(null)"), orDefault(Hostlist(e.Machines), "(null)"), orDefault(batch, "(null)"),
 			e.Nodes, e.CPUs, e.Tasks,
-			e.tres(), orDefault(e.Features, "(null)"), orDefault(e.Command, "(null)"), orDefault(e.Workdir, "(null)"), e.Job,
-			e.Text)
+			e.tres(), orDefault(e.Features, "(null)"), orDefault(e.Command, "(null)"), orDefault(e.Workdir, "(null)"),
+			orDefault(e.Comment, e.Job+": "+e.Text))
 }
 
 // Object is a job as --json has it: a part of what Slurm's has, by the same keys.
@@ -260,6 +260,6 @@ func (e *Entry) Object() map[string]any {
 		"submit_time": counted(e.SubmitMs / 1000), "start_time": counted(e.began() / 1000),
 		"end_time":   counted(e.ends() / 1000),
 		"time_limit": span, "priority": counted(int64(e.Priority)), "restart_cnt": e.Restarts, "dependency": e.Dependency,
-		"current_working_directory": e.Workdir, "command": e.Command, "comment": e.Job,
+		"current_working_directory": e.Workdir, "command": e.Command, "comment": orDefault(e.Comment, e.Job),
 	}
 }

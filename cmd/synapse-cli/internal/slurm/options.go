@@ -5,9 +5,9 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"github.com/yi-json/synapse/clients/go/jobfile"
-	"github.com/yi-json/synapse/clients/go/scope"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -18,6 +18,8 @@ func options() []option {
 		{"job-name", "J", "", text(func(b *Batch) *string { return &b.name })},
 		{"partition", "p", "", one(func(b *Batch) *string { return &b.partition })},
 		{"account", "A", "", text(func(b *Batch) *string { return &b.account })},
+		{"comment", "", "", kept(func(b *Batch) *string { return &b.comment })},
+		{"wckey", "", "", kept(func(b *Batch) *string { return &b.wckey })},
 		{"qos", "q", "", setQOS},
 		{"chdir", "D", "", text(func(b *Batch) *string { return &b.chdir })},
 		{"output", "o", "", text(func(b *Batch) *string { return &b.output })},
@@ -55,7 +57,9 @@ func options() []option {
 		{"wait", "W", "yes", yes(func(b *Batch) *bool { return &b.Wait })},
 		{"test-only", "", "yes", yes(func(b *Batch) *bool { return &b.TestOnly })},
 		// What is so in any case.
-		{"requeue", "", "yes", so}, {"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
+		{"requeue", "", "yes", setRequeue(false)}, {"no-requeue", "", "yes", setRequeue(true)},
+		{"time-min", "", "", setTimeMin},
+		{"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
 		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never start is cancelled")},
 	}
 	for name, why := range refused { //order: each is a flag of its own
@@ -85,7 +89,7 @@ func ofTable(name string, set setter) option {
 // passed are options that change nothing here. Programs that write scripts for any cluster say them, so each is taken
 // with a warning.
 var passed = []string{
-	"mail-type", "mail-user", "clusters,M", "get-user-env?", "comment", "wckey", "extra", "mcs-label", "hint",
+	"mail-type", "mail-user", "clusters,M", "get-user-env?", "extra", "mcs-label", "hint",
 	"distribution,m", "contiguous?", "spread-job?", "use-min-nodes?", "mem-bind", "cpu-freq", "gpu-freq", "gres-flags",
 	"ntasks-per-socket", "ntasks-per-core", "sockets-per-node", "cores-per-socket", "threads-per-core",
 	"extra-node-info,B", "profile", "acctg-freq", "propagate", "delay-boot", "power", "resv-ports", "stepmgr?",
@@ -111,10 +115,8 @@ var refused = map[string]string{
 	"licenses,L":     "licenses are not supported",
 	"bb":             "burst buffers are not supported",
 	"bbf":            "burst buffers are not supported",
-	"no-requeue?":    "a job restarts if it loses a node",
 	"no-kill?,k":     "a gang ends if it loses a node",
 	"overcommit?,O":  "each task has the cores that it requests",
-	"time-min":       "a job has one time limit",
 	"deadline":       "deadlines are not supported; --time limits the run time",
 	"ntasks-per-gpu": "use --gpus-per-task",
 	"core-spec,S":    "reserved cores are not supported",
@@ -160,6 +162,32 @@ func text(to func(*Batch) *string) setter {
 		*to(b) = value
 		return nil
 	}
+}
+
+// kept takes a text that is kept with the job. One that is too long for a label is cut.
+func kept(to func(*Batch) *string) setter {
+	return func(b *Batch, value string) error {
+		for len(value) > messages.MaxValueBytes {
+			_, size := utf8.DecodeLastRuneInString(value)
+			value = value[:len(value)-size]
+		}
+		*to(b) = value
+		return nil
+	}
+}
+
+// setRequeue takes the last of --requeue and --no-requeue. Without both a job whose node is lost runs again.
+func setRequeue(never bool) setter {
+	return func(b *Batch, _ string) error {
+		b.never = never
+		return nil
+	}
+}
+
+// setTimeMin takes the least time limit: the job has all of --time, so that is met.
+func setTimeMin(_ *Batch, value string) error {
+	_, err := ParseTime(value)
+	return err
 }
 
 // one takes one word where Slurm would take several.
@@ -426,68 +454,3 @@ func setArray(b *Batch, value string) error {
 	b.array = a
 	return nil
 }
-
-// ends are the words of Slurm for the end that is waited for.
-var ends = map[string]messages.AfterEnd{
-	"afterok": messages.AfterEnd_AFTER_END_OK, "afterany": messages.AfterEnd_AFTER_END_ANY,
-	"afternotok": messages.AfterEnd_AFTER_END_FAILED,
-}
-
-// setDependency takes afterok:1:2,afterany:3. All of them must be so.
-func setDependency(b *Batch, value string) error {
-	if strings.Contains(value, "?") {
-		return refuse("separate dependencies with commas; all must be satisfied",
-			"%s: alternatives with ? are not supported", value)
-	}
-	for _, part := range scope.Split(value, ",") {
-		jobs := scope.Split(part, ":")
-		end, known := ends[jobs[0]]
-		if !known || len(jobs) < 2 {
-			return refuse("use afterok, afterany or afternotok, with job IDs after colons", "%s", part)
-		}
-		for _, job := range jobs[1:] {
-			if job == "" || strings.Contains(job, "+") {
-				return refuse("write a job ID only, such as afterok:123", "%s", part)
-			}
-			if _, err := scope.Parse(job); err != nil {
-				return &Refusal{Text: err.Error(), Scope: true}
-			}
-			b.after = append(b.after, &messages.After{Job: job, End: end})
-		}
-	}
-	return nil
-}
-
-// setBegin takes Slurm's words for times, and ours.
-func setBegin(b *Batch, value string) error {
-	written := value
-	if n, is := strings.CutPrefix(strings.ToLower(value), "now+"); is {
-		digits := strings.TrimRight(n, "abcdefghijklmnopqrstuvwxyz")
-		unit := map[string]string{"": "s", "s": "s", "m": "m", "h": "h",
-			"d": "d"}[strings.TrimSuffix(firstOf(n[len(digits):]), " ")]
-		if unit == "" && strings.HasPrefix(n[len(digits):], "w") {
-			weeks, err := number(digits)
-			if err != nil {
-				return err
-			}
-			digits, unit = strconv.FormatInt(7*weeks, 10), "d"
-		}
-		written = "now+" + digits + unit
-	}
-	switch strings.ToLower(value) {
-	case "midnight":
-		written = "00:00"
-	case "noon":
-		written = "12:00"
-	case "teatime", "fika":
-		return refuse("write 15:00", "%s", value)
-	}
-	ms, err := jobfile.ParseMoment(written)
-	if p, is := err.(*jobfile.Problem); is && p != nil {
-		return refuse(p.Hint, "%s", p.Text)
-	}
-	b.beginUnixMs = ms
-	return nil
-}
-
-func firstOf(text string) string { return text[:min(len(text), 1)] }

@@ -17,6 +17,7 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // This file owns `sbatch` as it speaks to a cluster; what its options mean is in internal/slurm.
@@ -77,7 +78,28 @@ func (a *CLI) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	if err != nil {
 		return nil, err
 	}
+	if b.Singleton {
+		if err := alone(ctx, c, spec); err != nil {
+			return nil, err
+		}
+	}
 	return spec, c.Precede(ctx, spec, numbering(c))
+}
+
+// alone has a job wait for all jobs of its name and owner that have not ended. Slurm knows later ones too; here a job
+// waits for those that are there when it is submitted.
+func alone(ctx context.Context, c *client.Client, spec *messages.JobSpec) error {
+	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
+	if err != nil {
+		return err
+	}
+	jobs, err := c.Jobs(ctx, &messages.ListJobs{Owner: who.GetName(), Name: spec.Called()})
+	for _, j := range jobs {
+		if !j.GetRecord().GetState().Terminal() {
+			spec.After = append(spec.After, &messages.After{Job: j.GetRecord().GetId(), End: messages.AfterEnd_AFTER_END_ANY})
+		}
+	}
+	return err
 }
 
 func orNothing(text string) string {

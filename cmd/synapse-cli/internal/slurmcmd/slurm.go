@@ -53,6 +53,7 @@ type CLI struct {
 var programs = map[string]func(a *CLI, words []string) error{
 	"sbatch": (*CLI).sbatch, "srun": (*CLI).srun, "salloc": (*CLI).salloc, "scancel": (*CLI).scancel,
 	"squeue": (*CLI).squeue, "sinfo": (*CLI).sinfo, "sacct": (*CLI).sacct, "scontrol": (*CLI).scontrol,
+	"sacctmgr": (*CLI).sacctmgr, "sshare": (*CLI).sshare,
 }
 
 // Names are those of the programs, in order.
@@ -125,6 +126,8 @@ var accepted = map[string]string{
 		"whole-hetjob= use-local-uid",
 	"scancel":  "quiet,Q verbose,v full,f ctld clusters,M= batch,b hurry,H",
 	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
+	"sacctmgr": "associations,s immediate,i quiet,Q verbose,v readonly,r",
+	"sshare":   "clusters,M= long,l verbose,v partition,m",
 }
 
 // accepts adds the options of a program that change nothing.

@@ -1,0 +1,4 @@
+#!/bin/bash
+# refused: --dependency: aftercorr:12
+#SBATCH --dependency=aftercorr:12
+true

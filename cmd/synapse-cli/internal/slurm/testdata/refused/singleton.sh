@@ -1,4 +1,0 @@
-#!/bin/bash
-# refused: --dependency: singleton
-#SBATCH --dependency=singleton
-true

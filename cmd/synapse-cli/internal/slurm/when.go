@@ -1,0 +1,81 @@
+package slurm
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/clients/go/scope"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the options that say when a job begins: after which jobs, and not before which time.
+
+// ends are the words of Slurm for the end that is waited for.
+var ends = map[string]messages.AfterEnd{
+	"afterok": messages.AfterEnd_AFTER_END_OK, "afterany": messages.AfterEnd_AFTER_END_ANY,
+	"afternotok": messages.AfterEnd_AFTER_END_FAILED,
+}
+
+// setDependency takes afterok:1:2,afterany:3. All of them must be so.
+func setDependency(b *Batch, value string) error {
+	if strings.Contains(value, "?") {
+		return refuse("separate dependencies with commas; all must be satisfied",
+			"%s: alternatives with ? are not supported", value)
+	}
+	for _, part := range scope.Split(value, ",") {
+		if part == "singleton" {
+			b.Singleton = true
+			continue
+		}
+		jobs := scope.Split(part, ":")
+		end, known := ends[jobs[0]]
+		if !known || len(jobs) < 2 {
+			return refuse("use afterok, afterany or afternotok, with job IDs after colons", "%s", part)
+		}
+		for _, job := range jobs[1:] {
+			if job == "" || strings.Contains(job, "+") {
+				return refuse("write a job ID only, such as afterok:123", "%s", part)
+			}
+			if _, err := scope.Parse(job); err != nil {
+				return &Refusal{Text: err.Error(), Scope: true}
+			}
+			b.after = append(b.after, &messages.After{Job: job, End: end})
+		}
+	}
+	return nil
+}
+
+// setBegin takes Slurm's words for times, and ours.
+func setBegin(b *Batch, value string) error {
+	written := value
+	if n, is := strings.CutPrefix(strings.ToLower(value), "now+"); is {
+		digits := strings.TrimRight(n, "abcdefghijklmnopqrstuvwxyz")
+		unit := map[string]string{"": "s", "s": "s", "m": "m", "h": "h",
+			"d": "d"}[strings.TrimSuffix(firstOf(n[len(digits):]), " ")]
+		if unit == "" && strings.HasPrefix(n[len(digits):], "w") {
+			weeks, err := number(digits)
+			if err != nil {
+				return err
+			}
+			digits, unit = strconv.FormatInt(7*weeks, 10), "d"
+		}
+		written = "now+" + digits + unit
+	}
+	switch strings.ToLower(value) {
+	case "midnight":
+		written = "00:00"
+	case "noon":
+		written = "12:00"
+	case "teatime", "fika":
+		return refuse("write 15:00", "%s", value)
+	}
+	ms, err := jobfile.ParseMoment(written)
+	if p, is := err.(*jobfile.Problem); is && p != nil {
+		return refuse(p.Hint, "%s", p.Text)
+	}
+	b.beginUnixMs = ms
+	return nil
+}
+
+func firstOf(text string) string { return text[:min(len(text), 1)] }
