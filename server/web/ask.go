@@ -276,7 +276,7 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	if !p.take() {
-		http.Error(w, "too many pages are open; close one", http.StatusTooManyRequests)
+		http.Error(w, "too many pages are open: close one", http.StatusTooManyRequests)
 		return
 	}
 	defer p.give()

@@ -59,7 +59,7 @@ func (d *desk) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
 func (d *desk) resume(r *http.Request) (*Guest, func(), error) {
 	c, err := r.Cookie(deskCookie)
 	if err != nil {
-		return nil, nil, &mistake{"log in first"}
+		return nil, nil, &mistake{"login required"}
 	}
 	return d.o.Sessions.Resume(r, c.Value)
 }

@@ -51,7 +51,7 @@ func (d *browserLogin) admits(w http.ResponseWriter, r *http.Request) (*Guest, f
 		d.enter(w, r)
 	case !d.knows(r):
 		http.Error(w,
-			"open the page by the link that `web` prints: it lets one browser in, once, and then the next link is printed",
+			"login required: open the link that `synapse-cli web` prints. Each link works once, in one browser",
 			http.StatusUnauthorized)
 	default:
 		return d.guest, func() {}
@@ -73,7 +73,7 @@ func (d *browserLogin) enter(w http.ResponseWriter, r *http.Request) {
 	next := d.next
 	d.mu.Unlock()
 	if !ok && !d.knows(r) {
-		http.Error(w, "this link has been used, or was never one: `web` prints the next", http.StatusUnauthorized)
+		http.Error(w, "this link was used before or is invalid: open the newest link that `synapse-cli web` prints", http.StatusUnauthorized)
 		return
 	}
 	if ok {

@@ -29,7 +29,7 @@ func (p *Page) past(w http.ResponseWriter, r *http.Request) {
 		}
 	}
 	if !p.take() {
-		http.Error(w, "too many pages are open; close one", http.StatusTooManyRequests)
+		http.Error(w, "too many pages are open: close one", http.StatusTooManyRequests)
 		return
 	}
 	defer p.give()

@@ -56,7 +56,7 @@ func Record(ctx context.Context, o Options, to io.Writer) (size int64, full bool
 	if err != nil {
 		return 0, false, err
 	}
-	who.Name, who.Role, who.All, who.May = "a record", "viewer", false, map[string]bool{}
+	who.Name, who.Role, who.All, who.May = "recording", "viewer", false, map[string]bool{}
 	if err := r.line(piece{Changes: []json.RawMessage{entry(kindMe, who)}}); err != nil {
 		return r.size, false, err
 	}

@@ -54,14 +54,14 @@ func scriptOf(record io.Reader) ([]byte, error) {
 		in := json.NewDecoder(bytes.NewReader(lines.Bytes()))
 		in.DisallowUnknownFields()
 		if err := in.Decode(&p); err != nil {
-			return nil, fmt.Errorf("line %d is none of a record: %w", n, err)
+			return nil, fmt.Errorf("line %d is not a line of a recording: %w", n, err)
 		}
 		text, err := json.Marshal(p)
 		if err != nil {
 			return nil, err
 		}
 		if n == 1 && !bytes.Contains(text, []byte(`["me",`)) {
-			return nil, errors.New("it is no record: it does not begin as `web --record` writes one")
+			return nil, errors.New("not a recording of `synapse-cli web --record`")
 		}
 		out.Write(append(text, ',', '\n'))
 	}
@@ -69,7 +69,7 @@ func scriptOf(record io.Reader) ([]byte, error) {
 		return nil, err
 	}
 	if n == 0 {
-		return nil, errors.New("it is empty")
+		return nil, errors.New("the recording is empty")
 	}
 	out.WriteString("];\n")
 	return out.Bytes(), nil

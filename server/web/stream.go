@@ -46,7 +46,7 @@ func key(n uint64) string { return strconv.FormatUint(n, 36) }
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	h, leave := p.enter(guestOf(r))
 	if h == nil {
-		http.Error(w, "too many pages are open; close one", http.StatusTooManyRequests)
+		http.Error(w, "too many pages are open: close one", http.StatusTooManyRequests)
 		return
 	}
 	defer leave()

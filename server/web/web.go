@@ -119,10 +119,10 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guardHeaders(w.Header())
 	switch {
 	case !p.o.Answers(r.Host):
-		http.Error(w, "this server does not answer to that name", http.StatusMisdirectedRequest)
+		http.Error(w, "unknown host name: open the web UI by the address that the server prints", http.StatusMisdirectedRequest)
 		return
 	case foreign(r, p.o.Secure):
-		http.Error(w, "another page asks for this, and only the cluster's own may", http.StatusForbidden)
+		http.Error(w, "request from another site refused", http.StatusForbidden)
 		return
 	}
 	guest, done := p.way.admits(w, r)

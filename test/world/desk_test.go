@@ -69,7 +69,7 @@ func TestDesk(t *testing.T) {
 	s.mu.Unlock()
 
 	running.stop()
-	s.shows("What is shown may be old")
+	s.shows("Data may be outdated")
 	defer start().stop()
 	s.await(`document.getElementById("away").hidden`)
 	s.shows("vera, viewer")
@@ -134,7 +134,7 @@ func (s *surf) tells(token string) {
 func (s *surf) readsOnly(job string) {
 	s.t.Helper()
 	s.visit("#/job/" + job)
-	s.shows("What is in its way")
+	s.shows("Why it is waiting")
 	if n := js[int](s, `document.querySelectorAll("main .buttons button").length`); n != 0 {
 		s.t.Errorf("a viewer has %d buttons", n)
 	}

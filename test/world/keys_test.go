@@ -51,11 +51,11 @@ func (s *surf) byKeyboard(job string) {
 	s.do(chromedp.KeyEvent(strings.Repeat("\b", len(job)+1)))
 	s.await(`document.getElementById("find").value === ""`)
 	js[any](s, `document.activeElement.blur(); 0`)
-	s.tabTo(`e.innerText === "Skip to the content"`) // from the top
+	s.tabTo(`e.innerText === "Skip to content"`) // from the top
 	s.key("\r")
 	s.await(fmt.Sprintf(`document.activeElement.id === "main" && location.hash === %q`, "#/job/"+job))
 	s.visit("#/nodes/%E0%A4") // an address that somebody has cut off
-	s.await(`document.querySelector("h1")?.innerText === "Machines"`)
+	s.await(`document.querySelector("h1")?.innerText === "Nodes"`)
 }
 
 // inTenTabs opens nine more, as many as need more connections than a browser makes to one server, and has a job come

@@ -35,7 +35,7 @@ func TestPageFollows(t *testing.T) {
 	if err := syscall.Kill(leads.pid, syscall.SIGKILL); err != nil {
 		t.Fatal(err)
 	}
-	s.shows("What is shown may be old")
+	s.shows("Data may be outdated")
 	s.shows(before)
 	s.await(`document.getElementById("away").hidden`)
 	after := s.submit("--name", "after", "--gpu", "8", "--allow-infeasible", "--image", "host", "--", "true")

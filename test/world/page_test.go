@@ -287,7 +287,7 @@ func (s *surf) owned() {
 	}
 	s.run("apply", "-f", file)
 	s.visit("#/queues")
-	for _, words := range []string{"everybody", "ann, group:ml", "zoe; in lab: ann, group:ml"} {
+	for _, words := range []string{"all users", "ann, group:ml", "zoe; in lab: ann, group:ml"} {
 		s.shows(words)
 	}
 }
@@ -297,9 +297,9 @@ func (s *surf) everyView(running, waiting string) {
 	s.t.Helper()
 	s.loadAxe()
 	for i, view := range []struct{ hash, text string }{
-		{"#/map", "GPUs in use"}, {"#/jobs", waiting}, {"#/nodes", "node-4"}, {"#/queues", "Borrowed on average"},
-		{"#/over", "Jobs that waited, and why"}, {"#/events", "What changed"}, {"#/job/" + running, "Ranks"},
-		{"#/job/" + waiting, "What is in its way"}, {"#/node/node-1", "Place"},
+		{"#/map", "GPUs in use"}, {"#/jobs", waiting}, {"#/nodes", "node-4"}, {"#/queues", "Average borrowed"},
+		{"#/over", "Waiting jobs by reason"}, {"#/events", "Recent changes"}, {"#/job/" + running, "Ranks"},
+		{"#/job/" + waiting, "Why it is waiting"}, {"#/node/node-1", "Topology"},
 	} {
 		s.visit(view.hash)
 		s.shows(view.text)
@@ -377,12 +377,12 @@ func (s *surf) cancelByHand(id string) {
 func (s *surf) onTheMap(running string) {
 	s.t.Helper()
 	s.visit("#/job/" + running)
-	s.shows("What changed lately")
-	s.press("on the map")
-	s.shows("Map: where first is")
+	s.shows("Recent changes")
+	s.press("show on the map")
+	s.shows("Map: nodes of first")
 	s.accessible("where a job is")
 	s.keep("where a job is")
-	s.press("show all")
+	s.press("show all jobs")
 	s.await(`document.querySelector("h1")?.innerText === "Map"`)
 }
 
@@ -412,7 +412,7 @@ func (s *surf) wayOut(id string) {
 func (s *surf) readsOutput(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
-	s.await(`/its machines were reserved: .*, all were prepared: .*, all were started: .*, run 1 ran: /.test(
+	s.await(`/reserved nodes: .*, prepared nodes: .*, started tasks: .*, attempt 1 ran: /.test(
 		document.querySelector(".lane").getAttribute("aria-label")) &&
 		document.querySelector(".lane .made") && document.querySelector(".lane .ran")`) // it is past its barrier
 	s.shows("Output of 0")

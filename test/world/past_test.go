@@ -61,15 +61,15 @@ func TestPagePast(t *testing.T) {
 	slide(ran)
 	js[any](s, `document.querySelector("#player select").value = "60"; document.querySelector("#player button").click(); 0`)
 	s.await(gpus(0)) // it was played up to the end
-	js[any](s, `[...document.querySelectorAll("#player button")].find((b) => b.innerText === "Back to now").click(); 0`)
+	js[any](s, `[...document.querySelectorAll("#player button")].find((b) => b.innerText === "Back to live view").click(); 0`)
 	s.await(`!document.getElementById("player")`)
 	s.visit("#/job/" + gang)
 	s.shows("cancelled")
 	s.visit("#/over")
-	s.await(`[...document.querySelectorAll('[aria-label="GPUs by what they did"] tbody tr')].some((r) =>
+	s.await(`[...document.querySelectorAll('[aria-label="GPUs by class"] tbody tr')].some((r) =>
 		r.innerText.startsWith("productive") && Number(r.cells[1].innerText) > 0 && Number(r.cells[4].innerText) > 0)`)
-	s.shows("Nothing was lost in this time.") // it was cancelled
-	s.await(`[...document.querySelectorAll('[aria-label^="How long jobs waited"] tbody tr')].some((r) => r.cells[0].innerText === "9–64")`)
+	s.shows("No GPU time was lost.") // it was cancelled
+	s.await(`[...document.querySelectorAll('[aria-label^="Waiting time"] tbody tr')].some((r) => r.cells[0].innerText === "9–64")`)
 	s.keep("over")
 	s.silent()
 }

@@ -37,7 +37,7 @@ func TestPictures(t *testing.T) {
 	s.run("drain", "node-16", "--reason", "a fan is loud")
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("85 of 128 GPUs")`)
 	s.visit("#/job/" + waits)
-	s.await(`[...document.querySelectorAll("main dt")].some((e) => e.innerText === "Kept for it")`)
+	s.await(`[...document.querySelectorAll("main dt")].some((e) => e.innerText === "Reserved nodes")`)
 	s.shows("would start now")
 	js[any](s, `document.querySelector("summary")?.click(); 0`)
 	s.picture("job.png")

@@ -1,4 +1,4 @@
-// The page: which view is shown, what it is told, and what its user asks for.
+// This file owns the page: the current view, the data from the server, and the actions of the user.
 import { back } from "./back.js";
 import { board } from "./board.js";
 import { reason } from "./change.js";
@@ -12,7 +12,7 @@ import { answerBy, ask, h, quote } from "./words.js";
 const $ = (id) => document.getElementById(id);
 const main = $("main");
 
-const live = newState(); // as it is; the page may show how it was
+const live = newState(); // the current state; during playback the page shows an earlier one
 const page = { state: live, span: "6 hours", sums: undefined, since: 0, queuesOver, find: "", starts: new Map(), kept: new Map(), queues: undefined, me: undefined,
   detail: undefined, trouble: "", picked: undefined, go: (hash) => { location.hash = hash; } };
 const source = globalThis.record && recorded(globalThis.record);
@@ -21,7 +21,7 @@ let shown = { view: "", id: "" }, map, drawn = 0;
 
 // ---- what is shown
 
-// plainly is what a part of an address says; one that somebody has cut off says what it says.
+// plainly decodes a part of an address. It returns a part with a broken escape unchanged.
 function plainly(part) {
   try {
     return decodeURIComponent(part);
@@ -49,7 +49,7 @@ function route() {
     if (here) a.setAttribute("aria-current", "page");
     else a.removeAttribute("aria-current");
   }
-  document.title = `${shown.id || { map: "Map", jobs: "Jobs", nodes: "Machines", queues: "Queues", over: "Over time", events: "Events" }[shown.view] ||
+  document.title = `${shown.id || { map: "Map", jobs: "Jobs", nodes: "Nodes", queues: "Queues", over: "Over time", events: "Events" }[shown.view] ||
     "Synapse"} · Synapse`;
   main.replaceChildren();
   paint();
@@ -62,11 +62,11 @@ function paint() {
   const { view, id } = shown;
   if (view === "map") return paintMap();
   const make = view === "over" ? over : views[view];
-  const parts = !make || view === "figures" ? [h("h1", {}, "There is no such view")] : make(page, id);
+  const parts = !make || view === "figures" ? [h("h1", {}, "View not found")] : make(page, id);
   keepPlace(() => main.replaceChildren(...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])));
 }
 
-// keepPlace changes the content, and leaves the focus and what was scrolled where they were.
+// keepPlace changes the content and restores the focus and the scroll positions.
 function keepPlace(change) {
   const at = document.activeElement, inside = main.contains(at), key = inside && (at.getAttribute("href") || at.textContent);
   const open = [...main.querySelectorAll("details[open] summary")].map((e) => e.textContent);
@@ -87,10 +87,10 @@ function paintMap() {
     map = board(page);
     figures = h("div");
     const press = (text, label, act) => h("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
-    main.replaceChildren(h("h1", {}, page.picked ? [`Map: where ${page.state.jobs.get(page.picked)?.name || page.picked} is `,
-      h("a", { href: "#/map" }, "show all")] : "Map"), figures, map.element,
-      h("div", { class: "buttons" }, press("+", "Nearer", () => map.zoom(1.4)), press("−", "Farther", () => map.zoom(1 / 1.4)),
-        press("Whole", "Show the whole map", () => map.fit())),
+    main.replaceChildren(h("h1", {}, page.picked ? [`Map: nodes of ${page.state.jobs.get(page.picked)?.name || page.picked} `,
+      h("a", { href: "#/map" }, "show all jobs")] : "Map"), figures, map.element,
+      h("div", { class: "buttons" }, press("+", "Zoom in", () => map.zoom(1.4)), press("−", "Zoom out", () => map.zoom(1 / 1.4)),
+        press("Fit", "Show the whole map", () => map.fit())),
       h("ul", { class: "legend" }, legend()));
   }
   figures.replaceChildren(views.figures(page));
@@ -106,19 +106,19 @@ function legend() {
   };
   const fill = (c, colour) => { c.fillStyle = colour; c.fillRect(0, 0, 14, 14); };
   return [
-    sign((c) => { fill(c, "#0072b2"); c.fillStyle = "#e69f00"; c.fillRect(7, 0, 7, 14); }, "a colour for each job"),
+    sign((c) => { fill(c, "#0072b2"); c.fillStyle = "#e69f00"; c.fillRect(7, 0, 7, 14); }, "in use, one colour per job"),
     sign((c, of) => fill(c, of("--line")), "free"),
-    sign((c, of) => { fill(c, of("--line")); fill(c, hatch(c, of("--text"))); }, "room is kept for a job that waits"),
+    sign((c, of) => { fill(c, of("--line")); fill(c, hatch(c, of("--text"))); }, "reserved for a waiting job"),
     sign((c, of) => { c.strokeStyle = of("--warn"); c.lineWidth = 2; c.setLineDash([3, 2]); c.strokeRect(1, 1, 12, 12); },
-      "takes nothing new"),
+      "unschedulable or backed off"),
     sign((c, of) => { c.strokeStyle = of("--bad"); c.lineWidth = 2; c.beginPath(); c.moveTo(1, 1); c.lineTo(13, 13);
-      c.moveTo(13, 1); c.lineTo(1, 13); c.stroke(); }, "not heard, or a GPU that is withdrawn"),
+      c.moveTo(13, 1); c.lineTo(1, 13); c.stroke(); }, "node down, or GPU out of service"),
   ];
 }
 
-// ---- what is asked
+// ---- requests
 
-let asked = 0; // answers may overtake each other: the last question's counts
+let asked = 0; // answers may arrive out of order: only the answer to the last request counts
 async function refresh() {
   const { view, id } = shown, question = ++asked;
   try {
@@ -139,14 +139,14 @@ async function refresh() {
   if (view === shown.view && id === shown.id) paint();
 }
 
-// ranksOn are the ranks of a job by their machines, the first and the last of each.
+// ranksOn returns the first and the last rank of a job on each node.
 function ranksOn(ranks) {
   const all = new Map();
   for (const { rank, node } of ranks ?? []) all.set(node, [...(all.get(node) ?? []).slice(0, 1), rank]);
   return new Map([...all].map(([node, some]) => [node, some.join("–")]));
 }
 
-// askSums asks how it was over time.
+// askSums requests the sums of the selected time range.
 async function askSums(question) {
   const now = Date.now() + live.skew, step = stepOf(spans[page.span]), from = Math.floor((now - spans[page.span]) / step) * step;
   const { since, record } = await ask("/past", { at: from, until: Math.floor(now), step });
@@ -167,7 +167,7 @@ async function askStarts() {
     page.starts = new Map(starts.map((s) => [s.job, s]));
     page.kept = new Map();
     for (const s of starts) for (const node of s.kept ?? []) page.kept.set(node, [...(page.kept.get(node) ?? []), s.job]);
-  } catch { /* the stream says what is wrong */ }
+  } catch { /* the stream reports the error */ }
 }
 
 page.reason = (id, row) => {
@@ -179,15 +179,15 @@ page.reason = (id, row) => {
       paint();
     });
   }
-  return [h("h2", {}, "What is in its way"), page.explained.text.split(" · ").map((part) => reason(part, row))];
+  return [h("h2", {}, "Why it is waiting"), page.explained.text.split(" · ").map((part) => reason(part, row))];
 };
 
-// ---- what is done
+// ---- actions
 
-// may reports whether the page's user has a right, on what is somebody's. What they may not is not there.
+// may reports whether the user has a right on an object of an owner. Actions without a right are not shown.
 page.may = (right, owner) => {
   const { me } = page;
-  if (page.state !== live) return false; // of then nothing can be changed
+  if (page.state !== live) return false; // an earlier state cannot be changed
   if (!me || me.all) return Boolean(me);
   return right in me.may && (me.may[right] || owner === me.name);
 };
@@ -208,10 +208,10 @@ function confirmed(verb, kind, of) {
     $("ask-command").textContent = `${page.me.program} ${verb} ${quote(of.id)}${["release", "uncordon"].includes(verb) ? "" : why}`;
   };
   $("ask-title").textContent = `${verb[0].toUpperCase()}${verb.slice(1)} ${of.name || of.id}?`;
-  $("ask-text").textContent = { cancel: "It ends, and does not run again.", hold: "It waits until it is released; what runs goes on.",
-    release: "It waits for its turn again.", requeue: "Its run ends, and it waits in its old place again.",
-    cordon: "Nothing new goes there; what runs goes on.", uncordon: "It takes work again.",
-    drain: "Nothing new goes there, and what runs there goes on until it ends." }[verb];
+  $("ask-text").textContent = { cancel: "The job ends and does not run again.", hold: "The job does not start until it is released. Running tasks continue.",
+    release: "The job waits in the queue again.", requeue: "The attempt ends. The job returns to its old place in the queue.",
+    cordon: "The node receives no new tasks. Running tasks continue.", uncordon: "The node receives tasks again.",
+    drain: "The node receives no new tasks. Running tasks continue until they end." }[verb];
   $("ask-yes").textContent = verb[0].toUpperCase() + verb.slice(1);
   reason.value = "";
   error.hidden = true;
@@ -229,7 +229,7 @@ function confirmed(verb, kind, of) {
   $("ask").showModal();
 }
 
-// ---- what tasks wrote
+// ---- output of tasks
 
 let logs;
 function closeLogs() {
@@ -240,7 +240,7 @@ function closeLogs() {
 page.logs = async (id, rank) => {
   closeLogs();
   const text = h("pre", { class: "logs", tabindex: "0" }), stop = new AbortController(), kept = [];
-  const word = h("input", { type: "search", placeholder: "Show lines with this alone", "aria-label": "Show lines with this alone",
+  const word = h("input", { type: "search", placeholder: "Show only lines that contain this text", "aria-label": "Show only lines that contain this text",
     autocomplete: "off", oninput: () => { text.textContent = lines().join("\n"); } });
   const lines = () => kept.join("").split("\n").filter((line) => line.toLowerCase().includes(word.value.toLowerCase()));
   const element = h("section", { "aria-label": "Output" }, h("h2", {}, `Output of rank ${rank} `,
@@ -272,27 +272,27 @@ function save(name, text) {
   URL.revokeObjectURL(a.href);
 }
 
-// ---- what keeps it alive
+// ---- the stream
 
-// stands is where the job that is shown stands. Of what follows closely only the last is heard: a job that runs and ran
-// before may run elsewhere by now.
+// stands returns the phase and the revision of the job in view. The stream may skip intermediate states: a job that was
+// running and is running may have moved to other nodes.
 function stands() {
   const row = page.state.jobs.get(shown.id);
   return row && `${row.phase} ${row.rev}`;
 }
 
 function take(piece) {
-  if (piece.out && page.me?.leaves) return location.reload(); // to where one logs in
+  if (piece.out && page.me?.leaves) return location.reload(); // shows the login page
   const before = stands();
   apply(live, piece);
   if (page.state === live) changed(before);
 }
 
-// changed shows what has changed since the job that is shown stood there.
+// changed redraws the page. If the job in view has changed since before, it also requests the details again.
 function changed(before) {
   $("away").hidden = !page.state.away;
-  $("away").textContent = page.state.away ? `${page.state === live ? "What is shown may be old" : "How it was"}: ${page.state.away}` : "";
-  $("fresh").textContent = page.state.synced ? "" : "reading…";
+  $("away").textContent = page.state.away ? `${page.state === live ? "Data may be outdated" : "Look back"}: ${page.state.away}` : "";
+  $("fresh").textContent = page.state.synced ? "" : "loading…";
   if (shown.view === "job" && stands() !== before) {
     page.explained = undefined;
     refresh();
@@ -301,13 +301,13 @@ function changed(before) {
 }
 
 let pending;
-function due() { // at most five times a second, and the map as often as it can
+function due() { // the map redraws for each message, other views at most five times per second
   if (shown.view === "map" && map) return map.update(), figures.replaceChildren(views.figures(page));
-  if (shown.view === "over") return; // no piece tells of it
+  if (shown.view === "over") return; // the stream does not contain these sums
   pending ??= setTimeout(() => { pending = undefined; if (!logs) paint(); }, Math.max(0, drawn + 200 - Date.now()));
 }
 
-// ---- how it was
+// ---- playback
 
 let then;
 async function lookBack() {
@@ -335,12 +335,12 @@ async function lookBack() {
     await then.start();
   } catch (e) {
     $("away").hidden = false;
-    $("away").textContent = `How it was: ${e.message}`;
+    $("away").textContent = `Look back: ${e.message}`;
   }
   $("past").disabled = false;
 }
 
-// turned asks again what no piece tells, of another time now.
+// turned requests the data that the stream does not contain, after a change to another time.
 function turned() {
   page.explained = page.detail = undefined;
   askStarts();
@@ -388,7 +388,7 @@ addEventListener("keydown", (e) => {
 if (!location.hash) location.replace("#/map");
 if (played) {
   answerBy(played.ask);
-  for (const id of ["past", "over"]) $(id).hidden = true; // a record has none
+  for (const id of ["past", "over"]) $(id).hidden = true; // a recording has neither
   document.body.insertBefore(played.element, main);
 }
 route();
@@ -397,23 +397,23 @@ if (played) {
   played.play();
 } else listen();
 $("past").addEventListener("click", lookBack);
-document.querySelector(".skip").addEventListener("click", (e) => { // its address would be a view's
+document.querySelector(".skip").addEventListener("click", (e) => { // the page reads a # in the address as a view
   e.preventDefault();
   main.focus();
 });
-setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // there is another sum
-setInterval(async () => { // its usage changes with the jobs
+setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // a new sum may exist
+setInterval(async () => { // the usage changes with the jobs
   if (shown.view !== "queues" || document.hidden) return;
   page.queues = await ask("/queues").catch(() => page.queues);
   if (shown.view === "queues") paint();
 }, 5000);
 setInterval(askStarts, 5000);
 askStarts();
-setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages grow
+setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages have changed
 ask("/me").then((me) => {
   page.me = me;
   $("leave").hidden = !me.leaves;
   $("whom").textContent = `${me.cluster ? `cluster ${me.cluster} · ` : ""}${me.version} · ${me.all
-    ? "everybody may do everything" : [me.name, me.role].filter(Boolean).join(", ")}`;
+    ? "authentication is off: all users have all rights" : [me.name, me.role].filter(Boolean).join(", ")}`;
   paint();
 }, (e) => { $("whom").textContent = e.message; });

@@ -1,10 +1,10 @@
-// The map's view: what moves it, what is under the cursor, and when it is drawn again.
+// This file owns the view of the map: pan and zoom, the tooltip, and when to redraw.
 import { cellAt, draw, inksOf, layout, palette } from "./map.js";
 import { chip, h, milli, plural } from "./words.js";
 
-// board makes the view. Of page it uses state, kept (machines with room kept, each with for whom) and go(hash).
+// board makes the view. It uses state, kept (the jobs for which each node is reserved) and go(hash) of page.
 export function board(page) {
-  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of the machines" });
+  const canvas = h("canvas", { tabindex: "0", role: "img", "aria-label": "Map of the nodes" });
   const tip = h("div", { id: "tip", hidden: true });
   const element = h("div", { id: "board" }, canvas, tip);
   const context = canvas.getContext("2d", { alpha: false });
@@ -19,7 +19,7 @@ export function board(page) {
       wanted = false;
       if (!map || !size.w || !size.h) return;
       draw(context, map, view, size, look);
-      if (map.tiles.length && !performance.getEntriesByName("map").length) performance.mark("map"); // for who measures
+      if (map.tiles.length && !performance.getEntriesByName("map").length) performance.mark("map"); // read by the tests
     });
   };
   const fit = () => {
@@ -50,7 +50,7 @@ export function board(page) {
   };
 
   const update = () => {
-    // Where machines stand depends on which there are alone: it is found again only when these change.
+    // The layout depends only on the set of nodes, so it is computed again only when the set changes.
     const boxes = [...page.state.boxes.values()];
     const now = `${size.w > size.h} ${boxes.length} ${boxes.reduce((sum, b) => (sum * 31 + b.id.length +
       (b.gpus?.length ?? 0)) | 0, 7)} ${boxes[0]?.id} ${boxes.at(-1)?.id}`;
@@ -68,8 +68,8 @@ export function board(page) {
     look.ranks = page.rankOn;
     if (!look.under) look.picked = page.picked;
     const used = boxes.reduce((sum, b) => sum + b.gpu[0], 0), all = boxes.reduce((sum, b) => sum + b.gpu[1], 0);
-    canvas.setAttribute("aria-label", `Map of ${plural(boxes.length, "machine")}: ${milli(used)} of ${milli(all)} GPUs ` +
-      "are in use. The view Machines has the same as a table.");
+    canvas.setAttribute("aria-label", `Map of ${plural(boxes.length, "node")}: ${milli(used)} of ${milli(all)} GPUs ` +
+      "are in use. The Nodes view shows the same data as a table.");
     again();
   };
 
@@ -149,11 +149,11 @@ function tipOf(page, { tile, gpu }) {
   lines.push(`${milli(box.gpu[0])} of ${milli(box.gpu[1])} GPUs in use`);
   if (box.why) lines.push(h("br"), box.why);
   const of = page.kept.get(box.id);
-  if (of) lines.push(h("br"), `room is kept for ${of.join(", ")}`);
+  if (of) lines.push(h("br"), `reserved for ${of.join(", ")}`);
   for (const id of (gpu >= 0 ? box.gpus[gpu].jobs : box.jobs) ?? []) {
     const job = page.state.jobs.get(id);
     lines.push(h("br"), chip(id), job ? `${job.name || id} · ${job.owner} · ${milli(job.gpus)} GPUs · ${job.phase}` : id);
   }
-  if (gpu >= 0 && box.gpus[gpu].lost) lines.push(h("br"), "this GPU is withdrawn");
+  if (gpu >= 0 && box.gpus[gpu].lost) lines.push(h("br"), "this GPU is out of service");
   return lines;
 }

@@ -1,4 +1,4 @@
-// What a job file would have to say so that its job starts now, for each way out that `explain` names.
+// This file owns the changes to a job file that let the job start now, one for each suggestion of `explain`.
 import { h } from "./words.js";
 
 const ways = [
@@ -13,7 +13,7 @@ const ways = [
   [/^with --time-limit (\S+)$/, ([, limit]) => [`+timeLimit: ${limit}`]],
 ];
 
-// changesOf are the lines of a job file that a way out changes; none where it is not the job file that has to change.
+// changesOf returns the lines of the job file that a suggestion changes. It returns none if the job file need not change.
 export function changesOf(way, row) {
   const lines = [];
   for (const part of way.split(/ and (?=topology|with )/)) {
@@ -25,7 +25,7 @@ export function changesOf(way, row) {
   return lines;
 }
 
-// reason shows one part of an answer, its ways out as what opens to the change that each is.
+// reason shows one part of an answer. Each suggestion unfolds to its change of the job file.
 export function reason(text, row) {
   const [, begin, rest, end] = text.match(/^(would start now )(.*?)(, and be gone .*)?$/) ?? [];
   const all = rest?.split(", or ").map((way) => [way, changesOf(way, row)]);

@@ -1,4 +1,4 @@
-// Logging in: the token is said once, and what the browser keeps of it is a cookie that no script reads.
+// The login page sends the token once. The server answers with a cookie that scripts cannot read.
 const wrong = document.getElementById("wrong"), token = document.getElementById("token");
 
 document.getElementById("login").addEventListener("submit", async (e) => {
@@ -8,9 +8,9 @@ document.getElementById("login").addEventListener("submit", async (e) => {
   try {
     answer = await fetch("/login", { method: "POST", body: JSON.stringify({ token: token.value.trim() }) });
   } catch {
-    answer = new Response("the scheduler cannot be reached", { status: 503 });
+    answer = new Response("The scheduler cannot be reached.", { status: 503 });
   }
-  if (answer.ok) return location.reload(); // to the view that was asked for
+  if (answer.ok) return location.reload(); // shows the view of the address
   wrong.textContent = (await answer.text()).trim();
   wrong.hidden = false;
   token.select();

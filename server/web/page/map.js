@@ -1,10 +1,10 @@
-// The map: every machine in its rack, block and zone, every GPU in the colour of the job that has it. From far away a
-// machine is one tile; near enough, its GPUs are.
+// This file owns the map: nodes grouped by topology domain, and GPUs in the colour of their job. Zoomed out, each node is
+// one tile; zoomed in, each GPU is a cell.
 import { colourOf, natural } from "./words.js";
 
-const cellSize = 10, gap = 1, edge = 3, near = 3.5; // near: pixels of a GPU from which it is drawn
+const cellSize = 10, gap = 1, edge = 3, near = 3.5; // near: the smallest size in pixels at which a GPU is drawn
 
-// layout places all machines, as boxes in boxes, and says how large the whole is.
+// layout places all nodes as nested boxes, and returns the size of the map.
 export function layout(boxes, ratio) {
   const root = { children: new Map(), machines: [] };
   for (const box of [...boxes].sort((a, b) => natural(a.id, b.id))) {
@@ -27,8 +27,7 @@ function tileSize(box) {
   return { columns, w: columns * (cellSize + gap) + 2 * edge, h: rows * (cellSize + gap) + 2 * edge };
 }
 
-// measure finds how large a group is: its machines below each other in columns, its groups side by side until the row is
-// as wide as the whole should be.
+// measure computes the size of a group. Items go into a row until the row has the target width; then a new row begins.
 function measure(group, ratio) {
   group.parts = [...group.children.values()].sort((a, b) => natural(a.name, b.name));
   const title = group.name === undefined ? 0 : 14, pad = group.name === undefined ? 0 : 5;
@@ -68,7 +67,7 @@ function settle(group, x, y, tiles, frames, depth) {
 const spot = (tile, i) => ({ x: tile.x + edge + (i % tile.columns) * (cellSize + gap),
   y: tile.y + edge + Math.floor(i / tile.columns) * (cellSize + gap) });
 
-// cellAt is the GPU of a tile at a point; -1 where there is none.
+// cellAt returns the index of the GPU at a point of a tile, or -1.
 export function cellAt(tile, x, y) {
   const column = Math.floor((x - tile.x - edge) / (cellSize + gap)), line = Math.floor((y - tile.y - edge) / (cellSize + gap));
   const at = line * tile.columns + column;
@@ -82,7 +81,7 @@ export function palette() {
     bad: of("--bad"), warn: of("--warn") };
 }
 
-// hatch is the pattern of room that is kept for somebody.
+// hatch returns the pattern of reserved nodes.
 export function hatch(context, colour, size = 5) {
   const tile = new OffscreenCanvas(size, size), at = tile.getContext("2d");
   at.strokeStyle = colour;
@@ -96,9 +95,9 @@ export function hatch(context, colour, size = 5) {
   return context.createPattern(tile, "repeat");
 }
 
-// draw paints what the view shows of the map: { x, y, scale } is what of it is at the upper left corner, and how large.
-// Ten thousand machines are more rectangles than a canvas draws thirty times a second without a graphics card, so they
-// are painted as pixels here, and the canvas is handed the whole. Letters alone are its own.
+// draw paints the visible part of the map. In the view, { x, y } is the upper left corner, and scale is the zoom.
+// A canvas without a graphics card cannot draw the rectangles of 10000 nodes thirty times per second. Therefore draw
+// paints them as pixels of one image; only text uses the canvas functions.
 export function draw(context, map, view, size, look) {
   const at = raster(look, context, size, view), { scale } = view, p = look.inks;
   at.pixels.fill(p.back);
@@ -140,7 +139,7 @@ export function draw(context, map, view, size, look) {
 
 const inks = new Map();
 
-// ink is a colour as the bytes of a pixel.
+// ink returns a colour as the bytes of a pixel.
 function ink(colour) {
   if (!inks.has(colour)) {
     const n = parseInt(colour.slice(1), 16);
@@ -191,7 +190,7 @@ function raster(look, context, size, view) {
       block(colour, x, b.bottom - width - y, x + width, b.bottom - y);
     }
   };
-  const hatch = (colour, r) => { // its lines stand still on the map while that is moved
+  const hatch = (colour, r) => { // the lines move with the map
     const b = bounds(r), shift = Math.round(view.x * scale) + Math.round(view.y * scale);
     for (let y = Math.max(b.top, 0); y < Math.min(b.bottom, h); y++) {
       for (let x = Math.max(b.left, 0); x < Math.min(b.right, w); x++) if ((x + y + shift) % 5 === 0) pixels[y * w + x] = colour;

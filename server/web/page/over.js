@@ -1,24 +1,24 @@
-// How it was over time: sums of minutes, as areas that stand on each other, and what they come to.
+// This file owns the timeline: per-minute sums as stacked area charts and tables.
 import { h, milli, span, table } from "./words.js";
 
 export const spans = { "1 hour": 3600_000, "6 hours": 6 * 3600_000, "1 day": 24 * 3600_000, "1 week": 7 * 24 * 3600_000,
   "1 month": 31 * 24 * 3600_000 };
 const points = 240;
 
-// stepOf is how long each point of a span is: no shorter than what is kept.
+// stepOf returns the duration of each point of a chart: at least one minute, the resolution of the stored sums.
 export const stepOf = (ms) => Math.max(60_000, Math.ceil(ms / points / 60_000) * 60_000);
 
-// classes are those of `synapse-cli efficiency`, from below; each keeps its colour where the coarser states have the same. What
-// gangs did is lost with them later: it is among productive in the picture, and in a table of its own.
-const classes = [["productive", "productive", 0], ["starting", "starting", 5], ["stopping", "stopping", 6], ["kept for a promise", "kept", 1],
-  ["idle, and wanted", "idle_wanted", 7], ["idle, and wanted by nobody", "idle_unwanted", 2], ["closed by people", "closed", 3],
-  ["broken or out of reach", "broken", 4]];
+// classes lists the classes of `synapse-cli efficiency`, from bottom to top. A class has the same colour as the equivalent
+// state. GPU time that is lost later counts as productive in the chart; a separate table shows it.
+const classes = [["productive", "productive", 0], ["starting", "starting", 5], ["stopping", "stopping", 6], ["reserved", "kept", 1],
+  ["idle with demand", "idle_wanted", 7], ["idle without demand", "idle_unwanted", 2], ["unschedulable", "closed", 3],
+  ["broken or unreachable", "broken", 4]];
 
-// states are of sums that an earlier version made, which knew no classes.
-const states = [["in use", "used"], ["kept for a promise", "kept"], ["free", "free"], ["takes nothing new", "closed", "benched"],
-  ["broken or out of reach", "broken", "unreachable"]];
+// states lists the states in sums of earlier versions, which have no classes.
+const states = [["in use", "used"], ["reserved", "kept"], ["free", "free"], ["unschedulable or backed off", "closed", "benched"],
+  ["broken or unreachable", "broken", "unreachable"]];
 
-// causes are the codes of sums that an earlier version made, which named the reasons otherwise.
+// causes maps the reasons in sums of earlier versions to the codes of today.
 const causes = { no_room: "Resources", nearer_place: "Topology", turn: "Priority", no_match: "NodeSelector", too_large: "Infeasible",
   held: "Held", begins_later: "BeginTime", evidence: "Unconfirmed", backoff: "Backoff", planning_halted: "Halted",
   not_looked_at: "Evaluating", limit: "QueueLimit" };
@@ -32,12 +32,12 @@ function svg(tag, props, ...children) {
 
 const wide = 480, high = 100;
 
-// chart draws layers that stand on each other, and lines across them. Where nothing is known nothing is drawn.
+// chart draws stacked layers and lines over them. Times without data stay empty.
 function chart(label, sums, layers, lines, { from, until, step }) {
   const total = (sum) => layers.reduce((n, { of }) => n + of(sum), 0);
   const most = Math.max(...sums.map((sum) => Math.max(total(sum), ...lines.map(({ of }) => of(sum) ?? 0))), 1);
   const x = (at) => ((at - from) / Math.max(until - from, 1)) * wide, y = (n) => high - (n / most) * high;
-  const runs = []; // of sums that follow each other
+  const runs = []; // consecutive sums
   for (const sum of sums) {
     if (!runs.length || sum.at > runs.at(-1).at(-1).at + 1.5 * step) runs.push([]);
     runs.at(-1).push(sum);
@@ -66,20 +66,20 @@ const mean = (sums, of) => sums.reduce((n, sum) => n + of(sum) * sum.of, 0) / Ma
 
 const numbers = (...all) => all.map((one) => h("td", { class: "n" }, one));
 
-// figure is a chart with its scale, and what each layer comes to as a table, with more columns of its own.
+// figure returns a chart with its scale, and a table with one row per layer. More adds columns to the table.
 function figure(title, sums, layers, range, show, average = (of) => mean(sums, of), more = []) {
-  const [picture, most] = chart(`${title}, as the table below has it`, sums, layers, [], range);
+  const [picture, most] = chart(`${title}, also in the table below`, sums, layers, [], range);
   const rows = layers.map((layer, i) => h("tr", {}, h("td", {}, h("span", { class: `chip key${layer.look ?? i}`, "aria-hidden": "true" }),
     layer.name), numbers(...more.map(([, value]) => value(layer)), show(average(layer.of)), show(Math.max(...sums.map(layer.of))),
     show(layer.of(sums.at(-1))))));
   return [h("h2", {}, title), h("p", { class: "scale" }, show(most)), picture,
     h("p", { class: "scale ends" }, h("span", {}, day(range.from)), h("span", {}, day(range.until))),
-    table(title, [["What"], ...more.map(([name]) => [name, "n"]), ["On average", "n"], ["At most", "n"], ["Last", "n"]], rows)];
+    table(title, [["Kind"], ...more.map(([name]) => [name, "n"]), ["Average", "n"], ["Maximum", "n"], ["Last", "n"]], rows)];
 }
 
-// choice lets its user say of how long a time.
+// choice returns the buttons that select the time range.
 function choice(page) {
-  return h("div", { class: "choice", role: "group", "aria-label": "Of how long a time" }, Object.keys(spans).map((name) =>
+  return h("div", { class: "choice", role: "group", "aria-label": "Time range" }, Object.keys(spans).map((name) =>
     h("button", { type: "button", "aria-pressed": String(name === page.span), onclick: () => page.spanned(name) }, name)));
 }
 
@@ -87,10 +87,10 @@ const round = (n) => String(Math.round(n * 10) / 10);
 const percent = (n, all) => `${(100 * n / Math.max(all, 1)).toFixed(1)}%`;
 const gpus = (n) => milli(Math.round(n / 100) * 100);
 
-const hours = (amount) => (amount / 3600_000_000).toFixed(amount < 36e10 ? 2 : 0); // of thousandths of a GPU times milliseconds
+const hours = (amount) => (amount / 3600_000_000).toFixed(amount < 36e10 ? 2 : 0); // from thousandths of a GPU times milliseconds
 
-// classesOf are the GPUs by class. An amount is what gangs had past their barrier, whether it is lost by now or not: what is lost in a
-// time may have been done before it, and would leave less than nothing.
+// classesOf returns the chart of GPUs by class. Productive time includes time that is lost later: a gang can lose work from
+// before the time range, and a difference could be negative.
 function classesOf(sums, range) {
   const known = sums.filter(({ time }) => time?.ms);
   if (!known.length) {
@@ -104,32 +104,32 @@ function classesOf(sums, range) {
   });
   const lost = new Map();
   for (const { time } of known) for (const [cause, n] of Object.entries(time.lost ?? {})) lost.set(cause, (lost.get(cause) ?? 0) + n);
-  const title = "What gangs did, and was lost";
-  return [figure("GPUs by what they did", known, layers, range, gpus, (of) => all((time) => of({ time }) * time.ms) / ms,
+  const title = "Lost GPU time";
+  return [figure("GPUs by class", known, layers, range, gpus, (of) => all((time) => of({ time }) * time.ms) / ms,
     [["GPU-hours", ({ amount }) => hours(all(amount))], ["Share", ({ amount }) => percent(all(amount), capacity)]]),
-  sums[0].at < known[0].at - 2 * range.step && h("p", { class: "hint" }, `By class this is known from ${day(known[0].at)} on.`),
-  h("h2", {}, title), !lost.size ? h("p", {}, "Nothing was lost in this time.")
-    : table(title, [["Lost by"], ["GPU-hours", "n"]], [...lost].sort(([, a], [, b]) => b - a)
+  sums[0].at < known[0].at - 2 * range.step && h("p", { class: "hint" }, `Classes are available since ${day(known[0].at)}.`),
+  h("h2", {}, title), !lost.size ? h("p", {}, "No GPU time was lost.")
+    : table(title, [["Cause"], ["GPU-hours", "n"]], [...lost].sort(([, a], [, b]) => b - a)
       .map(([cause, n]) => h("tr", {}, h("td", {}, cause), numbers(hours(n))))),
-  lost.size > 0 && h("p", { class: "hint" }, "All that the gangs had done whose end in this time lost it, before this time too.")];
+  lost.size > 0 && h("p", { class: "hint" }, "All work that was lost when a gang ended in this time range. It includes work from before the range.")];
 }
 
 export function over(page) {
   const { sums, range } = page.sums ?? {};
   const head = [h("h1", {}, "Over time"), choice(page)];
   if (!sums) return [...head, h("p", {}, page.trouble || "…")];
-  if (!sums.length) return [...head, h("p", {}, "Nothing is kept of this time yet: a sum is made each minute.")];
+  if (!sums.length) return [...head, h("p", {}, "No data for this time range yet. One sum is stored per minute.")];
   const why = [...new Set(sums.flatMap((sum) => Object.keys(sum.waiting ?? {})))]
     .sort((a, b) => mean(sums, (s) => s.waiting?.[b] ?? 0) - mean(sums, (s) => s.waiting?.[a] ?? 0))
     .map((key) => ({ name: causes[key] ?? key, of: (sum) => sum.waiting?.[key] ?? 0 }));
-  return [...head, page.since > range.from && h("p", { class: "hint" }, `What is known begins at ${day(Math.max(sums[0].at, range.from))}.`),
+  return [...head, page.since > range.from && h("p", { class: "hint" }, `Data begins at ${day(Math.max(sums[0].at, range.from))}.`),
     classesOf(sums, range),
-    why.length ? figure("Jobs that waited, and why", sums, why, range, round)
-      : [h("h2", {}, "Jobs that waited, and why"), h("p", {}, "None did.")],
+    why.length ? figure("Waiting jobs by reason", sums, why, range, round)
+      : [h("h2", {}, "Waiting jobs by reason"), h("p", {}, "No job waited.")],
     waits(sums), promises(sums)];
 }
 
-// waits are how long jobs had waited that began in the time.
+// waits returns the waiting times of the jobs that started in the time range.
 function waits(sums) {
   const all = new Map();
   for (const sum of sums) {
@@ -139,31 +139,31 @@ function waits(sums) {
     }
   }
   const sizes = ["none", "up to 1", "2–8", "9–64", "65–512", "more than 512"].filter((size) => all.has(size));
-  const title = "How long jobs waited, by the size of the gang";
-  if (!sizes.length) return [h("h2", {}, title), h("p", {}, "No job began.")];
-  return [h("h2", {}, title), table(title, [["GPUs"], ["Jobs that began", "n"], ["Waited on average", "n"], ["At most", "n"]],
+  const title = "Waiting time by gang size";
+  if (!sizes.length) return [h("h2", {}, title), h("p", {}, "No job started.")];
+  return [h("h2", {}, title), table(title, [["GPUs"], ["Jobs started", "n"], ["Average wait", "n"], ["Longest wait", "n"]],
     sizes.map((size) => [size, all.get(size)]).map(([size, w]) => h("tr", {}, h("td", {}, size), h("td", { class: "n" }, String(w.jobs)),
       h("td", { class: "n" }, span(w.ms / w.jobs)), h("td", { class: "n" }, span(w.most)))))];
 }
 
-// promises are by how much what jobs were told first was wrong.
+// promises returns the errors of the first start estimates.
 function promises(sums) {
   const all = sums.reduce((a, { promises: p = {} }) => ({ jobs: a.jobs + (p.jobs ?? 0), late: a.late + (p.late ?? 0),
     early: a.early + (p.early ?? 0), near: a.near + (p.near ?? 0) }), { jobs: 0, late: 0, early: 0, near: 0 });
-  const title = "What jobs were told of their start, and when they started";
-  if (!all.jobs) return [h("h2", {}, title), h("p", {}, "No job began that had been told when it would.")];
+  const title = "Estimated and actual start times";
+  if (!all.jobs) return [h("h2", {}, title), h("p", {}, "No job with an estimate started.")];
   const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
-  return [h("h2", {}, title), h("dl", { class: "facts" }, fact("Jobs that were told and began", String(all.jobs)),
-    fact("Within 5 minutes of it", `${Math.round((100 * all.near) / all.jobs)}%`),
-    fact("Later than told, on average of all", span(all.late / all.jobs)), fact("Earlier, likewise", span(all.early / all.jobs)))];
+  return [h("h2", {}, title), h("dl", { class: "facts" }, fact("Jobs with an estimate that started", String(all.jobs)),
+    fact("Started within 5 minutes of the estimate", `${Math.round((100 * all.near) / all.jobs)}%`),
+    fact("Average delay over all jobs", span(all.late / all.jobs)), fact("Average lead over all jobs", span(all.early / all.jobs)))];
 }
 
 const maxQueues = 12;
 
-// queuesOver are the queues over time: what each had of what it is assured of, and what it had beyond that.
+// queuesOver returns the usage of each queue over time, within its quota and borrowed.
 export function queuesOver(page) {
   const { sums, range } = page.sums ?? {};
-  if (!sums?.length) return [h("h2", {}, "Over time"), choice(page), h("p", { class: "hint" }, sums ? "Nothing is kept of this time yet." : "…")];
+  if (!sums?.length) return [h("h2", {}, "Usage over time"), choice(page), h("p", { class: "hint" }, sums ? "No data for this time range yet." : "…")];
   const all = (sum) => Object.values(sum.gpus ?? {}).reduce((n, one) => n + one, 0);
   const use = (name) => (sum) => sum.queues?.[name]?.use ?? 0, quota = (name) => (sum) => sum.queues?.[name]?.quota;
   const beyond = (name) => (sum) => (quota(name)(sum) === undefined ? 0 : Math.max(use(name)(sum) - quota(name)(sum), 0));
@@ -172,12 +172,12 @@ export function queuesOver(page) {
     h("td", { class: "n" }, `${Math.round((100 * mean(sums, use(name))) / Math.max(mean(sums, all), 1))}%`),
     h("td", { class: "n" }, quota(name)(sums.at(-1)) === undefined ? "–" : gpus(quota(name)(sums.at(-1)))),
     h("td", { class: "n" }, gpus(mean(sums, beyond(name)))), h("td", { class: "n" }, gpus(mean(sums, (sum) => sum.queues?.[name]?.asked ?? 0)))));
-  return [h("h2", {}, "Over time"), choice(page), table("Queues over time", [["Queue"], ["GPUs on average", "n"], ["Share of all", "n"],
-    ["Quota", "n"], ["Borrowed on average", "n"], ["Waited for on average", "n"]], rows),
+  return [h("h2", {}, "Usage over time"), choice(page), table("Queues over time", [["Queue"], ["Average GPUs", "n"], ["Share of cluster", "n"],
+    ["Quota", "n"], ["Average borrowed", "n"], ["Average requested", "n"]], rows),
   names.slice(0, maxQueues).map((name) => {
-    const [picture, most] = chart(`GPUs of ${name || "no queue"} over time; the table above has the averages`, sums,
+    const [picture, most] = chart(`GPUs of ${name || "no queue"} over time; the averages are in the table above`, sums,
       [{ of: (sum) => use(name)(sum) - beyond(name)(sum) }, { of: beyond(name) }], [{ of: quota(name) }], range);
     return h("section", { class: "small" }, h("h3", {}, name || "–"), h("p", { class: "scale" }, gpus(most)), picture);
   }), h("p", { class: "hint" }, h("span", { class: "chip key0", "aria-hidden": "true" }), "in use ", h("span", { class: "chip key1",
-    "aria-hidden": "true" }), "borrowed beyond the quota, which is the line")];
+    "aria-hidden": "true" }), "borrowed; the line is the quota")];
 }

@@ -1,20 +1,19 @@
-// How it was, in place of how it is: what was sent then is taken again, at the pace of then or faster, from any moment.
-// A source says from when to when there is something, and loads the part of it in which a moment is: pieces as a stream
-// sends them, of which the first has all that there was.
+// This file owns the player. It replays a stored stream from any moment, at the original speed or faster.
+// A source has the time range of the stream, and loads the part that contains a moment. A part is a list of messages;
+// its first message contains the full state.
 import { apply, newState, snapshot } from "./state.js";
 import { h } from "./words.js";
 
 const tick = 200;
 
-// recorded is a record as a source: one part, which is there.
+// recorded returns a recording as a source with one part, which is already loaded.
 export function recorded(record) {
   const first = record.find((piece) => piece.synced) ?? record[0];
   return { begins: record[0].now, ends: record.at(-1).now, first: first.now, me: record[0].changes[0][1],
     load: () => ({ record, from: -Infinity, until: Infinity }) };
 }
 
-// player plays a source. Take is given what a stream would send, and moved is told after each jump. More stands beside
-// its buttons.
+// player plays a source. It calls take for each message, and moved after each jump. The elements of more follow its buttons.
 export function player(source, take, moved, ...more) {
   const { begins, ends } = source;
   let state, index, at = begins, reached = begins, part, kept, last, timer, later, asked = 0, loading = 0;
@@ -27,7 +26,7 @@ export function player(source, take, moved, ...more) {
     me: (value) => { kept.me = value; }, starts: (value) => { kept.starts = value; },
     queues: (value) => { kept.queues = value; }, detail: (value) => { kept.details.set(value.row.id, value); },
   };
-  // upTo takes all that was sent up to a moment.
+  // upTo applies all messages up to a moment.
   const upTo = (moment, each) => {
     const { record } = part;
     for (; index < record.length && record[index].now <= moment; index++) {
@@ -43,7 +42,7 @@ export function player(source, take, moved, ...more) {
     slide.setAttribute("aria-valuetext", clock.textContent);
   };
   const covers = (moment) => part && moment >= part.from && moment <= part.until;
-  // jump shows a moment, or the first after it of which something is known. Of jumps that overtake each other the last counts.
+  // jump shows a moment, or the first moment after it that is stored. If several jumps overlap, the last one counts.
   const jump = async (moment) => {
     const question = ++asked;
     at = moment;
@@ -96,25 +95,25 @@ export function player(source, take, moved, ...more) {
     const moment = Number(slide.value);
     clearTimeout(later);
     if (covers(moment)) return jump(moment);
-    asked++; // what is on its way is of a moment that nobody wants any more
+    asked++; // ignore the answer to the previous jump
     at = moment;
     show();
     later = setTimeout(() => jump(moment), 150);
   };
   const press = h("button", { type: "button", onclick: () => (timer ? stop() : play()) }, "Play");
-  const slide = h("input", { type: "range", min: begins, max: Math.max(ends, begins + 1), step: 1, "aria-label": "Moment",
+  const slide = h("input", { type: "range", min: begins, max: Math.max(ends, begins + 1), step: 1, "aria-label": "Time",
     oninput: slid });
-  const speed = h("select", { "aria-label": "Pace" }, [1, 10, 60, 600].map((n) => h("option", { value: n }, `${n}×`)));
+  const speed = h("select", { "aria-label": "Speed" }, [1, 10, 60, 600].map((n) => h("option", { value: n }, `${n}×`)));
   const clock = h("output", {});
   reset();
   return {
-    element: h("section", { id: "player", "aria-label": "How it was" }, press, slide, speed, clock, more),
+    element: h("section", { id: "player", "aria-label": "Playback" }, press, slide, speed, clock, more),
     jump, stop, play,
-    // ask answers as the server did, as far as that is in a record.
+    // ask answers as the server did, if the recording contains the answer.
     async ask(path, { id } = {}) {
       const answer = { "/me": kept.me ?? source.me, "/waiting": kept.starts, "/queues": kept.queues,
         "/job": kept.details.get(id), "/explain": { text: state.jobs.get(id)?.why ?? "" } }[path];
-      if (answer === undefined) throw new Error("the record has no more of it");
+      if (answer === undefined) throw new Error("the recording contains no further details");
       return answer;
     },
   };

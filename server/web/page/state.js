@@ -1,12 +1,12 @@
-// What is known of the cluster, and how a piece of the stream changes it. The worker keeps one for all pages of a browser,
-// and each page one of its own.
+// This file owns the state of the cluster, and how a message of the stream changes it. The worker has one state for all
+// pages of a browser, and each page has its own copy.
 export const maxTold = 500;
 
 export function newState() {
   return { jobs: new Map(), boxes: new Map(), told: [], over: [], synced: false, away: "", now: 0, seq: 0, skew: 0 };
 }
 
-// Jobs that have ended are kept for a while: of very many the oldest go.
+// Finished jobs stay in the state up to this number; then the oldest are removed.
 const maxOver = 2000;
 
 const changes = {
@@ -47,23 +47,23 @@ export function apply(state, piece) {
   return state;
 }
 
-// snapshot is a piece that makes a new state the same.
+// snapshot returns a message that turns a new state into a copy of this one.
 export function snapshot(state) {
   const all = (kind, values) => [...values].map((value) => [kind, value]);
   return { fresh: true, synced: state.synced, now: state.now, seq: state.seq, away: state.away,
     changes: [...all("job", state.jobs.values()), ...all("box", state.boxes.values()), ...all("told", state.told)] };
 }
 
-// follow reads the stream, for ever. A browser tries again by itself where nobody answers, and not where it is refused:
-// then what is asked tells whether this page is let in no longer, which is over, or there were too many.
+// follow reads the stream forever. A browser reconnects by itself if the server does not answer, but not after an HTTP error.
+// After an error, follow requests /me: status 401 means that the session has ended; otherwise, follow tries again later.
 export function follow(take) {
   const source = new EventSource("/stream");
   source.onmessage = (e) => take(JSON.parse(e.data));
   source.onerror = async () => {
-    if (source.readyState !== EventSource.CLOSED) return take({ away: "whoever serves this page cannot be reached; trying again" });
+    if (source.readyState !== EventSource.CLOSED) return take({ away: "The server cannot be reached. Retrying." });
     const answer = await fetch("/me").catch(() => undefined);
-    if (answer?.status === 401) return take({ out: true, away: "this page is let in no longer" });
-    take({ away: "this page was refused for the moment; trying again" });
+    if (answer?.status === 401) return take({ out: true, away: "The session has ended. Log in again." });
+    take({ away: "The server refused the connection. Retrying." });
     setTimeout(() => follow(take), 3000);
   };
 }

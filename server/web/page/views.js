@@ -1,8 +1,8 @@
-// The views: each makes its elements from what is known, and is made again when that changes.
+// This file owns the views. Each returns its elements from the state, and is called again when the state changes.
 import { brief, bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
 
 const maxRows = 300;
-const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array's elements count, and not the array
+const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array counts by its elements
 const waits = (j) => j.phase === "queued" || j.phase === "held";
 const age = (page, ms) => (ms ? span(Date.now() + page.state.skew - ms) : "–");
 const link = (kind, id, text = id) => h("a", { href: `#/${kind}/${encodeURIComponent(id)}` }, text);
@@ -12,10 +12,10 @@ function fits(text, parts) {
 }
 
 function more(all, shown) {
-  return all > shown && h("p", { class: "hint" }, `and ${all - shown} more: find some above`);
+  return all > shown && h("p", { class: "hint" }, `${all - shown} more rows. Use the search field to narrow the list.`);
 }
 
-// figures are what the map begins with, and the table of machines.
+// figures returns the summary above the map and above the table of nodes.
 export function figures(page) {
   const boxes = [...page.state.boxes.values()], jobs = live(page.state), waiting = jobs.filter((j) => j.phase === "queued");
   const sum = (list, of) => list.reduce((n, one) => n + of(one), 0);
@@ -23,12 +23,12 @@ export function figures(page) {
   const whole = open.filter((b) => b.gpu[1] && b.gpu[0] === 0);
   const facts = [
     ["GPUs in use", `${milli(sum(boxes, (b) => b.gpu[0]))} of ${milli(sum(boxes, (b) => b.gpu[1]))}`],
-    ["GPUs free on open machines", milli(sum(open, (b) => b.gpu[1] - b.gpu[0]))],
-    ["of these on empty machines", milli(sum(whole, (b) => b.gpu[1]))],
-    ["jobs on machines", String(jobs.length - jobs.filter(waits).length)],
-    ["jobs that wait", String(waiting.length)],
-    ["GPUs that they ask for", milli(sum(waiting, (j) => j.gpus))],
-    ["machines that take nothing new", String(boxes.length - open.length)],
+    ["GPUs free on schedulable nodes", milli(sum(open, (b) => b.gpu[1] - b.gpu[0]))],
+    ["GPUs free on idle nodes", milli(sum(whole, (b) => b.gpu[1]))],
+    ["running jobs", String(jobs.length - jobs.filter(waits).length)],
+    ["queued jobs", String(waiting.length)],
+    ["GPUs requested by queued jobs", milli(sum(waiting, (j) => j.gpus))],
+    ["unavailable nodes", String(boxes.length - open.length)],
   ];
   return h("dl", { class: "figures" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
 }
@@ -42,9 +42,9 @@ export function jobs(page) {
     h("td", { class: "n" }, j.tasks), h("td", { class: "n" }, milli(j.gpus)), h("td", {}, j.owner || "–"),
     h("td", {}, j.queue || "–"), h("td", { class: "n" }, age(page, j.submitted)),
     h("td", { class: "w" }, [page.starts.get(j.id)?.words, j.why].filter(Boolean).join(" · "))));
-  return [h("h1", {}, "Jobs"), rows.length === 0 && h("p", {}, page.find ? "None is like that." : "There are none yet."),
+  return [h("h1", {}, "Jobs"), rows.length === 0 && h("p", {}, page.find ? "No matches" : "No jobs yet"),
     rows.length > 0 && table("Jobs", [["Job"], ["Name"], ["Phase"], ["Tasks", "n"], ["GPUs", "n"], ["Owner"], ["Queue"],
-      ["Age", "n"], ["When, and why not now"]], rows), more(all.length, rows.length)];
+      ["Age", "n"], ["Start and reason"]], rows), more(all.length, rows.length)];
 }
 
 export function nodes(page) {
@@ -55,12 +55,12 @@ export function nodes(page) {
     h("td", { class: "n" }, `${milli(b.gpu[0])}/${milli(b.gpu[1])}`), h("td", { class: "n" }, `${milli(b.cpu[0])}/${milli(b.cpu[1])}`),
     h("td", { class: "n" }, `${bytes(b.mem[0])}/${bytes(b.mem[1])}`), h("td", { class: "n" }, String(b.jobs?.length ?? 0)),
     h("td", { class: "w" }, [b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; "))));
-  return [h("h1", {}, "Machines"), figures(page), table("Machines", [["Machine"], ["State"], ["Place"], ["GPUs", "n"], ["CPUs", "n"],
-    ["Memory", "n"], ["Jobs", "n"], ["Why it takes nothing new"]], rows), more(all.length, rows.length)];
+  return [h("h1", {}, "Nodes"), figures(page), table("Nodes", [["Node"], ["State"], ["Topology domain"], ["GPUs", "n"], ["CPUs", "n"],
+    ["Memory", "n"], ["Jobs", "n"], ["Reason and note"]], rows), more(all.length, rows.length)];
 }
 
-// usageOf is what the jobs of each queue add up to. The scheduler counts it; only of the past, and of a scheduler that
-// does not say it, the jobs are counted here.
+// usageOf returns the usage of each queue. The scheduler sends it. During playback, or if the scheduler does not send it,
+// usageOf counts the jobs.
 function usageOf(page) {
   const described = page.queues?.queues ?? [];
   if (page.queues?.usage) return page.queues.usage;
@@ -89,15 +89,15 @@ function usageOf(page) {
   return [...sums.values()];
 }
 
-// ownersOf says who may use a queue: its own list, and those of the queues above it, which hold as well.
+// ownersOf returns the owners of a queue: its own list, and the lists of its parent queues, which also apply.
 function ownersOf(described, name) {
   const named = (list) => list.slice(0, 5).join(", ") + (list.length > 5 ? ` and ${list.length - 5} more` : "");
   const lists = [];
   for (let q = described.find((one) => one.name === name); q; q = described.find((one) => one.name === q.parent)) {
     if (q.owners) lists.push((q.name === name ? "" : `in ${q.name}: `) + named(q.owners));
   }
-  const mine = described.find((one) => one.name === name)?.barred ? " (not you)" : "";
-  return (lists.join("; ") || "everybody") + mine;
+  const mine = described.find((one) => one.name === name)?.barred ? " (not allowed for you)" : "";
+  return (lists.join("; ") || "all users") + mine;
 }
 
 export function queues(page) {
@@ -112,9 +112,9 @@ export function queues(page) {
     h("td", { class: "n" }, milli(q.asked)), h("td", { class: "n" }, String(q.held)), h("td", { class: "n" }, age(page, q.oldest)),
     owned && h("td", {}, ownersOf(described, q.queue))));
   return [h("h1", {}, "Queues"), described.length === 0 && h("p", { class: "hint" },
-    "Nobody has described queues: a queue is what the jobs that name it add up to."),
-  table("Queues", [["Queue"], ["Quota", "n"], ["Limit", "n"], ["GPUs in use", "n"], ["Jobs that run", "n"], ["That wait", "n"],
-    ["GPUs waited for", "n"], ["Held", "n"], ["Longest wait", "n"], ...(owned ? [["Owners"]] : [])], rows), page.queuesOver?.(page)];
+    "No queues are configured. The table shows the queue names of the jobs."),
+  table("Queues", [["Queue"], ["Quota", "n"], ["Limit", "n"], ["GPUs in use", "n"], ["Running", "n"], ["Waiting", "n"],
+    ["GPUs requested", "n"], ["Held", "n"], ["Longest wait", "n"], ...(owned ? [["Owners"]] : [])], rows), page.queuesOver?.(page)];
 }
 
 const toldAs = (all) => h("ul", { class: "told" }, all.map((t) => h("li", {}, h("time", {}, new Date(t.at).toLocaleTimeString()),
@@ -122,22 +122,22 @@ const toldAs = (all) => h("ul", { class: "told" }, all.map((t) => h("li", {}, h(
 
 export function events(page) {
   const all = page.state.told.filter((t) => fits(page.find, [t.of, t.text])).slice(-maxRows).reverse();
-  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "What changed lately, the newest first."), toldAs(all)];
+  return [h("h1", {}, "Events"), h("p", { class: "hint" }, "Recent changes, newest first."), toldAs(all)];
 }
 
-// lately is what changed of one job or machine, as far as the page knows.
+// lately returns the recent changes of one job or node that the page has received.
 function lately(page, of) {
   const all = page.state.told.filter((t) => t.of === of).reverse();
-  return all.length > 0 && [h("h2", {}, "What changed lately"), toldAs(all)];
+  return all.length > 0 && [h("h2", {}, "Recent changes"), toldAs(all)];
 }
 
-// timeline draws a job's life: waited, and of each attempt what came before its command: its machines reserved, all
-// prepared, all started. Of attempts of earlier versions, and where leaders changed meanwhile, less is known.
+// timeline draws the phases of a job: waiting, and for each attempt reserving, preparing, starting and running. Attempts of
+// earlier versions, and attempts during a change of the leader, have fewer phases.
 function timeline(page, row, attempts) {
   const now = Date.now() + page.state.skew, end = row.over ? row.finished || now : now, whole = Math.max(end - row.submitted, 1);
   const lane = h("div", { class: "lane", role: "img" }), all = [];
   let at = row.submitted;
-  const part = (cls, until, what, known) => { // what is known to have been is told, however quick it was
+  const part = (cls, until, what, known) => { // a known phase is drawn even if it took no time
     if (until < at && known) until = at;
     if (until < at || (until === at && !known)) return;
     all.push(`${what}: ${brief(until - at)}`);
@@ -148,42 +148,42 @@ function timeline(page, row, attempts) {
   };
   for (const a of attempts) {
     part("waited", a.committed - (a.reserving ?? 0), "waited");
-    part("reserved", a.committed, "its machines were reserved", a.reserving);
+    part("reserved", a.committed, "reserved nodes", a.reserving);
     const ended = a.ended || end, began = a.started || ended;
     if (a.preparing) {
-      part("made", Math.min(a.committed + a.preparing, began), "all were prepared", true);
-      part("reserved", began, "all were started", true);
+      part("made", Math.min(a.committed + a.preparing, began), "prepared nodes", true);
+      part("reserved", began, "started tasks", true);
     } else {
-      part("made", began, "was made ready");
+      part("made", began, "prepared and started");
     }
-    if (a.started) part("ran", ended, `run ${a.run} ran`);
+    if (a.started) part("ran", ended, `attempt ${a.run} ran`);
   }
-  part("waited", end, row.over ? "until it was over" : "waits");
-  lane.setAttribute("aria-label", all.join(", ") || "It has just come");
+  part("waited", end, row.over ? "until the job finished" : "waiting");
+  lane.setAttribute("aria-label", all.join(", ") || "Just submitted");
   return lane;
 }
 
 export function job(page, id) {
-  const row = { ...page.detail?.row, ...page.state.jobs.get(id) }; // lists leave out when it started
-  if (!row.id) return [h("h1", {}, id), h("p", {}, page.state.synced ? page.trouble || "No such job is known here." : "…")];
+  const row = { ...page.detail?.row, ...page.state.jobs.get(id) }; // lists do not contain the start time
+  if (!row.id) return [h("h1", {}, id), h("p", {}, page.state.synced ? page.trouble || "Job not found." : "…")];
   const d = page.detail, facts = h("dl", { class: "facts" });
   const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
   fact("Phase", phase(row.phase));
-  fact("Why", row.why);
+  fact("Reason", row.why);
   fact("Starts", (page.starts.get(id) ?? d?.start)?.words.replace(/^starts /, ""));
   fact("Owner", row.owner);
   fact("Queue", row.queue);
-  fact("Asks for", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),
+  fact("Requests", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),
     ` in ${plural(Number(row.tasks) || 0, "task")}`.replace(" in 0 tasks", ""));
   fact("Time limit", d?.limit ? span(d.limit) : "");
   fact("Submitted", clock(row.submitted));
   fact("Started", row.started ? clock(row.started) : "");
   fact("Finished", row.finished ? clock(row.finished) : "");
-  fact("Runs", row.runs ? String(row.runs) : "");
-  fact("Machines still to answer", d?.debts?.join(", "));
-  fact("Where", d?.ranks?.length > 0 && !row.over && link("map", id, "on the map"));
+  fact("Attempts", row.runs ? String(row.runs) : "");
+  fact("Unconfirmed on", d?.debts?.join(", "));
+  fact("Location", d?.ranks?.length > 0 && !row.over && link("map", id, "show on the map"));
   const kept = (page.starts.get(id) ?? d?.start)?.kept ?? [];
-  fact("Kept for it", ...kept.slice(0, 16).flatMap((n) => [link("node", n), " "]));
+  fact("Reserved nodes", ...kept.slice(0, 16).flatMap((n) => [link("node", n), " "]));
   return [h("h1", {}, chip(id), `${row.name || id} `, h("span", { class: "soft" }, id)), facts,
     d && timeline(page, row, d.attempts ?? []), page.buttons("job", row), page.reason(id, row), ranks(page, row, d), attempts(d),
     lately(page, `job/${id}`)];
@@ -198,11 +198,11 @@ function ranks(page, { id, owner }, d) {
     h("td", { class: "n" }, r.exit?.peak ? bytes(r.exit.peak) : ""),
     reads && h("td", {}, h("button", { type: "button", onclick: () => page.logs(id, r.rank) }, `Output of ${r.rank}`)),
     h("td", { class: "w" }, r.exit?.detail ?? "")));
-  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Machine"], ["GPUs", "n"], ["Exit"], ["Memory at most", "n"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
+  return [h("h2", {}, "Ranks"), table("Ranks", [["Rank", "n"], ["Node"], ["GPUs", "n"], ["Exit"], ["Peak memory", "n"], ...(reads ? [["Output"]] : []), ["Detail"]], rows),
     turn(page, d)];
 }
 
-// turn leads to the ranks before and after those that are shown.
+// turn returns the buttons that show earlier and later ranks.
 function turn(page, d) {
   if (d.of <= d.ranks.length) return undefined;
   const first = d.ranks[0]?.rank ?? 0, last = first + d.ranks.length - 1, step = maxRows;
@@ -213,7 +213,7 @@ function turn(page, d) {
 
 function attempts(d) {
   if (!d?.attempts?.length) return undefined;
-  return [h("h2", {}, "Attempts"), table("Attempts", [["Run", "n"], ["Committed"], ["Started"], ["Ended"], ["Cause"], ["Detail"]],
+  return [h("h2", {}, "Attempts"), table("Attempts", [["Attempt", "n"], ["Committed"], ["Started"], ["Ended"], ["Cause"], ["Detail"]],
     d.attempts.map((a) => h("tr", {}, h("td", { class: "n" }, String(a.run)), h("td", {}, clock(a.committed)),
       h("td", {}, clock(a.started)), h("td", {}, clock(a.ended)), h("td", {}, a.cause ?? ""),
       h("td", { class: "w" }, a.detail ?? ""))))];
@@ -221,21 +221,21 @@ function attempts(d) {
 
 export function node(page, id) {
   const box = page.state.boxes.get(id);
-  if (!box) return [h("h1", {}, id), h("p", {}, page.state.synced ? "No such machine is known here." : "…")];
+  if (!box) return [h("h1", {}, id), h("p", {}, page.state.synced ? "Node not found." : "…")];
   const facts = h("dl", { class: "facts" });
   const fact = (name, ...value) => value.some(Boolean) && facts.append(h("dt", {}, name), h("dd", {}, ...value));
   fact("State", phase(box.state));
-  fact("Why", box.why);
+  fact("Reason", box.why);
   fact("Note", box.note);
-  fact("Place", (box.place ?? []).join(" / "));
+  fact("Topology", (box.place ?? []).join(" / "));
   fact("GPUs", `${milli(box.gpu[0])} of ${milli(box.gpu[1])} in use`);
   fact("CPUs", `${milli(box.cpu[0])} of ${milli(box.cpu[1])} in use`);
   fact("Memory", `${bytes(box.mem[0])} of ${bytes(box.mem[1])} in use`);
-  fact("Attempts that may still be on it", box.debts ? String(box.debts) : "");
+  fact("Unconfirmed allocations", box.debts ? String(box.debts) : "");
   const of = page.kept.get(id);
-  fact("Room is kept for", ...(of ?? []).flatMap((j) => [link("job", j), " "]));
+  fact("Reserved for", ...(of ?? []).flatMap((j) => [link("job", j), " "]));
   const rows = (box.gpus ?? []).map((g, i) => h("tr", {}, h("td", { class: "n" }, String(i)), h("td", {}, g.type ?? box.type ?? ""),
-    h("td", {}, g.lost ? h("span", { class: "bad" }, "withdrawn") : (g.taken ?? 0) < 1000 ? `${milli(1000 - (g.taken ?? 0))} free` : "in use"),
+    h("td", {}, g.lost ? h("span", { class: "bad" }, "out of service") : (g.taken ?? 0) < 1000 ? `${milli(1000 - (g.taken ?? 0))} free` : "in use"),
     h("td", { class: "w" }, (g.jobs ?? []).flatMap((j) => [chip(j), link("job", j, page.state.jobs.get(j)?.name || j), " "]))));
   return [h("h1", {}, id), facts, page.buttons("node", box), rows.length > 0 && [h("h2", {}, "GPUs"),
     table("GPUs", [["GPU", "n"], ["Type"], ["State"], ["Jobs"]], rows)], lately(page, `node/${id}`)];

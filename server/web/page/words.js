@@ -1,4 +1,4 @@
-// How single values read, and how elements are made. Text is only ever put into text nodes: a job's name may be anything.
+// This file formats values and makes elements. Text goes only into text nodes, because names may contain markup.
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -31,7 +31,7 @@ export function span(ms) {
   return `${Math.floor(s / 86400)}d`;
 }
 
-// brief is for what may be over within a moment.
+// brief formats a duration that may be shorter than a second.
 export const brief = (ms) => (ms < 1000 ? `${Math.max(ms, 0)} ms` : span(ms));
 
 export const clock = (ms) => (ms ? new Date(ms).toLocaleString() : "–");
@@ -43,7 +43,7 @@ const mood = { running: "good", succeeded: "good", up: "good", failed: "bad", "t
 export const moodOf = (word) => mood[word] ?? "warn";
 export const phase = (word) => h("span", { class: moodOf(word) }, word);
 
-// Colours that people with any common kind of colour blindness tell apart, dark enough and light enough for both themes.
+// People with common kinds of colour blindness can distinguish these colours. All are readable in both themes.
 const colours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a600", "#7a5cc0", "#8c564b",
   "#2f9e9e", "#a0519c", "#6b8e23"];
 const found = new Map();
@@ -67,7 +67,7 @@ export function chip(id) {
   return mark;
 }
 
-// quote writes a word for a POSIX shell, so that what is pasted runs nothing else.
+// quote writes a word for a POSIX shell, so that a pasted command runs nothing else.
 export const quote = (word) => (/^[\w./:=@%+,-]+$/.test(word) ? word : `'${word.replaceAll("'", `'\\''`)}'`);
 
 export const natural = new Intl.Collator("en", { numeric: true }).compare;
@@ -75,12 +75,12 @@ export const natural = new Intl.Collator("en", { numeric: true }).compare;
 let answers;
 export const answerBy = (how) => { answers = how; };
 
-// ask asks the server, or what answers in its place.
+// ask sends a request to the server, or to the function of answerBy, such as a playback.
 export async function ask(path, query = {}) {
   return answers ? answers(path, query) : askNow(path, query);
 }
 
-// askNow asks the server.
+// askNow sends a request to the server.
 export async function askNow(path, query = {}) {
   const answer = await fetch(`${path}?${new URLSearchParams(query)}`);
   if (!answer.ok) throw new Error((await answer.text()).trim());

@@ -1,4 +1,4 @@
-// One stream for all pages of a browser: more than six would wait for each other for ever.
+// The worker reads one stream for all pages, because a browser allows only six connections to a server.
 import { apply, follow, newState, snapshot } from "./state.js";
 
 const state = newState();
@@ -7,7 +7,7 @@ const pages = new Set();
 onconnect = (e) => {
   const [page] = e.ports;
   pages.add(page);
-  page.onmessage = () => pages.delete(page); // it says good-bye
+  page.onmessage = () => pages.delete(page); // the page closes
   page.postMessage(snapshot(state));
 };
 
