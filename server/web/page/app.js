@@ -90,7 +90,7 @@ function paintMap() {
     main.replaceChildren(h("h1", {}, page.picked ? [`Map: nodes of ${page.state.jobs.get(page.picked)?.name || page.picked} `,
       h("a", { href: "#/map" }, "show all jobs")] : "Map"), figures, map.element,
       h("div", { class: "buttons" }, press("+", "Zoom in", () => map.zoom(1.4)), press("−", "Zoom out", () => map.zoom(1 / 1.4)),
-        press("Fit", "Show the whole map", () => map.fit())),
+        press("Fit", "Fit the whole map", () => map.fit())),
       h("ul", { class: "legend" }, legend()));
   }
   figures.replaceChildren(views.figures(page));
