@@ -73,7 +73,7 @@ func (d *browserLogin) enter(w http.ResponseWriter, r *http.Request) {
 	next := d.next
 	d.mu.Unlock()
 	if !ok && !d.knows(r) {
-		http.Error(w, "this link was used before or is invalid: open the newest link that `synapse-cli web` prints", http.StatusUnauthorized)
+		http.Error(w, "this link is used or invalid: open the newest link of `synapse-cli web`", http.StatusUnauthorized)
 		return
 	}
 	if ok {

@@ -119,7 +119,7 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	guardHeaders(w.Header())
 	switch {
 	case !p.o.Answers(r.Host):
-		http.Error(w, "unknown host name: open the web UI by the address that the server prints", http.StatusMisdirectedRequest)
+		http.Error(w, "unknown host name: use the address that the server prints", http.StatusMisdirectedRequest)
 		return
 	case foreign(r, p.o.Secure):
 		http.Error(w, "request from another site refused", http.StatusForbidden)
