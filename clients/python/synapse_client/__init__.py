@@ -1,4 +1,4 @@
-"""Synapse from Python, of the standard library alone.
+"""Python client for Synapse. It needs only the standard library.
 
 >>> client = Client("head1:9000", token=open("ann.token").read())
 >>> job = client.submit(["torchrun", "train.py"], tasks=4, gpus=8, time_limit=3600)

@@ -1,4 +1,4 @@
-"""A task of an Executor: `python -m synapse_client STEM` calls the function that lies there."""
+"""Runs one task of an Executor: `python -m synapse_client STEM` calls the function stored in STEM.pkl."""
 
 import sys
 

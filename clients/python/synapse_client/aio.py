@@ -1,4 +1,4 @@
-"""The same for asyncio. What waits does so in a thread, and a coroutine that is cancelled ends what it waited for."""
+"""Client for asyncio. Blocking calls run in threads. A cancelled iteration also ends its stream."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ _MAX_WAITING = 256
 
 
 async def _each(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
-    """What an iterator brings, read by a thread of its own, which is never far ahead."""
+    """Yields the items of an iterator. A separate thread reads at most _MAX_WAITING items ahead."""
     loop, room = asyncio.get_running_loop(), threading.Semaphore(_MAX_WAITING)
     queue: "asyncio.Queue[Any]" = asyncio.Queue()
     stopped = threading.Event()
@@ -39,7 +39,7 @@ async def _each(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
             finally:
                 getattr(source, "close", lambda: None)()
             put((_END, None))
-        except BaseException as e:  # it is raised where it is waited for
+        except BaseException as e:  # raised in the coroutine
             put((_END, e))
 
     threading.Thread(target=run, name="synapse-aio", daemon=True).start()
@@ -58,7 +58,7 @@ async def _each(make: Callable[[], Iterator[T]]) -> AsyncIterator[T]:
 
 
 class AsyncJob:
-    """One job of the cluster."""
+    """One job of the cluster, as Job."""
 
     def __init__(self, job: Job) -> None:
         self.job, self.id = job, job.id
@@ -67,7 +67,7 @@ class AsyncJob:
         return await asyncio.to_thread(self.job.status)
 
     async def wait(self, check: bool = False) -> api.JobStatus:
-        """Waits until it is over; asyncio.wait_for bounds that."""
+        """Waits until the job finishes. Use asyncio.wait_for for a timeout."""
         async for event in _each(lambda: self.job.client.watch(ids=[self.id], present=True)):
             if event.job is not None and event.job.record is not None and event.job.record.finished_unix_ms:
                 break
@@ -84,7 +84,7 @@ class AsyncJob:
 
 
 class AsyncClient:
-    """A cluster, as Client has it."""
+    """A connection to a cluster, as Client."""
 
     def __init__(self, *args: Any, **more: Any) -> None:
         self.client = Client(*args, **more)

@@ -1,4 +1,4 @@
-"""Jobs, from Python: submit them, wait for them, read and enter them, and watch the cluster."""
+"""Jobs and clusters: submit jobs, wait for them, read their output, run commands in them, and watch the cluster."""
 
 from __future__ import annotations
 
@@ -38,9 +38,11 @@ def spec(
     labels: Optional[Mapping[str, str]] = None,
     array: Iterable[int] = (),
 ) -> api.JobSpec:
-    """A job of alike tasks; what it asks for is of each of them. Memory is in bytes, or as '16GiB'; the time limit
-    in seconds; a mount is a path of the machines. Without a name it is called as its command is. An array is one
-    job for each of its indices. All else that a job can have is a field of JobSpec."""
+    """Returns the spec of a job with identical tasks. All resources are per task.
+
+    Memory is a number of bytes, or text such as '16GiB'. The time limit is in seconds. A mount is a path on the nodes.
+    The default name comes from the command. An array has one job for each index. JobSpec has more fields.
+    """
     made = api.JobSpec(
         name=name or _name(command),
         queue=queue,
@@ -63,7 +65,7 @@ def spec(
 
 
 def _name(command: Sequence[str]) -> str:
-    """A job's name where none is given: what it runs."""
+    """Returns the default name of a job, from its command."""
     word = os.path.basename(command[0]) if command else ""
     return re.sub("[^a-z0-9]+", "-", word.lower()).strip("-")[:40].strip("-") or "job"
 
@@ -78,38 +80,39 @@ def _bytes(amount: Union[int, str]) -> int:
     try:
         return int(amount)
     except ValueError:
-        raise errors.Invalid(f"{amount!r} is no amount", "CODE_INVALID", "memory", "as 16GiB, or bytes") from None
+        hint = "use a number of bytes, or text such as 16GiB"
+        raise errors.Invalid(f"invalid amount {amount!r}", "CODE_INVALID", "memory", hint) from None
 
 
 @dataclass
 class Ended:
-    """How a process ended that was run in a task, and what it wrote."""
+    """Exit code and output of an exec session."""
 
     code: int
     stdout: bytes
     stderr: bytes
-    text: str = ""  # why, where it did not end by itself
+    text: str = ""  # the reason, if the process did not exit by itself
 
 
 class Job:
-    """One job of the cluster, by its id."""
+    """One job of the cluster, identified by its ID."""
 
-    def __init__(self, client: "Client", id: str) -> None:  # what everybody calls it
+    def __init__(self, client: "Client", id: str) -> None:  # the usual name
         self.client, self.id = client, id
 
     def __repr__(self) -> str:
         return f"Job({self.id!r})"
 
     def status(self) -> api.JobStatus:
-        """The job as it is now."""
+        """Returns the current status of the job."""
         return self.client.api.get_job(api.GetJob(job=self.id)).job or api.JobStatus()
 
     def explain(self) -> str:
-        """Why it is not running, in full."""
+        """Returns the full reason why the job is not running."""
         return self.client.api.explain_job(api.ExplainJob(job=self.id)).text
 
     def wait(self, timeout: Optional[float] = None, check: bool = False) -> api.JobStatus:
-        """Waits until it is over, and answers how. Check raises JobFailed if it did not end well."""
+        """Waits until the job finishes, and returns its status. With check, raises JobFailed unless the job succeeded."""
         until = None if timeout is None else time.monotonic() + timeout
         last: Optional[api.JobStatus] = None
         for event in self.client.watch(ids=[self.id], present=True, timeout=timeout):
@@ -119,29 +122,31 @@ class Job:
                     raise errors.JobFailed(f"job {self.id} is {last.phase}: {last.record.outcome or last.reason}", last)
                 return last
             if event.synced and last is None:
-                raise errors.NotFound(f"there is no job {self.id} any more", "CODE_NOT_FOUND", "job")
-        raise TimeoutError(f"job {self.id} is {last.phase if last else 'not known'} after {timeout} s")
+                raise errors.NotFound(f"job {self.id} no longer exists", "CODE_NOT_FOUND", "job")
+        raise TimeoutError(f"job {self.id} is {last.phase if last else 'unknown'} after {timeout} s")
 
     def cancel(self, reason: str = "") -> None:
-        """Ends it."""
+        """Cancels the job."""
         self.client.api.cancel(api.Cancel(job=self.id, reason=reason))
 
     def hold(self, reason: str = "") -> None:
-        """Keeps it from being started."""
+        """Holds the job: it does not start until release."""
         self.client.api.hold(api.Hold(job=self.id, reason=reason))
 
     def release(self, reason: str = "") -> None:
-        """Ends a hold."""
+        """Releases a held job."""
         self.client.api.hold(api.Hold(job=self.id, reason=reason, release=True))
 
     def requeue(self, reason: str = "") -> None:
-        """Ends its attempt, and has it wait in its old place again."""
-        runs = (self.status().record or api.JobRecord()).attempt_count  # so that a repetition ends no second one
+        """Ends the attempt. The job returns to its old place in the queue."""
+        runs = (self.status().record or api.JobRecord()).attempt_count  # a retry cannot end a later attempt
         self.client.api.requeue(api.Requeue(job=self.id, reason=reason, attempt=runs))
 
     def logs(self, follow: bool = False, ranks: Sequence[int] = (), tail_lines: int = 0) -> Iterator[api.LogPart]:
-        """What its tasks wrote, piece by piece; follow goes on until it is over, through later attempts and over a
-        change of the scheduler."""
+        """Yields the output of the tasks in parts.
+
+        With follow, continues through later attempts and a change of the scheduler until the job finishes.
+        """
         ask = api.ReadLogs(job=self.id, ranks=list(ranks), follow=follow, tail_lines=tail_lines)
         at: Dict[Tuple[int, bool], int] = {}
         while True:
@@ -161,7 +166,7 @@ class Job:
                 time.sleep(_PAUSE_SECONDS)
 
     def output(self, rank: int = 0) -> str:
-        """All that one of its tasks wrote so far to its standard output."""
+        """Returns all standard output of one task so far."""
         parts = [p.data for p in self.logs(ranks=[rank]) if not p.stderr]
         return b"".join(parts).decode("utf-8", "replace")
 
@@ -172,7 +177,7 @@ class Job:
         stdin: Union[bytes, IO[bytes], None] = None,
         env: Optional[Mapping[str, str]] = None,
     ) -> Ended:
-        """Runs an exec session in one of its tasks, and waits for its end."""
+        """Runs a command in one task, and waits until it exits."""
         ended = Ended(0, b"", b"")
         with self.exec_stream(command, rank, stdin, env) as outs:
             for out in outs:
@@ -181,7 +186,7 @@ class Job:
                 if out.end is not None:
                     ended.code, ended.text = out.end.code, out.end.text
                     return ended
-        raise errors.Unavailable("the process's end was not told", "CODE_UNAVAILABLE")
+        raise errors.Unavailable("the stream ended without an exit code", "CODE_UNAVAILABLE")
 
     def exec_stream(
         self,
@@ -190,7 +195,7 @@ class Job:
         stdin: Union[bytes, IO[bytes], None] = None,
         env: Optional[Mapping[str, str]] = None,
     ) -> Answers[api.ExecOut]:
-        """The same, as it happens. Its close ends the process."""
+        """Runs a command in one task, and returns its output as a stream. Closing the stream ends the process."""
         first = api.ExecIn(
             job=self.id, rank=rank, command=list(command), env=[f"{k}={v}" for k, v in (env or {}).items()]
         )
@@ -198,13 +203,13 @@ class Job:
 
 
 def _typed(first: api.ExecIn, stdin: Union[bytes, IO[bytes], None]) -> Iterator[api.ExecIn]:
-    """What is said to a process."""
+    """Yields the requests of an exec session: the command, then the input."""
     yield first
     if isinstance(stdin, (bytes, bytearray)):
         for at in range(0, len(stdin), _PIECE):
             yield api.ExecIn(stdin=bytes(stdin[at : at + _PIECE]))
     elif stdin is not None:
-        read = getattr(stdin, "read1", stdin.read)  # what is there, rather than as much as was asked for
+        read = getattr(stdin, "read1", stdin.read)  # returns available bytes without waiting for a full piece
         while True:
             piece = read(_PIECE)
             if not piece:
@@ -214,8 +219,10 @@ def _typed(first: api.ExecIn, stdin: Union[bytes, IO[bytes], None]) -> Iterator[
 
 
 class Client:
-    """A cluster. Without arguments it is the one that SYNAPSE_SERVER, SYNAPSE_TLS and SYNAPSE_TOKEN (or
-    SYNAPSE_TOKEN_FILE) name, as for synapse-cli. It may be used from several threads."""
+    """A connection to a cluster. Several threads may use it.
+
+    Without arguments, it reads SYNAPSE_SERVER, SYNAPSE_TLS and SYNAPSE_TOKEN (or SYNAPSE_TOKEN_FILE), as synapse-cli.
+    """
 
     def __init__(
         self, server: str = "", *, tls: str = "", token: str = "", cafile: str = "", retry: float = 10.0
@@ -235,31 +242,31 @@ class Client:
         self.close()
 
     def close(self) -> None:
-        """Closes what is kept open."""
+        """Closes idle connections."""
         self._http.close()
 
     def submit(self, job: Union[api.JobSpec, Sequence[str]], *, request_id: str = "", **more: Any) -> Job:
-        """Submits a job: a JobSpec, or a command with what spec takes. With the same request id it is the same job."""
+        """Submits a JobSpec, or a command with the arguments of spec. The same request ID returns the same job."""
         if not isinstance(job, api.JobSpec):
             job = spec(job, **more)
         elif more:
-            raise TypeError(f"beside a JobSpec nothing else is said: {', '.join(more)}")
+            raise TypeError(f"a JobSpec cannot be combined with {', '.join(more)}")
         request = api.Submit(request_id=request_id or uuid.uuid4().hex, spec=job)
         if job.secrets:
             if not (self.identity.proves() or self._http.first().path or self._http.first().named):
-                raise errors.NotAllowed("secrets are not sent in plaintext", "CODE_NOT_ALLOWED", "secrets", "speak TLS")
+                raise errors.NotAllowed("secrets are not sent in plaintext", "CODE_NOT_ALLOWED", "secrets", "use TLS")
             return Job(self, self.api.submit_secret(request).job)
         if job.script is not None:
             return Job(self, self.api.submit_script(request).job)
         return Job(self, self.api.submit(request).job)
 
     def job(self, id: str) -> Job:
-        """A job by its id, or by the beginning of one."""
+        """Returns the job with an ID or a unique prefix of one."""
         status = self.api.get_job(api.GetJob(job=id)).job
         return Job(self, status.record.id if status is not None and status.record is not None else id)
 
     def jobs(self, **filters: Any) -> Iterator[api.JobStatus]:
-        """All jobs that ListJobs finds with these fields: owner, queue, phases, name, labels, array."""
+        """Yields the jobs that match all filters: owner, queue, phases, name, labels, array (fields of ListJobs)."""
         ask = api.ListJobs(**filters)
         while True:
             page = self.api.list_jobs(ask)
@@ -269,7 +276,7 @@ class Client:
             ask.after = page.next
 
     def nodes(self) -> Iterator[api.NodeStatus]:
-        """All machines."""
+        """Yields all nodes."""
         ask = api.ListNodes()
         while True:
             page = self.api.list_nodes(ask)
@@ -279,8 +286,10 @@ class Client:
             ask.after = page.next
 
     def history(self, **filters: Any) -> Iterator[api.PastJob]:
-        """Jobs that are over, the newest first, that History finds with these fields: owner, queue, name, states,
-        since_unix_ms, until_unix_ms, ranks."""
+        """Yields finished jobs, newest first.
+
+        The filters are owner, queue, name, states, since_unix_ms, until_unix_ms and ranks (fields of History).
+        """
         ask = api.History(**filters)
         while True:
             page = self.api.history(ask)
@@ -298,9 +307,11 @@ class Client:
         timeout: Optional[float] = None,
         **filters: Any,
     ) -> Iterator[api.Event]:
-        """Changes, as they happen, until whoever reads them stops or the timeout is over. Present begins with what
-        there is now, and an event that is synced behind it. A scheduler that goes away is waited for; then what has
-        changed meanwhile is told, and what is as it was told last is not told again."""
+        """Yields changes until the caller stops or the timeout expires.
+
+        With present, the current state comes first, and then an event with synced set. If the scheduler is unavailable,
+        watch reconnects and yields the changes since then, without repeating unchanged objects.
+        """
         ask = api.Watch(jobs=jobs, nodes=nodes, ids=list(ids), present=present, **filters)
         until = None if timeout is None else time.monotonic() + timeout
         told: Dict[str, str] = {}
@@ -321,7 +332,7 @@ class Client:
                             yield event
             except (errors.Unavailable, errors.Exhausted) as e:
                 if isinstance(e, errors.Exhausted) and e.status:
-                    raise  # it was refused, and has not fallen behind
+                    raise  # the scheduler refused the call; otherwise, the stream was too slow
             if until is not None and time.monotonic() >= until:
                 return
             ask.present, synced, again = True, False, True
@@ -329,7 +340,7 @@ class Client:
 
 
 class _Alarm:
-    """Closes a stream at a time, if that comes first."""
+    """Closes a stream at a given time, unless the stream ends first."""
 
     def __init__(self, stream: Answers[api.Event], until: Optional[float]) -> None:
         self._timer = None

@@ -1,7 +1,6 @@
-"""Messages and their JSON, as protobuf has it: 64 bits are strings there, bytes are base64, what is unset is left out.
+"""Messages and their protobuf JSON: 64-bit numbers are strings, bytes are base64, and unset fields are omitted.
 
-What a newer scheduler says and this client does not know is passed over; a value of an enum that it does not know stays
-the text that it is.
+Unknown fields of newer schedulers are ignored. Unknown enum values stay text.
 """
 
 from __future__ import annotations
@@ -14,31 +13,31 @@ from typing import Any, Dict, Iterable, Iterator, Type, TypeVar
 
 M = TypeVar("M", bound="Message")
 
-# The values of what is not set, by kind. A kind that is none of these is a message's or an enum's name.
+# Default values by kind. All other kinds are names of messages or enums.
 _NOTHING: Dict[str, Any] = {"int": 0, "long": 0, "float": 0.0, "bool": False, "str": "", "bytes": b""}
 
 
 def plain(kind: str, nothing: Any = None, name: str = "") -> Any:
-    """A field with one value, which is nothing where it is not set."""
+    """Returns a field with one value and a default."""
     return dataclasses.field(default=_NOTHING.get(kind, nothing), metadata={"kind": kind, "name": name})
 
 
 def one(kind: str, name: str = "") -> Any:
-    """A field that is there or not."""
+    """Returns an optional field."""
     return dataclasses.field(default=None, metadata={"kind": kind, "name": name})
 
 
 def many(kind: str, name: str = "") -> Any:
-    """A field with any number of values."""
+    """Returns a repeated field."""
     return dataclasses.field(default_factory=list, metadata={"kind": kind, "name": name, "many": True})
 
 
 @dataclasses.dataclass
 class Message:
-    """What all messages have in common."""
+    """Base class of all messages."""
 
     def to_json(self) -> Dict[str, Any]:
-        """The message as json.dumps takes it."""
+        """Returns the message as an object for json.dumps."""
         out: Dict[str, Any] = {}
         for f in dataclasses.fields(self):
             value, kind = getattr(self, f.name), f.metadata["kind"]
@@ -50,7 +49,7 @@ class Message:
 
     @classmethod
     def from_json(cls: Type[M], data: Dict[str, Any]) -> M:
-        """The message that json.loads has read."""
+        """Makes a message from an object of json.loads."""
         module, known = vars(sys.modules[cls.__module__]), {}
         for f in dataclasses.fields(cls):
             name = f.metadata["name"] or f.name
@@ -92,10 +91,10 @@ def _from_json(kind: str, value: Any, module: Dict[str, Any]) -> Any:
 
 
 class Answers(Iterator[M]):
-    """Many answers, as they come. Its close, from whichever thread, ends it."""
+    """A stream of answers. Any thread may close it."""
 
     def close(self) -> None:
-        """Ends it."""
+        """Ends the stream."""
         raise NotImplementedError
 
     def __iter__(self) -> "Answers[M]":
@@ -109,16 +108,16 @@ class Answers(Iterator[M]):
 
 
 class Transport:
-    """How calls are made; transport.HTTP is the one that there is."""
+    """Interface that makes the calls. transport.HTTP implements it."""
 
     def call(self, name: str, request: Message, answer: Type[M]) -> M:
-        """A call that is answered once."""
+        """Makes a call with one answer."""
         raise NotImplementedError
 
     def stream(self, name: str, request: Message, answer: Type[M]) -> Answers[M]:
-        """A call with many answers."""
+        """Makes a call with a stream of answers."""
         raise NotImplementedError
 
     def converse(self, name: str, requests: Iterable[Any], answer: Type[M]) -> Answers[M]:
-        """A call that is asked by many messages while it is answered."""
+        """Makes a call with a stream of requests and a stream of answers."""
         raise NotImplementedError

@@ -1,4 +1,4 @@
-"""What goes wrong, in the scheduler's words: which field, why, and the way out."""
+"""Errors of the API: the field, the reason and a suggestion."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any, Optional
 
 
 class SynapseError(Exception):
-    """A call that was refused, or could not be made. Its code is one of the API's, as CODE_INVALID."""
+    """A call was refused or could not be made. The code is one of the API, such as CODE_INVALID."""
 
     def __init__(
         self,
@@ -29,35 +29,35 @@ class SynapseError(Exception):
 
 
 class Invalid(SynapseError):
-    """A field is wrong."""
+    """A field is invalid."""
 
 
 class NotAllowed(SynapseError):
-    """It is not known who asks, or who asks may not."""
+    """Authentication failed, or the user lacks the right."""
 
 
 class NotFound(SynapseError):
-    """There is no such thing."""
+    """The object does not exist."""
 
 
 class Conflict(SynapseError):
-    """It is otherwise already."""
+    """The call does not fit the state of the object."""
 
 
 class Infeasible(SynapseError):
-    """No machine of the cluster could ever hold it."""
+    """The job can never run on this cluster."""
 
 
 class Unavailable(SynapseError):
-    """No scheduler answers, or none leads now."""
+    """No scheduler answers, or none leads at the moment."""
 
 
 class Exhausted(SynapseError):
-    """Too much was asked for at once."""
+    """The call exceeds a limit."""
 
 
 class JobFailed(SynapseError):
-    """A job ended otherwise than well; status_ is how."""
+    """A job finished without success. The attribute job has its status."""
 
     def __init__(self, text: str, job: Any = None) -> None:
         super().__init__(text, code="CODE_CONFLICT")
@@ -76,11 +76,11 @@ _CLASSES = {
 
 
 def told(data: Any, status: int = 0, leader: str = "", retry_after: str = "") -> SynapseError:
-    """The error that an answer tells."""
+    """Returns the exception for an error object of the API."""
     data = data if isinstance(data, dict) else {}
     code = str(data.get("code", "CODE_UNSPECIFIED"))
     return _CLASSES.get(code, SynapseError)(
-        str(data.get("text", "")) or f"the scheduler answers with status {status}",
+        str(data.get("text", "")) or f"the scheduler returned HTTP status {status}",
         code,
         str(data.get("field", "")),
         str(data.get("hint", "")),
@@ -91,10 +91,10 @@ def told(data: Any, status: int = 0, leader: str = "", retry_after: str = "") ->
 
 
 def read(text: bytes, status: int, leader: str, retry_after: str) -> SynapseError:
-    """The error in the body of an answer that went wrong."""
+    """Returns the exception for an HTTP error and its body."""
     data: Optional[Any] = None
     try:
         data = json.loads(text)["error"]
     except (ValueError, KeyError, TypeError):
-        pass  # what answers is no scheduler, or an earlier one, and its status says as much as it can
+        pass  # the body is not from a scheduler of this version: report the status
     return told(data, status, leader, retry_after)

@@ -1,8 +1,8 @@
-"""Python functions as jobs, in the way of submitit: an Executor, its jobs, and their results.
+"""Python functions as jobs, with an interface like submitit: an Executor, its jobs, and their results.
 
-A function and its arguments lie in a folder that every machine sees under the same path, and so does what comes of them.
-Where cloudpickle is installed it is used; with pickle alone a function must be one that its module has by name, and the
-module of the main program is loaded again in each task, as multiprocessing does.
+Functions, arguments and results are files in a folder that all nodes share under the same path.
+The Executor uses cloudpickle if it is installed. Otherwise, it uses pickle: each function must be importable from its
+module by name, and each task loads the module of the main program again, as multiprocessing does.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ try:
 except ImportError:
     _pickle = pickle
 
-# What submitit's parameters are called here. Those that begin with slurm_ go without that, too.
+# Maps the parameters of submitit to those of spec. A prefix slurm_ is ignored.
 _PARAMETERS = {
     "name": "name", "job_name": "name", "partition": "queue", "queue": "queue", "qos": "priority", "priority": "priority",
     "timeout_min": "time_limit", "time": "time_limit", "nodes": "tasks", "tasks": "tasks", "gpus_per_node": "gpus",
@@ -33,7 +33,7 @@ _PARAMETERS = {
 
 
 class FunctionFailed(errors.SynapseError):
-    """The function raised an exception, which is its cause where it could be brought; the text has where it was."""
+    """The function raised an exception. The text has the traceback; __cause__ has the exception if it can be pickled."""
 
 
 class FunctionJob:
@@ -45,14 +45,14 @@ class FunctionJob:
 
     @property
     def job_id(self) -> str:
-        """The id of the job; an element's has its index behind it, as submitit has it."""
+        """The ID of the job. For an element of an array, the index follows, as in submitit."""
         return self._job if self.index is None else f"{self._job}_{self.index}"
 
     def __repr__(self) -> str:
         return f"FunctionJob({self.job_id!r})"
 
     def _status(self) -> Optional[api.JobStatus]:
-        """How it stands; None: an element that is no job yet."""
+        """Returns the status, or None for an element that is not a job yet."""
         if self.index is None:
             return self.executor.client.job(self._job).status()
         for status in self.executor.client.jobs(array=self._job, elements=True):
@@ -62,17 +62,17 @@ class FunctionJob:
 
     @property
     def state(self) -> str:
-        """Its phase, in one word."""
+        """The phase of the job."""
         status = self._status()
         return status.phase if status is not None else "queued"
 
     def done(self) -> bool:
-        """Whether it is over."""
+        """Reports whether the job has finished."""
         status = self._status()
         return status is not None and status.record is not None and status.record.state in _OVER
 
     def wait(self, timeout: Optional[float] = None) -> api.JobStatus:
-        """Waits until it is over."""
+        """Waits until the job finishes, and returns its status."""
         if self.index is None:
             return self.executor.client.job(self._job).wait(timeout)
         for event in self.executor.client.watch(array=self._job, present=True, timeout=timeout):
@@ -81,11 +81,11 @@ class FunctionJob:
             if _index(event.job) == self.index and event.job.record.state in _OVER:
                 return event.job
             if event.job.record.id == self._job and event.job.record.state in _OVER and not self.done():
-                return event.job  # the array has ended before this one was a job
-        raise TimeoutError(f"{self.job_id} is not over after {timeout} s")
+                return event.job  # the array finished before this element became a job
+        raise TimeoutError(f"{self.job_id} has not finished after {timeout} s")
 
     def results(self, timeout: Optional[float] = None) -> List[Any]:
-        """What the function returned in each of the tasks."""
+        """Waits, and returns the results of all tasks by rank."""
         status = self.wait(timeout)
         found = [self._result(rank) for rank in range(self.tasks)]
         for good, value, text in (f for f in found if f is not None):
@@ -97,11 +97,11 @@ class FunctionJob:
         return [f[1] for f in found if f is not None]
 
     def result(self, timeout: Optional[float] = None) -> Any:
-        """What the function returned, in task 0."""
+        """Waits, and returns the result of task 0."""
         return self.results(timeout)[0]
 
     def exception(self, timeout: Optional[float] = None) -> Optional[BaseException]:
-        """What went wrong; None: nothing."""
+        """Waits, and returns the exception, or None if the function succeeded."""
         try:
             self.results(timeout)
         except (FunctionFailed, errors.JobFailed) as e:
@@ -109,13 +109,13 @@ class FunctionJob:
         return None
 
     def cancel(self) -> None:
-        """Ends it."""
+        """Cancels the job."""
         status = self._status()
         if status is not None and status.record is not None:
             self.executor.client.job(status.record.id).cancel()
 
     def stdout(self) -> str:
-        """What it wrote to its standard output, in task 0."""
+        """Returns the standard output of task 0."""
         status = self._status()
         if status is None or status.record is None:
             return ""
@@ -131,7 +131,7 @@ class FunctionJob:
 
 
 class Executor:
-    """Submits functions. The folder is one that every machine sees under the same path."""
+    """Submits functions. All nodes must share the folder under the same path."""
 
     def __init__(self, folder: str, client: Optional[Client] = None, python: str = sys.executable) -> None:
         self.folder, self.client, self.python = os.path.abspath(folder), client or Client(), python
@@ -139,12 +139,12 @@ class Executor:
         os.makedirs(self.folder, exist_ok=True)
 
     def update_parameters(self, **more: Any) -> None:
-        """What jobs ask for from now on, by submitit's names or by those of spec."""
+        """Sets parameters for later jobs, by the names of submitit or of spec."""
         for word, value in more.items():
             name = _PARAMETERS.get(word[len("slurm_") :] if word.startswith("slurm_") else word)
             if name is None:
                 known = ", ".join(sorted(_PARAMETERS))
-                raise errors.Invalid("is not known here", "CODE_INVALID", word, f"one of {known}")
+                raise errors.Invalid("unknown parameter", "CODE_INVALID", word, f"use one of {known}")
             if name == "time_limit":
                 value = value * 60
             elif word.endswith("mem_gb"):
@@ -152,11 +152,11 @@ class Executor:
             self.parameters[name] = value
 
     def submit(self, function: Callable[..., Any], *args: Any, **kwargs: Any) -> FunctionJob:
-        """Has a function called in a job."""
+        """Submits one call of a function as a job."""
         return self._send([(function, args, kwargs)], array=False)[0]
 
     def map_array(self, function: Callable[..., Any], *iterables: Iterable[Any]) -> List[FunctionJob]:
-        """Has a function called with each of several arguments, in one array."""
+        """Submits one call for each set of arguments, as an array."""
         calls = [(function, args, {}) for args in zip(*iterables)]
         return self._send(calls, array=True) if calls else []
 
@@ -180,13 +180,13 @@ class Executor:
 
 
 def _index(status: api.JobStatus) -> Optional[int]:
-    """Which element a job is."""
+    """Returns the index of an array element, or None for other jobs."""
     element = status.record.spec.element if status.record is not None and status.record.spec is not None else None
     return element.index if element is not None else None
 
 
 def _main() -> Dict[str, str]:
-    """How the module of the main program is loaded again, in multiprocessing's words."""
+    """Returns the data with which multiprocessing loads the module of the main program again."""
     words = multiprocessing.spawn.get_preparation_data("")
     return {word: value for word, value in words.items() if word.startswith("init_main_from_")}
 
@@ -196,7 +196,7 @@ def _result_file(stem: str, index: Optional[int], rank: int) -> str:
 
 
 def run(stem: str) -> int:
-    """Calls the function of this task."""
+    """Calls the function of this task, and returns the exit code."""
     index, rank = int(os.environ.get("SYNAPSE_ARRAY_INDEX", "0")), int(os.environ.get("SYNAPSE_RANK", "0"))
     try:
         with open(stem + ".pkl", "rb") as file:
@@ -204,12 +204,12 @@ def run(stem: str) -> int:
             function, args, kwargs = pickle.load(file)[index]
         said: Tuple[bool, Any, str] = (True, function(*args, **kwargs), "")
         text = _pickle.dumps(said)
-    except BaseException as e:  # whoever waits is told of it
+    except BaseException as e:  # sent to the waiting program
         said = (False, e, traceback.format_exc())
         try:
             text = _pickle.dumps(said)
             pickle.loads(text)
-        except Exception:  # the exception itself cannot be brought
+        except Exception:  # the exception cannot be pickled
             text = _pickle.dumps((False, None, said[2]))
         print(said[2], file=sys.stderr)
     path = _result_file(stem, index, rank)

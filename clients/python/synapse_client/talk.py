@@ -1,7 +1,7 @@
-"""One request that is answered by lines, while it is asked by lines if there are more.
+"""One HTTP request with a stream of lines as its answer, and optionally a stream of lines as its body.
 
-One thread alone touches the connection, because a connection of TLS is not for two: whoever reads the answers sends what
-there is to be sent, too. Other threads leave it here, and wake the reader.
+Only one thread may use a TLS connection, so the thread that reads the answers also sends the request.
+Other threads add their data to a buffer and wake that thread.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from typing import Any, Dict, Iterable, Iterator, Optional
 
 _PIECE = 64 << 10
 _MAX_HEAD = 64 << 10
-_MAX_WAITING = 256 << 10  # bytes to be sent, before whoever has more waits
+_MAX_WAITING = 256 << 10  # unsent bytes before the sender must wait
 
 
 class Closed(Exception):
-    """The talk was ended here."""
+    """The client closed the talk."""
 
 
 class Talk:
-    """A request on a connection of its own."""
+    """One request on a separate connection."""
 
     def __init__(self, sock: socket.socket, request: bytes, silent: float) -> None:
         sock.setblocking(False)
@@ -36,10 +36,10 @@ class Talk:
         self._waker.setblocking(False)
         self.status, self.headers = 0, http.client.HTTPMessage()
 
-    # What is asked
+    # Request
 
     def chunk(self, data: bytes) -> bool:
-        """Leaves a piece of the request's body to be sent; an empty one is its end. False: it is over."""
+        """Adds a piece of the request body; an empty piece ends the body. Returns False if the talk is closed."""
         with self._room:
             while len(self._out) > _MAX_WAITING and not self._closed:
                 self._room.wait()
@@ -50,7 +50,7 @@ class Talk:
         return True
 
     def close(self) -> None:
-        """Ends the talk, from whichever thread."""
+        """Ends the talk. Any thread may call it."""
         with self._room:
             self._closed = True
             self._room.notify_all()
@@ -60,12 +60,12 @@ class Talk:
         try:
             self._waker.send(b"!")
         except OSError:
-            pass  # it has been woken, or nobody reads any more
+            pass  # the reader is already awake or gone
 
-    # What is answered
+    # Answer
 
     def _more(self) -> None:
-        """Reads something, and sends meanwhile what there is to be sent."""
+        """Reads the next bytes of the answer, and sends buffered request data while it waits."""
         until = time.monotonic() + self._silent
         while True:
             if self._closed:
@@ -74,7 +74,7 @@ class Talk:
             try:
                 data = self._sock.recv(_PIECE)
                 if not data:
-                    raise ConnectionError("it ended before its end")
+                    raise ConnectionError("the scheduler closed the connection before the end of the answer")
                 self._in += data
                 return
             except ssl.SSLWantWriteError:
@@ -92,7 +92,7 @@ class Talk:
                     pass
             left = until - time.monotonic()
             if left <= 0:
-                raise TimeoutError(f"nothing has come for {self._silent:.0f} s")
+                raise TimeoutError(f"no data for {self._silent:.0f} s")
             ready, _, _ = select.select(reads, writes, [], left)
             if self._woken in ready:
                 self._woken.recv(_PIECE)
@@ -105,7 +105,7 @@ class Talk:
                 del self._in[: at + len(end)]
                 return text
             if len(self._in) > most:
-                raise http.client.HTTPException("what answers does not speak HTTP")
+                raise http.client.HTTPException("the server does not answer with HTTP")
             self._more()
 
     def _exactly(self, size: int) -> bytes:
@@ -116,17 +116,17 @@ class Talk:
         return text
 
     def begin(self) -> None:
-        """Waits for the answer's status and headers."""
+        """Waits for the status and the headers of the answer."""
         text = self._until(b"\r\n\r\n", _MAX_HEAD)
         first, _, rest = text.partition(b"\r\n")
         words = first.split(b" ", 2)
         if len(words) < 2 or not words[0].startswith(b"HTTP/1.") or not words[1].isdigit():
-            raise http.client.HTTPException("what answers does not speak HTTP")
+            raise http.client.HTTPException("the server does not answer with HTTP")
         self.status = int(words[1])
         self.headers = http.client.parse_headers(io.BytesIO(rest + b"\r\n\r\n"))
 
     def pieces(self) -> Iterator[bytes]:
-        """The answer's body, as it comes."""
+        """Yields the body of the answer in pieces."""
         if "chunked" not in (self.headers.get("Transfer-Encoding") or ""):
             size = int(self.headers.get("Content-Length") or 0)
             if size:
@@ -141,7 +141,7 @@ class Talk:
             yield piece
 
     def lines(self) -> Iterator[bytes]:
-        """The lines of the body that have something."""
+        """Yields the non-empty lines of the body."""
         text = b""
         for piece in self.pieces():
             *whole, text = (text + piece).split(b"\n")
@@ -150,14 +150,14 @@ class Talk:
             yield text
 
     def end(self) -> None:
-        """Lets go of everything, once nobody reads any more."""
+        """Closes the connection. No thread may read from it at that time."""
         self.close()
         for one in (self._sock, self._waker, self._woken):
             one.close()
 
 
 def feed(talk: Talk, lines: Iterable[bytes]) -> threading.Thread:
-    """Sends lines from a thread of its own, as they are there to be sent."""
+    """Sends lines from a separate thread as they become available."""
 
     def run() -> None:
         try:
@@ -165,7 +165,7 @@ def feed(talk: Talk, lines: Iterable[bytes]) -> threading.Thread:
                 if not talk.chunk(line):
                     return
             talk.chunk(b"")
-        except BaseException as e:  # it is told where the answers are read
+        except BaseException as e:  # raised in the thread that reads the answers
             failed.append(e)
             talk.close()
 
@@ -177,7 +177,7 @@ def feed(talk: Talk, lines: Iterable[bytes]) -> threading.Thread:
 
 
 def head(path: str, host: str, headers: Dict[str, str], body: Optional[bytes]) -> bytes:
-    """A request's head, with its body if all of it is there."""
+    """Returns the head of a request, and its body if it is complete."""
     all_headers: Dict[str, Any] = {"Host": host, "Connection": "close", **headers}
     if body is None:
         all_headers.update({"Content-Type": "application/x-ndjson", "Transfer-Encoding": "chunked"})

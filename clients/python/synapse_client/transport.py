@@ -1,7 +1,7 @@
-"""Calls over HTTP/1.1 and JSON: the way to the scheduler that leads, and the proof that it is one before anything is told.
+"""Calls over HTTP/1.1 and JSON. The client finds the leading scheduler, and authenticates it before it sends anything.
 
-A connection is one thread's at a time. A call that found no scheduler, or one that does not lead, is made again for a
-while: a repeated submit has the same request id, and everything else says how things are to be.
+One thread uses a connection at a time. If no scheduler answers, or the scheduler does not lead, the call is retried for
+a limited time. Retries are safe: a repeated submit has the same request ID, and the other calls are idempotent.
 """
 
 from __future__ import annotations
@@ -23,57 +23,57 @@ from . import errors
 from .codec import Answers, M, Message, Transport
 from .talk import Closed, Talk, feed, head
 
-_PROTOCOL = "synapse-http/1"  # offered by who proves the scheduler before a token is told
+_PROTOCOL = "synapse-http/1"  # ALPN name of clients that authenticate the scheduler before they send a token
 _CONNECT_SECONDS = 5.0
-_SILENT_SECONDS = 45.0  # a stream has an empty line every 15 s
-_CALL_SECONDS = 35.0  # the scheduler gives a call 30
-_KEPT_SECONDS = 20.0  # the scheduler closes what is idle for 30
+_SILENT_SECONDS = 45.0  # a stream sends an empty line every 15 s
+_CALL_SECONDS = 35.0  # the scheduler limits a call to 30 s
+_KEPT_SECONDS = 20.0  # the scheduler closes connections after 30 idle seconds
 _MAX_FRAME = 64 << 10
 
 
 class Unproved(errors.NotAllowed):
-    """What answers is not proved to be a scheduler of the cluster, so nothing was told to it."""
+    """The server could not be authenticated as a scheduler of the cluster. No credential was sent."""
 
 
 class Identity:
-    """What is shown to a scheduler, and how a scheduler is proved."""
+    """The credential of the client, and the data that authenticates a scheduler."""
 
     def __init__(self, tls: str = "", token: str = "", cafile: str = "") -> None:
         self.folder, self.token, self.cafile = tls, token.strip(), cafile
         self.cluster, self.root = "", ""
         if self.folder and self.token:
-            raise errors.Invalid("tls and token are both given", "CODE_INVALID", "token", "show one of them")
+            raise errors.Invalid("tls and token cannot be combined", "CODE_INVALID", "token", "give one of them")
         parts = self.token.split(".", 3)
         if parts[0] in ("synapselogin1", "synapseoidc1") and len(parts) == 4:
             self.cluster, self.root = parts[1], parts[2].lower()
         elif self.token and parts[0] == "synapsejoin1":
-            raise errors.Invalid("this is a token with which a machine joins", "CODE_INVALID", "token")
+            raise errors.Invalid("a join token cannot log in", "CODE_INVALID", "token", "use a login token")
         self._context: Optional[ssl.SSLContext] = None
         self._lock = threading.Lock()
 
     def proves(self) -> bool:
-        """Whether a scheduler is proved by the cluster's own root."""
+        """Reports whether the root certificate of the cluster authenticates the scheduler."""
         return bool(self.folder or self.root or (self.token and self.cafile))
 
     def connect(self, to: "Server") -> socket.socket:
-        """A connection to a server that is proved."""
+        """Connects to a server and authenticates it."""
         if to.path:
             return _local(to.path)
         raw = socket.create_connection((to.host, to.port), _CONNECT_SECONDS)
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         try:
-            if raw.getsockname() == raw.getpeername():  # where nobody listens, a connection may meet itself
-                raise ConnectionRefusedError("nobody listens there")
+            if raw.getsockname() == raw.getpeername():  # on a closed local port, a socket may connect to itself
+                raise ConnectionRefusedError("connection refused")
             if to.named:
                 return self._public().wrap_socket(raw, server_hostname=to.host)
             if self.proves():
                 return self._proved(raw, to)
             if self.token:
                 raise Unproved(
-                    "the token does not say which cluster it is of",
+                    "the token does not name its cluster",
                     "CODE_NOT_ALLOWED",
                     "token",
-                    "give cafile, the certificate of the cluster's root, or a server as https://NAME",
+                    "give cafile (the root certificate of the cluster), or a server as https://NAME",
                 )
             return raw
         except ssl.SSLError as e:
@@ -84,14 +84,17 @@ class Identity:
             raise
 
     def _public(self) -> ssl.SSLContext:
-        """For a server whose certificate is of somebody whom everybody believes, and has its name."""
+        """Returns the context for a server with a certificate of a public CA, or of cafile, that contains its host name."""
         context = ssl.create_default_context(cafile=self.cafile or None)
         context.set_alpn_protocols(["http/1.1"])
         return context
 
     def _proved(self, raw: socket.socket, to: "Server") -> ssl.SSLSocket:
-        """A handshake with a scheduler of the cluster. The library holds the chain against the root, and the root's
-        constraint against the cluster; that it is a scheduler's is for us to see: no certificate names a host."""
+        """Makes a TLS handshake with a scheduler of the cluster.
+
+        The ssl module verifies the chain and the name constraint of the root. This function checks that the certificate
+        is one of a scheduler. The certificates contain no host names.
+        """
         with self._lock:
             if self._context is None:
                 self._context = self._make(to)
@@ -100,7 +103,8 @@ class Identity:
         cluster = re.escape(self.cluster) if self.cluster else "[^/]+"
         if len(names) != 1 or not re.fullmatch(f"synapse://{cluster}/scheduler/[^/]+", names[0]):
             conn.close()
-            raise Unproved(f"what answers at {to} is {names}, and no scheduler of the cluster", "CODE_NOT_ALLOWED", "server")
+            text = f"the server at {to} is not a scheduler of the cluster: its certificate has the names {names}"
+            raise Unproved(text, "CODE_NOT_ALLOWED", "server")
         return conn
 
     def _make(self, to: "Server") -> ssl.SSLContext:
@@ -119,7 +123,7 @@ class Identity:
         return context
 
     def _root(self, to: "Server") -> str:
-        """The root that the token has the digest of. It is asked of whoever answers, and nothing is told."""
+        """Returns the root certificate whose digest is in the token. The request contains no credential."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
@@ -135,23 +139,23 @@ class Identity:
             if hashlib.sha256(ssl.PEM_cert_to_DER_cert(block)).hexdigest() == self.root:
                 return str(block)
         raise Unproved(
-            f"what answers at {to} has another root than the token's cluster", "CODE_NOT_ALLOWED", "server",
-            "ask for a token of this cluster, or for the address of the token's",
+            f"the server at {to} belongs to another cluster than the token", "CODE_NOT_ALLOWED", "server",
+            "use a token of this cluster, or the address of the other cluster",
         )
 
     def header(self) -> Dict[str, str]:
-        """What each request shows."""
+        """Returns the authentication header of each request."""
         token = self.token
         return {"Authorization": f"Bearer {token}"} if token else {}
 
 
 def _local(path: str) -> socket.socket:
-    """A connection by the socket of a scheduler on this machine, which says first whether we are let in."""
+    """Connects to the Unix socket of a local scheduler, which first reports whether it accepts the user."""
     conn = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     conn.settimeout(_CONNECT_SECONDS)
     try:
         folder = os.open(os.path.dirname(path) or ".", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:  # a socket's name may be short only, and the path of a data folder long
+        try:  # the path of a data folder may exceed the limit for socket names
             conn.connect(f"/proc/self/fd/{folder}/{os.path.basename(path)}")
         finally:
             os.close(folder)
@@ -171,13 +175,13 @@ def _exactly(conn: socket.socket, size: int) -> bytes:
     while len(text) < size:
         more = conn.recv(size - len(text))
         if not more:
-            raise ConnectionError("the scheduler has closed the connection")
+            raise ConnectionError("the scheduler closed the connection")
         text += more
     return text
 
 
 class Server:
-    """Where a scheduler is: host:port, https://NAME[:port] with a certificate that has its name, or unix:PATH."""
+    """The address of a scheduler: host:port, unix:PATH, or https://NAME[:port] if its certificate contains NAME."""
 
     def __init__(self, text: str) -> None:
         self.text, self.path, self.named = text, "", False
@@ -190,16 +194,17 @@ class Server:
         try:
             self.host, self.port = parts.hostname or "", parts.port or (443 if self.named else 9000)
         except ValueError:
-            pass  # it is no number
+            pass  # the port is not a number
         if not self.host or parts.path not in ("", "/"):
-            raise errors.Invalid(f"{text!r} is no address", "CODE_INVALID", "server", "as head1:9000, or unix:PATH")
+            hint = "use head1:9000, https://NAME or unix:PATH"
+            raise errors.Invalid(f"invalid address {text!r}", "CODE_INVALID", "server", hint)
 
     def __str__(self) -> str:
         return self.text
 
 
 class _Kept:
-    """A connection that may be used again."""
+    """A reusable connection."""
 
     def __init__(self, sock: socket.socket, host: str) -> None:
         self.sock, self.http, self.last = sock, http.client.HTTPConnection(host), time.monotonic()
@@ -207,7 +212,7 @@ class _Kept:
 
 
 class HTTP(Transport):
-    """Calls of one identity, to whichever of several schedulers leads."""
+    """Calls with one identity to the leading scheduler, out of one or more schedulers."""
 
     def __init__(self, servers: str, identity: Identity, retry: float = 10.0) -> None:
         self._identity, self._retry = identity, retry
@@ -215,10 +220,11 @@ class HTTP(Transport):
         self._idle: List[Tuple[str, _Kept]] = []
         self._servers = [Server(s.strip()) for s in servers.split(",") if s.strip()]
         if not self._servers:
-            raise errors.Invalid("no server is given", "CODE_INVALID", "server", "as server='head1:9000', or SYNAPSE_SERVER")
+            hint = "set server='head1:9000', or SYNAPSE_SERVER"
+            raise errors.Invalid("no server given", "CODE_INVALID", "server", hint)
 
     def close(self) -> None:
-        """Closes what is kept open. Calls can still be made."""
+        """Closes idle connections. Later calls open new ones."""
         with self._lock:
             kept, self._idle = self._idle, []
         for _, one in kept:
@@ -227,14 +233,14 @@ class HTTP(Transport):
     def __del__(self) -> None:
         self.close()
 
-    # Where to
+    # Servers
 
     def first(self) -> Server:
         with self._lock:
             return self._servers[0]
 
     def _follow(self, asked: Server, leader: str) -> bool:
-        """Goes on with the scheduler that leads, or with the next one; reports whether the first was named."""
+        """Selects the named leader, or the next server. Returns True if the leader was named and selected."""
         with self._lock:
             if self._servers[0] is asked and len(self._servers) > 1:
                 self._servers.append(self._servers.pop(0))
@@ -249,7 +255,7 @@ class HTTP(Transport):
             return True
 
     def persist(self, attempt: Any) -> Any:
-        """Makes an attempt, and makes it again where no scheduler led or answered."""
+        """Calls attempt, and repeats it while no scheduler answers or leads, up to the retry time."""
         until, pause = time.monotonic() + self._retry, 0.05
         while True:
             asked = self.first()
@@ -266,7 +272,7 @@ class HTTP(Transport):
     # Requests
 
     def _take(self, to: Server) -> Tuple[_Kept, bool]:
-        """A connection, and whether it was used before."""
+        """Returns a connection, and whether it was used before."""
         now = time.monotonic()
         with self._lock:
             while self._idle:
@@ -290,8 +296,10 @@ class HTTP(Transport):
             self._idle.append((to.text, kept))
 
     def _send(self, to: Server, name: str, body: bytes, seconds: float) -> Tuple[_Kept, http.client.HTTPResponse]:
-        """Sends a request, and waits for the answer's beginning. One over a connection that the scheduler has closed
-        meanwhile was not heard, and is sent again over a new one."""
+        """Sends a request, and waits for the head of the answer.
+
+        If an idle connection turns out to be closed, the request is sent again over a new one.
+        """
         while True:
             kept, used = self._take(to)
             try:
@@ -330,7 +338,7 @@ class HTTP(Transport):
         return self._talk(self._leader(), name, None, lines, answer)
 
     def _leader(self) -> Server:
-        """Who leads: what is asked bit by bit is not asked twice."""
+        """Finds the leader first, because a stream of requests cannot be repeated."""
         self.call("Cluster", _Nothing(), _Nothing)
         return self.first()
 
@@ -368,20 +376,20 @@ def _away(to: Server, e: BaseException) -> errors.Unavailable:
 
 
 class _Nothing(Message):
-    """A request or an answer of which nothing is wanted."""
+    """A message without fields that matter."""
 
 
 def refused(status: int, headers: Any, text: bytes) -> errors.SynapseError:
-    """The error that an answer is."""
+    """Returns the exception for an HTTP error."""
     return errors.read(text, status, headers.get("Synapse-Leader") or "", headers.get("Retry-After") or "")
 
 
 class Stream(Answers[M]):
-    """The answers of a talk."""
+    """The stream of answers of a talk."""
 
     def __init__(self, talk: Talk, answer: Type[M], fed: Any = None) -> None:
         self._talk, self._answer, self._fed, self._lines = talk, answer, fed, talk.lines()
-        self._reading = threading.Lock()  # whoever has it lets go of the connection
+        self._reading = threading.Lock()  # the thread that holds it closes the connection
 
     def __next__(self) -> M:
         with self._reading:
@@ -404,7 +412,7 @@ class Stream(Answers[M]):
             raise
         except (OSError, http.client.HTTPException, ValueError) as e:
             self._talk.end()
-            raise errors.Unavailable(f"the answer broke off: {e or type(e).__name__}", "CODE_UNAVAILABLE") from e
+            raise errors.Unavailable(f"the answer was interrupted: {e or type(e).__name__}", "CODE_UNAVAILABLE") from e
 
     def close(self) -> None:
         self._talk.close()
