@@ -1,7 +1,7 @@
-// Command allreduce is a gang in miniature: every rank contributes a vector, the
-// ranks add them up around a ring, and each checks the sum. It needs the standard
-// library and what a task finds in its environment, nothing else, so it shows
-// whether a cluster really runs its gangs whole and connected.
+// Command allreduce is a small gang: each rank contributes a vector, the ranks
+// add the vectors up around a ring, and each rank checks the sum. It needs only
+// the standard library and the environment of a task, so it shows whether a
+// cluster starts complete and connected gangs.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"time"
 )
 
-// member is what a rank knows of its gang.
+// member holds the position of a rank in its gang.
 type member struct {
 	job         string
 	rank, world int
@@ -41,7 +41,7 @@ func main() {
 	}
 }
 
-// fromEnvironment reads what every task of a Synapse job is given.
+// fromEnvironment reads the variables that each task of a job has.
 func fromEnvironment(get func(string) string) (*member, error) {
 	m := &member{job: get("SYNAPSE_JOB_ID"), elements: 1 << 18, timeout: time.Minute}
 	for _, v := range []struct {
@@ -70,7 +70,7 @@ func fromEnvironment(get func(string) string) (*member, error) {
 		return nil, fmt.Errorf("rank %d of %d with %d elements makes no sense", m.rank, m.world, m.elements)
 	}
 	host, port := get("MASTER_ADDR"), get("MASTER_PORT")
-	if host == "" { // The hosts are in rank order: the first is that of rank 0.
+	if host == "" { // The hosts are in the order of the ranks: the first is the host of rank 0.
 		host, _, _ = strings.Cut(get("SYNAPSE_HOSTS"), ",")
 	}
 	if host == "" || port == "" {
@@ -80,7 +80,7 @@ func fromEnvironment(get func(string) string) (*member, error) {
 	return m, nil
 }
 
-// run meets the others, adds up, and checks.
+// run connects to the other ranks, adds up, and checks the sum.
 func (m *member) run(ctx context.Context, out io.Writer) error {
 	ring, err := m.meet(ctx)
 	if err != nil {
@@ -101,7 +101,7 @@ func (m *member) run(ctx context.Context, out io.Writer) error {
 	return nil
 }
 
-// cause prefers why the time is over to what a closed connection says.
+// cause returns the cause of an ended context rather than the error of a closed connection.
 func cause(ctx context.Context, err error) error {
 	if ctx.Err() != nil {
 		return fmt.Errorf("%w: %v", ctx.Err(), err)
@@ -109,8 +109,8 @@ func cause(ctx context.Context, err error) error {
 	return err
 }
 
-// check compares the sum with one made without the others: what each of them
-// contributes is known from its rank.
+// check compares the sum with the expected sum. The contribution of each rank
+// follows from its number.
 func (m *member) check(sum []int64) error {
 	want := make([]int64, m.elements)
 	for rank := range m.world {
@@ -126,8 +126,8 @@ func (m *member) check(sum []int64) error {
 	return nil
 }
 
-// contribution is a rank's vector. It depends on the job, so that an answer of
-// another job's ring is noticed.
+// contribution returns the vector of a rank. It depends on the job, so that check
+// detects data from the ring of another job.
 func contribution(job string, rank, elements int) []int64 {
 	x := uint64(rank+1) * 0x9e3779b97f4a7c15
 	for _, c := range []byte(job) {
@@ -143,7 +143,7 @@ func contribution(job string, rank, elements int) []int64 {
 	return vector
 }
 
-// checksum is the same on every rank, and another one in every job.
+// checksum returns a number that is equal on all ranks and differs between jobs.
 func checksum(vector []int64) uint32 {
 	sum := uint32(2166136261)
 	for _, x := range vector {

@@ -11,15 +11,15 @@ import (
 	"time"
 )
 
-// This file owns how the ranks find each other, and the ring. Each rank listens
-// on a port of its own and tells rank 0, which alone has a known address; rank 0 sends everybody all addresses once it
-// has received all. Then each rank connects to the next one, and numbers go around.
+// This file owns the rendezvous of the ranks, and the ring. Each rank listens on a separate port and sends its address
+// to rank 0, which is the only rank with a known address. Rank 0 waits for all addresses and sends them to all ranks.
+// Then each rank connects to the next one.
 
-// ring is the two connections of a rank.
+// ring holds the two connections of a rank.
 type ring struct {
 	rank, world int
 	to          net.Conn // the next rank
-	from        net.Conn // the one before
+	from        net.Conn // the previous rank
 	listener    net.Listener
 	stop        func() bool
 }
@@ -35,14 +35,14 @@ func (r *ring) close() {
 	}
 }
 
-// greeting is what a rank says of itself, to rank 0 and to its next.
+// greeting is the first message of a rank, to rank 0 and to the next rank.
 type greeting struct {
 	Job     string
 	Rank    int
 	Address string
 }
 
-// meet makes the ring. It fails when the context ends before all are there.
+// meet makes the ring. It fails if the context ends before all ranks are connected.
 func (m *member) meet(ctx context.Context) (*ring, error) {
 	listener, err := net.Listen("tcp", ":0")
 	if err != nil {
@@ -64,7 +64,7 @@ func (m *member) meet(ctx context.Context) (*ring, error) {
 		_ = listener.Close()
 		return nil, cause(ctx, err)
 	}
-	// The context ends the ring too: a member that hangs must not hang the others.
+	// The context also ends the ring: a rank that hangs must not block the others.
 	r.stop = context.AfterFunc(ctx, func() {
 		_ = r.to.SetDeadline(time.Unix(1, 0))
 		_ = r.from.SetDeadline(time.Unix(1, 0))
@@ -72,7 +72,7 @@ func (m *member) meet(ctx context.Context) (*ring, error) {
 	return r, nil
 }
 
-// gather is the part of rank 0: receive from all, then send to all.
+// gather runs on rank 0: it receives the address of each rank, then sends all addresses to each.
 func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error) {
 	door, err := net.Listen("tcp", m.master)
 	if err != nil {
@@ -99,7 +99,7 @@ func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error)
 		}
 		var g greeting
 		if err := receive(conn, &g); err != nil || g.Job != m.job {
-			_ = conn.Close() // not one of ours: a port scan, or a task of another job
+			_ = conn.Close() // not a rank of this job: a port scan, or a task of another job
 			continue
 		}
 		conns = append(conns, conn)
@@ -116,13 +116,13 @@ func (m *member) gather(ctx context.Context, own net.Listener) ([]string, error)
 	return addresses, nil
 }
 
-// receive reads a line. Whoever connects and says nothing does not keep the others waiting for long.
+// receive reads a line. Its timeout limits the wait for a connection that sends nothing.
 func receive(conn net.Conn, what any) error {
 	if err := conn.SetReadDeadline(time.Now().Add(2 * time.Second)); err != nil {
 		return err
 	}
 	defer func() { _ = conn.SetReadDeadline(time.Time{}) }()
-	// Byte by byte, so that nothing behind the line is taken with it.
+	// Read byte by byte, so that the data after the line stays in the connection.
 	var line []byte
 	for one := make([]byte, 1); len(line) < 4096; {
 		if _, err := io.ReadFull(conn, one); err != nil {
@@ -136,8 +136,8 @@ func receive(conn net.Conn, what any) error {
 	return errors.New("a greeting without an end")
 }
 
-// introduce is the part of the others: send to rank 0, then receive all
-// addresses.
+// introduce runs on the other ranks: it sends the address to rank 0, then
+// receives all addresses.
 func (m *member) introduce(ctx context.Context, own net.Listener) ([]string, error) {
 	conn, err := dial(ctx, m.master)
 	if err != nil {
@@ -145,7 +145,7 @@ func (m *member) introduce(ctx context.Context, own net.Listener) ([]string, err
 	}
 	defer conn.Close()
 	defer context.AfterFunc(ctx, func() { _ = conn.Close() })()
-	// The address at which we reach rank 0 is one at which others reach us.
+	// The local address of the connection to rank 0 is reachable for the other ranks.
 	host, _, err := net.SplitHostPort(conn.LocalAddr().String())
 	if err != nil {
 		return nil, err
@@ -171,7 +171,7 @@ func at(host string, l net.Listener) string {
 	return net.JoinHostPort(host, port)
 }
 
-// dial tries until rank 0 listens: ranks start in any order.
+// dial retries until rank 0 listens, because ranks start in any order.
 func dial(ctx context.Context, address string) (net.Conn, error) {
 	var d net.Dialer
 	for {
@@ -187,7 +187,7 @@ func dial(ctx context.Context, address string) (net.Conn, error) {
 	}
 }
 
-// link connects to the next rank, and takes the connection of the one before.
+// link connects to the next rank, and accepts the connection of the previous one.
 func (m *member) link(ctx context.Context, r *ring, next string) error {
 	dialled := make(chan error, 1)
 	go func() {
@@ -223,11 +223,11 @@ func (m *member) link(ctx context.Context, r *ring, next string) error {
 	return nil
 }
 
-// allReduce replaces the vector by the sum of all ranks' vectors. It is cut into
-// as many chunks as there are ranks. In world−1 steps each rank passes a chunk on
-// and adds what it gets, so that every chunk is complete somewhere; in world−1
-// more steps the complete ones go around. Each rank sends twice the vector,
-// however many ranks there are.
+// allReduce replaces the vector by the sum of the vectors of all ranks. It cuts
+// the vector into one chunk per rank. In world−1 steps, each rank passes a chunk
+// on and adds the chunk that it receives; then each chunk is complete on one
+// rank. In world−1 more steps, the complete chunks go around the ring. Each rank
+// sends about twice the size of the vector, for any number of ranks.
 func (r *ring) allReduce(vector []int64) error {
 	if r.world == 1 {
 		return nil
@@ -249,8 +249,8 @@ func (r *ring) allReduce(vector []int64) error {
 	return nil
 }
 
-// pass sends one chunk to the next rank while another comes from the one before.
-// Both at once: if all sent first, all would wait for each other.
+// pass sends one chunk to the next rank and receives one from the previous rank.
+// It does both at once: if all ranks sent first, all would wait for each other.
 func (r *ring) pass(send, receive []int64, add bool) error {
 	sent := make(chan error, 1)
 	data := make([]byte, 8*len(send))

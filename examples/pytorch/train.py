@@ -1,8 +1,8 @@
 #!/usr/bin/env -S torchrun -r 1 -t 1
-"""Trains a model of a few hundred parameters with all members of a gang, on GPUs where there are some.
+"""Trains a model of a few hundred parameters with all members of a gang, on GPUs or CPUs.
 
-torchrun starts one process for each GPU of a machine, and each finds the others by its environment. All begin with other
-numbers and other data; after training all have the same model, which the last lines check.
+torchrun starts one process for each GPU of a node, and the environment connects the processes. Each begins with different
+parameters and different data. After training, all must have the same model; the last lines check it.
 """
 
 import os
@@ -35,12 +35,12 @@ def main():
         last = loss.item()
         first = first if first is not None else last
 
-    # One number stands for the whole model: the members' must be the same.
+    # The sum of all parameters must be the same on all members.
     mine = torch.cat([p.detach().flatten() for p in model.parameters()]).double().sum().reshape(1)
     all_of_them = [torch.zeros_like(mine) for _ in range(world)]
     dist.all_gather(all_of_them, mine)
     if any(not torch.equal(mine, other) for other in all_of_them):
-        raise SystemExit(f"member {rank} ended with another model than the rest")
+        raise SystemExit(f"member {rank} has a different model than the others")
     if last > first / 4:
         raise SystemExit(f"member {rank} learned nothing: its loss was {first:.4f} and is {last:.4f}")
     if rank == 0:
