@@ -1,7 +1,7 @@
 package main
 
-// This file owns the description of the client API for programs that speak HTTP: what server/httpapi makes of the
-// calls, as an OpenAPI document. The words in it are the comments of the .proto files.
+// This file owns the OpenAPI document of the client API, as server/httpapi serves it. The descriptions are the comments
+// of the .proto files.
 
 import (
 	"encoding/json"
@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// clientService is the service that is described; a tree without it has nothing to describe.
+	// clientService is the service that the document describes. Without it, no document is written.
 	clientService = "synapse.v1.Synapse"
 	documentFile  = "server/httpapi/openapi.json"
 
@@ -22,10 +22,10 @@ const (
 	typeLines = "application/x-ndjson"
 )
 
-// node is a node of the document.
+// node is one JSON object of the document.
 type node map[string]any
 
-// client is the service that is described; nil: there is none.
+// client returns the described service, or nil if the files have none.
 func client(files linker.Files) protoreflect.ServiceDescriptor {
 	for _, file := range files {
 		for i := range file.Services().Len() {
@@ -37,7 +37,7 @@ func client(files linker.Files) protoreflect.ServiceDescriptor {
 	return nil
 }
 
-// openAPI is the document.
+// openAPI returns the document.
 func openAPI(s protoreflect.ServiceDescriptor) (string, error) {
 	paths := node{}
 	for i := range s.Methods().Len() {
@@ -56,24 +56,24 @@ func openAPI(s protoreflect.ServiceDescriptor) (string, error) {
 	text, err := json.MarshalIndent(node{
 		"openapi": "3.0.3",
 		"info": node{"title": "Synapse", "version": "1", "description": "The client API over HTTP and JSON. " +
-			"Each call is a POST of its request. Numbers of 64 bits are strings, in answers; what has no value is left out. " +
-			"Many answers, and many requests, are JSON lines; empty lines say nothing. docs/jobs/http.md has the rest."},
+			"Each call is a POST with the request as its body. In answers, 64-bit numbers are strings, and fields without a " +
+			"value are omitted. Streams are JSON lines; clients ignore empty lines. See docs/jobs/http.md."},
 		"paths":    paths,
 		"security": []node{{"token": []string{}}, {}},
 		"components": node{"schemas": schemas, "securitySchemes": node{"token": node{
-			"type": "http", "scheme": "bearer", "description": "A person's token. A client certificate, or the socket of " +
-				"the scheduler's own machine, says who it is without one."}}},
+			"type": "http", "scheme": "bearer", "description": "A login token. It is not needed with a client certificate " +
+				"or over the Unix socket of the scheduler."}}},
 	}, "", " ")
 	return string(text) + "\n", err
 }
 
-// operation is one call.
+// operation returns the description of one call.
 func operation(m protoreflect.MethodDescriptor) node {
 	answer := reference(m.Output())
 	kind := typeJSON
 	if m.IsStreamingServer() {
 		kind = typeLines
-		answer = node{"type": "object", "description": "One line: a result, or, in the last one, an error.",
+		answer = node{"type": "object", "description": "One line: a result, or an error in the last line.",
 			"properties": node{"result": answer, "error": node{"$ref": "#/components/schemas/Error"}}}
 	}
 	asked := node{typeJSON: node{"schema": reference(m.Input())}}
@@ -86,12 +86,12 @@ func operation(m protoreflect.MethodDescriptor) node {
 		"requestBody": node{"required": true, "content": asked},
 		"responses": node{
 			"200":     node{"description": "The answer.", "content": node{kind: node{"schema": answer}}},
-			"default": node{"description": "What went wrong.", "content": node{typeJSON: node{"schema": failed}}},
+			"default": node{"description": "The error.", "content": node{typeJSON: node{"schema": failed}}},
 		},
 	}, m)
 }
 
-// spoken are all messages and enums of a service, by their names.
+// spoken returns all messages and enums that a service uses, sorted by name.
 func spoken(s protoreflect.ServiceDescriptor) (all []protoreflect.Descriptor) {
 	seen := map[protoreflect.FullName]bool{}
 	var look func(d protoreflect.Descriptor)
@@ -130,7 +130,7 @@ func object(m protoreflect.MessageDescriptor) node {
 		if f.IsList() {
 			of = node{"type": "array", "items": of}
 		}
-		if _, refers := of["$ref"]; refers && words(f) != "" { // beside a reference nothing else counts
+		if _, refers := of["$ref"]; refers && words(f) != "" { // OpenAPI ignores all keys next to a reference
 			of = node{"allOf": []node{of}}
 		}
 		properties[publicName(f)] = described(of, f)
@@ -153,7 +153,7 @@ func publicName(f protoreflect.FieldDescriptor) string {
 	return string(f.Name())
 }
 
-// value is one value of a field, as protobuf's JSON has it.
+// value returns the schema of one value of a field, as in protobuf JSON.
 func value(f protoreflect.FieldDescriptor) node {
 	switch f.Kind() {
 	case protoreflect.MessageKind:
@@ -173,7 +173,7 @@ func value(f protoreflect.FieldDescriptor) node {
 	case protoreflect.DoubleKind, protoreflect.FloatKind:
 		return node{"type": "number", "format": f.Kind().String()}
 	}
-	panic(fmt.Sprintf("%s: nobody has said how a %s is written", f.FullName(), f.Kind()))
+	panic(fmt.Sprintf("%s: no schema is defined for the kind %s", f.FullName(), f.Kind()))
 }
 
 func enum(e protoreflect.EnumDescriptor) node {
@@ -193,7 +193,7 @@ func enum(e protoreflect.EnumDescriptor) node {
 	return all
 }
 
-// errorSchema is what server/httpapi answers in place of an answer.
+// errorSchema returns the schema of the errors of server/httpapi.
 func errorSchema(s protoreflect.ServiceDescriptor) node {
 	codes := node{"type": "string"}
 	for _, d := range spoken(s) {
@@ -202,7 +202,7 @@ func errorSchema(s protoreflect.ServiceDescriptor) node {
 		}
 	}
 	text := node{"type": "string"}
-	return node{"type": "object", "description": "What went wrong, in which field, and the way out.",
+	return node{"type": "object", "description": "The error, its field, and a suggestion.",
 		"properties": node{"code": codes, "field": text, "text": text, "hint": text}}
 }
 
@@ -210,7 +210,7 @@ func reference(d protoreflect.Descriptor) node {
 	return node{"$ref": "#/components/schemas/" + string(d.Name())}
 }
 
-// described adds what the comments say.
+// described adds the comments as the description.
 func described(n node, d protoreflect.Descriptor) node {
 	if text := words(d); text != "" {
 		n["description"] = text
@@ -218,7 +218,7 @@ func described(n node, d protoreflect.Descriptor) node {
 	return n
 }
 
-// words are the comments on something, as one paragraph.
+// words returns the comments on a declaration as one paragraph.
 func words(d protoreflect.Descriptor) string {
 	at := d.ParentFile().SourceLocations().ByDescriptor(d)
 	return strings.Join(strings.Fields(at.LeadingComments+" "+at.TrailingComments), " ")
