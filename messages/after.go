@@ -13,7 +13,8 @@ const maxAfter = 256
 
 func (x *After) valid() error {
 	if _, ok := AfterEnd_name[int32(x.GetEnd())]; !ok {
-		return refuse("end", fmt.Sprintf("%d is not known here", x.GetEnd()), "the client is newer than the scheduler")
+		return refuse("end", fmt.Sprintf("unsupported value %d", x.GetEnd()),
+			"upgrade the scheduler: the client is newer")
 	}
 	return id("job", x.GetJob())
 }
@@ -73,7 +74,7 @@ func (x *After) words() string {
 func endedAs(s JobState) string {
 	switch s {
 	case JobState_JOB_STATE_UNSPECIFIED:
-		return "has ended, how nobody knows any more"
+		return "has ended with an unknown result"
 	case JobState_JOB_STATE_CANCELLED:
 		return "was cancelled"
 	case JobState_JOB_STATE_TIMED_OUT:

@@ -92,7 +92,7 @@ func (x *ArraySpec) validOrNone() error {
 	for place := range n {
 		i := x.Index(place)
 		if seen[i] {
-			return refuse("indices", fmt.Sprintf("have %d twice", i), "")
+			return refuse("indices", fmt.Sprintf("contain %d twice", i), "")
 		}
 		seen[i] = true
 	}

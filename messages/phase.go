@@ -100,7 +100,7 @@ func OK() *Outcome { return &Outcome{Code: Code_CODE_OK} }
 func AlreadyEnded(job *JobRecord) *Outcome {
 	how := phaseWords(EndPhase(job.GetState()), job.GetOutcome())
 	return &Outcome{
-		Code: Code_CODE_CONFLICT, Field: "job", Text: "the job has already ended: " + how,
-		Hint: "submit it again to run it again",
+		Code: Code_CODE_CONFLICT, Field: "job", Text: "job has already ended: " + how,
+		Hint: "submit the job again",
 	}
 }

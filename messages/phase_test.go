@@ -23,7 +23,7 @@ func TestExplain(t *testing.T) {
 		if got := Explain(status); got != "j: "+c.why {
 			t.Errorf("%v %q: %q, want %q", c.state, c.said, got, c.why)
 		}
-		if got := AlreadyEnded(record).Text; ended && got != "the job has already ended: "+c.why {
+		if got := AlreadyEnded(record).Text; ended && got != "job has already ended: "+c.why {
 			t.Errorf("%v %q: %q", c.state, c.said, got)
 		}
 	}

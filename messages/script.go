@@ -45,21 +45,22 @@ func validText(text []byte) error {
 	first, _, _ := bytes.Cut(text, []byte("\n"))
 	switch {
 	case len(text) == 0:
-		return refuse("text", "is missing", "a script begins with what runs it, as in #!/bin/sh")
+		return refuse("text", "is missing", "start the script with its interpreter, such as #!/bin/sh")
 	case !IsScript(text):
-		return refuse("text", "does not begin with #!", "say in the first line what runs it, as in #!/bin/sh")
+		return refuse("text", "must start with #!", "name the interpreter in the first line, such as #!/bin/sh")
 	case len(text) > MaxScriptBytes:
-		return refuse("text", fmt.Sprintf("is more than %d bytes", MaxScriptBytes),
-			"put what is large where the machines find it, and have a short script run it")
+		return refuse("text", fmt.Sprintf("is larger than %d bytes", MaxScriptBytes),
+			"put large data where the nodes can read it, and submit a short script that uses it")
 	case len(bytes.TrimSpace(first[2:])) == 0:
-		return refuse("text", "does not say what runs it behind its #!", "as in #!/bin/sh")
+		return refuse("text", "has no interpreter after #!", "write, for example, #!/bin/sh")
 	case bytes.IndexByte(text, 0) >= 0:
-		return refuse("text", fmt.Sprintf("has a byte 0 in line %d: it is no text", line(bytes.IndexByte(text, 0))),
-			"put a program where the machines find it, or into the image")
+		return refuse("text", fmt.Sprintf("contains a NUL byte in line %d and is not text", line(bytes.IndexByte(text,
+			0))),
+			"put the program where the nodes can read it, or into the image")
 	case bytes.Contains(text, []byte("\r\n")):
-		return refuse("text", fmt.Sprintf("has the line ends of Windows, the first in line %d", line(bytes.Index(text,
+		return refuse("text", fmt.Sprintf("has Windows line endings, the first in line %d", line(bytes.Index(text,
 			[]byte("\r\n")))),
-			"write it with the line ends of Unix, as dos2unix does")
+			"convert it to Unix line endings with dos2unix")
 	case !utf8.Valid(text):
 		return refuse("text", "is not UTF-8", "save it as UTF-8")
 	}
@@ -69,7 +70,7 @@ func validText(text []byte) error {
 // without refuses a text where none belongs.
 func (x *Script) without() error {
 	if len(x.GetText()) > 0 {
-		return refuse("script.text", "does not belong here", "send it with SubmitScript")
+		return refuse("script.text", "is not allowed here", "use SubmitScript")
 	}
 	return nil
 }
@@ -81,8 +82,8 @@ func (x *JobSpec) validScript() error {
 	case s == nil:
 		return nil
 	case len(x.GetCommand()) > 0:
-		return refuse("command", "is given beside a script",
-			"give the script's arguments as args, or leave one of both out")
+		return refuse("command", "cannot be combined with a script",
+			"use args for the script's arguments, or omit one of them")
 	}
 	return in("script", s.valid())
 }
@@ -91,12 +92,13 @@ func (x *Script) valid() error {
 	name := x.GetName()
 	switch {
 	case name == "" || len(name) > MaxScriptNameBytes || !only(name, fileChar) || name[0] == '.' || name[0] == '-':
-		return refuse("name", fmt.Sprintf("%q is not a name for it", short(name)),
-			fmt.Sprintf("1 to %d letters, digits, '.', '_' and '-', the first a letter or digit", MaxScriptNameBytes))
+		return refuse("name", fmt.Sprintf("%q is not a valid name", short(name)),
+			fmt.Sprintf("use 1 to %d letters, digits, '.', '_' and '-', starting with a letter or digit",
+				MaxScriptNameBytes))
 	case name == hostfile:
-		return refuse("name", "is that of a file which each task finds beside it", "give it another name")
+		return refuse("name", "is reserved for a file that each task gets next to the script", "use another name")
 	case len(x.GetDigest()) != 2*sha256.Size || !only(x.GetDigest(), hexDigit):
-		return refuse("digest", "is not the SHA-256 of a text", "")
+		return refuse("digest", "is not a SHA-256 hash", "")
 	}
 	if err := between("size_bytes", x.GetSizeBytes(), 1, MaxScriptBytes); err != nil {
 		return err
@@ -106,7 +108,7 @@ func (x *Script) valid() error {
 			return err
 		}
 		if ScriptDigest(text) != x.GetDigest() || int64(len(text)) != x.GetSizeBytes() {
-			return refuse("digest", "is not that of the text", "")
+			return refuse("digest", "does not match the text", "")
 		}
 	}
 	return arguments("args", x.GetArgs())

@@ -61,12 +61,13 @@ func (x *JobSpec) validSecrets() error {
 	for i, s := range x.GetSecrets() {
 		bytes += len(s.GetValue())
 		if s.GetEnv() && slices.ContainsFunc(x.GetEnv(), func(v *EnvVar) bool { return v.GetName() == s.GetName() }) {
-			return in("secrets", at(i, refuse("name", fmt.Sprintf("%q is in env too", s.GetName()), "leave one of both out")))
+			return in("secrets", at(i, refuse("name", fmt.Sprintf("%q is also in env", s.GetName()),
+				"omit one of them")))
 		}
 	}
 	if bytes > MaxSecretBytes {
 		return refuse("secrets", fmt.Sprintf("are %d bytes, more than %d", bytes, MaxSecretBytes),
-			"put what is large where the machines find it, and only the key to it here")
+			"put large data where the nodes can read it, and only its key here")
 	}
 	return first(
 		parts("secrets", x.GetSecrets(), 0, MaxSecrets),
@@ -78,12 +79,13 @@ func (x *Secret) valid() error {
 	name := x.GetName()
 	switch {
 	case x.GetEnv() && ReservedEnv(name):
-		return refuse("name", name+" is set for each task by what it was given", "give it another name")
+		return refuse("name", name+" is set by Synapse for each task", "use another name")
 	case x.GetEnv():
 		return (&EnvVar{Name: name, Value: string(x.GetValue())}).valid()
 	case name == "" || len(name) > MaxNameBytes || !only(name, fileChar) || name[0] == '.' || name[0] == '-':
-		return refuse("name", fmt.Sprintf("%q is not a name for it", short(name)),
-			fmt.Sprintf("1 to %d letters, digits, '.', '_' and '-', the first a letter, digit or '_'", MaxNameBytes))
+		return refuse("name", fmt.Sprintf("%q is not a valid name", short(name)),
+			fmt.Sprintf("use 1 to %d letters, digits, '.', '_' and '-', starting with a letter, digit or '_'",
+				MaxNameBytes))
 	}
 	return nil
 }
@@ -92,7 +94,7 @@ func (x *Secret) valid() error {
 func (x *JobSpec) withoutSecrets() error {
 	for i, s := range x.GetSecrets() {
 		if len(s.GetValue()) > 0 {
-			return in("secrets", at(i, refuse("value", "does not belong here", "send it with SubmitSecret")))
+			return in("secrets", at(i, refuse("value", "is not allowed here", "use SubmitSecret")))
 		}
 	}
 	return nil

@@ -95,8 +95,8 @@ func readableValue(f protoreflect.FieldDescriptor, v protoreflect.Value) error {
 func oneLine(field, s string) error {
 	for _, r := range s {
 		if Steers(r) {
-			return refuse(field, "contains the character "+OneLine(string(r))+", which people cannot see",
-				"leave it out: text is one line of visible characters")
+			return refuse(field, "contains the invisible character "+OneLine(string(r)),
+				"remove it: text must be one line of visible characters")
 		}
 	}
 	return nil

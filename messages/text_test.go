@@ -103,7 +103,7 @@ func TestNewTextsAreVisible(t *testing.T) {
 		t.Errorf("a job of an earlier version is refused: %v", err)
 	}
 	err := s.ValidateNew()
-	if err == nil || !strings.Contains(err.Error(), `labels[0].value: contains the character \u202e`) {
+	if err == nil || !strings.Contains(err.Error(), `labels[0].value: contains the invisible character \u202e`) {
 		t.Errorf("a new one: %v", err)
 	}
 }

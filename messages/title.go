@@ -65,8 +65,8 @@ func (x *JobSpec) validTitle() error {
 	case !Titled(given):
 		return refuse("title", fmt.Sprintf("%s is not a name", short(given)), TitleHint)
 	case NameOf(given) != x.GetName():
-		return refuse("title", fmt.Sprintf("%s is not the name %s as it was given", short(given), short(x.GetName())),
-			fmt.Sprintf("give the name %s with it", NameOf(given)))
+		return refuse("title", fmt.Sprintf("%s does not match the given name %s", short(given), short(x.GetName())),
+			fmt.Sprintf("send the name %s with it", NameOf(given)))
 	}
 	return nil
 }
@@ -80,4 +80,4 @@ func nameOrTitle(field, s string) error {
 }
 
 // TitleHint says what a job may be called.
-const TitleHint = "names are 1 to 128 letters, digits and any of . _ -, with a letter or digit among them"
+const TitleHint = "use 1 to 128 letters, digits and any of . _ -, with at least one letter or digit"

@@ -130,7 +130,7 @@ func parts[M any, P interface {
 // said refuses the zero of an enum: it was forgotten, or is newer than we are.
 func said[E ~int32](field string, e E) error {
 	if e == 0 {
-		return refuse(field, "is not specified", "")
+		return refuse(field, "must be specified", "")
 	}
 	return nil
 }
@@ -150,7 +150,7 @@ func duration(field string, ms int64) error { return between(field, ms, 0, MaxDu
 // led refuses the epoch 0, in which nobody leads.
 func led(field string, epoch uint64) error {
 	if epoch == 0 {
-		return refuse(field, "must not be 0: in that epoch nobody leads", "")
+		return refuse(field, "must not be 0: epochs start at 1", "")
 	}
 	return nil
 }
@@ -158,10 +158,10 @@ func led(field string, epoch uint64) error {
 // name checks what a user calls something.
 func name(field, s string) error {
 	if s == "" {
-		return refuse(field, "is missing", "give a name of lower-case letters, digits and dashes")
+		return refuse(field, "is missing", "use lower-case letters, digits and dashes")
 	}
 	if len(s) > MaxNameBytes || !only(s, func(c byte) bool { return c == '-' || digit(c) || lower(c) }) {
-		return refuse(field, fmt.Sprintf("%s is not a name", short(s)), "names are 1 to 63 of a-z, 0-9 and '-'")
+		return refuse(field, fmt.Sprintf("%s is not a name", short(s)), "use 1 to 63 of a-z, 0-9 and '-'")
 	}
 	return nil
 }
@@ -183,7 +183,7 @@ func id(field, s string) error {
 		return digit(c) || lower(c) || upper(c) || c == '-' || c == '_' || c == '.' || c == ':'
 	})
 	if !ok {
-		return refuse(field, fmt.Sprintf("%s is not an id", short(s)), "ids are up to 128 letters, digits and any of -_.:")
+		return refuse(field, fmt.Sprintf("%s is not an id", short(s)), "use up to 128 letters, digits and any of -_.:")
 	}
 	return nil
 }
@@ -236,7 +236,7 @@ func given(field, s string, most int) error {
 // would end it early without anybody noticing.
 func passed(field, s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
-		return refuse(field, "holds a NUL byte", "")
+		return refuse(field, "contains a NUL byte", "")
 	}
 	return nil
 }
@@ -247,9 +247,9 @@ func absolute(field, s string) error {
 	case len(s) > MaxPathBytes:
 		return refuse(field, fmt.Sprintf("is %d bytes long, more than %d", len(s), MaxPathBytes), "")
 	case !strings.HasPrefix(s, "/"):
-		return refuse(field, fmt.Sprintf("%s is not an absolute path", short(s)), "begin it with /")
+		return refuse(field, fmt.Sprintf("%s is not an absolute path", short(s)), "start it with /")
 	case path.Clean(s) != s:
-		return refuse(field, fmt.Sprintf("%s is not a plain path", short(s)), "write "+short(path.Clean(s)))
+		return refuse(field, fmt.Sprintf("%s is not a clean path", short(s)), "write "+short(path.Clean(s)))
 	}
 	return passed(field, s)
 }
@@ -302,7 +302,7 @@ func twice[T any, K comparable](list []T, key func(T) K) (int, bool) {
 // unique refuses a list that says one thing twice.
 func unique[T any, K comparable](field string, list []T, key func(T) K) error {
 	if i, again := twice(list, key); again {
-		return in(field, at(i, refuse("", fmt.Sprintf("%v is there twice", key(list[i])), "")))
+		return in(field, at(i, refuse("", fmt.Sprintf("%v is a duplicate", key(list[i])), "")))
 	}
 	return nil
 }

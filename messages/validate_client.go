@@ -19,7 +19,7 @@ func (x *Submit) Validate() error {
 // validSealed refuses secrets of which there are no values: its tasks would have none.
 func (x *Submit) validSealed() error {
 	if len(x.GetSpec().GetSecrets()) > 0 && len(x.GetSealed()) == 0 {
-		return refuse("spec.secrets", "come without their values", "send the job with SubmitSecret")
+		return refuse("spec.secrets", "need their values", "use SubmitSecret")
 	}
 	return between("sealed", int64(len(x.GetSealed())), 0, maxSealedBytes)
 }
@@ -55,7 +55,7 @@ func (x *Hold) Validate() error {
 // Validate refuses to requeue nothing.
 func (x *Requeue) Validate() error {
 	if x.GetRun() < 0 {
-		return refuse("run", fmt.Sprintf("is %d", x.GetRun()), "runs are counted from 1; 0 is the present one")
+		return refuse("run", fmt.Sprintf("is %d", x.GetRun()), "use a number from 1, or 0 for the current attempt")
 	}
 	return first(
 		caller(x.GetPrincipal()),
@@ -67,11 +67,11 @@ func (x *Requeue) Validate() error {
 // Validate refuses a change of nothing, or to what could not have been submitted.
 func (x *Update) Validate() error {
 	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() && !x.GetSetArrayMost() && x.GetGiveTo() == "" {
-		return refuse("set_priority", "is unset, and so is all else that could be changed",
-			"give a priority, a time limit, a begin, how many elements may be jobs at once, or somebody whose it is to be")
+		return refuse("set_priority", "must be set, since no other change is requested",
+			"set a priority, a time limit, a begin, an array limit or an owner")
 	}
 	if x.GetGiveTo() == Anonymous {
-		return refuse("give_to", "is "+Anonymous+", whose no job can be", "name a person")
+		return refuse("give_to", "cannot be "+Anonymous, "name a user")
 	}
 	return first(
 		caller(x.GetPrincipal()),
@@ -91,17 +91,17 @@ func (x *Update) Validate() error {
 func (x *ChangeNode) Validate() error {
 	verb := x.GetVerb()
 	if _, ok := NodeVerb_name[int32(verb)]; !ok {
-		return refuse("verb", fmt.Sprintf("%d is not known here", verb), "the client is newer than the scheduler")
+		return refuse("verb", fmt.Sprintf("unsupported value %d", verb), "upgrade the scheduler: the client is newer")
 	}
 	closes := verb == NodeVerb_NODE_VERB_CORDON || verb == NodeVerb_NODE_VERB_DRAIN
 	if closes && x.GetReason() == "" {
-		return refuse("reason", "is missing", "say why the machine is closed")
+		return refuse("reason", "is missing", "give the reason for the change")
 	}
 	if x.GetDeadlineMs() != 0 && verb != NodeVerb_NODE_VERB_DRAIN {
-		return refuse("deadline_ms", "is given, and only a drain has one", "")
+		return refuse("deadline_ms", "is allowed for a drain only", "")
 	}
 	if x.GetAtUnixMs() != 0 && verb != NodeVerb_NODE_VERB_DRAIN {
-		return refuse("at_unix_ms", "is given, and only a drain may begin later", "")
+		return refuse("at_unix_ms", "is allowed for a drain only", "")
 	}
 	return first(
 		caller(x.GetPrincipal()),
@@ -122,7 +122,7 @@ func (x *GetJob) Validate() error {
 func (x *ExplainJob) Validate() error {
 	if x.GetSpec() != nil {
 		if x.GetJob() != "" {
-			return refuse("job", "is named beside a spec", "ask about one of them")
+			return refuse("job", "cannot be combined with a spec", "use one of them")
 		}
 		return first(caller(x.GetPrincipal()), in("spec", x.GetSpec().ValidateNew()),
 			in("spec", x.GetSpec().without()))
@@ -165,10 +165,11 @@ func (x *ListNodes) Validate() error {
 // Validate refuses a watch of nothing.
 func (x *Watch) Validate() error {
 	if !x.GetJobs() && !x.GetNodes() {
-		return refuse("jobs", "is unset, and nodes too: nothing is watched", "watch jobs, nodes or both")
+		return refuse("jobs", "must be set, since nodes is not set", "set jobs, nodes or both")
 	}
 	if len(x.GetIds()) > maxFilterValues {
-		return refuse("ids", fmt.Sprintf("has %d entries, more than %d", len(x.GetIds()), maxFilterValues), "watch all")
+		return refuse("ids", fmt.Sprintf("has %d entries, more than %d", len(x.GetIds()), maxFilterValues),
+			"omit the list to watch all")
 	}
 	for i, named := range x.GetIds() {
 		if err := id("", named); err != nil {
@@ -191,13 +192,13 @@ func (x *Unwatch) Validate() error { return nil }
 func (x *Event) Validate() error {
 	switch {
 	case x.GetJob() != nil && x.GetNode() != nil:
-		return refuse("node", "is set, and job too", "an event is of one of them")
+		return refuse("node", "cannot be combined with job", "use one of them")
 	case x.GetJob() != nil:
 		return in("job", x.GetJob().valid())
 	case x.GetNode() != nil:
 		return in("node", x.GetNode().valid())
 	case x.GetGroup() == 0 && !x.GetSynced():
-		return refuse("job", "is missing, and node too", "")
+		return refuse("job", "must be set if node is not set", "")
 	}
 	return nil
 }
@@ -205,7 +206,7 @@ func (x *Event) Validate() error {
 // valid checks the head of an answer. An error without words is no answer.
 func (x *Outcome) valid() error {
 	if x.GetCode() != Code_CODE_OK && x.GetText() == "" {
-		return refuse("text", "is missing from a refusal", "")
+		return refuse("text", "is required in a refusal", "")
 	}
 	return said("code", x.GetCode())
 }

@@ -128,7 +128,7 @@ func port(field string, n int32, least int64) error { return between(field, int6
 // Validate refuses a refusal that does not say why; a shortage says what there is.
 func (x *Refused) Validate() error {
 	if x.GetReason() == RefusalReason_REFUSAL_REASON_SHORTAGE && x.GetLedger() == nil {
-		return refuse("ledger", "is missing", "a shortage says what is free")
+		return refuse("ledger", "is missing", "set the free amount")
 	}
 	return first(
 		about(x.GetOrigin()),
@@ -177,7 +177,8 @@ func (x *Rendezvous) valid() error {
 	for i, p := range x.GetPeers() {
 		if p.GetRank() <= last || p.GetNode() == "" {
 			return in("peers",
-				at(i, refuse("rank", fmt.Sprintf("%d on %s is out of order, or nowhere", p.GetRank(), short(p.GetNode())), "")))
+				at(i, refuse("rank", fmt.Sprintf("%d on %s is out of order or has no node", p.GetRank(),
+					short(p.GetNode())), "")))
 		}
 		last = p.GetRank()
 	}
@@ -313,7 +314,7 @@ func (x *LedgerReport) valid() error {
 		}
 	}
 	if !FromResources(x.GetFree()).Within(FromResources(x.GetTotal())) {
-		return refuse("free", "is more than the total", "")
+		return refuse("free", "is greater than the total", "")
 	}
 	return first(
 		part("total", x.GetTotal()),

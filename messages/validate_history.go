@@ -17,11 +17,12 @@ func (x *History) Validate() error {
 			return in("states", at(i, err))
 		}
 		if !s.Terminal() {
-			return in("states", at(i, refuse("", fmt.Sprintf("%s is not the end of a job", s), "list the jobs that live")))
+			return in("states", at(i, refuse("", fmt.Sprintf("%s is not a final state", s),
+				"use ListJobs for unfinished jobs")))
 		}
 	}
 	if u := x.GetUntilUnixMs(); u != 0 && u <= x.GetSinceUnixMs() {
-		return refuse("until_unix_ms", "is not later than since_unix_ms: nothing is between them", "")
+		return refuse("until_unix_ms", "must be later than since_unix_ms", "")
 	}
 	return first(
 		caller(x.GetPrincipal()),

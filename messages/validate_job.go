@@ -44,14 +44,14 @@ func (x *JobSpec) ValidateNew() error {
 
 func (x *JobSpec) hasCommand() error {
 	if x.GetImage() == HostImage && len(x.GetCommand()) == 0 && x.GetScript() == nil {
-		return refuse("command", "is missing, and the image `host` has none of its own", "say what is to run")
+		return refuse("command", "is missing, and the image `host` has no default command", "give the command to run")
 	}
 	return nil
 }
 
 func (x *JobSpec) isNoElement() error {
 	if x.GetElement() != nil {
-		return refuse("element", "is set, and only an array has elements", "leave it out, or submit an array")
+		return refuse("element", "is allowed for arrays only", "omit it, or submit an array")
 	}
 	return nil
 }
@@ -59,7 +59,7 @@ func (x *JobSpec) isNoElement() error {
 func (x *JobSpec) validNewEnv() error {
 	for i, v := range x.GetEnv() {
 		if ReservedEnv(v.GetName()) {
-			return in("env", at(i, refuse("name", v.GetName()+" is set for each task by what it was given", "leave it out")))
+			return in("env", at(i, refuse("name", v.GetName()+" is set by Synapse for each task", "remove it")))
 		}
 	}
 	return nil
@@ -83,7 +83,7 @@ func (x *JobSpec) enoughMemory() error {
 func enough(field string, bytes int64) error {
 	if bytes > 0 && bytes < MinTaskMemoryBytes {
 		return refuse(field, fmt.Sprintf("is %d, less than %d", bytes, MinTaskMemoryBytes),
-			fmt.Sprintf("ask for at least %d, or leave it out", MinTaskMemoryBytes))
+			fmt.Sprintf("request at least %d, or omit it", MinTaskMemoryBytes))
 	}
 	return nil
 }
@@ -106,13 +106,13 @@ func ReservedEnv(name string) bool {
 func (x *JobSpec) validShape() error {
 	g := x.GetGang()
 	if g == nil {
-		return refuse("gang", "is missing", "give gang.replicas, or gang.total")
+		return refuse("gang", "is missing", "set gang.replicas or gang.total")
 	}
 	if g.GetTotal() != nil {
 		return x.validTotal()
 	}
 	if x.GetEach() == nil {
-		return refuse("each", "asks for nothing", "ask for cpu, memory or gpu")
+		return refuse("each", "requests no resources", "request cpu, memory or gpu")
 	}
 	return first(
 		in("gang", g.validReplicas()),
@@ -127,15 +127,15 @@ func (x *GangSpec) validReplicas() error {
 	n := x.GetReplicasMin()
 	switch {
 	case n < 1:
-		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks), "a gang has at least one task")
+		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks), "use at least one task")
 	case n > MaxGangTasks:
 		return refuse("replicas_min", fmt.Sprintf("is %d, outside 1 to %d", n, MaxGangTasks),
-			"give each task more GPUs, it may run a process for each; or submit several jobs")
+			"request more GPUs per task and run one process per GPU, or submit several jobs")
 	case x.GetReplicasMax() != n:
-		return refuse("replicas_max", fmt.Sprintf("is %d, and replicas_min is %d", x.GetReplicasMax(), n),
-			"gangs have one size: give both the same")
+		return refuse("replicas_max", fmt.Sprintf("is %d, but replicas_min is %d", x.GetReplicasMax(), n),
+			"set both to the same number: a gang has a fixed size")
 	case x.GetSplit() != Split_SPLIT_UNSPECIFIED:
-		return refuse("split", "says how to split a total, and there is none", "give gang.total, or leave gang.split out")
+		return refuse("split", "requires gang.total", "set gang.total, or omit gang.split")
 	}
 	return nil
 }
@@ -145,8 +145,9 @@ func (x *GangSpec) validReplicas() error {
 func (x *JobSpec) validParts() error {
 	milli := x.GetEach().GetMilliGpu()
 	if milli > 0 && milli < 1000 && x.GetGang().GetReplicasMin() != 1 {
-		return refuse("each.milli_gpu", fmt.Sprintf("is a part of a GPU for each of %d tasks", x.GetGang().GetReplicasMin()),
-			"ask for whole GPUs, or for one task")
+		return refuse("each.milli_gpu", fmt.Sprintf("is a fraction of a GPU for each of %d tasks",
+			x.GetGang().GetReplicasMin()),
+			"request whole GPUs, or one task")
 	}
 	return wholeOrPart("each.milli_gpu", milli)
 }
@@ -157,7 +158,7 @@ func (x *GangSpec) validSum(each *Resources) error {
 	n := int64(x.GetReplicasMin())
 	for _, amount := range []int64{each.GetMilliCpu(), each.GetMemoryBytes(), each.GetMilliGpu()} {
 		if amount > 0 && n > math.MaxInt64/2/amount {
-			return refuse("replicas_min", fmt.Sprintf("%d tasks of that much are more than can be counted", n), "ask for less")
+			return refuse("replicas_min", fmt.Sprintf("exceed the supported amount: %d tasks", n), "request less")
 		}
 	}
 	return nil
@@ -168,13 +169,14 @@ func (x *JobSpec) validTotal() error {
 	g, total := x.GetGang(), x.GetGang().GetTotal()
 	switch {
 	case g.GetReplicasMin() != 0 || g.GetReplicasMax() != 0:
-		return refuse("gang.replicas_min", "is given beside a total", "give gang.replicas, or gang.total")
+		return refuse("gang.replicas_min", "cannot be combined with gang.total", "set gang.replicas or gang.total")
 	case g.GetApart():
-		return refuse("gang.apart", "is given beside a total", "leave it out: a total has one task on each machine")
+		return refuse("gang.apart", "cannot be combined with gang.total", "omit it: a total has one task per node")
 	case x.GetEach() != nil:
-		return refuse("each", "is given beside a total", "a total is split over machines: leave the amount of one task out")
+		return refuse("each", "cannot be combined with gang.total", "omit the amount per task")
 	case total.GetMilliGpu()%1000 != 0:
-		return refuse("gang.total.milli_gpu", "is not a number of whole GPUs", "for a part of a GPU, ask for one task")
+		return refuse("gang.total.milli_gpu", "must be a whole number of GPUs",
+			"request one task for a fraction of a GPU")
 	}
 	const machines = MaxGangTasks // one task per machine
 	return first(
@@ -190,11 +192,11 @@ func (x *JobSpec) validTotal() error {
 func (x *JobSpec) validMachines() error {
 	gpus := x.GetEach().GetMilliGpu() + x.GetGang().GetTotal().GetMilliGpu()
 	if x.GetGpuType() != "" && gpus == 0 {
-		return refuse("gpu_type", "names a kind of GPU, and none is asked for", "ask for gpu, or leave the type out")
+		return refuse("gpu_type", "requires gpu, and no GPU is requested", "request gpu, or omit the type")
 	}
 	t := x.GetTopology()
 	if t.GetPatienceMs() > 0 && t.GetPreferred() == "" {
-		return refuse("topology.patience_ms", "waits for a preferred level, and none is named", "name topology.preferred")
+		return refuse("topology.patience_ms", "requires topology.preferred", "set topology.preferred")
 	}
 	return first(
 		text("gpu_type", x.GetGpuType(), MaxNameBytes),
@@ -215,14 +217,14 @@ func (x *JobSpec) validMachines() error {
 func machines(field string, names []string) error {
 	if len(names) > MaxNamedMachines {
 		return refuse(field, fmt.Sprintf("has %d entries, more than %d", len(names), MaxNamedMachines),
-			"give the machines a label, and select by that")
+			"label the nodes, and use nodeSelector")
 	}
 	for i, name := range names {
 		if err := id("", name); err != nil {
 			return in(field, at(i, err))
 		}
 		if slices.Contains(names[:i], name) {
-			return in(field, at(i, refuse("", fmt.Sprintf("%q is there twice", name), "")))
+			return in(field, at(i, refuse("", fmt.Sprintf("%q is a duplicate", name), "")))
 		}
 	}
 	return nil
@@ -232,7 +234,8 @@ func machines(field string, names []string) error {
 func (x *JobSpec) validNames() error {
 	for i, name := range x.GetExclude() {
 		if slices.Contains(x.GetNodes(), name) {
-			return in("exclude", at(i, refuse("", fmt.Sprintf("%q is among nodes too", name), "take it out of one of them")))
+			return in("exclude", at(i, refuse("", fmt.Sprintf("%q is also in nodes", name),
+				"remove it from one of them")))
 		}
 	}
 	return nil
@@ -242,12 +245,12 @@ func (x *JobSpec) validNames() error {
 func (x *JobSpec) validNetwork() error {
 	n := x.GetNetwork()
 	if _, ok := Network_name[int32(n)]; !ok {
-		return refuse("network", fmt.Sprintf("is number %d, which is none that is known here", n),
-			"take one of "+strings.Join(NetworkWords(), ", "))
+		return refuse("network", fmt.Sprintf("unsupported value %d", n),
+			"use one of "+strings.Join(NetworkWords(), ", "))
 	}
 	if n == Network_NETWORK_PRIVATE && !x.onOneMachine() {
-		return refuse("network", "is private, which is for jobs of one machine, and the tasks of this one may be on several",
-			"ask for one task, or for topology.required: node; or take network: host")
+		return refuse("network", "is private, but the job's tasks may run on several nodes",
+			"request one task, set topology.required: node, or use network: host")
 	}
 	return nil
 }
@@ -255,8 +258,8 @@ func (x *JobSpec) validNetwork() error {
 // validLauncher: a number of a later version would be taken for auto in silence.
 func (x *JobSpec) validLauncher() error {
 	if _, ok := launchWords[x.GetLauncher()]; !ok {
-		return refuse("launcher", "is "+x.GetLauncher().Word()+", which is none that is known here",
-			"take one of "+strings.Join(LaunchWords(), ", "))
+		return refuse("launcher", "unsupported launcher "+x.GetLauncher().Word(),
+			"use one of "+strings.Join(LaunchWords(), ", "))
 	}
 	return nil
 }
@@ -278,7 +281,8 @@ func (x *JobSpec) onOneMachine() bool {
 // validProcess checks what runs.
 func (x *JobSpec) validProcess() error {
 	if x.GetImage() == "" {
-		return refuse("image", "is missing", "name an image, a directory on the worker, or `host` for the machine's own root")
+		return refuse("image", "is missing",
+			"use an image, a directory on the nodes, or `host` for the node's own root")
 	}
 	if x.GetWorkdir() != "" {
 		if err := absolute("workdir", x.GetWorkdir()); err != nil {
@@ -314,9 +318,9 @@ func arguments(field string, list []string) error {
 		}
 	}
 	if bytes > MaxCommandBytes || len(list) > MaxCommandArgs {
-		return refuse(field, fmt.Sprintf("is %d arguments of %d bytes, more than %d of %d", len(list), bytes,
+		return refuse(field, fmt.Sprintf("has %d arguments and %d bytes, more than %d and %d", len(list), bytes,
 			MaxCommandArgs, MaxCommandBytes),
-			"put it into a script")
+			"put the command into a script")
 	}
 	return nil
 }
@@ -340,7 +344,7 @@ func (x *JobSpec) validShm() error {
 	memory := x.GetEach().GetMemoryBytes()
 	if memory > 0 && x.GetShmBytes() > memory {
 		return refuse("shm_bytes", fmt.Sprintf("is %d, more than the task's memory of %d", x.GetShmBytes(), memory),
-			"ask for more memory")
+			"request more memory")
 	}
 	return between("shm_bytes", x.GetShmBytes(), 0, MaxMemoryBytes)
 }
@@ -353,8 +357,8 @@ func (x *JobSpec) validDisk() error {
 // validTimes checks how long, how often and how it ends.
 func (x *JobSpec) validTimes() error {
 	if w := x.GetStopWhenLostMs(); w > 0 && w < MinStopWhenLostMs {
-		return refuse("stop_when_lost_ms", fmt.Sprintf("is %d: shorter than it takes to notice that anything is lost", w),
-			fmt.Sprintf("give at least %d, or 0 for never", MinStopWhenLostMs))
+		return refuse("stop_when_lost_ms", fmt.Sprintf("is %d, too short to detect a lost node", w),
+			fmt.Sprintf("use at least %d, or 0 for never", MinStopWhenLostMs))
 	}
 	if r := x.GetRestart(); r.GetNever() && r.GetLimit() > 0 {
 		return refuse("restart.limit", "a job that never restarts cannot have a restart limit", "give one of both")
@@ -383,8 +387,8 @@ func (x *JobSpec) validWarn() error {
 		return nil
 	}
 	if slices.Contains(deafTo, w.GetSignal()) {
-		return refuse("warn.signal", fmt.Sprintf("is %d, which ends or stops a task and tells it nothing", w.GetSignal()),
-			"take one that it can catch, as SIGUSR1")
+		return refuse("warn.signal", fmt.Sprintf("is %d, which ends or stops a task without a warning", w.GetSignal()),
+			"use a signal that the task can handle, such as SIGUSR1")
 	}
 	return first(
 		between("warn.signal", int64(w.GetSignal()), 1, 64),
@@ -400,12 +404,12 @@ func (x *JobSpec) WarnsInTime() error {
 		return nil
 	}
 	return refuse("warn.ahead_ms", fmt.Sprintf("is %d, longer than the time limit of %d", ahead, limit),
-		"warn later, or ask for a longer time limit")
+		"set a shorter warning time, or a longer time limit")
 }
 
 func (x *JobSpec) validSize() error {
 	if n := Size(x); n > maxSpecBytes {
-		return refuse("", fmt.Sprintf("is %d bytes, more than %d", n, maxSpecBytes), "put what is large into files")
+		return refuse("", fmt.Sprintf("is %d bytes, more than %d", n, maxSpecBytes), "put large data into files")
 	}
 	return nil
 }

@@ -48,7 +48,7 @@ func (x *TaskGone) Validate() error {
 // sameRank refuses the evidence of another rank.
 func sameRank(t *TaskId, e *Exit) error {
 	if e != nil && e.GetRank() != t.GetRank() {
-		return refuse("exit.rank", fmt.Sprintf("is %d, and the task is rank %d", e.GetRank(), t.GetRank()), "")
+		return refuse("exit.rank", fmt.Sprintf("is %d, but the task is rank %d", e.GetRank(), t.GetRank()), "")
 	}
 	return nil
 }

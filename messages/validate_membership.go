@@ -12,10 +12,10 @@ func (x *Lead) Validate() error {
 
 func (x *Announcement) valid() error {
 	if int64(len(x.GetGpus()))*1000 != x.GetTotal().GetMilliGpu() {
-		return refuse("total.milli_gpu", "is not the sum of the devices", "")
+		return refuse("total.milli_gpu", "must be the sum of the devices", "")
 	}
 	if x.GetPortLast() < x.GetPortFirst() {
-		return refuse("port_last", "is before port_first", "")
+		return refuse("port_last", "must not be less than port_first", "")
 	}
 	return first(
 		part("total", x.GetTotal()),

@@ -6,7 +6,7 @@ import "fmt"
 
 func (x *Token) valid() error {
 	if x.GetEpoch() == 0 {
-		return refuse("epoch", "must not be 0: in that epoch nobody leads", "")
+		return refuse("epoch", "must not be 0: epochs start at 1", "")
 	}
 	return nil
 }
@@ -30,7 +30,7 @@ func (x *Resources) valid() error {
 // something refuses an amount of nothing.
 func something(field string, x *Resources) error {
 	if x.GetMilliCpu() == 0 && x.GetMemoryBytes() == 0 && x.GetMilliGpu() == 0 {
-		return refuse(field, "asks for nothing", "ask for cpu, memory or gpu")
+		return refuse(field, "requests no resources", "request cpu, memory or gpu")
 	}
 	return nil
 }
@@ -38,8 +38,9 @@ func something(field string, x *Resources) error {
 // wholeOrPart: whole devices, or a part of one.
 func wholeOrPart(field string, milli int64) error {
 	if milli > 1000 && milli%1000 != 0 {
-		return refuse(field, fmt.Sprintf("is %d thousandths of a GPU: neither whole ones nor a part of one", milli),
-			fmt.Sprintf("ask for %d or %d whole ones", milli/1000, milli/1000+1))
+		return refuse(field, fmt.Sprintf("is %d thousandths of a GPU, neither a whole number of GPUs nor a fraction "+
+			"of one", milli),
+			fmt.Sprintf("request %d or %d whole GPUs", milli/1000, milli/1000+1))
 	}
 	return nil
 }
@@ -67,8 +68,8 @@ func (x *Label) valid() error {
 		return digit(c) || lower(c) || upper(c) || c == '-' || c == '_' || c == '.' || c == '/'
 	})
 	if !ok {
-		return refuse("key", fmt.Sprintf("%s is not a label's key", short(x.GetKey())),
-			"keys are 1 to 128 letters, digits and any of -_./")
+		return refuse("key", fmt.Sprintf("%s is not a valid label key", short(x.GetKey())),
+			"use 1 to 128 letters, digits and any of -_./")
 	}
 	return text("value", x.GetValue(), MaxValueBytes)
 }
@@ -85,8 +86,8 @@ func (x *EnvVar) valid() error {
 	n := x.GetName()
 	ok := n != "" && !digit(n[0]) && only(n, func(c byte) bool { return digit(c) || lower(c) || upper(c) || c == '_' })
 	if !ok {
-		return refuse("name", fmt.Sprintf("%s is not a variable's name", short(n)),
-			"names are letters, digits and '_', and do not begin with a digit")
+		return refuse("name", fmt.Sprintf("%s is not a valid variable name", short(n)),
+			"use letters, digits and '_', not starting with a digit")
 	}
 	return passed("value", x.GetValue())
 }

@@ -15,7 +15,7 @@ const (
 // Validate refuses what no leader can have taken.
 func (x *QueuesRecord) Validate() error {
 	if x.GetRevision() == 0 {
-		return refuse("revision", "is 0, and counts from 1", "")
+		return refuse("revision", "must be at least 1", "")
 	}
 	return first(part("written_by", x.GetWrittenBy()), part("queues", x.GetQueues()))
 }
@@ -40,7 +40,8 @@ func (x *Queues) valid() error {
 
 func (x *QueueSpec) valid() error {
 	if _, ok := QueueOrder_name[int32(x.GetOrder())]; !ok {
-		return refuse("order", fmt.Sprintf("%d is not known here", x.GetOrder()), "the client is newer than the scheduler")
+		return refuse("order", fmt.Sprintf("unsupported value %d", x.GetOrder()),
+			"upgrade the scheduler: the client is newer")
 	}
 	return first(
 		name("name", x.GetName()),

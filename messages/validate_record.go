@@ -16,7 +16,7 @@ func (x *JobRecord) Validate() error {
 		return refuse("spec", "is missing", "")
 	}
 	if x.GetRevision() == 0 {
-		return refuse("revision", "is 0: it was never written", "")
+		return refuse("revision", "must not be 0", "")
 	}
 	return first(
 		id("id", x.GetId()),
@@ -102,7 +102,7 @@ func (x *AttemptRecord) Validate() error {
 // Validate refuses a machine's record that cannot have been written.
 func (x *NodeRecord) Validate() error {
 	if x.GetRevision() == 0 {
-		return refuse("revision", "is 0: it was never written", "")
+		return refuse("revision", "must not be 0", "")
 	}
 	return first(
 		id("id", x.GetId()),

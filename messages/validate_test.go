@@ -193,8 +193,9 @@ func TestRefusalsNameTheWayOut(t *testing.T) {
 	s := goodSpec()
 	s.Each.MilliGpu = 1500
 	err := (&Submit{Principal: &Principal{Name: "alice"}, Spec: s}).Validate()
-	want := "spec.each.milli_gpu: is 1500 thousandths of a GPU: neither whole ones nor a part of one (ask for 1 or 2 " +
-		"whole ones)"
+	want := "spec.each.milli_gpu: is 1500 thousandths of a GPU, neither a whole number of GPUs nor a fraction of one " +
+		"(request 1 or 2 " +
+		"whole GPUs)"
 	if err == nil || err.Error() != want {
 		t.Errorf("got  %v\nwant %s", err, want)
 	}

@@ -53,13 +53,13 @@ func demandOf(g *Gang) demand {
 func (d *demand) setReplicas(each Resources, replicas int64) string {
 	switch {
 	case replicas <= 0:
-		return "asks for no tasks"
+		return "requests no tasks"
 	case each.IsNegative():
-		return "asks for less than nothing"
+		return "requests a negative amount"
 	case each.IsZero():
-		return "asks for nothing"
+		return "requests no resources"
 	case each.MilliGPU > WholeGPU && each.MilliGPU%WholeGPU != 0:
-		return "asks for whole GPUs and a share of one at once"
+		return "requests both whole GPUs and a share of a GPU"
 	}
 	d.units = replicas
 	d.rate = rate{cpu: each.MilliCPU, mem: each.MemoryBytes, den: 1, gpus: each.MilliGPU / WholeGPU}
@@ -68,7 +68,7 @@ func (d *demand) setReplicas(each Resources, replicas int64) string {
 	}
 	d.part = each.MilliGPU
 	if replicas > 1 {
-		return "asks for a share of a GPU for more than one task"
+		return "requests a share of a GPU for several tasks"
 	}
 	return ""
 }
@@ -79,7 +79,7 @@ func (d *demand) setTotal(total Resources, split Split) string {
 	case total.MilliGPU > 0 && total.MilliGPU < WholeGPU, total.MilliGPU == 0 && cpu == 0, total.IsNegative():
 		return d.setReplicas(total, 1)
 	case total.MilliGPU%WholeGPU != 0:
-		return "asks for whole GPUs and a share of one at once"
+		return "requests both whole GPUs and a share of a GPU"
 	case gpus > 0:
 		k := divisor(gpus, divisor(cpu, mem))
 		d.units = gpus

@@ -297,11 +297,11 @@ func TestRefusalTexts(t *testing.T) {
 				"lacks CPU or memory"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 2000}, Required: NodeLevel},
 			"needs 4 GPUs (2 tasks of 2 GPUs) on one node; the best node, n2, has 2 free of 4"},
-		{Gang{Replicas: 1}, "asks for nothing"},
-		{Gang{}, "asks for no tasks"},
-		{Gang{Replicas: 2, Each: Resources{MilliGPU: 500}}, "asks for a share of a GPU for more than one task"},
-		{Gang{Replicas: 1, Each: Resources{MilliGPU: 1500}}, "asks for whole GPUs and a share of one at once"},
-		{Gang{Replicas: 1, Each: Resources{MilliCPU: -1}}, "asks for less than nothing"},
+		{Gang{Replicas: 1}, "requests no resources"},
+		{Gang{}, "requests no tasks"},
+		{Gang{Replicas: 2, Each: Resources{MilliGPU: 500}}, "requests a share of a GPU for several tasks"},
+		{Gang{Replicas: 1, Each: Resources{MilliGPU: 1500}}, "requests both whole GPUs and a share of a GPU"},
+		{Gang{Replicas: 1, Each: Resources{MilliCPU: -1}}, "requests a negative amount"},
 		{Gang{Replicas: 1, Each: Resources{MilliCPU: 1}, Required: "row"}, `unknown topology level "row"`},
 	} {
 		_, refusal := Place(f, test.gang)

@@ -37,7 +37,7 @@ func ParseUIDRange(text string) (UIDRange, error) {
 	case !ok || wrong != nil || err != nil || last < first:
 		return UIDRange{}, fmt.Errorf("%q must be first-last, such as 2000000-2999999, or %s", text, NoUIDs)
 	case first < minUID || last >= 1<<32-2:
-		return UIDRange{}, fmt.Errorf("%q is outside of %d-%d, where no machine has users of its own",
+		return UIDRange{}, fmt.Errorf("%q is outside %d-%d, the range without users of the nodes",
 			text, minUID, uint32(1<<32-3))
 	case last-first >= maxUIDs:
 		return UIDRange{}, fmt.Errorf("%q has more than %d numbers", text, maxUIDs)

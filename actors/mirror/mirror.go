@@ -199,7 +199,8 @@ func (m *Mirror) onGetJob(q *messages.GetJob) *messages.GetJobReply {
 func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	if id == "" {
 		return nil, &messages.Outcome{
-			Code: messages.Code_CODE_INVALID, Field: "job", Text: "no job is named", Hint: "give an id, or the beginning of one",
+			Code: messages.Code_CODE_INVALID, Field: "job", Text: "job ID is missing",
+			Hint: "give an ID, or its first characters",
 		}
 	}
 	if s, ok := m.jobs.get(id); ok {
@@ -225,8 +226,8 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 			return s, messages.OK()
 		}
 		return nil, &messages.Outcome{
-			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("there is no job %q", id),
-			Hint: "`synapse-cli get jobs` lists those that live and the newest finished ones",
+			Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("unknown job %q", id),
+			Hint: "run `synapse-cli get jobs` for a list; old finished jobs are not in it",
 		}
 	}
 	named := strings.Join(fits[:min(len(fits), candidates)], ", ")
@@ -234,8 +235,8 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		named += " and more"
 	}
 	return nil, &messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: fmt.Sprintf("%q begins the id of %s", id, named),
-		Hint: "give more of the id",
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: fmt.Sprintf("%q matches several jobs: %s", id, named),
+		Hint: "give more characters of the ID",
 	}
 }
 

@@ -112,7 +112,7 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 		{"b", messages.Code_CODE_CONFLICT, "b1, b2, b3, b4, b5 and more"},
 		{"zebra", messages.Code_CODE_NOT_FOUND, "zebra"},
 		{"a", messages.Code_CODE_NOT_FOUND, "a"},
-		{"", messages.Code_CODE_INVALID, "no job"},
+		{"", messages.Code_CODE_INVALID, "job ID is missing"},
 	} {
 		r := ask(m, &messages.GetJob{Job: c.asked}).(*messages.GetJobReply)
 		if r.Outcome.Code != c.code {

@@ -20,7 +20,7 @@ func (n *Node) onExec(ctx actor.Context, m *messages.ExecTask) {
 	k := m.Id.Key()
 	s := n.slices[k.Token]
 	if s == nil || string(s.page.Job) != m.Job || s.task(k.Rank) == nil {
-		refuseExec(ctx, m, ctx.Sender(), "it is not on this machine")
+		refuseExec(ctx, m, ctx.Sender(), "task is not on this node")
 		return
 	}
 	ctx.Send(s.task(k.Rank), taskExec{m, ctx.Sender()})
@@ -39,7 +39,7 @@ func (s *nodeSlice) task(rank topology.Rank) *actor.PID {
 // onExec has the launcher run it, if the task runs.
 func (t *Task) onExec(ctx actor.Context, m taskExec) {
 	if !t.states.In(taskRunning) {
-		refuseExec(ctx, m.Exec, m.from, "it does not run")
+		refuseExec(ctx, m.Exec, m.from, "task is not running")
 		return
 	}
 	t.p.Launcher.Tell(m.Exec, m.from)

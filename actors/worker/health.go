@@ -17,7 +17,7 @@ import (
 // it is hardly the machines. Only that wish is on disk: the next agent checks again before it takes work.
 
 // checksPending is why a machine whose agent has just started takes nothing new.
-const checksPending = "the checks of its health have not all ended yet"
+const checksPending = "health checks have not finished yet"
 
 // trouble is why the machine takes nothing new, except what its checks have found; empty: it does.
 func (n *Node) trouble() string {
@@ -121,7 +121,7 @@ func (n *Node) spoil(ctx actor.Context, s *nodeSlice) {
 // excuseExit completes the end of a rank that was stopped because the machine is not well.
 func (s *nodeSlice) excuseExit(e *messages.Exit) {
 	if s.unwell != "" && e.Kind == messages.ExitKind_EXIT_KIND_NEVER_STARTED {
-		e.Unwell, e.Detail = true, "a check of the machine's health failed: "+s.unwell
+		e.Unwell, e.Detail = true, "health check failed: "+s.unwell
 	}
 }
 

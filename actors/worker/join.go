@@ -34,7 +34,7 @@ func (n *Node) sworn() bool { return n.disk.saved >= n.oath }
 // hindered is why nothing new may begin; empty: it may.
 func (n *Node) hindered() string {
 	if n.disk.trouble == "" && !n.sworn() {
-		return "the leader's epoch is not on disk yet"
+		return "epoch of the leader is not saved yet"
 	}
 	return n.disk.trouble
 }

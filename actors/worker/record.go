@@ -25,8 +25,8 @@ const (
 )
 
 var (
-	errRecord      = errors.New("the ledger's record is corrupt")
-	errRecordNewer = errors.New("the ledger's record was written by a newer agent")
+	errRecord      = errors.New("ledger record is corrupted")
+	errRecordNewer = errors.New("ledger record was written by a newer agent")
 	recordTable    = crc32.MakeTable(crc32.Castagnoli)
 )
 
@@ -55,7 +55,7 @@ func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
 		return nil, fmt.Errorf("%w: %d bytes", errRecord, len(data))
 	}
 	if v := binary.LittleEndian.Uint32(data[4:]); v != recordVersion {
-		return nil, fmt.Errorf("%w: version %d, known is %d", errRecordNewer, v, recordVersion)
+		return nil, fmt.Errorf("%w: version %d, supported is %d", errRecordNewer, v, recordVersion)
 	}
 	r := &messages.LedgerRecord{}
 	if err := proto.Unmarshal(data[recordHead:], r); err != nil {

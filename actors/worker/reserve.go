@@ -31,13 +31,14 @@ func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
 	case past == topology.PastRan:
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 	case past.Over():
-		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "the attempt is over here")
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_OVER, "attempt has already ended on this node")
 	case n.hindered() != "":
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case n.unfit(m.DespiteUnwell) != "":
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "%s", n.unfit(m.DespiteUnwell))
 	case len(n.slices) >= nodeSlices:
-		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "there are %d slices here", len(n.slices))
+		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "node already has %d allocations",
+			len(n.slices))
 	default:
 		n.reserve(ctx, token, job, m)
 	}

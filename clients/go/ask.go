@@ -70,8 +70,8 @@ func (c *Client) Identifies() bool { return c.proves() || c.next().local() }
 func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	if len(q.GetSpec().GetSecrets()) > 0 {
 		if !c.Identifies() {
-			return nil, &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "secrets are not sent in plaintext",
-				Hint: "speak TLS: --tls, or `synapse-cli login`"}
+			return nil, &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "secrets require TLS",
+				Hint: "use --tls, or log in with `synapse-cli login`"}
 		}
 		return c.SubmitSecret(ctx, q)
 	}
@@ -84,8 +84,8 @@ func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.Submit
 // Node finds a machine by its id or a unique prefix.
 func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus, error) {
 	if prefix == "" {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a machine is empty",
-			Hint: "give an id, or the beginning of one"}
+		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "node ID is missing",
+			Hint: "give an ID, or its first characters"}
 	}
 	if kind, name, is := strings.Cut(prefix, "/"); is && (kind == "node" || kind == "nodes") {
 		prefix = name
@@ -140,11 +140,12 @@ func nodeOf(all []*messages.NodeStatus, prefix string) (*messages.NodeStatus, er
 	case len(found) == 1:
 		return found[0], nil
 	case len(found) == 0:
-		return nil, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no machine %q", prefix),
-			Hint: "`synapse-cli get nodes` lists them"}
+		return nil, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("unknown node %q", prefix),
+			Hint: "run `synapse-cli get nodes` for a list"}
 	}
-	return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%q begins the id of %s", prefix, some(names)),
-		Hint: "give more of the id"}
+	return nil, &Error{Code: messages.Code_CODE_CONFLICT, Text: fmt.Sprintf("%q matches several nodes: %s", prefix,
+		some(names)),
+		Hint: "give more characters of the ID"}
 }
 
 // Look is one look at a watch's stream.
@@ -306,8 +307,9 @@ func (c *Client) WaitUntil(ctx context.Context, id string, lost func(error), don
 				return done(j), nil
 			}
 			if e.GetSynced() && last == nil {
-				return false, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("there is no job %q any more", id),
-					Hint: "finished jobs are shown for a while only"}
+				return false, &Error{Code: messages.Code_CODE_NOT_FOUND, Text: fmt.Sprintf("job %q no longer exists",
+					id),
+					Hint: "finished jobs are listed only for a limited time"}
 			}
 			return false, nil
 		})

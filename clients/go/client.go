@@ -95,8 +95,8 @@ func Dial(c Config) (*Client, error) {
 		if !isAddress(address) {
 			client.Close()
 			return nil,
-				&Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not the address of a scheduler", address),
-					Hint: "write host:port, as in localhost:9000, or unix:PATH; several with commas between them"}
+				&Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf("%q is not a scheduler address", address),
+					Hint: "write host:port, as in localhost:9000, or unix:PATH; separate several with commas"}
 		}
 		if client.find(address) < 0 {
 			if err := client.add(address); err != nil {
@@ -126,8 +126,9 @@ func isAddress(text string) bool {
 func (c *Client) add(address string) error {
 	s := &server{address: address}
 	if len(c.servers) > 0 && !s.local() && c.servers[0].local() && !c.proves() {
-		return &Error{Code: messages.Code_CODE_NOT_ALLOWED, Text: "the scheduler at " + address + " is on another machine",
-			Hint: "give a certificate or a token, or ask on that machine"}
+		return &Error{Code: messages.Code_CODE_NOT_ALLOWED,
+			Text: "scheduler socket " + address + " exists only on the scheduler's host",
+			Hint: "run the command on that host, or use its network address with a certificate or token"}
 	}
 	var more []grpc.DialOption
 	if s.local() {
@@ -247,25 +248,26 @@ func (c *Client) prove() (err error) {
 	files := c.config.CA != "" || c.config.Cert != "" || c.config.Key != ""
 	switch {
 	case c.config.Token != "" && (c.config.TLS != "" || files):
-		return &Error{Code: messages.Code_CODE_INVALID, Text: "a token is given, and tls, ca, cert or key too",
-			Hint: "a token proves the scheduler by itself, and needs none of them"}
+		return &Error{Code: messages.Code_CODE_INVALID, Text: "a token cannot be combined with tls, ca, cert or key",
+			Hint: "omit them: the token also verifies the scheduler"}
 	case c.config.Token != "":
 		if c.bearer, err = credential.ReadBearer(c.config.Token); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(),
-				Hint: "the token comes from --token-file, SYNAPSE_TOKEN, or `synapse-cli login`"}
+				Hint: "use --token-file, SYNAPSE_TOKEN or `synapse-cli login`"}
 		}
 	case c.config.TLS != "" && files:
-		return &Error{Code: messages.Code_CODE_INVALID, Text: "tls is given, and ca, cert or key too",
-			Hint: "a folder of `synapse-cli init` has all three"}
+		return &Error{Code: messages.Code_CODE_INVALID, Text: "tls cannot be combined with ca, cert or key",
+			Hint: "use a folder created by `synapse-cli init`, which has all three"}
 	case c.config.TLS != "":
 		if c.badge, err = credential.OpenBadge(c.config.TLS, identity.People...); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: "tls: " + err.Error(),
-				Hint: "tls is a folder with ca.pem, cert.pem and key.pem, or the file that says where an outside issuer's are"}
+				Hint: "use a folder with ca.pem, cert.pem and key.pem, or the file that lists the files of an " +
+					"outside issuer"}
 		}
 	case files:
 		if c.secure, err = c.config.credentials(); err != nil {
 			return &Error{Code: messages.Code_CODE_INVALID, Text: err.Error(),
-				Hint: "ca, cert and key are the names of PEM files"}
+				Hint: "use the names of PEM files for ca, cert and key"}
 		}
 	}
 	return nil
@@ -297,7 +299,7 @@ func (c *Config) credentials() (credentials.TransportCredentials, error) {
 		config.RootCAs = pool
 	}
 	if (c.Cert == "") != (c.Key == "") {
-		return nil, errors.New("cert and key: one is given, and the other is not")
+		return nil, errors.New("cert and key must be set together")
 	}
 	if c.Cert != "" {
 		pair, err := tls.LoadX509KeyPair(c.Cert, c.Key)

@@ -31,8 +31,8 @@ func TestExplain(t *testing.T) {
 	}{
 		"ours": {err: outcome(messages.Code_CODE_CONFLICT, "request_id", "was used", "a fresh one"),
 			want: Error{Code: messages.Code_CODE_CONFLICT, Text: "--request-id: was used", Hint: "a fresh one"}},
-		"not found": {err: outcome(messages.Code_CODE_NOT_FOUND, "job", `there is no job "x"`, ""),
-			want: Error{Code: messages.Code_CODE_NOT_FOUND, Text: `there is no job "x"`}},
+		"not found": {err: outcome(messages.Code_CODE_NOT_FOUND, "job", `unknown job "x"`, ""),
+			want: Error{Code: messages.Code_CODE_NOT_FOUND, Text: `unknown job "x"`}},
 		"lines": {err: outcome(messages.Code_CODE_INVALID, "", "a\nb", ""),
 			want: Error{Code: messages.Code_CODE_INVALID, Text: "a b"}},
 		"leading": {err: outcome(messages.Code_CODE_UNAVAILABLE, "", "taking over", "again"), dialed: refused,
@@ -44,23 +44,23 @@ func TestExplain(t *testing.T) {
 				Hint: reachHint}},
 		"no host": {err: status.Error(codes.Unavailable, "x"), dialed: &net.DNSError{IsNotFound: true},
 			want: Error{Code: messages.Code_CODE_UNAVAILABLE,
-				Text: "cannot reach the scheduler at h:1: there is no host of this name",
-				Hint: "--server or SYNAPSE_SERVER names the scheduler"}},
+				Text: "cannot reach the scheduler at h:1: unknown host",
+				Hint: "correct --server or SYNAPSE_SERVER"}},
 		"no answer": {err: status.Error(codes.Unavailable, "x"), dialed: fmt.Errorf("dial: %w", os.ErrDeadlineExceeded),
 			want: Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "cannot reach the scheduler at h:1: no answer",
-				Hint: "a firewall may be in the way"}},
+				Hint: "check for a firewall"}},
 		"no network": {err: status.Error(codes.Unavailable, "x"),
 			dialed: &net.OpError{Op: "dial", Err: errors.New("no route")},
 			want: Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "cannot reach the scheduler at h:1: no route",
 				Hint: reachHint}},
 		"late": {err: status.Error(codes.DeadlineExceeded, "context deadline exceeded"),
-			want: Error{TimedOut: true, Text: "the scheduler at h:1 has not answered in time",
-				Hint: "it may be busy or taking over: try again"}},
+			want: Error{TimedOut: true, Text: "scheduler at h:1 did not answer in time",
+				Hint: "try again: the scheduler may be busy or taking over"}},
 		"older": {err: status.Error(codes.Unimplemented, "unknown method"),
-			want: Error{Text: "the scheduler at h:1 does not know this request",
-				Hint: "it is of another version: `synapse-cli version` shows both"}},
+			want: Error{Text: "scheduler at h:1 does not support this request",
+				Hint: "run `synapse-cli version` to compare the versions"}},
 		"broken": {err: status.Error(codes.Internal, "a bug\nof ours"),
-			want: Error{Text: "the scheduler at h:1 failed: a bug of ours", Hint: "its log says more"}},
+			want: Error{Text: "scheduler at h:1 failed: a bug of ours", Hint: "read the scheduler's log"}},
 	} {
 		client := &server{address: "h:1"}
 		client.dialed.Store(&c.dialed)
@@ -97,10 +97,10 @@ func TestCredentials(t *testing.T) {
 		t.Fatal(err)
 	}
 	for want, c := range map[string]Config{
-		"not the address":         {Server: "head"},
+		"not a scheduler address": {Server: "head"},
 		"ca: open ":               {Server: "h:1", CA: "/no/such/file"},
 		"there is no certificate": {Server: "h:1", CA: empty},
-		"cert and key: ":          {Server: "h:1", Cert: empty},
+		"cert and key must be":    {Server: "h:1", Cert: empty},
 	} {
 		_, err := Dial(c)
 		var e *Error

@@ -80,13 +80,14 @@ func ReadContexts(path string) (*Contexts, error) {
 		return all, nil
 	}
 	if err != nil {
-		return nil, invalid("`synapse-cli login` makes the file, SYNAPSE_CONTEXTS names another", "the contexts: %s", err)
+		return nil, invalid("log in with `synapse-cli login`, or set SYNAPSE_CONTEXTS to the file", "read contexts: %s",
+			err)
 	}
 	from := yaml.NewDecoder(bytes.NewReader(text))
 	from.KnownFields(true)
 	if err := from.Decode(all); err != nil && !errors.Is(err, io.EOF) {
 		// The decoder's own words may have a token in them.
-		return nil, invalid("move it away, and log in again", "the contexts: %s is not a file of contexts", path)
+		return nil, invalid("move the file away, and log in again", "read contexts: %s is not a file of contexts", path)
 	}
 	all.sort()
 	return all, nil
@@ -102,14 +103,14 @@ func (c *Contexts) Find(name string) (*Context, error) {
 		return &c.All[i], nil
 	}
 	if len(c.All) == 0 {
-		return nil, invalid("`synapse-cli login HOST:PORT --token-file FILE` makes one",
-			"there is no context %q: there are none", name)
+		return nil, invalid("run `synapse-cli login HOST:PORT --token-file FILE` to create one",
+			"unknown context %q: no contexts exist", name)
 	}
 	var names []string
 	for _, one := range c.All {
 		names = append(names, one.Name)
 	}
-	return nil, invalid("there are "+strings.Join(names, ", "), "there is no context %q", name)
+	return nil, invalid("use "+strings.Join(names, ", "), "unknown context %q", name)
 }
 
 // Put adds a context, or replaces the one of its name.
@@ -122,7 +123,7 @@ func (c *Contexts) Put(one Context) {
 // Save replaces the file: whole or not at all, and its owner's alone from the first byte.
 func (c *Contexts) Save() error {
 	if c.path == "" {
-		return invalid("SYNAPSE_CONTEXTS names a file", "there is no place for contexts: HOME is not set")
+		return invalid("set SYNAPSE_CONTEXTS to a file", "contexts cannot be stored: HOME is not set")
 	}
 	text, err := yaml.Marshal(c)
 	if err != nil {
@@ -156,8 +157,8 @@ func readSettings(path string) (s settings, err error) {
 		}
 	}
 	if err != nil {
-		err = invalid("SYNAPSE_CONFIG names a YAML file with server, retry, tls, token-file, ca, cert and key",
-			"the settings: %s: %s", path, err)
+		err = invalid("set SYNAPSE_CONFIG to a YAML file with server, retry, tls, token-file, ca, cert and key",
+			"settings: %s: %s", path, err)
 	}
 	return s, err
 }
@@ -199,10 +200,12 @@ func Environment(variable func(name string) string) (Config, error) {
 		}
 		text, err := identity.ReadPrivate(s.TokenFile, MaxTokenBytes)
 		if err != nil {
-			return c, invalid("a file of mode 0600 with what `synapse-cli token create` printed", "SYNAPSE_TOKEN_FILE: %s", err)
+			return c, invalid("use a file of mode 0600 with a token from `synapse-cli token create`",
+				"SYNAPSE_TOKEN_FILE: %s", err)
 		}
 		if c.Token = strings.TrimSpace(string(text)); c.Token == "" {
-			return c, invalid("a file with what `synapse-cli token create` printed", "SYNAPSE_TOKEN_FILE: %s is empty",
+			return c, invalid("use a file with a token from `synapse-cli token create`",
+				"SYNAPSE_TOKEN_FILE: %s is empty",
 				s.TokenFile)
 		}
 	}

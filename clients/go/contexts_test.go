@@ -34,12 +34,12 @@ func TestEnvironment(t *testing.T) {
 		{"SYNAPSE_CONFIG=" + put("empty.yaml", "# nothing\n"), Config{Server: DefaultServer, Retry: DefaultRetry}, ""},
 		{"SYNAPSE_SERVER=x:1 SYNAPSE_TOKEN_FILE=" + token, Config{Server: "x:1", Token: "mine", Retry: DefaultRetry}, ""},
 		{"SYNAPSE_CONFIG=" + put("typo.yaml", "sever: x\n"), Config{}, "field sever not found"},
-		{"SYNAPSE_CONFIG=/nowhere.yaml", Config{}, "the settings: /nowhere.yaml: "},
+		{"SYNAPSE_CONFIG=/nowhere.yaml", Config{}, "settings: /nowhere.yaml: "},
 		{"SYNAPSE_SERVER=x:1 SYNAPSE_RETRY=soon", Config{}, `SYNAPSE_RETRY "soon": `},
 		{"SYNAPSE_TOKEN=a SYNAPSE_TOKEN_FILE=" + token, Config{}, "SYNAPSE_TOKEN and SYNAPSE_TOKEN_FILE are both set"},
 		{"SYNAPSE_TOKEN_FILE=" + put("bare", "\n"), Config{}, "bare is empty"},
 		{"SYNAPSE_TOKEN_FILE=/nowhere", Config{}, "SYNAPSE_TOKEN_FILE: open /nowhere"},
-		{"SYNAPSE_CONTEXT=gone", Config{}, `there is no context "gone": there are none`},
+		{"SYNAPSE_CONTEXT=gone", Config{}, `unknown context "gone": no contexts exist`},
 		{"SYNAPSE_CONTEXTS=" + put("contexts", "- what\n"), Config{}, "is not a file of contexts"},
 	} {
 		env := map[string]string{}

@@ -57,20 +57,21 @@ func (s *server) explain(caller context.Context, err error) error {
 		}
 		if r := s.refused.Load(); r != nil {
 			return &Error{
-				Code: messages.Code_CODE_NOT_ALLOWED, Text: "the scheduler at " + s.address + ": " + oneLine(r.Error()),
-				Hint: "--tls or SYNAPSE_TLS names the folder of a person of this cluster (see `synapse-cli init --help`), and " +
-					"`synapse-cli login` keeps a token for it",
+				Code: messages.Code_CODE_NOT_ALLOWED, Text: "scheduler at " + s.address + ": " + oneLine(r.Error()),
+				Hint: "log in with `synapse-cli login`, or set --tls or SYNAPSE_TLS to the folder of a user " +
+					"certificate (see `synapse-cli init --help`)",
 			}
 		}
 		e.Text, e.Hint = s.unreachable()
 	case codes.DeadlineExceeded:
 		e.TimedOut = true
-		e.Text, e.Hint = "the scheduler at "+s.address+" has not answered in time", "it may be busy or taking over: try again"
+		e.Text, e.Hint = "scheduler at "+s.address+" did not answer in time",
+			"try again: the scheduler may be busy or taking over"
 	case codes.Unimplemented:
-		e.Text, e.Hint = "the scheduler at "+s.address+" does not know this request",
-			"it is of another version: `synapse-cli version` shows both"
+		e.Text, e.Hint = "scheduler at "+s.address+" does not support this request",
+			"run `synapse-cli version` to compare the versions"
 	case codes.Internal, codes.Unknown, codes.DataLoss:
-		e.Text, e.Hint = "the scheduler at "+s.address+" failed: "+e.Text, "its log says more"
+		e.Text, e.Hint = "scheduler at "+s.address+" failed: "+e.Text, "read the scheduler's log"
 	}
 	return e
 }
@@ -91,7 +92,7 @@ func asError(err error) error {
 		return e
 	}
 	return &Error{Code: messages.Code_CODE_INVALID, Text: oneLine(err.Error()),
-		Hint: "`synapse-cli contexts` lists what `login` has kept"}
+		Hint: "run `synapse-cli contexts` for a list"}
 }
 
 // flagOf maps a field of the API to its flag; empty: the text of the refusal is complete without it.
@@ -111,7 +112,7 @@ func textOf(o *messages.Outcome) string {
 	if flag, known := flagOf[whole]; known {
 		field = flag
 	}
-	if field == "" || strings.HasPrefix(text, "there is no ") {
+	if field == "" || strings.HasPrefix(text, "unknown ") {
 		return text
 	}
 	return field + ": " + text
@@ -119,7 +120,8 @@ func textOf(o *messages.Outcome) string {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-const reachHint = "is it running? `synapse-cli up` starts a local cluster; --server or SYNAPSE_SERVER names another one"
+const reachHint = "check that the scheduler is running and that --server or SYNAPSE_SERVER is correct; `synapse-cli " +
+	"up` starts a local cluster"
 
 // refuses reports whether the machine is there and nothing listens on it now.
 func (s *server) refuses() bool {
@@ -139,7 +141,7 @@ func (s *server) unreachable() (text, hint string) {
 	text = "cannot reach the scheduler at " + s.address
 	last := s.dialed.Load()
 	if last == nil || *last == nil {
-		return text + ": what listens there went away, or is no scheduler", reachHint
+		return text + ": the connection was closed, or the program there is not a scheduler", reachHint
 	}
 	var dns *net.DNSError
 	err := *last
@@ -150,14 +152,14 @@ func (s *server) unreachable() (text, hint string) {
 	}
 	switch {
 	case errors.As(err, &dns) && dns.IsNotFound:
-		return text + ": there is no host of this name", "--server or SYNAPSE_SERVER names the scheduler"
+		return text + ": unknown host", "correct --server or SYNAPSE_SERVER"
 	case s.local():
-		return text + ": " + oneLine(plain.Error()), "the socket is for root, and for the user whom the scheduler runs as; " +
-			"everybody else gives --server HOST:PORT, with --tls or a token"
+		return text + ": " + oneLine(plain.Error()),
+			"use --server HOST:PORT with --tls or a token: only root and the scheduler's user can use the socket"
 	case nobodyListens(err):
 		return text + ": connection refused", reachHint
 	case errors.Is(err, os.ErrDeadlineExceeded), errors.Is(err, context.DeadlineExceeded):
-		return text + ": no answer", "a firewall may be in the way"
+		return text + ": no answer", "check for a firewall"
 	default:
 		return text + ": " + oneLine(plain.Error()), reachHint
 	}

@@ -26,7 +26,7 @@ func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, err
 func (c *Client) One(ctx context.Context, word string, find Find) (*messages.JobStatus, error) {
 	all, err := c.Scope(ctx, word, find)
 	if err == nil && len(all) > 1 {
-		return nil, RefuseScope(word, "it names %d elements, and this command takes one job", len(all))
+		return nil, RefuseScope(word, "%d elements are selected, but this command accepts one job", len(all))
 	}
 	if err != nil {
 		return nil, err
@@ -173,8 +173,8 @@ func missed(err error) bool {
 // it is the one that lives; where none does, the newest.
 func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, error) {
 	if word == "" {
-		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "the name of a job is empty",
-			Hint: "give an id, the beginning of one, or a name"}
+		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "job name is empty",
+			Hint: "give an ID, its first characters, or a name"}
 	}
 	reply, err := c.GetJob(ctx, &messages.GetJob{Job: word})
 	if err != nil && !missed(err) || reply.GetJob().GetRecord().GetId() == word || !messages.Titled(word) {
@@ -187,8 +187,9 @@ func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, e
 	case named == nil:
 		return reply.GetJob(), err
 	case err == nil && reply.GetJob().GetRecord().GetId() != named.GetRecord().GetId():
-		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Hint: "give a whole id",
-			Text: fmt.Sprintf("%q is the name of job %s, and begins the id of job %s", word, named.GetRecord().GetId(),
+		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Hint: "give the complete ID",
+			Text: fmt.Sprintf("%q is ambiguous: it is the name of job %s and the start of the ID of job %s", word,
+				named.GetRecord().GetId(),
 				reply.GetJob().GetRecord().GetId())}
 	}
 	reply, err = c.GetJob(ctx, &messages.GetJob{Job: named.GetRecord().GetId()}) // a list leaves out the ranks
@@ -221,7 +222,8 @@ func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, e
 	if len(live) > 1 {
 		return nil,
 			&Error{Code: messages.Code_CODE_CONFLICT,
-				Text: fmt.Sprintf("%d jobs named %q live: %s", len(live), name, some(live)), Hint: "give an id"}
+				Text: fmt.Sprintf("%d unfinished jobs have the name %q: %s", len(live), name, some(live)),
+				Hint: "give an ID"}
 	}
 	return newest, nil
 }

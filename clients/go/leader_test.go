@@ -96,7 +96,7 @@ func (s *peer) admit(ctx context.Context) error {
 }
 
 func away() error {
-	return api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "this scheduler does not lead"})
+	return api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_UNAVAILABLE, Text: "this scheduler is not the leader"})
 }
 
 func (s *peer) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
@@ -208,7 +208,7 @@ func TestCallsOutliveALeader(t *testing.T) {
 	c.config.Waiting = func(err error) { waited <- err }
 	done := make(chan error, 1)
 	go func() { done <- submit(c, "a") }()
-	if err := <-waited; err.Error() != "this scheduler does not lead" {
+	if err := <-waited; err.Error() != "this scheduler is not the leader" {
 		t.Errorf("waited because of %v", err)
 	}
 	second.set(true, "")
@@ -246,7 +246,7 @@ func TestNobodyLeads(t *testing.T) {
 	b.set(false, a.address)
 	c := dialed(t, 300*time.Millisecond, a, b)
 	err := submit(c, "a")
-	if !Lost(err) || err.Error() != "this scheduler does not lead" {
+	if !Lost(err) || err.Error() != "this scheduler is not the leader" {
 		t.Error(err)
 	}
 	if n := a.asked + b.asked; n > 40 {

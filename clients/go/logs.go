@@ -31,8 +31,8 @@ func (c *Client) Logs(ctx context.Context, q *api.ReadLogs, lost func(error), ta
 			err = c.logsOnce(ctx, r.request(), part)
 		}
 		if err == nil && r.missing {
-			return &Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "the end of the output is missing",
-				Hint: "`synapse-cli logs` shows it when the machine answers again"}
+			return &Error{Code: messages.Code_CODE_UNAVAILABLE, Text: "end of the output is missing",
+				Hint: "run `synapse-cli logs` when the node answers again"}
 		}
 		if !Lost(err) || r.blind || !q.GetFollow() && time.Now().After(until) {
 			return err

@@ -64,13 +64,13 @@ func (c *Client) RequeueSeen(ctx context.Context, j *messages.JobStatus, reason 
 	}
 	switch {
 	case stopped > 0 && hold:
-		return fmt.Sprintf("held: run %d is being stopped", stopped), err
+		return fmt.Sprintf("held: attempt %d is being stopped", stopped), err
 	case stopped > 0:
-		return fmt.Sprintf("requeued: run %d is being stopped", stopped), err
+		return fmt.Sprintf("requeued: attempt %d is being stopped", stopped), err
 	case hold:
-		return "held: there was no run to stop", err
+		return "held: no attempt was running", err
 	}
-	return "waits already", err
+	return "is already waiting", err
 }
 
 // RequeueAll requeues the elements of an array that run, each by its run: the array does not know them, and asked twice
@@ -106,5 +106,5 @@ func (c *Client) RequeueAll(ctx context.Context, array *messages.JobStatus, reas
 	if hold {
 		verb = "held"
 	}
-	return fmt.Sprintf("%s: %d elements that run are being stopped", verb, stopped), nil
+	return fmt.Sprintf("%s: %d running elements are being stopped", verb, stopped), nil
 }

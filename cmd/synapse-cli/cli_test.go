@@ -66,7 +66,7 @@ func TestUsage(t *testing.T) {
 		{"wait j1 --timeout 60", "write 60s, or 60m for minutes"},
 		{"drain n1", "--reason is missing"},
 		{"cordon n1", "--reason is missing"},
-		{"drain n1 -r x --deadline soon", "is not a span of time"},
+		{"drain n1 -r x --deadline soon", "is not a duration"},
 		{"drain -r x", "NODE is missing"},
 		{"remove n1", "--gone is missing"},
 		{"submit", "job is missing"},
@@ -76,7 +76,7 @@ func TestUsage(t *testing.T) {
 		{"submit a --from j", "cannot be combined"},
 		{"submit a -- run", "a command cannot be combined"},
 		{"submit no-such-file", "no such file"},
-		{"submit --gpu 1.5 --image host", "is not a number of whole GPUs"},
+		{"submit --gpu 1.5 --image host", "must be a whole number of GPUs"},
 		{"submit --gpu 8GB --image host", "--gpu:"},
 		{"submit --gpu 1", "image: is missing"},
 		{"submit --gpu 1 --image host --split half", "must be whole or any"},
@@ -89,7 +89,7 @@ func TestUsage(t *testing.T) {
 		{"up --nodes 0", "--nodes 0"},
 		{"up --nodes 2 --racks 3", "--racks 3"},
 		{"up --memory 8GB", "did you mean 8Gi?"},
-		{"--server nowhere get jobs", "not the address of a scheduler"},
+		{"--server nowhere get jobs", "is not a scheduler address"},
 		{"--ca /no/such/file get jobs", "ca:"},
 		{"--config /no/such/file get jobs", "settings:"},
 		{"--config /no/such/file up --nodes 0", "--nodes 0"},
@@ -136,7 +136,7 @@ func TestUnavailable(t *testing.T) {
 	nobody := listener.Addr().String()
 	listener.Close()
 	cli(nobody, "--retry", "0", "get", "jobs").wants(t, exit.Unavailable, "", "cannot reach the scheduler at "+nobody+
-		": connection refused\nhint: is it running?")
+		": connection refused\nhint: check that the scheduler is running")
 
 	silent, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -153,7 +153,7 @@ func TestUnavailable(t *testing.T) {
 			conn.Close()
 		}
 	}()
-	cli(silent.Addr().String(), "get", "nodes").wants(t, exit.Unavailable, "", "went away, or is no scheduler")
+	cli(silent.Addr().String(), "get", "nodes").wants(t, exit.Unavailable, "", "the program there is not a scheduler")
 }
 
 // TestAnotherServer: what speaks gRPC and knows nothing of us is told from one that is not there.
@@ -166,7 +166,8 @@ func TestAnotherServer(t *testing.T) {
 	go func() { _ = server.Serve(listener) }()
 	defer server.Stop()
 	for _, args := range []string{"get jobs", "watch", "logs j", "submit --gpu 1 --image /i"} {
-		cli(listener.Addr().String(), strings.Fields(args)...).wants(t, exit.Failed, "", "does not know this request\nhint: ")
+		cli(listener.Addr().String(), strings.Fields(args)...).wants(t, exit.Failed, "",
+			"does not support this request\nhint: ")
 	}
 }
 
@@ -292,7 +293,7 @@ func TestGet(t *testing.T) {
 	if !me || !bob {
 		t.Errorf("the filters are not asked for: %v", asked)
 	}
-	cli(f.address, "get", "job", "jx").wants(t, exit.NotFound, "", `there is no job "jx"`+"\nhint: look again")
+	cli(f.address, "get", "job", "jx").wants(t, exit.NotFound, "", `unknown job "jx"`+"\nhint: look again")
 }
 
 func TestNodes(t *testing.T) {
@@ -308,11 +309,12 @@ func TestNodes(t *testing.T) {
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2126-11-24T08:00:00Z").wants(t,
 		0, "Node n12 becomes unschedulable at 2126-11-24T08:00:00Z\n", "")
 	cli(f.address, "drain", "n12", "-r", "fan", "--at", "2020-11-24T08:00:00Z").wants(t, 0, "Node n12 draining\n", "")
-	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exit.Misuse, "", `--at: "noon" is not a time of day`)
+	cli(f.address, "drain", "n12", "-r", "fan", "--at", "noon").wants(t, exit.Misuse, "",
+		`--at: "noon" is not a time of day`)
 	cli(f.address, "uncordon", "n12").wants(t, 0, "Node n12 schedulable again\n", "")
 	cli(f.address, "remove", "n2", "--gone").wants(t, 0, "Node n2 removed\n", "")
-	cli(f.address, "cordon", "n", "-r", "x").wants(t, exit.Conflict, "", `"n" begins the id of n1, n12, n2`)
-	cli(f.address, "cordon", "m", "-r", "x").wants(t, exit.NotFound, "", `there is no machine "m"`)
+	cli(f.address, "cordon", "n", "-r", "x").wants(t, exit.Conflict, "", `"n" matches several nodes: n1, n12, n2`)
+	cli(f.address, "cordon", "m", "-r", "x").wants(t, exit.NotFound, "", `unknown node "m"`)
 	var verbs []string
 	for _, q := range told[*messages.ChangeNode](f) {
 		verbs = append(verbs, fmt.Sprintf("%s %s %q %d %d", q.GetNode(), q.GetVerb(), q.GetReason(), q.GetDeadlineMs(),
@@ -331,8 +333,8 @@ func TestCancel(t *testing.T) {
 	f.put(job("jbb1", "running", messages.JobState_JOB_STATE_ACTIVE))
 	f.put(job("jcc1", "failed", messages.JobState_JOB_STATE_FAILED))
 	r := cli(f.address, "cancel", "jaa", "jxx", "jb", "jaa1", "jyy", "--reason", "wrong data")
-	r.wants(t, exit.NotFound, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", `there is no job "jxx"`)
-	if !strings.Contains(r.err, `there is no job "jyy"`) {
+	r.wants(t, exit.NotFound, "Job jaa1 is being cancelled\nJob jbb1 is being cancelled\n", `unknown job "jxx"`)
+	if !strings.Contains(r.err, `unknown job "jyy"`) {
 		t.Errorf("the second failure is not told: %s", r.err)
 	}
 	if sent := told[*messages.Cancel](f); len(sent) != 2 || sent[0].GetReason() != "wrong data" ||
@@ -362,14 +364,14 @@ func TestRequeue(t *testing.T) {
 		f.put(j)
 	}
 	cli(f.address, "requeue", "-l", "team=nlp", "-r", "slow disk").wants(t, 0,
-		"Job jaa1 waits already\nJob jbb1 waits already\nJob jcc1 requeued: run 3 is being stopped\n", "")
+		"Job jaa1 is already waiting\nJob jbb1 is already waiting\nJob jcc1 requeued: attempt 3 is being stopped\n", "")
 	sent := told[*messages.Requeue](f)
 	if len(sent) != 2 || sent[0].GetRun() != 1 || sent[1].GetRun() != 3 || sent[1].GetReason() != "slow disk" ||
 		sent[1].GetHold() {
 		t.Errorf("%v", sent)
 	}
 	cli(f.address, "requeue", "jaa1", "jcc1", "--hold", "-r", "new data").wants(t, 0,
-		"Job jaa1 held: there was no run to stop\nJob jcc1 held: run 3 is being stopped\n", "")
+		"Job jaa1 held: no attempt was running\nJob jcc1 held: attempt 3 is being stopped\n", "")
 	if sent = told[*messages.Requeue](f); len(sent) != 3 || !sent[2].GetHold() {
 		t.Errorf("%v", sent)
 	}

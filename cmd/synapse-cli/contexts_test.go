@@ -110,11 +110,11 @@ func TestContexts(t *testing.T) {
 	cliWith("", "", env, "__complete", "context", "use", "f").wants(t, 0, "far\tada at far:9000\n:4\n", "")
 	cliWith("", "", env, "__complete", "get", "jobs", "--context", "").
 		wants(t, 0, "far\tada at far:9000\nlab\tann at lab:9000\n:4\n", "")
-	cliWith("", "", env, "context", "use", "near").wants(t, exit.Misuse, "", "hint: there are far, lab")
+	cliWith("", "", env, "context", "use", "near").wants(t, exit.Misuse, "", "hint: use far, lab")
 	cliWith("", "", env, "logout").wants(t, 0, "", "Removed context far")
 	cliWith("", "", env, "logout").wants(t, exit.Misuse, "", "no context is current")
 	cliWith("", "", env, "logout", "lab").wants(t, 0, "", "Removed context lab")
-	cliWith("", "", env, "get", "jobs", "--context", "lab").wants(t, exit.Misuse, "", "there are none")
+	cliWith("", "", env, "get", "jobs", "--context", "lab").wants(t, exit.Misuse, "", "no contexts exist")
 	if info, err := os.Stat(path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("%v, %v", info.Mode(), err)
 	}
@@ -167,7 +167,7 @@ func TestTokenFlags(t *testing.T) {
 		"--role submitter":                   "--user is missing",
 		"--user ann":                         "--user requires a role other than node",
 		"--role admin --user ann --by x":     "require a node token",
-		"--role admin --user ann --ttl 9y":   "is not a span of time",
+		"--role admin --user ann --ttl 9y":   "is not a duration",
 		"--role admin --user ann --ttl 999d": "valid for at most 8784h",
 		"--role admin --user ann x":          "accepts no arguments",
 		"--role admin --user ann":            "user tokens require TLS",

@@ -77,10 +77,10 @@ func TestExplainFileAsSubmit(t *testing.T) {
 	}
 	cli(s.address, "explain", "-f", file).wants(t, 0, "a: : queued", "")
 	s.refused = &messages.Outcome{
-		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms", Text: "is 48h0m0s, and the most in queue q is 1h0m0s",
+		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms", Text: "is 48h0m0s, and the maximum in queue q is 1h0m0s",
 	}
 	r := cli(s.address, "explain", "-f", file)
-	r.wants(t, exit.Misuse, "", "--time-limit: is 48h0m0s, and the most in queue q is 1h0m0s\n")
+	r.wants(t, exit.Misuse, "", "--time-limit: is 48h0m0s, and the maximum in queue q is 1h0m0s\n")
 	if r.out != "" {
 		t.Errorf("it says %q", r.out)
 	}

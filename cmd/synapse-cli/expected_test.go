@@ -35,8 +35,9 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	cli(f.address, "describe", "job", "train").wants(t, 0, "j2", "")
 	cli(f.address, "get", "job", "old", "-q").wants(t, 0, "j5\n", "")
 	cli(f.address, "explain", "train").wants(t, 0, "j2: queued", "")
-	cli(f.address, "cancel", "eval").wants(t, exit.Conflict, "", "2 jobs named \"eval\" live: j3, j4\nhint: give an id")
-	cli(f.address, "cancel", "none").wants(t, exit.NotFound, "", "there is no job \"none\"")
+	cli(f.address, "cancel", "eval").wants(t, exit.Conflict, "",
+		"2 unfinished jobs have the name \"eval\": j3, j4\nhint: give an ID")
+	cli(f.address, "cancel", "none").wants(t, exit.NotFound, "", "unknown job \"none\"")
 	for _, c := range []struct{ selector, want string }{
 		{"team", "j1 j2 j3"}, {"team=nlp", "j1 j2"}, {"team==nlp", "j1 j2"}, {"team!=nlp", "j3 j4 j5"}, {"team,tier=a", "j2"},
 		{"team=nlp,tier!=a", "j1"},
@@ -70,7 +71,7 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 		"", "require a file with one job, got 2")
 	before := len(told[*messages.Submit](f))
 	cliWith(f.address, two+"---\nkind: Jbo\n", nil, "submit", "-f", "-").wants(t, exit.Misuse, "",
-		"standard input:11:7: kind: \"Jbo\" is not a kind")
+		"standard input:11:7: kind: \"Jbo\" is not a supported kind")
 	if len(told[*messages.Submit](f)) != before {
 		t.Error("the first was submitted before the last was looked at")
 	}
@@ -126,8 +127,8 @@ func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
 	}
 	for args, want := range map[string]string{
 		"--stop-signal SIGTRM": "--stop-signal: \"SIGTRM\" is not a signal",
-		"--grace 5":            "--grace: \"5\" is not a span of time",
-		"--patience 5m":        "--patience: waits for a preferred level",
+		"--grace 5":            "--grace: \"5\" is not a duration",
+		"--patience 5m":        "--patience: requires --preferred",
 	} {
 		cli(f.address, append([]string{"submit", "--cpu", "1", "--image", "/i"}, strings.Fields(args)...)...).wants(t,
 			exit.Misuse, "", want)

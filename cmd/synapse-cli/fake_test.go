@@ -172,7 +172,7 @@ func (f *fake) GetJob(_ context.Context, q *messages.GetJob) (*messages.GetJobRe
 		}
 	}
 	return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Field: "job",
-		Text: `there is no job "` + q.GetJob() + `"`, Hint: "look again"})
+		Text: `unknown job "` + q.GetJob() + `"`, Hint: "look again"})
 }
 
 // ListJobs answers pages of two.

@@ -38,7 +38,7 @@ func TestWaitForMany(t *testing.T) {
 	f.finish("j2", "failed", messages.JobState_JOB_STATE_FAILED, 3, "")
 	f.finish("j3", "failed", messages.JobState_JOB_STATE_FAILED, 4, "")
 	cli(f.address, "wait", "j1", "j2", "j3").wants(t, 3, "", "job j3 failed")
-	cli(f.address, "wait", "j1", "jx").wants(t, exit.NotFound, "", `there is no job "jx"`)
+	cli(f.address, "wait", "j1", "jx").wants(t, exit.NotFound, "", `unknown job "jx"`)
 }
 
 // TestWaitGoesOn: over a scheduler that goes away, until the job is over.

@@ -121,7 +121,7 @@ func TestLogsOfAnArrayFollowed(t *testing.T) {
 	})
 	over.Record.State = messages.JobState_JOB_STATE_SUCCEEDED
 	f.put(over)
-	if code := <-done; code != exit.Unavailable || !strings.Contains(errs.String(), "the end of the output is missing") {
+	if code := <-done; code != exit.Unavailable || !strings.Contains(errs.String(), "end of the output is missing") {
 		t.Errorf("it ends with %d: %s", code, &errs)
 	}
 	var want strings.Builder

@@ -13,11 +13,11 @@ import (
 func TestTheEndThatIsMissing(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("the beginning\n")},
-		{Attempt: &messages.Token{Epoch: 1}, Notice: "the end of its output is missing: machine n1 has not answered for 1m0s",
+		{Attempt: &messages.Token{Epoch: 1}, Notice: "end of the output is missing: node n1 has not answered for 1m0s",
 			Missing: true}}
 	f.put(job("j1", "succeeded", messages.JobState_JOB_STATE_SUCCEEDED))
 	cli(f.address, "logs", "-f", "j1").wants(t, exit.Unavailable, "the beginning\n",
-		"rank 0: the end of its output is missing: machine n1")
+		"rank 0: end of the output is missing: node n1")
 	for _, c := range []struct {
 		state messages.JobState
 		code  int32
@@ -28,6 +28,6 @@ func TestTheEndThatIsMissing(t *testing.T) {
 		before := len(told[*api.ReadLogs](f))
 		await(t, "its output to be asked for", func() bool { return len(told[*api.ReadLogs](f)) > before })
 		f.finish("jnew1", "over", c.state, c.code, "")
-		(<-done).wants(t, c.want, "the beginning\n", "rank 0: the end of its output is missing")
+		(<-done).wants(t, c.want, "the beginning\n", "rank 0: end of the output is missing")
 	}
 }

@@ -53,6 +53,6 @@ func TestOneMachineIsNamed(t *testing.T) {
 			t.Errorf("%s: all machines are asked for: %v", line, all)
 		}
 	}
-	cli(address, "describe", "node", "n2").wants(t, exit.Conflict, "", `"n2" begins the id of`)
-	cli(address, "describe", "node", "a b").wants(t, exit.NotFound, "", `there is no machine "a b"`)
+	cli(address, "describe", "node", "n2").wants(t, exit.Conflict, "", `"n2" matches several nodes:`)
+	cli(address, "describe", "node", "a b").wants(t, exit.NotFound, "", `unknown node "a b"`)
 }

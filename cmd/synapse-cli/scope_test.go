@@ -56,7 +56,7 @@ func (a *arrays) GetJob(_ context.Context, q *messages.GetJob) (*messages.GetJob
 			return &messages.GetJobReply{Outcome: ok(), Job: j}, nil
 		}
 	}
-	return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Text: "there is no job " + q.GetJob()})
+	return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Text: "unknown job " + q.GetJob()})
 }
 
 func (a *arrays) ListJobs(_ context.Context, q *messages.ListJobs) (*messages.ListJobsReply, error) {

@@ -22,7 +22,7 @@ func TestToldAsItIs(t *testing.T) {
 		"")
 	cli(f.address, "uncordon", "nosuch", "n8", "none", "n9").wants(t, exit.NotFound,
 		"Node n8 schedulable again\nNode n9 schedulable again\n",
-		"there is no machine \"none\"\nsynapse-cli: there is no machine \"nosuch\"")
+		"unknown node \"none\"\nsynapse-cli: unknown node \"nosuch\"")
 	for args, want := range map[string]string{
 		"pu": "did you mean `synapse-cli up`?", "ps": "did you mean `synapse-cli get jobs`?",
 		"get jbos":    "did you mean `synapse-cli get jobs`?",

@@ -21,7 +21,7 @@ import (
 // lead runs the command on rank 0, and waits elsewhere.
 func lead(args []string) (int, error) {
 	if len(args) == 0 {
-		return codeUsage, errors.New("--lead takes a command")
+		return codeUsage, errors.New("--lead requires a command")
 	}
 	if os.Getenv("SYNAPSE_RANK") != "0" {
 		return stay()
@@ -120,7 +120,7 @@ func dismiss() (int, error) {
 			args := []string{"/bin/sh", "-c", `exec "$SYNAPSE_EXEC" --release`}
 			code, err := call(shell.Command{Host: fmt.Sprintf(":%d", rank), Args: args}, nil)
 			if code != 0 && code != codeWithTask { // the task may end before the process that told it
-				failed <- fmt.Errorf("rank %d cannot be told that all is over: code %d, %v", rank, code, err)
+				failed <- fmt.Errorf("rank %d was not notified of the end: code %d, %v", rank, code, err)
 			}
 		})
 	}

@@ -90,14 +90,14 @@ func version([]string) error {
 }
 
 // errSkipped is the end of a copy that left something out, each of which was named.
-var errSkipped = errors.New("the rest was copied")
+var errSkipped = errors.New("the other files were copied")
 
 // skipping names what does not travel.
 func skipping() (note transfer.Skipped, end func(error) error) {
 	n := 0
 	note = func(name, why string) {
 		n++
-		complain(fmt.Sprintf("%q is left out: %s", name, why))
+		complain(fmt.Sprintf("%q skipped: %s", name, why))
 	}
 	return note, func(err error) error {
 		if err == nil && n > 0 {
@@ -136,7 +136,7 @@ func dial(args []string) error {
 	}
 	port, err := strconv.ParseUint(args[0], 10, 16)
 	if err != nil || port == 0 {
-		return fmt.Errorf("%q is no port", args[0])
+		return fmt.Errorf("%q is not a port", args[0])
 	}
 	conn, err := loopback(strconv.FormatUint(port, 10))
 	if err != nil {

@@ -42,7 +42,7 @@ func remoteWords(args []string) (host string, command []string, silent bool, err
 		}
 		if !ok {
 			return "", nil, false,
-				fmt.Errorf("%s cannot be honoured: it runs as the task's user, in the task that is there", name)
+				fmt.Errorf("%s is not supported: the command runs as the task's user in a running task", name)
 		}
 		silent = silent || name == "-n"
 		if args = args[1:]; takes && len(args) > 0 {
@@ -50,10 +50,10 @@ func remoteWords(args []string) (host string, command []string, silent bool, err
 		}
 	}
 	if len(args) < 2 {
-		return "", nil, false, errors.New("name a machine, and the command behind it")
+		return "", nil, false, errors.New("HOST or COMMAND is missing")
 	}
 	if _, _, user := strings.Cut(args[0], "@"); user {
-		return "", nil, false, fmt.Errorf("%s: it runs as the task's user and as no other", args[0])
+		return "", nil, false, fmt.Errorf("%s: another user is not supported", args[0])
 	}
 	return args[0], args[1:], silent, nil
 }
@@ -67,7 +67,7 @@ func remote(host string, command []string, stdin io.Reader) (int, error) {
 func call(command shell.Command, stdin io.Reader) (int, error) {
 	text, err := json.Marshal(command)
 	if err == nil && len(text) > shell.PieceBytes {
-		err = errors.New("the command is too long")
+		err = errors.New("command is too long")
 	}
 	if err != nil {
 		return codeLost, err
@@ -118,7 +118,7 @@ func hear(conn io.Reader) (int, error) {
 	for {
 		kind, body, err := shell.Receive(conn)
 		if err != nil {
-			return codeLost, errors.New("the connection to this machine's agent was lost, and the command is being ended")
+			return codeLost, errors.New("connection to the node agent was lost, and the command is being ended")
 		}
 		switch kind {
 		case shell.Stdout:
@@ -146,7 +146,8 @@ func hear(conn io.Reader) (int, error) {
 func connect() (net.Conn, error) {
 	program := os.Getenv("SYNAPSE_EXEC")
 	if program == "" {
-		return nil, errors.New("SYNAPSE_EXEC is not set: this is no task of Synapse, or its environment was cleared")
+		return nil, errors.New("SYNAPSE_EXEC is not set: this process is not in a task of Synapse, or its environment was " +
+			"cleared")
 	}
 	folder, err := os.Open(filepath.Dir(program))
 	if err != nil {

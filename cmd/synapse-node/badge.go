@@ -34,7 +34,7 @@ func (o *options) badge(me *machine.Machine, log actors.Log) (*credential.Badge,
 	}
 	name := badge.Identity().Name
 	if o.id != "" && o.id != name {
-		return nil, "", fmt.Errorf("--id %s: the certificate in %s is of machine %s", o.id, o.tls, name)
+		return nil, "", fmt.Errorf("--id %s: the certificate in %s belongs to node %s", o.id, o.tls, name)
 	}
 	return badge, name, nil
 }

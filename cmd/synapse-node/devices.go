@@ -44,7 +44,7 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 		d.found, again, err = d.finder.FindAgain(ctx, record)
 	}
 	if err != nil {
-		return nil, fmt.Errorf("looking for GPUs: %w (--gpus N declares them, --gpus 0 does without)", err)
+		return nil, fmt.Errorf("GPU detection failed: %w (use --gpus N to declare GPUs, or --gpus 0 for none)", err)
 	}
 	if again {
 		log.Info("GPUs: reusing the result of the last start in this boot; the next check looks again")

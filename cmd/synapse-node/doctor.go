@@ -94,22 +94,22 @@ func (x *examiner) all(ctx context.Context) (all []doctor.Finding) {
 
 func (x *examiner) settings() doctor.Finding {
 	if err := x.o.check(); err != nil {
-		return doctor.Fail("settings", "`synapse-node config show` has all of them, and where each came from", "%v", err)
+		return doctor.Fail("settings", "run `synapse-node config show` for all settings and their sources", "%v", err)
 	}
-	return doctor.OK("settings", "they are good")
+	return doctor.OK("settings", "settings are valid")
 }
 
 func (x *examiner) user() doctor.Finding {
 	if x.uid != 0 {
 		return doctor.Warn("user", "run the agent as root, as its unit does",
-			"as user %d there are no containers, no limits, and all jobs are this user", x.uid)
+			"agent runs as user %d: no containers, no limits, and all jobs run as this user", x.uid)
 	}
 	return doctor.OK("user", "root")
 }
 
 // folder looks at the agent's folder, or at what it would be made in.
 func (x *examiner) folder() doctor.Finding {
-	const way = "name another with --data-dir, on a local disk that keeps what is on it"
+	const way = "use --data-dir with a folder on a local disk that survives a reboot"
 	dir, err := filepath.Abs(x.o.dataDir)
 	if err != nil {
 		return doctor.Fail("folder", way, "%v", err)
@@ -120,12 +120,12 @@ func (x *examiner) folder() doctor.Finding {
 	case err != nil:
 		return doctor.Fail("folder", way, "%v", err)
 	case !info.IsDir():
-		return doctor.Fail("folder", way, "%s is no folder", at)
+		return doctor.Fail("folder", way, "%s is not a folder", at)
 	case unix.Access(at, unix.W_OK) != nil:
-		return doctor.Fail("folder", way, "%s cannot be written to", at)
+		return doctor.Fail("folder", way, "%s is not writable", at)
 	}
 	if s, err := x.room(at); err == nil && s.Type == unix.TMPFS_MAGIC {
-		return doctor.Warn("folder", way, "%s is in memory: a reboot loses the machine's id and ledger", dir)
+		return doctor.Warn("folder", way, "%s is in memory: a reboot loses the node's ID and ledger", dir)
 	}
 	return doctor.OK("folder", "%s", dir)
 }
@@ -147,10 +147,10 @@ const (
 )
 
 func (x *examiner) disk() doctor.Finding {
-	const way = "make room: images lie in the folder `images` of --data-dir, output of tasks in `launcher`"
+	const way = "free space: images are in the folder `images` of --data-dir, output of tasks in `launcher`"
 	s, err := x.room(nearest(x.o.dataDir))
 	if err != nil || s.Blocks == 0 {
-		return doctor.Warn("disk", way, "how full it is cannot be found out (%v)", err)
+		return doctor.Warn("disk", way, "disk usage is unknown (%v)", err)
 	}
 	free := s.Bavail * 100 / s.Blocks
 	inodes := uint64(100)
@@ -159,13 +159,13 @@ func (x *examiner) disk() doctor.Finding {
 	}
 	switch {
 	case free < fullAt:
-		return doctor.Fail("disk", way, "%d%% of it is free: a machine whose disk is full refuses work", free)
+		return doctor.Fail("disk", way, "%d%% free: a node with a full disk refuses work", free)
 	case inodes < fullAt:
-		return doctor.Fail("disk", way, "%d%% of its inodes are free: no file can be made when there are none", inodes)
+		return doctor.Fail("disk", way, "%d%% of the inodes free: without inodes, no file can be created", inodes)
 	case free < narrowAt:
-		return doctor.Warn("disk", way, "%d%% of it is free", free)
+		return doctor.Warn("disk", way, "%d%% free", free)
 	}
-	return doctor.OK("disk", "%d%% of it is free", free)
+	return doctor.OK("disk", "%d%% free", free)
 }
 
 // fewFiles is what an agent with a few hundred tasks needs.
@@ -173,10 +173,11 @@ const fewFiles = 8192
 
 func (x *examiner) descriptors() doctor.Finding {
 	if x.files < fewFiles {
-		return doctor.Fail("open files", "LimitNOFILE= in the unit, or ulimit -n, of "+strconv.Itoa(fewFiles)+" and more",
-			"%d may be open", x.files)
+		return doctor.Fail("open files", "set LimitNOFILE= in the unit, or ulimit -n, to "+strconv.Itoa(fewFiles)+" "+
+			"or more",
+			"limit is %d", x.files)
 	}
-	return doctor.OK("open files", "%d may be open", x.files)
+	return doctor.OK("open files", "limit is %d", x.files)
 }
 
 // kernel is what containers and their limits need, as carapace itself finds it.
@@ -200,17 +201,17 @@ func (x *examiner) kernel() (all []doctor.Finding) {
 
 func (x *examiner) devices(ctx context.Context) doctor.Finding {
 	if x.o.gpus >= 0 {
-		return doctor.OK("gpus", "%d are declared, and not looked for", x.o.gpus)
+		return doctor.OK("gpus", "%d declared, detection is off", x.o.gpus)
 	}
 	ctx, cancel := context.WithTimeout(ctx, allDiscovery)
 	defer cancel()
 	found, err := x.gpus(ctx)
 	switch {
 	case err != nil:
-		return doctor.Fail("gpus", "does nvidia-smi work here? After an update of the driver the machine has to be started "+
-			"again. --gpus 0 does without", "%v", err)
+		return doctor.Fail("gpus", "check that nvidia-smi works; after a driver update, reboot the host; --gpus 0 runs "+
+			"without GPUs", "%v", err)
 	case len(found.Notes) > 0:
-		return doctor.Warn("gpus", "what was left out is not offered to jobs", "%d found; %s",
+		return doctor.Warn("gpus", "missing devices are not offered to jobs", "%d found; %s",
 			len(found.Devices), strings.Join(found.Notes, "; "))
 	}
 	return doctor.OK("gpus", "%d found", len(found.Devices))
@@ -219,11 +220,11 @@ func (x *examiner) devices(ctx context.Context) doctor.Finding {
 func (x *examiner) synchronised() doctor.Finding {
 	switch synchronised, err := x.clock(); {
 	case err != nil:
-		return doctor.Warn("time service", "look with `timedatectl`", "whether the clock is kept is not known: %v", err)
+		return doctor.Warn("time service", "check with `timedatectl`", "state of the time service is unknown: %v", err)
 	case !synchronised:
-		return doctor.Warn("time service", "start chrony or systemd-timesyncd", "nobody keeps this machine's clock")
+		return doctor.Warn("time service", "start chrony or systemd-timesyncd", "no service synchronizes the clock")
 	}
-	return doctor.OK("time service", "the clock is kept")
+	return doctor.OK("time service", "clock is synchronized")
 }
 
 // ports looks whether the range that gangs meet at is free, and will stay so.
@@ -239,8 +240,8 @@ func (x *examiner) ports() (all []doctor.Finding) {
 		_, _ = fmt.Sscan(string(text), &first, &last) // 0 where it is no range
 	}
 	if x.o.portFirst <= last && first <= x.o.portLast {
-		all = append(all, doctor.Fail("ports", "choose a range outside, or net.ipv4.ip_local_reserved_ports",
-			"--ports %s meets %d-%d, from which the kernel takes ports for whoever asks for any", x.o.ports, first, last))
+		all = append(all, doctor.Fail("ports", "use a range outside, or set net.ipv4.ip_local_reserved_ports",
+			"--ports %s overlaps %d-%d, the kernel's range of ephemeral ports", x.o.ports, first, last))
 	}
 	for port := x.o.portFirst; port <= x.o.portLast; port++ {
 		if f := x.listens("--ports", net.JoinHostPort("", strconv.Itoa(port))); f.Verdict != doctor.Well {
@@ -265,11 +266,11 @@ func (x *examiner) listens(flag, at string) doctor.Finding {
 func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	if x.o.tls == "" {
 		return nil, []doctor.Finding{doctor.Warn("certificate", "see docs/operate/tls.md",
-			"without --tls whoever reaches the scheduler commands this machine")}
+			"without --tls, anyone who can reach the scheduler can control this node")}
 	}
 	if _, err := os.Stat(x.o.tls); err != nil && x.o.token != "" {
 		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{ // only its health is asked
-			doctor.OK("certificate", "the machine joins with its token at the agent's start")}
+			doctor.OK("certificate", "node joins with its token when the agent starts")}
 	}
 	const way = "do what it says, or join again with a new token (`synapse-cli token create --node-name NAME`)"
 	if identity.IsExternal(x.o.tls) {
@@ -284,14 +285,14 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	switch {
 	case now.After(leaf.NotAfter.Add(credential.LapsedFor)):
 		all = append(all, doctor.Fail("certificate", way,
-			"it was over on %s, too long ago to be renewed", stamp(leaf.NotAfter)))
+			"expired on %s, too long ago to be renewed", stamp(leaf.NotAfter)))
 	case now.After(leaf.NotAfter):
-		all = append(all, doctor.Warn("certificate", "the agent renews it when it reaches a scheduler",
-			"it was over on %s", stamp(leaf.NotAfter)))
+		all = append(all, doctor.Warn("certificate", "start the agent: it renews the certificate when it reaches a scheduler",
+			"expired on %s", stamp(leaf.NotAfter)))
 	case now.Before(leaf.NotBefore):
-		all = append(all, doctor.Fail("certificate", "set this machine's clock", "it begins on %s", stamp(leaf.NotBefore)))
+		all = append(all, doctor.Fail("certificate", "correct the node's clock", "valid from %s", stamp(leaf.NotBefore)))
 	default:
-		all = append(all, doctor.OK("certificate", "good until %s", stamp(leaf.NotAfter)))
+		all = append(all, doctor.OK("certificate", "valid until %s", stamp(leaf.NotAfter)))
 	}
 	trust, err := folder.Trust()
 	if err != nil {
@@ -314,7 +315,7 @@ func (x *examiner) external() (*tls.Config, []doctor.Finding) {
 	trust := of.Trust()
 	trust.Now = x.now
 	return trust.ClientConfig(of.Pair, nil), []doctor.Finding{
-		doctor.OK("certificate", "%s, good until %s", of.Identity(), stamp(of.Pair().Leaf().NotAfter))}
+		doctor.OK("certificate", "%s, valid until %s", of.Identity(), stamp(of.Pair().Leaf().NotAfter))}
 }
 
 func stamp(t time.Time) string { return t.UTC().Format(time.RFC3339) }

@@ -143,21 +143,21 @@ var faults = []struct {
 }{
 	{"a setting that makes no sense", "settings", `--driver "docker"`, func(p *patient) { p.o.driver = "docker" }},
 	{"no root", "user", "no containers", func(p *patient) { p.uid = 1000 }},
-	{"the folder is a file", "folder", "is no folder", func(p *patient) { p.o.dataDir = p.write("file", "", 0o644) }},
+	{"the folder is a file", "folder", "is not a folder", func(p *patient) { p.o.dataDir = p.write("file", "", 0o644) }},
 	{"the folder is in memory", "folder", "a reboot loses", func(p *patient) {
 		p.room = func(string) (unix.Statfs_t, error) {
 			return unix.Statfs_t{Type: unix.TMPFS_MAGIC, Blocks: 10, Bavail: 9}, nil
 		}
 	}},
-	{"a full disk", "disk", "2% of it is free", func(p *patient) {
+	{"a full disk", "disk", "2% free", func(p *patient) {
 		p.room = func(string) (unix.Statfs_t, error) { return unix.Statfs_t{Blocks: 100, Bavail: 2}, nil }
 	}},
-	{"no inodes", "disk", "1% of its inodes", func(p *patient) {
+	{"no inodes", "disk", "1% of the inodes free", func(p *patient) {
 		p.room = func(string) (unix.Statfs_t, error) {
 			return unix.Statfs_t{Blocks: 100, Bavail: 50, Files: 100, Ffree: 1}, nil
 		}
 	}},
-	{"few open files", "open files", "1024 may be open", func(p *patient) { p.files = 1024 }},
+	{"few open files", "open files", "limit is 1024", func(p *patient) { p.files = 1024 }},
 	{"no control groups", "memory limit", "no such controller", func(p *patient) {
 		p.containers = func() []carapace.Finding {
 			return []carapace.Finding{{Name: "memory limit", Reason: "no such controller"}}
@@ -173,14 +173,14 @@ var faults = []struct {
 			return nil, errors.New("Failed to initialize NVML: Driver/library version mismatch")
 		}
 	}},
-	{"a clock that nobody keeps", "time service", "nobody keeps", func(p *patient) {
+	{"a clock that nobody keeps", "time service", "no service synchronizes", func(p *patient) {
 		p.clock = func() (bool, error) { return false, nil }
 	}},
 	{"a clock that is wrong", "clock", "from the scheduler's", func(p *patient) {
 		p.plain()
 		p.date = -4 * time.Minute
 	}},
-	{"ports that the kernel gives to others", "ports", "meets 32768-32768", func(p *patient) {
+	{"ports that the kernel gives to others", "ports", "overlaps 32768-32768", func(p *patient) {
 		p.o.ports = "32768-32768"
 		_ = p.o.check()
 		p.localPorts = p.write("taken", "32768 32768\n", 0o644)

@@ -63,10 +63,10 @@ func healthSection(to *[]*checkSettings) settings.Section {
 				return (*to)[i].keys(), nil
 			}
 			if err := settings.CheckEntry(name); err != nil {
-				return nil, fmt.Errorf("is no name of a check: %w", err)
+				return nil, fmt.Errorf("is not a check name: %w", err)
 			}
 			if len(*to) == maxChecks {
-				return nil, fmt.Errorf("is one check more than the %d that a machine may have", maxChecks)
+				return nil, fmt.Errorf("exceeds the limit of %d checks per node", maxChecks)
 			}
 			c := &checkSettings{name: name, timeout: 30 * time.Second, when: health.Join | health.Failure,
 				most: 5 * time.Second}
@@ -102,7 +102,7 @@ func (c *checkSettings) keys() []settings.Key {
 		return settings.Key{Name: name, Get: func() string { return to.String() }, Set: func(text string) (err error) {
 			given(name)
 			if *to, err = time.ParseDuration(text); err != nil || *to < time.Millisecond || *to > maxCheckTime {
-				return fmt.Errorf("is not a span of time up to %s, as 20s", maxCheckTime)
+				return fmt.Errorf("must be a duration up to %s, such as 20s", maxCheckTime)
 			}
 			return nil
 		}}
@@ -110,7 +110,7 @@ func (c *checkSettings) keys() []settings.Key {
 	return []settings.Key{
 		text("check", &c.check, func(text string) error {
 			if _, ok := builtIn[text]; !ok {
-				return errors.New("is not a check; " + spelling.Meant(text, builtInNames()))
+				return errors.New("is not a known check; " + spelling.Meant(text, builtInNames()))
 			}
 			return nil
 		}),
@@ -118,7 +118,7 @@ func (c *checkSettings) keys() []settings.Key {
 		{Name: "when", Get: func() string { return settings.ListText(wordsOf(c.when)) }, List: c.setWhen},
 		text("path", &c.path, func(text string) error {
 			if !filepath.IsAbs(text) {
-				return errors.New("is not a whole path, from / on")
+				return errors.New("must be an absolute path")
 			}
 			return nil
 		}),
@@ -137,7 +137,7 @@ func (c *checkSettings) setWhen(words []string) error {
 	for _, word := range words {
 		i := slices.Index(occasionWords, word)
 		if i < 0 {
-			return fmt.Errorf("%q is not an occasion; %s", word, spelling.Meant(word, occasionWords))
+			return fmt.Errorf("unknown occasion %q; %s", word, spelling.Meant(word, occasionWords))
 		}
 		c.when |= 1 << i
 	}
@@ -170,7 +170,7 @@ func (c *checkSettings) valid() error {
 	if c.check == "" {
 		for _, key := range c.set {
 			if slices.Contains([]string{"path", "min", "max", "cards"}, key) {
-				return fmt.Errorf("%s goes with a check of this program's own; a command has its arguments", key)
+				return fmt.Errorf("%s is allowed for built-in checks only; pass arguments in the command", key)
 			}
 		}
 		return procgroup.Program{Command: c.command}.Check()
@@ -178,12 +178,12 @@ func (c *checkSettings) valid() error {
 	goesBy := builtIn[c.check]
 	for _, key := range c.set {
 		if key != "check" && key != "timeout" && !slices.Contains(goesBy, key) {
-			return fmt.Errorf("check: %s does not go by %s", c.check, key)
+			return fmt.Errorf("check: %s does not support %s", c.check, key)
 		}
 	}
 	for _, key := range []string{"path", "min"} {
 		if slices.Contains(goesBy, key) && !slices.Contains(c.set, key) {
-			return fmt.Errorf("check: %s needs %s", c.check, key)
+			return fmt.Errorf("check: %s requires %s", c.check, key)
 		}
 	}
 	return nil

@@ -52,10 +52,10 @@ func checkLeftovers(args []string) error {
 			"has left, use `synapse-cli up --clean`")
 	}
 	if dir := filepath.Clean(args[1]); dir == "/" || dir == "." {
-		return fmt.Errorf("%q is not the directory of a cluster", args[1])
+		return fmt.Errorf("%q is not a cluster directory", args[1])
 	}
 	if _, err := os.Lstat(filepath.Join(args[1], "lock")); err != nil {
-		return fmt.Errorf("%s is not the directory of a cluster: %w", args[1], err)
+		return fmt.Errorf("%s is not a cluster directory: %w", args[1], err)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func endLeftovers(dir string) (int, error) {
 			break
 		}
 		if time.Since(began) > leftoverPatience {
-			return ended, fmt.Errorf("%d processes of the last cluster in %s would not end", n, dir)
+			return ended, fmt.Errorf("%d processes of the last cluster in %s did not end", n, dir)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -125,10 +125,10 @@ func collect(dir string) error {
 	for _, state := range nodes {
 		node := filepath.Dir(state)
 		if err := private.Clear(filepath.Join(node, "networks")); err != nil && !errors.Is(err, fs.ErrNotExist) {
-			failed = append(failed, fmt.Errorf("what is left of private networks of %s cannot be removed: %w", node, err))
+			failed = append(failed, fmt.Errorf("remains of private networks of %s cannot be removed: %w", node, err))
 		}
 		if err := collectGroups(node, state); err != nil {
-			failed = append(failed, fmt.Errorf("what containers of %s left cannot be removed: %w", node, err))
+			failed = append(failed, fmt.Errorf("remains of containers of %s cannot be removed: %w", node, err))
 		}
 	}
 	return errors.Join(failed...)

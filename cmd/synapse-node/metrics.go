@@ -30,7 +30,7 @@ func (o *options) checkMetrics() error {
 		return nil
 	}
 	if _, port, err := net.SplitHostPort(o.metricsAt); err != nil || port == "" {
-		return fmt.Errorf("--metrics %q: must be host:port, as 127.0.0.1:9101", o.metricsAt)
+		return fmt.Errorf("--metrics %q: must be host:port, such as 127.0.0.1:9101", o.metricsAt)
 	}
 	return nil
 }

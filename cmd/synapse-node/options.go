@@ -52,11 +52,11 @@ type options struct {
 
 func (o *options) check() (err error) {
 	if len(o.join) == 0 {
-		return errors.New("--join is missing: give the scheduler's host:port")
+		return errors.New("--join is missing: set it to the scheduler's host:port")
 	}
 	for _, at := range o.join {
 		if _, port, err := net.SplitHostPort(at); err != nil || port == "" {
-			return fmt.Errorf("--join %q: must be host:port, as head:9000", at)
+			return fmt.Errorf("--join %q: must be host:port, such as head:9000", at)
 		}
 	}
 	err = errors.Join(o.checkHidden(), o.checkMetrics(), o.checkHooks(), daemon.CheckLogFormat(o.logFormat))
@@ -64,7 +64,7 @@ func (o *options) check() (err error) {
 		return err
 	}
 	if o.dataDir == "" {
-		return errors.New("--data-dir is empty: the machine's ledger needs a folder")
+		return errors.New("--data-dir is empty: the node's ledger needs a folder")
 	}
 	o.findKeys()
 	if known := []string{driverAuto, container.Name, oci.Name, process.Name}; !slices.Contains(known, o.driver) {
@@ -105,7 +105,7 @@ func (o *options) check() (err error) {
 		a, errA := strconv.ParseUint(first, 10, 16)
 		b, errB := strconv.ParseUint(last, 10, 16)
 		if !found || errA != nil || errB != nil || a == 0 || b < a {
-			return fmt.Errorf("--ports %q: must be first-last, as 20000-20999", o.ports)
+			return fmt.Errorf("--ports %q: must be first-last, such as 20000-20999", o.ports)
 		}
 		o.portFirst, o.portLast = int(a), int(b)
 	}
@@ -136,10 +136,10 @@ func (o *options) checkHidden() (err error) {
 			return fmt.Errorf("--hide: %w", err)
 		}
 		if info, err := os.Stat(path); err != nil || !info.IsDir() {
-			return fmt.Errorf("--hide %q: there is no such folder", path)
+			return fmt.Errorf("--hide %q: folder does not exist", path)
 		}
 		if o.hide[i] == "/" {
-			return errors.New("--hide /: the programs of the tasks would be hidden too")
+			return errors.New("--hide /: this would also hide the programs of the tasks")
 		}
 	}
 	return nil
@@ -162,8 +162,8 @@ func (o *options) hidden(dir string) ([]string, error) {
 	}
 	folder := x.KeyFolder()
 	if filepath.Dir(folder) == "/" {
-		return nil, fmt.Errorf("key: no task is shown the folder of the key, and %s has more than keys: "+
-			"put the key into a folder of its own", folder)
+		return nil, fmt.Errorf("key: tasks cannot see the folder of the key, and %s contains other files: put the key "+
+			"into a separate folder", folder)
 	}
 	return append(all, folder), nil
 }
@@ -209,7 +209,7 @@ func pairs(text string) ([]*messages.Label, error) {
 		case !found || key == "" || value == "":
 			return nil, fmt.Errorf("%q must be key=value", part)
 		case seen[key]:
-			return nil, fmt.Errorf("%s is there twice", key)
+			return nil, fmt.Errorf("duplicate %s", key)
 		}
 		seen[key] = true
 		out = append(out, &messages.Label{Key: key, Value: value})
@@ -231,17 +231,17 @@ func parseBytes(text string) (int64, error) {
 	unit, known := units[text[len(number):]]
 	amount, is := new(big.Rat).SetString(number)
 	if !known || !is || strings.ContainsAny(number, "eE/_pP") || amount.Sign() <= 0 {
-		return 0, errors.New("must be an amount as 64Gi or 512M")
+		return 0, errors.New("must be an amount such as 64Gi or 512M")
 	}
 	amount.Mul(amount, new(big.Rat).SetInt64(unit))
 	bytes := new(big.Int).Quo(amount.Num(), amount.Denom())
 	switch {
 	case !bytes.IsInt64() || bytes.Sign() <= 0:
-		return 0, errors.New("is not an amount that a machine has")
+		return 0, errors.New("is outside the supported range")
 	case bytes.Int64() < leastMemory && unit == 1:
-		return 0, fmt.Errorf("has no unit, and would be bytes: did you mean %sGi?", number)
+		return 0, fmt.Errorf("has no unit and would mean bytes: did you mean %sGi?", number)
 	case bytes.Int64() < leastMemory:
-		return 0, errors.New("is not an amount that a machine has")
+		return 0, errors.New("is outside the supported range")
 	}
 	return bytes.Int64(), nil
 }
@@ -266,7 +266,7 @@ func (o *options) announce(found gpu.Record, log actors.Log) (*messages.Announce
 	address := o.address
 	if address == "" {
 		if address, err = machine.Advertise(o.join[0]); err != nil {
-			return nil, nil, fmt.Errorf("%w (--address says where other members reach this machine)", err)
+			return nil, nil, fmt.Errorf("%w (use --address for the address at which other nodes reach this node)", err)
 		}
 	}
 	portFirst, portLast, err := machine.Ports(o.portRange())

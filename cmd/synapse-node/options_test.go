@@ -38,7 +38,7 @@ func TestHidden(t *testing.T) {
 	if got, err := (&options{tls: "tls.yaml"}).hidden("/data"); err != nil || !slices.Equal(got, []string{"/data", keys}) {
 		t.Errorf("of an outside issuer hidden are %v (%v)", got, err)
 	}
-	for path, words := range map[string]string{"nosuch": "there is no such folder", "/": "would be hidden too"} {
+	for path, words := range map[string]string{"nosuch": "folder does not exist", "/": "this would also hide"} {
 		o := options{hide: []string{path}}
 		if err := o.checkHidden(); err == nil || !strings.Contains(err.Error(), words) {
 			t.Errorf("--hide %s: %v", path, err)

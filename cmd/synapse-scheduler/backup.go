@@ -57,8 +57,8 @@ func restore(o *options, file string) error {
 	case err != nil:
 		return fmt.Errorf("--data-dir: %w", err)
 	case len(there) > 0:
-		return fmt.Errorf("--data-dir %s: it is not empty (%s is in it), and nothing is overwritten; move it aside, or "+
-			"name another folder", o.dataDir, there[0].Name())
+		return fmt.Errorf("--data-dir %s: folder is not empty (it contains %s): use another folder, or move its content",
+			o.dataDir, there[0].Name())
 	default: // it may be a mount, which cannot be replaced
 		err = sqlite.Restore(file, filepath.Join(o.dataDir, databaseFile))
 	}
@@ -132,8 +132,7 @@ func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cob
 			return err
 		}
 		if o.store != storeSQLite {
-			return errors.New("only the sqlite store is a file; with PostgreSQL use its own pg_dump " +
-				"(see docs/operate/backup.md)")
+			return errors.New("backup supports the sqlite store only: use pg_dump for PostgreSQL (see docs/operate/backup.md)")
 		}
 		return nil
 	}
@@ -142,7 +141,7 @@ func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cob
 	c.Args = func(c *cobra.Command, args []string) error {
 		if len(args) != 1 {
 			return daemon.Usage{
-				Err: fmt.Errorf("%s takes one FILE, not %d\nsee %s --help", c.Name(), len(args), c.CommandPath()),
+				Err: fmt.Errorf("%s accepts one FILE, got %d\nrun %s --help", c.Name(), len(args), c.CommandPath()),
 			}
 		}
 		return nil

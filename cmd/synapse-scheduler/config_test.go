@@ -39,7 +39,7 @@ func TestConfigShow(t *testing.T) {
 		}
 	}
 	if _, err := runs(t, command(), "policy: {antiStarvationShare: 7, order: fifo}\n", "config", "check"); err == nil ||
-		!strings.Contains(err.Error(), ":1:10: policy.antiStarvationShare: counts with `order: expected` only") {
+		!strings.Contains(err.Error(), ":1:10: policy.antiStarvationShare: requires `order: expected`") {
 		t.Errorf("a policy that makes no sense: %v", err)
 	}
 }

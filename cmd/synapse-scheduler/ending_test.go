@@ -49,7 +49,7 @@ func (e *ending) Resign(uint64) error {
 func (e *ending) refuses() bool {
 	for range 20 {
 		_, err := e.s.gateway.GetJob(e.Context(), &messages.GetJob{Job: "j1"})
-		if err != nil && strings.Contains(err.Error(), "closing down") {
+		if err != nil && strings.Contains(err.Error(), "shutting down") {
 			return true
 		}
 	}

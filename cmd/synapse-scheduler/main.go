@@ -159,7 +159,7 @@ func (o *options) check() error {
 		return errors.New("--data-dir is empty: the sqlite store needs a folder (or use --store memory)")
 	}
 	if o.secretsKey != "" && o.tls == "" {
-		return errors.New("--secrets-key is given without --tls: in plaintext no job brings secrets")
+		return errors.New("--secrets-key requires --tls")
 	}
 	if err := o.checkOIDC(); err != nil {
 		return err
@@ -203,7 +203,7 @@ func (o *options) checkOIDC() error {
 		return nil
 	}
 	if o.tls == "" {
-		return errors.New("--oidc is given without --tls: in plaintext nobody shows a token")
+		return errors.New("--oidc requires --tls")
 	}
 	if identity.IsExternal(o.tls) {
 		return fmt.Errorf("--oidc: --tls %s has certificates of an outside issuer, with which no token counts: give its ids "+
@@ -211,7 +211,7 @@ func (o *options) checkOIDC() error {
 	}
 	text, err := os.ReadFile(o.oidcFile)
 	if err == nil && len(text) > oidc.MaxConfigBytes {
-		err = fmt.Errorf("it has more than %d bytes", oidc.MaxConfigBytes)
+		err = fmt.Errorf("file is larger than %d bytes", oidc.MaxConfigBytes)
 	}
 	if err == nil {
 		o.oidc, err = oidc.ReadConfig(text)
@@ -233,7 +233,7 @@ func loopback(host string) bool {
 func (o *options) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {
-		return fmt.Errorf("--listen %q: must be host:port, as 127.0.0.1:9000", o.listen)
+		return fmt.Errorf("--listen %q: must be host:port, such as 127.0.0.1:9000", o.listen)
 	}
 	if o.tls == "" && o.insecure < 2 && !loopback(host) {
 		return fmt.Errorf("--listen %s is plaintext: whoever reaches it commands every node. Give --tls with the folder "+
@@ -241,14 +241,14 @@ func (o *options) checkAddress() error {
 	}
 	if o.advertise == "" {
 		if o.shared() && everywhere(host) {
-			return fmt.Errorf("--listen %s is every address of this machine: --advertise must say at which one others reach it",
+			return fmt.Errorf("--listen %s accepts connections on every address: set --advertise to the address for other hosts",
 				o.listen)
 		}
 		return nil
 	}
 	host, port, err := net.SplitHostPort(o.advertise)
 	if err != nil || everywhere(host) || port == "" || port == "0" || strings.ContainsAny(o.advertise, " \t") {
-		return fmt.Errorf("--advertise %q: must be host:port, as head1:9000", o.advertise)
+		return fmt.Errorf("--advertise %q: must be host:port, such as head1:9000", o.advertise)
 	}
 	return nil
 }

@@ -64,10 +64,10 @@ func notifySection(to *[]*ruleSettings) settings.Section {
 				return r.keys(), nil
 			}
 			if err := settings.CheckEntry(name); err != nil {
-				return nil, fmt.Errorf("is no name of a rule: %w", err)
+				return nil, fmt.Errorf("is not a rule name: %w", err)
 			}
 			if len(*to) == maxRules {
-				return nil, fmt.Errorf("is one rule more than the %d that there may be", maxRules)
+				return nil, fmt.Errorf("exceeds the limit of %d rules", maxRules)
 			}
 			r := &ruleSettings{name: name, timeout: usualNotifyTime}
 			*to = append(*to, r)
@@ -83,7 +83,7 @@ func (r *ruleSettings) keys() []settings.Key {
 		return settings.Key{Name: name, Get: shown, List: func(texts []string) error {
 			for _, text := range texts {
 				if among != nil && !slices.Contains(among, text) {
-					return fmt.Errorf("%q is none of them; %s", text, spelling.Meant(text, among))
+					return fmt.Errorf("unknown value %q; %s", text, spelling.Meant(text, among))
 				}
 			}
 			*to = texts
@@ -99,13 +99,13 @@ func (r *ruleSettings) keys() []settings.Key {
 		}},
 		{Name: "tokenFile", Get: func() string { return r.tokenFile }, Set: func(text string) error {
 			if r.tokenFile = text; !filepath.IsAbs(text) {
-				return errors.New("is not a whole path, from / on")
+				return errors.New("must be an absolute path")
 			}
 			return nil
 		}},
 		{Name: "timeout", Get: func() string { return r.timeout.String() }, Set: func(text string) (err error) {
 			if r.timeout, err = time.ParseDuration(text); err != nil || r.timeout < time.Second || r.timeout > maxNotifyTime {
-				return fmt.Errorf("is not a span of time from 1s to %s, as 20s", maxNotifyTime)
+				return fmt.Errorf("must be a duration from 1s to %s, such as 20s", maxNotifyTime)
 			}
 			return nil
 		}},
@@ -125,7 +125,8 @@ func redacted(text string) string {
 func checkHookURL(text string) error {
 	at, err := url.Parse(text)
 	if err != nil || at.Host == "" || at.User != nil || at.Fragment != "" {
-		return errors.New("is not a URL as https://hooks.example.org/page, without a password: a token is in tokenFile")
+		return errors.New("must be a URL such as https://hooks.example.org/page, without a password: put a token into " +
+			"tokenFile")
 	}
 	return checkUnread(at)
 }
@@ -134,7 +135,7 @@ func checkHookURL(text string) error {
 func checkUnread(at *url.URL) error {
 	ip, err := netip.ParseAddr(at.Hostname())
 	if at.Scheme != "https" && (at.Scheme != "http" || err != nil || !ip.IsLoopback()) {
-		return errors.New("must begin with https:// (http:// only for an address of the loopback)")
+		return errors.New("must begin with https:// (http:// only for a loopback address)")
 	}
 	return nil
 }
@@ -145,15 +146,15 @@ func (r *ruleSettings) valid() error {
 	ofJobs := slices.Contains(r.on, notifications.JobOver) || slices.Contains(r.on, notifications.PromiseBroken)
 	switch {
 	case len(r.on) == 0:
-		return fmt.Errorf("on: is missing: say what is told, of %s", strings.Join(notifications.Kinds, ", "))
+		return fmt.Errorf("on: is missing: use one of %s", strings.Join(notifications.Kinds, ", "))
 	case (r.webhook == "") == (len(r.command) == 0):
 		return errors.New("needs one of command and webhook")
 	case r.tokenFile != "" && r.webhook == "":
-		return errors.New("tokenFile: goes with a webhook; a command reads its own")
+		return errors.New("tokenFile: requires webhook")
 	case len(r.outcomes) > 0 && !slices.Contains(r.on, notifications.JobOver):
-		return fmt.Errorf("outcomes: goes with on: %s", notifications.JobOver)
+		return fmt.Errorf("outcomes: requires on: %s", notifications.JobOver)
 	case len(r.queues)+len(r.owners) > 0 && !ofJobs:
-		return errors.New("queues and owners: go with what is told of jobs")
+		return errors.New("queues and owners: require an event of jobs")
 	case r.webhook == "":
 		return procgroup.Program{Command: r.command}.Check()
 	}

@@ -42,18 +42,18 @@ func TestNotifyIsRead(t *testing.T) {
 		t.Fatalf("%+v, %v", o.notify, err)
 	}
 	for text, want := range map[string]string{
-		"  page: {on: [job-finishd], command: [/bin/true]}":                       `notify.page.on: "job-finishd" is none of them; did you mean`,
+		"  page: {on: [job-finishd], command: [/bin/true]}":                       `notify.page.on: unknown value "job-finishd"; did you mean`,
 		"  page: {command: [/bin/true]}":                                          "notify.page: on: is missing",
 		"  page: {on: job-finished}":                                              "needs one of command and webhook",
 		"  page: {on: job-finished, command: [/bin/true], webhook: 'https://x/'}": "needs one of command and webhook",
 		"  page: {on: job-finished, command: [bin/true]}":                         "give the whole path",
 		"  page: {on: job-finished, webhook: 'http://hooks.example/'}":            "must begin with https://",
-		"  page: {on: job-finished, webhook: 'https://ann:pw@hooks.example/'}":    "a token is in tokenFile",
-		"  page: {on: node-unschedulable, owners: [ann], command: [/bin/true]}":   "go with what is told of jobs",
-		"  page: {on: start-guarantee-broken, outcomes: failed, command: [/x]}":   "outcomes: goes with on: job-finished",
-		"  page: {on: job-finished, command: [/x], timeout: 1h}":                  "is not a span of time from 1s to 5m0s",
-		"  page: {on: job-finished, command: [/bin/true], tokenFile: /etc/t}":     "tokenFile: goes with a webhook",
-		"  Page: {on: job-finished, command: [/bin/true]}":                        "is no name of a rule",
+		"  page: {on: job-finished, webhook: 'https://ann:pw@hooks.example/'}":    "put a token into tokenFile",
+		"  page: {on: node-unschedulable, owners: [ann], command: [/bin/true]}":   "require an event of jobs",
+		"  page: {on: start-guarantee-broken, outcomes: failed, command: [/x]}":   "outcomes: requires on: job-finished",
+		"  page: {on: job-finished, command: [/x], timeout: 1h}":                  "must be a duration from 1s to 5m0s",
+		"  page: {on: job-finished, command: [/bin/true], tokenFile: /etc/t}":     "tokenFile: requires webhook",
+		"  Page: {on: job-finished, command: [/bin/true]}":                        "is not a rule name",
 		"  page: {on: job-finished, comand: [/bin/true]}": "notify.page.comand: unknown setting; did " +
 			"you mean",
 	} {
@@ -76,9 +76,9 @@ func TestNotifyBounds(t *testing.T) {
 		return "  page: {on: job-finished, command: [/bin/true], timeout: " + span + "}\n"
 	}
 	for text, refused := range map[string]string{
-		within("1s"): "", within("999ms"): "is not a span of time", within("5m"): "",
-		within("5m1ms"): "is not a span of time",
-		rules(maxRules): "", rules(maxRules + 1): "is one rule more than the 32 that there may be",
+		within("1s"): "", within("999ms"): "must be a duration", within("5m"): "",
+		within("5m1ms"): "must be a duration",
+		rules(maxRules): "", rules(maxRules + 1): "exceeds the limit of 32 rules",
 	} {
 		_, err := notifying(t, "notify:\n"+text)
 		if (err == nil) != (refused == "") || err != nil && !strings.Contains(err.Error(), refused) {

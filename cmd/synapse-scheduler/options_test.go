@@ -22,8 +22,8 @@ func TestOptions(t *testing.T) {
 		{func(o *options) { o.store = "floppy" }, `--store "floppy"`},
 		{func(o *options) { o.store = "postgre://me:secret@db/x" }, `--store "postgre"`},
 		{func(o *options) { o.store = "postgres://me:secret@db/x"; o.dataDir = "" }, ""},
-		{func(o *options) { o.store, o.listen, o.tls = "postgresql://db/x", "0.0.0.0:9000", "t" }, "--advertise must say"},
-		{func(o *options) { o.store, o.listen, o.tls = "postgres://db/x", ":9000", "t" }, "--advertise must say"},
+		{func(o *options) { o.store, o.listen, o.tls = "postgresql://db/x", "0.0.0.0:9000", "t" }, "set --advertise"},
+		{func(o *options) { o.store, o.listen, o.tls = "postgres://db/x", ":9000", "t" }, "set --advertise"},
 		{func(o *options) {
 			o.store, o.listen, o.advertise, o.tls = "postgres://db/x", "[::]:9000", "head1:9000", "t"
 		}, ""},
@@ -51,8 +51,8 @@ func TestOptions(t *testing.T) {
 		{func(o *options) { o.otlp = "http://127.0.0.1:4318" }, ""},
 		{func(o *options) { o.otlp = "https://otel.example.org/base/" }, ""},
 		{func(o *options) { o.otlp = "http://otel:4318" }, "--otlp: must begin with https://"},
-		{func(o *options) { o.otlp = "127.0.0.1:4318" }, "--otlp: is not a URL"},
-		{func(o *options) { o.otlp = "https://me:secret@otel.example.org" }, "--otlp: is not a URL"},
+		{func(o *options) { o.otlp = "127.0.0.1:4318" }, "--otlp: must be a URL"},
+		{func(o *options) { o.otlp = "https://me:secret@otel.example.org" }, "--otlp: must be a URL"},
 		{func(o *options) { o.uidRange = "none" }, ""},
 		{func(o *options) { o.uidRange = "1000-60000" }, `--uids: "1000-60000" is outside`},
 	} {

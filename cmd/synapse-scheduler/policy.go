@@ -29,7 +29,7 @@ func policySection(to *policy.Settings) settings.Section {
 		if to.Order == share.Expected || slices.Contains(always, name) {
 			return nil
 		}
-		return errors.New("counts with `order: expected` only, and the order is fifo; leave one of the two out")
+		return errors.New("requires `order: expected`, and the order is fifo; omit one of them")
 	}}
 }
 
@@ -59,7 +59,7 @@ func policyKeys(to *policy.Settings) []settings.Key {
 func orderOf(to *share.Order) func(string) error {
 	return func(text string) error {
 		if !slices.Contains(orders, text) {
-			return errors.New("is not an order; " + spelling.Meant(text, orders))
+			return errors.New("is not a known order; " + spelling.Meant(text, orders))
 		}
 		if *to = share.Expected; text == "fifo" {
 			*to = share.FIFO
@@ -74,9 +74,9 @@ func spanIn(name string, to *time.Duration, least, most time.Duration) settings.
 		d, err := time.ParseDuration(text)
 		switch {
 		case err != nil:
-			return errors.New("is not a span of time; write 90s, 30m or 24h")
+			return errors.New("is not a duration; write 90s, 30m or 24h")
 		case d != 0 && (d < least || d > most):
-			return fmt.Errorf("is outside %s to %s, and not 0", least, most)
+			return fmt.Errorf("must be 0, or from %s to %s", least, most)
 		}
 		*to = d
 		return nil
@@ -88,7 +88,7 @@ func numberIn[N int | int64](name string, to *N, least, most N) settings.Key {
 	return settings.Key{Name: name, Get: func() string { return fmt.Sprint(*to) }, Set: func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 32)
 		if err != nil || N(n) < least || N(n) > most || strconv.FormatInt(n, 10) != text {
-			return fmt.Errorf("is not a whole number from %d to %d", least, most)
+			return fmt.Errorf("must be a whole number from %d to %d", least, most)
 		}
 		*to = N(n)
 		return nil

@@ -20,7 +20,7 @@ func (o *options) checkCollector() error {
 	}
 	at, err := url.Parse(o.otlp) // what is wrong with it may have a password in it
 	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
-		return errors.New("--otlp: is not a URL as http://127.0.0.1:4318, to which /v1/traces is added")
+		return errors.New("--otlp: must be a URL such as http://127.0.0.1:4318; /v1/traces is appended")
 	}
 	if err := checkUnread(at); err != nil {
 		return fmt.Errorf("--otlp: %w", err)

@@ -53,7 +53,7 @@ type queuesCheck struct {
 func (q *Queues) Check() []*QueueError {
 	c := &queuesCheck{Queues: q, at: map[string]int{}, parent: make([]int, len(q.Queues))}
 	if len(q.Queues) > MaxQueues {
-		c.say(-1, "queues", "", "are %d, and may be %d", len(q.Queues), MaxQueues)
+		c.say(-1, "queues", "", "are %d, and at most %d are allowed", len(q.Queues), MaxQueues)
 		return c.errors
 	}
 	c.names()
@@ -87,7 +87,7 @@ func (c *queuesCheck) names() {
 		case name == "":
 			c.say(i, "name", "", "is missing")
 		case twice:
-			c.say(i, "name", "", "%q is the name of queues[%d] already", name, first)
+			c.say(i, "name", "", "%q is already the name of queues[%d]", name, first)
 		default:
 			c.at[name] = i
 		}
@@ -108,7 +108,7 @@ func (c *queuesCheck) known(queue int, key, name string) int {
 	at, ok := c.at[name]
 	if !ok {
 		c.errors = append(c.errors, &QueueError{
-			Queue: queue, Key: key, Text: fmt.Sprintf("%q is not a queue of this file", name), Word: name, Words: c.Names(),
+			Queue: queue, Key: key, Text: fmt.Sprintf("unknown queue %q", name), Word: name, Words: c.Names(),
 		})
 		return -1
 	}
@@ -135,7 +135,8 @@ func (c *queuesCheck) circles() {
 				names = append(names, c.Queues.Queues[next].Name)
 			}
 			names = append(names, names[0])
-			c.say(first, "parent", "one of them must have no parent", "goes in a circle: %s", strings.Join(names, " below "))
+			c.say(first, "parent", "remove the parent of one of them", "forms a cycle: %s", strings.Join(names,
+				" below "))
 		}
 		for _, p := range path {
 			state[p] = over
@@ -163,9 +164,9 @@ func (c *queuesCheck) amounts(i int) {
 			case !ok || limit >= a.Amount:
 				continue
 			case at == i:
-				c.say(i, "limit."+a.Name, "", "is below the quota: what is assured could never be had")
+				c.say(i, "limit."+a.Name, "", "is less than the quota")
 			default:
-				c.say(i, "quota."+a.Name, "", "is above the limit of %s: what is assured could never be had",
+				c.say(i, "quota."+a.Name, "", "is greater than the limit of %s",
 					c.Queues.Queues[at].Name)
 			}
 			break
@@ -184,8 +185,8 @@ func (c *queuesCheck) children(i int) {
 			}
 		}
 		if sum > a.Amount {
-			c.say(i, "quota."+a.Name, "raise it, or lower theirs",
-				"is less than the quotas below it: %s", strings.Join(of, ", "))
+			c.say(i, "quota."+a.Name, "raise it, or lower the quotas below it",
+				"is less than the sum of the quotas below it: %s", strings.Join(of, ", "))
 		}
 	}
 }
@@ -206,13 +207,13 @@ func (c *queuesCheck) ranges(i int) {
 	if q.Weight != nil && (*q.Weight < 1 || *q.Weight > MaxWeight) {
 		hint := ""
 		if *q.Weight == 0 {
-			hint = "a queue that is to get nothing has `limit: {gpu: 0}`"
+			hint = "use `limit: {gpu: 0}` for a queue that gets nothing"
 		}
 		c.say(i, "weight", hint, "%d is outside 1 to %d", *q.Weight, MaxWeight)
 	}
 	least := func(key string, n *int64) {
 		if n != nil && *n < 0 {
-			c.say(i, key, "", "is below zero")
+			c.say(i, key, "", "must not be negative")
 		}
 	}
 	least("perOwner.nodes", q.Owner.Machines)
@@ -222,12 +223,12 @@ func (c *queuesCheck) ranges(i int) {
 	most := inherited(c, i, func(q *QueueSpec) *int64 { return q.MostLimit })
 	usual := inherited(c, i, func(q *QueueSpec) *int64 { return q.DefaultLimit })
 	if most != nil && usual != nil && *usual > *most && (q.MostLimit != nil || q.DefaultLimit != nil) {
-		c.say(i, "timeLimit", "", "the default is above the max")
+		c.say(i, "timeLimit", "", "default is greater than the maximum")
 	}
 	highest := inherited(c, i, func(q *QueueSpec) *int32 { return q.MostPriority })
 	normal := inherited(c, i, func(q *QueueSpec) *int32 { return q.DefaultPriority })
 	if highest != nil && normal != nil && *normal > *highest && (q.MostPriority != nil || q.DefaultPriority != nil) {
-		c.say(i, "priority", "", "the default is above the max")
+		c.say(i, "priority", "", "default is greater than the maximum")
 	}
 }
 

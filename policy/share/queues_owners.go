@@ -20,13 +20,13 @@ const (
 func (c *queuesCheck) owners(i int) {
 	list := c.Queues.Queues[i].Owners
 	if len(list) > maxOwners {
-		c.say(i, "owners", "name groups", "has %d entries, more than %d", len(list), maxOwners)
+		c.say(i, "owners", "use groups", "has %d entries, more than %d", len(list), maxOwners)
 		return
 	}
 	for n, entry := range list {
 		text, hint := wrongOwner(entry)
 		if first := slices.Index(list, entry); text == "" && first < n {
-			text = "is there twice"
+			text = "is a duplicate"
 		}
 		if text != "" {
 			c.say(i, fmt.Sprintf("owners[%d]", n), hint, "%.260q %s", entry, text)
@@ -39,16 +39,16 @@ func wrongOwner(entry string) (text, hint string) {
 	group, grouped := strings.CutPrefix(entry, groupPrefix)
 	switch {
 	case entry == "*":
-		return "is not a name", "leave owners out: then everybody may use the queue"
+		return "is not a name", "omit owners to allow all users"
 	case grouped && group == "":
-		return "names no group", "write group:NAME"
+		return "has no group name", "write group:NAME"
 	case grouped && strings.TrimSpace(group) != group:
-		return "begins or ends with a space", "write group:NAME, without spaces around the name"
+		return "starts or ends with a space", "write group:NAME, without spaces around the name"
 	case grouped && (len(group) > maxGroupBytes || strings.ContainsFunc(group, unprintable)):
-		return "is not a group: a group is at most 253 bytes of printable text", ""
+		return "is not a group: use at most 253 bytes of printable text", ""
 	case !grouped && (len(entry) > maxOwnerBytes || entry == "" || strings.ContainsFunc(entry, notOfName)):
-		return "is not an owner: a name is 1 to 128 letters, digits and -_.: only",
-			"write a name as the column OWNER shows it, or a group of the issuer as group:NAME"
+		return "is not an owner: use 1 to 128 letters, digits and -_.:",
+			"write a name as in the column OWNER, or a group of the issuer as group:NAME"
 	}
 	return "", ""
 }

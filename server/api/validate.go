@@ -20,7 +20,8 @@ func (x *ReadLogs) Validate() error {
 		return err
 	}
 	if n := len(x.GetRanks()); n > messages.MaxGangTasks {
-		return refusal("ranks", fmt.Sprintf("has %d entries, more than %d", n, messages.MaxGangTasks), "leave it out for all")
+		return refusal("ranks", fmt.Sprintf("has %d entries, more than %d", n, messages.MaxGangTasks),
+			"omit it for all")
 	}
 	seen := make(map[int32]bool, len(x.GetRanks()))
 	for i, rank := range x.GetRanks() {
@@ -29,7 +30,7 @@ func (x *ReadLogs) Validate() error {
 		case rank < 0 || rank >= messages.MaxGangTasks:
 			return refusal(field, fmt.Sprintf("is %d, outside 0 to %d", rank, messages.MaxGangTasks-1), "")
 		case seen[rank]:
-			return refusal(field, fmt.Sprintf("%d is listed twice", rank), "")
+			return refusal(field, fmt.Sprintf("%d is a duplicate", rank), "")
 		}
 		seen[rank] = true
 	}
@@ -44,7 +45,8 @@ func (x *ReadLogs) Validate() error {
 	case x.GetTailBytes() > maxTailBytes:
 		return refusal("tail_bytes", fmt.Sprintf("is %d, more than %d", x.GetTailBytes(), maxTailBytes), fromBeginning)
 	case x.GetFollow() && x.GetPrevious():
-		return refusal("follow", "is set together with previous", "an earlier attempt writes nothing more: leave follow out")
+		return refusal("follow", "cannot be combined with previous",
+			"omit follow: an ended attempt writes no more output")
 	}
 	return nil
 }
@@ -63,14 +65,15 @@ func (x *ReadPast) Validate() error {
 	case x.GetAtUnixMs() < 0:
 		return refusal("at_unix_ms", fmt.Sprintf("is %d, and must not be negative", x.GetAtUnixMs()), "")
 	case span < 0 || x.GetUntilUnixMs() < 0:
-		return refusal("until_unix_ms", "is before at_unix_ms", "a span of time ends after it begins")
+		return refusal("until_unix_ms", "is before at_unix_ms", "use an end after the start")
 	case x.GetStepMs() < 0:
-		return refusal("step_ms", fmt.Sprintf("is %d, and must not be negative", x.GetStepMs()), "leave it out for moments")
+		return refusal("step_ms", fmt.Sprintf("is %d, and must not be negative", x.GetStepMs()),
+			"omit it for single moments")
 	case x.GetStepMs() == 0 && span > maxMomentsMs:
-		return refusal("until_unix_ms", "is more than a day after at_unix_ms", "ask for less at once")
+		return refusal("until_unix_ms", "is more than a day after at_unix_ms", "request a shorter time")
 	case x.GetStepMs() > 0 && (span > maxSumsMs || span/x.GetStepMs() > maxSteps):
 		return refusal("step_ms", fmt.Sprintf("makes more than %d steps, or the time has more than 32 days", maxSteps),
-			"ask for longer steps, or a shorter time")
+			"request longer steps, or a shorter time")
 	}
 	return nil
 }
@@ -83,17 +86,17 @@ func (x *ExecIn) Validate() error {
 	length := 0
 	for _, word := range slices.Concat(x.GetCommand(), x.GetEnv()) {
 		if length += len(word) + 1; strings.ContainsRune(word, 0) {
-			return refusal("command", "has a NUL in it", "no argument and no variable can")
+			return refusal("command", "contains a NUL byte", "remove it: arguments and variables cannot contain NUL")
 		}
 	}
 	switch {
 	case x.GetRank() < 0 || x.GetRank() >= messages.MaxGangTasks:
 		return refusal("rank", fmt.Sprintf("is %d, outside 0 to %d", x.GetRank(), messages.MaxGangTasks-1), "")
 	case len(x.GetCommand()) == 0 || x.GetCommand()[0] == "":
-		return refusal("command", "is empty", "say what is to be run")
+		return refusal("command", "is empty", "give the command to run")
 	case length > maxExecBytes || len(x.GetCommand())+len(x.GetEnv()) > messages.MaxCommandArgs:
 		return refusal("command", fmt.Sprintf("has more than %d bytes or %d words, with env", maxExecBytes,
-			messages.MaxCommandArgs), "put what is long into a file, or into stdin")
+			messages.MaxCommandArgs), "put long data into a file, or into stdin")
 	}
 	for i, line := range x.GetEnv() {
 		if name, _, ok := strings.Cut(line, "="); !ok || name == "" {
@@ -110,10 +113,10 @@ const maxExecBytes = 64 << 10
 func (x *ReadLogs) validFrom() error {
 	if n := len(x.GetFrom()); n > 2*messages.MaxGangTasks {
 		text := fmt.Sprintf("has %d entries, more than %d", n, 2*messages.MaxGangTasks)
-		return refusal("from", text, "leave it out for all")
+		return refusal("from", text, "omit it for all")
 	}
 	if len(x.GetFrom()) > 0 && x.GetAttempt() == nil {
-		return refusal("attempt", "is missing, but from is set", "name the attempt of the last part that was read")
+		return refusal("attempt", "is missing, but from is set", "use the attempt of the last part that was read")
 	}
 	for i, p := range x.GetFrom() {
 		if p.GetRank() < 0 || p.GetRank() >= messages.MaxGangTasks || p.GetOffset() < 0 {
@@ -127,12 +130,13 @@ func (x *ReadLogs) validFrom() error {
 const maxTailBytes = 16 << 20
 
 // fromBeginning is the way out of an impossible tail.
-const fromBeginning = "0 is from the beginning"
+const fromBeginning = "use 0 for the beginning"
 
 // Validate refuses a digest that no script can have.
 func (x *ReadScript) Validate() error {
 	if n := len(x.GetDigest()); n != 64 {
-		return refusal("digest", fmt.Sprintf("has %d characters, but a digest has 64", n), "the job's spec has it")
+		return refusal("digest", fmt.Sprintf("has %d characters, and a digest has 64", n),
+			"use the digest in the job's spec")
 	}
 	return nil
 }
@@ -141,9 +145,9 @@ func (x *ReadScript) Validate() error {
 func (x *ReadSecrets) Validate() error {
 	switch n := len(x.GetJob()); {
 	case n == 0 || n > messages.MaxIDBytes:
-		return refusal("job", fmt.Sprintf("has %d characters, but an id has 1 to %d", n, messages.MaxIDBytes), "")
+		return refusal("job", fmt.Sprintf("has %d characters, and an ID has 1 to %d", n, messages.MaxIDBytes), "")
 	case x.GetAttempt().GetEpoch() == 0:
-		return refusal("attempt", "is missing", "name the attempt that has tasks on the machine")
+		return refusal("attempt", "is missing", "use the attempt that has tasks on the node")
 	}
 	return nil
 }
@@ -162,13 +166,15 @@ func (x *CreatePass) Validate() error {
 	roles, who := identity.People, identity.Identity{Cluster: "c", Role: identity.Role(x.GetRole()), Name: x.GetName()}
 	switch ttl := x.GetTtlMs(); {
 	case len(x.GetHash()) != messages.PassHashBytes:
-		return refusal("hash", fmt.Sprintf("has %d bytes, but a hash has %d", len(x.GetHash()), messages.PassHashBytes), "")
+		return refusal("hash", fmt.Sprintf("has %d bytes, and a hash has %d", len(x.GetHash()), messages.PassHashBytes),
+			"")
 	case !slices.Contains(roles, who.Role):
-		return refusal("role", fmt.Sprintf("%.64q is no role of people", x.GetRole()), "one of "+identity.Listed(roles))
+		return refusal("role", fmt.Sprintf("%.64q is not a role of users", x.GetRole()), "use "+
+			identity.Listed(roles))
 	case who.Check() != nil:
 		return refusal("name", who.Check().Error(), "")
 	case ttl <= 0 || ttl > MaxPassTTL.Milliseconds():
-		return refusal("ttl_ms", fmt.Sprintf("is %d", ttl), fmt.Sprintf("at least 1, at most %d", MaxPassTTL.Milliseconds()))
+		return refusal("ttl_ms", fmt.Sprintf("is %d", ttl), fmt.Sprintf("use 1 to %d", MaxPassTTL.Milliseconds()))
 	}
 	return nil
 }
@@ -179,7 +185,7 @@ func (x *ListPasses) Validate() error { return nil }
 // Validate refuses what names no token.
 func (x *RevokePass) Validate() error {
 	if x.GetId() == "" {
-		return refusal("id", "is missing", "`synapse-cli token list` has them")
+		return refusal("id", "is missing", "run `synapse-cli token list` for a list")
 	}
 	return nil
 }
@@ -189,7 +195,7 @@ func (x *RevokePass) Validate() error {
 func (x *SubmitJobRequest) Validate() error {
 	switch {
 	case x.GetId() == "":
-		return refusal("id", "is missing", "give the job an id of its own: it is how a repeated call is recognised")
+		return refusal("id", "is missing", "give the job a unique ID, so that a repeated call is recognized")
 	case !utf8.ValidString(x.GetId()):
 		return refusal("id", "contains unprintable characters", "")
 	case x.GetMinCpu() < 0:

@@ -307,7 +307,7 @@ func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 	_ = grpc.SetTrailer(c.ctx, metadata.Pairs(api.RetryAfterTrailer, strconv.Itoa(seconds)))
 	return api.StatusOf(&messages.Outcome{
 		Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("%s (%s) %s", c.peer.Name, c.peer.Role, over),
-		Hint: fmt.Sprintf("try again in %ds; others are served meanwhile", seconds),
+		Hint: fmt.Sprintf("try again in %ds", seconds),
 	})
 }
 

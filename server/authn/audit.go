@@ -99,8 +99,8 @@ func (c *checkedCall) readOf(owners []string) error {
 func (c *checkedCall) unwritten(err error) error {
 	c.gate.say("Refused %s to %s: the audit log cannot be written: %v", c.call, c.peer, err)
 	return api.StatusOf(&messages.Outcome{
-		Code: messages.Code_CODE_UNAVAILABLE, Text: "the scheduler cannot write down who asks this, so it does not do it",
-		Hint: "its log says more; its disk may be full",
+		Code: messages.Code_CODE_UNAVAILABLE, Text: "audit log cannot be written, so the request is refused",
+		Hint: "free space on the scheduler's disk, and read its log",
 	})
 }
 

@@ -46,7 +46,7 @@ func TestRefusals(t *testing.T) {
 		words string
 	}{
 		"no certificate":  {func(*tls.Config) {}, "it shows no certificate"},
-		"TLS 1.2":         {func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, "it does not speak TLS 1.3"},
+		"TLS 1.2":         {func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, "client does not support TLS 1.3"},
 		"another cluster": {showing(of(authority(t, "c-b", today), "n1", today)), "its certificate is not of this cluster's"},
 		"expired":         {showing(of(s.by, "old", today.Add(-25*time.Hour))), "node/old is not good any more: it is good"},
 		"not yet valid":   {showing(of(s.by, "new", today.Add(time.Hour))), "node/new is not good yet: it is good from"},
@@ -100,7 +100,7 @@ func TestClientsAreTold(t *testing.T) {
 			t.Errorf("%s: %v; told %v, want %q", name, err, told, refused.words)
 		}
 	}
-	if s.tells("it speaks no TLS") != 1 {
+	if s.tells("client does not use TLS") != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 }

@@ -15,9 +15,9 @@ import (
 // token is over. Whom it is of, and what that person may do, is the issuer's word and the configuration's, not the
 // store's.
 
-const errIssuerAway = "its issuer has to be asked for its keys, and does not answer"
+const errIssuerAway = "issuer did not answer when asked for its keys"
 
-var errNoIssuer = errors.New("this scheduler takes no tokens of an issuer: it has no --oidc")
+var errNoIssuer = errors.New("tokens of an issuer are not accepted: the scheduler has no --oidc")
 
 // Issued names the person whom an issuer's token is of.
 type Issued struct {

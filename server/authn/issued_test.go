@@ -41,7 +41,7 @@ func (s *rig) believeAnIssuer() *issuer {
 		case i.away:
 			return Issued{}, fmt.Errorf("%w: at a secret address", credential.ErrLater)
 		case role == "nobody":
-			return Issued{}, errors.New("its token is for [\"wiki\"], and not for synapse")
+			return Issued{}, errors.New("token is for [\"wiki\"], not for synapse")
 		case i.name != "":
 			name = i.name
 		}
@@ -95,13 +95,13 @@ func TestIssued(t *testing.T) {
 func TestIssuedRefused(t *testing.T) {
 	s := newRig(t)
 	_, ask := s.open(s.shows("submitter.ann.x").Credentials(nil))
-	if err := ask(); err == nil || !strings.Contains(err.Error(), "it has no --oidc") {
+	if err := ask(); err == nil || !strings.Contains(err.Error(), "the scheduler has no --oidc") {
 		t.Errorf("where no issuer is believed: %v", err)
 	}
 	i := s.believeAnIssuer()
 	s.deny("synapse://c-a/admin/eve\n")
 	for token, words := range map[string]string{
-		"nobody.ann.x": "is for [\"wiki\"], and not for synapse", "admin.eve.x": "on the denylist",
+		"nobody.ann.x": "is for [\"wiki\"], not for synapse", "admin.eve.x": "on the denylist",
 		"node.n1.x": "a token is of a person", "scheduler.s1.x": "a token is of a person", "king.ann.x": "the role \"king\"",
 		"admin.anonymous.x": "take another", "admin.a@b.x": "must be letters",
 	} {

@@ -23,8 +23,8 @@ import (
 const maxUnasked = 30 * time.Second
 
 var (
-	errPass     = errors.New("its token is not known here: it is revoked, over, or of another cluster")
-	errNoPasses = errors.New("this scheduler takes no tokens of people")
+	errPass     = errors.New("token is unknown: it is revoked, expired, or of another cluster")
+	errNoPasses = errors.New("user tokens are not accepted by this scheduler")
 )
 
 // bear hears a token on a connection that shows no certificate, and answers whose it is.

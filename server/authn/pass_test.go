@@ -141,9 +141,9 @@ func TestPassesRefused(t *testing.T) {
 	}
 	s.deny("synapse://c-a/admin/eve\n")
 	for name, c := range map[string]struct{ text, words string }{
-		"unknown":         {unknown, "is not known here"},
-		"one that begins": {begun, "is not known here"},
-		"revoked":         {revoked, "is not known here"},
+		"unknown":         {unknown, "is unknown"},
+		"one that begins": {begun, "is unknown"},
+		"revoked":         {revoked, "is unknown"},
 		"over":            {over, "its token is over since"},
 		"denied":          {denied, "it is on the denylist: synapse://c-a/admin/eve"},
 		"of a machine":    {machine, "a token is of a person"},

@@ -35,8 +35,7 @@ var ErrUnproved = errors.New(
 		"client of ours, or under a name of the page's certificate (--web-cert); or show a certificate")
 
 // errTwice is why a request is refused that has two senders.
-var errTwice = errors.New("the request shows a token, and its connection a certificate or a user of this machine: it " +
-	"must be one of them")
+var errTwice = errors.New("token cannot be combined with a client certificate or a local user: use one of them")
 
 // Caller makes calls by HTTP.
 type Caller struct {

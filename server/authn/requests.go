@@ -109,7 +109,7 @@ func (s *guarded) read(m any) (bytes int, err error) {
 		}
 	}
 	if err := came.Into(m); err != nil {
-		return 0, status.Errorf(codes.Internal, "the request cannot be decoded: %v", err)
+		return 0, status.Errorf(codes.Internal, "request cannot be decoded: %v", err)
 	}
 	return bytes, nil
 }

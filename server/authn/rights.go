@@ -43,7 +43,7 @@ func Node(ctx context.Context) (identity.Peer, error) {
 	return p, nil
 }
 
-var errNoMachine = errors.New("only a machine's certificate opens a link")
+var errNoMachine = errors.New("links require a node certificate")
 
 // Principal is the person that makes a call; for the gateway.
 func Principal(ctx context.Context) *messages.Principal {
@@ -246,9 +246,9 @@ func (c *checkedCall) refuse(what, whose, right string) error {
 	if c.peer.Role != "" {
 		name += " (" + string(c.peer.Role) + ")"
 	}
-	hint := "nobody may"
+	hint := "no role may"
 	if whose != "nobody" {
-		hint = strings.TrimSpace("that is for " + whose + ": the right " + right)
+		hint = strings.TrimSpace("only " + whose + " may: the permission is " + right)
 	}
 	return api.StatusOf(&messages.Outcome{
 		Code: messages.Code_CODE_NOT_ALLOWED, Text: name + " may not " + what, Hint: hint,

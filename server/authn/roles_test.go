@@ -322,7 +322,7 @@ func TestRefusedOnce(t *testing.T) {
 		_, err := api.NewSynapseClient(conn).Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
 		o := api.OutcomeOf(err)
 		if o.GetText() != "ann (submitter) may not cancel job of-bob of bob" ||
-			o.GetHint() != "that is for the job's owner, admins, operators: the right cancel" {
+			o.GetHint() != "only the job's owner, admins, operators may: the permission is cancel" {
 			t.Errorf("it says %q (%s)", o.GetText(), o.GetHint())
 		}
 	}

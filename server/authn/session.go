@@ -158,7 +158,7 @@ func (g *Authenticator) resume(
 // sit opens a session.
 func (g *Authenticator) sit(id sessionID, p identity.Peer, until time.Time, from net.Addr) (*Session, error) {
 	if _, ok := g.purses.takes(p.Identity.String(), connections, g.o.Now()); !ok {
-		return nil, errors.New(p.Identity.String() + " has more open than one may have; close some")
+		return nil, errors.New("too many open connections of " + p.Identity.String() + ": close some")
 	}
 	s := &Session{id: id, until: until, last: g.o.Now()}
 	s.ctx, s.end = context.WithCancel(context.Background())
@@ -246,7 +246,7 @@ func (g *Authenticator) sealOf(raw []byte) []byte {
 	return mac.Sum(nil)
 }
 
-var errCookie = errors.New("log in: the one before is over")
+var errCookie = errors.New("session expired: log in again")
 
 // unsealed reads a cookie that this gate, or the one before it, has sealed.
 func (g *Authenticator) unsealed(cookie string) (id sessionID, hash identity.Digest, until time.Time, err error) {

@@ -121,7 +121,8 @@ func TestCookieIsSealed(t *testing.T) {
 	raw := must(base64.RawURLEncoding.DecodeString(cookie))
 	for i := range raw {
 		raw[i] ^= 1
-		if got := s.comes(base64.RawURLEncoding.EncodeToString(raw)); !strings.HasPrefix(got, "error: log in") {
+		if got := s.comes(base64.RawURLEncoding.EncodeToString(raw)); !strings.HasPrefix(got,
+			"error: session expired: log in") {
 			t.Fatalf("byte %d may be another one: %s", i, got)
 		}
 		raw[i] ^= 1

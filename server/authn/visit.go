@@ -58,12 +58,12 @@ func visitConfig(calls *tls.Config, protocol string) *tls.Config {
 }
 
 // ErrStranger is why somebody sees nothing who has not said who it is.
-var ErrStranger = errors.New("this is for people of the cluster: show a certificate, as " +
-	"curl --insecure --cert FOLDER/cert.pem --key FOLDER/key.pem, or a viewer's token as Authorization: Bearer")
+var ErrStranger = errors.New("authentication required: present a certificate, as in curl --insecure --cert " +
+	"FOLDER/cert.pem --key FOLDER/key.pem, or a viewer's token as Authorization: Bearer")
 
 // errNoViewer is why no other role's token opens a page. A visitor's program can hardly prove whom it shows the token
 // to, since no scheduler's certificate names a host: what may be overheard must open no more than a look.
-var errNoViewer = errors.New("a page takes the token of a viewer alone")
+var errNoViewer = errors.New("this page accepts only tokens of viewers")
 
 // Admit lets a visitor read what a right is about, or says why not. Authorization is the request's header, by which
 // whoever has no certificate may show a token.
@@ -74,7 +74,7 @@ func (g *Authenticator) Admit(v Visitor, authorization, path string, right right
 		who, err = g.shown(authorization)
 	}
 	if err == nil && right.Of(who.Role) != rights.Any {
-		err = fmt.Errorf("%s (%s) may not %s: that is for %s: the right %s",
+		err = fmt.Errorf("%s (%s) may not %s: only %s may: the permission is %s",
 			who.Name, who.Role, right.Words(), right.Who(), right)
 	}
 	if err == nil {

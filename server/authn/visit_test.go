@@ -33,10 +33,10 @@ func TestVisitorsTokens(t *testing.T) {
 	made, _, _ := credential.NewPass("c-a", [32]byte{1})
 	for header, want := range map[string]string{
 		"Bearer " + viewer: "200 figures for vera",
-		"Bearer " + admin:  "403 this is for people",
-		"Bearer " + made:   "403 this is for people",
-		"Bearer x":         "403 this is for people",
-		viewer:             "403 this is for people",
+		"Bearer " + admin:  "403 authentication required",
+		"Bearer " + made:   "403 authentication required",
+		"Bearer x":         "403 authentication required",
+		viewer:             "403 authentication required",
 	} {
 		if got := s.visitWith(header, "/figures", nil); !strings.HasPrefix(got, want) {
 			t.Errorf("%.20s…: %q, want %q", header, got, want)
@@ -122,7 +122,7 @@ func TestVisits(t *testing.T) {
 		{"/open", nil, nil, "200 open"},
 		{"/open", viewer, []string{"h2", "http/1.1"}, "200 open"},
 		{"/figures", viewer, []string{"h2", "http/1.1"}, "200 figures for vera"},
-		{"/figures", nil, nil, "403 this is for people of the cluster: show a certificate"},
+		{"/figures", nil, nil, "403 authentication required: present a certificate"},
 		{"/figures", machine, nil, "403 n1 (node) may not look at figures of the cluster"},
 		{"/open", stranger, nil, "error: "},
 		{"/nothing", viewer, nil, "404 "},

@@ -20,13 +20,13 @@ func inWords(raw net.Conn, err error) string {
 	switch text := err.Error(); {
 	case errors.As(err, &plain):
 		_, _ = raw.Write(credential.Alert)
-		return "it speaks no TLS: give it --tls and a folder with its certificate"
+		return "client does not use TLS: add --tls with a folder that has its certificate"
 	case strings.Contains(text, "didn't provide a certificate"):
 		return identity.ErrNoCertificate.Error()
 	case strings.Contains(text, "unsupported versions"), strings.Contains(text, "protocol version not supported"):
-		return "it does not speak TLS 1.3: " + text
+		return "client does not support TLS 1.3: " + text
 	case strings.HasPrefix(text, "remote error: "):
-		return "it does not take this scheduler for one of its cluster: " + text
+		return "client does not accept this scheduler's certificate: " + text
 	default:
 		return text
 	}

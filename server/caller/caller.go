@@ -113,7 +113,7 @@ func (l *localConn) NewStream(
 }
 
 func unknown(method string) error {
-	return status.Error(codes.Unimplemented, "nothing is called "+strings.TrimPrefix(method, prefix))
+	return status.Error(codes.Unimplemented, "unknown method "+strings.TrimPrefix(method, prefix))
 }
 
 // asStatus is an error as it would come over a wire.

@@ -124,7 +124,7 @@ func call[A outcomer](ctx context.Context, g *Gateway, to *actor.PID, q question
 	a, ok := got.(A)
 	if !ok {
 		g.o.Log.Info("%s answered %T to %T", to.Id, got, q)
-		return none, status.Error(codes.Internal, "the answer does not belong to the question")
+		return none, status.Error(codes.Internal, "answer does not match the request")
 	}
 	if err := api.StatusOf(a.GetOutcome()); err != nil {
 		return none, err
@@ -143,12 +143,12 @@ func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 // admit lets a question in if this process leads and the question makes sense.
 func (g *Gateway) admit(ctx context.Context, q question) error {
 	if l := g.o.Leader(); !l.Here {
-		hint := "try again in a moment"
+		hint := "try again in a few seconds"
 		if l.Address != "" {
-			hint = "ask the leader at " + l.Address
+			hint = "use the leader at " + l.Address
 			_ = grpc.SetTrailer(ctx, metadata.Pairs(LeaderTrailer, l.Address)) // without a call to set it on, nobody reads it
 		}
-		return api.StatusOf(unavailable("this scheduler does not lead", hint))
+		return api.StatusOf(unavailable("this scheduler is not the leader", hint))
 	}
 	if err := q.Validate(); err != nil {
 		return api.StatusOf(invalid(err))
@@ -188,18 +188,18 @@ func unavailable(text, hint string) *messages.Outcome {
 }
 
 func notReady() *messages.Outcome {
-	return unavailable("this scheduler is starting", "try again in a moment")
+	return unavailable("this scheduler is starting", "try again in a few seconds")
 }
 
 func closing() *messages.Outcome {
-	return unavailable("this scheduler is closing down", "try again in a moment")
+	return unavailable("this scheduler is shutting down", "try again in a few seconds")
 }
 
 // lapsed is the error of a call whose time is up. What it asked for may have happened.
 func lapsed(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
-		return status.Error(codes.DeadlineExceeded, "there was no answer in time; what was asked for may still happen "+
-			"(ask again, a submit with the same request id)")
+		return status.Error(codes.DeadlineExceeded, "no answer in time; the request may still be carried out "+
+			"(repeat it; repeat a submit with the same request ID)")
 	}
 	return status.FromContextError(err).Err()
 }

@@ -22,7 +22,7 @@ func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.Sub
 	q.Exempt, q.Groups = g.standing(ctx)
 	if q.GetSpec().GetScript() != nil { // a machine would not find it
 		return nil, api.StatusOf(invalid(&messages.FieldError{
-			Field: "spec.script", Text: "comes without its text", Hint: "send it with SubmitScript",
+			Field: "spec.script", Text: "needs its text", Hint: "use SubmitScript",
 		}))
 	}
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
@@ -173,8 +173,8 @@ func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, err
 	switch one := (*store.Damage)(nil); {
 	case errors.As(failed, &one):
 		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "job", Hint: "a backup may have it whole",
-			Text: messages.AsText("it is over, and cannot be shown: " + failed.Error()),
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Hint: "restore it from a backup",
+			Text: messages.AsText("finished job cannot be shown: " + failed.Error()),
 		})
 	case errors.Is(failed, store.ErrNotFound):
 		return nil, err
@@ -270,8 +270,8 @@ func (g *Gateway) enter() error {
 	if g.streams.Add(1) > maxStreams {
 		g.leave()
 		return api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_EXHAUSTED, Text: "too many watches and readers are open",
-			Hint: "end one, or try again later",
+			Code: messages.Code_CODE_EXHAUSTED, Text: "too many watches and log readers are open",
+			Hint: "close one, or try again later",
 		})
 	}
 	return nil
@@ -295,4 +295,4 @@ func (g *Gateway) enterFor(ctx context.Context, q question, id string) (*message
 func (g *Gateway) leave() { g.streams.Add(-1) }
 
 // errInternal tells a client all that it learns of a fault in the scheduler.
-var errInternal = status.Error(codes.Internal, "an internal error of the scheduler; its log says more")
+var errInternal = status.Error(codes.Internal, "internal error of the scheduler; read its log")

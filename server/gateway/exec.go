@@ -120,28 +120,29 @@ func placeOf(job *messages.JobStatus, rank int32) (*messages.TaskId, topology.No
 		return api.StatusOf(&messages.Outcome{Code: code, Field: field, Text: text, Hint: hint})
 	}
 	if job.GetRecord().GetState().Terminal() || len(a.GetPlaces()) == 0 {
-		return nil, "", refused(messages.Code_CODE_CONFLICT, "job", "it does not run: it is "+job.GetPhase(),
-			"a process can be run in a job that is running")
+		return nil, "", refused(messages.Code_CODE_CONFLICT, "job", "job is "+job.GetPhase()+", not running",
+			"use a running job")
 	}
 	for _, p := range a.GetPlaces() {
 		switch {
 		case p.GetRank() != rank:
 		case p.GetExit() != nil || a.GetEnd() != nil:
 			return nil, "", refused(messages.Code_CODE_CONFLICT, "rank", fmt.Sprintf("rank %d has ended", rank),
-				"name one that runs")
+				"use a running rank")
 		default:
 			return &messages.TaskId{Token: a.GetToken(), Rank: rank}, topology.NodeID(p.GetNode()), nil
 		}
 	}
 	return nil, "", refused(messages.Code_CODE_NOT_FOUND, "rank",
-		fmt.Sprintf("the job has ranks 0 to %d, and no rank %d", len(a.GetPlaces())-1, rank), "")
+		fmt.Sprintf("job has ranks 0 to %d, and no rank %d", len(a.GetPlaces())-1, rank), "")
 }
 
 // summon tells the machine, and waits until it comes.
 func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) (
 	grpc.BidiStreamingServer[api.ExecOut, api.ExecIn], error) {
 	if g.o.Peers == nil {
-		return nil, api.StatusOf(unavailable("this scheduler reaches no machine", "try again in a moment"))
+		return nil, api.StatusOf(unavailable("nodes are not reachable from this scheduler",
+			"try again in a few seconds"))
 	}
 	refused := make(reply, 1)
 	pid, done := g.open(refused)
@@ -156,7 +157,8 @@ func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) 
 			return nil, api.StatusOf(notCome(s.node, m, got))
 		case <-g.o.Clock.After(tellAgain):
 		case <-limit:
-			return nil, api.StatusOf(unavailable("machine "+string(s.node)+" does not answer", "try again in a moment"))
+			return nil, api.StatusOf(unavailable("node "+string(s.node)+" does not answer",
+				"try again in a few seconds"))
 		case <-ctx.Done():
 			return nil, lapsed(ctx.Err())
 		case <-g.closed:
@@ -167,12 +169,12 @@ func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) 
 
 // notCome is why a machine does not come for what it was told of.
 func notCome(node topology.NodeID, m *messages.ExecTask, got any) *messages.Outcome {
-	text := "machine " + string(node) + " cannot be reached now"
+	text := "node " + string(node) + " is not reachable"
 	if r, ok := got.(*messages.ExecRefused); ok && r.Session == m.Session {
 		text = fmt.Sprintf("rank %d: %s", m.Id.Rank, r.Text)
 	}
 	return &messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "a process can be run in a task that runs",
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: text, Hint: "use a running task",
 	}
 }
 
@@ -262,8 +264,8 @@ func fromMachine(machine, client grpc.ServerStream) error {
 }
 
 func lostMachine() error {
-	return api.StatusOf(unavailable("the connection to its machine was lost, and the process has been ended",
-		"the task goes on; run it again"))
+	return api.StatusOf(unavailable("connection to the node was lost, and the process was ended",
+		"run the command again; the task continues"))
 }
 
 // Carry is a machine that comes for a process that it was told of.
@@ -275,7 +277,7 @@ func (g *Gateway) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]
 	s := g.sessions.take(first.GetSession())
 	if s == nil || g.o.Machine != nil && g.o.Machine(stream.Context()) != string(s.node) {
 		return api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_NOT_FOUND, Field: "session", Text: "nobody waits for that here any more",
+			Code: messages.Code_CODE_NOT_FOUND, Field: "session", Text: "exec session is no longer open",
 		})
 	}
 	s.came <- stream

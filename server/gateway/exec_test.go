@@ -118,7 +118,7 @@ func TestExecIsToldAgain(t *testing.T) {
 	if out, err := stream.Recv(); err != nil || string(out.Stdout) != "ls\n" {
 		t.Fatalf("%v, %v", out, err)
 	}
-	refused(t, <-came, messages.Code_CODE_NOT_FOUND, codes.NotFound, "nobody waits")
+	refused(t, <-came, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no longer open")
 	cancel()
 	<-came
 	d.nothingOpen()
@@ -150,8 +150,8 @@ func TestExecRefused(t *testing.T) {
 		codes.NotFound, "no rank 1")
 	// Another machine than the one that was told has no part in it.
 	refused(t, ask(&api.ExecIn{Job: id, Command: []string{"a"}}), messages.Code_CODE_NOT_FOUND, codes.NotFound,
-		"nobody waits")
-	refused(t, machine.comes(d, "guessed"), messages.Code_CODE_NOT_FOUND, codes.NotFound, "nobody waits")
+		"no longer open")
+	refused(t, machine.comes(d, "guessed"), messages.Code_CODE_NOT_FOUND, codes.NotFound, "no longer open")
 	d.nothingOpen()
 }
 
@@ -188,9 +188,9 @@ func TestExecEndsWithItsMachine(t *testing.T) {
 	}
 	begin()()
 	_, err := stream.Recv()
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the process has been ended")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the process was ended")
 	defer begin()()
 	d.Gateway.Close()
 	_, err = stream.Recv()
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "closing down")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "shutting down")
 }

@@ -141,7 +141,7 @@ func TestRefusals(t *testing.T) {
 
 	err := submit(&messages.Submit{Spec: &messages.JobSpec{Name: "x", Image: "host"}})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument,
-		"spec.gang: is missing (give gang.replicas, or gang.total)")
+		"spec.gang: is missing (set gang.replicas or gang.total)")
 	if o := api.OutcomeOf(err); o.Field != "spec.gang" || o.Hint == "" {
 		t.Errorf("the detail is %v", o)
 	}
@@ -149,12 +149,12 @@ func TestRefusals(t *testing.T) {
 	refused(t, get(""), messages.Code_CODE_INVALID, codes.InvalidArgument, "job: is missing")
 	refused(t, get(strings.Repeat("j", 1<<20)), messages.Code_CODE_INVALID, codes.InvalidArgument, "is not an id")
 	refused(t, get("../../etc"), messages.Code_CODE_INVALID, codes.InvalidArgument, "is not an id")
-	refused(t, get("nothing"), messages.Code_CODE_NOT_FOUND, codes.NotFound, `there is no job "nothing"`)
+	refused(t, get("nothing"), messages.Code_CODE_NOT_FOUND, codes.NotFound, `unknown job "nothing"`)
 	_, err = d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: "nothing"})
-	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no waiting or running job")
 	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n9", Verb: messages.NodeVerb_NODE_VERB_CORDON,
 		Reason: "x"})
-	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no node n9")
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "unknown node n9")
 	_, err = d.SynapseClient.ChangeNode(ctx, &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE})
 	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "n1 is alive")
 	_, err = d.SynapseClient.ListJobs(ctx, &messages.ListJobs{Limit: -1})
@@ -166,7 +166,7 @@ func TestRefusals(t *testing.T) {
 
 	one := d.submit(gpuJob("one", 1, 8))
 	d.submit(gpuJob("two", 1, 8))
-	refused(t, get("job-"), messages.Code_CODE_CONFLICT, codes.AlreadyExists, "begins the id of job-1, job-2")
+	refused(t, get("job-"), messages.Code_CODE_CONFLICT, codes.AlreadyExists, "matches several jobs: job-1, job-2")
 	if err := submit(&messages.Submit{RequestId: "r", Spec: gpuJob("a", 1, 1)}); err != nil {
 		t.Error(err)
 	}
@@ -177,15 +177,15 @@ func TestRefusals(t *testing.T) {
 	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one, Run: -1})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "run: is -1")
 	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one, Run: 2})
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has not come to run 2")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "job has no attempt 2")
 	l.exits(0, false)
 	eventually(t, "the job has ended", func() bool { return d.phase(one) == "succeeded" })
 	_, err = d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: one})
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "job has already ended: succeeded")
 	_, err = d.SynapseClient.Hold(ctx, &messages.Hold{Job: one})
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "job has already ended: succeeded")
 	_, err = d.SynapseClient.Requeue(ctx, &messages.Requeue{Job: one})
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: succeeded")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "job has already ended: succeeded")
 }
 
 func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
@@ -197,7 +197,7 @@ func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 	ctx := timely(t)
 	var trailer metadata.MD
 	_, err := d.SynapseClient.Submit(ctx, &messages.Submit{Spec: gpuJob("x", 1, 1)}, grpc.Trailer(&trailer))
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "ask the leader at 10.0.0.7:9000")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "use the leader at 10.0.0.7:9000")
 	if got := trailer.Get(LeaderTrailer); !slices.Equal(got, []string{"10.0.0.7:9000"}) {
 		t.Errorf("the trailer says %v", got)
 	}
@@ -205,7 +205,7 @@ func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 	if err == nil {
 		_, err = w.Recv()
 	}
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "does not lead")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "is not the leader")
 	leads.Store(true) // but nothing was assembled yet
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "j"})
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "this scheduler is starting")

@@ -86,7 +86,7 @@ func TestNoAnswer(t *testing.T) {
 	}()
 	<-asked
 	d.Close()
-	refused(t, <-ended, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "closing down")
+	refused(t, <-ended, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "shutting down")
 }
 
 func TestWrongAnswer(t *testing.T) {

@@ -37,7 +37,7 @@ func (h health) Check(
 	ctx context.Context, q *grpc_health_v1.HealthCheckRequest,
 ) (*grpc_health_v1.HealthCheckResponse, error) {
 	if !known(q.GetService()) {
-		return nil, status.Error(codes.NotFound, "there is no such service")
+		return nil, status.Error(codes.NotFound, "unknown service")
 	}
 	return &grpc_health_v1.HealthCheckResponse{Status: h.g.serving(ctx)}, nil
 }
@@ -115,7 +115,7 @@ func (g *Gateway) Census(ctx context.Context) (*mirror.Census, error) {
 	}
 	c, ok := got.(*mirror.Census)
 	if !ok {
-		return nil, status.Error(codes.Internal, "the answer does not belong to the question")
+		return nil, status.Error(codes.Internal, "answer does not match the request")
 	}
 	return c, nil
 }

@@ -45,7 +45,7 @@ func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.H
 		return nil, api.StatusOf(invalid(err))
 	}
 	if g.o.Store == nil {
-		return nil, api.StatusOf(unavailable("this scheduler keeps nothing of the past", ""))
+		return nil, api.StatusOf(unavailable("history is not stored by this scheduler", ""))
 	}
 	ctx, cancel := timed(ctx)
 	defer cancel()
@@ -83,7 +83,7 @@ func (g *Gateway) readHistory(
 		}
 		page, err := g.o.Store.History(past)
 		if err != nil {
-			return nil, api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+			return nil, api.StatusOf(unavailable("store cannot be read: "+err.Error(), "try again in a few seconds"))
 		}
 		for _, d := range page.Damaged {
 			words := messages.AsText(fmt.Sprintf("job %s: %s", d.Job, d.What))
@@ -128,7 +128,8 @@ func pastOf(q *messages.History) (store.Past, error) {
 	ms, err := strconv.ParseInt(finished, 10, 64)
 	if !ok || job == "" || err != nil {
 		return p, &messages.FieldError{
-			Field: "after", Text: fmt.Sprintf("%q is no place in the history", q.After), Hint: "give the last answer's next",
+			Field: "after", Text: fmt.Sprintf("%q is not a position in the history", q.After),
+			Hint: "use next of the last reply",
 		}
 	}
 	p.Before = store.Position{FinishedUnixMs: ms, Job: topology.JobID(job)}

@@ -160,16 +160,16 @@ func TestHistoryRefuses(t *testing.T) {
 	ctx := timely(t)
 	for _, after := range []string{"5", "x/j", "5/", "/"} {
 		_, err := d.SynapseClient.History(ctx, &messages.History{After: after})
-		refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "no place in the history")
+		refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "not a position in the history")
 	}
 	_, err := d.SynapseClient.History(ctx, &messages.History{Limit: -1})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "limit")
 	d.o.Store = failing{}
 	_, err = d.SynapseClient.History(ctx, &messages.History{})
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: disk on fire")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "store cannot be read: disk on fire")
 	d.o.Store = nil
 	_, err = d.SynapseClient.History(ctx, &messages.History{})
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "keeps nothing of the past")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "is not stored by this scheduler")
 }
 
 // TestHistoryLeavesDamageOut: one job that cannot be read is left out and named; the others are shown.

@@ -47,7 +47,7 @@ func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[ap
 		return r.goOn(job, attempt)
 	}
 	if attempt == nil {
-		return r.send(&api.LogPart{Notice: "the job has not run yet: it is " + job.GetPhase()})
+		return r.send(&api.LogPart{Notice: "job has not started yet: it is " + job.GetPhase()})
 	}
 	if err := r.begin(attempt); err != nil {
 		return err
@@ -88,27 +88,28 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 	}
 	if latest.GetRun() < 2 {
 		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_NOT_FOUND, Field: "previous", Text: "the job has had no earlier attempt",
-			Hint: "read the output of the latest one",
+			Code: messages.Code_CODE_NOT_FOUND, Field: "previous", Text: "job has no earlier attempt",
+			Hint: "omit previous to read the latest attempt",
 		})
 	}
 	if r.g.o.Store == nil {
-		return nil, api.StatusOf(unavailable("this scheduler does not keep earlier attempts",
-			"read the output of the latest one"))
+		return nil, api.StatusOf(unavailable("output of earlier attempts is not stored by this scheduler",
+			"omit previous to read the latest attempt"))
 	}
 	earlier, err := r.kept(token, 1)
 	switch {
 	case err != nil:
 		return nil, unread(err)
 	case earlier == nil:
-		return nil, api.StatusOf(unavailable("the earlier attempt is no longer kept", "read the output of the latest one"))
+		return nil, api.StatusOf(unavailable("output of the earlier attempt is no longer stored",
+			"omit previous to read the latest attempt"))
 	}
 	return earlier, nil
 }
 
 // unread is the error of a store that cannot be read now. The reader asks again, and misses nothing.
 func unread(err error) error {
-	return api.StatusOf(unavailable("the store cannot be read: "+err.Error(), "try again in a moment"))
+	return api.StatusOf(unavailable("store cannot be read: "+err.Error(), "try again in a few seconds"))
 }
 
 // kept finds an attempt in the store: the one with this token, or the one that is before places earlier. It is nil if
@@ -153,8 +154,8 @@ func (r *reader) begin(a *messages.AttemptRecord) error {
 	if members < len(r.q.Ranks) {
 		return api.StatusOf(&messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "ranks",
-			Text: fmt.Sprintf("the job has ranks 0 to %d, and others are named", len(a.GetPlaces())-1),
-			Hint: "leave ranks out for all",
+			Text: fmt.Sprintf("job has ranks 0 to %d, and others are requested", len(a.GetPlaces())-1),
+			Hint: "omit ranks for all",
 		})
 	}
 	return r.position()

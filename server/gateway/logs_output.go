@@ -115,7 +115,7 @@ func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 		if err := o.flush(); err != nil {
 			return false, err
 		}
-		text := fmt.Sprintf("%d bytes are gone: machine %s keeps only the newest part of long output", lost, o.node)
+		text := fmt.Sprintf("%d bytes are missing: node %s keeps only the newest part of long output", lost, o.node)
 		if err := o.notice(text); err != nil {
 			return false, err
 		}
@@ -192,7 +192,7 @@ func (o *output) unheard() error {
 	if told {
 		return nil
 	}
-	return o.notice("machine " + string(o.node) + " does not answer: what this member wrote there cannot be read now")
+	return o.notice("node " + string(o.node) + " does not answer: this output cannot be read now")
 }
 
 // givenUp reports whether the end of a member's output has been waited for long enough.
@@ -217,7 +217,7 @@ func (o *output) leave() error {
 	if err := o.flush(); err != nil {
 		return err
 	}
-	text := "the end of its output is missing: machine " + string(o.node) + " has not answered for " + lastWait.String()
+	text := "end of the output is missing: node " + string(o.node) + " has not answered for " + lastWait.String()
 	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Notice: text, Missing: true})
 }
 

@@ -155,7 +155,7 @@ func TestResumedOverAFailedRead(t *testing.T) {
 		Job: job, Ranks: []int32{0}, TailLines: 1, Attempt: before[0].Attempt, From: []*api.LogPosition{{Rank: 0, Offset: 1}},
 	}
 	_, err := d.reads(q)
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: the disk hangs")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "store cannot be read: the disk hangs")
 	rest := d.parts(q)
 	if len(rest) == 0 || !proto.Equal(rest[0].Attempt, before[0].Attempt) || string(rest[0].Data) != "irst\nlast\n" {
 		t.Errorf("asked again, it reads %v", rest)

@@ -126,11 +126,11 @@ func TestReadLogs(t *testing.T) {
 		{&api.ReadLogs{}, messages.Code_CODE_INVALID, codes.InvalidArgument, "job: is missing"},
 		{&api.ReadLogs{Job: job, Ranks: []int32{-1}}, messages.Code_CODE_INVALID, codes.InvalidArgument, "ranks[0]"},
 		{&api.ReadLogs{Job: job, Ranks: []int32{1, 1}}, messages.Code_CODE_INVALID, codes.InvalidArgument,
-			"ranks[1]: 1 is listed twice"},
+			"ranks[1]: 1 is a duplicate"},
 		{&api.ReadLogs{Job: job, TailBytes: -1}, messages.Code_CODE_INVALID, codes.InvalidArgument, "tail_bytes"},
 		{&api.ReadLogs{Job: job, TailBytes: 1 << 40}, messages.Code_CODE_INVALID, codes.InvalidArgument, "tail_bytes"},
 		{&api.ReadLogs{Job: job, Follow: true, Previous: true}, messages.Code_CODE_INVALID, codes.InvalidArgument, "follow"},
-		{&api.ReadLogs{Job: "nothing"}, messages.Code_CODE_NOT_FOUND, codes.NotFound, "there is no job"},
+		{&api.ReadLogs{Job: "nothing"}, messages.Code_CODE_NOT_FOUND, codes.NotFound, "unknown job"},
 		{&api.ReadLogs{Job: job, Ranks: []int32{4}}, messages.Code_CODE_NOT_FOUND, codes.NotFound, "ranks 0 to 3"},
 		{&api.ReadLogs{Job: job, Previous: true}, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no earlier attempt"},
 	} {
@@ -138,7 +138,7 @@ func TestReadLogs(t *testing.T) {
 		refused(t, err, c.code, c.grpc, c.words)
 	}
 	queued := d.submit(gpuJob("later", 1, 8))
-	d.wants(&api.ReadLogs{Job: queued}, "0 [the job has not run yet: it is queued]")
+	d.wants(&api.ReadLogs{Job: queued}, "0 [job has not started yet: it is queued]")
 }
 
 // TestReadLogsInPages: output of any size comes whole and in order, and its lines uncut.
@@ -201,7 +201,7 @@ func TestReadLogsTellsWhatIsGone(t *testing.T) {
 		l.mu.Unlock()
 	}
 	got, err := d.reads(&api.ReadLogs{Job: job, Ranks: []int32{0}})
-	if err != nil || !strings.HasPrefix(got, "0 [11 bytes are gone: machine n") || !strings.HasSuffix(got, "\n0 new$") {
+	if err != nil || !strings.HasPrefix(got, "0 [11 bytes are missing: node n") || !strings.HasSuffix(got, "\n0 new$") {
 		t.Errorf("%s, %v", got, err)
 	}
 	d.wants(&api.ReadLogs{Job: job, Ranks: []int32{0}, TailBytes: 100}, "0 new$")
@@ -214,7 +214,7 @@ func TestReadLogsTellsWhatIsGone(t *testing.T) {
 	for _, q := range []*api.ReadLogs{{Job: job}, {Job: job, TailBytes: 100}} {
 		begin := time.Now()
 		got, err = d.reads(q)
-		if err != nil || strings.Count(got, "machine "+lost+" does not answer") != 2 || !strings.Contains(got, kept) {
+		if err != nil || strings.Count(got, "node "+lost+" does not answer") != 2 || !strings.Contains(got, kept) {
 			t.Errorf("%s, %v", got, err)
 		}
 		if took := time.Since(begin); took > 3*quickPatience+pace.Of(time.Second) { // four, if each of its streams cost one
@@ -314,7 +314,7 @@ func TestFollow(t *testing.T) {
 	}
 	d.o.Store = nil
 	_, err = d.reads(&api.ReadLogs{Job: job, Previous: true})
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "does not keep earlier attempts")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "output of earlier attempts is not stored")
 }
 
 func TestFollowLosesAMachine(t *testing.T) {
@@ -335,7 +335,7 @@ func TestFollowLosesAMachine(t *testing.T) {
 		f.mu.Lock()
 		defer f.mu.Unlock()
 		for _, l := range f.lines {
-			if strings.Contains(l, "machine n1 does not answer") {
+			if strings.Contains(l, "node n1 does not answer") {
 				n++
 			}
 		}
@@ -372,7 +372,7 @@ func TestFollowEndsWithTheJob(t *testing.T) {
 	eventually(t, "the job is over", func() bool { return d.phase(job) == "succeeded" })
 	r.cut("node-n1")
 	got, err := d.reads(&api.ReadLogs{Job: job, Follow: true})
-	away := strings.Count(got, "machine n1 does not answer")
+	away := strings.Count(got, "node n1 does not answer")
 	if err != nil || away != 2 || strings.Contains(got, "zero") == strings.Contains(got, "three") {
 		t.Errorf("%s, %v", got, err)
 	}

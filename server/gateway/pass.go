@@ -36,7 +36,8 @@ func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.Creat
 			return &api.CreatePassReply{Id: p.Id, UntilUnixMs: p.UntilUnixMs}, nil
 		case p.Id == made.Id:
 			return nil, api.StatusOf(&messages.Outcome{
-				Code: messages.Code_CODE_CONFLICT, Field: "hash", Text: "is that of another token", Hint: "make another secret",
+				Code: messages.Code_CODE_CONFLICT, Field: "hash", Text: "belongs to another token",
+				Hint: "use another secret",
 			})
 		case p.UntilUnixMs > now:
 			left++
@@ -48,8 +49,8 @@ func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.Creat
 	}
 	if left >= maxPasses {
 		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("there are %d tokens of people, which is the most", left),
-			Hint: "revoke those that nobody needs",
+			Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("limit of %d user tokens reached", left),
+			Hint: "revoke unused tokens",
 		})
 	}
 	epoch := g.o.Leader().Epoch
@@ -90,11 +91,11 @@ func (g *Gateway) RevokePass(ctx context.Context, q *api.RevokePass) (*api.Revok
 	}
 	if len(found) != 1 {
 		o := &messages.Outcome{
-			Code: messages.Code_CODE_NOT_FOUND, Field: "id", Text: "there is no token " + q.GetId(),
-			Hint: "`synapse-cli token list` has all; one that is not there is refused already",
+			Code: messages.Code_CODE_NOT_FOUND, Field: "id", Text: "unknown token " + q.GetId(),
+			Hint: "run `synapse-cli token list` for a list; tokens that are not in it are already refused",
 		}
 		if len(found) > 1 {
-			o.Code, o.Text = messages.Code_CODE_CONFLICT, fmt.Sprintf("%d tokens begin with %s", len(found), q.GetId())
+			o.Code, o.Text = messages.Code_CODE_CONFLICT, fmt.Sprintf("%d tokens start with %s", len(found), q.GetId())
 		}
 		return nil, api.StatusOf(o)
 	}
@@ -112,8 +113,8 @@ func (g *Gateway) passes(ctx context.Context, q question) ([]*messages.PassRecor
 	}
 	if g.o.Passes == nil {
 		return nil, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_NOT_ALLOWED, Text: "this scheduler speaks plaintext, in which anybody could read a token",
-			Hint: "start it with --tls",
+			Code: messages.Code_CODE_NOT_ALLOWED, Text: "tokens require TLS: the scheduler uses plaintext",
+			Hint: "start the scheduler with --tls",
 		})
 	}
 	all, err := fromStore(ctx, g, g.o.Passes.Passes)

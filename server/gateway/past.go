@@ -29,8 +29,8 @@ func (g *Gateway) ReadPast(q *api.ReadPast, stream grpc.ServerStreamingServer[ap
 		past = g.o.Past()
 	}
 	if past == nil {
-		return api.StatusOf(unavailable("this scheduler keeps nothing of how the cluster was",
-			"the setting --timeline, and a store that is on a disk, say otherwise"))
+		return api.StatusOf(unavailable("timeline is not stored by this scheduler",
+			"set --timeline, and use a store on disk"))
 	}
 	ctx, cancel := timed(stream.Context())
 	defer cancel()
@@ -54,7 +54,7 @@ func (g *Gateway) ReadPast(q *api.ReadPast, stream grpc.ServerStreamingServer[ap
 	case w.failed != nil:
 		return w.failed
 	case err != nil:
-		return api.StatusOf(unavailable("how the cluster was cannot be read: "+err.Error(), ""))
+		return api.StatusOf(unavailable("timeline cannot be read: "+err.Error(), ""))
 	}
 	return stream.Send(&api.PastPart{Lines: w.lines.Bytes(), UntilUnixMs: last})
 }

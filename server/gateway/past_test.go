@@ -57,7 +57,7 @@ func TestPast(t *testing.T) {
 		}
 		return text, since, until, err
 	}
-	if _, _, _, err := ask(&api.ReadPast{UntilUnixMs: 10}); !says(err, codes.Unavailable, "keeps nothing") {
+	if _, _, _, err := ask(&api.ReadPast{UntilUnixMs: 10}); !says(err, codes.Unavailable, "timeline is not stored") {
 		t.Errorf("without a past: %v", err)
 	}
 	past = kept{lines: 6_000}

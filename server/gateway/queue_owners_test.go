@@ -87,7 +87,7 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 		_, err := call()
 		t.Log(name)
 		refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied,
-			"bob may not use queue lab: it is for group:ml")
+			"bob may not use queue lab: it is only for group:ml")
 	}
 }
 

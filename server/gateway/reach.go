@@ -72,7 +72,7 @@ func reachedRank(job *messages.JobStatus, q *api.ExecIn, asks string, proven boo
 	if job.GetRecord().GetId() != q.Job || messages.FromToken(a.GetToken()) != messages.FromToken(q.Attempt) ||
 		a.GetEnd() != nil || job.GetRecord().GetState().Terminal() {
 		return 0, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "attempt", Text: "it is not the attempt that runs now",
+			Code: messages.Code_CODE_CONFLICT, Field: "attempt", Text: "attempt is not the current one",
 		})
 	}
 	caller, found := topology.NodeID(""), int32(-1)
@@ -88,12 +88,12 @@ func reachedRank(job *messages.JobStatus, q *api.ExecIn, asks string, proven boo
 	switch {
 	case caller == "" || proven && string(caller) != asks:
 		return 0, api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_NOT_ALLOWED, Field: "rank", Text: "that rank does not run on the machine that asks",
+			Code: messages.Code_CODE_NOT_ALLOWED, Field: "rank", Text: "rank does not run on the calling node",
 		})
 	case found < 0:
 		return 0, api.StatusOf(&messages.Outcome{
 			Code: messages.Code_CODE_NOT_FOUND, Field: "host",
-			Text: "no task of this gang runs on " + messages.AsText(q.Host), Hint: "$SYNAPSE_HOSTS lists its machines",
+			Text: "no task of this gang runs on " + messages.AsText(q.Host), Hint: "use a host of $SYNAPSE_HOSTS",
 		})
 	}
 	return found, nil

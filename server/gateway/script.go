@@ -28,7 +28,7 @@ func (g *Gateway) submitScript(
 	}
 	if len(text) == 0 {
 		return nil, api.StatusOf(invalid(&messages.FieldError{
-			Field: "spec.script.text", Text: "is missing", Hint: "send the script's text with it",
+			Field: "spec.script.text", Text: "is missing", Hint: "send the script's text",
 		}))
 	}
 	q.Principal, q.Spec, q.Sealed = g.o.Principal(ctx), q.Spec.Bare(), sealed
@@ -37,8 +37,8 @@ func (g *Gateway) submitScript(
 		return nil, err
 	}
 	if g.o.Scripts == nil {
-		return nil, api.StatusOf(unavailable("this scheduler keeps no scripts",
-			"put the script where the machines find it"))
+		return nil, api.StatusOf(unavailable("scripts are not stored by this scheduler",
+			"put the script where the nodes can read it"))
 	}
 	epoch := g.o.Leader().Epoch
 	if err := toStore(ctx, g, func() error { return g.o.Scripts.KeepScript(epoch, text) }); err != nil {
@@ -73,7 +73,7 @@ func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.Scrip
 
 func noScript() *messages.Outcome {
 	return &messages.Outcome{
-		Code: messages.Code_CODE_NOT_FOUND, Field: "digest", Text: "the scheduler has no script of that digest",
+		Code: messages.Code_CODE_NOT_FOUND, Field: "digest", Text: "unknown script digest",
 		Hint: "submit the job again from its file",
 	}
 }

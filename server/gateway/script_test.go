@@ -67,27 +67,27 @@ func TestSubmitScript(t *testing.T) {
 	other, windows, large := bringing(t, text+"#\n"), bringing(t, text), bringing(t, text)
 	unkept := other.Script.Digest
 	other.Script.Text = []byte(text)
-	refuse(other, "is not that of the text")
+	refuse(other, "does not match the text")
 	windows.Script.Text = bytes.ReplaceAll(windows.Script.Text, []byte("\n"), []byte("\r\n"))
-	refuse(windows, "line ends of Windows")
+	refuse(windows, "Windows line endings")
 	large.Script.Text = append(large.Script.Text, bytes.Repeat([]byte("#"), messages.MaxScriptBytes)...)
-	refuse(large, "more than")
+	refuse(large, "is larger than")
 	refuse(spec.Bare(), "is missing")
 	refuse(gpuJob("none", 1, 1), "is missing")
 	if _, err := memory.Script(unkept); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("what was refused is kept: %v", err)
 	}
 	_, err = d.SynapseClient.Submit(timely(t), &messages.Submit{Spec: spec.Bare(), AllowInfeasible: true})
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "comes without its text")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "needs its text")
 	_, err = d.SynapseClient.ReadScript(timely(t), &api.ReadScript{Digest: unkept})
-	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no script of that digest")
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "unknown script digest")
 	_, err = d.SynapseClient.ReadScript(timely(t), &api.ReadScript{Digest: "../" + digest})
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "digest")
 
 	epoch = 7 // of another leader
 	late := &messages.Submit{RequestId: "late", Spec: bringing(t, text), AllowInfeasible: true}
 	_, err = d.SynapseClient.SubmitScript(timely(t), late)
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store does not answer")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "store does not answer")
 	if _, _, err := memory.Requested("anonymous", "late"); !errors.Is(err, store.ErrNotFound) {
 		t.Errorf("its job: %v", err)
 	}

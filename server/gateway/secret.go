@@ -26,14 +26,14 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	}
 	if len(q.GetSpec().GetSecrets()) == 0 {
 		return nil, api.StatusOf(invalid(&messages.FieldError{
-			Field: "spec.secrets", Text: "are missing", Hint: "send a job without secrets with Submit",
+			Field: "spec.secrets", Text: "are missing", Hint: "use Submit for a job without secrets",
 		}))
 	}
 	if g.o.Sealer == nil {
 		return nil, api.StatusOf(&messages.Outcome{
 			Code: messages.Code_CODE_NOT_ALLOWED, Field: "spec.secrets",
-			Text: "this scheduler keeps no secrets: in plaintext it cannot tell who asks for them",
-			Hint: "it takes secrets when it is started with --tls",
+			Text: "secrets require TLS: without TLS the caller is unknown",
+			Hint: "start the scheduler with --tls",
 		})
 	}
 	secrets, bare := q.Spec.TakeSecrets()
@@ -41,8 +41,8 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	sealed, err := g.o.Sealer.Seal(messages.Bytes(secrets), g.aboutSecrets(owner, bare)...)
 	if err != nil {
 		g.o.Log.Info("Jobs with secrets are refused: %v", err)
-		return nil, api.StatusOf(unavailable("the scheduler has no key to seal secrets with",
-			"its log says more: see --secrets-key"))
+		return nil, api.StatusOf(unavailable("scheduler has no key to encrypt secrets",
+			"see --secrets-key, and read the scheduler's log"))
 	}
 	q.Spec = bare
 	if len(bare.GetScript().GetText()) > 0 {
@@ -109,12 +109,12 @@ func runsAt(attempts []*messages.AttemptRecord, token topology.Token, node strin
 func (g *Gateway) closedSecrets(job string, err error) *messages.Outcome {
 	g.o.Log.Info("The secrets of job %s cannot be decrypted: %v", job, err)
 	o := &messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "its secrets cannot be opened",
-		Hint: "submit it again (`--from`)",
+		Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "secrets of the job cannot be decrypted",
+		Hint: "submit the job again with `--from`",
 	}
 	if errors.Is(err, secretseal.ErrNoKey) || errors.Is(err, os.ErrNotExist) {
-		o.Text = "the scheduler that leads now has not the key that sealed its secrets"
-		o.Hint = "have the key put into that scheduler's --secrets-key, and submit the job again (`--from`)"
+		o.Text = "key that encrypted the secrets is missing on the current leader"
+		o.Hint = "add the key to the leader's --secrets-key, and submit the job again with `--from`"
 	}
 	return o
 }
@@ -122,6 +122,6 @@ func (g *Gateway) closedSecrets(job string, err error) *messages.Outcome {
 func noneOfYours() *messages.Outcome {
 	return &messages.Outcome{
 		Code: messages.Code_CODE_NOT_ALLOWED, Field: "job",
-		Text: "this machine has no task of such an attempt, or the job has no secrets",
+		Text: "node has no task of this attempt, or the job has no secrets",
 	}
 }

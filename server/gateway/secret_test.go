@@ -38,7 +38,7 @@ func TestSubmitSecret(t *testing.T) {
 		return d.SynapseClient.SubmitSecret(timely(t), &messages.Submit{RequestId: "r", Spec: spec, AllowInfeasible: true})
 	}
 	_, err := submit(hushed("a"))
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "no key to seal secrets with")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "no key to encrypt secrets")
 	if _, err := v.Make(); err != nil {
 		t.Fatal(err)
 	}
@@ -71,16 +71,16 @@ func TestSubmitSecret(t *testing.T) {
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "is missing")
 	sealed := &messages.Submit{Spec: hushed("b").Bare(), Sealed: kept.Sealed, AllowInfeasible: true}
 	_, err = d.SynapseClient.Submit(timely(t), sealed)
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "without their values")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "need their values")
 	_, err = d.SynapseClient.Submit(timely(t), &messages.Submit{Spec: hushed("b")})
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "does not belong here")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "is not allowed here")
 	_, err = d.SynapseClient.DryRun(timely(t), &messages.DryRun{Spec: hushed("b")})
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "does not belong here")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "is not allowed here")
 	_, err = d.SynapseClient.ExplainJob(timely(t), &messages.ExplainJob{Spec: hushed("b")})
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "does not belong here")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "is not allowed here")
 	plain := r.door(s, Options{Store: memory})
 	_, err = plain.SynapseClient.SubmitSecret(timely(t), &messages.Submit{Spec: hushed("c")})
-	refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied, "keeps no secrets")
+	refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied, "secrets require TLS")
 }
 
 // TestReadSecrets: a machine of an attempt that has not ended is answered, by whichever scheduler has the key. One that
@@ -128,17 +128,17 @@ func TestReadSecrets(t *testing.T) {
 		{"n1", "mine", &messages.Token{Epoch: 1, Counter: 8}},
 	} {
 		_, err := asks(v, no.node, no.job, no.attempt)
-		refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied, "has no task of such an attempt")
+		refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied, "has no task of this attempt")
 	}
 	_, err = asks(v, "n1", "bobs", token)
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "cannot be opened")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "cannot be decrypted")
 	_, err = asks(lacking, "n1", "mine", token)
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "has not the key")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "missing on the current leader")
 	if err := os.Remove(lacking.Path()); err != nil {
 		t.Fatal(err)
 	}
 	_, err = asks(lacking, "n1", "mine", token)
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "has not the key")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "missing on the current leader")
 }
 
 // recorded is a store of a few jobs.

@@ -57,7 +57,7 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 			t.Errorf("%v is shown as %q", state, p)
 		}
 		_, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: id})
-		refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "the job has already ended: "+want)
+		refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "job has already ended: "+want)
 	}
 	live := proto.Clone(ended).(*messages.JobRecord)
 	live.Id, live.State, live.Cancel, live.Outcome, live.FinishedUnixMs = "live-1", messages.JobState_JOB_STATE_QUEUED,
@@ -66,13 +66,13 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "live-1"}) // its actor has not shown it yet
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "starting")
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "old"})
-	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "no job")
+	refused(t, err, messages.Code_CODE_NOT_FOUND, codes.NotFound, "unknown job")
 	memory.Damage("job", "old-1")
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "old-1"})
-	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "it is over, and cannot be shown")
+	refused(t, err, messages.Code_CODE_CONFLICT, codes.AlreadyExists, "finished job cannot be shown")
 	d.o.Store = failing{}
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "x"})
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "the store cannot be read: disk on fire")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "store cannot be read: disk on fire")
 }
 
 // TestNothingIsDeniedBeforeTheStoreIsRead: a leader that has not read its store yet knows no job, and says that instead
@@ -103,7 +103,7 @@ func TestNothingIsDeniedBeforeTheStoreIsRead(t *testing.T) {
 	}
 	held.release()
 	eventually(t, "the store was read", func() bool { return calls["list"]() == nil })
-	refused(t, calls["get"](), messages.Code_CODE_NOT_FOUND, codes.NotFound, "there is no job")
+	refused(t, calls["get"](), messages.Code_CODE_NOT_FOUND, codes.NotFound, "unknown job")
 }
 
 // holding is a store that answers Load only when it is let.

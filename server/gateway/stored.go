@@ -42,7 +42,7 @@ func stored[T any](ctx context.Context, g *Gateway, change bool, call func() (T,
 			return err
 		}
 		why, _ := g.trouble.now()
-		return api.StatusOf(unwritable(cmp.Or(why, "it does not answer")))
+		return api.StatusOf(unwritable(cmp.Or(why, "store does not answer")))
 	}
 	place, err := g.wait(within, g.storing, false)
 	if err != nil {
@@ -80,5 +80,5 @@ func unstored(err error) error {
 	if _, told := status.FromError(err); told {
 		return err
 	}
-	return api.StatusOf(unavailable("the store does not answer: "+err.Error(), "try again in a moment"))
+	return api.StatusOf(unavailable("store does not answer: "+err.Error(), "try again in a few seconds"))
 }

@@ -43,6 +43,6 @@ func (t *trouble) now() (why string, begun <-chan struct{}) {
 }
 
 func unwritable(why string) *messages.Outcome {
-	return unavailable("the scheduler cannot write to its store: "+why,
-		"free space on the scheduler's disk, or repair its database, then try again; the change may still be made")
+	return unavailable("scheduler cannot write to its store: "+why,
+		"free space on the scheduler's disk, or repair its database, then try again; the change may still take effect")
 }

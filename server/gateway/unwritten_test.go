@@ -107,7 +107,7 @@ func TestUnwritable(t *testing.T) {
 			}
 			if !t.Run(name, func(t *testing.T) {
 				refused(t, <-answer, messages.Code_CODE_UNAVAILABLE, codes.Unavailable,
-					"the scheduler cannot write to its store: the disk is full")
+					"scheduler cannot write to its store: the disk is full")
 			}) {
 				return // the others would take as long
 			}
@@ -178,7 +178,7 @@ func TestStoreHangs(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			for _, why := range []string{"", "the disk is full"} {
 				d.Unwritable(why)
-				refused(t, call(timely(t)), messages.Code_CODE_UNAVAILABLE, codes.Unavailable, cmp.Or(why, "it does not answer"))
+				refused(t, call(timely(t)), messages.Code_CODE_UNAVAILABLE, codes.Unavailable, cmp.Or(why, "store does not answer"))
 			}
 		})
 	}

@@ -160,8 +160,8 @@ func (b *backlog) ended() error {
 		return api.StatusOf(notReady())
 	case b.behind:
 		return api.StatusOf(&messages.Outcome{
-			Code: messages.Code_CODE_EXHAUSTED, Text: "the watch was read too slowly and has fallen behind",
-			Hint: "watch again, after the last event that was read and with what is present; or watch less",
+			Code: messages.Code_CODE_EXHAUSTED, Text: "client read the watch too slowly",
+			Hint: "watch again from the last event, or watch less",
 		})
 	}
 	return nil

@@ -91,7 +91,7 @@ func TestWatch(t *testing.T) {
 		w, _ := d.SynapseClient.Watch(timely(t), &messages.Watch{})
 		_, err = w.Recv()
 	}
-	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "nothing is watched")
+	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "must be set, since nodes is not set")
 }
 
 // told is a Mirror that sends what the test says.
@@ -170,7 +170,7 @@ func TestWatcherThatFallsBehind(t *testing.T) {
 		e, err := w.Recv()
 		if err != nil {
 			refused(t, err, messages.Code_CODE_EXHAUSTED, codes.ResourceExhausted,
-				"watch again, after the last event that was read")
+				"watch again from the last event")
 			break
 		}
 		if e.Seq != next {
@@ -200,7 +200,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	w = d.watches(timely(t), &messages.Watch{Jobs: true})
 	d.Close() // the process goes
 	_, err = w.Recv()
-	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "closing down")
+	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "shutting down")
 	if n := m.unwatched(); n != 1 {
 		eventually(t, "the watch was taken back", func() bool { return m.unwatched() == 1 })
 	}

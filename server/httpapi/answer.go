@@ -117,8 +117,9 @@ func ask(body io.Reader, c *call, s grpc.ClientStream) error {
 		}
 	}
 	if err := lines.Err(); err != nil {
-		return &refusal{status: http.StatusBadRequest, Code: invalid, Text: "the requests broke off: " + err.Error(),
-			Hint: "each is a line of JSON, and the last line is whole"}
+		return &refusal{status: http.StatusBadRequest, Code: invalid, Text: "request stream was interrupted: " +
+			err.Error(),
+			Hint: "send one JSON object per line, with a newline after the last"}
 	}
 	return s.CloseSend()
 }

@@ -49,7 +49,7 @@ func (b *bodies) take(ctx context.Context, whom string, bytes int64) (give func(
 	b.mu.Unlock()
 	if other {
 		return nil, &refusal{status: http.StatusTooManyRequests, Code: exhausted, after: "1",
-			Text: "another large request of yours is on its way", Hint: "send one after the other"}
+			Text: "another large request of this user is in progress", Hint: "send large requests one after another"}
 	}
 	ctx, cancel := context.WithTimeout(ctx, b.wait)
 	defer cancel()
@@ -61,7 +61,7 @@ func (b *bodies) take(ctx context.Context, whom string, bytes int64) (give func(
 	if b.room.Acquire(ctx, bytes) != nil {
 		forget()
 		return nil, &refusal{status: http.StatusTooManyRequests, Code: exhausted, after: "1",
-			Text: "there is no room for more large requests now", Hint: "try again in a moment"}
+			Text: "too many large requests are in progress", Hint: "try again in a few seconds"}
 	}
 	return func() { b.room.Release(bytes); forget() }, nil
 }
@@ -71,7 +71,7 @@ func (a *API) read(w http.ResponseWriter, r *http.Request, c *call, who *Caller,
 	switch n := r.ContentLength; {
 	case n < 0:
 		return &refusal{status: http.StatusLengthRequired, Code: invalid, Field: "Content-Length", Text: "is missing",
-			Hint: "say how long the request is"}
+			Hint: "send the length of the request"}
 	case n > maxBytes:
 		return &refusal{status: http.StatusRequestEntityTooLarge, Code: invalid, Field: "Content-Length",
 			Text: fmt.Sprintf("is %d, more than %d", n, maxBytes)}
@@ -91,7 +91,7 @@ func (a *API) read(w http.ResponseWriter, r *http.Request, c *call, who *Caller,
 	}
 	text, err := io.ReadAll(http.MaxBytesReader(w, r.Body, maxBytes))
 	if err != nil {
-		return &refusal{status: http.StatusBadRequest, Code: invalid, Text: "the request did not come whole: " + err.Error()}
+		return &refusal{status: http.StatusBadRequest, Code: invalid, Text: "request is incomplete: " + err.Error()}
 	}
 	return decode(text, q)
 }
@@ -107,7 +107,7 @@ func decode(text []byte, q proto.Message) error {
 	}
 	words := strings.TrimSpace(strings.TrimPrefix(strings.ReplaceAll(err.Error(), "\u00a0", " "), "proto:"))
 	o := &refusal{status: http.StatusBadRequest, Code: invalid, Text: words,
-		Hint: "GET " + Prefix + "openapi.json has each call's fields"}
+		Hint: "see GET " + Prefix + "openapi.json for the fields of each call"}
 	if named := fieldNamed.FindStringSubmatch(words); named != nil {
 		o.Field = strings.Trim(named[1], `":`)
 		if now := renamedField(o.Field); now != "" {

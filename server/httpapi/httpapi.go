@@ -127,14 +127,14 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		_, _ = w.Write(a.o.Roots)
 	case !ok:
 		refuse(w, &refusal{status: http.StatusNotFound, Code: messages.Code_CODE_NOT_FOUND.String(),
-			Text: "there is no call " + name, Hint: "GET " + Prefix + "openapi.json lists them"})
+			Text: "unknown call " + name, Hint: "see GET " + Prefix + "openapi.json for a list"})
 	case r.Method != http.MethodPost:
 		h.Set("Allow", http.MethodPost)
 		refuse(w, &refusal{status: http.StatusMethodNotAllowed, Code: invalid,
-			Text: r.Method + " asks nothing", Hint: "POST the request as JSON"})
+			Text: "method " + r.Method + " is not supported", Hint: "POST the request as JSON"})
 	case !says(r, c):
 		refuse(w, &refusal{status: http.StatusUnsupportedMediaType, Code: invalid,
-			Field: "Content-Type", Text: "is not " + typeJSON, Hint: "a request is JSON, in UTF-8"})
+			Field: "Content-Type", Text: "is not " + typeJSON, Hint: "send the request as JSON in UTF-8"})
 	default:
 		a.serve(w, r, c)
 	}
@@ -146,12 +146,12 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 func (a *API) walls(r *http.Request) error {
 	if a.o.Answers != nil && !a.o.Answers(r.Host) {
 		return &refusal{status: http.StatusMisdirectedRequest, Code: notAllowed, Field: "Host",
-			Text: "this server does not answer to that name", Hint: "call it by its address, or by what --advertise says"}
+			Text: "host name is not accepted by this server", Hint: "use its address, or the name in --advertise"}
 	}
 	for _, name := range []string{"Origin", "Sec-Fetch-Site", "Sec-Fetch-Mode", "Cookie"} {
 		if r.Header.Get(name) != "" {
 			return &refusal{status: http.StatusForbidden, Code: notAllowed, Field: name,
-				Text: "a browser sends this, and no page may", Hint: "this is for programs: send no such header"}
+				Text: "browser requests from other pages are refused", Hint: "omit this header"}
 		}
 	}
 	return nil
@@ -166,7 +166,7 @@ func says(r *http.Request, c *call) bool {
 
 // errOver ends what is open of a caller who is let in no longer.
 var errOver = &refusal{status: http.StatusUnauthorized, Code: notAllowed, Field: "Authorization",
-	Text: "the token is good no longer: it is revoked, denied, or over"}
+	Text: "token is no longer valid: it is revoked, denied or expired"}
 
 // serve makes a call as whoever asks.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, c *call) {

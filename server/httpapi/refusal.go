@@ -26,8 +26,8 @@ var (
 // ErrWho and ErrLater say of an error why it is not known who makes a request: it does not show that, or it cannot be
 // looked up now.
 var (
-	ErrWho   = errors.New("it is not known who asks this")
-	ErrLater = errors.New("it cannot be looked up now who asks this")
+	ErrWho   = errors.New("caller is unknown: authentication required")
+	ErrLater = errors.New("caller cannot be verified now")
 )
 
 // LeaderHeader names the scheduler that leads, where one was asked that does not.

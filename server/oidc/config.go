@@ -69,7 +69,7 @@ func (c *Config) check() error {
 	}
 	for role, groups := range c.Roles { //order: each is looked at alone
 		if !slices.Contains(identity.People, role) {
-			return fmt.Errorf("roles: %.64q is none of people: must be one of %s", role, identity.Listed(identity.People))
+			return fmt.Errorf("roles: %.64q is not a role of users: use %s", role, identity.Listed(identity.People))
 		}
 		if slices.Contains(groups, "") {
 			return fmt.Errorf("roles: %s has a group without a name", role)
@@ -77,10 +77,10 @@ func (c *Config) check() error {
 	}
 	switch {
 	case c.Others != "" && !slices.Contains(identity.People, c.Others):
-		return fmt.Errorf("others: %.64q is no role of people: must be one of %s", c.Others,
+		return fmt.Errorf("others: %.64q is not a role of users: use %s", c.Others,
 			identity.Listed(identity.People))
 	case len(c.Roles) == 0 && c.Others == "":
-		return errors.New("roles: nobody would have one; say which groups have which, or a role under others")
+		return errors.New("roles: no user would have a role; map groups to roles, or set others")
 	case c.Leeway < 0 || c.Leeway > maxLeeway:
 		return fmt.Errorf("leeway: %s must be 0s to %s", c.Leeway, maxLeeway)
 	}

@@ -31,7 +31,7 @@ const (
 )
 
 // ErrAway says that the issuer has to be asked, and cannot be: another time it may be.
-var ErrAway = errors.New("the issuer of tokens cannot be asked for its keys now")
+var ErrAway = errors.New("issuer of the tokens is not reachable for its keys")
 
 // keys are the issuer's.
 type keys struct {
@@ -76,7 +76,7 @@ func (k *keys) find(id string) ([]jose.JSONWebKey, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w: %w", ErrAway, err)
 	}
-	return nil, errors.New("it is signed with a key that its issuer does not have")
+	return nil, errors.New("token is signed with an unknown key")
 }
 
 // look returns the keys that are known; old: it is time to ask for them again.
@@ -139,7 +139,7 @@ func (k *keys) fetch() (all []jose.JSONWebKey, err error) {
 		}
 	}
 	if len(all) == 0 || len(all) > maxKeys {
-		return nil, fmt.Errorf("it has %d keys that can sign: must be 1 to %d", len(all), maxKeys)
+		return nil, fmt.Errorf("issuer has %d signing keys: must be 1 to %d", len(all), maxKeys)
 	}
 	return all, nil
 }

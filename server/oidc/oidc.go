@@ -55,11 +55,11 @@ func (i *Issuer) Verify(token string) (Person, error) {
 	t, err := jwt.ParseSigned(token, signed)
 	if err != nil || len(t.Headers) != 1 {
 		return Person{},
-			errors.New("its token is none that an issuer signed with a key of its own (RS256, ES256 and their like)")
+			errors.New("token is not signed by an issuer (RS256, ES256 or similar)")
 	}
 	found, err := i.keys.find(t.Headers[0].KeyID)
 	if err != nil {
-		return Person{}, fmt.Errorf("its token: %w", err)
+		return Person{}, err
 	}
 	var own jwt.Claims
 	var all map[string]any
@@ -71,7 +71,7 @@ func (i *Issuer) Verify(token string) (Person, error) {
 			return i.person(own, all)
 		}
 	}
-	return Person{}, errors.New("its token is not signed with the key that it names")
+	return Person{}, errors.New("token signature does not match its key")
 }
 
 // person holds what is said in a token, which the issuer has signed, against what is asked here.
@@ -82,22 +82,23 @@ func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error
 	clock := now.UTC().Format("2006-01-02 15:04:05 MST")
 	switch {
 	case errors.Is(err, jwt.ErrInvalidIssuer):
-		return p, fmt.Errorf("its token is of issuer %.100q, and %s is believed here", own.Issuer, i.c.Issuer)
+		return p, fmt.Errorf("token is of issuer %.100q, and only %s is accepted", own.Issuer, i.c.Issuer)
 	case errors.Is(err, jwt.ErrInvalidAudience):
-		return p, fmt.Errorf("its token is for %.100q, and not for %s", []string(own.Audience), i.c.Audience)
+		return p, fmt.Errorf("token is for %.100q, not for %s", []string(own.Audience), i.c.Audience)
 	case errors.Is(err, jwt.ErrExpired):
-		return p, fmt.Errorf("%w since %s, and this machine's clock says %s", identity.ErrOver, said(own.Expiry), clock)
+		return p, fmt.Errorf("%w since %s, and the scheduler's clock shows %s", identity.ErrOver, said(own.Expiry),
+			clock)
 	case errors.Is(err, jwt.ErrNotValidYet):
-		return p, fmt.Errorf("its token is good from %s, and this machine's clock says %s", said(own.NotBefore), clock)
+		return p, fmt.Errorf("token is valid from %s, and the scheduler's clock shows %s", said(own.NotBefore), clock)
 	case errors.Is(err, jwt.ErrIssuedInTheFuture):
-		return p, fmt.Errorf("its token was made at %s, and this machine's clock says %s", said(own.IssuedAt), clock)
+		return p, fmt.Errorf("token was issued at %s, and the scheduler's clock shows %s", said(own.IssuedAt), clock)
 	case err != nil:
 		return p, err
 	case own.Expiry == nil:
-		return p, errors.New("its token has no end")
+		return p, errors.New("token has no expiry")
 	}
 	if by, _ := all["azp"].(string); len(own.Audience) > 1 && by != "" && by != i.c.Audience {
-		return p, fmt.Errorf("its token was given to %.100q, and not to %s", by, i.c.Audience)
+		return p, fmt.Errorf("token was issued to %.100q, not to %s", by, i.c.Audience)
 	}
 	p.LocalUser = i.c.LocalUsers
 	p.Until = own.Expiry.Time().Add(i.c.Leeway)
@@ -106,7 +107,8 @@ func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error
 	}
 	p.Groups = texts(within(all, i.c.Groups))
 	if p.Role = i.c.roleOf(p.Groups); p.Role == "" {
-		return p, fmt.Errorf("%s is in no group that has a role here (the claim %s of its token)", p.Name, i.c.Groups)
+		return p, fmt.Errorf("%s is in no group with a role on this cluster (claim %s of the token)", p.Name,
+			i.c.Groups)
 	}
 	return p, nil
 }
@@ -118,17 +120,17 @@ func said(d *jwt.NumericDate) string { return d.Time().UTC().Format("2006-01-02 
 func (i *Issuer) nameIn(all map[string]any) (string, error) {
 	name, _ := within(all, i.c.Name).(string)
 	if name == "" {
-		return "", fmt.Errorf("its token has no claim %s, which has the name here", i.c.Name)
+		return "", fmt.Errorf("token has no claim %s, which is used for the name", i.c.Name)
 	}
 	if proved, _ := all["email_verified"].(bool); i.c.Name == "email" && !proved {
-		return "", fmt.Errorf("its token has the address %.100q, and the issuer has not verified it", name)
+		return "", fmt.Errorf("token has the address %.100q, which the issuer has not verified", name)
 	}
 	if i.c.Domain == "" {
 		return name, nil
 	}
 	short, is := strings.CutSuffix(name, "@"+i.c.Domain)
 	if !is {
-		return "", fmt.Errorf("its token is of %.100q, who is not of %s", name, i.c.Domain)
+		return "", fmt.Errorf("token belongs to %.100q, which is not in %s", name, i.c.Domain)
 	}
 	return short, nil
 }

@@ -206,19 +206,19 @@ func TestNotBelieved(t *testing.T) {
 	}{
 		"another issuer":   {map[string]any{"iss": "https://evil.example"}, "is of issuer \"https://evil.example\""},
 		"no issuer":        {map[string]any{"iss": nil}, "is of issuer"},
-		"another audience": {map[string]any{"aud": "wiki"}, "is for [\"wiki\"], and not for synapse"},
-		"no audience":      {map[string]any{"aud": nil}, "and not for synapse"},
-		"given to another": {map[string]any{"aud": []string{"wiki", "synapse"}, "azp": "wiki"}, "was given to \"wiki\""},
+		"another audience": {map[string]any{"aud": "wiki"}, "is for [\"wiki\"], not for synapse"},
+		"no audience":      {map[string]any{"aud": nil}, "not for synapse"},
+		"given to another": {map[string]any{"aud": []string{"wiki", "synapse"}, "azp": "wiki"}, "was issued to \"wiki\""},
 		"over": {map[string]any{"exp": today.Add(-31 * time.Second).Unix(), "iat": nil},
-			"its token is over since 2026-11-26 11:59:29 UTC, and this machine's clock says 2026-11-26 12:00:00 UTC"},
-		"without an end": {map[string]any{"exp": nil}, "has no end"},
+			"its token is over since 2026-11-26 11:59:29 UTC, and the scheduler's clock shows 2026-11-26 12:00:00 UTC"},
+		"without an end": {map[string]any{"exp": nil}, "has no expiry"},
 		"not yet good": {map[string]any{"nbf": today.Add(31 * time.Second).Unix()},
-			"is good from 2026-11-26 12:00:31"},
-		"made in the future":   {map[string]any{"iat": today.Add(time.Minute).Unix()}, "was made at 2026-11-26 12:01:00"},
+			"is valid from 2026-11-26 12:00:31"},
+		"made in the future":   {map[string]any{"iat": today.Add(time.Minute).Unix()}, "was issued at 2026-11-26 12:01:00"},
 		"no name":              {map[string]any{"preferred_username": nil}, "has no claim preferred_username"},
 		"a name that is none":  {map[string]any{"preferred_username": 7}, "has no claim preferred_username"},
-		"no groups":            {map[string]any{"groups": nil}, "ann is in no group that has a role here"},
-		"other groups":         {map[string]any{"groups": []any{"all", 7}}, "ann is in no group that has a role here"},
+		"no groups":            {map[string]any{"groups": nil}, "ann is in no group with a role on this cluster"},
+		"other groups":         {map[string]any{"groups": []any{"all", 7}}, "ann is in no group with a role on this cluster"},
 		"groups that are none": {map[string]any{"groups": map[string]any{"ml": true}}, "in no group"},
 	} {
 		s.refused(name, s.token(c.other), c.words)
@@ -243,7 +243,7 @@ func TestNotBelieved(t *testing.T) {
 		"words":     "one.two.three",
 		"encrypted": "a.b.c.d.e",
 	} {
-		s.refused(name, token, "is none that an issuer signed")
+		s.refused(name, token, "is not signed by an issuer")
 	}
 	for name, token := range map[string]string{
 		"another's signature":  parts[0] + "." + other[1] + "." + parts[2],
@@ -251,12 +251,12 @@ func TestNotBelieved(t *testing.T) {
 		"another kind of key":  s.sign(jose.RS256, s.keys["r"], "e", s.claims(nil)),
 		"another key, unnamed": s.sign(jose.RS256, otherKey(), "", s.claims(nil)),
 	} {
-		s.refused(name, token, "is not signed with the key that it names")
+		s.refused(name, token, "token signature does not match its key")
 	}
 	s.refused("a key it does not have", s.sign(jose.RS256, otherKey(), "nobody's", s.claims(nil)),
-		"a key that its issuer does not have")
+		"is signed with an unknown key")
 	s.refused("a shared secret is no key", s.sign(jose.RS256, otherKey(), "shared", s.claims(nil)),
-		"a key that its issuer does not have")
+		"is signed with an unknown key")
 }
 
 // TestNames: the name is the claim that was chosen, of the domain that was chosen, and an address only if the issuer
@@ -272,10 +272,10 @@ func TestNames(t *testing.T) {
 		p.Role != identity.RoleAdmin {
 		t.Errorf("%+v", p)
 	}
-	s.refused("not verified", s.token(claims("bob@example.org", false)), "has not verified it")
-	s.refused("nothing said of it", s.token(claims("bob@example.org", nil)), "has not verified it")
-	s.refused("another domain", s.token(claims("bob@example.org.evil", true)), "who is not of example.org")
-	s.refused("a part of it", s.token(claims("bob@evilexample.org", true)), "who is not of example.org")
+	s.refused("not verified", s.token(claims("bob@example.org", false)), "has not verified")
+	s.refused("nothing said of it", s.token(claims("bob@example.org", nil)), "has not verified")
+	s.refused("another domain", s.token(claims("bob@example.org.evil", true)), "which is not in example.org")
+	s.refused("a part of it", s.token(claims("bob@evilexample.org", true)), "which is not in example.org")
 }
 
 // TestKeysRotate: a new key is asked for when a token names it, at most once a minute; one that was withdrawn is
@@ -287,14 +287,14 @@ func TestKeysRotate(t *testing.T) {
 	s.change(func() { s.shown = []string{"new"} })
 	fresh := s.sign(jose.RS256, s.keys["new"], "new", s.claims(nil))
 	for range 5 {
-		s.refused("asked for a moment ago", fresh, "a key that its issuer does not have")
+		s.refused("asked for a moment ago", fresh, "is signed with an unknown key")
 	}
 	if s.asked != 1 {
 		t.Errorf("the issuer was asked %d times within a minute", s.asked)
 	}
 	s.change(func() { s.clock = today.Add(askAgain) })
 	s.believed("a minute later", fresh)
-	s.refused("withdrawn, and it was asked again", old, "a key that its issuer does not have")
+	s.refused("withdrawn, and it was asked again", old, "is signed with an unknown key")
 
 	s = newRig(t, "")
 	old = s.token(map[string]any{"exp": today.Add(24 * time.Hour).Unix()})
@@ -359,12 +359,12 @@ func TestIssuerAnswersOddly(t *testing.T) {
 	ours := s.server.URL
 	for i, c := range []struct{ about, set, words string }{
 		{"{", "", "unexpected end"},
-		{describes("https://other.example", ours+"/keys"), "", "calls itself"},
+		{describes("https://other.example", ours+"/keys"), "", "identifies itself as"},
 		{describes(ours, "http://id.example.org/keys"), "", "must begin with https"},
 		{describes(ours, ours+"/elsewhere"), "", "302"},
-		{describes(ours, ours+"/keys"), `{"keys":[]}`, "0 keys"},
-		{describes(ours, ours+"/keys"), `{"keys":[{"kty":"oct","k":"c2VjcmV0","kid":"r"},{"kty":"odd"}]}`, "0 keys"},
-		{describes(ours, ours+"/keys"), `{"keys":[` + strings.Repeat(" ", described.MaxAnswer) + `]}`, "more than"},
+		{describes(ours, ours+"/keys"), `{"keys":[]}`, "0 signing keys"},
+		{describes(ours, ours+"/keys"), `{"keys":[{"kty":"oct","k":"c2VjcmV0","kid":"r"},{"kty":"odd"}]}`, "0 signing keys"},
+		{describes(ours, ours+"/keys"), `{"keys":[` + strings.Repeat(" ", described.MaxAnswer) + `]}`, "is larger than"},
 	} {
 		about, set = c.about, c.set
 		s.change(func() { s.clock = today.Add(time.Duration(i+1) * askAgain) })

@@ -67,7 +67,7 @@ func TestBackupAndRestore(t *testing.T) {
 	for name, args := range map[string][]string{
 		"choose another name":    {"backup", "--data-dir", data, file},
 		"there is no database":   {"backup", "--data-dir", filepath.Join(c.dir, "none"), file + "2"},
-		"takes one FILE, not 0":  {"backup"},
+		"accepts one FILE, got 0":  {"backup"},
 		"it is not empty":        {"restore", "--data-dir", data, file},
 		"no such file":           {"restore", "--data-dir", filepath.Join(c.dir, "empty"), file + "2"},
 		"only the sqlite store ": {"restore", "--store", "postgres://db/synapse", file},

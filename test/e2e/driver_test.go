@@ -162,7 +162,7 @@ func diskEnd(t *testing.T, c *cluster) {
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
 		t.Errorf("it ended with code %d", s.Record.ExitCode)
 	}
-	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended for the disk: it kept", "")
+	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended because the disk is full: it kept", "")
 	c.cli("get", "job", id, "-o", "json").wants(t, 0, `"disk": true`, "")
 	for limit := pace.Until(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		owners, err := filepath.Glob(filepath.Join(c.dir, "n1", "*", "kept", "*", "owner.json"))
@@ -226,13 +226,13 @@ func requeued(t *testing.T, c *cluster) {
 			}
 		}
 	}
-	c.cli("requeue", id, "--reason", "new data").wants(t, 0, "Job "+id+" requeued: run 1 is being stopped\n", "")
+	c.cli("requeue", id, "--reason", "new data").wants(t, 0, "Job "+id+" requeued: attempt 1 is being stopped\n", "")
 	if s := c.await(id, "succeeded"); s.Record.Runs != 2 || s.Record.Failures != 0 ||
 		s.Record.InfraRestarts != 0 {
 		t.Errorf("it has run %d times, with %d failures of its own and %d of machines",
 			s.Record.Runs, s.Record.Failures, s.Record.InfraRestarts)
 	}
-	c.cli("requeue", id).wants(t, 4, "", "the job has already ended: succeeded")
+	c.cli("requeue", id).wants(t, 4, "", "job has already ended: succeeded")
 }
 
 // TestGPUsApart: two tasks of one machine are never shown each other's GPUs.

@@ -33,10 +33,10 @@ func executes(t *testing.T, c *cluster) {
 	ask(t, fed).wants(t, 0, "3145728", "")
 	c.cli("exec", id, "-t", "--", "sh", "-c", "test -t 1 && echo a terminal").wants(t, 0, "a terminal", "")
 	c.cli("exec", id, "--", "no-such-program").wants(t, 127, "", "no-such-program")
-	c.cli("exec", id+":2", "--", "true").wants(t, 3, "", "the job has ranks 0 to 1, and no rank 2")
+	c.cli("exec", id+":2", "--", "true").wants(t, 3, "", "job has ranks 0 to 1, and no rank 2")
 	c.cli("exec", id+":x", "--", "true").wants(t, 2, "", "the rank behind the colon")
 	c.cli("exec", id[:12]+":1", "--", "sh", "-c", "echo rank $SYNAPSE_RANK").wants(t, 0, "rank 1\n", "")
-	c.cli("exec", "nobody", "--", "true").wants(t, 3, "", `there is no job "nobody"`)
+	c.cli("exec", "nobody", "--", "true").wants(t, 3, "", `unknown job "nobody"`)
 	c.cli("exec", id, "true").wants(t, 2, "", "only one JOB may precede --")
 
 	// Whose client is killed is hung up on; nobody reads or writes meanwhile.
@@ -56,7 +56,7 @@ func executes(t *testing.T, c *cluster) {
 		appears(t, began)
 		n.kill()
 	})
-	lost.wants(t, 8, "", "the connection to its machine was lost, and the process has been ended")
+	lost.wants(t, 8, "", "connection to the node was lost, and the process was ended")
 	c.node("n1", "r1")
 	goes(t, id, "sleep 1000")
 	again := func() {
@@ -90,7 +90,7 @@ func executes(t *testing.T, c *cluster) {
 	if s := c.await(id, "failed"); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
 		t.Errorf("it ended with %d after %d runs", s.Record.ExitCode, s.Record.Runs)
 	}
-	c.cli("exec", id, "--", "true").wants(t, 4, "", "it does not run: it is failed")
+	c.cli("exec", id, "--", "true").wants(t, 4, "", "job is failed, not running")
 }
 
 // appears waits for a file, and takes it away for the next one.

@@ -150,13 +150,13 @@ func TestStrangersUnderTLS(t *testing.T) {
 	// At the command line each ends with 5, at once, in one line that says why.
 	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
 	s.as(filepath.Join(foreign, "admin"), "get", "jobs").wants(t, 5, "", "no scheduler of this cluster")
-	s.says("it does not take this scheduler for one of its cluster")
+	s.says("client does not accept this scheduler's certificate")
 	old := made(t, by, identity.RoleAdmin, time.Now().Add(-identity.LifePerson-time.Hour))
 	s.as(old, "get", "jobs").wants(t, 5, "", "is not good any more: it is good from")
 	s.as(s.folder("node", "n1"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
 
 	// A program that asks nobody is refused by the scheduler, in one line.
-	s.says("it speaks no TLS")
+	s.says("client does not use TLS")
 	pair := func(dir string) []tls.Certificate {
 		folder, err := identity.OpenFolder(dir)
 		if err != nil {
@@ -166,7 +166,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	}
 	for words, config := range map[string]*tls.Config{
 		"it shows no certificate":         {},
-		"it does not speak TLS 1.3":       {MaxVersion: tls.VersionTLS12},
+		"client does not support TLS 1.3": {MaxVersion: tls.VersionTLS12},
 		"signed by unknown authority":     {Certificates: pair(filepath.Join(foreign, "admin"))},
 		"admin/n9 is not good yet":        {Certificates: pair(made(t, by, identity.RoleAdmin, time.Now().Add(time.Hour)))},
 		"scheduler's authority, and that": {Certificates: pair(filepath.Join(s.keys, "scheduler"))},

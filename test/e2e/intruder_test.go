@@ -231,9 +231,9 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 		t.Errorf("the machines are %q", nodes)
 	}
 	if driver == "process" { // nothing keeps plain processes from the port, and each way has its line
-		l.telling("it speaks no TLS")
+		l.telling("client does not use TLS")
 		l.telling("it shows no certificate")
-		l.telling("it does not take this scheduler for one of its cluster")
+		l.telling("client does not accept this scheduler's certificate")
 	}
 }
 

@@ -123,10 +123,10 @@ func TestIssuersTokens(t *testing.T) {
 	login(i.token("synapse", "ml", time.Hour)).wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")
 
 	for token, words := range map[string]string{
-		i.token("wiki", "ml", time.Hour):               "its token is for [\"wiki\"], and not for synapse",
-		i.token("synapse", "hr", time.Hour):            "ann is in no group that has a role here",
+		i.token("wiki", "ml", time.Hour):               "token is for [\"wiki\"], not for synapse",
+		i.token("synapse", "hr", time.Hour):            "ann is in no group with a role on this cluster",
 		i.token("synapse", "ml", -time.Minute):         "its token is over since",
-		newIssuer(t).token("synapse", "ml", time.Hour): "is not signed with the key that it names",
+		newIssuer(t).token("synapse", "ml", time.Hour): "token signature does not match its key",
 	} {
 		login(token).wants(t, 5, "", words)
 	}

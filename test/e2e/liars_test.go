@@ -21,7 +21,7 @@ func TestOneMachineLies(t *testing.T) {
 	t.Parallel()
 	for about, words := range map[string]string{
 		"port":     "port for the rendezvous is 0",
-		"grants":   "ranks, and 2 were asked for",
+		"grants":   "ranks, but 2 were requested",
 		"token":    "which was never made",
 		"capacity": "what it says cannot be true",
 		"epoch":    "follows a leader of epoch",

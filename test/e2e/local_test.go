@@ -105,7 +105,7 @@ func TestMeByTheLocalSocket(t *testing.T) {
 	ask(t, lies).wants(t, 0, "65534\n", "")
 	s.here(nobody, "slurm", "sbatch", "--wait", "-D", "/tmp", "--wrap", `test "$(id -u)" = 65534`).wants(t, 0, "", "")
 	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e, by the scheduler's socket", "")
-	s.here(nil, submit("me")...).wants(t, 2, "", "you are root, and me is never root").
+	s.here(nil, submit("me")...).wants(t, 2, "", "me is never root, and you are root").
 		wants(t, 2, "", "leave --user out")
 	s.here(nil, submit("daemon")...).wants(t, 7, "", "no node")
 	s.here(nil, "slurm", "sbatch", "--parsable", "--wrap", "true").wants(t, 0, "", "") // root's, with a uid of its own

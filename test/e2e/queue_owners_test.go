@@ -55,7 +55,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 		wants(t, 2, "", `queues[1].owners[0]: "bob b" is not an owner`)
 	apply(ownedQueues).wants(t, 0, "queues applied (revision 1)\n", "")
 
-	const no = "zoe may not use queue lab: it is for bob, group:ml"
+	const no = "zoe may not use queue lab: it is only for bob, group:ml"
 	for _, args := range [][]string{
 		to("lab"), to("lab", "--array", "0-9"),
 		{"submit", "--cpu", "1", "--image", "host", "--queue", "lab", "--dry-run=server", "--", "true"},
@@ -78,7 +78,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 		"--token-file", "-").wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")
 	ann("", "whoami").wants(t, 0, "in the groups ml\n", "")
 	ann("", to("lab")...).wants(t, 0, "", "")
-	ann("", to("leads")...).wants(t, 5, "", "ann may not use queue leads: it is for bob, group:leads")
+	ann("", to("leads")...).wants(t, 5, "", "ann may not use queue leads: it is only for bob, group:leads")
 
 	as("zoe", "describe", "queue", "lab").wants(t, 0, "Owners:       bob, group:ml\n", "")
 	as("zoe", "describe", "queue", "open").wants(t, 0, "Owners:       everybody\n", "")
@@ -97,7 +97,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 	s.scheduler.kill() // the next leader goes by the same lists
 	s.lead(s.address, "--oidc", oidc, "--tls", filepath.Join(s.keys, "scheduler"))
 	as("bob", "update", id, "--array-max-running", "3").
-		wants(t, 5, "", "bob may not use queue lab: it is for zoe, group:ml").wants(t, 5, "", "the job stays as it is")
+		wants(t, 5, "", "bob may not use queue lab: it is only for zoe, group:ml").wants(t, 5, "", "the job stays as it is")
 	for _, scope := range []string{id, id + "[3]", id + "[3-5,9]"} {
 		as("bob", "priority", scope, "5").wants(t, 5, "", "bob may not use queue lab")
 	}

@@ -79,7 +79,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 	c.await(waits, "running")
 	c.cli("get", "queues", "--parsable", "--no-headers").wants(t, 0, "nlp|8|16|50%|8|0|", "")
 	write(strings.Replace(ran.out, "quota: {gpu: 8}", "quota: {gpu: 4}", 1))
-	c.cli("apply", "-f", file).wants(t, 4, "", "these queues were made from revision 1, and the cluster has 2")
+	c.cli("apply", "-f", file).wants(t, 4, "", "file is based on revision 1, but the cluster has revision 2")
 
 	// A limit below what a queue has, and a queue that is no longer described, stop nothing.
 	write(strings.Replace(limitedQueues, "- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}\n", "", 1))

@@ -191,8 +191,8 @@ func (r *secretRun) refusedSecrets(id string) {
 	for words, args := range map[string][]string{
 		"its value does not come from the command line": {"--secret", "TOKEN=" + r.values["TOKEN"]},
 		"the variable TOKEN is not set here":            {"--secret-env", "TOKEN=env"},
-		"is not a variable's name":                      {"--secret-env", "key.pem=@" + r.file("key.pem")},
-		"is not a name for it":                          {"--secret", "../x=@" + r.file("key.pem")},
+		"is not a valid variable name":                  {"--secret-env", "key.pem=@" + r.file("key.pem")},
+		"is not a valid name":                           {"--secret", "../x=@" + r.file("key.pem")},
 		"is given twice":                                {"--secret", "a=env", "--secret-env", "a=env"},
 	} {
 		got := r.as(r.ann, append(append(one, args...), "--", "true")...)

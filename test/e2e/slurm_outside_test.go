@@ -110,5 +110,5 @@ exit 6`)
 	run("srun", "--jobid="+kept, "sh", "-c", "echo in $SLURM_JOB_ID").wants(t, 0, "in "+kept+"\n", "")
 	run("scancel", kept).wants(t, 0, "", "")
 	ended("cancelled", 0)
-	run("srun", "--jobid="+kept, "true").wants(t, 1, "", "it does not run: it is cancelled")
+	run("srun", "--jobid="+kept, "true").wants(t, 1, "", "job is cancelled, not running")
 }

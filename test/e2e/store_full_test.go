@@ -45,7 +45,7 @@ func fullStore(t *testing.T) (c *cluster, waiting string, makeRoom func()) {
 // and reads go on. When there is room again, what was asked for has happened once.
 func TestFullStore(t *testing.T) {
 	c, waiting, makeRoom := fullStore(t)
-	const cause = "the scheduler cannot write to its store"
+	const cause = "scheduler cannot write to its store"
 	large := "--env=LARGE=" + strings.Repeat("x", 60<<10)
 	refused, accepted := result{}, 0
 	for range 200 { // the write-ahead log has some room left

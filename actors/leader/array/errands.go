@@ -183,8 +183,9 @@ func (a *Array) lookAgain(ctx actor.Context) {
 func (e *errand) outcome() *messages.Outcome {
 	if e.late {
 		return &messages.Outcome{
-			Code: messages.Code_CODE_UNAVAILABLE, Text: "some elements do not answer: it may not hold for them yet",
-			Hint: "try again in a moment",
+			Code: messages.Code_CODE_UNAVAILABLE,
+			Text: "some elements did not answer: the change may not apply to them yet",
+			Hint: "try again in a few seconds",
 		}
 	}
 	return messages.OK()

@@ -79,8 +79,8 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 	switch {
 	case m.GiveTo != "":
 		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "an array is given to nobody",
-			Hint: "give its elements that are jobs, or submit it again",
+			Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "the owner of an array cannot be changed",
+			Hint: "change the owner of its elements that are jobs, or submit the array again",
 		}
 	case place >= 0 && m.SetArrayMost:
 		return protocol.NoArray()
@@ -92,7 +92,8 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 	if place >= 0 && len(a.changed) >= maxElementChanges && len(a.changedRanges()) >= maxElementChanges {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "job",
-			Text: fmt.Sprintf("%d different changes of elements that are no jobs yet are the most", maxElementChanges),
+			Text: fmt.Sprintf("at most %d elements that are not jobs yet can have different changes",
+				maxElementChanges),
 			Hint: "change the array, or wait until the element is a job",
 		}
 	}

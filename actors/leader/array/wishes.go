@@ -48,8 +48,8 @@ func (a *Array) notNow(place int) *messages.Outcome {
 		return no
 	case !a.known(): // who would be told is not known
 		return &messages.Outcome{
-			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has yet to learn which elements are jobs",
-			Hint: "try again in a moment",
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has not yet loaded the elements of the array",
+			Hint: "try again in a few seconds",
 		}
 	}
 	return nil
@@ -68,7 +68,8 @@ func (a *Array) outcomeOf(place int) *messages.Outcome {
 		return messages.AlreadyEnded(&messages.JobRecord{State: a.stage[place].endState()})
 	}
 	return &messages.Outcome{
-		Code: messages.Code_CODE_UNAVAILABLE, Text: "the element is about to become a job", Hint: "try again in a moment",
+		Code: messages.Code_CODE_UNAVAILABLE, Text: "element is just becoming a job",
+		Hint: "try again in a few seconds",
 	}
 }
 

@@ -29,25 +29,25 @@ func (w *party) allGone() bool {
 // misgranted says in which way an answer is not what was asked for; empty: it is.
 func (w *party) misgranted(m *messages.Reserved, gpuType string) string {
 	if len(m.Grants) != len(w.Members) {
-		return fmt.Sprintf("it granted %d ranks, and %d were asked for", len(m.Grants), len(w.Members))
+		return fmt.Sprintf("granted %d ranks, but %d were requested", len(m.Grants), len(w.Members))
 	}
 	taken := map[string]int64{}
 	for i, g := range m.Grants {
 		asked := w.Members[i]
 		switch {
 		case g.Rank != asked.Rank:
-			return fmt.Sprintf("it granted rank %d where rank %d was asked for", g.Rank, asked.Rank)
+			return fmt.Sprintf("granted rank %d instead of rank %d", g.Rank, asked.Rank)
 		case messages.FromResources(g.Amount) != messages.FromResources(asked.Amount):
-			return fmt.Sprintf("it granted rank %d another amount than was asked for", g.Rank)
+			return fmt.Sprintf("granted rank %d another amount than requested", g.Rank)
 		}
 		for _, s := range g.Gpus {
 			taken[s.GpuId] += s.Milli
 			if why := w.wrongShare(s, asked.Amount.MilliGpu, taken[s.GpuId], gpuType); why != "" {
-				return fmt.Sprintf("it granted rank %d device %s, %s", g.Rank, s.GpuId, why)
+				return fmt.Sprintf("granted rank %d device %s, %s", g.Rank, s.GpuId, why)
 			}
 		}
 		if want := (asked.Amount.MilliGpu + topology.WholeGPU - 1) / topology.WholeGPU; int64(len(g.Gpus)) != want {
-			return fmt.Sprintf("it granted rank %d %d devices, and %d were asked for", g.Rank, len(g.Gpus), want)
+			return fmt.Sprintf("granted rank %d %d devices, but %d were requested", g.Rank, len(g.Gpus), want)
 		}
 	}
 	return w.misplaced(m)
@@ -59,13 +59,13 @@ func (w *party) wrongShare(s *messages.GpuShare, asked, sum int64, gpuType strin
 	gpu := w.gpu(s.GpuId)
 	switch {
 	case gpu == nil:
-		return "which it never announced"
+		return "which the node never announced"
 	case gpuType != "" && gpu.Type != gpuType:
-		return fmt.Sprintf("of type %s, and %s was asked for", gpu.Type, gpuType)
+		return fmt.Sprintf("of type %s, but %s was requested", gpu.Type, gpuType)
 	case s.Milli <= 0 || sum > topology.WholeGPU:
-		return "more of it than there is"
+		return "more than the device has"
 	case s.Milli != min(asked, topology.WholeGPU):
-		return fmt.Sprintf("%d thousandths of it, and %d were asked for", s.Milli, min(asked, topology.WholeGPU))
+		return fmt.Sprintf("%d thousandths of it, but %d were requested", s.Milli, min(asked, topology.WholeGPU))
 	}
 	return ""
 }
@@ -86,11 +86,11 @@ func (w *party) misplaced(m *messages.Reserved) string {
 	meets := w.Members[0].Rank == 0
 	switch {
 	case meets && (m.RendezvousPort < 1 || m.RendezvousPort > 65_535):
-		return fmt.Sprintf("its port for the rendezvous is %d, outside 1 to 65535", m.RendezvousPort)
+		return fmt.Sprintf("rendezvous port %d is outside 1 to 65535", m.RendezvousPort)
 	case meets && m.Address == "":
-		return "it gave no address for the rendezvous"
+		return "rendezvous address is missing"
 	case !reachable(m.Address):
-		return fmt.Sprintf("its address %q is neither a host's name nor an IP address", m.Address)
+		return fmt.Sprintf("address %q is neither a host name nor an IP address", m.Address)
 	}
 	return ""
 }

@@ -180,7 +180,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 		return
 	}
 	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
-		why = "its answer to Reserve: " + why
+		why = "answer to Reserve: " + why
 		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: why, Untrue: true})
 		c.abort(ctx, "refused") // it may have set something aside, so it is told as all others are
 		return
@@ -271,7 +271,7 @@ func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
 		c.abort(ctx, "refused")
 	case c.states.In(coordinatorCommitting) && w.stage < stageCommitted:
 		c.balk(ctx, w, m)
-		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it would not commit: "+m.Detail)
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "commit refused: "+m.Detail)
 	}
 }
 
@@ -331,8 +331,8 @@ func (c *Coordinator) prepareTimeout() time.Duration {
 func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 	if w := c.party(m.Origin); w != nil && c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) {
 		// Else the next attempt would go there again at once, and be told the same.
-		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: "its reservation had lapsed"})
-		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "its reservation had lapsed")
+		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: "reservation expired"})
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "reservation expired")
 	}
 }
 
@@ -398,9 +398,9 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m protocol.Sighted) {
 		// All its members have ended: the Job knows how.
 	case (restarted || first) && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
-			"it came back with an agent of an earlier version, which would pass over the job's script or network")
+			"node returned with an older agent, which would ignore the job's script or network")
 	case missing:
-		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "it came back without the slice")
+		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "node returned without the allocation")
 	case m.Slice.GetState() > messages.SliceState_SLICE_STATE_STARTED:
 		// What is over there is the Job's to judge, and no command changes it.
 	case m.Slice != nil:
@@ -472,17 +472,17 @@ func (c *Coordinator) onDeadline(ctx actor.Context, m deadline) {
 		for _, w := range c.parties {
 			if w.stage == stageAsked {
 				ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token,
-					Detail: "it did not answer a Reserve in time"})
+					Detail: "Reserve not answered in time"})
 			}
 		}
 		c.abort(ctx, "refused")
 	case c.states.In(coordinatorAborting):
 		c.finishAbort(ctx, "time is over")
 	case c.states.In(coordinatorCommitting):
-		c.missed(ctx, stageCommitted, messages.Cause_CAUSE_EXPIRED, "it did not make its slice durable in time")
+		c.missed(ctx, stageCommitted, messages.Cause_CAUSE_EXPIRED, "allocation not saved in time")
 	case c.states.In(coordinatorPreparing):
-		c.missed(ctx, stagePrepared, messages.Cause_CAUSE_PREPARE_TIMEOUT, "its image or rootfs was not ready in time")
+		c.missed(ctx, stagePrepared, messages.Cause_CAUSE_PREPARE_TIMEOUT, "image or rootfs not ready in time")
 	case c.states.In(coordinatorStarting):
-		c.missed(ctx, stageStarted, messages.Cause_CAUSE_START_TIMEOUT, "it did not start in time")
+		c.missed(ctx, stageStarted, messages.Cause_CAUSE_START_TIMEOUT, "task not started in time")
 	}
 }

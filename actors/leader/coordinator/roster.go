@@ -119,7 +119,6 @@ func (c *Coordinator) overlong(w *party) string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"its agent is of an earlier version, which cannot be told of a gang of %d tasks: upgrade the agent, or make the "+
-			"gang smaller",
+		"agent is too old for a gang of %d tasks: upgrade the agent, or make the gang smaller",
 		len(meet.GetPeers()))
 }

@@ -61,10 +61,10 @@ func (c *Coordinator) late(ctx actor.Context) bool {
 	if !c.overdue() {
 		return false
 	}
-	detail := "no machine says for how long it has had room that is kept for another job"
+	detail := "no node reported how long the job has had nodes reserved for another job"
 	if c.allowance.by != 0 {
 		given := c.given().Round(time.Second)
-		detail = fmt.Sprintf("it had not started within %s, on room that is kept for another job", given)
+		detail = fmt.Sprintf("job did not start within %s on nodes reserved for another job", given)
 	}
 	ctx.Send(c.job, protocol.Faltered{Token: c.plan.Token, Cause: messages.Cause_CAUSE_START_BY, Detail: detail})
 	return true

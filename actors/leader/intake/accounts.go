@@ -22,7 +22,7 @@ func asOwner(by *messages.Principal, spec *messages.JobSpec) (*messages.JobSpec,
 	}
 	if why := notMe(by); why != "" {
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec.user", why,
-			"name an account with --user, or leave --user out, so that the job has a uid of its own")
+			"name an account with --user, or omit --user to run with a separate uid")
 	}
 	spec = actors.CopyOf(spec)
 	if spec.User = by.GetName(); grouped {
@@ -38,11 +38,11 @@ func notMe(by *messages.Principal) string {
 	_, err := strconv.ParseUint(name, 10, 64)
 	switch {
 	case by.Known() == "":
-		return messages.UserMe + " is the account with the owner's name, and without TLS a job has no known owner"
+		return messages.UserMe + " is the account with the owner's name, and without TLS the owner is unknown"
 	case name == "root":
-		return "you are root, and " + messages.UserMe + " is never root"
+		return messages.UserMe + " is never root, and you are root"
 	case err == nil || strings.Contains(name, ":") || name == messages.UserMe:
-		return "your name is " + name + ", which can be no account"
+		return "your name " + name + " cannot be an account name"
 	}
 	return ""
 }

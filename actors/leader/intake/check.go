@@ -93,7 +93,7 @@ func (c *Check) infeasible(by *messages.Principal, spec *messages.JobSpec) *mess
 		return Reply("", messages.Code_CODE_INFEASIBLE, "spec.user", strings.TrimPrefix(why.String(), "user: "),
 			c.Fabric.WayOut(gang, why))
 	}
-	return Reply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "the job can never start on this cluster: "+
+	return Reply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "job can never start on this cluster: "+
 		why.Words(),
 		c.Fabric.WayOut(gang, why))
 }

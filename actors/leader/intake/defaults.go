@@ -32,12 +32,12 @@ func (c *Check) bounded(spec *messages.JobSpec) (*messages.JobSpec, *messages.Su
 		total.MemoryBytes = memory
 	} else if with.Each.MemoryBytes = memory; spec.ShmBytes > memory {
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec.shm_bytes", fmt.Sprintf(
-			"is %d, and the task asks for no memory, so that it gets its share of a machine's, %d", spec.ShmBytes, memory),
-			"ask for memory")
+			"is %d, more than the default memory of %d", spec.ShmBytes, memory),
+			"request memory explicitly")
 	}
 	if err := with.Validate(); err != nil { // it is longer by a few bytes
-		return nil, Reply("", messages.Code_CODE_INVALID, "spec", "with the memory that it does not ask for: "+
-			err.Error(), "ask for memory")
+		return nil, Reply("", messages.Code_CODE_INVALID, "spec", "with the default memory: "+err.Error(),
+			"request memory explicitly")
 	}
 	return with, nil
 }
@@ -67,9 +67,8 @@ func (c *Check) limited(spec *messages.JobSpec, t *messages.QueueTerms) (*messag
 	with := actors.CopyOf(spec)
 	with.TimeLimitMs = limitMs
 	if err := cmp.Or(with.Validate(), with.WarnsInTime()); err != nil { // it is longer by a few bytes
-		return nil, Reply("", messages.Code_CODE_INVALID, "spec", "with the time limit that it does not ask for: "+
-			err.Error(),
-			"ask for a time limit")
+		return nil, Reply("", messages.Code_CODE_INVALID, "spec", "with the default time limit: "+err.Error(),
+			"set a time limit")
 	}
 	return with, nil
 }

@@ -50,19 +50,20 @@ func (c *Check) tooManyWait(m Entering, t *messages.QueueTerms) *messages.Submit
 	switch q, n := t.OverWaiting(c.Queues, has.Queues); {
 	case q.GetName() != "":
 		return Reply("", messages.Code_CODE_NOT_ALLOWED, "spec.queue",
-			fmt.Sprintf("%d jobs of %s wait in queue %s, which takes %d of one owner",
+			fmt.Sprintf("%d jobs of %s wait in queue %s, which accepts %d per owner",
 				n, owner, q.GetName(), q.GetOwnerWaiting()),
-			"wait until some of them have started")
+			"submit again after some of them have started")
 	case q != nil:
-		return c.overLimit(countLimitWaiting, fmt.Sprintf("%d jobs of %s wait, and %d of one owner may wait",
-			n, owner, q.GetOwnerWaiting()), "wait until some of them have started, or cancel some")
+		return c.overLimit(countLimitWaiting, fmt.Sprintf("%d jobs of %s wait, and at most %d per owner may wait",
+			n, owner, q.GetOwnerWaiting()), "submit again after some of them have started, or cancel some")
 	}
 	size := int64(messages.Size(m.GetSpec()))
 	if most := c.Owners.Bytes; bound && most > 0 && has.Bytes+size > most {
 		return c.overLimit(countLimitBytes, fmt.Sprintf(
-			"the waiting jobs of %s take %s, this one takes %s, and those of one owner may take %s in all",
+			"waiting jobs of %s need %s of storage, this job needs %s, and the limit per owner is %s",
 			owner, inKiB(has.Bytes), inKiB(size), inKiB(most)),
-			"wait until some of them have started, cancel some, or put a large environment or command into a file")
+			"submit again after some of them have started, cancel some, or put a large environment or command into "+
+				"a file")
 	}
 	return nil
 }
@@ -97,11 +98,11 @@ func (c *Check) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Outcom
 	}
 	hint := fmt.Sprintf("ask an admin to add %s, or a group of %s, to `owners` of queue %s", name, name, q.GetName())
 	if m.GetPrincipal().Known() == "" {
-		hint = "without TLS everybody is " + messages.Anonymous + ": start the scheduler with --tls"
+		hint = "start the scheduler with --tls: without TLS every user is " + messages.Anonymous
 	}
 	open := c.Queues.OpenTo(name, m.GetGroups(), maxNamed+1)
 	if len(open) > 0 {
-		hint = fmt.Sprintf("%s may use %s; or %s", name, someOf(open, maxNamed), hint)
+		hint = fmt.Sprintf("use one of %s's queues: %s; or %s", name, someOf(open, maxNamed), hint)
 	}
 	return &messages.Outcome{
 		Code: messages.Code_CODE_NOT_ALLOWED, Field: "spec.queue", Text: barred(name, t.Queue, q), Hint: hint,
@@ -119,7 +120,7 @@ func (c *Check) ownNoMore(
 	}
 	return &messages.Outcome{
 		Code: messages.Code_CODE_NOT_ALLOWED, Field: "job", Text: barred(name, t.Queue, q),
-		Hint: "the job stays as it is and is not stopped; you may cancel it, and an operator may change it",
+		Hint: "cancel the job, or ask an operator to change it; the job continues unchanged",
 	}
 }
 
@@ -135,9 +136,9 @@ func (c *Check) barredBy(m queueUser, t *messages.QueueTerms) *messages.QueueSpe
 func barred(name, queue string, by *messages.QueueSpec) string {
 	whose := "it"
 	if by.GetName() != queue {
-		whose = "queue " + by.GetName() + " above it"
+		whose = "parent queue " + by.GetName()
 	}
-	return fmt.Sprintf("%s may not use queue %s: %s is for %s", name, queue, whose,
+	return fmt.Sprintf("%s may not use queue %s: %s is only for %s", name, queue, whose,
 		someOf(by.GetOwners(), maxOwnersNamed))
 }
 

@@ -19,8 +19,8 @@ func placed(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, 
 	for _, l := range t.Selector {
 		if own, ok := messages.LabelOf(spec.NodeSelector, l.GetKey()); ok && own.GetValue() != l.GetValue() {
 			return nil, Reply("", messages.Code_CODE_INVALID, "spec.node_selector", fmt.Sprintf(
-				"asks for %s=%s, and jobs of queue %s run on machines with %s=%s",
-				l.GetKey(), own.GetValue(), t.Queue, l.GetKey(), l.GetValue()), "leave it out, or name another queue")
+				"is %s=%s, but jobs of queue %s run on nodes with %s=%s",
+				l.GetKey(), own.GetValue(), t.Queue, l.GetKey(), l.GetValue()), "omit it, or use another queue")
 		}
 	}
 	with, priority := t.Selected(spec), spec.Priority
@@ -42,7 +42,7 @@ func placed(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, 
 	with.Priority = priority
 	if err := with.Validate(); err != nil { // it is longer by a few bytes
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec",
-			"with what its queue adds: "+err.Error(), "ask for less")
+			"with the settings of its queue: "+err.Error(), "request less")
 	}
 	return with, nil
 }
@@ -54,8 +54,8 @@ func priorityAbove(t *messages.QueueTerms, priority int32) *messages.Outcome {
 	}
 	return &messages.Outcome{
 		Code: messages.Code_CODE_NOT_ALLOWED, Field: "priority",
-		Text: fmt.Sprintf("is %d, and the most in queue %s is %d", priority, t.Queue, *t.MostPriority),
-		Hint: fmt.Sprintf("ask for at most %d", *t.MostPriority),
+		Text: fmt.Sprintf("is %d, and the maximum in queue %s is %d", priority, t.Queue, *t.MostPriority),
+		Hint: fmt.Sprintf("use at most %d", *t.MostPriority),
 	}
 }
 
@@ -66,12 +66,12 @@ func limitAbove(t *messages.QueueTerms, limitMs int64) *messages.Outcome {
 	}
 	text := "is " + actors.Millis(limitMs).String()
 	if limitMs == 0 {
-		text = "is to be taken away"
+		text = "cannot be removed"
 	}
 	most := actors.Millis(t.MostLimitMs).String()
 	return &messages.Outcome{
 		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms",
-		Text: text + ", and the most in queue " + t.Queue + " is " + most, Hint: "ask for at most " + most,
+		Text: text + ", and the maximum in queue " + t.Queue + " is " + most, Hint: "use at most " + most,
 	}
 }
 
@@ -91,12 +91,12 @@ func (c *Check) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
 	if tree.Find(name) >= 0 {
 		return nil
 	}
-	text := fmt.Sprintf("%q is not a queue here", name)
+	text := fmt.Sprintf("unknown queue %q", name)
 	if name == "" {
-		text = "no queue is named, and none is the default"
+		text = "queue is missing, and the cluster has no default queue"
 	}
 	names := tree.Names()
-	hint := "there are " + strings.Join(names[:min(len(names), maxNamed)], ", ")
+	hint := "use " + strings.Join(names[:min(len(names), maxNamed)], ", ")
 	if len(names) > maxNamed {
 		hint += " and more"
 	}

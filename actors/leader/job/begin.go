@@ -27,8 +27,8 @@ func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 	}
 	if j.hasBegun() {
 		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "begin_unix_ms", Text: "the job does not wait: it has begun",
-			Hint: "requeue it with a hold first",
+			Code: messages.Code_CODE_CONFLICT, Field: "begin_unix_ms", Text: "job has already started",
+			Hint: "requeue it with --hold first",
 		}
 	}
 	return protocol.TooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())

@@ -132,7 +132,7 @@ func (j *Job) exitMissing(a *messages.AttemptRecord, rank int32) *messages.Exit 
 	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may run by now
 		kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 	}
-	return &messages.Exit{Rank: rank, Kind: kind, AtUnixMs: j.p.Clock.WallMs(), Detail: "the machine has nothing of it"}
+	return &messages.Exit{Rank: rank, Kind: kind, AtUnixMs: j.p.Clock.WallMs(), Detail: "node has no task of it"}
 }
 
 // goneAt is a machine on which a write completed the evidence of an attempt.
@@ -304,7 +304,8 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m protoco
 		// It has started since: a Hello that came late has the view told again, and the view may be older than what
 		// we heard.
 	case j.states.In(jobRunning) && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
-		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent came back without the tasks", m.Node)
+		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent returned without the tasks",
+			m.Node)
 	}
 }
 
@@ -411,7 +412,7 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 		}
 	case timeUp:
 		if m.Seq == j.limitTimer && m.Token == j.token && j.states.In(jobStarting, jobRunning) && !j.prolonged() {
-			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "the time limit was reached", "")
+			j.finish(ctx, messages.Cause_CAUSE_TIME_LIMIT, "time limit reached", "")
 		}
 	case warnDue:
 		j.onWarnDue(ctx, m)

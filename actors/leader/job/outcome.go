@@ -94,7 +94,7 @@ func failureWords(p *messages.Place) string {
 	case e.Oom:
 		words += "ran out of memory"
 	case e.Disk:
-		words += "was ended for the disk"
+		words += "was ended because the disk is full"
 	case e.Kind != messages.ExitKind_EXIT_KIND_EXITED:
 		words += actors.WordOf(e.Kind.String(), "EXIT_KIND_")
 	case e.Signal != 0:
@@ -164,7 +164,7 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 	notePreparing(rec, a)
 	switch {
 	case neverRan(a) && j.unfit(rec):
-		words := fmt.Sprintf("%s (%d tries failed, on %s)", a.End.Detail, rec.PrepareFailures,
+		words := fmt.Sprintf("%s (%d attempts failed, on %s)", a.End.Detail, rec.PrepareFailures,
 			strings.Join(rec.PrepareFailedOn, ", "))
 		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, words, now)
 	case int(rec.InfraRestarts) > j.p.Constants.InfraRestarts:

@@ -112,11 +112,11 @@ func wordsOfPreemption(p *messages.Preemption) string {
 	why := "which has a higher priority"
 	switch p.Rule {
 	case messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
-		why = "whose queue takes back what it is assured"
+		why = "whose queue reclaims its quota"
 	case messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
 		why = "which is expected to be much shorter"
 	}
-	return fmt.Sprintf("for job %s, %s; %s GPU-hours of work are lost at most", p.ForJob, why,
+	return fmt.Sprintf("preempted for job %s, %s; at most %s GPU-hours of work are lost", p.ForJob, why,
 		messages.GPUHours(p.LostMilliGpuSeconds))
 }
 

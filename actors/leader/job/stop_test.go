@@ -40,7 +40,7 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 func TestFailureForTheDisk(t *testing.T) {
 	exit := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Disk: true, Detail: "it kept 2"}
 	words := failureWords(&messages.Place{Rank: 3, Node: "n1", Exit: exit})
-	if words != "rank 3 on n1 was ended for the disk: it kept 2" {
+	if words != "rank 3 on n1 was ended because the disk is full: it kept 2" {
 		t.Error(words)
 	}
 }

@@ -28,8 +28,8 @@ func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 		// A later limit would stand beside an end that says that it had been reached.
 		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "time_limit_ms",
-			Text: "the job has reached its time limit and is being ended",
-			Hint: "submit it again to run it again",
+			Text: "job has reached its time limit and is being ended",
+			Hint: "submit the job again",
 		}})
 		return
 	}
@@ -88,16 +88,15 @@ func (j *Job) giftRefused(m *messages.Update) *messages.Outcome {
 		return nil
 	case m.Principal.Known() == "":
 		return &messages.Outcome{
-			Code: messages.Code_CODE_NOT_ALLOWED, Field: "give_to", Text: "nobody knows who gives it away",
-			Hint: "do so when the cluster speaks TLS, as an admin",
+			Code: messages.Code_CODE_NOT_ALLOWED, Field: "give_to", Text: "the owner cannot be changed without TLS",
+			Hint: "start the scheduler with --tls, and change the owner as an admin",
 		}
 	case j.rec.GetOwner().Known() == "":
 		return nil
 	}
 	return &messages.Outcome{
-		Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "the job is " + j.rec.GetOwner().GetName() + "'s",
-		Hint: "only what was submitted before there were identities is given to somebody; " +
-			"`submit --from` makes another job of one's own",
+		Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "job belongs to " + j.rec.GetOwner().GetName(),
+		Hint: "use `submit --from` to submit a copy as yourself; only jobs submitted before TLS can get another owner",
 	}
 }
 

@@ -138,7 +138,7 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 	case j.rec.State.Terminal():
 		reply.Outcome = messages.AlreadyEnded(j.rec)
 	case run > j.rec.Runs:
-		conflict("run", "the job has not come to run %d: its last is %d", run, j.rec.Runs)
+		conflict("run", "job has no attempt %d: its latest is %d", run, j.rec.Runs)
 	case j.att == nil || j.att.Run != run:
 		// That one is over: there is nothing to stop.
 	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED:
@@ -148,7 +148,7 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 	case m.Hold:
 		// It ends without this wish, and the job is held: nothing is left of what was asked for.
 	default:
-		conflict("job", "run %d is ending already: %s", run, actors.WordOf(j.att.End.GetCause().String(), "CAUSE_"))
+		conflict("job", "attempt %d is already ending: %s", run, actors.WordOf(j.att.End.GetCause().String(), "CAUSE_"))
 	}
 	return reply
 }

@@ -27,7 +27,7 @@ func WhyCancelled(rec *messages.JobRecord) string {
 // NoArray is the answer to who would have so many elements of one job at once.
 func NoArray() *messages.Outcome {
 	return &messages.Outcome{
-		Code: messages.Code_CODE_INVALID, Field: "array_most", Text: "is given, and the job is no array",
+		Code: messages.Code_CODE_INVALID, Field: "array_most", Text: "is set, but the job is not an array",
 		Hint: "name an array",
 	}
 }
@@ -80,7 +80,8 @@ func TooFarAhead(field string, atUnixMs, nowUnixMs int64) *messages.Outcome {
 		return nil
 	}
 	return &messages.Outcome{
-		Code: messages.Code_CODE_INVALID, Field: field, Text: "is more than a year ahead", Hint: "look at the year",
+		Code: messages.Code_CODE_INVALID, Field: field, Text: "is more than a year in the future",
+		Hint: "check the year",
 	}
 }
 

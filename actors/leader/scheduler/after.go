@@ -94,17 +94,18 @@ func (s *Scheduler) onSought(ctx actor.Context, e *livingJob, m actors.Found) {
 	}
 	switch {
 	case m.Err != "":
-		no(messages.Code_CODE_UNAVAILABLE, "the store cannot be read: "+m.Err, "try again with the same request id")
+		no(messages.Code_CODE_UNAVAILABLE, "store cannot be read: "+m.Err, "try again with the same request ID")
 	case m.Damaged != "" || s.damaged[m.Query.Job] != nil:
-		no(messages.Code_CODE_CONFLICT, "the record of job "+id+" is damaged: nobody knows how it ended", "leave it out")
+		no(messages.Code_CODE_CONFLICT, "record of job "+id+" is corrupted: how it ended is unknown",
+			"remove the dependency")
 	case m.Job == nil:
-		no(messages.Code_CODE_NOT_FOUND, "there is no job "+id, "`synapse-cli get jobs` lists them")
+		no(messages.Code_CODE_NOT_FOUND, "unknown job "+id, "run `synapse-cli get jobs` for a list")
 	case m.Job.State.Terminal():
 		e.rec.AfterKnown = append(e.rec.AfterKnown, &messages.AfterKnown{Job: id, State: m.Job.State})
 		s.seek(ctx, e)
 	case s.jobs[m.Query.Job] != nil: // it had no actor when it was looked for
 		s.seek(ctx, e)
 	default:
-		no(messages.Code_CODE_UNAVAILABLE, "job "+id+" is not ready", "try again with the same request id")
+		no(messages.Code_CODE_UNAVAILABLE, "job "+id+" is not ready", "try again with the same request ID")
 	}
 }

@@ -47,8 +47,8 @@ func (s *shares) neverAllowed(by *messages.Principal, spec *messages.JobSpec) *m
 	if over == nil {
 		return nil
 	}
-	return intake.Reply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "it would never start: "+over.Never(),
-		"ask for less, or name another queue")
+	return intake.Reply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "job would never start: "+over.Never(),
+		"request less, or use another queue")
 }
 
 // waitingJobs counts by owner the jobs that wait, for whatever reason. It is asked with each submit, so it is kept and

@@ -73,8 +73,8 @@ func (s *jobTable) setJobAside(ctx actor.Context, d actors.Damaged) {
 
 // damageOf says what became of a job with a record that cannot be read, and what can be done.
 func damageOf(d actors.Damaged) string {
-	return fmt.Sprintf("its record is damaged (%s); what it has on machines is left alone, and "+
-		"`synapse-cli cancel %s` gives it up", d.What, d.Job)
+	return fmt.Sprintf("record is corrupted (%s): its tasks are left alone; run `synapse-cli cancel %s` to give the "+
+		"job up", d.What, d.Job)
 }
 
 // setNodeAside expects the machine under a record that was never written.
@@ -85,8 +85,7 @@ func (s *Scheduler) setNodeAside(ctx actor.Context, d actors.Damaged, attempts [
 	var newest topology.Token
 	rec := &messages.NodeRecord{Id: string(d.Node), Cordoned: &messages.Deed{
 		By: &messages.Principal{Name: "the store"}, AtUnixMs: s.p.Clock.WallMs(), // closer would blame the machine
-		Reason: "its record was damaged (" + d.What + "), and whether it was cordoned or drained is lost: uncordon it, or " +
-			"remove it",
+		Reason: "record was corrupted (" + d.What + "): a cordon or drain may be lost; uncordon or remove the node",
 	}}
 	for _, a := range attempts {
 		for _, p := range a.Places {
@@ -128,16 +127,16 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w protocol.Writt
 		ctx.Send(s.peers.Mirror, mirror.JobShown{Status: &messages.JobStatus{
 			Record: &messages.JobRecord{
 				Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}, State: messages.JobState_JOB_STATE_CANCELLED,
-				FinishedUnixMs: s.p.Clock.WallMs(), Outcome: "given up: its record was damaged",
+				FinishedUnixMs: s.p.Clock.WallMs(), Outcome: "given up: its record was corrupted",
 			},
-			Phase: messages.EndPhase(messages.JobState_JOB_STATE_CANCELLED), Reason: "given up: its record was damaged",
+			Phase: messages.EndPhase(messages.JobState_JOB_STATE_CANCELLED), Reason: "given up: its record was corrupted",
 		}})
 		s.sightEverywhere(ctx, d.Job)
 		s.endOrphans(ctx)
 	} else {
 		outcome = &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "its record can be read by now, or has gone",
-			Hint: "restart the scheduler: a leader reads every record when it takes over",
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: "record is readable again, or was removed",
+			Hint: "restart the scheduler: a new leader reads every record",
 		}
 	}
 	for _, asker := range d.askers {

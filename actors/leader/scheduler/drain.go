@@ -122,7 +122,7 @@ func (s *nodeTable) closesLater(m *machine, q *messages.ChangeNode) *messages.Ou
 	}
 	if m.record.Drained != nil {
 		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "at_unix_ms", Text: q.Node + " is drained already",
+			Code: messages.Code_CODE_CONFLICT, Field: "at_unix_ms", Text: q.Node + " is already drained",
 			Hint: "uncordon it first",
 		}
 	}

@@ -19,7 +19,7 @@ import (
 func heldBy(nowUnixMs int64) *messages.Deed {
 	return &messages.Deed{
 		By: &messages.Principal{Name: "the scheduler"}, AtUnixMs: nowUnixMs,
-		Reason: "it is an array, which this scheduler's version does not know",
+		Reason: "arrays are not supported by this scheduler's version",
 	}
 }
 
@@ -159,7 +159,7 @@ func (s *jobTable) endOrphans(ctx actor.Context) {
 		if is && e.element && e.pid != nil && s.jobs[of] == nil && s.damaged[of] == nil {
 			ctx.Request(e.pid, &messages.Cancel{
 				Principal: &messages.Principal{Name: "the scheduler"}, Job: string(id),
-				Reason: "its array was given up: its record was damaged",
+				Reason: "array was given up: its record was corrupted",
 			})
 		}
 	}

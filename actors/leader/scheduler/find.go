@@ -101,12 +101,13 @@ func (s *planning) noJob(id string) *messages.Outcome {
 	if s.states.In(schedulerLoading) || s.jobs[topology.JobID(id)] != nil {
 		return &messages.Outcome{
 			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready",
-			Hint: "try again in a moment",
+			Hint: "try again in a few seconds",
 		}
 	}
 	if d := s.damaged[topology.JobID(id)]; d != nil {
 		return &messages.Outcome{
-			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: damageOf(d.Damaged), Hint: "nothing else can be done with it",
+			Code: messages.Code_CODE_CONFLICT, Field: "job", Text: damageOf(d.Damaged),
+			Hint: "no other change is possible",
 		}
 	}
 	return noSuchJob(id)
@@ -114,7 +115,7 @@ func (s *planning) noJob(id string) *messages.Outcome {
 
 func noSuchJob(id string) *messages.Outcome {
 	return &messages.Outcome{
-		Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("no job %q is waiting or running", id),
-		Hint: "list the jobs to see its id; a job that has ended cannot be changed",
+		Code: messages.Code_CODE_NOT_FOUND, Field: "job", Text: fmt.Sprintf("no waiting or running job %q", id),
+		Hint: "run `synapse-cli get jobs` for a list; ended jobs cannot be changed",
 	}
 }

@@ -326,9 +326,9 @@ func (s *nodeTable) foreign(h *messages.Hello) bool {
 func (s *greeter) turnForeignAway(ctx actor.Context, h *messages.Hello) {
 	s.p.Host.Count("scheduler.foreign", 1)
 	text := fmt.Sprintf(
-		"this is cluster %s, and the machine belongs to cluster %s: point its --join at its own scheduler; or, to have it "+
-			"here for good, end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what "+
-			"it still runs for %s",
+		"node belongs to cluster %[2]s, and this is cluster %[1]s: correct its --join; to move it to this cluster "+
+			"for good, stop its agent, move the file ledger out of its --data-dir and start the agent, which stops "+
+			"all tasks of %[3]s",
 		s.p.ClusterID, h.ClusterId, h.ClusterId)
 	if who := topology.NodeID(h.Origin.GetNode()); s.greetings.foreign[who] != h.ClusterId {
 		s.greetings.foreign[who] = h.ClusterId

@@ -108,7 +108,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		return
 	}
 	if m.changed(h, known) {
-		m.untruth = "it announces something else than the same start of its agent did"
+		m.untruth = "announcement differs from an earlier one of the same agent start"
 		s.disbelieve(ctx, m, m.untruth)
 		s.refresh(ctx, m)
 		return
@@ -366,15 +366,17 @@ func (s *Scheduler) onChangeNode(ctx actor.Context, q *messages.ChangeNode) {
 		return
 	}
 	if s.states.In(schedulerLoading) {
-		reply(messages.Code_CODE_UNAVAILABLE, "this leader has just taken over and is not ready", "try again in a moment")
+		reply(messages.Code_CODE_UNAVAILABLE, "this leader has just taken over and is not ready",
+			"try again in a few seconds")
 		return
 	}
 	if m == nil || m.record == nil {
-		reply(messages.Code_CODE_NOT_FOUND, "no node "+q.Node, "list the nodes to see its id")
+		reply(messages.Code_CODE_NOT_FOUND, "unknown node "+q.Node, "run `synapse-cli get nodes` for a list")
 		return
 	}
 	if q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && m.up {
-		reply(messages.Code_CODE_CONFLICT, q.Node+" is alive", "drain it, end its agent, and wait until it is declared dead")
+		reply(messages.Code_CODE_CONFLICT, q.Node+" is alive",
+			"drain the node, stop its agent, and wait until it is declared dead")
 		return
 	}
 	if no := s.closesLater(m, q); no != nil {

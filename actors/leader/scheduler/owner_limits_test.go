@@ -72,7 +72,7 @@ func TestOwnersWaitWithinLimits(t *testing.T) {
 			t.Fatalf("job %d: %v", i+1, o)
 		}
 	}
-	if o := a.brings("ann", false, plain); !isExhausted(o, "3 jobs of ann wait", "3 of one owner may wait") {
+	if o := a.brings("ann", false, plain); !isExhausted(o, "3 jobs of ann wait", "at most 3 per owner may wait") {
 		t.Errorf("a fourth job: %v", o)
 	}
 	for _, other := range []string{"bob", messages.Anonymous} {
@@ -103,7 +103,8 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 			t.Fatal(o)
 		}
 	}
-	if o := a.brings("ann", false, large); !isExhausted(o, "the waiting jobs of ann take 91 KiB", "100 KiB in all") {
+	if o := a.brings("ann", false, large); !isExhausted(o, "waiting jobs of ann need 91 KiB",
+		"limit per owner is 100 KiB") {
 		t.Errorf("a fourth: %v", o)
 	}
 	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {

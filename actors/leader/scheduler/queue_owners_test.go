@@ -89,16 +89,17 @@ func TestOwnersOfQueues(t *testing.T) {
 		{who: "bob", queue: "below", groups: "hr ml"},
 		{who: "bob", queue: "open"},
 		{who: "root", queue: "narrow", exempt: true},
-		{who: "bob", queue: "", text: "bob may not use queue lab: it is for ann, group:ml",
-			hint: "bob may use open, spare; or ask an admin to add bob, or a group of bob, to `owners` of queue lab"},
-		{who: "bob", queue: "lab", groups: "hr", text: "bob may not use queue lab: it is for ann, group:ml"},
-		{who: "bob", queue: "below", text: "bob may not use queue below: queue lab above it is for ann, group:ml"},
-		{who: "zoe", queue: "narrow", text: "zoe may not use queue narrow: queue lab above it is for ann, group:ml"},
-		{who: "bob", queue: "narrow", groups: "ml", text: "bob may not use queue narrow: it is for ann, zoe",
-			hint: "bob may use lab, below, open, spare; or"},
+		{who: "bob", queue: "", text: "bob may not use queue lab: it is only for ann, group:ml",
+			hint: "use one of bob's queues: open, spare; or ask an admin to add bob, or a group of bob, to `owners` of queue " +
+				"lab"},
+		{who: "bob", queue: "lab", groups: "hr", text: "bob may not use queue lab: it is only for ann, group:ml"},
+		{who: "bob", queue: "below", text: "bob may not use queue below: parent queue lab is only for ann, group:ml"},
+		{who: "zoe", queue: "narrow", text: "zoe may not use queue narrow: parent queue lab is only for ann, group:ml"},
+		{who: "bob", queue: "narrow", groups: "ml", text: "bob may not use queue narrow: it is only for ann, zoe",
+			hint: "use one of bob's queues: lab, below, open, spare; or"},
 		{who: "group:ml", queue: "lab", text: "group:ml may not use queue lab"},
-		{who: messages.Anonymous, queue: "lab", text: "anonymous may not use queue lab: it is for ann, group:ml",
-			hint: "without TLS everybody is anonymous"},
+		{who: messages.Anonymous, queue: "lab", text: "anonymous may not use queue lab: it is only for ann, group:ml",
+			hint: "without TLS every user is anonymous"},
 	} {
 		for _, change := range []func(*messages.JobSpec){ofQueue(c.queue), arrayOf(c.queue)} {
 			no, rec := newOwned(t).offers(c.who, c.exempt, strings.Fields(c.groups), change)
@@ -152,7 +153,7 @@ func TestOwnersOfQueuesChange(t *testing.T) {
 		}
 		a.goByOwned("zoe", "group:ml")
 		if no := change(id, "ann", false); no.Code != messages.Code_CODE_NOT_ALLOWED || no.Field != "job" ||
-			no.Text != "ann may not use queue lab: it is for zoe, group:ml" || !strings.Contains(no.Hint, "cancel") {
+			no.Text != "ann may not use queue lab: it is only for zoe, group:ml" || !strings.Contains(no.Hint, "cancel") {
 			t.Errorf("%s: ann is an owner no more: %v", id, no)
 		}
 		for _, no := range []*messages.Outcome{

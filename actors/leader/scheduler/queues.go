@@ -71,12 +71,12 @@ func (s *shares) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 	case s.states.In(schedulerLoading):
 		return &messages.Outcome{
 			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has just taken over and is not ready",
-			Hint: "try again in a moment",
+			Hint: "try again in a few seconds",
 		}
 	case s.queues.writing != nil:
 		return &messages.Outcome{
-			Code: messages.Code_CODE_UNAVAILABLE, Text: "other queues are being applied right now",
-			Hint: "try again in a moment",
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "another queue configuration is being applied",
+			Hint: "try again in a few seconds",
 		}
 	}
 	if err := m.Validate(); err != nil {
@@ -89,7 +89,8 @@ func (s *shares) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 	}
 	if _, is := s.sharer(); !is {
 		return &messages.Outcome{
-			Code: messages.Code_CODE_NOT_ALLOWED, Field: "queues", Text: "the planner of this cluster knows no queues",
+			Code: messages.Code_CODE_NOT_ALLOWED, Field: "queues",
+			Text: "queues are not supported by the policy of this cluster",
 		}
 	}
 	same := proto.Equal(s.queues.record.GetQueues(), m.Queues)
@@ -116,7 +117,8 @@ func (s *shares) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Writ
 	s.queues.writing = nil
 	if m.Verdict != actors.Done {
 		w.reply = &messages.ApplyQueuesReply{Revision: s.queues.record.GetRevision(), Outcome: &messages.Outcome{
-			Code: messages.Code_CODE_UNAVAILABLE, Text: "the store refuses these queues", Hint: "the scheduler's log says more",
+			Code: messages.Code_CODE_UNAVAILABLE, Text: "queue configuration was rejected by the store",
+			Hint: "read the scheduler's log",
 		}}
 	} else {
 		first := s.queues.tree == nil
@@ -217,7 +219,7 @@ func each(nodes []topology.NodeID) []topology.NodeID {
 func conflictingQueues(given, has uint64) *messages.Outcome {
 	return &messages.Outcome{
 		Code: messages.Code_CODE_CONFLICT, Field: "revision",
-		Text: fmt.Sprintf("these queues were made from revision %d, and the cluster has %d", given, has),
-		Hint: "`synapse-cli get queues -o yaml` shows what it has",
+		Text: fmt.Sprintf("file is based on revision %d, but the cluster has revision %d", given, has),
+		Hint: "run `synapse-cli get queues -o yaml` for the current queues",
 	}
 }

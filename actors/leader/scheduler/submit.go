@@ -46,7 +46,7 @@ func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 	switch {
 	case !s.states.In(schedulerLeading):
 		return intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", "this leader has just taken over and is not ready",
-			"try again in a moment")
+			"try again in a few seconds")
 	case s.behind.why != "":
 		return s.outdated()
 	}
@@ -121,8 +121,9 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given,
 func (s *jobTable) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	switch {
 	case !bytes.Equal(e.hash, hash):
-		ctx.Respond(intake.Reply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
-			"use a fresh request id"))
+		ctx.Respond(intake.Reply("", messages.Code_CODE_CONFLICT, "request_id",
+			"request ID was already used for another job",
+			"use a new request ID"))
 	case e.pid == nil && !e.remakes:
 		e.askers = append(e.askers, ctx.Sender())
 	default:
@@ -153,8 +154,9 @@ func (s *Scheduler) onWritten(ctx actor.Context, m protocol.Written) {
 func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Written) {
 	switch {
 	case m.Full:
-		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_EXHAUSTED, "", "too many submits are waiting for the disk",
-			"try again in a moment, with the same request id"))
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_EXHAUSTED, "",
+			"too many submissions are waiting to be saved",
+			"try again in a few seconds with the same request ID"))
 	case m.Verdict == actors.Conflict:
 		// The request was acknowledged by an earlier leader, and its job is over since.
 		s.ask(find{submit: e}, actors.Query{Owner: e.key.owner, RequestID: e.key.id})
@@ -176,17 +178,18 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Writ
 func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Found) {
 	switch {
 	case m.Err != "":
-		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", "the store cannot be read: "+m.Err,
-			"try again with the same request id"))
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", "store cannot be read: "+m.Err,
+			"try again with the same request ID"))
 	case m.Job != nil && bytes.Equal(m.Job.RequestHash, e.hash):
 		s.drop(ctx, e, intake.Reply(topology.JobID(m.Job.Id), messages.Code_CODE_OK, "", "", ""))
 	case m.Damaged != "":
 		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_CONFLICT, "request_id",
-			"this request made a job whose record is damaged ("+m.Damaged+")",
-			"look at what it has done, cancel it, and use a fresh request id"))
+			"record of the job made by this request is corrupted ("+m.Damaged+")",
+			"check the job, cancel it, and use a new request ID"))
 	default:
-		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_CONFLICT, "request_id", "this request id was used for another job",
-			"use a fresh request id"))
+		s.drop(ctx, e, intake.Reply("", messages.Code_CODE_CONFLICT, "request_id",
+			"request ID was already used for another job",
+			"use a new request ID"))
 	}
 }
 

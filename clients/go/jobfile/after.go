@@ -22,12 +22,13 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 		end, known := messages.AfterEndOf(word)
 		switch {
 		case job == "":
-			return nil, say("write it as in train-7f, or train-7f:any", "%s names no job", quote(text))
+			return nil, say("write train-7f or train-7f:any", "%s is not a job", quote(text))
 		case has && !known && isEnd(strings.TrimPrefix(job, "after")):
-			return nil, say("write the job first, as in train-7f:"+strings.TrimPrefix(job, "after"), "%s stands before the job",
+			return nil, say("write the job first, as in train-7f:"+strings.TrimPrefix(job, "after"),
+				"%s must follow the job",
 				quote(job))
 		case has && !known:
-			return nil, say("use "+strings.Join(messages.EndWords(), ", "), "%s is no end of a job", quote(word))
+			return nil, say("use "+strings.Join(messages.EndWords(), ", "), "%s is not an end of a job", quote(word))
 		}
 		all = append(all, &messages.After{Job: job})
 		if has {

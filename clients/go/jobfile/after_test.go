@@ -41,7 +41,8 @@ func TestAfterAsElsewhere(t *testing.T) {
 			t.Errorf("of %q it is said: %+v", text, problem)
 		}
 	}
-	if _, problem := ParseAfter("prep:nonsense"); problem == nil || !strings.Contains(problem.Text, "no end of a job") {
+	if _, problem := ParseAfter("prep:nonsense"); problem == nil || !strings.Contains(problem.Text,
+		"not an end of a job") {
 		t.Errorf("an end that there is not: %+v", problem)
 	}
 }

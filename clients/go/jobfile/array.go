@@ -11,7 +11,7 @@ import (
 
 // This file owns how an array's indices are written: as on Slurm, 0-99%10, 0-9:2 or 1,5,7.
 
-const arrayHint = "write indices as in 0-99, 0-99%10 (ten at once at most), 0-9:2 or 1,5,7"
+const arrayHint = "write indices such as 0-99, 0-99%10 (at most ten running at once), 0-9:2 or 1,5,7"
 
 // ParseArray reads indices.
 func ParseArray(text string) (*messages.ArraySpec, *Problem) {
@@ -20,7 +20,7 @@ func ParseArray(text string) (*messages.ArraySpec, *Problem) {
 	if limited {
 		n, err := strconv.ParseInt(most, 10, 32)
 		if err != nil || n < 1 {
-			return nil, say(arrayHint, "%s is not how many may run at once", quote(most))
+			return nil, say(arrayHint, "%s is not a number of running elements", quote(most))
 		}
 		a.Most = int32(n)
 	}
@@ -36,7 +36,7 @@ func ParseArray(text string) (*messages.ArraySpec, *Problem) {
 			ok = ok && wide && number32(step, &r.Step) && r.Step > 0
 		}
 		if !ok {
-			return nil, say(arrayHint, "%s is no index and no range of them", quote(part))
+			return nil, say(arrayHint, "%s is not an index or a range", quote(part))
 		}
 		if n := int32(r.Len() - 1); r.Step > 1 {
 			r.Last = r.First + n*r.Step // 0-9:2 ends with 8

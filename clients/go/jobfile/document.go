@@ -28,7 +28,8 @@ const (
 // documents parses the text and checks the tree of each document in it.
 func documents(data []byte) ([]*yaml.Node, Problems) {
 	if len(data) > MaxBytes {
-		return nil, Problems{say("put what is large into files of its own", "is %d bytes, more than %d", len(data), MaxBytes)}
+		return nil, Problems{say("put large data into separate files", "is %d bytes, more than %d", len(data),
+			MaxBytes)}
 	}
 	if p := plain(data); p != nil {
 		return nil, Problems{p}
@@ -39,7 +40,7 @@ func documents(data []byte) ([]*yaml.Node, Problems) {
 		var doc yaml.Node
 		switch err := decoder.Decode(&doc); {
 		case errors.Is(err, io.EOF) && len(roots) == 0:
-			return nil, Problems{say("a job file begins with `apiVersion: synapse/v1`", "is empty")}
+			return nil, Problems{say("start a job file with `apiVersion: synapse/v1`", "is empty")}
 		case errors.Is(err, io.EOF):
 			return roots, nil
 		case err != nil:
@@ -115,7 +116,7 @@ func plain(data []byte) *Problem {
 			p.Text = "is not UTF-8 text"
 			return p
 		case r < ' ' && r != '\t' && r != '\n' && r != '\r', r >= 0x7f && r < 0xa0 && r != 0x85:
-			p.Text = fmt.Sprintf("holds the control character %U", r)
+			p.Text = fmt.Sprintf("contains the control character %U", r)
 			return p
 		case r == '\n':
 			line, column = line+1, 0
@@ -153,14 +154,14 @@ func syntax(data []byte, err error) *Problem {
 	line := lines[p.Line-1]
 	p.Column = len(line) - len(strings.TrimLeft(line, " ")) + 1
 	if strings.Contains(p.Text, "cannot start any token") && strings.HasPrefix(line[p.Column-1:], "\t") {
-		p.Text, p.Hint = "begins with a tab", "indent with spaces"
+		p.Text, p.Hint = "starts with a tab", "indent with spaces"
 	}
 	return p
 }
 
 func aliased(line, column int) *Problem {
 	return &Problem{Line: line, Column: column, Text: "is an alias",
-		Hint: "anchors and aliases are not read here: write it out"}
+		Hint: "write the value out: anchors and aliases are not supported"}
 }
 
 // walk checks a tree before anything of it is believed.
@@ -183,9 +184,10 @@ func (w *walk) node(n *yaml.Node, depth int) {
 		w.problems = append(w.problems, aliased(n.Line, n.Column))
 		return
 	case n.Anchor != "":
-		w.refuse(n, "anchors and aliases are not read here: write it out", "has the anchor %s", quote("&"+n.Anchor))
+		w.refuse(n, "write the value out: anchors and aliases are not supported", "has the anchor %s",
+			quote("&"+n.Anchor))
 	case n.Style&yaml.TaggedStyle != 0:
-		w.refuse(n, "leave it out", "has the tag %s", quote(n.Tag))
+		w.refuse(n, "remove it", "has the tag %s", quote(n.Tag))
 	}
 	if n.Kind == yaml.MappingNode {
 		w.keys(n)
@@ -207,11 +209,11 @@ func (w *walk) keys(n *yaml.Node) {
 			continue // It is refused as an alias.
 		}
 		if key.Kind != yaml.ScalarNode {
-			w.refuse(key, "", "is a key that is no text")
+			w.refuse(key, "", "must be a string key")
 			continue
 		}
 		if first, twice := lines[key.Value]; twice {
-			w.refuse(key, fmt.Sprintf("it is in line %d already", first), "the key %s is there twice", quote(key.Value))
+			w.refuse(key, fmt.Sprintf("first set in line %d", first), "duplicate key %s", quote(key.Value))
 			continue
 		}
 		lines[key.Value] = key.Line

@@ -155,13 +155,13 @@ func TestNumbersInUnits(t *testing.T) {
 	for _, c := range []struct{ field, text, want string }{
 		{"time_limit_ms", "is 172800000, outside 0 to 316224000000", "is 48h, outside 0s to 87840h"},
 		{"time_limit_ms", "is 48h0m0s, and the most in q-7 is 1h0m0s", "is 48h0m0s, and the most in q-7 is 1h0m0s"},
-		{"time_limit_ms", "ask for at most 1h0m0s", "ask for at most 1h0m0s"},
-		{"time_limit_ms", "is gone, and the most in queue 8 is 2h", "is gone, and the most in queue 8 is 2h"},
-		{"stop_when_lost_ms", "give at least 10000, or 0 for never", "give at least 10s, or 0 for never"},
+		{"time_limit_ms", "use at most 1h0m0s", "use at most 1h0m0s"},
+		{"time_limit_ms", "is gone, and the maximum in queue 8 is 2h", "is gone, and the maximum in queue 8 is 2h"},
+		{"stop_when_lost_ms", "use at least 10000, or 0 for never", "use at least 10s, or 0 for never"},
 		{"spec.shm_bytes", "is 1048576, and its share of a machine's, 524288", "is 1Mi, and its share of a machine's, 512Ki"},
 		{"each.memory_bytes", "is 1024, less than 524288", "is 1Ki, less than 512Ki"},
 		{"begin_unix_ms", "is 2026-11-24T08:00:00Z, and is past", "is 2026-11-24T08:00:00Z, and is past"},
-		{"each.milli_gpu", "is a part of a GPU for each of 8 tasks", "is a part of a GPU for each of 8 tasks"},
+		{"each.milli_gpu", "is a fraction of a GPU for each of 8 tasks", "is a fraction of a GPU for each of 8 tasks"},
 		{"each.milli_cpu", "is -1000, outside 0 to 4500", "is -1, outside 0 to 4.5"},
 		{"step_ms", "makes more than 100 steps", "makes more than 100 steps"},
 	} {

@@ -17,7 +17,7 @@ var dates = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:0
 // hour is HH:MM alone.
 var hour = regexp.MustCompile(`^([0-9]|[01][0-9]|2[0-3]):[0-5][0-9]$`)
 
-const momentHint = "write 2026-11-24T08:00, 08:00 for the next time that it is, now+2h, or 2026-11-24T08:00:00Z"
+const momentHint = "write 2026-11-24T08:00, 08:00 for its next occurrence, now+2h, or 2026-11-24T08:00:00Z"
 
 // ParseMoment reads a time of day, as Unix time in milliseconds; now is 0. What is past stays so: it is for the
 // scheduler to say what follows.

@@ -49,7 +49,7 @@ const tooMuch = math.MaxInt64 / 4
 
 func bounded(s string, n *big.Int) (int64, error) {
 	if n.Cmp(big.NewInt(tooMuch)) > 0 {
-		return 0, say("", "%s is more than can be counted", quote(s))
+		return 0, say("", "%s is too large", quote(s))
 	}
 	return n.Int64(), nil
 }
@@ -70,14 +70,14 @@ func parseMilli(s, what, hint string) (int64, error) {
 	case n == nil:
 		return 0, say(negative(s, hint), "%s is not a number of %s", quote(s), what)
 	case !exact:
-		return 0, say(hint, "%s is finer than a thousandth", quote(s))
+		return 0, say(hint, "%s is more precise than a thousandth", quote(s))
 	}
 	return bounded(s, n)
 }
 
 func negative(s, hint string) string {
 	if strings.HasPrefix(s, "-") {
-		return "an amount is never negative"
+		return "use a positive amount"
 	}
 	return hint
 }
@@ -96,7 +96,7 @@ func ParseMemory(s string) (int64, error) {
 		return 0, err
 	}
 	if last := s[len(s)-1]; last <= '9' && bytes != 0 && (bytes < 1<<20 || !exact) {
-		return 0, say(fmt.Sprintf("did you mean %sGi?", s), "%s has no unit, and would be bytes", quote(s))
+		return 0, say(fmt.Sprintf("did you mean %sGi?", s), "%s has no unit and would mean bytes", quote(s))
 	}
 	return bytes, nil
 }
@@ -108,7 +108,7 @@ func memoryHint(s, unit string) string {
 		return fmt.Sprintf("did you mean %s%si?", m[1], strings.ToUpper(m[2]))
 	}
 	if unit != "" {
-		return "units are Ki, Mi, Gi, Ti and Pi"
+		return "use a unit: Ki, Mi, Gi, Ti or Pi"
 	}
 	return negative(s, "write 64Gi")
 }
@@ -133,9 +133,9 @@ func ParseDuration(s string) (int64, error) {
 			hint = fmt.Sprintf("write %[1]ss, or %[1]sm for minutes", s)
 		}
 		if m := short.FindStringSubmatch(s); m != nil {
-			hint = fmt.Sprintf("write 0:%s for minutes, as on Slurm, or %sh%sm", s, m[1], m[2])
+			hint = fmt.Sprintf("write 0:%s for minutes, as in Slurm, or %sh%sm", s, m[1], m[2])
 		}
-		return 0, say(hint, "%s is not a span of time", quote(s))
+		return 0, say(hint, "%s is not a duration", quote(s))
 	}
 	sum := new(big.Rat)
 	for _, part := range span.FindAllStringSubmatch(s, -1) {
@@ -143,7 +143,7 @@ func ParseDuration(s string) (int64, error) {
 		sum.Add(sum, amount.Mul(amount, new(big.Rat).SetInt64(msOfSpan[part[2]])))
 	}
 	if !sum.IsInt() {
-		return 0, say("write whole milliseconds", "%s is finer than a millisecond", quote(s))
+		return 0, say("write whole milliseconds", "%s is more precise than a millisecond", quote(s))
 	}
 	return bounded(s, sum.Num())
 }
@@ -165,7 +165,7 @@ func clocked(s string, m []string) (int64, error) {
 		}
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil {
-			return 0, say("", "%s is not a span of time", quote(s))
+			return 0, say("", "%s is not a duration", quote(s))
 		}
 		ms += n * msOfSpan[unit]
 	}

@@ -25,7 +25,8 @@ func ParseQueues(data []byte) (*share.Queues, error) {
 		return nil, problems
 	}
 	if len(roots) > 1 {
-		return nil, Problems{{roots[1].Line, roots[1].Column, "", "is a second document", "all queues stand in one"}}
+		return nil, Problems{{roots[1].Line, roots[1].Column, "", "is a second document",
+			"put all queues into one document"}}
 	}
 	r := &reader{file: queuesFile(), queues: &share.Queues{}, where: map[string]place{}}
 	r.read(roots[0])
@@ -67,7 +68,7 @@ func queuesFile() fileKind {
 	word := func(string) {}
 	return fileKind{"a file of queues", renamed.QueuesFile, "`apiVersion: synapse/v1` and `kind: Queues`", []section{
 		{"", []key{
-			{"apiVersion", "", oneOf("a version this program reads", []string{"synapse/v1"}, word)},
+			{"apiVersion", "", oneOf("a supported version", []string{"synapse/v1"}, word)},
 			{"kind", "", oneOf("the kind of this file", []string{"Queues"}, word)},
 			{"revision", "", readRevision},
 			{"default", "", queueName(func(r *reader) *string { return &r.queues.Default })},
@@ -111,7 +112,7 @@ func queueKeys() []key {
 
 func readRevision(r *reader, n *yaml.Node, path string) {
 	if count, ok := r.number(n, path, 64); ok && count < 0 {
-		r.refuse(n, path, say("copy it from `get queues -o yaml`, or leave it out", "is below zero"))
+		r.refuse(n, path, say("copy it from `get queues -o yaml`, or omit it", "must not be negative"))
 	} else if ok {
 		r.queues.Revision = uint64(count)
 	}
@@ -119,7 +120,7 @@ func readRevision(r *reader, n *yaml.Node, path string) {
 
 func readQueues(r *reader, n *yaml.Node, path string) {
 	if n.Kind != yaml.SequenceNode {
-		r.refuse(n, path, say("write [{name: research}]", "is %s, and must be a list", kindOf(n)))
+		r.refuse(n, path, say("write [{name: research}]", "is %s and must be a list", kindOf(n)))
 		return
 	}
 	for i, part := range n.Content {
@@ -168,7 +169,7 @@ func queueSwitch(to func(*share.QueueSpec) **bool) read {
 // queueSpan reads a span of time, which is in nanoseconds there.
 func queueSpan(to func(*share.QueueSpec) **int64) read {
 	return func(r *reader, n *yaml.Node, path string) {
-		s, ok := r.scalar(n, path, "a span of time")
+		s, ok := r.scalar(n, path, "a duration")
 		if !ok {
 			return
 		}
@@ -217,7 +218,7 @@ func readPerOwner(r *reader, n *yaml.Node, path string) {
 // readOwners reads who may use a queue. An empty list would lock everybody out who is no admin, which nobody means who
 // leaves the names for later.
 func readOwners(r *reader, n *yaml.Node, path string) {
-	const hint = "write [ann, \"group:ml\"], or leave it out: then everybody may use the queue"
+	const hint = "write [ann, \"group:ml\"], or omit it to allow all users"
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
 		r.refuse(n, path, say(hint, "is empty"))
 		return
@@ -240,7 +241,7 @@ type counted struct {
 // there are is not known here.
 func (r *reader) amounts(n *yaml.Node, path string, to *share.Amounts, others []counted) {
 	if n.Kind != yaml.MappingNode {
-		r.refuse(n, path, say("write {gpu: 64}", "is %s, and must be a mapping of amounts", kindOf(n)))
+		r.refuse(n, path, say("write {gpu: 64}", "is %s and must be a mapping of amounts", kindOf(n)))
 		return
 	}
 	var all share.Amounts // what names nothing is not given
@@ -282,7 +283,7 @@ func (r *reader) amount(key, n *yaml.Node, path string, others []counted) (int64
 		}
 		near := spelling.Nearest(key.Value, words)
 		if near != "" || key.Value == "" || len(key.Value) > messages.MaxNameBytes {
-			r.refuse(key, path, say(spelling.Meant(key.Value, words), "is neither an amount nor a type of GPU"))
+			r.refuse(key, path, say(spelling.Meant(key.Value, words), "is neither an amount nor a GPU type"))
 			return 0, false
 		}
 	}

@@ -62,7 +62,7 @@ func (r *reader) read(root *yaml.Node) {
 func readSection(r *reader, n *yaml.Node, path string) {
 	s := r.sectionOf(path)
 	if n.Kind != yaml.MappingNode {
-		r.refuse(n, path, say("its keys are "+strings.Join(s.names(), ", "), "is %s, and must be a mapping of keys",
+		r.refuse(n, path, say("use the keys "+strings.Join(s.names(), ", "), "is %s and must be a mapping",
 			kindOf(n)))
 		return
 	}
@@ -83,7 +83,7 @@ func readSection(r *reader, n *yaml.Node, path string) {
 			continue
 		}
 		if value.Kind == yaml.ScalarNode && value.Tag == "!!null" {
-			r.refuse(value, at, say("give a value, or leave the key out", "is empty"))
+			r.refuse(value, at, say("give a value, or omit the key", "is empty"))
 			continue
 		}
 		k.read(r, value, at)
@@ -115,7 +115,7 @@ func kindOf(n *yaml.Node) string {
 // 010 of a variable stays 010.
 func (r *reader) scalar(n *yaml.Node, path, what string) (string, bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
-		r.refuse(n, path, say("", "is %s, and must be %s", kindOf(n), what))
+		r.refuse(n, path, say("", "is %s and must be %s", kindOf(n), what))
 		return "", false
 	}
 	return n.Value, true
@@ -183,7 +183,7 @@ func (r *reader) name(n *yaml.Node, path string) (string, bool) {
 	if better == s && s != "" {
 		return s, true
 	}
-	hint := "names are 1 to 63 of a-z, 0-9 and '-'"
+	hint := "use 1 to 63 of a-z, 0-9 and '-'"
 	if better != "" {
 		hint += fmt.Sprintf(": did you mean %q?", better)
 	}
@@ -217,7 +217,7 @@ func (r *reader) number(n *yaml.Node, path string, bits int) (int64, bool) {
 	}
 	count, err := strconv.ParseInt(s, 10, bits)
 	if err != nil || strconv.FormatInt(count, 10) != s || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0 {
-		r.refuse(n, path, say("write digits only", "%s is not a whole number that can be counted here", quote(s)))
+		r.refuse(n, path, say("write digits only", "%s is not a valid whole number", quote(s)))
 		return 0, false
 	}
 	return count, true
@@ -259,7 +259,7 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 // pairs reads a mapping whose keys are the user's, in the order of the file.
 func (r *reader) pairs(n *yaml.Node, path, field string, take func(key, value string)) {
 	if n.Kind != yaml.MappingNode {
-		r.refuse(n, path, say("write it as {KEY: value}", "is %s, and must be a mapping", kindOf(n)))
+		r.refuse(n, path, say("write it as {KEY: value}", "is %s and must be a mapping", kindOf(n)))
 		return
 	}
 	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
@@ -288,7 +288,7 @@ func readLabels(field string, to func(*messages.JobSpec) *[]*messages.Label) rea
 
 func readEnv(r *reader, n *yaml.Node, path string) {
 	if n.Kind == yaml.SequenceNode {
-		r.refuse(n, path, say("write it as {NCCL_DEBUG: WARN}", "is a list, and must be a mapping"))
+		r.refuse(n, path, say("write it as {NCCL_DEBUG: WARN}", "is a list and must be a mapping"))
 		return
 	}
 	r.pairs(n, path, "env", func(key, value string) {
@@ -301,15 +301,15 @@ func readArguments(field string, to func(*messages.JobSpec) *[]string) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if n.Kind == yaml.ScalarNode {
 			words := strings.Fields(n.Value)
-			hint := `for a shell, write ["/bin/sh", "-c", "…"]`
+			hint := "write [\"/bin/sh\", \"-c\", \"…\"] to use a shell"
 			if len(words) > 0 && len(words) < 10 && !strings.ContainsAny(n.Value, "\"'\\|&;<>$`*?") {
 				hint = "write " + strings.ReplaceAll(fmt.Sprintf("%q", words), `" "`, `", "`)
 			}
-			r.refuse(n, path, say(hint, "is one text, and must be a list of arguments"))
+			r.refuse(n, path, say(hint, "is a string and must be a list of arguments"))
 			return
 		}
 		if n.Kind != yaml.SequenceNode {
-			r.refuse(n, path, say(`write ["program", "argument"]`, "is %s, and must be a list of arguments", kindOf(n)))
+			r.refuse(n, path, say(`write ["program", "argument"]`, "is %s and must be a list of arguments", kindOf(n)))
 			return
 		}
 		for i, part := range n.Content {
@@ -326,13 +326,13 @@ func readArguments(field string, to func(*messages.JobSpec) *[]string) read {
 func readMachines(field string, to func(*messages.JobSpec) *[]string) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if n.Kind != yaml.SequenceNode {
-			r.refuse(n, path, say("write it as [n1, n2]", "is %s, and must be a list of machines", kindOf(n)))
+			r.refuse(n, path, say("write it as [n1, n2]", "is %s and must be a list of nodes", kindOf(n)))
 			return
 		}
 		for i, part := range n.Content {
 			at := fmt.Sprintf("%s[%d]", path, i)
 			r.where[fmt.Sprintf("%s[%d]", field, i)] = placeOf(at, part)
-			if s, ok := r.scalar(part, at, "a machine's name"); ok {
+			if s, ok := r.scalar(part, at, "a node name"); ok {
 				*to(r.spec) = append(*to(r.spec), s)
 			}
 		}
@@ -355,7 +355,7 @@ func readMounts(r *reader, n *yaml.Node, path string) {
 // list reads a list whose parts are mappings.
 func (r *reader) list(n *yaml.Node, path, field, hint string, read func(n *yaml.Node, path, field string)) {
 	if n.Kind != yaml.SequenceNode {
-		r.refuse(n, path, say(hint, "is %s, and must be a list", kindOf(n)))
+		r.refuse(n, path, say(hint, "is %s and must be a list", kindOf(n)))
 		return
 	}
 	for i, part := range n.Content {
@@ -380,7 +380,7 @@ func (r *reader) part(n *yaml.Node, path, field, what string, keys []partKey) bo
 		names[i] = k.name
 	}
 	if n.Kind != yaml.MappingNode {
-		r.refuse(n, path, say("its keys are "+strings.Join(names, ", "), "is %s, and must be a mapping of keys", kindOf(n)))
+		r.refuse(n, path, say("use the keys "+strings.Join(names, ", "), "is %s and must be a mapping", kindOf(n)))
 		return false
 	}
 	r.where[field] = placeOf(path, n)

@@ -33,7 +33,7 @@ func readSecrets(r *reader, n *yaml.Node, path string) {
 			return
 		}
 		if from.File != "" && from.Env != "" {
-			r.refuse(part, path, say("leave one of both out", "has a file and a variable"))
+			r.refuse(part, path, say("omit one of them", "has both a file and a variable"))
 		}
 		if from != (Source{}) {
 			r.sources[s.Name] = from

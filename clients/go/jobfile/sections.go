@@ -35,8 +35,8 @@ type spec = messages.JobSpec
 func sections() []section {
 	return []section{
 		{"", []key{
-			{"apiVersion", "", readWord("a version this program reads", []string{"synapse/v1"}, func(*spec, string) {})},
-			{"kind", "", readWord("a kind of file this program reads", []string{"Job"}, func(*spec, string) {})},
+			{"apiVersion", "", readWord("a supported version", []string{"synapse/v1"}, func(*spec, string) {})},
+			{"kind", "", readWord("a supported kind", []string{"Job"}, func(*spec, string) {})},
 			{"metadata", "", readSection},
 			{"spec", "", readSection},
 			{"status", "", nil},
@@ -50,7 +50,7 @@ func sections() []section {
 		{"spec.gang", []key{
 			{"replicas", "gang.replicas_min", readCount(func(s *spec) *int32 { return &s.Gang.ReplicasMin })},
 			{"total", "gang.total", readTotal},
-			{"split", "gang.split", readWord("a way to split a total", []string{"whole", "any"}, setSplit)},
+			{"split", "gang.split", readWord("a supported split", []string{"whole", "any"}, setSplit)},
 			{"apart", "gang.apart", func(r *reader, n *yaml.Node, path string) { r.spec.Gang.Apart = r.boolean(n, path) }},
 		}},
 		{"spec.resources", []key{
@@ -105,7 +105,7 @@ func specKeys() []key {
 		{"args", "script.args", readArguments("script.args", func(s *spec) *[]string { return &script(s).Args })},
 		{"workdir", "workdir", readText(func(s *spec) *string { return &s.Workdir })},
 		{"user", "user", readText(func(s *spec) *string { return &s.User })},
-		{"network", "network", readWord("a network that a job can have", messages.NetworkWords(), setNetwork)},
+		{"network", "network", readWord("a supported network", messages.NetworkWords(), setNetwork)},
 		{"launcher", "launcher", readWord("a launcher", messages.LaunchWords(), setLauncher)},
 		{"env", "env", readEnv},
 		{"secrets", "secrets", readSecrets},
@@ -232,7 +232,7 @@ func (r *reader) elsewhere(s section, name string) string {
 	}
 	for _, other := range r.file.sections {
 		if other.find(name) != nil {
-			return "it belongs in " + orRoot(other.path)
+			return "move it to " + orRoot(other.path)
 		}
 	}
 	if near := spelling.Nearest(name, s.names()); near != "" {
@@ -240,7 +240,7 @@ func (r *reader) elsewhere(s section, name string) string {
 	}
 	for _, other := range r.file.sections {
 		if near := spelling.Nearest(name, other.names()); near != "" {
-			return fmt.Sprintf("did you mean %q? It belongs in %s", near, orRoot(other.path))
+			return fmt.Sprintf("did you mean %q? Move it to %s", near, orRoot(other.path))
 		}
 	}
 	return "use " + strings.Join(s.names(), ", ")

@@ -12,13 +12,13 @@ import (
 // This file owns how a warning is written: a signal, and how long before the end. Slurm writes it with a B and a
 // number of seconds, which is refused with the way to write it here.
 
-const warnHint = "write a signal and how long ahead, as in USR1@120s"
+const warnHint = "write a signal and the time before the end, such as USR1@120s"
 
 // ParseWarn reads USR1@120s.
 func ParseWarn(s string) (*messages.WarnSpec, *Problem) {
 	name, span, ok := strings.Cut(s, "@")
 	if !ok || name == "" || span == "" {
-		return nil, say(warnHint, "%s is not a signal and a span of time", quote(s))
+		return nil, say(warnHint, "%s is not a signal and a duration", quote(s))
 	}
 	signal, p := ParseSignal(name)
 	if p != nil {

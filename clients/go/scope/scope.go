@@ -26,7 +26,7 @@ type Error struct{ Text, Hint string }
 
 func (e *Error) Error() string { return e.Text }
 
-const hint = "write elements as in J_5, J_[5-6,9], J_[1-9:2] or J[3-5]"
+const hint = "write elements as J_5, J_[5-6,9], J_[1-9:2] or J[3-5]"
 
 // Refuse is the error for a word.
 func Refuse(word, format string, args ...any) *Error {
@@ -41,24 +41,24 @@ func Parse(word string) (*Scope, error) {
 	job, list, _ := strings.Cut(word, "[")
 	list, closed := strings.CutSuffix(list, "]")
 	if job = strings.TrimSuffix(job, "_"); !closed || strings.ContainsAny(job+list, "[]") {
-		return nil, Refuse(word, "the brackets do not match, or text follows them")
+		return nil, Refuse(word, "brackets do not match, or text follows them")
 	}
 	if job == "" {
-		return nil, Refuse(word, "no array stands before the brackets")
+		return nil, Refuse(word, "array ID is missing before the brackets")
 	}
 	if strings.Contains(list, "…") {
-		return nil, Refuse(word, "the list is cut short by …; %s alone is the whole array", job)
+		return nil, Refuse(word, "list is cut short with …; use %s for the complete array", job)
 	}
 	s := &Scope{Word: word, Job: job, Bracketed: true}
 	list, most, limited := strings.Cut(list, "%")
 	if _, ok := number(most); limited && !ok {
-		return nil, Refuse(word, "%q behind %% is not a number", most)
+		return nil, Refuse(word, "%q after %% is not a number", most)
 	}
 	s.limited = limited
 	for part := range strings.SplitSeq(list, ",") {
 		r, ok := rangeOf(part)
 		if !ok {
-			return nil, Refuse(word, "%q is neither an index nor a range", part)
+			return nil, Refuse(word, "%q is not an index or a range", part)
 		}
 		s.ranges = append(s.ranges, r)
 	}
@@ -114,7 +114,7 @@ func (s *Scope) Elements() bool { return len(s.ranges) > 0 }
 // array does not have is refused.
 func (s *Scope) In(array *messages.ArraySpec) ([]int32, error) {
 	if n := (&messages.ArraySpec{Indices: s.ranges}).Len(); n > 2*messages.MaxElements {
-		return nil, Refuse(s.Word, "it names %d elements, and an array has at most %d", n, messages.MaxElements)
+		return nil, Refuse(s.Word, "%d elements are selected, but an array has at most %d", n, messages.MaxElements)
 	}
 	named := map[int32]bool{}
 	var all []int32
@@ -122,7 +122,7 @@ func (s *Scope) In(array *messages.ArraySpec) ([]int32, error) {
 		for k := range r.Len() {
 			index := r.GetFirst() + int32(k)*max(r.GetStep(), 1)
 			if array.Place(index) < 0 {
-				return nil, Refuse(s.Word, "the array has no element %d", index)
+				return nil, Refuse(s.Word, "array has no element %d", index)
 			}
 			if !named[index] {
 				named[index] = true
@@ -134,7 +134,7 @@ func (s *Scope) In(array *messages.ArraySpec) ([]int32, error) {
 	case len(all) == array.Len() && s.Bracketed:
 		return nil, nil
 	case s.limited:
-		return nil, Refuse(s.Word, "a limit behind %% is only read of a whole array")
+		return nil, Refuse(s.Word, "a limit after %% is supported for complete arrays only")
 	}
 	slices.Sort(all)
 	return all, nil

@@ -254,7 +254,7 @@ class Client:
         request = api.Submit(request_id=request_id or uuid.uuid4().hex, spec=job)
         if job.secrets:
             if not (self.identity.proves() or self._http.first().path or self._http.first().named):
-                raise errors.NotAllowed("secrets are not sent in plaintext", "CODE_NOT_ALLOWED", "secrets", "use TLS")
+                raise errors.NotAllowed("secrets require TLS", "CODE_NOT_ALLOWED", "secrets", "use TLS")
             return Job(self, self.api.submit_secret(request).job)
         if job.script is not None:
             return Job(self, self.api.submit_script(request).job)

@@ -38,14 +38,14 @@ func Ask(ctx context.Context, client *http.Client, issuer string) (d Description
 		return d, err
 	}
 	if d.Issuer != issuer {
-		return d, fmt.Errorf("%s calls itself %.200q", issuer, d.Issuer)
+		return d, fmt.Errorf("%s identifies itself as %.200q", issuer, d.Issuer)
 	}
 	for _, at := range []string{d.Keys, d.Tokens, d.Device, d.Revocations} {
 		if at == "" {
 			continue
 		}
 		if err := CheckURL(at); err != nil {
-			return d, fmt.Errorf("%s describes itself: %w", issuer, err)
+			return d, fmt.Errorf("description of %s: %w", issuer, err)
 		}
 	}
 	return d, nil
@@ -60,7 +60,7 @@ func Get(ctx context.Context, client *http.Client, at string, into any) error {
 	if status, err := Answer(client, request, into); err != nil || status == http.StatusOK {
 		return err
 	}
-	return fmt.Errorf("%s: it is refused", at)
+	return fmt.Errorf("%s: request rejected", at)
 }
 
 // Answer sends a request and reads its answer. A status that says that the request is wrong is handed on: the answer
@@ -77,7 +77,7 @@ func Answer(client *http.Client, request *http.Request, into any) (status int, e
 	}
 	text, err := io.ReadAll(io.LimitReader(answer.Body, MaxAnswer+1))
 	if err == nil && len(text) > MaxAnswer {
-		err = fmt.Errorf("it answers more than %d bytes", MaxAnswer)
+		err = fmt.Errorf("answer is larger than %d bytes", MaxAnswer)
 	}
 	if err == nil && len(text) > 0 { // that a token is revoked is all said by the status
 		err = json.Unmarshal(text, into)
@@ -101,13 +101,14 @@ func CheckURL(text string) error {
 	at, err := url.Parse(text)
 	switch {
 	case err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "":
-		return fmt.Errorf("%.200q must be a URL as https://id.example.org/realms/lab, without a query or a password", text)
+		return fmt.Errorf("%.200q must be a URL such as https://id.example.org/realms/lab, without a query or a "+
+			"password", text)
 	case at.Scheme == "https":
 		return nil
 	}
 	ip, err := netip.ParseAddr(at.Hostname())
 	if at.Scheme != "http" || err != nil || !ip.IsLoopback() {
-		return fmt.Errorf("%.200q must begin with https:// (http:// only for an address of the loopback)", text)
+		return fmt.Errorf("%.200q must begin with https:// (http:// only for a loopback address)", text)
 	}
 	return nil
 }
