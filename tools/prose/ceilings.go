@@ -48,28 +48,28 @@ func writeCeilings(path string, old map[string]ceiling, counts map[string]int) e
 	var b strings.Builder
 	b.WriteString("# How often each pattern of tools/prose may occur in what people read, and the goal.\n" +
 		"# A ceiling only shrinks: `go -C tools run ./prose -root .. -lower` writes the counts of now.\n")
-	for _, r := range rules {
-		most := counts[r.name]
-		if before, known := old[r.name]; known {
+	for _, l := range limits {
+		most := counts[l.name]
+		if before, known := old[l.name]; known {
 			most = min(most, before.most)
 		}
-		fmt.Fprintf(&b, "%s %d %d\n", r.name, max(most, r.goal), r.goal)
+		fmt.Fprintf(&b, "%s %d %d\n", l.name, max(most, l.goal), l.goal)
 	}
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
 // compare says which patterns occur more often than they may, and, as notes, which ceilings could be lower.
 func compare(ceilings map[string]ceiling, counts map[string]int) (findings, notes []string) {
-	for _, r := range rules {
-		c, known := ceilings[r.name]
-		switch n := counts[r.name]; {
+	for _, l := range limits {
+		c, known := ceilings[l.name]
+		switch n := counts[l.name]; {
 		case !known:
-			findings = append(findings, fmt.Sprintf("%s: has no ceiling: run with -lower", r.name))
+			findings = append(findings, fmt.Sprintf("%s: has no ceiling: run with -lower", l.name))
 		case n > c.most:
-			findings = append(findings, fmt.Sprintf("%s: %d, at most %d: %s (-list %s prints them)", r.name, n, c.most,
-				r.instead, r.name))
+			findings = append(findings, fmt.Sprintf("%s: %d, at most %d: %s (-list %s prints them)", l.name, n, c.most,
+				l.rule.instead, l.name))
 		case n < c.most && c.most > c.goal:
-			notes = append(notes, fmt.Sprintf("%s: %d, and the ceiling is %d: -lower writes it", r.name, n, c.most))
+			notes = append(notes, fmt.Sprintf("%s: %d, and the ceiling is %d: -lower writes it", l.name, n, c.most))
 		}
 	}
 	return findings, notes

@@ -1,9 +1,10 @@
-// Command prose checks the English that people read: the documentation, the help of the programs and the web UI. It
-// counts the patterns that a reader stumbles over. Each has a ceiling (ceilings.txt) that may only shrink. It also
-// checks the subjects of commits.
+// Command prose checks the English that people read: the documentation, the help of the programs, the web UI and
+// errors. It counts the patterns that a reader stumbles over. Each has a ceiling (ceilings.txt) that may only shrink.
+// It also checks the subjects of commits.
 //
 //	go -C tools run ./prose -root ..                     check
 //	go -C tools run ./prose -root .. -list told          print every sentence with a pattern
+//	go -C tools run ./prose -root .. -list error/told    print every error with a pattern
 //	go -C tools run ./prose -root .. -lower              write the counts of now as the ceilings
 //	go -C tools run ./prose -root .. -sample 200 -seed 7 print sentences for readers who rate them
 package main
@@ -42,7 +43,7 @@ func run(root, list string, lower bool, sample int, seed int64) error {
 		}
 		return nil
 	}
-	checked := slices.DeleteFunc(slices.Clone(all), func(s sentence) bool { return !s.surface.checked() })
+	checked := slices.DeleteFunc(slices.Clone(all), func(s sentence) bool { return !s.counted() })
 	if list != "" {
 		return show(checked, list)
 	}
@@ -72,28 +73,28 @@ func run(root, list string, lower bool, sample int, seed int64) error {
 
 // show prints each sentence with a pattern.
 func show(all []sentence, name string) error {
-	i := slices.IndexFunc(rules, func(r rule) bool { return r.name == name })
+	i := slices.IndexFunc(limits, func(l limit) bool { return l.name == name })
 	if i < 0 {
 		var names []string
-		for _, r := range rules {
-			names = append(names, r.name)
+		for _, l := range limits {
+			names = append(names, l.name)
 		}
-		return fmt.Errorf("there is no pattern %q: known are %s", name, strings.Join(names, ", "))
+		return fmt.Errorf("unknown pattern %q: use one of %s", name, strings.Join(names, ", "))
 	}
 	for _, s := range all {
-		if rules[i].count(s) > 0 {
+		if limits[i].count(s) > 0 {
 			fmt.Printf("%s:%d: [%s] %s\n", s.file, s.line, s.surface, s.text)
 		}
 	}
 	return nil
 }
 
-// countAll counts each rule's pattern in all sentences.
+// countAll counts each pattern in all sentences.
 func countAll(all []sentence) map[string]int {
 	counts := map[string]int{}
 	for _, s := range all {
-		for _, r := range rules {
-			counts[r.name] += r.count(s)
+		for _, l := range limits {
+			counts[l.name] += l.count(s)
 		}
 	}
 	return counts

@@ -40,6 +40,11 @@ var refusedSentences = map[surface][]string{
 		"have the cluster go by the queues of a file", "be Slurm's commands", "gather what others need to help",
 	},
 	web: {"Of how long a time", "None is like that.", "It has just come"},
+	errs: {
+		"-f is a job that nobody has submitted: leave JOB and -l out, or -f", "it does not run: it is queued",
+		`no set of machines here could ever hold it: there is no level "shelf" here`,
+		"--sort %s is not known", "%s cannot be honoured here", "what to get is not said",
+	},
 }
 
 // TestRefusedSentences: every sentence that the style guide rewrites has a pattern.
@@ -56,6 +61,33 @@ func TestRefusedSentences(t *testing.T) {
 				t.Errorf("%s: nothing is found in %q", of, text)
 			}
 		}
+	}
+}
+
+// TestPlainErrors: the errors that the style guide writes instead have no pattern.
+func TestPlainErrors(t *testing.T) {
+	for _, text := range []string{
+		"-f cannot be combined with JOB or -l", "job is queued, not running", `unknown topology level "shelf"`,
+	} {
+		for _, s := range sentences("cmd/x.go", 1, errs, text) {
+			for _, l := range limits {
+				if l.count(s) > 0 {
+					t.Errorf("%s is found in %q", l.name, text)
+				}
+			}
+		}
+	}
+}
+
+// TestErrorsAreCountedApart: an error counts under the ceilings of errors, and only in the folders that users meet.
+func TestErrorsAreCountedApart(t *testing.T) {
+	all := []sentence{{"cmd/a.go", 1, errs, "nobody was told"}, {"docs/a.md", 1, docs, "it is known here"}}
+	counts := countAll(all)
+	if counts["error/nobody"] != 1 || counts["nobody"] != 0 || counts["error/pronoun"] != 0 || counts["pronoun"] != 0 {
+		t.Errorf("%v", counts)
+	}
+	if !all[0].counted() || (sentence{"runtime/a.go", 1, errs, "nobody"}).counted() {
+		t.Error("errors of cmd count, and errors of runtime do not")
 	}
 }
 

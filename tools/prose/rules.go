@@ -14,6 +14,7 @@ type rule struct {
 	goal    int    // how often it may occur in the end
 	instead string // what to write
 	helpAt  bool   // it counts in help texts only
+	errorAt bool   // it counts in errors only
 	words   int    // instead of a pattern: a sentence with more words counts
 }
 
@@ -25,7 +26,7 @@ func (r *rule) count(s sentence) int {
 		}
 		return 0
 	}
-	if r.helpAt && s.surface != help {
+	if r.helpAt && s.surface != help || r.errorAt && s.surface != errs {
 		return 0
 	}
 	return len(r.pattern.FindAllString(s.text, -1))
@@ -83,5 +84,45 @@ var rules = []rule{
 		pattern: any(`a slower day|before probes|as it was before|used to be|no longer was`)},
 	{name: "help-begins", goal: 0, helpAt: true, instead: "begin with a noun or an imperative",
 		pattern: regexp.MustCompile(`^(?i:and|by|of|likewise|the same|for|with|as|which|what|where|how|be|have) `)},
+	{name: "pronoun", goal: 0, errorAt: true, instead: "begin with the noun: job is queued, not running",
+		pattern: regexp.MustCompile(`(?i)(?:^|: )it (?:is|was|has|had|does|did|may|must|cannot|would) `)},
+	{name: "there-is", goal: 0, errorAt: true, instead: "unknown topology level; no nodes match",
+		pattern: regexp.MustCompile(`(?i)\bthere (?:is|are|was) (?:no|neither|nothing)\b`)},
+	{name: "evasion", goal: 0, errorAt: true, instead: "unknown X; omit X; X is not supported; X is missing",
+		pattern: any(`known here|is not known|leave \w+ out|left out|honoured|is not said|asked for|no set of|could ever`)},
 	{name: "long", goal: 20, words: 35, instead: "one idea for each sentence, at most 25 words"},
 }
+
+// limit is a rule with a ceiling. Errors have ceilings that are separate from those of all else.
+type limit struct {
+	name   string
+	rule   *rule
+	goal   int
+	errors bool
+}
+
+// count counts a limit's pattern in a sentence.
+func (l *limit) count(s sentence) int {
+	if l.errors != (s.surface == errs) {
+		return 0
+	}
+	return l.rule.count(s)
+}
+
+// maxErrorGoal is the highest goal for errors, which are fewer and shorter than pages.
+const maxErrorGoal = 5
+
+// limits are all limits: each rule's for pages, help and the web UI, then each rule's for errors.
+var limits = func() (all []limit) {
+	for i := range rules {
+		if !rules[i].errorAt {
+			all = append(all, limit{rules[i].name, &rules[i], rules[i].goal, false})
+		}
+	}
+	for i := range rules {
+		if !rules[i].helpAt {
+			all = append(all, limit{"error/" + rules[i].name, &rules[i], min(rules[i].goal, maxErrorGoal), true})
+		}
+	}
+	return all
+}()

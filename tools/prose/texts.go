@@ -30,8 +30,16 @@ const (
 // sampled are the surfaces that -sample draws from.
 var sampled = []surface{docs, help, web, errs, comments}
 
-// checked reports whether the patterns are counted here. Errors and comments are read by the laws of ./test, too.
-func (s surface) checked() bool { return s == docs || s == help || s == web }
+// errorAreas are the folders whose errors, hints and outcomes are counted: those that users meet.
+var errorAreas = []string{"cmd/", "clients/", "server/", "messages/", "actors/leader/intake/"}
+
+// counted reports whether the patterns are counted in a sentence. Comments are read by the rules of ./test.
+func (s sentence) counted() bool {
+	if s.surface == errs {
+		return slices.ContainsFunc(errorAreas, func(area string) bool { return strings.HasPrefix(s.file, area) })
+	}
+	return s.surface == docs || s.surface == help || s.surface == web
+}
 
 // sentence is one sentence, cell, label or line of help.
 type sentence struct {
@@ -188,9 +196,10 @@ func readWeb(name, text string) (all []sentence) {
 
 var (
 	flagCall  = regexp.MustCompile(`^(?:String|Bool|Int|Int32|Int64|Uint\d*|Duration|Float64|StringSlice|StringArray|Count|Func)?(?:Var)?P?F?$`)
-	errorCall = regexp.MustCompile(`^(?:Errorf|New|Usage|Hint|Reply|Warn|Info|Error|invalid|refuse|Refuse)$`)
-	errorKey  = []string{"Text", "Hint", "Why", "Detail", "Reason", "Outcome"}
-	helpKey   = []string{"Short", "Long"}
+	errorCall = regexp.MustCompile(`^(?:Errorf|New|Usage|Hint|Reply|Warn|Info|Error|Fail|say|invalid|refuse|Refuse|refusal|` +
+		`unavailable|RefuseScope)$`)
+	errorKey = []string{"Text", "Hint", "Why", "Detail", "Reason", "Outcome"}
+	helpKey  = []string{"Short", "Long"}
 )
 
 // tableRow begins a row of a table in help: it is indented by two columns, its further lines by more.
