@@ -104,7 +104,7 @@ func (a *CLI) sacctmgr(words []string) error {
 	words = f.Args()
 	if len(words) < 2 || words[0] != "list" && words[0] != "show" {
 		return exit.Hint("list user, list account and list associations are known",
-			"sacctmgr %s cannot be honoured here", strings.Join(words, " "))
+			"sacctmgr %s is not supported", strings.Join(words, " "))
 	}
 	entity := strings.TrimSuffix(strings.ToLower(words[1]), "s")
 	if !slices.Contains([]string{"user", "account", "acct", "association", "assoc"}, entity) {
@@ -128,7 +128,7 @@ func (a *CLI) sacctmgr(words []string) error {
 		case !has:
 			o.accounts = append(o.accounts, word)
 		default:
-			return exit.Hint("format=, user=, account= and cluster= are known", "%s= cannot be honoured here", key)
+			return exit.Hint("format=, user=, account= and cluster= are known", "%s= is not supported", key)
 		}
 	}
 	return o.shows(a, slurm.ManagerUsual)
