@@ -25,10 +25,11 @@ const (
 	HTTP   Kind = "HTTP API name"
 	Metric Kind = "metric"
 	Series Kind = "metric label"
+	Alert  Kind = "alert"
 )
 
 // Kinds lists all kinds in the order of the migration page.
-var Kinds = []Kind{Flag, Env, YAML, Value, Column, Label, JSON, CSV, HTTP, Metric, Series}
+var Kinds = []Kind{Flag, Env, YAML, Value, Column, Label, JSON, CSV, HTTP, Metric, Series, Alert}
 
 // Name is one name that changed. In says where it is used: in a command, a file, an output, a message or a metric.
 type Name struct {
