@@ -1,4 +1,4 @@
-"""What the client does with a real cluster. e2e.TestPython starts one, and says in the environment how it is reached."""
+"""Tests of the client against a real cluster. e2e.TestPython starts it and passes its address in the environment."""
 
 from __future__ import annotations
 
@@ -21,13 +21,13 @@ from synapse_client import api
 
 SERVER = os.environ.get("SYNAPSE_TEST_SERVER", "")
 TLS = os.environ.get("SYNAPSE_TEST_TLS", "")
-OTHER = os.environ.get("SYNAPSE_TEST_OTHER", "")  # a submitter's token, and a viewer's
+OTHER = os.environ.get("SYNAPSE_TEST_OTHER", "")  # tokens of a submitter and a viewer
 VIEWER = os.environ.get("SYNAPSE_TEST_VIEWER", "")
 SOCKET = os.environ.get("SYNAPSE_TEST_SOCKET", "")
-RESTART = os.environ.get("SYNAPSE_TEST_RESTART", "")  # a file: where it is made, the scheduler is killed
+RESTART = os.environ.get("SYNAPSE_TEST_RESTART", "")  # a file; when the test creates it, the scheduler is killed
 PATIENCE = 120.0
 
-# A program that has a function of its own called, on a machine that lacks cloudpickle.
+# A program that submits one of its functions without cloudpickle.
 _ALONE = """
 import json, sys
 sys.modules["cloudpickle"] = None
@@ -119,7 +119,7 @@ class ClusterTest(unittest.TestCase):
         self.assertLess(time.monotonic() - began, PATIENCE)
 
     def test_outlives_the_scheduler(self) -> None:
-        """A watch and the output that is followed go on over the scheduler's end: nothing is lost or told twice."""
+        """A watch and followed output continue after a restart of the scheduler, without loss or duplicates."""
         job = self.client.submit(
             ["sh", "-c", "for i in 0 1 2 3 4 5 6 7 8 9; do echo $i; sleep 0.3; done"], cpus=0.1, name="counts"
         )
@@ -136,7 +136,7 @@ class ClusterTest(unittest.TestCase):
         for part in job.logs(follow=True):
             if not wrote:
                 with open(RESTART, "w", encoding="utf-8"):
-                    pass  # now it is killed, and another one started
+                    pass  # the scheduler is killed, and another one starts
                 until = time.monotonic() + PATIENCE
                 while os.path.exists(RESTART) and time.monotonic() < until:
                     time.sleep(0.01)
@@ -172,7 +172,7 @@ class ClusterTest(unittest.TestCase):
             sc.Client(SERVER, token=".".join((word, cluster, root, "00" * len(secret))), retry=0).job("x")
 
     def test_page(self) -> None:
-        """What docs/jobs/python.md shows first works as it stands."""
+        """The first example of docs/jobs/python.md works unchanged."""
         with open(os.environ["SYNAPSE_TEST_PAGE"], encoding="utf-8") as page:
             blocks = re.findall("```python\n(.*?)```", page.read(), re.DOTALL)
         self.assertTrue(blocks)
@@ -183,7 +183,7 @@ class ClusterTest(unittest.TestCase):
         self.assertIn("JOB_STATE_SUCCEEDED", said.getvalue())
 
     def test_executor(self) -> None:
-        """Functions are called in jobs and in an array's elements; what one raises is raised where it is waited for."""
+        """Functions run in jobs and in elements of an array. Their exceptions are raised in the waiting program."""
         executor = sc.Executor(os.environ["SYNAPSE_TEST_FOLDER"], self.client)
         executor.update_parameters(cpus_per_task=0.1, timeout_min=5, name="functions")
         if os.geteuid() == 0:
@@ -205,7 +205,7 @@ class ClusterTest(unittest.TestCase):
         self.assertIsInstance(killed.exception(PATIENCE), sc.JobFailed)
 
     def test_executor_alone(self) -> None:
-        """Without cloudpickle, a function of the main program is called in a job all the same."""
+        """Without cloudpickle, a job can also call a function of the main program."""
         folder = os.environ["SYNAPSE_TEST_FOLDER"]
         main = os.path.join(folder, "main.py")
         with open(main, "w", encoding="utf-8") as file:
