@@ -356,7 +356,7 @@ func TestColour(t *testing.T) {
 			t.Errorf("%s: %q", setting, said)
 		}
 	}
-	c.cli("get", "nodes").wants(t, 0, "n1       up     a/r1", "")
+	c.cli("get", "nodes").wants(t, 0, "n1    up     a/r1", "")
 }
 
 // onTerminal runs a command with a terminal as its standard output.

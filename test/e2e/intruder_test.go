@@ -320,7 +320,7 @@ func TestUpInsecure(t *testing.T) {
 	once.telling("--insecure is unsafe: tasks on this host could control the cluster without a key")
 	l := upAgain(t, "--nodes", "1", "--driver", "process", "--insecure", "--insecure")
 	l.ready(1, 8, 1)
-	l.telling("INSECURE: this cluster speaks plaintext")
+	l.telling("INSECURE: this cluster uses plaintext")
 	said := l.intruded()
 	for _, way := range []string{"/synapse.v1.Synapse/Submit in plaintext", "/v1.Scheduler/SubmitJob in plaintext",
 		"/synapse.v1.Synapse/ChangeNode in plaintext", "/remote.Remoting/Receive in plaintext", "a machine in plaintext"} {

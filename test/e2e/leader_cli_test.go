@@ -142,7 +142,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	}
 	watches.says(t, "failed")
 	if out, errs := watches.said.texts(); strings.Count(out, "running on") != 1 ||
-		!strings.Contains(errs, "waiting for it") {
+		!strings.Contains(errs, "waiting for the scheduler to return") {
 		t.Errorf("watched %q, %q", out, errs)
 	}
 

@@ -20,7 +20,7 @@ func TestPeoplesTokens(t *testing.T) {
 	admin := func(args ...string) result { return s.as(filepath.Join(s.keys, "admin"), args...) }
 	token, home := filepath.Join(s.keys, "ann.token"), t.TempDir()
 	admin("token", "create", "--role", "submitter", "--user", "ann", "--ttl", "2h", "--out", token).
-		wants(t, 0, "", "of ann (submitter) is good until")
+		wants(t, 0, "", "of ann (submitter) is valid until")
 	ann := func(stdin string, args ...string) result {
 		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 		cmd.Env = append(os.Environ(), "HOME="+home, "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
@@ -33,7 +33,7 @@ func TestPeoplesTokens(t *testing.T) {
 	}
 	ann(string(text), "login", s.address, "--token-file", "-").
 		wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")
-	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e by token ", "")
+	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e with token ", "")
 	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
 	got := ann("", "submit", "-q", "--cpu", "1", "--image", "host", "--", "sleep", "600").wants(t, 0, "", "")
 	id := strings.TrimSpace(got.out)
@@ -114,6 +114,6 @@ func (s *secured) plaintext(token string) {
 	s.t.Helper()
 	plain := newClusterOf(s.t, "")
 	cmd := plain.command(filepath.Join(bin, "synapse-cli"), "get", "jobs", "--retry", "0", "--token-file", token)
-	ask(s.t, cmd).wants(s.t, 8, "", "or is no scheduler")
-	plain.cli("token", "create", "--role", "viewer", "--user", "x").wants(s.t, 2, "", "made over TLS")
+	ask(s.t, cmd).wants(s.t, 8, "", "or the program there is not a scheduler")
+	plain.cli("token", "create", "--role", "viewer", "--user", "x").wants(s.t, 2, "", "user tokens require TLS")
 }

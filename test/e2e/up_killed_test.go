@@ -37,7 +37,7 @@ func TestUpKilled(t *testing.T) {
 	defer func() { _ = syscall.Kill(-stranger.Process.Pid, syscall.SIGKILL); _ = stranger.Wait() }()
 
 	again := l.command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir)
-	ask(t, again).wants(t, 4, "", "a cluster runs here already")
+	ask(t, again).wants(t, 4, "", "a cluster is already running here")
 	l.kill()
 	if n := withWord(mark); n < 2 {
 		t.Fatalf("only %d processes outlived the cluster, so this tests nothing", n)
@@ -74,7 +74,7 @@ func TestUpKilledAndAgain(t *testing.T) {
 	l.kill()
 	next := upAgain(t, "--nodes", "1", "--data-dir", dir)
 	next.ready(1, 8, 1)
-	next.telling("that the last cluster in " + dir + " left behind")
+	next.telling(" processes left by the last cluster in " + dir + ", which was killed")
 	for limit := pace.Until(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
 		if s := next.job(id); s.Phase == "running" && s.Record.Runs == 2 {
 			break

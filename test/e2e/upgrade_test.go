@@ -77,13 +77,13 @@ func (s *secured) given(id string) {
 	}
 	s.as(ann, "cancel", id).wants(t, 5, "", "may not cancel job "+id+" of anonymous")
 	s.as(ann, "update", id, "--owner", "ann").wants(t, 5, "", "may not give somebody jobs")
-	s.as(admin, "update", id, "--owner", "ann").wants(t, 0, "has the owner ann", "")
+	s.as(admin, "update", id, "--owner", "ann").wants(t, 0, "has owner ann", "")
 	s.as(ann, "describe", "job", id).wants(t, 0, "env-of-before", "")
 	s.as(ann, "get", "jobs", "--me", "-q").wants(t, 0, id, "")
 	s.as(ann, "update", id, "--time-limit", "1h").wants(t, 0, "", "")
 	s.as(bob, "cancel", id).wants(t, 5, "", "may not cancel job "+id+" of ann")
 	own := strings.TrimSpace(
 		s.as(ann, "submit", "-q", "--cpu", "1", "--image", "host", "--begin", "now+2h", "--", "true").out)
-	s.as(admin, "update", own, "--owner", "bob").wants(t, 4, "", "the job is ann's")
+	s.as(admin, "update", own, "--owner", "bob").wants(t, 4, "", "job belongs to ann\nhint: ")
 	s.as(ann, "cancel", own).wants(t, 0, "", "")
 }
