@@ -59,7 +59,7 @@ func (c Constraint) String() string {
 	case OnCPU:
 		return "CPU"
 	case OnLabel:
-		return "label " + c.Label.Key + "=" + c.Label.Value
+		return c.Label.words()
 	case OnGPUType:
 		return "GPU type " + c.Text
 	case OnWhole:

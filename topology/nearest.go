@@ -156,24 +156,19 @@ func (f *Fabric) unmet(g *Gang) string {
 	if !f.accepted(g.Account) {
 		return g.Account.words()
 	}
-	var parts []string
+	var parts, alone []string // those that no node has, whatever else it has, are in both
+	add := func(part string, has func(kind) bool) {
+		parts = append(parts, part)
+		if !slices.ContainsFunc(f.kinds.all, func(k kind) bool { return k.members > 0 && has(k) }) {
+			alone = append(alone, part)
+		}
+	}
 	if g.GPUType != "" {
-		parts = append(parts, "GPUs of type "+g.GPUType)
+		add("GPUs of type "+g.GPUType, func(k kind) bool { return k.gpuType == g.GPUType })
 	}
 	for _, l := range g.Selector {
-		parts = append(parts, l.Key+"="+l.Value)
+		add(l.String(), func(k kind) bool { return slices.Contains(k.labels, l) })
 	}
-	alone := slices.DeleteFunc(slices.Clone(parts), func(part string) bool {
-		for i := range f.kinds.all {
-			k := &f.kinds.all[i]
-			if k.members > 0 && (part == "GPUs of type "+k.gpuType || slices.ContainsFunc(k.labels, func(l Label) bool {
-				return l.Key+"="+l.Value == part
-			})) {
-				return true
-			}
-		}
-		return false
-	})
 	switch {
 	case len(alone) > 0:
 		return "no node has " + strings.Join(alone, " or ")
@@ -197,7 +192,7 @@ func (g *Gang) withoutGPUs() string {
 	case len(g.Only) > 0:
 		return "no named node has a GPU"
 	case len(g.Selector) > 0:
-		return "no node with " + g.Selector[0].Key + "=" + g.Selector[0].Value + " has a GPU"
+		return "no node with " + g.Selector[0].String() + " has a GPU"
 	}
 	return "no node has a GPU"
 }

@@ -54,7 +54,7 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"poll", "a"}}}, "needs 1 core; no node has poll=a",
 			"known labels: pool, zone: choose one of them" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{NetworkKey, "none"}}},
-			"needs 1 core; no node has the network=none",
+			"needs 1 core; no node has network=none",
 			"there are no task networks: choose one of them" + later},
 		{Gang{Replicas: 1, Each: of(1, 0, 0), Selector: []Label{{"pool", "x"}}}, "needs 1 core; no node has pool=x",
 			"known values of pool: a, b, c: choose one of them" + later},
@@ -131,6 +131,29 @@ func TestNoGPUs(t *testing.T) {
 		const out = "ask for no GPU, or allow it to wait for nodes that join later"
 		if r.String() != c.why || f.WayOut(c.gang, r) != out {
 			t.Errorf("%v: %s: %s", c.gang, r, f.WayOut(c.gang, r))
+		}
+	}
+}
+
+// TestLabelWords: networks and secrets are shown as people write them, and a label of the same text does not hide that
+// no node has the network.
+func TestLabelWords(t *testing.T) {
+	f := NewFabric([]string{"rack"})
+	f.Join(Machine{ID: "n1", Place: []string{"r1"}, Total: Resources{MilliCPU: 64_000},
+		Labels: []Label{{"network", "none"}}}, Capacity{MilliCPU: 64_000})
+	for want, l := range map[string]Label{
+		"network=none": {NetworkKey, "none"}, "secrets as files": {SecretKey, "files"}, "label pool=b": {"pool", "b"},
+	} {
+		g := Gang{Replicas: 1, Each: Resources{MilliCPU: 1000}, Selector: []Label{l}}
+		_, r := Feasible(f, g)
+		if got := r.String(); got != "needs 1 core; no node has "+l.String() {
+			t.Errorf("%v: %s", l, got)
+		}
+		if got := (Constraint{Kind: OnLabel, Label: l}).String(); got != want {
+			t.Errorf("%v is shown as %q", l, got)
+		}
+		if got := Explain(f, g, nil).String(); !strings.Contains(got, "would start now without "+want) {
+			t.Errorf("%v: %s", l, got)
 		}
 	}
 }

@@ -86,7 +86,7 @@ func (x *explainer) otherKind(add func(string, Gang) bool) {
 	}
 	for _, l := range x.g.Selector {
 		s := supposition{gang: x.g}.drop(Constraint{Kind: OnLabel, Label: l})
-		add("without label "+l.Key+"="+l.Value, s.gang)
+		add("without "+l.words(), s.gang)
 	}
 	for _, c := range x.constraints() {
 		if text := map[ConstraintKind]string{

@@ -69,3 +69,22 @@ type Label struct {
 	Key   string
 	Value string
 }
+
+// String returns the label as people write it. Networks and secrets have keys of their own, which no job file has.
+func (l Label) String() string {
+	switch l.Key {
+	case NetworkKey:
+		return "network=" + l.Value
+	case SecretKey:
+		return "secrets as " + l.Value
+	}
+	return l.Key + "=" + l.Value
+}
+
+// words returns the label with the word that says what it is.
+func (l Label) words() string {
+	if l.Key == NetworkKey || l.Key == SecretKey {
+		return l.String()
+	}
+	return "label " + l.String()
+}

@@ -24,7 +24,8 @@ func networkNone(t *testing.T, c *cluster) {
 	spec.Network = messages.Network_NETWORK_NONE
 	id := c.submit(spec)
 	if c.driver == "process" {
-		if why := c.explain(id); !strings.Contains(why, "no machine here has the network=none") {
+		if why := c.explain(id); !strings.Contains(why, "no node has network=none ·") ||
+			!strings.Contains(why, "would start now without network=none") {
 			t.Errorf("it is told %q", why)
 		}
 		return
