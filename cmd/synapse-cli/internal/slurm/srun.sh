@@ -1,6 +1,6 @@
 #!/bin/sh
-# srun of Synapse, inside a job of sbatch: a step runs a command in the nodes of the allocation. What it cannot honour
-# it refuses by name.
+# srun of Synapse, inside a job of sbatch: a step runs a command in the nodes of the allocation. Options that it does not
+# support are rejected by name.
 refuse() {
   echo "srun: error: $1" >&2
   exit 1
@@ -15,14 +15,14 @@ while [ $# -gt 0 ]; do
   --*) ;;
   -[nNcwJDK]?*) value=${word#-?} word=${word%"$value"} has=1 ;;
   -?) ;;
-  -*) refuse "$word: cannot be honoured here" ;;
+  -*) refuse "$word: is not supported" ;;
   *) break ;;
   esac
   shift
   case $word in # those that want a value
   -n | --ntasks | -N | --nodes | --ntasks-per-node | -c | --cpus-per-task | --gpus-per-task | -w | --nodelist | -J | --job-name | \
     -D | --chdir | --jobid | --export | --mpi | --cpu-bind)
-    [ -n "$has" ] || { [ $# -gt 0 ] || refuse "$word: wants a value"; value=$1; shift; }
+    [ -n "$has" ] || { [ $# -gt 0 ] || refuse "$word: requires a value"; value=$1; shift; }
     ;;
   esac
   case $word in
@@ -39,10 +39,10 @@ while [ $# -gt 0 ]; do
   --export) [ "$value" = ALL ] || refuse "--export=$value: a step has the script's environment" ;;
   --mpi) [ "$value" = none ] || refuse "--mpi=$value: mpirun starts its own processes here" ;;
   --cpu-bind) ;; # no process is bound to cores
-  *) refuse "$word: cannot be honoured here" ;;
+  *) refuse "$word: is not supported" ;;
   esac
 done
-[ $# -gt 0 ] || refuse "no command is named"
+[ $# -gt 0 ] || refuse "a command is required"
 for n in "$tasks" "$nodes" "$each" "$gpus"; do
   case $n in *[!0-9]* | 0) refuse "$n: is not a number from 1 on" ;; esac
 done
