@@ -68,9 +68,9 @@ func TestBackupAndRestore(t *testing.T) {
 		"choose another name":     {"backup", "--data-dir", data, file},
 		"there is no database":    {"backup", "--data-dir", filepath.Join(c.dir, "none"), file + "2"},
 		"accepts one FILE, got 0": {"backup"},
-		"it is not empty":         {"restore", "--data-dir", data, file},
+		"folder is not empty":     {"restore", "--data-dir", data, file},
 		"no such file":            {"restore", "--data-dir", filepath.Join(c.dir, "empty"), file + "2"},
-		"only the sqlite store ":  {"restore", "--store", "postgres://db/synapse", file},
+		"the sqlite store only":   {"restore", "--store", "postgres://db/synapse", file},
 	} {
 		if said, err := operator(args...); err == nil || !strings.Contains(said, name) || strings.Count(said, "\n") > 2 {
 			t.Errorf("%v: %v: %s", args, err, said)

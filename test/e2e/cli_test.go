@@ -117,7 +117,7 @@ func TestCommandsAreQuick(t *testing.T) {
 		{"cancel", func(i int) []string { return []string{"cancel", ids[i]} }, "is being cancelled\n"},
 		{"wait", func(int) []string { return []string{"wait", job} }, ""},
 		{"logs -f", func(int) []string { return []string{"logs", "-f", job} }, "done\n"},
-		{"drain", func(int) []string { return []string{"drain", "n2", "--reason", "fan"} }, "Machine n2 draining\n"},
+		{"drain", func(int) []string { return []string{"drain", "n2", "--reason", "fan"} }, "Node n2 draining\n"},
 	} {
 		var took []time.Duration
 		for i := range times {
@@ -140,7 +140,7 @@ func TestCommandsAreQuick(t *testing.T) {
 			t.Errorf("%s answers after %s, and %s is promised", step.name, median, prompt)
 		}
 	}
-	c.cli("uncordon", "n2").wants(t, 0, "Machine n2 open again\n", "")
+	c.cli("uncordon", "n2").wants(t, 0, "Node n2 schedulable again\n", "")
 }
 
 // said waits until a job's output is to be read.

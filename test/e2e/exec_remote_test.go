@@ -43,7 +43,7 @@ exit 0`
 			got.wants(t, 0, "there: 1 of us\n", "")
 			for _, want := range []string{
 				"fed: 300000\n", "code: 7\n", "no task of this gang runs on nowhere", "no task of this gang runs on n3",
-				"-l cannot be honoured", "code: 137\n",
+				"-l is not supported: the command runs as the task's user", "code: 137\n",
 			} {
 				if !strings.Contains(got.out+got.err, want) {
 					t.Errorf("%q is missing in\n%s%s", want, got.out, got.err)

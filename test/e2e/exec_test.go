@@ -34,7 +34,7 @@ func executes(t *testing.T, c *cluster) {
 	c.cli("exec", id, "-t", "--", "sh", "-c", "test -t 1 && echo a terminal").wants(t, 0, "a terminal", "")
 	c.cli("exec", id, "--", "no-such-program").wants(t, 127, "", "no-such-program")
 	c.cli("exec", id+":2", "--", "true").wants(t, 3, "", "job has ranks 0 to 1, and no rank 2")
-	c.cli("exec", id+":x", "--", "true").wants(t, 2, "", "the rank behind the colon")
+	c.cli("exec", id+":x", "--", "true").wants(t, 2, "", "the rank after the colon must be a number from 0")
 	c.cli("exec", id[:12]+":1", "--", "sh", "-c", "echo rank $SYNAPSE_RANK").wants(t, 0, "rank 1\n", "")
 	c.cli("exec", "nobody", "--", "true").wants(t, 3, "", `unknown job "nobody"`)
 	c.cli("exec", id, "true").wants(t, 2, "", "only one JOB may precede --")

@@ -53,8 +53,8 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	theirData := filepath.Join(old.dir, "n1")
 	agent.kill()
 	agent = c.agent("n1", "r1", "--data-dir", theirData)
-	agent.hears(t, "Master refuses this node: this is cluster c-")
-	c.scheduler.hears(t, "[ERROR] Failed to register node n1: this is cluster c-")
+	agent.hears(t, "Master refuses this node: node belongs to cluster c-")
+	c.scheduler.hears(t, "[ERROR] Failed to register node n1: node belongs to cluster c-")
 	c.await(c.submit(gang(1, 4, "exit 0")), "succeeded")
 	if s := c.job(busy); s.Phase != "running" || s.Record.Runs != 1 || !alive(task) {
 		t.Errorf("what ran here is %s, and what the machine ran goes on: %t", s.Phase, alive(task))

@@ -149,7 +149,7 @@ func TestEveryExampleInHelp(t *testing.T) {
 func (c *cluster) deployable(home string) {
 	c.t.Helper()
 	for name, text := range map[string]string{
-		"synapse_1.4.0_amd64.deb": "", "hosts.yaml": "settings: {join: \"" + c.address + "\"}\nmachines: {n2: }\n",
+		"synapse_1.4.0_amd64.deb": "", "hosts.yaml": "settings: {join: \"" + c.address + "\"}\nnodes: {n2: }\n",
 		"ssh": `#!/bin/sh
 if tar -tf - | grep -qx node.yaml; then
 	echo "version $(synapse-node --version | cut -d' ' -f2)"

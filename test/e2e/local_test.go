@@ -47,7 +47,8 @@ func TestLocalSocket(t *testing.T) {
 
 	able.Need(t, able.Root)
 	other := &syscall.Credential{Uid: 61874, Gid: 61874}
-	s.here(other, "get", "jobs").wants(t, 8, "", "permission denied\nhint: the socket is for root")
+	s.here(other, "get", "jobs").wants(t, 8, "", "permission denied\nhint: use --server HOST:PORT with --tls or "+
+		"a token: only root and the scheduler's user can use the socket")
 	for path, mode := range map[string]os.FileMode{
 		filepath.Join(s.dir, "scheduler"): 0o755, filepath.Dir(s.socket()): 0o755, s.socket(): 0o666,
 	} {
@@ -98,15 +99,15 @@ func TestMeByTheLocalSocket(t *testing.T) {
 	submit := func(user string) []string {
 		return []string{"submit", "--cpu", "1", "--image", "host", "--user", user, "--attach", "--", "id", "-u"}
 	}
-	s.here(nobody, "whoami").wants(t, 0, "nobody, admin of cluster e2e, by the scheduler's socket", "")
+	s.here(nobody, "whoami").wants(t, 0, "nobody, admin of cluster e2e, through the scheduler's socket", "")
 	s.here(nobody, submit("me")...).wants(t, 0, "65534\n", "")
 	lies := s.knocks(nobody, submit("me")...)
 	lies.Env = append(lies.Env, "USER=daemon", "LOGNAME=daemon")
 	ask(t, lies).wants(t, 0, "65534\n", "")
 	s.here(nobody, "slurm", "sbatch", "--wait", "-D", "/tmp", "--wrap", `test "$(id -u)" = 65534`).wants(t, 0, "", "")
-	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e, by the scheduler's socket", "")
+	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e, through the scheduler's socket", "")
 	s.here(nil, submit("me")...).wants(t, 2, "", "me is never root, and you are root").
-		wants(t, 2, "", "leave --user out")
+		wants(t, 2, "", "omit --user")
 	s.here(nil, submit("daemon")...).wants(t, 7, "", "no node")
 	s.here(nil, "slurm", "sbatch", "--parsable", "--wrap", "true").wants(t, 0, "", "") // root's, with a uid of its own
 }

@@ -27,7 +27,7 @@ func TestOutputOverARestart(t *testing.T) {
 	attached.says(t, "line 3\n")
 	c.scheduler.kill()
 	for _, r := range []*running{followed, attached, waited} {
-		r.says(t, "waiting for it")
+		r.says(t, "waiting for the scheduler to return")
 	}
 	time.Sleep(4 * time.Second)
 	c.lead(c.address)

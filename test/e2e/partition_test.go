@@ -219,7 +219,7 @@ func TestLongPartition(t *testing.T) {
 		t.Errorf("the job's debts are %v, the machine's %v; the old process runs: %t",
 			s.Debts, c.machine("n1").Debts, alive(old))
 	}
-	if described := c.cli("describe", "job", id); !strings.Contains(described.out, "Waits for:    n1\n") {
+	if described := c.cli("describe", "job", id); !strings.Contains(described.out, "Unconfirmed:  n1\n") {
 		t.Errorf("describe says\n%s", described.out)
 	}
 
@@ -267,7 +267,7 @@ func cutForEver(t *testing.T) time.Duration {
 		t.Errorf("the job owes %v, n1 is %s and owes %v", s.Debts, m.Phase, m.Debts)
 	}
 	c.cli("get", "nodes").wants(t, 0, "1 unconfirmed allocation", "")
-	c.cli("remove", "n1", "--gone", "--reason", "burnt").wants(t, 0, "Machine n1 removed\n", "")
+	c.cli("remove", "n1", "--gone", "--reason", "burnt").wants(t, 0, "Node n1 removed\n", "")
 	c.until(id, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
 	c.cli("get", "nodes", "-q").wants(t, 0, "", "")
 

@@ -39,7 +39,7 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 		}
 	}
 	a := c.cli(append(asked, file, "--lr", "a b")...)
-	if a.code != 0 || !strings.Contains(a.err, "#SBATCH -N 2 is not read: say -N 2") {
+	if a.code != 0 || !strings.Contains(a.err, "#SBATCH -N 2 is ignored: use -N 2") {
 		t.Fatalf("%+v", a)
 	}
 	first := strings.TrimSpace(a.out)
