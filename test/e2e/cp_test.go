@@ -110,7 +110,7 @@ func forwards(t *testing.T, c *cluster, id string) {
 	address := ""
 	for limit := pace.Until(time.Minute); address == ""; time.Sleep(20 * time.Millisecond) {
 		text, _ := os.ReadFile(out)
-		if before, _, ok := strings.Cut(string(text), " leads to port "+port+" of rank 1\n"); ok {
+		if before, _, ok := strings.Cut(string(text), " forwards to port "+port+" of rank 1\n"); ok {
 			address = before
 		}
 		if time.Now().After(limit) {

@@ -20,7 +20,7 @@ var lyingAgent = overlaid("liars", "synapse-node")
 func TestOneMachineLies(t *testing.T) {
 	t.Parallel()
 	for about, words := range map[string]string{
-		"port":     "port for the rendezvous is 0",
+		"port":     "rendezvous port 0 is outside 1 to 65535",
 		"grants":   "ranks, but 2 were requested",
 		"token":    "which was never made",
 		"capacity": "what it says cannot be true",
