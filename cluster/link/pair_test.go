@@ -144,7 +144,7 @@ func TestTableIsTheVocabulary(t *testing.T) {
 		t.Fatal(err)
 	}
 	crosses := string(text)
-	crosses = crosses[strings.Index(crosses, "## A gang"):strings.Index(crosses, "## People")]
+	crosses = crosses[strings.Index(crosses, "## A gang"):strings.Index(crosses, "## Clients")]
 	toNode, toScheduler := map[string]bool{}, map[string]bool{}
 	for _, m := range regexp.MustCompile("(?m)^\\| `(\\w+)` \\| (\\w+) → (\\w+)").FindAllStringSubmatch(crosses, -1) {
 		if m[2] == "Node" {

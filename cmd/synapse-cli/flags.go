@@ -197,7 +197,7 @@ func (r *restarts) Set(text string) error {
 	}
 	n, err := strconv.ParseInt(text, 10, 32)
 	if err != nil || n < 0 {
-		return errors.New("write a number of restarts, or never")
+		return &jobfile.Problem{Text: strconv.Quote(text) + " is not a number of restarts", Hint: "write a number, or never"}
 	}
 	r.limit, r.never = int32(n), false
 	return nil

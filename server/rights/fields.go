@@ -111,7 +111,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Mount", "source target read_only", "", ""},
 	{"StopSpec", "signal grace_ms", "", ""},
 	{"WarnSpec", "signal ahead_ms", "", ""},
-	{"RestartSpec", "limit backoff_ms", "", ""},
+	{"RestartSpec", "limit backoff_ms never", "", ""},
 	{"Script", "name digest size_bytes args text", "", ""},
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
 }
