@@ -99,6 +99,11 @@ func (a Account) words() string {
 	return "user: no node runs jobs of " + a.Owner + " as " + a.Name
 }
 
+// unmatched returns why a gang cannot start whose account is accepted only by nodes that do not match it.
+func (a Account) unmatched() string {
+	return "no matching node runs jobs of " + a.Owner + " as " + a.Name
+}
+
 // advice returns the fix for a user whose account no node accepts.
 func (a Account) advice() string {
 	return "leave --user out, so that the job gets a separate uid; or ask the node's administrator to map " + a.Owner +

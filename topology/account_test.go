@@ -80,6 +80,15 @@ func TestAccountPlaces(t *testing.T) {
 	if advice := f.WayOut(g, why); !strings.Contains(advice, "--user") || !strings.Contains(advice, "users.owners") {
 		t.Error(advice)
 	}
+	named := gang(1, ann)
+	named.Only = []NodeID{"other"} // another node accepts the account
+	_, why = Feasible(f, named)
+	if got := why.String(); !strings.Contains(got, "no matching node runs jobs of ann as ann") {
+		t.Errorf("ann on a node that does not accept her: %s", got)
+	}
+	if advice := f.WayOut(named, why); !strings.Contains(advice, "--user") || !strings.Contains(advice, "users.owners") {
+		t.Errorf("the advice names neither the flag nor the policy: %s", advice)
+	}
 	if e := Explain(f, g, nil); e.Refusal == nil || !strings.Contains(e.String(), "no node runs jobs of ann as bob") {
 		t.Errorf("explained: %s", e)
 	}

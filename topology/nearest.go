@@ -120,7 +120,7 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 		if f.speaks() < g.Vocabulary {
 			return "upgrade synapse-node on the nodes, " + later
 		}
-		if !f.accepted(g.Account) {
+		if !f.accepted(g.Account) || r.Unmet == g.Account.unmatched() {
 			return g.Account.advice() + ", " + later
 		}
 		if r.Unmet != "" && r.Unmet == g.withoutGPUs() {
@@ -178,7 +178,7 @@ func (f *Fabric) unmet(g *Gang) string {
 		return "no node has " + strings.Join(parts, " and ") + " together"
 	}
 	if g.Account.Name != "" {
-		return "no matching node runs jobs of " + g.Account.Owner + " as " + g.Account.Name
+		return g.Account.unmatched()
 	}
 	return cmp.Or(g.withoutGPUs(), "no node matches")
 }

@@ -43,7 +43,7 @@ var (
 	ErrCluster       = errors.New("it belongs to another cluster")
 	ErrRole          = errors.New("it has another role")
 	ErrDenied        = errors.New("it is on the denylist")
-	ErrOver          = errors.New("its token is over")
+	ErrOver          = errors.New("token expired")
 )
 
 // TimeError says that a certificate is not good now, or not by this machine's clock: the words name both.
@@ -242,7 +242,7 @@ func (t *Trust) bears(p Peer) error {
 	case !slices.Contains(People, p.Role):
 		return fmt.Errorf("%w: a token is of a person, and this one of a %s", ErrRole, p.Role)
 	case !p.Local && !now.Before(p.Until):
-		return fmt.Errorf("%w since %s, and this machine's clock says %s", ErrOver, stamp(p.Until), stamp(now))
+		return fmt.Errorf("%w at %s, and this machine's clock shows %s", ErrOver, stamp(p.Until), stamp(now))
 	case t.Denied.has(p.Identity.String()):
 		return fmt.Errorf("%w: %s", ErrDenied, p.Identity)
 	}

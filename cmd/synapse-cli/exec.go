@@ -85,7 +85,7 @@ func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn,
 	here, is := a.stdin.(*os.File)
 	is = is && term.IsTerminal(int(here.Fd()))
 	if terminal && stdin && !is { // as kubectl: a shell on a terminal would never hear of the end of this input
-		a.say("%s: -t is ignored: standard input is not a terminal", a.name)
+		a.say("%s: no terminal is allocated: standard input is not a terminal", a.name)
 		terminal = false
 	}
 	typed := terminal && stdin

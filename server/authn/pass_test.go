@@ -144,7 +144,7 @@ func TestPassesRefused(t *testing.T) {
 		"unknown":         {unknown, "is unknown"},
 		"one that begins": {begun, "is unknown"},
 		"revoked":         {revoked, "is unknown"},
-		"over":            {over, "its token is over since"},
+		"over":            {over, "token expired at"},
 		"denied":          {denied, "it is on the denylist: synapse://c-a/admin/eve"},
 		"of a machine":    {machine, "a token is of a person"},
 		"another root":    {elsewhere, "no scheduler of this cluster"},

@@ -86,7 +86,7 @@ func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error
 	case errors.Is(err, jwt.ErrInvalidAudience):
 		return p, fmt.Errorf("token is for %.100q, not for %s", []string(own.Audience), i.c.Audience)
 	case errors.Is(err, jwt.ErrExpired):
-		return p, fmt.Errorf("%w since %s, and the scheduler's clock shows %s", identity.ErrOver, said(own.Expiry),
+		return p, fmt.Errorf("%w at %s, and the scheduler's clock shows %s", identity.ErrOver, said(own.Expiry),
 			clock)
 	case errors.Is(err, jwt.ErrNotValidYet):
 		return p, fmt.Errorf("token is valid from %s, and the scheduler's clock shows %s", said(own.NotBefore), clock)

@@ -210,7 +210,7 @@ func TestNotBelieved(t *testing.T) {
 		"no audience":      {map[string]any{"aud": nil}, "not for synapse"},
 		"given to another": {map[string]any{"aud": []string{"wiki", "synapse"}, "azp": "wiki"}, "was issued to \"wiki\""},
 		"over": {map[string]any{"exp": today.Add(-31 * time.Second).Unix(), "iat": nil},
-			"its token is over since 2026-11-26 11:59:29 UTC, and the scheduler's clock shows 2026-11-26 12:00:00 UTC"},
+			"token expired at 2026-11-26 11:59:29 UTC, and the scheduler's clock shows 2026-11-26 12:00:00 UTC"},
 		"without an end": {map[string]any{"exp": nil}, "has no expiry"},
 		"not yet good": {map[string]any{"nbf": today.Add(31 * time.Second).Unix()},
 			"is valid from 2026-11-26 12:00:31"},

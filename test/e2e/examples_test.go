@@ -60,7 +60,7 @@ func TestExamplesRun(t *testing.T) {
 	for _, id := range strings.Fields(l.cli("get", "jobs", "-q").wants(t, 0, "", "").out) {
 		l.cli("wait", id)
 	}
-	const room = " could be submitted: there is room for it now\n"
+	const room = " could be submitted: it would start now\n"
 	l.cli("submit", "../../examples/pytorch.yaml", "--dry-run=server").wants(t, 0, "pytorch"+room, "")
 	l.cli("submit", "../../examples/checkpoint.yaml", "--dry-run=server").wants(t, 0, "first-gang"+room, "")
 }

@@ -69,7 +69,8 @@ func TestOutsideIssuer(t *testing.T) {
 	s.as(o.of("web/front"), "get", "jobs").wants(t, 2, "", "no entry under ids says who it is here")
 	s.as(o.of("synapse/node/n3"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
 	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
-	s.as(ada, "token", "create", "--user", "ann", "--role", "viewer").wants(t, 2, "", "the cluster's own authority")
+	s.as(ada, "token", "create", "--user", "ann", "--role", "viewer").
+		wants(t, 2, "", "user tokens require TLS and an admin's certificate or token of the cluster")
 
 	// A machine is no scheduler, whatever port it has.
 	posing := launch(t, "n9 as a scheduler", "synapse-scheduler", "--listen", "127.0.0.1:0", "--store", "memory",

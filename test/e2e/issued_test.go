@@ -118,14 +118,14 @@ func TestIssuersTokens(t *testing.T) {
 	}
 	ann("", "login", s.address, "--root", root, "--oidc", i.URL, "--client-id", "synapse").
 		wants(t, 0, "", "Open https://id/device on any device and enter the code ABCD-EFGH")
-	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e by token oidc-", "")
+	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e with token oidc-", "")
 	ann("", "token", "list").wants(t, 5, "", "may not list the tokens of people")
 	login(i.token("synapse", "ml", time.Hour)).wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")
 
 	for token, words := range map[string]string{
 		i.token("wiki", "ml", time.Hour):               "token is for [\"wiki\"], not for synapse",
 		i.token("synapse", "hr", time.Hour):            "ann is in no group with a role on this cluster",
-		i.token("synapse", "ml", -time.Minute):         "its token is over since",
+		i.token("synapse", "ml", -time.Minute):         "token expired at ",
 		newIssuer(t).token("synapse", "ml", time.Hour): "token signature does not match its key",
 	} {
 		login(token).wants(t, 5, "", words)

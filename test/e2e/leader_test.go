@@ -325,7 +325,7 @@ func toldToEnd(t *testing.T, c *council) {
 		}
 		took := time.Since(began)
 		t.Logf("SIGTERM: another one led after %s", took.Round(time.Millisecond))
-		c.ends(leads, 15*time.Second, 0, "ending")
+		c.ends(leads, 15*time.Second, 0, "terminated: stopping")
 		c.seat(leads)
 		c.await(leads)
 		return took

@@ -60,7 +60,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 		to("lab"), to("lab", "--array", "0-9"),
 		{"submit", "--cpu", "1", "--image", "host", "--queue", "lab", "--dry-run=server", "--", "true"},
 	} {
-		as("zoe", args...).wants(t, 5, "", no).wants(t, 5, "", "zoe may use open")
+		as("zoe", args...).wants(t, 5, "", no).wants(t, 5, "", "use one of zoe's queues: open")
 	}
 	as("zoe", "slurm", "sbatch", "-p", "lab", "--wrap", "true").wants(t, 1, "", no) // as Slurm's ends
 	if code, text := s.submitsByHTTP(folders["zoe"], "lab"); code != 403 || !strings.Contains(text, no) {
@@ -97,13 +97,14 @@ func TestOwnersOfAQueue(t *testing.T) {
 	s.scheduler.kill() // the next leader goes by the same lists
 	s.lead(s.address, "--oidc", oidc, "--tls", filepath.Join(s.keys, "scheduler"))
 	as("bob", "update", id, "--array-max-running", "3").
-		wants(t, 5, "", "bob may not use queue lab: it is only for zoe, group:ml").wants(t, 5, "", "the job stays as it is")
+		wants(t, 5, "", "bob may not use queue lab: it is only for zoe, group:ml").
+		wants(t, 5, "", "the job continues unchanged")
 	for _, scope := range []string{id, id + "[3]", id + "[3-5,9]"} {
 		as("bob", "priority", scope, "5").wants(t, 5, "", "bob may not use queue lab")
 	}
 	as("bob", "slurm", "scontrol", "update", "JobId="+id+"_[3-5]", "Priority=5").
 		wants(t, 1, "", "bob may not use queue lab")
-	as("bob", to("lab")...).wants(t, 5, "", "bob may use open")
+	as("bob", to("lab")...).wants(t, 5, "", "use one of bob's queues: open")
 	as("oli", "update", id, "--array-max-running", "4").wants(t, 0, "", "")
 	as("zoe", to("lab")...).wants(t, 0, "", "")
 	as("bob", "get", "jobs", "--me", "-q").wants(t, 0, id, "")
@@ -122,17 +123,17 @@ func marksQueues(t *testing.T, as func(who string, args ...string) result, ann f
 		return strings.Join(all, ", ")
 	}
 	for who, want := range map[string]string{
-		"zoe": "QUEUE USE, open yes, lab no, leads no", "oli": "QUEUE USE, open yes, lab no, leads no",
+		"zoe": "QUEUE ALLOWED, open yes, lab no, leads no", "oli": "QUEUE ALLOWED, open yes, lab no, leads no",
 		"bob": "QUEUE WAITING, ", "admin": "QUEUE WAITING, ",
 	} {
 		if got := marks(as(who, "get", "queues")); !strings.HasPrefix(got, want) {
 			t.Errorf("%s is shown %s, want %s", who, got, want)
 		}
 	}
-	if got := marks(ann("", "get", "queues")); got != "QUEUE USE, open yes, lab yes, leads no" {
+	if got := marks(ann("", "get", "queues")); got != "QUEUE ALLOWED, open yes, lab yes, leads no" {
 		t.Errorf("ann is shown %s", got)
 	}
-	as("zoe", "describe", "queue", "leads").wants(t, 0, "May use:      no: you are not in one of these lists\n", "")
+	as("zoe", "describe", "queue", "leads").wants(t, 0, "Allowed:      no: you are not in one of these lists\n", "")
 }
 
 // submitsByHTTP is the answer to a job of a queue by HTTP, of somebody with this folder.

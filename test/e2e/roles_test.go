@@ -50,7 +50,7 @@ func TestRoles(t *testing.T) {
 		} {
 			said += as(who, args...).wants(t, 0, "", "").out
 		}
-		if strings.Contains(said, secret) || !strings.Contains(said, "Not shown") ||
+		if strings.Contains(said, secret) || !strings.Contains(said, "Withheld: ") ||
 			!strings.Contains(said, `"withheld": true`) {
 			t.Errorf("%s is shown %s", who, said)
 		}
@@ -163,5 +163,6 @@ func (s *secured) mapped(as func(string, ...string) result) {
 		}
 	}
 	refused := as("nobody", "submit", "--cpu", "1", "--image", "host", "--nodelist", "n3", "--user", "me", "--", "true")
-	refused.wants(s.t, 7, "", "no node that it may go to runs jobs of nobody as nobody")
+	refused.wants(s.t, 7, "", "no matching node runs jobs of nobody as nobody").
+		wants(s.t, 7, "", "hint: leave --user out, so that the job gets a separate uid")
 }

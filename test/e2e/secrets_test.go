@@ -189,19 +189,21 @@ func (r *secretRun) refusedSecrets(id string) {
 	r.t.Helper()
 	one := []string{"submit", "--cpu", "1", "--image", "host"}
 	for words, args := range map[string][]string{
-		"its value does not come from the command line": {"--secret", "TOKEN=" + r.values["TOKEN"]},
-		"the variable TOKEN is not set here":            {"--secret-env", "TOKEN=env"},
-		"is not a valid variable name":                  {"--secret-env", "key.pem=@" + r.file("key.pem")},
-		"is not a valid name":                           {"--secret", "../x=@" + r.file("key.pem")},
-		"is given twice":                                {"--secret", "a=env", "--secret-env", "a=env"},
+		"a secret's value is not accepted on the command line": {"--secret", "TOKEN=" + r.values["TOKEN"]},
+		"environment variable TOKEN is not set":                {"--secret-env", "TOKEN=env"},
+		"is not a valid variable name":                         {"--secret-env", "key.pem=@" + r.file("key.pem")},
+		"is not a valid name":                                  {"--secret", "../x=@" + r.file("key.pem")},
+		"is given twice":                                       {"--secret", "a=env", "--secret-env", "a=env"},
 	} {
 		got := r.as(r.ann, append(append(one, args...), "--", "true")...)
 		if got.wants(r.t, 2, "", words); strings.Contains(got.err, r.values["TOKEN"]) {
 			r.t.Errorf("the error has the value: %s", got.err)
 		}
 	}
-	r.as(r.ann, "submit", "--from", id).wants(r.t, 2, "", "secret key.pem: nothing says where its value is")
-	r.as(r.ann, "submit", "--from", id, "--secret", "other=@"+r.file("TOKEN")).wants(r.t, 2, "", "has a secret other")
+	r.as(r.ann, "submit", "--from", id).
+		wants(r.t, 2, "", "secret key.pem: value is missing: secrets are not stored with the job file")
+	r.as(r.ann, "submit", "--from", id, "--secret", "other=@"+r.file("TOKEN")).
+		wants(r.t, 2, "", "unknown secret other: no job here uses it")
 }
 
 // again: the same job once more, with its secrets said again.

@@ -49,7 +49,7 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	ended("failed", 4)
 	begun("typed", func(int) {}, "srun", "-n", "2", "sh", "-c", "cat; echo .").wants(t, 0, "typed", "")
 	run("srun", "-N", "2", "--pty", "sh", "-c", "test -t 1 || echo at a pipe; srun true && echo stepped").
-		wants(t, 0, "at a pipe\nstepped\n", "the input is not a terminal")
+		wants(t, 0, "at a pipe\nstepped\n", "srun: no terminal is allocated: standard input is not a terminal\n")
 
 	// The command runs here, and its srun there; a scheduler that is killed meanwhile is waited for.
 	began, goes := filepath.Join(home, "began"), filepath.Join(home, "goes")

@@ -98,7 +98,7 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 		"steps.sh").wants(t, 3, "", "")
 	want := "2\n0: 0.0 of 4, it's mine, node 0\n1: 1.1 of 4, it's mine, node 0\n2: 2.0 of 4, it's mine, node 1\n" +
 		"3: 3.1 of 4, it's mine, node 1\nalone on 0 of 1 with 1\n      4 ,,\n" +
-		"srun: error: --mpi=pmix: mpirun starts its own processes\n" +
+		"srun: error: --mpi: pmix is not supported (mpirun starts its own processes)\n" +
 		"refused with 1\n"
 	for process, code := range []string{"143", "143", "143", "7", "", "1", "2", "3"} {
 		switch {

@@ -37,14 +37,14 @@ while [ $# -gt 0 ]; do
   -c | --cpus-per-task | -J | --job-name | --overlap | --exact | -u | --unbuffered) ;; # cores are the node's, shared
   --jobid) [ "$value" = "$SLURM_JOB_ID" ] || refuse "--jobid=$value: a step runs in its own job" ;;
   --export) [ "$value" = ALL ] || refuse "--export=$value: a step has the script's environment" ;;
-  --mpi) [ "$value" = none ] || refuse "--mpi=$value: mpirun starts its own processes here" ;;
+  --mpi) [ "$value" = none ] || refuse "--mpi: $value is not supported (mpirun starts its own processes)" ;;
   --cpu-bind) ;; # no process is bound to cores
   *) refuse "$word: is not supported" ;;
   esac
 done
 [ $# -gt 0 ] || refuse "a command is required"
 for n in "$tasks" "$nodes" "$each" "$gpus"; do
-  case $n in *[!0-9]* | 0) refuse "$n: is not a number from 1 on" ;; esac
+  case $n in *[!0-9]* | 0) refuse "$n: is not a number from 1" ;; esac
 done
 
 # The ranks of the gang that take part, one for each node.
@@ -56,11 +56,11 @@ if [ -n "$hosts" ]; then
       [ "$is" != "$host" ] || found=$at
       at=$((at + 1))
     done
-    [ -n "$found" ] && [ "$at" = "$SYNAPSE_WORLD_SIZE" ] || refuse "--nodelist=$hosts: $host is not in this job, by its name in SLURM_JOB_NODELIST"
+    [ -n "$found" ] && [ "$at" = "$SYNAPSE_WORLD_SIZE" ] || refuse "--nodelist=$hosts: $host is not one of the job's nodes in SLURM_JOB_NODELIST"
     ranks="$ranks $found" named=$((named + 1))
   done
   nodes=${nodes:-$named}
-  [ "$nodes" = "$named" ] || refuse "--nodelist=$hosts: $named nodes are named, and --nodes says $nodes"
+  [ "$nodes" = "$named" ] || refuse "--nodelist=$hosts: names $named nodes, but --nodes is $nodes"
   tasks=${tasks:-$((nodes * ${each:-1}))}
 elif [ -z "$nodes$tasks$each" ]; then
   nodes=$SYNAPSE_WORLD_SIZE tasks=$SLURM_NTASKS
@@ -69,10 +69,10 @@ if [ -z "$nodes" ]; then # no more nodes than tasks
   nodes=$SYNAPSE_WORLD_SIZE
   [ -z "$tasks" ] || [ "$tasks" -ge "$nodes" ] || nodes=$tasks
 fi
-[ "$nodes" -le "$SYNAPSE_WORLD_SIZE" ] || refuse "--nodes=$nodes: the job has $SYNAPSE_WORLD_SIZE"
+[ "$nodes" -le "$SYNAPSE_WORLD_SIZE" ] || refuse "--nodes=$nodes: the job has only $SYNAPSE_WORLD_SIZE"
 tasks=${tasks:-$((nodes * ${each:-1}))}
 each=${each:-$(((tasks + nodes - 1) / nodes))}
-[ "$tasks" -ge "$nodes" ] && [ "$tasks" -le $((nodes * each)) ] || refuse "--ntasks=$tasks: do not fit $nodes nodes of $each"
+[ "$tasks" -ge "$nodes" ] && [ "$tasks" -le $((nodes * each)) ] || refuse "--ntasks=$tasks: $nodes nodes with $each tasks each do not fit"
 if [ -z "$ranks" ]; then
   n=0
   while [ "$n" -lt "$nodes" ]; do ranks="$ranks $n" n=$((n + 1)); done
