@@ -211,7 +211,7 @@ func TestSupposedPatience(t *testing.T) {
 			Topology: &messages.TopologySpec{Preferred: "rack", PatienceMs: patience},
 		}
 		text := ask(m, &messages.ExplainJob{Spec: spec}).(*messages.ExplainJobReply).Text
-		if (text == "there is room for it now") != room {
+		if (text == "it would start now") != room {
 			t.Errorf("with a patience of %d it is told %q", patience, text)
 		}
 	}

@@ -137,7 +137,7 @@ func TestSupposed(t *testing.T) {
 			Each: &messages.Resources{MilliGpu: gpus * 1000},
 		}
 	}
-	for gpus, want := range map[int64]string{4: "there is room for it now", 5: "it would wait: needs 5 GPUs"} {
+	for gpus, want := range map[int64]string{4: "it would start now", 5: "it would wait: needs 5 GPUs"} {
 		r := ask(a.Mirror, &messages.ExplainJob{Spec: spec(gpus)}).(*messages.ExplainJobReply)
 		if !strings.HasPrefix(r.Text, want) {
 			t.Errorf("%d GPUs: %q", gpus, r.Text)

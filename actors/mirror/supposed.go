@@ -33,7 +33,7 @@ func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) string
 	}
 	answer := asked.Explain(fabric, "", m.picture.holders)
 	if answer.Refusal == nil {
-		return "there is room for it now"
+		return "it would start now"
 	}
 	answer.NowNs = int64(m.p.Clock.Now())
 	text := "it would wait: " + answer.String()

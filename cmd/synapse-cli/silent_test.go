@@ -46,6 +46,8 @@ func TestNotSilentAnyMore(t *testing.T) {
 			"--replicas \"99999999999\": number is too large"},
 		{"submit -n -2 --cpu 1 --image /srv/i", exit.Misuse, "--replicas: is -2, outside 1 to 65536"},
 		{"submit -n 0 --cpu 1 --image /srv/i", exit.Misuse, "--replicas: is 0, outside 1 to 65536"},
+		{"submit --restarts -1 --cpu 1 --image /srv/i", exit.Misuse,
+			"--restarts: \"-1\" is not a number of restarts\nhint: write a number, or never"},
 		{"submit --gpu 1.5 --image /srv/i", exit.Misuse, "--gpu: must be a whole number of GPUs"},
 		{"submit --image /srv/i --cpu 0", exit.Misuse, "job requests no resources\nhint: give --cpu, --mem or --gpu"},
 		{"submit --cpu 1 --gpu-type h100 --image /srv/i", exit.Misuse, "--gpu-type: requires gpu"},

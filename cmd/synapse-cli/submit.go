@@ -234,7 +234,7 @@ type trial struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	Waits      string `json:"reason,omitempty"` // for what; empty: there is room for it now
+	Waits      string `json:"reason,omitempty"` // for what; empty: it would start now
 	Ahead      int64  `json:"ahead"`
 }
 

@@ -37,7 +37,7 @@ func runs(t *testing.T, c *cluster) {
 	ask(t, fed).wants(t, 0, "1048576", "")
 	last("succeeded")
 	c.cli("run", "--replicas", "3", "--pty", "--", "sh", "-c", "test -t 1 || echo pipe of $SYNAPSE_WORLD_SIZE").
-		wants(t, 0, "pipe of 3", "-t is ignored: standard input is not a terminal")
+		wants(t, 0, "pipe of 3", "synapse-cli: no terminal is allocated: standard input is not a terminal")
 	last("succeeded")
 	c.cli("run", "no-such-program").wants(t, 127, "", "no-such-program")
 	last("failed")
