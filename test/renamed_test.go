@@ -264,6 +264,36 @@ func TestRenamedInPages(t *testing.T) {
 	}
 }
 
+// oldTexts finds the old names of flags, variables and keys in the texts of a program.
+func oldTexts(texts []string) (wrong []string) {
+	words, names := spanWords(), []string(nil)
+	for old := range words {
+		if strings.HasPrefix(old, "--") || strings.HasPrefix(old, "SYNAPSE_") || strings.ToUpper(old) != old {
+			names = append(names, regexp.QuoteMeta(old))
+		}
+	}
+	slices.Sort(names)
+	at := regexp.MustCompile(`(?:^|[^\w-])(` + strings.Join(names, "|") + `)(?:$|[^\w-])`)
+	for _, text := range texts {
+		for _, found := range at.FindAllStringSubmatch(text, -1) {
+			wrong = append(wrong, fmt.Sprintf("%s is now %s: %.60q", found[1], words[found[1]], text))
+		}
+	}
+	return wrong
+}
+
+// TestRenamedInTexts: no text of a program, such as an error, names an old flag or key. The table itself does.
+func TestRenamedInTexts(t *testing.T) {
+	for _, s := range readTree(t) {
+		if !s.production() || strings.HasPrefix(s.path, "messages/renamed/") {
+			continue
+		}
+		for _, wrong := range oldTexts(literals(s.syntax)) {
+			t.Errorf("%s: %s", s.path, wrong)
+		}
+	}
+}
+
 // TestRenamedIsSeen: each of the checks finds an old name that is planted.
 func TestRenamedIsSeen(t *testing.T) {
 	file := parsed(t, "package x\ntype jobStatus struct { A bool `json:\"debts\"`; B bool `json:\"finished\"` }\n"+
@@ -277,6 +307,7 @@ func TestRenamedIsSeen(t *testing.T) {
 		"metric":            oldIn(renamed.Metric, "", []string{"synapse_machines"}),
 		"label of a metric": oldIn(renamed.Series, "synapse_jobs_planned", []string{"firm"}),
 		"flag":              oldFlags(file, "past"),
+		"text":              oldTexts([]string{"needs a certificate (--page-cert)", "a past page"}),
 		"span":              oldSpans("Set `keepMost: 3h`, or headroom.", spanWords()),
 	} {
 		if len(got) != 1 {

@@ -86,4 +86,4 @@ func (g *Authenticator) PageName(host string) bool {
 }
 
 // errNoPage is why nobody logs in where a browser was not shown the page's certificate.
-var errNoPage = errors.New("browser login requires a page certificate (--page-cert)")
+var errNoPage = errors.New("browser login requires a page certificate (--web-cert)")

@@ -8,8 +8,8 @@ const ways = [
   [/^with topology preferred (\S+)$/, ([, level]) => ["topology:", `-  required: ${level}`, `+  preferred: ${level}`]],
   [/^with GPU type (\S+)$/, ([, type]) => ["resources:", `+  gpuType: ${type}`]],
   [/^without label ([^=]+)=(.*)$/, ([, key, value]) => ["nodeSelector:", `-  ${key}: ${value}`]],
-  [/^without excluding machines$/, () => ["-exclude: […]"]],
-  [/^on other machines than those named$/, () => ["-nodes: […]"]],
+  [/^without excluding nodes$/, () => ["-exclude: […]"]],
+  [/^on other nodes than those named$/, () => ["-nodes: […]"]],
   [/^with --time-limit (\S+)$/, ([, limit]) => [`+timeLimit: ${limit}`]],
 ];
 
