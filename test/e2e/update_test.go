@@ -25,6 +25,8 @@ func TestUpdate(t *testing.T) {
 
 	first, second := c.order("true"), c.order("exec sleep 600")
 	c.cli("priority", second, "5").wants(t, 0, "Job "+second+" has priority 5\n", "")
+	c.cli("update", second, "--array-max-running", "2").
+		wants(t, 2, "", "--array-max-running: is set, but the job is not an array\nhint: name an array")
 	c.cli("update", id, "--time-limit", "2s").wants(t, 0,
 		"which the current attempt has exceeded: the job is being ended\n", "")
 	c.cli("wait", id).wants(t, 6, "", "timed-out")
