@@ -42,7 +42,7 @@ func once(ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientCon
 		text, err = encode(reply)
 	}
 	if err != nil {
-		refuse(w, why(ctx, err))
+		refuse(w, c.refusal(why(ctx, err)))
 		return
 	}
 	w.Header().Set("Content-Type", typeJSON)
@@ -62,7 +62,7 @@ func (a *API) stream(
 		err = s.CloseSend()
 	}
 	if err != nil {
-		refuse(w, why(ctx, err))
+		refuse(w, c.refusal(why(ctx, err)))
 		return
 	}
 	a.answer(ctx, w, c, s)
@@ -84,7 +84,7 @@ func (a *API) converse(
 		s, err = on.NewStream(ctx, &grpc.StreamDesc{ServerStreams: true, ClientStreams: true}, c.name)
 	}
 	if err != nil {
-		refuse(w, why(ctx, err))
+		refuse(w, c.refusal(why(ctx, err)))
 		return
 	}
 	asked := make(chan struct{})
@@ -182,7 +182,7 @@ func (a *API) answer(ctx context.Context, w http.ResponseWriter, c *call, s grpc
 	p, ok := a.first(ctx, s, parts)
 	if ok && p.err != nil && p.err != io.EOF {
 		tell(w, s.Trailer())
-		refuse(w, why(ctx, p.err))
+		refuse(w, c.refusal(why(ctx, p.err)))
 		return
 	}
 	w.Header().Set("Content-Type", typeLines)

@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"strings"
 	"sync"
 
 	"google.golang.org/protobuf/encoding/protojson"
@@ -102,6 +103,26 @@ func publicName(f protoreflect.FieldDescriptor) string {
 		return f.JSONName()
 	}
 	return string(f.Name())
+}
+
+// publicPath returns the path of a field with the public names. From a name on that no field has, it returns the path
+// unchanged.
+func publicPath(m protoreflect.MessageDescriptor, path string) string {
+	parts := strings.Split(path, ".")
+	for i, part := range parts {
+		name, index, listed := strings.Cut(part, "[")
+		f := m.Fields().ByName(protoreflect.Name(name))
+		if f == nil {
+			break
+		}
+		if parts[i] = publicName(f); listed {
+			parts[i] += "[" + index
+		}
+		if m = f.Message(); m == nil || f.IsMap() {
+			break
+		}
+	}
+	return strings.Join(parts, ".")
 }
 
 // jsonName returns the json_name of a field for which none is set.

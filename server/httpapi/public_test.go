@@ -1,6 +1,7 @@
 package httpapi
 
 import (
+	"context"
 	"strings"
 	"testing"
 
@@ -9,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/messages/renamed"
+	"github.com/yi-json/synapse/server/api"
 )
 
 // TestPublicNames: a field has the name in its json_name, both ways, and its old name is refused with the new one.
@@ -65,4 +67,26 @@ func publicFields(d protoreflect.Descriptor) map[string]bool {
 		all[string(fields.Get(i).Name())] = true
 	}
 	return all
+}
+
+// TestRefusedFields: a refusal names a field as the caller wrote it, and leaves alone what is no field of the request.
+func TestRefusedFields(t *testing.T) {
+	field := ""
+	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
+		return nil, api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_INVALID, Field: field, Text: "is bad"})
+	}})
+	for from, to := range map[string]string{
+		"spec.array.most":       "spec.array.max_running",
+		"spec.mounts[3].source": "spec.mounts[3].source",
+		"spec.none":             "spec.none",
+		"spec.labels[a.b].most": "spec.labels[a.b].most",
+		"request_id":            "request_id",
+		"Authorization":         "Authorization",
+		"":                      "",
+	} {
+		field = from
+		if _, _, text := s.send("POST", "/v1/Submit", "{}"); fault(text).Field != to {
+			t.Errorf("%q is named in %s", from, text)
+		}
+	}
 }

@@ -88,6 +88,13 @@ func refusalOf(err error) *refusal {
 	return r
 }
 
+// refusal returns the refusal of a call, which names a field as the caller writes it.
+func (c *call) refusal(err error) *refusal {
+	r := *refusalOf(err)
+	r.Field = publicPath(c.in.Descriptor(), r.Field)
+	return &r
+}
+
 // refuse answers with an error.
 func refuse(w http.ResponseWriter, err error) {
 	r := refusalOf(err)
