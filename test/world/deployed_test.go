@@ -31,7 +31,7 @@ func TestDeployed(t *testing.T) {
 	leads(head)
 	letsIn(machines)
 	names := func(common, second string) {
-		head.gives("root/hosts.yaml", fmt.Appendf(nil, "settings: {%s}\nmachines:\n  n1: {ssh: root@%s}\n"+
+		head.gives("root/hosts.yaml", fmt.Appendf(nil, "settings: {%s}\nnodes:\n  n1: {ssh: root@%s}\n"+
 			"  n2: {ssh: root@%s%s}\n  n3: {ssh: ada@%s, settings: {labels: pool=b}}\n", common, head.address,
 			machines[1].address, second, machines[2].address))
 	}
@@ -44,7 +44,7 @@ func TestDeployed(t *testing.T) {
 	if out, err := machines[2].asks("dpkg-query -W synapse"); err == nil {
 		t.Errorf("a look installs: %s", out)
 	}
-	wants(t, head.deploys(0, old), "3 machines: 3 deployed", "n2 deployed: up, 0 GPUs, agent ")
+	wants(t, head.deploys(0, old), "3 nodes: 3 deployed", "n2 deployed: up, 0 GPUs, agent ")
 	wants(t, head.does("synapse-cli get nodes -l pool=b"), "n3")
 	same := unharmed(t, machines, beginsGang(t, machines))
 	agents := func() (pids string) {
@@ -54,11 +54,11 @@ func TestDeployed(t *testing.T) {
 		return pids
 	}
 	before := agents()
-	wants(t, head.deploys(0, old), "3 machines: 3 unchanged")
+	wants(t, head.deploys(0, old), "3 nodes: 3 unchanged")
 	if now := agents(); now != before {
 		t.Errorf("where there is nothing to do agents are %s, and were %s", now, before)
 	}
-	wants(t, head.deploys(0, new), "3 machines: 3 deployed", "n2: replaces "+old+" by "+new+"\n")
+	wants(t, head.deploys(0, new), "3 nodes: 3 deployed", "n2: replaces "+old+" with "+new+"\n")
 	same("a new version")
 	deployedByHand(t, head, machines[1], new)
 	same("what was written by hand")
@@ -74,7 +74,7 @@ func deployedByHand(t *testing.T, head, other *booted, version string) {
 	t.Helper()
 	other.does("echo 'labels: pool=c' >>/etc/synapse/node.yaml")
 	wants(t, head.deploys(1, version), "n2 refused: /etc/synapse/node.yaml was edited on the node", "n1 unchanged: ")
-	wants(t, head.deploys(0, version, "--overwrite"), "n2 deployed: ", "3 machines: 1 deployed, 2 unchanged")
+	wants(t, head.deploys(0, version, "--overwrite"), "n2 deployed: ", "3 nodes: 1 deployed, 2 unchanged")
 	wants(t, other.does("cat /etc/synapse/node.yaml.before"), "labels: pool=c")
 }
 

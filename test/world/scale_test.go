@@ -82,7 +82,7 @@ func TestPageAtScale(t *testing.T) {
 		before := browserSpent(t)
 		h.do(chromedp.Navigate("about:blank"), chromedp.Navigate("http://"+h.address+"/"))
 		h.await(fmt.Sprintf(`document.querySelector("canvas")?.getAttribute("aria-label").includes("of " +
-			(%d).toLocaleString("en") + " machines") && performance.getEntriesByName("map").length`, *machines))
+			(%d).toLocaleString("en") + " nodes") && performance.getEntriesByName("map").length`, *machines))
 		paints = append(paints, float64((browserSpent(t) - before).Milliseconds()))
 		first = append(first, js[float64](h.surf, `performance.getEntriesByName("map")[0].startTime`))
 		all = append(all, js[float64](h.surf, `performance.now()`))

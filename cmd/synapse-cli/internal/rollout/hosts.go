@@ -129,9 +129,9 @@ func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
 				own = values[i]
 				p.settings(own)
 			case values[i].Kind != yaml.ScalarNode || values[i].Value == "" || strings.HasPrefix(values[i].Value, "-"):
-				p.say(values[i], "machine %s: ssh must be an ssh destination, such as root@10.0.0.11", key.Value)
+				p.say(values[i], "node %s: ssh must be an ssh destination, such as root@10.0.0.11", key.Value)
 			case len(names) > 1 && !strings.Contains(values[i].Value, theName):
-				p.say(values[i], "machine %s: ssh is the same for all nodes of the list; write %s for the node's name",
+				p.say(values[i], "node %s: ssh is the same for all nodes of the list; write %s for the node's name",
 					key.Value, theName)
 			default:
 				ssh = values[i].Value
