@@ -222,6 +222,8 @@ func spanWords() map[string]string {
 			words[old] = n.New
 		case n.Kind == renamed.Flag && old != "policy" && old != "patience":
 			words["--"+old] = "--" + n.New
+		case n.Kind == renamed.YAML && !odd && !kept[old] && !slices.Contains([]string{"page", "past", "policy"}, old):
+			words["`"+old+"`"] = "`" + last(n.New) + "`" // a plain word is a key if it is a span of its own
 		case odd && !kept[old] && n.Kind != renamed.Column:
 			words[old] = last(n.New)
 		}
@@ -268,7 +270,8 @@ func TestRenamedInPages(t *testing.T) {
 func oldTexts(texts []string) (wrong []string) {
 	words, names := spanWords(), []string(nil)
 	for old := range words {
-		if strings.HasPrefix(old, "--") || strings.HasPrefix(old, "SYNAPSE_") || strings.ToUpper(old) != old {
+		column := strings.ToUpper(old) == old && !strings.HasPrefix(old, "SYNAPSE_")
+		if !column {
 			names = append(names, regexp.QuoteMeta(old))
 		}
 	}
@@ -308,6 +311,8 @@ func TestRenamedIsSeen(t *testing.T) {
 		"label of a metric": oldIn(renamed.Series, "synapse_jobs_planned", []string{"firm"}),
 		"flag":              oldFlags(file, "past"),
 		"text":              oldTexts([]string{"needs a certificate (--page-cert)", "a past page"}),
+		"text with a key":   oldTexts([]string{"The file has `machines` and `nodes`, for machines."}),
+		"span with a key":   oldSpans("The file has `machines` and `nodes`, for `the machines`.", spanWords()),
 		"span":              oldSpans("Set `keepMost: 3h`, or headroom.", spanWords()),
 	} {
 		if len(got) != 1 {

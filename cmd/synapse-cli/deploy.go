@@ -62,7 +62,7 @@ func (a *app) deployCommand() *cobra.Command {
 			"(does not join, has fewer GPUs, is unschedulable), no further node is started, and nothing is\n" +
 			"rolled back. To return to an older package, run another rollout. The first Ctrl-C also stops the\n" +
 			"rollout in this way; the second Ctrl-C abandons the nodes in progress.\n\n" +
-			"The file has `machines`, by their node names, and `settings`, the keys of\n" +
+			"The file has `nodes`, by their names, and `settings`, the keys of\n" +
 			rollout.SettingsFile +
 			":\n\n" +
 			hostsExample +
