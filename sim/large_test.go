@@ -53,7 +53,7 @@ func TestNearTheLimit(t *testing.T) {
 	w = largeGang(t, true)
 	told := func() bool {
 		_, why, _ := w.leader().leader.View(w.at(1).id)
-		return strings.Contains(why, "its agent is of an earlier version")
+		return strings.Contains(why, "agent is too old for a gang")
 	}
 	if !w.StepUntil(told, 20*time.Second) {
 		t.Error("nobody is told why it waits")

@@ -107,7 +107,7 @@ func TestPlan(t *testing.T) {
 			"installs 2, writes settings, joins with a token"},
 		{"older", func(f *Found, _ *Plan) { f.Version = "1" }, "replaces 1 with 2"},
 		{"no package is wanted", func(f *Found, p *Plan) { f.Version, p.Packages = "1", nil }, "up to date"},
-		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "Synapse is not installed"},
+		{"no package is there", func(f *Found, p *Plan) { f.Version, p.Packages = "", nil }, "synapse is not installed"},
 		{"stopped", func(f *Found, _ *Plan) { f.Active = false }, "starts the agent"},
 		{"not enabled", func(f *Found, _ *Plan) { f.Enabled = false }, "starts the agent"},
 		{"by hand", func(f *Found, _ *Plan) { f.Settings = []byte("join: x\n") },

@@ -2,6 +2,7 @@ package rollout
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -136,7 +137,7 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 func (p *Plan) packageFor(f Found) (*Package, error) {
 	if len(p.Packages) == 0 {
 		if f.Version == "" {
-			return nil, fmt.Errorf("Synapse is not installed: add --package")
+			return nil, errors.New("the package synapse is not installed: add --package")
 		}
 		return nil, nil
 	}
