@@ -39,97 +39,132 @@ const (
 	WaitCodes // how many there are
 )
 
-// WaitReason holds the word of a code, its meaning, what a user can do, and Slurm's word for it.
-type WaitReason struct{ Word, Meaning, Fix, Slurm string }
+// WaitReason holds the word of a code, and Slurm's word for it.
+type WaitReason struct{ Word, Slurm string }
 
 // WaitReasons is the table of all codes.
 var WaitReasons = [WaitCodes]WaitReason{
-	WaitNone: {"", "The job does not wait.", "", "None"},
+	WaitNone:         {"", "None"},
+	WaitEvaluating:   {"Evaluating", "None"},
+	WaitResources:    {"Resources", "Resources"},
+	WaitTopology:     {"Topology", "Resources"},
+	WaitNodeSelector: {"NodeSelector", "BadConstraints"},
+	WaitUser:         {"User", "BadConstraints"},
+	WaitInfeasible:   {"Infeasible", "BadConstraints"},
+	WaitPriority:     {"Priority", "Priority"},
+	WaitQueueLimit:   {"QueueLimit", "QOSResourceLimit"},
+	WaitHeld:         {"Held", "JobHeldAdmin"},
+	WaitBeginTime:    {"BeginTime", "BeginTime"},
+	WaitDependency:   {"Dependency", "Dependency"},
+	WaitArray:        {"Array", "Resources"},
+	WaitArrayLimit:   {"ArrayLimit", "JobArrayTaskLimit"},
+	WaitPrepare:      {"Prepare", "JobLaunchFailure"},
+	WaitLaunch:       {"Launch", "JobLaunchFailure"},
+	WaitBackoff:      {"Backoff", "BeginTime"},
+	WaitUnconfirmed:  {"Unconfirmed", "Cleaning"},
+	WaitUserID:       {"UserID", "Resources"},
+	WaitRecovering:   {"Recovering", "None"},
+	WaitHalted:       {"Halted", "SystemFailure"},
+	WaitStore:        {"Store", "SystemFailure"},
+}
+
+// WaitText says what a code means, and what a user can do.
+type WaitText struct{ Meaning, Fix string }
+
+// WaitTexts has the texts of the documentation for all codes. The programs do not need them.
+var WaitTexts = [WaitCodes]WaitText{
+	WaitNone: {
+		"The job does not wait.",
+		"",
+	},
 	WaitEvaluating: {
-		"Evaluating", "The scheduler has not looked at the job yet.",
-		"Wait a second.", "None",
+		"The scheduler has not looked at the job yet.",
+		"Wait a second.",
 	},
 	WaitResources: {
-		"Resources", "Not enough GPUs, CPUs or memory are free now.",
-		"Run `synapse-cli explain JOB`: it names the jobs that hold them, when they end, and what would " +
-			"start now.", "Resources",
+		"Not enough GPUs, CPUs or memory are free now.",
+		"Run `synapse-cli explain JOB`: it names the jobs that hold them, when they end, and " +
+			"what would start now.",
 	},
 	WaitTopology: {
-		"Topology", "Enough may be free, but not within one domain of the topology level that the job requires or " +
-			"prefers.",
-		"Wait, or ask for a coarser level.", "Resources",
+		"Enough may be free, but not within one domain of the topology level that the job " +
+			"requires or prefers.",
+		"Wait, or ask for a coarser level.",
 	},
 	WaitNodeSelector: {
-		"NodeSelector", "No node has the GPU type, the labels or the name that the job asks for.",
-		"Compare the job with `synapse-cli get nodes -o wide`.", "BadConstraints",
+		"No node has the GPU type, the labels or the name that the job asks for.",
+		"Compare the job with `synapse-cli get nodes -o wide`.",
 	},
 	WaitUser: {
-		"User", "No node runs jobs of this owner as the requested user.",
-		"Leave `user` out, or ask an administrator to map the owner to an account.", "BadConstraints",
+		"No node runs jobs of this owner as the requested user.",
+		"Leave `user` out, or ask an administrator to map the owner to an account.",
 	},
 	WaitInfeasible: {
-		"Infeasible", "The job can never start on the nodes that the cluster knows, even if all of them are idle.",
-		"Ask for less, or add nodes.", "BadConstraints",
+		"The job can never start on the nodes that the cluster knows, even if all of them are " +
+			"idle.",
+		"Ask for less, or add nodes.",
 	},
 	WaitPriority: {
-		"Priority", "Nodes are free, and earlier or shorter jobs go first.",
-		"Wait, or set a time limit: a job that ends before a reservation starts can be backfilled.", "Priority",
+		"Nodes are free, and earlier or shorter jobs go first.",
+		"Wait, or set a time limit: a job that ends before a reservation starts can be " +
+			"backfilled.",
 	},
 	WaitQueueLimit: {
-		"QueueLimit", "The queue, or the owner in that queue, uses all that it may use.",
-		"Wait until jobs of the queue end, or submit to another queue.", "QOSResourceLimit",
+		"The queue, or the owner in that queue, uses all that it may use.",
+		"Wait until jobs of the queue end, or submit to another queue.",
 	},
 	WaitHeld: {
-		"Held", "A user or an administrator holds the job.",
-		"Run `synapse-cli release JOB`.", "JobHeldAdmin",
+		"A user or an administrator holds the job.",
+		"Run `synapse-cli release JOB`.",
 	},
 	WaitBeginTime: {
-		"BeginTime", "The job begins later, because its `begin` says so.",
-		"Wait, or change it with `synapse-cli update JOB --begin now`.", "BeginTime",
+		"The job begins later, because its `begin` says so.",
+		"Wait, or change it with `synapse-cli update JOB --begin now`.",
 	},
 	WaitDependency: {
-		"Dependency", "The job waits for the end of other jobs (`after`).",
-		"Wait for the jobs that the reason names.", "Dependency",
+		"The job waits for the end of other jobs (`after`).",
+		"Wait for the jobs that the reason names.",
 	},
 	WaitArray: {
-		"Array", "The elements of an array wait; the reason counts the elements by state.",
-		"Run `synapse-cli get jobs --array JOB`: each element has its own reason.", "Resources",
+		"The elements of an array wait; the reason counts the elements by state.",
+		"Run `synapse-cli get jobs --array JOB`: each element has its own reason.",
 	},
 	WaitArrayLimit: {
-		"ArrayLimit", "As many elements of the array run as its limit allows.",
-		"Wait, or raise the limit of the array.", "JobArrayTaskLimit",
+		"As many elements of the array run as its limit allows.",
+		"Wait, or raise the limit of the array.",
 	},
 	WaitPrepare: {
-		"Prepare", "The last attempt failed before its tasks started: the image, a mount or the user is wrong.",
-		"Read the reason, fix the job, or wait for the next attempt.", "JobLaunchFailure",
+		"The last attempt failed before its tasks started: the image, a mount or the user is " +
+			"wrong.",
+		"Read the reason, fix the job, or wait for the next attempt.",
 	},
 	WaitLaunch: {
-		"Launch", "The last attempt failed because a node could not start a task.",
-		"Read the reason. The scheduler tries other nodes.", "JobLaunchFailure",
+		"The last attempt failed because a node could not start a task.",
+		"Read the reason. The scheduler tries other nodes.",
 	},
 	WaitBackoff: {
-		"Backoff", "The last attempt ended early. The next attempt starts at the time in the reason.",
-		"Wait, or read the logs of the last attempt.", "BeginTime",
+		"The last attempt ended early. The next attempt starts at the time in the reason.",
+		"Wait, or read the logs of the last attempt.",
 	},
 	WaitUnconfirmed: {
-		"Unconfirmed", "The last attempt may still run on a node that does not answer.",
-		"Bring the node back, or run `synapse-cli remove NODE` if it is gone for good.", "Cleaning",
+		"The last attempt may still run on a node that does not answer.",
+		"Bring the node back, or run `synapse-cli remove NODE` if it is gone for good.",
 	},
 	WaitUserID: {
-		"UserID", "No user ID is free for the job, or its owner has used up the owner's share of user IDs.",
-		"Wait, name a user, or widen `--uids`.", "Resources",
+		"No user ID is free for the job, or its owner has used up the owner's share of user IDs.",
+		"Wait, name a user, or widen `--uids`.",
 	},
 	WaitRecovering: {
-		"Recovering", "A new leader waits until its nodes have reported, for some seconds at most.",
-		"Wait.", "None",
+		"A new leader waits until its nodes have reported, for some seconds at most.",
+		"Wait.",
 	},
 	WaitHalted: {
-		"Halted", "The scheduler starts no jobs, because its store is older than its nodes.",
-		"An administrator reads the scheduler's log.", "SystemFailure",
+		"The scheduler starts no jobs, because its store is older than its nodes.",
+		"An administrator reads the scheduler's log.",
 	},
 	WaitStore: {
-		"Store", "The database does not accept writes.",
-		"An administrator repairs the database.", "SystemFailure",
+		"The database does not accept writes.",
+		"An administrator repairs the database.",
 	},
 }
 

@@ -32,8 +32,12 @@ Run ` + "`synapse-cli explain JOB`" + ` for all facts about one job.
 | Code | Meaning | What to do | Slurm |
 |---|---|---|---|
 `)
-	for _, r := range WaitReasons[WaitNone+1:] {
-		b.WriteString("| `" + r.Word + "` | " + r.Meaning + " | " + r.Fix + " | `" + r.Slurm + "` |\n")
+	for code, r := range WaitReasons {
+		if WaitCode(code) == WaitNone {
+			continue
+		}
+		text := WaitTexts[code]
+		b.WriteString("| `" + r.Word + "` | " + text.Meaning + " | " + text.Fix + " | `" + r.Slurm + "` |\n")
 	}
 	if *rewrite {
 		if err := os.WriteFile(reasonsPage, []byte(b.String()), 0o644); err != nil {
@@ -52,7 +56,7 @@ func TestEveryCodeIsComplete(t *testing.T) {
 		if code.String() != r.Word || WaitCodeOf(r.Word) != code {
 			t.Errorf("%q is the word of code %d and of code %d", r.Word, c, WaitCodeOf(r.Word))
 		}
-		if code != WaitNone && (r.Word == "" || r.Meaning == "" || r.Fix == "" || r.Slurm == "") {
+		if code != WaitNone && (r.Word == "" || WaitTexts[code].Meaning == "" || WaitTexts[code].Fix == "" || r.Slurm == "") {
 			t.Errorf("the row of %q is not complete: %+v", r.Word, r)
 		}
 	}

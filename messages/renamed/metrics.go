@@ -14,7 +14,21 @@ var metrics = []Name{
 	{Metric, schedulerProgram, "synapse_promise_error_seconds", "synapse_start_estimate_error_seconds"},
 	{Metric, nodeProgram, "synapse_node_trouble", "synapse_node_unavailable"},
 	{Metric, nodeProgram, "synapse_node_slices", "synapse_node_allocations"},
+	{Alert, "synapse-rules.yaml", "SynapseNobodyLeads", "SynapseNoLeader"},
+	{Alert, "synapse-rules.yaml", "SynapseTwoLead", "SynapseTwoLeaders"},
+	{Alert, "synapse-rules.yaml", "SynapseMirrorSilent", "SynapseLeaderSilent"},
+	{Alert, "synapse-rules.yaml", "SynapseStoreInDoubt", "SynapseStoreFailing"},
+	{Alert, "synapse-rules.yaml", "SynapseActorBroke", "SynapseActorPanicked"},
+	{Alert, "synapse-rules.yaml", "SynapseRecordDamaged", "SynapseRecordCorrupted"},
+	{Alert, "synapse-rules.yaml", "SynapseMachinesDead", "SynapseNodesDead"},
+	{Alert, "synapse-rules.yaml", "SynapseMachinesBenched", "SynapseNodesBackedOff"},
+	{Alert, "synapse-rules.yaml", "SynapseJobsNotLookedAt", "SynapseJobsNotEvaluated"},
+	{Alert, "synapse-rules.yaml", "SynapsePromisesMissed", "SynapseStartEstimatesMissed"},
+	{Alert, "synapse-rules.yaml", "SynapseLinkDrops", "SynapseLinkDropsMessages"},
+}
 
+// series are the label values that changed. The programs write their series by it.
+var series = []Name{
 	{Series, "synapse_gpus_planned", "firm", "guaranteed"},
 	{Series, "synapse_jobs_planned", "firm", "guaranteed"},
 	{Series, "synapse_nodes_unavailable", "why", "reason"},
@@ -50,15 +64,4 @@ var metrics = []Name{
 	{Series, "synapse_refusals_total", "shortage", "insufficient_resources"},
 	{Series, "synapse_refusals_total", "over", "ended"},
 	{Series, "synapse_refusals_total", "closed", "unschedulable"},
-	{Alert, "synapse-rules.yaml", "SynapseNobodyLeads", "SynapseNoLeader"},
-	{Alert, "synapse-rules.yaml", "SynapseTwoLead", "SynapseTwoLeaders"},
-	{Alert, "synapse-rules.yaml", "SynapseMirrorSilent", "SynapseLeaderSilent"},
-	{Alert, "synapse-rules.yaml", "SynapseStoreInDoubt", "SynapseStoreFailing"},
-	{Alert, "synapse-rules.yaml", "SynapseActorBroke", "SynapseActorPanicked"},
-	{Alert, "synapse-rules.yaml", "SynapseRecordDamaged", "SynapseRecordCorrupted"},
-	{Alert, "synapse-rules.yaml", "SynapseMachinesDead", "SynapseNodesDead"},
-	{Alert, "synapse-rules.yaml", "SynapseMachinesBenched", "SynapseNodesBackedOff"},
-	{Alert, "synapse-rules.yaml", "SynapseJobsNotLookedAt", "SynapseJobsNotEvaluated"},
-	{Alert, "synapse-rules.yaml", "SynapsePromisesMissed", "SynapseStartEstimatesMissed"},
-	{Alert, "synapse-rules.yaml", "SynapseLinkDrops", "SynapseLinkDropsMessages"},
 }

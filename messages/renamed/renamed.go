@@ -41,15 +41,21 @@ type Name struct {
 // All returns the whole table.
 func All() []Name {
 	var all []Name
-	for _, part := range [][]Name{flags, keys, shown, objects, calls, metrics} {
+	for _, part := range [][]Name{flags, keys, shown, objects, calls, metrics, series} {
 		all = append(all, part...)
 	}
 	return all
 }
 
-// Find returns the new name of an old one.
+// Settings returns the flags, variables and keys that changed. The programs refuse them, and need no others.
+func Settings() []Name { return slices.Concat(flags, keys) }
+
+// Calls returns the fields of the HTTP API that changed.
+func Calls() []Name { return calls }
+
+// Find returns the new name of an old setting.
 func Find(kind Kind, in, old string) (string, bool) {
-	for _, n := range All() {
+	for _, n := range Settings() {
 		if n.Kind == kind && n.In == in && n.Old == old {
 			return n.New, true
 		}
@@ -98,7 +104,7 @@ func bare(path string) string {
 
 // SeriesWord returns the present word for a metric's label value, or the word itself.
 func SeriesWord(family, word string) string {
-	for _, n := range metrics {
+	for _, n := range series {
 		if n.Kind == Series && n.In == family && n.Old == word {
 			return n.New
 		}

@@ -142,7 +142,7 @@ func jsonName(name string) string {
 
 // renamedField returns the present name of a field that had another one.
 func renamedField(old string) string {
-	for _, n := range renamed.All() {
+	for _, n := range renamed.Calls() {
 		if n.Kind == renamed.HTTP && n.Old == old {
 			return n.New
 		}

@@ -48,7 +48,7 @@ func programOf(prefix string) string {
 
 // renamedVariables refuses variables whose flags have another name now.
 func renamedVariables(prefix string, lookup func(string) (string, bool)) (failed error) {
-	for _, n := range renamed.All() {
+	for _, n := range renamed.Settings() {
 		if n.Kind != renamed.Env || n.In != programOf(prefix) {
 			continue
 		}
