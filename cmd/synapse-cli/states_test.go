@@ -9,6 +9,7 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/manual"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/renamed"
 )
 
 // This file owns the page docs/reference/states.md: the words that commands show, from the code that makes them.
@@ -145,7 +146,7 @@ func pageOfStates(t *testing.T) string {
 		"| state | meaning |\n|---|---|\n"
 	var words []string
 	for _, s := range nodeTexts {
-		word := messages.ConditionOf(s.node)
+		word := renamed.Word(renamed.NodeState, messages.ConditionOf(s.node))
 		if slices.Contains(words, word) {
 			t.Errorf("the state %s has two texts", word)
 		}
@@ -154,7 +155,7 @@ func pageOfStates(t *testing.T) string {
 	}
 	page += causesStart
 	for i, text := range causeTexts {
-		cause := messages.Word(messages.Cause_name[int32(i+1)], "CAUSE_")
+		cause := renamed.Word(renamed.Cause, messages.Word(messages.Cause_name[int32(i+1)], "CAUSE_"))
 		page += fmt.Sprintf("| `%s` | %s | %s |\n", cause, text[0], text[1])
 	}
 	page += taskCodes

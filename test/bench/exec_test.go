@@ -262,7 +262,7 @@ func (x *inside) forward(b *testing.B, serve func(net.Conn) (int64, error), use 
 	}()
 	line := make([]byte, 256)
 	n, _ := out.Read(line)
-	address, _, ok := strings.Cut(string(line[:n]), " leads to ")
+	address, _, ok := strings.Cut(string(line[:n]), " forwards to ")
 	if !ok {
 		b.Fatalf("it does not listen: %q", line[:n])
 	}
