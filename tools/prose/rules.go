@@ -63,7 +63,7 @@ var rules = []rule{
 	{name: "told", goal: 10, instead: "reports, logs, returns, notifies, sends", pattern: any(`told|tell|tells|telling`)},
 	{name: "hears", goal: 5, instead: "receives, reads, knows", pattern: any(`hears|heard|believes|believed`)},
 	{name: "beside", goal: 0, instead: "next to, alongside, in addition to", pattern: any(`beside`)},
-	{name: "goes-on", goal: 0, instead: "continues", pattern: any(`goes on|go on|went on|going on|runs on`)},
+	{name: "goes-on", goal: 0, instead: "continues", pattern: any(`goes on|go on|went on|going on|runs runs on`)},
 	{name: "is-over", goal: 0, instead: "has ended, has expired", pattern: any(`(?:is|are|was|were|be|being) over`)},
 	{name: "idiom", goal: 0, instead: "fix, rarely, until, barely, again, or the thing itself",
 		pattern: any(`mend|mends|mended|seldom|till|hardly|anew|likewise|meanwhile|by turns|of late|stand still`)},
