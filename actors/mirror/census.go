@@ -23,7 +23,7 @@ type Census struct {
 	Stocks    []Stock                                    // by GPU type, in the order of names
 	Levels    []LevelRoom                                // coarse to fine, the machine last
 	Machines  []int                                      // how many are up, dead, unknown, as MachinePhases
-	Outages   [outages]int                               // and out of service, by what
+	Outages   [outages]int                               // nodes that take no new work, by cause
 	Promises  [2]Promises                                // those that move, and the firm ones
 	Owners    []Share
 	Queues    []Share

@@ -25,8 +25,8 @@ import (
 // evil is a text with all that steers. Its second line begins as if a command had begun it.
 const evil = "a\r\x1b[2J\u009b31m\u202e\u2028\x7f\u0085\n" + forged + "\u202e\x1b"
 
-// evilTexts answers every call of the client API with a message in which all texts are evil, and in which all jobs
-// are over. A stream is refused after one. Without keys it speaks plaintext.
+// evilTexts serves the client API. Each answer is a message in which all texts are evil and all jobs have finished. A
+// stream ends with an error after one message. Without keys the server uses plaintext.
 func evilTexts(t testing.TB, evil string, keys credentials.TransportCredentials) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,8 +65,8 @@ func methodOf(path string) (protoreflect.MethodDescriptor, error) {
 	return found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(name)), nil
 }
 
-// settle makes all in a message an answer that a command goes on with: outcomes are good, pages are last, and jobs
-// are over.
+// settle changes a message into an answer after which a command continues: outcomes are good, pages are last, and jobs
+// have finished.
 func settle(m protoreflect.Message) {
 	switch x := m.Interface().(type) {
 	case *messages.Outcome:

@@ -50,12 +50,14 @@ func All() []Name {
 // Settings returns the flags, variables and keys that changed. The programs refuse them, and need no others.
 func Settings() []Name { return slices.Concat(flags, keys) }
 
-// Calls returns the fields of the HTTP API that changed.
-func Calls() []Name { return calls }
+// Field returns the new name of a message's field in the HTTP API.
+func Field(message, old string) (string, bool) { return find(calls, HTTP, message, old) }
 
 // Find returns the new name of an old setting.
-func Find(kind Kind, in, old string) (string, bool) {
-	for _, n := range Settings() {
+func Find(kind Kind, in, old string) (string, bool) { return find(Settings(), kind, in, old) }
+
+func find(among []Name, kind Kind, in, old string) (string, bool) {
+	for _, n := range among {
 		if n.Kind == kind && n.In == in && n.Old == old {
 			return n.New, true
 		}

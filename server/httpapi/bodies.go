@@ -110,7 +110,7 @@ func decode(text []byte, q proto.Message) error {
 		Hint: "see GET " + Prefix + "openapi.json for the fields of each call"}
 	if named := fieldNamed.FindStringSubmatch(words); named != nil {
 		o.Field = strings.Trim(named[1], `":`)
-		if now := renamedField(o.Field); now != "" {
+		if now := renamedField(q.ProtoReflect().Descriptor(), o.Field); now != "" {
 			o.Hint = "use " + now
 		}
 	}

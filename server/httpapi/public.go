@@ -140,11 +140,22 @@ func jsonName(name string) string {
 	return string(out)
 }
 
-// renamedField returns the present name of a field that had another one.
-func renamedField(old string) string {
-	for _, n := range renamed.Calls() {
-		if n.Kind == renamed.HTTP && n.Old == old {
-			return n.New
+// renamedField returns the present name of a field that had another one. The decoder does not say which message the
+// field belongs to, so the request itself comes first, and then the messages in it.
+func renamedField(m protoreflect.MessageDescriptor, old string) string {
+	seen := map[protoreflect.FullName]bool{}
+	for next := []protoreflect.MessageDescriptor{m}; len(next) > 0; next = next[1:] {
+		if seen[next[0].FullName()] {
+			continue
+		}
+		seen[next[0].FullName()] = true
+		if now, is := renamed.Field(string(next[0].Name()), old); is {
+			return now
+		}
+		for i := range next[0].Fields().Len() {
+			if part := next[0].Fields().Get(i).Message(); part != nil {
+				next = append(next, part)
+			}
 		}
 	}
 	return ""

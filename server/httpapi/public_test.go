@@ -30,9 +30,25 @@ func TestPublicNames(t *testing.T) {
 	if err := decode(text, is); err != nil || !proto.Equal(was, is) {
 		t.Errorf("%s is read as %v (%v)", text, is, err)
 	}
-	err = decode([]byte(`{"job": "j1", "array_most": 3}`), &messages.Update{})
-	if r := refusalOf(err); err == nil || r.Field != "array_most" || r.Hint != "use array_max_running" {
-		t.Errorf("an old name: %v, %+v", err, r)
+}
+
+// TestRenamedField: an old name is refused with the name that its own message has now. Other messages had the same
+// name, and renamed it otherwise.
+func TestRenamedField(t *testing.T) {
+	for _, c := range []struct {
+		text     string
+		into     proto.Message
+		old, now string
+	}{
+		{`{"job": "j1", "array_most": 3}`, &messages.Update{}, "array_most", "use array_max_running"},
+		{`{"job": "j1", "run": 2}`, &messages.Requeue{}, "run", "use attempt"},
+		{`{"spec": {"array": {"most": 2}}}`, &messages.Submit{}, "most", "use max_running"},
+		{`{"job": "j1", "told": 2}`, &messages.Requeue{}, "told", "see GET /v1/openapi.json for the fields of each call"},
+	} {
+		err := decode([]byte(c.text), c.into)
+		if r := refusalOf(err); err == nil || r.Field != c.old || r.Hint != c.now {
+			t.Errorf("%s: %v, %+v", c.text, err, r)
+		}
 	}
 }
 
@@ -69,7 +85,8 @@ func publicFields(d protoreflect.Descriptor) map[string]bool {
 	return all
 }
 
-// TestRefusedFields: a refusal names a field as the caller wrote it, and leaves alone what is no field of the request.
+// TestRefusedFields: a refusal names a field as the caller wrote it, and leaves alone what is no field of the
+// request.
 func TestRefusedFields(t *testing.T) {
 	field := ""
 	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {

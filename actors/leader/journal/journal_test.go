@@ -137,7 +137,8 @@ func (r *journalRig) pass(d time.Duration) {
 	r.now = end
 }
 
-// TestJournalScenarios: the Journal's scenarios: what it is told, and what it says. Rewrite with -rewrite.
+// TestJournalScenarios plays the Journal's golden scenarios: the messages that it gets and sends. -rewrite rewrites
+// them.
 func TestJournalScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/journal", func(t *testing.T, path string) {
 		r := newJournalRig(func(*actors.Constants) {})
@@ -243,8 +244,8 @@ func TestJournalBreaksLoudly(t *testing.T) {
 	})
 }
 
-// TestJournalWritesTheSameAgain: a try that was sent again is the same transaction: the same changes in the same order,
-// whatever was asked meanwhile.
+// TestJournalWritesTheSameAgain: a try that was sent again is the same transaction: the same changes in the same
+// order, whatever was asked meanwhile.
 func TestJournalWritesTheSameAgain(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	r.write([]string{"submit", "first"})

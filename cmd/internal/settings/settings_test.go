@@ -64,7 +64,7 @@ func TestRefusals(t *testing.T) {
 		{"- listen\n", ":1:1: must contain keys and values"},
 		{"listen: {a: b}\n", ":1:9: listen: must be a plain value"},
 		{"config: other\n", ":1:1: config: unknown setting"},
-		{"lisen: x\ngpus: y\njion: z\n", `:3:1: jion: unknown setting; did you mean "join"?`}, // all are told
+		{"lisen: x\ngpus: y\njion: z\n", `:3:1: jion: unknown setting; did you mean "join"?`}, // all errors are reported
 	} {
 		f := flags()
 		if err := f.Parse([]string{"--config", file(t, c.text)}); err != nil {

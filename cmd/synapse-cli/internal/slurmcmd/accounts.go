@@ -27,15 +27,7 @@ func (o *associationFlags) shows(a *CLI, usual string) error {
 	if err != nil {
 		return err
 	}
-	for i := range columns {
-		columns[i].After = " "
-		if o.parsed || o.closed {
-			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, "|"
-		}
-	}
-	if o.parsed {
-		columns[len(columns)-1].After = ""
-	}
+	delimit(columns, o.closed, o.parsed)
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.associations(ctx, c, o)
 		if err != nil {
@@ -62,7 +54,8 @@ func (a *CLI) associations(ctx context.Context, c *client.Client, o *association
 			seen[slurm.Association{User: user, Account: account}] = true
 		}
 	}
-	jobs, err := a.accounts(ctx, c, &accountFlags{since: "1970-01-01T00:00", allUsers: true})
+	jobs, err := a.accounts(ctx, c, &accountFlags{since: "1970-01-01T00:00", allUsers: true,
+		choice: choice{users: strings.Join(users, ",")}})
 	if err != nil {
 		return nil, err
 	}
@@ -103,12 +96,12 @@ func (a *CLI) sacctmgr(words []string) error {
 	}
 	words = f.Args()
 	if len(words) < 2 || words[0] != "list" && words[0] != "show" {
-		return exit.Hint("list user, list account and list associations are known",
+		return exit.Hint("use list user, list account or list associations",
 			"sacctmgr %s is not supported", strings.Join(words, " "))
 	}
 	entity := strings.TrimSuffix(strings.ToLower(words[1]), "s")
 	if !slices.Contains([]string{"user", "account", "acct", "association", "assoc"}, entity) {
-		return exit.Hint("list user, list account and list associations are known", "%s cannot be listed here", words[1])
+		return exit.Hint("use list user, list account or list associations", "listing %s is not supported", words[1])
 	}
 	o.each = entity != "user"
 	for _, word := range words[2:] {
@@ -128,7 +121,7 @@ func (a *CLI) sacctmgr(words []string) error {
 		case !has:
 			o.accounts = append(o.accounts, word)
 		default:
-			return exit.Hint("format=, user=, account= and cluster= are known", "%s= is not supported", key)
+			return exit.Hint("use format=, user=, account= or cluster=", "%s= is not supported", key)
 		}
 	}
 	return o.shows(a, slurm.ManagerUsual)

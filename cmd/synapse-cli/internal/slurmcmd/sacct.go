@@ -53,18 +53,7 @@ func (a *CLI) sacct(words []string) error {
 	if err != nil {
 		return err
 	}
-	if o.parsed2 || o.closed {
-		for i := range columns {
-			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, "|"
-		}
-		if o.parsed2 {
-			columns[len(columns)-1].After = ""
-		}
-	} else {
-		for i := range columns {
-			columns[i].After = " "
-		}
-	}
+	delimit(columns, o.closed, o.parsed2)
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		all, err := a.accounts(ctx, c, &o)
 		if err != nil {
@@ -140,7 +129,11 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 			all = append(all, e)
 		}
 	}
-	_, err = c.Past(ctx, &messages.History{SinceUnixMs: sinceMs, UntilUnixMs: untilMs}, 0,
+	ask := &messages.History{SinceUnixMs: sinceMs, UntilUnixMs: untilMs}
+	if !strings.Contains(o.users, ",") {
+		ask.Owner = o.users // the scheduler reads the jobs of one user alone; of several it sends all
+	}
+	_, err = c.Past(ctx, ask, 0,
 		func(reply *messages.HistoryReply) error {
 			for _, p := range reply.GetJobs() {
 				past[p.GetId()] = true // it may have ended since it was listed

@@ -250,6 +250,20 @@ func (a *CLI) object(o any) error {
 	return a.Page(string(text))
 }
 
+// delimit puts bars between columns, as --parsable and --parsable2 want it: also after the last one if it is closed.
+// Without both there are blanks.
+func delimit[T any](columns []slurm.Column[T], closed, parsed2 bool) {
+	for i := range columns {
+		columns[i].After = " "
+		if closed || parsed2 {
+			columns[i].Width, columns[i].Cut, columns[i].After = 0, false, "|"
+		}
+	}
+	if parsed2 {
+		columns[len(columns)-1].After = ""
+	}
+}
+
 // table writes the lines of a format, with its heads.
 func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], rows []T) error {
 	if heads {
