@@ -6,11 +6,11 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// This file owns how a process's actors come to be, and what happens when one
-// breaks: everything stands under one root supervisor.
+// This file owns the creation of a process's actors, and the reaction to a broken actor. One root supervisor is above
+// all actors.
 
-// Root builds a process's actor tree and returns its root; begin spawns what
-// stands right under it. Production and simulation both come through here.
+// Root builds a process's actor tree and returns its root. The function begin creates the actors directly below the
+// root. Production and simulation both call Root.
 func Root(p *Ports, begin func(actor.Context)) *actor.PID {
 	props := p.Props(KindRoot, func() actor.Actor { return root(begin) })
 	pid, err := p.System.Root.SpawnNamed(props, rootName)
@@ -20,12 +20,12 @@ func Root(p *Ports, begin func(actor.Context)) *actor.PID {
 	return pid
 }
 
-// Props is where every actor's Props come from.
+// Props returns the Props of a new actor. All Props come from this method.
 func (p *Ports) Props(kind Kind, make actor.Producer) *actor.Props {
 	return p.Host.Props(kind, make).Configure(actor.WithSupervisor(stopBroken{p.Host}))
 }
 
-// root spawns what the process is.
+// root is the root actor. It creates the actors of the process.
 type root func(actor.Context)
 
 // Receive does its work once, at the start.
@@ -35,8 +35,8 @@ func (r root) Receive(ctx actor.Context) {
 	}
 }
 
-// Spawn makes a child; a name that is taken is a broken invariant of the parent. The producer is called once and let
-// go: Proto.Actor keeps the Props of children that have ended, and what they were made of with them.
+// Spawn creates a child actor. A name in use is a broken invariant of the parent. The producer is called once and
+// released, because Proto.Actor keeps the Props of ended children and everything that their producers reference.
 func Spawn(ctx actor.Context, p *Ports, kind Kind, name string, make actor.Producer) *actor.PID {
 	once := func() actor.Actor {
 		made := make()
@@ -46,7 +46,7 @@ func Spawn(ctx actor.Context, p *Ports, kind Kind, name string, make actor.Produ
 	return SpawnAs(ctx, p.Props(kind, once), name)
 }
 
-// SpawnAs makes a child from Props that are kept, where there are many of its kind.
+// SpawnAs creates a child from shared Props, for kinds with many actors.
 func SpawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 	pid, err := ctx.SpawnNamed(props, name)
 	if err != nil {
@@ -55,20 +55,19 @@ func SpawnAs(ctx actor.Context, props *actor.Props, name string) *actor.PID {
 	return pid
 }
 
-// stopBroken is the supervision of every actor. A panic is a bug. Nothing is
-// restarted in place: the message that failed would be lost and later ones
-// would meet fresh state. A Job or Coordinator is stopped and recreated from
-// disk by its parent; with anything else the whole process goes, and comes back
-// from disk. It keeps no state, so that it decides alike on every run.
+// stopBroken is the supervisor of every actor. A panic is a bug. No actor is restarted in place, because the failed
+// message would be lost and later messages would meet a fresh state. A Job or Coordinator is stopped, and its parent
+// recreates it from disk. If any other actor panics, the process exits and restarts from disk. The supervisor keeps no
+// state, so it decides the same on every run.
 type stopBroken struct{ host Host }
 
-// HandleFailure stops the child and tells the host.
+// HandleFailure stops the child and notifies the host.
 func (s stopBroken) HandleFailure(_ *actor.ActorSystem, sup actor.Supervisor, child *actor.PID,
 	_ *actor.RestartStatistics, reason, message any) {
 	ofJob := strings.HasPrefix(child.Id, SchedulerPath+"/"+JobName(""))
 	s.host.Panicked(child, reason, !ofJob)
 	sup.StopChildren(child)
 	if ofJob && strings.Contains(child.Id, "/"+attemptPrefix) {
-		sup.EscalateFailure(reason, message) // a Job does not outlive its Coordinator: it is recreated with one
+		sup.EscalateFailure(reason, message) // a Job does not outlive its Coordinator: both are recreated
 	}
 }

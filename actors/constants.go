@@ -2,58 +2,59 @@ package actors
 
 import "time"
 
-// This file owns every number of the protocol. A simulation may override each.
+// This file owns all times and limits of the protocol. A simulation may override each.
 
-// Constants are the protocol's times and limits.
+// Constants holds the protocol's times and limits.
 type Constants struct {
-	Heartbeat time.Duration // between a machine's heartbeats
-	DeadAfter time.Duration // silence after which a machine is declared dead
-	RackTick  time.Duration // how often a rack looks: the reaper's error
+	Heartbeat time.Duration // between a node's heartbeats
+	DeadAfter time.Duration // silence after which a node is declared dead
+	RackTick  time.Duration // how often a Rack checks for dead nodes: the error of DeadAfter
 
-	ReservationTTL  time.Duration // of phase one, on the machine's clock
+	ReservationTTL  time.Duration // of phase one, on the node's clock
 	DecisionMargin  time.Duration // no decision later than TTL − margin after sending
-	ReserveDeadline time.Duration // a machine that has not answered is given up
+	ReserveDeadline time.Duration // a node that has not answered by then ends the attempt
 	StartDeadline   time.Duration // between Start and the last Started
-	PrepareTimeout  time.Duration // default of a job's own
+	PrepareTimeout  time.Duration // default, if the job sets none
 	ResendFirst     time.Duration // doubling …
 	ResendCap       time.Duration // … to this
 
 	Lease        time.Duration // leadership
-	RecoveryWait time.Duration // a new leader's queue waits this long for machines
+	RecoveryWait time.Duration // how long a new leader's queue waits for the nodes
 	BarrierGrace time.Duration // of ranks that started before their gang's barrier failed
-	StopGrace    time.Duration // default of a job's own
-	ReportDelay  time.Duration // a changed ledger is reported after this
-	TombstoneAge time.Duration // kept at least this long
+	StopGrace    time.Duration // default, if the job sets none
+	ReportDelay  time.Duration // between a change of the ledger and its report
+	TombstoneAge time.Duration // minimum age of a dropped tombstone
 
 	BenchFirst     time.Duration
 	BenchCap       time.Duration
-	LaunchFailures int // in a row by its own fault, or of so many jobs, then the machine is cordoned
+	LaunchFailures int // launch failures in a row, or of this many jobs, after which a node is cordoned
 
-	InfraRestarts   int // cap of restarts that are not the job's fault
-	PrepareFailures int // of one job since it last ran: then its image is taken to be broken
-	// after the first of them, doubling to BackoffCap: a trouble that passes is not the image's
+	InfraRestarts   int // limit on restarts that are not the job's fault
+	PrepareFailures int // of one job since its last run, after which its image counts as broken
+	// PrepareBackoff is the pause after the first failed preparation. It doubles up to BackoffCap, so that a temporary
+	// problem is not attributed to the image.
 	PrepareBackoff time.Duration
-	BackoffCap     time.Duration // of restart.backoff doubling
+	BackoffCap     time.Duration // limit of the doubling of restart.backoff
 
-	SubmitsQueued int // submits waiting for the disk; beyond it clients are told to come later
+	SubmitsQueued int // submits that wait for the disk; further clients must retry later
 	JournalBatch  int // changes in one transaction
 	JournalRetry  time.Duration
 
-	SubmitBytesQueued int           // bytes of the submits waiting for the disk, likewise
-	JournalBatchBytes int           // bytes in one transaction; one larger change goes alone
-	JournalSlow       time.Duration // after this long a pending write is reported to its job and to the gateway
-	JournalSilence    time.Duration // a store that has not answered for this long may or may not have written
+	SubmitBytesQueued int           // total bytes of the submits that wait for the disk
+	JournalBatchBytes int           // bytes in one transaction; one larger change gets its own
+	JournalSlow       time.Duration // after this time, a pending write is reported to its job and to the gateway
+	JournalSilence    time.Duration // after this time without an answer, the result of a write is unknown
 
-	MirrorFinished int // finished jobs that reads still show; older ones are in the store
-	// MirrorBytes bounds what those jobs carry, and likewise what the last events do.
+	MirrorFinished int // finished jobs that readers see; older ones are in the store
+	// MirrorBytes limits the size of those jobs, and also the size of the last events.
 	MirrorBytes   int
-	MirrorPage    int // entries in a page when the reader does not say
-	MirrorPageMax int // and at most
-	MirrorScan    int // entries that a filter looks at for one page
+	MirrorPage    int // default number of entries in a page
+	MirrorPageMax int // maximum number of entries in a page
+	MirrorScan    int // entries that a filter examines for one page
 
-	LearnedEvery time.Duration // what was learned of how long jobs run is written no more often
+	LearnedEvery time.Duration // minimum interval between writes of the run-time statistics
 
-	RosterPart int // bytes of a gang's packed list of machines in one message
+	RosterPart int // bytes of a gang's packed list of nodes in one message
 }
 
 // DefaultConstants returns the constants that production uses.

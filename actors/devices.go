@@ -6,11 +6,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which of a machine's devices count.
+// This file owns which devices of a node count.
 
-// OutOfService counts the devices of an announcement that are withdrawn. Books may list one more, which
-// the machine lost while a slice from before its agent's restart had it: nobody announces that one any
-// more, and to leave it out once again would hide one that is well.
+// OutOfService counts the announced devices that are withdrawn. A ledger may list one more withdrawn device, which the
+// node lost while an allocation from before the agent's restart held it. The node no longer announces that device.
+// Subtracting it again would hide a healthy device.
 func OutOfService(a *messages.Announcement, l *messages.LedgerReport) (n int) {
 	for _, id := range l.GetWithdrawnGpus() {
 		if Announces(a, id) {
@@ -20,7 +20,7 @@ func OutOfService(a *messages.Announcement, l *messages.LedgerReport) (n int) {
 	return n
 }
 
-// Announces reports whether a machine says that it has a device.
+// Announces reports whether a node announces a device.
 func Announces(a *messages.Announcement, gpu string) bool {
 	return slices.ContainsFunc(a.GetGpus(), func(g *messages.Gpu) bool { return g.Id == gpu })
 }

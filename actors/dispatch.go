@@ -2,8 +2,8 @@ package actors
 
 import "github.com/asynkron/protoactor-go/actor"
 
-// This file owns dispatch tables: what an actor does with each message, one line per message, for actors that have too
-// many for one switch.
+// This file owns dispatch tables, with one line per message type, for actors that have too many messages for one
+// switch.
 
 // Handler handles messages of one type, and reports whether this was one.
 type Handler[A any] func(a A, ctx actor.Context, message any) bool
@@ -11,7 +11,7 @@ type Handler[A any] func(a A, ctx actor.Context, message any) bool
 // Handlers lists the handlers of an actor, one per message type.
 type Handlers[A any] []Handler[A]
 
-// On handles the messages of a type.
+// On returns a handler for the messages of a type.
 func On[M, A any](handle func(A, actor.Context, M)) Handler[A] {
 	return func(a A, ctx actor.Context, message any) bool {
 		m, is := message.(M)
@@ -22,12 +22,12 @@ func On[M, A any](handle func(A, actor.Context, M)) Handler[A] {
 	}
 }
 
-// OnBare handles the messages of a type that say no more than that it is time.
+// OnBare returns a handler for a message type without content, such as a timer.
 func OnBare[M, A any](handle func(A, actor.Context)) Handler[A] {
 	return On(func(a A, ctx actor.Context, _ M) { handle(a, ctx) })
 }
 
-// Receive has the message of a context handled by whoever handles its type.
+// Receive passes the message of a context to the handler of its type.
 func (h Handlers[A]) Receive(a A, ctx actor.Context) {
 	message := ctx.Message()
 	for _, handle := range h {

@@ -1,31 +1,31 @@
 package actors
 
-// This file owns how actors tell operators something.
+// This file owns the log interface of the actors.
 
-// Log writes lines for operators. The words users know are in these lines.
+// Log writes lines for operators. The lines use the words that users know.
 type Log interface {
 	Info(format string, args ...any)
 	Debug(format string, args ...any)
-	Warn(format string, args ...any)  // something is not as it should be, and all goes on
+	Warn(format string, args ...any)  // a problem that stops nothing
 	Error(format string, args ...any) // something was refused or lost
 }
 
-// The fields of a line, for whoever reads logs by program.
+// These are the fields of a line, for programs that read logs.
 const (
 	FieldNode    = "node"
 	FieldJob     = "job"
 	FieldAttempt = "attempt"
 )
 
-// Fielded is a log that can show what its lines are about beside their words, and does if Fields says so.
+// Fielded is a log that can write fields in addition to the text of a line. It writes them if Fields returns true.
 type Fielded interface {
 	Fields() bool
 	With(field, value string) Log
-	// SetEpoch says under which leader the process's lines are written from now on.
+	// SetEpoch sets the leader's epoch for all later lines of the process.
 	SetEpoch(epoch uint64)
 }
 
-// About is a log whose lines are about something, where that is shown; the value is asked for only then.
+// About returns a log whose lines carry a field. The function value is called only if the log writes fields.
 func About(l Log, field string, value func() string) Log {
 	if f, is := l.(Fielded); is && f.Fields() {
 		return f.With(field, value())
@@ -33,21 +33,21 @@ func About(l Log, field string, value func() string) Log {
 	return l
 }
 
-// UnderEpoch has a process's lines say which leader they are written under, where that is shown.
+// UnderEpoch sets the leader's epoch for all later lines, if the log writes fields.
 func UnderEpoch(l Log, epoch uint64) {
 	if f, is := l.(Fielded); is {
 		f.SetEpoch(epoch)
 	}
 }
 
-// The tags by which users know some of the lines. The host writes them, and no actor.
+// Users know some lines by these tags. The host writes the tags, and no actor does.
 const (
 	TagWarn  = "[WARN] "
 	TagError = "[ERROR] "
-	TagCalls = "[GRPC] " // what machines and clients ask for
+	TagCalls = "[GRPC] " // requests of nodes and clients
 )
 
-// Tagged is a log of which every line begins with a tag.
+// Tagged is a log whose lines begin with a tag.
 type Tagged struct {
 	To  Log
 	Tag string
@@ -56,7 +56,7 @@ type Tagged struct {
 // Info writes a line.
 func (t Tagged) Info(format string, args ...any) { t.To.Info(t.Tag+format, args...) }
 
-// Debug writes a line for who debugs.
+// Debug writes a line for debugging.
 func (t Tagged) Debug(format string, args ...any) { t.To.Debug(t.Tag+format, args...) }
 
 // Warn writes a warning.
@@ -65,17 +65,17 @@ func (t Tagged) Warn(format string, args ...any) { t.To.Warn(t.Tag+format, args.
 // Error writes an error.
 func (t Tagged) Error(format string, args ...any) { t.To.Error(t.Tag+format, args...) }
 
-// NoLog says nothing.
+// NoLog writes nothing.
 type NoLog struct{}
 
-// Info says nothing.
+// Info writes nothing.
 func (NoLog) Info(string, ...any) {}
 
-// Debug says nothing.
+// Debug writes nothing.
 func (NoLog) Debug(string, ...any) {}
 
-// Warn says nothing.
+// Warn writes nothing.
 func (NoLog) Warn(string, ...any) {}
 
-// Error says nothing.
+// Error writes nothing.
 func (NoLog) Error(string, ...any) {}

@@ -6,38 +6,37 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the names of actors. A machine answers to paths, not to PIDs
-// it was given, so that a next leader is answered as the last one was.
+// This file owns the names of actors. A node answers to paths instead of PIDs that it received, so that the next leader
+// gets answers under the same path.
 
 const (
 	rootName      = "synapse"
 	SchedulerName = "scheduler"
 	NodeName      = "node"
 
-	// SchedulerPath is where a leader's Scheduler lives.
+	// SchedulerPath is the path of a leader's Scheduler.
 	SchedulerPath = rootName + "/" + SchedulerName
-	// JournalPath is where its Journal lives.
+	// JournalPath is the path of a leader's Journal.
 	JournalPath = rootName + "/journal"
-	// MirrorPath is where its Mirror lives.
+	// MirrorPath is the path of a leader's Mirror.
 	MirrorPath = rootName + "/mirror"
-	// NodePath is where a machine's Node lives.
+	// NodePath is the path of a node's Node actor.
 	NodePath = rootName + "/" + NodeName
 )
 
-// JobName is the name of a job's actor under the Scheduler.
+// JobName returns the name of a job's actor under the Scheduler.
 func JobName(id topology.JobID) string { return "job-" + string(id) }
 
-// JobPath is where the leader's actor of a job lives: all facts about the job's
-// attempts go there.
+// JobPath returns the path of a job's actor on the leader. All facts about the job's attempts go there.
 func JobPath(id topology.JobID) string { return SchedulerPath + "/" + JobName(id) }
 
-// RackName is the name of a rack's.
+// RackName returns the name of a rack's actor.
 func RackName(name string) string { return "rack-" + name }
 
-// At is the same path at the address of somebody who spoke to us.
+// At returns the PID of a path at the address of the given actor.
 func At(speaker *actor.PID, path string) *actor.PID { return actor.NewPID(speaker.Address, path) }
 
 const attemptPrefix = "attempt-"
 
-// AttemptName is the name of an attempt's Coordinator under its Job.
+// AttemptName returns the name of an attempt's Coordinator under its Job.
 func AttemptName(t topology.Token) string { return attemptPrefix + t.String() }

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/clock/backoff"
 )
 
-// This file owns when something is said again that was not answered.
+// This file owns the repetition of unanswered messages.
 
-// Resend is a backing-off timer. Its sequence number makes stale ones known.
+// Resend is a timer with growing delays. Its sequence number identifies stale timers.
 type Resend struct {
 	seq   uint64
 	delay time.Duration
@@ -18,13 +18,13 @@ type Resend struct {
 
 type ResendDue struct{ Seq uint64 }
 
-// Begin starts over at the first delay.
+// Begin starts again with the first delay.
 func (r *Resend) Begin(ctx actor.Context, p *Ports) {
 	r.delay = 0
 	r.Later(ctx, p)
 }
 
-// Again arms the next timer, with a longer delay, if m is the one that was armed. It reports whether m was.
+// Again schedules the next timer with a longer delay, if m is the current timer. It reports whether m was.
 func (r *Resend) Again(ctx actor.Context, p *Ports, m ResendDue) bool {
 	if !r.Due(m) {
 		return false
@@ -33,15 +33,15 @@ func (r *Resend) Again(ctx actor.Context, p *Ports, m ResendDue) bool {
 	return true
 }
 
-// Later arms the next one, later than the last.
+// Later schedules the next timer with a longer delay.
 func (r *Resend) Later(ctx actor.Context, p *Ports) {
 	r.delay = backoff.Next(r.delay, p.Constants.ResendFirst, p.Constants.ResendCap)
 	r.seq++
 	p.Clock.After(r.delay, ctx.Self(), ResendDue{r.seq})
 }
 
-// Due reports whether a timer is the one that is armed.
+// Due reports whether m is the current timer.
 func (r *Resend) Due(m ResendDue) bool { return m.Seq == r.seq }
 
-// End makes what is armed stale.
+// End makes the current timer stale.
 func (r *Resend) End() { r.seq++ }

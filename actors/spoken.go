@@ -2,13 +2,13 @@ package actors
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns what a process says to its own actors. These messages never cross
-// a machine; what does is in messages/.
+// This file owns the messages from a process to its own actors. They never leave the process. Messages between
+// processes are in messages/.
 
-// From the link to the Scheduler.
+// These messages go from the link to the Scheduler.
 type (
-	// LinkUp: a stream to this machine stands. Answered to the machine by Lead.
+	// LinkUp reports that a stream to this node is open. The Scheduler answers the node with Lead.
 	LinkUp struct{ Node topology.NodeID }
-	// LinkDown: it broke. Informative: only silence makes a machine dead.
+	// LinkDown reports that the stream broke. It is informative only: a node is declared dead by its silence.
 	LinkDown struct{ Node topology.NodeID }
 )

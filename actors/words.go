@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a leader and a worker put in the same words, and read in the same way.
+// This file owns the texts that the leader and the node share.
 
-// WordOf is a value of an enumeration as people say it.
+// WordOf returns the name of an enumeration value in plain words.
 func WordOf(name, prefix string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }
@@ -25,7 +25,7 @@ func Because(detail string) string {
 	return ": " + detail
 }
 
-// Counted is a number of things.
+// Counted returns a count with its noun, such as "2 nodes".
 func Counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -33,7 +33,7 @@ func Counted(n int, noun string) string {
 	return strconv.Itoa(n) + " " + noun + "s"
 }
 
-// GraceOf is how long a task has between being asked to end and being killed.
+// GraceOf returns the time between a task's stop signal and its kill.
 func GraceOf(spec *messages.JobSpec, c Constants) time.Duration {
 	if ms := spec.GetStop().GetGraceMs(); ms > 0 {
 		return Millis(ms)
@@ -41,8 +41,8 @@ func GraceOf(spec *messages.JobSpec, c Constants) time.Duration {
 	return c.StopGrace
 }
 
-// Millis is a duration as messages and records have it.
+// Millis converts milliseconds of messages and records into a duration.
 func Millis(ms int64) time.Duration { return time.Duration(ms) * time.Millisecond }
 
-// CopyOf is a message that may be changed.
+// CopyOf returns a copy of a message that the caller may change.
 func CopyOf[M proto.Message](m M) M { return proto.Clone(m).(M) }

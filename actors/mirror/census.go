@@ -9,38 +9,39 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the census: the figures of all jobs, machines and promises at once, for operators. It decides nothing.
-// It is counted when somebody asks, in one walk over what is shown, so whoever asks must not ask often.
+// This file owns the census: the counts of all jobs, nodes and planned starts, for operators. A count is one pass over
+// everything that the Mirror shows. Callers must therefore ask rarely.
 
-// CountAll asks the Mirror for a *Census. Somebody who counts → Mirror.
+// CountAll asks the Mirror for a *Census. Any reader → Mirror.
 type CountAll struct{}
 
-// Census is the whole count. It is never changed after it was sent. Amounts of GPUs are in thousandths.
+// Census holds all counts. A Census does not change after the Mirror has sent it. GPU amounts are in thousandths of a
+// GPU.
 type Census struct {
-	Phases    []int                                      // how many jobs are in each of messages.Phases
-	Waiting   [messages.WaitCodes][len(WaitAges) + 1]int // by the code of the reason
-	Oldest    time.Duration                              // how long the job has been here that waits for longest
-	Stocks    []Stock                                    // by GPU type, in the order of names
-	Levels    []LevelRoom                                // coarse to fine, the machine last
-	Machines  []int                                      // how many are up, dead, unknown, as MachinePhases
-	Outages   [outages]int                               // nodes that take no new work, by cause
-	Promises  [2]Promises                                // those that move, and the firm ones
+	Phases    []int                                      // number of jobs in each of messages.Phases
+	Waiting   [messages.WaitCodes][len(WaitAges) + 1]int // waiting jobs, by reason code and age
+	Oldest    time.Duration                              // time since the submission of the longest-waiting job
+	Stocks    []Stock                                    // by GPU type, sorted by name
+	Levels    []LevelRoom                                // coarse to fine; the last level is the node
+	Machines  []int                                      // number of nodes in each phase of MachinePhases
+	Outages   [outages]int                               // number of nodes that take no new work, by cause
+	Promises  [2]Promises                                // planned starts, then start guarantees
 	Owners    []Share
 	Queues    []Share
-	Described []*messages.QueueSpec // the queues as their owner describes them
+	Described []*messages.QueueSpec // queues as configured
 	InClass   [goodput.Classes]int64
-	Spent     goodput.Amounts // where the cluster's GPU time went, over the days that are kept
-	// SpentSince is when the first of it began, and SpentUntil up to when all of it is counted, in Unix milliseconds.
+	Spent     goodput.Amounts // use of the cluster's GPU time over the retained days
+	// SpentSince and SpentUntil are the bounds of the time that Spent covers, in Unix milliseconds.
 	SpentSince, SpentUntil int64
 }
 
-// MachinePhases are the phases of machines, as they are counted.
+// MachinePhases lists the phases of nodes in the order in which Census.Machines counts them.
 var MachinePhases = []string{messages.NodeUp, messages.NodeDead, messages.NodeUnknown}
 
-// WaitAges are up to how old waiting jobs are, as they are counted; the last count is of those that are older.
+// WaitAges lists the upper bounds of the age classes of waiting jobs. One more class counts the older jobs.
 var WaitAges = [...]time.Duration{time.Minute, 10 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour}
 
-// Promises are how many jobs were promised a start, and what they ask for.
+// Promises holds the number of jobs with reserved nodes, and the GPUs that they request.
 type Promises struct {
 	Jobs int
 	GPUs int64
@@ -57,7 +58,7 @@ func (m *Mirror) onCountAll() *Census {
 	for i := range m.starts.order {
 		p := &m.starts.order[i]
 		if m.starts.promises[p.Job] == nil {
-			continue // it waits no more
+			continue // it no longer waits
 		}
 		sum := &c.Promises[0]
 		if p.Firm {

@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of the census: what is counted, and that nothing is counted twice or lost.
+// This file owns the tests of the census: nothing is counted twice, and nothing is missing.
 
-// moving is a clock that a test moves, and a host that notes what took how long.
+// moving is a clock that the test advances, and a host that records the reported durations.
 type moving struct {
 	actors.Host
 	now  time.Duration
@@ -34,7 +34,7 @@ func counting() (*Mirror, *moving) {
 	return New(p, 1, []string{"rack"}).(*Mirror), c
 }
 
-// attemptOf is an attempt that COMMIT is on disk of, with so many thousandths of GPUs on each machine.
+// attemptOf returns a committed attempt that holds the given thousandths of GPUs, one value per node.
 func attemptOf(counter uint64, atMs int64, milli ...int64) *messages.AttemptRecord {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: counter})
 	a := &messages.AttemptRecord{Token: token, CommittedUnixMs: atMs}
@@ -50,8 +50,8 @@ func with(a *messages.AttemptRecord) func(*messages.JobStatus) {
 	return func(s *messages.JobStatus) { s.Attempt = a }
 }
 
-// TestGPUSecondsAreSummed: what is held is paid for from COMMIT to the end, each attempt once, whatever is shown of it
-// meanwhile, and its members' exits change nothing.
+// TestGPUSecondsAreSummed checks that an attempt's GPUs are charged once, from the COMMIT to the end of the attempt.
+// Updates during the attempt and exits of its tasks do not change the sum.
 func TestGPUSecondsAreSummed(t *testing.T) {
 	m, clock := counting()
 	share := func() string {
@@ -101,7 +101,8 @@ func TestGPUSecondsAreSummed(t *testing.T) {
 	}
 }
 
-// TestRecoveredJobsAreNotMeasured: what ran before this leader holds its GPUs from now on, and is no new start.
+// TestRecoveredJobsAreNotMeasured checks an attempt that started under an earlier leader. Its GPUs are charged from the
+// takeover on, and it does not count as a new start.
 func TestRecoveredJobsAreNotMeasured(t *testing.T) {
 	m, clock := counting()
 	ask(m, JobShown{statusOf("j1", "alice", "running", with(attemptOf(1, 1, 8000)))})
@@ -111,7 +112,7 @@ func TestRecoveredJobsAreNotMeasured(t *testing.T) {
 	}
 }
 
-// TestWaitingIsCounted: by the kind of reason, and by age.
+// TestWaitingIsCounted checks that waiting jobs are counted by reason code and by age.
 func TestWaitingIsCounted(t *testing.T) {
 	m, _ := counting()
 	noon := int64(12 * 3600 * 1000)
@@ -148,7 +149,8 @@ func TestWaitingIsCounted(t *testing.T) {
 	}
 }
 
-// TestGPUsAreInOneState: the states' sum is what machines announced, and what is free lies in places as it does.
+// TestGPUsAreInOneState checks that the states of GPUs add up to the announced total, and that free GPUs are counted by
+// domain.
 func TestGPUsAreInOneState(t *testing.T) {
 	m, _ := counting()
 	var fabric topology.Changes
@@ -200,7 +202,7 @@ func TestGPUsAreInOneState(t *testing.T) {
 	}
 }
 
-// TestNamesAreBounded: whoever comes after the ten thousandth is counted, without a name.
+// TestNamesAreBounded checks that shares beyond the limit are counted together without a name.
 func TestNamesAreBounded(t *testing.T) {
 	u := newUsage()
 	one := messages.JobUse{Running: 1, InUse: topology.Resources{MilliGPU: 1}}
@@ -221,7 +223,7 @@ func TestNamesAreBounded(t *testing.T) {
 	}
 }
 
-// TestStrangersAreNotCounted: a machine that has not said yet what it has is none of those that are counted.
+// TestStrangersAreNotCounted checks that a node without an announcement is not counted.
 func TestStrangersAreNotCounted(t *testing.T) {
 	m, _ := counting()
 	ask(m, NodeShown{Outage: Closed, Status: &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1"}, Phase: "up"}})

@@ -6,11 +6,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is shown of an array's elements that are no jobs: those that are yet to be, and those that never
-// were. All that is known of them is in the array's record. One that is a job may yet have to wait for others of its
-// array, as those do.
+// This file owns the status of array elements that are not jobs: elements that will become jobs, and elements that
+// never did. The array's record holds all that is known about them. An element that is a job may still wait for the
+// concurrency limit of its array.
 
-// unborn is such an element; nil: it is none, or it was a job and the store knows more.
+// unborn returns the status of an array element that is not a job yet or never was one. It returns nil for any other
+// ID, and for an element whose job is in the store.
 func (m *Mirror) unborn(id string) *messages.JobStatus {
 	array, index, is := messages.ArrayOf(id)
 	s, ok := m.jobs.get(array)
@@ -40,7 +41,7 @@ func (m *Mirror) unborn(id string) *messages.JobStatus {
 	return status
 }
 
-// mayBeNext returns the reason why an element waits before it waits for capacity.
+// mayBeNext returns the reason why an element cannot become a job yet.
 func mayBeNext(array *messages.JobStatus) messages.Reason {
 	counts := array.GetCounts()
 	if most := array.GetRecord().GetSpec().GetArray().GetMost(); most > 0 && counts.GetRunning() >= most {
@@ -50,7 +51,8 @@ func mayBeNext(array *messages.JobStatus) messages.Reason {
 	return messages.WaitPriority.Because("earlier elements of the array go first", counts.Words())
 }
 
-// throttled is the array for whose limit an element may have to wait, though it is a job; nil: it has none.
+// throttled returns the array of an element if that array limits how many elements run at once. Otherwise it returns
+// nil.
 func (m *Mirror) throttled(element *messages.Element) *messages.JobStatus {
 	if array, ok := m.jobs.get(element.GetArray()); ok && array.GetRecord().GetSpec().GetArray().GetMost() > 0 {
 		return array.JobStatus

@@ -15,26 +15,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns drawn facts about machines: what is on each of their devices, and what their jobs say of that.
+// This file owns random facts about nodes: the use of each device, and the records of the jobs that use it.
 
 const dayMs = 24 * 3600 * 1000
 
-// rig is a Mirror of some machines, and what it was told of them.
+// rig is a Mirror of a few nodes, with the facts that the Mirror received.
 type rig struct {
 	*rapid.T
 	m      *Mirror
 	clock  *moving
 	nodes  map[string]*NodeShown
-	parts  map[string][]devicePart // of each node: what its devices are
+	parts  map[string][]devicePart // by node: the parts of its devices
 	jobs   map[string]*messages.JobStatus
 	seen   map[topology.NodeID]topology.Seen
 	kept   map[topology.KeepID][]topology.Slot
 	wants  goodput.Wants
 	began  int64
-	joined map[string]bool // counted
+	joined map[string]bool // nodes that are counted
 	sums   map[sumKey]*goodput.Amounts
-	did    map[topology.Token]map[sumKey]int64 // what an attempt did
-	ran    map[topology.Token]int64            // when it did that last, or a little earlier
+	did    map[topology.Token]map[sumKey]int64 // GPU time that an attempt has used
+	ran    map[topology.Token]int64            // the last time at which an attempt used GPUs, or slightly earlier
 	tokens uint64
 }
 
@@ -44,10 +44,10 @@ type sumKey struct {
 	name string
 }
 
-// devicePart says how much of a device one holder has.
+// devicePart holds the share of a device that one holder has.
 type devicePart struct {
 	milli int64
-	what  string // free, broken, or held by the slice
+	what  string // free, failed, or the allocation's state
 	slice *messages.SliceReport
 }
 
@@ -77,7 +77,7 @@ func (r *rig) tell(message any) {
 	r.m.Receive(&questionContext{who: "tells", message: message, told: func(string, any) {}})
 }
 
-// showJob tells that a job's attempt has come further, or that there is another one.
+// showJob sends an update of a job: progress of its attempt, or a new attempt.
 func (r *rig) showJob() {
 	id := fmt.Sprint("j", r.number(2))
 	was := r.jobs[id].GetAttempt()
@@ -91,7 +91,7 @@ func (r *rig) showJob() {
 		a.StartedUnixMs = r.clock.WallMs()
 	case r.chance(2):
 		cause, token := messages.Cause(r.number(18)), messages.FromToken(a.Token)
-		if r.clock.WallMs()-r.ran[token] > dayMs/2 { // the end came too late to tell what it did
+		if r.clock.WallMs()-r.ran[token] > dayMs/2 { // the end came too late to change the sums of its day
 			cause = messages.Cause_CAUSE_SUCCEEDED
 		}
 		a.End = &messages.End{Cause: cause}
@@ -109,7 +109,7 @@ func (r *rig) showJob() {
 	r.tell(JobShown{s})
 }
 
-// lose moves what an attempt did, unless that was all that it was to do.
+// lose counts the GPU time of an ended attempt as lost, unless the attempt had reached its purpose.
 func (r *rig) lose(t topology.Token, cause messages.Cause) {
 	enough := []messages.Cause{
 		messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT,
@@ -124,7 +124,7 @@ func (r *rig) lose(t topology.Token, cause messages.Cause) {
 	}
 }
 
-// drawSlice returns a slice of a job's attempt, of an earlier attempt, or of an unknown job.
+// drawSlice returns an allocation of a job's current attempt, of an earlier attempt, or of an unknown job.
 func (r *rig) drawSlice() *messages.SliceReport {
 	s := &messages.SliceReport{
 		Job: fmt.Sprint("j", r.number(3)), State: messages.SliceState(r.number(5) + 1), Vacated: r.chance(8),
@@ -136,7 +136,7 @@ func (r *rig) drawSlice() *messages.SliceReport {
 	return s
 }
 
-// showNode tells how a machine is by now.
+// showNode sends the present state of a node.
 func (r *rig) showNode(id string) {
 	if old := r.nodes[id]; old != nil && old.Status.Record.Announcement == nil {
 		return
@@ -178,7 +178,7 @@ func (r *rig) showNode(id string) {
 	r.makeUp(id)
 }
 
-// drawDevice draws what is on a device, and writes it into the books.
+// drawDevice draws the use of a device, and enters it into the ledger.
 func (r *rig) drawDevice(id, gpu string, l *messages.LedgerReport) {
 	withdrawn, free := r.chance(6), int64(1000)
 	for range r.number(2) {
@@ -189,7 +189,7 @@ func (r *rig) drawDevice(id, gpu string, l *messages.LedgerReport) {
 		s := r.drawSlice()
 		s.Grants = []*messages.Grant{{Gpus: []*messages.GpuShare{{GpuId: gpu, Milli: n}}}}
 		if at := r.number(3); at < len(l.Slices) && !l.Slices[at].Vacated && l.Slices[at].State != 6 {
-			s = l.Slices[at] // it has something of several devices
+			s = l.Slices[at] // one allocation may use several devices
 			s.Grants = append(s.Grants, &messages.Grant{Gpus: []*messages.GpuShare{{GpuId: gpu, Milli: n}}})
 		} else {
 			l.Slices = append(l.Slices, s)
@@ -214,7 +214,7 @@ func (r *rig) drawDevice(id, gpu string, l *messages.LedgerReport) {
 	}
 }
 
-// showRooms tells how the room is, and for whom some of it is kept.
+// showRooms sends the free capacity of nodes, and the reservations on them.
 func (r *rig) showRooms() {
 	shown := RoomsShown{}
 	for i, id := range []topology.NodeID{"n0", "n1", "n2", "n3", "n9"} {
@@ -272,9 +272,9 @@ func (r *rig) step() {
 	}
 }
 
-// TestGPUFacts holds what is counted of GPUs against what the Mirror was told of their machines.
+// TestGPUFacts compares the Mirror's counts of GPUs with the facts that the Mirror received about the nodes.
 func TestGPUFacts(t *testing.T) {
-	for range 5 { // each is a hundred
+	for range 5 { // each runs one hundred cases
 		rapid.Check(t, func(t *rapid.T) {
 			r := newRig(t)
 			for range rapid.IntRange(1, 30).Draw(t, "steps") {

@@ -14,11 +14,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what follows from drawn facts about jobs.
+// This file owns the expected answers about jobs, derived from random facts.
 
 func (f *facts) census() *Census { return ask(f.m, CountAll{}).(*Census) }
 
-// line is what was told of the burst that a waiting job is of; nil: nothing.
+// line returns the last estimate for the burst of a waiting job, or nil if there is none.
 func (f *facts) line(id string) *policy.InLine {
 	if j, waits := f.waits[id]; waits && f.starts != nil {
 		for i := range f.starts.Lines {
@@ -30,7 +30,7 @@ func (f *facts) line(id string) *policy.InLine {
 	return nil
 }
 
-// ahead counts the jobs that wait and come before this one, in its burst and in all.
+// ahead counts the waiting jobs before a job, in its burst and in total.
 func (f *facts) ahead(id string) (ofBurst, all int) {
 	mine := f.waits[id]
 	for _, j := range f.waits {
@@ -43,14 +43,14 @@ func (f *facts) ahead(id string) (ofBurst, all int) {
 	return ofBurst, all
 }
 
-// kind is the code of the reason of a job that waits.
+// kind returns the reason code of a waiting job.
 func (f *facts) kind(id string) messages.WaitCode {
 	s := f.jobs[id]
 	if s.Reason != "" {
-		return messages.WaitEvaluating // its own reason has no code
+		return messages.WaitEvaluating // a reason in the job's own status has no code
 	}
 	if _, waits := f.waits[id]; !waits {
-		return max(f.m.whyIdle(s).Code, messages.WaitEvaluating) // it has tests of its own
+		return max(f.m.whyIdle(s).Code, messages.WaitEvaluating) // other tests check whyIdle
 	}
 	why, _ := f.reason(id)
 	word, _, _ := strings.Cut(why, ":")
@@ -92,7 +92,7 @@ func (f *facts) checkCensus() {
 	}
 }
 
-// checkShares checks who has how much, and had.
+// checkShares checks the current and past usage of owners and queues.
 func (f *facts) checkShares() {
 	f.Helper()
 	got := f.census()
@@ -153,7 +153,7 @@ func (f *facts) checkShares() {
 	}
 }
 
-// reason is why a job waits, and the number of the group whose reason that is.
+// reason returns the reason why a job waits, and the group that shares this reason.
 func (f *facts) reason(id string) (why string, group uint64) {
 	s := f.jobs[id]
 	j, waits := f.waits[id]
@@ -161,7 +161,7 @@ func (f *facts) reason(id string) (why string, group uint64) {
 		return s.Reason, uint64(j.Group)
 	}
 	if !waits {
-		return f.m.whyIdle(s).Text, 0 // it has tests of its own
+		return f.m.whyIdle(s).Text, 0 // other tests check whyIdle
 	}
 	if line := f.line(id); line != nil {
 		if line.Over != "" {
@@ -186,12 +186,12 @@ func (f *facts) reason(id string) (why string, group uint64) {
 	return why, group
 }
 
-// wall is the time of day of an instant.
+// wall converts an instant into the time of day.
 func (f *facts) wall(at actors.Instant) int64 {
 	return f.clock.WallMs() + (int64(at)-int64(f.clock.now))/1_000_000
 }
 
-// prospect is what a job is told of its start.
+// prospect returns the expected start estimate of a job.
 func (f *facts) prospect(id string) *messages.Prospect {
 	j, waits := f.waits[id]
 	if !waits {
@@ -214,7 +214,7 @@ func (f *facts) prospect(id string) *messages.Prospect {
 	}
 	given := line.Given
 	if ofBurst > 0 {
-		given = "" // that was of the first one
+		given = "" // given back belongs to the first job only
 	}
 	x := &messages.Prospect{
 		Basis: messages.Basis_BASIS_NONE, Why: whyNoTime(line.Endless, given), Ahead: int32(line.Ahead + ofBurst),
@@ -234,7 +234,7 @@ func (f *facts) prospect(id string) *messages.Prospect {
 	return x
 }
 
-// promised is what the job of a promise is told.
+// promised returns the expected start estimate of a job with reserved nodes.
 func (f *facts) promised(p *policy.Promise) *messages.Prospect {
 	now, at := int64(f.clock.now), f.overdue[string(p.Job)]
 	x := &messages.Prospect{Basis: messages.Basis_BASIS_LEARNED, AtUnixMs: f.wall(at)}
@@ -272,7 +272,7 @@ func whyNoTime(endless, given topology.JobID) string {
 	return text + "; " + turn
 }
 
-// checkJobs checks what each job is shown as.
+// checkJobs checks the status that readers get for each job.
 func (f *facts) checkJobs() {
 	f.Helper()
 	for _, id := range slices.Sorted(maps.Keys(f.jobs)) {
@@ -289,7 +289,7 @@ func (f *facts) checkJobs() {
 	}
 }
 
-// checkList checks a list with drawn filters, page by page.
+// checkList checks a list with random filters, page by page.
 func (f *facts) checkList() {
 	f.Helper()
 	q := &messages.ListJobs{

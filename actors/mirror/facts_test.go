@@ -14,22 +14,22 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns drawn facts about jobs: a Mirror is told of them, and beside it stand plain lists of what was told.
-// What it answers has to be what follows from the lists.
+// This file owns random facts about jobs. The test sends the facts to a Mirror and also stores them in plain lists.
+// Each answer of the Mirror must follow from the lists.
 
-// facts are a Mirror and what it was told.
+// facts is a Mirror with the facts that it received.
 type facts struct {
 	*rapid.T
 	m         *Mirror
 	clock     *moving
 	jobs      map[string]*messages.JobStatus
-	waits     map[string]policy.Joined // by job: the group that it is in
+	waits     map[string]policy.Joined // by job: its group
 	groups    map[policy.GroupID]GroupReason
 	aside     string
 	idle      string
-	starts    *StartsShown // nil: none were told
+	starts    *StartsShown // nil: not sent yet
 	gone      map[string]bool
-	overdue   map[string]actors.Instant // by job: since when its start was expected, as that was told
+	overdue   map[string]actors.Instant // by job: the first estimate of its start, once that has passed
 	described *messages.Queues
 	spent     map[string]int64 // by "owner NAME" and "queue NAME"
 	took      []string
@@ -53,12 +53,12 @@ func (f *facts) tell(message any) {
 	f.m.Receive(&questionContext{who: "tells", message: message, told: func(string, any) {}})
 }
 
-// near is a moment about now, or now.
+// near returns the current time or a time close to it.
 func (f *facts) near() int64 {
 	return f.clock.WallMs() + rapid.SampledFrom([]int64{-60_000, -1, 0, 1, 90_000}).Draw(f.T, "moment")
 }
 
-// holds is what an attempt holds of a cluster: nothing before its COMMIT, or after its end.
+// holds returns the GPUs that an attempt holds. An attempt holds none before its COMMIT and none after its end.
 func holds(s *messages.JobStatus) (milli int64, is bool) {
 	a, over := s.GetAttempt(), s.GetRecord().GetState() >= messages.JobState_JOB_STATE_SUCCEEDED
 	if s == nil || s.Phase == "queued" || s.Phase == "held" || a.GetCommittedUnixMs() == 0 || a.GetEnd() != nil || over {
@@ -70,7 +70,7 @@ func holds(s *messages.JobStatus) (milli int64, is bool) {
 	return milli, true
 }
 
-// pass lets time go on, in which attempts hold what they hold.
+// pass advances the clock and charges each attempt for the GPUs that it holds.
 func (f *facts) pass(ms int64) {
 	for _, s := range f.jobs { //order: sums
 		milli, _ := holds(s)
@@ -82,7 +82,7 @@ func (f *facts) pass(ms int64) {
 
 var factIDs = []string{"a1", "a2", "arr", "arr_1", "arr_2", "b", "b1", "c"}
 
-// drawJob draws how a job is now; what never changes of it stays as it was.
+// drawJob draws the state of a job. Fields that never change keep their values.
 func (f *facts) drawJob(id string) *messages.JobStatus {
 	was := f.jobs[id]
 	r := &messages.JobRecord{
@@ -128,7 +128,7 @@ func (f *facts) drawJob(id string) *messages.JobStatus {
 	return s
 }
 
-// drawWait draws what may keep a job that is in no queue.
+// drawWait draws the causes that keep a job out of the queue.
 func (f *facts) drawWait(s *messages.JobStatus) {
 	r := s.Record
 	if s.Phase == "held" || s.Phase == "queued" && f.chance(6) {
@@ -151,7 +151,7 @@ func (f *facts) drawWait(s *messages.JobStatus) {
 	}
 }
 
-// drawAttempt draws the attempt of before, come further, or another one; nil: none.
+// drawAttempt draws progress of the previous attempt, a new attempt, or none.
 func (f *facts) drawAttempt(was *messages.AttemptRecord) *messages.AttemptRecord {
 	if f.chance(4) {
 		return nil
@@ -179,7 +179,7 @@ func (f *facts) drawAttempt(was *messages.AttemptRecord) *messages.AttemptRecord
 	return a
 }
 
-// showJob tells of a job, and notes what a COMMIT shows.
+// showJob sends a job's status, and records the durations that a COMMIT reports.
 func (f *facts) showJob() {
 	id := f.word(factIDs...)
 	was, s := f.jobs[id], f.drawJob(id)
@@ -211,7 +211,7 @@ var groupReasons = map[string]messages.WaitCode{
 	"no node matches": messages.WaitNodeSelector, "too large": messages.WaitInfeasible,
 }
 
-// showWaiting tells why groups wait, and who is in them. Of each group that somebody joins it tells the reason.
+// showWaiting sends the reasons of groups and their members. It sends the reason of each group that a job joins.
 func (f *facts) showWaiting() {
 	f.aside = f.word("", f.aside, "1 node dead")
 	w, told := WaitingShown{Aside: f.aside}, [4]bool{}
@@ -235,7 +235,7 @@ func (f *facts) showWaiting() {
 	f.tell(w)
 }
 
-// showStarts tells when jobs start, and what comes before them.
+// showStarts sends estimated starts, and the work ahead of each burst.
 func (f *facts) showStarts() {
 	now := int64(f.clock.Now())
 	at := func() int64 {
@@ -257,7 +257,7 @@ func (f *facts) showStarts() {
 		s.Promises = append(s.Promises, p)
 		expected[id] = actors.Instant(p.At)
 		if was, known := f.overdue[id]; known && was <= actors.Instant(now) && p.At <= now {
-			expected[id] = was // planned again for the moment of this pass
+			expected[id] = was // planned again for the time of this pass
 		}
 	}
 	whys := []policy.Withholding{policy.Headroom, policy.Locality, policy.Withholdings}
@@ -277,7 +277,7 @@ func (f *facts) showStarts() {
 	f.tell(s)
 }
 
-// step tells one thing, and lets time pass.
+// step sends one fact and advances the clock.
 func (f *facts) step() {
 	switch f.number(9) {
 	case 0, 1, 2, 3:
@@ -300,7 +300,7 @@ func (f *facts) step() {
 	}
 	for g := range policy.GroupID(4) {
 		if f.members(g) == 0 {
-			delete(f.groups, g) // nobody is told of it any more
+			delete(f.groups, g) // the group no longer gets updates
 		}
 	}
 	if f.chance(2) {
@@ -317,9 +317,9 @@ func (f *facts) members(g policy.GroupID) (n int) {
 	return n
 }
 
-// TestFacts holds what readers are answered about jobs against what the Mirror was told.
+// TestFacts compares the Mirror's answers about jobs with the facts that the Mirror received.
 func TestFacts(t *testing.T) {
-	for range 10 { // each is a hundred
+	for range 10 { // each runs one hundred cases
 		rapid.Check(t, func(t *rapid.T) {
 			f := newFacts(t)
 			for range rapid.IntRange(1, 40).Draw(t, "steps") {

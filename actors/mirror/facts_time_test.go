@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what follows from drawn facts about machines: in which class each part of a GPU is, for how long it
-// was, and how the stock is counted.
+// This file owns the expected GPU time, derived from random facts about nodes: the class of each part of a GPU, its
+// duration, and the counts of GPUs by state.
 
-// keptOn is how much is kept on a machine.
+// keptOn returns the GPUs that are reserved on a node.
 func (r *rig) keptOn(id string) (milli int64) {
 	for _, slots := range r.kept {
 		for _, s := range slots {
@@ -24,7 +24,7 @@ func (r *rig) keptOn(id string) (milli int64) {
 	return milli
 }
 
-// use is a part of a machine in one class.
+// use holds a part of a node's GPUs in one class.
 type use struct {
 	class        goodput.Class
 	milli        int64
@@ -33,7 +33,7 @@ type use struct {
 	began        int64
 }
 
-// uses are what each part of a machine is used for.
+// uses returns the use of each part of a node.
 func (r *rig) uses(id string) (all []use) {
 	n, kept := r.nodes[id], r.keptOn(id)
 	idle := goodput.Unwanted
@@ -58,7 +58,7 @@ func (r *rig) uses(id string) (all []use) {
 	return all
 }
 
-// useOf is what a slice does with a part of a device.
+// useOf returns the use that an allocation makes of a part of a device.
 func (r *rig) useOf(p devicePart) use {
 	job, state := r.jobs[p.slice.Job], p.slice.State
 	u := use{class: goodput.Starting, milli: p.milli}
@@ -71,7 +71,7 @@ func (r *rig) useOf(p devicePart) use {
 	case state == messages.SliceState_SLICE_STATE_STOPPING, own && a.End != nil, runs && job != nil && !own:
 		u.class = goodput.Stopping
 	case runs && job == nil:
-		u.class = goodput.Productive // of whom, nobody can read
+		u.class = goodput.Productive // the job's record is unreadable, so the owner is unknown
 	case runs && a.StartedUnixMs > 0:
 		u.class, u.began, u.token = goodput.Productive, a.StartedUnixMs, messages.FromToken(a.Token)
 	}
@@ -100,7 +100,8 @@ func (r *rig) sum(day int64, u *use, ms, capacity int64) {
 	}
 }
 
-// makeUp counts what a machine did before it was heard: the same as now, as far as its gangs had begun.
+// makeUp counts the time before a node's first report. The node's first state is assumed for that time, but no gang
+// counts earlier than its start.
 func (r *rig) makeUp(id string) {
 	now := r.clock.WallMs()
 	r.sum(now/dayMs, &use{}, now-r.began, int64(3000*min(1, len(r.parts[id]))))
@@ -116,7 +117,7 @@ func (r *rig) makeUp(id string) {
 	}
 }
 
-// pass lets time go on, day by day. No day ends before each machine was heard.
+// pass advances the clock one day at a time. A day ends only after every node has reported.
 func (r *rig) pass(ms int64) {
 	left := dayMs - r.clock.WallMs()%dayMs
 	if ms >= left && len(r.joined) < len(rigIDs) {
@@ -139,7 +140,7 @@ func (r *rig) pass(ms int64) {
 	r.clock.now += time.Duration(ms) * time.Millisecond
 }
 
-// checkTime checks the classes of now, and the sums of all days.
+// checkTime checks the present classes and the sums of all days.
 func (r *rig) checkTime() {
 	r.Helper()
 	c := ask(r.m, CountAll{}).(*Census)
@@ -202,7 +203,7 @@ func (r *rig) withGPUs() (n int64) {
 	return n
 }
 
-// checkStocks checks how machines and their GPUs are counted.
+// checkStocks checks the counts of nodes and of their GPUs.
 func (r *rig) checkStocks() {
 	r.Helper()
 	c := ask(r.m, CountAll{}).(*Census)
@@ -246,7 +247,7 @@ func (r *rig) checkStocks() {
 	}
 }
 
-// checkLevels checks how what is free lies in zones, racks and machines.
+// checkLevels checks how free GPUs are spread over zones, racks and nodes.
 func (r *rig) checkLevels() {
 	r.Helper()
 	var want []LevelRoom

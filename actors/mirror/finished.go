@@ -7,12 +7,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which of the jobs that have ended are still shown: the newest ones, within a bound of their number and
-// one of their bytes. The others are in the store.
+// This file owns the set of finished jobs that the Mirror still shows: the newest ones, up to a limit in number and a
+// limit in bytes. Older jobs are read from the store.
 
-// finished holds finished jobs without outstanding evidence.
+// finished holds the finished jobs that have no unconfirmed allocation.
 type finished struct {
-	order ordered[finishedJob] // by time and id, the oldest first
+	order ordered[finishedJob] // by finish time and ID, oldest first
 	bytes int
 }
 
@@ -21,7 +21,7 @@ type finishedJob struct {
 	bytes int
 }
 
-// finishedKey orders finished jobs by time; the id makes it unique.
+// finishedKey returns a key that sorts finished jobs by time. The ID makes the key unique.
 func finishedKey(s *messages.JobStatus) string {
 	return fmt.Sprintf("%016x %s", max(s.GetRecord().GetFinishedUnixMs(), 0), s.GetRecord().GetId())
 }
@@ -42,19 +42,19 @@ func (f *finished) drop(key string) {
 	}
 }
 
-// dropOldest drops the oldest of them, and returns its id. There must be one.
+// dropOldest removes the oldest job and returns its ID. The set must not be empty.
 func (f *finished) dropOldest() string {
 	key, one := f.order.first()
 	f.drop(key)
 	return one.id
 }
 
-// isOver reports whether there are more than there may be. The newest one may always stay, however large it is.
+// isOver reports whether the set exceeds a limit. The newest job always stays, whatever its size.
 func (f *finished) isOver(c *actors.Constants) bool {
 	return f.len() > c.MirrorFinished || f.len() > 1 && f.bytes > c.MirrorBytes
 }
 
-// wouldBeOver reports whether there would be with one more.
+// wouldBeOver reports whether the set would exceed a limit after adding this job.
 func (f *finished) wouldBeOver(s *messages.JobStatus, c *actors.Constants) bool {
 	return f.len() >= c.MirrorFinished || f.bytes+messages.Size(s) > c.MirrorBytes
 }

@@ -11,42 +11,42 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns where the GPU time of the cluster goes: the Mirror is told of every machine, attempt and promise
-// anyway, and counts beside the Scheduler, which is never slowed by it. What is counted gets to disk with what the
-// Scheduler has learned, so that a next leader goes on with it.
+// This file owns the accounting of the cluster's GPU time. The Mirror counts because it receives every node, attempt
+// and planned start anyway, and because its work does not slow the Scheduler. The Scheduler stores the sums with its
+// other statistics, so the next leader continues from them.
 
-// From the Scheduler to the Mirror, and back.
+// These messages pass between the Scheduler and the Mirror.
 type (
-	// RunEnded: the end of an attempt is on disk. Scheduler → Mirror, before the next TakeGPUTime: so each record knows
-	// of exactly those ends that the Scheduler writes down with it.
+	// RunEnded reports that the end of an attempt is on disk. Scheduler → Mirror. The Scheduler sends it before the next
+	// TakeGPUTime, so a stored record includes exactly the ends that are stored with it.
 	RunEnded struct {
 		Token topology.Token
 		Cause messages.Cause
 	}
-	// WantsShown: which GPUs waiting jobs could use. Scheduler → Mirror, at most once a second.
+	// WantsShown reports which GPU types waiting jobs could use. Scheduler → Mirror, at most once a second.
 	WantsShown struct{ goodput.Wants }
 	// TakeGPUTime asks for a GPUTimeTaken. Scheduler → Mirror.
 	TakeGPUTime struct{}
-	// GPUTimeTaken is all that was counted. Mirror → Scheduler.
+	// GPUTimeTaken holds all GPU time counted by now. Mirror → Scheduler.
 	GPUTimeTaken struct{ Time *messages.GpuTime }
-	// GPUTimeMoved: something has changed since it was taken last. Mirror → Scheduler, once for each taking.
+	// GPUTimeMoved reports that the sums changed after the last TakeGPUTime. Mirror → Scheduler, once per TakeGPUTime.
 	GPUTimeMoved struct{}
-	// GPUTimeRecalled is what earlier leaders counted, the attempts that ended since, and the machines that were removed.
-	// Scheduler → Mirror, before any machine is shown.
+	// GPUTimeRecalled holds the sums of earlier leaders, the attempts that ended after those sums were stored, and the
+	// removed nodes. Scheduler → Mirror, before the first NodeShown.
 	GPUTimeRecalled struct {
-		Time    *messages.GpuTime // nil: nothing is known
+		Time    *messages.GpuTime // nil: no sums are stored
 		Ended   []actors.Ended
 		Removed []*messages.NodeRecord
 	}
 )
 
-// gpuTime is the meter, and its clock: it goes on evenly from the time of day at which this leader began. A time of day
-// that is corrected under way would count what never was, or not count what was.
+// gpuTime holds the meter and its clock. The clock advances steadily from the time of day at which this leader took
+// over. A corrected system clock would add or lose GPU time.
 type gpuTime struct {
 	meter *goodput.Meter
 	began actors.Instant
 	wall  int64
-	told  bool // that something has changed
+	told  bool // the Scheduler knows that the sums have changed
 }
 
 func newGPUTime(c actors.Clock) gpuTime {
@@ -55,7 +55,7 @@ func newGPUTime(c actors.Clock) gpuTime {
 
 func (t *gpuTime) now(c actors.Clock) int64 { return t.wall + c.Now().Since(t.began).Milliseconds() }
 
-// onGPUTimeRecalled goes on from what earlier leaders counted.
+// onGPUTimeRecalled continues from the sums of earlier leaders.
 func (m *Mirror) onGPUTimeRecalled(r GPUTimeRecalled) {
 	if r.Time == nil {
 		return
@@ -75,7 +75,7 @@ func (m *Mirror) onGPUTimeRecalled(r GPUTimeRecalled) {
 	}
 }
 
-// loseSince moves what an attempt did that ended after the last record.
+// loseSince counts the work of an attempt as lost if the attempt ended after the last record.
 func (m *Mirror) loseSince(job *messages.JobRecord, a *messages.AttemptRecord) {
 	end := a.GetEnd()
 	if !losesWork(end.GetCause()) {
@@ -93,8 +93,8 @@ func (m *Mirror) loseSince(job *messages.JobRecord, a *messages.AttemptRecord) {
 	}
 }
 
-// losesWork reports whether what an attempt did is lost when it ends so. It is not where it has done all that it was to
-// do, or where its user, or the limit that its user set, said that this was enough.
+// losesWork reports whether an attempt that ends with this cause loses its work. It does not if the attempt succeeded,
+// if its user cancelled it, or if it reached its time limit.
 func losesWork(c messages.Cause) bool {
 	switch c {
 	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_TIME_LIMIT:
@@ -107,7 +107,7 @@ func (m *Mirror) onRunEnded(e RunEnded) {
 	m.gpuTime.meter.Ended(m.gpuTime.now(m.p.Clock), e.Token, int32(e.Cause), losesWork(e.Cause))
 }
 
-// tellMoved has the Scheduler take what was counted before long, where something has changed.
+// tellMoved notifies the Scheduler that the sums have changed, so that the Scheduler takes them soon.
 func (m *Mirror) tellMoved(ctx actor.Context) {
 	if t := &m.gpuTime; !t.told && t.meter.Moved() {
 		t.told = true
@@ -115,7 +115,7 @@ func (m *Mirror) tellMoved(ctx actor.Context) {
 	}
 }
 
-// onTakeGPUTime answers with all that was counted up to now.
+// onTakeGPUTime returns all GPU time counted by now.
 func (m *Mirror) onTakeGPUTime() GPUTimeTaken {
 	t := &m.gpuTime
 	t.told = false
@@ -136,7 +136,7 @@ func (m *Mirror) timeOf(asked func(*goodput.Row) bool) *messages.GpuTime {
 	return all
 }
 
-// onGetEfficiency answers a reader.
+// onGetEfficiency answers a reader's query for GPU time.
 func (m *Mirror) onGetEfficiency(q *messages.GetEfficiency) *messages.GetEfficiencyReply {
 	kind := goodput.Kind(max(q.Kind, messages.GpuTimeKind_GPU_TIME_KIND_CLUSTER) - 1)
 	first := int64(0)
@@ -187,8 +187,8 @@ func rowTo(r *goodput.Row) *messages.GpuTimeRow {
 	return row
 }
 
-// meterNode counts a machine as it is shown now. One that this leader has not heard yet is counted once it has been, or
-// is dead: for all the time since the last record.
+// meterNode updates the meter with the present state of a node. If this leader has not heard the node yet, the node is
+// counted after its first report or after it is declared dead. The count then covers all time after the last record.
 func (m *Mirror) meterNode(id string) {
 	t, s, ok := &m.gpuTime, shownNode{}, false
 	if s, ok = m.nodes.get(id); !ok || s.GetRecord().GetAnnouncement() == nil || s.GetPhase() == messages.NodeUnknown ||
@@ -200,7 +200,7 @@ func (m *Mirror) meterNode(id string) {
 	}
 }
 
-// unitOf returns the GPUs of a node and their state, by the node's ledger.
+// unitOf returns the GPUs of a node and their state, from the node's ledger.
 func (m *Mirror) unitOf(s *shownNode) goodput.Unit {
 	a, l := s.GetRecord().GetAnnouncement(), s.GetLedger()
 	u := goodput.Unit{Joined: s.GetRecord().GetJoinedUnixMs(), Capacity: a.GetTotal().GetMilliGpu()}
@@ -217,7 +217,7 @@ func (m *Mirror) unitOf(s *shownNode) goodput.Unit {
 	in := inUse(l)
 	for _, sl := range l.GetSlices() {
 		if sl.GetVacated() || sl.GetState() == messages.SliceState_SLICE_STATE_OVER {
-			continue // it is among what is free
+			continue // counted as free below
 		}
 		share := m.shareOf(sl)
 		if share.Milli = in.take(sl); share.Milli > 0 {
@@ -228,7 +228,7 @@ func (m *Mirror) unitOf(s *shownNode) goodput.Unit {
 	return u
 }
 
-// divideFree says what becomes of what is free.
+// divideFree divides the free GPUs of a node into classes.
 func (m *Mirror) divideFree(u *goodput.Unit, s *shownNode, free int64) {
 	class, n := s.free, free
 	if class == goodput.Unwanted {
@@ -240,7 +240,7 @@ func (m *Mirror) divideFree(u *goodput.Unit, s *shownNode, free int64) {
 	u.Idle = free - n
 }
 
-// used is how much of each device a machine does not say to be free, as far as the device is in service.
+// used holds, for each device in service, the amount that the node does not report as free.
 type used map[string]int64
 
 func inUse(l *messages.LedgerReport) used {
@@ -261,9 +261,9 @@ func inUse(l *messages.LedgerReport) used {
 	return in
 }
 
-// take subtracts an allocation from what is in use, and returns its GPUs. If a failing disk keeps an end from being
-// written, an agent of an earlier version does not report that the allocation has left. GPUs that are free in its
-// ledger do not count as held.
+// take subtracts an allocation from the used amounts, and returns its GPUs. If a failing disk delays the write of an
+// end, an older agent still reports an allocation that is gone. GPUs that are free in the node's ledger therefore do
+// not count as held.
 func (in used) take(sl *messages.SliceReport) (milli int64) {
 	for _, g := range sl.GetGrants() {
 		for _, share := range g.GetGpus() {
@@ -275,8 +275,8 @@ func (in used) take(sl *messages.SliceReport) (milli int64) {
 	return milli
 }
 
-// shareOf says what a slice does. Whether its gang has begun, and whether it has ended, its job's record says: that is
-// on disk, and the same for all its machines.
+// shareOf returns the use that an allocation makes of its GPUs. The job's record decides whether the gang has started
+// and ended, because the record is on disk and is the same for all nodes.
 func (m *Mirror) shareOf(sl *messages.SliceReport) goodput.Share {
 	token := messages.FromToken(sl.GetToken())
 	job, _ := m.jobs.get(sl.GetJob())
@@ -292,16 +292,16 @@ func (m *Mirror) shareOf(sl *messages.SliceReport) goodput.Share {
 	case sl.GetState() != messages.SliceState_SLICE_STATE_STARTED:
 	case known && a.GetStartedUnixMs() > 0:
 		share.Class, share.Began = goodput.Productive, a.GetStartedUnixMs()
-	case known: // its barrier is not on disk yet
-	case job.JobStatus == nil: // its record cannot be read, and it is left alone
+	case known: // its start is not on disk yet
+	case job.JobStatus == nil: // its record is unreadable, and the leader leaves the allocation alone
 		share.Class, share.Token = goodput.Productive, topology.Token{}
 	default:
-		share.Class = goodput.Stopping // its job has gone on without it
+		share.Class = goodput.Stopping // its job has continued without this attempt
 	}
 	return share
 }
 
-// meterJob counts the machines of a job's attempt again, where that has come further.
+// meterJob counts the nodes of a job's attempt again if the attempt has started, ended or been replaced.
 func (m *Mirror) meterJob(before, now *messages.JobStatus) {
 	was, is := before.GetAttempt(), now.GetAttempt()
 	if is == nil || was != nil && was.GetStartedUnixMs() == is.GetStartedUnixMs() &&
@@ -318,7 +318,7 @@ func (m *Mirror) meterJob(before, now *messages.JobStatus) {
 	}
 }
 
-// onRoomsShown applies what has changed, and counts the machines again on which something was kept, or is now.
+// onRoomsShown applies the changes, and counts the nodes again whose reservations changed.
 func (m *Mirror) onRoomsShown(r RoomsShown) {
 	var nodes []topology.NodeID
 	for i := range r.Kept {
@@ -335,9 +335,8 @@ func (m *Mirror) onRoomsShown(r RoomsShown) {
 	}
 }
 
-// GPUTime returns the GPU time counted up to now, and GPUsNow the class of each GPU. They are for checks, never for
-// another actor.
+// GPUTime returns the GPU time counted by now. Only checks call it, never another actor.
 func (m *Mirror) GPUTime() []goodput.Row { return m.gpuTime.meter.Rows(m.gpuTime.now(m.p.Clock)) }
 
-// GPUsNow is how many GPUs are in each class, and how many there are.
+// GPUsNow returns the number of GPUs in each class, and the capacity. Only checks call it, never another actor.
 func (m *Mirror) GPUsNow() (of [goodput.Classes]int64, capacity int64) { return m.gpuTime.meter.Now() }

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestVacatedUnsaid: what a machine says to be free is held by no slice, though an agent of an earlier version goes on
-// naming one that it cannot write the end of; and what another slice has of the same device counts.
+// TestVacatedUnsaid checks that a GPU which the node reports as free counts for no allocation. An older agent may still
+// report an allocation whose end it cannot write. Other allocations on the same device still count.
 func TestVacatedUnsaid(t *testing.T) {
 	slice := func(state messages.SliceState, gpus ...*messages.GpuShare) *messages.SliceReport {
 		return &messages.SliceReport{State: state, Grants: []*messages.Grant{{Gpus: gpus}}}

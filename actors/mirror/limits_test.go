@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// TestLimitIsNamed: a job that waits because of its queue's limit says so wherever it is asked, in place of a lack of
-// room, with the way out; it is told again once the limit is in its way no more.
+// TestLimitIsNamed checks a job that waits for its queue's limit. Every view names the limit and the fix, not missing
+// capacity. When the limit no longer blocks the job, the job gets an event.
 func TestLimitIsNamed(t *testing.T) {
 	a := newAudience()
 	queued(a, "j", "k")

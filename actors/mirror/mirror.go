@@ -1,5 +1,5 @@
-// Package mirror holds the actor that answers readers: a copy of what is known of jobs and machines. It decides
-// nothing, is told by the leader's actors, and tells only readers.
+// Package mirror holds the actor that answers readers from a copy of the state of jobs and nodes. The leader's actors
+// send it every change.
 package mirror
 
 import (
@@ -17,19 +17,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Mirror owns what readers see: the latest status of every live job, of the
-// newest finished ones and of every machine, as it was told. It decides
-// nothing, so however many people list and watch, the Scheduler is not slowed.
+// Mirror owns the state that readers see: the latest status of every live job, of the newest finished jobs, and of
+// every node. The Mirror decides nothing, so readers and watchers do not slow the Scheduler.
 //
-// It tells: readers, watchers (watch.go), and the Scheduler that there is GPU time to be written (gpu_time.go). It asks
-// nobody.
+// The Mirror sends messages to readers, to watchers (watch.go), and to the Scheduler when there is GPU time to store
+// (gpu_time.go). It sends no requests.
 //
-// It says why a job waits from a fabric of its own (picture.go).
+// The Mirror explains why a job waits from its own copy of the topology tree (picture.go).
 //
-// A status is never changed after it was shown, so answers share it instead of
-// copying. A page costs its length, not the number of jobs: both tables are
-// kept in order. A filter that matches nothing looks at a bounded number of
-// entries and says where to go on.
+// A status never changes after it was shown, so answers share it and need no copy. The cost of a page depends on the
+// page's length, not on the number of jobs, because both tables are sorted. If a filter matches few entries, a page
+// examines a bounded number of entries and returns the ID from which to continue.
 type Mirror struct {
 	p        *actors.Ports
 	jobs     ordered[shownJob]
@@ -41,21 +39,21 @@ type Mirror struct {
 	starts   starts
 	usage    usage
 	gpuTime  gpuTime
-	queues   *messages.QueuesRecord // as they are on disk; nil: nobody has described any
+	queues   *messages.QueuesRecord // as they are on disk; nil: none are configured
 }
 
-// shownJob is a job as it was shown last, with the last event about it.
+// shownJob holds a job's last status and the last event about the job.
 type shownJob struct {
 	*messages.JobStatus
 	told   *messages.Event
-	group  policy.GroupID // those it waits with; 0: it is in no queue
-	turn   policy.Turn    // in the queue, while it is in one
-	burst  uint64         // likewise, of those that the planner counts together; 0: none
-	counts tally          // in its owner's share, and its queue's
-	lent   int64          // likewise: how long was too short for it to get ready on what was lent
+	group  policy.GroupID // its group of waiting jobs; 0: it is in no queue
+	turn   policy.Turn    // its position in the queue, while it is queued
+	burst  uint64         // the planner's burst of similar jobs; 0: none
+	counts tally          // its part of its owner's and its queue's shares
+	lent   int64          // the last backfill window that was too short for it to get ready
 }
 
-// shownNode is the same for a machine.
+// shownNode holds a node's last status and the last event about the node.
 type shownNode struct {
 	*messages.NodeStatus
 	told   *messages.Event
@@ -65,14 +63,14 @@ type shownNode struct {
 	untrue bool
 }
 
-// pageBytes bounds the size of one page's entries: half of a message's bound, whatever the jobs carry in their
-// environment.
+// pageBytes limits the size of a page's entries to half of a message's limit. Jobs with large environments therefore
+// make pages shorter.
 const pageBytes = 2 << 20
 
-// candidates are how many ids are named when a prefix fits several.
+// candidates is the number of IDs that an error lists if a prefix matches several jobs.
 const candidates = 5
 
-// New makes a Mirror that knows nothing yet. The levels are the fabric's, coarse to fine.
+// New returns an empty Mirror. The levels are those of the topology tree, coarse to fine.
 func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
 	return &Mirror{
 		p: p, watch: watch{seq: firstSeq(epoch)}, waiting: newWaiting(), picture: newPicture(levels), usage: newUsage(),
@@ -80,7 +78,7 @@ func New(p *actors.Ports, epoch uint64, levels []string) actor.Actor {
 	}
 }
 
-// Receive dispatches; there is nothing to fence, since nothing here decides.
+// Receive dispatches a message. It checks no epoch, because the Mirror decides nothing.
 func (m *Mirror) Receive(ctx actor.Context) {
 	switch message := ctx.Message().(type) {
 	case JobShown:
@@ -138,15 +136,15 @@ func (m *Mirror) Receive(ctx actor.Context) {
 	m.check()
 }
 
-// reply answers the sender; a reader without an address wants no answer.
+// reply answers the sender, if the message has a sender.
 func reply(ctx actor.Context, message any) {
 	if ctx.Sender() != nil {
 		ctx.Respond(message)
 	}
 }
 
-// onJobShown replaces what is shown of a job, and drops the oldest finished one if there are too many. A finished job
-// whose machines still owe evidence is not over for its readers: it stays until they gave it.
+// onJobShown replaces the status of a job, and drops the oldest finished job if a limit is exceeded. A finished job
+// with an unconfirmed allocation stays until its nodes confirm the exit.
 func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 	id := s.GetRecord().GetId()
 	before, ok := m.jobs.get(id)
@@ -195,7 +193,7 @@ func (m *Mirror) onGetJob(q *messages.GetJob) *messages.GetJobReply {
 	return &messages.GetJobReply{Outcome: outcome, Job: status}
 }
 
-// find finds a job by its id, or by a prefix that only one id has.
+// find finds a job by its ID or by a unique prefix of it.
 func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	if id == "" {
 		return nil, &messages.Outcome{
@@ -213,7 +211,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 			return false
 		}
 		if s.GetRecord().GetSpec().GetElement() != nil {
-			return true // an element is named in full: k_1 may be no job yet, and is not k_17
+			return true // an element needs its full ID: k_1 may not be a job yet, and is not k_17
 		}
 		fits, found = append(fits, key), s
 		return true
@@ -240,8 +238,8 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	}
 }
 
-// onListJobs answers one page in the order of ids. Next is set whenever there
-// may be more, so a page can be short, or empty, and not be the last.
+// onListJobs returns one page in the order of IDs. Next is set if more entries may follow, so a page can be short or
+// empty without being the last.
 func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 	r := &messages.ListJobsReply{Outcome: messages.OK()}
 	page := m.page(q.Limit)
@@ -264,7 +262,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 	return r
 }
 
-// listed is a job as a list shows it: without its ranks, of which a job may have thousands; GetJob shows them.
+// listed returns a job as lists show it, without its ranks. A job may have thousands of ranks. GetJob returns them.
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{
 		Record: s.Record, Phase: s.Phase, Reason: s.Reason, ReasonCode: s.ReasonCode, Debts: s.Debts, Group: s.Group,
@@ -276,10 +274,10 @@ func listed(s *messages.JobStatus) *messages.JobStatus {
 	return l
 }
 
-// fits reports whether a job passes a list's filters; an empty one passes all.
+// fits reports whether a job passes the filters of a list. An empty filter passes every job.
 func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 	r := s.GetRecord()
-	of := r.GetSpec().GetElement().GetArray() // empty: it is no element
+	of := r.GetSpec().GetElement().GetArray() // empty: it is not an element
 	if of != q.Array && (q.Array != "" || !q.Elements) {
 		return false
 	}
@@ -288,7 +286,8 @@ func fits(q *messages.ListJobs, s *messages.JobStatus) bool {
 		ofWhom(r, q.Owner, q.Queue, q.Labels)
 }
 
-// ofWhom reports whether a job belongs to this owner and queue and has all of these labels; an empty one fits any.
+// ofWhom reports whether a job has this owner and this queue, and all of these labels. An empty value matches every
+// job.
 func ofWhom(r *messages.JobRecord, owner, queue string, labels []*messages.Label) bool {
 	if owner != "" && r.GetOwner().GetName() != owner && r.Whose() != owner ||
 		queue != "" && r.GetSpec().GetQueue() != queue {
@@ -321,7 +320,7 @@ func labelled(labels []*messages.Label, want *messages.Label) bool {
 	return false
 }
 
-// Each calls a function with each job that is shown.
+// Each calls a function for each job that is shown.
 func (m *Mirror) Each(do func(*messages.JobStatus)) {
 	m.jobs.ascend("", func(_ string, s shownJob) bool {
 		do(s.JobStatus)
@@ -329,7 +328,7 @@ func (m *Mirror) Each(do func(*messages.JobStatus)) {
 	})
 }
 
-// Queues answers which queues there are, with their usage.
+// Queues returns the configured queues with their usage.
 func (m *Mirror) Queues() *messages.GetQueuesReply {
 	q := m.queues
 	u := queues.NewUsage(q.GetQueues())
@@ -365,7 +364,7 @@ func (m *Mirror) onListNodes(q *messages.ListNodes) *messages.ListNodesReply {
 // page limits the size of one answer.
 type page struct {
 	entries, bytes, scan int
-	last                 string // the last id that was looked at
+	last                 string // the last ID that was examined
 }
 
 func (m *Mirror) page(limit int32) page {
@@ -377,14 +376,14 @@ func (m *Mirror) page(limit int32) page {
 	return page{entries: n, bytes: pageBytes, scan: c.MirrorScan}
 }
 
-// looks reports whether one more entry may be looked at.
+// looks reports whether one more entry may be examined.
 func (g *page) looks() bool {
 	g.scan--
 	return g.entries > 0 && g.scan >= 0
 }
 
-// takes reports whether an entry of that size has room, and counts it. The
-// first always has, or a page would never get past it.
+// takes reports whether an entry of this size fits, and counts it. The first entry always fits, or a page could never
+// advance past it.
 func (g *page) takes(bytes int) bool {
 	full := g.entries <= 0 || (bytes > g.bytes && g.bytes < pageBytes)
 	if !full {
@@ -394,7 +393,7 @@ func (g *page) takes(bytes int) bool {
 	return !full
 }
 
-// after is the least id after this one.
+// after returns the smallest ID that is greater than this one.
 func after(id string) string {
 	if id == "" {
 		return ""
@@ -402,7 +401,7 @@ func after(id string) string {
 	return id + "\x00"
 }
 
-// check holds after every message.
+// check verifies the invariants of the Mirror. It runs after every message.
 func (m *Mirror) check() {
 	if m.finished.isOver(&m.p.Constants) {
 		panic("more finished jobs are shown than the limit says")

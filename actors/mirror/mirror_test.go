@@ -15,7 +15,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// questionContext carries one question to the Mirror: it keeps the answer, and told receives what watchers do.
+// questionContext delivers one message to the Mirror and keeps the answer. Its function told receives the messages to
+// watchers.
 type questionContext struct {
 	actor.Context
 	who             string
@@ -28,7 +29,7 @@ func (c *questionContext) Self() *actor.PID   { return actor.NewPID("here", "mir
 func (c *questionContext) Sender() *actor.PID { return actor.NewPID("here", c.who) }
 func (c *questionContext) Respond(answer any) { c.answer = answer }
 func (c *questionContext) Send(to *actor.PID, m any) {
-	if m != (GPUTimeMoved{}) { // to the Scheduler
+	if m != (GPUTimeMoved{}) { // sent to the Scheduler
 		c.told(to.Id, m)
 	}
 }
@@ -39,7 +40,7 @@ func ask(m *Mirror, question any) any {
 	return c.answer
 }
 
-// noon is a clock that stands still; nobody is woken.
+// noon is a clock that does not advance and runs no timers.
 type noon struct{}
 
 func (noon) Now() actors.Instant                  { return 0 }
@@ -69,7 +70,7 @@ func overAt(ms int64) func(*messages.JobStatus) {
 	}
 }
 
-// listAll turns the pages of a list and returns the ids of each.
+// listAll reads all pages of a list and returns the IDs of each page.
 func listAll(t *testing.T, m *Mirror, q *messages.ListJobs) [][]string {
 	t.Helper()
 	var pages [][]string
@@ -102,10 +103,10 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 	for _, c := range []struct {
 		asked string
 		code  messages.Code
-		found string // an id, or what the text must name
+		found string // an ID, or a part of the text
 	}{
 		{"train-7f01", messages.Code_CODE_OK, "train-7f01"},
-		{"train", messages.Code_CODE_OK, "train"}, // whole ids go first
+		{"train", messages.Code_CODE_OK, "train"}, // a full ID comes before a prefix
 		{"train-8", messages.Code_CODE_OK, "train-8"},
 		{"e", messages.Code_CODE_OK, "eval-1"},
 		{"train-7", messages.Code_CODE_CONFLICT, "train-7f01, train-7f02"},
@@ -128,7 +129,7 @@ func TestMirrorFindsByUniquePrefix(t *testing.T) {
 	}
 }
 
-// TestListByEitherName: a filter by name takes the name as it was given, and the one that is derived from it.
+// TestListByEitherName checks that a name filter accepts the submitted name and the name derived from it.
 func TestListByEitherName(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	for id, given := range map[string]string{"a": "TrainB", "b": "trainb", "c": "other"} {
@@ -145,7 +146,7 @@ func TestListByEitherName(t *testing.T) {
 	}
 }
 
-// TestElementsAreNamedInFull: the beginning of an element's id is no element, and least of all another one.
+// TestElementsAreNamedInFull checks that a prefix of an element's ID finds no element.
 func TestElementsAreNamedInFull(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	ask(m, JobShown{statusOf("k", "alice", "queued", func(s *messages.JobStatus) {
@@ -210,8 +211,8 @@ func TestMirrorPages(t *testing.T) {
 	}
 }
 
-// TestMirrorFilterIsBounded: a filter that matches little looks at a bounded number of jobs at a time, and still finds
-// all.
+// TestMirrorFilterIsBounded checks that a filter with few matches examines a bounded number of jobs per page, and finds
+// all matches.
 func TestMirrorFilterIsBounded(t *testing.T) {
 	m := mirrorOf(func(c *actors.Constants) { c.MirrorScan = 4 })
 	for i := range 10 {
@@ -222,8 +223,8 @@ func TestMirrorFilterIsBounded(t *testing.T) {
 	}
 }
 
-// TestMirrorPageHasAWeight: the size of a page is bounded too, and a job that is larger than a page gets one of its
-// own.
+// TestMirrorPageHasAWeight checks that the size of a page is bounded. A job that is larger than a page gets its own
+// page.
 func TestMirrorPageHasAWeight(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	heavy := func(n int) func(*messages.JobStatus) {
@@ -257,7 +258,7 @@ func TestMirrorKeepsTheNewestFinished(t *testing.T) {
 	debtor := statusOf("debtor", "alice", "cancelled", overAt(1), func(s *messages.JobStatus) { s.Debts = []string{"n7"} })
 	ask(m, JobShown{debtor})
 	ask(m, JobShown{statusOf("live", "alice", "running")})
-	for _, i := range []int64{5, 3, 9, 7, 4} { // not as they finished: a new leader shows them as it finds them
+	for _, i := range []int64{5, 3, 9, 7, 4} { // not by end time: a leader recalls jobs in any order
 		id := fmt.Sprint("f", i)
 		ask(m, JobShown{statusOf(id, "alice", "running")})
 		ask(m, JobShown{statusOf(id, "alice", "succeeded", overAt(i))})
@@ -266,7 +267,7 @@ func TestMirrorKeepsTheNewestFinished(t *testing.T) {
 	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[debtor f5 f7 f9 live]]" {
 		t.Error(got)
 	}
-	ask(m, JobShown{statusOf("debtor", "alice", "cancelled", overAt(1))}) // settled: now it is the oldest
+	ask(m, JobShown{statusOf("debtor", "alice", "cancelled", overAt(1))}) // confirmed: now it is the oldest
 	if got := fmt.Sprint(listAll(t, m, &messages.ListJobs{})); got != "[[f5 f7 f9 live]]" {
 		t.Error(got)
 	}
@@ -297,8 +298,8 @@ func TestMirrorShowsMachines(t *testing.T) {
 	}
 }
 
-// TestNamesOfOneMachine: whoever asks for one machine is shown the names of its users; lists and watches have none, and
-// what they share is not changed by it.
+// TestNamesOfOneMachine checks that only a query for one node returns the names of the node's users. Lists and watches
+// show counts, and the query does not change their shared status.
 func TestNamesOfOneMachine(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	short, named := &messages.NodeUsers{OwnCount: 2}, &messages.NodeUsers{OwnCount: 2, Own: []string{"ann", "bob"}}
@@ -321,13 +322,13 @@ func TestNamesOfOneMachine(t *testing.T) {
 	}
 }
 
-// TestOrderedIsAMap: the ordered table against a map and a sort.
+// TestOrderedIsAMap compares the ordered table with a map and a sort.
 func TestOrderedIsAMap(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var o ordered[int]
 		oracle := map[string]int{}
 		key := rapid.Custom(func(t *rapid.T) string { return fmt.Sprintf("%03x", rapid.IntRange(0, 4000).Draw(t, "key")) })
-		// Enough to split, before single steps are looked at.
+		// The first keys are enough to split blocks before single steps are checked.
 		for i, k := range rapid.SliceOfN(key, 0, 1500).Draw(t, "first") {
 			o.put(k, i)
 			oracle[k] = i
@@ -399,8 +400,8 @@ func BenchmarkMirrorShown(b *testing.B) {
 	}
 }
 
-// TestMirrorKeepsSoManyBytes: large jobs that have ended, and large events, are kept within a bound of their bytes; the
-// newest of them always are, and a new leader's readers see no more.
+// TestMirrorKeepsSoManyBytes checks that large finished jobs and large events stay within a limit in bytes. The newest
+// ones always stay, and recalled jobs of a new leader obey the same limit.
 func TestMirrorKeepsSoManyBytes(t *testing.T) {
 	large := func(s *messages.JobStatus) {
 		s.Record.Spec.Env = []*messages.EnvVar{{Name: "A", Value: strings.Repeat("x", 1<<10)}}

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what is news: each change that people see is told, to those who asked, and once.
+// This file owns the tests of events: each visible change causes one event for each watcher that asked for it.
 
-// TestEachChangeIsNews changes one thing of a job or a machine at a time.
+// TestEachChangeIsNews changes one property of a job or a node at a time.
 func TestEachChangeIsNews(t *testing.T) {
 	deed := &messages.Deed{By: &messages.Principal{Name: "op"}}
 	jobs := map[string]func(*messages.JobStatus){
@@ -74,8 +74,8 @@ func TestEachChangeIsNews(t *testing.T) {
 	}
 }
 
-// TestLimitsAreNews: each job of a burst gets an event when the burst begins or ceases to wait because of a limit, for
-// one domain, or for shorter jobs. Other changes of the burst cause no event.
+// TestLimitsAreNews checks events about limits. Each job of a burst gets an event when the burst starts or stops
+// waiting for a limit, for one domain, or for shorter jobs. Other changes of the burst cause no event.
 func TestLimitsAreNews(t *testing.T) {
 	quiet := policy.InLine{Burst: 7, Why: policy.Withholdings}
 	over, near := quiet, quiet
@@ -103,7 +103,7 @@ func TestLimitsAreNews(t *testing.T) {
 	}
 }
 
-// TestBooksOfMachinesOnly: whoever did not ask for machines is not told of their books.
+// TestBooksOfMachinesOnly checks that a watcher gets ledger changes only if it watches nodes.
 func TestBooksOfMachinesOnly(t *testing.T) {
 	a := newAudience()
 	a.says("jobs", &messages.Watch{Jobs: true, Books: true})
@@ -113,7 +113,7 @@ func TestBooksOfMachinesOnly(t *testing.T) {
 	a.hears(t, "jobs")
 }
 
-// TestMovedIsToldOnce: the Scheduler is told once that GPU time has changed, until it takes that.
+// TestMovedIsToldOnce checks that the Scheduler gets one notification of changed GPU time until it takes the sums.
 func TestMovedIsToldOnce(t *testing.T) {
 	m, _ := counting()
 	told := 0
@@ -140,7 +140,7 @@ func TestMovedIsToldOnce(t *testing.T) {
 	}
 }
 
-// countingContext counts how often the Scheduler is told.
+// countingContext counts the notifications to the Scheduler.
 type countingContext struct {
 	questionContext
 	moved *int
@@ -153,7 +153,7 @@ func (c *countingContext) Send(to *actor.PID, m any) {
 	c.questionContext.Send(to, m)
 }
 
-// TestPagesOfMachinesHaveAWeight: likewise as those of jobs.
+// TestPagesOfMachinesHaveAWeight checks that pages of nodes are bounded in size like pages of jobs.
 func TestPagesOfMachinesHaveAWeight(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	for i, weight := range []int{pageBytes / 2, pageBytes / 2, 10, 2 * pageBytes, 20} {
@@ -175,8 +175,8 @@ func TestPagesOfMachinesHaveAWeight(t *testing.T) {
 	}
 }
 
-// TestGoneMachineFreesNothing: who is on a machine that is no more frees nothing by ending, and a job that waits is not
-// told that it fits then.
+// TestGoneMachineFreesNothing checks that the end of a job on a removed node frees no capacity. A waiting job gets no
+// estimate that depends on it.
 func TestGoneMachineFreesNothing(t *testing.T) {
 	m, _ := counting()
 	all := topology.Resources{MilliGPU: 8000}
@@ -193,8 +193,8 @@ func TestGoneMachineFreesNothing(t *testing.T) {
 	}
 }
 
-// TestSupposedPatience: a spec that would wait for its preferred level is told so, and one without patience is told
-// that there is room.
+// TestSupposedPatience checks the answer for a spec that was not submitted. A spec with a wait for its preferred level
+// reports the wait. A spec without one reports that it fits.
 func TestSupposedPatience(t *testing.T) {
 	m, _ := counting()
 	for i := range 2 {

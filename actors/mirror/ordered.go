@@ -2,18 +2,16 @@ package mirror
 
 import "sort"
 
-// This file owns a table in the order of its keys, from which pages are cut.
+// This file owns a sorted table that can be read in pages.
 
-// orderedBlock is how many entries a block holds before it is split. Inserting
-// moves at most one block, and at most one list of blocks that is this many
-// times shorter than the table.
+// orderedBlock is the number of entries at which a block is split. An insertion moves at most one block and at most the
+// list of blocks. That list is shorter than the table by this factor.
 const orderedBlock = 256
 
-// ordered is a sorted table. It is cut into blocks because a page must begin
-// anywhere without a walk, and because a single sorted slice would move
-// megabytes for every job that comes or goes. The zero value is empty.
+// ordered is a sorted table in blocks. A page can begin anywhere without a scan. In one large slice, every insertion
+// would move megabytes. The zero value is empty.
 type ordered[V any] struct {
-	blocks [][]entry[V] // none of them empty
+	blocks [][]entry[V] // none is empty
 	size   int
 }
 
@@ -24,7 +22,7 @@ type entry[V any] struct {
 
 func (o *ordered[V]) len() int { return o.size }
 
-// seek finds where a key is, or where it would be put.
+// seek returns the position of a key, or the position at which to insert it.
 func (o *ordered[V]) seek(key string) (block, at int, ok bool) {
 	block = sort.Search(len(o.blocks), func(i int) bool { return o.blocks[i][0].key > key })
 	if block > 0 {
@@ -46,7 +44,7 @@ func (o *ordered[V]) get(key string) (V, bool) {
 	return none, false
 }
 
-// before counts the keys that are less.
+// before counts the smaller keys.
 func (o *ordered[V]) before(key string) int {
 	block, at, _ := o.seek(key)
 	for i := range min(block, len(o.blocks)) {
@@ -55,7 +53,7 @@ func (o *ordered[V]) before(key string) int {
 	return at
 }
 
-// first is the least key; the table must not be empty.
+// first returns the smallest key and its value. The table must not be empty.
 func (o *ordered[V]) first() (string, V) {
 	e := o.blocks[0][0]
 	return e.key, e.value
@@ -80,7 +78,7 @@ func (o *ordered[V]) put(key string, value V) {
 	}
 }
 
-// split splits a block that has grown too long in half.
+// split splits an overlong block in half.
 func (o *ordered[V]) split(block int) {
 	b := o.blocks[block]
 	upper := append([]entry[V](nil), b[len(b)/2:]...)
@@ -108,7 +106,7 @@ func (o *ordered[V]) remove(key string) {
 	}
 }
 
-// ascend visits entries in order from the first key that is not less, as long as visit returns true.
+// ascend visits entries in order from the first key that is not smaller, until visit returns false.
 func (o *ordered[V]) ascend(from string, visit func(key string, value V) bool) {
 	block, at, _ := o.seek(from)
 	for ; block < len(o.blocks); block, at = block+1, 0 {

@@ -8,20 +8,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns why a job waits, in full. The Mirror keeps a fabric of its own from what the Scheduler tells it,
-// because an answer looks at every machine some fifty times, and the Scheduler has gangs to start. It is as old as the
-// last update. Jobs of one shape share an answer until the next update.
+// This file owns the full explanation of why a job waits. The Mirror keeps its own topology tree, because an
+// explanation examines every node about fifty times and must not delay the Scheduler. The tree is as old as the last
+// update from the Scheduler. Jobs of one shape share an explanation until the next update.
 
-// picture is the room as the Scheduler last told of it.
+// picture holds the free capacity of the last update from the Scheduler.
 type picture struct {
 	fabric  *topology.Fabric
 	holders *topology.Holders
-	told    uint64 // counts updates
-	// promised are the last answers to jobs for which room is kept.
+	told    uint64 // number of updates
+	// promised holds the last explanations of jobs with reserved nodes.
 	promised map[topology.JobID]*explained
 }
 
-// explained keeps the last answer to a group's jobs, or to one, about the room, and the update that it is of.
+// explained holds the last explanation of missing capacity for a group or a single job, and the update that it belongs
+// to.
 type explained struct {
 	topology.Explanation
 	told uint64
@@ -33,7 +34,7 @@ func newPicture(levels []string) picture {
 	}
 }
 
-// follow applies what has changed.
+// follow applies an update.
 func (p *picture) follow(r RoomsShown) {
 	p.told++
 	p.fabric.Follow(r.Changes)
@@ -41,13 +42,13 @@ func (p *picture) follow(r RoomsShown) {
 	for i, who := range r.Holders {
 		if m := &r.Machines[i]; m.Machine != nil {
 			p.holders.Set(m.ID, who)
-		} else { // whoever is still there frees nothing by ending
+		} else { // jobs on a removed node free no capacity when they end
 			p.holders.Set(m.ID, nil)
 		}
 	}
 }
 
-// aside answers where that is in no pass's way.
+// aside answers a query on a low-priority thread, if there is one, so that no scheduling pass is delayed.
 func (m *Mirror) aside(q *messages.ExplainJob) (reply *messages.ExplainJobReply) {
 	if m.p.Aside == nil {
 		return m.onExplainJob(q)
@@ -56,7 +57,7 @@ func (m *Mirror) aside(q *messages.ExplainJob) (reply *messages.ExplainJobReply)
 	return reply
 }
 
-// onExplainJob says where a job stands, and why.
+// onExplainJob returns the state of a job and the reason for it.
 func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
 	if q.Spec != nil {
 		return &messages.ExplainJobReply{Outcome: messages.OK(), Text: m.supposed(q.Principal, q.Spec)}
@@ -66,11 +67,11 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 		return &messages.ExplainJobReply{Outcome: outcome}
 	}
 	s, ok := m.jobs.get(status.GetRecord().GetId())
-	if !ok { // an element of an array that is no job
+	if !ok { // an array element that is not a job
 		return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Explain(status)}
 	}
 	text, more := m.roomWords(&s), m.startWords(&s)
-	if g := m.waiting.groups[s.group]; g != nil && g.answer.Never { // nothing is said of when either
+	if g := m.waiting.groups[s.group]; g != nil && g.answer.Never { // a job that can never start has no start time
 		return &messages.ExplainJobReply{Outcome: outcome, Text: messages.Infeasible + text}
 	}
 	switch over := m.starts.over(&s); {
@@ -81,7 +82,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	}
 	if text == "" {
 		text = messages.Explain(status)
-	} else if more == "" { // else its place is told with that, by the order that holds
+	} else if more == "" { // else the start estimate includes the position in the queue
 		more = m.waiting.standing(&s).String()
 	}
 	if failed := messages.StartFailure(s.JobStatus); failed != "" && !strings.Contains(text, failed) {
@@ -90,7 +91,8 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 	return &messages.ExplainJobReply{Outcome: outcome, Text: text + m.shareWords(&s) + m.wayOutWords(&s) + more}
 }
 
-// shareWords say how a job's queue stands to what it is assured; empty: nothing is.
+// shareWords returns the queue's usage relative to its guaranteed share. It returns the empty string if the job does
+// not wait in a queue with a share.
 func (m *Mirror) shareWords(s *shownJob) string {
 	if line := m.starts.lines[s.burst]; line != nil && line.Share != "" && s.Phase == messages.PhaseQueued {
 		return " · " + line.Share
@@ -98,7 +100,7 @@ func (m *Mirror) shareWords(s *shownJob) string {
 	return ""
 }
 
-// roomWords say why there is no room for a job; empty where there is room, or the job is in no queue.
+// roomWords returns why capacity is missing for a job. It returns the empty string if the job fits or is in no queue.
 func (m *Mirror) roomWords(s *shownJob) string {
 	if g := m.waiting.groups[s.group]; g != nil {
 		return m.picture.explain(g, topology.JobID(s.GetRecord().GetId()), m.p.Clock.Now())
@@ -106,8 +108,8 @@ func (m *Mirror) roomWords(s *shownJob) string {
 	return ""
 }
 
-// explain is the answer to a job about the room; empty where there is room, because then it starts in the next pass, or
-// where there was none yet when it was last refused.
+// explain returns why capacity is missing for a job. It returns the empty string if the job fits by now; the job then
+// starts in the next pass.
 func (p *picture) explain(g *waitingGroup, job topology.JobID, now actors.Instant) string {
 	e := p.explanation(g, job)
 	if e.Refusal == nil {
@@ -117,7 +119,8 @@ func (p *picture) explain(g *waitingGroup, job topology.JobID, now actors.Instan
 	return e.String()
 }
 
-// explanation is a group's answer, or that of one for whom room is kept: what that is told is of no use to the others.
+// explanation returns the shared explanation of a group. A job with reserved nodes gets its own explanation, because it
+// does not apply to the other jobs.
 func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Explanation {
 	a := &g.answer
 	if p.fabric.Keeps(job) {
@@ -133,8 +136,8 @@ func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Exp
 	return &a.Explanation
 }
 
-// Explain is the Mirror's answer to why a job waits, without when it starts; false where it knows no queue with the
-// job. It is for checks of that answer, and never for another actor.
+// Explain returns why a job waits, without its start estimate. It returns false if the job is in no known queue. Only
+// checks call it, never another actor.
 func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 	s, _ := m.jobs.get(string(job))
 	if text := m.roomWords(&s); text != "" {
@@ -143,7 +146,7 @@ func (m *Mirror) Explain(job topology.JobID) (string, bool) {
 	return messages.Explain(m.present(s)), s.group != 0
 }
 
-// Room returns the tree that the Mirror answers from. Checks compare it with the Scheduler's.
+// Room returns the Mirror's topology tree. Checks compare it with the Scheduler's tree.
 func (m *Mirror) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
 	return m.picture.fabric, m.picture.holders.On
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// ended is a job as a store hands it to a new leader.
+// ended returns a finished job as a store returns it to a new leader.
 func ended(id string, finishedMs int64) JobRecalled {
 	return JobRecalled{
 		Job:     statusOf(id, "alice", "", overAt(finishedMs)).Record,
@@ -16,7 +16,7 @@ func ended(id string, finishedMs int64) JobRecalled {
 	}
 }
 
-// TestMirrorRecalls: what was over before this leader led is shown as it was, without an event.
+// TestMirrorRecalls checks that recalled jobs are shown with their stored state and cause no event.
 func TestMirrorRecalls(t *testing.T) {
 	a := newAudience()
 	a.says("early", &messages.Watch{Jobs: true})
@@ -38,7 +38,7 @@ func TestMirrorRecalls(t *testing.T) {
 	if debts := ask(a.Mirror, &messages.GetJob{Job: "back"}).(*messages.GetJobReply).Job.GetDebts(); len(debts) != 1 {
 		t.Errorf("what its own actor said is forgotten: %v", debts)
 	}
-	// A watcher that asks for the present state receives it, with its own time.
+	// A watcher that asks for the present state receives it, with the job's own times.
 	a.says("late", &messages.Watch{Jobs: true, Present: true, Ids: []string{"f1"}})
 	if told := a.told["late"]; len(told) != 2 || told[0].AtUnixMs != 10 || told[0].GetJob().GetRecord().GetId() != "f1" {
 		t.Errorf("told %v", told)

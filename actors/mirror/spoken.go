@@ -8,61 +8,62 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the messages to a Mirror.
+// This file owns the messages to the Mirror.
 
-// From everyone to the Mirror.
+// The Mirror receives these messages.
 type (
-	// JobShown replaces what the Mirror shows of a job.
+	// JobShown replaces the status of a job. Job → Mirror.
 	JobShown struct{ Status *messages.JobStatus }
-	// NodeShown replaces what the Mirror shows of a machine.
+	// NodeShown replaces the status of a node.
 	NodeShown struct {
 		Status *messages.NodeStatus
-		Named  *messages.NodeUsers // its users with names, for who asks for it alone
-		Outage Outage              // as its GPUs are counted
-		// Free is what becomes of what it has free: Unwanted where it is open, and somebody may want it.
+		Named  *messages.NodeUsers // users with names, only for a query of this node
+		Outage Outage              // cause in the counts of GPUs
+		// Free is the class of the node's free GPUs. The class is Unwanted if the node is schedulable and jobs may want its
+		// GPUs.
 		Free   goodput.Class
-		Untrue bool // its books cannot be true
+		Untrue bool // its ledger contradicts itself
 	}
-	// NodeHidden: the machine was removed.
+	// NodeHidden reports that the node was removed.
 	NodeHidden struct{ Node topology.NodeID }
-	// WaitingShown: which reasons of waiting jobs have changed. Jobs of one shape wait in one group for one reason, so
-	// that it is told once for all of them. Scheduler → Mirror.
+	// WaitingShown reports changed reasons of waiting jobs. Jobs of one shape wait in one group with one reason, so the
+	// reason is sent once for all of them. Scheduler → Mirror.
 	WaitingShown struct {
 		Groups []GroupReason
-		Jobs   []policy.Joined // each waits with its group from now on
-		// Aside is a fact about every group that waits for room: "1 node drained".
+		Jobs   []policy.Joined // each job joins its group
+		// Aside is a fact that applies to every group that waits for capacity, such as "1 node drained".
 		Aside string
 	}
-	// GroupReason is why the jobs of a group wait.
+	// GroupReason holds the reason why the jobs of a group wait.
 	GroupReason struct {
 		Group  policy.GroupID
 		Reason messages.Reason
-		Asked  policy.Question // the question that the reason answers in short
+		Asked  policy.Question // the request that the reason summarizes
 	}
-	// RoomsShown: the changes of what machines have free, of what is kept on them, and of who has the rest. Scheduler →
+	// RoomsShown reports changes of free capacity, of reservations, and of the jobs that hold the rest. Scheduler →
 	// Mirror, at most every tenth of a second.
 	RoomsShown struct {
 		topology.Changes
 		Holders [][]topology.Holder // one list for each of Machines
 	}
-	// StartsShown: all that is known of when waiting jobs start, in place of what was sent before. Scheduler → Mirror, at
-	// most once a second; never from a planner that does not look ahead.
+	// StartsShown replaces all start estimates of waiting jobs. Scheduler → Mirror, at most once a second. A planner
+	// without lookahead never sends it.
 	StartsShown struct {
 		policy.Prospects
-		Endless []Endless // where the endless jobs that promises name are
-		Learned bool      // from a job that has run, how long jobs run
+		Endless []Endless // nodes of the jobs without a time limit that promises name
+		Learned bool      // estimates use the run times of finished jobs
 	}
-	// Endless is a job without a time limit on a machine that others wait for.
+	// Endless is a job without a time limit on a node that other jobs wait for.
 	Endless struct {
 		Job  topology.JobID
 		Node topology.NodeID
 	}
-	// WaitsNoMore: the job has left the queue. Scheduler → Mirror.
+	// WaitsNoMore reports that the job has left the queue. Scheduler → Mirror.
 	WaitsNoMore struct{ Job topology.JobID }
-	// PlanningShown: why no job starts now; the zero value: jobs start. Scheduler → Mirror.
+	// PlanningShown reports why no job starts now. The zero value means that jobs start. Scheduler → Mirror.
 	PlanningShown struct{ Reason messages.Reason }
 )
 
-// JobRecalled tells the Mirror of a job that is over according to the store. Scheduler → Mirror, the newest first,
-// before anybody may read.
+// JobRecalled reports a finished job from the store. Scheduler → Mirror, newest first, before the Mirror serves
+// readers.
 type JobRecalled actors.Ended

@@ -13,21 +13,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Mirror shows of when a job starts. What it was told about a job is shown only while the job
-// is in the queue: no reader sees a start for a job that runs, is held, or was cancelled.
+// This file owns the start estimates that readers see. A job has an estimate only while it is queued, not while it
+// runs, is held or is cancelled.
 
-// starts holds the last estimates that the Scheduler sent.
+// starts holds the last estimates from the Scheduler.
 type starts struct {
 	told     bool                               // the planner looks ahead
-	order    []policy.Promise                   // as the planner has them
-	promises map[topology.JobID]*policy.Promise // of those that still wait
+	order    []policy.Promise                   // in the planner's order
+	promises map[topology.JobID]*policy.Promise // of jobs that still wait
 	lines    map[uint64]*policy.InLine
 	endless  map[topology.JobID]topology.NodeID
 	learned  bool
-	expected map[topology.JobID]actors.Instant // when those that were promised something start
+	expected map[topology.JobID]actors.Instant // expected starts of jobs with reserved nodes
 }
 
-// Equal reports whether two tellings are the same.
+// Equal reports whether two updates hold the same estimates.
 func (s *StartsShown) Equal(o *StartsShown) bool {
 	same := func(a, b policy.Promise) bool {
 		slots := slices.Equal(a.Where.Slots, b.Where.Slots)
@@ -40,7 +40,7 @@ func (s *StartsShown) Equal(o *StartsShown) bool {
 		s.Learned == o.Learned && slices.Equal(s.Endless, o.Endless)
 }
 
-// onStartsShown replaces all that was known of starts.
+// onStartsShown replaces all start estimates.
 func (m *Mirror) onStartsShown(shown StartsShown) {
 	s, before := &m.starts, m.starts.expected
 	*s = starts{
@@ -61,8 +61,8 @@ func (m *Mirror) onStartsShown(shown StartsShown) {
 	}
 }
 
-// stillExpected is when a job starts. A start that is overdue is planned again with each pass, for the moment of the
-// pass: until there is a later one, the time that has passed stands, so that people see by how much it is late.
+// stillExpected returns the expected start of a job. The planner plans an overdue start for the time of each pass. The
+// earlier estimate therefore stays until a later one replaces it, so that users see the delay.
 func (m *Mirror) stillExpected(before map[topology.JobID]actors.Instant, p *policy.Promise) actors.Instant {
 	at, now := actors.Instant(p.At), m.p.Clock.Now()
 	if was, known := before[p.Job]; known && was <= now && at <= now {
@@ -71,7 +71,7 @@ func (m *Mirror) stillExpected(before map[topology.JobID]actors.Instant, p *poli
 	return at
 }
 
-// overLimit is the limit because of which a job waits; the zero value: none is in its way.
+// overLimit returns the limit that a job waits for. It returns the zero value if no limit blocks the job.
 func (m *Mirror) overLimit(job *shownJob) messages.Reason {
 	if line := m.starts.lines[job.burst]; line != nil && line.Over != "" && job.Phase == messages.PhaseQueued {
 		return messages.WaitQueueLimit.Because(line.Limit)
@@ -79,7 +79,7 @@ func (m *Mirror) overLimit(job *shownJob) messages.Reason {
 	return messages.Reason{}
 }
 
-// over is the limit because of which a job waits, and the fix; empty: none is in its way.
+// over returns the limit that a job waits for, and the fix. It returns the empty string if no limit blocks the job.
 func (s *starts) over(job *shownJob) string {
 	if line := s.lines[job.burst]; line != nil && job.Phase == messages.PhaseQueued {
 		return line.Over
@@ -87,9 +87,9 @@ func (s *starts) over(job *shownJob) string {
 	return ""
 }
 
-// withheld is the reason of a job that could start now and may not yet: it waits for one domain of its preferred level,
-// or it leaves nodes to shorter jobs. It is the zero value for any other job. Only the first job of a burst waits so;
-// the others wait behind it.
+// withheld returns the reason of a job that fits but may not start yet. Such a job waits for one domain of its
+// preferred level, or it leaves nodes to shorter jobs. Any other job gets the zero value. Only the first job of a burst
+// waits like this; the others wait behind it.
 func (m *Mirror) withheld(job *shownJob) messages.Reason {
 	line, others := m.starts.lines[job.burst], m.waiting.bursts[job.burst]
 	if line == nil || others == nil || job.Phase != messages.PhaseQueued || others.before(string(job.turn)) > 0 {
@@ -105,8 +105,8 @@ func (m *Mirror) withheld(job *shownJob) messages.Reason {
 	return messages.Reason{}
 }
 
-// tellLimits tells of jobs that wait because of a limit or for a place closer together, or do so no more, since this
-// was told of them last. What others use changes all the time, and is no news.
+// tellLimits sends events about jobs that start or stop waiting for a limit or for a closer placement. The usage of
+// other jobs changes constantly and causes no event.
 func (m *Mirror) tellLimits(ctx actor.Context, before map[uint64]*policy.InLine) {
 	changed := map[uint64]bool{}
 	for burst, line := range m.starts.lines { //order: a set
@@ -135,20 +135,20 @@ func (m *Mirror) tellLimits(ctx actor.Context, before map[uint64]*policy.InLine)
 	}
 }
 
-// timeOfDay is the time of day of an instant; a past one counts as now.
+// timeOfDay converts an instant into the time of day. A past instant becomes the current time.
 func (m *Mirror) timeOfDay(ns int64) int64 {
 	return m.p.Clock.WallMs() + max(actors.Instant(ns).Since(m.p.Clock.Now()), 0).Milliseconds()
 }
 
-// dayOf is the time of day of an instant, also of one that has passed.
+// dayOf converts an instant into the time of day. The instant may be in the past.
 func (m *Mirror) dayOf(at actors.Instant) int64 {
 	return m.p.Clock.WallMs() + at.Since(m.p.Clock.Now()).Milliseconds()
 }
 
-// keptNamed bounds the machines kept for a job that are named.
+// keptNamed limits the number of reserved nodes that an estimate names.
 const keptNamed = 256
 
-// prospect is when a job starts, as far as that is known; nil for a job in no queue.
+// prospect returns the start estimate of a job. It returns nil for a job that is in no queue.
 func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 	if s.group == 0 || s.Phase != messages.PhaseQueued {
 		return nil
@@ -162,7 +162,7 @@ func (m *Mirror) prospect(s *shownJob) *messages.Prospect {
 	return m.unpromised(s)
 }
 
-// promised is the prospect of a job for which room is kept.
+// promised returns the start estimate of a job with reserved nodes.
 func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	at, expected := m.timeOfDay, m.starts.expected[p.Job]
 	told := &messages.Prospect{
@@ -175,7 +175,7 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 		told.LatestUnixMs = m.dayOf(max(actors.Instant(p.Latest), expected))
 		told.Unlearned = false
 		told.OnLoan = p.OnLoan
-	case p.By > max(p.At, int64(m.p.Clock.Now())): // else it was wrong, or says no more than the time itself
+	case p.By > max(p.At, int64(m.p.Clock.Now())): // otherwise the bound was wrong, or adds nothing to the expected time
 		told.LikelyUnixMs = at(p.By)
 	}
 	if p.Until < topology.Never {
@@ -189,7 +189,7 @@ func (m *Mirror) promised(p *policy.Promise) *messages.Prospect {
 	return told
 }
 
-// unpromised is the prospect of a job for which none is kept: why there is no time, and what comes before it.
+// unpromised returns the estimate of a job without reserved nodes: why no time is known, and the work ahead of the job.
 func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 	told := &messages.Prospect{Basis: messages.Basis_BASIS_NONE}
 	line, before := m.starts.lines[s.burst], 0
@@ -214,7 +214,7 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 		told.Why = m.endlessWords(line.Endless, "")
 	}
 	told.Ahead = int32(line.Ahead + before)
-	work := line.Work + int64(before)*line.Each // in milli-GPU-seconds
+	work := line.Work + int64(before)*line.Each // in thousandths of a GPU times seconds
 	if !line.NoGPUs {
 		told.AheadGpuSeconds = work / 1000
 	}
@@ -224,12 +224,12 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 	return told
 }
 
-// headroomWords say that a job waits for the machines that are left to others.
+// headroomWords is the reason of a long job that leaves a part of the nodes to shorter jobs.
 const headroomWords = "it is expected to run for more than a day, and such jobs leave a part of the machines to " +
 	"shorter ones"
 
-// endlessWords name the job because of which no time can be given, and the one because of which what was kept was given
-// back; empty: none.
+// endlessWords names the job without a time limit that prevents an estimate, and the job because of which reserved
+// nodes were given up. It returns the empty string if there is none.
 func (m *Mirror) endlessWords(job, given topology.JobID) string {
 	var words []string
 	if node, known := m.starts.endless[job]; known {
@@ -242,15 +242,16 @@ func (m *Mirror) endlessWords(job, given topology.JobID) string {
 	return strings.Join(words, "; ")
 }
 
-// withProspect is a job with its prospect, if it waits.
+// withProspect adds the start estimate to the status of a queued job.
 func (m *Mirror) withProspect(s shownJob, shown *messages.JobStatus) *messages.JobStatus {
 	if told := m.prospect(&s); told != nil {
-		shown.Prospect = told // the status of a queued job was made for this reader
+		shown.Prospect = told // the status of a queued job is made for this reader
 	}
 	return shown
 }
 
-// startWords end the answer to why a job waits; empty where no planner looks ahead: then only the reason is given.
+// startWords returns the part of an explanation about the start. It returns the empty string if the planner does not
+// look ahead.
 func (m *Mirror) startWords(s *shownJob) string {
 	if !m.starts.told {
 		return ""
@@ -268,7 +269,8 @@ func (m *Mirror) startWords(s *shownJob) string {
 	return text + " · " + told.Words(now, moment, spanWords)
 }
 
-// wayOutWords say with which time limit a job would start now; empty: no such limit is known.
+// wayOutWords returns the time limit with which a job would start now. It returns the empty string if there is no such
+// limit.
 func (m *Mirror) wayOutWords(s *shownJob) string {
 	g, line := m.waiting.groups[s.group], m.starts.lines[s.burst]
 	if g == nil || line == nil || line.Over != "" || s.Phase != messages.PhaseQueued {
@@ -298,5 +300,5 @@ func (m *Mirror) wayOutWords(s *shownJob) string {
 	return text
 }
 
-// spanWords writes a time as people say it.
+// spanWords returns a duration as text.
 func spanWords(ms int64) string { return topology.Span(int64(actors.Millis(ms) / time.Nanosecond)) }

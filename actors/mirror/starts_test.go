@@ -12,11 +12,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what is shown of when a job starts.
+// This file owns the tests of start estimates.
 
 const minute = 60_000_000_000
 
-// promiseTo is what the Scheduler tells where it promises these jobs room on n1, of which one has no limit.
+// promiseTo returns an update that reserves n1 and n2 for these jobs. A job without a time limit runs on n4.
 func promiseTo(firm bool, bound, by int64, jobs ...topology.JobID) StartsShown {
 	s := StartsShown{Endless: []Endless{{"svc", "n4"}}}
 	for _, j := range jobs {
@@ -43,7 +43,7 @@ func prospectOf(t *testing.T, m *Mirror, id string) *messages.Prospect {
 	return got
 }
 
-// queued has jobs wait, of burst 7.
+// queued adds waiting jobs of burst 7.
 func queued(a *audience, jobs ...string) {
 	shown := waitsFor(1, "needs 8 GPUs", jobs...)
 	for i, id := range jobs {
@@ -53,8 +53,8 @@ func queued(a *audience, jobs ...string) {
 	a.says("", shown)
 }
 
-// TestStartIsToldOnItsGround: a latest time is shown only if the promise is firm and bounded, nine of ten only where
-// that is known and may still be right, and no time where none is promised.
+// TestStartIsToldOnItsGround checks which estimates are shown. A latest start is shown only for a bounded start
+// guarantee. A 90% bound is shown only if it is known and has not passed. No time is shown without reserved nodes.
 func TestStartIsToldOnItsGround(t *testing.T) {
 	a := newAudience()
 	queued(a, "j", "k")
@@ -87,14 +87,14 @@ func TestStartIsToldOnItsGround(t *testing.T) {
 	}
 }
 
-// TestNoStaleStart: a start is not shown for a job that is held, runs or is over, nor for one that waits again before
-// the Mirror was told again.
+// TestNoStaleStart checks that a job has no estimate if it is held, runs or has finished. A job that is queued again
+// has none until the next update.
 func TestNoStaleStart(t *testing.T) {
 	nothing := func(*messages.JobStatus) {}
 	for phase, edit := range map[string]func(*messages.JobStatus){
 		"held": nothing, "running": nothing, "reserving": nothing, "succeeded": overAt(1),
 	} {
-		for _, late := range []bool{false, true} { // the Scheduler tells of it once more, before it has heard
+		for _, late := range []bool{false, true} { // the Scheduler sends one more update before it knows
 			a := newAudience()
 			queued(a, "j")
 			a.says("", promiseTo(true, 60*minute, 0, "j"))
@@ -121,7 +121,8 @@ func TestNoStaleStart(t *testing.T) {
 	}
 }
 
-// TestSupposed: a spec that was not submitted gets the answer that such a job would get, and leaves no trace.
+// TestSupposed checks that a spec which was not submitted gets the answer of a submitted job, and that the query leaves
+// no trace.
 func TestSupposed(t *testing.T) {
 	a := newAudience()
 	all := topology.Resources{MilliCPU: 8000, MemoryBytes: 8 << 30, MilliGPU: 8000}
@@ -154,8 +155,8 @@ func TestSupposed(t *testing.T) {
 	}
 }
 
-// TestWayOut: a job that could be gone in time is told with which limit, and for whom the room is kept; the job that it
-// is kept for is told neither.
+// TestWayOut checks the hints for a job that could be backfilled: the time limit with which it would start, and the job
+// that the nodes are reserved for. The job with the reservation gets no such hint.
 func TestWayOut(t *testing.T) {
 	a := newAudience()
 	all := topology.Resources{MilliGPU: 8000}
@@ -221,8 +222,8 @@ func TestNearerIsTold(t *testing.T) {
 	}
 }
 
-// TestOverdueStart: a start that has passed stands while the planner plans it again for the moment of each pass, and a
-// later plan replaces it. Nothing is called learned before something was.
+// TestOverdueStart checks that an overdue estimate stays while the planner plans the start for the time of each pass. A
+// later estimate replaces it. An estimate is based on history only if there is history.
 func TestOverdueStart(t *testing.T) {
 	m, clock := counting()
 	shown := waitsFor(1, "needs 8 GPUs", "j")
@@ -250,7 +251,7 @@ func TestOverdueStart(t *testing.T) {
 	}
 	clock.now += 6 * time.Minute
 	see("expected 0s, overdue 60s")
-	tell(0, true) // planned for the moment of this pass
+	tell(0, true) // planned for the time of this pass
 	see("expected 0s, overdue 60s")
 	clock.now += 2 * time.Minute
 	tell(0, true)
@@ -259,7 +260,7 @@ func TestOverdueStart(t *testing.T) {
 	see("expected ~0s, learned")
 }
 
-// TestKeptMachinesAreNamed: each once, and no more than so many.
+// TestKeptMachinesAreNamed checks that each reserved node is named once, up to a limit.
 func TestKeptMachinesAreNamed(t *testing.T) {
 	for machines, want := range map[int]int{keptNamed - 1: keptNamed - 1, keptNamed: keptNamed, keptNamed + 1: keptNamed} {
 		a := newAudience()
@@ -277,7 +278,7 @@ func TestKeptMachinesAreNamed(t *testing.T) {
 	}
 }
 
-// TestNotOverdueSinceBefore: a job that was started, failed and waits again is not late by when it was to start before.
+// TestNotOverdueSinceBefore checks that an estimate of an earlier attempt does not make a retried job overdue.
 func TestNotOverdueSinceBefore(t *testing.T) {
 	m, clock := counting()
 	promised := func() {
@@ -298,7 +299,8 @@ func TestNotOverdueSinceBefore(t *testing.T) {
 	}
 }
 
-// TestInfeasible: a job that no idle cluster could hold says so where its reason and its start are shown, and no time.
+// TestInfeasible checks a job that does not fit on an idle cluster. Its reason and its start estimate say so, and no
+// time is shown.
 func TestInfeasible(t *testing.T) {
 	m, _ := counting()
 	rooms := RoomsShown{Holders: make([][]topology.Holder, 1)}
@@ -322,7 +324,8 @@ func TestInfeasible(t *testing.T) {
 	}
 }
 
-// TestInfeasibleInTurns: one list looks at no more than so many shapes, and the next lists at the others.
+// TestInfeasibleInTurns checks that one list examines a bounded number of shapes, and that the next lists examine the
+// others.
 func TestInfeasibleInTurns(t *testing.T) {
 	m, clock := counting()
 	rooms := RoomsShown{Holders: make([][]topology.Holder, 1)}
@@ -348,12 +351,12 @@ func TestInfeasibleInTurns(t *testing.T) {
 		}
 		return never
 	}
-	for range 2 { // at one moment
+	for range 2 { // at the same time
 		if n := told(); n != judgedMost {
 			t.Errorf("%d of %d jobs are told as Infeasible, want %d", n, shapes, judgedMost)
 		}
 	}
-	// What is known is looked at again by then, and yet the others have their turn.
+	// By now the known results are due for a new search, and the unknown shapes still get one.
 	for range 2 {
 		clock.now += judgeAgain
 		told()

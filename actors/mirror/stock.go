@@ -9,43 +9,43 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how GPUs are counted: each thousandth of each device in exactly one state, and how much of what is
-// free lies in places that are not free as a whole.
+// This file owns the counts of GPUs. Each thousandth of each device is in exactly one state. The counts also show how
+// much free capacity is in domains that are partly used.
 
-// Outage says why a node is out of service, as its GPUs are counted.
+// Outage is the cause for which a node takes no new work, in the counts of GPUs.
 type Outage uint8
 
-// The outages.
+// These are the outages.
 const (
 	InService   Outage = iota
-	Benched            // left out for a while after a refusal
-	Closed             // by people, or because it is in trouble
-	Unreachable        // dead, or not heard since this leader took over
+	Benched            // backed off for a while after a refusal
+	Closed             // by an operator, or because the node is unhealthy
+	Unreachable        // dead, or not heard by this leader yet
 	outages
 )
 
-// OutageWords name them; empty: it is none.
+// OutageWords holds the names of the outages. InService has no name.
 var OutageWords = [...]string{Benched: "benched", Closed: "closed", Unreachable: "unreachable"}
 
-// StockState says how a GPU is used.
+// StockState is the state of a GPU in the counts.
 type StockState uint8
 
-// The states, each without those before it.
+// A GPU counts in the first of these states that applies.
 const (
-	StockUnreachable StockState = iota // on a machine that cannot be reached
+	StockUnreachable StockState = iota // on an unreachable node
 	StockFailed                        // the device is out of service
-	StockUsed                          // attempts have it
+	StockUsed                          // held by attempts
 	StockBenched
 	StockClosed
-	StockKept // free, for a promise
+	StockKept // free and reserved
 	StockFree
 	StockStates
 )
 
-// StockWords name the states.
+// StockWords holds the names of the states.
 var StockWords = [StockStates]string{"unreachable", "broken", "used", "benched", "closed", "kept", "free"}
 
-// Stock is how many GPUs of one type there are, in thousandths, by state. Their sum is what machines announced.
+// Stock counts the GPUs of one type by state, in thousandths of a GPU. The sum over all states is the announced amount.
 type Stock struct {
 	Type string
 	Of   [StockStates]int64
@@ -81,7 +81,7 @@ func (m *Mirror) countMachines(c *Census) {
 	slices.SortFunc(c.Stocks, func(a, b Stock) int { return strings.Compare(a.Type, b.Type) })
 }
 
-// keptOn is how much of a machine's GPUs is kept for promises.
+// keptOn returns the GPUs that are reserved on a node.
 func (m *Mirror) keptOn(id string) (kept int64) {
 	m.picture.fabric.EachKept(topology.NodeID(id), func(_ topology.KeepID, amount topology.Resources) {
 		kept += amount.MilliGPU
@@ -89,7 +89,7 @@ func (m *Mirror) keptOn(id string) (kept int64) {
 	return kept
 }
 
-// count puts each of a machine's GPUs into one state.
+// count adds each GPU of a node to one state.
 func (k *Stock) count(s *shownNode, kept int64) {
 	total := s.GetRecord().GetAnnouncement().GetTotal().GetMilliGpu()
 	if s.GetPhase() != messages.NodeUp {
@@ -112,17 +112,17 @@ func (k *Stock) count(s *shownNode, kept int64) {
 	}
 }
 
-// LevelRoom is how the free GPUs lie in the places of one level, in thousandths.
+// LevelRoom holds the distribution of free GPUs over the domains of one level, in thousandths of a GPU.
 type LevelRoom struct {
 	Level   string
 	Places  int
-	Largest int64 // the most that is free in one place
-	// Scattered is what is free in places that are not free as a whole: no use to a gang that wants all of one.
+	Largest int64 // free GPUs of the domain that has most
+	// Scattered counts the free GPUs in domains that are partly used. A gang that needs an entire domain cannot use them.
 	Scattered int64
 }
 
-// levelRooms counts level by level. The fabric is walked place by place, so the machines of a place come one after
-// another.
+// levelRooms counts the free GPUs of each level. It walks the topology tree domain by domain, so the nodes of a domain
+// are adjacent.
 func (p *picture) levelRooms() []LevelRoom {
 	levels := p.fabric.Levels()
 	rooms, open := make([]LevelRoom, len(levels)), make([]domain, len(levels))
@@ -152,7 +152,7 @@ func (p *picture) levelRooms() []LevelRoom {
 	return rooms
 }
 
-// domain counts one domain of a level, while its machines are walked.
+// domain holds the counts of one domain during the walk over its nodes.
 type domain struct {
 	machines    int
 	total, free int64

@@ -8,11 +8,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the answer for a spec that was not submitted: what such a job would wait for now. Nothing is noted,
-// and the Scheduler does not see the question.
+// This file owns the explanation for a spec that was not submitted: the reason why such a job would wait now. The query
+// stores nothing and does not reach the Scheduler.
 
-// supposed is the answer that a job of this spec would get. Like a submit it gets its share of a machine's memory where
-// it asks for none.
+// supposed returns the explanation that a job of this spec would get. If the spec requests no memory, it gets its share
+// of a node's memory, as a submitted job does.
 func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) string {
 	if spec.GetBeginUnixMs() > m.timeOfDay(0) {
 		return "it would wait: " + messages.BeginsAt(spec)

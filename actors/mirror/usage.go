@@ -10,15 +10,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns who has how much, and has had: each owner's and each queue's GPUs, summed over time from the COMMIT of
-// an attempt to its end. It goes by the steady clock of this leader, and begins with it.
+// This file owns the current and past usage of each owner and queue. GPUs are summed over time from the COMMIT of an
+// attempt to its end. The sums start with this leader and use its steady clock.
 
 // Share holds the current and past usage of one owner or one queue. GPUs are in thousandths.
 type Share struct {
 	Name             string
 	Running, Waiting int64 // jobs, as messages.UseOf counts them
-	Held, Wanted     int64 // GPUs of those
-	Spent            int64 // GPUs of committed attempts, times milliseconds, since this leader took over
+	Held, Wanted     int64 // GPUs of the running and of the waiting jobs
+	Spent            int64 // GPUs of committed attempts times milliseconds, under this leader
 }
 
 // usage holds the sums by owner and by queue.
@@ -29,17 +29,17 @@ func newUsage() usage { return usage{owners: shares{}, queues: shares{}} }
 // shares holds the accounts of all owners, or of all queues, by name.
 type shares map[string]*account
 
-// account is a share, and up to when what its attempts hold is summed.
+// account holds a share and the time up to which it is summed.
 type account struct {
 	Share
 	committed int64 // GPUs of attempts, from COMMIT to their end
 	paid      actors.Instant
 }
 
-// maxShares bounds the names that are told apart; those that come later are one, without a name.
+// maxShares limits the number of separate names. All later names share one account without a name.
 const maxShares = 10_000
 
-// of finds a share, paid up to now, so that what it holds may change.
+// of returns an account that is summed up to now, so that the caller may change its holdings.
 func (s shares) of(name string, now actors.Instant) *account {
 	one := s[name]
 	if one == nil && len(s) >= maxShares {
@@ -54,7 +54,7 @@ func (s shares) of(name string, now actors.Instant) *account {
 	return one
 }
 
-// pay sums what was held up to now, in whole milliseconds.
+// pay adds the usage up to now, in complete milliseconds.
 func (a *account) pay(now actors.Instant) {
 	if ms := now.Since(a.paid).Milliseconds(); ms > 0 {
 		a.paid = a.paid.Plus(actors.Millis(ms))
@@ -62,7 +62,7 @@ func (a *account) pay(now actors.Instant) {
 	}
 }
 
-// all are the shares in the order of names, paid up to now.
+// all returns the shares sorted by name, summed up to now.
 func (s shares) all(now actors.Instant) []Share {
 	all := make([]Share, 0, len(s))
 	for _, name := range slices.Sorted(maps.Keys(s)) {
@@ -99,7 +99,7 @@ func tallyOf(before tally, s *messages.JobStatus) tally {
 	return c
 }
 
-// change moves a job from what it counted for to what it counts for now.
+// change replaces the amounts that a job adds to the shares.
 func (u *usage) change(now actors.Instant, before, after tally) {
 	if before == after {
 		return
@@ -121,7 +121,7 @@ func (u *usage) change(now actors.Instant, before, after tally) {
 	}
 }
 
-// queuesNow are the shares of all queues. Jobs that name no queue count in the default queue, if there is one.
+// queuesNow returns the shares of all queues. Jobs without a queue count in the default queue, if there is one.
 func (m *Mirror) queuesNow(now actors.Instant) []Share {
 	all, usual := m.usage.queues.all(now), m.queues.GetQueues().GetDefault()
 	if usual == "" || len(all) == 0 || all[0].Name != "" {
@@ -140,15 +140,15 @@ func (m *Mirror) queuesNow(now actors.Instant) []Share {
 	return all
 }
 
-// The distributions of what a COMMIT shows: how long its job had waited, and by how much it came later or earlier than
-// what the job was told first.
+// These distributions are reported at a COMMIT: the job's wait, and the difference between its start and the first
+// estimate.
 const (
 	TookWait  = "job.wait"
 	TookLate  = "promise.late"
 	TookEarly = "promise.early"
 )
 
-// charge carries what a job counts for into the shares. Ok: the job was shown before.
+// charge updates the shares with the amounts of a job. The argument ok reports whether the job was shown before.
 func (m *Mirror) charge(s *shownJob, ok bool) {
 	before := s.counts
 	s.counts = tallyOf(before, s.JobStatus)
@@ -158,7 +158,8 @@ func (m *Mirror) charge(s *shownJob, ok bool) {
 	}
 }
 
-// measure tells the host of times of day that one leader noted, or two: they are for people.
+// measure reports the wait of a job, and the error of its first estimate, to the host. It compares times of day that
+// may come from two leaders, so the values are for operators only.
 func (m *Mirror) measure(s *messages.JobStatus) {
 	a := s.GetAttempt()
 	m.p.Host.Took(TookWait, actors.Millis(max(a.GetCommittedUnixMs()-s.GetRecord().GetSubmittedUnixMs(), 0)))

@@ -14,16 +14,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Mirror shows of why a job waits. The Scheduler tells a
-// reason once for all jobs of a group; it is joined to a job when it is read. A change of it is no event for each job,
-// or ten thousand waiting jobs of one shape would be ten thousand events: it is one event, for watchers that ask for
-// it.
+// This file owns the reasons of waiting jobs. The Scheduler sends a reason once for all jobs of a group, and the Mirror
+// adds it to a job when the job is read. A changed reason causes one event per group, for watchers that ask for
+// reasons. One event per job would be ten thousand events for ten thousand waiting jobs of one shape.
 
 // waiting holds the known facts about the waiting groups.
 type waiting struct {
 	groups map[policy.GroupID]*waitingGroup
 	turns  ordered[struct{}]             // of the jobs that have a group
-	bursts map[uint64]*ordered[struct{}] // likewise, of each burst
+	bursts map[uint64]*ordered[struct{}] // the same for each burst
 	aside  string
 	idle   messages.Reason // why no job starts now
 	looks  looks
@@ -36,14 +35,14 @@ func newWaiting() waiting {
 type waitingGroup struct {
 	reason messages.Reason
 	asked  policy.Question
-	jobs   int // shown as its members
+	jobs   int // number of jobs shown as members
 	answer explained
 
-	never messages.Reason // why no idle cluster could hold it; the zero value: one could
-	judge actors.Instant  // when that is looked at again
+	never messages.Reason // why it does not fit on an idle cluster; the zero value: it fits
+	judge actors.Instant  // time of the next search
 }
 
-// onWaitingShown takes new reasons, and the jobs that they belong to.
+// onWaitingShown stores new reasons and the members of groups.
 func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 	w := &m.waiting
 	aside := w.aside != shown.Aside
@@ -63,13 +62,13 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 		changed = slices.Sorted(maps.Keys(w.groups))
 	}
 	m.tellGroups(ctx, changed)
-	for _, g := range shown.Groups { // its last job may leave it here before another one joins it
+	for _, g := range shown.Groups { // its last job may leave before another job joins
 		w.groups[g.Group].jobs++
 	}
 	for _, j := range shown.Jobs {
 		m.join(ctx, j)
 	}
-	for _, g := range shown.Groups { // a group whose jobs have all gone on meanwhile
+	for _, g := range shown.Groups { // groups whose jobs have all left meanwhile
 		w.groups[g.Group].jobs--
 		if w.groups[g.Group].jobs == 0 {
 			delete(w.groups, g.Group)
@@ -77,7 +76,7 @@ func (m *Mirror) onWaitingShown(ctx actor.Context, shown WaitingShown) {
 	}
 }
 
-// join notes with which group a job waits, and tells why.
+// join puts a job into a group, and sends the event with its reason.
 func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	id := string(j.Job)
 	s, ok := m.jobs.get(id)
@@ -91,9 +90,9 @@ func (m *Mirror) join(ctx actor.Context, j policy.Joined) {
 	m.jobs.put(id, s)
 }
 
-// enter notes with which group a job waits, and after which jobs.
+// enter puts a job into a group and into the order of the queue.
 func (w *waiting) enter(s *shownJob, j policy.Joined) {
-	w.groups[j.Group].jobs++ // first, because it may leave the same group
+	w.groups[j.Group].jobs++ // first, because the job may leave the same group
 	w.leave(s)
 	s.group, s.turn, s.burst, s.lent = j.Group, j.Turn, j.Burst, j.Lent
 	w.turns.put(string(j.Turn), struct{}{})
@@ -103,7 +102,7 @@ func (w *waiting) enter(s *shownJob, j policy.Joined) {
 	w.bursts[j.Burst].put(string(j.Turn), struct{}{})
 }
 
-// leave takes a job out of its group, if it has one; the group ends with its last job.
+// leave removes a job from its group, if it has one. The group ends with its last job.
 func (w *waiting) leave(s *shownJob) {
 	g := w.groups[s.group]
 	if g == nil {
@@ -121,12 +120,12 @@ func (w *waiting) leave(s *shownJob) {
 	s.group, s.turn, s.burst, s.lent = 0, "", 0, 0
 }
 
-// standing is where a job stands among those that wait.
+// standing returns the position of a job in the queue.
 func (w *waiting) standing(s *shownJob) policy.Standing {
 	return policy.Standing{Ahead: w.turns.before(string(s.turn)), Waiting: w.turns.len()}
 }
 
-// onWaitsNoMore takes a job out of its group, with what is known of its start. Its own actor says what happened to it.
+// onWaitsNoMore removes a job from its group and drops its start estimate. The Job actor reports the cause.
 func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
 	delete(m.starts.promises, n.Job)
 	delete(m.starts.expected, n.Job)
@@ -136,7 +135,7 @@ func (m *Mirror) onWaitsNoMore(n WaitsNoMore) {
 	}
 }
 
-// reason is why the jobs of a group wait; the zero value if that is not known.
+// reason returns the reason why the jobs of a group wait. It returns the zero value if the group is unknown.
 func (w *waiting) reason(group policy.GroupID) messages.Reason {
 	g := w.groups[group]
 	if g == nil {
@@ -149,7 +148,7 @@ func (w *waiting) reason(group policy.GroupID) messages.Reason {
 	return g.reason
 }
 
-// present is a job as it is now: with the reason why it waits, if it does.
+// present returns the present status of a job, with the reason if the job waits.
 func (m *Mirror) present(s shownJob) *messages.JobStatus {
 	why, group := m.why(&s)
 	if why.Text == s.Reason && s.group == 0 {
@@ -161,7 +160,8 @@ func (m *Mirror) present(s shownJob) *messages.JobStatus {
 	}
 }
 
-// why is why a job waits, and the group that shares the reason; 0: the reason is the job's alone.
+// why returns the reason why a job waits, and the group that shares this reason. Group 0 means that the reason applies
+// to this job only.
 func (m *Mirror) why(s *shownJob) (messages.Reason, uint64) {
 	if s.Reason != "" || !messages.Waits(s.Phase) {
 		return messages.Reason{Code: messages.WaitCodeOf(s.ReasonCode), Text: s.Reason}, uint64(s.group)
@@ -177,34 +177,35 @@ func (m *Mirror) why(s *shownJob) (messages.Reason, uint64) {
 		return m.whyIdle(s.JobStatus), uint64(s.group)
 	}
 	if never := m.infeasible(group); never.Text != "" {
-		return never, 0 // the group's reason says what is free at the moment
+		return never, 0 // the group's reason describes the present free capacity only
 	}
 	why := m.waiting.reason(s.group)
 	if failed := messages.FailedStart(s.JobStatus, ""); failed.Text != "" {
-		return failed.With("now " + why.Why()), 0 // the others of its group have not failed
+		return failed.With("now " + why.Why()), 0 // the other jobs of its group have not failed
 	}
 	return why, uint64(s.group)
 }
 
-// judgeAgain is how long it stands that no idle cluster could hold a gang: each look costs a search over all nodes.
+// judgeAgain is how long the Mirror keeps the result that a gang does not fit on an idle cluster. Each search examines
+// all nodes.
 const judgeAgain = 2 * time.Second
 
-// At most so many looks happen in so long, a few hundredths of the time with 10,000 nodes. Where each of thousands of
-// jobs has a shape of its own, one list would otherwise hold up the Mirror for seconds; the others are told what was
-// known of them before.
+// judgedMost limits the searches per judgeEvery. With 10,000 nodes, this costs a few percent of the time. Without the
+// limit, a list of thousands of jobs with different shapes would block the Mirror for seconds. The other jobs get the
+// last known result.
 const (
 	judgeEvery = 500 * time.Millisecond
 	judgedMost = 64
 )
 
-// looks counts the looks of the present span of judgeEvery.
+// looks counts the searches of the present interval of judgeEvery.
 type looks struct {
 	until actors.Instant
 	many  int
 }
 
-// may reports whether there may be one more look now, and counts it. Half of the looks are for groups of which nothing
-// is known yet.
+// may reports whether one more search may run now, and counts it. Half of the searches are for groups without a known
+// result.
 func (l *looks) may(now actors.Instant, known bool) bool {
 	if now >= l.until {
 		*l = looks{until: now.Plus(judgeEvery)}
@@ -220,8 +221,8 @@ func (l *looks) may(now actors.Instant, known bool) bool {
 	return true
 }
 
-// infeasible is why the jobs of a group never start on the nodes that are known, were all of them idle and in service;
-// the zero value: they may.
+// infeasible returns why the jobs of a group can never start, even if all known nodes were idle and in service. It
+// returns the zero value if they can.
 func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
 	fabric, now := m.picture.fabric, m.p.Clock.Now()
 	if g == nil || fabric.Len() == 0 {
@@ -231,7 +232,7 @@ func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
 		return g.never
 	}
 	gang := g.asked.Gang
-	gang.Avoid, gang.Closing = nil, nil // for a while only
+	gang.Avoid, gang.Closing = nil, nil // for this search only
 	g.never, g.judge = messages.Reason{}, now.Plus(judgeAgain)
 	if possible, why := topology.Feasible(fabric, gang); !possible {
 		g.never = messages.NeverReason(why)
@@ -239,7 +240,7 @@ func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
 	return g.never
 }
 
-// tellGroups tells those who asked for it that these groups wait for another reason.
+// tellGroups sends changed reasons of groups to the watchers that asked for reasons.
 func (m *Mirror) tellGroups(ctx actor.Context, changed []policy.GroupID) {
 	for i := range m.watch.watchers {
 		if w := &m.watch.watchers[i]; w.asked.Jobs && w.asked.Reasons {
@@ -248,14 +249,14 @@ func (m *Mirror) tellGroups(ctx actor.Context, changed []policy.GroupID) {
 	}
 }
 
-// groupsAtOnce bounds the reasons that one change of the view may send to a watcher. Where every job has a shape of its
-// own, thousands of reasons change at once, and a watcher that received all of them would fall behind and be dropped; a
-// list of the jobs shows them all.
+// groupsAtOnce limits the reasons that one change sends to a watcher. If every job has its own shape, thousands of
+// reasons change at once. A watcher that received all of them would fall behind and be dropped. A list of jobs shows
+// all reasons.
 const groupsAtOnce = 256
 
-// tellReasons tells one watcher why groups wait, if they have jobs that it watches
-// by name. Its other filters are not looked at: it knows its jobs' groups, and looking at all jobs of a group for each
-// watcher would be expensive.
+// tellReasons sends one watcher the reasons of groups that contain a job which it watches by ID. It ignores the
+// watcher's other filters, because checking all jobs of a group for each watcher would be expensive. The watcher knows
+// the groups of its jobs.
 func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *messages.Watch, who *actor.PID) {
 	told := 0
 	for _, id := range groups {
@@ -278,7 +279,7 @@ func (m *Mirror) tellReasons(ctx actor.Context, groups []policy.GroupID, q *mess
 	}
 }
 
-// anyOf reports whether one of these jobs waits in the group; none named: any does.
+// anyOf reports whether one of these jobs waits in the group. An empty list matches every group.
 func (m *Mirror) anyOf(ids []string, group policy.GroupID) bool {
 	return len(ids) == 0 || slices.ContainsFunc(ids, func(id string) bool {
 		s, ok := m.jobs.get(id)

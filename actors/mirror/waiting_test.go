@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests that every job that waits is shown with its reason.
+// This file owns the tests that every waiting job has a reason.
 
-// waitsFor is what the Scheduler tells of a group and of who joins it.
+// waitsFor returns an update with the reason of a group and the jobs that join it.
 func waitsFor(group policy.GroupID, reason string, jobs ...string) WaitingShown {
 	w := WaitingShown{Groups: []GroupReason{{Group: group, Reason: messages.WaitResources.Because(reason)}}}
 	for _, j := range jobs {
@@ -49,7 +49,7 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	a.hears(t, "one", "3 job k queued", "6 job k queued: Resources: needs 9 GPUs")
 
 	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free"))
-	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free")) // nothing new
+	a.says("", waitsFor(1, "needs 8 GPUs; 3 are free")) // no change
 	a.hears(t, "list")
 	a.hears(t, "one")
 	a.hears(t, "eager", "6 2 jobs wait: Resources: needs 8 GPUs; 3 are free")
@@ -65,7 +65,7 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	a.hears(t, "eager", "6 2 jobs wait: Resources: needs 8 GPUs; 3 are free, "+aside.Aside,
 		"6 1 job waits: Resources: needs 9 GPUs, "+aside.Aside)
 
-	// A watcher that comes back receives the present reasons.
+	// A watcher that returns receives the present reasons.
 	a.says("late", &messages.Watch{Jobs: true, Reasons: true, After: first + 6})
 	a.hears(t, "late", "6 2 jobs wait: Resources: needs 8 GPUs; 3 are free, "+aside.Aside,
 		"6 1 job waits: Resources: needs 9 GPUs, "+aside.Aside, "6 synced")
@@ -73,7 +73,8 @@ func TestWaitingJobsShareAReason(t *testing.T) {
 	a.hears(t, "new", "6 job k queued: Resources: needs 9 GPUs, "+aside.Aside, "6 synced")
 }
 
-// TestManyReasonsAtOnceAreBounded: a watcher is not flooded where every job has a shape of its own.
+// TestManyReasonsAtOnceAreBounded checks that a watcher gets a bounded number of reasons even if every job has its own
+// shape.
 func TestManyReasonsAtOnceAreBounded(t *testing.T) {
 	a := newAudience()
 	a.says("eager", &messages.Watch{Jobs: true, Reasons: true})
@@ -96,14 +97,15 @@ func TestManyReasonsAtOnceAreBounded(t *testing.T) {
 	}
 }
 
-// TestWaitingEnds: a job that goes on loses its reason, and the group ends with its last job.
+// TestWaitingEnds checks that a job loses its reason when it leaves the queue, and that the group ends with its last
+// job.
 func TestWaitingEnds(t *testing.T) {
 	m := newAudience()
 	show := func(id, phase string) { m.says("", JobShown{statusOf(id, "alice", phase)}) }
 	show("j1", "queued")
 	show("j2", "queued")
 	m.says("", waitsFor(7, "needs 8 GPUs", "j1", "j2"))
-	m.says("", waitsFor(7, "needs 8 GPUs", "j1")) // told again: it is counted once
+	m.says("", waitsFor(7, "needs 8 GPUs", "j1")) // sent again: the job is counted once
 	show("j1", "reserving")
 	if got := shownReason(t, m.Mirror, "j1"); got != "" {
 		t.Errorf("it is tried and waits: %q", got)
@@ -111,7 +113,7 @@ func TestWaitingEnds(t *testing.T) {
 	if got := shownReason(t, m.Mirror, "j2"); got != "Resources: needs 8 GPUs" {
 		t.Errorf("%q", got)
 	}
-	show("j2", "queued") // its record has changed; it waits as before
+	show("j2", "queued") // its record has changed, but it still waits
 	if got := shownReason(t, m.Mirror, "j2"); got != "Resources: needs 8 GPUs" {
 		t.Errorf("%q", got)
 	}
@@ -130,7 +132,8 @@ func TestWaitingEnds(t *testing.T) {
 	}
 }
 
-// TestGroupChangesHands: the last job of a group goes to another one in the message in which a new one joins it.
+// TestGroupChangesHands checks one message in which the last job of a group moves to another group and a new job joins
+// the first.
 func TestGroupChangesHands(t *testing.T) {
 	m, _ := counting()
 	for _, id := range []string{"a", "b"} {
@@ -146,7 +149,7 @@ func TestGroupChangesHands(t *testing.T) {
 			t.Errorf("%s waits because %q, want %q", id, got, want)
 		}
 	}
-	ask(m, waitsFor(3, "needs 7 GPUs")) // of nobody
+	ask(m, waitsFor(3, "needs 7 GPUs")) // no job joins
 	if n := len(m.waiting.groups); n != 2 {
 		t.Errorf("%d groups are known, of which two have jobs", n)
 	}

@@ -10,20 +10,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the watchers, and what they receive: each change of a job or a machine that people see, as one Event
-// that all watchers share. It must never wait for a watcher: the gateway handles one that cannot keep up.
+// This file owns the watchers and their events. Each visible change of a job or a node is one Event, which all watchers
+// share. The Mirror never waits for a watcher. The gateway drops a watcher that is too slow.
 //
-// Many updates change nothing that people see: a job's record with one more exit, a machine's books after a heartbeat.
-// They are no events, so a gang of a thousand ranks causes as many events as a gang of one.
+// Many updates change nothing that users see, such as one more exit in a job's record or a node's ledger after a
+// heartbeat. They cause no event, so a gang of a thousand ranks causes as many events as a gang of one.
 
-// mirrorEvents is how many of the last events are kept for watchers that come back.
+// mirrorEvents is the number of events that the Mirror keeps for watchers that reconnect.
 const mirrorEvents = 1_000
 
-// watch holds the watchers. They are notified in the order of their arrival, so that every run does the same.
+// watch holds the watchers. They are notified in the order in which they came, so every simulation run is identical.
 type watch struct {
 	seq      uint64      // of the last event
-	last     []keptEvent // the last events, without a gap, the oldest first
-	bytes    int         // of those
+	last     []keptEvent // the last events, without a gap, oldest first
+	bytes    int         // total size of those events
 	watchers []watcher
 }
 
@@ -38,11 +38,11 @@ type watcher struct {
 	asked *messages.Watch
 }
 
-// firstSeq is the first event number of a leader, beyond those of any other leader, so that a watcher from another
-// leader is never taken to be up to date.
+// firstSeq returns the first event number of a leader. It is larger than all numbers of earlier leaders, so a watcher
+// of another leader never seems up to date.
 func firstSeq(epoch uint64) uint64 { return epoch << 32 }
 
-// onWatch adds a watcher, or changes what it watches.
+// onWatch adds a watcher, or changes its filters.
 func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
 	who := ctx.Sender()
 	if who == nil {
@@ -54,7 +54,7 @@ func (m *Mirror) onWatch(ctx actor.Context, q *messages.Watch) {
 		return
 	case q.After != 0 && m.watch.remembers(q.After):
 		m.watch.replay(ctx, q, who)
-		if q.Jobs && q.Reasons { // these are not kept: only the last reason is known
+		if q.Jobs && q.Reasons { // reasons are not kept as events: only the last one is known
 			m.tellReasons(ctx, slices.Sorted(maps.Keys(m.waiting.groups)), q, who)
 		}
 	case q.Present:
@@ -84,12 +84,12 @@ func (w *watch) find(who *actor.PID) int {
 	})
 }
 
-// remembers reports whether every event later than this one is still kept.
+// remembers reports whether every later event is still kept.
 func (w *watch) remembers(after uint64) bool {
 	return after <= w.seq && w.seq-after <= uint64(len(w.last))
 }
 
-// replay tells a watcher what came after the event it knows last.
+// replay sends a watcher the events after the last one that it knows.
 func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	for _, e := range w.last {
 		if e.Seq > q.After && wants(q, e.Event) {
@@ -98,12 +98,12 @@ func (w *watch) replay(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	}
 }
 
-// tellPresent sends a watcher the present state, each entry as its last event.
+// tellPresent sends a watcher the present state. Each entry is sent as its last event.
 func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PID) {
 	if q.Jobs {
 		present(&m.jobs, q.Ids, q.Array, func(id string, s shownJob) {
 			now := m.present(s)
-			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // the change since then was no event
+			if told := s.told.Job; told.Record != s.Record || told.Reason != now.Reason { // a later change caused no event
 				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: jobWords(now), Job: listed(now)}
 				m.jobs.put(id, s)
 			}
@@ -123,7 +123,8 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 	}
 }
 
-// present visits the entries of these ids, or all whose ids begin so: those of an array's elements begin with its own.
+// present visits the entries with these IDs. Without IDs, it visits all entries whose ID has the given prefix. The IDs
+// of elements begin with the ID of their array.
 func present[V any](table *ordered[V], ids []string, begin string, visit func(string, V)) {
 	if len(ids) == 0 {
 		table.ascend(begin, func(id string, v V) bool {
@@ -144,7 +145,7 @@ func present[V any](table *ordered[V], ids []string, begin string, visit func(st
 	}
 }
 
-// wants reports whether a watcher asked for such an event.
+// wants reports whether a watcher asked for this event.
 func wants(q *messages.Watch, e *messages.Event) bool {
 	if j := e.Job; j != nil {
 		return q.Jobs && chosen(q, j.GetRecord().GetId()) && ofWhom(j.GetRecord(), q.Owner, q.Queue, q.Labels) &&
@@ -155,14 +156,14 @@ func wants(q *messages.Watch, e *messages.Event) bool {
 
 func chosen(q *messages.Watch, id string) bool { return len(q.Ids) == 0 || contains(q.Ids, id) }
 
-// tellJob sends a job's change, if people see one, and returns the last event about it.
+// tellJob sends the event of a job's change if the change is visible. It returns the last event about the job.
 func (m *Mirror) tellJob(ctx actor.Context, before shownJob, now *messages.JobStatus) *messages.Event {
 	if before.JobStatus != nil && !jobChanged(before.JobStatus, now) {
 		return before.told
 	}
 	e := &messages.Event{Text: jobWords(now), Job: listed(now)}
-	// Between two attempts the end of the last one is what happened; the event also says why the job is not tried again
-	// yet, because no group of the queue says that.
+	// Between two attempts, the event reports the end of the last attempt. The event also says why the retry has not
+	// started, because no group of the queue says so.
 	if r := now.GetRecord(); now.Phase == messages.PhaseQueued && r.GetRuns() > 0 &&
 		r.GetNotBeforeUnixMs() > m.p.Clock.WallMs() {
 		e.Job.Because(m.whyIdle(now))
@@ -177,8 +178,8 @@ func (m *Mirror) tellNode(ctx actor.Context, before shownNode, now *messages.Nod
 	return m.tell(ctx, &messages.Event{Text: nodeWords(before.NodeStatus, now), Node: now})
 }
 
-// tellBooks tells those who want to know that what a machine has on it changed. It is no event that is kept: whoever
-// comes back is told how things stand.
+// tellBooks sends a node's changed ledger to watchers that asked for ledgers. The event is not kept, because a watcher
+// that reconnects gets the present state.
 func (m *Mirror) tellBooks(ctx actor.Context, before, now *messages.NodeStatus) {
 	if before.GetLedger().GetVersion() == now.GetLedger().GetVersion() {
 		return
@@ -214,19 +215,19 @@ func (m *Mirror) tell(ctx actor.Context, e *messages.Event) *messages.Event {
 	return e
 }
 
-// keep keeps an event in place of the oldest ones, of which there are too many, or which are too large.
+// keep stores an event, and drops the oldest ones beyond the limits in number and bytes.
 func (w *watch) keep(e *messages.Event, mostBytes int) {
 	w.last = append(w.last, keptEvent{e, messages.Size(e)})
 	w.bytes += messages.Size(e)
 	gone := 0
 	for ; len(w.last)-gone > mirrorEvents || len(w.last)-gone > 1 && w.bytes > mostBytes; gone++ {
 		w.bytes -= w.last[gone].bytes
-		w.last[gone] = keptEvent{} // what stays must not keep it
+		w.last[gone] = keptEvent{} // so that the garbage collector frees the event
 	}
 	w.last = w.last[gone:]
 }
 
-// check holds that those are the last events, without a gap.
+// check verifies that the kept events are the last ones, without a gap.
 func (w *watch) check() {
 	if n := len(w.last); n > 0 && (w.last[n-1].Seq != w.seq || w.last[0].Seq != w.seq-uint64(n)+1) {
 		panic("the kept events are not the last ones")

@@ -12,15 +12,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of watching: which watcher receives what, and that nobody receives what people do not see.
+// This file owns the tests of watching: which watcher receives which event, and that invisible changes cause none.
 
 const (
 	first = uint64(1) << 32 // before the first event of epoch 1
-	// what is present of a job that no pass has looked at yet
+	// soon is the reason of a job that no pass has examined yet.
 	soon = ": Evaluating: the scheduler looks at the job next"
 )
 
-// audience is a Mirror and what its watchers were told.
+// audience is a Mirror with the events that its watchers received.
 type audience struct {
 	*Mirror
 	told map[string][]*messages.Event
@@ -37,7 +37,7 @@ func (a *audience) says(who string, m any) {
 	}})
 }
 
-// heard is what a watcher received since the last call: sequence numbers of this leader, and the texts.
+// heard returns the events that a watcher received after the last call: sequence numbers of this leader, and texts.
 func (a *audience) heard(who string) string {
 	var lines []string
 	for _, e := range a.told[who] {
@@ -92,12 +92,12 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 		a.says("", NodeShown{Status: nodeOf("n3", phase, edit...)})
 	}
 	job("queued")
-	job("queued") // shown again: nothing to see
+	job("queued") // sent again: no visible change
 	job("running", attemptOn(1, "n1", "n1", "n2"))
 	job("running", attemptOn(1, "n1", "n1", "n2"), func(s *messages.JobStatus) {
 		s.Attempt.Places[0].Exit = &messages.Exit{} // one rank of many
 	})
-	for range 2 { // told again: nothing to see
+	for range 2 { // sent again: no visible change
 		job("running", attemptOn(1, "n1", "n1", "n2"), func(s *messages.JobStatus) {
 			s.Warned = &messages.Warning{Cause: messages.Cause_CAUSE_TIME_LIMIT, AtUnixMs: 1000, EndsUnixMs: 121_000}
 		})
@@ -106,14 +106,14 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	job("cancelled", overAt(5), func(s *messages.JobStatus) { s.Reason = "cancelled: enough" })
 	node("up")
 	node("up", func(s *messages.NodeStatus) { s.Ledger.Version = 7 })                      // a heartbeat
-	node("up", func(s *messages.NodeStatus) { s.Ledger.WithdrawnGpus = []string{"lost"} }) // the 8 are without it
+	node("up", func(s *messages.NodeStatus) { s.Ledger.WithdrawnGpus = []string{"lost"} }) // the total of 8 excludes it
 	node("up", func(s *messages.NodeStatus) { s.Ledger.WithdrawnGpus = []string{"g0", "lost"} })
 	node("up", func(s *messages.NodeStatus) {
 		s.Ledger.WithdrawnGpus, s.Closed = []string{"g0"}, "drained by ops: new fans"
 	})
 	node("dead", func(s *messages.NodeStatus) { s.Closed, s.Debts = "dead", []*messages.Token{{Epoch: 1}, {Epoch: 2}} })
 	a.says("", NodeHidden{"n3"})
-	a.says("", NodeHidden{"n3"}) // nobody knew it any more
+	a.says("", NodeHidden{"n3"}) // the node was already unknown
 	a.hears(t, "all",
 		"1 job j queued",
 		"2 job j running on n1, n2",
@@ -132,7 +132,7 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 	a.hears(t, "all")
 }
 
-// TestMirrorExplainsWhatKeepsAJob: a job that waits outside the queue has a reason too.
+// TestMirrorExplainsWhatKeepsAJob checks that a job which waits outside the queue has a reason.
 func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	for _, c := range []struct {
@@ -187,7 +187,7 @@ func TestWatchTellsOnlyWhatWasAskedFor(t *testing.T) {
 	a.hears(t, "queue", "2 job j2 queued")
 	a.hears(t, "label", "2 job j2 queued")
 	a.hears(t, "ids", "2 job j2 queued", "3 machine n1 dead")
-	a.says("jobs", &messages.Watch{Nodes: true}) // what was asked last counts
+	a.says("jobs", &messages.Watch{Nodes: true}) // the last request counts
 	a.says("", JobShown{statusOf("j1", "alice", "running")})
 	a.says("", NodeShown{Status: nodeOf("n1", "up")})
 	a.hears(t, "jobs", "6 machine n1 up, with 64 CPUs and 8 GPUs")
@@ -200,7 +200,7 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	}
 	a.says("", NodeShown{Status: nodeOf("n1", "up")})
 	later := statusOf("j1", "alice", "queued", func(s *messages.JobStatus) { s.Record.Revision = 9 })
-	a.says("", JobShown{later}) // no event, and still what is present
+	a.says("", JobShown{later}) // no event, but part of the present state
 	a.says("w", &messages.Watch{Jobs: true, Nodes: true, Present: true})
 	if got := a.told["w"][0].Job; got.Record != later.Record {
 		t.Errorf("the record that is present is of revision %d", got.Record.Revision)
@@ -213,7 +213,8 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	a.hears(t, "one")
 }
 
-// TestWatchOfAnArray: of it and of its elements, of those that are there and as they come, and of no other.
+// TestWatchOfAnArray checks that a watch of an array covers the array and its present and future elements, and no other
+// job.
 func TestWatchOfAnArray(t *testing.T) {
 	a := newAudience()
 	element := func(id, array string) JobShown {
@@ -234,8 +235,8 @@ func TestWatchOfAnArray(t *testing.T) {
 	a.hears(t, "w", "7 job k3_1 running", "9 job k3 succeeded")
 }
 
-// TestWatchGoesOn: a watcher that comes back receives what it missed or, where that is no longer known, the present
-// state.
+// TestWatchGoesOn checks that a watcher which reconnects receives the events that it missed. If these are no longer
+// kept, it receives the present state.
 func TestWatchGoesOn(t *testing.T) {
 	a := newAudience()
 	show := func(i int) { a.says("", JobShown{statusOf(fmt.Sprint("j", i%3), "alice", fmt.Sprint("phase", i))}) }
@@ -271,7 +272,8 @@ func TestWatchGoesOn(t *testing.T) {
 	}
 }
 
-// TestWatchIsTheList: watchers that apply each event to what was present know at any time what a list shows.
+// TestWatchIsTheList checks that a watcher which applies each event to the first state always has the state that a list
+// shows.
 func TestWatchIsTheList(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a := newAudience()
@@ -339,8 +341,8 @@ func BenchmarkMirrorShownTo100Watchers(b *testing.B) {
 	}
 }
 
-// TestWatchTellsWhyItIsTriedAgain: between two attempts a watcher receives what ended the last one, and why the next
-// has not begun.
+// TestWatchTellsWhyItIsTriedAgain checks the event between two attempts. It names the cause of the last end, and why
+// the retry has not started.
 func TestWatchTellsWhyItIsTriedAgain(t *testing.T) {
 	a := newAudience()
 	a.says("w", &messages.Watch{Principal: &messages.Principal{Name: "x"}, Jobs: true})
@@ -355,7 +357,7 @@ func TestWatchTellsWhyItIsTriedAgain(t *testing.T) {
 	}
 }
 
-// TestBooks: what changes on a machine without a word of it is sent to those who asked for that, and kept for nobody.
+// TestBooks checks that ledger changes go to watchers that asked for them, and are not kept.
 func TestBooks(t *testing.T) {
 	a := newAudience()
 	a.says("map", &messages.Watch{Nodes: true, Books: true})

@@ -13,12 +13,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which changes of a job or a machine matter to people, and their words.
+// This file owns which changes of a job or a node users see, and the texts about them.
 
-// wordedNodes are how many machines of a gang are named.
+// wordedNodes is the number of nodes of a gang that a text names.
 const wordedNodes = 8
 
-// jobChanged reports whether people see a difference.
+// jobChanged reports whether users see a difference.
 func jobChanged(a, b *messages.JobStatus) bool {
 	was, is := a.GetRecord(), b.GetRecord()
 	return a.GetPhase() != b.GetPhase() || a.GetReason() != b.GetReason() ||
@@ -29,8 +29,8 @@ func jobChanged(a, b *messages.JobStatus) bool {
 		attemptChanged(a.GetAttempt(), b.GetAttempt()) || !slices.Equal(a.GetDebts(), b.GetDebts())
 }
 
-// attemptChanged ignores the ranks: the ends of a thousand members, one after the other, are not a thousand changes of
-// the job. The job's phase shows that it started, before the time of that is written.
+// attemptChanged compares attempts and ignores the ranks. The ends of a thousand members are not a thousand changes of
+// the job. The phase of the job shows its start before the start time is written.
 func attemptChanged(a, b *messages.AttemptRecord) bool {
 	return messages.FromToken(a.GetToken()) != messages.FromToken(b.GetToken()) ||
 		(a.GetEnd() == nil) != (b.GetEnd() == nil)
@@ -43,14 +43,14 @@ func nodeChanged(a, b *messages.NodeStatus) bool {
 		totalChanged(a, b) || !slices.EqualFunc(a.GetDebts(), b.GetDebts(), sameToken)
 }
 
-// totalChanged reports whether what a machine has for use changed; withdrawn devices count, because they cannot be
-// used.
+// totalChanged reports whether the usable resources of a node changed. Failed devices count, because jobs cannot use
+// them.
 func totalChanged(a, b *messages.NodeStatus) bool {
 	return failedDevices(a) != failedDevices(b) ||
 		!proto.Equal(a.GetRecord().GetAnnouncement().GetTotal(), b.GetRecord().GetAnnouncement().GetTotal())
 }
 
-// jobWords says where a job stands: "job j-1 running on n1, n2".
+// jobWords returns the state of a job as text, such as "job j-1 running on n1, n2".
 func jobWords(s *messages.JobStatus) string {
 	words := "job " + s.GetRecord().GetId() + " " + s.GetPhase()
 	attempt := s.GetAttempt()
@@ -79,7 +79,7 @@ func jobWords(s *messages.JobStatus) string {
 	return words
 }
 
-// whyIdle says what keeps a job out of the queue: its end, a hold, its backoff, or a node that has not confirmed the
+// whyIdle returns what keeps a job out of the queue: its end, a hold, its backoff, or a node that has not confirmed the
 // end of an earlier attempt.
 func (m *Mirror) whyIdle(s *messages.JobStatus) messages.Reason {
 	r := s.GetRecord()
@@ -106,13 +106,13 @@ func (m *Mirror) whyIdle(s *messages.JobStatus) messages.Reason {
 	case m.waiting.idle.Text != "":
 		return m.waiting.idle
 	}
-	if array := m.throttled(r.GetSpec().GetElement()); array != nil { // it is in no pass
+	if array := m.throttled(r.GetSpec().GetElement()); array != nil { // its array limits it before the queue does
 		return mayBeNext(array)
 	}
 	return messages.WaitEvaluating.Because("the scheduler looks at the job next")
 }
 
-// unconfirmed is the reason of a job whose last attempt may still run on some nodes.
+// unconfirmed returns the reason of a job whose last attempt may still run on some nodes.
 func unconfirmed(nodes []string) messages.Reason {
 	end := ""
 	if more := len(nodes) - 1; more > 0 {
@@ -121,10 +121,11 @@ func unconfirmed(nodes []string) messages.Reason {
 	return messages.WaitUnconfirmed.Around("last attempt may run on "+topology.Cut(nodes[0], dependencyColumns), end)
 }
 
-// dependencyColumns is the largest width of a name in a reason that names others.
+// dependencyColumns is the largest width of a name in a reason that names other jobs.
 const dependencyColumns = 20
 
-// depends is the reason of a job that waits for the end of others: the first one, and as many more as fit.
+// depends returns the reason of a job that waits for the end of other jobs. It names the first one, and as many more as
+// fit.
 func (m *Mirror) depends(all []*messages.After) messages.Reason {
 	var words []string
 	for _, a := range all {
@@ -152,7 +153,7 @@ func (m *Mirror) depends(all []*messages.After) messages.Reason {
 	}
 }
 
-// called names a job by its name and its short id, and by its owner if asked for.
+// called returns the name and the short ID of a job, and its owner if requested.
 func (m *Mirror) called(job string, owned bool) string {
 	s, ok := m.jobs.get(job)
 	if !ok {
@@ -165,7 +166,7 @@ func (m *Mirror) called(job string, owned bool) string {
 	return messages.ShortName(m.shortID(job), s.GetRecord().GetSpec().Called(), owner)
 }
 
-// shortID is the shortest prefix of a job's id, of 6 letters or more, that begins the id of no other job here.
+// shortID returns the shortest unique prefix of a job's ID. The prefix has at least 6 letters.
 func (m *Mirror) shortID(job string) string {
 	const letters, most = 6, 64
 	if len(job) <= letters {
@@ -178,7 +179,7 @@ func (m *Mirror) shortID(job string) string {
 			if !strings.HasPrefix(id, job[:letters]) {
 				return false
 			}
-			if array, _, element := messages.ArrayOf(id); element { // no prefix names an element
+			if array, _, element := messages.ArrayOf(id); element { // an element has no unique prefix
 				next = array + "`" // the elements of one array follow each other, and "`" follows "_"
 				return false
 			}
@@ -193,7 +194,8 @@ func (m *Mirror) shortID(job string) string {
 	return messages.ShortID(job, others...)
 }
 
-// phaseOf is where a job stands that others wait for; empty: it is over, and shown no more.
+// phaseOf returns the phase of a job that others wait for. It returns the empty string for a finished job that is no
+// longer shown.
 func (m *Mirror) phaseOf(job string) string {
 	if s, ok := m.jobs.get(job); ok {
 		return s.Phase
@@ -201,17 +203,17 @@ func (m *Mirror) phaseOf(job string) string {
 	return ""
 }
 
-// beginsLater reports whether a job is in nobody's queue because it is to begin later. It is asked of the clock that
-// the Job asks, at the same moments.
+// beginsLater reports whether a job is in no queue because of its begin time. It uses the clock that the Job uses, so
+// both agree.
 func (m *Mirror) beginsLater(s *messages.JobStatus) bool {
 	return s.GetRecord().GetSpec().GetBeginUnixMs() > m.p.Clock.WallMs() && messages.Waits(s.GetPhase())
 }
 
-// placesOf are the machines of an attempt in the order of its ranks, each once.
+// placesOf returns the nodes of an attempt in the order of its ranks, each node once.
 func placesOf(a *messages.AttemptRecord) []string {
 	var names []string
 	for _, p := range a.GetPlaces() {
-		if n := len(names); n == 0 || names[n-1] != p.GetNode() { // the ranks of a machine stand together
+		if n := len(names); n == 0 || names[n-1] != p.GetNode() { // the ranks of a node are adjacent
 			names = append(names, p.GetNode())
 		}
 	}
@@ -225,7 +227,7 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// nodeWords says how a machine is: "machine n3 dead: 2 attempts may still be on it".
+// nodeWords returns the state of a node as text, such as "machine n3 dead: 2 attempts may still be on it".
 func nodeWords(before, s *messages.NodeStatus) string {
 	words := "machine " + s.GetRecord().GetId() + " " + s.GetPhase()
 	if closed := s.GetClosed(); closed != "" && closed != s.GetPhase() {
@@ -262,5 +264,5 @@ func failedDevices(s *messages.NodeStatus) int {
 	return actors.OutOfService(s.GetRecord().GetAnnouncement(), s.GetLedger())
 }
 
-// QueuesShown are the queues that all goes by from now on. Scheduler → Mirror.
+// QueuesShown reports the queues that apply from now on. Scheduler → Mirror.
 type QueuesShown struct{ Record *messages.QueuesRecord }

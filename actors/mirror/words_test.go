@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what is said where several things could be.
+// This file owns the tests of the order of reasons if several apply.
 
-// peel takes away one cause after the other of why a job waits, and checks what is said at each step.
+// peel removes the causes of a wait one by one, and checks the reason after each step.
 func peel(t *testing.T, say func() string, steps ...any) {
 	t.Helper()
 	for i := 0; i < len(steps); i += 2 {
@@ -27,7 +27,7 @@ func peel(t *testing.T, say func() string, steps ...any) {
 	}
 }
 
-// TestWhatIsSaidFirst: of all that keeps a job waiting, what it cannot do anything about before the rest is said.
+// TestWhatIsSaidFirst checks the order of reasons: causes that the job cannot influence come first.
 func TestWhatIsSaidFirst(t *testing.T) {
 	m, _ := counting()
 	now := m.p.Clock.WallMs()
@@ -71,7 +71,7 @@ func TestWhatIsSaidFirst(t *testing.T) {
 	}
 }
 
-// TestElementsThatAreNoJobs: an element that is no job yet, or never was, is shown as its array's record has it.
+// TestElementsThatAreNoJobs checks that an element without a job is shown from its array's record.
 func TestElementsThatAreNoJobs(t *testing.T) {
 	m, _ := counting()
 	s := statusOf("k", "ann", "queued")
@@ -123,7 +123,8 @@ func TestElementsThatAreNoJobs(t *testing.T) {
 	}
 }
 
-// waitingPair has two jobs of one burst wait, with room for one of them or with none, and their last try failed or not.
+// waitingPair returns a Mirror with two waiting jobs of one burst. There is capacity for one of them or for none, and
+// their last attempt failed or did not.
 func waitingPair(full, failed bool) *Mirror {
 	m, _ := counting()
 	all := topology.Resources{MilliGPU: 8000}
@@ -146,7 +147,7 @@ func waitingPair(full, failed bool) *Mirror {
 	return m
 }
 
-// TestExplainJoins: the answer to why a job waits says once what its reason, its limit, its failure and its start are.
+// TestExplainJoins checks that an explanation names the reason, the limit, the failure and the start once each.
 func TestExplainJoins(t *testing.T) {
 	for bits := range 16 {
 		full, failed, told, over := bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&12 == 12
@@ -184,7 +185,7 @@ func TestExplainJoins(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfAStartCounts: whatever changes of what was told of starts, it is told again.
+// TestEveryFieldOfAStartCounts checks that a change of any field of an estimate is sent.
 func TestEveryFieldOfAStartCounts(t *testing.T) {
 	told := func() *StartsShown {
 		s := promiseTo(true, 5, 6, "j")
@@ -233,8 +234,8 @@ func TestEveryFieldOfAStartCounts(t *testing.T) {
 	}
 }
 
-// TestLostBeforeThisLeader: what attempts did that ended after the record is lost from when they began until each of
-// their members had gone, as far as the record goes, unless they had done what they were to do.
+// TestLostBeforeThisLeader checks attempts that ended after the last record of an earlier leader. Their work is lost
+// from the start until the last exit, as far as the record reaches, unless they had reached their purpose.
 func TestLostBeforeThisLeader(t *testing.T) {
 	for cause := range messages.Cause(19) {
 		m, clock := counting()
@@ -279,8 +280,8 @@ func TestLostBeforeThisLeader(t *testing.T) {
 	}
 }
 
-// TestEveryWordOfAJob: an event names the machines while its attempt is there, the reason, or the hold, or how the last
-// attempt ended, whichever there is.
+// TestEveryWordOfAJob checks the texts of job events: the nodes of a live attempt, the reason, the hold, or the cause
+// of the last end.
 func TestEveryWordOfAJob(t *testing.T) {
 	for bits := range 64 {
 		has := func(bit int) bool { return bits>>bit&1 == 1 }

@@ -1,6 +1,6 @@
-// Package worker holds the actors of one machine: the Node with the machine's ledger,
-// and a Task for each member that runs there. It owns which tasks have the machine's resources, and the evidence that
-// these are free again. It does not import the leader's code.
+// Package worker holds the actors of one node: the Node actor with the node's ledger, and one Task actor for each task
+// that runs there. It decides which tasks hold the node's resources, and it gathers the evidence that resources are
+// free again. It does not import the leader's code.
 package worker
 
 import (
@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a machine's actors are built, and what its agent gives them.
+// This file owns the construction of the actors of a node agent, and the ports that they need.
 
-// Ports are all that a machine's agent gives its actors.
+// Ports holds the interfaces and settings that a node agent gives to its actors.
 type Ports struct {
 	actors.Ports
 	Node         topology.NodeID
@@ -22,11 +22,12 @@ type Ports struct {
 	Announcement *messages.Announcement
 	Disk         actors.Disk
 	Launcher     actors.Launcher
-	// Users is as which accounts jobs run here, the same message until that changes; nil: nobody says. It must not wait.
+	// Users returns the OS accounts under which jobs run on this node. It returns the same message until the accounts
+	// change. It must not block. If Users is nil, the node reports no accounts.
 	Users func() *messages.NodeUsers
 }
 
-// Assemble builds the actor tree of a machine's agent, and returns its root.
+// Assemble builds the actor tree of a node agent and returns its root.
 func Assemble(p Ports) *actor.PID {
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
 		actors.Spawn(ctx, &p.Ports, actors.KindNode, actors.NodeName, func() actor.Actor { return newNode(&p) })

@@ -7,22 +7,22 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a machine says of itself to its own operators: who has which of its devices, and whether it is in
-// a cluster. It decides nothing.
+// This file owns the metrics of a node for its operators: which attempt holds which device, and whether the node
+// belongs to a cluster. It decides nothing.
 
-// CountAll asks a Node for a *Census. Somebody who counts, on the machine itself → Node.
+// CountAll asks a Node for a *Census. Metrics of the node agent → Node.
 type CountAll struct{}
 
-// Census is a machine's books as they are now. It is never changed after it was sent.
+// Census holds the present counts of a node. A Census does not change after the Node has sent it.
 type Census struct {
 	Ready, Member bool
 	Epoch         uint64
-	Trouble       string // why it takes no work; empty: it does
+	Trouble       string // why it takes no new work; empty: it does
 	GPUs          []*messages.Gpu
 	Failed        []topology.GPUID
 	Held          []HeldGPU
 	Slices        []SliceCount
-	Tasks         int // that have begun, and not ended
+	Tasks         int // started and not ended
 }
 
 // HeldGPU holds the share of one device that one attempt has, in thousandths.
@@ -33,13 +33,13 @@ type HeldGPU struct {
 	Token      topology.Token
 }
 
-// SliceCount is how many slices are in a state.
+// SliceCount is the number of allocations in one state.
 type SliceCount struct {
 	State topology.SliceState
 	Count int
 }
 
-// TookTask begins the distributions of how long a container was prepared, and started.
+// TookTask is the prefix of the distributions of preparation and start times of containers.
 const TookTask = "task."
 
 func (n *Node) onCountAll(ctx actor.Context) {
@@ -81,7 +81,7 @@ func (c *Census) count(state topology.SliceState) {
 	c.Slices = append(c.Slices, SliceCount{state, 1})
 }
 
-// become moves the container on, and measures how long it was prepared, or started.
+// become changes the state of the Task, and measures how long the container took to be prepared or started.
 func (t *Task) become(event string, to taskState) {
 	from, now := t.states.At(), t.p.Clock.Now()
 	t.states.Become(event, to)

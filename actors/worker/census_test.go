@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// counting is the context of one question about the census.
+// counting is the context of one CountAll message.
 type counting struct {
 	actor.Context
 	answer any
@@ -18,7 +18,7 @@ type counting struct {
 func (*counting) Sender() *actor.PID   { return actor.NewPID("here", "reader") }
 func (c *counting) Respond(answer any) { c.answer = answer }
 
-// TestCensus: a machine says who has which of its devices, and what is out of service.
+// TestCensus checks that a node reports the holder of each device and the devices that are out of service.
 func TestCensus(t *testing.T) {
 	r := newNodeRig(t, 3)
 	r.start()

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Node's properties demand of every message that leaves it.
+// This file owns the checks of every message that the Node sends in a random test.
 
-// heard judges every message that leaves the Node.
+// heard checks every message that the Node sends.
 func (c *nodeChaos) heard(m any) {
 	switch m := m.(type) {
 	case *messages.Hello:
@@ -56,15 +56,15 @@ func (c *nodeChaos) judgeFact(a *chaosAttempt, m interface{ GetOrigin() *message
 	}
 }
 
-// alive: after Ended no other fact about a token is ever sent. (A restart may take back an end before the start that
-// was sent while the disk failed.)
+// alive checks that no other fact about a token follows an Ended. There is one exception: while the disk fails, a
+// restart may take back an end before the start that was already sent.
 func (c *nodeChaos) alive(a *chaosAttempt, m any) {
 	if a.ended && !c.faults {
 		c.t.Fatalf("%T of %v after Ended", m, a.token)
 	}
 }
 
-// judgeExits: an exit is sent only once the disk has it, and never changes.
+// judgeExits checks that an exit is sent only after it is on disk, and that it never changes.
 func (c *nodeChaos) judgeExits(a *chaosAttempt, exits []*messages.Exit) {
 	d := c.onDisk(a.token)
 	for _, e := range exits {
@@ -97,7 +97,7 @@ func (c *nodeChaos) judgeReport(l *messages.LedgerReport) {
 	}
 }
 
-// judgeSpawn: S3 barrier, as far as one machine can see it.
+// judgeSpawn checks the start barrier on one node (invariant S3).
 func (c *nodeChaos) judgeSpawn(k topology.TaskKey) {
 	a := c.attempt(k.Token)
 	if a.started != c.agent {
@@ -108,7 +108,8 @@ func (c *nodeChaos) judgeSpawn(k topology.TaskKey) {
 	}
 }
 
-// check: S1 one-owner among the processes, and none of their devices is free.
+// check verifies that no device has two owners among the processes (invariant S1), and that none of their devices is
+// free.
 func (c *nodeChaos) check(*rapid.T) {
 	used := map[string]int64{}
 	for _, k := range c.launcher.order {

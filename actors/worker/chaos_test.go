@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the Node's properties under any order of events: an honest leader, a network that repeats any earlier
-// message, a disk that is slow or fails, a slow launcher, restarts and reboots. Whatever happens: what is sent is on
-// the disk, evidence stays true, nothing starts without a Start to this incarnation and its mark on the disk, and no
-// device has two owners.
+// This file owns random tests of the Node under any order of events. The leader is honest. The network repeats earlier
+// messages, the disk is slow or fails, the launcher is slow, and the agent and the node restart. Sent facts are on
+// disk, and evidence stays true. Each start requires a Start for this incarnation and its record on disk. No device has
+// two owners.
 
 type nodeChaos struct {
 	*nodeRig
@@ -24,7 +24,7 @@ type nodeChaos struct {
 	faults   bool
 }
 
-// chaosAttempt is what the leader knows of an attempt.
+// chaosAttempt holds the leader's knowledge of an attempt.
 type chaosAttempt struct {
 	token    topology.Token
 	members  []*messages.Member
@@ -32,8 +32,8 @@ type chaosAttempt struct {
 	commit   bool // COMMIT is on the leader's disk
 	prepared bool
 	over     bool // aborted, or a Stop was sent
-	ended    bool // Ended was told
-	started  int  // the agent that was told Start
+	ended    bool // Ended was sent
+	started  int  // the agent that received Start
 	exits    map[int32]*messages.Exit
 }
 
@@ -47,7 +47,7 @@ func newNodeChaos(t *rapid.T) *nodeChaos {
 	return c
 }
 
-// join lets the leader greet the agent.
+// join makes the leader greet the agent.
 func (c *nodeChaos) join(*rapid.T) {
 	c.tell(&messages.Lead{Epoch: c.epoch, ClusterId: "c"}, "leader")
 	if c.greeted == c.agent {
@@ -64,7 +64,7 @@ func (c *nodeChaos) attempt(t topology.Token) *chaosAttempt {
 	return nil
 }
 
-// onDisk is what the disk holds of a token; nil if nothing.
+// onDisk returns the record of an attempt on disk, or nil if there is none.
 func (c *nodeChaos) onDisk(t topology.Token) *messages.SliceRecord {
 	if c.disk.content == nil {
 		return nil
@@ -81,13 +81,14 @@ func (c *nodeChaos) onDisk(t topology.Token) *messages.SliceRecord {
 	return nil
 }
 
-// orderFor heads a command.
+// orderFor returns the header of a command.
 func (c *nodeChaos) orderFor(a *chaosAttempt) *messages.Order {
 	return &messages.Order{Epoch: c.epoch, Token: messages.ToToken(a.token), Job: "j", Node: "a",
 		Incarnation: c.incarnation(), Seq: 1}
 }
 
-// command draws an attempt that fits, if the leader knows this start of the agent, and sends what make returns for it.
+// command returns a step that sends a command for a random attempt that fits. The step is skipped if the leader has not
+// heard this start of the agent.
 func (c *nodeChaos) command(fits func(*chaosAttempt) bool, make func(*chaosAttempt) proto.Message) func(*rapid.T) {
 	return func(t *rapid.T) {
 		var all []*chaosAttempt
@@ -154,8 +155,8 @@ func (c *nodeChaos) forget(a *chaosAttempt) proto.Message {
 	return &messages.Forget{Order: c.orderFor(a)}
 }
 
-// gang takes a new attempt some way without interruption, so that what follows
-// meets slices in every state.
+// gang drives a new attempt through several steps without interruption, so that later events meet allocations in every
+// state.
 func (c *nodeChaos) gang(t *rapid.T) {
 	c.reserve(t)
 	a := c.attempts[len(c.attempts)-1]
@@ -179,7 +180,7 @@ func (c *nodeChaos) gang(t *rapid.T) {
 	}
 }
 
-// turn makes the same thing happen to all containers of an attempt.
+// turn causes the same event for all containers of an attempt.
 func (c *nodeChaos) turn(a *chaosAttempt, luck int) {
 	for _, m := range a.members {
 		if k := (topology.TaskKey{Token: a.token, Rank: topology.Rank(m.Rank)}); c.launcher.tasks[k] != nil {
@@ -188,7 +189,7 @@ func (c *nodeChaos) turn(a *chaosAttempt, luck int) {
 	}
 }
 
-// progress makes something happen to a container.
+// progress causes an event of a container.
 func (c *nodeChaos) progress(t *rapid.T) {
 	if len(c.launcher.order) == 0 {
 		t.Skip("no container")
@@ -246,7 +247,7 @@ func (c *nodeChaos) restart(t *rapid.T) {
 	c.start()
 }
 
-// TestNodeChaos: any order of events, again and again.
+// TestNodeChaos runs random sequences of events.
 func TestNodeChaos(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := newNodeChaos(t)

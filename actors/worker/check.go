@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the Node's invariants. They are checked after every message, in production too: a Node with wrong
-// books would give devices away twice; one that stops at once and comes back from its disk does not.
+// This file owns the Node's invariants. They are checked after every message, also in production. A Node with a wrong
+// ledger would allocate devices twice. A Node that stops at once and restarts from its disk does not.
 
 func (n *Node) check() {
 	if err := n.ledger.Check(); err != nil {
@@ -36,7 +36,7 @@ func (n *Node) check() {
 	}
 }
 
-// checkRank returns how a rank disagrees with the ledger.
+// checkRank returns a contradiction between a rank and the ledger, or the empty string if there is none.
 func checkRank(l *topology.Slice, s *nodeSlice, r *nodeRank, g topology.Grant) string {
 	switch {
 	case r.rank != g.Rank:

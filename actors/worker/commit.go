@@ -9,8 +9,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns phase two on the machine: a reservation becomes durable, image and rootfs are prepared, and past the
-// barrier the tasks are started. Each message and each spawn waits for the disk; settle in slice.go ensures that.
+// This file owns phase two on the node: a reservation becomes durable, the image and the root filesystem are prepared,
+// and the tasks start after the barrier. Each message and each start waits for the disk. The function settle in
+// slice.go ensures this.
 
 func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	token, job := subject(m.Order)
@@ -22,8 +23,7 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	case s == nil:
 		n.refuseUnknown(ctx, token, job)
 	case s.shown == topology.SliceReserved && n.hindered() != "":
-		// Either it is still a reservation and stays one, or it could not be made durable yet. In doubt the leader ends the
-		// attempt with Stop.
+		// The reservation remains, or its save is still pending. In doubt, the leader ends the attempt with Stop.
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case s.page.State == topology.SliceReserved:
 		s.spec, s.uid, s.owner, s.proven = m.Spec, m.Uid, m.Owner, m.OwnerProven
@@ -34,9 +34,9 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 	}
 }
 
-// refuseUnknown answers a Commit or Start without a slice. The tombstone keeps the answer true: a later Reserve of the
-// token is refused. Expired says that the token never ran, which is not known of a forgotten one: a restored store may
-// ask for it long after its end.
+// refuseUnknown answers a Commit or Start for which there is no allocation. The tombstone keeps the answer true,
+// because a later Reserve of the token is refused. Expired states that the token never ran. The Node does not know this
+// of a forgotten token: a restored store may ask for it long after its end.
 func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.JobID) {
 	switch n.ledger.Past(t) {
 	case topology.PastRan, topology.PastForgotten:
@@ -47,8 +47,8 @@ func (n *Node) refuseUnknown(ctx actor.Context, t topology.Token, job topology.J
 	}
 }
 
-// onStart passes the barrier. The mark of it is on disk before anything is
-// spawned; a slice that is not prepared yet waits for the leader to send Start again.
+// onStart handles the end of the barrier. Its record is on disk before any task starts. If the allocation is not
+// prepared yet, the leader must send Start again.
 func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 	token, job := subject(m.Order)
 	s := n.slices[token]
@@ -58,7 +58,7 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 	}
 	switch s.page.State {
 	case topology.SlicePrepared:
-		if n.health.GetUnwell() != "" && !s.despite { // it may have been so when this agent began
+		if n.health.GetUnwell() != "" && !s.despite { // the node may have been unhealthy when this agent started
 			n.spoil(ctx, s)
 		}
 		if s.unwell != "" {
@@ -70,7 +70,7 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 			return
 		}
 		if meet := n.gather(ctx, s, m); meet != nil {
-			m.Rendezvous, s.start = meet, m // the Start is ours alone, what it shares with others is not touched
+			m.Rendezvous, s.start = meet, m // the Start belongs to this Node; its shared parts stay as they are
 			n.ledger.Start(token)
 			n.changed(s)
 		}
@@ -95,7 +95,7 @@ func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
 	n.reached(ctx, s)
 }
 
-// reached goes on once the last rank is prepared.
+// reached reports Prepared after the last rank is prepared.
 func (n *Node) reached(ctx actor.Context, s *nodeSlice) {
 	if s.page.State == topology.SliceCommitted && s.allPrepared() {
 		n.ledger.Prepare(s.page.Token)
@@ -114,19 +114,19 @@ func (n *Node) onRankStarted(ctx actor.Context, m rankStarted) {
 	n.adopted(ctx)
 }
 
-// roster is the list of a gang's machines, as far as it has arrived.
+// roster holds the received part of a gang's list of nodes.
 type roster struct {
 	digest uint64
 	data   []byte
 }
 
-// gather returns the rendezvous with the whole list of members, or nil: then it asks the leader for what is missing. A
-// repeated Start carries no list, so only this notices a part that was lost, or was sent to an earlier agent. The list
-// stays packed: a machine only passes it on.
+// gather returns the rendezvous with the complete list of members. If a part is missing, gather asks the leader for it
+// and returns nil. A repeated Start carries no list, so only gather notices that a part was lost or went to an earlier
+// agent. The list stays packed, because the Node only passes it on.
 func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Rendezvous {
 	r := m.Roster
 	if r == nil {
-		return m.Rendezvous // the leader is of an earlier version, or takes us for one
+		return m.Rendezvous // the leader is of an earlier version, or takes this agent for one
 	}
 	if s.roster.digest != r.Digest {
 		s.roster = roster{digest: r.Digest}
@@ -139,14 +139,14 @@ func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messa
 		list = append(list, r.Data[len(list)-from:]...)
 	}
 	if len(list) < int(r.SizeBytes) {
-		s.roster.data = slices.Clip(list) // incoming data must not be written to
+		s.roster.data = slices.Clip(list) // clipped, so that an append does not write to the received message
 		n.tell(ctx, s.page.Job, &messages.Lacking{Origin: n.origin(s.page.Token, s.page.Job), Digest: r.Digest,
 			HaveBytes: int32(len(list))})
 		return nil
 	}
 	s.roster = roster{}
 	if messages.RosterDigest(list) != r.Digest {
-		n.p.Host.Count("node.malformed", 1) // it begins again with the next Start
+		n.p.Host.Count("node.malformed", 1) // gathering begins again with the next Start
 		return nil
 	}
 	return &messages.Rendezvous{Address: m.Rendezvous.GetAddress(), Port: m.Rendezvous.GetPort(), Roster: list}

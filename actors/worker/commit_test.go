@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestListArrivesInParts: whatever parts of a gang's list come, in whatever order and however often, what the machine
-// has is the beginning of the list, a part that goes on from there or before makes it longer, and a part of another
-// list begins again. The Start counts once the whole list is there, and not before.
+// TestListArrivesInParts sends parts of a gang's list in any order and number. The Node holds a prefix of the list. A
+// part that continues or overlaps the prefix extends it, and a part of another list begins again. The Start takes
+// effect only when the list is complete.
 func TestListArrivesInParts(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		r := newNodeRig(t, 0)
@@ -41,7 +41,7 @@ func TestListArrivesInParts(t *testing.T) {
 				t.Fatalf("bytes %d to %d of %v after the first %d: %v", from, until, list, have, meet)
 			}
 			if whole {
-				have = 0 // it is passed on, and a new Start begins again
+				have = 0 // the list is passed on, and a new Start begins again
 			}
 			if got := s.roster.data; !slices.Equal(got, list[:have]) {
 				t.Fatalf("of %v the first %d are here, and it has %v", list, have, got)
@@ -50,13 +50,13 @@ func TestListArrivesInParts(t *testing.T) {
 	})
 }
 
-// selfless is a Node's context that only has its PID.
+// selfless is a context of the Node that has only its PID.
 type selfless struct{ actor.Context }
 
 func (selfless) Self() *actor.PID { return nil }
 
-// TestLookedIntoAfterFailures: the machine is checked after each end that may be its own fault: a task that fails by
-// itself, or is not started or lost; and after no other.
+// TestLookedIntoAfterFailures checks that the node is checked after each end that it may have caused: a task fails by
+// itself, does not start, or is lost. Other ends cause no check.
 func TestLookedIntoAfterFailures(t *testing.T) {
 	r := newNodeRig(t, 0)
 	r.start()

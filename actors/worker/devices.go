@@ -7,17 +7,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way of a device back into service. It is short, because the watch decides whether a device is
-// well, and for how long it must have been; the Node only keeps it from coming back too early.
+// This file owns the return of a device to service. The device watch decides whether a device is healthy and for how
+// long it must have been. The Node only prevents that the device returns too early.
 
-// onGpuRecovered takes a withdrawn device back. One that a slice still holds stays withdrawn: its gang is just being
-// ended for the fault, and a report without the withdrawal would leave the gang on it. The watch sends the message
-// again.
+// onGpuRecovered returns a withdrawn device to service. A device that an allocation still holds stays withdrawn,
+// because the leader is ending its gang for the fault. A report without the withdrawal would leave the gang on the
+// device. The watch sends the message again.
 func (n *Node) onGpuRecovered(m *messages.GpuRecovered) {
 	id := topology.GPUID(m.GpuId)
 	held := func(s *topology.Slice) bool { return s.HoldsGPU(id) }
 	switch {
-	case !slices.Contains(n.ledger.WithdrawnGPUs(), id): // it is well, as nearly all are
+	case !slices.Contains(n.ledger.WithdrawnGPUs(), id): // it is in service, like nearly all devices
 	case slices.ContainsFunc(n.ledger.Slices(), held):
 		n.p.Host.Count("node.gpu_in_use", 1)
 	case n.ledger.Restore(id):

@@ -6,30 +6,30 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns what is on the machine's disk: one record, written whole. At
-// most one save is under way; what changes meanwhile is in the next. After a failed save the machine is in trouble: it
-// takes no new work, says why, lets running tasks go on, and tries again after growing pauses.
+// This file owns the file on the node's disk: one record that is replaced as a whole. At most one save is in progress.
+// Changes during a save go into the next one. After a failed save, the node takes no new work and reports why. Its
+// running tasks continue, and the Node retries with growing pauses.
 
 // nodeDisk tracks how far the disk is behind memory.
 type nodeDisk struct {
-	loaded  bool   // the record is known, so that it may be replaced
-	changes uint64 // of what the record holds
-	saved   uint64 // the last change that is certainly on disk
+	loaded  bool   // the record has been read, so it may be replaced
+	changes uint64 // number of changes of the recorded state
+	saved   uint64 // the last change that is on disk for certain
 	saving  bool
-	seq     uint64 // of the save under way, so that a late answer to an earlier one is known
-	covers  uint64 // the last change that the save under way holds
-	waiting bool   // a retry is armed
+	seq     uint64 // of the save in progress; identifies late answers to earlier saves
+	covers  uint64 // the last change that the save in progress contains
+	waiting bool   // a retry is scheduled
 	retry   actors.Resend
 	trouble string // why the last save failed; empty: it succeeded
 
-	// The buffers of the next save, so that a save allocates nothing.
+	// These buffers are reused, so a save allocates nothing.
 	head  headBytes
 	part  []byte
 	bytes []byte
 }
 
-// change counts a change of what the record holds; the save follows once the message has been handled, so that one save
-// covers all that it changed.
+// change counts a change of the recorded state. The save follows after the message has been handled, so one save covers
+// all changes of a message.
 func (n *Node) change() uint64 {
 	n.disk.changes++
 	return n.disk.changes
@@ -60,7 +60,7 @@ func (n *Node) onDiskSaved(ctx actor.Context, m actors.DiskSaved) {
 	wasSworn := n.sworn()
 	d.saved = d.covers
 	if n.sworn() && !wasSworn {
-		n.ledger.Touch() // it may take work again
+		n.ledger.Touch() // the node may take work again
 	}
 	if d.trouble != "" {
 		n.p.Log.Info("The ledger can be saved again")
@@ -71,7 +71,7 @@ func (n *Node) onDiskSaved(ctx actor.Context, m actors.DiskSaved) {
 	n.covered(ctx)
 }
 
-// covered continues with all that waited for the disk.
+// covered continues everything that waited for the disk.
 func (n *Node) covered(ctx actor.Context) {
 	var news []*nodeSlice
 	for _, l := range n.ledger.Slices() {
@@ -81,7 +81,7 @@ func (n *Node) covered(ctx actor.Context) {
 		}
 	}
 	if len(news) > 0 {
-		n.ledger.Touch() // the report shows them differently now
+		n.ledger.Touch() // their state in the report has changed
 	}
 	for _, s := range news {
 		n.settle(ctx, s)
@@ -90,7 +90,8 @@ func (n *Node) covered(ctx actor.Context) {
 	n.acceptLead(ctx)
 }
 
-// saveFailed: the disk holds either a whole older record or this one; which, is unknown.
+// saveFailed handles a failed save. The disk then holds a complete older record or this one, and the Node does not know
+// which.
 func (n *Node) saveFailed(ctx actor.Context, why string) {
 	d := &n.disk
 	if d.trouble != why {
@@ -108,7 +109,7 @@ func (n *Node) saveFailed(ctx actor.Context, why string) {
 	n.acceptLead(ctx)
 }
 
-// backOff arms the next try.
+// backOff schedules the next attempt to save.
 func (n *Node) backOff(ctx actor.Context, first bool) {
 	d := &n.disk
 	d.waiting = true

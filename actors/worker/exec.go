@@ -7,14 +7,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is run in tasks beside their commands, as far as the machine's actors have a say: only for the
-// newest leader, and only in a task that runs. It changes nothing here. What the process reads and writes goes past the
-// actors, from the launcher to whoever asked, and so does its end.
+// This file owns the admission of exec sessions on the node. A session is admitted only for the newest leader, and only
+// in a running task. It changes no state of the Node. Its input, output and exit code pass from the launcher to the
+// requester, not through the actors.
 
-// onExec passes on what a leader's gateway asks for on somebody's behalf.
+// onExec passes an exec session that a leader's gateway requests to the Task.
 func (n *Node) onExec(ctx actor.Context, m *messages.ExecTask) {
 	if n.epoch != m.Epoch || !n.Ready() || m.Validate() != nil {
-		n.p.Host.Count("node.fenced", 1) // another leads, and whoever asked has lost its way
+		n.p.Host.Count("node.fenced", 1) // the requester's leader is not the current one
 		return
 	}
 	k := m.Id.Key()
@@ -26,7 +26,7 @@ func (n *Node) onExec(ctx actor.Context, m *messages.ExecTask) {
 	ctx.Send(s.task(k.Rank), taskExec{m, ctx.Sender()})
 }
 
-// task is the Task of one rank; nil: there is none.
+// task returns the Task of one rank, or nil if there is none.
 func (s *nodeSlice) task(rank topology.Rank) *actor.PID {
 	for i := range s.ranks {
 		if s.ranks[i].rank == rank {
@@ -36,7 +36,7 @@ func (s *nodeSlice) task(rank topology.Rank) *actor.PID {
 	return nil
 }
 
-// onExec has the launcher run it, if the task runs.
+// onExec asks the launcher to start the session if the task is running.
 func (t *Task) onExec(ctx actor.Context, m taskExec) {
 	if !t.states.In(taskRunning) {
 		refuseExec(ctx, m.Exec, m.from, "task is not running")

@@ -10,17 +10,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the one place where commands enter, and the one where facts leave. A command counts only if the newest
-// leader sent it to this start of this agent. Others are not answered, because their sender has either lost the lead or
-// will learn of us from our Hello.
+// This file owns the single entry of commands and the single exit of facts. A command counts only if the newest leader
+// sent it to this start of this agent. Other commands get no answer: their sender has lost the lead, or it will learn
+// of this agent from the Hello.
 
-// command is any order about an attempt.
+// command is an order about an attempt.
 type command interface {
 	GetOrder() *messages.Order
 	Validate() error
 }
 
-// onCommand fences, then dispatches.
+// onCommand checks a command against the fence, then dispatches it.
 func (n *Node) onCommand(ctx actor.Context, c command) {
 	if why := n.fence(c); why != "" {
 		n.p.Host.Count(why, 1)
@@ -46,8 +46,8 @@ func (n *Node) onCommand(ctx actor.Context, c command) {
 	}
 }
 
-// fence is why a command does not count; empty when it does. The epoch is checked first: it stops an older leader that
-// has not noticed yet.
+// fence returns the name of the counter for a command that is ignored, or the empty string for a valid one. The epoch
+// is checked first, so that an old leader which does not know its successor yet is stopped.
 func (n *Node) fence(c command) string {
 	o := c.GetOrder()
 	switch {
@@ -65,13 +65,13 @@ func (n *Node) fence(c command) string {
 		return "node.other_incarnation"
 	}
 	if s := n.slices[messages.FromToken(o.Token)]; s != nil && string(s.page.Job) != o.Job || c.Validate() != nil {
-		return "node.malformed" // a token names one attempt of one job
+		return "node.malformed" // a token belongs to one attempt of one job
 	}
 	return ""
 }
 
-// about keeps the header of the last fact: most facts of a machine in a row go to one Job about one attempt. It is
-// rebuilt for another.
+// about caches the header of the last fact, because consecutive facts often go to one Job about one attempt. For
+// another attempt the header is rebuilt.
 type about struct {
 	token  topology.Token
 	wire   *messages.Token
@@ -80,7 +80,7 @@ type about struct {
 	to     *actor.PID
 }
 
-// wire is a token as a message.
+// wire returns a token as a message.
 func (n *Node) wire(t topology.Token) *messages.Token {
 	if t.IsZero() {
 		return nil
@@ -91,7 +91,7 @@ func (n *Node) wire(t topology.Token) *messages.Token {
 	return n.about.wire
 }
 
-// origin is the header of a fact; the version is the present one, after what the fact says.
+// origin returns the header of a fact. Its version is the present one, after the change that the fact reports.
 func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
 	return &messages.Origin{
 		Token: n.wire(t), Job: string(job), Node: string(n.p.Node), MachineId: n.p.MachineID,
@@ -99,8 +99,8 @@ func (n *Node) origin(t topology.Token, job topology.JobID) *messages.Origin {
 	}
 }
 
-// tell sends a fact to the Job at the newest leader. Only that leader's commands pass the fence, so answers go there
-// too. Without a leader nothing is lost: the next one gets the ledger in the Hello.
+// tell sends a fact to the Job at the newest leader. Answers also go there, because only that leader's commands pass
+// the fence. Without a leader nothing is lost: the next leader gets the ledger in the Hello.
 func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 	if n.leader == nil {
 		n.p.Host.Count("node.nobody_leads", 1)
@@ -112,7 +112,7 @@ func (n *Node) tell(ctx actor.Context, job topology.JobID, fact any) {
 	ctx.Request(n.about.to, fact)
 }
 
-// refuse answers Reserve or Commit with what the machine really has.
+// refuse answers a Reserve or a Commit with the resources that the node has free.
 func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, why messages.RefusalReason,
 	format string, args ...any) {
 	n.tell(ctx, job, &messages.Refused{
@@ -120,7 +120,7 @@ func (n *Node) refuse(ctx actor.Context, t topology.Token, job topology.JobID, w
 	})
 }
 
-// subject is the attempt, and its job, that an order is about.
+// subject returns the attempt and the job of an order.
 func subject(o *messages.Order) (topology.Token, topology.JobID) {
 	return messages.FromToken(o.Token), topology.JobID(o.Job)
 }

@@ -8,18 +8,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the checks of the machine's own health mean here. The launcher runs them, however long they take;
-// the Node decides. While one of them says that the machine is not well, nothing new is reserved, and what has not
-// passed the barrier ends as the machine's own fault, which counts nothing against its job. What runs goes on: a check
-// is right about what is to come, and often wrong about what works.
+// This file owns the effect of the node's health checks. The launcher runs the checks, however long they take. The Node
+// decides. While a check fails, the Node accepts no reservation. Attempts that have not passed the barrier end by the
+// node's fault, which does not count against their jobs. Running tasks continue: a failed check is a good predictor for
+// new tasks, but is often wrong about running ones.
 //
-// The leader may want a place despite that. It does so where checks fail on too many machines of a pool, because then
-// it is hardly the machines. Only that wish is on disk: the next agent checks again before it takes work.
+// The leader may request a reservation despite failed checks. It does so if checks fail on too many nodes of a pool,
+// because then the nodes are probably not the cause. Only this request is on disk. The next agent runs the checks
+// before it takes work.
 
-// checksPending is why a machine whose agent has just started takes nothing new.
+// checksPending is the reason why a node takes no work while its agent has just started.
 const checksPending = "health checks have not finished yet"
 
-// trouble is why the machine takes nothing new, except what its checks have found; empty: it does.
+// trouble returns why the node takes no new work, apart from failed checks. It returns the empty string if it does.
 func (n *Node) trouble() string {
 	if why := n.hindered(); why != "" {
 		return why
@@ -30,7 +31,7 @@ func (n *Node) trouble() string {
 	return ""
 }
 
-// unfit is why the machine's health allows no reservation; empty: it does.
+// unfit returns why the node's health allows no reservation. It returns the empty string if it allows one.
 func (n *Node) unfit(despite bool) string {
 	switch {
 	case n.health.GetPending():
@@ -41,13 +42,13 @@ func (n *Node) unfit(despite bool) string {
 	return n.health.GetUnwell()
 }
 
-// onMachineChecked takes what is known of the machine's health now. Where a slice waits for its checks, it goes on.
+// onMachineChecked stores new results of the node's health checks, and continues the allocations that wait for them.
 func (n *Node) onMachineChecked(ctx actor.Context, m *messages.MachineChecked) {
 	before := n.health
 	n.health = m.Health
 	if now := n.health.GetUnwell(); now != before.GetUnwell() {
 		n.ledger.Touch()
-		switch { // a check that goes on to fail may say so in other words each time
+		switch { // the text of a failing check may vary, which is no change
 		case now == "":
 			n.p.Log.Info("This node is healthy again")
 		case before.GetUnwell() == "":
@@ -69,8 +70,8 @@ func (n *Node) onMachineChecked(ctx actor.Context, m *messages.MachineChecked) {
 	}
 }
 
-// holdBack ends all that has not passed the barrier on a machine that is not well. A reservation ends as if it had
-// lapsed.
+// holdBack ends everything on an unhealthy node that has not passed the barrier. A reservation ends as if it had
+// expired.
 func (n *Node) holdBack(ctx actor.Context) {
 	var reserved []topology.Token
 	for _, l := range n.ledger.Slices() {
@@ -88,8 +89,8 @@ func (n *Node) holdBack(ctx actor.Context) {
 	}
 }
 
-// awaitsCheck reports whether a slice that is to be prepared waits for the checks that come before work, and asks for
-// them once.
+// awaitsCheck reports whether an allocation must wait for the checks before it is prepared. It requests the checks
+// once.
 func (n *Node) awaitsCheck(ctx actor.Context, s *nodeSlice) bool {
 	h := n.health
 	if s.checked || !h.GetBeforeWork() && !h.GetPending() && h.GetUnwell() == "" {
@@ -103,7 +104,7 @@ func (n *Node) awaitsCheck(ctx actor.Context, s *nodeSlice) bool {
 	return true
 }
 
-// spoil ends the ranks of a slice that were not told to start. Their Tasks bring the evidence.
+// spoil ends the ranks of an allocation that did not get Start. Their Tasks deliver the evidence.
 func (n *Node) spoil(ctx actor.Context, s *nodeSlice) {
 	if s.unwell != "" {
 		return
@@ -118,14 +119,14 @@ func (n *Node) spoil(ctx actor.Context, s *nodeSlice) {
 	}
 }
 
-// excuseExit completes the end of a rank that was stopped because the machine is not well.
+// excuseExit adds the failed check to the exit of a rank that was stopped because the node is unhealthy.
 func (s *nodeSlice) excuseExit(e *messages.Exit) {
 	if s.unwell != "" && e.Kind == messages.ExitKind_EXIT_KIND_NEVER_STARTED {
 		e.Unwell, e.Detail = true, "health check failed: "+s.unwell
 	}
 }
 
-// lookInto has the machine checked after a task has failed, where that may be the machine's doing.
+// lookInto requests a check of the node after a task has failed, if the node may be the cause.
 func (n *Node) lookInto(ctx actor.Context, e *messages.Exit) {
 	if !n.health.GetAfterFailure() || e.Fault == messages.Fault_FAULT_JOB {
 		return

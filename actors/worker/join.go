@@ -7,31 +7,33 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which leader the machine follows. The highest epoch ever accepted is on disk before the first message
-// to that leader, so that no restart lets an older one command again. Only where the disk fails, or does not answer,
-// the message comes first: a silent machine would be declared dead, and all that runs well there given up because of a
-// full disk. It then remembers the epoch in memory, obeys no older leader, and begins nothing until the disk has it: no
-// reservation, no commit, no start; and no evidence leaves before the disk has that either. So if its agent ends
-// meanwhile and an older leader is the first to speak to the next, that one finds nothing here that the newer had
-// reason to think over. The cluster of the first leader stays the machine's: each cluster counts its own epochs,
-// so that a leader of another one, however high its own, may command nothing here.
+// This file owns the choice of the leader that the node follows. The Node writes the highest accepted epoch to disk
+// before it sends anything to that leader. After a restart, an older leader therefore cannot command it.
+//
+// If the disk fails or does not answer, the message is sent first. A silent node would be declared dead, and a full
+// disk would end all its running tasks. The Node then remembers the epoch in memory and obeys no older leader. Until
+// the epoch is on disk, the Node accepts no reservation, commit or start, and sends no exit evidence. If the agent ends
+// in this time and an older leader reaches the next agent first, no state has changed that the newer leader relies on.
+//
+// The cluster of the first leader stays the node's cluster. Each cluster counts its own epochs, so a leader of another
+// cluster cannot command this node, however high its epoch.
 
-// leadHeard is a leader that sent Lead and is not accepted yet.
+// leadHeard is a leader that has sent Lead and is not accepted yet.
 type leadHeard struct {
 	epoch   uint64
 	cluster string
 	from    *actor.PID
-	needs   uint64 // the change that must be on disk first; 0: not noted yet
-	late    bool   // the disk has had its time
+	needs   uint64 // the change that must be on disk first; 0: not recorded yet
+	late    bool   // the time limit for the disk has passed
 }
 
-// leadLate: the disk has had time enough to keep the epoch of a leader.
+// leadLate reports that the time to save the epoch of a leader has passed.
 type leadLate struct{ Epoch uint64 }
 
-// sworn reports whether the disk has the epoch that the machine follows.
+// sworn reports whether the accepted epoch is on disk.
 func (n *Node) sworn() bool { return n.disk.saved >= n.oath }
 
-// hindered is why nothing new may begin; empty: it may.
+// hindered returns why the disk prevents new work. It returns the empty string if new work may begin.
 func (n *Node) hindered() string {
 	if n.disk.trouble == "" && !n.sworn() {
 		return "epoch of the leader is not saved yet"
@@ -46,7 +48,7 @@ func (n *Node) onLeadLate(ctx actor.Context, m leadLate) {
 	}
 }
 
-// recall takes the cluster from the record, and drops a leader that came before the record was read if the record
+// recall reads the cluster from the record. It drops a leader that came before the record was read if the record
 // contradicts it.
 func (n *Node) recall() {
 	n.cluster = n.record.ClusterId
@@ -55,11 +57,11 @@ func (n *Node) recall() {
 	}
 }
 
-// foreign reports whether a cluster is not the machine's own. A machine without one accepts any.
+// foreign reports whether a cluster differs from the node's cluster. A node without a cluster accepts any.
 func (n *Node) foreign(cluster string) bool { return n.cluster != "" && cluster != n.cluster }
 
-// onLead accepts a leader at least as new as the present one. A repeated Lead is answered again: the link may have
-// broken and lost our Hello.
+// onLead accepts a leader whose epoch is at least the present one. A repeated Lead is answered again, because a broken
+// link may have lost the Hello.
 func (n *Node) onLead(ctx actor.Context, m *messages.Lead) {
 	from := ctx.Sender()
 	switch {
@@ -79,12 +81,12 @@ func (n *Node) onLead(ctx actor.Context, m *messages.Lead) {
 	}
 }
 
-// acceptLead goes on with what onLead began, as far as the disk has come.
+// acceptLead continues the acceptance of a leader, as far as the disk allows.
 func (n *Node) acceptLead(ctx actor.Context) {
 	if n.lead == nil || !n.Ready() {
 		return
 	}
-	if n.cluster == "" { // a record of an earlier version, perhaps with this leader's epoch, has none either
+	if n.cluster == "" { // a record of an earlier version, perhaps with this leader's epoch, names no cluster
 		n.cluster = n.lead.cluster
 		n.change()
 	}
@@ -106,9 +108,9 @@ func (n *Node) acceptLead(ctx actor.Context) {
 	n.sayHello(ctx)
 }
 
-// tellObeyed tells a leader that is not followed which epoch is, and nothing else: a Hello without a ledger joins no
-// cluster, even if the same address leads under our epoch by now. The leader may be an old one, or of another cluster,
-// or its store may have been restored from an old copy. Without this message the machine would only seem silent.
+// tellObeyed sends a leader that the node does not follow the epoch that it follows. This Hello has no ledger and joins
+// no cluster, even if the same address now leads under the followed epoch. The leader may be old, of another cluster,
+// or restored from an old copy of the store. Without this message, the node would only appear silent.
 func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 	if n.Ready() && n.epoch > 0 {
 		ctx.Request(actors.At(other, actors.SchedulerPath), &messages.Hello{
@@ -117,8 +119,8 @@ func (n *Node) tellObeyed(ctx actor.Context, other *actor.PID) {
 	}
 }
 
-// sayHello tells the Scheduler all there is to know of the machine. It is sent again at the heartbeat's interval until
-// it is answered.
+// sayHello sends the Scheduler the complete state of the node. It is repeated at the heartbeat interval until the
+// Scheduler answers.
 func (n *Node) sayHello(ctx actor.Context) {
 	n.users.said = n.usersNow()
 	ctx.Request(actors.At(n.leader, actors.SchedulerPath), &messages.Hello{
@@ -132,7 +134,7 @@ func (n *Node) sayHello(ctx actor.Context) {
 	}
 }
 
-// usersNow is as which accounts jobs run here now; nil: nobody says.
+// usersNow returns the accounts under which jobs run here, or nil if the agent does not report them.
 func (n *Node) usersNow() *messages.NodeUsers {
 	if n.p.Users == nil {
 		return nil
@@ -153,8 +155,8 @@ func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
 	n.armPulse(ctx)
 }
 
-// onRejected: the leader refuses this machine. Another Lead may ask again. The refusal of another cluster's leader
-// changes nothing and is only logged, once: its epoch may happen to be that of our own leader.
+// onRejected handles the leader's refusal of this node. Another Lead may ask again. If a leader of another cluster
+// refuses, the Node only logs it, once: that leader's epoch may equal the epoch of the node's own leader.
 func (n *Node) onRejected(m *messages.Rejected) {
 	if m.Reason == messages.RejectReason_REJECT_REASON_ANOTHER_CLUSTER &&
 		messages.SameIncarnation(m.Incarnation, n.p.Incarnation) {
@@ -172,7 +174,7 @@ func (n *Node) onRejected(m *messages.Rejected) {
 	n.p.Log.Info("Master refuses this node: %s", m.Text)
 }
 
-// meant reports whether a message is from the present leader, for this start of this agent.
+// meant reports whether a message is from the present leader and for this start of this agent.
 func (n *Node) meant(epoch uint64, to *messages.Incarnation) bool {
 	return epoch == n.epoch && messages.SameIncarnation(to, n.p.Incarnation)
 }

@@ -10,18 +10,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Node owns one machine: its ledger, what of it is on the machine's disk, and
-// the Tasks. Nobody else gives its devices away, so a stale view on the leader costs a retry and never a double
-// allocation. A fact is on disk before it is sent, and a device is free again only on evidence.
+// Node owns the state of one node: its ledger, the ledger's record on disk, and the Tasks. No other actor allocates the
+// node's devices, so a stale view on the leader costs a retry but never a double allocation. A fact is on disk before
+// it is sent, and a device becomes free only on evidence.
 //
-// It tells: Jobs at the newest leader (Reserved … Ended), its Rack (Heartbeat,
-// Report), the Scheduler (Hello), its Tasks. It asks: the disk (DiskLoaded,
-// DiskSaved), the launcher (TaskList, MachineChecked, and TaskGone of tasks nobody knows).
+// The Node sends facts to the Jobs of the newest leader (Reserved to Ended), to its Rack (Heartbeat, Report), to the
+// Scheduler (Hello), and to its Tasks. It sends requests to the disk (DiskLoaded, DiskSaved) and to the launcher
+// (TaskList, MachineChecked, and TaskGone of unknown tasks).
 //
-// Its files: start.go from the disk to the first message; join.go who leads; fence.go which commands count; reserve.go
-// phase one; commit.go phase two and the barrier; warn.go what is said before the end; stop.go the end; slice.go what a
-// slice does next; health.go what the checks of the machine mean; disk.go and record.go durability; report.go what the
-// leader receives; check.go the invariants.
+// Its files: start.go startup until the first message; join.go the choice of the leader; fence.go valid commands;
+// reserve.go phase one; commit.go phase two and the barrier; warn.go warnings before the end; stop.go the end; slice.go
+// the next step of an allocation; health.go the effect of health checks; disk.go and record.go durability; report.go
+// reports to the leader; check.go the invariants.
 type Node struct {
 	p      *Ports
 	states actors.States[nodeState]
@@ -29,38 +29,38 @@ type Node struct {
 	slices map[topology.Token]*nodeSlice
 
 	record   *messages.LedgerRecord    // as loaded, until it is reconciled
-	strays   map[topology.TaskKey]bool // tasks without a slice, which are being stopped
-	newer    []byte                    // of the record, what a newer agent wrote
-	rebooted bool                      // slices ended by a reboot: that must be on disk before anything is sent
+	strays   map[topology.TaskKey]bool // tasks without an allocation, which are being stopped
+	newer    []byte                    // fields of the record that a newer agent wrote
+	rebooted bool                      // a reboot ended allocations: that must be on disk before anything is sent
 
-	cluster string                                    // the first leader's; empty: none has come yet
+	cluster string                                    // the first leader's; empty: no leader has come yet
 	epoch   uint64                                    // the highest accepted
-	oath    uint64                                    // the change that puts it on disk
+	oath    uint64                                    // the change that puts the epoch on disk
 	lead    *leadHeard                                // a leader that is not yet accepted
 	leader  *actor.PID                                // of the newest leader
-	rack    *actor.PID                                // where heartbeats go
+	rack    *actor.PID                                // receiver of heartbeats
 	about   about                                     // the header of the last fact
 	said    lastSaid                                  // the amount and the devices in the last message
-	refusal string                                    // what another cluster's leader said last
-	users   struct{ said, known *messages.NodeUsers } // in the last Hello, and in the last that was welcomed
+	refusal string                                    // the last refusal by another cluster's leader
+	users   struct{ said, known *messages.NodeUsers } // in the last Hello, and in the last Hello that was welcomed
 
 	disk  nodeDisk
 	pulse nodePulse
-	uids  []uint32 // in use here, as the launcher last said
+	uids  []uint32 // in use here, according to the launcher
 
-	health *messages.MachineHealth // as the launcher last said
+	health *messages.MachineHealth // as last reported by the launcher
 
-	expiryAt actors.Instant // of the timer that is armed; 0: none
+	expiryAt actors.Instant // time of the scheduled timer; 0: none
 
 	taskProps *actor.Props // of every Task here
-	newborn   taskWork     // of the Task that is being spawned
+	newborn   taskWork     // of the Task that is being created
 }
 
 func newNode(p *Ports) actor.Actor {
 	own := *p
 	p = &own
 	p.Announcement = actors.CopyOf(p.Announcement)
-	p.Announcement.Vocabulary = messages.Vocabulary // what this code understands, whatever the announcement said
+	p.Announcement.Vocabulary = messages.Vocabulary // the vocabulary of this code, whatever the announcement says
 	n := &Node{p: p, states: actors.NewStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
 	n.ledger = n.emptyLedger()
 	n.taskProps = p.Props(actors.KindTask, func() actor.Actor { return newTask(p, n.newborn) })
@@ -80,16 +80,16 @@ func (n *Node) emptyLedger() *topology.Ledger {
 	return topology.NewLedger(c)
 }
 
-// Ledger is the machine's books, for checks. Read only.
+// Ledger returns the node's ledger for checks. The caller must not change it.
 func (n *Node) Ledger() *topology.Ledger { return n.ledger }
 
-// Epoch is the highest epoch that was accepted.
+// Epoch returns the highest accepted epoch.
 func (n *Node) Epoch() uint64 { return n.epoch }
 
-// Sworn reports whether the disk has that epoch.
+// Sworn reports whether the accepted epoch is on disk.
 func (n *Node) Sworn() bool { return n.sworn() }
 
-// State is the Node's place in its table.
+// State returns the Node's state in its table.
 func (n *Node) State() string { return string(n.states.At()) }
 
 // Alone reports whether the Node follows no leader.
@@ -101,8 +101,8 @@ func (n *Node) Member() bool { return n.states.In(nodeMember) }
 // Ready reports whether the Node has reconciled its disk with its launcher.
 func (n *Node) Ready() bool { return !n.states.In(nodeLoading, nodeListing, nodeAdopting) }
 
-// Receive dispatches; commands go through the fence. After any message it starts a save if needed, arms the timers and
-// checks the invariants.
+// Receive dispatches a message. Commands pass through the fence. After each message, the Node starts a save if needed,
+// sets the timers and checks the invariants.
 func (n *Node) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -148,7 +148,7 @@ func (n *Node) Receive(ctx actor.Context) {
 	n.check()
 }
 
-// onOwn handles what the Node's Tasks and timers send.
+// onOwn handles the messages of the Node's Tasks and timers.
 func (n *Node) onOwn(ctx actor.Context, m any) {
 	switch m := m.(type) {
 	case rankPrepared:
@@ -170,7 +170,7 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 	case actors.ResendDue:
 		n.onRetry(ctx, m)
 	case actor.SystemMessage, actor.AutoReceiveMessage:
-		// A Task that was stopped has ended.
+		// A stopped Task has ended.
 	default:
 		n.p.Host.Count("node.unknown_message", 1)
 	}
@@ -183,8 +183,7 @@ func (n *Node) onBorn(ctx actor.Context) {
 
 func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 
-// spawnTask makes the Task of one rank; spawned says that an earlier agent
-// started its container.
+// spawnTask creates the Task of one rank. The argument spawned reports that an earlier agent started its container.
 func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{

@@ -12,11 +12,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the Node's golden scenarios: what a leader, a launcher, a disk and the clock send to a machine's
-// agent, and all that it sends to them. The machine is in rig_test.go.
+// This file owns the Node's golden scenarios: the messages of a leader, a launcher, a disk and the clock to a node
+// agent, and everything that the agent sends. The simulated node is in rig_test.go.
 
-// TestNodeScenarios replays testdata/node, and checks that together they take
-// every edge of the Node's and the Task's tables.
+// TestNodeScenarios replays testdata/node, and checks that the scenarios take every transition of the Node's and the
+// Task's tables.
 func TestNodeScenarios(t *testing.T) {
 	taken := map[string]bool{}
 	datadriven.Walk(t, "testdata/node", func(t *testing.T, path string) {
@@ -48,13 +48,13 @@ func TestNodeScenarios(t *testing.T) {
 	}
 }
 
-// partial reports whether only some of the scenarios were asked for.
+// partial reports whether only some of the scenarios were requested.
 func partial() bool {
 	f := flag.Lookup("test.run")
 	return f != nil && strings.Contains(f.Value.String(), "/")
 }
 
-// TestNodeRecord: what is written is read back; anything else is known as corrupt.
+// TestNodeRecord checks that a written record is read back, and that any other bytes are recognized as corrupt.
 func TestNodeRecord(t *testing.T) {
 	r := nodeRecordOf(t)
 	data := encodeRecord(r)
@@ -75,7 +75,7 @@ func TestNodeRecord(t *testing.T) {
 	}
 }
 
-// TestNewerRecordIsKept: what a newer agent wrote into the record, and this one does not know, is in the next one.
+// TestNewerRecordIsKept checks that unknown fields of a newer agent's record are kept in the next record.
 func TestNewerRecordIsKept(t *testing.T) {
 	was, later := nodeRecordOf(t), []byte{0xf8, 0x3f, 7}
 	was.ProtoReflect().SetUnknown(later)
@@ -95,7 +95,7 @@ func TestNewerRecordIsKept(t *testing.T) {
 	}
 }
 
-// FuzzNodeRecord: no bytes on a disk make the decoder panic.
+// FuzzNodeRecord checks that no bytes on disk make the decoder panic.
 func FuzzNodeRecord(f *testing.F) {
 	f.Add(encodeRecord(nodeRecordOf(f)))
 	f.Add([]byte(nil))
@@ -107,7 +107,7 @@ func FuzzNodeRecord(f *testing.F) {
 		}
 		if err == nil {
 			for _, s := range r.Slices {
-				sliceOf(s) // whatever a record holds, reading it is safe
+				sliceOf(s) // reading is safe for any record
 			}
 		}
 	})

@@ -14,9 +14,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the ledger's record as bytes: a mark, a version, a checksum,
-// then a LedgerRecord. A record that is torn or corrupt is known as such and is
-// never read in part.
+// This file owns the encoding of the ledger's record: a mark, a version, a checksum, then a LedgerRecord. A torn or
+// corrupt record is recognized and never read in part.
 
 const (
 	recordMark    = "SYNL"
@@ -30,12 +29,12 @@ var (
 	recordTable    = crc32.MakeTable(crc32.Castagnoli)
 )
 
-// encodeRecord writes a record whole.
+// encodeRecord encodes a complete record.
 func encodeRecord(r *messages.LedgerRecord) []byte {
 	return sealRecord(messages.Append(openRecord(nil), r))
 }
 
-// openRecord leaves room for the head, sealRecord fills it when all is there.
+// openRecord appends space for the head. sealRecord fills the head when the record is complete.
 func openRecord(data []byte) []byte { return append(data, make([]byte, recordHead)...) }
 
 func sealRecord(data []byte) []byte {
@@ -64,14 +63,14 @@ func decodeRecord(data []byte) (*messages.LedgerRecord, error) {
 	return r, nil
 }
 
-// DecodeRecord reads a record, for checks of what is on a machine's disk.
+// DecodeRecord decodes a record, for checks of a node's disk.
 func DecodeRecord(data []byte) (*messages.LedgerRecord, error) { return decodeRecord(data) }
 
-// EncodeRecord writes a record, for tests of a machine with a past.
+// EncodeRecord encodes a record, for tests of a node with earlier state.
 func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
 
 // encodeBooks encodes the ledger as the disk should hold it now, without reservations. The bytes are valid until the
-// next call: at most one save is under way.
+// next call, because at most one save is in progress.
 func (n *Node) encodeBooks() []byte {
 	data := append(n.disk.bytes[:0], n.encodeHead()...)
 	for _, l := range n.ledger.Slices() {
@@ -83,8 +82,8 @@ func (n *Node) encodeBooks() []byte {
 	return n.disk.bytes
 }
 
-// headBytes is the beginning of a record, with what belongs to no slice. It is encoded again only when it differs,
-// which is rare.
+// headBytes is the beginning of a record, with the fields that belong to no allocation. It is encoded again only if it
+// differs, which is rare.
 type headBytes struct {
 	epoch     uint64
 	cluster   string
@@ -107,7 +106,7 @@ func (n *Node) encodeHead() []byte {
 	return h.bytes
 }
 
-// The field numbers of a LedgerRecord's slices, and of a SliceRecord's changing parts.
+// These are the field numbers of a LedgerRecord's allocations, and of the changing fields of a SliceRecord.
 var (
 	ofRecord    = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields()
 	ofSlice     = (&messages.SliceRecord{}).ProtoReflect().Descriptor().Fields()
@@ -118,9 +117,9 @@ var (
 	beganField  = ofSlice.ByName("gone_began_ns").Number()
 )
 
-// appendRecord appends a SliceRecord to a LedgerRecord. It is written in two parts, which a reader merges: what never
-// changes after Commit is encoded once, so that a machine with many slices does not encode all of them whenever one
-// changes. part is the buffer for what changes.
+// appendRecord appends a SliceRecord to a LedgerRecord in two parts, which a reader merges. The fields that never
+// change after Commit are encoded once. A node with many allocations therefore does not encode all of them for each
+// change. The argument part is the buffer for the changing fields.
 func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
 		s.fixed = append(messages.Bytes(&messages.SliceRecord{
@@ -134,7 +133,7 @@ func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 	return append(append(data, s.fixed...), *part...)
 }
 
-// appendChanging writes by hand, because these few bytes belong after the fixed ones.
+// appendChanging encodes its fields by hand, because these few bytes follow the fixed ones.
 func (s *nodeSlice) appendChanging(data []byte) []byte {
 	data = protowire.AppendTag(data, stateField, protowire.VarintType)
 	data = protowire.AppendVarint(data, uint64(messages.ToSliceState(s.page.State)))
@@ -155,7 +154,7 @@ func (s *nodeSlice) appendChanging(data []byte) []byte {
 	return data
 }
 
-// sliceOf reads a slice back; its state is what the disk says.
+// sliceOf decodes an allocation. Its state is the state on disk.
 func sliceOf(r *messages.SliceRecord) topology.Slice {
 	s := topology.Slice{
 		Token: messages.FromToken(r.Token), Job: topology.JobID(r.Job),

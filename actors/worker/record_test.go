@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// fullRecord is a record that uses every field: one slice that is stopping, and of whose two ranks one is gone.
+// fullRecord returns a record that uses every field. Its allocation is stopping, and one of its two ranks has exited.
 func fullRecord() *messages.LedgerRecord {
 	gpu := func(id string) []*messages.GpuShare {
 		return []*messages.GpuShare{{GpuId: id, Milli: topology.WholeGPU}}
@@ -32,8 +32,8 @@ func fullRecord() *messages.LedgerRecord {
 	}
 }
 
-// TestEveryFieldOfTheRecordIsKept: the next agent writes again each field that it has read, so that no restart forgets
-// any. A new field fails here until fullRecord uses it.
+// TestEveryFieldOfTheRecordIsKept checks that the next agent writes each field that it has read, so that no restart
+// loses one. A new field fails this test until fullRecord uses it.
 func TestEveryFieldOfTheRecordIsKept(t *testing.T) {
 	was := fullRecord()
 	slice := was.Slices[0]

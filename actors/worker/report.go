@@ -8,20 +8,20 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the machine sends the leader unasked: heartbeats at their interval, and a report soon after the
-// books changed. Neither shows anything of a slice that is not on disk yet.
+// This file owns the periodic messages to the leader: heartbeats, and a report soon after the ledger changed. Both show
+// an allocation only in a state that is on disk.
 
 var noToken topology.Token
 
-// nodePulse notes what was sent to the leader and what the leader has acknowledged.
+// nodePulse holds the messages that were sent to the leader, and the leader's acknowledgements.
 type nodePulse struct {
-	timer    uint64 // numbers the timers: an older one is stale
+	timer    uint64 // number of the last timer: an older one is stale
 	seq      uint64 // of the last heartbeat
 	sent     [8]pulseSent
-	heard    actors.Instant // when the last acknowledged heartbeat was sent
-	acked    uint64         // the ledger version that the leader certainly has
-	reported uint64         // the one that it was last sent
-	armed    bool           // a report is due
+	heard    actors.Instant // send time of the last acknowledged heartbeat
+	acked    uint64         // the ledger version that the leader has for certain
+	reported uint64         // the version that was last sent
+	armed    bool           // a report is scheduled
 }
 
 type pulseSent struct {
@@ -34,7 +34,7 @@ type (
 	reportDue struct{}
 )
 
-// armPulse sets the next pulse and makes any earlier one stale.
+// armPulse schedules the next pulse and makes any earlier timer stale.
 func (n *Node) armPulse(ctx actor.Context) {
 	n.pulse.timer++
 	n.p.Clock.After(n.p.Constants.Heartbeat, ctx.Self(), pulseDue{n.pulse.timer})
@@ -54,8 +54,8 @@ func (n *Node) onPulse(ctx actor.Context, m pulseDue) {
 	}
 }
 
-// beat sends a heartbeat. The ledger is in it until the leader has it, and as
-// long as there are exits to be forgotten.
+// beat sends a heartbeat. The heartbeat contains the ledger until the leader has acknowledged that version, and while
+// exits wait for Forget.
 func (n *Node) beat(ctx actor.Context) {
 	n.pulse.seq++
 	n.pulse.sent[n.pulse.seq%uint64(len(n.pulse.sent))] = pulseSent{n.pulse.seq, n.p.Clock.Now()}
@@ -71,7 +71,7 @@ func (n *Node) beat(ctx actor.Context) {
 	n.p.Log.Debug("Pulse sent")
 }
 
-// tasks counts those that run, and reports whether any exit waits for Forget.
+// tasks counts the running tasks, and reports whether an exit waits for Forget.
 func (n *Node) tasks() (running int32, exits bool) {
 	for _, l := range n.ledger.Slices() {
 		for _, r := range n.slices[l.Token].ranks {
@@ -85,7 +85,7 @@ func (n *Node) tasks() (running int32, exits bool) {
 	return running, exits
 }
 
-// load is how much of the processors is given away, in percent.
+// load returns the allocated share of the CPUs, in percent.
 func (n *Node) load() int32 {
 	b := n.ledger.Books()
 	if b.Total.MilliCPU == 0 {
@@ -94,8 +94,8 @@ func (n *Node) load() int32 {
 	return int32((b.Total.MilliCPU - b.Free.MilliCPU) * 100 / b.Total.MilliCPU)
 }
 
-// onHeartbeatAck learns that the control plane still received from us when that heartbeat was SENT, and lets the
-// supervisors count from there.
+// onHeartbeatAck records that the leader was still receiving when that heartbeat was sent. The supervisors count their
+// orphan time from that moment.
 func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 	if !n.states.In(nodeMember) || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_ack", 1)
@@ -109,7 +109,7 @@ func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 	}
 }
 
-// armReport ensures that changed books are reported soon: several changes in a row make one report.
+// armReport schedules a report of the changed ledger. Several changes within the delay cause one report.
 func (n *Node) armReport(ctx actor.Context) {
 	if n.pulse.armed || !n.states.In(nodeMember) || n.ledger.Version() == n.pulse.reported {
 		return
@@ -127,7 +127,7 @@ func (n *Node) onReportDue(ctx actor.Context) {
 	ctx.Request(n.rack, &messages.Report{Origin: n.origin(noToken, ""), Epoch: n.epoch, Ledger: n.ledgerReport()})
 }
 
-// ledgerReport is the machine's whole books, as far as they may be sent.
+// ledgerReport returns the node's complete ledger, as far as it may be sent.
 func (n *Node) ledgerReport() *messages.LedgerReport {
 	b := n.ledger.Books()
 	r := &messages.LedgerReport{
@@ -145,8 +145,8 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 	return r
 }
 
-// onUidsInUse: the leader gives no uid that is in use here to another job, so they are sent with the books, and before
-// the end of the tasks that use them.
+// onUidsInUse stores the UIDs in use. The leader gives no such UID to another job. They are sent with the ledger, and
+// before the end of the tasks that use them.
 func (n *Node) onUidsInUse(m *messages.UidsInUse) {
 	n.uids = m.Uids
 	n.ledger.Touch()
@@ -158,9 +158,9 @@ func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
 	r.Exits, r.ExitAgesMs = s.exits(now)
 	r.RanMs = s.ran(now).Milliseconds()
 	if s.shown == topology.SliceOver {
-		return r // it holds nothing but its exits, and when it began: it may have been the last of its gang to begin
+		return r // only its exits and its start are left: its last rank may have been the last of the gang to start
 	}
-	r.Vacated = s.page.State == topology.SliceOver // the books are as they are now, the slice as it was on disk
+	r.Vacated = s.page.State == topology.SliceOver // the ledger shows the present state, the allocation its state on disk
 	r.RendezvousPort, r.Grants, r.HeldMs = s.page.Port, s.grants, s.held(now).Milliseconds()
 	if s.page.State == topology.SliceReserved {
 		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1_000_000

@@ -10,11 +10,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns phase one on the machine: reservations, which live in memory
-// and end by themselves. One that is lost with the agent is simply refused
-// later, so none of it touches the disk.
+// This file owns phase one on the node: reservations. They exist in memory only and expire. If an agent restart loses a
+// reservation, the later Commit is refused. Phase one therefore needs no disk.
 
-// nodeSlices bounds the slices in a machine's books.
+// nodeSlices limits the allocations in a node's ledger.
 const nodeSlices = 4096
 
 type expiryDue struct{ At actors.Instant }
@@ -81,7 +80,7 @@ func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
 	})
 }
 
-// onAbort ends what was at most reserved. A committed slice cannot be aborted, and the answer says so.
+// onAbort ends a reservation. A committed allocation cannot be aborted, and the answer reports its state.
 func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 	token, job := subject(m.Order)
 	if s := n.slices[token]; s != nil && s.page.State != topology.SliceReserved {
@@ -90,7 +89,8 @@ func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 		return
 	}
 	if n.ledger.Past(token) == topology.PastRan {
-		// A leader with an older view may abort what is over; to answer that it never was would contradict earlier messages.
+		// A leader with an older view may abort an attempt that has ended. The answer Aborted would contradict earlier
+		// messages.
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 		return
 	}
@@ -98,15 +98,15 @@ func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 	n.tell(ctx, job, &messages.Aborted{Origin: n.origin(token, job)})
 }
 
-// drop frees a reservation, if there is one, and leaves a tombstone in any case: a Reserve or Commit of the token may
-// still be on its way.
+// drop frees a reservation, if there is one. In any case it leaves a tombstone, because a Reserve or Commit of the
+// token may still be on its way.
 func (n *Node) drop(t topology.Token) {
 	n.ledger.Abort(t, n.now())
 	delete(n.slices, t)
 }
 
-// expire ends the reservations whose time is up. It is also called before a command is handled, because the timer's
-// message may still wait in the mailbox.
+// expire ends the expired reservations. It is also called before a command is handled, because the timer's message may
+// still wait in the mailbox.
 func (n *Node) expire() {
 	if _, any := n.ledger.NextExpiry(); !any {
 		return
@@ -123,9 +123,9 @@ func (n *Node) onExpiryDue(m expiryDue) {
 	n.expire()
 }
 
-// armExpiry keeps one timer for the earliest reservation. A timer cannot be cancelled: one that comes too early finds
-// nothing and arms the next, never at once, so that a clock slightly behind its timers costs a millisecond and not a
-// busy loop.
+// armExpiry keeps one timer for the earliest reservation. A timer cannot be cancelled. If it fires too early, it finds
+// nothing and schedules the next one. The next delay is never zero, so a clock slightly behind its timers costs a
+// millisecond but no busy loop.
 func (n *Node) armExpiry(ctx actor.Context) {
 	next, any := n.ledger.NextExpiry()
 	if at := actors.Instant(next); any && (n.expiryAt == 0 || at < n.expiryAt) {
@@ -134,8 +134,8 @@ func (n *Node) armExpiry(ctx actor.Context) {
 	}
 }
 
-// onGpuFaulted takes a device out of service. A reservation of it ends, as if it had expired; the leader stops a slice
-// that runs on it when it sees the device in the report.
+// onGpuFaulted takes a device out of service. A reservation of the device ends as if it had expired. The leader stops a
+// running allocation when it sees the device in the report.
 func (n *Node) onGpuFaulted(m *messages.GpuFaulted) {
 	id := topology.GPUID(m.GpuId)
 	var reserved []topology.Token

@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the ports of the Node's rig.
+// This file owns the ports of the simulated node.
 
-// rigBox is a mailbox which the rig empties.
+// rigBox is a mailbox that the rig empties.
 type rigBox struct {
 	r            *nodeRig
 	invoker      actor.MessageInvoker
@@ -44,7 +44,7 @@ func (b *rigBox) deliver() {
 	b.invoker.InvokeUserMessage(m)
 }
 
-// rigHost is the process: it counts, and notes every edge that is taken.
+// rigHost is the process: it counts, and records every transition.
 type rigHost struct{ r *nodeRig }
 
 func (h *rigHost) Props(kind actors.Kind, produce actor.Producer) *actor.Props {
@@ -92,7 +92,7 @@ func (l *rigLog) Debug(format string, args ...any) {
 	}
 }
 
-// rigWire is where what leaves the machine ends up.
+// rigWire receives the messages that leave the node.
 type rigWire struct {
 	r  *nodeRig
 	to string
@@ -115,10 +115,10 @@ func (w *rigWire) SendUserMessage(_ *actor.PID, m any) {
 func (w *rigWire) SendSystemMessage(*actor.PID, any) {}
 func (w *rigWire) Stop(*actor.PID)                   {}
 
-// rigDisk keeps a machine's record. A save is answered at once unless it is held.
+// rigDisk holds a node's record. A save is answered at once unless it is held back.
 type rigDisk struct {
 	content []byte
-	fault   string // what every save fails with
+	fault   string // error of every save
 	keep    bool   // a failing save may still have been written
 	held    bool
 	pending []byte
@@ -168,22 +168,22 @@ func (r *nodeRig) finishSave() {
 	r.system.Root.Send(d.to, m)
 }
 
-// rigLauncher keeps containers across agents. When it works by itself it answers at once; otherwise the scenario says
-// when something happens.
+// rigLauncher keeps containers across agents. In automatic mode it answers at once. Otherwise the scenario triggers
+// each event.
 type rigLauncher struct {
 	r     *nodeRig
 	auto  bool
 	tasks map[topology.TaskKey]*rigTask
 	order []topology.TaskKey
-	ill   string // which check of the machine failed last
+	ill   string // the check of the node that failed last
 }
 
 type rigTask struct {
-	asked    bool // to be spawned
+	asked    bool // a start was requested
 	prepared bool
 	spawned  bool
-	stopped  bool           // to be
-	began    actors.Instant // its process; 0: nobody says
+	stopped  bool           // a stop was requested
+	began    actors.Instant // of its process; 0: unknown
 	grant    *messages.Grant
 	exit     *messages.Exit
 	to       *actor.PID

@@ -16,30 +16,30 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machine that the Node's scenarios talk to: virtual time,
-// one goroutine, mailboxes that are emptied in the order in which they filled,
-// and a disk and a launcher that outlive the agent. rig_ports_test.go has the ports, rig_words_test.go the words.
+// This file owns the simulated node of the Node's scenarios. It has virtual time, one goroutine, and mailboxes that are
+// emptied in the order in which they filled. Its disk and launcher outlive the agent. rig_ports_test.go holds the
+// ports, rig_words_test.go the commands of scripts.
 
 type nodeRig struct {
 	t     rigT
 	said  strings.Builder
 	taken map[string]bool
-	watch func(m any) // sees every message that leaves the Node
+	watch func(m any) // receives every message that leaves the Node
 
 	now      actors.Instant
 	timers   []rigTimer
 	boot     int
-	agent    int // which start of the agent: answers to an earlier one are dropped
+	agent    int // number of the agent's start: answers to an earlier one are dropped
 	announce *messages.Announcement
 
 	system *actor.ActorSystem
 	node   *Node
 	boxes  []*rigBox
-	hush   bool // heartbeats and log lines are not shown
+	hush   bool // hides heartbeats and log lines
 
 	disk     rigDisk
 	launcher rigLauncher
-	sent     []proto.Message // every command so far, for replay
+	sent     []proto.Message // all commands sent, for replay
 	epoch    uint64
 }
 
@@ -74,7 +74,7 @@ func (r *nodeRig) haveGPUs(n int) {
 	r.announce.Total.MilliGpu = int64(n) * topology.WholeGPU
 }
 
-// start starts an agent on what is on the disk; an earlier one is gone.
+// start starts an agent on the present content of the disk. An earlier agent is gone.
 func (r *nodeRig) start() {
 	r.agent++
 	r.boxes = nil
@@ -97,7 +97,7 @@ func (r *nodeRig) start() {
 	r.settle()
 }
 
-// reboot: nothing of the last boot runs, and what had ended is still known.
+// reboot ends everything of the last boot. Earlier exits are still known.
 func (r *nodeRig) reboot() {
 	r.boot++
 	l := &r.launcher
@@ -125,7 +125,7 @@ func (r *nodeRig) settle() {
 	}
 }
 
-// pass lets time pass, timer after timer.
+// pass advances the clock, timer after timer.
 func (r *nodeRig) pass(d time.Duration) {
 	until := r.now.Plus(d)
 	for {
@@ -149,7 +149,7 @@ func (r *nodeRig) pass(d time.Duration) {
 	r.now = until
 }
 
-// tell gives the Node a message as the wire would: a copy, from an address.
+// tell delivers a message to the Node as the network would: a copy, from an address.
 func (r *nodeRig) tell(m proto.Message, sender string) {
 	to := actor.NewPID("node-a", actors.NodePath)
 	r.system.Root.RequestWithCustomSender(to, proto.Clone(m), actor.NewPID(sender, actors.SchedulerPath))

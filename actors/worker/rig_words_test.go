@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the words of the Node's scenarios: what a line of a script does, and how the Node's messages are
-// written down.
+// This file owns the script language of the Node's scenarios: the effect of each line, and the text form of the Node's
+// messages.
 
-// step does one line of a script.
+// step runs one line of a script.
 func (r *nodeRig) step(t *testing.T, d *datadriven.TestData) {
 	switch d.Cmd {
 	case "machine":
@@ -27,7 +27,7 @@ func (r *nodeRig) step(t *testing.T, d *datadriven.TestData) {
 	case "lead":
 		d.MaybeScanArgs(t, "epoch", &r.epoch)
 		epoch := r.epoch
-		d.MaybeScanArgs(t, "as", &epoch) // somebody else, whom the rig's commands are not from
+		d.MaybeScanArgs(t, "as", &epoch) // another leader, which does not send the rig's commands
 		if d.HasArg("of") {              // another cluster
 			var other string
 			d.ScanArgs(t, "of", &other)
@@ -77,7 +77,7 @@ func (r *nodeRig) step(t *testing.T, d *datadriven.TestData) {
 	r.settle()
 }
 
-// again starts an agent: the first, or one after the last is gone.
+// again starts the first agent, or the next one after the last has ended.
 func (r *nodeRig) again(t *testing.T, d *datadriven.TestData) {
 	if d.HasArg("boot") {
 		r.reboot()
@@ -90,7 +90,7 @@ func (r *nodeRig) again(t *testing.T, d *datadriven.TestData) {
 	r.start()
 }
 
-// rewrite changes what is on the disk.
+// rewrite changes the record on disk.
 func (r *nodeRig) rewrite(t *testing.T, d *datadriven.TestData, change func(*messages.LedgerRecord)) {
 	record, err := decodeRecord(r.disk.content)
 	if err != nil {
@@ -116,9 +116,9 @@ func (r *nodeRig) diskStep(t *testing.T, d *datadriven.TestData) {
 	case "newer":
 		r.disk.content = encodeRecord(&messages.LedgerRecord{})
 		r.disk.content[4]++
-	case "earlier": // what an agent wrote that knew of no cluster
+	case "earlier": // written by an agent that knew no cluster
 		r.rewrite(t, d, func(record *messages.LedgerRecord) { record.ClusterId = "" })
-	case "quotes": // what an agent wrote that took a launcher's words as they came
+	case "quotes": // written by an agent that stored a launcher's text unchanged
 		r.rewrite(t, d, func(record *messages.LedgerRecord) {
 			for _, s := range record.Slices {
 				for _, e := range s.Exits {
@@ -139,11 +139,11 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 		l.auto = what == "works"
 		return
 	}
-	if d.CmdArgs[0].Key == "unwell" { // and the agent does not hear of it before it asks
+	if d.CmdArgs[0].Key == "unwell" { // the agent does not learn of it before it asks
 		l.ill = "a port is down"
 		return
 	}
-	if d.CmdArgs[0].Key == "checked" { // and does hear of it
+	if d.CmdArgs[0].Key == "checked" { // the agent learns of it
 		l.ill = "a port is down"
 		r.tell(&messages.MachineChecked{Health: &messages.MachineHealth{Unwell: l.ill}}, "node-a")
 		return
@@ -175,7 +175,7 @@ func (r *nodeRig) launcherStep(t *testing.T, d *datadriven.TestData) {
 		l.end(k, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0)
 	case "launch-failed":
 		l.end(k, messages.ExitKind_EXIT_KIND_LAUNCH_FAILED, 125)
-	case "stray": // a container that the ledger knows nothing of
+	case "stray": // a container that is not in the ledger
 		l.task(k).spawned = true
 	default:
 		d.Fatalf(t, "the launcher cannot be %s", what)
@@ -200,7 +200,7 @@ func tokenIn(t *testing.T, d *datadriven.TestData, text string) topology.Token {
 	return k
 }
 
-// command reads an order: its token first, then what differs from the default.
+// command reads an order: its token first, then the fields that differ from the default.
 func (r *nodeRig) command(t *testing.T, d *datadriven.TestData) proto.Message {
 	o := &messages.Order{
 		Epoch: r.epoch, Token: messages.ToToken(tokenIn(t, d, d.CmdArgs[0].Key)), Job: "j", Node: "a",
@@ -239,7 +239,7 @@ func (r *nodeRig) command(t *testing.T, d *datadriven.TestData) proto.Message {
 	}
 }
 
-// membersIn reads gpus=(1000,500): one rank for each, a processor and memory as said.
+// membersIn reads gpus=(1000,500) as one rank for each number, with the given CPU and memory.
 func membersIn(t *testing.T, d *datadriven.TestData) []*messages.Member {
 	amounts, gib := []int64{1000}, int64(1)
 	d.MaybeScanArgs(t, "mem", &gib)
@@ -288,7 +288,7 @@ func kindOf(m any) string {
 	return name[strings.LastIndexByte(name, '.')+1:]
 }
 
-// spoken writes a message in one line.
+// spoken returns a message as one line of text.
 func spoken(m any) string {
 	words := []string{kindOf(m)}
 	add := func(format string, args ...any) { words = append(words, fmt.Sprintf(format, args...)) }

@@ -11,54 +11,53 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Node knows of a slice beside the ledger, and what a
-// slice does next. A change that must survive a restart marks its slice as
-// unsaved; until the disk has it, the slice is shown as it last was on disk, and nothing new is sent or done for it. So
-// a fact can never be sent and then lost.
+// This file owns the Node's data of an allocation in addition to the ledger, and the allocation's next step. A change
+// that must survive a restart marks its allocation as unsaved. Until the change is on disk, the allocation is shown in
+// its last saved state, and nothing new is sent or done for it. A fact therefore cannot be sent and then lost.
 
-// nodeSlice belongs to a slice of the ledger.
+// nodeSlice holds the Node's data of one allocation in the ledger.
 type nodeSlice struct {
-	page     *topology.Slice   // the ledger's own, to be read
-	wire     *messages.Token   // its token, as a message
-	spec     *messages.JobSpec // from Commit on
-	uid      uint32            // of its tasks, from Commit on; 0: the leader gave none
-	owner    string            // of the job, from Commit on
-	proven   bool              // likewise, whether its name is proven
+	page     *topology.Slice   // the ledger's entry, read only
+	wire     *messages.Token   // its token as a message
+	spec     *messages.JobSpec // set at Commit
+	uid      uint32            // of its tasks, set at Commit; 0: the leader gave none
+	owner    string            // of the job, set at Commit
+	proven   bool              // set at Commit: the owner's name is authenticated
 	cause    messages.Cause    // of the Stop
 	grace    int64             // of the Stop, in ms
-	reserved actors.Instant    // when, by the clock of this boot; 0: under an agent of an earlier version
-	start    *messages.Start   // what this incarnation was told to spawn
-	roster   roster            // what has arrived of its list
-	despite  bool              // the leader wants it here though checks of the machine fail
-	asked    bool              // the launcher was asked to check the machine before it is prepared …
+	reserved actors.Instant    // reservation time by the clock of this boot; 0: an agent of an earlier version reserved it
+	start    *messages.Start   // the Start that this incarnation received
+	roster   roster            // the received part of its list
+	despite  bool              // the leader wants it here although checks of the node fail
+	asked    bool              // the launcher was asked to check the node before the preparation …
 	checked  bool              // … and has done so
-	unwell   string            // which check failed, so that its ranks do not begin
-	notice   notice            // what its tasks are to be told of their end
+	unwell   string            // the failed check because of which its ranks do not start
+	notice   notice            // the warning for its tasks
 	ranks    []nodeRank        // as in the ledger
 	grants   []*messages.Grant // of the ranks, as messages
-	newer    []byte            // of its record, what a newer agent wrote
+	newer    []byte            // fields of its record that a newer agent wrote
 	fixed    []byte            // the part of its record that never changes
 
 	unsaved      uint64              // the change that must be on disk before news are sent; 0: none
-	shown        topology.SliceState // the state that was last sent, or could have been
+	shown        topology.SliceState // the state that was last sent, or may have been
 	startedShown bool
 }
 
-// nodeRank is one member here.
+// nodeRank holds the Node's data of one rank.
 type nodeRank struct {
 	rank     topology.Rank
-	id       *messages.TaskId // what the launcher calls it
-	pid      *actor.PID       // its Task, from Commit until it is gone
-	asked    bool             // its Task was told to prepare it
+	id       *messages.TaskId // the launcher's name of the task
+	pid      *actor.PID       // its Task, from Commit until its exit
+	asked    bool             // its Task was asked to prepare it
 	adopting bool             // the launcher was asked whether it still runs
 	prepared bool
-	told     bool // its Task was told to start
+	told     bool // its Task was asked to start it
 	started  bool
-	began    actors.Instant // of its process, by the clock of this boot; 0: not known, or it has not begun
+	began    actors.Instant // start of its process, by the clock of this boot; 0: unknown or not started
 	exit     *messages.Exit
-	ended    actors.Instant // when the exit was learnt
-	shown    bool           // the exit was sent, or could have been
-	warned   bool           // its Task has been told what the notice says
+	ended    actors.Instant // when the Node received the exit
+	shown    bool           // the exit was sent, or may have been
+	warned   bool           // its Task has received the warning
 }
 
 func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
@@ -73,8 +72,8 @@ func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
 	return own
 }
 
-// lastSaid keeps the last amount and devices that were sent: a big gang takes machines whole, so the same devices are
-// free, given away and free again. Receivers keep messages for long, so equal parts are shared.
+// lastSaid keeps the last amount and devices that were sent. Large gangs use entire nodes, so the same devices are
+// repeatedly allocated and freed. Receivers keep messages for a long time, so equal parts are shared.
 type lastSaid struct {
 	amount  topology.Resources
 	sum     *messages.Resources // the same
@@ -82,7 +81,7 @@ type lastSaid struct {
 	shares  []*messages.GpuShare // the same
 }
 
-// grant writes what a rank got.
+// grant fills in the resources of a rank.
 func (s *lastSaid) grant(g topology.Grant, to *messages.Grant) {
 	if s.sum == nil || s.amount != g.Amount {
 		s.amount, s.sum = g.Amount, messages.ToResources(g.Amount)
@@ -107,7 +106,7 @@ func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
 	return nil
 }
 
-// exits returns the exits that may be sent, and for how long each has been known.
+// exits returns the exits that may be sent, and the age of each.
 func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []int64) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit != nil && r.shown {
@@ -117,14 +116,14 @@ func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []in
 	return all, agesMs
 }
 
-// age is how many milliseconds the rank's exit has been known; less than that if an earlier start of this agent already
-// knew it.
+// age returns for how many milliseconds the rank's exit has been known. The value is too small if an earlier start of
+// this agent already knew the exit.
 func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Milliseconds() }
 
-// waits reports whether a rank is yet to be prepared.
+// waits reports whether the rank still has to be prepared.
 func (r *nodeRank) waits() bool { return r.exit == nil && !r.asked && !r.adopting && !r.started }
 
-// waits reports whether one of a slice's ranks is.
+// waits reports whether a rank of the allocation still has to be prepared.
 func (s *nodeSlice) waits() bool {
 	return slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return r.waits() })
 }
@@ -139,8 +138,8 @@ func (s *nodeSlice) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.exit.Ran() })
 }
 
-// ran is how long all ranks have run, ended ones included: the barrier was passed when the last of all began, and
-// counting only those that still run would get that moment wrong. 0: not known of one, or one has not begun.
+// ran returns how long all ranks have run, including ended ones. The barrier was passed when the last rank started;
+// without the ended ranks, that moment would be wrong. It returns 0 if a start is unknown or a rank has not started.
 func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 	last := lastBegan(s.ranks, func(*nodeRank) bool { return true })
 	if last == 0 {
@@ -149,7 +148,7 @@ func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 	return min(max(now.Since(last), time.Millisecond), actors.Millis(messages.MaxDurationMs))
 }
 
-// held is how long the machine has had it; 0: not known.
+// held returns how long the node has held the allocation. It returns 0 if that is unknown.
 func (s *nodeSlice) held(now actors.Instant) time.Duration {
 	if s.reserved == 0 {
 		return 0
@@ -157,12 +156,13 @@ func (s *nodeSlice) held(now actors.Instant) time.Duration {
 	return min(max(now.Since(s.reserved), time.Millisecond), actors.Millis(messages.MaxDurationMs))
 }
 
-// goneBegan is when the last of the ranks that are over began; 0: not known of one.
+// goneBegan returns the last start among the ended ranks. It returns 0 if one of these starts is unknown.
 func (s *nodeSlice) goneBegan() actors.Instant {
 	return lastBegan(s.ranks, func(r *nodeRank) bool { return r.exit != nil })
 }
 
-// lastBegan is when the last of some ranks began; 0 where one of them did not begin, or its time is unknown.
+// lastBegan returns the last start among some ranks. It returns 0 if one of them did not start or if its start is
+// unknown.
 func lastBegan(ranks []nodeRank, counts func(*nodeRank) bool) (last actors.Instant) {
 	for i := range ranks {
 		if r := &ranks[i]; counts(r) {
@@ -175,9 +175,9 @@ func lastBegan(ranks []nodeRank, counts func(*nodeRank) bool) (last actors.Insta
 	return last
 }
 
-// harmless reports whether all ranks that ended did so before they were started. Such an end may be sent without the
-// disk: whatever a restart finds, nothing of it will run, because an incarnation spawns only for a Start that it
-// received itself.
+// harmless reports whether all ended ranks ended before they were started. Such an end may be sent before it is on
+// disk. After a restart none of these ranks runs, because an incarnation starts tasks only for a Start that it received
+// itself.
 func (s *nodeSlice) harmless() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool {
 		switch r.exit.GetKind() {
@@ -188,11 +188,11 @@ func (s *nodeSlice) harmless() bool {
 	})
 }
 
-// changed notes a change that must be on disk before the slice's news are sent.
+// changed records a change that must be on disk before the allocation's news are sent.
 func (n *Node) changed(s *nodeSlice) { s.unsaved = n.change() }
 
-// settle is the one place where a slice goes on: it does what its state requires and sends what is new, unless that
-// still waits for the disk.
+// settle is the only function that advances an allocation. It does the work of the present state and sends news, unless
+// these still wait for the disk.
 func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
 	if s.unsaved != 0 {
 		return
@@ -227,7 +227,7 @@ func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 	}
 }
 
-// startRanks spawns, past the barrier and with its mark on disk.
+// startRanks starts the ranks after the barrier, whose record is on disk.
 func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit == nil && !r.started && !r.told {
@@ -237,7 +237,7 @@ func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
 	}
 }
 
-// tellNews sends what is new since the slice was last shown.
+// tellNews sends the changes after the state that was last shown.
 func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 	state, before := s.page.State, s.shown
 	s.shown = state
@@ -281,7 +281,7 @@ func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
 	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
 }
 
-// answer sends again all that a slice has reached. What still waits for the disk is sent once it is there.
+// answer sends all reached states of an allocation again. States that wait for the disk are sent later.
 func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 	switch s.shown {
 	case topology.SliceReserved:
@@ -304,7 +304,7 @@ func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 	n.tellExits(ctx, s)
 }
 
-// tellExits sends again which ranks are gone.
+// tellExits sends the exits of the ranks again.
 func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
 	if exits, ages := s.exits(n.p.Clock.Now()); len(exits) > 0 {
 		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})

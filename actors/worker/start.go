@@ -10,12 +10,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way from the disk to the first message: the record is compared with what the launcher says, and
-// the Node sends nothing before both agree. Nothing is spawned here: a task that was never started waits for a Start
-// that this incarnation receives.
+// This file owns the startup of the Node, from the disk to the first message. The record is compared with the
+// launcher's list of tasks, and the Node sends nothing before both agree. No task starts here. A task that was never
+// started waits for a Start that this incarnation receives.
 
-// onDiskLoaded reads the record. A corrupt one is put aside and the machine begins empty, which is safe because every
-// task is stopped first. One of a newer agent is refused with an error instead: its tasks are fine.
+// onDiskLoaded reads the record. A corrupt record is set aside and the node begins empty. That is safe, because every
+// task is stopped first. A record of a newer agent is an error instead, because its tasks are intact.
 func (n *Node) onDiskLoaded(ctx actor.Context, m actors.DiskLoaded) {
 	if !n.states.In(nodeLoading) || n.disk.waiting {
 		return
@@ -77,16 +77,16 @@ func (n *Node) onTaskList(ctx actor.Context, m *messages.TaskList) {
 	n.adopted(ctx)
 }
 
-// withdrawAgain keeps a device that faulted out of service within one boot. A new boot has reset it, and if it is still
-// bad the watch will report it again.
+// withdrawAgain keeps a faulty device out of service within one boot. A reboot resets the device. If it is still
+// faulty, the watch reports it again.
 func (n *Node) withdrawAgain() {
 	for _, id := range n.record.WithdrawnGpus {
 		n.ledger.Withdraw(topology.GPUID(id))
 	}
 }
 
-// enter puts the record's slices into the ledger, in their present state. If one does not fit, the record is not ours,
-// and the ledger is as empty as before.
+// enter puts the record's allocations into the ledger, in their present state. If one does not fit, the record belongs
+// to another node, and the ledger stays empty.
 func (n *Node) enter(known map[topology.TaskKey]*messages.TaskEntry) error {
 	for _, r := range n.record.Slices {
 		l := sliceOf(r)
@@ -114,12 +114,12 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 	s.spec, s.uid, s.owner, s.proven, s.cause = r.Spec, r.Uid, r.Owner, r.OwnerProven, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
 	s.despite, s.newer = r.DespiteUnwell, messages.Newer(r)
-	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all of it is over, and this is never sent
+	s.reserved = actors.Instant(r.ReservedNs) // after a reboot all allocations have ended, and this is never sent
 	for i := range s.ranks {
 		s.ranks[i].exit, s.ranks[i].ended = exits[s.ranks[i].rank], n.p.Clock.Now()
 		s.ranks[i].shown = s.ranks[i].exit != nil && !n.rebooted
 		if s.ranks[i].exit != nil && !n.rebooted {
-			s.ranks[i].began = actors.Instant(r.GoneBeganNs) // of the last of them, which alone counts
+			s.ranks[i].began = actors.Instant(r.GoneBeganNs) // start of the last ended rank, the only start that counts
 		}
 	}
 	if n.rebooted {
@@ -132,15 +132,15 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
 	exits := map[topology.Rank]*messages.Exit{}
 	for _, e := range r.Exits {
-		// an earlier version kept a launcher's words as they came, and no leader takes those
+		// An earlier version stored the launcher's text unchanged, and leaders reject such text.
 		e.Detail = messages.AsText(e.Detail)
 		exits[topology.Rank(e.Rank)] = e
 	}
 	return exits
 }
 
-// endByReboot: nothing of the last boot runs, whatever the record says. An exit
-// that the launcher still saw is better than none.
+// endByReboot ends an allocation of an earlier boot, whatever the record says. An exit that the launcher recorded takes
+// precedence.
 func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit,
 	known map[topology.TaskKey]*messages.TaskEntry) {
 	l.State = topology.SliceOver
@@ -159,9 +159,9 @@ func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.
 	}
 }
 
-// stateNow is a slice's state after a restart of the agent within one boot. It is started only if every rank that is
-// not gone was spawned; if one was not, the leader must send Start again, so the slice goes back to where it is first
-// prepared.
+// stateNow returns an allocation's state after a restart of the agent within one boot. The state is started only if
+// every remaining rank was started. Otherwise the leader must send Start again, so the allocation returns to the state
+// committed.
 func stateNow(l topology.Slice, known map[topology.TaskKey]*messages.TaskEntry) topology.SliceState {
 	if l.State == topology.SliceStopping || l.State == topology.SliceOver {
 		return l.State
@@ -174,10 +174,9 @@ func stateNow(l topology.Slice, known map[topology.TaskKey]*messages.TaskEntry) 
 	return topology.SliceStarted
 }
 
-// stopStrays stops the tasks that the launcher has and the ledger does not, each as its job wants to be stopped: a
-// default would be too short for a job that needs longer to save its work, and too long for one that asked for less.
-// Their devices are not free until all are gone, and because it is unknown which devices they have, the Node sends
-// nothing before that.
+// stopStrays stops the tasks that the launcher has and the ledger does not have. Each task gets the stop signal and
+// grace of its job, because a default may be too short to save work or too long. Their devices become free only after
+// all of them have ended. Until then the Node does not know which devices they use, and it sends nothing.
 func (n *Node) stopStrays(ctx actor.Context, tasks []*messages.TaskEntry) {
 	n.strays = map[topology.TaskKey]bool{}
 	for _, e := range tasks {
@@ -206,8 +205,8 @@ func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
 	n.adopted(ctx)
 }
 
-// takeUp gives every rank that is not gone a Task again: a spawned one is adopted, one that was not spawned is prepared
-// at once, or once the machine was checked if the last agent had not begun to, one that is to stop is stopped.
+// takeUp creates a Task for every rank that has not ended. A started rank is adopted, and a stopping rank is stopped. A
+// rank that was not started is prepared, if necessary after a check of the node.
 func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.TaskEntry) {
 	for _, l := range n.ledger.Slices() {
 		s := n.slices[l.Token]
@@ -226,7 +225,7 @@ func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.Ta
 			case spawned:
 				r.adopting, r.told = true, true
 				ctx.Send(r.pid, taskAdopt{})
-			case entry == nil && l.State == topology.SliceCommitted && n.awaitsCheck(ctx, s): // settle goes on
+			case entry == nil && l.State == topology.SliceCommitted && n.awaitsCheck(ctx, s): // settle continues
 			default:
 				r.asked = true
 				ctx.Send(r.pid, taskPrepare{})
@@ -235,7 +234,7 @@ func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.Ta
 	}
 }
 
-// adopted lets the Node speak to others, once nothing is in doubt.
+// adopted lets the Node send messages once nothing is in doubt.
 func (n *Node) adopted(ctx actor.Context) {
 	if !n.states.In(nodeAdopting) || len(n.strays) > 0 || n.rebooted && n.disk.saved < n.disk.changes {
 		return

@@ -2,14 +2,14 @@ package worker
 
 import "github.com/yi-json/synapse/actors"
 
-// This file owns the states of a machine's actors, and every step between two of them.
+// This file owns the states of a node's actors and their transitions.
 
-// Tables are the state machines of a machine's actors, for the docs and the tests.
+// Tables returns the state machines of a node's actors, for the documentation and the tests.
 func Tables() []actors.Table[string] {
 	return []actors.Table[string]{nodeTable.Words(), taskTable.Words()}
 }
 
-// nodeState is how far a machine has got since its agent started: with its disk, its tasks and its leader.
+// nodeState is the progress of a node agent's startup: with its disk, its tasks and its leader.
 type nodeState string
 
 const (
@@ -56,7 +56,7 @@ var taskTable = actors.Table[taskState]{Kind: actors.KindTask, Edges: []actors.E
 	{taskPreparing, "gone", taskGone},
 	{taskPreparing, "stop", taskStopping},
 	{taskPrepared, "start", taskStarting},
-	{taskPrepared, "started", taskRunning}, // likewise
+	{taskPrepared, "started", taskRunning}, // an earlier agent's Start took effect late
 	{taskPrepared, "gone", taskGone},
 	{taskPrepared, "stop", taskStopping},
 	{taskStarting, "started", taskRunning},

@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a slice ends on the machine: it is stopped or its tasks end by themselves, evidence is gathered
-// rank by rank, and the devices are free only with the last of it.
+// This file owns the end of an allocation on the node. Its tasks are stopped or end by themselves, evidence is gathered
+// rank by rank, and the devices become free with the last exit.
 
 func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	token, job := subject(m.Order)
@@ -23,7 +23,7 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 		grace = n.p.Constants.StopGrace.Milliseconds()
 	}
 	signal := m.Signal
-	if signal == 0 { // from a leader that knows nothing else about the job
+	if signal == 0 { // from a leader that sends no signal of the job
 		signal = s.spec.GetStop().GetSignal()
 	}
 	switch s.page.State {
@@ -31,7 +31,7 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 		n.answer(ctx, s)
 	case topology.SliceStopping:
 		if grace < s.grace {
-			n.stopRanks(ctx, s, signal, grace) // somebody has lost patience
+			n.stopRanks(ctx, s, signal, grace) // the new Stop shortens the grace
 		}
 		n.answer(ctx, s)
 	default:
@@ -43,8 +43,8 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	}
 }
 
-// stopRanks stops every rank that is not gone. The launcher was never asked to run one without a Task, so nothing of it
-// can run.
+// stopRanks stops every rank that has not ended. A rank without a Task was never passed to the launcher, so no process
+// of it can run.
 func (n *Node) stopRanks(ctx actor.Context, s *nodeSlice, signal int32, graceMs int64) {
 	s.grace = graceMs
 	for i := range s.ranks {
@@ -61,7 +61,7 @@ func (n *Node) stopRanks(ctx actor.Context, s *nodeSlice, signal int32, graceMs 
 	}
 }
 
-// onRankGone takes a Task's evidence.
+// onRankGone handles the exit evidence of a Task.
 func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	s := n.slices[m.key.Token]
 	if s == nil {
@@ -74,15 +74,14 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 	ctx.Stop(r.pid)
 	r.pid, r.adopting = nil, false
 	s.excuseExit(m.exit)
-	r.began = max(r.began, m.began) // an agent that started after it began learns of it now
+	r.began = max(r.began, m.began) // an agent that started after the rank did learns the time only now
 	n.noteExit(s, r, m.exit)
 	n.lookInto(ctx, m.exit)
 	n.settle(ctx, s)
 	n.adopted(ctx)
 }
 
-// noteExit keeps the evidence about one rank, and gives back what the slice held
-// when that was the last.
+// noteExit records the exit of one rank. After the last exit it frees the resources of the allocation.
 func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 	r.exit, r.ended = exit, n.p.Clock.Now()
 	n.ledger.Exit(s.page.Token, r.rank)
@@ -96,10 +95,10 @@ func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 	}
 }
 
-// excuse allows the news that ranks ended before they were started to be sent without the disk while that fails. The
-// naive way, to wait, keeps the whole gang from its next attempt for as long as one machine's disk is full, which may
-// be just why its image could not be unpacked. A Commit or the mark of the barrier is never excused; and nothing is
-// while the disk lacks the leader's epoch, because after a restart an older leader could start what had been excused.
+// excuse allows exits of ranks that were never started to be sent before they are on disk, while the disk fails.
+// Otherwise one full disk would delay the gang's next attempt, and the full disk may be the reason why an image could
+// not be unpacked. A Commit or a start is never excused. Nothing is excused while the leader's epoch is not on disk,
+// because after a restart an older leader could start the excused ranks.
 func (n *Node) excuse(s *nodeSlice) bool {
 	state := s.page.State
 	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted
@@ -110,7 +109,7 @@ func (n *Node) excuse(s *nodeSlice) bool {
 	return true
 }
 
-// onForget drops a slice whose exits are on the leader's disk.
+// onForget drops an allocation whose exits are on the leader's disk.
 func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
 	token, _ := subject(m.Order)
 	s := n.slices[token]

@@ -10,37 +10,35 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Task owns one container: one rank of one attempt on this machine. It is a
-// child of the Node, which owns everything durable about it; the Task owns the messages to and from the launcher, and
-// never decides to start or stop by itself.
+// Task owns one container: one rank of one attempt on this node. A Task is a child of the Node, which owns all durable
+// state of the container. The Task exchanges messages with the launcher. It never decides to start or stop by itself.
 //
-// It tells: the Node (rankPrepared, rankStarted, rankWarned, rankGone). It asks: the
-// launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted,
-// WarnTask → TaskWarned, StopTask → TaskGone).
+// A Task sends facts to the Node (rankPrepared, rankStarted, rankWarned, rankGone). It sends requests to the launcher
+// (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted, WarnTask → TaskWarned, StopTask → TaskGone).
 type Task struct {
 	p       *Ports
 	states  actors.States[taskState]
-	since   actors.Instant // it has been in its state
+	since   actors.Instant // time at which it entered its state
 	work    taskWork
-	spawned bool // the launcher was told to start it, by this agent or an earlier one
+	spawned bool // this agent or an earlier one asked the launcher to start it
 }
 
-// taskWork is the work of a Task.
+// taskWork describes the container of a Task.
 type taskWork struct {
 	key    topology.TaskKey
-	id     *messages.TaskId // the same, as the launcher calls it
+	id     *messages.TaskId // the launcher's name of the task
 	job    topology.JobID
 	owner  string // of the job
-	proven bool   // the cluster knows who that is
+	proven bool   // the owner's name is authenticated
 	node   topology.NodeID
 	spec   *messages.JobSpec
-	uid    uint32 // to run it as; 0: the leader gave none
+	uid    uint32 // UID of the container; 0: the leader gave none
 	grant  *messages.Grant
-	// spawned: an earlier agent told the launcher to start it.
+	// spawned reports that an earlier agent asked the launcher to start the container.
 	spawned bool
 }
 
-// From the Node.
+// These messages come from the Node.
 type (
 	taskPrepare struct{}
 	taskStart   struct{ Start *messages.Start }
@@ -56,12 +54,12 @@ type (
 	}
 )
 
-// To the Node.
+// These messages go to the Node.
 type (
 	rankPrepared struct{ key topology.TaskKey }
 	rankStarted  struct {
 		key   topology.TaskKey
-		began actors.Instant // by the clock of this boot; 0: not known
+		began actors.Instant // by the clock of this boot; 0: unknown
 	}
 	rankWarned struct {
 		key    topology.TaskKey
@@ -70,7 +68,7 @@ type (
 	rankGone struct {
 		key   topology.TaskKey
 		exit  *messages.Exit
-		began actors.Instant // as of rankStarted
+		began actors.Instant // as in rankStarted
 	}
 )
 
@@ -78,10 +76,10 @@ func newTask(p *Ports, work taskWork) actor.Actor {
 	return &Task{p: p, work: work, spawned: work.spawned, states: actors.NewStates(&taskTable, p.Host)}
 }
 
-// ID is the container's attempt and rank, for checks.
+// ID returns the container's attempt and rank, for checks.
 func (t *Task) ID() (topology.Token, topology.Rank) { return t.work.key.Token, t.work.key.Rank }
 
-// Receive dispatches: the Node's messages, then the launcher's. An answer about another container is ignored.
+// Receive dispatches the messages of the Node and of the launcher. It ignores an answer about another container.
 func (t *Task) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case taskPrepare:
@@ -138,10 +136,10 @@ func (t *Task) onPrepared(ctx actor.Context) {
 	}
 }
 
-// onStart spawns. The Node has the mark of the barrier on disk.
+// onStart starts the container. The Node has recorded the start on disk.
 func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	if !t.states.In(taskPrepared) {
-		return // it runs already, or its evidence is on the way to the Node
+		return // it already runs, or its exit is on the way to the Node
 	}
 	t.become("start", taskStarting)
 	t.spawned = true
@@ -152,7 +150,7 @@ func (t *Task) onStart(ctx actor.Context, m taskStart) {
 	})
 }
 
-// onAdopt takes over what an earlier agent started.
+// onAdopt adopts a container that an earlier agent started.
 func (t *Task) onAdopt(ctx actor.Context) {
 	if !t.states.In(taskBorn) {
 		return
@@ -169,8 +167,7 @@ func (t *Task) onStarted(ctx actor.Context, m *messages.TaskStarted) {
 	t.spawned = true
 }
 
-// onWarn tells a task that runs of its end. One that does not yet, or not any more, is not told: the leader says it
-// again.
+// onWarn sends a warning to a running task. A task that does not run gets no warning, because the leader repeats it.
 func (t *Task) onWarn(ctx actor.Context, m taskWarn) {
 	if !t.states.In(taskRunning) {
 		return
@@ -182,16 +179,16 @@ func (t *Task) onWarn(ctx actor.Context, m taskWarn) {
 	})
 }
 
-// onStop may come again, when somebody has lost patience.
+// onStop may be called again with a shorter grace.
 func (t *Task) onStop(ctx actor.Context, m taskStop) {
 	if t.states.In(taskGone) {
-		return // its evidence is on the way to the Node
+		return // its exit is on the way to the Node
 	}
 	t.become("stop", taskStopping)
 	t.ask(ctx, &messages.StopTask{Id: t.work.id, Signal: m.Signal, GraceMs: m.GraceMs})
 }
 
-// onGone takes the launcher's evidence that nothing of the container is left.
+// onGone handles the launcher's evidence that no process of the container is left.
 func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
 	if t.states.In(taskBorn, taskGone) {
 		return
@@ -204,7 +201,8 @@ func (t *Task) onGone(ctx actor.Context, m *messages.TaskGone) {
 	ctx.Send(ctx.Parent(), rankGone{t.work.key, exit, actors.Instant(m.StartedNs)})
 }
 
-// exitOf completes the launcher's report. A task that was never told to start did not run, so it cannot have succeeded.
+// exitOf completes the launcher's report. A task that was never asked to start did not run, so it cannot have
+// succeeded.
 func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 	exit := &messages.Exit{}
 	if told != nil {
@@ -229,7 +227,7 @@ func (t *Task) exitOf(told *messages.Exit) *messages.Exit {
 	return exit
 }
 
-// log is for lines about the task's attempt.
+// log returns a log for lines about the task's attempt.
 func (t *Task) log() actors.Log {
 	return actors.About(t.p.Log, actors.FieldAttempt, t.work.key.Token.String)
 }

@@ -6,9 +6,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what tasks are told ahead of their end. The leader says it until it is answered, so that nothing of it
-// is on disk here: what an agent's end loses is said again. That a task is not signalled twice for one end its launcher
-// knows, whose supervisors outlive the agent.
+// This file owns the warnings that tasks get before their end. The leader repeats a warning until it is answered, so
+// the Node writes none of them to disk. The launcher's supervisors outlive the agent, and they ensure that a task gets
+// one signal per end.
 
 // notice holds the last warning of a leader.
 type notice struct {
@@ -16,12 +16,12 @@ type notice struct {
 	warn  *messages.Warn
 }
 
-// after reports whether it was said after a word that came only now.
+// after reports whether this warning is newer than one that arrives now.
 func (w *notice) after(m *messages.Warn) bool {
 	return w.epoch > m.Order.Epoch || w.epoch == m.Order.Epoch && w.warn.GetNumber() > m.Number
 }
 
-// onWarn tells the ranks that run what they have not been told, and answers once all have been.
+// onWarn passes a warning to the running ranks that do not have it, and answers after all ranks have it.
 func (n *Node) onWarn(ctx actor.Context, m *messages.Warn) {
 	token, _ := subject(m.Order)
 	s := n.slices[token]
@@ -52,7 +52,7 @@ func (n *Node) onRankWarned(ctx actor.Context, m rankWarned) {
 	n.tellWarned(ctx, s)
 }
 
-// tellWarned says that each rank has been told that is not gone.
+// tellWarned answers the leader if every remaining rank has the warning.
 func (n *Node) tellWarned(ctx actor.Context, s *nodeSlice) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit == nil && !r.warned {

@@ -11,7 +11,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// warnedRig is a machine with a started slice of two ranks, whose job is to be warned, and what it says from then on.
+// warnedRig returns a node with a started allocation of two ranks whose job has warnings. The function said returns the
+// later messages of the node.
 func warnedRig(t *testing.T) (r *nodeRig, order func() *messages.Order, said func() []any) {
 	var all []any
 	r = newNodeRig(t, 2)
@@ -46,11 +47,11 @@ func warnedRig(t *testing.T) (r *nodeRig, order func() *messages.Order, said fun
 	return r, order, said
 }
 
-// TestWarnedOfEachEnd: all ranks are told of each end, and the leader once all have been; a word that is said again is
-// told to those alone that have not heard it, an older one to nobody, and a new leader begins to count from one.
+// TestWarnedOfEachEnd checks that each warning reaches all ranks and is then answered. A repeated warning reaches only
+// the ranks that do not have it. An older one reaches none. A new leader counts from one.
 func TestWarnedOfEachEnd(t *testing.T) {
 	r, order, said := warnedRig(t)
-	// happens returns which ranks are told by that, and which numbers the leader is answered.
+	// happens returns the ranks that got a warning, and the numbers that were answered.
 	happens := func(do func()) (told []int32, answered []uint64) {
 		do()
 		r.settle()
@@ -108,8 +109,8 @@ func TestWarnedOfEachEnd(t *testing.T) {
 	}
 }
 
-// TestNewLeaderIsSentTheBooks: what one leader has of the machine's books counts for nobody else. The first heartbeat
-// to each has them.
+// TestNewLeaderIsSentTheBooks checks that the first heartbeat to each leader contains the ledger, whatever an earlier
+// leader has acknowledged.
 func TestNewLeaderIsSentTheBooks(t *testing.T) {
 	r, _, said := warnedRig(t)
 	for epoch := uint64(1); epoch <= 3; epoch++ {
