@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestBootNs: the machine booted in the past, and the clock runs as fast as the steady one while nothing sleeps.
+// TestBootNs checks that the boot was in the past, and that the clock advances at the rate of the steady clock.
 func TestBootNs(t *testing.T) {
 	before := time.Now()
 	began := BootNs()

@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what bounds a meter: its names, its attempts, and the times that others pass in.
+// This file tests the limits of a meter: the number of names, the number of attempts, and times from other clocks.
 
-// ownersOf are the named rows of a day, each with what it sums up to.
+// ownersOf returns the owner rows of a day, each with its sum.
 func ownersOf(m *Meter, now, day int64) map[string]int64 {
 	all := map[string]int64{}
 	for _, r := range m.Rows(now) {
@@ -22,8 +22,8 @@ func ownersOf(m *Meter, now, day int64) map[string]int64 {
 	return all
 }
 
-// TestNamesAreToldApart: so many are told apart each day, those that came first, by a next leader too; the rest is
-// one.
+// TestNamesAreToldApart checks that the first names of each day get separate rows, also after a change of the leader.
+// All other names share one row.
 func TestNamesAreToldApart(t *testing.T) {
 	m := New(begin)
 	owned := func(i int) Unit {
@@ -40,7 +40,7 @@ func TestNamesAreToldApart(t *testing.T) {
 	check := func(what string, now, day int64, many int, rest int64) {
 		t.Helper()
 		got := ownersOf(m, now, day)
-		last := fmt.Sprintf("o%03d", maxNames-2) // the row without a name is one of them
+		last := fmt.Sprintf("o%03d", maxNames-2) // the row without a name counts too
 		if len(got) != many || got[Rest] != rest || many == maxNames && got[last] == 0 {
 			t.Errorf("%s: %d names, of which the rest has %d, want %d and %d: %v", what, len(got), got[Rest], many, rest,
 				slices.Sorted(maps.Keys(got)))
@@ -64,8 +64,8 @@ func TestNamesAreToldApart(t *testing.T) {
 	check("those of a day that is new to it", now+second, day+1, few, 0)
 }
 
-// TestAttemptsAreForgotten: nothing is kept of an attempt that has left its machines and whose end was told, or was not
-// told for a day; one that runs is never forgotten.
+// TestAttemptsAreForgotten checks when the meter removes an attempt that has left its nodes: after its end was
+// reported, or after a day. It never removes a running attempt.
 func TestAttemptsAreForgotten(t *testing.T) {
 	idle := Unit{Joined: begin, Type: "a", Capacity: 8000, Idle: 8000}
 	m := New(begin)
@@ -82,7 +82,7 @@ func TestAttemptsAreForgotten(t *testing.T) {
 	m.Set(now, "n2", idle)
 	m.Ended(now, token(2), 3, true)
 	m.Set(now, "n3", idle)
-	m.Ended(now, token(9), 3, true) // nobody knows it
+	m.Ended(now, token(9), 3, true) // unknown attempt
 	left := func(want ...topology.Token) {
 		t.Helper()
 		if len(m.runs) != len(want) {
@@ -95,7 +95,7 @@ func TestAttemptsAreForgotten(t *testing.T) {
 		}
 	}
 	left(token(3), token(4))
-	m.Rows(begin + 12*hour) // another day
+	m.Rows(begin + 12*hour) // the next day
 	left(token(3), token(4))
 	m.Rows(begin + 26*hour)
 	left(token(4))
@@ -105,7 +105,7 @@ func TestAttemptsAreForgotten(t *testing.T) {
 	if sum := totals(m, m.At(), Cluster); sum.Of[Productive] != hour*1000 {
 		t.Errorf("lost %d, and %d are productive", sum.Of[Lost], sum.Of[Productive])
 	}
-	m.Ended(m.At(), token(4), 5, true) // told again
+	m.Ended(m.At(), token(4), 5, true) // the end is reported again
 	m.Set(m.At(), "n4", productive(2000, token(4), begin))
 	m.Rows(m.At() + hour)
 	m.Ended(m.At(), token(4), 5, true)
@@ -114,7 +114,7 @@ func TestAttemptsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestTimeNeverGoesBack: who passes in an earlier time changes nothing of what was counted.
+// TestTimeNeverGoesBack checks that an earlier time changes no sum.
 func TestTimeNeverGoesBack(t *testing.T) {
 	m := New(begin)
 	m.Set(begin, "n1", productive(8000, token(1), begin))
@@ -128,8 +128,8 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestTimesOfOthers: what was recorded later than now, what began before anybody counted, ended after the record, or
-// was removed in the time to come, counts as far as it was counted.
+// TestTimesOfOthers checks times that do not fit the meter's clock: a record from the future, an attempt that began
+// before the measurement or ended after the record, and a removal in the future. Only the measured part counts.
 func TestTimesOfOthers(t *testing.T) {
 	counted := func(now, until int64) (*Meter, func() Amounts) {
 		m := New(now)
@@ -154,7 +154,7 @@ func TestTimesOfOthers(t *testing.T) {
 	if got := sum(); got.Of[Broken] != 0 || got.Capacity != 8*hour*1000 {
 		t.Errorf("%d are broken of a machine that is removed in time to come", got.Of[Broken])
 	}
-	m, sum = counted(begin+30*minute, begin+hour) // its clock is behind
+	m, sum = counted(begin+30*minute, begin+hour) // the clock of the new leader is behind
 	m.LostSince(&Past{Owner: "eva", Queue: "q", Began: begin, Ended: begin + 50*minute, Milli: 1000, Cause: 4})
 	if got := sum(); got.Lost[4] != 30*minute*1000 {
 		t.Errorf("%d are lost of one that ended in time to come", got.Lost[4])

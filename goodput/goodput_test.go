@@ -16,13 +16,13 @@ const (
 
 func token(n uint64) topology.Token { return topology.Token{Epoch: 1, Counter: n} }
 
-// productive is a machine of eight GPUs of which an attempt has some.
+// productive returns a node with eight GPUs, a part of which an attempt uses.
 func productive(milli int64, t topology.Token, began int64) Unit {
 	return Unit{Joined: begin, Type: "a", Capacity: 8000, Idle: 8000 - milli, Shares: []Share{{
 		Class: Productive, Milli: milli, Owner: "eva", Queue: "q", Token: t, Began: began}}}
 }
 
-// totals are the sums of all days of a kind.
+// totals returns the sums over all days of a kind.
 func totals(m *Meter, now int64, kind Kind) (sum Amounts) {
 	for _, r := range m.Rows(now) {
 		if r.Kind == kind {
@@ -50,7 +50,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestCannotBe: a machine whose parts are not all of it, or more than it, counts as broken.
+// TestCannotBe checks that a node counts as broken if its classes do not add up to its capacity.
 func TestCannotBe(t *testing.T) {
 	for _, u := range []Unit{
 		{Capacity: 8000, Idle: 7000},
@@ -69,8 +69,8 @@ func TestCannotBe(t *testing.T) {
 	}
 }
 
-// TestTakeover: the next meter goes on where the record ends, whatever the time between; what ended there is moved as
-// far as it was counted.
+// TestTakeover checks that a new meter continues where the record ends, after any time. The work of attempts that ended
+// in between is moved as far as it was counted.
 func TestTakeover(t *testing.T) {
 	m := New(begin)
 	m.Set(begin, "n1", productive(8000, token(1), begin))
@@ -96,8 +96,7 @@ func TestTakeover(t *testing.T) {
 	}
 }
 
-// TestLostOfItsOwner: of an attempt that did more than was counted for its owner, no more is lost for the cluster
-// either.
+// TestLostOfItsOwner checks that an attempt loses no more work than was counted for its owner.
 func TestLostOfItsOwner(t *testing.T) {
 	m := New(begin)
 	others := productive(8000, token(1), begin)
@@ -114,7 +113,7 @@ func TestLostOfItsOwner(t *testing.T) {
 	}
 }
 
-// TestClockBack: by the clock of the leader before a day had begun that has not by this one's.
+// TestClockBack checks a new leader whose clock shows an earlier day than the clock of the previous leader.
 func TestClockBack(t *testing.T) {
 	before, now := New(begin+3*hour), begin+hour
 	before.Set(begin+3*hour, "n1", productive(8000, token(1), begin))
@@ -129,7 +128,7 @@ func TestClockBack(t *testing.T) {
 	}
 }
 
-// TestModel holds the sums against a count of every second.
+// TestModel compares the sums with a count of every second.
 func TestModel(t *testing.T) {
 	for seed := range int64(50) {
 		chance := rand.New(rand.NewSource(seed))
@@ -187,7 +186,7 @@ func drawn(chance *rand.Rand, now int64) Unit {
 	return u
 }
 
-// TestNames: those beyond the bound are one, and nothing is lost.
+// TestNames checks that names beyond the limit share one row, and that no time is lost.
 func TestNames(t *testing.T) {
 	m := New(begin)
 	for i := range int64(2 * maxNames) {

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// takeover has another leader go on from what the last one wrote down. In between machines come and go, and gangs begin
-// and end, which nobody counts.
+// takeover starts a new leader from the record of the previous leader. In between, nodes join and leave, and gangs
+// begin and end, without being measured.
 func (h *history) takeover() {
-	for _, g := range h.left { // of each end the last leader wrote down what was lost by it
+	for _, g := range h.left { // the previous leader recorded what each end lost
 		h.ends(g, false)
 	}
 	rows, since, until := h.Rows(h.now), h.Since(), h.now
@@ -65,12 +65,12 @@ func (h *history) takeover() {
 	h.hear(until)
 }
 
-// hear has the new leader hear of each machine, of one after the other.
+// hear reports each node to the new leader, one after the other.
 func (h *history) hear(until int64) {
 	for _, b := range h.boxes {
 		b.heard = false
 		for _, g := range b.gangs {
-			if g.over { // its end is on disk
+			if g.over { // the end is on disk
 				g.share.Class = Stopping
 			}
 		}
@@ -85,7 +85,7 @@ func (h *history) hear(until int64) {
 	}
 }
 
-// TestHistory holds the meter against a list of what each GPU did.
+// TestHistory compares the meter with a list of the state of each GPU.
 func TestHistory(t *testing.T) {
 	for seed := range int64(80) {
 		h := newHistory(seed)

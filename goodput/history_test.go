@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a history: a plain list of what each GPU did from when to when, over several leaders. The meter has to
-// tell the same, row by row.
+// This file has a reference model: a list of the state of each GPU over time, under several leaders. The meter must
+// report the same rows.
 
-// piece is what a part of a machine did in a time, or how much a machine had.
+// piece is the class of a part of a node during a time span, or the capacity of a node.
 type piece struct {
 	from, to     int64
 	class        Class
@@ -25,19 +25,19 @@ type piece struct {
 	cause        int
 }
 
-// gang is an attempt on one machine.
+// gang is an attempt on one node.
 type gang struct {
 	share    Share
-	over     bool  // its end was told
-	until    int64 // when it left
+	over     bool  // the end was reported
+	until    int64 // the time when the gang left the node
 	produced bool
 }
 
-// box is a machine.
+// box is a node.
 type box struct {
-	unit  Unit // as it was told, but for its gangs
+	unit  Unit // as passed to the meter, without the gangs
 	gangs []*gang
-	heard bool // by the present leader
+	heard bool // by the current leader
 }
 
 func (b *box) now() Unit {
@@ -52,21 +52,21 @@ func (b *box) now() Unit {
 	return u
 }
 
-// history is all that was, and the meter of the present leader.
+// history is the reference model together with the meter of the current leader.
 type history struct {
 	*Meter
 	chance *rand.Rand
 	now    int64
 	since  int64
-	until  int64 // what leaders before have counted
-	took   int64 // the day on which the present leader took over: it forgets old days from the next one on
+	until  int64 // end of the time that earlier leaders measured
+	took   int64 // the day on which the current leader took over; it removes old days from the next day on
 	boxes  map[topology.NodeID]*box
-	left   []*gang // their ends were not told
+	left   []*gang // gangs whose ends were not reported
 	pieces []piece
-	named  map[key]bool // the rows that names have; of a day that is over none gets another
+	named  map[key]bool // the names with rows; a past day gets no new names
 	wants  Wants
 	tokens uint64
-	moved  bool // a change was told that counts
+	moved  bool // a change with an effect was reported
 }
 
 func newHistory(seed int64) *history {
@@ -83,7 +83,8 @@ func (h *history) idle(gpuType string) Class {
 	return Unwanted
 }
 
-// did notes what a machine did in a time, being as it is now. Where nobody counted, a gang began when it says.
+// did records the current state of a node for a time span. In a span that was not measured, a gang is productive from
+// its own begin on.
 func (h *history) did(b *box, from, to int64, counted bool) {
 	if from >= to {
 		return
@@ -105,7 +106,8 @@ func (h *history) did(b *box, from, to int64, counted bool) {
 	}
 }
 
-// makeUp notes what a machine did while nobody counted. Who has no row on a day that is over is one of the rest there.
+// makeUp records the state of a node for a time that was not measured. A name without a row on a past day belongs to
+// the rest.
 func (h *history) makeUp(b *box, from, to int64) {
 	h.name(b)
 	first := len(h.pieces)
@@ -123,7 +125,7 @@ func (h *history) makeUp(b *box, from, to int64) {
 	}
 }
 
-// name notes that whoever has something on a machine has a row today.
+// name records that every name on a node has a row today.
 func (h *history) name(b *box) {
 	for _, s := range b.now().Shares {
 		h.named[key{Owners, h.now / dayMs, s.Owner}] = true
@@ -131,7 +133,7 @@ func (h *history) name(b *box) {
 	}
 }
 
-// pass lets time go on, day by day.
+// pass advances the time, one day at a time.
 func (h *history) pass(ms int64) {
 	if left := dayMs - h.now%dayMs; ms > left {
 		h.pass(left)
@@ -147,7 +149,7 @@ func (h *history) pass(ms int64) {
 	h.now += ms
 }
 
-// tell tells the meter how a machine is.
+// tell reports the state of a node to the meter.
 func (h *history) tell(id topology.NodeID, changed bool) {
 	b := h.boxes[id]
 	b.heard = true
@@ -158,12 +160,12 @@ func (h *history) tell(id topology.NodeID, changed bool) {
 	h.moved = h.moved || changed
 }
 
-// ends tells that a gang has ended.
+// ends reports the end of a gang.
 func (h *history) ends(g *gang, isLost bool) {
 	cause := h.chance.Intn(Causes)
 	said := int32(cause)
 	if cause == 0 {
-		said = []int32{-1, Causes, Causes + 7}[h.chance.Intn(3)] // one that is not known
+		said = []int32{-1, Causes, Causes + 7}[h.chance.Intn(3)] // an unknown cause
 	}
 	h.Ended(h.now, g.share.Token, said, isLost)
 	h.moved = h.moved || g.produced
@@ -180,7 +182,7 @@ func (h *history) lose(t topology.Token, cause int, before int64) {
 	}
 }
 
-// rows are what the pieces add up to.
+// rows sums the pieces.
 func (h *history) rows() []Row {
 	sums := map[key]*Amounts{}
 	for _, p := range h.pieces {
@@ -212,7 +214,7 @@ func (h *history) rows() []Row {
 	return slices.DeleteFunc(all, h.tooOld)
 }
 
-// tooOld reports whether a row is forgotten, or says nothing.
+// tooOld reports whether a row has been removed, or is empty.
 func (h *history) tooOld(r Row) bool {
 	days := map[Kind]int64{Cluster: 400, Owners: 31, Queues: 31}[r.Kind]
 	return r.Day <= h.now/dayMs-days || r.Amounts == Amounts{}
@@ -252,7 +254,7 @@ func (h *history) compare(t *testing.T, what string) {
 	h.Check()
 }
 
-// step lets one thing happen, and says what.
+// step makes one random change and returns its name.
 func (h *history) step() string {
 	id := topology.NodeID(fmt.Sprint("n", h.chance.Intn(4)))
 	b := h.boxes[id]
@@ -281,14 +283,14 @@ func (h *history) step() string {
 		return "want"
 	case n == 2 && len(h.left) > 0:
 		for _, g := range h.left {
-			if h.now-g.until < dayMs { // of one that is told later nobody knows any more what it did
+			if h.now-g.until < dayMs { // after a day, the meter no longer knows the attempt's work
 				h.ends(g, h.chance.Intn(2) == 0)
 			}
 		}
 		h.left = nil
 		return "late end"
 	case n == 3 && h.chance.Intn(2) == 0:
-		b.unit.Capacity += 1000 // another device
+		b.unit.Capacity += 1000 // one more device
 		h.tell(id, true)
 		return "grow"
 	case n == 3:
@@ -298,7 +300,7 @@ func (h *history) step() string {
 	return h.stepGang(id, b)
 }
 
-// stepGang lets a gang begin, come further, or end.
+// stepGang makes a gang begin, advance or end.
 func (h *history) stepGang(id topology.NodeID, b *box) string {
 	if !b.heard {
 		return "silence"
@@ -339,7 +341,7 @@ func (h *history) stepGang(id topology.NodeID, b *box) string {
 	return "gone"
 }
 
-// leave takes gangs off a machine.
+// leave removes gangs from a node.
 func (h *history) leave(b *box, gangs ...*gang) {
 	for _, g := range slices.Clone(gangs) {
 		if !g.over && g.share.Class == Productive {

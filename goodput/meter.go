@@ -8,31 +8,31 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the meter: what each machine has now, and how that becomes sums. A change costs the machine's own
-// shares; time that passes costs nothing until somebody reads, or a day ends.
+// This file has the meter, which turns the state of each node into sums. A change of a node costs time proportional to
+// its shares. Passing time costs nothing until the sums are read or a day ends.
 
-// Share is a part of a machine in one class.
+// Share is the part of a node that is in one class.
 type Share struct {
 	Class        Class
 	Milli        int64 // GPUs, in thousandths
 	Owner, Queue string
-	// Token names the attempt of what is productive, and Began is when it passed its barrier: what came before, where
-	// nobody counted, was its start.
+	// Token is the attempt of a productive share, and Began is when the attempt passed its barrier. Time before
+	// Began that was not measured counts as Starting.
 	Token topology.Token
 	Began int64
 }
 
-// Unit is one machine: what it has, and what becomes of it.
+// Unit is the state of one node.
 type Unit struct {
-	Joined   int64 // in milliseconds of Unix time, as all times here
+	Joined   int64 // milliseconds of Unix time, as all times in this package
 	Type     string
 	Capacity int64
 	Shares   []Share
-	// Idle is what is free, open, and kept for nobody.
+	// Idle is the free capacity that is schedulable and not reserved.
 	Idle int64
 }
 
-// makesUp reports whether the parts of a machine are all of it, and none is less than nothing.
+// makesUp reports whether the shares add up to the capacity, and none is negative.
 func (u *Unit) makesUp() bool {
 	sum, least := u.Idle, u.Idle
 	for i := range u.Shares {
@@ -42,13 +42,13 @@ func (u *Unit) makesUp() bool {
 	return sum == u.Capacity && least >= 0
 }
 
-// Meter sums. Its time never goes back.
+// Meter sums the GPU time. Its time never goes back.
 type Meter struct {
 	now   int64
-	since int64 // what was before nobody counted
-	from  int64 // what was before others counted
+	since int64 // start of the measurement
+	from  int64 // end of the time that earlier leaders measured
 	rows  map[key]*openRow
-	names [Kinds]int // rows of the present day
+	names [Kinds]int // number of rows of the current day
 	units map[topology.NodeID]*Unit
 	idle  map[string]int64 // by GPU type
 	runs  map[topology.Token]*attempt
@@ -58,17 +58,17 @@ type Meter struct {
 
 // Wants are the GPU types that waiting jobs could use now.
 type Wants struct {
-	Any   bool // all of them
+	Any   bool // all types
 	Types []string
 }
 
-// has reports whether a type is among them.
+// has reports whether waiting jobs could use a type.
 func (w *Wants) has(gpuType string) bool { return w.Any || slices.Contains(w.Types, gpuType) }
 
-// Equal reports whether both are the same.
+// Equal reports whether both have the same types.
 func (w Wants) Equal(o Wants) bool { return w.Any == o.Any && slices.Equal(w.Types, o.Types) }
 
-// New makes a meter that begins now.
+// New returns a meter that starts now.
 func New(now int64) *Meter {
 	return &Meter{
 		now: now, since: now, from: now, rows: map[key]*openRow{}, units: map[topology.NodeID]*Unit{},
@@ -76,8 +76,8 @@ func New(now int64) *Meter {
 	}
 }
 
-// Set says what a machine has from now on, and reports whether that can be. What nobody counted before, because no
-// leader had heard it, was as it is now.
+// Set stores the state of a node from now on, and reports whether the state is consistent. If the time before was not
+// measured, because no leader had contact with the node, the meter assumes the same state for that time.
 func (m *Meter) Set(now int64, id topology.NodeID, u Unit) bool {
 	m.advance(now)
 	ok := u.makesUp()
@@ -104,7 +104,7 @@ func (u *Unit) equal(o *Unit) bool {
 	return u.Type == o.Type && u.Capacity == o.Capacity && u.Idle == o.Idle && slices.Equal(u.Shares, o.Shares)
 }
 
-// Remove says that a machine is no more.
+// Remove removes a node.
 func (m *Meter) Remove(now int64, id topology.NodeID) {
 	m.advance(now)
 	if u := m.units[id]; u != nil {
@@ -114,7 +114,7 @@ func (m *Meter) Remove(now int64, id topology.NodeID) {
 	}
 }
 
-// Want says which GPUs are wanted from now on.
+// Want sets the GPU types that waiting jobs could use.
 func (m *Meter) Want(now int64, w Wants) {
 	if m.wants.Equal(w) {
 		return
@@ -126,7 +126,7 @@ func (m *Meter) Want(now int64, w Wants) {
 	m.moved = true
 }
 
-// addIdle counts all that is idle, or takes it back.
+// addIdle adds the idle GPUs of all nodes, or subtracts them if sign is -1.
 func (m *Meter) addIdle(sign int64) {
 	for gpuType, milli := range m.idle { //order: sums
 		m.add(&Share{Class: m.idleClass(gpuType), Milli: sign * milli})
@@ -140,7 +140,7 @@ func (m *Meter) idleClass(gpuType string) Class {
 	return Unwanted
 }
 
-// apply counts a machine, or takes it back.
+// apply adds the state of a node, or subtracts it if sign is -1.
 func (m *Meter) apply(u *Unit, sign int64) {
 	for i := range u.Shares {
 		s := u.Shares[i]
@@ -155,8 +155,8 @@ func (m *Meter) apply(u *Unit, sign int64) {
 	m.addCapacity(sign * u.Capacity)
 }
 
-// addCapacity changes how much there is. What there was until now is summed first, on a new day too: by the clock of an
-// earlier leader that day may have begun before.
+// addCapacity changes the capacity. It first completes the sums up to now. This is necessary even on a new day, because
+// by the clock of an earlier leader the day may have begun earlier.
 func (m *Meter) addCapacity(milli int64) {
 	for kind := range Kinds {
 		r := m.row(kind, "")
@@ -165,7 +165,7 @@ func (m *Meter) addCapacity(milli int64) {
 	}
 }
 
-// add changes how much is in a class.
+// add adds a share to its class.
 func (m *Meter) add(s *Share) {
 	if s.Milli == 0 {
 		return
@@ -177,7 +177,7 @@ func (m *Meter) add(s *Share) {
 	}
 }
 
-// row finds that of a name on the present day.
+// row returns the row of a name on the current day. It creates the row if necessary.
 func (m *Meter) row(kind Kind, name string) *openRow {
 	k := key{kind, m.now / dayMs, name}
 	r := m.rows[k]
@@ -193,12 +193,13 @@ func (m *Meter) row(kind Kind, name string) *openRow {
 	return r
 }
 
-// advance goes on to a time, day by day: each day has rows of its own.
+// advance moves the time forward, one day at a time, because each day has separate rows.
 func (m *Meter) advance(now int64) {
 	for now/dayMs > m.now/dayMs {
 		m.settle((m.now/dayMs + 1) * dayMs)
 		m.names = [Kinds]int{}
-		for _, id := range slices.Sorted(maps.Keys(m.units)) { // which names come first must not be chance
+		// The first names of a day get rows, so their order must not be random.
+		for _, id := range slices.Sorted(maps.Keys(m.units)) {
 			u := m.units[id]
 			for i := range u.Shares {
 				m.add(&u.Shares[i])
@@ -211,22 +212,23 @@ func (m *Meter) advance(now int64) {
 	m.now = max(m.now, now)
 }
 
-// settle sums all that grows up to a time, which is at the latest the end of the day.
+// settle completes all sums up to a time, which is at most the end of the current day.
 func (m *Meter) settle(now int64) {
-	for k, r := range m.rows { //order: each is its own
+	for k, r := range m.rows { //order: each row is independent
 		if k.day == m.now/dayMs {
 			r.pay(now)
 		}
 	}
-	for _, r := range m.runs { //order: each is its own
-		if r.rate != 0 { // else it stays at when it left its last machine, by which it is forgotten
+	for _, r := range m.runs { //order: each attempt is independent
+		// A paused attempt keeps the time when it left its last node, and forget compares that time.
+		if r.rate != 0 {
 			r.pay(now)
 		}
 	}
 	m.now = now
 }
 
-// forget drops the days that are too old, and attempts of which nobody told the end.
+// forget removes days that are too old, and attempts whose end was never reported.
 func (m *Meter) forget() {
 	today := m.now / dayMs
 	maps.DeleteFunc(m.rows, func(k key, _ *openRow) bool {
@@ -235,7 +237,7 @@ func (m *Meter) forget() {
 	maps.DeleteFunc(m.runs, func(_ topology.Token, r *attempt) bool { return r.rate == 0 && r.paid <= m.now-dayMs })
 }
 
-// makeUpFor counts what a machine had in a time that nobody counted.
+// makeUpFor adds the state of a node for a time that was not measured.
 func (m *Meter) makeUpFor(u *Unit, from, to int64) {
 	if from = max(from, 0); from >= to {
 		return
@@ -258,7 +260,7 @@ func (m *Meter) makeUpFor(u *Unit, from, to int64) {
 	})
 }
 
-// charge counts a share that lasted from one time to another.
+// charge adds a share that lasted from one time to another.
 func (m *Meter) charge(s *Share, from, to int64) {
 	if s.Milli == 0 {
 		return
@@ -270,7 +272,7 @@ func (m *Meter) charge(s *Share, from, to int64) {
 	})
 }
 
-// past finds the sums of a name on a day that may be over.
+// past returns the sums of a name on the current or an earlier day.
 func (m *Meter) past(kind Kind, day int64, name string) *Amounts {
 	if day == m.now/dayMs {
 		return &m.row(kind, name).sum
@@ -287,7 +289,7 @@ func (m *Meter) past(kind Kind, day int64, name string) *Amounts {
 	return &r.sum
 }
 
-// eachDay visits the days of a time.
+// eachDay calls visit for each day of a time span.
 func eachDay(from, to int64, visit func(day, ms int64)) {
 	for from < to {
 		day := from / dayMs
@@ -297,13 +299,14 @@ func eachDay(from, to int64, visit func(day, ms int64)) {
 	}
 }
 
-// Removed counts a machine that was removed when nobody counted: it could not be reached, or it could not have been.
+// Removed accounts for a node that was removed while no leader measured. The node counts as broken, because no leader
+// had contact with it.
 func (m *Meter) Removed(capacity, joined, at int64) {
 	u := Unit{Capacity: capacity, Shares: []Share{{Class: Broken, Milli: capacity}}}
 	m.makeUpFor(&u, max(m.from, joined), min(at, m.now))
 }
 
-// Rows are all sums up to now, by kind, day and name.
+// Rows returns all sums up to now, sorted by kind, day and name.
 func (m *Meter) Rows(now int64) []Row {
 	m.advance(now)
 	m.settle(m.now)
@@ -317,32 +320,32 @@ func (m *Meter) Rows(now int64) []Row {
 	return all
 }
 
-// Now is how much of the GPUs is in each class at the moment, and how many there are.
+// Now returns the amount of GPUs in each class at the moment, and the capacity.
 func (m *Meter) Now() (of [Classes]int64, capacity int64) {
 	r := m.row(Cluster, "")
 	return r.rate, r.capacity
 }
 
-// Since is when the first that was counted began, and At up to when all is.
+// Since returns the start of the measurement.
 func (m *Meter) Since() int64 { return m.since }
 
-// At is up to when all is counted.
+// At returns the time up to which the sums are complete.
 func (m *Meter) At() int64 { return m.now }
 
-// Moved reports whether anything has changed since it was asked last.
+// Moved reports whether the state has changed since the last call.
 func (m *Meter) Moved() bool {
 	moved := m.moved
 	m.moved = false
 	return moved
 }
 
-// Check panics where classes do not make up what there is.
+// Check panics if the classes do not add up to the capacity.
 func (m *Meter) Check() {
 	of, capacity := m.Now()
 	for _, n := range of {
 		capacity -= n
 	}
 	if capacity != 0 {
-		panic("the classes of GPU time do not make up what there is")
+		panic("the classes of GPU time do not add up to the capacity")
 	}
 }

@@ -2,21 +2,21 @@ package goodput
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns what an attempt has done, so that it can be told from then on as lost.
+// This file counts the work of each attempt, so that the work can be counted as lost later.
 
-// attempt counts an attempt that is or was productive, and of which nobody has told the end.
+// attempt is the work of an attempt that is or was productive and whose end has not been reported.
 type attempt struct {
 	owner, queue string
 	rate         int64
 	paid         int64
 	days         []done
-	over         bool // its end was told, and a machine has not heard yet
+	over         bool // the end was reported, but a node still reports the attempt
 }
 
 // done holds the work of one day.
 type done struct{ day, amount int64 }
 
-// run counts what is productive for its attempt, too.
+// run adds a productive share to its attempt.
 func (m *Meter) run(s *Share) {
 	if s.Class != Productive || s.Token == (topology.Token{}) {
 		return
@@ -29,7 +29,7 @@ func (m *Meter) run(s *Share) {
 	}
 }
 
-// adopt notes what the attempts on a machine did before this meter heard of it, which was counted as productive.
+// adopt adds the earlier work of the attempts on a node, which Set has just counted as productive.
 func (m *Meter) adopt(u *Unit) {
 	for i := range u.Shares {
 		if s := &u.Shares[i]; s.Class == Productive {
@@ -52,7 +52,7 @@ func (r *attempt) pay(now int64) {
 	r.paid = max(r.paid, now)
 }
 
-// spread counts what was productive from one time to another.
+// spread adds work between two times to the days of that time span.
 func (r *attempt) spread(milli, from, to int64) {
 	if milli == 0 {
 		return
@@ -68,7 +68,7 @@ func (r *attempt) spread(milli, from, to int64) {
 	})
 }
 
-// Ended says that an attempt has ended, and whether what it did is lost.
+// Ended reports the end of an attempt, and whether its work is lost.
 func (m *Meter) Ended(now int64, t topology.Token, cause int32, isLost bool) {
 	r := m.runs[t]
 	if r == nil {
@@ -86,8 +86,8 @@ func (m *Meter) Ended(now int64, t topology.Token, cause int32, isLost bool) {
 	m.moved = true
 }
 
-// lose moves what an attempt did to what is lost. It never moves more than was counted for its owner and its queue: of
-// an attempt that began before anybody counted, or ended where nobody did, it may have done more.
+// lose moves the work of an attempt from Productive to Lost. It moves at most the amount that was counted for the owner
+// and the queue. The attempt may have done more if a part of it was not measured.
 func (m *Meter) lose(r *attempt, cause int32) {
 	if cause < 0 || cause >= Causes {
 		cause = 0
@@ -105,7 +105,7 @@ func (m *Meter) lose(r *attempt, cause int32) {
 	}
 }
 
-// counted are the sums that an attempt counts in on a day, up to now: those that are not forgotten.
+// counted returns the sums of one day that include the attempt, without deleted days.
 func (m *Meter) counted(r *attempt, day int64) (kept []*Amounts) {
 	today := m.now / dayMs
 	for i, name := range [Kinds]string{Owners: r.owner, Queues: r.queue} {
@@ -121,7 +121,8 @@ func (m *Meter) counted(r *attempt, day int64) (kept []*Amounts) {
 	return kept
 }
 
-// Past is an attempt that ended after the last record, of which the leader that wrote it counted the beginning.
+// Past is an attempt that ended after the last record of an earlier leader, which had counted the beginning of the
+// attempt.
 type Past struct {
 	Owner, Queue string
 	Began, Ended int64
@@ -129,7 +130,7 @@ type Past struct {
 	Cause        int32
 }
 
-// Recall goes on from what others counted up to a time. It comes first.
+// Recall restores the sums of earlier leaders. The caller calls it first, before any other method.
 func (m *Meter) Recall(since, until int64, rows []Row) {
 	m.since, m.from = since, min(until, m.now)
 	for i := range rows {
@@ -141,7 +142,7 @@ func (m *Meter) Recall(since, until int64, rows []Row) {
 	}
 }
 
-// LostSince moves what such an attempt did, as far as it was counted, to what is lost.
+// LostSince moves the counted work of such an attempt to Lost.
 func (m *Meter) LostSince(p *Past) {
 	r := attempt{owner: p.Owner, queue: p.Queue}
 	r.spread(p.Milli, max(p.Began, m.since), min(p.Ended, m.from))

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// This file owns which jobs another one waits for, and what is said of them.
+// This file has the dependencies of a job on earlier jobs, and their texts.
 
-// maxAfter bounds the jobs that one waits for.
+// maxAfter limits the number of earlier jobs that one job may wait for.
 const maxAfter = 256
 
 func (x *After) valid() error {
@@ -19,7 +19,7 @@ func (x *After) valid() error {
 	return id("job", x.GetJob())
 }
 
-// Meets reports whether a job's end is the one that is waited for. An end that nobody knows any more is any.
+// Meets reports whether an earlier job ended as required. AFTER_END_ANY accepts every end, even an unknown one.
 func (x *After) Meets(s JobState) bool {
 	switch x.GetEnd() {
 	case AfterEnd_AFTER_END_ANY:
@@ -30,7 +30,7 @@ func (x *After) Meets(s JobState) bool {
 	return s == JobState_JOB_STATE_SUCCEEDED
 }
 
-// KnownOf is how a job that is waited for has ended; false: that is not on disk yet.
+// KnownOf returns the final state of an earlier job. It returns false if that state is not on disk yet.
 func (x *JobRecord) KnownOf(job string) (JobState, bool) {
 	for _, k := range x.GetAfterKnown() {
 		if k.GetJob() == job {
@@ -40,7 +40,7 @@ func (x *JobRecord) KnownOf(job string) (JobState, bool) {
 	return JobState_JOB_STATE_UNSPECIFIED, false
 }
 
-// Awaits are the jobs that have not ended yet, as far as the record knows, and that it waits for.
+// Awaits returns the earlier jobs that have not ended, as far as the record knows.
 func (x *JobRecord) Awaits() (all []*After) {
 	for _, a := range x.GetSpec().GetAfter() {
 		if _, ok := x.KnownOf(a.GetJob()); !ok {
@@ -50,7 +50,7 @@ func (x *JobRecord) Awaits() (all []*After) {
 	return all
 }
 
-// NeverMet says which of the jobs that it waits for has ended otherwise than it was to; empty: none.
+// NeverMet returns an explanation if an earlier job ended in another way than required, and "" otherwise.
 func (x *JobRecord) NeverMet() string {
 	for _, a := range x.GetSpec().GetAfter() {
 		if s, ok := x.KnownOf(a.GetJob()); ok && !a.Meets(s) {
@@ -60,7 +60,7 @@ func (x *JobRecord) NeverMet() string {
 	return ""
 }
 
-// words say when a job is planned that waits for another.
+// words returns when the dependent job may start, as text.
 func (x *After) words() string {
 	switch x.GetEnd() {
 	case AfterEnd_AFTER_END_ANY:
@@ -83,7 +83,7 @@ func endedAs(s JobState) string {
 	return EndPhase(s)
 }
 
-// WaitsFor says which jobs are waited for, each with its phase where that is known.
+// WaitsFor lists the earlier jobs as text, each with its phase if the phase is known.
 func WaitsFor(all []*After, phase func(job string) string) string {
 	const named = 8
 	var words []string
@@ -106,10 +106,10 @@ func WaitsFor(all []*After, phase func(job string) string) string {
 	return "waits for " + strings.Join(words, ", ")
 }
 
-// EndWords are the ends as people write them, behind a colon.
+// EndWords returns the words that users write after the colon of a job ID, in the order of AfterEnd.
 func EndWords() []string { return []string{"ok", "any", "failed"} }
 
-// Word is an end as people write it; empty where it need not be written.
+// Word returns the word that users write for an end, and "" for the default.
 func (x AfterEnd) Word() string {
 	if x <= AfterEnd_AFTER_END_OK {
 		return ""
@@ -117,7 +117,7 @@ func (x AfterEnd) Word() string {
 	return EndWords()[x-1]
 }
 
-// AfterEndOf reads it; false: it is none.
+// AfterEndOf parses a word of EndWords. It returns false for any other word.
 func AfterEndOf(word string) (AfterEnd, bool) {
 	i := slices.Index(EndWords(), word)
 	return AfterEnd(i + 1), i >= 0

@@ -7,22 +7,22 @@ import (
 	"strings"
 )
 
-// This file owns arrays: which indices they have, how their elements are called, and how what is known of many elements
-// is kept short. The place of an element is its position among the indices, from 0.
+// This file has the arrays: their indices, the IDs of their elements, and short lists of many elements. The place of an
+// element is its position in the list of indices, from 0.
 
 const (
-	// MaxElements bounds the elements of one array.
+	// MaxElements limits the number of elements of one array.
 	MaxElements = 100_000
-	// MaxIndex bounds their indices.
+	// MaxIndex limits the value of an index.
 	MaxIndex = 1<<31 - 2
-	// maxIndexRanges bounds how an array's indices may be written.
+	// maxIndexRanges limits the number of ranges in the list of indices.
 	maxIndexRanges = 4_096
 )
 
-// stride is the step that counts.
+// stride returns the step, which is 1 if none is set.
 func (x *IndexRange) stride() int32 { return max(x.GetStep(), 1) }
 
-// Len is how many numbers are in a range.
+// Len returns the number of indices in a range.
 func (x *IndexRange) Len() int {
 	if x.GetLast() < x.GetFirst() {
 		return 0
@@ -30,7 +30,7 @@ func (x *IndexRange) Len() int {
 	return int((x.GetLast()-x.GetFirst())/x.stride()) + 1
 }
 
-// Len is how many elements an array has.
+// Len returns the number of elements of an array.
 func (x *ArraySpec) Len() (n int) {
 	for _, r := range x.GetIndices() {
 		n += r.Len()
@@ -38,7 +38,7 @@ func (x *ArraySpec) Len() (n int) {
 	return n
 }
 
-// Index is that of the element at a place.
+// Index returns the index of the element at a place, or -1 if there is no such place.
 func (x *ArraySpec) Index(place int) int32 {
 	for _, r := range x.GetIndices() {
 		if n := r.Len(); place >= n {
@@ -50,7 +50,7 @@ func (x *ArraySpec) Index(place int) int32 {
 	return -1
 }
 
-// Place is where an index is; below 0: it is none of the array's.
+// Place returns the place of an index, or -1 if the array does not have this index.
 func (x *ArraySpec) Place(index int32) int {
 	at := 0
 	for _, r := range x.GetIndices() {
@@ -70,7 +70,7 @@ func (x *IndexRange) valid() error {
 	)
 }
 
-// validOrNone takes a spec of one job, which has no array.
+// validOrNone checks the array of a job. It accepts nil, because a single job has no array.
 func (x *ArraySpec) validOrNone() error {
 	if x == nil {
 		return nil
@@ -80,7 +80,8 @@ func (x *ArraySpec) validOrNone() error {
 		return err
 	}
 	n := 0
-	for _, r := range x.GetIndices() { // one range alone may be of more than can be counted through
+	// Checked before the indices are visited one by one, because a single range may be huge.
+	for _, r := range x.GetIndices() {
 		if n += r.Len(); n > MaxElements {
 			return refuse("indices", fmt.Sprintf("are more than %d", MaxElements), "submit several arrays")
 		}
@@ -99,10 +100,10 @@ func (x *ArraySpec) validOrNone() error {
 	return nil
 }
 
-// ElementID is the id of an array's element.
+// ElementID returns the ID of an element.
 func ElementID(array string, index int32) string { return array + "_" + strconv.Itoa(int(index)) }
 
-// ArrayOf splits the id of an element; false: it is none.
+// ArrayOf splits the ID of an element into the ID of the array and the index. It returns false for any other ID.
 func ArrayOf(id string) (array string, index int32, ok bool) {
 	at := strings.LastIndexByte(id, '_')
 	if at <= 0 || at == len(id)-1 || id[at+1] == '0' && at+2 < len(id) || !only(id[at+1:], digit) {
@@ -112,7 +113,7 @@ func ArrayOf(id string) (array string, index int32, ok bool) {
 	return id[:at], int32(n), err == nil
 }
 
-// ElementSpec is the spec of one of an array's jobs.
+// ElementSpec returns the spec of one element of an array.
 func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
 	a := x.GetArray()
 	e := &Element{Array: array, Index: index, Count: int32(a.Len()), First: MaxIndex, Step: -1}
@@ -134,7 +135,8 @@ func (x *JobSpec) ElementSpec(array string, index int32) *JobSpec {
 	}
 }
 
-// ElementRecord is the record of an array's element that is no job: it is yet to be one, or has ended.
+// ElementRecord returns a record for an element that is not a job: the element has not become a job yet, or ended
+// before it became one.
 func (x *JobRecord) ElementRecord(index int32) *JobRecord {
 	place := x.GetSpec().GetArray().Place(index)
 	r := &JobRecord{
@@ -148,7 +150,7 @@ func (x *JobRecord) ElementRecord(index int32) *JobRecord {
 	return r
 }
 
-// On has a spec ask for what was changed.
+// On applies the changes to the spec of an element.
 func (x *ElementsChanged) On(spec *JobSpec) {
 	if x.GetSetPriority() {
 		spec.Priority, spec.PriorityZero = x.Priority, x.Priority == 0
@@ -161,7 +163,7 @@ func (x *ElementsChanged) On(spec *JobSpec) {
 	}
 }
 
-// ChangedAt returns how an element's request differs from its array; nil: it does not.
+// ChangedAt returns the changes of the element at a place, or nil if there are none.
 func (x *ArrayRecord) ChangedAt(place int) *ElementsChanged {
 	for _, c := range x.GetChanged() {
 		if InRanges(c.GetPlaces(), place) {
@@ -171,7 +173,7 @@ func (x *ArrayRecord) ChangedAt(place int) *ElementsChanged {
 	return nil
 }
 
-// Ranges are places in order, kept short.
+// Ranges converts sorted places to ranges.
 func Ranges(places []int) (all []*IndexRange) {
 	for _, p := range places {
 		if n := len(all); n > 0 && int(all[n-1].Last)+1 == p {
@@ -183,7 +185,7 @@ func Ranges(places []int) (all []*IndexRange) {
 	return all
 }
 
-// ArrayWords is how an array is listed: its id with its indices.
+// ArrayWords returns the text for an array in lists: its ID and its indices.
 func ArrayWords(id string, a *ArraySpec) string {
 	const shown = 4
 	var words []string
@@ -200,7 +202,7 @@ func ArrayWords(id string, a *ArraySpec) string {
 	return text + "]"
 }
 
-// Words writes a range as people do.
+// Words returns a range in the notation of users, such as 0-9:3.
 func (x *IndexRange) Words() string {
 	text := strconv.Itoa(int(x.GetFirst()))
 	if x.Len() > 1 {
@@ -212,7 +214,7 @@ func (x *IndexRange) Words() string {
 	return text
 }
 
-// Words says where an array's elements stand; what there is none of is left out.
+// Words returns the number of elements in each state. It omits states without elements.
 func (x *ArrayCounts) Words() string {
 	var words []string
 	for _, c := range []struct {
@@ -229,7 +231,7 @@ func (x *ArrayCounts) Words() string {
 	return strings.Join(words, ", ")
 }
 
-// Unborn reports whether an element never became a job, and how it ended.
+// Unborn reports whether an element ended before it became a job. It also returns the final state.
 func (x *ArrayRecord) Unborn(place int) (JobState, bool) {
 	for _, e := range x.GetEnded() {
 		if e.GetUnborn() && InRanges(e.GetPlaces(), place) {
@@ -239,7 +241,7 @@ func (x *ArrayRecord) Unborn(place int) (JobState, bool) {
 	return JobState_JOB_STATE_UNSPECIFIED, false
 }
 
-// EndedCounts is how the elements of an array ended, by its record; nil: it is none.
+// EndedCounts counts the ended elements of an array by state. It returns nil if the job is not an array.
 func (x *JobRecord) EndedCounts() *ArrayCounts {
 	if x.GetSpec().GetArray() == nil {
 		return nil
@@ -262,7 +264,7 @@ func (x *JobRecord) EndedCounts() *ArrayCounts {
 	return c
 }
 
-// EndedAt reports how an element ended, if it has.
+// EndedAt returns the final state of an element, and whether the element has ended.
 func (x *ArrayRecord) EndedAt(place int) (JobState, bool) {
 	for _, e := range x.GetEnded() {
 		if InRanges(e.GetPlaces(), place) {
@@ -272,7 +274,7 @@ func (x *ArrayRecord) EndedAt(place int) (JobState, bool) {
 	return JobState_JOB_STATE_UNSPECIFIED, false
 }
 
-// InRanges reports whether a place is in one of these ranges.
+// InRanges reports whether a place is in one of the ranges.
 func InRanges(all []*IndexRange, place int) bool {
 	return slices.ContainsFunc(all, func(r *IndexRange) bool {
 		return int(r.GetFirst()) <= place && place <= int(r.GetLast())

@@ -11,7 +11,7 @@ func sweep(most int32, indices ...*IndexRange) *ArraySpec {
 	return &ArraySpec{Indices: indices, Most: most}
 }
 
-// TestIndices: each place has one index and each index one place, and nothing else has any.
+// TestIndices checks that places and indices map to each other one to one.
 func TestIndices(t *testing.T) {
 	a := sweep(0, &IndexRange{First: 3, Last: 9, Step: 3}, &IndexRange{First: 100, Last: 100}, &IndexRange{Last: 2})
 	want := []int32{3, 6, 9, 100, 0, 1, 2}
@@ -40,7 +40,7 @@ func TestIndices(t *testing.T) {
 	}
 }
 
-// TestArraysRefused: what is too many, or would be one element twice.
+// TestArraysRefused checks that arrays with too many or repeated indices are refused.
 func TestArraysRefused(t *testing.T) {
 	for _, bad := range []*ArraySpec{
 		{}, sweep(0, &IndexRange{Last: MaxElements}), sweep(0, &IndexRange{First: 5, Last: 4}),
@@ -59,7 +59,7 @@ func TestArraysRefused(t *testing.T) {
 	}
 }
 
-// TestElementsAreAlike: an element asks for all that its array does, but for what makes that an array.
+// TestElementsAreAlike checks that the spec of an element has all fields of its array, except for the array itself.
 func TestElementsAreAlike(t *testing.T) {
 	spec := &JobSpec{}
 	fields := spec.ProtoReflect().Descriptor().Fields()
@@ -97,7 +97,7 @@ func TestElementsAreAlike(t *testing.T) {
 	}
 }
 
-// TestRanges: places are kept short, and found again.
+// TestRanges checks that places are stored as ranges and found again.
 func TestRanges(t *testing.T) {
 	r := &ArrayRecord{Ended: []*ElementsEnded{
 		{State: JobState_JOB_STATE_SUCCEEDED, Places: Ranges([]int{0, 1, 2, 5})},
@@ -116,7 +116,7 @@ func TestRanges(t *testing.T) {
 	}
 }
 
-// TestEndedCounts: whoever reads of an array that is over, by its record alone, sees how its elements ended.
+// TestEndedCounts checks that the record of a finished array has the number of elements in each final state.
 func TestEndedCounts(t *testing.T) {
 	r := &JobRecord{Spec: &JobSpec{Array: &ArraySpec{Indices: []*IndexRange{{Last: 9}}}}, Array: &ArrayRecord{
 		Ended: []*ElementsEnded{

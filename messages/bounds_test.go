@@ -15,13 +15,13 @@ import (
 
 var rewrite = flag.Bool("rewrite", false, "write testdata/bounds.txt")
 
-// bounds is what the messages let through, a line for each of their fields. A field of a part is told once, and again
-// where a message has another rule for it. Whoever means to change a rule runs the test with -rewrite, and the change
-// of this file shows which messages have it.
+// bounds is the file with the accepted values of each field, one line per field. A field of a nested message has one
+// line, and another line if a message has a different rule for it. After a change of a rule, run the test with
+// -rewrite. The diff of the file then shows the affected messages.
 const bounds = "testdata/bounds.txt"
 
-// TestBounds holds each field of each good message against what may stand there, and what is refused: no part, an empty
-// part, the same part twice, the least and the greatest number, the longest text, and text that is no name.
+// TestBounds compares the accepted values of each field with the file: a missing, empty or repeated nested message, the
+// lowest and highest number, the longest text, and invalid names.
 func TestBounds(t *testing.T) {
 	var lines []string
 	known := map[protoreflect.FullName]string{}
@@ -67,13 +67,13 @@ func lineOf(lines []string, i int) string {
 	return "(nothing)"
 }
 
-// prober tries one message with one thing changed at a time.
+// prober changes one field of a message at a time.
 type prober struct {
 	root validator
 	said func(path string, f protoreflect.FieldDescriptor, what string)
 }
 
-// verdict is which field is refused, as seen from a path; empty: the message passes.
+// verdict returns the refused field, relative to a path. It returns "" if the message is valid.
 func (d *prober) verdict(path string) string {
 	err := d.root.Validate()
 	var f *FieldError
@@ -90,7 +90,7 @@ func (d *prober) verdict(path string) string {
 	return strings.TrimPrefix(f.Field, own[:strings.LastIndex(own, ".")+1])
 }
 
-// with is the verdict while a field has another value.
+// with returns the verdict for another value of a field.
 func (d *prober) with(
 	path string, m protoreflect.Message, f protoreflect.FieldDescriptor, v protoreflect.Value,
 ) string {
@@ -104,7 +104,7 @@ func (d *prober) with(
 	return d.verdict(path)
 }
 
-// kept is what stands in a field. A list is only a view of the field, and is copied.
+// kept returns a copy of the value of a field. Lists must be copied, because they are views of the field.
 func kept(m protoreflect.Message, f protoreflect.FieldDescriptor) protoreflect.Value {
 	if !f.IsList() {
 		return m.Get(f)
@@ -116,7 +116,7 @@ func kept(m protoreflect.Message, f protoreflect.FieldDescriptor) protoreflect.V
 	return all
 }
 
-// fields goes through those of a message, and of the parts that it has.
+// fields probes the fields of a message and of its nested messages.
 func (d *prober) fields(path string, m protoreflect.Message) {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
@@ -132,7 +132,7 @@ func (d *prober) fields(path string, m protoreflect.Message) {
 	}
 }
 
-// part tries a message without a part, and with an empty one.
+// part probes a missing and an empty nested message.
 func (d *prober) part(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	had, was := m.Has(f), m.Get(f)
 	empty := d.with(path, m, f, m.NewField(f))
@@ -144,7 +144,7 @@ func (d *prober) part(path string, m protoreflect.Message, f protoreflect.FieldD
 	}
 }
 
-// list tries an empty list, one entry, the same entry twice, and each change of the entry.
+// list probes an empty list, one entry, a repeated entry, and each change of the entry.
 func (d *prober) list(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) {
 	had, was := m.Has(f), kept(m, f)
 	entry := protoreflect.ValueOfString("a")
@@ -173,7 +173,7 @@ func (d *prober) list(path string, m protoreflect.Message, f protoreflect.FieldD
 	}
 }
 
-// refusals writes which fields are refused in which cases.
+// refusals lists the cases in which a field is refused.
 func refusals(pairs ...string) (what string) {
 	for i := 0; i < len(pairs); i += 2 {
 		switch field := pairs[i+1]; field {
@@ -187,7 +187,7 @@ func refusals(pairs ...string) (what string) {
 	return what
 }
 
-// scalar tries the values of a field that has no parts.
+// scalar probes the values of a field without nested messages.
 func (d *prober) scalar(path string, m protoreflect.Message, f protoreflect.FieldDescriptor) string {
 	with := func(v protoreflect.Value) string { return d.with(path, m, f, v) }
 	number := func(now, least, most int64, of func(int64) protoreflect.Value) string {
@@ -216,7 +216,7 @@ func (d *prober) scalar(path string, m protoreflect.Message, f protoreflect.Fiel
 	return ""
 }
 
-// spelled tries texts that name nothing, and finds the longest that passes.
+// spelled probes invalid texts, and finds the longest valid text.
 func spelled(with func(string) string) string {
 	what := refusals("text that steers", with("a\x1b"), "a zero", with("a\x00"), "a space", with("a b"),
 		"a slash", with("a/b"), "a capital", with("A"))
@@ -230,7 +230,7 @@ func spelled(with func(string) string) string {
 	return what
 }
 
-// numbers are between which a field may be, around what it is.
+// numbers finds the range of valid numbers around a valid value.
 func numbers(now, least, most int64, passes func(int64) bool) string {
 	if !passes(now) {
 		return " nothing that is tried;"
@@ -243,7 +243,7 @@ func numbers(now, least, most int64, passes func(int64) bool) string {
 	return fmt.Sprintf(" %d to %d;", low, high)
 }
 
-// last is the last number that passes: one does, and beyond some number none does.
+// last returns the highest valid number. It assumes that validity is lost at most once above good.
 func last(good, most int64, passes func(int64) bool) int64 {
 	if passes(most) {
 		return most

@@ -9,16 +9,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the crossing between what is said on the wire and the values
-// that topology and the policy count with. It copies and never refuses: what
-// may be said at all is Validate's to decide, before anything is converted.
+// This file converts messages to and from the types of topology and policy. A conversion copies values and never fails,
+// because Validate has checked the message before.
 
-// FromToken reads a token; none is the zero token.
+// FromToken converts a token. It returns the zero token for nil.
 func FromToken(t *Token) topology.Token {
 	return topology.Token{Epoch: t.GetEpoch(), Counter: t.GetCounter()}
 }
 
-// ToToken writes a token; the zero token is none.
+// ToToken converts a token. It returns nil for the zero token.
 func ToToken(t topology.Token) *Token {
 	if t.IsZero() {
 		return nil
@@ -26,20 +25,20 @@ func ToToken(t topology.Token) *Token {
 	return &Token{Epoch: t.Epoch, Counter: t.Counter}
 }
 
-// KeyOf is the key of a member of an attempt.
+// KeyOf returns the key of one rank of an attempt.
 func KeyOf(t *Token, rank int32) topology.TaskKey {
 	return topology.TaskKey{Token: FromToken(t), Rank: topology.Rank(rank)}
 }
 
-// Key is the container that an id names.
+// Key returns the key of the container.
 func (x *TaskId) Key() topology.TaskKey { return KeyOf(x.GetToken(), x.GetRank()) }
 
-// ToTaskID writes a container's key.
+// ToTaskID converts the key of a container.
 func ToTaskID(k topology.TaskKey) *TaskId {
 	return &TaskId{Token: ToToken(k.Token), Rank: int32(k.Rank)}
 }
 
-// sliceStates are the states of a slice as machines tell of them and keep them on disk, by what the ledger calls them.
+// sliceStates maps the states of an allocation in the ledger to the states in reports and on disk.
 var sliceStates = [...]SliceState{
 	topology.SliceReserved:  SliceState_SLICE_STATE_RESERVED,
 	topology.SliceCommitted: SliceState_SLICE_STATE_COMMITTED,
@@ -49,26 +48,25 @@ var sliceStates = [...]SliceState{
 	topology.SliceOver:      SliceState_SLICE_STATE_OVER,
 }
 
-// ToSliceState writes a slice's state.
+// ToSliceState converts the state of an allocation.
 func ToSliceState(s topology.SliceState) SliceState { return sliceStates[s] }
 
-// FromSliceState reads a slice's state; one that this version does not know is none, which no ledger takes.
+// FromSliceState converts the state of an allocation. For an unknown state it returns 0, which every ledger refuses.
 func FromSliceState(s SliceState) topology.SliceState {
 	return topology.SliceState(max(slices.Index(sliceStates[:], s), 0))
 }
 
-// FromResources reads an amount; none is zero.
+// FromResources converts an amount. It returns zero for nil.
 func FromResources(r *Resources) topology.Resources {
 	return topology.Resources{MilliCPU: r.GetMilliCpu(), MemoryBytes: r.GetMemoryBytes(), MilliGPU: r.GetMilliGpu()}
 }
 
-// ToResources writes an amount. Zero is written too: an amount of nothing is
-// said, an amount that is missing was forgotten.
+// ToResources converts an amount. It returns a message for zero too, because nil would mean a forgotten field.
 func ToResources(r topology.Resources) *Resources {
 	return &Resources{MilliCpu: r.MilliCPU, MemoryBytes: r.MemoryBytes, MilliGpu: r.MilliGPU}
 }
 
-// FromShares reads amounts of devices, in the order they were said.
+// FromShares converts amounts of devices, in the same order.
 func FromShares(shares []*GpuShare) []topology.Share {
 	if len(shares) == 0 {
 		return nil
@@ -80,7 +78,7 @@ func FromShares(shares []*GpuShare) []topology.Share {
 	return out
 }
 
-// ToShares writes amounts of devices.
+// ToShares converts amounts of devices, in the same order.
 func ToShares(shares []topology.Share) []*GpuShare {
 	if len(shares) == 0 {
 		return nil
@@ -92,7 +90,7 @@ func ToShares(shares []topology.Share) []*GpuShare {
 	return out
 }
 
-// FromLabels reads labels, in the order they were said.
+// FromLabels converts labels, in the same order.
 func FromLabels(labels []*Label) []topology.Label {
 	if len(labels) == 0 {
 		return nil
@@ -104,7 +102,7 @@ func FromLabels(labels []*Label) []topology.Label {
 	return out
 }
 
-// fromNodes reads names of machines, in the order they were said.
+// fromNodes converts names of nodes, in the same order.
 func fromNodes(names []string) []topology.NodeID {
 	if len(names) == 0 {
 		return nil
@@ -116,19 +114,18 @@ func fromNodes(names []string) []topology.NodeID {
 	return out
 }
 
-// FromGPU reads a device; the launcher knows where it sits on the bus.
+// FromGPU converts a device, without its bus ID, which only the launcher needs.
 func FromGPU(g *Gpu) topology.GPU {
 	return topology.GPU{ID: topology.GPUID(g.GetId()), Type: g.GetType(), MemoryBytes: g.GetMemoryBytes()}
 }
 
-// SameIncarnation reports whether both name the same start of the same agent. An
-// incarnation that is not named belongs to nobody: a command that forgot to say whom it means must not be taken by
-// whoever gets it.
+// SameIncarnation reports whether both values name the same start of the same agent. It returns false if one is nil, so
+// that no agent executes a command that names no incarnation.
 func SameIncarnation(a, b *Incarnation) bool {
 	return a != nil && b != nil && a.BootId == b.BootId && a.StartedNs == b.StartedNs
 }
 
-// GangOf is the shape a spec asks for.
+// GangOf returns the gang that a spec requests.
 func GangOf(spec *JobSpec) topology.Gang {
 	g := topology.Gang{
 		Replicas: spec.GetGang().GetReplicasMin(),
@@ -142,7 +139,7 @@ func GangOf(spec *JobSpec) topology.Gang {
 		Required:  spec.GetTopology().GetRequired(),
 		Preferred: spec.GetTopology().GetPreferred(),
 	}
-	switch { // a network is selected by what machines announce
+	switch { // a network needs no vocabulary here, because it is selected by the labels of nodes
 	case spec.GetWarn() != nil:
 		g.Vocabulary = VocabularyWarn
 	case spec.GetScript() != nil:
@@ -156,9 +153,9 @@ func GangOf(spec *JobSpec) topology.Gang {
 	return g
 }
 
-// NetworkLabels are by what a job selects the machines that can give it its network, and what such machines have.
-// Every machine has its own network, so that one is not selected by: an agent of an earlier version announces none,
-// and is given no job that names another.
+// NetworkLabels returns the labels by which a job selects nodes that offer its network. The same labels are set on such
+// nodes. The host network has no label, because every node has it. An agent of an older version announces no network,
+// so it gets no job that needs one.
 func NetworkLabels(networks ...Network) (labels []topology.Label) {
 	for _, n := range networks {
 		if n != Network_NETWORK_UNSPECIFIED && n != Network_NETWORK_HOST {
@@ -168,7 +165,7 @@ func NetworkLabels(networks ...Network) (labels []topology.Label) {
 	return labels
 }
 
-// networkWords are the networks as people write them.
+// networkWords maps the networks to their spelling in job files.
 var networkWords = map[Network]string{
 	Network_NETWORK_UNSPECIFIED: "", Network_NETWORK_HOST: "host",
 	Network_NETWORK_NONE: "none", Network_NETWORK_PRIVATE: "private",
@@ -181,25 +178,25 @@ var launchWords = map[Launch]string{
 	Launch_LAUNCH_MPI: "mpi", Launch_LAUNCH_DEEPSPEED: "deepspeed", Launch_LAUNCH_NONE: "none",
 }
 
-// NetworkWords are the networks that people may write.
+// NetworkWords returns the valid names of networks.
 func NetworkWords() []string { return wordsOf(networkWords) }
 
-// LaunchWords are the launchers that people may write.
+// LaunchWords returns the valid names of launchers.
 func LaunchWords() []string { return wordsOf(launchWords) }
 
-// Word is a network as people write it; empty where nothing was said.
+// Word returns the name of a network, and "" if none is set.
 func (n Network) Word() string { return wordOf(networkWords, n) }
 
-// Word is a launcher as people write it; empty where nothing was said.
+// Word returns the name of a launcher, and "" if none is set.
 func (l Launch) Word() string { return wordOf(launchWords, l) }
 
-// NetworkOf is the network of a word.
+// NetworkOf returns the network with this name.
 func NetworkOf(word string) (Network, bool) { return ofWord(networkWords, word) }
 
-// LaunchOf is the launcher of a word.
+// LaunchOf returns the launcher with this name.
 func LaunchOf(word string) (Launch, bool) { return ofWord(launchWords, word) }
 
-// wordsOf are the words of an enum in the order of its numbers.
+// wordsOf returns the words of an enum in the order of its numbers.
 func wordsOf[E cmp.Ordered](words map[E]string) (list []string) {
 	for _, e := range slices.Sorted(maps.Keys(words)) {
 		if words[e] != "" {
@@ -209,7 +206,7 @@ func wordsOf[E cmp.Ordered](words map[E]string) (list []string) {
 	return list
 }
 
-// wordOf is the word of a value, also of one that only a later version knows.
+// wordOf returns the word of a value. A value of a later version gets its number.
 func wordOf[E ~int32](words map[E]string, e E) string {
 	if word, ok := words[e]; ok {
 		return word
@@ -217,9 +214,9 @@ func wordOf[E ~int32](words map[E]string, e E) string {
 	return "number " + strconv.Itoa(int(e))
 }
 
-// ofWord is the value of a word; nothing was said by none.
+// ofWord returns the value of a word. It returns false for "" and for unknown words.
 func ofWord[E ~int32](words map[E]string, word string) (E, bool) {
-	for e, w := range words { //order: no two have one word
+	for e, w := range words { //order: every word occurs once
 		if w == word && w != "" {
 			return e, true
 		}
@@ -227,8 +224,8 @@ func ofWord[E ~int32](words map[E]string, word string) (E, bool) {
 	return 0, false
 }
 
-// splitOf: a total without GPUs takes any free cores, whatever was said, since
-// a machine is whole by its GPUs only.
+// splitOf returns the split of a total. A total without GPUs always uses SplitAny, because only the GPUs of a node
+// decide whether it is used as a whole.
 func splitOf(s Split, total topology.Resources) topology.Split {
 	if s == Split_SPLIT_ANY || total.MilliGPU == 0 {
 		return topology.SplitAny
@@ -236,17 +233,17 @@ func splitOf(s Split, total topology.Resources) topology.Split {
 	return topology.SplitWhole
 }
 
-// Terminal reports whether a job in this state is over: no later write changes it.
+// Terminal reports whether the state is final. No later write changes a job in a final state.
 func (s JobState) Terminal() bool { return EndPhase(s) != "" }
 
-// Ran reports whether the end of a member proves that it had come past the barrier. Of one that a reboot ended
-// nobody knows: a machine says so of all it had committed, whether prepared or not. Taken for one that ran, it
-// would have the others start for its sake, and a gang would run in part.
+// Ran reports whether the exit proves that the rank had passed the start barrier. REBOOTED is no proof, because a node
+// reports it for every committed allocation, prepared or not. If REBOOTED counted as a proof, the other ranks would
+// start and the gang would run without this rank.
 func (x *Exit) Ran() bool {
 	return x.GetKind() == ExitKind_EXIT_KIND_EXITED || x.GetKind() == ExitKind_EXIT_KIND_SUPERVISOR_LOST
 }
 
-// Owes reports whether some rank of the attempt lacks the evidence that it has gone.
+// Owes reports whether the exit of at least one rank is not confirmed.
 func (x *AttemptRecord) Owes() bool {
 	for _, p := range x.GetPlaces() {
 		if p.GetExit() == nil {
@@ -256,7 +253,8 @@ func (x *AttemptRecord) Owes() bool {
 	return false
 }
 
-// Brief is an attempt's course without its ranks, of which there can be thousands, and without how it came to its room.
+// Brief returns the history of an attempt without its ranks, of which there can be thousands, and without estimates and
+// victims.
 func (x *AttemptRecord) Brief() *AttemptRecord {
 	return &AttemptRecord{
 		Job: x.Job, Token: x.Token, Run: x.Run, CommittedUnixMs: x.CommittedUnixMs,

@@ -13,7 +13,7 @@ func TestConversionsReturn(t *testing.T) {
 		t.Error("tokens do not return")
 	}
 	key := topology.TaskKey{Token: token, Rank: 6}
-	// Directories have that name.
+	// Directories have this name.
 	if ToTaskID(key).Key() != key || (*TaskId)(nil).Key() != (topology.TaskKey{}) ||
 		key.String() != "00000004.00000005-6" {
 		t.Errorf("the key %v does not return", key)
@@ -77,7 +77,8 @@ func TestJobStatesAndEvidence(t *testing.T) {
 	}
 }
 
-// TestSliceStates: machines of every version have these numbers on their disks, and say them to their leader.
+// TestSliceStates checks the numbers of the states. Nodes of every version have these numbers on disk and report them
+// to the leader.
 func TestSliceStates(t *testing.T) {
 	pinned := map[topology.SliceState]int32{
 		topology.SliceReserved: 1, topology.SliceCommitted: 2, topology.SlicePrepared: 3,

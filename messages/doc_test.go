@@ -12,7 +12,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoregistry"
 )
 
-// published lists every message of this folder's .proto files, by name.
+// published returns every message of this folder's .proto files, by name.
 func published(t testing.TB) map[string]protoreflect.MessageType {
 	t.Helper()
 	files, err := os.ReadDir(".")
@@ -45,7 +45,7 @@ type validator interface {
 	Validate() error
 }
 
-// documented reads the README's rows and its list of parts.
+// documented returns the rows of the README and its list of parts.
 func documented(t *testing.T) (rows map[string][]string, parts []string) {
 	t.Helper()
 	data, err := os.ReadFile("README.md")
@@ -75,8 +75,8 @@ func documented(t *testing.T) (rows map[string][]string, parts []string) {
 	return rows, parts
 }
 
-// TestEveryMessageIsDocumented: every message says in the README who says it to whom, what it is keyed by, what answers
-// it and what a stale one does; or is named as a part of others.
+// TestEveryMessageIsDocumented checks that the README lists every message, either in a row with sender, key, answer and
+// stale effect, or as a part of others.
 func TestEveryMessageIsDocumented(t *testing.T) {
 	rows, parts := documented(t)
 	if !slices.IsSorted(parts) {
@@ -111,7 +111,7 @@ func TestEveryMessageIsDocumented(t *testing.T) {
 	}
 }
 
-// TestDocumentedAnswersExist: what the README calls an answer is a message.
+// TestDocumentedAnswersExist checks that every answer in the README is a message.
 func TestDocumentedAnswersExist(t *testing.T) {
 	rows, _ := documented(t)
 	all := published(t)
@@ -124,7 +124,7 @@ func TestDocumentedAnswersExist(t *testing.T) {
 	}
 }
 
-// TestEveryMessageIsValidated: whatever has a row has a door.
+// TestEveryMessageIsValidated checks that every message in a row of the README has a Validate method.
 func TestEveryMessageIsValidated(t *testing.T) {
 	rows, _ := documented(t)
 	all := published(t)

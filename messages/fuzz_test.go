@@ -10,7 +10,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// validated lists the messages with a door, in the order of their names.
+// validated lists the messages with a Validate method, by name.
 func validated(t testing.TB) []protoreflect.MessageType {
 	all := published(t)
 	names := make([]string, 0, len(all))
@@ -27,8 +27,8 @@ func validated(t testing.TB) []protoreflect.MessageType {
 	return types
 }
 
-// FuzzDoor: whatever bytes come, every message decodes, is written as the library
-// writes it and judged without a panic, and a refusal says something. The first byte chooses the message.
+// FuzzDoor checks that any bytes decode, encode as the library encodes them, and validate without a panic, and that
+// every error has a text. The first byte selects the type of the message.
 func FuzzDoor(f *testing.F) {
 	types := validated(f)
 	for i, m := range types {
@@ -57,7 +57,7 @@ func FuzzDoor(f *testing.F) {
 	})
 }
 
-// converted goes behind the door: what was let through must convert.
+// converted converts a message that Validate has accepted.
 func converted(m proto.Message) any {
 	switch x := m.(type) {
 	case *Submit:
@@ -70,7 +70,7 @@ func converted(m proto.Message) any {
 	return nil
 }
 
-// filled is a message in which every field is set, parts to some depth.
+// filled returns a message with every field set, to some depth of nesting.
 func filled(t protoreflect.MessageType, depth int) protoreflect.Message {
 	m := t.New()
 	fields := m.Descriptor().Fields()
@@ -117,7 +117,7 @@ func scalar(f protoreflect.FieldDescriptor) protoreflect.Value {
 	panic("no scalar of kind " + f.Kind().String())
 }
 
-// TestNothingIsRefusedWithoutAPanic: validate is called on what is nil inside, and on nil itself, without a panic.
+// TestNothingIsRefusedWithoutAPanic checks that Validate does not panic on nil and on messages with nil fields.
 func TestNothingIsRefusedWithoutAPanic(t *testing.T) {
 	for _, m := range validated(t) {
 		empty := m.New().Interface().(validator)

@@ -1,7 +1,7 @@
-// One good message of each kind. What is refused elsewhere is one of these with one thing wrong.
+// One valid message of each type. The other tests change one thing in a valid message and expect a refusal.
 package messages
 
-// Everything a good message consists of.
+// The parts of the valid messages.
 var (
 	goodIncarnation = &Incarnation{BootId: "5f2c0b6e-8d6a", StartedNs: 7}
 	goodOrder       = &Order{
@@ -34,10 +34,11 @@ var (
 	goodPlace  = &Place{Node: "n1", MachineId: "m1", Grant: goodGrant}
 )
 
-// goodMessages is one of each that passes.
+// goodMessages returns one valid message of each type.
 func goodMessages() []validator {
 	rank1 := &Exit{Rank: 1, Kind: ExitKind_EXIT_KIND_EXITED}
-	two := &LedgerReport{Total: &Resources{}, Free: &Resources{}, Slices: []*SliceReport{ // of one leader
+	// Two allocations of one leader.
+	two := &LedgerReport{Total: &Resources{}, Free: &Resources{}, Slices: []*SliceReport{
 		{Token: &Token{Epoch: 1, Counter: 3}, Job: "j-1", State: SliceState_SLICE_STATE_OVER},
 		{Token: &Token{Epoch: 1, Counter: 4}, Job: "j-2", State: SliceState_SLICE_STATE_OVER}}}
 	return []validator{
@@ -135,7 +136,7 @@ func goodMessages() []validator {
 	}
 }
 
-// goodQueues are two of which one gives everything that a queue may.
+// goodQueues returns two queues, one of which sets every field.
 func goodQueues() *Queues {
 	number, priority, yes := int64(5), int32(7), true
 	return &Queues{Default: "research", Queues: []*QueueSpec{{Name: "research"}, {

@@ -2,9 +2,9 @@ package messages
 
 import "fmt"
 
-// This file owns how work is written for people.
+// This file formats amounts of GPU time.
 
-// GPUHours writes milli-GPU-seconds as GPU-hours, with one digit behind the point where there are few.
+// GPUHours formats milli-GPU-seconds as GPU-hours. It adds one decimal digit to values below 100.
 func GPUHours(milliGPUSeconds int64) string {
 	tenths := (milliGPUSeconds + 180_000) / 360_000
 	if tenths >= 1000 {

@@ -1,79 +1,79 @@
 package messages
 
-// This file owns every limit on what may be said. A limit is not a guess at
-// what is useful but a promise that nothing grows past it.
+// This file has every limit on the content of messages. Each limit bounds memory or disk usage. It is not an estimate
+// of useful values.
 
 const (
-	// MaxMessageBytes bounds one message on the wire.
+	// MaxMessageBytes limits the size of one message.
 	MaxMessageBytes = 4 << 20
-	// MaxFrameBytes bounds what is written to a link at once: a message, and who says it to whom.
+	// MaxFrameBytes limits one write to a link: a message with its sender and receiver.
 	MaxFrameBytes = MaxMessageBytes + 64<<10
-	// MaxQueuedMessages and MaxQueuedBytes bound what waits to be written to one peer.
+	// MaxQueuedMessages and MaxQueuedBytes limit the messages that wait to be sent to one peer.
 	MaxQueuedMessages = 4096
 	MaxQueuedBytes    = 2 * MaxFrameBytes
-	// LetterBytes is what a message that waits takes beside its text and its names.
+	// LetterBytes is the size of a waiting message without its text and names.
 	LetterBytes = 32
-	// maxSpecBytes bounds one job's spec: its record goes to disk with every change.
+	// maxSpecBytes limits the spec of a job. Every change of the job writes the spec to disk.
 	maxSpecBytes = 1 << 20
 
-	// MaxGangTasks bounds the members of a gang.
+	// MaxGangTasks limits the number of tasks of a gang.
 	MaxGangTasks = 65_536
-	// maxRosterBytes bounds the packed list of its machines: as many as there are tasks, and no two alike.
+	// maxRosterBytes limits the packed list of a gang's nodes. It allows one node per task and no repeated text.
 	maxRosterBytes = MaxGangTasks * (MaxIDBytes + 2*MaxValueBytes + 32)
-	// MaxEnvBytes bounds a job's environment, names and values together.
+	// MaxEnvBytes limits the environment of a job: the bytes of all names and values.
 	MaxEnvBytes = 64 << 10
-	// MaxCommandBytes bounds a command with all its arguments.
+	// MaxCommandBytes limits the bytes of a command with its arguments.
 	MaxCommandBytes = 128 << 10
-	// MaxCommandArgs bounds their number.
+	// MaxCommandArgs limits the number of a command's arguments.
 	MaxCommandArgs = 4_096
-	// MaxScriptBytes bounds a script that comes with a job.
+	// MaxScriptBytes limits the script of a job.
 	MaxScriptBytes = 256 << 10
-	// MaxMounts bounds a job's mounts.
+	// MaxMounts limits the number of a job's mounts.
 	MaxMounts = 4_096
-	// MaxLabels bounds the labels of one thing, and what one selector asks for.
+	// MaxLabels limits the number of labels of one object, and of one selector.
 	MaxLabels = 64
-	// MaxNamedMachines bounds the machines that a job names, and those that it leaves out.
+	// MaxNamedMachines limits the list of a job's nodes, and the list of its excluded nodes.
 	MaxNamedMachines = 1_024
-	// MaxPriority bounds a job's priority both ways.
+	// MaxPriority limits the absolute value of a priority.
 	MaxPriority = 1_000_000
-	// MaxRestarts bounds restart.limit.
+	// MaxRestarts limits restart.limit.
 	MaxRestarts = 1_000_000
-	// MaxDurationMs bounds every span of time a user may name: ten years.
+	// MaxDurationMs limits every duration that a user may set: ten years.
 	MaxDurationMs = 10 * 366 * 24 * 3600 * 1000
-	// MinStopWhenLostMs is two heartbeats: less would stop tasks whose leader is well.
+	// MinStopWhenLostMs is two heartbeats. A shorter time would stop tasks although their leader is healthy.
 	MinStopWhenLostMs = 10_000
 
-	// MaxMilliCPU, MaxMemoryBytes and MaxMilliGPU bound one machine, and so one task.
+	// MaxMilliCPU, MaxMemoryBytes and MaxMilliGPU limit the resources of one node, and therefore of one task.
 	MaxMilliCPU    = 1 << 30
 	MaxMemoryBytes = 1 << 50
 	MaxMilliGPU    = 1_000_000
-	// maxSlices bounds what a machine's books hold, what has ended and waits for Forget among it.
+	// maxSlices limits the allocations in a ledger, including ended ones that wait for Forget.
 	maxSlices = 65_536
-	// maxUIDs bounds the uids under which anything lies on a machine: its slices' and those of what it keeps.
+	// maxUIDs limits the uids in use on a node: those of its allocations and those of files that tasks left behind.
 	maxUIDs = 16_384
-	// MaxCells bounds the kinds of jobs of which a leader keeps how long they run.
+	// MaxCells limits the groups of similar jobs whose run times a leader stores.
 	MaxCells = 20_000
-	// MaxUses bounds the queues, and owners in queues, of which a leader keeps what they used.
+	// MaxUses limits the queues, and owners in queues, whose past usage a leader stores.
 	MaxUses = 20_000
-	// maxPlaceLevels bounds the levels of the fabric.
+	// maxPlaceLevels limits the levels of the topology tree.
 	maxPlaceLevels = 16
 
-	// MaxNameBytes bounds a name that users give: [a-z0-9-]{1,63}.
+	// MaxNameBytes limits a name that users choose: [a-z0-9-]{1,63}.
 	MaxNameBytes = 63
-	// MaxAccounts bounds the accounts that a node lists, and the owners that it maps to accounts.
+	// MaxAccounts limits the accounts that a node lists, and the owners that it maps to accounts.
 	MaxAccounts = 1024
 
-	// MaxIDBytes bounds an id that is made: of a job, a node, a machine, a request.
+	// MaxIDBytes limits a generated ID, such as the ID of a job, node or request.
 	MaxIDBytes = 128
-	// maxKeyBytes and MaxValueBytes bound a label.
+	// maxKeyBytes and MaxValueBytes limit the key and the value of a label.
 	maxKeyBytes   = 128
 	MaxValueBytes = 253
-	// maxTextBytes bounds what people write to people: reasons, details.
+	// maxTextBytes limits texts for people, such as reasons and details.
 	maxTextBytes = 4_096
-	// MaxPathBytes bounds a path, as Linux does.
+	// MaxPathBytes limits a path, as Linux does.
 	MaxPathBytes = 4_096
-	// MaxPageEntries bounds what a list may ask for at once.
+	// MaxPageEntries limits the page size that a list request may ask for.
 	MaxPageEntries = 1_000
-	// maxFilterValues bounds a filter's alternatives.
+	// maxFilterValues limits the number of alternatives in a filter.
 	maxFilterValues = 64
 )

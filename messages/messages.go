@@ -1,3 +1,4 @@
-// Package messages holds all that is said between processes, and what is kept on disk: the messages generated from the
-// .proto files, what each must be like (Validate), and the limits of what may be said. It knows topology alone.
+// Package messages defines all data that crosses a network link, arrives from a client or is written to a disk. It has
+// the messages that are generated from the .proto files, their checks (Validate) and their limits. It imports no
+// package of this module except topology.
 package messages

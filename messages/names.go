@@ -1,11 +1,11 @@
 package messages
 
-// This file owns the name of nobody.
+// This file has the name of unauthenticated callers, and the owner of a job.
 
-// Anonymous is the owner of every job if there are no identities.
+// Anonymous is the owner of every job in a cluster without identities.
 const Anonymous = "anonymous"
 
-// Known is the name of who asks; empty where nobody is named.
+// Known returns the name of the caller, and "" for anonymous.
 func (x *Principal) Known() string {
 	if x.GetName() == Anonymous {
 		return ""
@@ -13,8 +13,8 @@ func (x *Principal) Known() string {
 	return x.GetName()
 }
 
-// Whose is the person whose a job is: its owner, or whom it was given to that came in before there were identities. The
-// owner itself never changes, because a request is known by it.
+// Whose returns the effective owner of a job. If an admin gave a job of anonymous to a user, that user is the effective
+// owner. The field owner itself never changes, because it identifies repeated requests.
 func (x *JobRecord) Whose() string {
 	if to := x.GetGivenTo(); to != "" && x.GetOwner().Known() == "" {
 		return to

@@ -2,7 +2,7 @@ package messages
 
 import "testing"
 
-// TestKnown: an owner called anonymous is nobody who is named.
+// TestKnown checks that anonymous is not a known name.
 func TestKnown(t *testing.T) {
 	for name, want := range map[string]string{Anonymous: "", "": "", "ann": "ann"} {
 		if got := (&Principal{Name: name}).Known(); got != want {

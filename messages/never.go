@@ -1,9 +1,9 @@
 package messages
 
-// This file owns whether a task of an attempt may have run, for jobs that allow no second run.
+// This file decides whether an attempt may have run, for jobs with restart.never.
 
-// MayHaveRun reports whether a task of an attempt may have begun. It is false only if every member is known not to
-// have: what a node does not say may be anything.
+// MayHaveRun reports whether a task of the attempt may have started. It returns false only if every rank is confirmed
+// as not started. An unconfirmed rank counts as started.
 func (x *AttemptRecord) MayHaveRun() bool {
 	if x.GetStartedUnixMs() > 0 {
 		return true

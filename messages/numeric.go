@@ -5,10 +5,10 @@ import (
 	"strconv"
 )
 
-// This file owns the number that a job has for what wants numbers of jobs, as Slurm does.
+// This file maps the IDs of jobs to numbers, for tools that need numeric IDs, such as the Slurm commands.
 
-// NumericID is the job's id where that is a number, else one made from it: always the same, without being kept. Of the
-// 2^30 numbers two jobs may have one, so what is found by a number has to be looked at.
+// NumericID returns the job's ID if it is a number. Otherwise it returns a hash of the ID between 2^30 and 2^31. Two
+// jobs can have the same hash, so the caller must compare the full ID.
 func NumericID(id string) string {
 	if n, err := strconv.ParseUint(id, 10, 31); err == nil && n > 0 {
 		return id

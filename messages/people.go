@@ -10,10 +10,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what people read of a job or a machine that follows from several of its fields, so that each place
-// that shows it says the same.
+// This file formats values that depend on several fields of a job or a node, so that all clients show the same text.
 
-// Asked is how much of something a job asks for in all.
+// Asked returns the amount of one resource that a job requests in total.
 func Asked(spec *JobSpec, of func(*Resources) int64) int64 {
 	if t := spec.GetGang().GetTotal(); t != nil {
 		return of(t)
@@ -21,7 +20,8 @@ func Asked(spec *JobSpec, of func(*Resources) int64) int64 {
 	return of(spec.GetEach()) * int64(spec.GetGang().GetReplicasMin())
 }
 
-// TasksOf is how many tasks a job has. How a total is split is known only once it is placed.
+// TasksOf returns the number of tasks of a job, as text. It returns "any" for a total that has not been placed, because
+// the split is not known before.
 func TasksOf(j *JobStatus) string {
 	if n := max(len(j.GetAttempt().GetPlaces()), int(j.GetTasks())); n > 0 {
 		return strconv.Itoa(n)
@@ -32,9 +32,8 @@ func TasksOf(j *JobStatus) string {
 	return strconv.Itoa(int(j.GetRecord().GetSpec().GetGang().GetReplicasMin()))
 }
 
-// RanMs is for how long a job's tasks have run, over all attempts: what a user was given, and not how long the latest
-// try of it lasted. It is −1 where nothing has run yet. A job that is between attempts, or over, has all of them in its
-// record, unless an earlier release wrote that.
+// RanMs returns the run time of a job's tasks over all attempts, or -1 if none has run. The record of a job without a
+// running attempt has the complete sum, unless an older release wrote the record.
 func RanMs(j *JobStatus, nowMs int64) int64 {
 	r, a := j.GetRecord(), j.GetAttempt()
 	if a.GetStartedUnixMs() == 0 || r.GetRanMs() > 0 && r.GetState() != JobState_JOB_STATE_ACTIVE {
@@ -50,7 +49,7 @@ func RanMs(j *JobStatus, nowMs int64) int64 {
 	return r.GetRanMs() + max(until-a.GetStartedUnixMs(), 0)
 }
 
-// WhyOf is why a job does not run, or how it ended. A cancel that gave no reason still has somebody who asked for it.
+// WhyOf returns the reason why a job does not run, or its result. A cancel without a reason names the caller.
 func WhyOf(j *JobStatus) string {
 	r := j.GetRecord()
 	text := j.GetReason()
@@ -69,8 +68,8 @@ func WhyOf(j *JobStatus) string {
 	return text
 }
 
-// StartFailure says why the last attempt of a waiting job never ran: its image, its user, a mount or the node. It is
-// empty for a job whose last attempt ran, and for one that does not wait.
+// StartFailure returns why the last attempt of a waiting job never started, for example because of its image, user,
+// mount or node. It returns "" if the last attempt ran, or if the job does not wait.
 func StartFailure(j *JobStatus) string {
 	code, detail, on := startFailure(j)
 	if code == WaitNone {
@@ -79,8 +78,8 @@ func StartFailure(j *JobStatus) string {
 	return code.String() + ": " + detail + on
 }
 
-// FailedStart is the reason of a waiting job whose last attempt never ran, with how it is tried again behind the node;
-// the zero value: the last attempt ran, or the job does not wait.
+// FailedStart returns the reason of a waiting job whose last attempt never started. The text again follows the name of
+// the node. It returns the zero value if the last attempt ran, or if the job does not wait.
 func FailedStart(j *JobStatus, again string) Reason {
 	code, detail, on := startFailure(j)
 	if code == WaitNone {
@@ -100,7 +99,7 @@ func startFailure(j *JobStatus) (code WaitCode, detail, on string) {
 	}
 	detail = end.GetDetail()
 	if _, why, found := strings.Cut(detail, ": "); found && strings.HasPrefix(detail, "rank ") {
-		detail = why // without which rank it was
+		detail = why // removes the prefix "rank N: "
 	}
 	if end.GetNode() != "" {
 		on = " on " + end.GetNode()
@@ -108,7 +107,7 @@ func startFailure(j *JobStatus) (code WaitCode, detail, on string) {
 	return code, strings.Join(strings.Fields(detail), " "), on
 }
 
-// Doing says who did something, and why.
+// Doing returns the user and the reason of an action, as text.
 func Doing(d *Deed) string {
 	s := cmp.Or(d.GetBy().GetName(), "-")
 	if d.GetReason() != "" {
@@ -117,7 +116,7 @@ func Doing(d *Deed) string {
 	return s
 }
 
-// ConditionOf is how a machine is, in one word; of one that is up and closed, by what.
+// ConditionOf returns the state of a node in one word. For a reachable node without new work, the word is the cause.
 func ConditionOf(n *NodeStatus) string {
 	r := n.GetRecord()
 	switch {
@@ -135,12 +134,13 @@ func ConditionOf(n *NodeStatus) string {
 	return "closed"
 }
 
-// Word is the word of an enum's value without the prefix that all of them have: MACHINE_LOST of Cause is machine lost.
+// Word returns the name of an enum value without the common prefix, in lower case: CAUSE_MACHINE_LOST becomes "machine
+// lost".
 func Word(name, prefix string) string {
 	return strings.ReplaceAll(strings.ToLower(strings.TrimPrefix(name, prefix)), "_", " ")
 }
 
-// Span is how long something takes, as short as people say it.
+// Span formats a duration in the shortest usual form.
 func Span(ms int64) string {
 	d := time.Duration(ms) * time.Millisecond
 	switch {
@@ -157,7 +157,7 @@ func Span(ms int64) string {
 	return fmt.Sprintf("%dd", int(d.Hours())/24)
 }
 
-// Soon is a time of day within the next minutes, to the second.
+// Soon formats a time. Within the next hour it includes the seconds.
 func Soon(ms, nowMs int64) string {
 	if ms-nowMs >= time.Hour.Milliseconds() {
 		return Moment(ms, nowMs)
@@ -165,7 +165,7 @@ func Soon(ms, nowMs int64) string {
 	return time.UnixMilli(ms).UTC().Format("15:04:05Z")
 }
 
-// Moment is a time of day to come, and the day too where that is not this one.
+// Moment formats a future time. It includes the day if that is not today.
 func Moment(ms, nowMs int64) string {
 	at, now := time.UnixMilli(ms).UTC(), time.UnixMilli(nowMs).UTC()
 	switch {

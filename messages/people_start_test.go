@@ -2,7 +2,7 @@ package messages
 
 import "testing"
 
-// TestStartFailure: the cause is said of a waiting job whose last attempt never ran, and of no other.
+// TestStartFailure checks that only a waiting job whose last attempt never started has a start failure.
 func TestStartFailure(t *testing.T) {
 	for _, c := range []struct {
 		phase, detail string

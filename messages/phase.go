@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// This file owns the words for where a job or a machine stands, as people and programs read them, and for what became
-// of a wish.
+// This file has the names of the phases of jobs and nodes, and related texts.
 
 // The phases of a job.
 const (
@@ -19,27 +18,27 @@ const (
 	PhaseRunning   = "running"
 	PhaseStopping  = "stopping"
 	PhaseClosing   = "closing"
-	PhaseDamaged   = "damaged" // its record cannot be read
+	PhaseDamaged   = "damaged" // the record cannot be read
 	PhaseSucceeded = "succeeded"
 	PhaseFailed    = "failed"
 	PhaseCancelled = "cancelled"
 	PhaseTimedOut  = "timed-out"
 )
 
-// Phases are all of them, in the order of a job's life.
+// Phases lists all phases of a job, in the order of its life.
 var Phases = []string{
 	PhaseQueued, PhaseHeld, PhaseReserving, PhaseDeciding, PhaseStarting, PhaseRunning, PhaseStopping, PhaseClosing,
 	PhaseDamaged, PhaseSucceeded, PhaseFailed, PhaseCancelled, PhaseTimedOut,
 }
 
-// The phases of a machine.
+// The phases of a node.
 const (
 	NodeUp      = "up"
 	NodeDead    = "dead"
-	NodeUnknown = "unknown" // not heard since this leader took over
+	NodeUnknown = "unknown" // no contact since this leader took over
 )
 
-// EndPhase is the word for a state that is the end; empty for one that is not.
+// EndPhase returns the phase for a final state, and "" for any other state.
 func EndPhase(s JobState) string {
 	switch s {
 	case JobState_JOB_STATE_SUCCEEDED:
@@ -54,35 +53,35 @@ func EndPhase(s JobState) string {
 	return ""
 }
 
-// Waits reports whether a job of this phase waits for its turn, or for somebody to let it.
+// Waits reports whether a job of this phase waits to be started or released.
 func Waits(phase string) bool { return phase == PhaseQueued || phase == PhaseHeld }
 
-// BeginsAt is why a job waits that begins later.
+// BeginsAt returns the reason of a job that waits for its earliest start.
 func BeginsAt(spec *JobSpec) string {
 	return "begins at " + clockOf(spec.GetBeginUnixMs())
 }
 
-// ClosesAt says that a machine is to be drained later.
+// ClosesAt returns the text for a planned drain.
 func ClosesAt(r *NodeRecord) string {
 	return "closes at " + clockOf(r.GetClosesUnixMs()) + ", by " + r.GetClosing().GetBy().GetName() + ": " +
 		r.GetClosing().GetReason()
 }
 
-// clockOf is a time of day that people read, wherever they are.
+// clockOf formats a time in UTC.
 func clockOf(unixMs int64) string { return time.UnixMilli(unixMs).UTC().Format(time.RFC3339) }
 
-// PhaseOf is a phase as somebody may have written it: Timed_Out and `timed out` are timed-out.
+// PhaseOf normalizes a phase that a user has written: Timed_Out and `timed out` become timed-out.
 func PhaseOf(text string) string {
 	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(text))
 }
 
-// Explain says in a sentence where a job stands, and why.
+// Explain returns the phase of a job and the reason, as one sentence.
 func Explain(job *JobStatus) string {
 	return job.GetRecord().GetId() + ": " +
 		phaseWords(job.GetPhase(), cmp.Or(job.GetReason(), job.GetRecord().GetOutcome()))
 }
 
-// phaseWords are a phase and why, which may begin with the phase itself.
+// phaseWords joins a phase and a reason. It omits the phase if the reason begins with it.
 func phaseWords(phase, why string) string {
 	switch {
 	case why == "":
@@ -93,10 +92,10 @@ func phaseWords(phase, why string) string {
 	return phase + ": " + why
 }
 
-// OK is the outcome of what went well.
+// OK returns the outcome of a successful request.
 func OK() *Outcome { return &Outcome{Code: Code_CODE_OK} }
 
-// AlreadyEnded refuses a wish about a job that is over.
+// AlreadyEnded returns the outcome of a request for a job that has already ended.
 func AlreadyEnded(job *JobRecord) *Outcome {
 	how := phaseWords(EndPhase(job.GetState()), job.GetOutcome())
 	return &Outcome{

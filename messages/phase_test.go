@@ -2,7 +2,7 @@ package messages
 
 import "testing"
 
-// TestExplain: where a job stands, and how it ended, is told in one way, whatever of it stands in its record.
+// TestExplain checks that the phase and the result of a job have one text for every combination of fields.
 func TestExplain(t *testing.T) {
 	for _, c := range []struct {
 		state             JobState

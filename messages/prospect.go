@@ -5,13 +5,13 @@ import (
 	"strings"
 )
 
-// This file owns the words for when a job starts.
+// This file has the texts for the start time of a job.
 
-// Infeasible begins why a job never starts that no idle cluster of the known nodes could hold.
+// Infeasible is the first word of the reason of a job that does not fit on the known nodes even if all are idle.
 const Infeasible = "Infeasible: "
 
-// Words say when a job starts, as far as that is known, to a reader at nowMs. moment writes an instant, span (ms) how
-// long something takes.
+// Words describes the start of a job for a reader at nowMs. moment formats a time, and span formats a duration in
+// milliseconds.
 func (x *Prospect) Words(nowMs int64, moment, span func(ms int64) string) string {
 	switch x.GetBasis() {
 	case Basis_BASIS_LIMITS:
@@ -47,7 +47,7 @@ func (x *Prospect) Words(nowMs int64, moment, span func(ms int64) string) string
 	return text + x.queueWords(span)
 }
 
-// expected says for when a start is planned, and by how much it is late. It never says that a job starts now.
+// expected describes the planned start and its delay. It never reports that a job starts now.
 func (x *Prospect) expected(nowMs int64, moment, span func(ms int64) string) string {
 	if late := x.OverdueMs(nowMs); late > 0 {
 		return "expected " + moment(x.AtUnixMs) + ", overdue " + span(late)
@@ -55,10 +55,11 @@ func (x *Prospect) expected(nowMs int64, moment, span func(ms int64) string) str
 	return "expected ~" + moment(x.AtUnixMs)
 }
 
-// overdueFrom is how much later than expected a start is overdue. Clocks differ, and an answer is on its way.
+// overdueFrom is the delay in milliseconds from which a start is overdue. It allows for different clocks and for the
+// time of the reply on the network.
 const overdueFrom = 10_000
 
-// OverdueMs is how long ago a job was expected to start; 0: it is not late, or no time is known.
+// OverdueMs returns the time since the expected start. It returns 0 if the start is not overdue or not known.
 func (x *Prospect) OverdueMs(nowMs int64) int64 {
 	if late := nowMs - x.GetAtUnixMs(); x.GetAtUnixMs() > 0 && late >= overdueFrom {
 		return late
@@ -66,7 +67,7 @@ func (x *Prospect) OverdueMs(nowMs int64) int64 {
 	return 0
 }
 
-// queueWords say what has its turn before a job without a time.
+// queueWords describes the queue ahead of a job without an expected start.
 func (x *Prospect) queueWords(span func(ms int64) string) string {
 	if x.GetAhead() == 0 {
 		return ""
@@ -85,7 +86,8 @@ func (x *Prospect) queueWords(span func(ms int64) string) string {
 	return text
 }
 
-// KeptWords say what is kept for a job; empty: nothing. Of more machines than most some are named.
+// KeptWords lists the nodes that are reserved for a job, at most the first most of them. It returns "" if there are
+// none.
 func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
 	names := x.GetKept()
 	if len(names) == 0 {
@@ -95,7 +97,7 @@ func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
 	switch {
 	case x.KeptUntilUnixMs > 0:
 		until = " until " + moment(x.KeptUntilUnixMs)
-	case x.Basis == Basis_BASIS_LEARNED: // it is planned again whenever something changes
+	case x.Basis == Basis_BASIS_LEARNED: // the plan changes with the cluster
 		until = " as things stand"
 	}
 	text := strings.Join(names[:min(most, len(names))], ", ")
@@ -108,7 +110,7 @@ func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
 	return text + " are kept for it" + until
 }
 
-// thousands writes a number as one reads it: 1,200.
+// thousands formats a number with separators: 1,200.
 func thousands(n int64) string {
 	if n < 1000 {
 		return strconv.FormatInt(n, 10)

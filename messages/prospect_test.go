@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestProspectWords: no time is said that is not known, and never nine of ten where nobody knows what they did.
+// TestProspectWords checks that the text has no unknown time, and mentions 9 of 10 only if enough jobs are known.
 func TestProspectWords(t *testing.T) {
 	moment := func(ms int64) string { return fmt.Sprint("T", ms) }
 	span := func(ms int64) string { return fmt.Sprint(ms, "ms") }
@@ -47,7 +47,7 @@ func TestProspectWords(t *testing.T) {
 	}
 }
 
-// TestOverdue: once its time has passed, a start is overdue, and never now.
+// TestOverdue checks that a start in the past is shown as overdue and never as now.
 func TestOverdue(t *testing.T) {
 	moment := func(ms int64) string { return fmt.Sprint("T", ms) }
 	span := func(ms int64) string { return fmt.Sprint(ms, "ms") }

@@ -5,20 +5,21 @@ import (
 	"strings"
 )
 
-// This file owns who may use a queue. The owners of a queue are a list of names and groups. A queue without a list
-// admits everybody whom the queues above it admit: a list lower down can only narrow what stands above it.
+// This file decides who may use a queue. The owners of a queue are a list of names and groups. A queue without a list
+// admits every owner that its ancestors admit. A list can only restrict the lists of the ancestors.
 
-// GroupPrefix begins an entry of a queue's owners that names a group. Without it the entry is the name of an owner.
+// GroupPrefix marks an entry of a queue's owners as the name of a group. An entry without the prefix is the name of an
+// owner.
 const GroupPrefix = "group:"
 
 const (
-	maxQueueOwners = 1_000 // as policy has it
-	// maxGroups bounds the groups of one caller. A token of 16 KiB cannot hold as many.
+	maxQueueOwners = 1_000 // same as in policy/share
+	// maxGroups limits the groups of one caller. A token of 16 KiB cannot hold that many groups.
 	maxGroups = 4_096
 )
 
-// Admits reports whether the queue's own list has an owner, or a group that the owner is in. A name never counts as a
-// group, whatever it begins with.
+// Admits reports whether the queue's own list contains the owner or one of the owner's groups. The name of an owner
+// never matches a group.
 func (x *QueueSpec) Admits(owner string, groups []string) bool {
 	list := x.GetOwners()
 	return len(list) == 0 || slices.ContainsFunc(list, func(entry string) bool {
@@ -29,8 +30,8 @@ func (x *QueueSpec) Admits(owner string, groups []string) bool {
 	})
 }
 
-// Bars is the first queue, from this one upwards, whose list has neither an owner nor a group of that owner; nil: the
-// owner may use the queue.
+// Bars returns the first queue, from this one upwards, whose list excludes the owner. It returns nil if the owner may
+// use the queue.
 func (t *QueueTerms) Bars(owner string, groups []string) *QueueSpec {
 	for _, q := range t.above {
 		if !q.Admits(owner, groups) {
@@ -40,19 +41,19 @@ func (t *QueueTerms) Bars(owner string, groups []string) *QueueSpec {
 	return nil
 }
 
-// OpenTo are the names of the first queues, in the order of the description, that an owner may use: most at most.
+// OpenTo returns the names of at most most queues that an owner may use, in the order of the configuration.
 func (x *Queues) OpenTo(owner string, groups []string, most int) []string {
 	open, _ := x.sorted(owner, groups)
 	return open[:min(len(open), most)]
 }
 
-// BarredTo are the names of the queues, in the order of the description, that an owner may not use.
+// BarredTo returns the names of the queues that an owner may not use, in the order of the configuration.
 func (x *Queues) BarredTo(owner string, groups []string) []string {
 	_, barred := x.sorted(owner, groups)
 	return barred
 }
 
-// sorted are the names of the queues that an owner may use, and of those that the owner may not.
+// sorted returns the names of the queues that an owner may use, and of the queues that the owner may not use.
 func (x *Queues) sorted(owner string, groups []string) (open, barred []string) {
 	bars, parent := map[string]bool{}, map[string]string{}
 	for _, q := range x.GetQueues() {
@@ -72,12 +73,12 @@ func (x *Queues) sorted(owner string, groups []string) (open, barred []string) {
 	return open, barred
 }
 
-// owners checks the owners of a queue, as far as a single entry can be judged here.
+// owners checks the syntax of a queue's owners.
 func owners(list []string) error {
 	return entries("owners", list, maxQueueOwners, len(GroupPrefix)+MaxValueBytes)
 }
 
-// groups checks the groups of who asks.
+// groups checks the groups of the caller.
 func groups(list []string) error { return entries("groups", list, maxGroups, MaxValueBytes) }
 
 func entries(field string, list []string, most, bytes int) error {
@@ -88,7 +89,7 @@ func entries(field string, list []string, most, bytes int) error {
 	return err
 }
 
-// AsGroups are the groups of a token that an entry of a queue's owners can name. The others are left out.
+// AsGroups returns the groups of a token that can occur in the owners of a queue. It omits the others.
 func AsGroups(all []string) []string {
 	all = slices.Clone(all)
 	slices.Sort(all)

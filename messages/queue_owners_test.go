@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestWhoMayUseAQueue: an owner needs to be on the list of the queue and of each queue above it, by name or by a group.
-// A queue without a list admits whom those above it admit, and a name is never taken for a group.
+// TestWhoMayUseAQueue checks that an owner must be on the list of the queue and of each ancestor, by name or by group.
+// A queue without a list admits the owners of its ancestors. A name never matches a group.
 func TestWhoMayUseAQueue(t *testing.T) {
 	q := &Queues{Default: "open", Queues: []*QueueSpec{
 		{Name: "open"},
@@ -20,7 +20,7 @@ func TestWhoMayUseAQueue(t *testing.T) {
 	for _, c := range []struct {
 		owner  string
 		groups string
-		want   string // the queues that are open, and of each other the one that bars
+		want   string // the open queues, and for each other queue the one that excludes the owner
 	}{
 		{"ann", "", "open lab below narrow"},
 		{"bob", "", "open lab:lab below:lab narrow:narrow"},
@@ -61,7 +61,8 @@ func TestWhoMayUseAQueue(t *testing.T) {
 	}
 }
 
-// TestOpenQueuesOfDrawnTrees: the queues that somebody is told of are those that do not bar them, in whatever tree.
+// TestOpenQueuesOfDrawnTrees checks for random trees that the listed queues are the queues that do not exclude the
+// owner.
 func TestOpenQueuesOfDrawnTrees(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for range 300 {
@@ -96,7 +97,7 @@ func TestOpenQueuesOfDrawnTrees(t *testing.T) {
 	}
 }
 
-// TestGroupsOfATokenCanBeAsked: whatever groups a token names, a request with them is valid.
+// TestGroupsOfATokenCanBeAsked checks that a request with any groups of a token is valid.
 func TestGroupsOfATokenCanBeAsked(t *testing.T) {
 	long := strings.Repeat("x", MaxValueBytes+1)
 	odd := []string{"ml", "", "ml", "a\nb", "a\u202eb", "a\x00", "\xff", long, "/ml/Ä team"}

@@ -7,21 +7,21 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// This file owns what a queue asks of the jobs that come into it, and what it gives them. What a queue does not say is
-// its parent's. A queue that nobody described asks for nothing.
+// This file has the requirements of a queue for its jobs, and the defaults. A queue inherits missing values from its
+// parent. A queue without configuration requires nothing.
 
 // QueueTerms holds the requirements and defaults of a queue for its jobs.
 type QueueTerms struct {
 	Queue           string
-	DefaultLimitMs  *int64 // of jobs that name none; 0: none at all
-	MostLimitMs     int64  // 0: any
+	DefaultLimitMs  *int64 // time limit of jobs that request none; 0: no limit
+	MostLimitMs     int64  // 0: unlimited
 	DefaultPriority int32
 	MostPriority    *int32
 	Selector        []*Label
-	above           []*QueueSpec // the queue and those above it
+	above           []*QueueSpec // the queue and its ancestors, nearest first
 }
 
-// TermsOf are the terms of a queue; with an empty name, of jobs that name none.
+// TermsOf returns the terms of a queue. An empty name is the queue of jobs that name none.
 func (x *Queues) TermsOf(queue string) QueueTerms {
 	t := QueueTerms{Queue: cmp.Or(queue, x.GetDefault())}
 	t.above = x.above(t.Queue)
@@ -41,7 +41,7 @@ func (x *Queues) TermsOf(queue string) QueueTerms {
 	return t
 }
 
-// Selected is a spec with the labels that the queue asks machines for beside its own.
+// Selected returns the spec with the labels of the queue's selector added. Labels of the spec take precedence.
 func (t *QueueTerms) Selected(spec *JobSpec) *JobSpec {
 	with := spec
 	for _, l := range t.Selector {
@@ -56,7 +56,7 @@ func (t *QueueTerms) Selected(spec *JobSpec) *JobSpec {
 	return with
 }
 
-// LabelOf is the label of a key, of which there is one at most; false: there is none.
+// LabelOf returns the label with this key. It returns false if there is none.
 func LabelOf(labels []*Label, key string) (*Label, bool) {
 	for _, l := range labels {
 		if l.GetKey() == key {
@@ -66,9 +66,9 @@ func LabelOf(labels []*Label, key string) (*Label, bool) {
 	return nil, false
 }
 
-// above is a queue and all those above it, the nearest first.
+// above returns a queue and its ancestors, nearest first.
 func (x *Queues) above(name string) (all []*QueueSpec) {
-	for name != "" && len(all) <= len(x.GetQueues()) { // a circle is refused where queues are applied
+	for name != "" && len(all) <= len(x.GetQueues()) { // ends at a cycle; ApplyQueues refuses cycles
 		was := len(all)
 		for _, q := range x.GetQueues() {
 			if q.GetName() == name {
@@ -84,7 +84,7 @@ func (x *Queues) above(name string) (all []*QueueSpec) {
 	return all
 }
 
-// nearest is the first of these queues' answers.
+// nearest returns the value of the nearest queue that has one.
 func nearest[T any](above []*QueueSpec, of func(*QueueSpec) *T) *T {
 	for _, q := range above {
 		if own := of(q); own != nil {
@@ -94,13 +94,13 @@ func nearest[T any](above []*QueueSpec, of func(*QueueSpec) *T) *T {
 	return nil
 }
 
-// Under puts a queue without a name above all others, whose limits of one owner hold for all of that owner's jobs.
+// Under adds a queue without a name as the root. The owner limits of the root apply to all jobs of an owner.
 func (t *QueueTerms) Under(root *QueueSpec) {
 	t.above = append(t.above, root)
 }
 
-// OverWaiting is the first queue, from this one upwards, in which one more job would be too many of an owner who has
-// so many waiting in each queue; nil: none.
+// OverWaiting returns the first queue, from this one upwards, in which one more waiting job would exceed the limit of
+// its owner. The map has the owner's number of waiting jobs by queue. It returns nil if no limit is exceeded.
 func (t *QueueTerms) OverWaiting(x *Queues, has map[string]int) (over *QueueSpec, waiting int) {
 	for _, q := range t.above {
 		if q.OwnerWaiting == nil {

@@ -7,15 +7,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the reasons why jobs wait: one table of codes, and the one line that people read of a reason.
+// This file has the reasons why jobs wait: a table of codes, and the one-line text of a reason.
 
-// WaitCode is the code of a reason why a job waits. Its word begins the reason, filters lists and labels metrics.
+// WaitCode is the code of a reason why a job waits. The word of the code is the first word of the reason, filters lists
+// and labels metrics.
 type WaitCode uint8
 
 // The codes. A number may change; a word may not.
 const (
-	WaitNone       WaitCode = iota // the job does not wait, or the code is of a later version
-	WaitEvaluating                 // the scheduler has not looked at the job yet
+	WaitNone       WaitCode = iota // the job does not wait, or the code is from a later version
+	WaitEvaluating                 // the scheduler has not evaluated the job yet
 	WaitResources
 	WaitTopology
 	WaitNodeSelector
@@ -36,10 +37,10 @@ const (
 	WaitRecovering
 	WaitHalted
 	WaitStore
-	WaitCodes // how many there are
+	WaitCodes // number of codes
 )
 
-// WaitReason holds the word of a code, and Slurm's word for it.
+// WaitReason holds the word of a code, and the matching word of Slurm.
 type WaitReason struct{ Word, Slurm string }
 
 // WaitReasons is the table of all codes.
@@ -68,17 +69,17 @@ var WaitReasons = [WaitCodes]WaitReason{
 	WaitStore:        {"Store", "SystemFailure"},
 }
 
-// WaitText says what a code means, and what a user can do.
+// WaitText holds the meaning of a code, and a suggestion for the user.
 type WaitText struct{ Meaning, Fix string }
 
-// WaitTexts has the texts of the documentation for all codes. The programs do not need them.
+// WaitTexts has the documentation of all codes. The programs do not use these texts.
 var WaitTexts = [WaitCodes]WaitText{
 	WaitNone: {
 		"The job does not wait.",
 		"",
 	},
 	WaitEvaluating: {
-		"The scheduler has not looked at the job yet.",
+		"The scheduler has not evaluated the job yet.",
 		"Wait a second.",
 	},
 	WaitResources: {
@@ -89,23 +90,23 @@ var WaitTexts = [WaitCodes]WaitText{
 	WaitTopology: {
 		"Enough may be free, but not within one domain of the topology level that the job " +
 			"requires or prefers.",
-		"Wait, or ask for a coarser level.",
+		"Wait, or request a coarser level.",
 	},
 	WaitNodeSelector: {
-		"No node has the GPU type, the labels or the name that the job asks for.",
+		"No node has the GPU type, the labels or the name that the job requests.",
 		"Compare the job with `synapse-cli get nodes -o wide`.",
 	},
 	WaitUser: {
 		"No node runs jobs of this owner as the requested user.",
-		"Leave `user` out, or ask an administrator to map the owner to an account.",
+		"Omit `user`, or ask an administrator to map the owner to an account.",
 	},
 	WaitInfeasible: {
 		"The job can never start on the nodes that the cluster knows, even if all of them are " +
 			"idle.",
-		"Ask for less, or add nodes.",
+		"Request less, or add nodes.",
 	},
 	WaitPriority: {
-		"Nodes are free, and earlier or shorter jobs go first.",
+		"Nodes are free, but earlier or shorter jobs start first.",
 		"Wait, or set a time limit: a job that ends before a reservation starts can be " +
 			"backfilled.",
 	},
@@ -114,11 +115,11 @@ var WaitTexts = [WaitCodes]WaitText{
 		"Wait until jobs of the queue end, or submit to another queue.",
 	},
 	WaitHeld: {
-		"A user or an administrator holds the job.",
+		"A user or an administrator has put the job on hold.",
 		"Run `synapse-cli release JOB`.",
 	},
 	WaitBeginTime: {
-		"The job begins later, because its `begin` says so.",
+		"The `begin` of the job is in the future.",
 		"Wait, or change it with `synapse-cli update JOB --begin now`.",
 	},
 	WaitDependency: {
@@ -155,7 +156,7 @@ var WaitTexts = [WaitCodes]WaitText{
 		"Wait, name a user, or widen `--uids`.",
 	},
 	WaitRecovering: {
-		"A new leader waits until its nodes have reported, for some seconds at most.",
+		"A new leader waits a few seconds for the reports of its nodes.",
 		"Wait.",
 	},
 	WaitHalted: {
@@ -176,7 +177,7 @@ func (c WaitCode) String() string {
 	return WaitReasons[c].Word
 }
 
-// WaitCodeOf returns the code with this word; WaitNone for an unknown word.
+// WaitCodeOf returns the code with this word, and WaitNone for an unknown word.
 func WaitCodeOf(word string) WaitCode {
 	for c := range WaitCodes {
 		if WaitReasons[c].Word == word {
@@ -189,18 +190,18 @@ func WaitCodeOf(word string) WaitCode {
 // ReasonColumns is the largest width of a reason.
 const ReasonColumns = 60
 
-// Reason is why a job waits. The text begins with the code's word.
+// Reason holds the code and the text of a reason why a job waits. The text begins with the code's word.
 type Reason struct {
 	Code WaitCode
 	Text string
 }
 
-// Because returns a reason: the text is cut to ReasonColumns, and each further fact is added if it fits.
+// Because returns a reason with the text, cut to ReasonColumns. It appends each fact of more that still fits.
 func (c WaitCode) Because(text string, more ...string) Reason {
 	return c.says(c.String()+": "+text, more)
 }
 
-// HeldBy returns the reason of a job that somebody holds.
+// HeldBy returns the reason of a job that a user holds.
 func HeldBy(by, why string) Reason {
 	text := WaitHeld.String() + " by " + topology.Cut(OneLine(by), nameColumns)
 	if why != "" {
@@ -209,7 +210,7 @@ func HeldBy(by, why string) Reason {
 	return WaitHeld.says(text, nil)
 }
 
-// HeldInArray returns the reason of an element whose array, or who alone, is held.
+// HeldInArray returns the reason of an element whose array is held.
 func HeldInArray(array string) Reason { return WaitHeld.Because("its array " + array + " is held") }
 
 func (c WaitCode) says(text string, more []string) Reason {
@@ -223,16 +224,16 @@ func (c WaitCode) says(text string, more []string) Reason {
 	return Reason{c, text}
 }
 
-// Around returns a reason with a text that is cut so that the end of the reason stays.
+// Around returns a reason of text and end. It shortens the text so that end fits.
 func (c WaitCode) Around(text, end string) Reason {
 	room := ReasonColumns - utf8.RuneCountInString(c.String()+": "+end)
 	return c.Because(topology.Cut(OneLine(strings.TrimSpace(text)), room) + end)
 }
 
-// Because writes into a status why the job waits.
+// Because stores a reason in a status.
 func (x *JobStatus) Because(r Reason) { x.Reason, x.ReasonCode = r.Text, r.Code.String() }
 
-// With adds a fact to a reason if it fits.
+// With appends a fact to a reason if it fits.
 func (r Reason) With(fact string) Reason { return r.Code.says(r.Text, []string{fact}) }
 
 // Why returns the text without the code's word.
@@ -241,7 +242,7 @@ func (r Reason) Why() string { return strings.TrimPrefix(r.Text, r.Code.String()
 // nameColumns is the largest width of a name inside a reason.
 const nameColumns = 20
 
-// WhyRefused returns why a gang waits that has no place now. A gang without a refusal waits only for its turn.
+// WhyRefused returns the reason for a refusal. An empty refusal means that the gang waits only for its turn.
 func WhyRefused(r *topology.Refusal) Reason {
 	if *r == (topology.Refusal{}) {
 		return WaitPriority.Because("nodes are reserved for earlier jobs")
@@ -250,13 +251,13 @@ func WhyRefused(r *topology.Refusal) Reason {
 	return RefusalCode(r).Because(text, more...)
 }
 
-// NeverReason returns why a gang can never start.
+// NeverReason returns the reason of a gang that can never start.
 func NeverReason(r *topology.Refusal) Reason {
 	text, more := r.Short()
 	return WaitInfeasible.Because(text, more...)
 }
 
-// RefusalCode returns the code of a refusal.
+// RefusalCode returns the code for a refusal.
 func RefusalCode(r *topology.Refusal) WaitCode {
 	switch {
 	case r.Cause == topology.NoMatch && r.Refused:
@@ -271,8 +272,8 @@ func RefusalCode(r *topology.Refusal) WaitCode {
 	return WaitResources
 }
 
-// ShortName returns the name of a job inside a reason: its name if it has one, its short id, and its owner if asked
-// for.
+// ShortName returns the label of a job inside a reason: its name, its short ID and its owner. The label omits an empty
+// name or owner.
 func ShortName(id, name, owner string) string {
 	name, owner = OneLine(name), OneLine(owner)
 	about := id
@@ -288,11 +289,11 @@ func ShortName(id, name, owner string) string {
 	return topology.Cut(name, nameColumns) + " (" + about + ")"
 }
 
-// shortID is how many letters a short id has at least.
+// shortID is the minimum length of a short ID.
 const shortID = 6
 
-// ShortID returns the shortest prefix of an id, of 6 letters or more, that begins no other id. An element of an array
-// keeps its full id, because a prefix does not name an element.
+// ShortID returns the shortest prefix of an ID, of at least 6 characters, that is not a prefix of another ID. It
+// returns the full ID of an element, because a prefix of it is ambiguous.
 func ShortID(id string, others ...string) string {
 	if _, _, element := ArrayOf(id); element {
 		return id

@@ -11,12 +11,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of the reasons why jobs wait: the table of codes, and the width of the line.
+// This file tests the reasons why jobs wait: the table of codes, and the width of the text.
 
-// reasonsPage is the reference page of the codes, written from the table.
+// reasonsPage is the reference page of the codes, which is generated from the table.
 const reasonsPage = "../docs/reference/reasons.md"
 
-// TestReasonsPage: the page says what the table says. `go test ./messages -run TestReasonsPage -rewrite` writes it.
+// TestReasonsPage checks that the page matches the table. `go test ./messages -run TestReasonsPage -rewrite` writes the
+// page.
 func TestReasonsPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Waiting reasons
@@ -49,7 +50,7 @@ Run ` + "`synapse-cli explain JOB`" + ` for all facts about one job.
 	}
 }
 
-// TestEveryCodeIsComplete: each code has one word that no other code has, a meaning, a fix and Slurm's word.
+// TestEveryCodeIsComplete checks that each code has a unique word, a meaning, a fix and a word of Slurm.
 func TestEveryCodeIsComplete(t *testing.T) {
 	for c, r := range WaitReasons {
 		code := WaitCode(c)
@@ -65,7 +66,8 @@ func TestEveryCodeIsComplete(t *testing.T) {
 	}
 }
 
-// TestReasonWidth: no reason is wider than 60 columns, whatever names and texts it has, and its code is whole.
+// TestReasonWidth checks that no reason is wider than 60 columns for any names and texts, and that the code is never
+// cut.
 func TestReasonWidth(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		text := rapid.StringN(0, 90, -1)
@@ -89,7 +91,7 @@ func TestReasonWidth(t *testing.T) {
 	})
 }
 
-// TestRefusalWidth: so is every reason of a refusal, and it keeps the numbers.
+// TestRefusalWidth checks the width of every reason for a refusal, and that no number is cut.
 func TestRefusalWidth(t *testing.T) {
 	long := strings.Repeat("long-", 13)[:63]
 	total := topology.Resources{MilliCPU: 128_000, MemoryBytes: 1 << 40, MilliGPU: 8000}
@@ -120,7 +122,7 @@ func TestRefusalWidth(t *testing.T) {
 	}
 }
 
-// TestShortID: six letters, more where they begin the id of another job, and all of an element.
+// TestShortID checks the length of short IDs: six characters, more to be unique, and all characters of an element's ID.
 func TestShortID(t *testing.T) {
 	for _, c := range []struct {
 		id, want string

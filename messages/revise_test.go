@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestRevise: the next version has all that the version before has, what a newer
-// program put there included, and the very same parts and lists.
+// TestRevise checks that the next version has every field of the earlier version, including unknown fields, and shares
+// its lists and nested messages.
 func TestRevise(t *testing.T) {
 	for name, revise := range map[string]func(Message) Message{
 		"JobRecord":     func(m Message) Message { return m.(*JobRecord).Revise() },
@@ -44,7 +44,7 @@ func TestReviseLeavesTheVersionBefore(t *testing.T) {
 	}
 }
 
-// TestBrief: of an attempt's course nothing is left out.
+// TestBrief checks that the brief form of an attempt lacks no field of its history.
 func TestBrief(t *testing.T) {
 	first := filled(published(t)["AttemptRecord"], 3).Interface().(*AttemptRecord)
 	want := first.Revise()

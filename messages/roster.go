@@ -7,39 +7,38 @@ import (
 	"strings"
 )
 
-// This file owns the packed form of a gang's peers. Every machine of a gang is
-// told all the others, so the list crosses the network as often as the gang has
-// machines: each byte of it counts with the gang's square. It is kept by machine and not by
-// task, and most machines follow each other in name, address and rank: of those nothing is
-// written but their number. Compression by a library would save less than that, and costs more.
+// This file has the packed form of a gang's peers. Each node of a gang gets the list of all others, so the bytes sent
+// grow with the square of the gang's size. The list has one entry per node, not per task. Most nodes have a name,
+// address and rank that follow from the entry before. The list stores only the number of such nodes. General
+// compression would save less and cost more.
 //
-// The list is a sequence of machines. A machine begins with a byte that says which of its
-// fields follow; what does not follow is foretold by the machine before it. A byte of 0
-// is followed by a count: that many machines are as foretold.
+// The list is a sequence of entries, one per node. The first byte of an entry has one bit for each field that is
+// stored. The other fields are predicted from the entry before. A first byte of 0 is followed by a count: the next
+// count entries are all predicted.
 
 const (
-	rosterNode    = 1 << iota // a text; foretold: the next name
-	rosterAddress             // a text; foretold: the next address
-	rosterRack                // a text; foretold: the same rack
-	rosterTasks               // a number; foretold: as many tasks
-	rosterFirst               // a number, the first rank; foretold: the one behind the last
+	rosterNode    = 1 << iota // a text; predicted: the next name
+	rosterAddress             // a text; predicted: the next address
+	rosterRack                // a text; predicted: the same rack
+	rosterTasks               // a number; predicted: the same number of tasks
+	rosterFirst               // a number, the first rank; predicted: the rank after the last one
 	rosterFields  = iota
 )
 
-// rosterEntry is one machine of the list: tasks of consecutive ranks.
+// rosterEntry is the entry of one node, whose tasks have consecutive ranks.
 type rosterEntry struct {
 	node, address, rack string
 	first, tasks        uint64
 }
 
-// foretold is the machine that follows, if nothing is said of it.
+// foretold returns the predicted next entry.
 func (e rosterEntry) foretold() rosterEntry {
 	return rosterEntry{
 		node: following(e.node), address: following(e.address), rack: e.rack, first: e.first + e.tasks, tasks: e.tasks,
 	}
 }
 
-// following counts the last number in a text up by one: n7 becomes n8, 10.0.0.9 becomes 10.0.0.10.
+// following increments the last number in a text: n7 becomes n8, 10.0.0.9 becomes 10.0.0.10.
 func following(s string) string {
 	at, begin, end := lastNumber(s)
 	if end == 0 {
@@ -58,13 +57,13 @@ func following(s string) string {
 	return string(b) + s[end:]
 }
 
-// follows reports whether next is following(s), without making it.
+// follows reports whether next equals following(s). It does not allocate memory.
 func follows(s, next string) bool {
 	at, begin, end := lastNumber(s)
 	switch {
 	case end == 0:
 		return s == next
-	case at < begin: // nines become a one and zeros
+	case at < begin: // all digits are 9
 		return len(next) == len(s)+1 && next[:begin] == s[:begin] && next[begin] == '1' && zeros(next[begin+1:end+1]) &&
 			next[end+1:] == s[end:]
 	}
@@ -72,8 +71,8 @@ func follows(s, next string) bool {
 		next[end:] == s[end:]
 }
 
-// lastNumber is where the last number in a text stands, and in it the last digit
-// that is no nine; before its beginning where all are. Without any the end is 0.
+// lastNumber returns the bounds of the last number in a text, and the position of its last digit that is not 9. The
+// position is begin-1 if all digits are 9. The end is 0 if the text has no number.
 func lastNumber(s string) (at, begin, end int) {
 	for end = len(s); end > 0 && !digit(s[end-1]); {
 		end--
@@ -89,12 +88,12 @@ func lastNumber(s string) (at, begin, end int) {
 
 func zeros(s string) bool { return strings.Trim(s, "0") == "" }
 
-// PackRoster writes a gang's peers, which are in the order of their ranks.
+// PackRoster packs a gang's peers. The peers must be in rank order.
 func PackRoster(peers []*Peer) []byte {
 	var (
 		data    = make([]byte, 0, 128)
 		last    rosterEntry
-		silence uint64 // machines as foretold that are not written yet
+		silence uint64 // number of predicted entries that are not written yet
 	)
 	for i := 0; i < len(peers); {
 		now := entryOf(peers[i:])
@@ -110,7 +109,7 @@ func PackRoster(peers []*Peer) []byte {
 	return appendSilence(data, silence)
 }
 
-// entryOf is the machine of the first peers, and those that follow each other on it.
+// entryOf returns the entry of the first peer. The entry includes the following peers on the same node.
 func entryOf(peers []*Peer) rosterEntry {
 	p := peers[0]
 	e := rosterEntry{node: p.GetNode(), address: p.GetAddress(), rack: p.GetRack(), first: uint64(p.GetRank()), tasks: 1}
@@ -131,7 +130,7 @@ func appendSilence(data []byte, n uint64) []byte {
 	return binary.AppendUvarint(append(data, 0), n)
 }
 
-// news are the fields that are not as foretold.
+// news returns the bits of the fields that differ from the prediction.
 func (e rosterEntry) news(last rosterEntry) byte {
 	var fields byte
 	for i, same := range [...]bool{
@@ -165,8 +164,7 @@ func (e rosterEntry) append(data []byte, fields byte, last rosterEntry) []byte {
 	return data
 }
 
-// appendText writes what a text has of its own between what it shares with the
-// last one at its beginning and at its end.
+// appendText writes the part of a text between the prefix and the suffix that it shares with the last text.
 func appendText(data []byte, s, last string) []byte {
 	least := min(len(s), len(last))
 	begin, end := 0, 0
@@ -182,7 +180,7 @@ func appendText(data []byte, s, last string) []byte {
 	return append(binary.AppendUvarint(data, uint64(len(own))), own...)
 }
 
-// RosterDigest tells one list from another: FNV-1a, without an object for each list.
+// RosterDigest returns a hash of a packed list: FNV-1a, without an allocation.
 func RosterDigest(data []byte) uint64 {
 	h := uint64(14695981039346656037)
 	for _, b := range data {
@@ -191,9 +189,9 @@ func RosterDigest(data []byte) uint64 {
 	return h
 }
 
-var errRoster = errors.New("the roster makes no sense")
+var errRoster = errors.New("roster is corrupted")
 
-// unpackRoster reads what PackRoster wrote. Peers of one machine share its texts.
+// unpackRoster decodes a packed list. The peers of one node share its strings.
 func unpackRoster(data []byte) ([]*Peer, error) {
 	r := rosterReader{data: data}
 	var entries []rosterEntry
@@ -218,8 +216,8 @@ func unpackRoster(data []byte) ([]*Peer, error) {
 	return peersOf(entries), nil
 }
 
-// sound reports whether a machine is one that peers can be made of. What is
-// foretold grows and grows, so it is looked at as well.
+// sound reports whether an entry is valid. It also checks predicted entries, because a prediction can exceed the
+// limits.
 func (e rosterEntry) sound() bool {
 	return e.node != "" && len(e.node) <= MaxIDBytes && len(e.address) <= MaxValueBytes && len(e.rack) <= MaxValueBytes &&
 		e.tasks > 0 && e.tasks <= MaxGangTasks && e.first+e.tasks <= math.MaxInt32
@@ -242,7 +240,7 @@ func peersOf(entries []rosterEntry) []*Peer {
 	return peers
 }
 
-// rosterReader takes values off; once something made no sense, all are zero.
+// rosterReader decodes values. After the first invalid value it returns only zeros.
 type rosterReader struct {
 	data   []byte
 	broken bool
@@ -301,7 +299,7 @@ func (r *rosterReader) text(last string) string {
 	return s
 }
 
-// Unpacked is the rendezvous with its peers, wherever they stand in it.
+// Unpacked returns the rendezvous with the list of peers. It decodes a packed list.
 func (x *Rendezvous) Unpacked() (*Rendezvous, error) {
 	if len(x.GetRoster()) == 0 {
 		return x, nil

@@ -8,21 +8,21 @@ import (
 	"testing"
 )
 
-// This file owns the tests of the packed list, and the figures of what a gang's list costs.
+// This file tests the packed list of peers, and measures its size.
 
-// formed names machines by a number.
+// formed returns a function that names nodes by number.
 func formed(format string) func(int) string {
 	return func(m int) string { return fmt.Sprintf(format, m) }
 }
 
 func always(name string) func(int) string { return func(int) string { return name } }
 
-// addressed is an address as most rooms give them: 250 machines in a network.
+// addressed returns an address in the usual scheme of 250 nodes per network.
 func addressed(m int) string { return fmt.Sprintf("10.%d.%d.%d", m/62500, m/250%250, m%250+2) }
 
 func racked(m int) string { return fmt.Sprintf("rack-%02d", m/16) }
 
-// scattered names machines so that nobody would guess one from another.
+// scattered returns a function that names nodes unpredictably.
 func scattered(bytes int) func(int) string {
 	return func(m int) string {
 		r := rand.New(rand.NewPCG(uint64(m), uint64(bytes)))
@@ -34,7 +34,7 @@ func scattered(bytes int) func(int) string {
 	}
 }
 
-// gangOn is the peers of a gang, with a fixed number to a machine.
+// gangOn returns the peers of a gang with each tasks per node.
 func gangOn(tasks, each int, node, address, rack func(int) string) []*Peer {
 	peers := Many[Peer](tasks)
 	for i := range peers {
@@ -53,7 +53,7 @@ func samePeer(a, b *Peer) bool {
 	return a.Rank == b.Rank && a.Node == b.Node && a.Address == b.Address && a.Rack == b.Rack
 }
 
-// rosters are gangs of all kinds, and what a list of each may take.
+// rosters returns gangs of all kinds, and the maximum size of each packed list.
 func rosters() map[string]struct {
 	peers []*Peer
 	most  int
@@ -63,7 +63,7 @@ func rosters() map[string]struct {
 		most  int
 	}
 	regular := func(tasks, each int) []*Peer { return gangOn(tasks, each, formed("n%05d"), addressed, racked) }
-	uneven := regular(64, 8)[3:] // the first machine has five
+	uneven := regular(64, 8)[3:] // the first node has five tasks
 	for i, p := range uneven {
 		p.Rank = int32(i)
 	}
@@ -87,7 +87,7 @@ func rosters() map[string]struct {
 	}
 }
 
-// TestRoster: what was packed is unpacked, of any gang there can be, and a usual one takes little.
+// TestRoster checks that unpacking restores the peers of any gang, and that the list of a usual gang is small.
 func TestRoster(t *testing.T) {
 	for name, c := range rosters() {
 		data := PackRoster(c.peers)
@@ -106,7 +106,7 @@ func TestRoster(t *testing.T) {
 	}
 }
 
-// TestFollowing: what follows a name is what a reader would say.
+// TestFollowing checks the predicted next names.
 func TestFollowing(t *testing.T) {
 	for name, want := range map[string]string{
 		"": "", "n": "n", "n7": "n8", "n9": "n10", "n09": "n10", "n99": "n100", "n0099": "n0100", "9": "10", "a19b": "a20b",
@@ -123,7 +123,7 @@ func TestFollowing(t *testing.T) {
 	}
 }
 
-// TestBrokenRoster: what makes no sense is refused, and never makes more than a gang of it.
+// TestBrokenRoster checks that invalid data is refused, and never decodes to more peers than a gang can have.
 func TestBrokenRoster(t *testing.T) {
 	whole := PackRoster(gangOn(64, 8, formed("n%d"), addressed, racked))
 	for n := 1; n < len(whole); n++ {
@@ -147,7 +147,7 @@ func TestBrokenRoster(t *testing.T) {
 	}
 }
 
-// FuzzRoster: any bytes are a list that is written again as one that says the same, or refused.
+// FuzzRoster checks that any bytes are either refused or decode to a list that packs to an equal list.
 func FuzzRoster(f *testing.F) {
 	for _, c := range rosters() {
 		if len(c.peers) <= 64 {
@@ -169,8 +169,8 @@ func FuzzRoster(f *testing.F) {
 	})
 }
 
-// BenchmarkStartBytes tells what the leader sends so that a gang of 8 tasks to a
-// machine may start, once to each: the list for each machine, by itself and packed.
+// BenchmarkStartBytes measures the bytes that the leader sends to start a gang of 8 tasks per node, with plain and with
+// packed lists.
 func BenchmarkStartBytes(b *testing.B) {
 	domain := ".a-very-long-name-of-a-room.department.of.some.institute.example.org"
 	for _, ranks := range []int{1_024, 8_192, 65_536} {

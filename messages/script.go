@@ -8,21 +8,20 @@ import (
 	"unicode/utf8"
 )
 
-// This file owns what a script is that comes with a job: a text file that says
-// what runs it. Its text goes to the leader's store and from there to the machines;
-// records and commands only name its digest, because they are kept in memory and
-// written with every change.
+// This file has the script of a job: a text file whose first line names its interpreter. The leader's store keeps the
+// text and sends it to the nodes. Records and commands have only the digest of the text, because they are held in
+// memory and written with every change.
 
-// DefaultScriptName is the file's name where nobody gave one.
+// DefaultScriptName is the file name of a script without a name.
 const DefaultScriptName = "script"
 
-// MaxScriptNameBytes bounds the file's name.
+// MaxScriptNameBytes limits the file name.
 const MaxScriptNameBytes = MaxNameBytes
 
-// hostfile is the launcher's own file, in the directory that scripts are put into.
+// hostfile is a file that the launcher writes to the directory of scripts.
 const hostfile = "hostfile"
 
-// NewScript is a script of this text; what it refuses could not be run as it is.
+// NewScript returns a script with this text. It refuses a text that cannot run.
 func NewScript(name string, text []byte) (*Script, error) {
 	if err := validText(text); err != nil {
 		return nil, in("script", err)
@@ -30,16 +29,16 @@ func NewScript(name string, text []byte) (*Script, error) {
 	return &Script{Name: name, Digest: ScriptDigest(text), SizeBytes: int64(len(text)), Text: text}, nil
 }
 
-// ScriptDigest names a text.
+// ScriptDigest returns the digest of a text.
 func ScriptDigest(text []byte) string {
 	sum := sha256.Sum256(text)
 	return hex.EncodeToString(sum[:])
 }
 
-// IsScript reports whether a file says what runs it.
+// IsScript reports whether a text begins with #!.
 func IsScript(text []byte) bool { return bytes.HasPrefix(text, []byte("#!")) }
 
-// validText refuses what no machine would run as it is meant.
+// validText refuses a text that no node could run.
 func validText(text []byte) error {
 	line := func(i int) int { return bytes.Count(text[:i], []byte("\n")) + 1 }
 	first, _, _ := bytes.Cut(text, []byte("\n"))
@@ -67,7 +66,7 @@ func validText(text []byte) error {
 	return nil
 }
 
-// without refuses a text where none belongs.
+// without refuses a script with its text, for messages that must not have one.
 func (x *Script) without() error {
 	if len(x.GetText()) > 0 {
 		return refuse("script.text", "is not allowed here", "use SubmitScript")
@@ -75,7 +74,7 @@ func (x *Script) without() error {
 	return nil
 }
 
-// validScript checks a script that comes with a job, with its text where that is here.
+// validScript checks the script of a job, and its text if the message has it.
 func (x *JobSpec) validScript() error {
 	s := x.GetScript()
 	switch {
@@ -114,7 +113,8 @@ func (x *Script) valid() error {
 	return arguments("args", x.GetArgs())
 }
 
-// Bare is the spec without its script's text and its secrets' values: what is kept, and what the actors see.
+// Bare returns the spec without the script's text and the values of secrets. Records and actors have only the bare
+// spec.
 func (x *JobSpec) Bare() *JobSpec {
 	if len(x.GetScript().GetText()) == 0 && x.withoutSecrets() == nil {
 		return x
@@ -126,7 +126,7 @@ func (x *JobSpec) Bare() *JobSpec {
 	return bare
 }
 
-// without refuses what comes with a job and is not kept in its spec.
+// without refuses data that is submitted with a job but not stored in its spec.
 func (x *JobSpec) without() error { return first(x.GetScript().without(), x.withoutSecrets()) }
 
 func fileChar(c byte) bool {

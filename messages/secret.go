@@ -9,29 +9,30 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the secrets of a job are. A spec names them and says how its tasks get them. The values stand in
-// it only between a client and a gateway: there they are taken out and sealed, and whatever is kept, shown or sent to
-// an actor has the names alone.
+// This file has the secrets of a job. A spec has their names and the way in which tasks get them. The values are in the
+// spec only between client and gateway. The gateway seals the values and removes them from the spec. Records, replies
+// and actors have only the names.
 
 const (
-	// MaxSecrets bounds the secrets of a job.
+	// MaxSecrets limits the number of a job's secrets.
 	MaxSecrets = 32
-	// MaxSecretBytes bounds their values together: they are in the job's record, and so in the leader's memory.
+	// MaxSecretBytes limits the sum of their values, which are in the job's record and therefore in the leader's
+	// memory.
 	MaxSecretBytes = 64 << 10
-	// maxSealedBytes bounds them as they are sealed.
+	// maxSealedBytes limits the size of the sealed secrets.
 	maxSealedBytes = 2 * MaxSecretBytes
-	// SecretsDir is where a task in a container has those that are files.
+	// SecretsDir is the directory of secret files in a container.
 	SecretsDir = "/run/secrets"
 )
 
-// The ways in which a machine can give a secret to a task, as they are selected.
+// The values of the labels for the ways in which a node can give a secret to a task.
 const (
 	secretFile = "files"
 	secretEnv  = "variables"
 )
 
-// SecretLabels are by what a job selects the machines that can give its secrets to its tasks. An agent of an earlier
-// version announces neither way, and is given no such job.
+// SecretLabels returns the labels by which a job selects nodes that can give its secrets to its tasks. An agent of an
+// older version announces neither way, so it gets no job with secrets.
 func SecretLabels(secrets []*Secret) []topology.Label {
 	var files, env bool
 	for _, s := range secrets {
@@ -55,7 +56,7 @@ func secretLabels(files, env bool) (labels []topology.Label) {
 	return labels
 }
 
-// validSecrets checks which secrets the job has, and their values where those are here.
+// validSecrets checks the secrets of a job, and their values if the message has them.
 func (x *JobSpec) validSecrets() error {
 	bytes := 0
 	for i, s := range x.GetSecrets() {
@@ -90,7 +91,7 @@ func (x *Secret) valid() error {
 	return nil
 }
 
-// withoutSecrets refuses values where none belong.
+// withoutSecrets refuses values in messages that must not have them.
 func (x *JobSpec) withoutSecrets() error {
 	for i, s := range x.GetSecrets() {
 		if len(s.GetValue()) > 0 {
@@ -100,7 +101,7 @@ func (x *JobSpec) withoutSecrets() error {
 	return nil
 }
 
-// HasSecretValues refuses a secret without a value: the tasks would have an empty one.
+// HasSecretValues refuses a secret without a value, because the tasks would get an empty one.
 func (x *JobSpec) HasSecretValues() error {
 	for i, s := range x.GetSecrets() {
 		if len(s.GetValue()) == 0 {
@@ -110,7 +111,7 @@ func (x *JobSpec) HasSecretValues() error {
 	return nil
 }
 
-// TakeSecrets are the secrets of a spec with their values, and the spec without the values.
+// TakeSecrets splits a spec into its secrets with their values and the spec without the values.
 func (x *JobSpec) TakeSecrets() (*Secrets, *JobSpec) {
 	bare := proto.Clone(x).(*JobSpec)
 	for _, s := range bare.GetSecrets() {
@@ -119,7 +120,7 @@ func (x *JobSpec) TakeSecrets() (*Secrets, *JobSpec) {
 	return &Secrets{Secrets: x.GetSecrets()}, bare
 }
 
-// Unsealed is the record as it is shown: without what is sealed in it.
+// Unsealed returns the record without the sealed secrets, for display.
 func (x *JobRecord) Unsealed() *JobRecord {
 	if len(x.GetSealed()) == 0 {
 		return x

@@ -8,20 +8,20 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns which characters text may contain, and how the others are written where people read it. Every log, and
-// every command that writes to a terminal, goes by it.
+// This file decides which characters a text may contain, and escapes all others. All logs, and all commands that write
+// to a terminal, use these functions.
 
-// Steers reports whether a character can do something else than be seen: end a line, move a cursor, change the
-// direction of what follows, or hide. Those are the control characters, C1 among them, line and paragraph separators,
-// and what Unicode calls format characters.
+// Steers reports whether a character has an effect other than being visible, such as ending a line, moving the cursor,
+// changing the direction of text or hiding it. These are control characters (C0 and C1), line and paragraph separators,
+// and Unicode format characters.
 func Steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }
 
-// OneLine is text on one line, with the characters that steer written out as in JSON: \n, \u001b.
+// OneLine escapes all such characters as JSON does (\n, \u001b), so that the text fits on one line.
 func OneLine(s string) string { return writtenOut(s, "") }
 
-// Lines is text that may have lines and tabs of its own, and otherwise the same.
+// Lines escapes all such characters except line feeds and tabs.
 func Lines(s string) string { return writtenOut(s, "\n\t") }
 
 func writtenOut(s, keep string) string {
@@ -38,7 +38,7 @@ func writtenOut(s, keep string) string {
 		case r == '\t':
 			b.WriteString(`\t`)
 		case r > 0xffff:
-			hexOf(&b, 0xd800+(r-0x10000)>>10) // JSON has two halves for these
+			hexOf(&b, 0xd800+(r-0x10000)>>10) // JSON encodes these as a surrogate pair
 			hexOf(&b, 0xdc00+(r-0x10000)&0x3ff)
 		default:
 			hexOf(&b, r)
@@ -55,14 +55,13 @@ func hexOf(b *strings.Builder, r rune) {
 	}
 }
 
-// free are the texts of a job that may contain anything: a process gets them as they are, and who reads them gets them
-// quoted.
+// free lists the fields that may contain any text. Processes get such text unchanged, and commands show it quoted.
 var free = map[protoreflect.FullName]bool{
 	"synapse.v1.JobSpec.command": true, "synapse.v1.EnvVar.value": true, "synapse.v1.Script.args": true,
 	"synapse.v1.Secret.value": true,
 }
 
-// readable refuses characters that steer in any text of a message but those that are free.
+// readable refuses invisible characters in all texts of a message, except for the fields in free.
 func readable(m protoreflect.Message) error {
 	for i := range m.Descriptor().Fields().Len() {
 		f := m.Descriptor().Fields().Get(i)
@@ -91,7 +90,7 @@ func readableValue(f protoreflect.FieldDescriptor, v protoreflect.Value) error {
 	return oneLine("", v.String())
 }
 
-// oneLine refuses text that does not stand on one line as it is.
+// oneLine refuses text with invisible characters or line breaks.
 func oneLine(field, s string) error {
 	for _, r := range s {
 		if Steers(r) {
@@ -102,7 +101,7 @@ func oneLine(field, s string) error {
 	return nil
 }
 
-// reason checks why somebody asks for something.
+// reason checks the reason in a request.
 func reason(s string) error {
 	return first(text("reason", s, maxTextBytes), oneLine("reason", s))
 }

@@ -9,11 +9,12 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// steering are characters that do something else than be seen: of C0, C1, DEL, bidi, separators, and hidden ones.
+// steering has characters with an effect other than being visible: C0, C1, DEL, bidirectional, separators and hidden
+// characters.
 const steering = "\x00\x07\b\n\t\r\x1b\x7f\u0080\u0085\u009b\u00ad\u200b" +
 	"\u200e\u202e\u2028\u2029\u2066\u2069\ufeff\U000e0041"
 
-// TestWrittenOut: text that steers is written as JSON would, and stays the same text; other text is left alone.
+// TestWrittenOut checks that invisible characters are escaped as in JSON, and that other text does not change.
 func TestWrittenOut(t *testing.T) {
 	for _, r := range steering {
 		s := "a" + string(r) + "b"
@@ -36,7 +37,7 @@ func TestWrittenOut(t *testing.T) {
 	}
 }
 
-// FuzzWrittenOut: nothing that steers comes through, whatever it is.
+// FuzzWrittenOut checks that no invisible character passes in any text.
 func FuzzWrittenOut(f *testing.F) {
 	f.Add(steering)
 	f.Add("a\x9b\xff\xc2")
@@ -52,8 +53,8 @@ func FuzzWrittenOut(f *testing.F) {
 	})
 }
 
-// TestNewTextsAreVisible: no text of a new job but its command, its arguments and the values of its environment has a
-// character that steers, in whatever field of whatever part. A job of an earlier version may have them.
+// TestNewTextsAreVisible checks that a new job has invisible characters only in its command, its arguments and the
+// values of its environment. A stored job of an older version may have them elsewhere.
 func TestNewTextsAreVisible(t *testing.T) {
 	texts := 0
 	var walk func(m protoreflect.Message, whole *JobSpec)
@@ -108,7 +109,7 @@ func TestNewTextsAreVisible(t *testing.T) {
 	}
 }
 
-// TestReasonsAreVisible: why somebody asks for something stands on one line.
+// TestReasonsAreVisible checks that the reason of a request is one line of visible characters.
 func TestReasonsAreVisible(t *testing.T) {
 	who := &Principal{Name: "ann"}
 	for _, r := range steering {

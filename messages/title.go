@@ -6,23 +6,23 @@ import (
 	"strings"
 )
 
-// This file owns what a job is called. Its name on the wire is of lower-case letters, digits and dashes, because older
-// versions drop messages with other ones. The name as it was given stands beside it, if it is another, and is what
-// people see and look for.
+// This file has the names of jobs. The field name has only lower-case letters, digits and dashes, because older
+// versions drop messages with other names. The field title has the name as the user wrote it, if the two differ. Users
+// see the title and can search for it.
 
-// MaxTitleBytes bounds a job's name as it was given.
+// MaxTitleBytes limits the name that a user may give to a job.
 const MaxTitleBytes = 128
 
-// Called is the name of a job as it was given.
+// Called returns the name as the user wrote it.
 func (x *JobSpec) Called() string { return cmp.Or(x.GetTitle(), x.GetName()) }
 
-// Called is the name of a job as it was given.
+// Called returns the name as the user wrote it.
 func (x *PastJob) Called() string { return cmp.Or(x.GetTitle(), x.GetName()) }
 
-// Called is the name of a job as it was given. An earlier leader sends none, and the name alone.
+// Called returns the name as the user wrote it. An older leader sends only the derived name.
 func (x *StartTask) Called() string { return cmp.Or(x.GetSpec().GetTitle(), x.GetJobName()) }
 
-// Call names a job. A text that could not be a name is refused by ValidateNew.
+// Call sets the name of a job. It also sets an invalid name, which ValidateNew then refuses.
 func (x *JobSpec) Call(given string) {
 	x.Name, x.Title = given, ""
 	if name := NameOf(given); name != given && Titled(given) {
@@ -30,7 +30,7 @@ func (x *JobSpec) Call(given string) {
 	}
 }
 
-// NameOf is the name that is derived from one as it was given: itself where it is one, empty where none is near.
+// NameOf returns the valid name that is derived from a user's name. It returns "" if no character is valid.
 func NameOf(given string) string {
 	var b strings.Builder
 	for _, c := range strings.ToLower(given) {
@@ -49,14 +49,14 @@ func NameOf(given string) string {
 	return strings.Trim(name, "-")
 }
 
-// Titled reports whether a job may be called so.
+// Titled reports whether a user may give this name to a job.
 func Titled(given string) bool {
 	return given != "" && len(given) <= MaxTitleBytes && NameOf(given) != "" && only(given, func(c byte) bool {
 		return c == '-' || c == '_' || c == '.' || digit(c) || lower(c) || upper(c)
 	})
 }
 
-// validTitle refuses a given name that no job may have, or that is not the one of its name.
+// validTitle refuses an invalid title, and a title that does not match the name.
 func (x *JobSpec) validTitle() error {
 	given := x.GetTitle()
 	switch {
@@ -71,7 +71,7 @@ func (x *JobSpec) validTitle() error {
 	return nil
 }
 
-// nameOrTitle takes a filter by either name of jobs.
+// nameOrTitle checks a filter by name or title.
 func nameOrTitle(field, s string) error {
 	if s == "" || Titled(s) {
 		return nil
@@ -79,5 +79,5 @@ func nameOrTitle(field, s string) error {
 	return name(field, s)
 }
 
-// TitleHint says what a job may be called.
+// TitleHint describes the valid names of jobs.
 const TitleHint = "use 1 to 128 letters, digits and any of . _ -, with at least one letter or digit"

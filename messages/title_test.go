@@ -24,7 +24,7 @@ func titled(given string) *messages.JobSpec {
 	return s
 }
 
-// TestTitles: which names a job may be given, and which one is derived from each.
+// TestTitles checks the valid names of jobs, and the derived name of each.
 func TestTitles(t *testing.T) {
 	long := strings.Repeat("A", messages.MaxTitleBytes)
 	for given, name := range map[string]string{
@@ -54,7 +54,8 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// TestTitleOverVersions: the version before ignores the field, and keeps it in records that it writes again.
+// TestTitleOverVersions checks that the previous version ignores the field title, and keeps it in records that it
+// writes.
 func TestTitleOverVersions(t *testing.T) {
 	record := &messages.JobRecord{Id: "j1", Spec: titled("TrainB")}
 	old := proto.Clone(record).(*messages.JobRecord)
@@ -67,7 +68,8 @@ func TestTitleOverVersions(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	earlier := dynamicpb.NewMessage(found.(protoreflect.MessageDescriptor)) // as a program of that version has it
+	// As a program of that version decodes it.
+	earlier := dynamicpb.NewMessage(found.(protoreflect.MessageDescriptor))
 	if err := proto.Unmarshal(messages.Bytes(record), earlier); err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +84,7 @@ func TestTitleOverVersions(t *testing.T) {
 	}
 }
 
-// withoutTitle registers a file, and those that it imports, as they were before there was a title.
+// withoutTitle registers a file and its imports in the form without the field title.
 func withoutTitle(t *testing.T, files *protoregistry.Files, file protoreflect.FileDescriptor) {
 	t.Helper()
 	if _, err := files.FindFileByPath(file.Path()); err == nil {

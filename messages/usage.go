@@ -2,18 +2,18 @@ package messages
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns what one job counts for in the usage of its queue and its owner. The scheduler's planner counts by
-// the same rule, and a test of the simulator holds them equal.
+// This file defines how one job counts in the usage of its queue and its owner. The scheduler's planner uses the same
+// rule, and a test of the simulator compares the two.
 
 // JobUse holds the amounts that one job adds to the usage of its queue. At most one of the three counts is 1.
 type JobUse struct {
 	Running, Waiting, Held int64
-	InUse                  topology.Resources // if it runs
-	Wanted                 topology.Resources // if it waits
+	InUse                  topology.Resources // if the job runs
+	Wanted                 topology.Resources // if the job waits
 }
 
-// UseOf returns what a job counts for. A job is in use from the moment its nodes are being reserved until the end of
-// its attempt is on disk. The record of an array counts for nothing: each of its elements counts once it is a job.
+// UseOf returns how a job counts. A job is in use from the reservation of its nodes until the end of its attempt is on
+// disk. The record of an array counts nothing, because each element that has become a job counts itself.
 func UseOf(s *JobStatus) (u JobUse) {
 	r := s.GetRecord()
 	if r.GetSpec().GetArray() != nil && r.GetSpec().GetElement() == nil {

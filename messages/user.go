@@ -7,21 +7,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what can be said of a job's user without a machine: machines have users.
+// This file has the checks of a job's user that do not depend on a node. The accounts themselves exist only on nodes.
 
-// UserMe is the user of a job that runs as its owner: the account that has the owner's name. A record never has it.
+// UserMe is the user of a job that runs as its owner, in the account with the owner's name. Records never contain it.
 const UserMe = "me"
 
-// NeedsUID reports whether a job's tasks have a uid that is the job's alone: it names no user, or root, which is one in
-// its containers alone and somebody in the machines' directories. Names are the machines' own; root is called that on
-// all.
+// NeedsUID reports whether the tasks of a job need a uid of that job. They do if the job names no user, or names root.
+// Root inside a container must not be root in the directories of the node. Names of other accounts differ between
+// nodes, but root has the same name everywhere.
 func (x *JobSpec) NeedsUID() bool {
 	user, _, _ := strings.Cut(x.GetUser(), ":")
 	number, err := strconv.ParseUint(user, 10, 32)
 	return x.GetUser() == "" || user == "root" || err == nil && number == 0
 }
 
-// AccountOf is the account of the machines that a job of an owner names; zero: none, or root of its own container.
+// AccountOf returns the account that a job requests on nodes. It returns zero if the job needs a uid instead.
 func AccountOf(owner *Principal, spec *JobSpec) topology.Account {
 	if spec.NeedsUID() {
 		return topology.Account{}

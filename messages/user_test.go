@@ -2,7 +2,7 @@ package messages
 
 import "testing"
 
-// TestNeedsUID: who names nobody has a uid of the job's own, and who names root, by whatever word.
+// TestNeedsUID checks that a job without a user, or with root under any name, needs a uid.
 func TestNeedsUID(t *testing.T) {
 	for user, needs := range map[string]bool{
 		"": true, "root": true, "0": true, "root:0": true, "0:0": true, "00": true,

@@ -8,22 +8,21 @@ import (
 	"unicode/utf8"
 )
 
-// This file owns the door's tools: what a refusal looks like, and the checks
-// that all conversations share. A message is checked before anything is done
-// with it, so nobody behind the door asks again whether a field is there.
+// This file has the error type and the checks that all messages share. Messages are validated once, on receipt, so no
+// later code checks whether a field is set.
 //
-// All checks of a message run, and the first refusal stands: they are cheap
-// when they pass, and only a refusal builds its words.
+// All checks of a message run, and the error reports the first failure. Checks that pass are cheap, and only a failure
+// builds an error text.
 
-// FieldError refuses a message: which field, why, and the way out.
+// FieldError is the error of an invalid message: the field, the reason and a suggestion.
 type FieldError struct {
-	Field string // its path: spec.gang.replicas_min
+	Field string // the path of the field: spec.gang.replicas_min
 	Text  string
-	Hint  string // empty where it would only say the text again
+	Hint  string // empty if there is nothing to add to Text
 	more  []*FieldError
 }
 
-// All are the refusals of one message: the first that was met, and those beside it.
+// All returns all failures of a message, the first one first.
 func (e *FieldError) All() []*FieldError {
 	all := []*FieldError{e}
 	for _, other := range e.more {
@@ -32,7 +31,7 @@ func (e *FieldError) All() []*FieldError {
 	return all
 }
 
-// Error is the whole as one line.
+// Error returns field, reason and suggestion on one line.
 func (e *FieldError) Error() string {
 	s := e.Text
 	if e.Field != "" {
@@ -46,7 +45,7 @@ func (e *FieldError) Error() string {
 
 func refuse(field, text, hint string) error { return &FieldError{Field: field, Text: text, Hint: hint} }
 
-// in moves a refusal under the field it happened in.
+// in prefixes the path of an error with a field.
 func in(field string, err error) error {
 	if e, ok := err.(*FieldError); ok && field != "" {
 		switch {
@@ -64,10 +63,10 @@ func in(field string, err error) error {
 	return err
 }
 
-// at moves a refusal under an element of a list.
+// at prefixes the path of an error with an index in a list.
 func at(i int, err error) error { return in("["+strconv.Itoa(i)+"]", err) }
 
-// first is the first refusal, if any. It has those behind it with it, for whoever reports all at once.
+// first returns the first error, or nil. It attaches the other errors for callers that report all of them.
 func first(errs ...error) error {
 	for i, err := range errs {
 		if err == nil {
@@ -85,8 +84,7 @@ func first(errs ...error) error {
 	return nil
 }
 
-// part checks a part that must be there. P is *M; naming both spares each part
-// its own check for nil.
+// part checks a required nested message. The constraint P is *M, so that each valid method need not check for nil.
 func part[M any, P interface {
 	*M
 	valid() error
@@ -97,7 +95,7 @@ func part[M any, P interface {
 	return in(field, p.valid())
 }
 
-// maybe checks a part that may be left out.
+// maybe checks an optional nested message.
 func maybe[M any, P interface {
 	*M
 	valid() error
@@ -108,7 +106,7 @@ func maybe[M any, P interface {
 	return in(field, p.valid())
 }
 
-// parts checks a list of parts and its length.
+// parts checks a list of nested messages and its length.
 func parts[M any, P interface {
 	*M
 	valid() error
@@ -127,7 +125,7 @@ func parts[M any, P interface {
 	return nil
 }
 
-// said refuses the zero of an enum: it was forgotten, or is newer than we are.
+// said refuses the zero value of an enum: the sender forgot the field, or used a value of a newer version.
 func said[E ~int32](field string, e E) error {
 	if e == 0 {
 		return refuse(field, "must be specified", "")
@@ -147,7 +145,7 @@ func between(field string, n, least, most int64) error {
 
 func duration(field string, ms int64) error { return between(field, ms, 0, MaxDurationMs) }
 
-// led refuses the epoch 0, in which nobody leads.
+// led refuses the epoch 0, because epochs start at 1.
 func led(field string, epoch uint64) error {
 	if epoch == 0 {
 		return refuse(field, "must not be 0: epochs start at 1", "")
@@ -155,7 +153,7 @@ func led(field string, epoch uint64) error {
 	return nil
 }
 
-// name checks what a user calls something.
+// name checks a name that a user chose.
 func name(field, s string) error {
 	if s == "" {
 		return refuse(field, "is missing", "use lower-case letters, digits and dashes")
@@ -173,8 +171,8 @@ func nameOrNone(field, s string) error {
 	return name(field, s)
 }
 
-// id checks what names a thing among machines. It may stand in a path, so it
-// holds no slash; the list of letters is what host names, UUIDs and our own ids need.
+// id checks an identifier. It may be part of a path, so it has no slash. The allowed characters cover host names, UUIDs
+// and the IDs of Synapse.
 func id(field, s string) error {
 	if s == "" {
 		return refuse(field, "is missing", "")
@@ -195,7 +193,7 @@ func idOrNone(field, s string) error {
 	return id(field, s)
 }
 
-// text checks a line that people read; it may be empty.
+// text checks a text for people. The text may be empty.
 func text(field, s string, most int) error {
 	if len(s) > most {
 		return refuse(field, fmt.Sprintf("is %d bytes long, more than %d", len(s), most), "")
@@ -208,9 +206,8 @@ func text(field, s string, most int) error {
 
 func unreadable(r rune) bool { return r < ' ' && r != '\n' && r != '\t' || r == 0x7f }
 
-// AsText makes text of what was said elsewhere, by a kernel, a tool or the name of
-// a file: what nobody can read becomes a question mark, and what is too long is
-// cut. A fact with anything else in it is refused wherever it goes.
+// AsText makes a valid text of the output of a kernel, a tool or a file system. It replaces unprintable characters with
+// question marks and cuts a long text. Every receiver would refuse a fact with an invalid text.
 func AsText(s string) string {
 	s = strings.Map(func(r rune) rune {
 		if unreadable(r) {
@@ -224,7 +221,7 @@ func AsText(s string) string {
 	return s
 }
 
-// given is text that must not be empty.
+// given checks a text that must not be empty.
 func given(field, s string, most int) error {
 	if s == "" {
 		return refuse(field, "is missing", "")
@@ -232,8 +229,7 @@ func given(field, s string, most int) error {
 	return text(field, s, most)
 }
 
-// passed checks what is handed to a process as it is: anything but a NUL, which
-// would end it early without anybody noticing.
+// passed checks a text that is passed to a process. It refuses NUL, which would silently cut the text.
 func passed(field, s string) error {
 	if strings.IndexByte(s, 0) >= 0 {
 		return refuse(field, "contains a NUL byte", "")
@@ -241,7 +237,7 @@ func passed(field, s string) error {
 	return nil
 }
 
-// absolute checks a path inside a container or on a machine.
+// absolute checks a path inside a container or on a node.
 func absolute(field, s string) error {
 	switch {
 	case len(s) > MaxPathBytes:
@@ -267,7 +263,7 @@ func digit(c byte) bool { return '0' <= c && c <= '9' }
 func lower(c byte) bool { return 'a' <= c && c <= 'z' }
 func upper(c byte) bool { return 'A' <= c && c <= 'Z' }
 
-// short quotes what was said, cut where it is long: it goes into a log.
+// short quotes a value for an error text, and cuts a long value.
 func short(s string) string {
 	if len(s) > 40 {
 		return strconv.Quote(s[:40]) + "…"
@@ -275,8 +271,8 @@ func short(s string) string {
 	return strconv.Quote(s)
 }
 
-// twice finds the first key that comes up a second time. Most lists are a
-// handful, where looking is cheaper than remembering.
+// twice returns the index of the first repeated key. It compares short lists pairwise, because that is faster than a
+// map.
 func twice[T any, K comparable](list []T, key func(T) K) (int, bool) {
 	if len(list) <= 16 {
 		for i := range list {
@@ -299,7 +295,7 @@ func twice[T any, K comparable](list []T, key func(T) K) (int, bool) {
 	return 0, false
 }
 
-// unique refuses a list that says one thing twice.
+// unique refuses a list with a repeated key.
 func unique[T any, K comparable](field string, list []T, key func(T) K) error {
 	if i, again := twice(list, key); again {
 		return in(field, at(i, refuse("", fmt.Sprintf("%v is a duplicate", key(list[i])), "")))

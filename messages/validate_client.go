@@ -2,9 +2,9 @@ package messages
 
 import "fmt"
 
-// This file owns the checks of what people ask and are told.
+// This file has the checks of client requests and replies.
 
-// Validate refuses what cannot be submitted.
+// Validate refuses an invalid job.
 func (x *Submit) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
@@ -16,7 +16,7 @@ func (x *Submit) Validate() error {
 	)
 }
 
-// validSealed refuses secrets of which there are no values: its tasks would have none.
+// validSealed refuses secrets without values, because the tasks would have none.
 func (x *Submit) validSealed() error {
 	if len(x.GetSpec().GetSecrets()) > 0 && len(x.GetSealed()) == 0 {
 		return refuse("spec.secrets", "need their values", "use SubmitSecret")
@@ -24,7 +24,7 @@ func (x *Submit) validSealed() error {
 	return between("sealed", int64(len(x.GetSealed())), 0, maxSealedBytes)
 }
 
-// Validate refuses what could not be submitted.
+// Validate refuses an invalid job.
 func (x *DryRun) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
@@ -34,7 +34,7 @@ func (x *DryRun) Validate() error {
 	)
 }
 
-// Validate refuses a cancel of nothing.
+// Validate refuses a request without a job.
 func (x *Cancel) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
@@ -43,7 +43,7 @@ func (x *Cancel) Validate() error {
 	)
 }
 
-// Validate refuses a hold of nothing.
+// Validate refuses a request without a job.
 func (x *Hold) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
@@ -52,7 +52,7 @@ func (x *Hold) Validate() error {
 	)
 }
 
-// Validate refuses to requeue nothing.
+// Validate refuses a request without a job, and a negative attempt number.
 func (x *Requeue) Validate() error {
 	if x.GetRun() < 0 {
 		return refuse("run", fmt.Sprintf("is %d", x.GetRun()), "use a number from 1, or 0 for the current attempt")
@@ -64,7 +64,7 @@ func (x *Requeue) Validate() error {
 	)
 }
 
-// Validate refuses a change of nothing, or to what could not have been submitted.
+// Validate refuses a request without a change, and changes to invalid values.
 func (x *Update) Validate() error {
 	if !x.GetSetPriority() && !x.GetSetTimeLimit() && !x.GetSetBegin() && !x.GetSetArrayMost() && x.GetGiveTo() == "" {
 		return refuse("set_priority", "must be set, since no other change is requested",
@@ -86,8 +86,8 @@ func (x *Update) Validate() error {
 	)
 }
 
-// Validate refuses what an operator cannot mean. Nothing is closed without a
-// reason: whoever finds a machine closed a month later has to know why.
+// Validate refuses an invalid change of a node. A cordon and a drain need a reason, because a later operator must know
+// why the node gets no work.
 func (x *ChangeNode) Validate() error {
 	verb := x.GetVerb()
 	if _, ok := NodeVerb_name[int32(verb)]; !ok {
@@ -113,12 +113,12 @@ func (x *ChangeNode) Validate() error {
 	)
 }
 
-// Validate refuses a question about no job.
+// Validate refuses a request without a job.
 func (x *GetJob) Validate() error {
 	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
 }
 
-// Validate refuses a question about no job, or about one that could not be submitted.
+// Validate refuses a request without a job, or with an invalid spec.
 func (x *ExplainJob) Validate() error {
 	if x.GetSpec() != nil {
 		if x.GetJob() != "" {
@@ -130,7 +130,7 @@ func (x *ExplainJob) Validate() error {
 	return first(caller(x.GetPrincipal()), id("job", x.GetJob()))
 }
 
-// Validate refuses a list that cannot be made.
+// Validate refuses an invalid filter or page.
 func (x *ListJobs) Validate() error {
 	if len(x.GetPhases()) > maxFilterValues {
 		return refuse("phases", fmt.Sprintf("has %d entries, more than %d", len(x.GetPhases()), maxFilterValues), "")
@@ -152,7 +152,7 @@ func (x *ListJobs) Validate() error {
 	)
 }
 
-// Validate refuses a list that cannot be made.
+// Validate refuses an invalid filter or page.
 func (x *ListNodes) Validate() error {
 	return first(
 		caller(x.GetPrincipal()),
@@ -162,7 +162,7 @@ func (x *ListNodes) Validate() error {
 	)
 }
 
-// Validate refuses a watch of nothing.
+// Validate refuses a watch of neither jobs nor nodes, and invalid filters.
 func (x *Watch) Validate() error {
 	if !x.GetJobs() && !x.GetNodes() {
 		return refuse("jobs", "must be set, since nodes is not set", "set jobs, nodes or both")
@@ -185,10 +185,10 @@ func (x *Watch) Validate() error {
 	)
 }
 
-// Validate has nothing to refuse.
+// Validate accepts every Unwatch.
 func (x *Unwatch) Validate() error { return nil }
 
-// Validate refuses an event of nothing.
+// Validate refuses an event without content.
 func (x *Event) Validate() error {
 	switch {
 	case x.GetJob() != nil && x.GetNode() != nil:
@@ -203,7 +203,7 @@ func (x *Event) Validate() error {
 	return nil
 }
 
-// valid checks the head of an answer. An error without words is no answer.
+// valid checks the outcome of a reply. An error must have a text.
 func (x *Outcome) valid() error {
 	if x.GetCode() != Code_CODE_OK && x.GetText() == "" {
 		return refuse("text", "is required in a refusal", "")
@@ -211,25 +211,25 @@ func (x *Outcome) valid() error {
 	return said("code", x.GetCode())
 }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *SubmitReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *DryRunReply) Validate() error { return part("outcome", x.GetOutcome()) }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *CancelReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *HoldReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *UpdateReply) Validate() error { return answered(x.GetOutcome(), "job", x.GetJob()) }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *ChangeNodeReply) Validate() error { return answered(x.GetOutcome(), "node", x.GetNode()) }
 
-// answered: what went well names the thing it went well with.
+// answered checks a reply. A successful reply must name its job or node.
 func answered(o *Outcome, field, named string) error {
 	err := part("outcome", o)
 	if o.GetCode() == Code_CODE_OK {
@@ -238,7 +238,7 @@ func answered(o *Outcome, field, named string) error {
 	return err
 }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome, and a negative attempt number.
 func (x *RequeueReply) Validate() error {
 	if x.GetRun() < 0 {
 		return refuse("run", fmt.Sprintf("is %d", x.GetRun()), "")
@@ -246,7 +246,7 @@ func (x *RequeueReply) Validate() error {
 	return answered(x.GetOutcome(), "job", x.GetJob())
 }
 
-// Validate refuses an answer that does not say how it went, or is empty though it went well.
+// Validate refuses a reply without an outcome, and a successful reply without a job.
 func (x *GetJobReply) Validate() error {
 	err := part("outcome", x.GetOutcome())
 	if x.GetOutcome().GetCode() == Code_CODE_OK {
@@ -255,10 +255,10 @@ func (x *GetJobReply) Validate() error {
 	return err
 }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *ExplainJobReply) Validate() error { return part("outcome", x.GetOutcome()) }
 
-// Validate refuses an answer that does not say how it went, or shows what is no job.
+// Validate refuses a reply without an outcome, or with an invalid job.
 func (x *ListJobsReply) Validate() error {
 	return first(
 		part("outcome", x.GetOutcome()),
@@ -267,7 +267,7 @@ func (x *ListJobsReply) Validate() error {
 	)
 }
 
-// Validate refuses an answer that does not say how it went, or shows what is no machine.
+// Validate refuses a reply without an outcome, or with an invalid node.
 func (x *ListNodesReply) Validate() error {
 	return first(
 		part("outcome", x.GetOutcome()),
@@ -290,7 +290,7 @@ func (x *NodeStatus) valid() error {
 	)
 }
 
-// Validate refuses a question that has no answer.
+// Validate refuses an unknown kind, and an invalid number of days.
 func (x *GetEfficiency) Validate() error {
 	return first(
 		caller(x.GetPrincipal()), between("kind", int64(x.GetKind()), 0, int64(GpuTimeKind_GPU_TIME_KIND_QUEUE)),
@@ -298,5 +298,5 @@ func (x *GetEfficiency) Validate() error {
 	)
 }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *GetEfficiencyReply) Validate() error { return part("outcome", x.GetOutcome()) }

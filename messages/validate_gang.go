@@ -5,10 +5,9 @@ import (
 	"math"
 )
 
-// This file owns the checks of the two-phase conversation. Commands are checked
-// by the machine they reach, facts by the leader. Whether a message is stale,
-// or from somebody who may say it, is the receiver's fence to decide; here it is
-// only whether it says what it must.
+// This file has the checks of the two-phase protocol. Nodes check commands, and the leader checks facts. The checks
+// only find missing and invalid fields. The receiver decides separately whether a message is stale, or from a sender
+// that may not send it.
 
 func (x *Order) valid() error {
 	return first(
@@ -20,7 +19,7 @@ func (x *Order) valid() error {
 	)
 }
 
-// valid checks the head of any fact; about is whether it must name an attempt.
+// valid checks the header of a fact. The attempt is optional.
 func (x *Origin) valid() error {
 	return first(
 		maybe("token", x.GetToken()),
@@ -31,7 +30,7 @@ func (x *Origin) valid() error {
 	)
 }
 
-// about checks the head of a fact about an attempt.
+// about checks the header of a fact about an attempt.
 func about(x *Origin) error {
 	return first(
 		part("origin", x),
@@ -49,7 +48,7 @@ func (x *Member) valid() error {
 	)
 }
 
-// members checks the ranks that one machine is to have.
+// members checks the ranks of one node.
 func members(list []*Member) error {
 	return first(
 		parts("members", list, 1, MaxGangTasks),
@@ -57,7 +56,7 @@ func members(list []*Member) error {
 	)
 }
 
-// valid checks one rank's devices: exactly the amount that it was given.
+// valid checks the devices of one rank. Their sum must equal the amount.
 func (x *Grant) valid() error {
 	err := first(
 		between("rank", int64(x.GetRank()), 0, MaxGangTasks-1),
@@ -103,7 +102,7 @@ func exits(list []*Exit, least int) error {
 	)
 }
 
-// Validate refuses a Reserve that does not say what is to be reserved, or for how long.
+// Validate refuses a Reserve without members or without a TTL.
 func (x *Reserve) Validate() error {
 	return first(
 		part("order", x.GetOrder()),
@@ -125,7 +124,7 @@ func (x *Reserved) Validate() error {
 
 func port(field string, n int32, least int64) error { return between(field, int64(n), least, 65_535) }
 
-// Validate refuses a refusal that does not say why; a shortage says what there is.
+// Validate refuses a refusal without a reason. A shortage must have the ledger.
 func (x *Refused) Validate() error {
 	if x.GetReason() == RefusalReason_REFUSAL_REASON_SHORTAGE && x.GetLedger() == nil {
 		return refuse("ledger", "is missing", "set the free amount")
@@ -138,15 +137,14 @@ func (x *Refused) Validate() error {
 	)
 }
 
-// Validate refuses an Abort of nothing.
+// Validate refuses an Abort without an order.
 func (x *Abort) Validate() error { return part("order", x.GetOrder()) }
 
-// Validate refuses an Aborted about nothing.
+// Validate refuses an Aborted without an attempt.
 func (x *Aborted) Validate() error { return about(x.GetOrigin()) }
 
-// Validate refuses a Commit that does not say what is to run. The spec was
-// checked at the users' door, whose rules may have changed since: a job that is
-// committed must not be refused for a rule it was not submitted under.
+// Validate refuses a Commit without a spec. It does not validate the spec again: the rules may have changed since the
+// submit, and a committed job must not be refused for a new rule.
 func (x *Commit) Validate() error {
 	if x.GetSpec() == nil {
 		return refuse("spec", "is missing", "")
@@ -158,17 +156,17 @@ func (x *Commit) Validate() error {
 	)
 }
 
-// Validate refuses a Committed about nothing.
+// Validate refuses a Committed without an attempt.
 func (x *Committed) Validate() error { return about(x.GetOrigin()) }
 
-// Validate refuses a Prepared about nothing.
+// Validate refuses a Prepared without an attempt.
 func (x *Prepared) Validate() error { return about(x.GetOrigin()) }
 
-// Validate refuses an Expired about nothing.
+// Validate refuses an Expired without an attempt.
 func (x *Expired) Validate() error { return about(x.GetOrigin()) }
 
-// valid checks where the members meet, and who they are. Peers are looked at once
-// for every machine of every gang, so only at what everything else stands on.
+// valid checks the address of rank 0 and the members. Every node of every gang runs this check, so it examines only the
+// rank and the node of each peer.
 func (x *Rendezvous) valid() error {
 	if n := len(x.GetRoster()); n > 0 {
 		return first(x.place(), between("roster", int64(n), 1, maxRosterBytes))
@@ -188,7 +186,7 @@ func (x *Rendezvous) valid() error {
 	return x.place()
 }
 
-// place checks only where.
+// place checks only the address and the port.
 func (x *Rendezvous) place() error {
 	return first(
 		given("address", x.GetAddress(), MaxValueBytes),
@@ -203,7 +201,7 @@ func (x *Roster) valid() error {
 	)
 }
 
-// Validate refuses a Start that does not say where the members meet.
+// Validate refuses a Start without a rendezvous.
 func (x *Start) Validate() error {
 	meet := part("rendezvous", x.GetRendezvous())
 	if x.GetRoster() != nil && x.GetRendezvous() != nil {
@@ -218,10 +216,10 @@ func (x *Start) Validate() error {
 	)
 }
 
-// Validate refuses a Started about nothing.
+// Validate refuses a Started without an attempt.
 func (x *Started) Validate() error { return about(x.GetOrigin()) }
 
-// Validate refuses a Lacking about nothing.
+// Validate refuses a Lacking without an attempt.
 func (x *Lacking) Validate() error {
 	return first(
 		about(x.GetOrigin()),
@@ -229,7 +227,7 @@ func (x *Lacking) Validate() error {
 	)
 }
 
-// Validate refuses a Stop without a cause: none is on disk either.
+// Validate refuses a Stop without a cause, because the end on disk always has one.
 func (x *Stop) Validate() error {
 	return first(
 		part("order", x.GetOrder()),
@@ -247,7 +245,7 @@ func (x *Exited) Validate() error {
 	)
 }
 
-// Validate refuses an Ended about nothing.
+// Validate refuses an Ended without an attempt.
 func (x *Ended) Validate() error {
 	return first(
 		about(x.GetOrigin()),
@@ -255,7 +253,7 @@ func (x *Ended) Validate() error {
 	)
 }
 
-// Validate refuses a Warn that says something else of no end, or of one that nobody can warn of.
+// Validate refuses a Warn whose end is not known in advance.
 func (x *Warn) Validate() error {
 	return first(
 		part("order", x.GetOrder()), between("number", int64(x.GetNumber()), 1, math.MaxInt64), warning(x.GetCause()),
@@ -263,22 +261,22 @@ func (x *Warn) Validate() error {
 	)
 }
 
-// warning refuses a cause that is known only when it is there.
+// warning refuses a cause that is never known in advance.
 func warning(c Cause) error {
 	switch c {
 	case Cause_CAUSE_UNSPECIFIED, Cause_CAUSE_TIME_LIMIT, Cause_CAUSE_DRAINED, Cause_CAUSE_PREEMPTED:
 		return nil
 	}
-	return refuse("cause", c.String()+" is none that is known ahead", "")
+	return refuse("cause", c.String()+" is never known in advance", "")
 }
 
-// Validate refuses a Warned about nothing.
+// Validate refuses a Warned without an attempt.
 func (x *Warned) Validate() error { return about(x.GetOrigin()) }
 
-// Validate refuses a Forget of nothing.
+// Validate refuses a Forget without an order.
 func (x *Forget) Validate() error { return part("order", x.GetOrder()) }
 
-// slice checks what a machine tells of a slice and what it keeps of it alike.
+// slice checks the fields that reports and records of an allocation have in common.
 func slice(x interface {
 	GetToken() *Token
 	GetJob() string
@@ -305,8 +303,8 @@ func (x *SliceReport) valid() error {
 	)
 }
 
-// valid checks a machine's books. That they balance is the machine's invariant;
-// that nothing is free which is not there is what the leader's view stands on.
+// valid checks the ledger of a node. It refuses free amounts above the total, because the leader's view depends on
+// them. It does not check the sums, which the node's ledger guarantees.
 func (x *LedgerReport) valid() error {
 	for i, gpu := range x.GetWithdrawnGpus() {
 		if err := id("", gpu); err != nil {

@@ -2,12 +2,12 @@ package messages
 
 import "fmt"
 
-// This file owns the checks of questions about the past and of their answers.
+// This file has the checks of history requests and replies.
 
-// MaxTimeUnixMs bounds a moment that a client may name: the end of the year 9999.
+// MaxTimeUnixMs limits the times that a client may set: the end of the year 9999.
 const MaxTimeUnixMs = 253_402_300_799_999
 
-// Validate refuses a question that fits nothing, or cannot be read.
+// Validate refuses an invalid filter or page.
 func (x *History) Validate() error {
 	if n := len(x.GetStates()); n > maxFilterValues {
 		return refuse("states", fmt.Sprintf("has %d entries, more than %d", n, maxFilterValues), "")
@@ -37,7 +37,7 @@ func (x *History) Validate() error {
 	)
 }
 
-// Validate refuses an answer that does not say how it went, or shows what is no job.
+// Validate refuses a reply without an outcome, or with an invalid job.
 func (x *HistoryReply) Validate() error {
 	return first(
 		part("outcome", x.GetOutcome()),

@@ -9,11 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the door for users: what a job may ask for. What it passes can
-// be planned without another look; whether any machine could hold it is not
-// asked here.
+// This file has the checks of a submitted job. A valid job can be planned without further checks. The checks do not
+// compare the job with the nodes of the cluster.
 
-// Validate refuses a job that could not be meant.
+// Validate refuses an invalid job.
 func (x *JobSpec) Validate() error {
 	if x == nil {
 		return refuse("", "is missing", "")
@@ -34,8 +33,8 @@ func (x *JobSpec) Validate() error {
 	)
 }
 
-// ValidateNew refuses besides what may stand in a job of an earlier release but is
-// not submitted any more: it would be passed over in silence, or never run.
+// ValidateNew refuses an invalid new job. It has additional checks for values that stored jobs of older releases may
+// have, but that would be ignored or prevent a new job from running.
 func (x *JobSpec) ValidateNew() error {
 	return first(x.Validate(), x.hasCommand(), x.WarnsInTime(), x.isNoElement(), x.validNewEnv(), x.enoughMemory(),
 		x.validTitle(),
@@ -66,13 +65,13 @@ func (x *JobSpec) validNewEnv() error {
 }
 
 const (
-	// DefaultMilliCPU is what each task of a job gets that asks for nothing.
+	// DefaultMilliCPU is the CPU of each task of a job that requests no resources.
 	DefaultMilliCPU = 1000
-	// MinTaskMemoryBytes is the least memory of a task: with less, not even a shell starts.
+	// MinTaskMemoryBytes is the minimum memory of a task. Not even a shell starts with less.
 	MinTaskMemoryBytes = 512 << 10
 )
 
-// enoughMemory refuses a task that a node could not start.
+// enoughMemory refuses a task with too little memory to start.
 func (x *JobSpec) enoughMemory() error {
 	return first(
 		enough("each.memory_bytes", x.GetEach().GetMemoryBytes()),
@@ -88,21 +87,21 @@ func enough(field string, bytes int64) error {
 	return nil
 }
 
-// HostImage is the image that is the machine's own root.
+// HostImage is the name of the image that is the node's own root filesystem.
 const HostImage = "host"
 
-// reservedEnv are the variables that say which devices a task has.
+// reservedEnv lists the variables with the devices of a task.
 var reservedEnv = []string{
 	"CUDA_DEVICE_ORDER", "CUDA_VISIBLE_DEVICES", "NVIDIA_VISIBLE_DEVICES", "ROCR_VISIBLE_DEVICES", "HIP_VISIBLE_DEVICES",
 }
 
-// ReservedEnv reports whether no user may set a variable: it says who a task is, or
-// which devices it has, and what a user wrote there would be overridden.
+// ReservedEnv reports whether users may not set a variable. Synapse sets these variables, which identify the task and
+// its devices, and would override the value of a user.
 func ReservedEnv(name string) bool {
 	return strings.HasPrefix(name, "SYNAPSE_") || slices.Contains(reservedEnv, name)
 }
 
-// validShape checks the gang: a number of tasks of one amount, or a total.
+// validShape checks the gang: tasks of equal amounts, or a total.
 func (x *JobSpec) validShape() error {
 	g := x.GetGang()
 	if g == nil {
@@ -140,8 +139,8 @@ func (x *GangSpec) validReplicas() error {
 	return nil
 }
 
-// validParts: a part of a GPU is for a single task, because two tasks that
-// share a device would have to be placed on the same one to mean anything.
+// validParts refuses a fraction of a GPU for several tasks. Such tasks would have to be placed on the same device to be
+// useful.
 func (x *JobSpec) validParts() error {
 	milli := x.GetEach().GetMilliGpu()
 	if milli > 0 && milli < 1000 && x.GetGang().GetReplicasMin() != 1 {
@@ -152,8 +151,8 @@ func (x *JobSpec) validParts() error {
 	return wholeOrPart("each.milli_gpu", milli)
 }
 
-// validSum refuses a gang whose sum does not fit into a number: it would wrap
-// around to something small, or negative, and be placed.
+// validSum refuses a gang whose total overflows an int64. The overflowed total could be small or negative, and the gang
+// would be placed.
 func (x *GangSpec) validSum(each *Resources) error {
 	n := int64(x.GetReplicasMin())
 	for _, amount := range []int64{each.GetMilliCpu(), each.GetMemoryBytes(), each.GetMilliGpu()} {
@@ -164,7 +163,7 @@ func (x *GangSpec) validSum(each *Resources) error {
 	return nil
 }
 
-// validTotal checks a total that is split, one task per machine.
+// validTotal checks a total that is split into one task per node.
 func (x *JobSpec) validTotal() error {
 	g, total := x.GetGang(), x.GetGang().GetTotal()
 	switch {
@@ -178,7 +177,7 @@ func (x *JobSpec) validTotal() error {
 		return refuse("gang.total.milli_gpu", "must be a whole number of GPUs",
 			"request one task for a fraction of a GPU")
 	}
-	const machines = MaxGangTasks // one task per machine
+	const machines = MaxGangTasks // one task per node
 	return first(
 		between("gang.total.milli_cpu", total.GetMilliCpu(), 0, MaxMilliCPU*machines),
 		between("gang.total.memory_bytes", total.GetMemoryBytes(), 0, math.MaxInt64/2),
@@ -188,7 +187,7 @@ func (x *JobSpec) validTotal() error {
 	)
 }
 
-// validMachines checks which machines the job may go to.
+// validMachines checks the job's requirements for nodes.
 func (x *JobSpec) validMachines() error {
 	gpus := x.GetEach().GetMilliGpu() + x.GetGang().GetTotal().GetMilliGpu()
 	if x.GetGpuType() != "" && gpus == 0 {
@@ -213,7 +212,7 @@ func (x *JobSpec) validMachines() error {
 	)
 }
 
-// machines checks names of machines. Whether there are such is not asked here.
+// machines checks a list of node names. It does not check whether such nodes exist.
 func machines(field string, names []string) error {
 	if len(names) > MaxNamedMachines {
 		return refuse(field, fmt.Sprintf("has %d entries, more than %d", len(names), MaxNamedMachines),
@@ -230,7 +229,7 @@ func machines(field string, names []string) error {
 	return nil
 }
 
-// validNames: a machine cannot be asked for and left out.
+// validNames refuses a node that is both required and excluded.
 func (x *JobSpec) validNames() error {
 	for i, name := range x.GetExclude() {
 		if slices.Contains(x.GetNodes(), name) {
@@ -241,7 +240,7 @@ func (x *JobSpec) validNames() error {
 	return nil
 }
 
-// validNetwork: a private network is one machine's own, so a gang on several could not meet in it.
+// validNetwork checks the network. A private network exists on one node only, so a gang on several nodes cannot use it.
 func (x *JobSpec) validNetwork() error {
 	n := x.GetNetwork()
 	if _, ok := Network_name[int32(n)]; !ok {
@@ -255,7 +254,7 @@ func (x *JobSpec) validNetwork() error {
 	return nil
 }
 
-// validLauncher: a number of a later version would be taken for auto in silence.
+// validLauncher refuses an unknown launcher. Without this check, a value of a later version would silently mean auto.
 func (x *JobSpec) validLauncher() error {
 	if _, ok := launchWords[x.GetLauncher()]; !ok {
 		return refuse("launcher", "unsupported launcher "+x.GetLauncher().Word(),
@@ -264,7 +263,7 @@ func (x *JobSpec) validLauncher() error {
 	return nil
 }
 
-// onOneMachine reports whether all tasks of a job are on one machine wherever it is placed.
+// onOneMachine reports whether every placement has all tasks on one node.
 func (x *JobSpec) onOneMachine() bool {
 	total := x.GetGang().GetTotal()
 	switch {
@@ -275,10 +274,10 @@ func (x *JobSpec) onOneMachine() bool {
 	case total.GetMilliGpu() > 0:
 		return total.GetMilliGpu() <= topology.WholeGPU
 	}
-	return total.GetMilliCpu() == 0 || total.GetMilliCpu() == 1000 // a core is not split
+	return total.GetMilliCpu() == 0 || total.GetMilliCpu() == 1000 // one core is never split
 }
 
-// validProcess checks what runs.
+// validProcess checks the image, the command and the environment.
 func (x *JobSpec) validProcess() error {
 	if x.GetImage() == "" {
 		return refuse("image", "is missing",
@@ -308,7 +307,7 @@ func (x *JobSpec) validProcess() error {
 	)
 }
 
-// arguments checks what is handed to a process.
+// arguments checks a list of arguments for a process.
 func arguments(field string, list []string) error {
 	bytes := 0
 	for i, arg := range list {
@@ -339,7 +338,7 @@ func (x *JobSpec) validEnv() error {
 	)
 }
 
-// validShm: shared memory is taken from a task's memory.
+// validShm checks the size of shared memory, which is a part of a task's memory.
 func (x *JobSpec) validShm() error {
 	memory := x.GetEach().GetMemoryBytes()
 	if memory > 0 && x.GetShmBytes() > memory {
@@ -349,19 +348,19 @@ func (x *JobSpec) validShm() error {
 	return between("shm_bytes", x.GetShmBytes(), 0, MaxMemoryBytes)
 }
 
-// validDisk: what a task may keep is bounded like its memory.
+// validDisk checks the disk limit.
 func (x *JobSpec) validDisk() error {
 	return between("disk_bytes", x.GetDiskBytes(), 0, MaxMemoryBytes)
 }
 
-// validTimes checks how long, how often and how it ends.
+// validTimes checks the times, the restarts and the stop signal.
 func (x *JobSpec) validTimes() error {
 	if w := x.GetStopWhenLostMs(); w > 0 && w < MinStopWhenLostMs {
 		return refuse("stop_when_lost_ms", fmt.Sprintf("is %d, too short to detect a lost node", w),
 			fmt.Sprintf("use at least %d, or 0 for never", MinStopWhenLostMs))
 	}
 	if r := x.GetRestart(); r.GetNever() && r.GetLimit() > 0 {
-		return refuse("restart.limit", "a job that never restarts cannot have a restart limit", "give one of both")
+		return refuse("restart.limit", "a job that never restarts cannot have a restart limit", "omit one of them")
 	}
 	return first(
 		duration("time_limit_ms", x.GetTimeLimitMs()),
@@ -377,10 +376,10 @@ func (x *JobSpec) validTimes() error {
 	)
 }
 
-// deafTo are signals that no task can act on: they end or stop it.
+// deafTo lists the signals that a task cannot handle, because they end or stop it.
 var deafTo = []int32{9, 19, 20, 21, 22}
 
-// validWarn checks by what tasks are warned.
+// validWarn checks the warning signal and its time.
 func (x *JobSpec) validWarn() error {
 	w := x.GetWarn()
 	if w == nil {
@@ -396,8 +395,8 @@ func (x *JobSpec) validWarn() error {
 	)
 }
 
-// WarnsInTime refuses a warning that would have to come before the tasks begin. Of a job that is there it is not asked:
-// where its limit is made shorter than that, its tasks are warned at once.
+// WarnsInTime refuses a warning time that is longer than the time limit. It applies to new jobs only. If a later change
+// makes the limit of a job too short, its tasks are warned at once.
 func (x *JobSpec) WarnsInTime() error {
 	ahead, limit := x.GetWarn().GetAheadMs(), x.GetTimeLimitMs()
 	if limit == 0 || ahead <= limit {

@@ -2,8 +2,8 @@ package messages
 
 import "fmt"
 
-// This file owns the checks of the driver contract. The launcher may be another
-// process with another version, so what it says is checked like a peer's.
+// This file has the checks of the driver contract. The launcher may be a separate process of another version, so its
+// messages are validated like those of a remote peer.
 
 func (x *TaskId) valid() error {
 	return first(
@@ -12,10 +12,10 @@ func (x *TaskId) valid() error {
 	)
 }
 
-// task checks whom a message is about.
+// task checks the task ID of a message.
 func task(x *TaskId) error { return part("id", x) }
 
-// Validate refuses a preparation of nothing.
+// Validate refuses a request without a task, spec or grant.
 func (x *PrepareTask) Validate() error {
 	if x.GetSpec() == nil {
 		return refuse("spec", "is missing", "")
@@ -25,10 +25,10 @@ func (x *PrepareTask) Validate() error {
 	)
 }
 
-// Validate refuses a fact about nothing.
+// Validate refuses a message without a task.
 func (x *TaskPrepared) Validate() error { return task(x.GetId()) }
 
-// Validate refuses a start of nothing.
+// Validate refuses a request without a task, spec, grant or rendezvous.
 func (x *StartTask) Validate() error {
 	if x.GetSpec() == nil {
 		return refuse("spec", "is missing", "")
@@ -37,15 +37,15 @@ func (x *StartTask) Validate() error {
 		part("rendezvous", x.GetRendezvous()))
 }
 
-// Validate refuses a fact about nothing.
+// Validate refuses a message without a task.
 func (x *TaskStarted) Validate() error { return task(x.GetId()) }
 
-// Validate refuses an end without evidence.
+// Validate refuses a message without an exit, or with the exit of another rank.
 func (x *TaskGone) Validate() error {
 	return first(task(x.GetId()), part("exit", x.GetExit()), sameRank(x.GetId(), x.GetExit()))
 }
 
-// sameRank refuses the evidence of another rank.
+// sameRank refuses the exit of another rank.
 func sameRank(t *TaskId, e *Exit) error {
 	if e != nil && e.GetRank() != t.GetRank() {
 		return refuse("exit.rank", fmt.Sprintf("is %d, but the task is rank %d", e.GetRank(), t.GetRank()), "")
@@ -53,15 +53,15 @@ func sameRank(t *TaskId, e *Exit) error {
 	return nil
 }
 
-// Validate refuses an adoption of nothing.
+// Validate refuses a request without a task.
 func (x *AdoptTask) Validate() error { return task(x.GetId()) }
 
-// Validate refuses a signal to nothing, or none.
+// Validate refuses a request without a task or without a signal.
 func (x *SignalTask) Validate() error {
 	return first(task(x.GetId()), between("signal", int64(x.GetSignal()), 1, 64))
 }
 
-// Validate refuses a warning that a Node would refuse, and one without a signal.
+// Validate refuses a cause that is never known in advance, and a missing signal.
 func (x *WarnTask) Validate() error {
 	return first(
 		task(x.GetId()), warning(x.GetCause()), duration("left_ms", x.GetLeftMs()),
@@ -69,18 +69,18 @@ func (x *WarnTask) Validate() error {
 	)
 }
 
-// Validate refuses a fact about nothing.
+// Validate refuses a message without a task.
 func (x *TaskWarned) Validate() error { return task(x.GetId()) }
 
-// Validate refuses a stop of nothing.
+// Validate refuses a request without a task.
 func (x *StopTask) Validate() error {
 	return first(task(x.GetId()), between("signal", int64(x.GetSignal()), 0, 64), duration("grace_ms", x.GetGraceMs()))
 }
 
-// Validate refuses a question about nothing.
+// Validate refuses a request without a task.
 func (x *StatsTask) Validate() error { return task(x.GetId()) }
 
-// Validate refuses figures that cannot be.
+// Validate refuses values outside the limits.
 func (x *TaskStats) Validate() error {
 	return first(
 		task(x.GetId()),
@@ -91,7 +91,7 @@ func (x *TaskStats) Validate() error {
 	)
 }
 
-// Validate refuses a part of a log that cannot be read.
+// Validate refuses a request without a task, and an invalid range.
 func (x *LogsTask) Validate() error {
 	return first(
 		task(x.GetId()),
@@ -100,25 +100,25 @@ func (x *LogsTask) Validate() error {
 	)
 }
 
-// Validate refuses a part of nothing.
+// Validate refuses a message without a task.
 func (x *TaskLogs) Validate() error {
 	return first(task(x.GetId()), between("offset", x.GetOffset(), 0, 1<<62))
 }
 
-// Validate refuses a process in nothing, and one that nobody waits for.
+// Validate refuses a request without a task, job or session.
 func (x *ExecTask) Validate() error {
 	return first(task(x.GetId()), id("job", x.GetJob()), id("session", x.GetSession()))
 }
 
-// Validate refuses an answer to nothing.
+// Validate refuses a message without a task or session.
 func (x *ExecRefused) Validate() error {
 	return first(task(x.GetId()), id("session", x.GetSession()), text("text", x.GetText(), maxTextBytes))
 }
 
-// Validate refuses to forget nothing.
+// Validate refuses a request without a task.
 func (x *ForgetTask) Validate() error { return task(x.GetId()) }
 
-// Validate lets everything through: there is nothing in it.
+// Validate accepts every ListTasks, which has no fields.
 func (x *ListTasks) Validate() error { return nil }
 
 func (x *TaskEntry) valid() error {
@@ -128,7 +128,7 @@ func (x *TaskEntry) valid() error {
 	)
 }
 
-// Validate refuses a list that names one task twice.
+// Validate refuses a list with a repeated task.
 func (x *TaskList) Validate() error {
 	return first(
 		maybe("health", x.GetHealth()),
@@ -141,7 +141,7 @@ func (x *TaskList) Validate() error {
 
 func (x *MachineHealth) valid() error { return text("unwell", x.GetUnwell(), maxTextBytes) }
 
-// Validate refuses a check for nothing.
+// Validate refuses a check without an occasion. A check before work needs the token of the attempt.
 func (x *CheckMachine) Validate() error {
 	if x.GetOccasion() == CheckOccasion_CHECK_OCCASION_WORK {
 		return part("token", x.GetToken())
@@ -149,21 +149,21 @@ func (x *CheckMachine) Validate() error {
 	return said("occasion", x.GetOccasion())
 }
 
-// Validate refuses an answer without one.
+// Validate refuses a message without a result.
 func (x *MachineChecked) Validate() error {
 	return first(part("health", x.GetHealth()), maybe("token", x.GetToken()))
 }
 
-// Validate refuses more than a machine keeps.
+// Validate refuses too many uids.
 func (x *UidsInUse) Validate() error { return uids(x.GetUids()) }
 
-// Validate refuses a time before the boot.
+// Validate refuses a negative time.
 func (x *KeepTasks) Validate() error { return between("heard_ns", x.GetHeardNs(), 0, 1<<62) }
 
-// Validate refuses the recovery of no device.
+// Validate refuses a message without a device.
 func (x *GpuRecovered) Validate() error { return id("gpu_id", x.GetGpuId()) }
 
-// Validate refuses a fault of no device.
+// Validate refuses a message without a device.
 func (x *GpuFaulted) Validate() error {
 	return first(id("gpu_id", x.GetGpuId()), text("detail", x.GetDetail(), maxTextBytes))
 }

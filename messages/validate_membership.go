@@ -1,8 +1,8 @@
 package messages
 
-// This file owns the checks of how a machine joins and stays.
+// This file has the checks of the messages by which a node joins and stays.
 
-// Validate refuses a lead by nobody.
+// Validate refuses a message without an epoch or a cluster.
 func (x *Lead) Validate() error {
 	return first(
 		led("epoch", x.GetEpoch()),
@@ -32,7 +32,7 @@ func (x *Announcement) valid() error {
 	)
 }
 
-// places checks where a machine stands: one name per level, each level once.
+// places checks the topology of a node: each level once, with a name.
 func places(list []*Label) error {
 	for i, l := range list {
 		if l.GetValue() == "" {
@@ -45,7 +45,7 @@ func places(list []*Label) error {
 	)
 }
 
-// Validate refuses a machine that does not say what it is and has.
+// Validate refuses a message without an announcement.
 func (x *Hello) Validate() error {
 	return first(
 		part("origin", x.GetOrigin()),
@@ -58,7 +58,7 @@ func (x *Hello) Validate() error {
 	)
 }
 
-// valid refuses more accounts than a node may list, and names that no account has.
+// valid limits the number of accounts, and refuses invalid names.
 func (x *NodeUsers) valid() error {
 	err := first(
 		between("own", int64(len(x.GetOwn())), 0, MaxAccounts),
@@ -74,7 +74,7 @@ func (x *NodeUsers) valid() error {
 	return err
 }
 
-// Validate refuses a welcome by nobody, or of nobody.
+// Validate refuses a message without an epoch or an incarnation.
 func (x *Welcome) Validate() error {
 	return first(
 		led("epoch", x.GetEpoch()),
@@ -83,8 +83,8 @@ func (x *Welcome) Validate() error {
 	)
 }
 
-// Validate refuses a rejection that does not say why. It may be of nobody: a
-// Hello that named no incarnation is rejected too.
+// Validate refuses a rejection without a reason. The incarnation is optional, because a Hello without one is rejected
+// too.
 func (x *Rejected) Validate() error {
 	return first(
 		led("epoch", x.GetEpoch()),
@@ -94,7 +94,7 @@ func (x *Rejected) Validate() error {
 	)
 }
 
-// Validate refuses a heartbeat of nobody.
+// Validate refuses a message without an origin.
 func (x *Heartbeat) Validate() error {
 	return first(
 		part("origin", x.GetOrigin()),
@@ -105,7 +105,7 @@ func (x *Heartbeat) Validate() error {
 	)
 }
 
-// Validate refuses an acknowledgement by nobody, or to nobody.
+// Validate refuses a message without an epoch or an incarnation.
 func (x *HeartbeatAck) Validate() error {
 	return first(
 		led("epoch", x.GetEpoch()),

@@ -2,7 +2,7 @@ package messages
 
 import "fmt"
 
-// This file owns the checks of plain parts: what every conversation speaks of.
+// This file has the checks of basic values, which all protocols use.
 
 func (x *Token) valid() error {
 	if x.GetEpoch() == 0 {
@@ -18,7 +18,7 @@ func (x *Incarnation) valid() error {
 	)
 }
 
-// valid checks an amount of one machine or one task.
+// valid checks an amount of one node or one task.
 func (x *Resources) valid() error {
 	return first(
 		between("milli_cpu", x.GetMilliCpu(), 0, MaxMilliCPU),
@@ -27,7 +27,7 @@ func (x *Resources) valid() error {
 	)
 }
 
-// something refuses an amount of nothing.
+// something refuses an amount of zero.
 func something(field string, x *Resources) error {
 	if x.GetMilliCpu() == 0 && x.GetMemoryBytes() == 0 && x.GetMilliGpu() == 0 {
 		return refuse(field, "requests no resources", "request cpu, memory or gpu")
@@ -35,7 +35,7 @@ func something(field string, x *Resources) error {
 	return nil
 }
 
-// wholeOrPart: whole devices, or a part of one.
+// wholeOrPart refuses an amount that is neither a whole number of devices nor a fraction of one device.
 func wholeOrPart(field string, milli int64) error {
 	if milli > 1000 && milli%1000 != 0 {
 		return refuse(field, fmt.Sprintf("is %d thousandths of a GPU, neither a whole number of GPUs nor a fraction "+
@@ -74,7 +74,7 @@ func (x *Label) valid() error {
 	return text("value", x.GetValue(), MaxValueBytes)
 }
 
-// labels checks labels of which each key is there once.
+// labels checks a list of labels with unique keys.
 func labels(field string, list []*Label) error {
 	return first(
 		parts(field, list, 0, MaxLabels),
@@ -110,5 +110,5 @@ func (x *Principal) valid() error {
 	return err
 }
 
-// caller checks who asks. Every call says so, also where nobody is known yet.
+// caller checks the caller of a request. Every request has a caller, even if the cluster has no identities.
 func caller(x *Principal) error { return part("principal", x) }

@@ -2,17 +2,16 @@ package messages
 
 import "fmt"
 
-// This file owns the checks of descriptions of queues, as far as they are those of single values. Whether a tree makes
-// sense package policy says.
+// This file has the checks of single values in the configuration of queues. Package policy/share checks the tree.
 
 const (
-	maxQueues  = 2_000   // as policy has it
+	maxQueues  = 2_000   // same as in policy/share
 	maxAmounts = 64      // of one kind in one queue
-	maxAmount  = 1 << 60 // as policy has it
+	maxAmount  = 1 << 60 // same as in policy/share
 	maxWeight  = 1_000_000
 )
 
-// Validate refuses what no leader can have taken.
+// Validate refuses a record that no leader can have written.
 func (x *QueuesRecord) Validate() error {
 	if x.GetRevision() == 0 {
 		return refuse("revision", "must be at least 1", "")
@@ -20,18 +19,18 @@ func (x *QueuesRecord) Validate() error {
 	return first(part("written_by", x.GetWrittenBy()), part("queues", x.GetQueues()))
 }
 
-// Validate refuses a description that cannot be read.
+// Validate refuses an invalid configuration.
 func (x *ApplyQueues) Validate() error {
 	return first(caller(x.GetPrincipal()), part("queues", x.GetQueues()))
 }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *ApplyQueuesReply) Validate() error { return part("outcome", x.GetOutcome()) }
 
-// Validate refuses a question of nobody.
+// Validate refuses a request without a caller.
 func (x *GetQueues) Validate() error { return caller(x.GetPrincipal()) }
 
-// Validate refuses an answer that does not say how it went.
+// Validate refuses a reply without an outcome.
 func (x *GetQueuesReply) Validate() error { return part("outcome", x.GetOutcome()) }
 
 func (x *Queues) valid() error {

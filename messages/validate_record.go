@@ -5,12 +5,11 @@ import (
 	"math"
 )
 
-// This file owns the checks of what comes back from a disk. A record that lacks
-// what the actors stand on refuses to start the process, loudly, instead of
-// being taken for an empty one. What users may ask is not checked again: the
-// rules at their door change, and what was accepted stays accepted.
+// This file has the checks of records that are read from a disk. If a record lacks required fields, the process fails
+// to start, because it must not treat the record as empty. The checks do not repeat the rules for new jobs, which
+// change between releases. An accepted job stays accepted.
 
-// Validate refuses a job's record that cannot have been written.
+// Validate refuses a record that no leader can have written.
 func (x *JobRecord) Validate() error {
 	if x.GetSpec() == nil {
 		return refuse("spec", "is missing", "")
@@ -53,7 +52,7 @@ func (x *Promise) valid() error {
 	)
 }
 
-// maxVictims is more than any gang needs: one has a task on each machine at the least.
+// maxVictims exceeds the number of victims that a gang can need.
 const maxVictims = 1 << 20
 
 func (x *Victim) valid() error {
@@ -84,7 +83,7 @@ func (x *End) valid() error {
 	return first(said("cause", x.GetCause()), maybe("preemption", x.GetPreemption()))
 }
 
-// Validate refuses an attempt's record that cannot have been committed.
+// Validate refuses a record that no leader can have written.
 func (x *AttemptRecord) Validate() error {
 	return first(
 		id("job", x.GetJob()),
@@ -99,7 +98,7 @@ func (x *AttemptRecord) Validate() error {
 	)
 }
 
-// Validate refuses a machine's record that cannot have been written.
+// Validate refuses a record that no leader can have written.
 func (x *NodeRecord) Validate() error {
 	if x.GetRevision() == 0 {
 		return refuse("revision", "must not be 0", "")
@@ -123,7 +122,7 @@ func (x *Cell) valid() error {
 	)
 }
 
-// Validate refuses what no leader can have learned.
+// Validate refuses a record that no leader can have written.
 func (x *PolicyRecord) Validate() error {
 	return first(
 		part("written_by", x.GetWrittenBy()),
@@ -134,7 +133,7 @@ func (x *PolicyRecord) Validate() error {
 	)
 }
 
-// maxGPUTimeRows bounds the rows of GPU time: more than package goodput has.
+// maxGPUTimeRows limits the rows of GPU time. Package goodput has fewer rows.
 const maxGPUTimeRows = 10_000
 
 func (x *GpuTime) valid() error { return parts("rows", x.GetRows(), 0, maxGPUTimeRows) }
@@ -175,7 +174,7 @@ func (x *SliceRecord) valid() error {
 	)
 }
 
-// Validate refuses a machine's own record that cannot have been written by an agent.
+// Validate refuses a ledger that no agent can have written.
 func (x *LedgerRecord) Validate() error {
 	return first(
 		parts("slices", x.GetSlices(), 0, maxSlices),
@@ -185,13 +184,13 @@ func (x *LedgerRecord) Validate() error {
 	)
 }
 
-// PassHashBytes is how long the hash of a token's secret is.
+// PassHashBytes is the length of the hash of a token's secret.
 const PassHashBytes = 32
 
-// PassID is how people name the token of a hash.
+// PassID returns the public ID of the token with this hash.
 func PassID(hash []byte) string { return hex.EncodeToString(hash[:min(len(hash), 8)]) }
 
-// Validate refuses a person's token that lets in somebody without a name, or anybody.
+// Validate refuses a token without a name, role or expiry.
 func (x *PassRecord) Validate() error {
 	return first(
 		id("id", x.GetId()),

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// goodSpec is a job as people submit them.
+// goodSpec returns a typical job.
 func goodSpec() *JobSpec {
 	return &JobSpec{
 		Name: "llama-70b", Labels: []*Label{{Key: "team", Value: "nlp"}}, Queue: "research", Priority: 100,
@@ -38,7 +38,7 @@ func total(split Split, cpu, memory, gpu int64) func(*JobSpec) {
 	}
 }
 
-// each case edits a good spec; field is what the refusal must name, "" for none.
+// specCases has edits of a valid spec, and the field that the error must name, or "" if the spec stays valid.
 var specCases = []struct {
 	name  string
 	edit  func(*JobSpec)
@@ -167,14 +167,14 @@ func TestJobSpecAtTheDoor(t *testing.T) {
 		}
 		wantField(t, c.name, err, c.field)
 		if err != nil {
-			// A client sees the path from its own message.
+			// A client sees the path in its own message.
 			submit := &Submit{Principal: &Principal{Name: "alice"}, RequestId: "r-1", Spec: s}
 			wantField(t, c.name+", submitted", submit.Validate(), "spec."+c.field)
 		}
 	}
 }
 
-// wantField holds a refusal against the field that it must name; "" is no refusal.
+// wantField checks that an error names this field. "" means that no error is expected.
 func wantField(t *testing.T, name string, err error, field string) {
 	t.Helper()
 	var f *FieldError
@@ -201,8 +201,8 @@ func TestRefusalsNameTheWayOut(t *testing.T) {
 	}
 }
 
-// TestGoodMessagesPass: one good message of each passes, and still passes after the wire; and without what it must
-// have, each is refused by name.
+// TestGoodMessagesPass checks that every valid message passes, also after encoding and decoding, and that the error for
+// each missing field names it.
 func TestGoodMessagesPass(t *testing.T) {
 	seen := map[string]bool{}
 	for _, m := range goodMessages() {
@@ -404,7 +404,7 @@ func TestBadMessagesAreRefused(t *testing.T) {
 	}
 }
 
-// TestAnnouncements: a machine announces what it has: the sum of its devices, and where it stands.
+// TestAnnouncements checks the sum of the devices and the topology in an announcement.
 func TestAnnouncements(t *testing.T) {
 	for field, edit := range map[string]func(*Announcement){
 		"total.milli_gpu": func(a *Announcement) { a.Total.MilliGpu = 1500 },
@@ -449,7 +449,7 @@ func BenchmarkValidate(b *testing.B) {
 	}
 }
 
-// TestAsText: whatever was said elsewhere may stand in a message, and text stays as it is.
+// TestAsText checks that any text from outside becomes valid, and that valid text does not change.
 func TestAsText(t *testing.T) {
 	for said, want := range map[string]string{
 		"":                       "",

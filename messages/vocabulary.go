@@ -1,39 +1,35 @@
 package messages
 
-// This file owns how a leader learns what an agent understands. Fields are only
-// ever added, and an agent leaves out those that it does not know; where it would
-// then do the wrong thing, the leader has to say it in the earlier way. An agent's
-// Hello carries the newest number of this list that it understands.
+// This file defines how a leader knows which features an agent understands. Messages only gain fields, and an agent
+// ignores unknown fields. If that would be wrong, the leader must send the older form. The Hello of an agent has the
+// highest number of this list that the agent understands.
 
 const (
-	// VocabularyRoster is a Start that carries a roster in place of the peers, in as many parts as it takes.
+	// VocabularyRoster adds a Start with a roster instead of peers, in several parts if necessary.
 	VocabularyRoster = 1
 
-	// VocabularyScript is a job that brings a script, which the machine asks for by its digest. To say it in the
-	// earlier way is not possible: such a job goes to no agent that does not understand it.
+	// VocabularyScript adds jobs with a script, which the node requests by its digest. There is no older form, so
+	// such a job is never placed on an older agent.
 	VocabularyScript = 2
 
-	// VocabularyNetwork is a job's network: an agent that does not know the word would run such a job on that of its
-	// machine.
+	// VocabularyNetwork adds the network of a job. An older agent would run the job in the node's network.
 	VocabularyNetwork = 3
 
-	// VocabularyStartBy is a Stop of what was lent room and was not ready in time: an agent that does not know that cause
-	// refuses it, and is told that the attempt expired.
+	// VocabularyStartBy adds the cause START_BY of a Stop. An older agent refuses that cause and gets the cause
+	// EXPIRED instead.
 	VocabularyStartBy = 4
 
-	// VocabularyWarn is a job whose tasks are warned of their end: an agent that does not know the word would stop them
-	// without one.
+	// VocabularyWarn adds the warning before an end. An older agent would stop the tasks without a warning.
 	VocabularyWarn = 5
 
-	// VocabularyArray is a job of an array: an agent that does not know the word would not tell its tasks which one.
+	// VocabularyArray adds the elements of arrays. An older agent would not pass the index to the tasks.
 	VocabularyArray = 6
 
-	// Vocabulary is the newest.
+	// Vocabulary is the highest number.
 	Vocabulary = VocabularyArray
 )
 
-// VocabularyOf returns the version of the vocabulary that an agent needs to run a job. An older agent would ignore a
-// part of the job.
+// VocabularyOf returns the vocabulary that an agent needs to run a job. An older agent would ignore a part of the job.
 func VocabularyOf(spec *JobSpec) int32 {
 	switch {
 	case spec.GetElement() != nil:

@@ -6,21 +6,20 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// This file owns how a message becomes bytes, for disks and for the link. The
-// code that does it is generated, because to walk a message by reflection takes
-// three times as long; the bytes are the same, and the same for equal messages.
-// Reading is the library's: it refuses text that is not UTF-8, so that none gets
-// in. What a process says of itself it has to make sure of.
+// This file encodes messages for disks and links. The code is generated, because encoding by reflection takes three
+// times as long. Equal messages have equal bytes, which are the same as those of the protobuf library. Decoding uses
+// the library, which refuses text that is not UTF-8. The generated code does not check texts, so a process must check
+// its own texts.
 
-// Message is any message of this folder.
+// Message is any message of this package.
 type Message interface {
 	proto.Message
 	SizeVT() int
 	MarshalToSizedBufferVT([]byte) (int, error)
 }
 
-// Many makes empty messages in one go, for what a gang has one of for each member:
-// one by one they would be much of what it costs.
+// Many returns n empty messages in one allocation, for the members of a gang. Single allocations would be a large part
+// of the cost of a gang.
 func Many[M any](n int) []*M {
 	all, list := make([]M, n), make([]*M, n)
 	for i := range all {
@@ -29,17 +28,17 @@ func Many[M any](n int) []*M {
 	return list
 }
 
-// Size is how many bytes a message takes.
+// Size returns the encoded size of a message in bytes.
 func Size(m Message) int { return m.SizeVT() }
 
-// Bytes writes a message.
+// Bytes encodes a message.
 func Bytes(m Message) []byte {
 	data := make([]byte, m.SizeVT())
 	fill(data, m)
 	return data
 }
 
-// Append writes a message behind what is there.
+// Append encodes a message and appends it to data.
 func Append(data []byte, m Message) []byte {
 	n := m.SizeVT()
 	data = slices.Grow(data, n)[:len(data)+n]
@@ -47,10 +46,10 @@ func Append(data []byte, m Message) []byte {
 	return data
 }
 
-// fill cannot fail: a message that was sized and does not fit was changed
-// meanwhile, which is a broken invariant.
+// fill encodes a message into data. It panics if the size does not match, because then the message was changed
+// concurrently.
 func fill(data []byte, m Message) {
 	if n, err := m.MarshalToSizedBufferVT(data); err != nil || n != len(data) {
-		panic("a message changed while it was written")
+		panic("message changed while it was encoded")
 	}
 }

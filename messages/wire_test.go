@@ -7,8 +7,8 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// TestBytes: what is generated writes what the library writes, of every message,
-// empty as well as filled, and with fields of a later version.
+// TestBytes checks that the generated code encodes every message as the library does, empty and filled, and with
+// unknown fields.
 func TestBytes(t *testing.T) {
 	for name, kind := range published(t) {
 		for depth := range 4 {
@@ -45,7 +45,7 @@ func sameBytes(t *testing.T, m Message) {
 	}
 }
 
-// BenchmarkBytes writes the COMMIT of 64 machines of 8 devices, as the store gets it.
+// BenchmarkBytes measures the encoding of the COMMIT of 64 nodes with 8 devices each.
 func BenchmarkBytes(b *testing.B) {
 	commit := &AttemptRecord{Token: &Token{Epoch: 1, Counter: 9}}
 	for rank := range int32(64) {

@@ -6,7 +6,8 @@ import (
 	"time"
 )
 
-// TestPausesDouble: from the first to the limit, whether asked for by the last one or by how many there were.
+// TestPausesDouble checks that pauses double from the first to the limit, computed from the last pause or from the
+// number of failures.
 func TestPausesDouble(t *testing.T) {
 	for _, c := range []struct{ first, limit, second, fourth time.Duration }{
 		{1, 100, 2, 8},

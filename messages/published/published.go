@@ -1,7 +1,6 @@
-// Package published owns what the version before this one speaks: what stood in
-// the baseline when it was published. An upgrade takes a cluster through hours in
-// which both versions talk, so what is new must never be needed by the other side.
-// It strips a message to what that version knows, and must never change the rest.
+// Package published has the messages and fields of the last release. During an upgrade, processes of both versions
+// exchange messages for hours, so no process may depend on newer fields of its peer. The package strips a message to
+// the fields of the last release and does not change any other field.
 package published
 
 import (
@@ -19,11 +18,11 @@ var baseline string
 // Version holds the messages and fields that one version of the program knows.
 type Version struct {
 	known map[string]bool
-	// new is, by message type, whether something in it or below is not known.
+	// new maps each type of message to whether the type, or a type of its fields, has something unknown.
 	new map[protoreflect.FullName]bool
 }
 
-// Last is the version that was published last.
+// Last returns the last release.
 func Last() *Version { return Parse(baseline) }
 
 // Parse reads a baseline.
@@ -37,8 +36,8 @@ func Parse(text string) *Version {
 	return v
 }
 
-// Knows reports whether the version has this message, and every value of an enum
-// that it holds in fields that the version has. It would refuse another one.
+// Knows reports whether the version knows this type of message, and all its enum values in known fields. A process of
+// that version would refuse an unknown enum value.
 func (v *Version) Knows(m messages.Message) bool { return v.knows(m.ProtoReflect()) }
 
 func (v *Version) knows(m protoreflect.Message) bool {
@@ -62,14 +61,13 @@ func (v *Version) knows(m protoreflect.Message) bool {
 	return ok
 }
 
-// hasValue reports whether the version has a value of an enum. Like the baseline
-// it names a value by its enum.
+// hasValue reports whether the version knows a value of an enum. The baseline lists a value below its enum.
 func (v *Version) hasValue(e protoreflect.EnumDescriptor, n protoreflect.EnumNumber) bool {
 	value := e.Values().ByNumber(n)
 	return value == nil || v.known[string(e.FullName())+"."+string(value.Name())]
 }
 
-// Strip removes what the version does not know, and reports whether there was any.
+// Strip removes all unknown fields, and reports whether there were any.
 func (v *Version) Strip(m messages.Message) bool { return v.strip(m.ProtoReflect()) }
 
 func (v *Version) strip(m protoreflect.Message) bool {
@@ -89,7 +87,7 @@ func (v *Version) strip(m protoreflect.Message) bool {
 	return stripped
 }
 
-// each calls do for every message that a field holds.
+// each calls do for every message in a field.
 func each(f protoreflect.FieldDescriptor, value protoreflect.Value, do func(protoreflect.Message)) {
 	if !f.IsList() {
 		do(value.Message())
@@ -100,13 +98,13 @@ func each(f protoreflect.FieldDescriptor, value protoreflect.Value, do func(prot
 	}
 }
 
-// lacks reports whether a message type, or one of its parts, has anything that the
-// version does not know. Most have not, and are not looked through.
+// lacks reports whether the version does not know a part of this type of message. Most types are fully known, so their
+// messages are not searched.
 func (v *Version) lacks(d protoreflect.MessageDescriptor) bool {
 	if news, ok := v.new[d.FullName()]; ok {
 		return news
 	}
-	v.new[d.FullName()] = false // a type that holds itself
+	v.new[d.FullName()] = false // ends the recursion for a type that contains itself
 	news := !v.known[string(d.FullName())]
 	for i := range d.Fields().Len() {
 		f := d.Fields().Get(i)

@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of what the last version knows.
+// This file tests the messages and fields of the last release.
 
-// TestPublishedStandsInTheBaseline: what was published stays in the baseline: else the mark is of another program.
+// TestPublishedStandsInTheBaseline checks that the current baseline contains everything that was published.
 func TestPublishedStandsInTheBaseline(t *testing.T) {
 	now, err := os.ReadFile("../baseline.txt")
 	if err != nil {
@@ -25,7 +25,7 @@ func TestPublishedStandsInTheBaseline(t *testing.T) {
 	}
 }
 
-// without is a version that lacks what these names begin.
+// without returns a version without the names that begin with one of these texts.
 func without(names ...string) *Version {
 	var kept []string
 	for line := range strings.Lines(baseline) {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// This file owns that the version which worlds are upgraded from in simulation is not newer than the last release.
+// This file tests that the upgrades in simulation do not start from a version that is newer than the last release.
 
 func TestBaselineIsOfARelease(t *testing.T) {
 	text, err := os.ReadFile("release.txt")
@@ -24,7 +24,7 @@ func TestBaselineIsOfARelease(t *testing.T) {
 		t.Skipf("this clone lacks the commit of the last release, %s: %v", commit, err)
 	}
 	knows := Parse(string(released)).known
-	for name := range Last().known { //order: each is looked up by itself
+	for name := range Last().known { //order: each name is checked separately
 		if !knows[name] {
 			t.Errorf("the last release does not know %s", name)
 		}

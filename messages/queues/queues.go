@@ -1,5 +1,5 @@
-// Package queues is the way between a description of queues as it is said and kept (messages.Queues) and as a planner
-// goes by it (policy.Queues). Neither of the two packages knows the other.
+// Package queues converts the configuration of queues between messages (messages.Queues) and the planner
+// (share.Queues). Neither of the two packages imports the other.
 package queues
 
 import (
@@ -8,14 +8,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns that way, in both directions. Times are in milliseconds there and in nanoseconds here.
+// This file has both conversions. Messages have milliseconds, and the planner has nanoseconds.
 
 const nsOfMs = 1_000_000
 
-// orders are the orders that may be named, at their numbers on the wire less one.
+// orders lists the orders. The index of an order is its number in messages.QueueOrder minus one.
 var orders = []share.Order{share.Expected, share.FIFO, share.Fair}
 
-// From is a description as a planner goes by it.
+// From converts messages to the planner's queues.
 func From(q *messages.Queues, revision uint64) *share.Queues {
 	out := &share.Queues{Revision: revision, Default: q.GetDefault()}
 	for _, s := range q.GetQueues() {
@@ -50,7 +50,7 @@ func fromSpec(s *messages.QueueSpec) share.QueueSpec {
 	return q
 }
 
-// To is a description as it is said and kept.
+// To converts the planner's queues to messages.
 func To(q *share.Queues) *messages.Queues {
 	out := &messages.Queues{Default: q.Default}
 	for i := range q.Queues {

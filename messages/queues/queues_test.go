@@ -10,7 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestThereAndBack: what a file may say of a queue comes back the same, and what is not given stays so.
+// TestThereAndBack checks that every value of a queue survives the conversion in both directions, and that unset values
+// stay unset.
 func TestThereAndBack(t *testing.T) {
 	n, weight, minutes, priority, yes := int64(5), int64(3), int64(600_000_000_000), int32(7), true
 	var all []share.QueueSpec

@@ -9,12 +9,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the usage of queues: what their jobs add up to. A queue has what the queues below it have.
+// This file sums the usage of queues. The usage of a queue includes its descendants.
 
-// maxUsages bounds how many queues are told apart if any name is a queue; the jobs of the rest count under no name.
+// maxUsages limits the number of queues with separate sums if every name is a queue. The jobs of further queues are
+// summed under the empty name.
 const maxUsages = 10_000
 
-// Parents returns the queue above each described one.
+// Parents returns the parent of each configured queue.
 func Parents(q *messages.Queues) map[string]string {
 	all := map[string]string{}
 	for _, s := range q.GetQueues() {
@@ -26,7 +27,7 @@ func Parents(q *messages.Queues) map[string]string {
 // EachAbove calls a function with a queue and each queue above it. An empty name is the default queue.
 func EachAbove(name, usual string, parents map[string]string, do func(name string)) {
 	name = cmp.Or(name, usual)
-	for n := 0; n <= len(parents); n++ { // more steps than queues would be a circle
+	for n := 0; n <= len(parents); n++ { // guards against a cycle
 		do(name)
 		if name = parents[name]; name == "" {
 			return
@@ -34,14 +35,14 @@ func EachAbove(name, usual string, parents map[string]string, do func(name strin
 	}
 }
 
-// Usage sums what jobs use by queue.
+// Usage sums the usage of jobs by queue.
 type Usage struct {
 	usual   string
 	parents map[string]string
 	of      map[string]*messages.QueueUsage
 }
 
-// NewUsage returns a sum without jobs, which has each described queue.
+// NewUsage returns an empty sum for each configured queue.
 func NewUsage(described *messages.Queues) *Usage {
 	u := &Usage{
 		usual: described.GetDefault(), parents: Parents(described), of: map[string]*messages.QueueUsage{},
@@ -64,7 +65,7 @@ func (u *Usage) at(name string) *messages.QueueUsage {
 	return q
 }
 
-// Add counts a job in its queue and in each queue above it.
+// Add adds a job to its queue and to each ancestor.
 func (u *Usage) Add(job *messages.JobStatus) {
 	use := messages.UseOf(job)
 	if use == (messages.JobUse{}) {

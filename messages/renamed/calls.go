@@ -1,7 +1,7 @@
 package renamed
 
-// This file owns the names of fields in the HTTP API. In is the message, and the old name the field, as the .proto
-// files have them: gRPC keeps those. The new name is the field's json_name.
+// This file has the renamed fields of the HTTP API. In has the message, and Old the name of the field in the .proto
+// files, which gRPC still uses. New is the field's json_name.
 
 var calls = []Name{
 	{HTTP, "Announcement", "place", "topology"},

@@ -1,11 +1,11 @@
 package renamed
 
-// This file owns flags, their variables in the environment, and the keys of files.
+// This file has the renamed flags, environment variables and keys of files.
 
 const (
 	nodeProgram      = "synapse-node"
 	schedulerProgram = "synapse-scheduler"
-	// SchedulerFile and the others are the files whose keys changed.
+	// The files with renamed keys.
 	SchedulerFile = "scheduler.yaml"
 	NodeFile      = "node.yaml"
 	QueuesFile    = "queues.yaml"

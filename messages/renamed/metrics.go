@@ -1,6 +1,6 @@
 package renamed
 
-// This file owns the names of metrics, and the names and values of their labels.
+// This file has the renamed metrics, and the renamed names and values of their labels.
 
 var metrics = []Name{
 	{Metric, schedulerProgram, "synapse_census_up", "synapse_cluster_metrics_up"},
@@ -27,7 +27,7 @@ var metrics = []Name{
 	{Alert, "synapse-rules.yaml", "SynapseLinkDrops", "SynapseLinkDropsMessages"},
 }
 
-// series are the label values that changed. The programs write their series by it.
+// series has the renamed label values. The programs use it to write their metrics.
 var series = []Name{
 	{Series, "synapse_gpus_planned", "firm", "guaranteed"},
 	{Series, "synapse_jobs_planned", "firm", "guaranteed"},

@@ -1,6 +1,6 @@
 package renamed
 
-// This file owns the keys of JSON and YAML output, and the columns of CSV.
+// This file has the renamed keys of JSON and YAML output, and the renamed columns of CSV output.
 
 var objects = []Name{
 	{JSON, "Job", "status.over", "status.finished"},

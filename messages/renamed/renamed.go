@@ -1,5 +1,5 @@
-// Package renamed has the user-visible names that changed, each with the name that replaced it. Errors name the new
-// one, a test refuses the old ones, and the migration page is generated from the same table.
+// Package renamed has a table of the public names that changed, with their new names. Errors suggest the new name, a
+// test refuses the old names, and the migration page is generated from the table.
 package renamed
 
 import (
@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// This file owns how the table is read.
+// This file has the functions that read the table.
 
-// Kind says which sort of name was renamed: a flag, a key, a metric.
+// Kind is the kind of a renamed name: a flag, a key, a metric.
 type Kind string
 
 // The kinds.
@@ -31,14 +31,14 @@ const (
 // Kinds lists all kinds in the order of the migration page.
 var Kinds = []Kind{Flag, Env, YAML, Value, Column, Label, JSON, CSV, HTTP, Metric, Series, Alert}
 
-// Name is one name that changed. In says where it is used: in a command, a file, an output, a message or a metric.
+// Name is one renamed name. In has the scope of the name: a command, file, output, message or metric.
 type Name struct {
 	Kind     Kind
 	In       string
 	Old, New string
 }
 
-// All returns the whole table.
+// All returns the complete table.
 func All() []Name {
 	var all []Name
 	for _, part := range [][]Name{flags, keys, shown, objects, calls, metrics, series} {
@@ -47,7 +47,7 @@ func All() []Name {
 	return all
 }
 
-// Settings returns the flags, variables and keys that changed. The programs refuse them, and need no others.
+// Settings returns the renamed flags, variables and keys. The programs refuse the old ones.
 func Settings() []Name { return slices.Concat(flags, keys) }
 
 // Field returns the new name of a message's field in the HTTP API.
@@ -65,8 +65,8 @@ func find(among []Name, kind Kind, in, old string) (string, bool) {
 	return "", false
 }
 
-// Key returns the new name of an old key of a file, without the keys above it. A path has dots, and brackets with the
-// index of a list's item.
+// Key returns the new name of an old key of a file, without its parent keys. A path has dots between keys, and an index
+// in brackets after a list.
 func Key(file, path string) (string, bool) {
 	for _, n := range keys {
 		if n.Kind == YAML && n.In == file && fits(n.Old, bare(path)) {
@@ -76,13 +76,13 @@ func Key(file, path string) (string, bool) {
 	return "", false
 }
 
-// fits reports whether a path is meant by one in which * is any name.
+// fits reports whether a path matches a pattern in which * matches one name.
 func fits(pattern, path string) bool {
 	wanted, parts := strings.Split(pattern, "."), strings.Split(path, ".")
 	return slices.EqualFunc(wanted, parts, func(w, p string) bool { return w == "*" || w == p })
 }
 
-// FileOf returns the name under which the table has the settings file of a program.
+// FileOf returns the table's name for the settings file of a program.
 func FileOf(program string) string {
 	if program == nodeProgram {
 		return NodeFile
@@ -90,7 +90,7 @@ func FileOf(program string) string {
 	return SchedulerFile
 }
 
-// bare removes the indexes from a path.
+// bare removes the indices from a path.
 func bare(path string) string {
 	var out strings.Builder
 	for path != "" {
@@ -104,7 +104,7 @@ func bare(path string) string {
 	return out.String()
 }
 
-// SeriesWord returns the present word for a metric's label value, or the word itself.
+// SeriesWord returns the current word for a metric's label value, or the word itself.
 func SeriesWord(family, word string) string {
 	for _, n := range series {
 		if n.Kind == Series && n.In == family && n.Old == word {
@@ -114,7 +114,7 @@ func SeriesWord(family, word string) string {
 	return word
 }
 
-// Word returns the present word for a value in outputs of the CLI, or the word itself. The stored word stays.
+// Word returns the current word for a value in outputs of the CLI, or the word itself. Stored data keeps the old word.
 func Word(of, word string) string {
 	for _, n := range shown {
 		if n.Kind == Value && n.In == of && n.Old == word {

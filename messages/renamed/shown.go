@@ -1,8 +1,8 @@
 package renamed
 
-// This file owns what tables and descriptions show.
+// This file has the renamed columns, labels and values of tables and descriptions.
 
-// The sets of words that Word reads.
+// The groups of values that Word translates.
 const (
 	NodeState = "STATE of a node"
 	GPUClass  = "class of GPU time"

@@ -1,4 +1,4 @@
-// Package spelling finds the word that a misspelled one was meant to be.
+// Package spelling suggests corrections of misspelled words.
 package spelling
 
 import (
@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// This file owns did-you-mean.
+// This file finds the nearest of a list of words.
 
-// Meant suggests the nearest word, or lists all words.
+// Meant suggests the nearest word, or lists all words if none is near.
 func Meant(s string, words []string) string {
 	if near := Nearest(s, words); near != "" {
 		return fmt.Sprintf("did you mean %q?", near)
@@ -16,8 +16,8 @@ func Meant(s string, words []string) string {
 	return "use " + strings.Join(words, ", ")
 }
 
-// Nearest is the word that was most likely meant: the same except for case and separators, one with this beginning, or
-// one with few slips; empty where there is none.
+// Nearest returns the most similar word: equal except for case and separators, a word with a common prefix, or a word
+// with few typing errors. It returns "" if no word is similar.
 func Nearest(s string, words []string) string {
 	bare := bared(s)
 	if bare == "" || len(bare) > 40 {
@@ -51,7 +51,8 @@ func bared(s string) string {
 	}, strings.ToLower(s))
 }
 
-// slips counts the edits between two words: letters added, left out, changed, or two of them swapped.
+// slips returns the number of edits between two words. An edit adds, removes or changes a letter, or swaps two
+// neighbours.
 func slips(a, b string) int {
 	before, last, now := make([]int, len(b)+1), make([]int, len(b)+1), make([]int, len(b)+1)
 	for j := range last {

@@ -10,19 +10,19 @@ from .codec import Answers, Message, Transport, many, one, plain
 
 
 class AfterEnd(str, Enum):
-    """AfterEnd says which end of a job another one waits for."""
-    UNSPECIFIED = "AFTER_END_UNSPECIFIED"  # as AFTER_END_OK
-    OK = "AFTER_END_OK"  # it succeeded
+    """AfterEnd is the result of an earlier job that a dependent job requires."""
+    UNSPECIFIED = "AFTER_END_UNSPECIFIED"  # same as AFTER_END_OK
+    OK = "AFTER_END_OK"  # the earlier job succeeded
     ANY = "AFTER_END_ANY"
-    FAILED = "AFTER_END_FAILED"  # any but that it succeeded
+    FAILED = "AFTER_END_FAILED"  # the earlier job ended without success
 
 
 class Basis(str, Enum):
-    """Basis is the ground on which a time is given."""
+    """Basis is the source of an estimated start."""
     UNSPECIFIED = "BASIS_UNSPECIFIED"
-    LIMITS = "BASIS_LIMITS"  # the time limits of all jobs that are waited for
-    LEARNED = "BASIS_LEARNED"  # how long jobs like those that are waited for took
-    NONE = "BASIS_NONE"  # no time can be given
+    LIMITS = "BASIS_LIMITS"  # the time limits of all earlier jobs
+    LEARNED = "BASIS_LEARNED"  # the run times of finished jobs that are similar to the earlier jobs
+    NONE = "BASIS_NONE"  # no estimate is possible
 
 
 class Cause(str, Enum):
@@ -43,8 +43,8 @@ class Cause(str, Enum):
     PREEMPTED = "CAUSE_PREEMPTED"
     GPU_FAULT = "CAUSE_GPU_FAULT"
     REQUEUED = "CAUSE_REQUEUED"
-    START_BY = "CAUSE_START_BY"  # it ran on lent room, and had not passed its barrier by the latest moment for that
-    UNWELL = "CAUSE_UNWELL"  # a check of a machine's own health failed before the barrier; agents are told MACHINE_LOST
+    START_BY = "CAUSE_START_BY"  # the attempt ran on backfilled capacity and missed the latest time for its start barrier
+    UNWELL = "CAUSE_UNWELL"  # a health check of a node failed before the barrier; agents receive MACHINE_LOST instead
 
 
 class Code(str, Enum):
@@ -61,39 +61,39 @@ class Code(str, Enum):
 
 class ExitKind(str, Enum):
     UNSPECIFIED = "EXIT_KIND_UNSPECIFIED"
-    EXITED = "EXIT_KIND_EXITED"  # the process ran and is gone; code or signal say how
-    LAUNCH_FAILED = "EXIT_KIND_LAUNCH_FAILED"  # 125: never the user's fault
+    EXITED = "EXIT_KIND_EXITED"  # the process ran and has ended; see code or signal
+    LAUNCH_FAILED = "EXIT_KIND_LAUNCH_FAILED"  # code 125; never caused by the user
     PREPARE_FAILED = "EXIT_KIND_PREPARE_FAILED"
     NEVER_STARTED = "EXIT_KIND_NEVER_STARTED"
-    REBOOTED = "EXIT_KIND_REBOOTED"  # the machine rebooted, so it is gone
-    SUPERVISOR_LOST = "EXIT_KIND_SUPERVISOR_LOST"  # gone, but nobody saw how
-    REMOVED = "EXIT_KIND_REMOVED"  # the operator's word that the machine is gone
+    REBOOTED = "EXIT_KIND_REBOOTED"  # the node rebooted, so the process has ended
+    SUPERVISOR_LOST = "EXIT_KIND_SUPERVISOR_LOST"  # the process has ended, but the result is unknown
+    REMOVED = "EXIT_KIND_REMOVED"  # an operator confirmed that the node no longer exists
 
 
 class Fault(str, Enum):
-    """Fault says whose fault it is that a rank never ran. An agent that names none means FAULT_UNKNOWN."""
-    UNSPECIFIED = "FAULT_UNSPECIFIED"  # it ran, or its agent is older than this field
-    JOB = "FAULT_JOB"  # the job's spec and the machine's policy alone decided it: no other try can end differently
-    MACHINE = "FAULT_MACHINE"  # nothing that the job names caused it
-    UNKNOWN = "FAULT_UNKNOWN"  # what the job names is not available on this machine
+    """Fault is the party that caused a rank to never run. If an agent names no fault, FAULT_UNKNOWN applies."""
+    UNSPECIFIED = "FAULT_UNSPECIFIED"  # the rank ran, or its agent is older than this field
+    JOB = "FAULT_JOB"  # caused only by the job's spec and the node's policy; every other attempt would end in the same way
+    MACHINE = "FAULT_MACHINE"  # not caused by anything that the job names
+    UNKNOWN = "FAULT_UNKNOWN"  # something that the job names is not available on this node
 
 
 class GpuClass(str, Enum):
-    """GpuClass is what a GPU does, or why it does nothing."""
+    """GpuClass is the use of a GPU, or the reason why it is unused."""
     UNSPECIFIED = "GPU_CLASS_UNSPECIFIED"
-    PRODUCTIVE = "GPU_CLASS_PRODUCTIVE"  # a gang that has passed its start barrier has it
+    PRODUCTIVE = "GPU_CLASS_PRODUCTIVE"  # a gang that has passed its start barrier holds it
     STARTING = "GPU_CLASS_STARTING"
     STOPPING = "GPU_CLASS_STOPPING"
-    LOST = "GPU_CLASS_LOST"  # it was productive, and what it did was lost with its gang
-    KEPT = "GPU_CLASS_KEPT"  # free, and kept for a promise
-    IDLE_WANTED = "GPU_CLASS_IDLE_WANTED"  # free, and some job waits that could use its type
+    LOST = "GPU_CLASS_LOST"  # it was productive, but the work was lost with its gang
+    KEPT = "GPU_CLASS_KEPT"  # free, and reserved for a waiting job
+    IDLE_WANTED = "GPU_CLASS_IDLE_WANTED"  # free, and a waiting job could use its type
     IDLE_UNWANTED = "GPU_CLASS_IDLE_UNWANTED"
     BROKEN = "GPU_CLASS_BROKEN"
-    CLOSED = "GPU_CLASS_CLOSED"  # free, and people closed its machine
+    CLOSED = "GPU_CLASS_CLOSED"  # free, and an operator made its node unschedulable
 
 
 class GpuTimeKind(str, Enum):
-    """GpuTimeKind is of whom a row of GPU time is."""
+    """GpuTimeKind is the kind of subject of a row of GPU time."""
     UNSPECIFIED = "GPU_TIME_KIND_UNSPECIFIED"
     CLUSTER = "GPU_TIME_KIND_CLUSTER"
     OWNER = "GPU_TIME_KIND_OWNER"
@@ -103,7 +103,7 @@ class GpuTimeKind(str, Enum):
 class JobState(str, Enum):
     UNSPECIFIED = "JOB_STATE_UNSPECIFIED"
     QUEUED = "JOB_STATE_QUEUED"
-    ACTIVE = "JOB_STATE_ACTIVE"  # an attempt is committed and not yet over
+    ACTIVE = "JOB_STATE_ACTIVE"  # an attempt is committed and has not ended
     SUCCEEDED = "JOB_STATE_SUCCEEDED"
     FAILED = "JOB_STATE_FAILED"
     CANCELLED = "JOB_STATE_CANCELLED"
@@ -111,44 +111,44 @@ class JobState(str, Enum):
 
 
 class Launch(str, Enum):
-    """Launch is what starts a task's processes, which decides the variables in its environment (docs/reference/environment.md)."""
-    UNSPECIFIED = "LAUNCH_UNSPECIFIED"  # as LAUNCH_AUTO
-    AUTO = "LAUNCH_AUTO"  # all variables that mislead no launcher
+    """Launch is the program that starts a task's processes. It decides the variables in the environment (docs/reference/environment.md)."""
+    UNSPECIFIED = "LAUNCH_UNSPECIFIED"  # same as LAUNCH_AUTO
+    AUTO = "LAUNCH_AUTO"  # all variables that do not mislead any launcher
     TORCHRUN = "LAUNCH_TORCHRUN"
-    JAX = "LAUNCH_JAX"  # one process for each task, with all of its devices
-    SLURM = "LAUNCH_SLURM"  # the task is like a task of Slurm
+    JAX = "LAUNCH_JAX"  # one process per task, with all of the task's devices
+    SLURM = "LAUNCH_SLURM"  # the environment of a Slurm task
     MPI = "LAUNCH_MPI"  # mpirun, on rank 0
     DEEPSPEED = "LAUNCH_DEEPSPEED"
-    NONE = "LAUNCH_NONE"  # only its identity and what it was granted
+    NONE = "LAUNCH_NONE"  # only the task's identity and its resources
 
 
 class Network(str, Enum):
-    """Network is the network that a task sees."""
-    UNSPECIFIED = "NETWORK_UNSPECIFIED"  # as NETWORK_HOST
-    HOST = "NETWORK_HOST"  # the machine's
-    NONE = "NETWORK_NONE"  # a loopback of its own
-    PRIVATE = "NETWORK_PRIVATE"  # its own, with connections out through the machine's address and none in
+    """Network is the network that a task can use."""
+    UNSPECIFIED = "NETWORK_UNSPECIFIED"  # same as NETWORK_HOST
+    HOST = "NETWORK_HOST"  # the node's network
+    NONE = "NETWORK_NONE"  # only a separate loopback interface
+    PRIVATE = "NETWORK_PRIVATE"  # a separate network with outgoing connections through the node's address and no incoming ones
 
 
 class NodeVerb(str, Enum):
     UNSPECIFIED = "NODE_VERB_UNSPECIFIED"
-    CORDON = "NODE_VERB_CORDON"  # nothing new
+    CORDON = "NODE_VERB_CORDON"  # stops new work on the node
     UNCORDON = "NODE_VERB_UNCORDON"  # also ends a drain
-    DRAIN = "NODE_VERB_DRAIN"  # nothing new, and what runs is moved by the deadline
-    REMOVE = "NODE_VERB_REMOVE"  # it is gone: the operator's evidence
-    NOTE = "NODE_VERB_NOTE"  # a note on it, in place of the last; without a reason the note is removed
+    DRAIN = "NODE_VERB_DRAIN"  # stops new work; running gangs are moved by the deadline
+    REMOVE = "NODE_VERB_REMOVE"  # The node no longer exists; the operator's request is the exit confirmation of its allocations.
+    NOTE = "NODE_VERB_NOTE"  # replaces the note on the node; an empty reason removes the note
 
 
 class PreemptionRule(str, Enum):
-    """PreemptionRule is by which right an attempt is stopped for another job."""
+    """PreemptionRule is the rule that allows a job to stop an attempt of another job."""
     UNSPECIFIED = "PREEMPTION_RULE_UNSPECIFIED"
-    PRIORITY = "PREEMPTION_RULE_PRIORITY"  # it has the lower priority, in the same queue
-    RECLAIM = "PREEMPTION_RULE_RECLAIM"  # its queue has more than its quota, and the other's has not
-    SHORTEST = "PREEMPTION_RULE_SHORTEST"  # it is expected to go on for much longer, in the same queue
+    PRIORITY = "PREEMPTION_RULE_PRIORITY"  # the attempt has a lower priority in the same queue
+    RECLAIM = "PREEMPTION_RULE_RECLAIM"  # the attempt's queue exceeds its quota, and the other job's queue does not
+    SHORTEST = "PREEMPTION_RULE_SHORTEST"  # the attempt is expected to run much longer than the other job, in the same queue
 
 
 class QueueOrder(str, Enum):
-    UNSPECIFIED = "QUEUE_ORDER_UNSPECIFIED"  # the parent's
+    UNSPECIFIED = "QUEUE_ORDER_UNSPECIFIED"  # inherited from the parent
     EXPECTED = "QUEUE_ORDER_EXPECTED"
     FIFO = "QUEUE_ORDER_FIFO"
     FAIR = "QUEUE_ORDER_FAIR"
@@ -159,102 +159,102 @@ class SliceState(str, Enum):
     RESERVED = "SLICE_STATE_RESERVED"
     COMMITTED = "SLICE_STATE_COMMITTED"
     PREPARED = "SLICE_STATE_PREPARED"
-    STARTED = "SLICE_STATE_STARTED"  # past the barrier
+    STARTED = "SLICE_STATE_STARTED"  # the attempt has passed its start barrier
     STOPPING = "SLICE_STATE_STOPPING"
-    OVER = "SLICE_STATE_OVER"  # holds nothing but its exits, until Forget
+    OVER = "SLICE_STATE_OVER"  # holds only its exits, until Forget
 
 
 class Split(str, Enum):
     UNSPECIFIED = "SPLIT_UNSPECIFIED"
-    WHOLE = "SPLIT_WHOLE"  # whole machines, then one remainder
-    ANY = "SPLIT_ANY"  # whatever is free
+    WHOLE = "SPLIT_WHOLE"  # whole nodes, then one remainder
+    ANY = "SPLIT_ANY"  # any free resources
 
 
 @dataclass
 class After(Message):
-    """After is a job that must end before another one is planned."""
-    job: str = plain("str")  # its id
+    """After is an earlier job that must end before the dependent job is planned."""
+    job: str = plain("str")  # ID of the earlier job
     end: AfterEnd = plain("AfterEnd", AfterEnd.UNSPECIFIED)
 
 
 @dataclass
 class AfterKnown(Message):
-    """AfterKnown is how a job that another one waits for has ended, as that one's record has it: it holds when the other's record is forgotten."""
+    """AfterKnown is the end of an earlier job, copied into the record of the dependent job. It remains when the record of the earlier job is removed."""
     job: str = plain("str")
-    state: JobState = plain("JobState", JobState.UNSPECIFIED)  # unspecified: nobody knows any more
+    state: JobState = plain("JobState", JobState.UNSPECIFIED)  # unspecified: the result is no longer known
 
 
 @dataclass
 class Amount(Message):
-    """Amount is so much of one thing: GPUs in all or those of one type, in thousandths; CPU in thousandths of a core; memory in bytes."""
+    """Amount is the amount of one resource: all GPUs or the GPUs of one type in thousandths, CPU in thousandths of a core, or memory in bytes."""
     name: str = plain("str")
     amount: int = plain("long")
 
 
 @dataclass
 class Announcement(Message):
-    """Announcement is what a machine is."""
+    """Announcement is the description of a node: resources, devices, topology, labels and abilities."""
     total: Optional[Resources] = one("Resources")
     gpus: List[Gpu] = many("Gpu")
     topology: List[Label] = many("Label")  # level and name, coarse to fine
     labels: List[Label] = many("Label")
-    address: str = plain("str")  # where other members reach it
-    port_first: int = plain("int")  # of the ledger's range of rendezvous ports
+    address: str = plain("str")  # where other members reach the node
+    port_first: int = plain("int")  # range of ports from which the ledger takes rendezvous ports
     port_last: int = plain("int")
     agent_version: str = plain("str")
-    vocabulary: int = plain("int")  # as in Hello; here it is on disk, so that a job is never placed on an agent that does not understand it
-    networks: List[Network] = many("Network")  # that it can give to tasks, beside its own; none from an earlier version
-    secret_files: bool = plain("bool")  # it can give secrets to tasks as files …
-    secret_env: bool = plain("bool")  # … and as variables; neither from an earlier version
+    vocabulary: int = plain("int")  # Same as in Hello. It is on disk here, so that a job is never placed on an agent that does not understand the job.
+    networks: List[Network] = many("Network")  # networks for tasks in addition to the node's own; empty from an older version
+    secret_files: bool = plain("bool")  # The node can give secrets to tasks as files. False from an older version.
+    secret_env: bool = plain("bool")  # The node can give secrets to tasks as variables. False from an older version.
 
 
 @dataclass
 class ApplyQueues(Message):
-    """client → Scheduler: these are the queues from now on. Acknowledged once on disk."""
+    """client → Scheduler. Replaces the queues. Answered when the change is on disk."""
     principal: Optional[Principal] = one("Principal")
     queues: Optional[Queues] = one("Queues")
-    revision: int = plain("long")  # that it replaces; 0: whichever there is
-    dry_run: bool = plain("bool")  # nothing is written
+    revision: int = plain("long")  # the revision to replace; 0: any revision
+    dry_run: bool = plain("bool")  # check the request and write nothing
 
 
 @dataclass
 class ApplyQueuesReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
-    revision: int = plain("long")  # as it is now, or would be
-    unchanged: bool = plain("bool")  # they were these already
-    removed: List[str] = many("str")  # queues that are not described and have jobs: nothing new, and what waits goes on
+    revision: int = plain("long")  # revision after the change; with dry_run, the revision that the change would create
+    unchanged: bool = plain("bool")  # the configuration is already the current one
+    removed: List[str] = many("str")  # Queues with jobs that the new configuration does not contain: they get no new jobs, and their waiting jobs continue to wait.
 
 
 @dataclass
 class ArrayCounts(Message):
-    """ArrayCounts is how many elements of an array stand where."""
-    waiting: int = plain("int")  # jobs or not yet
+    """ArrayCounts counts the elements of an array by state."""
+    waiting: int = plain("int")  # waiting jobs, and elements that are not yet jobs
     running: int = plain("int")
     succeeded: int = plain("int")
-    failed: int = plain("int")  # or out of time
+    failed: int = plain("int")  # failed or timed out
     cancelled: int = plain("int")
 
 
 @dataclass
 class ArrayRecord(Message):
-    """ArrayRecord is what is kept of an array beside what all jobs have."""
+    """ArrayRecord is the data of an array in addition to the data of every job."""
     ended: List[ElementsEnded] = many("ElementsEnded")
-    held: List[IndexRange] = many("IndexRange")  # places that are not to become jobs before they are released
-    reach: int = plain("int")  # no place from here on was ever a job
-    hold: Optional[Deed] = one("Deed")  # of the array as a whole: JobRecord.hold is for leaders of an earlier version
-    changed: List[ElementsChanged] = many("ElementsChanged")  # of those that are no jobs yet: one that is has it in its own record
+    held: List[IndexRange] = many("IndexRange")  # positions that become jobs only after a release
+    reach: int = plain("int")  # no position from here on has ever become a job
+    hold: Optional[Deed] = one("Deed")  # Hold of the complete array. JobRecord.hold is for leaders of an older version.
+    changed: List[ElementsChanged] = many("ElementsChanged")  # Changes of elements that are not yet jobs; a job has its changes in its own record.
 
 
 @dataclass
 class ArraySpec(Message):
-    """ArraySpec says how many jobs an array is of."""
-    indices: List[IndexRange] = many("IndexRange")  # in the order in which they come, each once
-    max_running: int = plain("int")  # so many of them run at once at most; 0: any number
+    """ArraySpec is the list of indices of an array. Each index becomes one job."""
+    indices: List[IndexRange] = many("IndexRange")  # in the order of their turns, each once
+    max_running: int = plain("int")  # most elements that may run at once; 0: no limit
 
 
 @dataclass
 class AttemptRecord(Message):
-    """AttemptRecord is COMMIT; with `end`, ENDED. If an attempt has an end, a place without exit, on a machine that could not be reached, is a debt of that machine."""
+    """AttemptRecord is COMMIT, and with `end` also ENDED. If an ended attempt has a place without exit on an unreachable node, that place is an unconfirmed allocation of the node."""
     job: str = plain("str")
     token: Optional[Token] = one("Token")
     number: int = plain("int")
@@ -263,16 +263,16 @@ class AttemptRecord(Message):
     committed_unix_ms: int = plain("long")
     started_unix_ms: int = plain("long")
     end: Optional[End] = one("End")
-    start_by_left_ms: int = plain("long")  # on lent room, the time from COMMIT until it must have passed its barrier; 0: not bounded
-    first_estimate: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none
-    victims: List[Victim] = many("Victim")  # they were stopped for it
-    reserving_ms: int = plain("long")  # from its first Reserve until all its machines had reserved; 0: an earlier version wrote it
-    preparing_ms: int = plain("long")  # from its COMMIT until all were prepared; 0: they never were, or one leader saw only a part of it
+    start_by_left_ms: int = plain("long")  # on backfilled capacity: time from COMMIT until the latest start; 0: not bounded
+    first_estimate: Optional[Told] = one("Told")  # The first estimate of the job's start before this attempt. Unset if there was none.
+    victims: List[Victim] = many("Victim")  # the attempts that were stopped for this one
+    reserving_ms: int = plain("long")  # time from the first Reserve until all nodes had reserved; 0: an older version wrote this
+    preparing_ms: int = plain("long")  # Time from COMMIT until all nodes were prepared. 0 if they never were, or if the leader changed in between.
 
 
 @dataclass
 class Cancel(Message):
-    """client → Scheduler → Job. Acknowledged once the cancel is on disk."""
+    """client → Scheduler → Job. Answered when the cancel is on disk."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")
     reason: str = plain("str")
@@ -286,13 +286,13 @@ class CancelReply(Message):
 
 @dataclass
 class ChangeNode(Message):
-    """operator → Scheduler. Acknowledged once on disk."""
+    """operator → Scheduler. Answered when the change is on disk."""
     principal: Optional[Principal] = one("Principal")
     node: str = plain("str")
     verb: NodeVerb = plain("NodeVerb", NodeVerb.UNSPECIFIED)
     reason: str = plain("str")
-    deadline_ms: int = plain("long")  # of a drain: how long gangs may still run
-    at_unix_ms: int = plain("long")  # of a drain: its begin, by the leader's wall clock; 0 or a past time: at once
+    deadline_ms: int = plain("long")  # of a drain: how long gangs may continue to run
+    at_unix_ms: int = plain("long")  # of a drain: its start, by the leader's wall clock; 0 or a past time: at once
 
 
 @dataclass
@@ -331,7 +331,7 @@ class CreatePassReply(Message):
 
 @dataclass
 class Deed(Message):
-    """Deed is an operator's or user's action on a job or a node."""
+    """Deed is an action of an operator or user on a job or a node."""
     by: Optional[Principal] = one("Principal")
     at_unix_ms: int = plain("long")
     reason: str = plain("str")
@@ -339,36 +339,36 @@ class Deed(Message):
 
 @dataclass
 class DryRun(Message):
-    """client → Scheduler: what would happen to this Submit? Nothing is written or reserved."""
+    """client → Scheduler. Asks for the result that a Submit would have. The Scheduler writes and reserves nothing."""
     principal: Optional[Principal] = one("Principal")
     spec: Optional[JobSpec] = one("JobSpec")
     allow_infeasible: bool = plain("bool")
-    exempt: bool = plain("bool")  # as of a Submit
-    groups: List[str] = many("str")  # as of a Submit
+    exempt: bool = plain("bool")  # same as in Submit
+    groups: List[str] = many("str")  # same as in Submit
 
 
 @dataclass
 class DryRunReply(Message):
-    outcome: Optional[Outcome] = one("Outcome")  # as the Submit's would be
-    reason: str = plain("str")  # why it would not start at once; empty: there is room for it
-    ahead: int = plain("int")  # waiting jobs that go before it
+    outcome: Optional[Outcome] = one("Outcome")  # the outcome that Submit would have
+    reason: str = plain("str")  # why the job would not start at once; empty: enough capacity is free
+    ahead: int = plain("int")  # number of waiting jobs with an earlier turn
 
 
 @dataclass
 class Element(Message):
-    """Element is which one of an array's jobs this is."""
-    array: str = plain("str")  # its id
+    """Element is the position of one job in its array."""
+    array: str = plain("str")  # ID of the array
     index: int = plain("int")
-    count: int = plain("int")  # of the whole array
-    first: int = plain("int")  # the least index
-    last: int = plain("int")  # the greatest
-    step: int = plain("int")  # between all of them; 0: they are not evenly spaced
-    arrival: int = plain("long")  # of the array in the order of arrival: its elements wait in that place
+    count: int = plain("int")  # number of elements in the array
+    first: int = plain("int")  # the lowest index
+    last: int = plain("int")  # the highest index
+    step: int = plain("int")  # distance between neighbouring indices; 0: not evenly spaced
+    arrival: int = plain("long")  # Place of the array in the order of arrival. Its elements wait in this place.
 
 
 @dataclass
 class ElementsChanged(Message):
-    """ElementsChanged are elements of an array that are to ask for something else than their array once they are jobs."""
+    """ElementsChanged are elements of an array whose request was changed before they became jobs."""
     places: List[IndexRange] = many("IndexRange")
     set_priority: bool = plain("bool")
     priority: int = plain("int")
@@ -380,9 +380,9 @@ class ElementsChanged(Message):
 
 @dataclass
 class ElementsEnded(Message):
-    """ElementsEnded are the elements of an array that have ended alike, by their places among its indices."""
-    state: JobState = plain("JobState", JobState.UNSPECIFIED)  # unspecified: how they ended nobody knows any more
-    unborn: bool = plain("bool")  # they never became jobs
+    """ElementsEnded are elements of an array with the same final state, by their positions in the list of indices."""
+    state: JobState = plain("JobState", JobState.UNSPECIFIED)  # unspecified: the result is no longer known
+    unborn: bool = plain("bool")  # the elements never became jobs
     places: List[IndexRange] = many("IndexRange")
 
 
@@ -390,11 +390,11 @@ class ElementsEnded(Message):
 class End(Message):
     cause: Cause = plain("Cause", Cause.UNSPECIFIED)
     detail: str = plain("str")
-    rank: int = plain("int")  # of the first member to fail, or -1
+    rank: int = plain("int")  # the first rank that failed, or -1
     node: str = plain("str")
-    at_unix_ms: int = plain("long")  # for people
-    ran_ms: int = plain("long")  # since its barrier, by the leader's steady clock; 0: it had not passed that, or an earlier version wrote this
-    preemption: Optional[Preemption] = one("Preemption")  # only where that is the cause
+    at_unix_ms: int = plain("long")  # by the wall clock, only for display
+    ran_ms: int = plain("long")  # Time since the barrier, by the leader's steady clock. 0 if the attempt had not passed the barrier, or if an older version wrote this.
+    preemption: Optional[Preemption] = one("Preemption")  # set only if the cause is a preemption
 
 
 @dataclass
@@ -405,18 +405,18 @@ class EnvVar(Message):
 
 @dataclass
 class Event(Message):
-    """Event is one change of a job or a machine as people see it. Mirror → client."""
-    seq: int = plain("long")  # grows by one with each change; a new leader begins again
+    """Event is one change of the public view of a job or a node. Mirror → client."""
+    seq: int = plain("long")  # grows by one with each change; a new leader starts again
     at_unix_ms: int = plain("long")
-    text: str = plain("str")  # the change in words
-    job: Optional[JobStatus] = one("JobStatus")  # one of job, node and group
+    text: str = plain("str")  # the change as a sentence
+    job: Optional[JobStatus] = one("JobStatus")  # one of job, node and group is set
     node: Optional[NodeStatus] = one("NodeStatus")
-    hidden: bool = plain("bool")  # the machine is no longer shown
-    synced: bool = plain("bool")  # the present state has been sent
-    group: int = plain("long")  # all waiting jobs of this group have another reason now; that is no change of a job, so seq is that of the last change
+    hidden: bool = plain("bool")  # the node is no longer shown
+    synced: bool = plain("bool")  # the current state is complete
+    group: int = plain("long")  # All waiting jobs of this group have a new reason. This is not a change of a job, so seq is the seq of the last change.
     reason: str = plain("str")
-    group_jobs: int = plain("int")  # how many jobs the group has
-    reason_code: str = plain("str")  # of reason
+    group_jobs: int = plain("int")  # number of jobs in the group
+    reason_code: str = plain("str")  # code of the reason
 
 
 @dataclass
@@ -458,19 +458,19 @@ class ExecOut(Message):
 
 @dataclass
 class Exit(Message):
-    """Exit is how one rank ended: evidence that nothing of it runs."""
+    """Exit is the result of one rank. It is evidence that no process of the rank runs."""
     rank: int = plain("int")
     kind: ExitKind = plain("ExitKind", ExitKind.UNSPECIFIED)
-    code: int = plain("int")  # 128 + signal where a signal ended it
+    code: int = plain("int")  # 128 + signal if a signal ended the process
     signal: int = plain("int")
     oom: bool = plain("bool")
     at_unix_ms: int = plain("long")
     detail: str = plain("str")
     peak_memory_bytes: int = plain("long")
     fault: Fault = plain("Fault", Fault.UNSPECIFIED)  # of PREPARE_FAILED and LAUNCH_FAILED
-    disk: bool = plain("bool")  # it was ended because of what it kept on the machine's disk; the detail says how much
-    unhealthy: bool = plain("bool")  # of NEVER_STARTED: a check of the machine's health failed, which the detail names
-    by_itself: bool = plain("bool")  # it ended before it was told to stop; unset: it was told, or an earlier version wrote this
+    disk: bool = plain("bool")  # the rank was stopped because it used too much disk on the node; detail has the amount
+    unhealthy: bool = plain("bool")  # Of NEVER_STARTED: the health check of the node that is named in detail failed.
+    by_itself: bool = plain("bool")  # the rank ended before it was stopped; false: it was stopped, or an older version wrote this
 
 
 @dataclass
@@ -489,27 +489,27 @@ class ExplainJobReply(Message):
 
 @dataclass
 class GangSpec(Message):
-    """GangSpec is the shape: replicas of JobSpec.each, or a total that is split with one task per machine."""
+    """GangSpec is the shape of a gang: either replicas of JobSpec.each, or a total that is split with one task per node."""
     replicas_min: int = plain("int")
-    replicas_max: int = plain("int")  # equal to replicas_min until gangs are elastic
+    replicas_max: int = plain("int")  # must equal replicas_min; reserved for elastic gangs
     total: Optional[Resources] = one("Resources")
     split: Split = plain("Split", Split.UNSPECIFIED)
-    apart: bool = plain("bool")  # of replicas: each on a machine of its own
+    apart: bool = plain("bool")  # of replicas: each on a separate node
 
 
 @dataclass
 class GetEfficiency(Message):
-    """client → Mirror: where the GPU time of the cluster went."""
+    """client → Mirror. Asks for the use of the cluster's GPU time."""
     principal: Optional[Principal] = one("Principal")
     kind: GpuTimeKind = plain("GpuTimeKind", GpuTimeKind.UNSPECIFIED)  # unspecified: the cluster
-    days: int = plain("int")  # the newest, the present one among them; 0: all
+    days: int = plain("int")  # number of most recent days, including today; 0: all
 
 
 @dataclass
 class GetEfficiencyReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     time: Optional[GpuTime] = one("GpuTime")
-    now: List[GpuNow] = many("GpuNow")  # those that are not 0
+    now: List[GpuNow] = many("GpuNow")  # the classes with at least one GPU
     capacity_milli_gpu: int = plain("long")
 
 
@@ -517,15 +517,15 @@ class GetEfficiencyReply(Message):
 class GetJob(Message):
     """client → Mirror."""
     principal: Optional[Principal] = one("Principal")
-    job: str = plain("str")  # an id or a unique prefix
-    attempts: bool = plain("bool")  # with the attempts before the latest
+    job: str = plain("str")  # an ID or a unique prefix
+    attempts: bool = plain("bool")  # also return the earlier attempts
 
 
 @dataclass
 class GetJobReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: Optional[JobStatus] = one("JobStatus")
-    attempts: List[AttemptRecord] = many("AttemptRecord")  # all that are kept, without their ranks, the oldest first
+    attempts: List[AttemptRecord] = many("AttemptRecord")  # all stored attempts without their ranks, oldest first
 
 
 @dataclass
@@ -537,50 +537,50 @@ class GetQueues(Message):
 @dataclass
 class GetQueuesReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
-    revision: int = plain("long")  # 0: nobody has described any, and every name is one
+    revision: int = plain("long")  # 0: no configuration exists, and every name is a queue
     queues: Optional[Queues] = one("Queues")
     applied: Optional[Deed] = one("Deed")
-    usage: List[QueueUsage] = many("QueueUsage")  # of each queue that is described or has jobs, by name; an earlier scheduler leaves it out
-    not_allowed: List[str] = many("str")  # queues whose owners, or those of a queue above, do not have who asks; of an admin's none
+    usage: List[QueueUsage] = many("QueueUsage")  # Of each queue that is configured or has jobs, by name. An older scheduler omits it.
+    not_allowed: List[str] = many("str")  # Queues that the caller may not use, because of the owners of the queue or of an ancestor. Empty for an admin.
 
 
 @dataclass
 class Gpu(Message):
-    """Gpu is one device of a machine; its id is the UUID the driver gives it."""
+    """Gpu is one device of a node. Its ID is the UUID from the GPU driver."""
     id: str = plain("str")
     type: str = plain("str")
     memory_bytes: int = plain("long")
     bus_id: str = plain("str")
     minor: int = plain("int")
-    declared: bool = plain("bool")  # named by the operator, not found by discovery
-    fabric_domain: str = plain("str")  # the NVLink or xGMI island it belongs to
+    declared: bool = plain("bool")  # named by the operator, not discovered
+    fabric_domain: str = plain("str")  # the NVLink or xGMI domain of the device
 
 
 @dataclass
 class GpuAmount(Message):
-    """GpuAmount is how much GPU time a class has in a row."""
+    """GpuAmount is the GPU time of one class in a row."""
     class_: GpuClass = plain("GpuClass", GpuClass.UNSPECIFIED, name="class")
-    cause: Cause = plain("Cause", Cause.UNSPECIFIED)  # of what is lost
+    cause: Cause = plain("Cause", Cause.UNSPECIFIED)  # cause of the loss
     milli_gpu_ms: int = plain("long")
 
 
 @dataclass
 class GpuNow(Message):
-    """GpuNow is how many GPUs are in a class at the moment, in thousandths."""
+    """GpuNow is the number of GPUs that are in one class now, in thousandths."""
     class_: GpuClass = plain("GpuClass", GpuClass.UNSPECIFIED, name="class")
     milli_gpu: int = plain("long")
 
 
 @dataclass
 class GpuShare(Message):
-    """GpuShare is an amount of one device."""
+    """GpuShare is a part of one device."""
     gpu_id: str = plain("str")
     milli: int = plain("long")
 
 
 @dataclass
 class GpuTime(Message):
-    """GpuTime is where all GPU time went since somebody counts."""
+    """GpuTime is the use of all GPU time since the measurement began."""
     since_unix_ms: int = plain("long")
     until_unix_ms: int = plain("long")
     rows: List[GpuTimeRow] = many("GpuTimeRow")
@@ -588,17 +588,17 @@ class GpuTime(Message):
 
 @dataclass
 class GpuTimeRow(Message):
-    """GpuTimeRow is where the GPU time of one day went, of the cluster, an owner or a queue. In each kind the rows of a day have the cluster's capacity in all: what nobody has is in the row without a name."""
+    """GpuTimeRow is the use of the GPU time of one day by the cluster, an owner or a queue. For each kind, the rows of a day add up to the cluster's capacity. The row without a name has the time that no subject used."""
     kind: GpuTimeKind = plain("GpuTimeKind", GpuTimeKind.UNSPECIFIED)
-    day: int = plain("long")  # since 1970, in UTC
-    name: str = plain("str")  # `*`: all others
-    amounts: List[GpuAmount] = many("GpuAmount")  # those that are not 0
-    capacity_milli_gpu_ms: int = plain("long")  # in rows without a name; it is not computed from the amounts
+    day: int = plain("long")  # days since 1970, in UTC
+    name: str = plain("str")  # `*`: all other subjects
+    amounts: List[GpuAmount] = many("GpuAmount")  # the amounts that are not 0
+    capacity_milli_gpu_ms: int = plain("long")  # in rows without a name; measured separately from the amounts
 
 
 @dataclass
 class Grant(Message):
-    """Grant is one rank's exact devices."""
+    """Grant is the resources and exact devices of one rank."""
     rank: int = plain("int")
     amount: Optional[Resources] = one("Resources")
     gpus: List[GpuShare] = many("GpuShare")
@@ -606,32 +606,32 @@ class Grant(Message):
 
 @dataclass
 class History(Message):
-    """client → gateway. An empty field fits any job that is over."""
+    """client → gateway. An empty field matches every finished job."""
     principal: Optional[Principal] = one("Principal")
     owner: str = plain("str")
     queue: str = plain("str")
     name: str = plain("str")
     states: List[JobState] = many("JobState")
-    labels: List[Label] = many("Label")  # all of these
-    since_unix_ms: int = plain("long")  # finished then or later; 0: from the beginning
-    until_unix_ms: int = plain("long")  # finished earlier; 0: until now
-    after: str = plain("str")  # page token: the last answer's next
+    labels: List[Label] = many("Label")  # all of these labels
+    since_unix_ms: int = plain("long")  # jobs that finished at this time or later; 0: no lower bound
+    until_unix_ms: int = plain("long")  # jobs that finished before this time; 0: no upper bound
+    after: str = plain("str")  # page token: next of the previous reply
     limit: int = plain("int")
-    ranks: bool = plain("bool")  # each member with its machine, its devices and its end
+    ranks: bool = plain("bool")  # also return each rank with its node, devices and exit
 
 
 @dataclass
 class HistoryReply(Message):
-    """The newest first. A page may be short or empty without being the last: the last one has an empty next."""
+    """Newest jobs first. A page may be short or empty although more pages follow. On the last page, next is empty."""
     outcome: Optional[Outcome] = one("Outcome")
     jobs: List[PastJob] = many("PastJob")
     next: str = plain("str")
-    corrupted: List[str] = many("str")  # jobs that are left out: what is wrong with a record of each, in words
+    corrupted: List[str] = many("str")  # Jobs that are omitted because a record is corrupted: one error text each.
 
 
 @dataclass
 class Hold(Message):
-    """client → Scheduler: a held job is not planned; a running one goes on."""
+    """client → Scheduler. A held job is not planned. Hold does not stop a running job."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")
     reason: str = plain("str")
@@ -642,62 +642,62 @@ class Hold(Message):
 class HoldReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: str = plain("str")
-    release: bool = plain("bool")  # as asked: an array that waits for its elements' releases takes no answer to a hold for one
+    release: bool = plain("bool")  # Copied from the request; an array that waits for replies of its elements matches the reply to the request with it.
 
 
 @dataclass
 class IndexRange(Message):
-    """IndexRange is every step-th number from the first to the last."""
+    """IndexRange is every step-th number from first to last."""
     first: int = plain("int")
     last: int = plain("int")
-    step: int = plain("int")  # 0: 1
+    step: int = plain("int")  # 0: same as 1
 
 
 @dataclass
 class JobRecord(Message):
-    """JobRecord is one job; its attempts are records of their own."""
+    """JobRecord is the record of one job. Its attempts have separate records."""
     id: str = plain("str")
     revision: int = plain("long")
-    written_by: Optional[Token] = one("Token")  # the write that made this revision: a repeated one is recognised by it
+    written_by: Optional[Token] = one("Token")  # the write that made this revision; identifies a repeated write
     spec: Optional[JobSpec] = one("JobSpec")
     owner: Optional[Principal] = one("Principal")
     request_id: str = plain("str")
     request_hash: bytes = plain("bytes")
     submitted_unix_ms: int = plain("long")
-    arrival: int = plain("long")  # order among the queue; kept across restarts of the job
+    arrival: int = plain("long")  # position in the queue; unchanged by restarts of the job
     state: JobState = plain("JobState", JobState.UNSPECIFIED)
-    attempt: Optional[Token] = one("Token")  # the latest committed
+    attempt: Optional[Token] = one("Token")  # the latest committed attempt
     attempt_count: int = plain("int")
-    failures: int = plain("int")  # counted against restart.limit
-    infra_restarts: int = plain("int")  # counted against their limit
-    not_before_unix_ms: int = plain("long")  # of the backoff, for people: leaders wait by their own steady clocks
+    failures: int = plain("int")  # count against restart.limit
+    infra_restarts: int = plain("int")  # count against a separate limit
+    not_before_unix_ms: int = plain("long")  # end of the backoff, only for display; leaders wait by their own steady clocks
     cancel: Optional[Deed] = one("Deed")
     hold: Optional[Deed] = one("Deed")
-    exit_code: int = plain("int")  # of a terminal state
-    outcome: str = plain("str")  # of a terminal state: rank, machine and cause in words
+    exit_code: int = plain("int")  # of a final state
+    outcome: str = plain("str")  # of a final state: rank, node and cause as a sentence
     finished_unix_ms: int = plain("long")
-    prepare_failures: int = plain("int")  # part of infra_restarts, since a gang of the job last ran, its launches too: a broken image must not visit every machine
-    runtime_ms: int = plain("long")  # how long its tasks ran, in all attempts that are over
-    prepare_failed_on: List[str] = many("str")  # machines of prepare_failures, at most two: more would prove no more
-    changed: Optional[Deed] = one("Deed")  # the last change of its priority, time limit or begin, which are in spec
-    uid: int = plain("int")  # of its tasks on every machine, where its spec names no user, or root; 0: none was given
-    memory_by_default: bool = plain("bool")  # its spec's memory is the default from the submit, which asked for none
-    time_limit_by_default: bool = plain("bool")  # likewise its time limit
-    planned_start: Optional[Promise] = one("Promise")  # the firm promise that it waits for; none: it has none, or only one that may move
-    after_known: List[AfterKnown] = many("AfterKnown")  # of the jobs in its spec's after, those that have ended
-    given_to: str = plain("str")  # whose a job of anonymous is since an admin said so; its owner stays in the books
-    array: Optional[ArrayRecord] = one("ArrayRecord")  # of an array; such a job is always held, so that no leader of an earlier version runs it
-    preemptions: int = plain("int")  # attempts that were stopped for other jobs: they count against nothing
-    outranked: int = plain("int")  # of them, those that were stopped for another of their queue
-    uid_to_come: bool = plain("bool")  # its tasks need a uid of the job's own, which is given before its first Reserve; uid is 0 until then
-    exempt: bool = plain("bool")  # an admin submitted it: no limit of one owner holds for its uid
-    uid_turn: int = plain("long")  # order in which uids were given; 0: none was, or an earlier version gave it by the arrival
-    sealed: bytes = plain("bytes")  # its spec's secrets with their values, which a gateway's key alone opens; none of a job that is over
+    prepare_failures: int = plain("int")  # Failures to prepare or launch, a part of infra_restarts, counted from the last time that a gang of the job ran. The bound keeps a broken image from visiting every node.
+    runtime_ms: int = plain("long")  # run time of the tasks in all ended attempts
+    prepare_failed_on: List[str] = many("str")  # nodes of prepare_failures, at most two, because two are proof enough
+    changed: Optional[Deed] = one("Deed")  # the last change of priority, time limit or begin; the values are in spec
+    uid: int = plain("int")  # uid of the tasks on every node if the spec names no user, or root; 0: none was assigned
+    memory_by_default: bool = plain("bool")  # The memory in the spec is a default, because the request had none.
+    time_limit_by_default: bool = plain("bool")  # The time limit in the spec is a default, because the request had none.
+    planned_start: Optional[Promise] = one("Promise")  # The start guarantee of the job. Unset if the job has none, or has only a planned start.
+    after_known: List[AfterKnown] = many("AfterKnown")  # the jobs in spec.after that have ended
+    given_to: str = plain("str")  # New owner of a job of anonymous, as set by an admin; the original owner stays in the audit log.
+    array: Optional[ArrayRecord] = one("ArrayRecord")  # of an array; such a job is always held, so that no leader of an older version runs it
+    preemptions: int = plain("int")  # attempts that were stopped for other jobs; they count against no limit
+    outranked: int = plain("int")  # attempts among preemptions that were stopped for another job of the same queue
+    uid_to_come: bool = plain("bool")  # The tasks need a uid of this job, which is assigned before the first Reserve; uid is 0 until then.
+    exempt: bool = plain("bool")  # an admin submitted the job, so owner limits do not apply to its uid
+    uid_turn: int = plain("long")  # Order in which uids were assigned. 0 if none was assigned, or if an older version assigned it in the order of arrival.
+    sealed: bytes = plain("bytes")  # The spec's secrets with their values, sealed for the gateway's key; empty after the job has finished.
 
 
 @dataclass
 class JobSpec(Message):
-    """JobSpec is one job, as validated by the gateway."""
+    """JobSpec is the specification of one job, as validated by the gateway."""
     name: str = plain("str")
     labels: List[Label] = many("Label")
     queue: str = plain("str")
@@ -714,55 +714,55 @@ class JobSpec(Message):
     user: str = plain("str")
     env: List[EnvVar] = many("EnvVar")
     mounts: List[Mount] = many("Mount")
-    time_limit_ms: int = plain("long")  # of one attempt, from its start; 0: none
+    time_limit_ms: int = plain("long")  # of one attempt, from its start; 0: no limit
     prepare_timeout_ms: int = plain("long")  # 0: the default
     stop: Optional[StopSpec] = one("StopSpec")
     restart: Optional[RestartSpec] = one("RestartSpec")
-    lost_grace_ms: int = plain("long")  # how long to wait for a lost machine to return with the attempt
+    lost_grace_ms: int = plain("long")  # how long to wait for a lost node to return with the attempt
     stop_when_lost_ms: int = plain("long")  # 0: tasks outlive the loss of the control plane
-    limits_required: bool = plain("bool")  # refuse a machine that cannot enforce the limits
-    nodes: List[str] = many("str")  # only on these machines; none: on any
-    exclude: List[str] = many("str")  # never on these
-    disk_bytes: int = plain("long")  # most that each task may keep in its scratch directory and writable layer; 0: the machine's default
-    submit_dir: str = plain("str")  # where it was submitted: tasks on a machine's own root without a workdir begin there, if their user may
-    script: Optional[Script] = one("Script")  # what each task runs in place of a command; sent only to a machine that understands it
-    network: Network = plain("Network", Network.UNSPECIFIED)  # other than the machine's: only on machines that announce it
-    begin_unix_ms: int = plain("long")  # not planned before then, by the leader's wall clock; 0 or a past time: at once
-    launcher: Launch = plain("Launch", Launch.UNSPECIFIED)  # an agent that does not know the field does as LAUNCH_AUTO
-    warn: Optional[WarnSpec] = one("WarnSpec")  # none: its tasks are told nothing before they are stopped
-    priority_zero: bool = plain("bool")  # its priority is 0 because that was asked for: its queue's default does not hold
-    after: List[After] = many("After")  # not planned before all of these have ended so; one that never will cancels it
-    array: Optional[ArraySpec] = one("ArraySpec")  # none: one job
-    element: Optional[Element] = one("Element")  # never submitted: the leader gives it to each job of an array
-    not_preemptible: bool = plain("bool")  # it is not to be stopped for another, and so stays within its queue's quota
-    checkpoint_ms: int = plain("long")  # it saves its work so often: a stop costs no more than that; 0: nobody says so
-    secrets: List[Secret] = many("Secret")  # names and ways alone; their values are sealed in the job's record, and a machine asks for them
-    title: str = plain("str")  # the name as it was given, if that is not its name: letters, digits, '.', '_' and '-'
+    limits_required: bool = plain("bool")  # refuse a node that cannot enforce the limits
+    nodes: List[str] = many("str")  # only these nodes; empty: all
+    exclude: List[str] = many("str")  # never these nodes
+    disk_bytes: int = plain("long")  # disk limit of each task's scratch directory and writable layer; 0: the node's default
+    submit_dir: str = plain("str")  # Directory of the submit command. A task on the node's own root filesystem without workdir starts here, if its user may.
+    script: Optional[Script] = one("Script")  # run by each task instead of a command; sent only to nodes that understand it
+    network: Network = plain("Network", Network.UNSPECIFIED)  # other than the node's network: only on nodes that announce it
+    begin_unix_ms: int = plain("long")  # earliest start, by the leader's wall clock; 0 or a past time: at once
+    launcher: Launch = plain("Launch", Launch.UNSPECIFIED)  # an agent that does not know this field uses LAUNCH_AUTO
+    warn: Optional[WarnSpec] = one("WarnSpec")  # unset: tasks get no warning before they are stopped
+    priority_zero: bool = plain("bool")  # priority 0 was requested, so the default of the queue does not apply
+    after: List[After] = many("After")  # Earlier jobs: all must end as required before this job is planned. If one ends otherwise, this job is cancelled.
+    array: Optional[ArraySpec] = one("ArraySpec")  # unset: one job
+    element: Optional[Element] = one("Element")  # never submitted: the leader sets it in each job of an array
+    not_preemptible: bool = plain("bool")  # never stopped for another job, and therefore limited to its queue's quota
+    checkpoint_ms: int = plain("long")  # interval between checkpoints, which is the most work that a stop loses; 0: unknown
+    secrets: List[Secret] = many("Secret")  # Only names and kinds; the values are sealed in the job's record, and the node requests them.
+    title: str = plain("str")  # the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 
 
 @dataclass
 class JobStatus(Message):
-    """JobStatus is a job as people see it."""
+    """JobStatus is the public view of a job."""
     record: Optional[JobRecord] = one("JobRecord")
     phase: str = plain("str")  # one of Phases in phase.go
-    reason: str = plain("str")  # why it is not running, now; for a waiting job a code and at most 60 columns: "Resources: needs 8 GPUs, 0 of 32 free"
-    attempt: Optional[AttemptRecord] = one("AttemptRecord")  # the latest
-    unconfirmed: List[str] = many("str")  # machines that still owe evidence
-    tasks: int = plain("int")  # of the latest attempt, where a list leaves its ranks out
-    group: int = plain("long")  # the waiting jobs of its shape, which share one reason; 0: it does not wait
-    withheld: bool = plain("bool")  # env, command and script are left out, because another owner asked; never set in a record
-    start: Optional[Prospect] = one("Prospect")  # of a waiting job, in answers to queries; events have none
+    reason: str = plain("str")  # Why the job does not run now. A waiting job has a code and a text of at most 60 columns: "Resources: needs 8 GPUs, 0 of 32 free".
+    attempt: Optional[AttemptRecord] = one("AttemptRecord")  # the latest attempt
+    unconfirmed: List[str] = many("str")  # nodes that have not confirmed the exit of their tasks
+    tasks: int = plain("int")  # number of tasks of the latest attempt, if a list omits the ranks
+    group: int = plain("long")  # Identifies the group of waiting jobs with equal requests, which share one reason. 0 if the job does not wait.
+    withheld: bool = plain("bool")  # env, command and script are omitted because the caller is not the owner; never set in a record
+    start: Optional[Prospect] = one("Prospect")  # of a waiting job, in replies to queries; events do not have it
     counts: Optional[ArrayCounts] = one("ArrayCounts")  # of an array
-    reason_code: str = plain("str")  # the code of a waiting job's reason, one of WaitReasons in reason.go; none: the job does not wait
-    warned: Optional[Warning] = one("Warning")  # of the attempt that runs; none: its tasks were told of no end, or by an earlier leader
+    reason_code: str = plain("str")  # Code of a waiting job's reason, one of WaitReasons in reason.go. Empty if the job does not wait.
+    warned: Optional[Warning] = one("Warning")  # Warning of the running attempt. Unset if no warning was sent, or if an earlier leader sent it.
 
 
 @dataclass
 class Kept(Message):
-    """Kept is the room that is kept on a machine for one rank."""
+    """Kept is the capacity that is reserved on a node for one rank."""
     rank: int = plain("int")
     node: str = plain("str")
-    machine_id: str = plain("str")  # another machine of that name keeps nothing
+    machine_id: str = plain("str")  # the reservation does not apply to another node that has the same name
     amount: Optional[Resources] = one("Resources")
 
 
@@ -774,16 +774,16 @@ class Label(Message):
 
 @dataclass
 class LedgerReport(Message):
-    """LedgerReport is a machine's whole books."""
+    """LedgerReport is the complete ledger of a node."""
     version: int = plain("long")
     total: Optional[Resources] = one("Resources")
     free: Optional[Resources] = one("Resources")
-    free_gpus: List[GpuShare] = many("GpuShare")  # only devices with something free
+    free_gpus: List[GpuShare] = many("GpuShare")  # only devices with free capacity
     allocations: List[SliceReport] = many("SliceReport")
     withdrawn_gpus: List[str] = many("str")
-    trouble: str = plain("str")  # why the machine cannot take work (for example its disk); empty: it can
-    uids: List[int] = many("int")  # the uids from leaders that are in use on the machine, in order
-    unhealthy: str = plain("str")  # which check of the machine's health failed last, and its words; empty: none did
+    trouble: str = plain("str")  # why the node cannot take work, for example a disk error; empty: it can
+    uids: List[int] = many("int")  # the uids from leaders that are in use on the node, in order
+    unhealthy: str = plain("str")  # The health check that failed last, with its message; empty: none failed.
 
 
 @dataclass
@@ -793,11 +793,11 @@ class ListJobs(Message):
     queue: str = plain("str")
     phases: List[str] = many("str")
     labels: List[Label] = many("Label")
-    after: str = plain("str")  # page token: the last id seen
+    after: str = plain("str")  # page token: the last ID of the previous page
     limit: int = plain("int")
-    name: str = plain("str")  # only of this name
-    array: str = plain("str")  # only the elements of this array that are, or were, jobs
-    elements: bool = plain("bool")  # elements too, beside their arrays
+    name: str = plain("str")  # only jobs with this name
+    array: str = plain("str")  # only elements of this array that have become jobs
+    elements: bool = plain("bool")  # also list elements, in addition to their arrays
 
 
 @dataclass
@@ -812,7 +812,7 @@ class ListNodes(Message):
     principal: Optional[Principal] = one("Principal")
     after: str = plain("str")
     limit: int = plain("int")
-    node: str = plain("str")  # an id: this machine alone, with the names in its users, which lists leave out; an earlier scheduler answers with a page
+    node: str = plain("str")  # A node ID: return only this node, with the names in users, which lists omit. An older scheduler returns a page.
 
 
 @dataclass
@@ -854,10 +854,10 @@ class LogPosition(Message):
 
 @dataclass
 class MappedUser(Message):
-    """MappedUser is the one account that jobs of an owner run as."""
+    """MappedUser is the one account that an owner's jobs run as."""
     owner: str = plain("str")
     account: str = plain("str")
-    uid: int = plain("int")  # of that account
+    uid: int = plain("int")  # uid of the account
 
 
 @dataclass
@@ -869,7 +869,7 @@ class Mount(Message):
 
 @dataclass
 class NodeRecord(Message):
-    """NodeRecord is what is kept of a machine."""
+    """NodeRecord is the record of one node."""
     id: str = plain("str")
     revision: int = plain("long")
     written_by: Optional[Token] = one("Token")
@@ -878,43 +878,43 @@ class NodeRecord(Message):
     announcement: Optional[Announcement] = one("Announcement")
     cordoned: Optional[Deed] = one("Deed")
     drained: Optional[Deed] = one("Deed")
-    drain_deadline_unix_ms: int = plain("long")  # for people: drain_left_ms is what counts
-    backed_off: Optional[Deed] = one("Deed")  # informative: benches themselves live in the leader's memory
+    drain_deadline_unix_ms: int = plain("long")  # only for display; drain_left_ms is the effective value
+    backed_off: Optional[Deed] = one("Deed")  # informative; the leader keeps backoffs in memory
     removed: Optional[Deed] = one("Deed")
     joined_unix_ms: int = plain("long")
-    drain_left_ms: int = plain("long")  # of the drain's deadline when this was written; 0: none, or an earlier version wrote it
-    note: Optional[Deed] = one("Deed")  # from an operator, for people: it decides nothing
-    planned_drain: Optional[Deed] = one("Deed")  # the order to drain it later: removed when the drain begins
-    drain_starts_unix_ms: int = plain("long")  # when that is, by the leader's wall clock
-    planned_drain_deadline_ms: int = plain("long")  # of the drain that begins then; 0: none
+    drain_left_ms: int = plain("long")  # Time left until the drain's deadline when this was written; 0: no deadline, or an older version wrote this.
+    note: Optional[Deed] = one("Deed")  # from an operator, only for display
+    planned_drain: Optional[Deed] = one("Deed")  # a planned drain; removed when the drain begins
+    drain_starts_unix_ms: int = plain("long")  # Start of the planned drain, by the leader's wall clock.
+    planned_drain_deadline_ms: int = plain("long")  # Deadline of the planned drain, from its start; 0: none.
 
 
 @dataclass
 class NodeStatus(Message):
-    """NodeStatus is a machine as people see it."""
+    """NodeStatus is the public view of a node."""
     record: Optional[NodeRecord] = one("NodeRecord")
     phase: str = plain("str")  # up, dead, unknown
-    unschedulable: str = plain("str")  # why nothing new goes there; empty: open
+    unschedulable: str = plain("str")  # why the node gets no new work; empty: schedulable
     ledger: Optional[LedgerReport] = one("LedgerReport")
     unconfirmed: List[Token] = many("Token")
     last_seen_ms_ago: int = plain("long")
-    users: Optional[NodeUsers] = one("NodeUsers")  # as which accounts jobs run, in short, and in lists without names; none: the machine has not said, or its agent is of an earlier version
+    users: Optional[NodeUsers] = one("NodeUsers")  # The accounts that jobs run as. Lists omit the names. Unset if the node has not reported the accounts, or runs an older agent.
 
 
 @dataclass
 class NodeUsers(Message):
-    """NodeUsers is how a node decides as which of its accounts a job runs that names a user. The node decides again when the job arrives: this only lets the scheduler refuse a job at once that every node would refuse."""
-    any: bool = plain("bool")  # every account, for owners who have none of their own in mapped: there is no TLS, or users.any
-    own: List[str] = many("str")  # accounts that a job of an owner of the same name may have, if that name is proven
-    more: bool = plain("bool")  # there are more of these than own lists
+    """NodeUsers is the rule by which a node chooses the account of a job that names a user. The node applies the rule again when the job arrives. The copy lets the scheduler refuse a job at once if every node would refuse it."""
+    any: bool = plain("bool")  # Owners without an account in mapped may use every account: TLS is off, or users.any is set.
+    own: List[str] = many("str")  # accounts that an owner with the same name may use, if that name is proven
+    more: bool = plain("bool")  # the node has more such accounts than own lists
     mapped: List[MappedUser] = many("MappedUser")  # users.owners of the node's policy
-    own_count: int = plain("int")  # in an answer to people, which has the first of own and mapped alone: how many there are
+    own_count: int = plain("int")  # In replies to clients, which have only the first entries of own and mapped: the number of all entries.
     mapped_count: int = plain("int")
 
 
 @dataclass
 class Outcome(Message):
-    """Outcome is in every answer: an error names the field and the way out."""
+    """Outcome is part of every reply. An error names the field and a fix."""
     code: Code = plain("Code", Code.UNSPECIFIED)
     field: str = plain("str")
     text: str = plain("str")
@@ -934,31 +934,31 @@ class Pass(Message):
 
 @dataclass
 class PastAttempt(Message):
-    """PastAttempt is the account of one attempt."""
+    """PastAttempt is the summary of one attempt."""
     token: Optional[Token] = one("Token")
     number: int = plain("int")
     committed_unix_ms: int = plain("long")
-    started_unix_ms: int = plain("long")  # 0: it never passed the barrier
-    ended_unix_ms: int = plain("long")  # when its end was decided
-    gone_unix_ms: int = plain("long")  # when the last of its members was gone; 0: not known of all
+    started_unix_ms: int = plain("long")  # 0: the attempt never passed its start barrier
+    ended_unix_ms: int = plain("long")  # when the end was decided
+    gone_unix_ms: int = plain("long")  # when the last member had ended; 0: unknown for at least one member
     cause: Cause = plain("Cause", Cause.UNSPECIFIED)
     detail: str = plain("str")
-    failed_rank: int = plain("int")  # the first to fail, or -1
+    failed_rank: int = plain("int")  # the first rank that failed, or -1
     failed_node: str = plain("str")
-    exit_code: int = plain("int")  # of that member
-    signal: int = plain("int")  # likewise
+    exit_code: int = plain("int")  # of the failed rank
+    signal: int = plain("int")  # of the failed rank
     members: int = plain("int")
-    nodes: List[str] = many("str")  # in the order of their ranks, each once
-    milli_gpu: int = plain("long")  # held by all members together
-    milli_gpu_ms: int = plain("long")  # from COMMIT until each member was gone
-    peak_memory_bytes: int = plain("long")  # the largest of a member
-    ranks: List[Place] = many("Place")  # only where ranks were asked for
-    first_estimate: Optional[Told] = one("Told")  # the first promise to its job while it waited for this; none: there was none, or an earlier scheduler says nothing of it
+    nodes: List[str] = many("str")  # in rank order, each once
+    milli_gpu: int = plain("long")  # amount that all members held together
+    milli_gpu_ms: int = plain("long")  # from COMMIT until each member had ended
+    peak_memory_bytes: int = plain("long")  # highest peak of a single member
+    ranks: List[Place] = many("Place")  # only if the request asks for ranks
+    first_estimate: Optional[Told] = one("Told")  # First estimate of the attempt's start. Unset if there was none, or from an older scheduler.
 
 
 @dataclass
 class PastJob(Message):
-    """PastJob is the account of one job that is over."""
+    """PastJob is the summary of one finished job."""
     id: str = plain("str")
     name: str = plain("str")
     labels: List[Label] = many("Label")
@@ -967,20 +967,20 @@ class PastJob(Message):
     priority: int = plain("int")
     state: JobState = plain("JobState", JobState.UNSPECIFIED)
     exit_code: int = plain("int")
-    reason: str = plain("str")  # in words
+    reason: str = plain("str")  # a sentence
     submitted_unix_ms: int = plain("long")
-    started_unix_ms: int = plain("long")  # of the first attempt that was started; 0: none was
+    started_unix_ms: int = plain("long")  # start of the first attempt that started; 0: no attempt started
     finished_unix_ms: int = plain("long")
     cancel: Optional[Deed] = one("Deed")
     attempt_count: int = plain("int")
     failures: int = plain("int")
     infra_restarts: int = plain("int")
-    milli_gpu_ms: int = plain("long")  # thousandths of a GPU, times milliseconds, of all attempts
+    milli_gpu_ms: int = plain("long")  # thousandths of a GPU times milliseconds, over all attempts
     attempts: List[PastAttempt] = many("PastAttempt")  # in order
-    time_limit_ms: int = plain("long")  # of one attempt, from its start; 0: none
-    gang: Optional[GangSpec] = one("GangSpec")  # as it was asked for; unset by an earlier scheduler
-    each: Optional[Resources] = one("Resources")  # of one task, likewise
-    title: str = plain("str")  # the name as it was given; empty: it is the name
+    time_limit_ms: int = plain("long")  # of one attempt, from its start; 0: no limit
+    gang: Optional[GangSpec] = one("GangSpec")  # as requested; unset by an older scheduler
+    each: Optional[Resources] = one("Resources")  # resources of one task; unset by an older scheduler
+    title: str = plain("str")  # the name as the user wrote it; empty: same as name
 
 
 @dataclass
@@ -1001,18 +1001,18 @@ class Peer(Message):
 
 @dataclass
 class Place(Message):
-    """Place is one rank's machine in an attempt."""
+    """Place is the node of one rank in an attempt."""
     rank: int = plain("int")
     node: str = plain("str")
     machine_id: str = plain("str")
     grant: Optional[Grant] = one("Grant")
     address: str = plain("str")
-    exit: Optional[Exit] = one("Exit")  # unset: no evidence that it is gone
+    exit: Optional[Exit] = one("Exit")  # unset: the exit is not confirmed
 
 
 @dataclass
 class Preemption(Message):
-    """Preemption is for whom an attempt was stopped."""
+    """Preemption is the job for which an attempt was stopped."""
     for_job: str = plain("str")
     rule: PreemptionRule = plain("PreemptionRule", PreemptionRule.UNSPECIFIED)
     lost_milli_gpu_seconds: int = plain("long")
@@ -1020,84 +1020,84 @@ class Preemption(Message):
 
 @dataclass
 class Principal(Message):
-    """Principal is the identity of the caller; without certificates it is "anonymous"."""
+    """Principal is the identity of the caller. Without certificates it is "anonymous"."""
     name: str = plain("str")
     groups: List[str] = many("str")
-    proven: bool = plain("bool")  # a certificate or token of this cluster names the person, or an issuer with localUsers: the name counts as that of a node's account. Gateways write it; what a client says is lost
+    proven: bool = plain("bool")  # A certificate or token of this cluster names the person, or an issuer with localUsers does, so the name also counts as the name of a node's account. The gateway writes this field and overwrites a client's value.
 
 
 @dataclass
 class Promise(Message):
-    """Promise is a firm promise: room that is kept for a waiting job until it starts there. No clock outlives a leader, so it says how much time was left when it was written; a next leader computes again when the machines are free."""
-    pool: str = plain("str")  # the pool in which it is the job's turn: a GPU type; empty: machines without GPUs
-    order: int = plain("long")  # among firm promises: a later one was planned beside the earlier ones
-    reserved: List[Kept] = many("Kept")  # in rank order, machine by machine
-    left_ms: int = plain("long")  # until the latest time at which it starts; 0: there is none, because something there has no limit
-    overruns: int = plain("int")  # how often it may have had to wait for what was lent on an estimate
-    attempt: int = plain("int")  # the run that it is for: once that has begun, nothing is kept
-    first_estimate: Optional[Told] = one("Told")  # the first one, by this promise or one that could still move; none: lost with an earlier leader
-    victims: List[Victim] = many("Victim")  # they are stopped for it; none: it waits for what ends by itself
-    on_loan: bool = plain("bool")  # its queue borrows for it: it ends where somebody takes back what is assured to theirs
+    """Promise is a start guarantee: nodes that are reserved for a waiting job until the job starts there. The record has the time left at its writing, because no clock outlives a leader. A new leader computes again when the nodes will be free."""
+    pool: str = plain("str")  # pool of the guarantee: a GPU type; empty: nodes without GPUs
+    order: int = plain("long")  # order of the guarantees; a later one was planned around the earlier ones
+    reserved: List[Kept] = many("Kept")  # in rank order, node by node
+    left_ms: int = plain("long")  # until the latest start; 0: none, because some job on these nodes has no time limit
+    overruns: int = plain("int")  # How often the job may have waited for a backfilled job that overran its estimate.
+    attempt: int = plain("int")  # The attempt that the nodes are reserved for; the reservation ends when this attempt begins.
+    first_estimate: Optional[Told] = one("Told")  # The first estimate, from this guarantee or from a planned start. Unset if it was lost with an earlier leader.
+    victims: List[Victim] = many("Victim")  # attempts that are stopped for the job; empty: the job waits for running jobs to end
+    on_loan: bool = plain("bool")  # The job's queue borrows capacity for it. The guarantee ends if another queue reclaims its quota.
 
 
 @dataclass
 class Prospect(Message):
-    """Prospect is when a waiting job starts, as far as that is known."""
+    """Prospect is the estimated start of a waiting job."""
     basis: Basis = plain("Basis", Basis.UNSPECIFIED)
-    at_unix_ms: int = plain("long")  # it is expected to start then; 0: no time can be given
-    latest_unix_ms: int = plain("long")  # no later than that unless a machine is lost, or see on_loan; 0: not known
-    p90_unix_ms: int = plain("long")  # by then nine of ten jobs with a first estimate like this had started; 0: there were too few
-    reason: str = plain("str")  # why there is no time, or no latest one
-    reserved_nodes: List[str] = many("str")  # the machines on which room is kept for it, each once
-    reserved_until_unix_ms: int = plain("long")  # 0: until it starts, or, learned, as things stand
-    ahead: int = plain("int")  # jobs that have their turn before it; 0 for a job that has a place kept
-    ahead_gpu_seconds: int = plain("long")  # the work that those are expected to do; 0: not known
-    ahead_ms: int = plain("long")  # how long that takes at the pace of the last day; 0: not known
-    without_history: bool = plain("bool")  # of BASIS_LEARNED: nothing has been learned yet, and each job is taken to run for an hour
-    on_loan: bool = plain("bool")  # its queue borrows for it, and there is no latest time either if that is taken back
+    at_unix_ms: int = plain("long")  # expected start; 0: unknown
+    latest_unix_ms: int = plain("long")  # guaranteed latest start unless a node is lost, but see on_loan; 0: unknown
+    p90_unix_ms: int = plain("long")  # Time by which 9 of 10 jobs with a similar first estimate had started; 0: too few such jobs.
+    reason: str = plain("str")  # why there is no expected or no latest start
+    reserved_nodes: List[str] = many("str")  # the nodes that are reserved for the job, each once
+    reserved_until_unix_ms: int = plain("long")  # End of the reservation; 0: the start of the job; if the basis is LEARNED, an estimate.
+    ahead: int = plain("int")  # number of jobs with an earlier turn; 0 if nodes are reserved for the job
+    ahead_gpu_seconds: int = plain("long")  # expected work of the jobs ahead; 0: unknown
+    ahead_ms: int = plain("long")  # time for that work at the rate of the last day; 0: unknown
+    without_history: bool = plain("bool")  # Of BASIS_LEARNED: the cluster has no history yet, so each job is assumed to run for one hour.
+    on_loan: bool = plain("bool")  # The job's queue borrows capacity for it; the latest start does not hold if the capacity is reclaimed.
 
 
 @dataclass
 class QueueSpec(Message):
-    """QueueSpec describes one queue."""
+    """QueueSpec is the configuration of one queue."""
     name: str = plain("str")
-    parent: str = plain("str")  # empty: it stands at the top
-    quota: List[Amount] = many("Amount")  # assured, with all below it
-    limit: List[Amount] = many("Amount")  # never more, with all below it
-    weight: int = plain("long")  # 0: the parent's
+    parent: str = plain("str")  # empty: the queue is at the top
+    quota: List[Amount] = many("Amount")  # assured amount of the queue and its descendants
+    limit: List[Amount] = many("Amount")  # hard cap of the queue and its descendants
+    weight: int = plain("long")  # 0: inherited from the parent
     order: QueueOrder = plain("QueueOrder", QueueOrder.UNSPECIFIED)
-    default_time_limit_ms: Optional[int] = one("long")  # the time limit of jobs that name none
+    default_time_limit_ms: Optional[int] = one("long")  # time limit of jobs that name none
     max_time_limit_ms: Optional[int] = one("long")
-    selector: List[Label] = many("Label")  # labels that machines must have
+    selector: List[Label] = many("Label")  # labels that nodes must have
     default_priority: Optional[int] = one("int")
     max_priority: Optional[int] = one("int")
-    owner_amounts: List[Amount] = many("Amount")  # of one owner in it and below
-    owner_nodes: Optional[int] = one("long")  # each counted once
+    owner_amounts: List[Amount] = many("Amount")  # most that one owner may use in the queue and its descendants
+    owner_nodes: Optional[int] = one("long")  # each node counted once
     owner_running: Optional[int] = one("long")  # jobs
     owner_waiting: Optional[int] = one("long")  # jobs
-    by_priority: Optional[bool] = one("bool")  # what may be stopped for its jobs
+    by_priority: Optional[bool] = one("bool")  # this field and the next two: which jobs may be stopped for the queue's jobs
     reclaim: Optional[bool] = one("bool")
     shortest: Optional[bool] = one("bool")
-    min_runtime_ms: Optional[int] = one("long")  # of its own jobs, before they may be stopped
-    owners: List[str] = many("str")  # who may bring jobs: names of owners, and groups as "group:NAME"; none: everybody
+    min_runtime_ms: Optional[int] = one("long")  # How long the queue's own jobs run before they may be stopped.
+    owners: List[str] = many("str")  # Owners that may submit jobs: names of owners, and groups as "group:NAME". Empty: all owners.
 
 
 @dataclass
 class QueueUsage(Message):
-    """QueueUsage is what the jobs of a queue, and of the queues below it, use and wait for. Each element of an array that has become a job counts as one, and the array itself as none."""
-    queue: str = plain("str")  # empty: of jobs that name none, if there is no default
-    running: int = plain("long")  # jobs whose nodes are being reserved, or that run
+    """QueueUsage is the usage and the waiting demand of a queue and its descendants. An element that has become a job counts as one job. The array itself does not count."""
+    queue: str = plain("str")  # empty: jobs that name no queue, if there is no default
+    running: int = plain("long")  # jobs that run, and jobs whose nodes are being reserved
     waiting: int = plain("long")
     held: int = plain("long")
     in_use: Optional[Resources] = one("Resources")  # of the running jobs
-    wanted: Optional[Resources] = one("Resources")  # of the waiting jobs; held jobs want nothing
-    oldest_unix_ms: int = plain("long")  # when the waiting job that waits longest was submitted; 0: none waits
+    wanted: Optional[Resources] = one("Resources")  # of the waiting jobs, without held jobs
+    oldest_unix_ms: int = plain("long")  # submit time of the job that has waited longest; 0: no job waits
 
 
 @dataclass
 class Queues(Message):
-    """Queues is the whole description. It is replaced as one, so that a tree is never half an earlier one."""
-    default: str = plain("str")  # of jobs that name none; empty: such jobs are refused
+    """Queues is the complete configuration. It is replaced as a whole, so a tree never mixes two configurations."""
+    default: str = plain("str")  # queue of jobs that name none; empty: such jobs are refused
     queues: List[QueueSpec] = many("QueueSpec")
 
 
@@ -1140,33 +1140,33 @@ class ReadSecrets(Message):
 
 @dataclass
 class Rendezvous(Message):
-    """Rendezvous tells every member where rank 0 listens and who the others are."""
+    """Rendezvous is the address of rank 0 and the list of all members."""
     address: str = plain("str")
     port: int = plain("int")
     peers: List[Peer] = many("Peer")  # in rank order
-    roster: bytes = plain("bytes")  # the peers, packed (roster.go), in place of peers: only on a machine, never on the leader's disk
+    roster: bytes = plain("bytes")  # The peers, packed (roster.go), instead of the field peers. Used only on nodes, never on the leader's disk.
 
 
 @dataclass
 class Requeue(Message):
-    """client → Scheduler → Job: the running attempt is ended, and the job waits in its old place again, as if it had not run. Acknowledged once the attempt's end is on disk."""
+    """client → Scheduler → Job. Ends the running attempt and returns the job to its old place in the queue. The attempt does not count as a failure. Answered when the end of the attempt is on disk."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")
     reason: str = plain("str")
-    attempt: int = plain("int")  # the attempt that is meant, so that a repeated request ends only one; 0: the present one
-    hold: bool = plain("bool")  # the job is also held until it is released
+    attempt: int = plain("int")  # Number of the attempt to stop, so that a repeated request stops only one; 0: the current attempt.
+    hold: bool = plain("bool")  # also hold the job until it is released
 
 
 @dataclass
 class RequeueReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: str = plain("str")
-    attempt: int = plain("int")  # the attempt that is being stopped; 0: there was none to stop
+    attempt: int = plain("int")  # number of the attempt that is being stopped; 0: no attempt was running
 
 
 @dataclass
 class Resources(Message):
-    """Resources is an amount. A GPU amount is in thousandths of a device."""
+    """Resources is an amount of CPU, memory and GPUs. A GPU amount is in thousandths of a device."""
     milli_cpu: int = plain("long")
     memory_bytes: int = plain("long")
     milli_gpu: int = plain("long")
@@ -1174,9 +1174,9 @@ class Resources(Message):
 
 @dataclass
 class RestartSpec(Message):
-    limit: int = plain("int")  # failures of the tasks; failures of machines have a limit of their own
+    limit: int = plain("int")  # failures of tasks; failures of nodes have a separate limit
     backoff_ms: int = plain("long")
-    never: bool = plain("bool")  # a task of the job never runs twice: an attempt that may have run ends the job, whatever ended it
+    never: bool = plain("bool")  # A task never runs twice: an attempt that may have run ends the job, whatever the cause.
 
 
 @dataclass
@@ -1203,12 +1203,12 @@ class Right(Message):
 
 @dataclass
 class Script(Message):
-    """Script is a file that came with the job: each task runs its own copy of it."""
-    name: str = plain("str")  # of the file
-    digest: str = plain("str")  # of its text, under which the leader's store keeps it
-    size_bytes: int = plain("long")  # of its text
+    """Script is a file that is submitted with the job. Each task runs a separate copy."""
+    name: str = plain("str")  # name of the file
+    digest: str = plain("str")  # digest of the text, which is the key in the leader's store
+    size_bytes: int = plain("long")  # size of the text
     args: List[str] = many("str")
-    text: bytes = plain("bytes")  # only between a client and a gateway: never in a record, nor on the way to a machine
+    text: bytes = plain("bytes")  # only between client and gateway; never in a record, and never sent to a node
 
 
 @dataclass
@@ -1218,21 +1218,21 @@ class ScriptText(Message):
 
 @dataclass
 class Secret(Message):
-    """Secret is a value that the tasks of a job are given, and that nobody else sees."""
+    """Secret is a value that only the tasks of the job can read."""
     name: str = plain("str")
-    env: bool = plain("bool")  # it is the variable of that name; else the file of that name in /run/secrets
-    value: bytes = plain("bytes")  # only on the way from a client to a gateway, and from there to a machine: never in a spec that is kept
+    env: bool = plain("bool")  # true: the environment variable with this name; false: the file with this name in /run/secrets
+    value: bytes = plain("bytes")  # Only on the way from client to gateway and from gateway to node; never in a stored spec.
 
 
 @dataclass
 class Secrets(Message):
-    """Secrets are all of a job, with their values: what a gateway seals, and what a machine is answered."""
+    """Secrets are all secrets of a job with their values: the gateway seals them, and a node receives them on request."""
     secrets: List[Secret] = many("Secret")
 
 
 @dataclass
 class SliceReport(Message):
-    """SliceReport is one slice as the machine's ledger has it."""
+    """SliceReport is one allocation in a node's report of its ledger."""
     token: Optional[Token] = one("Token")
     job: str = plain("str")
     state: SliceState = plain("SliceState", SliceState.UNSPECIFIED)
@@ -1240,10 +1240,10 @@ class SliceReport(Message):
     exits: List[Exit] = many("Exit")
     rendezvous_port: int = plain("int")
     expires_in_ms: int = plain("long")  # of a reservation
-    runtime_ms: int = plain("long")  # since its last member began, which may be over by now, by the machine's own steady clock; 0: not known, or one has not begun
-    exit_ages_ms: List[int] = many("long")  # as in Exited
-    held_ms: int = plain("long")  # since it was reserved, by the machine's own steady clock; 0: an earlier version wrote this
-    vacated: bool = plain("bool")  # what it held is among what is free already, though its end is not on disk yet
+    runtime_ms: int = plain("long")  # Time since the last member began, by the node's steady clock, even if that member has ended. 0 if the time is unknown or a member has not begun.
+    exit_ages_ms: List[int] = many("long")  # same as in Exited
+    held_ms: int = plain("long")  # time since the reservation, by the node's steady clock; 0: an older version wrote this
+    vacated: bool = plain("bool")  # its resources already count as free, but its end is not on disk yet
 
 
 @dataclass
@@ -1254,14 +1254,14 @@ class StopSpec(Message):
 
 @dataclass
 class Submit(Message):
-    """client → Scheduler. Idempotent by (principal, request id). Acknowledged once on disk."""
+    """client → Scheduler. Idempotent by (principal, request id). Answered when the job is on disk."""
     principal: Optional[Principal] = one("Principal")
     request_id: str = plain("str")
     spec: Optional[JobSpec] = one("JobSpec")
     allow_infeasible: bool = plain("bool")
-    sealed: bytes = plain("bytes")  # the spec's secrets with their values, sealed by the gateway: what a client writes here is lost
-    exempt: bool = plain("bool")  # an admin asks, whom no limit of one owner holds; the gateway says so: what a client writes is lost
-    groups: List[str] = many("str")  # of who asks, as the issuer of their token says; written by the gateway, as exempt
+    sealed: bytes = plain("bytes")  # the spec's secrets with their values; the gateway seals them and overwrites a client's value
+    exempt: bool = plain("bool")  # the caller is an admin, so owner limits do not apply; the gateway overwrites a client's value
+    groups: List[str] = many("str")  # The caller's groups, from the issuer of the token; the gateway overwrites a client's value.
 
 
 @dataclass
@@ -1272,52 +1272,52 @@ class SubmitReply(Message):
 
 @dataclass
 class Token(Message):
-    """Token names one attempt: ordered, never reused, not even by a next leader."""
+    """Token identifies one attempt. Tokens are ordered and never reused, not even by a later leader."""
     epoch: int = plain("long")
     counter: int = plain("long")
 
 
 @dataclass
 class Told(Message):
-    """Told is the first time that a waiting job was promised. The attempt has the time of its COMMIT, so the two together show how right the promise was."""
-    estimated_unix_ms: int = plain("long")  # for people, as is all that is counted from it
-    expected_ms: int = plain("long")  # from then on, until it was expected to start
-    bound_ms: int = plain("long")  # likewise until it was to start at the latest; 0: no such time could be given
+    """Told is the first estimate of a waiting job's start. The attempt has the time of its COMMIT, so the two together show the accuracy of the estimate."""
+    estimated_unix_ms: int = plain("long")  # By the wall clock, only for display, as are all values that are derived from it.
+    expected_ms: int = plain("long")  # time from the estimate until the expected start
+    bound_ms: int = plain("long")  # time from the estimate until the latest start; 0: no latest start was known
 
 
 @dataclass
 class TopologySpec(Message):
-    required: str = plain("str")  # a level of the fabric, or empty
+    required: str = plain("str")  # a topology level, or empty
     preferred: str = plain("str")
     patience_ms: int = plain("long")  # how long to wait for the preferred level
 
 
 @dataclass
 class Update(Message):
-    """client → Scheduler → Job: changes what a live job asks for. Acknowledged once on disk; a repetition changes nothing."""
+    """client → Scheduler → Job. Changes the request of a live job. Answered when the change is on disk. A repeated request changes nothing."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")
     set_priority: bool = plain("bool")
-    priority: int = plain("int")  # its place in the queue from now on
+    priority: int = plain("int")  # new priority in the queue
     set_time_limit: bool = plain("bool")
-    time_limit_ms: int = plain("long")  # also of the present run, from its start; 0: none
+    time_limit_ms: int = plain("long")  # new time limit, also of the running attempt, counted from its start; 0: no limit
     reason: str = plain("str")
     set_begin: bool = plain("bool")
-    begin_unix_ms: int = plain("long")  # of a waiting job: not planned before then; 0: at once
-    give_to: str = plain("str")  # of a job of anonymous: whose it is from now on; empty: as it is
+    begin_unix_ms: int = plain("long")  # earliest start of a waiting job; 0: no earliest start
+    give_to: str = plain("str")  # new owner of a job of anonymous; empty: the owner does not change
     set_array_max_running: bool = plain("bool")
-    array_max_running: int = plain("int")  # of an array: so many of its elements run at once at most; 0: any number
-    exempt: bool = plain("bool")  # an admin asks; written by the gateway, as in a Submit
-    groups: List[str] = many("str")  # as of a Submit
+    array_max_running: int = plain("int")  # Of an array: most elements that may run at once; 0: no limit.
+    exempt: bool = plain("bool")  # the caller is an admin; the gateway overwrites a client's value
+    groups: List[str] = many("str")  # same as in Submit
 
 
 @dataclass
 class UpdateReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
     job: str = plain("str")
-    priority: int = plain("int")  # as they are on disk now
+    priority: int = plain("int")  # this value and the following are the values on disk
     time_limit_ms: int = plain("long")
-    time_is_up: bool = plain("bool")  # the run has gone on for longer than that: it is ended
+    time_is_up: bool = plain("bool")  # the attempt has already run longer than the new limit, so it is being ended
     begin_unix_ms: int = plain("long")
     given_to: str = plain("str")
     array_max_running: int = plain("int")
@@ -1329,39 +1329,39 @@ class Victim(Message):
     job: str = plain("str")
     token: Optional[Token] = one("Token")
     rule: PreemptionRule = plain("PreemptionRule", PreemptionRule.UNSPECIFIED)
-    lost_milli_gpu_seconds: int = plain("long")  # work, as it was when that was decided
+    lost_milli_gpu_seconds: int = plain("long")  # lost work, as estimated when the stop was decided
 
 
 @dataclass
 class WarnSpec(Message):
-    """WarnSpec is a signal ahead of an end that is known before: by the time limit, a drain with a deadline, a preemption."""
+    """WarnSpec is a signal that is sent before a planned end: a time limit, a drain with a deadline, or a preemption."""
     signal: int = plain("int")
     ahead_ms: int = plain("long")
 
 
 @dataclass
 class Warning(Message):
-    """Warning is what the tasks of an attempt were told of its end."""
+    """Warning is the announced end of an attempt, as sent to its tasks."""
     cause: Cause = plain("Cause", Cause.UNSPECIFIED)
-    at_unix_ms: int = plain("long")  # when all of them had been
+    at_unix_ms: int = plain("long")  # when the last task received the warning
     ends_unix_ms: int = plain("long")
 
 
 @dataclass
 class Watch(Message):
-    """client → Mirror: send changes until Unwatch. Answered by Events."""
+    """client → Mirror. Sends changes as Events until Unwatch."""
     principal: Optional[Principal] = one("Principal")
     jobs: bool = plain("bool")
     nodes: bool = plain("bool")
-    ids: List[str] = many("str")  # only these jobs and machines; empty: all
+    ids: List[str] = many("str")  # only these jobs and nodes; empty: all
     owner: str = plain("str")  # of jobs
     queue: str = plain("str")
     labels: List[Label] = many("Label")
-    present: bool = plain("bool")  # first the present state, as Events, then one that is synced
-    after: int = plain("long")  # first the changes after this one, as far as they are still known
-    reasons: bool = plain("bool")  # of jobs: also send changes of a group's reason; if very many change at once, only some of them
-    usage: bool = plain("bool")  # of machines: also send each whose books have changed. That is no change in words, so such an event has none, and seq is that of the last change
-    array: str = plain("str")  # of jobs: only this array and its elements that are or were jobs; empty: all
+    present: bool = plain("bool")  # send the current state first, as Events, and then one Event with synced
+    after: int = plain("long")  # send the changes after this seq first, if the Mirror still has them
+    reasons: bool = plain("bool")  # Of jobs: also send changes of a group's reason. If very many reasons change at once, only some are sent.
+    usage: bool = plain("bool")  # Of nodes: also send each node whose ledger has changed. Such an Event has no text, and its seq is the seq of the last change.
+    array: str = plain("str")  # of jobs: only this array and its elements that have become jobs; empty: all
 
 
 @dataclass
