@@ -204,16 +204,19 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 	if j.isStrict(h.b, h.e) {
 		gang.Required = j.closest(h.e.group)
 	}
+	own := topology.KeepID(h.e.Job)
+	lent := topology.Lent{Of: []topology.KeepID{own, own.Former()}}
+	for _, p := range h.through {
+		lent.Of = append(lent.Of, p.keep, p.keep.Former())
+	}
+	if len(stopping) == 0 && j.fitsWhereFailed(gang, lent) {
+		return nil, topology.Placement{}, false
+	}
 	mark := j.view.Mark()
 	for i := range stopping {
 		if r, ok := h.stopper.Running(stopping[i].Job, j.now); ok && r.Token == stopping[i].Token {
 			j.view.Give(r.Room)
 		}
-	}
-	own := topology.KeepID(h.e.Job)
-	lent := topology.Lent{Of: []topology.KeepID{own, own.Former()}}
-	for _, p := range h.through {
-		lent.Of = append(lent.Of, p.keep, p.keep.Former())
 	}
 	chosen, place, ok := h.Find(j.view, &gang, lent)
 	j.view.Rollback(mark)
@@ -222,4 +225,16 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 		stops = append(stops, stop{Victim: v})
 	}
 	return stops, place, ok
+}
+
+// fitsWhereFailed reports whether a job has room if it no longer avoids the nodes on which it failed. It stops no other
+// job then: its own failure may be the reason, and it goes back to these nodes soon.
+func (j *Judgement) fitsWhereFailed(gang topology.Gang, lent topology.Lent) bool {
+	if len(gang.Avoid) == 0 {
+		return false
+	}
+	gang.Avoid = nil
+	var refusal topology.Refusal
+	_, fits := topology.PlaceLent(j.view, &gang, lent, &refusal)
+	return fits
 }

@@ -241,6 +241,8 @@ func TestNobodyInVain(t *testing.T) {
 	two.Queues = append(two.Queues, share.QueueSpec{Name: "p", Preemption: share.Preemption{ByPriority: yes()}})
 	other := asks(1000, 1, 1)
 	other.queue = "p"
+	avoids := asks(1000, 1, 1)
+	avoids.gang.Avoid = []topology.NodeID{"n00003"}
 	for name, c := range map[string]struct {
 		queue *share.Queues
 		acts  []act
@@ -253,6 +255,7 @@ func TestNobodyInVain(t *testing.T) {
 		"off": {&share.Queues{Default: "q", Queues: []share.QueueSpec{{Name: "q"}}},
 			[]act{old(4, 0)}, asks(1000, 1, 1)},
 		"another queue": {two, []act{old(4, 0)}, other},
+		"it avoids a free node": {oneQueue(), []act{old(3, 0)}, avoids},
 		"it ends soon":  {oneQueue(), []act{{runs: 1030, limit: 1030, gang: wholes(4)}}, asks(1000, 1, 1)},
 	} {
 		x := newTheatre(t, 4, c.queue)
