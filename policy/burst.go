@@ -60,6 +60,7 @@ type burst struct {
 	asked uint64      // the pass that looked whether one does
 
 	hunted int64 // until then nobody looks for whom to stop for it
+	fewer  int64 // until then no pass looks for a placement on fewer nodes for it
 	vain   vain
 }
 

@@ -114,7 +114,7 @@ func (j *Judgement) isHelped(b *burst, e *entry) bool {
 // turn starts a job, or makes its promise firm; false where it can have neither.
 func (j *Judgement) turn(b *burst, e *entry) bool {
 	if p, ok := j.placeUnkept(e); ok {
-		if j.isOver(b, e, &p) {
+		if !j.mayStartOn(b, e, &p, false) {
 			return false
 		}
 		j.admit(b, e, p, terms{guarded: true})

@@ -45,6 +45,7 @@ type Judgement struct {
 	now     int64
 	round   uint64 // of passes: what a group was refused holds for one
 	hunts   int    // for whom to stop, in this pass
+	fewer   int    // searches for placements on fewer nodes, in this pass
 	changes int64  // jobs that were started, or hold nothing any more
 
 	bursts bursts
@@ -107,7 +108,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	if j.view != view || j.queue != queue {
 		j.forget(view, queue)
 	}
-	j.now, j.d, j.wake, j.hunts = now, Decisions{}, 0, 0
+	j.now, j.d, j.wake, j.hunts, j.fewer = now, Decisions{}, 0, 0, 0
 	j.round++
 	j.found.Again()
 	j.settleShares()
@@ -212,7 +213,7 @@ func (j *Judgement) tryStart(b *burst, e *entry) bool {
 	}
 	strict := j.isStrict(b, e)
 	if p, ok := j.place(e.group, strict, topology.Lent{}); ok {
-		if j.isOver(b, e, &p) {
+		if !j.mayStartOn(b, e, &p, strict) {
 			return false
 		}
 		j.admit(b, e, p, terms{})

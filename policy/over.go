@@ -39,6 +39,37 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	return b.over != nil
 }
 
+// mayStartOn reports whether a job keeps all limits on a placement. If the placement uses more nodes than the limit of
+// an owner allows, a placement on fewer nodes replaces it. A look for one costs a look at each node, so it is rare.
+func (j *Judgement) mayStartOn(b *burst, e *entry, p *topology.Placement, strict bool) bool {
+	if !j.isOver(b, e, p) {
+		return true
+	}
+	over := b.over
+	if !over.IsOfNodes() {
+		return false
+	}
+	if j.fewer >= fewerInPass || j.now < b.fewer {
+		j.wakeAt(max(b.fewer, j.now+second))
+		return false
+	}
+	j.fewer++
+	gang := e.group.wanted(j.view)
+	if strict {
+		gang.Required = j.closest(e.group)
+	}
+	few, ok := topology.PlaceOnFew(j.view, &gang, topology.Lent{}, over.On, int(over.Most-over.Has))
+	if ok && !j.isOver(b, e, &few) {
+		*p, b.fewer = few, 0
+		return true
+	}
+	b.over, b.fewer = over, j.now+huntEvery
+	return false
+}
+
+// fewerInPass is for how many jobs a pass looks for a placement on fewer nodes.
+const fewerInPass = 4
+
 // promisedFirmly returns the future holdings of other jobs that have a firm promise and have not started. If a job
 // starts on its own promise, only earlier promises count. The arguments in but are left out.
 func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all []*share.Hold) {

@@ -115,6 +115,27 @@ func TestOwnersLimits(t *testing.T) {
 	}
 }
 
+// TestOwnersNodesInHoles checks that a limit on nodes does not bar a job that fits on fewer nodes than the tightest
+// placement takes, and that a job which fits on the nodes that its owner uses already goes there.
+func TestOwnersNodesInHoles(t *testing.T) {
+	s := obeying(t, OnlyFIFO(), 5,
+		share.QueueSpec{Name: "q", Owner: share.PerOwner{Machines: num[int64](3)}}, share.QueueSpec{Name: "o"})
+	for range 4 {
+		s.enter(act{owner: "eve", queue: "o", runs: 100_000, gang: gang(1, 5)})
+	}
+	s.play(1)
+	large := s.enter(act{at: 2, owner: "bob", queue: "q", runs: 1000, gang: gang(12, 1)})
+	s.play(100)
+	if large.started < 0 || len(large.place.Nodes()) > 3 {
+		t.Fatalf("the gang of 12 is on %v; it is told %v", large.place.Nodes(), s.j.Over(large.id))
+	}
+	small := s.enter(act{at: 200, owner: "bob", queue: "q", runs: 100, gang: gang(2, 1)})
+	s.play(300)
+	if small.started < 0 {
+		t.Errorf("the gang of 2 waits, and is told %v", s.j.Over(small.id))
+	}
+}
+
 // TestFair: in a fair queue the owner who used least is first, though others came before.
 func TestFair(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 1, share.QueueSpec{Name: "q", Order: num(share.Fair)})

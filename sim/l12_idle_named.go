@@ -93,7 +93,7 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 		p.leader.EachKept(m.id, func(job topology.JobID, amount topology.Resources, firm bool) {
 			kept[string(job)] = true
 			left := m.proc.node.Ledger().Capacity().Less(amount)
-			if !firm || left.WholeGPUs < 0 || left.MilliCPU < 0 || left.MemoryBytes < 0 {
+			if !firm || lacksGPU(left) || left.MilliCPU < 0 || left.MemoryBytes < 0 {
 				lacking[string(job)] = true
 			}
 		})

@@ -238,10 +238,16 @@ func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology
 // missing, whole or in part, no part is left, because any part may grow into it. A missing share is a part below zero,
 // and the smallest part is the last.
 func leftOf(c topology.Capacity) topology.Capacity {
-	if n := len(c.Parts); c.WholeGPUs < 0 || n > 0 && c.Parts[n-1] < 0 {
+	if lacksGPU(c) {
 		c.Parts = nil
 	}
 	return c.Floored()
+}
+
+// lacksGPU reports whether more GPUs, or a larger share of one, were taken away than there were.
+func lacksGPU(c topology.Capacity) bool {
+	n := len(c.Parts)
+	return c.WholeGPUs < 0 || n > 0 && c.Parts[n-1] < 0
 }
 
 // locality is how long a gang may wait for a place close together though there has been room since an instant: not at

@@ -6,6 +6,7 @@ package share
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"strconv"
 	"strings"
@@ -23,7 +24,12 @@ type Over struct {
 	Asks  int64 // what the job takes of it; 0: not known
 	each  bool  // it is of each owner, whoever that is
 	fixed bool  // it is what is assured, to jobs that are not to be stopped
+	// On lists the nodes that the owner uses already, if the limit is of nodes.
+	On map[topology.NodeID]int
 }
+
+// IsOfNodes reports whether the limit bounds the nodes of one owner. A placement on fewer nodes may keep it.
+func (o *Over) IsOfNodes() bool { return o.What == ofMachines && !o.each }
 
 // String answers why the job waits.
 func (o *Over) String() string {
@@ -129,7 +135,9 @@ func (s *Tree) Over(leaf *Branch, owner string, needs []int64, nodes []topology.
 			return &Over{Queue: h.Name, Owner: owner, What: ofRunning, Has: o.running, Most: most}
 		}
 		if most := h.each.machines; most >= 0 && o.with(nodes) > most {
-			return &Over{Queue: h.Name, Owner: owner, What: ofMachines, Has: int64(len(o.on)), Most: most}
+			return &Over{
+				Queue: h.Name, Owner: owner, What: ofMachines, Has: int64(len(o.on)), Most: most, On: maps.Clone(o.on),
+			}
 		}
 	}
 	return nil
