@@ -254,9 +254,9 @@ func TestNobodyInVain(t *testing.T) {
 		"too large ever":  {oneQueue(), []act{old(4, 0)}, asks(1000, 5, 1)},
 		"off": {&share.Queues{Default: "q", Queues: []share.QueueSpec{{Name: "q"}}},
 			[]act{old(4, 0)}, asks(1000, 1, 1)},
-		"another queue": {two, []act{old(4, 0)}, other},
+		"another queue":         {two, []act{old(4, 0)}, other},
 		"it avoids a free node": {oneQueue(), []act{old(3, 0)}, avoids},
-		"it ends soon":  {oneQueue(), []act{{runs: 1030, limit: 1030, gang: wholes(4)}}, asks(1000, 1, 1)},
+		"it ends soon":          {oneQueue(), []act{{runs: 1030, limit: 1030, gang: wholes(4)}}, asks(1000, 1, 1)},
 	} {
 		x := newTheatre(t, 4, c.queue)
 		x.enter(c.acts...)
