@@ -95,6 +95,7 @@ func (x *ending) works(w *World) bool {
 			return false
 		}
 	}
-	return w.hostile == nil && x.agent.node != nil && x.agent.node.Member() && l.up() && !l.blocked() && l.stream == x.stream && l.agent == x.agent &&
+	return w.hostile == nil && x.agent.node != nil && x.agent.node.Member() &&
+		l.up() && !l.blocked() && l.stream == x.stream && l.agent == x.agent &&
 		x.m.disk.stalled < x.since && !x.m.lied && !x.m.raged && x.leader == w.leader()
 }
