@@ -81,8 +81,8 @@ func gpus(n int64) Resources { return Resources{MilliGPU: n * WholeGPU} }
 // tasks is a gang of n tasks with one GPU each.
 func tasks(n int32) Gang { return Gang{Replicas: n, Each: gpus(1)} }
 
-// holes returns a cluster of one rack in which some GPUs of each node are free. A node with two free GPUs has only these
-// two, and all other nodes have eight.
+// holes returns a cluster of one rack in which some GPUs of each node are free. A node with two free GPUs has only
+// these two, and all other nodes have eight.
 func holes(free []int64) *Fabric {
 	f := NewFabric([]string{"rack"})
 	for i, n := range free {
