@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns questions that take more than one call: lists over all their
-// pages, a machine by a prefix, a job until it is over.
+// This file implements the requests that need more than one call: complete lists, a node by a prefix of its
+// ID, and the wait until a job finishes.
 
 // Jobs lists all jobs that pass the filters, over all pages.
 func (c *Client) Jobs(ctx context.Context, q *messages.ListJobs) ([]*messages.JobStatus, error) {
@@ -23,7 +23,7 @@ func (c *Client) Jobs(ctx context.Context, q *messages.ListJobs) ([]*messages.Jo
 	})
 }
 
-// Nodes lists all machines.
+// Nodes lists all nodes.
 func (c *Client) Nodes(ctx context.Context) ([]*messages.NodeStatus, error) {
 	q := &messages.ListNodes{Limit: messages.MaxPageEntries}
 	return pages(&q.After, func() ([]*messages.NodeStatus, string, error) {
@@ -32,7 +32,7 @@ func (c *Client) Nodes(ctx context.Context) ([]*messages.NodeStatus, error) {
 	})
 }
 
-// pages collects all pages. Each call starts at the end of the page before.
+// pages collects all pages of a list. Each call of ask starts after the last entry of the previous page.
 func pages[T any](after *string, ask func() (page []T, next string, err error)) (all []T, err error) {
 	for {
 		page, next, err := ask()
@@ -47,7 +47,7 @@ func pages[T any](after *string, ask func() (page []T, next string, err error)) 
 	}
 }
 
-// Attempts finds a job and all its attempts that are kept.
+// Attempts finds a job and all its attempts in the records.
 func (c *Client) Attempts(ctx context.Context, word string) (*messages.JobStatus, []*messages.AttemptRecord, error) {
 	status, err := c.Job(ctx, word)
 	if err != nil {
@@ -63,10 +63,11 @@ func (c *Client) Script(ctx context.Context, s *messages.Script) ([]byte, error)
 	return reply.GetText(), err
 }
 
-// Identifies reports whether the scheduler learns who asks: by TLS, or by its local socket.
+// Identifies reports whether the scheduler learns the caller's identity: through TLS, or through the local
+// socket.
 func (c *Client) Identifies() bool { return c.proves() || c.next().local() }
 
-// Send submits a job, with its script's text and its secrets' values if it has some.
+// Send submits a job, with the text of its script and the values of its secrets, if any.
 func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	if len(q.GetSpec().GetSecrets()) > 0 {
 		if !c.Identifies() {
@@ -81,7 +82,7 @@ func (c *Client) Send(ctx context.Context, q *messages.Submit) (*messages.Submit
 	return c.Submit(ctx, q)
 }
 
-// Node finds a machine by its id or a unique prefix.
+// Node finds a node by its ID or a unique prefix of the ID.
 func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus, error) {
 	if prefix == "" {
 		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "node ID is missing",
@@ -102,19 +103,20 @@ func (c *Client) Node(ctx context.Context, prefix string) (*messages.NodeStatus,
 		return nil, err
 	}
 	whole, err := c.wholeNode(ctx, one.GetRecord().GetId())
-	if whole == nil && err == nil { // it has gone meanwhile
+	if whole == nil && err == nil { // the node has been removed meanwhile
 		whole = one
 	}
 	return whole, err
 }
 
-// wholeNode is the machine of that id with what lists leave out; nil: there is none. An earlier scheduler leaves
-// nothing out, and answers with a page, on which the machine may be.
+// wholeNode returns the node with this ID, including the fields that lists omit, or nil if there is no such
+// node. An older scheduler omits no fields and ignores the ID: it answers with a page that may contain the
+// node.
 func (c *Client) wholeNode(ctx context.Context, id string) (*messages.NodeStatus, error) {
 	reply, err := c.ListNodes(ctx, &messages.ListNodes{Node: id})
 	var refused *Error
 	if errors.As(err, &refused) && refused.Code == messages.Code_CODE_INVALID {
-		return nil, nil // no id looks like this
+		return nil, nil // no node ID has this form
 	}
 	for _, n := range reply.GetNodes() {
 		if n.GetRecord().GetId() == id {
@@ -124,7 +126,7 @@ func (c *Client) wholeNode(ctx context.Context, id string) (*messages.NodeStatus
 	return nil, err
 }
 
-// nodeOf finds one of these machines by its id, or the beginning of it.
+// nodeOf finds one of these nodes by its ID or a unique prefix of the ID.
 func nodeOf(all []*messages.NodeStatus, prefix string) (*messages.NodeStatus, error) {
 	var found []*messages.NodeStatus
 	var names []string
@@ -148,17 +150,16 @@ func nodeOf(all []*messages.NodeStatus, prefix string) (*messages.NodeStatus, er
 		Hint: "give more characters of the ID"}
 }
 
-// Look is one look at a watch's stream.
+// Look receives one event of a watch. It reports whether the watch is done.
 type Look func(*messages.Event) (done bool, err error)
 
-// errDone ends a stream that has told enough.
+// errDone ends a stream after the last event that the caller needs.
 var errDone = errors.New("done")
 
-// Follow watches until look is done, the context ends, or the server refuses. A
-// scheduler that goes away is waited for: lost is told once each time, and what
-// was missed is told when one is back. Another leader does not know what its
-// predecessor told, and tells all that there is; of that, look is shown what has
-// changed since.
+// Follow watches until look is done, the context ends, or the server refuses. If the scheduler becomes
+// unreachable, Follow calls lost once, waits until a scheduler answers, and continues with the missed events.
+// A new leader does not know which events its predecessor sent, so it sends the complete state. look then
+// gets only the changes.
 func (c *Client) Follow(ctx context.Context, q *messages.Watch, lost func(error), look Look) error {
 	w := watching{q: q, look: look, synced: !q.Present && q.After == 0, last: map[string]string{}}
 	for w.pause = watchPause; ; w.pause = min(2*w.pause, time.Second) {
@@ -175,7 +176,7 @@ func (c *Client) Follow(ctx context.Context, q *messages.Watch, lost func(error)
 			lost(err)
 			w.told = true
 		}
-		// Where the changes since are not known, all that there is now is told.
+		// Without a known position, the watch requests the complete state again.
 		q.Present, w.synced, w.again = true, false, true
 		select {
 		case <-ctx.Done():
@@ -185,25 +186,25 @@ func (c *Client) Follow(ctx context.Context, q *messages.Watch, lost func(error)
 	}
 }
 
-// watchPause is before the first try to watch again.
+// watchPause is the pause before the first try to watch again.
 const watchPause = 100 * time.Millisecond
 
-// watching is how far a watch has come.
+// watching holds the progress of a watch.
 type watching struct {
 	q      *messages.Watch
 	look   Look
 	pause  time.Duration
-	told   bool              // that the scheduler is away
-	synced bool              // all that there was has been told
-	again  bool              // it is not the first time that this is told
-	last   map[string]string // what was said last of each job and machine
+	told   bool              // lost was called for this outage
+	synced bool              // the complete state has been received
+	again  bool              // the state is sent again, after an outage
+	last   map[string]string // the last text about each job and node
 }
 
 func (w *watching) take(e *messages.Event) error {
 	w.told, w.pause = false, watchPause
 	known := w.again && !w.synced && w.knows(e)
 	w.note(e)
-	// What is there now comes in the order of ids: only behind it are all earlier changes known.
+	// The initial state is sorted by ID. All earlier changes are known only after the end of this state.
 	if w.synced = w.synced || e.GetSynced(); w.synced {
 		w.q.After = max(w.q.After, e.GetSeq())
 	}
@@ -217,7 +218,7 @@ func (w *watching) take(e *messages.Event) error {
 	return err
 }
 
-// knows reports whether an event says what was said of that job or machine last.
+// knows reports whether an event repeats the last text about its job or node.
 func (w *watching) knows(e *messages.Event) bool {
 	said, before := w.last[subject(e)]
 	return before && said == e.GetText() && subject(e) != ""
@@ -229,7 +230,7 @@ func (w *watching) note(e *messages.Event) {
 	}
 }
 
-// subject returns the job or node of an event; empty: it has none.
+// subject returns the job or node of an event, or "" if the event has none.
 func subject(e *messages.Event) string {
 	switch {
 	case e.GetJob() != nil:
@@ -244,10 +245,10 @@ func (c *Client) watchOnce(ctx context.Context, q *messages.Watch, take func(*me
 	return receive(ctx, func(ctx context.Context) (source[*messages.Event], error) { return c.Watch(ctx, q) }, take)
 }
 
-// source receives the messages of a server, one after the other.
+// source receives the messages of a server, one by one.
 type source[T any] interface{ Recv() (T, error) }
 
-// receive opens a stream and takes all that it brings, until it ends or something is wrong.
+// receive opens a stream and passes each message to take, until the stream ends or an error occurs.
 func receive[T any](ctx context.Context, open func(context.Context) (source[T], error), take func(T) error) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -269,8 +270,8 @@ func receive[T any](ctx context.Context, open func(context.Context) (source[T], 
 	}
 }
 
-// Waits is the job that an event is of, as it is from then on. Where the event is of
-// a group of waiting jobs, it is the job known so far, if it waits with them.
+// Waits returns the new status of the job of an event. For an event about a group of waiting jobs, Waits
+// updates the known job if the job belongs to the group, and otherwise returns nil.
 func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
 	if e.GetGroup() == 0 {
 		return e.GetJob()
@@ -285,7 +286,7 @@ func Waits(e *messages.Event, known *messages.JobStatus) *messages.JobStatus {
 	}
 }
 
-// Wait follows a job until it is over. shown, if any, gets every status.
+// Wait follows a job until it finishes. shown, if set, receives every status.
 func (c *Client) Wait(ctx context.Context, id string, lost func(error), shown func(*messages.JobStatus)) (
 	*messages.JobStatus, error) {
 	return c.WaitUntil(ctx, id, lost, func(j *messages.JobStatus) bool {
@@ -296,7 +297,7 @@ func (c *Client) Wait(ctx context.Context, id string, lost func(error), shown fu
 	})
 }
 
-// WaitUntil follows a job until done says so of its status, which it returns.
+// WaitUntil follows a job until done returns true for its status, and returns this status.
 func (c *Client) WaitUntil(ctx context.Context, id string, lost func(error), done func(*messages.JobStatus) bool) (
 	*messages.JobStatus, error) {
 	var last *messages.JobStatus

@@ -1,9 +1,9 @@
-// Package client submits jobs to Synapse from a Go program, and follows them. synapse-cli is made with it.
+// Package client submits jobs to Synapse from a Go program and follows them. synapse-cli uses this package.
 //
-// Dial makes a Client. It has every call of the API (api.SynapseClient), and finds the scheduler that leads. Send
-// submits a job. Wait and Follow tell what becomes of it. Logs reads what it writes. ExplainJob tells why it waits.
-// Package jobfile reads the YAML that `synapse-cli submit` reads. A call that fails returns an *Error: a line for
-// people, a hint, and a code for programs.
+// Dial creates a Client. A Client has every call of the API (api.SynapseClient) and finds the leading
+// scheduler. Send submits a job. Wait and Follow report changes of a job. Logs reads its output. ExplainJob
+// explains why it waits. Package jobfile reads the YAML files of `synapse-cli submit`. A failed call returns
+// an *Error: one line of text, a hint, and a code for programs.
 package client
 
 import (
@@ -31,60 +31,59 @@ import (
 )
 
 const (
-	// callTimeout bounds a call whose context has no deadline of its own. Streams have none.
+	// callTimeout limits a call whose context has no deadline. Streams have no limit.
 	callTimeout = 30 * time.Second
 	dialTimeout = 5 * time.Second
 )
 
 const (
-	// DefaultServer is asked where nothing says which scheduler to ask.
+	// DefaultServer is the address that a program uses if no scheduler is configured.
 	DefaultServer = "localhost:9000"
-	// DefaultRetry is how long a program for people tries again while no scheduler leads.
+	// DefaultRetry is the time for which an interactive program retries a call while no scheduler leads.
 	DefaultRetry = 10 * time.Second
-	// MaxTokenBytes bounds what is read for a token.
+	// MaxTokenBytes limits the size of a token file.
 	MaxTokenBytes = 16 << 10
 )
 
-// Config says where schedulers are, and how to speak to them.
+// Config holds the addresses of the schedulers and the credentials for them.
 type Config struct {
-	Server        string // host:port, or unix:PATH of a scheduler's socket here; several with commas between them
-	TLS           string // the folder of a person, or the file of an outside issuer's; empty: what the files say
-	Token         string // of a person, as it was printed; with it TLS is empty
-	CA, Cert, Key string // files, for a proxy that speaks TLS for the scheduler; none: no TLS
-	// Retry is how long a call is tried again that found no scheduler leading.
+	Server        string // host:port, or unix:PATH of a local scheduler's socket; several are separated by commas
+	TLS           string // folder of a user's certificate, or file of an outside issuer; empty: see prove
+	Token         string // a user's token as it was printed; requires an empty TLS
+	CA, Cert, Key string // files, for a proxy that adds TLS to the scheduler; none: no TLS
+	// Retry is the time for which a call is retried while no scheduler leads.
 	Retry time.Duration
-	// Waiting, if any, is told once a call when it begins to be tried again.
+	// Waiting, if set, is called once per call when the retries begin.
 	Waiting func(error)
-	// Fresh answers the token to show with the next connection, and until when that is good; nil: Token is all there is.
+	// Fresh returns the token for the next connection and its expiry. If nil, all connections use Token.
 	Fresh func(ctx context.Context) (token string, until time.Time, err error)
 }
 
-// Client leads to the scheduler that leads, whichever that is. Its calls are those
-// of the API (leader.go has how they get there).
+// Client makes the calls of the API to the leading scheduler. leader.go contains the search for the leader.
 type Client struct {
 	api.SynapseClient
 	config  Config
-	badge   *credential.Badge                // nil: secure says how to connect
+	badge   *credential.Badge                // nil: secure has the credentials
 	bearer  *credential.Bearer               // nil: no token
 	secure  credentials.TransportCredentials // nil: plaintext
-	reached atomic.Bool                      // some scheduler has answered: it is worth waiting for one
-	until   atomic.Pointer[time.Time]        // the token that was shown last is good; nil: nothing is known of that
+	reached atomic.Bool                      // a scheduler has answered, so waiting for one makes sense
+	until   atomic.Pointer[time.Time]        // expiry of the last token that was sent; nil: unknown
 
 	mu      sync.Mutex
-	servers []*server // as configured, and those that others named behind them
-	at      int       // whom to ask next
+	servers []*server // the configured ones, then those that they named
+	at      int       // index of the server to ask next
 }
 
-// server is one scheduler's address and the connection to it.
+// server holds the address of one scheduler and the connection to it.
 type server struct {
 	address string
 	conn    *grpc.ClientConn
-	dialed  atomic.Pointer[error] // how the last attempt to reach it went
+	dialed  atomic.Pointer[error] // result of the last connection attempt
 	refused atomic.Pointer[credential.Refused]
-	stale   atomic.Pointer[error] // why there was no token to show at the last attempt
+	stale   atomic.Pointer[error] // why no token was available at the last attempt
 }
 
-// Dial makes a client; a server is reached with the first call.
+// Dial creates a client. The first call connects to a server.
 func Dial(c Config) (*Client, error) {
 	client := &Client{config: c}
 	if err := client.prove(); err != nil {
@@ -109,7 +108,7 @@ func Dial(c Config) (*Client, error) {
 	return client, nil
 }
 
-// isAddress reports whether a text can be where a scheduler listens.
+// isAddress reports whether a text can be the address of a scheduler.
 func isAddress(text string) bool {
 	if path, ok := strings.CutPrefix(text, unixsocket.Scheme); ok {
 		return path != ""
@@ -122,7 +121,7 @@ func isAddress(text string) bool {
 	return err == nil
 }
 
-// add makes a connection to one more scheduler.
+// add creates the connection to one more scheduler.
 func (c *Client) add(address string) error {
 	s := &server{address: address}
 	if len(c.servers) > 0 && !s.local() && c.servers[0].local() && !c.proves() {
@@ -132,11 +131,10 @@ func (c *Client) add(address string) error {
 	}
 	var more []grpc.DialOption
 	if s.local() {
-		more = append(more, grpc.WithAuthority("localhost")) // a path is none
+		more = append(more, grpc.WithAuthority("localhost")) // a path is not a valid authority
 	}
-	// The dialer is ours so that why it failed is known in its own words, and
-	// passthrough, because it resolves names itself. Somebody waits at a terminal, so
-	// the pause before the next try to connect is kept short.
+	// A custom dialer keeps the cause of a failed connection. passthrough leaves name resolution to this
+	// dialer. The pause before the next connection attempt is short, because a user may be waiting.
 	conn, err := grpc.NewClient("passthrough:///"+address, append(more,
 		grpc.WithTransportCredentials(c.credentials(s)),
 		grpc.WithContextDialer(func(ctx context.Context, address string) (net.Conn, error) {
@@ -164,7 +162,7 @@ func (c *Client) find(address string) int {
 	return slices.IndexFunc(c.servers, func(s *server) bool { return s.address == address })
 }
 
-// Close ends the connections, and every call on them.
+// Close closes the connections and ends every call on them.
 func (c *Client) Close() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -173,7 +171,7 @@ func (c *Client) Close() {
 	}
 }
 
-// Name is the owner of what is submitted here. Only the scheduler knows whose a token is.
+// Name returns the owner of jobs that this client submits. For a token, only the scheduler knows this name.
 func (c *Client) Name(ctx context.Context) (string, error) {
 	switch {
 	case c.badge != nil:
@@ -185,7 +183,8 @@ func (c *Client) Name(ctx context.Context) (string, error) {
 	return messages.Anonymous, nil
 }
 
-// Root is the cluster that the scheduler must prove itself to be of, and the digest of its root; ok: there is one.
+// Root returns the cluster ID and root certificate digest that a scheduler must prove. ok reports whether
+// they are known.
 func (c *Client) Root() (cluster string, root [sha256.Size]byte, ok bool) {
 	switch {
 	case c.badge != nil && !c.badge.External():
@@ -196,10 +195,10 @@ func (c *Client) Root() (cluster string, root [sha256.Size]byte, ok bool) {
 	return "", root, false
 }
 
-// Server is where it leads now.
+// Server returns the address of the scheduler for the next call.
 func (c *Client) Server() string { return c.next().address }
 
-// freshen has the next connection show a token that is good then.
+// freshen gets the token for the next connection from Config.Fresh.
 func (c *Client) freshen(ctx context.Context, s *server) (err error) {
 	if c.config.Fresh == nil || c.bearer == nil || s.local() {
 		return nil
@@ -218,8 +217,8 @@ func (c *Client) freshen(ctx context.Context, s *server) (err error) {
 	return nil
 }
 
-// expired reports whether the token is over that was shown last: that a scheduler then closes the connection is no loss
-// of that scheduler, and the next connection shows another.
+// expired reports whether the last sent token has expired. A scheduler closes the connection of an expired
+// token. The scheduler is then not lost, and the next connection sends a new token.
 func (c *Client) expired() bool {
 	until := c.until.Load()
 	return until != nil && !time.Now().Before(*until)
@@ -237,13 +236,13 @@ func (s *server) dial(ctx context.Context, address string) (net.Conn, error) {
 	return conn, err
 }
 
-// local reports whether the server is a socket on this machine, which needs no proof.
+// local reports whether the server is a local socket, which needs no credentials.
 func (s *server) local() bool { return strings.HasPrefix(s.address, unixsocket.Scheme) }
 
-// proves reports whether there is something to show to a scheduler elsewhere.
+// proves reports whether the client has credentials for a remote scheduler.
 func (c *Client) proves() bool { return c.badge != nil || c.bearer != nil || c.secure != nil }
 
-// prove reads who we are and whom we believe.
+// prove reads the client's credentials and the roots that it trusts.
 func (c *Client) prove() (err error) {
 	files := c.config.CA != "" || c.config.Cert != "" || c.config.Key != ""
 	switch {
@@ -273,7 +272,8 @@ func (c *Client) prove() (err error) {
 	return nil
 }
 
-// credentials are for the connections to one server, which learns whether it was refused.
+// credentials returns the credentials for connections to one server. They record whether the server refused
+// them.
 func (c *Client) credentials(s *server) credentials.TransportCredentials {
 	told := func(r *credential.Refused) { s.refused.Store(r) }
 	switch {
@@ -311,8 +311,7 @@ func (c *Config) credentials() (credentials.TransportCredentials, error) {
 	return credentials.NewTLS(config), nil
 }
 
-// Lost reports whether an error may pass if one tries again: the scheduler is not
-// there now, or another one is taking over.
+// Lost reports whether a retry may help: the scheduler is unreachable, or another scheduler is taking over.
 func Lost(err error) bool {
 	var e *Error
 	return errors.As(err, &e) && e.Code == messages.Code_CODE_UNAVAILABLE

@@ -75,7 +75,7 @@ func TestExplain(t *testing.T) {
 	}
 }
 
-// TestOwnEnds: what the caller's context ended, and the end of a stream, stay what they are.
+// TestOwnEnds checks that the error of the caller's context and the end of a stream are returned unchanged.
 func TestOwnEnds(t *testing.T) {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
@@ -115,7 +115,7 @@ func TestCredentials(t *testing.T) {
 	plain.Close()
 }
 
-// TestNoSecretInPlaintext: a job with secrets is not sent where whoever listens could read them.
+// TestNoSecretInPlaintext checks that a job with secrets is not sent over an unencrypted connection.
 func TestNoSecretInPlaintext(t *testing.T) {
 	c, err := Dial(Config{Server: "127.0.0.1:1"})
 	if err != nil {

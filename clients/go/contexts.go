@@ -21,10 +21,10 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// This file owns the clusters that somebody has logged in to, and the settings that the environment has. The file of
-// contexts is its owner's alone, since it has tokens: what it says never gets into an error.
+// This file implements the contexts of a user's logins, and the settings from the environment. Only the owner
+// may read the file of contexts, because it contains tokens. Errors therefore never quote its content.
 
-// Context says where the schedulers of one cluster are, and what to show there.
+// Context holds the addresses and the credentials for one cluster.
 type Context struct {
 	Name    string `yaml:"name"`
 	Server  string `yaml:"server"`
@@ -34,13 +34,14 @@ type Context struct {
 	TLS     string `yaml:"tls,omitempty"`
 	Token   string `yaml:"token,omitempty"`
 
-	// Of a token that an issuer gave, and renews: who that is, as what the person logged in, and with what it is asked.
+	// For a renewable token of an issuer: the issuer, the user name of the login, and the settings of the
+	// requests.
 	Issuer  string `yaml:"issuer,omitempty"`
 	Client  string `yaml:"client,omitempty"`
 	Refresh string `yaml:"refresh,omitempty"`
 }
 
-// Contexts holds every context of a file.
+// Contexts holds all contexts of a file.
 type Contexts struct {
 	path    string
 	Current string    `yaml:"current,omitempty"`
@@ -52,8 +53,8 @@ const (
 	contextsFile     = "contexts.yaml"
 )
 
-// ContextsPath returns the path of the file of contexts; empty: there is none, as for a program without a home.
-// variable returns a variable of the environment.
+// ContextsPath returns the path of the file of contexts, or "" if a program has no home folder. variable
+// returns the value of an environment variable.
 func ContextsPath(variable func(name string) string) string {
 	if path := variable("SYNAPSE_CONTEXTS"); path != "" {
 		return path
@@ -69,7 +70,7 @@ func ContextsPath(variable func(name string) string) string {
 	return ""
 }
 
-// ReadContexts reads a file of contexts. A file that is not there has none.
+// ReadContexts reads a file of contexts. A missing file contains no contexts.
 func ReadContexts(path string) (*Contexts, error) {
 	all := &Contexts{path: path}
 	if path == "" {
@@ -86,7 +87,7 @@ func ReadContexts(path string) (*Contexts, error) {
 	from := yaml.NewDecoder(bytes.NewReader(text))
 	from.KnownFields(true)
 	if err := from.Decode(all); err != nil && !errors.Is(err, io.EOF) {
-		// The decoder's own words may have a token in them.
+		// The decoder's error may quote a token.
 		return nil, invalid("move the file away, and log in again", "read contexts: %s is not a file of contexts", path)
 	}
 	all.sort()
@@ -97,7 +98,7 @@ func (c *Contexts) sort() {
 	slices.SortFunc(c.All, func(a, b Context) int { return cmp.Compare(a.Name, b.Name) })
 }
 
-// Find returns the context of a name.
+// Find returns the context with this name.
 func (c *Contexts) Find(name string) (*Context, error) {
 	if i := slices.IndexFunc(c.All, func(one Context) bool { return one.Name == name }); i >= 0 {
 		return &c.All[i], nil
@@ -113,14 +114,14 @@ func (c *Contexts) Find(name string) (*Context, error) {
 	return nil, invalid("use "+strings.Join(names, ", "), "unknown context %q", name)
 }
 
-// Put adds a context, or replaces the one of its name.
+// Put adds a context, or replaces the one with its name.
 func (c *Contexts) Put(one Context) {
 	c.All = slices.DeleteFunc(c.All, func(old Context) bool { return old.Name == one.Name })
 	c.All = append(c.All, one)
 	c.sort()
 }
 
-// Save replaces the file: whole or not at all, and its owner's alone from the first byte.
+// Save replaces the file atomically. Only its owner can read it, also while it is written.
 func (c *Contexts) Save() error {
 	if c.path == "" {
 		return invalid("set SYNAPSE_CONTEXTS to a file", "contexts cannot be stored: HOME is not set")
@@ -143,7 +144,7 @@ type settings struct {
 	Key       string `yaml:"key"`
 }
 
-// readSettings reads a file of settings. Without a name there are none.
+// readSettings reads a file of settings. Without a path it returns empty settings.
 func readSettings(path string) (s settings, err error) {
 	if path == "" {
 		return s, nil
@@ -163,17 +164,20 @@ func readSettings(path string) (s settings, err error) {
 	return s, err
 }
 
-// says reports whether the settings name a scheduler, or what to show to it.
+// says reports whether the settings contain a scheduler or a credential.
 func (s *settings) says() bool {
 	return s.Server != "" || s.TLS != "" || s.TokenFile != "" || s.CA != "" || s.Cert != "" || s.Key != ""
 }
 
-// Environment returns the settings that synapse-cli goes by without flags. variable returns a variable of the
-// environment, as os.Getenv does. The variables SYNAPSE_SERVER, SYNAPSE_TLS, SYNAPSE_TOKEN_FILE, SYNAPSE_CA,
-// SYNAPSE_CERT, SYNAPSE_KEY and SYNAPSE_RETRY win over the same settings in the file that SYNAPSE_CONFIG names;
-// SYNAPSE_TOKEN has a token itself. If SYNAPSE_CONTEXT names a context, that one counts instead. If nothing names a
-// scheduler, the current context counts, then the socket of a scheduler on this host, then localhost:9000. A token that
-// an issuer renews is good until it ends: synapse-cli renews it.
+// Environment returns the settings that synapse-cli uses without flags. variable returns the value of an
+// environment variable, like os.Getenv. The variables SYNAPSE_SERVER, SYNAPSE_TLS, SYNAPSE_TOKEN_FILE,
+// SYNAPSE_CA, SYNAPSE_CERT, SYNAPSE_KEY and SYNAPSE_RETRY override the same settings in the file that
+// SYNAPSE_CONFIG names. SYNAPSE_TOKEN contains a token itself. SYNAPSE_CONTEXT selects a context, which
+// replaces all these settings except the retry time.
+//
+// If no setting names a scheduler or a credential, Environment uses the current context, then the socket of a
+// scheduler on this host, then localhost:9000. Environment does not renew a token of an issuer; synapse-cli
+// does.
 func Environment(variable func(name string) string) (Config, error) {
 	s, err := readSettings(variable("SYNAPSE_CONFIG"))
 	if err != nil {
@@ -216,8 +220,8 @@ func Environment(variable func(name string) string) (Config, error) {
 	return inContext(variable, name, c)
 }
 
-// inContext returns the settings of a context: of the current one without a name. Without any they stay, and a
-// scheduler on this host is reached by its socket.
+// inContext returns the settings of a context, or of the current context if name is empty. If there is no
+// context, the settings stay the same, and the socket of a scheduler on this host is used.
 func inContext(variable func(string) string, name string, c Config) (Config, error) {
 	all, err := ReadContexts(ContextsPath(variable))
 	if err != nil {
@@ -236,7 +240,7 @@ func inContext(variable func(string) string, name string, c Config) (Config, err
 	return Config{Server: one.Server, TLS: one.TLS, Token: one.Token, Retry: c.Retry}, nil
 }
 
-// invalid returns the error for a setting that is wrong, and what to do about it.
+// invalid returns the error for an invalid setting, with a hint.
 func invalid(hint, format string, args ...any) error {
 	return &Error{Code: messages.Code_CODE_INVALID, Text: fmt.Sprintf(format, args...), Hint: hint}
 }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestEnvironment: the variables win over the file of settings, and a mistake is refused with a hint. TestWhichCluster
-// of the commands compares which cluster a program speaks to.
+// TestEnvironment checks that variables override the settings file, and that a mistake is refused with a
+// hint. TestWhichCluster of the commands compares the cluster that each program selects.
 func TestEnvironment(t *testing.T) {
 	dir := t.TempDir()
 	put := func(name, text string) string {
@@ -25,7 +25,7 @@ func TestEnvironment(t *testing.T) {
 	for _, c := range []struct {
 		env   string
 		want  Config
-		wrong string // what the refusal says
+		wrong string // part of the error
 	}{
 		{"", Config{Server: DefaultServer, Retry: DefaultRetry}, ""},
 		{"SYNAPSE_CONFIG=" + file, Config{Server: "up:9000", CA: "/ca.pem", Retry: 3 * time.Second}, ""},
@@ -55,7 +55,7 @@ func TestEnvironment(t *testing.T) {
 			continue
 		}
 		if strings.HasPrefix(got.Server, "unix:") && c.want.Server == DefaultServer {
-			got.Server = DefaultServer // a scheduler runs here
+			got.Server = DefaultServer // a scheduler runs on this host
 		}
 		if err != nil || got.Server != c.want.Server || got.CA != c.want.CA || got.Token != c.want.Token ||
 			got.Retry != c.want.Retry {

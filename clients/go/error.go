@@ -17,24 +17,24 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a failed call reads.
+// This file formats the errors of failed calls.
 
-// Error is why a call failed: one line, and what to do about it.
+// Error describes a failed call in one line, with a hint about the fix.
 type Error struct {
-	Code     messages.Code // UNSPECIFIED where the fault is the server's
+	Code     messages.Code // UNSPECIFIED for a fault of the server
 	TimedOut bool
 	Text     string
 	Hint     string
 
-	Scope bool // elements of an array are refused: a command that meets it changes nothing
-	moved bool // another scheduler was named instead
+	Scope bool // array elements were refused, and the command changes nothing
+	moved bool // the server named another scheduler
 }
 
-// Error is the text alone; the hint is shown on a line of its own.
+// Error returns the text without the hint. Programs print the hint on a separate line.
 func (e *Error) Error() string { return e.Text }
 
-// explain turns what gRPC says into an *Error. What the caller's own context
-// ended stays the context's error.
+// explain converts an error of gRPC into an *Error. If the caller's context has ended, explain returns the
+// context's error.
 func (s *server) explain(caller context.Context, err error) error {
 	if err == nil || err == io.EOF {
 		return err
@@ -76,7 +76,7 @@ func (s *server) explain(caller context.Context, err error) error {
 	return e
 }
 
-// denied is why there is no token to show, and will be none.
+// denied returns the permanent reason why there is no token to send, or nil.
 func (s *server) denied() error {
 	why := s.stale.Load()
 	if why == nil || Lost(asError(*why)) {
@@ -85,7 +85,7 @@ func (s *server) denied() error {
 	return *why
 }
 
-// asError is an error in our own words, or one that says those of somebody else.
+// asError returns the *Error in err, or makes one from the text of err.
 func asError(err error) error {
 	var e *Error
 	if errors.As(err, &e) {
@@ -95,7 +95,8 @@ func asError(err error) error {
 		Hint: "run `synapse-cli contexts` for a list"}
 }
 
-// flagOf maps a field of the API to its flag; empty: the text of the refusal is complete without it.
+// flagOf maps a field of the API to its flag. An empty flag means that the error text is complete without a
+// name.
 var flagOf = map[string]string{
 	"request_id": "--request-id", "reason": "--reason", "deadline_ms": "--deadline", "ranks": "--rank",
 	"time_limit_ms": "--time-limit", "priority": "--priority", "labels": "--label", "tail_bytes": "--tail-bytes",
@@ -105,11 +106,11 @@ var flagOf = map[string]string{
 	"job": "", "node": "", "previous": "", "spec.gang": "",
 }
 
-// textOf is an outcome without its hint, in the units of the command line. The field is named where it tells the user
-// something.
+// textOf returns the text of an outcome without its hint, in the units of the command line. It includes the
+// name of the field if the name helps the user.
 func textOf(o *messages.Outcome) string {
 	field, text := messages.OneLine(o.GetField()), oneLine(jobfile.InUnits(o.GetField(), o.GetText()))
-	whole, _, _ := strings.Cut(field, "[") // of a list, the flag is of each entry
+	whole, _, _ := strings.Cut(field, "[") // for an entry of a list, the flag of the list
 	if flag, known := flagOf[whole]; known {
 		field = flag
 	}
@@ -124,20 +125,21 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 const reachHint = "check that the scheduler is running and that --server or SYNAPSE_SERVER is correct; `synapse-cli " +
 	"up` starts a local cluster"
 
-// refuses reports whether the machine is there and nothing listens on it now.
+// refuses reports whether the host of the server answers but no program listens on the port.
 func (s *server) refuses() bool {
 	last := s.dialed.Load()
 	return last != nil && nobodyListens(*last)
 }
 
-// winsockRefused is how Windows says that nobody listens there; its syscall.ECONNREFUSED is a number that Go made up.
+// winsockRefused is the error number of Windows for a refused connection. Go's syscall.ECONNREFUSED has
+// another value there.
 const winsockRefused = syscall.Errno(10061)
 
 func nobodyListens(err error) bool {
 	return errors.Is(err, syscall.ECONNREFUSED) || errors.Is(err, winsockRefused)
 }
 
-// unreachable says why the server is not there, in the words of the dialer.
+// unreachable explains why the server is unreachable, with the cause from the dialer.
 func (s *server) unreachable() (text, hint string) {
 	text = "cannot reach the scheduler at " + s.address
 	last := s.dialed.Load()
@@ -166,7 +168,7 @@ func (s *server) unreachable() (text, hint string) {
 	}
 }
 
-// Is reports whether an error is a scheduler's answer with a code.
+// Is reports whether an error is a scheduler's answer with this code.
 func Is(err error, code messages.Code) bool {
 	e := (*Error)(nil)
 	return errors.As(err, &e) && !e.TimedOut && e.Code == code

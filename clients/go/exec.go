@@ -12,20 +12,20 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns an exec session in a task, as a stream. It is never begun twice: once it runs, a scheduler that goes
-// away is its end.
+// This file implements exec sessions as streams. A session is never repeated: if the scheduler is lost, a
+// started session ends.
 
-// ExecSession is an exec session that runs.
+// ExecSession is the client's end of a running exec session.
 type ExecSession struct {
 	stream  grpc.BidiStreamingClient[api.ExecIn, api.ExecOut]
 	sending sync.Mutex
-	first   *api.ExecOut // until it was received
+	first   *api.ExecOut // nil after Receive has returned it
 }
 
-// Execute runs one. It returns when the process runs, or says why it does not. The job may be named as for Job; only
-// where that is no whole id is anybody asked which it is.
+// Execute starts a session. It returns when the process runs, or with the reason why the process did not
+// start. The job may be named as for Job. Execute looks the name up only if it is not a complete ID.
 func (c *Client) Execute(ctx context.Context, first *api.ExecIn) (*ExecSession, error) {
-	if strings.Contains(first.Job, "[") { // the scheduler knows ids alone
+	if strings.Contains(first.Job, "[") { // the scheduler accepts only IDs here
 		job, err := c.Job(ctx, first.Job)
 		if err != nil {
 			return nil, err
@@ -61,12 +61,12 @@ func (c *Client) execOnce(ctx context.Context, first *api.ExecIn) (*ExecSession,
 		return nil, err
 	}
 	e := &ExecSession{stream: stream}
-	_ = e.Send(first) // a stream that was refused says why when it is listened to
+	_ = e.Send(first) // a refused stream reports its error on receive
 	e.first, err = stream.Recv()
 	return e, err
 }
 
-// Send sends what is for the process. Any goroutine may.
+// Send sends input to the process. Any goroutine may call Send.
 func (e *ExecSession) Send(in *api.ExecIn) error {
 	e.sending.Lock()
 	defer e.sending.Unlock()

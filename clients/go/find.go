@@ -10,19 +10,19 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which jobs a word of a command line means: a job, or elements of an array. Nothing is ever changed
-// while that is found out.
+// This file finds the jobs that an argument of a command names: jobs, or elements of an array. A search
+// changes nothing.
 
-// Find finds one job by a word without elements.
+// Find finds one job by an argument that names no elements.
 type Find func(ctx context.Context, word string) (*messages.JobStatus, error)
 
-// Job finds the one job that a word means: by its id, its name, the beginning of an id that no other has, or as an
+// Job finds the one job that an argument names: by its ID, its name, a unique prefix of its ID, or as an
 // element of an array.
 func (c *Client) Job(ctx context.Context, word string) (*messages.JobStatus, error) {
 	return c.One(ctx, word, c.Named)
 }
 
-// One finds the one job that a word means, of which find finds the one before the elements.
+// One finds the one job that an argument names. find resolves the part before the elements.
 func (c *Client) One(ctx context.Context, word string, find Find) (*messages.JobStatus, error) {
 	all, err := c.Scope(ctx, word, find)
 	if err == nil && len(all) > 1 {
@@ -34,11 +34,11 @@ func (c *Client) One(ctx context.Context, word string, find Find) (*messages.Job
 	return all[0], nil
 }
 
-// Scope finds the jobs that a word means, of which find finds the one before the elements. All elements are checked
-// against one answer of the scheduler, the array's own.
+// Scope finds the jobs that an argument names. find resolves the part before the elements. Scope checks all
+// elements against one answer of the scheduler about the array.
 func (c *Client) Scope(ctx context.Context, word string, find Find) ([]*messages.JobStatus, error) {
 	if kind, name, is := strings.Cut(word, "/"); is && (kind == "job" || kind == "jobs") {
-		word = name // as kubectl has it; no id and no name has a slash
+		word = name // as in kubectl; no ID and no name contains a slash
 	}
 	s, err := ParseScope(word)
 	if err != nil {
@@ -58,14 +58,15 @@ func (c *Client) Scope(ctx context.Context, word string, find Find) ([]*messages
 	case s.Bracketed:
 		return nil, RefuseScope(word, "%s", err)
 	}
-	j, wrong := find(ctx, word) // X is not an array, so X_5 is a name, or an element that the store alone knows
+	j, wrong := find(ctx, word) // X is not an array: X_5 is a name, or an element only in the store
 	if codeIs(wrong, messages.Code_CODE_NOT_FOUND) && codeIs(err, messages.Code_CODE_CONFLICT) {
 		return nil, err
 	}
 	return []*messages.JobStatus{j}, wrong
 }
 
-// alone finds a job by a word without elements. A word as X_a, which names no job, is refused if X is an array.
+// alone finds a job by an argument without elements. An argument such as X_a is refused if it names no job
+// and X is an array.
 func (c *Client) alone(ctx context.Context, word string, find Find) ([]*messages.JobStatus, error) {
 	j, err := find(ctx, word)
 	at := strings.LastIndexByte(word, '_')
@@ -78,7 +79,7 @@ func (c *Client) alone(ctx context.Context, word string, find Find) ([]*messages
 	return []*messages.JobStatus{j}, err
 }
 
-// elements are the named elements of an array, or the array where all of them are named.
+// elements returns the named elements of an array, or the array itself if all elements are meant.
 func (c *Client) elements(ctx context.Context, s *scope.Scope, array *messages.JobStatus) (
 	[]*messages.JobStatus, error) {
 	r := array.GetRecord()
@@ -90,7 +91,7 @@ func (c *Client) elements(ctx context.Context, s *scope.Scope, array *messages.J
 		return []*messages.JobStatus{array}, nil
 	}
 	known := map[string]*messages.JobStatus{}
-	if len(indices) == 1 { // alone, it is shown with its ranks, which a list leaves out
+	if len(indices) == 1 { // a single element is shown with its ranks, which lists omit
 		id := messages.ElementID(r.GetId(), indices[0])
 		reply, err := c.GetJob(ctx, &messages.GetJob{Job: id})
 		if err != nil && !codeIs(err, messages.Code_CODE_NOT_FOUND) {
@@ -117,7 +118,8 @@ func (c *Client) elements(ctx context.Context, s *scope.Scope, array *messages.J
 	return all, nil
 }
 
-// absent is an element that is no job yet, or has ended: the array's record alone knows it.
+// absent returns the status of an element that is not a job yet, or has finished. Only the array's record
+// knows it.
 func absent(array *messages.JobRecord, index int32) *messages.JobStatus {
 	r := array.ElementRecord(index)
 	j := &messages.JobStatus{Record: r, Phase: messages.PhaseQueued}
@@ -133,7 +135,7 @@ func absent(array *messages.JobRecord, index int32) *messages.JobStatus {
 	return j
 }
 
-// ParseScope reads a word of a command line; what it refuses ends the command as any refused scope does.
+// ParseScope parses an argument of a command. A refused argument ends the command, like any refused scope.
 func ParseScope(word string) (*scope.Scope, error) {
 	s, err := scope.Parse(word)
 	if err != nil {
@@ -142,7 +144,8 @@ func ParseScope(word string) (*scope.Scope, error) {
 	return s, nil
 }
 
-// RefuseScope refuses elements, by the word that names them. A command that meets it changes nothing.
+// RefuseScope returns the error for refused elements. The error names the argument, and the command changes
+// nothing.
 func RefuseScope(word, format string, args ...any) error {
 	return refusedBy(scope.Refuse(word, format, args...))
 }
@@ -164,13 +167,13 @@ func codeIs(err error, code messages.Code) bool {
 	return errors.As(err, &e) && e.Code == code
 }
 
-// missed reports whether no single job was found.
+// missed reports whether an argument did not match exactly one job.
 func missed(err error) bool {
 	return codeIs(err, messages.Code_CODE_NOT_FOUND) || codeIs(err, messages.Code_CODE_CONFLICT)
 }
 
-// Named finds a job by its id, by its name, or by the beginning of an id that no other has. Of several jobs of a name
-// it is the one that lives; where none does, the newest.
+// Named finds a job by its ID, its name, or a unique prefix of its ID. Of several jobs with the same name,
+// Named returns the unfinished job, or the newest job if all are finished.
 func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, error) {
 	if word == "" {
 		return nil, &Error{Code: messages.Code_CODE_INVALID, Text: "job name is empty",
@@ -192,12 +195,12 @@ func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, e
 				named.GetRecord().GetId(),
 				reply.GetJob().GetRecord().GetId())}
 	}
-	reply, err = c.GetJob(ctx, &messages.GetJob{Job: named.GetRecord().GetId()}) // a list leaves out the ranks
+	reply, err = c.GetJob(ctx, &messages.GetJob{Job: named.GetRecord().GetId()}) // lists omit the ranks
 	return reply.GetJob(), err
 }
 
-// named finds the job that is meant by a name as it was given; nil where there is none. It is looked for by the
-// name that is derived from that, which an earlier scheduler knows too.
+// named finds the job with the given name, or returns nil if there is none. The request contains the
+// normalized name, because older schedulers know only this name.
 func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, error) {
 	all, err := c.Jobs(ctx, &messages.ListJobs{Name: messages.NameOf(name)})
 	if err != nil {
@@ -209,7 +212,7 @@ func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, e
 		r := j.GetRecord()
 		alive := !r.GetState().Terminal()
 		switch {
-		case r.GetSpec().Called() != name: // an earlier scheduler does not look at names
+		case r.GetSpec().Called() != name: // older schedulers ignore the given name
 			continue
 		case alive:
 			live = append(live, r.GetId())
@@ -228,7 +231,7 @@ func (c *Client) named(ctx context.Context, name string) (*messages.JobStatus, e
 	return newest, nil
 }
 
-// some lists the first few.
+// some joins the first names of a list.
 func some(names []string) string {
 	if len(names) > 5 {
 		names = append(names[:5:5], "and more")

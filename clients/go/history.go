@@ -7,16 +7,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how the past is read: page by page, however much there is.
+// This file reads the history page by page, for any number of jobs.
 
-// Past tells of jobs that are over, the newest first, until there are no more, or
-// limit of them (0: all), or take refuses. more: there are others that fit.
+// Past passes finished jobs to take, newest first. It ends after limit jobs (0: all jobs), or when take
+// returns an error. more reports whether further jobs match.
 func (c *Client) Past(
 	ctx context.Context, q *messages.History, limit int, take func(*messages.HistoryReply) error,
 ) (more bool, err error) {
 	given := q.Name
 	if messages.Titled(given) {
-		q.Name = messages.NameOf(given) // an earlier scheduler knows no other
+		q.Name = messages.NameOf(given) // older schedulers know only this name
 	}
 	for told := 0; ; {
 		q.Limit = messages.MaxPageEntries

@@ -15,22 +15,21 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a call finds the scheduler that leads. One that stands by
-// says who does, in a trailer; one that is gone is passed over for the next in the
-// list; and while another is taking over, the call is tried again for a while. All
-// calls of the API may be made twice: a submit has its request's id, and the
-// others say how things are to be.
+// This file finds the leading scheduler for a call. A standby names the leader in a trailer. An unreachable
+// scheduler is skipped for the next one in the list. While another scheduler takes over, the call is retried
+// for a limited time. Every call of the API may be repeated: a submit has a request ID, and the other calls
+// set a state.
 
 const (
-	// tryTimeout is how long one of several schedulers may take to answer, before the
-	// next is asked: one that is frozen keeps its connections.
+	// tryTimeout limits how long one of several schedulers may take to answer. A frozen scheduler keeps
+	// its connections, so only a timeout detects it.
 	tryTimeout = 5 * time.Second
-	// roundPause is waited once all have been asked in vain.
+	// roundPause is the pause after all schedulers were asked without success.
 	roundPause = 100 * time.Millisecond
-	// tellAfter is when one who waits is told why: what passes sooner is not worth a word.
+	// tellAfter is the time after which a waiting user sees the reason. Shorter waits are not reported.
 	tellAfter = 500 * time.Millisecond
-	// maxHops bounds how often a trailer is followed without a pause: two that each
-	// take the other for the leader must not be asked in a circle.
+	// maxHops limits how many trailers are followed without a pause. Without the limit, two schedulers
+	// that name each other would cause an endless loop.
 	maxHops = 3
 )
 
@@ -47,9 +46,9 @@ func (c *Client) size() int {
 	return len(c.servers)
 }
 
-// moveOn turns to another scheduler than the one that did not serve: to the one it
-// named, else to the next. It reports whether one was named. Calls run beside each
-// other: whoever finds that another has moved on already, follows it.
+// moveOn selects another scheduler after from failed: the named leader, or else the next in the list. It
+// reports whether a leader was named. Calls run concurrently: if another call has already moved on, moveOn
+// keeps that choice.
 func (c *Client) moveOn(from *server, trailer metadata.MD) (named bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -69,17 +68,16 @@ func (c *Client) moveOn(from *server, trailer metadata.MD) (named bool) {
 	return false
 }
 
-// tries is one call's search for the leader.
+// tries holds the state of one call's search for the leader.
 type tries struct {
 	began time.Time
 	until time.Time
-	asked int // since the last pause
-	hops  int // trailers followed since then
+	asked int // schedulers asked since the last pause
+	hops  int // trailers followed since the last pause
 	told  bool
 }
 
-// again decides whether a call that did not reach the leader is made once more,
-// and waits as long as it must.
+// again decides whether to repeat a call that did not reach the leader, and waits for the required pause.
 func (c *Client) again(ctx context.Context, t *tries, from *server, trailer metadata.MD, err error) bool {
 	code := status.Code(err)
 	if code == codes.ResourceExhausted {
@@ -90,7 +88,7 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 		return false
 	}
 	if from.refused.Load() != nil || from.denied() != nil {
-		return false // it will be refused again
+		return false // the credentials stay refused
 	}
 	c.noteAnswer(err)
 	t.asked++
@@ -101,8 +99,8 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	if t.asked < c.size() {
 		return true
 	}
-	// Where a scheduler never answered and its machine does not refuse either, the address
-	// is wrong; one that refuses may be restarting.
+	// If no scheduler ever answered and none refuses connections, the address is wrong. A scheduler that
+	// refuses connections may be restarting.
 	if !c.reached.Load() && !from.refuses() || time.Now().After(t.until) || endsSoon(ctx) {
 		return false
 	}
@@ -119,7 +117,7 @@ func (c *Client) again(ctx context.Context, t *tries, from *server, trailer meta
 	}
 }
 
-// waits waits for as long as a scheduler said to one who asked too much, if there is time for that.
+// waits waits as long as a scheduler requires after too many requests, if the deadline allows it.
 func waits(ctx context.Context, t *tries, trailer metadata.MD) bool {
 	told := trailer.Get(api.RetryAfterTrailer)
 	if len(told) != 1 {
@@ -139,25 +137,25 @@ func waits(ctx context.Context, t *tries, trailer metadata.MD) bool {
 	}
 }
 
-// noteAnswer notes that a scheduler is there, if that is who has answered: what is
-// gone, or is none, has no outcome to tell.
+// noteAnswer records that a scheduler has answered. A failed connection, or another kind of server, returns
+// no outcome.
 func (c *Client) noteAnswer(err error) {
 	if err == nil || len(status.Convert(err).Details()) > 0 {
 		c.reached.Store(true)
 	}
 }
 
-// endsSoon reports whether the caller has no time for another round: then it is told
-// why there is no leader, and not that its time is over.
+// endsSoon reports whether the deadline leaves no time for another round. The caller then gets the reason why
+// no scheduler leads instead of a timeout.
 func endsSoon(ctx context.Context) bool {
 	deadline, bounded := ctx.Deadline()
 	return bounded && time.Until(deadline) < 2*roundPause
 }
 
-// answer is the interface of all replies that can refuse.
+// answer is the interface of all replies that can contain a refusal.
 type answer interface{ GetOutcome() *messages.Outcome }
 
-// Invoke makes a call of one answer.
+// Invoke makes a call with a single reply.
 func (c *Client) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	caller := ctx
 	if _, bounded := ctx.Deadline(); !bounded {
@@ -180,7 +178,7 @@ func (c *Client) Invoke(ctx context.Context, method string, request, reply any, 
 	}
 }
 
-// once asks one scheduler. Several must each answer soon.
+// once makes the call to one scheduler. If there are several schedulers, the timeout of each is short.
 func (c *Client) once(ctx context.Context, to *server, method string, request, reply any,
 	options []grpc.CallOption) error {
 	if c.size() > 1 {
@@ -195,8 +193,8 @@ func (c *Client) once(ctx context.Context, to *server, method string, request, r
 	return err
 }
 
-// NewStream opens a stream at the scheduler to be asked now. That it is another
-// one's to serve shows with the first answer, so who reads it opens it again.
+// NewStream opens a stream to the current scheduler. A standby refuses the stream only with the first answer,
+// so the reader must open the stream again.
 func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method string, options ...grpc.CallOption) (
 	grpc.ClientStream, error) {
 	to := c.next()
@@ -210,7 +208,7 @@ func (c *Client) NewStream(ctx context.Context, desc *grpc.StreamDesc, method st
 	return &explained{s, c, to, ctx}, nil
 }
 
-// explained is a stream whose errors are ours. Its end stays io.EOF.
+// explained is a stream that returns errors of this package. The end of the stream stays io.EOF.
 type explained struct {
 	grpc.ClientStream
 	client *Client
@@ -235,8 +233,8 @@ func (s *explained) RecvMsg(m any) error {
 	return err
 }
 
-// moved reports whether a stream was refused by a scheduler that named another, which
-// need not be waited for. In a row it counts for a few only, as a call's hops do.
+// moved reports whether a scheduler refused the stream and named another. The stream can then be reopened
+// without a pause, up to maxHops times in a row.
 func moved(err error, hops *int) bool {
 	e, is := err.(*Error)
 	if !is || !e.moved || *hops >= maxHops {

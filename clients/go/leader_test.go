@@ -19,9 +19,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests of how calls and streams find the scheduler that leads.
+// This file tests how calls and streams find the leading scheduler.
 
-// peer is one scheduler of several.
+// peer is a fake scheduler, one of several.
 type peer struct {
 	api.UnimplementedSynapseServer
 	address string
@@ -29,11 +29,11 @@ type peer struct {
 
 	mu       sync.Mutex
 	leads    bool
-	names    string // whom it says leads
+	names    string // the leader that it names
 	frozen   chan struct{}
 	asked    int
-	submits  []string // request ids
-	breakOff int      // submits that it takes and does not answer
+	submits  []string // request IDs
+	breakOff int      // submits that it records but does not answer
 	events   [][]*messages.Event
 	watched  []*messages.Watch
 	parts    [][]*api.LogPart
@@ -57,8 +57,8 @@ func serve(t *testing.T, listener net.Listener, leads bool) *peer {
 	return s
 }
 
-// nobody is a peer at whose address nothing listens. It is an address of the loopback that nobody else uses, so that
-// no other test is given the port meanwhile.
+// nobody returns a peer at an address without a listener. The loopback address is unique, so no other test
+// can get its port meanwhile.
 func nobody(t *testing.T) *peer {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.83.11.7:0")
@@ -69,7 +69,7 @@ func nobody(t *testing.T) *peer {
 	return &peer{address: listener.Addr().String()}
 }
 
-// set makes it lead, or stand by and name who does.
+// set makes the peer the leader, or a standby that names the leader.
 func (s *peer) set(leads bool, names string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -157,7 +157,7 @@ func (s *peer) ReadLogs(q *api.ReadLogs, out grpc.ServerStreamingServer[api.LogP
 	return away()
 }
 
-// dialed makes a client that begins with these, in this order.
+// dialed returns a client with these peers, in this order.
 func dialed(t *testing.T, retry time.Duration, peers ...*peer) *Client {
 	t.Helper()
 	var all []string
@@ -180,8 +180,8 @@ func submit(c *Client, id string) error {
 	return err
 }
 
-// TestStandbyIsFollowed: a standby's word is followed, to a scheduler that is not in the list too, and remembered: the
-// next call goes there at once.
+// TestStandbyIsFollowed checks that a client follows a standby to the leader, even if the leader is not in
+// the list. The next call goes to this leader directly.
 func TestStandbyIsFollowed(t *testing.T) {
 	standby, other, leader := newPeer(t), newPeer(t), newPeer(t)
 	leader.set(true, "")
@@ -197,8 +197,8 @@ func TestStandbyIsFollowed(t *testing.T) {
 	}
 }
 
-// TestCallsOutliveALeader: a scheduler that is gone is passed over; a request that may have been taken is made again,
-// under its id; and while nobody leads, it is made again until somebody does.
+// TestCallsOutliveALeader checks that a client skips an unreachable scheduler, repeats a request with the
+// same request ID, and retries until a scheduler leads.
 func TestCallsOutliveALeader(t *testing.T) {
 	first, second := newPeer(t), newPeer(t)
 	first.set(true, "")
@@ -225,7 +225,8 @@ func TestCallsOutliveALeader(t *testing.T) {
 	}
 }
 
-// TestAFrozenSchedulerIsPassedOver: a frozen scheduler keeps its connections and says nothing: another is asked.
+// TestAFrozenSchedulerIsPassedOver checks that a client asks another scheduler if one keeps its connection
+// but does not answer.
 func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
 	frozen, leader := newPeer(t), newPeer(t)
 	frozen.frozen = make(chan struct{})
@@ -238,8 +239,8 @@ func TestAFrozenSchedulerIsPassedOver(t *testing.T) {
 	}
 }
 
-// TestNobodyLeads: two that take each other for the leader are not asked in a circle, and a call that finds nobody says
-// so in the words of the last.
+// TestNobodyLeads checks that a client does not loop between two schedulers that name each other. A call that
+// finds no leader returns the last error.
 func TestNobodyLeads(t *testing.T) {
 	a, b := newPeer(t), newPeer(t)
 	a.set(false, b.address)
@@ -252,7 +253,7 @@ func TestNobodyLeads(t *testing.T) {
 	if n := a.asked + b.asked; n > 40 {
 		t.Errorf("they were asked %d times in 300ms", n)
 	}
-	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(5*time.Second)) // one answer comes
+	ctx, cancel := context.WithTimeout(context.Background(), pace.Of(5*time.Second)) // one scheduler answers
 	defer cancel()
 	c.config.Retry = time.Hour
 	if _, err := c.Submit(ctx, &messages.Submit{}); !Lost(err) {
@@ -260,8 +261,8 @@ func TestNobodyLeads(t *testing.T) {
 	}
 }
 
-// TestNobodyIsThere: where all that are named refuse, they may be restarting: they are asked for as long as --retry
-// says, which is told soon; with 0 not at all.
+// TestNobodyIsThere checks that a client retries for the time of --retry if all schedulers refuse
+// connections, because they may be restarting. Waiting is called soon. With --retry 0 there is no retry.
 func TestNobodyIsThere(t *testing.T) {
 	a, b := nobody(t), nobody(t)
 	for _, retry := range []time.Duration{0, 1200 * time.Millisecond} {
@@ -281,8 +282,8 @@ func TestNobodyIsThere(t *testing.T) {
 	}
 }
 
-// TestASingleSchedulerRestarts: a call that finds it gone reaches it when it is back,
-// and whoever waits is told within a second.
+// TestASingleSchedulerRestarts checks that a call reaches a restarted scheduler, and that Waiting is called
+// within a second.
 func TestASingleSchedulerRestarts(t *testing.T) {
 	gone := nobody(t)
 	c := dialed(t, 60*time.Second, gone)
@@ -308,8 +309,8 @@ func event(seq uint64, id, text string) *messages.Event {
 		Job: &messages.JobStatus{Record: &messages.JobRecord{Id: id}, Phase: text}}
 }
 
-// TestWatchGoesOnAtTheNextLeader: a watch goes on at the next leader: what changed meanwhile is told, what was told
-// before is not told again, and finding the leader is not worth a word.
+// TestWatchGoesOnAtTheNextLeader checks that a watch continues at the next leader. It shows missed changes
+// and no duplicates, and it does not report the search for the leader.
 func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 	standby, first, second := newPeer(t), newPeer(t), newPeer(t)
 	standby.set(false, first.address)
@@ -339,7 +340,7 @@ func TestWatchGoesOnAtTheNextLeader(t *testing.T) {
 	}
 }
 
-// TestLogsGoOnAtTheNextLeader: output is read on where it broke off, of each of a member's streams.
+// TestLogsGoOnAtTheNextLeader checks that each output stream of a task continues at its last position.
 func TestLogsGoOnAtTheNextLeader(t *testing.T) {
 	first, second := newPeer(t), newPeer(t)
 	first.set(true, "")
@@ -368,7 +369,8 @@ func TestLogsGoOnAtTheNextLeader(t *testing.T) {
 	}
 }
 
-// TestWaits: whoever asked too much waits as long as the scheduler says, if there is time for that.
+// TestWaits checks that a client with too many requests waits as long as the scheduler requires, if the
+// deadline allows it.
 func TestWaits(t *testing.T) {
 	soon := &tries{until: pace.Until(time.Minute)}
 	for told, want := range map[string]bool{"": false, "soon": false, "-1": false, "100000": false, "0": true, "1": true} {

@@ -10,12 +10,11 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the reading of a job's output over the loss of a scheduler: the
-// output lies on the machines, so the next one goes on where the last broke off.
+// This file reads the output of a job across the loss of a scheduler. The nodes hold the output, so the next
+// scheduler can continue at the same position.
 
-// Logs reads what a job's tasks wrote until there is no more, or take refuses. A
-// scheduler that goes away is waited for, by whoever follows for as long as it
-// takes; lost is told once each time.
+// Logs reads the output of a job's tasks until the output ends or take returns an error. If the scheduler
+// becomes unreachable, Logs calls lost once and waits. With follow it waits without a limit.
 func (c *Client) Logs(ctx context.Context, q *api.ReadLogs, lost func(error), take func(*api.LogPart) error) error {
 	r := reading{q: q, at: map[stream]int64{}}
 	until := time.Now().Add(c.config.Retry)
@@ -49,17 +48,17 @@ func (c *Client) Logs(ctx context.Context, q *api.ReadLogs, lost func(error), ta
 	}
 }
 
-// reading is how far a job's output was read.
+// reading holds the progress of reading a job's output.
 type reading struct {
 	q       *api.ReadLogs
 	attempt *messages.Token
-	order   []stream // as they were met
+	order   []stream // in order of first output
 	at      map[stream]int64
-	missing bool // the end of a member's output was waited for in vain
-	blind   bool // the server does not say how far: it cannot be gone on from
+	missing bool // the end of a task's output did not arrive in time
+	blind   bool // the server sends no offsets, so reading cannot be resumed
 }
 
-// stream is one of a member's two.
+// stream identifies one output stream of a task.
 type stream struct {
 	rank   int32
 	stderr bool
@@ -82,7 +81,7 @@ func (r *reading) note(p *api.LogPart) {
 	r.blind = r.blind || p.GetOffset() == 0
 }
 
-// request asks for what has not come yet.
+// request returns the request for the rest of the output.
 func (r *reading) request() *api.ReadLogs {
 	if r.attempt == nil {
 		return r.q

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// namesakes is a scheduler whose jobs are listed in the order in which they stand here.
+// namesakes is a fake scheduler that lists jobs in the order of this list.
 type namesakes struct {
 	api.SynapseClient
 	jobs []*messages.JobStatus
@@ -32,11 +32,12 @@ func (n *namesakes) ListJobs(_ context.Context, _ *messages.ListJobs, _ ...grpc.
 	return &messages.ListJobsReply{Jobs: n.jobs}, nil
 }
 
-// TestOfOneName: of several jobs of one name, in whatever order they are listed, the name means the one that lives.
-// If several live, the name is refused and all are named. If none lives, it means the newest.
+// TestOfOneName checks how a name selects one of several jobs, in any order of the list. A single unfinished
+// job is selected. Several unfinished jobs are refused, and the error lists them. If all jobs are finished,
+// the newest is selected.
 func TestOfOneName(t *testing.T) {
 	const running, ended = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_FAILED
-	for states := range 8 { // of each job, whether it lives
+	for states := range 8 { // one bit per job: unfinished or not
 		for _, order := range [][]int{{1, 2, 3}, {1, 3, 2}, {2, 1, 3}, {2, 3, 1}, {3, 1, 2}, {3, 2, 1}} {
 			other := &messages.JobStatus{Record: &messages.JobRecord{
 				Id: "j9", SubmittedUnixMs: 9, State: running, Spec: &messages.JobSpec{Name: "other"},

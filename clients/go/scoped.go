@@ -7,10 +7,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is done to several jobs that were seen before: they are found first, and changed as they were.
+// This file changes several jobs. It first finds all of them, and then changes them in the state in which
+// they were found.
 
-// Scoped finds the jobs and elements that all words mean, each once, before anything is done to one. A word that names
-// no job is noted, and the others stand; a refused scope ends the command.
+// Scoped finds the jobs and elements that the arguments name, each once, before the command changes any of
+// them. note receives the error of an argument that names no job, and the search continues. A refused scope
+// ends the command.
 func (c *Client) Scoped(ctx context.Context, words []string, find Find, note func(error)) (
 	[]*messages.JobStatus, error) {
 	var all []*messages.JobStatus
@@ -34,7 +36,8 @@ func (c *Client) Scoped(ctx context.Context, words []string, find Find, note fun
 	return all, nil
 }
 
-// Precede has each job found by find. Elements of an array are waited for one by one.
+// Precede replaces the dependencies of a job by the IDs that find returns. Each named element of an array
+// becomes one dependency.
 func (c *Client) Precede(ctx context.Context, spec *messages.JobSpec, find Find) error {
 	var all []*messages.After
 	for _, after := range spec.GetAfter() {
@@ -50,7 +53,8 @@ func (c *Client) Precede(ctx context.Context, spec *messages.JobSpec, find Find)
 	return nil
 }
 
-// RequeueSeen names the run that it saw: the call may be repeated, and by then the job may run again.
+// RequeueSeen requeues a job. The request names the attempt that was seen, because a repeated call could
+// otherwise end the next attempt.
 func (c *Client) RequeueSeen(ctx context.Context, j *messages.JobStatus, reason string, hold bool) (_ string,
 	err error) {
 	id := j.GetRecord().GetId()
@@ -73,8 +77,9 @@ func (c *Client) RequeueSeen(ctx context.Context, j *messages.JobStatus, reason 
 	return "is already waiting", err
 }
 
-// RequeueAll requeues the elements of an array that run, each by its run: the array does not know them, and asked twice
-// it would end what has begun since. Of those that wait there is nothing to stop.
+// RequeueAll requeues the running elements of an array, each with the attempt that was seen. A request for
+// the complete array would not name the attempts, so a repeated call could end new attempts. Waiting elements
+// need no request.
 func (c *Client) RequeueAll(ctx context.Context, array *messages.JobStatus, reason string,
 	hold bool) (string, error) {
 	id, stopped := array.GetRecord().GetId(), 0
@@ -94,7 +99,7 @@ func (c *Client) RequeueAll(ctx context.Context, array *messages.JobStatus, reas
 		reply, err := c.Requeue(ctx, &messages.Requeue{
 			Job: e.GetRecord().GetId(), Reason: reason, Hold: hold, Run: e.GetRecord().GetRuns(),
 		})
-		ended := Is(err, messages.Code_CODE_CONFLICT) || Is(err, messages.Code_CODE_NOT_FOUND) // meanwhile
+		ended := Is(err, messages.Code_CODE_CONFLICT) || Is(err, messages.Code_CODE_NOT_FOUND) // ended meanwhile
 		if err != nil && !ended {
 			return "", err
 		}

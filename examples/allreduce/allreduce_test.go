@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// TestMain lets the test binary be a rank: the gang of TestProcesses.
+// TestMain lets the test binary act as a rank of the gang in TestProcesses.
 func TestMain(m *testing.M) {
 	if os.Getenv("SYNAPSE_RANK") != "" {
 		main()
@@ -23,7 +23,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// freePort is a port that nobody has now.
+// freePort returns a port that is currently free.
 func freePort(t *testing.T) string {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -82,7 +82,7 @@ func TestSum(t *testing.T) {
 	}
 }
 
-// TestAMissingMember: whoever is there says so in time, and does not wait for ever.
+// TestAMissingMember checks that the other ranks report a missing rank in time instead of waiting forever.
 func TestAMissingMember(t *testing.T) {
 	_, errs := gang(t, 3, 4, 100, 400*time.Millisecond)
 	for rank, err := range errs {
@@ -95,7 +95,7 @@ func TestAMissingMember(t *testing.T) {
 	}
 }
 
-// TestAWrongSumIsNoticed: the check does not trust the ring.
+// TestAWrongSumIsNoticed checks that a rank detects a wrong sum of the ring.
 func TestAWrongSumIsNoticed(t *testing.T) {
 	m := &member{job: "j", rank: 0, world: 2, elements: 10}
 	sum := contribution("j", 0, 10)
@@ -138,7 +138,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestProcesses is the real thing: one process for each rank.
+// TestProcesses runs each rank as a separate process.
 func TestProcesses(t *testing.T) {
 	const world = 3
 	self, err := os.Executable()

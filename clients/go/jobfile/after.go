@@ -11,12 +11,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how the jobs are written that another one waits for: by id, the beginning of one or name, with the end
-// that is meant behind a colon. One end behind several jobs holds for all of them.
+// This file parses dependencies on other jobs: an ID, a prefix of an ID or a name, then a colon and the
+// required result. One result after several jobs applies to all of them.
 
 // ParseAfter reads train-7f,prep:any.
 func ParseAfter(text string) (all []*messages.After, problem *Problem) {
-	open := 0 // those from here on have no end yet
+	open := 0 // index of the first job without a result
 	for _, part := range scope.Split(text, ",") {
 		job, word, has := scope.Cut(strings.TrimSpace(part), ":")
 		end, known := messages.AfterEndOf(word)
@@ -46,8 +46,8 @@ func isEnd(word string) bool {
 	return known
 }
 
-// Valid checks a new job whose after may still name elements of arrays, as J_[5-6]: which these are, a scheduler says
-// later. Until then each scope is checked as the job before its brackets.
+// Valid checks a new job whose dependencies may still name elements of arrays, such as J_[5-6]. Only a
+// scheduler can resolve these elements. Valid therefore checks only the job before the brackets.
 func Valid(spec *messages.JobSpec) error {
 	written := spec.After
 	defer func() { spec.After = written }()
@@ -62,7 +62,7 @@ func Valid(spec *messages.JobSpec) error {
 	return spec.ValidateNew()
 }
 
-// FormatAfter writes them, one a word.
+// FormatAfter formats each dependency as one word.
 func FormatAfter(all []*messages.After) (words []string) {
 	for _, a := range all {
 		words = append(words, strings.TrimSuffix(a.GetJob()+":"+a.GetEnd().Word(), ":"))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestParseAfter: one end behind several jobs holds for all of them, and what was read is written so that it is read
-// again.
+// TestParseAfter checks that one result after several jobs applies to all of them, and that formatted
+// dependencies parse as the same.
 func TestParseAfter(t *testing.T) {
 	for text, want := range map[string][]string{
 		"a":              {"a"},
@@ -34,7 +34,7 @@ func TestParseAfter(t *testing.T) {
 	}
 }
 
-// TestAfterAsElsewhere: who writes the end first, as Slurm does, is told how it is written here.
+// TestAfterAsElsewhere checks the hint for Slurm's order, which puts the result first.
 func TestAfterAsElsewhere(t *testing.T) {
 	for text, want := range map[string]string{"afterok:prep": "train-7f:ok", "any:prep": "train-7f:any"} {
 		if _, problem := ParseAfter(text); problem == nil || !strings.Contains(problem.Hint, want) {

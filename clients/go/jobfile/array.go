@@ -9,11 +9,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how an array's indices are written: as on Slurm, 0-99%10, 0-9:2 or 1,5,7.
+// This file parses and formats the indices of an array in Slurm's notation: 0-99%10, 0-9:2 or 1,5,7.
 
 const arrayHint = "write indices such as 0-99, 0-99%10 (at most ten running at once), 0-9:2 or 1,5,7"
 
-// ParseArray reads indices.
+// ParseArray parses indices.
 func ParseArray(text string) (*messages.ArraySpec, *Problem) {
 	a := &messages.ArraySpec{}
 	list, most, limited := strings.Cut(text, "%")
@@ -52,7 +52,7 @@ func number32(text string, to *int32) bool {
 	return err == nil && n >= 0
 }
 
-// FormatArray writes indices as ParseArray reads them; none is empty.
+// FormatArray formats indices for ParseArray. It returns "" if the job is not an array.
 func FormatArray(a *messages.ArraySpec) string {
 	var parts []string
 	for _, r := range a.GetIndices() {

@@ -2,7 +2,7 @@ package jobfile
 
 import "testing"
 
-// TestParseArray: indices as on Slurm, and what they are written as again.
+// TestParseArray checks that indices in Slurm's notation are parsed and formatted.
 func TestParseArray(t *testing.T) {
 	for text, want := range map[string]struct {
 		again string

@@ -14,18 +14,18 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns the way from bytes to trees that are safe to read: no
-// anchors, no tags, no key twice, not too deep.
+// This file parses bytes into YAML trees that are safe to read: without anchors, tags and duplicate keys, and
+// with limited depth.
 
 const (
-	// MaxBytes bounds a job file.
+	// MaxBytes limits the size of a job file.
 	MaxBytes = 1 << 20
-	// maxDocuments bounds the jobs in one.
+	// maxDocuments limits the number of jobs in one file.
 	maxDocuments = 1000
 	maxDepth     = 32
 )
 
-// documents parses the text and checks the tree of each document in it.
+// documents parses the text and checks the tree of each document.
 func documents(data []byte) ([]*yaml.Node, Problems) {
 	if len(data) > MaxBytes {
 		return nil, Problems{say("put large data into separate files", "is %d bytes, more than %d", len(data),
@@ -49,9 +49,10 @@ func documents(data []byte) ([]*yaml.Node, Problems) {
 			return nil, Problems{say("submit the rest from another file", "has more than %d documents", maxDocuments)}
 		}
 		if len(roots) > 0 && doc.Content[0].Tag == "!!null" {
-			continue // nothing stands behind a last ---
+			continue // the document after a final --- is empty
 		}
-		// Each tree is judged before the rest is parsed: a problem in the first document is told first.
+		// Each tree is checked before the next document is parsed, so problems are reported in the
+		// order of the file.
 		var w walk
 		w.node(&doc, 0)
 		if w.problems != nil {
@@ -63,7 +64,7 @@ func documents(data []byte) ([]*yaml.Node, Problems) {
 	}
 }
 
-// listed are the jobs of a list, as `get jobs -o yaml` shows them; anything else is what it is.
+// listed returns the jobs of a list in the format of `get jobs -o yaml`, or else the document itself.
 func listed(root *yaml.Node) []*yaml.Node {
 	var kind string
 	var items *yaml.Node
@@ -81,19 +82,18 @@ func listed(root *yaml.Node) []*yaml.Node {
 	return items.Content
 }
 
-// JSON escapes a slash, and writes a character beyond the first 65,536 as two
-// escapes: the parser knows neither. The first alternative keeps an escaped
-// backslash whole.
+// JSON may escape a slash, and writes a character above U+FFFF as two escapes. The YAML parser supports
+// neither. The first alternative skips an escaped backslash.
 var escapes = regexp.MustCompile(`\\\\|\\/|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F][0-9a-fA-F]{2}`)
 
-// asYAML irons out where JSON is no YAML: tabs between its tokens, where the
-// parser wants spaces (inside of texts JSON has none), and some escapes.
+// asYAML replaces the parts of JSON that are not valid YAML: tabs between tokens, and some escapes. JSON
+// strings contain no tabs.
 func asYAML(data []byte) []byte {
 	if !json.Valid(data) {
 		return data
 	}
 	data = bytes.ReplaceAll(data, []byte("\t"), []byte(" "))
-	for _, end := range "\u0085\u2028\u2029" { // the ends of lines in YAML alone
+	for _, end := range "\u0085\u2028\u2029" { // line ends in YAML but not in JSON
 		data = bytes.ReplaceAll(data, []byte(string(end)), fmt.Appendf(nil, `\u%04x`, end))
 	}
 	return escapes.ReplaceAllFunc(data, func(escape []byte) []byte {
@@ -105,7 +105,7 @@ func asYAML(data []byte) []byte {
 	})
 }
 
-// plain refuses what is no text, with its place: the parser would not tell it.
+// plain refuses data that is not text, and reports the position. The parser would report no position.
 func plain(data []byte) *Problem {
 	line, column := 1, 1
 	for rest := data; len(rest) > 0; {
@@ -129,8 +129,8 @@ func plain(data []byte) *Problem {
 
 var yamlWords = regexp.MustCompile(`^yaml: (?:line ([0-9]+): )?(.*)$`)
 
-// syntax turns the parser's words into a problem. It names lines only, so the
-// column is that of the line's first letter, or of what we know it stumbled on.
+// syntax converts an error of the parser into a problem. The parser reports only lines. The column is
+// therefore the first letter of the line, or the position of a known cause.
 func syntax(data []byte, err error) *Problem {
 	words := yamlWords.FindStringSubmatch(err.Error())
 	if words == nil {
@@ -164,7 +164,7 @@ func aliased(line, column int) *Problem {
 		Hint: "write the value out: anchors and aliases are not supported"}
 }
 
-// walk checks a tree before anything of it is believed.
+// walk checks a tree before any value is used.
 type walk struct{ problems Problems }
 
 func (w *walk) refuse(n *yaml.Node, hint, format string, args ...any) {
@@ -200,13 +200,13 @@ func (w *walk) node(n *yaml.Node, depth int) {
 	}
 }
 
-// keys refuses a key that comes twice, and one that is no text.
+// keys refuses duplicate keys and keys that are not text.
 func (w *walk) keys(n *yaml.Node) {
 	lines := map[string]int{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		key := n.Content[i]
 		if key.Kind == yaml.AliasNode {
-			continue // It is refused as an alias.
+			continue // The alias itself is refused.
 		}
 		if key.Kind != yaml.ScalarNode {
 			w.refuse(key, "", "must be a string key")

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestExamplesAreValid: what newcomers copy is read without a complaint.
+// TestExamplesAreValid parses the example files.
 func TestExamplesAreValid(t *testing.T) {
 	files, err := filepath.Glob("../../../examples/*.yaml")
 	if err != nil || len(files) < 5 {

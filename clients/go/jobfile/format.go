@@ -9,10 +9,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the way back: a job as the file that would submit it. What is
-// written here, Parse reads as the same job.
+// This file formats a job as a job file. Parse reads the result as the same job.
 
-// File is a job in the shape of its file, for JSON and YAML.
+// File holds a job in the structure of a job file, for JSON and YAML.
 type File struct {
 	APIVersion string   `json:"apiVersion" yaml:"apiVersion"`
 	Kind       string   `json:"kind" yaml:"kind"`
@@ -62,7 +61,7 @@ type Spec struct {
 	StopWhenLost   Amount            `json:"stopWhenLost,omitempty" yaml:"stopWhenLost,omitempty"`
 }
 
-// Gang is the shape.
+// Gang holds the tasks of a job and how they start together.
 type Gang struct {
 	Replicas int32      `json:"replicas,omitempty" yaml:"replicas,omitempty"`
 	Total    *Resources `json:"total,omitempty" yaml:"total,omitempty,flow"`
@@ -70,7 +69,7 @@ type Gang struct {
 	Apart    bool       `json:"apart,omitempty" yaml:"apart,omitempty"`
 }
 
-// Resources is an amount.
+// Resources holds the resources of one task.
 type Resources struct {
 	GPU     Amount `json:"gpu,omitempty" yaml:"gpu,omitempty"`
 	GPUType string `json:"gpuType,omitempty" yaml:"gpuType,omitempty"`
@@ -80,52 +79,53 @@ type Resources struct {
 	Disk    Amount `json:"disk,omitempty" yaml:"disk,omitempty"`
 }
 
-// Topology is how close together.
+// Topology holds the topology request of a gang.
 type Topology struct {
 	Required  string `json:"required,omitempty" yaml:"required,omitempty"`
 	Preferred string `json:"preferred,omitempty" yaml:"preferred,omitempty"`
 	Patience  Amount `json:"patience,omitempty" yaml:"patience,omitempty"`
 }
 
-// Mount is one mount.
+// Mount holds one mount of a host path.
 type Mount struct {
 	Source   string `json:"source" yaml:"source"`
 	Target   string `json:"target" yaml:"target"`
 	ReadOnly bool   `json:"readOnly,omitempty" yaml:"readOnly,omitempty"`
 }
 
-// Stop is how a task is asked to end.
+// Stop holds the signal and the grace period for stopping a task.
 type Stop struct {
 	Signal string `json:"signal,omitempty" yaml:"signal,omitempty"`
 	Grace  Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
 }
 
-// Never is the restart limit of a job whose tasks must not run twice.
+// Never is the value of restart.limit for a job whose tasks must not run twice.
 const Never = "never"
 
-// Restart is how often it is tried again.
+// Restart holds how often a job is tried again.
 type Restart struct {
 	Limit   any    `json:"limit,omitempty" yaml:"limit,omitempty"` // a number, or Never
 	Backoff Amount `json:"backoff,omitempty" yaml:"backoff,omitempty"`
 }
 
-// Amount is a quantity or a span of time as it is written in a file.
+// Amount is a quantity or a duration in the notation of a job file.
 type Amount string
 
-// MarshalYAML leaves out the quotes that a text of digits would get.
+// MarshalYAML writes digits without the quotes that YAML would add to a string.
 func (a Amount) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Value: string(a)}, nil
 }
 
-// Text is a text of many lines as it is written in a file.
+// Text is a text of several lines in a job file.
 type Text string
 
-// MarshalYAML writes the lines as they are, where a reader gets the same back.
+// MarshalYAML writes the lines unquoted if a reader gets the same text back.
 func (t Text) MarshalYAML() (any, error) {
 	return &yaml.Node{Kind: yaml.ScalarNode, Tag: "!!str", Value: string(t), Style: TextStyle(string(t))}, nil
 }
 
-// TextStyle is how a text is written: in quotes where it has what YAML takes for the end of a line and Unix does not.
+// TextStyle returns the YAML style of a text. A text is quoted if it contains characters that only YAML takes
+// for line ends.
 func TextStyle(s string) yaml.Style {
 	if strings.ContainsFunc(s, func(r rune) bool { return r != '\n' && r != '\t' && messages.Steers(r) }) {
 		return yaml.DoubleQuotedStyle
@@ -133,7 +133,7 @@ func TextStyle(s string) yaml.Style {
 	return 0
 }
 
-// priorityOf is nil where the job names none.
+// priorityOf returns the priority of a job, or nil if the job sets none.
 func priorityOf(s *messages.JobSpec) *int32 {
 	if n := s.GetPriority(); n != 0 || s.GetPriorityZero() {
 		return &n
@@ -141,7 +141,7 @@ func priorityOf(s *messages.JobSpec) *int32 {
 	return nil
 }
 
-// preemptibleOf is nil where the job may be stopped for others, as most may.
+// preemptibleOf returns nil if the job may be preempted, which is the default.
 func preemptibleOf(s *messages.JobSpec) *bool {
 	if !s.GetNotPreemptible() {
 		return nil
@@ -149,7 +149,7 @@ func preemptibleOf(s *messages.JobSpec) *bool {
 	return new(bool)
 }
 
-// Format is the file of a job.
+// Format returns the job file of a job.
 func Format(s *messages.JobSpec) File {
 	f := File{
 		APIVersion: "synapse/v1", Kind: "Job",
@@ -251,7 +251,7 @@ func amount(n int64, format func(int64) string) Amount {
 	return Amount(format(n))
 }
 
-// FormatMilli is thousandths as a number: 8, 0.5.
+// FormatMilli formats thousandths as a number: 8, 0.5.
 func FormatMilli(n int64) string {
 	s := strconv.FormatInt(n/1000, 10)
 	if n%1000 != 0 {
@@ -260,9 +260,8 @@ func FormatMilli(n int64) string {
 	return s
 }
 
-// FormatBytes is an exact amount of memory in the largest unit that shows it
-// without a fraction. Less than a whole Ki is a fraction of one, since plain
-// bytes are read only where they are many.
+// FormatBytes formats an exact amount of memory in the largest unit that needs no fraction. Less than 1Ki
+// becomes a fraction of 1Ki, because ParseMemory refuses small numbers of plain bytes.
 func FormatBytes(n int64) string {
 	units := []string{"Pi", "Ti", "Gi", "Mi", "Ki"}
 	for i, unit := range units {
@@ -276,7 +275,7 @@ func FormatBytes(n int64) string {
 	return strconv.FormatInt(n, 10)
 }
 
-// FormatDuration is an exact span of time: 24h, 1m30s.
+// FormatDuration formats an exact duration: 24h, 1m30s.
 func FormatDuration(ms int64) string {
 	if ms == 0 {
 		return "0s"

@@ -1,11 +1,10 @@
-// Package jobfile reads the file in which a user describes a job. It owns the
-// way from text to messages.JobSpec: which keys there are, how amounts and times
-// are written, and what is refused. Whatever it does not understand it refuses,
-// with line, column and the way out: a key that is quietly passed over is a job
-// that runs for a day with the wrong settings.
+// Package jobfile reads the file in which a user describes a job. It parses the text into a messages.JobSpec:
+// the keys, the notation of amounts and times, and the errors. The package refuses everything that it does
+// not understand, with line, column and a fix. If it ignored a misspelled key, a job could run for a day with
+// the wrong settings.
 //
-// Whether a job makes sense is messages' to say; its refusals come back from here
-// in the words of the file.
+// Package messages validates the job as a whole. This package translates those errors into the names of the
+// file.
 package jobfile
 
 import (
@@ -21,14 +20,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Parse reads the jobs of a file, one a document. The error is a Problems where the
-// file is at fault. JSON is read too: it is a way to write YAML.
+// Parse reads the jobs of a file, one per document. JSON is also accepted, because JSON is a subset of YAML.
+// If the file is invalid, the error is a Problems.
 func Parse(data []byte) ([]*messages.JobSpec, error) {
 	specs, _, err := ParseWithSources(data)
 	return specs, err
 }
 
-// ParseWithSources is Parse, and says besides where the values of each job's secrets come from, by their names.
+// ParseWithSources reads the jobs like Parse. It also returns the sources of each job's secrets, by the
+// secret's name.
 func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string]Source, err error) {
 	roots, problems := documents(data)
 	if problems != nil {
@@ -48,8 +48,8 @@ func ParseWithSources(data []byte) (specs []*messages.JobSpec, from []map[string
 	return specs, from, nil
 }
 
-// check adds what is wrong with the job as a whole. What only follows from a value that could not be read is left
-// out, and all of it if the file is no job.
+// check validates the job as a whole. It skips errors that only follow from an unreadable value. It checks
+// nothing if the file contains no job.
 func (r *reader) check() {
 	err := r.complete()
 	if err == nil {
@@ -80,7 +80,7 @@ func (r *reader) check() {
 	})
 }
 
-// within reports whether a path is that of a part of another, or the same.
+// within reports whether a path equals another path or is below it.
 func within(path, whole string) bool {
 	rest, is := strings.CutPrefix(path, whole)
 	return is && (rest == "" || rest[0] == '.' || rest[0] == '[')
@@ -91,7 +91,7 @@ func jobFile() fileKind {
 	return fileKind{"a job file", "", "`apiVersion: synapse/v1` and `kind: Job`", sections()}
 }
 
-// complete fills in what a file may leave out.
+// complete sets the defaults of values that a file may omit.
 func (r *reader) complete() error {
 	g := r.spec.Gang
 	_, counted := r.where["gang.replicas_min"]
@@ -107,7 +107,7 @@ func (r *reader) complete() error {
 		return is
 	})
 	if g.Total == nil && !asked {
-		each(r.spec).MilliCpu = messages.DefaultMilliCPU // as with flags
+		each(r.spec).MilliCpu = messages.DefaultMilliCPU // the same default as for flags
 	}
 	s := r.spec.Script
 	if s == nil {
@@ -121,7 +121,7 @@ func (r *reader) complete() error {
 	return err
 }
 
-// place is where something stands in the file.
+// place holds the position of a value in the file.
 type place struct {
 	path         string // spec.gang.replicas
 	line, column int
@@ -129,8 +129,8 @@ type place struct {
 
 func placeOf(path string, n *yaml.Node) place { return place{path, n.Line, n.Column} }
 
-// locate says in the words of the file what messages refused in its own. What is
-// missing has no place: then the nearest part around it is shown.
+// locate translates an error of package messages into the names of the file. A missing value has no position,
+// so locate uses the nearest part that contains it.
 func (r *reader) locate(err error) *Problem {
 	var f *messages.FieldError
 	if !errors.As(err, &f) {
@@ -165,8 +165,8 @@ func (r *reader) locate(err error) *Problem {
 
 var digits = regexp.MustCompile(`[0-9]+`)
 
-// InUnits writes the numbers of a refusal as a file does: messages counts in
-// milliseconds and bytes.
+// InUnits rewrites the numbers of an error in the units of the file. Package messages counts milliseconds and
+// bytes.
 func InUnits(field, text string) string {
 	unit := field[strings.LastIndexByte(field, '_')+1:]
 	if strings.HasSuffix(field, "_unix_ms") {
@@ -175,7 +175,7 @@ func InUnits(field, text string) string {
 	format := map[string]func(int64) string{
 		"ms": FormatDuration, "unix_ms": FormatMoment, "bytes": FormatBytes, "cpu": FormatMilli, "gpu": FormatMilli,
 	}[unit]
-	counted := unit == "gpu" || unit == "cpu" // other texts about these say themselves what they count
+	counted := unit == "gpu" || unit == "cpu" // other texts about these name their unit
 	if format == nil || counted && !strings.Contains(text, ", outside ") {
 		return text
 	}
@@ -191,8 +191,8 @@ func InUnits(field, text string) string {
 	return all.String() + text[done:]
 }
 
-// bare reports whether a number has no unit yet, by the text before it and behind it: a name, a date or 48h0m0s has
-// digits too, and stays as it is.
+// bare reports whether a number has no unit, judged by the text before and after it. Names, dates and
+// durations such as 48h0m0s also contain digits, and must stay unchanged.
 func bare(before, behind string) bool {
 	before = strings.TrimSuffix(before, "-")
 	said := before == "" || slices.ContainsFunc(
@@ -203,7 +203,7 @@ func bare(before, behind string) bool {
 	return said && ends
 }
 
-// pathOf names a field of messages as the file does.
+// pathOf returns the path in the file for a field of package messages.
 func pathOf(field string) string {
 	for _, s := range sections() {
 		for _, k := range s.keys {

@@ -78,7 +78,7 @@ func fullSpec() *messages.JobSpec {
 	}
 }
 
-// scripted is a file with a script in it.
+// scripted is a job file that contains a script.
 const scripted = `
 apiVersion: synapse/v1
 kind: Job
@@ -150,7 +150,7 @@ func TestDefaults(t *testing.T) {
 		Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: 16_000}, Split: messages.Split_SPLIT_ANY}})
 }
 
-// TestNumbersInUnits: what messages counts gets a unit, and what has one already, or is no amount, stays as it is.
+// TestNumbersInUnits checks that plain counts get a unit, and that all other numbers stay unchanged.
 func TestNumbersInUnits(t *testing.T) {
 	for _, c := range []struct{ field, text, want string }{
 		{"time_limit_ms", "is 172800000, outside 0 to 316224000000", "is 48h, outside 0s to 87840h"},
@@ -172,12 +172,12 @@ func TestNumbersInUnits(t *testing.T) {
 	}
 }
 
-// TestRefusals holds what is said about each mistake. `go test -rewrite` takes today's words.
+// TestRefusals checks the error text of each mistake. `go test -rewrite` accepts the current texts.
 func TestRefusals(t *testing.T) {
 	datadriven.RunTest(t, "testdata/refusals.txt", func(t *testing.T, d *datadriven.TestData) string {
 		text := d.Input + "\n"
 		if d.HasArg("spec") {
-			// The first line's indent is lost on the way.
+			// The test data lost the indent of the first line.
 			text = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: a}\nspec:\n  " + text
 			if !strings.Contains(d.Input, "image:") {
 				text += "  image: /i\n"
@@ -194,7 +194,7 @@ func TestRefusals(t *testing.T) {
 		}
 		spec, err := parseOne([]byte(text))
 		if err == nil {
-			return "accepted: " + strings.Join(strings.Fields(spec.String()), " ") + "\n" // its spaces vary by the build
+			return "accepted: " + strings.Join(strings.Fields(spec.String()), " ") + "\n" // the spaces of String vary by build
 		}
 		problems, is := err.(Problems)
 		if !is {
@@ -228,7 +228,7 @@ func TestLargeAndDeepAreRefused(t *testing.T) {
 	}
 }
 
-// manyKeys is as many unknown keys as a file may hold.
+// manyKeys returns as many unknown keys as a file can contain.
 func manyKeys(indent string) string {
 	var b strings.Builder
 	for i := 0; b.Len() < MaxBytes-100; i++ {
@@ -292,7 +292,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestFormatIsReadBack writes jobs as files, in both spellings, and reads the same jobs.
+// TestFormatIsReadBack formats jobs as YAML and as JSON, and expects to parse the same jobs.
 func TestFormatIsReadBack(t *testing.T) {
 	total := fullSpec()
 	total.Gang, total.Each, total.Env = &messages.GangSpec{Total: &messages.Resources{MilliCpu: 1500,
@@ -327,7 +327,7 @@ func TestFormatIsReadBack(t *testing.T) {
 	}
 }
 
-// sortedEnv puts variables in the order in which a file writes them.
+// sortedEnv sorts variables in the order of a formatted file.
 func sortedEnv(env []*messages.EnvVar) []*messages.EnvVar {
 	sorted := append([]*messages.EnvVar(nil), env...)
 	for i := range sorted {
@@ -338,7 +338,8 @@ func sortedEnv(env []*messages.EnvVar) []*messages.EnvVar {
 	return sorted
 }
 
-// FuzzParse: whatever the bytes are, they are refused in words or become a valid job, which its own file gives again.
+// FuzzParse checks that any bytes lead to an error text, or to a valid job whose formatted file parses as the
+// same job.
 func FuzzParse(f *testing.F) {
 	f.Add([]byte(full))
 	f.Add(
@@ -382,8 +383,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// sameButLabels compares two jobs whose labels may come in another order, and
-// whose empty parts may be left out.
+// sameButLabels compares two jobs, ignoring the order of labels and empty parts.
 func sameButLabels(a, b *messages.JobSpec) bool {
 	x, y := Format(a), Format(b)
 	left, _ := json.Marshal(x)
@@ -400,8 +400,8 @@ func parseOne(data []byte) (*messages.JobSpec, error) {
 	return specs[0], nil
 }
 
-// TestSeveralDocuments: each is a job, all are checked, and what is wrong with any is
-// told with its line.
+// TestSeveralDocuments checks that each document is a job, that all jobs are checked, and that errors have
+// the right line.
 func TestSeveralDocuments(t *testing.T) {
 	const one = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: NAME}\nspec: {image: /i, resources: {cpu: 1}}\n---\n"
 	specs, err := Parse([]byte(strings.ReplaceAll(one, "NAME", "a") + strings.ReplaceAll(one, "NAME", "b")))

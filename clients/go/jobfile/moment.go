@@ -8,19 +8,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a time of day is written: when a job begins, and when a machine closes. There are few ways, and
-// each means one moment; what at(1) and Slurm read besides (noon, teatime, 8PM, now+1hour) is refused with these.
+// This file parses times of day: the start of a job, and the closing time of a node. Each accepted notation
+// names exactly one time. Other notations of at(1) and Slurm (noon, teatime, 8PM, now+1hour) are refused with
+// a list of the accepted ones.
 
-// dates are the moments that name a day. Without a zone they are of the user's own.
+// dates lists the layouts that contain a date. A layout without a zone means the user's local time.
 var dates = []string{time.RFC3339, "2006-01-02T15:04Z07:00", "2006-01-02T15:04:05", "2006-01-02T15:04"}
 
-// hour is HH:MM alone.
+// hour matches HH:MM.
 var hour = regexp.MustCompile(`^([0-9]|[01][0-9]|2[0-3]):[0-5][0-9]$`)
 
 const momentHint = "write 2026-11-24T08:00, 08:00 for its next occurrence, now+2h, or 2026-11-24T08:00:00Z"
 
-// ParseMoment reads a time of day, as Unix time in milliseconds; now is 0. What is past stays so: it is for the
-// scheduler to say what follows.
+// ParseMoment parses a time as Unix time in milliseconds. "now" is 0. A time in the past is accepted: the
+// scheduler decides what it means.
 func ParseMoment(s string) (int64, error) { return parseMoment(s, time.Now()) }
 
 func parseMoment(s string, now time.Time) (int64, error) {
@@ -46,7 +47,7 @@ func parseMoment(s string, now time.Time) (int64, error) {
 	return 0, say(momentHint, "%s is not a time of day", quote(s))
 }
 
-// next is the first moment from now on at which clocks show the hour: tomorrow, where it is over today.
+// next returns the next time at which clocks show this hour: tomorrow, if the hour has passed today.
 func next(text string, now time.Time) time.Time {
 	at, err := time.Parse("15:4", text)
 	if err != nil {
@@ -60,5 +61,5 @@ func next(text string, now time.Time) time.Time {
 	return today
 }
 
-// FormatMoment is a moment, the same in every zone, as ParseMoment reads it.
+// FormatMoment formats a time in UTC for ParseMoment.
 func FormatMoment(ms int64) string { return time.UnixMilli(ms).UTC().Format(time.RFC3339Nano) }

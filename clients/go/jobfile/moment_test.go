@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// This file owns the tests of how a time of day is written.
+// This file tests how times of day are parsed.
 
 func TestParseMoment(t *testing.T) {
 	berlin, err := time.LoadLocation("Europe/Berlin")
@@ -22,7 +22,7 @@ func TestParseMoment(t *testing.T) {
 		"2026-11-24T08:00":          "2026-11-24T07:00:00Z",
 		"2026-11-24T08:00:09":       "2026-11-24T07:00:09Z",
 		"10:00":                     "2026-11-23T09:00:00Z",
-		"9:30":                      "2026-11-24T08:30:00Z", // it began a moment ago
+		"9:30":                      "2026-11-24T08:30:00Z", // a minute that has just begun
 		"08:00":                     "2026-11-24T07:00:00Z",
 		"now+2h":                    "2026-11-23T10:30:15Z",
 		"now+1-12":                  "2026-11-24T20:30:15Z",

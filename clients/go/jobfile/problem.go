@@ -5,21 +5,21 @@ import (
 	"strings"
 )
 
-// This file owns how a refusal reads.
+// This file formats the errors of a job file.
 
-// maxProblems bounds what is reported at once: behind the tenth mistake, most
-// are the same one.
+// maxProblems limits the number of reported problems. After ten problems, most further ones have the same
+// cause.
 const maxProblems = 10
 
-// Problem is one thing that is wrong, where, and what to do about it.
+// Problem describes one error in a file, with its position and a hint.
 type Problem struct {
-	Line, Column int    // 0: of the whole file
-	Path         string // spec.gang.replicas; empty where a key would not help
+	Line, Column int    // 0: the whole file
+	Path         string // spec.gang.replicas; empty if a key would not help
 	Text         string
 	Hint         string
 }
 
-// Error is the whole in one line, without the name of the file.
+// Error returns the problem in one line, without the name of the file.
 func (p *Problem) Error() string {
 	var s strings.Builder
 	if p.Line > 0 {
@@ -35,13 +35,13 @@ func (p *Problem) Error() string {
 	return s.String()
 }
 
-// Problems is everything that is wrong with a file, in its order.
+// Problems holds all errors of a file, in the order of the file.
 type Problems []*Problem
 
-// Error is a line for each.
+// Error returns one line per problem.
 func (p Problems) Error() string { return strings.Join(p.Lines(""), "\n") }
 
-// Lines is a line for each, each beginning with the file's name.
+// Lines returns one line per problem. Each line starts with the name of the file.
 func (p Problems) Lines(file string) []string {
 	if file != "" {
 		file += ":"
@@ -57,12 +57,12 @@ func (p Problems) Lines(file string) []string {
 	return lines
 }
 
-// say is a problem without a place.
+// say returns a problem without a position.
 func say(hint, format string, args ...any) *Problem {
 	return &Problem{Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// quote shows what was written, cut where it is long.
+// quote quotes a text, and shortens it if it is long.
 func quote(s string) string {
 	if r := []rune(s); len(r) > 40 {
 		return fmt.Sprintf("%q…", string(r[:40]))

@@ -11,16 +11,15 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns how amounts, times and signals are written. The command
-// line writes them the same way, so the functions are shared with it. All their
-// errors are a *Problem without a place.
+// This file parses amounts, durations and signals. The command line shares these functions. All their errors
+// are a *Problem without a position.
 
-// quantity is digits, maybe a fraction, maybe a unit. Nothing else is a number
-// here: no sign, no exponent, no 0x, no NaN.
+// quantity matches digits, an optional fraction and an optional unit. Signs, exponents, 0x and NaN are
+// refused.
 var quantity = regexp.MustCompile(`^([0-9]{1,19})(?:\.([0-9]{1,19}))?([A-Za-z]*)$`)
 
-// scaled reads a quantity as a count of the smallest unit, or says why not.
-// units are what a suffix is worth; the bool reports whether the count is exact.
+// scaled reads a quantity as a number of the smallest unit, or returns the reason why it cannot. units maps a
+// suffix to its factor. The bool reports whether the number is exact.
 func scaled(s string, units map[string]int64) (*big.Int, bool, string) {
 	m := quantity.FindStringSubmatch(s)
 	if m == nil {
@@ -43,8 +42,7 @@ func scaled(s string, units map[string]int64) (*big.Int, bool, string) {
 	return whole, exact, ""
 }
 
-// tooMuch is far above every limit in messages and far below where sums of it
-// would wrap.
+// tooMuch is far above every limit of package messages. Sums of it still do not overflow.
 const tooMuch = math.MaxInt64 / 4
 
 func bounded(s string, n *big.Int) (int64, error) {
@@ -56,10 +54,10 @@ func bounded(s string, n *big.Int) (int64, error) {
 
 var milliUnits = map[string]int64{"": 1000, "m": 1}
 
-// ParseCPU reads cores (4, 0.5) or thousandths of one (500m), as thousandths.
+// ParseCPU reads cores (4, 0.5) or thousandths of a core (500m), and returns thousandths.
 func ParseCPU(s string) (int64, error) { return parseMilli(s, "CPU cores", "write 4, 0.5 or 500m") }
 
-// ParseGPU reads devices, or for a single task a part of one, as thousandths.
+// ParseGPU reads a number of devices, or a fraction of one device for a single task, and returns thousandths.
 func ParseGPU(s string) (int64, error) {
 	return parseMilli(s, "GPUs", "write 8, or 0.5 for half of one")
 }
@@ -84,8 +82,8 @@ func negative(s, hint string) string {
 
 var byteUnits = map[string]int64{"": 1, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40, "Pi": 1 << 50}
 
-// ParseMemory reads an amount of memory, in bytes. A part of a byte is rounded up.
-// A few plain bytes are refused: whoever writes 64 means 64Gi.
+// ParseMemory reads an amount of memory and returns bytes, rounded up. A small number of plain bytes is
+// refused, because 64 almost always means 64Gi.
 func ParseMemory(s string) (int64, error) {
 	n, exact, unit := scaled(s, byteUnits)
 	if n == nil {
@@ -119,7 +117,7 @@ var (
 	msOfSpan = map[string]int64{"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 )
 
-// ParseDuration reads a span of time (90s, 5m, 1h30m, 2d) in milliseconds.
+// ParseDuration reads a duration (90s, 5m, 1h30m, 2d) and returns milliseconds.
 func ParseDuration(s string) (int64, error) {
 	if s == "0" {
 		return 0, nil
@@ -148,8 +146,8 @@ func ParseDuration(s string) (int64, error) {
 	return bounded(s, sum.Num())
 }
 
-// clock is how Slurm writes a time: 24:00:00, 2-12:00:00, 2-12:30, 2-12. Its 30 and its 30:00 are left out: the first
-// is minutes there and seconds elsewhere, the second minutes there and hours elsewhere.
+// clock matches Slurm's durations: 24:00:00, 2-12:00:00, 2-12:30, 2-12. Slurm's 30 and 30:00 are not
+// accepted. They mean minutes on Slurm, but seconds (30) and hours (30:00) in other systems.
 var (
 	clock = regexp.MustCompile(
 		`^(?:([0-9]{1,4})-([0-9]{1,5})(?::([0-5]?[0-9]))?(?::([0-5]?[0-9]))?|()([0-9]{1,5}):([0-5]?[0-9]):([0-5]?[0-9]))$`)
@@ -159,7 +157,7 @@ var (
 func clocked(s string, m []string) (int64, error) {
 	ms := int64(0)
 	for i, unit := range []string{"d", "h", "m", "s"} {
-		text := m[i+1] + m[i+5] // one of the two ways it is written
+		text := m[i+1] + m[i+5] // one of the two notations
 		if text == "" {
 			continue
 		}
@@ -172,8 +170,8 @@ func clocked(s string, m []string) (int64, error) {
 	return ms, nil
 }
 
-// signals lists the signals that may stop a job, with their numbers on Linux, where jobs run. The numbers of package
-// syscall are those of the client's system: a Mac's SIGUSR1 is 30, and Windows has none.
+// signals lists the signals that may stop a job, with their numbers on Linux, where jobs run. Package syscall
+// has the numbers of the client's system: SIGUSR1 is 30 on macOS, and Windows has no such signal.
 var signals = []struct {
 	name   string
 	number int32
@@ -197,7 +195,7 @@ func ParseSignal(s string) (int32, *Problem) {
 	return 0, say(spelling.Meant(strings.ToUpper(s), names), "%s is not a signal", quote(s))
 }
 
-// SignalName is a signal as ParseSignal reads it.
+// SignalName returns the name of a signal for ParseSignal.
 func SignalName(number int32) string {
 	for _, s := range signals {
 		if s.number == number {

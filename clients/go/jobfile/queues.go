@@ -14,11 +14,11 @@ import (
 	placing "github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way from text to policy.Queues: the keys of a file of queues. It is read by the reader of job
-// files, so that both refuse alike. Whether a tree makes sense is policy's to say; its refusals come back from here
-// with the places of the file.
+// This file parses a queue file into policy.Queues. It uses the reader of job files, so that both report
+// errors alike. Package policy validates the queue tree. This file adds the positions in the file to those
+// errors.
 
-// ParseQueues reads the one description of queues in a file. The error is a Problems where the file is at fault.
+// ParseQueues reads the queue file in data. If the file is invalid, the error is a Problems.
 func ParseQueues(data []byte) (*share.Queues, error) {
 	roots, problems := documents(data)
 	if problems != nil {
@@ -44,8 +44,8 @@ func ParseQueues(data []byte) (*share.Queues, error) {
 	return r.queues, nil
 }
 
-// locateQueue finds the key that policy refuses. What is not in the file itself, as a default of the parent's, is shown
-// at the nearest part around it.
+// locateQueue finds the key that policy refuses. A value that is not in the file, such as a default of the
+// parent queue, is reported at the nearest part that contains it.
 func (r *reader) locateQueue(e *share.QueueError) *Problem {
 	path := e.Key
 	if e.Queue >= 0 {
@@ -166,7 +166,7 @@ func queueSwitch(to func(*share.QueueSpec) **bool) read {
 	}
 }
 
-// queueSpan reads a span of time, which is in nanoseconds there.
+// queueSpan reads a duration, which policy counts in nanoseconds.
 func queueSpan(to func(*share.QueueSpec) **int64) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		s, ok := r.scalar(n, path, "a duration")
@@ -188,7 +188,7 @@ func queueSpan(to func(*share.QueueSpec) **int64) read {
 
 const nsOfMs = 1_000_000
 
-// orders are the words for the orders.
+// orders maps the words for the job orders of a queue.
 var orders = map[string]share.Order{"expected": share.Expected, "fifo": share.FIFO, "fair": share.Fair}
 
 func readOrder(r *reader, n *yaml.Node, path string) {
@@ -205,7 +205,7 @@ func readSelector(r *reader, n *yaml.Node, path string) {
 	slices.SortFunc(r.queue.Selector, func(a, b placing.Label) int { return strings.Compare(a.Key, b.Key) })
 }
 
-// queueAmounts reads amounts of which each may be named once.
+// queueAmounts reads amounts, each at most once.
 func queueAmounts(to func(*share.QueueSpec) *share.Amounts) read {
 	return func(r *reader, n *yaml.Node, path string) { r.amounts(n, path, to(r.queue), nil) }
 }
@@ -215,8 +215,8 @@ func readPerOwner(r *reader, n *yaml.Node, path string) {
 	r.amounts(n, path, &o.Amounts, []counted{{"nodes", &o.Machines}, {"running", &o.Running}, {"waiting", &o.Waiting}})
 }
 
-// readOwners reads who may use a queue. An empty list would lock everybody out who is no admin, which nobody means who
-// leaves the names for later.
+// readOwners reads the owners that may use a queue. An empty list would exclude everyone except admins. It is
+// refused, because a user who writes one usually intends to add names later.
 func readOwners(r *reader, n *yaml.Node, path string) {
 	const hint = "write [ann, \"group:ml\"], or omit it to allow all users"
 	if n.Kind == yaml.SequenceNode && len(n.Content) == 0 {
@@ -231,20 +231,20 @@ func readOwners(r *reader, n *yaml.Node, path string) {
 	})
 }
 
-// counted is a number among amounts.
+// counted is an amount whose name is not fixed.
 type counted struct {
 	name string
 	to   **int64
 }
 
-// amounts reads {gpu: 64, h100: 8, cpu: 512, memory: 4Ti}. What is none of the fixed names is a type of GPU: which
-// there are is not known here.
+// amounts reads {gpu: 64, h100: 8, cpu: 512, memory: 4Ti}. Every name that is not fixed is a GPU type,
+// because this package does not know the types of a cluster.
 func (r *reader) amounts(n *yaml.Node, path string, to *share.Amounts, others []counted) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(n, path, say("write {gpu: 64}", "is %s and must be a mapping of amounts", kindOf(n)))
 		return
 	}
-	var all share.Amounts // what names nothing is not given
+	var all share.Amounts // amounts without a name in the file stay unset
 	for i := 0; i+1 < len(n.Content) && !r.full(); i += 2 {
 		key, value := n.Content[i], n.Content[i+1]
 		at := join(path, quoteOdd(key.Value))
@@ -267,7 +267,7 @@ func (r *reader) amounts(n *yaml.Node, path string, to *share.Amounts, others []
 	*to = all
 }
 
-// amount reads one of them.
+// amount reads one amount.
 func (r *reader) amount(key, n *yaml.Node, path string, others []counted) (int64, bool) {
 	parse := ParseGPU
 	switch key.Value {

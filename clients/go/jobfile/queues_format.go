@@ -9,20 +9,21 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns how queues are written: what ParseQueues reads back as the same.
+// This file formats queues. ParseQueues reads the result as the same queues.
 
-// QueuesFile is a description of queues as it stands in a file.
+// QueuesFile holds the queues in the structure of a queue file.
 type QueuesFile struct {
 	APIVersion string      `json:"apiVersion" yaml:"apiVersion"`
 	Kind       string      `json:"kind" yaml:"kind"`
 	Revision   uint64      `json:"revision,omitempty" yaml:"revision,omitempty"`
 	Default    string      `json:"default,omitempty" yaml:"default,omitempty"`
 	Queues     []QueueFile `json:"queues" yaml:"queues"`
-	// Barred are those that whoever asked may not use: it is told, and means nothing to who reads the file.
+	// Barred lists the queues that the caller may not use. Servers set it in answers. ParseQueues ignores
+	// it.
 	Barred []string `json:"notAllowed,omitempty" yaml:"notAllowed,omitempty,flow"`
 }
 
-// QueueFile is one queue.
+// QueueFile holds one queue of a queue file.
 type QueueFile struct {
 	Name         string            `json:"name" yaml:"name"`
 	Parent       string            `json:"parent,omitempty" yaml:"parent,omitempty"`
@@ -44,7 +45,7 @@ type DefaultMost struct {
 	Most    Amount `json:"max,omitempty" yaml:"max,omitempty"`
 }
 
-// PreemptionFile says which jobs may be stopped for a queue.
+// PreemptionFile holds which jobs may be preempted for a queue.
 type PreemptionFile struct {
 	ByPriority *bool  `json:"byPriority,omitempty" yaml:"byPriority,omitempty"`
 	Reclaim    *bool  `json:"reclaim,omitempty" yaml:"reclaim,omitempty"`
@@ -52,10 +53,10 @@ type PreemptionFile struct {
 	MinRun     Amount `json:"minRuntime,omitempty" yaml:"minRuntime,omitempty"`
 }
 
-// Mapping is amounts by their names, in an order for readers.
+// Mapping holds amounts by name. It is written in a readable order.
 type Mapping map[string]Amount
 
-// MarshalYAML writes GPUs first, and memory last.
+// MarshalYAML writes GPUs first and memory last.
 func (m Mapping) MarshalYAML() (any, error) {
 	n := &yaml.Node{Kind: yaml.MappingNode, Style: yaml.FlowStyle}
 	for _, name := range m.names() {
@@ -85,7 +86,7 @@ func (m Mapping) names() []string {
 	return append(types, names...)
 }
 
-// FormatQueues is the file of a description.
+// FormatQueues returns the queue file of a set of queues.
 func FormatQueues(q *share.Queues) QueuesFile {
 	f := QueuesFile{APIVersion: "synapse/v1", Kind: "Queues", Revision: q.Revision, Default: q.Default}
 	for i := range q.Queues {

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// This file owns the page docs/reference/queues-yaml.md. The keys are those that are read (queues.go).
+// This file tests and writes docs/reference/queues-yaml.md. The keys are those that queues.go reads.
 
 const queuesPage = "../../../docs/reference/queues-yaml.md"
 
@@ -29,7 +29,7 @@ The page [queues](../operate/queues.md) has examples, and explains quotas, limit
 // queueText describes a key of a queue file.
 type queueText struct{ meaning, format, unset string }
 
-// queueTexts describe the keys in the order of the sections. A key of a section of its own has no text.
+// queueTexts describes the keys in the order of the sections. A key that opens its own section has no text.
 var queueTexts = []queueText{
 	{"Version of the file format.", "`synapse/v1`", "required"},
 	{"Kind of the document.", "`Queues`", "required"},
@@ -59,7 +59,7 @@ var queueTexts = []queueText{
 	{"Minimum run time before a job of this queue can be preempted.", "span", "inherited, else 10m (1h for `shortest`)"},
 }
 
-// TestQueuesPage: the page has a text for each key that is read, and nothing else.
+// TestQueuesPage checks that the page describes each key of a queue file, and no other key.
 func TestQueuesPage(t *testing.T) {
 	all := queuesFile().sections
 	isSection := map[string]bool{"queues": false}

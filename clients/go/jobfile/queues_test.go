@@ -16,7 +16,7 @@ import (
 
 const queuesHead = "apiVersion: synapse/v1\nkind: Queues\n"
 
-// fullQueues has every key of a file of queues.
+// fullQueues is a queue file with every key.
 const fullQueues = queuesHead + `
 revision: 3
 default: research
@@ -70,7 +70,7 @@ func TestQueuesAreRead(t *testing.T) {
 	}
 }
 
-// TestQueuesRefused holds what is said about each mistake. `go test -rewrite` takes today's words.
+// TestQueuesRefused checks the error text of each mistake. `go test -rewrite` accepts the current texts.
 func TestQueuesRefused(t *testing.T) {
 	datadriven.RunTest(t, "testdata/queues.txt", func(t *testing.T, d *datadriven.TestData) string {
 		text := d.Input + "\n"
@@ -86,7 +86,8 @@ func TestQueuesRefused(t *testing.T) {
 	})
 }
 
-// TestQueuesRoundTrip: what is written is read back as the same, whatever is given and whatever is not.
+// TestQueuesRoundTrip checks that formatted queues parse as the same queues, for any combination of set
+// values.
 func TestQueuesRoundTrip(t *testing.T) {
 	read := func(text []byte) *share.Queues {
 		t.Helper()
@@ -116,7 +117,7 @@ func TestQueuesRoundTrip(t *testing.T) {
 	}
 }
 
-// drawnQueues is a description that nothing is wrong with.
+// drawnQueues returns a random valid set of queues.
 func drawnQueues(r *rand.Rand) *share.Queues {
 	q := &share.Queues{Revision: uint64(r.Intn(3))}
 	for i := range 1 + r.Intn(6) {

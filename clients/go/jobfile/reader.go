@@ -13,30 +13,30 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns how one value is read, whatever key it stands under. A reader
-// goes on after a problem: three mistakes are told at once, not one by one.
+// This file reads single values, independent of their key. A reader continues after a problem, so that one
+// run reports all mistakes.
 
 type reader struct {
 	file     fileKind
-	spec     *messages.JobSpec // of a job
-	queues   *share.Queues     // of queues
-	queue    *share.QueueSpec  // of these, the one that is being read
-	sources  map[string]Source // of a job's secrets
+	spec     *messages.JobSpec // for a job file
+	queues   *share.Queues     // for a queue file
+	queue    *share.QueueSpec  // the queue that is being read
+	sources  map[string]Source // of the job's secrets
 	problems Problems
-	// where is what was found where, by the names that messages has for it; and,
-	// behind an @, where each part of the file begins.
+	// where maps field names of package messages to positions. A key that starts with @ is the path of a
+	// part, and maps to the start of this part.
 	where map[string]place
 }
 
-// fileKind describes the keys of a kind of file.
+// fileKind describes the keys of one kind of file.
 type fileKind struct {
-	name     string // as in "a job file"
-	table    string // under which renamed has its old keys
-	header   string // what it begins with
+	name     string // such as "a job file"
+	table    string // key of renamed for its old keys
+	header   string // first line of the file
 	sections []section
 }
 
-// read reads a value, and notes it where its field is known.
+// read reads a value and stores it in its field.
 type read func(r *reader, n *yaml.Node, path string)
 
 func (r *reader) refuse(n *yaml.Node, path string, p *Problem) {
@@ -45,8 +45,8 @@ func (r *reader) refuse(n *yaml.Node, path string, p *Problem) {
 	}
 }
 
-// full tells that enough is wrong: to look for the nearest word to each of a
-// hundred thousand keys would take minutes.
+// full reports whether the problems have reached the limit. Without the limit, the search for similar names
+// of 100,000 keys would take minutes.
 func (r *reader) full() bool { return len(r.problems) >= maxProblems }
 
 func (r *reader) read(root *yaml.Node) {
@@ -58,7 +58,7 @@ func (r *reader) read(root *yaml.Node) {
 	}
 }
 
-// readSection reads a mapping whose keys are fixed.
+// readSection reads a mapping with fixed keys.
 func readSection(r *reader, n *yaml.Node, path string) {
 	s := r.sectionOf(path)
 	if n.Kind != yaml.MappingNode {
@@ -90,7 +90,7 @@ func readSection(r *reader, n *yaml.Node, path string) {
 	}
 }
 
-// quoteOdd shows a key as it is where it is a word.
+// quoteOdd quotes a key unless it is a simple word.
 func quoteOdd(s string) string {
 	q := quote(s)
 	if strings.ContainsAny(s, " .:\t") || s == "" || len(q) != len(s)+2 {
@@ -111,8 +111,8 @@ func kindOf(n *yaml.Node) string {
 	return quote(n.Value)
 }
 
-// scalar is a value's text as it was written, whatever YAML takes it for: the
-// 010 of a variable stays 010.
+// scalar returns the text of a value as it was written, regardless of its YAML type. The value 010 of a
+// variable stays 010.
 func (r *reader) scalar(n *yaml.Node, path, what string) (string, bool) {
 	if n.Kind != yaml.ScalarNode || n.Tag == "!!null" {
 		r.refuse(n, path, say("", "is %s and must be %s", kindOf(n), what))
@@ -121,7 +121,7 @@ func (r *reader) scalar(n *yaml.Node, path, what string) (string, bool) {
 	return n.Value, true
 }
 
-// readText reads a text of any kind.
+// readText reads any text.
 func readText(to func(*messages.JobSpec) *string) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if s, ok := r.scalar(n, path, "text"); ok {
@@ -130,14 +130,14 @@ func readText(to func(*messages.JobSpec) *string) read {
 	}
 }
 
-// readWord reads a text that must be one of these.
+// readWord reads a text that must be one of these words.
 func readWord(what string, words []string, take func(*messages.JobSpec, string)) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		oneOf(what, words, func(word string) { take(r.spec, word) })(r, n, path)
 	}
 }
 
-// oneOf is readWord for what is no part of a job.
+// oneOf reads a word like readWord, for values outside a job.
 func oneOf(what string, words []string, take func(string)) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		s, ok := r.scalar(n, path, "text")
@@ -154,7 +154,7 @@ func oneOf(what string, words []string, take func(string)) read {
 	}
 }
 
-// readName reads what users call things.
+// readName reads a name that users choose.
 func readName(to func(*messages.JobSpec) *string) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if s, ok := r.name(n, path); ok {
@@ -163,7 +163,7 @@ func readName(to func(*messages.JobSpec) *string) read {
 	}
 }
 
-// readTitle reads the name of a job, which is kept as it is given.
+// readTitle reads the name of a job and keeps it as given.
 func readTitle(r *reader, n *yaml.Node, path string) {
 	s, ok := r.scalar(n, path, "a name")
 	switch {
@@ -209,7 +209,7 @@ func readRestarts(r *reader, n *yaml.Node, path string) {
 	readCount(func(s *messages.JobSpec) *int32 { return &restart(s).Limit })(r, n, path)
 }
 
-// number reads a whole number of so many bits.
+// number reads an integer that fits into this number of bits.
 func (r *reader) number(n *yaml.Node, path string, bits int) (int64, bool) {
 	s, ok := r.scalar(n, path, "a whole number")
 	if !ok {
@@ -239,8 +239,8 @@ func readAmount(parse func(string) (int64, error), to func(*messages.JobSpec) *i
 	}
 }
 
-// boolean reads true or false, in these words only: what else means yes is not
-// the same in every reader of YAML.
+// boolean reads true or false. It refuses all other words, because YAML readers differ in which words mean
+// true.
 func (r *reader) boolean(n *yaml.Node, path string) bool {
 	s, ok := r.scalar(n, path, "true or false")
 	if ok && (s != "true" && s != "false" || n.Style&(yaml.SingleQuotedStyle|yaml.DoubleQuotedStyle) != 0) {
@@ -256,7 +256,7 @@ func (r *reader) boolean(n *yaml.Node, path string) bool {
 	return s == "true"
 }
 
-// pairs reads a mapping whose keys are the user's, in the order of the file.
+// pairs reads a mapping with keys of the user, in the order of the file.
 func (r *reader) pairs(n *yaml.Node, path, field string, take func(key, value string)) {
 	if n.Kind != yaml.MappingNode {
 		r.refuse(n, path, say("write it as {KEY: value}", "is %s and must be a mapping", kindOf(n)))
@@ -296,7 +296,7 @@ func readEnv(r *reader, n *yaml.Node, path string) {
 	})
 }
 
-// readArguments reads what a program is handed.
+// readArguments reads the arguments of a program.
 func readArguments(field string, to func(*messages.JobSpec) *[]string) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if n.Kind == yaml.ScalarNode {
@@ -322,7 +322,7 @@ func readArguments(field string, to func(*messages.JobSpec) *[]string) read {
 	}
 }
 
-// readMachines reads a list of machines' names.
+// readMachines reads a list of node names.
 func readMachines(field string, to func(*messages.JobSpec) *[]string) read {
 	return func(r *reader, n *yaml.Node, path string) {
 		if n.Kind != yaml.SequenceNode {
@@ -352,7 +352,7 @@ func readMounts(r *reader, n *yaml.Node, path string) {
 	})
 }
 
-// list reads a list whose parts are mappings.
+// list reads a list of mappings.
 func (r *reader) list(n *yaml.Node, path, field, hint string, read func(n *yaml.Node, path, field string)) {
 	if n.Kind != yaml.SequenceNode {
 		r.refuse(n, path, say(hint, "is %s and must be a list", kindOf(n)))
@@ -366,14 +366,14 @@ func (r *reader) list(n *yaml.Node, path, field, hint string, read func(n *yaml.
 	}
 }
 
-// partKey is a key of a list's part.
+// partKey describes a key of a list entry.
 type partKey struct {
 	name string
 	read func(n *yaml.Node, path string)
 }
 
-// part reads one part of a list, and reports whether it is a mapping. Its keys are not in the table of sections, where
-// a list's parts have no place of their own.
+// part reads one entry of a list, and reports whether it is a mapping. The table of sections does not contain
+// these keys, because list entries have no fixed path.
 func (r *reader) part(n *yaml.Node, path, field, what string, keys []partKey) bool {
 	names := make([]string, len(keys))
 	for i, k := range keys {

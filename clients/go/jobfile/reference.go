@@ -7,21 +7,21 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the texts about each key of a job file: `synapse-cli help job-file` prints them, and a test writes
-// docs/reference/job-file.md from them. The keys themselves are in sections.go.
+// This file describes each key of a job file. `synapse-cli help job-file` prints these texts, and a test
+// writes docs/reference/job-file.md from them. sections.go defines the keys.
 
 // KeyText describes one key of a job file.
 type KeyText struct {
 	Name, Meaning, Format, Default, Limit string
 }
 
-// SectionText describes the keys of one mapping of a job file. The path of the top is empty.
+// SectionText describes the keys of one mapping of a job file. The path of the top level is empty.
 type SectionText struct {
 	Path string
 	Keys []KeyText
 }
 
-// Reference returns the texts about all keys, in the order of the file.
+// Reference returns the descriptions of all keys, in the order of the file.
 func Reference() []SectionText {
 	texts := map[string]KeyText{}
 	for _, part := range [][]KeyText{

@@ -11,7 +11,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the page docs/reference/job-file.md: its introduction, the texts of reference.go, the default memory.
+// This file tests and writes docs/reference/job-file.md: its introduction, the texts of reference.go, and the
+// default memory.
 
 const referencePage = "../../../docs/reference/job-file.md"
 

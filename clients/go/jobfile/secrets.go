@@ -6,16 +6,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the secrets of a job file: their names, how tasks get them, and where the values are. A value itself
-// has no place in it.
+// This file parses the secrets of a job file: their names, their use in tasks, and the sources of their
+// values. A job file cannot contain a value.
 
-// Source is where the value of a secret comes from when the job is submitted; nowhere: it is asked for.
+// Source holds where the value of a secret is read from on submit. An empty Source asks the user.
 type Source struct {
-	File string // a file here
-	Env  string // a variable here
+	File string // a local file
+	Env  string // a local environment variable
 }
 
-// Secret is one of a job, in a file.
+// Secret holds one secret of a job file.
 type Secret struct {
 	Name string `json:"name" yaml:"name"`
 	Env  bool   `json:"env,omitempty" yaml:"env,omitempty"`
@@ -42,7 +42,8 @@ func readSecrets(r *reader, n *yaml.Node, path string) {
 	})
 }
 
-// FormatSecrets are the secrets of a job as its file has them. Where the values came from is not known any more.
+// FormatSecrets returns the secrets of a job in the structure of its file, without their sources, which are
+// unknown.
 func FormatSecrets(secrets []*messages.Secret) []Secret {
 	var all []Secret
 	for _, s := range secrets {

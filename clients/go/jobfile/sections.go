@@ -12,10 +12,10 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns which keys there are. A new one is a line in the table, and
-// with it come its did-you-mean and the place in messages' refusals.
+// This file defines the keys of a job file. To add a key, add a line to the table: suggestions for misspelled
+// keys and the positions of errors follow from the table.
 
-// section is one mapping of fixed keys.
+// section describes one mapping with fixed keys.
 type section struct {
 	path string
 	keys []key
@@ -23,15 +23,15 @@ type section struct {
 
 type key struct {
 	name  string
-	field string // as messages calls it; empty for what is only here
-	// read is nil for what a scheduler says of a job: it is passed over, so that what
-	// `get job JOB -o yaml` shows can be submitted as it is.
+	field string // name in package messages; empty if only the file has it
+	// read is nil for values that only a scheduler sets. The reader skips them, so that the output of
+	// `get job JOB -o yaml` can be submitted unchanged.
 	read read
 }
 
 type spec = messages.JobSpec
 
-// sections is a function, not a variable: the readers in it read sections.
+// sections is a function and not a variable, because its readers use sections.
 func sections() []section {
 	return []section{
 		{"", []key{
@@ -129,7 +129,7 @@ func specKeys() []key {
 	}
 }
 
-// made is *p, made where it is not there yet: a part that nobody wrote stays out.
+// made returns *p, and creates it first if it is nil. Parts that the file omits therefore stay nil.
 func made[T any](p **T) *T {
 	if *p == nil {
 		*p = new(T)
@@ -149,7 +149,7 @@ func readScript(r *reader, n *yaml.Node, path string) {
 	}
 }
 
-// readPriority notes a 0 that is written out: a queue's default is for jobs that name no priority.
+// readPriority records an explicit 0. A queue's default applies only to jobs that set no priority.
 func readPriority(r *reader, n *yaml.Node, path string) {
 	if count, ok := r.number(n, path, 32); ok {
 		r.spec.Priority, r.spec.PriorityZero = int32(count), count == 0
@@ -178,7 +178,7 @@ func readSignal(r *reader, n *yaml.Node, path string) {
 	}
 }
 
-// parsed reads a word of a notation of its own.
+// parsed reads a word with the given parse function.
 func parsed[T any](r *reader, n *yaml.Node, path, what string, parse func(string) (T, *Problem)) (T, bool) {
 	s, ok := r.scalar(n, path, what)
 	if !ok {
@@ -192,7 +192,7 @@ func parsed[T any](r *reader, n *yaml.Node, path, what string, parse func(string
 	return value, p == nil
 }
 
-// sectionOf finds the table of a mapping. All parts of a list have the same.
+// sectionOf returns the section for a path. All entries of a list share one section.
 func (r *reader) sectionOf(path string) section {
 	path = inLists.ReplaceAllString(path, "[]")
 	for _, s := range r.file.sections {
@@ -224,8 +224,7 @@ func (s section) names() []string {
 	return names
 }
 
-// elsewhere helps with a key that this section does not have: another spelling,
-// or another section.
+// elsewhere suggests a fix for a key that this section does not have: another spelling, or another section.
 func (r *reader) elsewhere(s section, name string) string {
 	if now, is := renamed.Key(r.file.table, join(s.path, name)); is {
 		return "use " + now

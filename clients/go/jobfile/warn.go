@@ -9,12 +9,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a warning is written: a signal, and how long before the end. Slurm writes it with a B and a
-// number of seconds, which is refused with the way to write it here.
+// This file parses the warning of a job: a signal, and the time before the end of the job. Slurm's notation
+// (B and a number of seconds) is refused with a hint.
 
 const warnHint = "write a signal and the time before the end, such as USR1@120s"
 
-// ParseWarn reads USR1@120s.
+// ParseWarn parses a warning such as USR1@120s.
 func ParseWarn(s string) (*messages.WarnSpec, *Problem) {
 	name, span, ok := strings.Cut(s, "@")
 	if !ok || name == "" || span == "" {
@@ -35,7 +35,7 @@ func ParseWarn(s string) (*messages.WarnSpec, *Problem) {
 	return &messages.WarnSpec{Signal: signal, AheadMs: ms}, nil
 }
 
-// FormatWarn is a warning as ParseWarn reads it; none is empty.
+// FormatWarn formats a warning for ParseWarn. It returns "" if there is none.
 func FormatWarn(w *messages.WarnSpec) string {
 	if w == nil {
 		return ""

@@ -1,6 +1,6 @@
-// Package scope owns how jobs and elements of arrays are named on a command line: J, J_5, J_[5-6,9], J_[1-9:2], J[3-5].
-// Every command, native or Slurm's, reads a job by this parser. It asks no scheduler: which array J is, and whether it
-// has these elements, is checked by the caller.
+// Package scope parses the arguments that name jobs and elements of arrays: J, J_5, J_[5-6,9], J_[1-9:2],
+// J[3-5]. All commands use this parser, including the Slurm commands. It contacts no scheduler: the caller
+// resolves the array J and checks that the elements exist.
 package scope
 
 import (
@@ -12,28 +12,28 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Scope is a job, or some elements of one array.
+// Scope names a job, or some elements of one array.
 type Scope struct {
-	Word      string // as it was written
-	Job       string // the part before the elements: an id, the beginning of one, a name or a number
-	Bracketed bool   // the elements stand in brackets; without them, a word as X_5 may be a name too
-	limited   bool   // a limit stands behind the elements, as in a list: J[0-9%2]
+	Word      string // the argument as written
+	Job       string // the part before the elements: an ID, a prefix of an ID, a name or a number
+	Bracketed bool   // the elements are in brackets; otherwise X_5 may also be a name
+	limited   bool   // a limit follows the elements, as in a list: J[0-9%2]
 	ranges    []*messages.IndexRange
 }
 
-// Error is a scope that is refused. It names the argument.
+// Error describes a refused scope. The text names the argument.
 type Error struct{ Text, Hint string }
 
 func (e *Error) Error() string { return e.Text }
 
 const hint = "write elements as J_5, J_[5-6,9], J_[1-9:2] or J[3-5]"
 
-// Refuse is the error for a word.
+// Refuse returns the error for an argument.
 func Refuse(word, format string, args ...any) *Error {
 	return &Error{Text: fmt.Sprintf("%q: ", word) + fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Parse reads one job or scope.
+// Parse parses one job or scope.
 func Parse(word string) (*Scope, error) {
 	if !strings.ContainsAny(word, "[]") {
 		return plain(word), nil
@@ -65,7 +65,7 @@ func Parse(word string) (*Scope, error) {
 	return s, nil
 }
 
-// plain reads a word without brackets. The last part of X_5 is an element if X is an array.
+// plain parses an argument without brackets. The last part of X_5 is an element if X is an array.
 func plain(word string) *Scope {
 	at := strings.LastIndexByte(word, '_')
 	if at > 0 {
@@ -76,7 +76,7 @@ func plain(word string) *Scope {
 	return &Scope{Word: word, Job: word}
 }
 
-// rangeOf reads 5, 5-9 or 5-9:2.
+// rangeOf parses 5, 5-9 or 5-9:2.
 func rangeOf(text string) (*messages.IndexRange, bool) {
 	span, step, stepped := strings.Cut(text, ":")
 	first, last, wide := strings.Cut(span, "-")
@@ -98,7 +98,7 @@ func rangeOf(text string) (*messages.IndexRange, bool) {
 	return r, true
 }
 
-// number reads an index: digits alone, so neither a sign nor a space.
+// number parses an index. It accepts only digits, and so neither a sign nor a space.
 func number(text string) (int32, bool) {
 	if text == "" || strings.Trim(text, "0123456789") != "" {
 		return 0, false
@@ -107,11 +107,11 @@ func number(text string) (int32, bool) {
 	return int32(n), err == nil && n <= messages.MaxIndex
 }
 
-// Elements reports whether elements are named, and not a job alone.
+// Elements reports whether the scope names elements.
 func (s *Scope) Elements() bool { return len(s.ranges) > 0 }
 
-// In returns the named indices of an array, each once and in order; none stand for the whole array. An index that the
-// array does not have is refused.
+// In returns the named indices of an array in ascending order, without duplicates. No indices mean the
+// complete array. An index that is not in the array is refused.
 func (s *Scope) In(array *messages.ArraySpec) ([]int32, error) {
 	if n := (&messages.ArraySpec{Indices: s.ranges}).Len(); n > 2*messages.MaxElements {
 		return nil, Refuse(s.Word, "%d elements are selected, but an array has at most %d", n, messages.MaxElements)
@@ -140,12 +140,12 @@ func (s *Scope) In(array *messages.ArraySpec) ([]int32, error) {
 	return all, nil
 }
 
-// Has reports whether an index is named, of an array that nobody can look up any more.
+// Has reports whether the scope names an index of an array whose record no longer exists.
 func (s *Scope) Has(index int32) bool {
 	return (&messages.ArraySpec{Indices: s.ranges}).Place(index) >= 0
 }
 
-// Split cuts a list at a separator that stands outside of brackets.
+// Split splits a list at separators outside brackets.
 func Split(list, separator string) (parts []string) {
 	for {
 		part, rest, found := Cut(list, separator)
@@ -157,7 +157,7 @@ func Split(list, separator string) (parts []string) {
 	}
 }
 
-// Cut cuts a text at the first separator that stands outside of brackets.
+// Cut splits a text at the first separator outside brackets.
 func Cut(text, separator string) (before, after string, found bool) {
 	depth := 0
 	for i := range len(text) {

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestParse: which job and which elements each form names, of an array with the indices 1 to 12.
+// TestParse checks the job and the elements that each form names, for an array with the indices 1 to 12.
 func TestParse(t *testing.T) {
 	array := &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: 12}}}
 	for word, want := range map[string][]int32{
@@ -37,7 +37,7 @@ func TestParse(t *testing.T) {
 	}
 }
 
-// TestRefused: a scope that is not understood, or names what is not there, is refused with its word.
+// TestRefused checks that the error for an invalid or unknown scope names the argument.
 func TestRefused(t *testing.T) {
 	array := &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: 12}}}
 	for _, word := range []string{
@@ -55,7 +55,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestSplit: a separator inside of brackets separates nothing.
+// TestSplit checks that a separator inside brackets does not split.
 func TestSplit(t *testing.T) {
 	for _, c := range []struct{ text, separator, want string }{
 		{"a,b", ",", "a|b"}, {"J_[5-6,9],K", ",", "J_[5-6,9]|K"}, {"", ",", ""}, {"a,", ",", "a|"},
