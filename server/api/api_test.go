@@ -1,6 +1,6 @@
 package api
 
-// This file owns the tests of how an Outcome travels.
+// This file tests how an Outcome is sent.
 
 import (
 	"context"
@@ -38,7 +38,7 @@ func TestOutcomesTravel(t *testing.T) {
 			t.Errorf("%v and %v are both %v", code, other, s.Code())
 		}
 		seen[s.Code()] = code
-		// A proxy that drops the detail leaves the code and the words.
+		// A proxy that removes the detail keeps the code and the text.
 		if got := OutcomeOf(status.Error(s.Code(), s.Message())); got.Code != code || got.Text != s.Message() {
 			t.Errorf("%s without its detail is %v", name, got)
 		}
@@ -64,7 +64,7 @@ func TestValidate(t *testing.T) {
 	who := &messages.Principal{Name: "a"}
 	for _, c := range []struct {
 		q     interface{ Validate() error }
-		field string // empty: it passes
+		field string // empty: valid
 	}{
 		{&ReadLogs{Principal: who, Job: "j", Ranks: []int32{0, 65_535}, TailBytes: 5, Follow: true}, ""},
 		{&ReadLogs{Job: "j"}, "principal"},

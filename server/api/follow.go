@@ -6,10 +6,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a process follows its own changes.
+// This file lets a process watch its own changes.
 
-// Follow hands on what a watch tells until it breaks or the context ends, and reports whether it had begun. Why it
-// ended is not told: whoever watches its own process is told that by readiness.
+// Follow passes the events of a watch to to, until the watch fails or the context ends. It reports whether the
+// watch had started. It does not return the reason: a process that watches itself learns the reason through its
+// readiness.
 func Follow(ctx context.Context, c SynapseClient, q *messages.Watch, to func(*messages.Event)) (began bool) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()

@@ -1,4 +1,4 @@
-// Package api has the generated calls of the client API, and what a client or a gateway needs beside them.
+// Package api contains the generated code of the client API, and helpers for clients and gateways.
 package api
 
 import (
@@ -8,22 +8,22 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how an Outcome travels: as a gRPC status, with the Outcome
-// itself as the status's detail. Each code has a gRPC code of its own, so that
-// a client learns what went wrong even where a proxy has dropped the detail.
+// This file converts an Outcome to a gRPC status and back. The status contains the Outcome as a detail. Each code
+// of an Outcome has its own gRPC code, so that clients get the code even if a proxy removes the detail.
 
-// MaxReplyBytes bounds an answer: a gang of the largest size, with the exact devices of every rank, is shorter.
-// messages.MaxMessageBytes bounds what comes in.
+// MaxReplyBytes limits the size of a reply. A gang of the largest size, with the exact devices of every rank, fits.
+// messages.MaxMessageBytes limits the size of a request.
 const MaxReplyBytes = 64 << 20
 
-// LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
+// LeaderTrailer is the trailer in which a standby scheduler names the leader.
 const LeaderTrailer = "synapse-leader"
 
-// RetryAfterTrailer is the trailer that says, in whole seconds, when a client that was refused for asking too much may
-// come again.
+// RetryAfterTrailer is the trailer with the number of seconds after which a client may retry a call that exceeded
+// its limit.
 const RetryAfterTrailer = "retry-after"
 
-// statusCodes maps our codes to gRPC's. CONFLICT is AlreadyExists and not FailedPrecondition, which INFEASIBLE needs.
+// statusCodes maps the codes of an Outcome to gRPC codes. CONFLICT is AlreadyExists, because INFEASIBLE uses
+// FailedPrecondition.
 var statusCodes = map[messages.Code]codes.Code{
 	messages.Code_CODE_INVALID:     codes.InvalidArgument,
 	messages.Code_CODE_NOT_FOUND:   codes.NotFound,
@@ -34,8 +34,8 @@ var statusCodes = map[messages.Code]codes.Code{
 	messages.Code_CODE_EXHAUSTED:   codes.ResourceExhausted,
 }
 
-// outcomeCodes maps back; the last ones are codes with which gRPC itself answers. A code that is not here is a fault of
-// the server or of the way to it.
+// outcomeCodes maps gRPC codes back. The last entries are codes that gRPC itself returns. A code without an entry
+// is a fault of the server or of the network.
 var outcomeCodes = map[codes.Code]messages.Code{
 	codes.InvalidArgument:    messages.Code_CODE_INVALID,
 	codes.NotFound:           messages.Code_CODE_NOT_FOUND,
@@ -48,7 +48,7 @@ var outcomeCodes = map[codes.Code]messages.Code{
 	codes.Unauthenticated: messages.Code_CODE_NOT_ALLOWED,
 }
 
-// StatusOf is an outcome as an error; nil if all went well.
+// StatusOf returns an outcome as an error, or nil for success.
 func StatusOf(o *messages.Outcome) error {
 	if o.GetCode() == messages.Code_CODE_OK {
 		return nil
@@ -64,14 +64,14 @@ func StatusOf(o *messages.Outcome) error {
 	return s.Err()
 }
 
-// sentence is an outcome in one sentence, for clients that read only a status's message.
+// sentence formats an outcome as one sentence, for clients that read only the message of a status.
 func sentence(o *messages.Outcome) string {
 	refusal := messages.FieldError{Field: o.GetField(), Text: o.GetText(), Hint: o.GetHint()}
 	return refusal.Error()
 }
 
-// OutcomeOf returns the outcome in an error of a call. Its code is UNSPECIFIED if it says nothing that people could act
-// on: a deadline, a fault of the server. It is nil for no error.
+// OutcomeOf returns the outcome in the error of a call, or nil for no error. If the caller cannot act on the error,
+// such as a timeout or a fault of the server, the code is UNSPECIFIED.
 func OutcomeOf(err error) *messages.Outcome {
 	if err == nil {
 		return nil

@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the checks of requests that only the gateway answers. Like those of messages, a refusal has the field,
-// the reason, and the way out.
+// This file validates the requests that only the gateway answers. Each error contains the field, the reason and a
+// fix, as in package messages.
 
-// Validate refuses a request that no output can answer.
+// Validate refuses a request that cannot match any output.
 func (x *ReadLogs) Validate() error {
 	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {
 		return err
@@ -51,14 +51,14 @@ func (x *ReadLogs) Validate() error {
 	return nil
 }
 
-// The bounds of what is asked of the past at once.
+// The limits of one request for past states.
 const (
 	maxMomentsMs = 24 * 60 * 60 * 1000
 	maxSumsMs    = 32 * maxMomentsMs
 	maxSteps     = 2_000
 )
 
-// Validate refuses a time that is none, or more of it than is told at once.
+// Validate refuses an invalid time, and more data than one request may read.
 func (x *ReadPast) Validate() error {
 	span := x.GetUntilUnixMs() - x.GetAtUnixMs()
 	switch {
@@ -78,7 +78,7 @@ func (x *ReadPast) Validate() error {
 	return nil
 }
 
-// Validate refuses a process that cannot be run.
+// Validate refuses a command that cannot run.
 func (x *ExecIn) Validate() error {
 	if err := (&messages.GetJob{Principal: x.GetPrincipal(), Job: x.GetJob()}).Validate(); err != nil {
 		return err
@@ -106,10 +106,10 @@ func (x *ExecIn) Validate() error {
 	return nil
 }
 
-// maxExecBytes bounds an exec session's command with its variables.
+// maxExecBytes limits the command of an exec session, including its variables.
 const maxExecBytes = 64 << 10
 
-// validFrom refuses positions that no reader could have reached.
+// validFrom refuses positions that no earlier reply can have contained.
 func (x *ReadLogs) validFrom() error {
 	if n := len(x.GetFrom()); n > 2*messages.MaxGangTasks {
 		text := fmt.Sprintf("has %d entries, more than %d", n, 2*messages.MaxGangTasks)
@@ -126,10 +126,11 @@ func (x *ReadLogs) validFrom() error {
 	return nil
 }
 
-// maxTailBytes bounds the tail of an output: a gateway holds it while it looks for the end.
+// maxTailBytes limits the tail of an output, because a gateway keeps the tail in memory while it searches for the
+// end.
 const maxTailBytes = 16 << 20
 
-// fromBeginning is the way out of an impossible tail.
+// fromBeginning is the hint for an invalid tail.
 const fromBeginning = "use 0 for the beginning"
 
 // Validate refuses a digest that no script can have.
@@ -141,7 +142,7 @@ func (x *ReadScript) Validate() error {
 	return nil
 }
 
-// Validate refuses what names no attempt.
+// Validate refuses a request without an attempt.
 func (x *ReadSecrets) Validate() error {
 	switch n := len(x.GetJob()); {
 	case n == 0 || n > messages.MaxIDBytes:
@@ -152,16 +153,16 @@ func (x *ReadSecrets) Validate() error {
 	return nil
 }
 
-// Validate has nothing to refuse.
+// Validate accepts every request, because the request has no fields.
 func (x *Cluster) Validate() error { return nil }
 
-// Validate has nothing to refuse.
+// Validate accepts every request, because the request has no fields.
 func (x *WhoAmI) Validate() error { return nil }
 
-// MaxPassTTL bounds the time for which a person's token is good: one that is lost and forgotten ends by itself.
+// MaxPassTTL limits the lifetime of a user's token, so that a lost token expires.
 const MaxPassTTL = 366 * 24 * time.Hour
 
-// Validate refuses a token that is of nobody, or good for ever.
+// Validate refuses a token without a user or without an expiry.
 func (x *CreatePass) Validate() error {
 	roles, who := identity.People, identity.Identity{Cluster: "c", Role: identity.Role(x.GetRole()), Name: x.GetName()}
 	switch ttl := x.GetTtlMs(); {
@@ -179,10 +180,10 @@ func (x *CreatePass) Validate() error {
 	return nil
 }
 
-// Validate has nothing to refuse.
+// Validate accepts every request, because the request has no fields.
 func (x *ListPasses) Validate() error { return nil }
 
-// Validate refuses what names no token.
+// Validate refuses a request without a token ID.
 func (x *RevokePass) Validate() error {
 	if x.GetId() == "" {
 		return refusal("id", "is missing", "run `synapse-cli token list` for a list")
@@ -190,8 +191,8 @@ func (x *RevokePass) Validate() error {
 	return nil
 }
 
-// Validate refuses what the first clients' call can contain and no job can mean. The job that is made of it is checked
-// for everything else.
+// Validate refuses fields that only the first client could send and that mean nothing now. All other checks apply
+// to the job that is built from the request.
 func (x *SubmitJobRequest) Validate() error {
 	switch {
 	case x.GetId() == "":

@@ -1,6 +1,6 @@
-// Package audit keeps a scheduler's account of who asked what of it: files that are only added to, in which each line
-// has the hash of the one before, also over the end of a file. It is told what to write, judges nothing, and never
-// writes what a job brings.
+// Package audit writes a scheduler's audit log: who requested what, and with which result. The log is a sequence of
+// append-only files. Each line contains the hash of the previous line, also across files. Callers decide what to
+// write. The package never writes the content of a job.
 package audit
 
 import (
@@ -19,61 +19,62 @@ import (
 	"time"
 )
 
-// This file owns how lines are written.
+// This file writes the lines.
 //
-// A chain beside its data convinces nobody: who can change the file can make another chain. So the head, which is the
-// last line's number and hash, is told to the log of the scheduler, which goes elsewhere, and every head that was kept
-// anywhere pins all lines up to it.
+// A hash chain alone proves nothing, because anyone who can change the file can compute a new chain. The scheduler
+// therefore writes the head (number and hash of the last line) to its own log, which is stored elsewhere. Any saved
+// head proves all lines up to it.
 
 const (
-	// File is the name of the account in its folder: of the file that is added to. Those that are full are beside it.
+	// File is the name of the current audit file in its folder. Full files are in the same folder.
 	File = "audit.log"
 	// fullAt is the size at which a file is full.
 	fullAt = 64 << 20
-	// headsEvery is how often the head is told where there are new lines, and syncEvery how often lines go to the disk: a
-	// process that is killed loses none, a machine that loses its power those of a second.
+	// headsEvery is the interval for logging the head, if there are new lines. syncEvery is the interval for
+	// syncing lines to disk. A killed process loses no lines. A power failure loses at most the lines of one
+	// second.
 	headsEvery = time.Minute
 	syncEvery  = time.Second
 
 	maxLine = 64 << 10
-	maxText = 2 << 10 // of a field that a caller can choose
+	maxText = 2 << 10 // limit of each field that callers choose
 )
 
-// Line is one line. Of a call that changes something there are two: one before it, without which it is not made, and
-// one that says how it ended.
+// Line is one line of the audit log. A call that changes something has two lines: one before the call, which must
+// be written first, and one with the result.
 type Line struct {
 	N       uint64 `json:"n"`
 	At      string `json:"at"`
 	Who     string `json:"who,omitempty"`
-	Pass    string `json:"token,omitempty"` // the id of the token, where it was shown in place of a certificate
+	Pass    string `json:"token,omitempty"` // ID of the token, if the caller used a token instead of a certificate
 	From    string `json:"from,omitempty"`
 	Call    string `json:"call,omitempty"`
 	What    string `json:"what,omitempty"`
-	Outcome string `json:"outcome"`      // asked, ok, refused: …, or how it failed
-	Of      uint64 `json:"of,omitempty"` // the line in which it was asked
+	Outcome string `json:"outcome"`      // asked, ok, refused: …, or the failure
+	Of      uint64 `json:"of,omitempty"` // number of the line with the request
 	Heads   []Pin  `json:"heads,omitempty"`
-	Prev    string `json:"prev"` // the hash of the line before
+	Prev    string `json:"prev"` // hash of the previous line
 }
 
-// The outcomes that are always written so.
+// These outcomes have a fixed text.
 const (
 	Asked   = "asked"
 	OK      = "ok"
 	Refused = "refused"
 )
 
-// Head is the last line.
+// Head identifies the last line.
 type Head struct {
 	N    uint64
 	Hash string
 }
 
-// headWords begin a head where it is told.
+// headWords is the start of a logged head.
 const headWords = "Audit head "
 
 func (h Head) String() string { return fmt.Sprintf("%s%d %s", headWords, h.N, h.Hash) }
 
-// Log is an open account.
+// Log is an open audit log.
 type Log struct {
 	now  func() time.Time
 	tell func(format string, args ...any)
@@ -82,26 +83,26 @@ type Log struct {
 	mu    sync.Mutex
 	file  *os.File
 	size  int64
-	full  int64  // the size at which the next file begins
-	first uint64 // the number of the file's first line; 0: it has none
+	full  int64  // size at which the next file begins
+	first uint64 // number of the file's first line; 0: the file is empty
 	head  Head
 	told  uint64
 	dirty bool
-	stuck bool // it was told that no next file can be begun
+	stuck bool // the failure to begin a new file was logged
 
-	who string // whose account it is; empty, like in, where it is shared with nobody
+	who string // owner of the audit log; like in, empty without a shared store
 	in  Board
 
-	keeping sync.Mutex // guards what follows
-	kept    Head       // what the store has
-	unkept  bool       // it was told that the store has no newer one
+	keeping sync.Mutex // guards the fields below
+	kept    Head       // last head in the store
+	unkept  bool       // the failure to store a head was logged
 
 	closed  chan struct{}
 	closing sync.Once
 	running sync.WaitGroup
 }
 
-// Open goes on with the account in a folder, or begins one. Tell is told the head now and then.
+// Open continues the audit log in a folder, or creates one. It calls tell with each logged head and each problem.
 func Open(dir string, now func() time.Time, tell func(format string, args ...any)) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("the audit: %w", err)
@@ -119,13 +120,13 @@ func Open(dir string, now func() time.Time, tell func(format string, args ...any
 	return l, nil
 }
 
-// begin opens the file that is added to, and makes it where there is none.
+// begin opens the current file, and creates it if it does not exist.
 func begin(dir string) (*os.File, error) {
 	return os.OpenFile(filepath.Join(dir, File), os.O_CREATE|os.O_RDWR|os.O_APPEND, 0o600)
 }
 
-// goOn finds the last line, which is in the file before where this one has none yet. What a crash left of one that was
-// not written whole is cut off, and told in the next line.
+// goOn finds the last line. If the current file is empty, the last line is in the previous file. goOn removes an
+// incomplete line after a crash and records the removal in the next line.
 func (l *Log) goOn() error {
 	info, err := l.file.Stat()
 	if err != nil {
@@ -164,7 +165,7 @@ func (l *Log) goOn() error {
 	return err
 }
 
-// findFirst reads the number of the file's first line, which will be in its name when it is full.
+// findFirst reads the number of the file's first line. This number becomes part of the name of the full file.
 func (l *Log) findFirst() error {
 	text, err := bufio.NewReaderSize(io.NewSectionReader(l.file, 0, l.size), maxLine).ReadSlice('\n')
 	if err != nil {
@@ -178,7 +179,7 @@ func (l *Log) findFirst() error {
 	return nil
 }
 
-// goOnBehind takes the head from the last file that is full. Each of them ends with a whole line.
+// goOnBehind takes the head from the last full file. Each full file ends with a complete line.
 func (l *Log) goOnBehind() error {
 	full, err := fullFiles(l.dir)
 	if err != nil || len(full) == 0 {
@@ -197,8 +198,8 @@ func (l *Log) goOnBehind() error {
 	return nil
 }
 
-// turn puts the full file aside and begins the next one. Where that fails, the file is added to as before: a line that
-// is too far behind in a file is better than none.
+// turn renames the full file and starts the next one. If this fails, the log continues in the full file, because an
+// oversized file is better than a missing line.
 func (l *Log) turn() {
 	aside := filepath.Join(l.dir, fmt.Sprintf("%s%020d%s", fullPrefix, l.first, fullSuffix))
 	err := os.Rename(l.file.Name(), aside)
@@ -217,7 +218,7 @@ func (l *Log) turn() {
 	}
 }
 
-// Add writes a line, and answers its number. N, At and Prev are the log's own.
+// Add writes a line and returns its number. Add sets N, At and Prev.
 func (l *Log) Add(line Line) (uint64, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -235,7 +236,7 @@ func (l *Log) Add(line Line) (uint64, error) {
 		l.turn()
 	}
 	if n, err := l.file.Write(append(text, '\n')); err != nil {
-		if n > 0 { // half a line must not be the beginning of the next
+		if n > 0 { // the next line must not follow an incomplete one
 			err = errors.Join(err, l.file.Truncate(l.size))
 		}
 		return 0, fmt.Errorf("the audit: %w", err)
@@ -248,7 +249,7 @@ func (l *Log) Add(line Line) (uint64, error) {
 	return line.N, nil
 }
 
-// keep brings lines to the disk, and tells the head.
+// keep syncs lines to disk and logs the head, at fixed intervals.
 func (l *Log) keep() {
 	defer l.running.Done()
 	sync, heads := time.NewTicker(syncEvery), time.NewTicker(headsEvery)
@@ -274,7 +275,7 @@ func (l *Log) sync() {
 	if !dirty {
 		return
 	}
-	if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // one that is full meanwhile is on its disk
+	if err := file.Sync(); err != nil && !errors.Is(err, os.ErrClosed) { // turn has synced it
 		l.tell("The audit log cannot be written to its disk: %v", err)
 	}
 }
@@ -289,7 +290,7 @@ func (l *Log) tellHead() {
 	}
 }
 
-// Close tells and keeps the last head.
+// Close logs the last head and stores it.
 func (l *Log) Close() (err error) {
 	l.closing.Do(func() {
 		close(l.closed)

@@ -14,7 +14,7 @@ import (
 
 var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
-// scroll is an account on disk, and what it told.
+// scroll holds an audit log on disk and the lines that it logged.
 type scroll struct {
 	*Log
 	t    *testing.T
@@ -62,7 +62,8 @@ func (s *scroll) text() []byte {
 	return text
 }
 
-// TestGoesOn: an account goes on over a restart, with the line after the last and its hash.
+// TestGoesOn checks that the audit log continues after a restart with the next number and the hash of the last
+// line.
 func TestGoesOn(t *testing.T) {
 	s := newScroll(t)
 	s.add("one")
@@ -85,7 +86,8 @@ func TestGoesOn(t *testing.T) {
 	}
 }
 
-// TestTorn: half a line, as a crash leaves it, is cut off and told; a last line that cannot be read is not built upon.
+// TestTorn checks that an incomplete line after a crash is removed and recorded. An unreadable last line is an
+// error.
 func TestTorn(t *testing.T) {
 	s := newScroll(t)
 	s.add("one")
@@ -109,8 +111,8 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestHeadsAreLinesOfTheirOwn: a head is known in whatever log it was told in, and nobody who chooses a job's name, or
-// a reason, has a line taken for one.
+// TestHeadsAreLinesOfTheirOwn checks that heads are found in logs of all formats. Text that a user chooses, such as
+// a job name, is never read as a head.
 func TestHeadsAreLinesOfTheirOwn(t *testing.T) {
 	head := headWords + "7 " + strings.Repeat("a", 64)
 	for line, is := range map[string]bool{
@@ -136,7 +138,8 @@ func TestHeadsAreLinesOfTheirOwn(t *testing.T) {
 	}
 }
 
-// TestVerify finds every change: of a byte, of a line with all hashes after it made again, and of the end.
+// TestVerify checks that every change is detected: a changed byte, a changed line with recomputed hashes, and a
+// removed end.
 func TestVerify(t *testing.T) {
 	s := newScroll(t)
 	for i := range 5 {
@@ -180,12 +183,12 @@ func TestVerify(t *testing.T) {
 	}
 }
 
-// TestCannotBeWritten: a line that cannot be written is an error, and the next one does not begin in the middle of it.
+// TestCannotBeWritten checks that a failed write is an error, and that the next line starts on a new line.
 func TestCannotBeWritten(t *testing.T) {
 	s := newScroll(t)
 	s.add("one")
 	file := s.file
-	read, err := os.Open(filepath.Join(s.dir, File)) // which cannot be written to
+	read, err := os.Open(filepath.Join(s.dir, File)) // a read-only file
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -201,7 +204,7 @@ func TestCannotBeWritten(t *testing.T) {
 	}
 }
 
-// TestLong: what a caller can choose the length of is cut.
+// TestLong checks that long fields of callers are truncated.
 func TestLong(t *testing.T) {
 	s := newScroll(t)
 	s.add(strings.Repeat("é\n", 1<<20))

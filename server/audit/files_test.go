@@ -16,9 +16,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns accounts of several files, and those whose disk is full.
+// This file tests audit logs of several files, and full disks.
 
-// verify reads the account in a folder.
+// verify verifies the audit log in the folder.
 func (s *scroll) verify(kept ...Head) (first uint64, head Head, err error) {
 	s.t.Helper()
 	a, err := OpenAccount(s.dir)
@@ -29,7 +29,7 @@ func (s *scroll) verify(kept ...Head) (first uint64, head Head, err error) {
 	return verify(a, kept, nil)
 }
 
-// turned is an account of several files, each with a few lines.
+// turned returns an audit log of several files with a few lines each.
 func turned(t *testing.T) (s *scroll, files []string) {
 	t.Helper()
 	s = newScroll(t)
@@ -44,8 +44,8 @@ func turned(t *testing.T) (s *scroll, files []string) {
 	return s, files
 }
 
-// TestFilesTurn: a full file is put aside under the number of its first line, no file is much larger than that, and the
-// chain goes on over all of them and over a restart, also one that comes just when the next file is empty.
+// TestFilesTurn checks that a full file is renamed to the number of its first line, and that no file is much larger
+// than the limit. The chain continues across files and restarts, also if the next file is still empty.
 func TestFilesTurn(t *testing.T) {
 	s, files := turned(t)
 	for _, name := range append(files, filepath.Join(s.dir, File)) {
@@ -63,7 +63,7 @@ func TestFilesTurn(t *testing.T) {
 	if err := os.Rename(filepath.Join(s.dir, File), filepath.Join(s.dir, "audit-00000000000000000019.log")); err != nil {
 		t.Fatal(err)
 	}
-	s.open() // as after a crash between the two
+	s.open() // as after a crash between the two steps
 	s.add("line 21")
 	s.shut()
 	if _, head, err := s.verify(); head.N != 21 || err != nil {
@@ -80,8 +80,8 @@ func TestFilesTurn(t *testing.T) {
 	}
 }
 
-// TestFilesMissing: the first files may be moved away, and it is said where the account begins; one from the middle, or
-// the wrong ones, are found out.
+// TestFilesMissing checks that the first files may be moved away, and that the verifier reports the first line. A
+// missing or wrong file in the middle is detected.
 func TestFilesMissing(t *testing.T) {
 	s, files := turned(t)
 	s.shut()
@@ -119,7 +119,8 @@ func TestFilesMissing(t *testing.T) {
 	}
 }
 
-// TestFilesCannotTurn: where no next file can be begun, the account goes on in the one that is full, and says so once.
+// TestFilesCannotTurn checks that the log continues in the full file if no new file can be created, and logs this
+// once.
 func TestFilesCannotTurn(t *testing.T) {
 	s := newScroll(t)
 	s.add("line 1")
@@ -143,8 +144,8 @@ func TestFilesCannotTurn(t *testing.T) {
 	}
 }
 
-// TestFullDisk: on a disk that is full no line is written and no half of one stays; when there is room again the
-// account goes on, with the next number and nothing lost.
+// TestFullDisk checks that a full disk leaves no incomplete line. With free space, the log continues with the next
+// number.
 func TestFullDisk(t *testing.T) {
 	able.Need(t, able.Root, able.Mounts)
 	dir := t.TempDir()
@@ -197,7 +198,7 @@ func TestFullDisk(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a file has, each line that is given follows from the one before.
+// FuzzRead checks that each line that Read returns follows from the previous one, for any content of a file.
 func FuzzRead(f *testing.F) {
 	f.Add([]byte(`{"n":1,"at":"","outcome":"ok","prev":""}` + "\n"))
 	f.Add([]byte(`{"n":7,"at":"","outcome":"ok","prev":"00"}` + "\n" + `{"n":8}`))
@@ -217,7 +218,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestFolderIsNoPattern: an account is whole below a folder of any name.
+// TestFolderIsNoPattern checks that the audit log is complete in folders whose names contain glob characters.
 func TestFolderIsNoPattern(t *testing.T) {
 	for _, name := range []string{"a[b", "[ab]", "*"} {
 		s, _ := turned(t)

@@ -8,30 +8,30 @@ import (
 	"slices"
 )
 
-// This file owns how the accounts of several schedulers are held against each other: the pins of all of them are
-// collected, and each is looked for in all of them. An account is known by its lines, so one of a folder that was lost
-// and given back is found by them; whose it is, it says itself, and that is only for the words.
+// This file compares the audit logs of several schedulers. It collects the pins of all logs and looks for each
+// pinned line in all of them. Lines identify a log, so a log that was restored from a backup is also found. A log
+// names its own scheduler, but that name is only used in texts.
 
-// Given is an account to be followed. It is read twice.
+// Given is an audit log to compare. Open is called twice.
 type Given struct {
 	Name string
 	Open func() (io.ReadCloser, error)
 }
 
-// Followed is an account whose every line is as it was written.
+// Followed describes an audit log whose lines are all unchanged.
 type Followed struct {
 	Name  string
-	Of    string // whose it is; empty: it does not say
+	Of    string // its scheduler; empty: the log names none
 	First uint64
 	Head  Head
 }
 
-// Gap names lines that the accounts lack. From 0: the account is not among them.
+// Gap names lines that are missing in the audit logs. If From is 0, the complete log is missing.
 type Gap struct {
-	Of       string // whose account; empty: of any
+	Of       string // the scheduler of the log; empty: unknown
 	From, To uint64
-	Other    bool   // line To is there, and is another one
-	By       string // where the line is named that is not there
+	Other    bool   // line To exists but differs
+	By       string // where the missing line is pinned
 }
 
 func (g Gap) String() string {
@@ -49,27 +49,27 @@ func (g Gap) String() string {
 	}
 }
 
-// Whole reports whether it is a whole account that is lacking, which may lie elsewhere.
+// Whole reports whether a complete audit log is missing. The log may be stored elsewhere.
 func (g Gap) Whole() bool { return g.Of != "" && g.From == 0 }
 
-// Report has what following found.
+// Report holds the result of a comparison.
 type Report struct {
 	Accounts []Followed
-	Pins     int // lines that others name, and that are there
-	Away     int // those that others name, and that were moved away with what is before the beginning of an account
+	Pins     int // pinned lines that were found
+	Away     int // pinned lines that were moved away with the beginning of a log
 	Gaps     []Gap
 }
 
-// account is one while it is followed.
+// account holds the state of one audit log during the comparison.
 type account struct {
 	Followed
-	at map[uint64]string // the hashes of lines that somebody names
+	at map[uint64]string // hashes of pinned lines
 }
 
-// pinned is a pin and where it was found.
+// pinned is a pin and its position.
 type pinned struct {
 	Pin
-	in   *account // nil: in no account
+	in   *account // nil: not from an audit log
 	line uint64
 }
 
@@ -80,12 +80,12 @@ func (p pinned) by() string {
 	return fmt.Sprintf("line %d of %s", p.line, cmp.Or(p.in.Of, p.in.Name))
 }
 
-// Follow reads accounts, each to its end, and holds what they say of each other, and the heads that were kept
-// elsewhere, against their lines. The error is of an account that is broken in itself, or that cannot be read.
+// Follow reads audit logs to their ends. It compares their lines with the pins in all logs and with the heads that
+// were kept elsewhere. It returns an error if a log is broken or unreadable.
 func Follow(given []Given, kept []Head) (r Report, err error) {
 	var all []*account
 	var pins []pinned
-	var ofOne []Head // what a single account is held against, line by line; of several nobody knows whose a head is
+	var ofOne []Head // heads for a single log; among several logs, the log of a head is unknown
 	if len(given) == 1 {
 		ofOne, r.Pins = kept, len(kept)
 	} else {
@@ -123,7 +123,7 @@ func Follow(given []Given, kept []Head) (r Report, err error) {
 	return r, nil
 }
 
-// read opens an account, and says of a broken one which it is.
+// read opens an audit log, and adds the log's name to an error about a broken log.
 func (g Given) read(with func(io.Reader) error) error {
 	file, err := g.Open()
 	if err != nil {
@@ -136,7 +136,7 @@ func (g Given) read(with func(io.Reader) error) error {
 	return errors.Join(err, file.Close())
 }
 
-// find reads all accounts again for the hashes of the lines that somebody names.
+// find reads all audit logs again and collects the hashes of pinned lines.
 func find(given []Given, all []*account, pins []pinned) error {
 	wanted := map[uint64]bool{}
 	for _, p := range pins {
@@ -146,7 +146,7 @@ func find(given []Given, all []*account, pins []pinned) error {
 		at := all[i].at
 		if err := g.read(func(from io.Reader) error {
 			_, err := read(from, func(l Line, hash string) error {
-				if len(at) == 0 && wanted[l.N-1] { // what the first line follows is known without being here
+				if len(at) == 0 && wanted[l.N-1] { // the first line contains the hash of the missing line before it
 					at[l.N-1] = l.Prev
 				}
 				if wanted[l.N] {
@@ -162,7 +162,7 @@ func find(given []Given, all []*account, pins []pinned) error {
 	return nil
 }
 
-// resolve looks for a pin's line in all accounts.
+// resolve looks for the pinned line in all audit logs.
 func (r *Report) resolve(p pinned, all []*account) {
 	if slices.ContainsFunc(all, func(a *account) bool { hash, ok := a.at[p.N]; return ok && hash == p.Hash }) {
 		r.Pins++
@@ -170,12 +170,12 @@ func (r *Report) resolve(p pinned, all []*account) {
 	}
 	gap := Gap{Of: p.Of, To: p.N, By: p.by()}
 	own := slices.IndexFunc(all, func(a *account) bool { return a.Of == p.Of && p.Of != "" })
-	if own < 0 { // what says whose an account is may have been moved away with its beginning
+	if own < 0 { // the line with the scheduler's name may have been moved away
 		own = slices.IndexFunc(all, func(a *account) bool { return a.Of == "" && p.N+1 < a.First })
 	}
 	switch {
 	case own < 0:
-	case p.in == all[own] && p.line <= p.N: // it went on with numbers that were used already
+	case p.in == all[own] && p.line <= p.N: // the log reused numbers
 		gap.From = p.line
 	case p.N > all[own].Head.N:
 		gap.From = all[own].Head.N + 1
@@ -188,8 +188,8 @@ func (r *Report) resolve(p pinned, all []*account) {
 	r.lack(gap)
 }
 
-// lack adds a gap. Of several of a kind in an account one says it all: of missing lines the widest, of changed ones the
-// first.
+// lack adds a gap. Of several gaps of one kind in a log, it keeps the widest range of missing lines, or the first
+// changed line.
 func (r *Report) lack(g Gap) {
 	i := slices.IndexFunc(r.Gaps, func(o Gap) bool {
 		return o.Of == g.Of && g.Of != "" && o.Other == g.Other && (g.Other || o.From == g.From)

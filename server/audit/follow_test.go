@@ -12,14 +12,14 @@ import (
 	"testing"
 )
 
-// This file owns accounts of several schedulers on one store, and what they say of each other.
+// This file tests the comparison of audit logs of schedulers that share a store.
 
 const (
 	ofA = "synapse://c/scheduler/a"
 	ofB = "synapse://c/scheduler/b"
 )
 
-// pair is two schedulers that lead in turn.
+// pair holds two schedulers that lead alternately.
 type pair struct {
 	t     *testing.T
 	board *board
@@ -40,7 +40,7 @@ func (p *pair) share(s *scroll, who string) {
 	}
 }
 
-// reign is a scheduler's time: it leads, and its head is kept when it ends.
+// reign simulates the time in which a scheduler leads. Its head is stored at the end.
 func (p *pair) reign(s *scroll, epoch uint64, lines int) {
 	p.t.Helper()
 	if err := s.Lead(epoch, "the other"); err != nil {
@@ -52,10 +52,10 @@ func (p *pair) reign(s *scroll, epoch uint64, lines int) {
 	s.KeepHead()
 }
 
-// turns lets a, b and a again lead, and ends both.
+// turns lets a, b and a lead one after the other, and closes both logs.
 func turns(t *testing.T) *pair {
 	p := newPair(t)
-	p.reign(p.a, 1, 5) // lines 1 to 7: start, lead, five
+	p.reign(p.a, 1, 5) // lines 1 to 7: start, lead, and five more
 	p.reign(p.b, 2, 5)
 	p.reign(p.a, 3, 2) // lines 8 to 10
 	p.a.shut()
@@ -63,7 +63,7 @@ func turns(t *testing.T) *pair {
 	return p
 }
 
-// follow follows the accounts of folders.
+// follow compares the audit logs in these folders.
 func follow(t *testing.T, dirs ...string) Report {
 	t.Helper()
 	r, err := followed(nil, dirs...)
@@ -91,7 +91,7 @@ func (r Report) gaps() string {
 	return strings.Join(all, "\n")
 }
 
-// cut takes the last lines off an account, which is whole in itself then.
+// cut removes the last lines of an audit log. The rest is still a valid chain.
 func (s *scroll) cut(last int) {
 	s.t.Helper()
 	lines := bytes.SplitAfter(bytes.TrimSuffix(s.text(), []byte("\n")), []byte("\n"))
@@ -105,12 +105,12 @@ func (s *scroll) rewrite(text []byte) {
 	}
 }
 
-// TestFollow: who takes the lead names how far the accounts of all had got, and the accounts are followed over that.
+// TestFollow checks that a new leader pins the heads of all audit logs, and that all pins are found.
 func TestFollow(t *testing.T) {
 	p := turns(t)
 	r := follow(t, p.a.dir, p.b.dir)
 	if got := r.gaps(); got != "" || r.Pins != 3 || r.Accounts[0].Of != ofA || r.Accounts[1].Of != ofB {
-		t.Errorf("%+v: %s", r, got) // b named a, a named itself and b
+		t.Errorf("%+v: %s", r, got) // b pinned a; a pinned itself and b
 	}
 	var led []string
 	if _, err := Read(bytes.NewReader(p.b.text()), func(l Line) error {
@@ -133,11 +133,11 @@ func TestFollow(t *testing.T) {
 	}
 }
 
-// TestFollowFindsGaps: lines that were cut off at the end, or cut off and written again, or changed with all hashes
-// after them, are named, with whose account they are missing in and who says so.
+// TestFollowFindsGaps checks that removed, rewritten and changed lines are reported. The report names the log with
+// the gap and the log with the pin.
 func TestFollowFindsGaps(t *testing.T) {
 	for name, c := range map[string]struct {
-		spoil func(p *pair) // after both ended
+		spoil func(p *pair) // after both logs are closed
 		want  string
 	}{
 		"cut at the end": {func(p *pair) { p.b.cut(3) },
@@ -196,12 +196,12 @@ func TestFollowFindsGaps(t *testing.T) {
 	}
 }
 
-// TestFollowAway: what was moved away with all before it is neither there nor missing, and what the first line follows
-// is known.
+// TestFollowAway checks that lines that were moved away with the beginning are counted separately. The hash in the
+// first line proves the line before it.
 func TestFollowAway(t *testing.T) {
 	p := turns(t)
 	lines := bytes.SplitAfter(p.a.text(), []byte("\n"))
-	for first, want := range map[int]Report{ // its line 8 names two heads, and line 2 of the other one its line 7
+	for first, want := range map[int]Report{ // line 8 has two heads; line 2 of the other log pins its line 7
 		8: {Pins: 3}, 9: {Away: 1},
 	} {
 		p.a.rewrite(bytes.Join(lines[first-1:], nil))
@@ -212,7 +212,7 @@ func TestFollowAway(t *testing.T) {
 	}
 }
 
-// TestLostOnesAreTold: a scheduler that starts with another account than it had says so at once.
+// TestLostOnesAreTold checks that a scheduler that starts with another audit log reports this immediately.
 func TestLostOnesAreTold(t *testing.T) {
 	p := turns(t)
 	told := func() int { return strings.Count(strings.Join(p.b.told, "\n"), "does not match line 7") }
@@ -230,8 +230,8 @@ func TestLostOnesAreTold(t *testing.T) {
 	}
 }
 
-// TestHeadsInTheStore: a head goes to the store where there are new lines, and not else; a store that is away is told
-// of once, and stops nothing.
+// TestHeadsInTheStore checks that a head is stored only if there are new lines. An unreachable store is logged once
+// and stops nothing.
 func TestHeadsInTheStore(t *testing.T) {
 	s, kept := newScroll(t), &board{}
 	if err := s.Share(ofA, "v1", kept); err != nil {
@@ -260,7 +260,7 @@ func TestHeadsInTheStore(t *testing.T) {
 	}
 }
 
-// board has the last head of each, counts, and may be away.
+// board is a fake store of heads. It counts writes and can be made unreachable.
 type board struct {
 	heads  []Pin
 	writes int

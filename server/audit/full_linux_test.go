@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestFullDiskLeavesNoHalfLine: what a full disk takes of a line is taken back, so that the account goes on in whole
-// lines when there is room again.
+// TestFullDiskLeavesNoHalfLine checks that a partly written line is removed on a full disk, so that the log
+// continues with complete lines.
 func TestFullDiskLeavesNoHalfLine(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()

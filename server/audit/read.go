@@ -16,7 +16,7 @@ import (
 	"strings"
 )
 
-// This file owns how an account is read and verified.
+// This file reads and verifies an audit log.
 
 func parse(text []byte) (line Line, err error) {
 	d := json.NewDecoder(bytes.NewReader(text))
@@ -27,9 +27,9 @@ func parse(text []byte) (line Line, err error) {
 	return line, err
 }
 
-// Broken says where an account differs from what was written.
+// Broken describes the first position at which an audit log was changed.
 type Broken struct {
-	Account string // which of several; empty: the one
+	Account string // name of the log among several; empty: a single log
 	Line    uint64
 	Why     string
 }
@@ -42,15 +42,15 @@ func (b *Broken) Error() string {
 	return text
 }
 
-// Full files are named by their first line.
+// The number of the first line is part of the name of a full file.
 const (
 	fullPrefix = "audit-"
 	fullSuffix = ".log"
 )
 
-// fullFiles returns the full files of a folder, in order.
+// fullFiles returns the full files of a folder in order.
 func fullFiles(dir string) ([]string, error) {
-	entries, err := os.ReadDir(dir) // a glob would take what stands in dir for a pattern
+	entries, err := os.ReadDir(dir) // Glob would treat special characters in dir as a pattern
 	if errors.Is(err, os.ErrNotExist) {
 		err = nil
 	}
@@ -64,13 +64,13 @@ func fullFiles(dir string) ([]string, error) {
 	return names, err
 }
 
-// Account reads all files of an account, one behind the other.
+// Account reads all files of an audit log as one stream.
 type Account struct {
 	io.Reader
 	files []*os.File
 }
 
-// OpenAccount opens the account in a folder. Full files that were moved away are not missed: it begins later then.
+// OpenAccount opens the audit log in a folder. If full files were moved away, the log starts at a later line.
 func OpenAccount(dir string) (*Account, error) {
 	names, err := fullFiles(dir)
 	if err != nil {
@@ -89,7 +89,7 @@ func OpenAccount(dir string) (*Account, error) {
 	return a, nil
 }
 
-// Close closes the files.
+// Close closes all files.
 func (a *Account) Close() (err error) {
 	for _, file := range a.files {
 		err = errors.Join(err, file.Close())
@@ -97,8 +97,8 @@ func (a *Account) Close() (err error) {
 	return err
 }
 
-// Read gives all lines, in order, and ends at the first that does not follow from the one before: its error is a
-// *Broken then. Each, if any, may end it too. It answers the head.
+// Read passes all lines to each, in order, and returns the head. It stops with a *Broken at the first line that
+// does not follow from the previous one. each may be nil, and an error of each also stops Read.
 func Read(from io.Reader, each func(Line) error) (head Head, err error) {
 	return read(from, func(line Line, _ string) error {
 		if each == nil {
@@ -125,7 +125,7 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 		}
 		text = bytes.TrimSuffix(text, []byte("\n"))
 		line, err := parse(text)
-		if err == nil && !begun && line.N > 1 && line.Prev != "" { // what came before was moved away
+		if err == nil && !begun && line.N > 1 && line.Prev != "" { // earlier lines were moved away
 			n, head = line.N, Head{line.N - 1, line.Prev}
 		}
 		begun = true
@@ -145,13 +145,13 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 	}
 }
 
-// headLine is a line of a log that tells a head and nothing else: as text, or as JSON, behind what a journal puts
-// before it. A line that has a head among other words is not one: somebody who submits a job may have written it.
+// headLine matches a log line that contains only a head, as text or as JSON, with an optional prefix of the system
+// journal. A head within other text does not match, because a user may have submitted that text.
 var headLine = regexp.MustCompile(`^(?:[\w:.+-]+(?: {1,2}[\w:.+-]+){1,4}\[\d+\]: )?` +
 	`(?:\{"time":"[^"\\]*","level":"info","message":"|(?:\d{4}/\d\d/\d\d \d\d:\d\d:\d\d(?:\.\d+)? )?)` +
 	headWords + `(\d+) ([0-9a-f]{64})(?:"(?:,"epoch":\d+)?\})?$`)
 
-// Heads finds all heads that were told in a text, as a scheduler's log.
+// Heads finds all logged heads in a text, such as a scheduler's log.
 func Heads(in io.Reader) (all []Head, err error) {
 	lines := bufio.NewScanner(in)
 	lines.Buffer(nil, 4<<20)
@@ -167,9 +167,9 @@ func Heads(in io.Reader) (all []Head, err error) {
 	return all, lines.Err()
 }
 
-// verify reads an account to its end and holds it against heads that were kept elsewhere: a line that was changed with
-// all that follow it, or cut off, is found by them alone. First is its first line: another one than 1 says that what
-// came before is somewhere else, or gone. Each, if any, is given every line.
+// verify reads an audit log to its end and compares it with heads that were kept elsewhere. Only such a head
+// reveals a removed end, or a changed line whose following hashes were recomputed. first is the number of the first
+// line. If it is not 1, earlier lines were moved away or lost. each, if not nil, receives every line.
 func verify(from io.Reader, kept []Head, each func(Line)) (first uint64, head Head, err error) {
 	byLine := map[uint64][]string{}
 	for _, h := range kept {

@@ -6,40 +6,40 @@ import (
 	"time"
 )
 
-// This file owns how the account of one scheduler is tied to those of the others that share its store. Each keeps its
-// head there, and whoever leads next names all heads in its own account: from then on the lines up to them can be
-// neither changed nor cut off without its account telling so, too.
+// This file links the audit logs of the schedulers that share a store. Each scheduler keeps its head in the store.
+// The next leader writes all heads into its own log. After that, a change or removal of an earlier line also
+// contradicts another log.
 
 const (
-	// keepsEvery is how often the head goes to the store where there are new lines: what a scheduler wrote in the last
-	// seconds before it was killed is pinned by nobody.
+	// keepsEvery is the interval for storing the head, if there are new lines. The lines of the last interval
+	// before a kill are not pinned.
 	keepsEvery = 10 * time.Second
-	// maxPins bounds how many heads a line names. Nobody has as many schedulers, but a store may have a past.
+	// maxPins limits the number of heads in one line. A store may contain heads of many earlier schedulers.
 	maxPins = 64
 )
 
-// Pin is a head that a line of another account, or a later line of the same one, names.
+// Pin is the head of an audit log that a later line of the same log or a line of another log contains.
 type Pin struct {
-	Of   string `json:"of"` // the scheduler whose account it is
+	Of   string `json:"of"` // the scheduler of the pinned log
 	N    uint64 `json:"n"`
 	Hash string `json:"hash"`
 }
 
-// The calls of lines that a scheduler writes of itself. By them an account says whose it is.
+// These calls mark the lines that a scheduler writes about itself. They name the scheduler of a log.
 const (
 	callStart = "start"
 	callLead  = "lead"
 )
 
-// Board keeps the heads of all schedulers: in the store that they share. It has one of each.
+// Board stores the last head of each scheduler, in the store that the schedulers share.
 type Board interface {
 	KeepHead(head Pin) error
 	Heads() ([]Pin, error)
 }
 
-// Share says whose account this is and where its head is kept, with a line about the start. Where the store remembers a
-// line that is not here any more it tells so; the account goes on, and says for ever what is missing. The error is only
-// about the line.
+// Share sets the scheduler's name and the store of heads, and writes a line about the start. If the stored head is
+// missing in this log, Share logs this, and the new line records the missing head. It returns only an error of
+// writing the line.
 func (l *Log) Share(who, version string, in Board) error {
 	line := Line{Who: who, Call: callStart, What: version, Outcome: OK}
 	heads, err := in.Heads()
@@ -62,15 +62,15 @@ func (l *Log) Share(who, version string, in Board) error {
 	return err
 }
 
-// lacks reports whether the account ends before a line of it that was kept, or with another one.
+// lacks reports whether the stored line is missing at the end of the log, or differs.
 func (l *Log) lacks(own Pin) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return own.N > l.head.N || own.N == l.head.N && own.Hash != l.head.Hash
 }
 
-// Lead writes that the scheduler leads from here on, after which one (empty: nobody knows), and how far the account of
-// each scheduler had got.
+// Lead writes that the scheduler now leads, with the previous leader (empty: unknown) and the heads of all
+// schedulers.
 func (l *Log) Lead(epoch uint64, after string) error {
 	line := Line{Who: l.who, Call: callLead, What: fmt.Sprintf("lead in epoch %d", epoch), Outcome: OK}
 	if after != "" {
@@ -107,7 +107,7 @@ func (l *Log) keepHeads() {
 	}
 }
 
-// KeepHead brings the head to the store where there are new lines. The account goes on where that fails.
+// KeepHead stores the head if there are new lines. If the store fails, the log continues.
 func (l *Log) KeepHead() {
 	l.keeping.Lock()
 	defer l.keeping.Unlock()

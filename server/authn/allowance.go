@@ -17,32 +17,33 @@ import (
 	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns what one identity may ask for. What somebody overdraws is his own loss: he is refused, and told when
-// to come again, while everybody else is served as before. Without it one pool of streams and one disk of the audit
-// were everybody's, and whoever was fastest had them.
+// This file limits the requests of each identity. An identity that exceeds its allowance is refused and gets a
+// retry time. All others are served as usual. Without these limits, one fast client could use all streams and fill
+// the audit log's disk.
 
-// Allowance bounds what each identity may have.
+// Allowance holds the limits of each identity.
 type Allowance struct {
-	// Calls is the rate of calls. A person's connection counts as one, a call that changes something as two, and a large
-	// request as one more for each KiB of it.
+	// Calls is the rate of calls. A connection of a user counts as one call. A call that changes something
+	// counts as two. A large request counts as one more for each KiB.
 	Calls       Rate
-	Submits     Rate   // of calls that bring a job; of none a second: any number, as of admins
-	Connections Places // also of machines, and of browsers that have logged in
-	Callers     Places // of these, over which people call
-	Open        Places // calls and streams
-	Wide        Places // watches of everything: each change costs as much as all of them together
-	Requests    int    // that are on their way
-	Refusals    int    // of its calls that the audit has one by one, in a minute; those beyond are counted in one line
+	Submits     Rate   // calls that submit a job; 0 per second, and admins: no limit
+	Connections Places // all connections, including those of nodes and browser sessions
+	Callers     Places // the connections for calls of users
+	Open        Places // open calls and streams
+	Wide        Places // watches without a filter, which are the most expensive
+	Requests    int    // requests being received
+	Refusals    int    // refusals per minute with their own audit line; one line counts the rest
 }
 
-// Rate is so many a second, and so many at once.
+// Rate holds a number per second and a burst.
 type Rate = connlimit.Rate
 
-// Places bounds what an identity may have so many of at the same time. Where All is given, each may have one of Share
-// parts of what is still free of that, so that some stay free for the next; but Least in any case.
+// Places limits concurrent use. Each is the limit of one identity. If All is set, an identity may have one Share-th
+// of the free part of All, so that later identities also get a part. Least is always allowed.
 type Places struct{ Each, All, Share, Least int }
 
-// DefaultAllowance is far above what a person and their scripts do, and below what a scheduler can.
+// DefaultAllowance returns limits far above the use of a person with scripts, and below the capacity of a
+// scheduler.
 func DefaultAllowance() Allowance {
 	return Allowance{
 		Calls: Rate{PerSecond: 400, Burst: 4000}, Submits: DefaultSubmits(), Requests: 2, Refusals: 30,
@@ -51,31 +52,31 @@ func DefaultAllowance() Allowance {
 	}
 }
 
-// DefaultSubmits bounds the jobs that one identity may bring: an array is one of them.
+// DefaultSubmits returns the limit of submitted jobs per identity. An array counts as one job.
 func DefaultSubmits() Rate { return Rate{PerSecond: 50, Burst: 2000} }
 
-// renewalCost and renewalBurst bound how often one machine's certificate is signed: an agent asks once in 16 hours, and
-// each time costs a signature and a line of the audit.
+// renewalCost and renewalBurst limit how often the certificate of one node is renewed. An agent renews every 16
+// hours. Each renewal costs a signature and an audit line.
 const (
 	renewalCost  = time.Minute
 	renewalBurst = 10
 )
 
-// strangers is the purse of all of whom nothing is proved, and strangersRefusals how many refusals of theirs have lines
-// of their own in a minute: their addresses cost them nothing.
+// strangers is the shared purse of all unauthenticated peers. strangersRefusals is the number of their refusals per
+// minute with their own audit line. A purse per address would not limit them, because addresses are free.
 const (
 	strangers         = ""
 	strangersRefusals = 120
 )
 
-// tallyFor is after which time refusals that were only counted are told in a line.
+// tallyFor is the time after which counted refusals are summarized in one line.
 const tallyFor = time.Minute
 
-// maxPurses bounds the identities that are remembered. One that has something open is not forgotten; that is bounded,
-// too.
+// maxPurses limits the number of remembered identities. Identities with open calls or connections are never
+// forgotten; the other limits bound their number.
 const maxPurses = 1024
 
-// kind is one of what an identity may have so many of at the same time.
+// kind is a kind of concurrent use.
 type kind int
 
 const (
@@ -86,45 +87,45 @@ const (
 	kinds
 )
 
-// places bounds a kind.
+// places returns the limit of a kind.
 func (a *Allowance) places(k kind) Places {
 	return [kinds]Places{connections: a.Connections, callers: a.Callers, open: a.Open, wide: a.Wide}[k]
 }
 
-// counts has how many there are of each kind.
+// counts holds the current number of each kind.
 type counts [kinds]int
 
-// purse counts what one identity has taken of its allowance.
+// purse holds how much of its allowance one identity has used.
 type purse struct {
 	calls, submits, renewals connlimit.Bucket
 
 	has      counts
-	requests chan struct{} // has a value for each request that is on its way
-	waiting  int           // those requests, and those that wait to be read
+	requests chan struct{} // one value per request being received
+	waiting  int           // requests being received or waiting for it
 	told     int           // refusals written in this minute
-	since    time.Time     // when it began
-	tally    uint64        // refusals since then that were counted alone
+	since    time.Time     // start of this minute
+	tally    uint64        // refusals in this minute that were only counted
 	last     audit.Line
 }
 
-// owes is for how long something is left to remember; 0: nothing is.
+// owes returns how long the purse must still be remembered, or 0 if it can be forgotten.
 func (p *purse) owes(now time.Time) time.Duration {
 	return max(0, p.since.Add(tallyFor).Sub(now), p.calls.Owes(now), p.submits.Owes(now), p.renewals.Owes(now))
 }
 
-// isOpen reports whether somebody has something now, or an account of refusals that is yet to be written.
+// isOpen reports whether the identity has something open, or has counted refusals that are not written yet.
 func (p *purse) isOpen() bool { return p.has != counts{} || p.waiting > 0 || p.tally > 0 }
 
-// purses has the purses of all identities, by their texts.
+// purses holds the purses of all identities by the text of the identity.
 type purses struct {
 	allowed Allowance
 
 	mu  sync.Mutex
 	all map[string]*purse
-	has counts // of all
+	has counts // sums over all identities
 }
 
-// of is the purse of an identity. The lock is held.
+// of returns the purse of an identity. The caller holds the lock.
 func (s *purses) of(who string, now time.Time) *purse {
 	p := s.all[who]
 	if p == nil {
@@ -140,8 +141,9 @@ func (s *purses) of(who string, now time.Time) *purse {
 	return p
 }
 
-// forget drops those of whom nothing is left to remember, or else who owes least of those that have nothing open: an
-// identity that is forgotten has its whole allowance again, and whoever has a thousand of them had that anyway.
+// forget removes the purses with no remaining debt. If none has, it removes the purse with the smallest debt among
+// those with nothing open. A forgotten identity gets its complete allowance again. A client that can use a thousand
+// identities has this advantage anyway.
 func (s *purses) forget(now time.Time) {
 	least, who := time.Duration(0), ""
 	for name, p := range s.all { //order: the least is the same in any, but for those that owe the same
@@ -160,8 +162,8 @@ func (s *purses) forget(now time.Time) {
 	}
 }
 
-// takes takes a place, or answers how many the identity has, which is as many as it may: fewer, the more of them all
-// have.
+// takes takes one place of a kind if the identity may have another. It returns how many the identity had. The limit
+// shrinks with the total in use.
 func (s *purses) takes(who string, k kind, now time.Time) (has int, ok bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -177,7 +179,7 @@ func (s *purses) takes(who string, k kind, now time.Time) (has int, ok bool) {
 	return has, true
 }
 
-// gives gives it back.
+// gives returns a place.
 func (s *purses) gives(who string, k kind) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +188,7 @@ func (s *purses) gives(who string, k kind) {
 	}
 }
 
-// spends takes some of the rate of calls. What is over the allowance, if anything, comes with the time to wait.
+// spends charges calls to the rate. If the rate is exceeded, it returns the reason and the time to wait.
 func (s *purses) spends(who string, many int, now time.Time) (over string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -197,14 +199,14 @@ func (s *purses) spends(who string, many int, now time.Time) (over string, wait 
 	return "", 0
 }
 
-// owes takes some of it that was had already.
+// owes charges calls that were already served.
 func (s *purses) owes(who string, many int, now time.Time) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.of(who, now).calls.Owe(many, s.allowed.Calls.Cost(), now)
 }
 
-// begins takes a call, which has a place until it gives that back.
+// begins charges a call and takes a place for it. The caller returns the place with gives.
 func (s *purses) begins(who string, now time.Time) (over string, wait time.Duration) {
 	if has, ok := s.takes(who, open, now); !ok {
 		return fmt.Sprintf("has %d calls and watches open, and may have no more now", has), time.Second
@@ -215,7 +217,7 @@ func (s *purses) begins(who string, now time.Time) (over string, wait time.Durat
 	return over, wait
 }
 
-// submit takes one of the calls that bring a job.
+// submit charges one call that submits a job.
 func (s *purses) submit(who string, now time.Time) (over string, wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -226,15 +228,15 @@ func (s *purses) submit(who string, now time.Time) (over string, wait time.Durat
 	return "", 0
 }
 
-// renews takes one of the certificates that are signed again.
+// renews charges one certificate renewal.
 func (s *purses) renews(who string, now time.Time) (wait time.Duration) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.of(who, now).renewals.Take(1, renewalCost, renewalBurst, now)
 }
 
-// waits has the places of an identity for requests that are on their way, for one that waits for such a place or has it
-// until over is called.
+// waits registers a request that waits to be received, until over is called. It returns the channel of the
+// identity's places for such requests.
 func (s *purses) waits(who string, now time.Time) (places chan struct{}, over func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -247,7 +249,7 @@ func (s *purses) waits(who string, now time.Time) (places chan struct{}, over fu
 	}
 }
 
-// refused reports whether a refusal is to be written as a line of its own. Those that are not are counted.
+// refused reports whether to write a separate audit line for a refusal. Otherwise it counts the refusal.
 func (s *purses) refused(line audit.Line, now time.Time) (write bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -267,7 +269,7 @@ func (s *purses) refused(line audit.Line, now time.Time) (write bool) {
 	return false
 }
 
-// tallied are the lines that say how many refusals were counted alone, of everybody whose minute is over, or of all.
+// tallied returns the lines that summarize counted refusals: of identities whose minute has passed, or of all.
 func (s *purses) tallied(all bool, now time.Time) (lines []audit.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -284,21 +286,21 @@ func (s *purses) tallied(all bool, now time.Time) (lines []audit.Line) {
 	return lines
 }
 
-// noteRefusal writes a refusal, or counts it.
+// noteRefusal writes a refusal to the audit log, or counts it.
 func (g *Authenticator) noteRefusal(line audit.Line) {
 	if g.o.Audit != nil && g.purses.refused(line, g.o.Now()) {
 		g.note(line)
 	}
 }
 
-// noteTallies writes how many refusals were counted alone.
+// noteTallies writes the summaries of counted refusals.
 func (g *Authenticator) noteTallies(all bool) {
 	for _, line := range g.purses.tallied(all, g.o.Now()) {
 		g.note(line)
 	}
 }
 
-// overdrawn refuses a call for what its caller has taken already, and says when to come again.
+// overdrawn refuses a call that exceeds the caller's allowance, and sets the retry time.
 func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 	seconds := max(1, int((wait+time.Second-1)/time.Second))
 	c.gate.o.Count(countOverdrawn, 1)
@@ -311,11 +313,11 @@ func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 	})
 }
 
-// enter lets a call of the caller's allowance begin; done gives back what it holds for as long as it is open.
+// enter starts a call within the caller's allowance. done returns the place of the call.
 func (g *Authenticator) enter(ctx context.Context, call string) (c *checkedCall, done func(), err error) {
 	p, ok := PeerOf(ctx)
 	c, who := &checkedCall{gate: g, ctx: ctx, peer: p, call: call}, p.Identity.String()
-	if !ok || call == rights.LinkCall { // whoever proved nothing is refused now, and a machine has one link
+	if !ok || call == rights.LinkCall { // opens refuses unauthenticated peers, and a node has one link
 		return c, func() {}, c.opens(ok)
 	}
 	if over, wait := g.purses.begins(who, g.o.Now()); over != "" {

@@ -23,8 +23,8 @@ import (
 	"github.com/yi-json/synapse/server/connlimit"
 )
 
-// TestOverdrawnAlone: whoever asks too often, changes too much or holds too much open is refused with the time to come
-// again, and nobody else is; what is given back is there again.
+// TestOverdrawnAlone checks that an identity that calls too often, changes too much or holds too much open is
+// refused with a retry time. Other identities are served, and returned places can be used again.
 func TestOverdrawnAlone(t *testing.T) {
 	s, _, _ := audited(t)
 	allowed := DefaultAllowance()
@@ -51,7 +51,7 @@ func TestOverdrawnAlone(t *testing.T) {
 		return err
 	}
 	var trailer metadata.MD
-	served(submit(ann)) // her connection is one, and this two
+	served(submit(ann)) // her connection counts as one and this call as two
 	served(submit(ann))
 	list := func(who api.SynapseClient, opts ...grpc.CallOption) error {
 		_, err := who.ListJobs(t.Context(), &messages.ListJobs{}, opts...)
@@ -62,7 +62,7 @@ func TestOverdrawnAlone(t *testing.T) {
 	refused(submit(ann, grpc.Trailer(&trailer)), "asks for more than 1 calls a second", trailer)
 	served(submit(bob))
 	s.pass(time.Second)
-	refused(submit(ann, grpc.Trailer(&trailer)), "a change counts as two", trailer) // of which one is there
+	refused(submit(ann, grpc.Trailer(&trailer)), "a change counts as two", trailer) // only one is left
 	s.pass(time.Minute)
 	served(list(ann))
 
@@ -72,14 +72,14 @@ func TestOverdrawnAlone(t *testing.T) {
 			t.Fatal(over)
 		}
 	}
-	refused(list(ann, grpc.Trailer(&trailer)), "has 2 calls and watches open", trailer) // of 12 others have a part
+	refused(list(ann, grpc.Trailer(&trailer)), "has 2 calls and watches open", trailer) // others hold some of 12
 	served(list(bob))
 	s.gate.purses.gives(who, open)
 	served(list(ann))
 }
 
-// TestSomeStayFree: however many open all that they may, there is a place for one who comes then, and all together have
-// a bound.
+// TestSomeStayFree checks that a new identity gets a place even if many others hold their maximum, and that the
+// total is limited.
 func TestSomeStayFree(t *testing.T) {
 	s := purses{allowed: DefaultAllowance()}
 	took := make([]int, 64)
@@ -102,8 +102,8 @@ func TestSomeStayFree(t *testing.T) {
 	}
 }
 
-// TestWatchesOfEverything: one identity has so many of them open, others have their own, and one that ended is there
-// again.
+// TestWatchesOfEverything checks that unfiltered watches are limited per identity, and that an ended watch frees
+// its place.
 func TestWatchesOfEverything(t *testing.T) {
 	s := newRig(t)
 	s.gate.purses.allowed.Wide.Each = 2
@@ -133,7 +133,8 @@ func TestWatchesOfEverything(t *testing.T) {
 	}
 }
 
-// TestWatchesOfMany: the more watches of everything there are, the fewer more one may open, but some in any case.
+// TestWatchesOfMany checks that the limit per identity shrinks with the number of unfiltered watches, down to a
+// minimum.
 func TestWatchesOfMany(t *testing.T) {
 	now := time.Now()
 	s := &purses{allowed: DefaultAllowance()}
@@ -156,7 +157,7 @@ func TestWatchesOfMany(t *testing.T) {
 	if want := []int{8, 7, 6, 5, 5, 4, 4, 3, 3, 3, 2, 2, 2, 2}; !slices.Equal(got, want) {
 		t.Errorf("one after the other opens %v, want %v", got, want)
 	}
-	for range 9 { // once more than it has
+	for range 9 { // one more than the limit
 		s.gives("u0", wide)
 		s.gives("u1", wide)
 	}
@@ -165,7 +166,7 @@ func TestWatchesOfMany(t *testing.T) {
 	}
 }
 
-// TestConnectionsOfOne: one identity has so many connections, and another one more.
+// TestConnectionsOfOne checks that the connections of one identity are limited, independent of other identities.
 func TestConnectionsOfOne(t *testing.T) {
 	s := newRig(t)
 	s.gate.purses.allowed.Connections.Each = 2
@@ -200,8 +201,8 @@ func TestConnectionsOfOne(t *testing.T) {
 	}
 }
 
-// TestRefusalsAreCounted: a rank of refusals costs some lines and then one a minute, which says how many they were; a
-// change is still written, and made.
+// TestRefusalsAreCounted checks that many refusals cause a few lines and then one line per minute with their
+// number. A change is still written and made.
 func TestRefusalsAreCounted(t *testing.T) {
 	s, served, read := audited(t)
 	s.gate.purses.allowed.Refusals = 5
@@ -231,13 +232,13 @@ func TestRefusalsAreCounted(t *testing.T) {
 	for range 9 {
 		_, _ = ann.Cancel(t.Context(), &messages.Cancel{Job: "of-bob"})
 	}
-	s.gate.Close() // what is counted is not lost with the process
+	s.gate.Close() // counted refusals are written on Close
 	if got := read(); !strings.Contains(got, "refused: 5 times since 2026-11-23T12:01:00Z") {
 		t.Errorf("after the end of the gate:\n%s", got)
 	}
 }
 
-// TestStrangersAreCounted: those of whom nothing is proved have one share, whatever address they come from.
+// TestStrangersAreCounted checks that unauthenticated peers share one purse, regardless of their addresses.
 func TestStrangersAreCounted(t *testing.T) {
 	s, _, read := audited(t)
 	for i := range 10 * strangersRefusals {
@@ -250,7 +251,7 @@ func TestStrangersAreCounted(t *testing.T) {
 	}
 }
 
-// TestPursesAreForgotten: an identity that asks for nothing any more is not remembered.
+// TestPursesAreForgotten checks that an inactive identity is forgotten.
 func TestPursesAreForgotten(t *testing.T) {
 	s := purses{allowed: DefaultAllowance()}
 	for i := range 3 * maxPurses {
@@ -265,8 +266,9 @@ func TestPursesAreForgotten(t *testing.T) {
 	}
 }
 
-// TestAllThatIsOwedIsRemembered: an identity is forgotten only when nothing is open and each of its paces is paid off.
-// Otherwise whoever has a thousand names has their whole allowance again and again. A new field is tried as well.
+// TestAllThatIsOwedIsRemembered checks that an identity is forgotten only if nothing is open and every rate is paid
+// off. Otherwise a client with a thousand names could renew its allowance again and again. The test covers new
+// fields too.
 func TestAllThatIsOwedIsRemembered(t *testing.T) {
 	for field := range reflect.TypeFor[purse]().Fields() {
 		p := &purse{since: today.Add(-tallyFor)}
@@ -285,14 +287,14 @@ func TestAllThatIsOwedIsRemembered(t *testing.T) {
 			}
 		case *int, *uint64:
 			at.Elem().Set(reflect.ValueOf(1).Convert(field.Type))
-			if p.isOpen() == (field.Name == "told") { // which counts within the minute that since remembers
+			if p.isOpen() == (field.Name == "told") { // since bounds the time for which told counts
 				t.Errorf("with one of %s it is open: %v", field.Name, p.isOpen())
 			}
 		case *counts:
 			if one[wide] = 1; !p.isOpen() {
 				t.Errorf("with one of %s it is not open", field.Name)
 			}
-		case *audit.Line, *chan struct{}: // of the tally, and of what waits, which is counted
+		case *audit.Line, *chan struct{}: // part of the tally and of the waiting requests, which have counters
 		default:
 			t.Errorf("%s is a %s, and nothing tries whether it is remembered", field.Name, field.Type)
 		}
@@ -302,7 +304,7 @@ func TestAllThatIsOwedIsRemembered(t *testing.T) {
 	}
 }
 
-// TestRenewalsAreBounded: a machine that asks for certificates without end gets some, and one a minute after that.
+// TestRenewalsAreBounded checks that a node gets a few renewals at once, and then one per minute.
 func TestRenewalsAreBounded(t *testing.T) {
 	s := newRig(t)
 	dir := t.TempDir()

@@ -18,10 +18,10 @@ import (
 	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns what of a call is in the audit: each that changes something, each read of what is another's, each
-// refusal. Of a request it has what the call is about, and never what a job brings.
+// This file writes the audit lines of calls: each change, each read of another user's data, and each refusal. A
+// line describes the subject of a request, and never the content of a job.
 
-// about is a line about the call.
+// about returns an audit line about the call.
 func (c *checkedCall) about(what, outcome string) audit.Line {
 	line := audit.Line{Call: c.call, What: what, Outcome: outcome}
 	if c.peer.Role != "" {
@@ -33,8 +33,8 @@ func (c *checkedCall) about(what, outcome string) audit.Line {
 	return line
 }
 
-// audited is the job of a request that is in the audit if it is another's, so that its owner has to be known; nil: the
-// request is none of these.
+// audited returns the job of a request whose reads are audited if another user owns the job. It returns nil for
+// other requests.
 func (c *checkedCall) audited(request proto.Message, needed []rights.Right) (*messages.JobRecord, error) {
 	reads := slices.Contains(needed, rights.ReadLogs) && rights.ReadLogs.Of(c.peer.Role) == rights.Any
 	if c.gate.o.Audit == nil || !reads {
@@ -43,7 +43,7 @@ func (c *checkedCall) audited(request proto.Message, needed []rights.Right) (*me
 	return c.job(request)
 }
 
-// begin writes that an allowed call is about to be made. Without the line it is not.
+// begin writes that an allowed call starts. If the line cannot be written, the call is not made.
 func (c *checkedCall) begin(request proto.Message, needed []rights.Right, of *messages.JobRecord) error {
 	if c.gate.o.Audit == nil {
 		return nil
@@ -65,7 +65,7 @@ func (c *checkedCall) begin(request proto.Message, needed []rights.Right, of *me
 	return nil
 }
 
-// ended writes how a call went that is in the audit. It has been made, whatever becomes of this line.
+// ended writes the result of an audited call. The call has already been made, so a failed write changes nothing.
 func (c *checkedCall) ended(reply any, err error) {
 	if c.line == 0 {
 		return
@@ -82,7 +82,7 @@ func (c *checkedCall) ended(reply any, err error) {
 	c.gate.note(line)
 }
 
-// readOf writes whose env and commands are shown by an answer, once for each owner and call.
+// readOf writes whose env and commands an answer contains, once per owner and call.
 func (c *checkedCall) readOf(owners []string) error {
 	fresh := slices.DeleteFunc(slices.Clone(owners), func(o string) bool { return slices.Contains(c.read, o) })
 	if len(fresh) == 0 || c.gate.o.Audit == nil {
@@ -104,7 +104,7 @@ func (c *checkedCall) unwritten(err error) error {
 	})
 }
 
-// note writes a line that stops nothing where it cannot be written: what it tells of has been refused, or done.
+// note writes a line about a past event. A failed write stops nothing.
 func (g *Authenticator) note(line audit.Line) {
 	if g.o.Audit == nil {
 		return
@@ -114,12 +114,12 @@ func (g *Authenticator) note(line audit.Line) {
 	}
 }
 
-// noteStranger writes that somebody was refused of whom nothing was proved.
+// noteStranger writes the refusal of an unauthenticated peer.
 func (g *Authenticator) noteStranger(from net.Conn, call, why string) {
 	g.noteRefusal(audit.Line{Who: strangers, From: hostOf(from), Call: call, Outcome: audit.Refused + ": " + why})
 }
 
-// certified writes that somebody is about to get a certificate. Without the line nobody does.
+// certified writes that a peer is about to get a certificate. If the line cannot be written, the peer gets none.
 func (g *Authenticator) certified(conn *tls.Conn, who identity.Identity, until string) error {
 	if g.o.Audit == nil {
 		return nil
@@ -131,16 +131,16 @@ func (g *Authenticator) certified(conn *tls.Conn, who identity.Identity, until s
 	return err
 }
 
-// named are the fields of requests and answers that say what a call is about.
+// named lists the fields of requests and answers that describe the subject of a call.
 var named = []protoreflect.Name{
 	"job", "node", "request_id", "reason", "run", "priority", "time_limit_ms", "begin_unix_ms", "array_most", "give_to",
 	"revision", "dry_run", "id", "rank", "role", "name", "ttl_ms", "until_unix_ms",
 }
 
-// namedOfSpecs lists those of a job that is submitted.
+// namedOfSpecs lists the audited fields of a submitted job.
 var namedOfSpecs = []protoreflect.Name{"name", "queue", "user", "image"}
 
-// described says in words what a request asks for.
+// described returns a text about the content of a request.
 func described(request proto.Message, needed []rights.Right) string {
 	var words []string
 	for _, right := range needed {

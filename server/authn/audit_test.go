@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/server/audit"
 )
 
-// audited is a rig that keeps an account.
+// audited returns a rig with an audit log.
 func audited(t *testing.T) (s *rig, served *scripted, read func() string) {
 	s, served = callsStage(t)
 	dir := t.TempDir()
@@ -40,8 +40,8 @@ func person(t *testing.T, s *rig, role identity.Role, name string) api.SynapseCl
 	return api.NewSynapseClient(conn)
 }
 
-// TestAudit: what changes something is there before and after, with its outcome; what is refused once; what is read of
-// one's own, or of all, not at all; and never what a job brings.
+// TestAudit checks the audit lines of calls. A change has a line before and a line with its result, and a refusal
+// has one line. Reads of one's own jobs and of lists have none. No line contains the content of a job.
 func TestAudit(t *testing.T) {
 	s, _, read := audited(t)
 	ann, root := person(t, s, identity.RoleSubmitter, "ann"), person(t, s, identity.RoleAdmin, "root")
@@ -86,7 +86,7 @@ func TestAudit(t *testing.T) {
 	}
 }
 
-// TestAuditOfReads: who is shown the env of another's job is in the account before the answer leaves, once a call.
+// TestAuditOfReads checks that a read of another user's env is audited before the answer is sent, once per call.
 func TestAuditOfReads(t *testing.T) {
 	s, _, read := audited(t)
 	peer := identity.Peer{Identity: identity.Identity{Cluster: "c-a", Role: identity.RoleAdmin, Name: "root"}}
@@ -103,8 +103,8 @@ func TestAuditOfReads(t *testing.T) {
 	}
 }
 
-// TestNothingWithoutItsLine: a call that cannot be written down is not made, an answer that cannot be does not leave,
-// and nobody is certified.
+// TestNothingWithoutItsLine checks that without its audit line a call is not made, an answer is not sent, and no
+// certificate is signed.
 func TestNothingWithoutItsLine(t *testing.T) {
 	s, served, _ := audited(t)
 	broken := s.gate.o.Audit

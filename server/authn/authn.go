@@ -1,6 +1,6 @@
-// Package authn stands before everything that a scheduler serves, as its gate: it decides who comes in, as whom, which
-// calls each role may make, and for how long a connection stays good. It decides by the identities of cluster/identity
-// alone, never by what a request says of its sender, and of a job knows its owner alone.
+// Package authn authenticates and authorizes every connection and call to a scheduler. It decides who may connect,
+// as which identity, which calls each role may make, and when a connection expires. It uses only the proved
+// identities of cluster/identity, never a request's own claim about its sender. Of a job, it uses only the owner.
 package authn
 
 import (
@@ -26,95 +26,98 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// This file owns a scheduler's end: its own certificate, the handshakes, and the connections that are open.
+// This file implements the scheduler's end of handshakes: its certificate, the handshakes, and the open
+// connections.
 
-// recheckEvery is how often open connections are held against the denylist and the clock: well within the minute in
-// which a denied one must be closed.
+// recheckEvery is the interval for checking open connections against the denylist and the clock. A denied
+// connection must be closed within a minute.
 const recheckEvery = 15 * time.Second
 
-// bareProtocols are of those who show no certificate, and say something in its place.
+// bareProtocols lists the protocols of peers without a certificate. They send another proof.
 var bareProtocols = []string{credential.ProtocolJoin, credential.ProtocolPass, credential.ProtocolIssued}
 
-// The counters.
+// These are the names of the counters.
 const (
-	countAdmitted = "gate.admitted" // connections that were let in
-	countRefused  = "gate.refused"  // and that were not
-	countClosed   = "gate.closed"   // let in, and closed later: denied, or not renewed
-	countRenewed  = "gate.renewed"  // certificates signed for machines that had one
+	countAdmitted = "gate.admitted" // admitted connections
+	countRefused  = "gate.refused"  // refused connections
+	countClosed   = "gate.closed"   // admitted connections that were closed later: denied or not renewed
+	countRenewed  = "gate.renewed"  // renewed node certificates
 	countDenied   = "gate.denied"   // calls that the caller's role may not make
-	countJoined   = "gate.joined"   // certificates signed for machines that had none
+	countJoined   = "gate.joined"   // first certificates of nodes
 
-	countOverdrawn = "gate.overdrawn" // calls and connections beyond what their identity may have
-	// countLimitSubmits are those of them that would have brought a job.
+	countOverdrawn = "gate.overdrawn" // calls and connections beyond the allowance of their identity
+	// countLimitSubmits counts the submits among them.
 	countLimitSubmits = "limit.submits"
 )
 
-// Options configure a gate. Log is told a line for people.
+// Options holds the settings of an Authenticator. It calls Log with each line for operators.
 type Options struct {
-	Folder *identity.Folder // of the scheduler's authority
-	// External is in the folder's place where an outside issuer signs.
+	Folder *identity.Folder // folder of the scheduler's authority
+	// External replaces Folder if an outside issuer signs the certificates.
 	External *identity.External
 	Log      func(format string, args ...any)
 	Count    func(name string, n int64)
-	Now      func() time.Time // nil: the machine's clock
-	// Job finds the job that a caller names, by its id or the beginning of it; nil: nobody who needs to be a job's owner
-	// is let in.
+	Now      func() time.Time // nil: the clock of the host
+	// Job finds a job by its ID or a unique prefix of the ID. If nil, calls that require the owner of a job are
+	// refused.
 	Job func(ctx context.Context, id string) (*messages.JobRecord, error)
-	// Pass finds a person's token by its id, as the store has it now; nil and no error: there is none. Without it nobody
-	// is let in by a token.
+	// Pass finds a user's token by its ID in the store. It returns nil, nil if there is no such token. If Pass
+	// is nil, all such tokens are refused.
 	Pass func(id string) (*messages.PassRecord, error)
-	// Issued answers whose a token is that an issuer of OpenID Connect signed. An error that is ErrLater says that this
-	// cannot be known now. Nil: no such token is taken.
+	// Issued validates a token that an OpenID Connect issuer signed. An error that is ErrLater means that the
+	// token cannot be checked now. If Issued is nil, all such tokens are refused.
 	Issued func(token string) (Issued, error)
-	// Audit is the account of what is asked here; nil: none is kept.
+	// Audit is the audit log; nil: none.
 	Audit *audit.Log
-	// Allowed is what each identity may have; the zero: DefaultAllowance.
+	// Allowed limits each identity; zero: DefaultAllowance.
 	Allowed Allowance
-	// Page is the certificate that browsers are shown.
+	// Page is the certificate for browsers.
 	Page Page
 }
 
-// Authenticator is a scheduler's gate: it lets connections and calls in, or refuses them.
+// Authenticator admits or refuses the connections and calls to a scheduler.
 type Authenticator struct {
 	o         Options
 	authority *identity.Pair // nil: an outside issuer signs
 	own       identity.Identity
 	trust     *identity.Trust
 	pair      atomic.Pointer[identity.Pair]
-	page      atomic.Pointer[shownPage] // nil: browsers are shown no certificate
+	page      atomic.Pointer[shownPage] // nil: no certificate for browsers
 	said      connlimit.Repeats
 	closed    chan struct{}
 	closing   sync.Once
 	running   sync.WaitGroup
-	joins     sync.Mutex // held while an invitation is spent
+	joins     sync.Mutex // held while a join token is used
 	purses    purses
-	large     chan struct{}   // has a value for each large request that is decoded or served
-	once      map[string]bool // the calls that are answered once, and served as streams
-	patience  time.Duration   // of a request that waits to be read
+	large     chan struct{}   // one value per large request that is decoded or served
+	once      map[string]bool // calls with a single answer, which are served as streams
+	patience  time.Duration   // how long a request may wait to be received
 
 	mu       sync.Mutex
 	open     map[*connection]struct{}
-	renewed  map[holder]time.Time // until when, for whoever renewed here
+	renewed  map[holder]time.Time // new expiry of certificates that were renewed here
 	sessions sessions
 }
 
-// holder names whom a renewal is for: nobody else's connection is prolonged by it.
+// holder identifies the holder of a renewed certificate. Only connections of the same identity and key stay open
+// longer.
 type holder struct {
 	identity.Identity
 	key identity.Digest
 }
 
-// connection is one that was let in.
+// connection is an admitted connection.
 type connection struct {
 	net.Conn
 	gate  *Authenticator
 	peer  identity.Peer
-	who   string    // the peer, as its purse is named
-	asked time.Time // when the store was last asked for the peer's token, if it has one
-	calls bool      // people call over it
+	who   string    // name of the peer's purse
+	asked time.Time // when the store last confirmed the peer's token, if it has one
+	calls bool      // for calls of users
 }
 
-// New makes the gate of a scheduler. Its folder must be an authority's, or it has a certificate of an outside issuer.
+// New creates the Authenticator of a scheduler. Its folder must belong to an authority, or the scheduler has a
+// certificate of an outside issuer.
 func New(o Options) (*Authenticator, error) {
 	if o.Now == nil {
 		o.Now = time.Now
@@ -144,18 +147,18 @@ func New(o Options) (*Authenticator, error) {
 	return g, nil
 }
 
-// Identity is the scheduler's own.
+// Identity returns the scheduler's own identity.
 func (g *Authenticator) Identity() identity.Identity { return g.own }
 
-// Close ends the watch. Connections are their server's.
+// Close stops the checks of open connections. It closes no connections.
 func (g *Authenticator) Close() {
 	g.closing.Do(func() { close(g.closed) })
 	g.running.Wait()
 	g.noteTallies(true)
 }
 
-// renewOwn makes the scheduler a certificate where it has none that lasts. Its key is never on a disk, unless an
-// outside issuer puts it there.
+// renewOwn issues a new certificate for the scheduler before the old one expires. The key is never stored on disk,
+// unless an outside issuer stores it.
 func (g *Authenticator) renewOwn() error {
 	if g.o.External != nil {
 		return g.refreshOwn()
@@ -170,7 +173,7 @@ func (g *Authenticator) renewOwn() error {
 	return err
 }
 
-// watch looks again, for as long as the gate stands, at all that was let in.
+// watch checks all open connections at fixed intervals, until Close.
 func (g *Authenticator) watch() {
 	defer g.running.Done()
 	for {
@@ -183,10 +186,10 @@ func (g *Authenticator) watch() {
 	}
 }
 
-// Recheck does at once what is done every 15 seconds: for whoever has just changed the denylist.
+// Recheck checks all open connections immediately. Call it after a change of the denylist.
 func (g *Authenticator) Recheck() { g.recheck() }
 
-// recheck reads the denylist again and closes what would not be let in now.
+// recheck reads the denylist again and closes connections that would be refused now.
 func (g *Authenticator) recheck() {
 	if err := g.trust.Denied.Reload(); err != nil {
 		g.say("The previous denylist stays in force: %v", err)
@@ -204,7 +207,8 @@ func (g *Authenticator) recheck() {
 	g.noteTallies(false)
 }
 
-// unwanted are the open connections that would be refused now; gone are those of which the store says so.
+// unwanted returns the open connections that would be refused now. gone holds those that the store no longer
+// confirms.
 func (g *Authenticator) unwanted(gone map[*connection]error) (out []*connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -230,7 +234,8 @@ func (g *Authenticator) unwanted(gone map[*connection]error) (out []*connection)
 	return out
 }
 
-// say logs what a peer can cause, so the same line does not come again at once. It reports whether it was said.
+// say logs a line that a peer can cause. It suppresses the same line for a while. It reports whether the line was
+// logged.
 func (g *Authenticator) say(format string, args ...any) bool {
 	line := fmt.Sprintf(format, args...)
 	first := g.said.First(line, g.o.Now())
@@ -240,10 +245,10 @@ func (g *Authenticator) say(format string, args ...any) bool {
 	return first
 }
 
-// handshake proves who comes. A connection that is only good for a renewal is served here and never gets to gRPC.
+// handshake authenticates a peer. It serves renewals and joins itself, so gRPC never gets such connections.
 func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	var p identity.Peer
-	var page *shownPage // by whose certificate we are known, if a browser comes to it
+	var page *shownPage // the certificate for browsers, if a browser connects
 	own, seen := g.pair.Load, func(found identity.Peer) { p = found }
 	calls := g.trust.ServerConfig(own, seen)
 	calls.NextProtos = []string{credential.ProtocolHTTP2}
@@ -271,7 +276,7 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	}
 	conn := tls.Server(raw, calls)
 	if err := conn.Handshake(); err != nil {
-		if !gone(err) { // whoever only looks whether the port is there is not worth a line
+		if !gone(err) { // port probes are not logged
 			g.o.Count(countRefused, 1)
 			why := inWords(raw, err)
 			if g.say("Refused a connection from %s: %s", hostOf(raw), why) {
@@ -293,7 +298,7 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 			return nil, nil, errors.Join(err, conn.Close())
 		}
 	}
-	if p.Role == "" { // of a visitor alone
+	if p.Role == "" { // a visitor without a certificate
 		return conn, Visitor{from: hostOf(raw), named: page != nil, proves: protocol == protocolProgram}, nil
 	}
 	if err := g.refuseReplaced(raw, p); err != nil {
@@ -311,7 +316,7 @@ func (g *Authenticator) handshake(raw net.Conn) (net.Conn, credentials.AuthInfo,
 	return c, proved(p), nil
 }
 
-// refuseReplaced refuses a machine whose name has gone to another key.
+// refuseReplaced refuses a node if another key has taken over its name.
 func (g *Authenticator) refuseReplaced(raw net.Conn, p identity.Peer) error {
 	err := g.replaced(p)
 	if err != nil {
@@ -324,24 +329,24 @@ func (g *Authenticator) refuseReplaced(raw net.Conn, p identity.Peer) error {
 	return err
 }
 
-// lingers bounds the time for which a connection that was refused stays half open, and lingeringBytes what is read of
-// it meanwhile.
+// lingers limits how long a refused connection stays half open. lingeringBytes limits how much is read from it
+// meanwhile.
 const (
 	lingers        = time.Second
 	lingeringBytes = 64 << 10
 )
 
-// linger lets a client read why it was refused. By then it may have sent what it wants, and closing a connection with
-// something unread resets it: the reason would be lost on its way.
+// linger lets a client read why it was refused. The client may already have sent a request. Closing a connection
+// with unread data resets it, and the client would lose the reason.
 func linger(raw net.Conn) {
 	half, ok := raw.(credential.HalfCloser)
 	if !ok || half.CloseWrite() != nil || raw.SetReadDeadline(time.Now().Add(lingers)) != nil {
 		return
 	}
-	_, _ = io.CopyN(io.Discard, raw, lingeringBytes) // until it closes, too
+	_, _ = io.CopyN(io.Discard, raw, lingeringBytes) // ends when the client closes
 }
 
-// hostOf returns the address that a connection comes from, without the port, which differs each time.
+// hostOf returns the address of the peer without the port, which changes with each connection.
 func hostOf(c net.Conn) string {
 	host, _, err := net.SplitHostPort(c.RemoteAddr().String())
 	if err != nil {
@@ -350,7 +355,7 @@ func hostOf(c net.Conn) string {
 	return host
 }
 
-// Proof has what a handshake proved, as gRPC hands it on.
+// Proof holds the result of a handshake. gRPC passes it to calls.
 type Proof struct {
 	credentials.CommonAuthInfo
 	Peer identity.Peer
@@ -360,13 +365,13 @@ func proved(p identity.Peer) Proof {
 	return Proof{Peer: p, CommonAuthInfo: credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}}
 }
 
-// AuthType names it.
+// AuthType returns the name of this kind of authentication.
 func (Proof) AuthType() string { return "synapse" }
 
-// server is the gate as gRPC knows it.
+// server implements gRPC's credentials with an Authenticator.
 type server struct{ gate *Authenticator }
 
-// Credentials let gRPC's connections through the gate.
+// Credentials returns the credentials that authenticate gRPC's connections.
 func (g *Authenticator) Credentials() credentials.TransportCredentials { return server{g} }
 
 func (s server) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {

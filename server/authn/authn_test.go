@@ -29,12 +29,13 @@ func (s *rig) deny(text string) {
 	s.gate.recheck()
 }
 
-// showing is a handshake with a certificate, whatever the other end is.
+// showing configures a handshake with a certificate that trusts any server.
 func showing(pair *identity.Pair) func(*tls.Config) {
 	return func(c *tls.Config) { c.Certificates = []tls.Certificate{*pair.TLS()} }
 }
 
-// TestRefusals: who does not belong is refused, with one line of the log however often it comes.
+// TestRefusals checks that peers without a valid certificate are refused, with one log line even after repeated
+// attempts.
 func TestRefusals(t *testing.T) {
 	s := newRig(t)
 	of := func(by *identity.Folder, name string, at time.Time) *identity.Pair {
@@ -66,7 +67,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestClientsAreTold: the refused end says in words what is wrong, and that to try again does not help.
+// TestClientsAreTold checks that a refused client gets the reason, and that it does not retry.
 func TestClientsAreTold(t *testing.T) {
 	s := newRig(t)
 	fast := func() time.Time { return today.Add(25 * time.Hour) }
@@ -105,7 +106,7 @@ func TestClientsAreTold(t *testing.T) {
 	}
 }
 
-// TestRights: a machine makes the calls of machines, and an admin those of people.
+// TestRights checks that a node can make the calls of nodes and an admin the calls of users.
 func TestRights(t *testing.T) {
 	s := newRig(t)
 	for role, want := range map[identity.Role]codes.Code{
@@ -122,7 +123,7 @@ func TestRights(t *testing.T) {
 	}
 }
 
-// reflects asks which services there are, which people may.
+// reflects lists the services, which only users may do.
 func reflects(t *testing.T, conn *grpc.ClientConn) error {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), testpace.Of(10*time.Second))
@@ -135,14 +136,14 @@ func reflects(t *testing.T, conn *grpc.ClientConn) error {
 	return err
 }
 
-// TestRenewedConnectionStays: a connection outlives the certificate that it began with if that was renewed, by the same
-// key, and not otherwise. Nothing on it is interrupted.
+// TestRenewedConnectionStays checks that a connection outlives its first certificate only if the same key was
+// renewed. Calls on the connection are not interrupted.
 func TestRenewedConnectionStays(t *testing.T) {
 	s := newRig(t)
 	kept, lost := s.badge(s.by, identity.RoleNode, "kept"), s.badge(s.by, identity.RoleNode, "lost")
 	_, askKept := s.open(kept.Credentials(nil))
 	_, askLost := s.open(lost.Credentials(nil))
-	twin := s.badge(s.by, identity.RoleNode, "lost") // the same name, with another key
+	twin := s.badge(s.by, identity.RoleNode, "lost") // the same name with another key
 	if err := errors.Join(askKept(), askLost()); err != nil {
 		t.Fatal(err)
 	}
@@ -168,12 +169,13 @@ func TestRenewedConnectionStays(t *testing.T) {
 	}
 }
 
-// TestLapsedComesBack: a machine that was away for up to 30 days renews, and does nothing else before that.
+// TestLapsedComesBack checks that a node that was offline for up to 30 days can renew, and cannot do anything else
+// before.
 func TestLapsedComesBack(t *testing.T) {
 	s := newRig(t)
 	b, person := s.badge(s.by, identity.RoleNode, "n1"), s.badge(s.by, identity.RoleAdmin, "ada")
 	s.pass(29 * 24 * time.Hour)
-	s.gate.recheck() // the scheduler's own is renewed with it
+	s.gate.recheck() // also renews the scheduler's certificate
 	if _, ask := s.open(b.Credentials(nil)); ask() == nil {
 		t.Error("it came in with a certificate that is over")
 	}
@@ -196,7 +198,7 @@ func TestLapsedComesBack(t *testing.T) {
 	}
 }
 
-// TestDeniedOnAnOpenConnection: who is denied loses the connection that is open, at the next look at the list.
+// TestDeniedOnAnOpenConnection checks that a denied peer loses its open connection at the next check.
 func TestDeniedOnAnOpenConnection(t *testing.T) {
 	s := newRig(t)
 	b := s.badge(s.by, identity.RoleNode, "thief")
@@ -223,7 +225,7 @@ func TestDeniedOnAnOpenConnection(t *testing.T) {
 	}
 }
 
-// TestOnlyAnAuthority: a scheduler does not begin with the keys of somebody else.
+// TestOnlyAnAuthority checks that a scheduler does not start with the keys of another role.
 func TestOnlyAnAuthority(t *testing.T) {
 	s := newRig(t)
 	if _, err := New(Options{Folder: s.badge(s.by, identity.RoleNode, "n1").Folder, Now: s.clock}); err == nil {
@@ -234,7 +236,7 @@ func TestOnlyAnAuthority(t *testing.T) {
 	}
 }
 
-// TestPlainToPlain: without TLS at either end all is as it was.
+// TestPlainToPlain checks that plaintext works if neither end uses TLS.
 func TestPlainToPlain(t *testing.T) {
 	c, info, err := credential.Plain(nil).ClientHandshake(t.Context(), "x", nil)
 	_, want, _ := insecure.NewCredentials().ClientHandshake(t.Context(), "x", nil)

@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns the tests of what is bound when a machine joins.
+// This file tests the limits in the certificate of a joined node.
 
-// joined is a machine's badge, made by a token.
+// joined returns the badge of a node that joined with a token.
 func (s *rig) joined(i credential.Invitation, me credential.Joiner) *credential.Badge {
 	s.t.Helper()
 	folder := must(credential.Join(s.t.Context(), s.invite(i, 1), []string{s.address}, me))
@@ -24,7 +24,7 @@ func (s *rig) joined(i credential.Invitation, me credential.Joiner) *credential.
 	return must(credential.New(must(identity.OpenFolder(folder.Dir)), s.clock))
 }
 
-// peerOf is what the gate has proved of a badge's owner.
+// peerOf returns the peer that the Authenticator found for a badge.
 func (s *rig) peerOf(b *credential.Badge) (found identity.Peer) {
 	s.t.Helper()
 	_, ask := s.open(b.Credentials(nil))
@@ -41,8 +41,8 @@ func (s *rig) peerOf(b *credential.Badge) (found identity.Peer) {
 	return found
 }
 
-// TestBoundAtJoin: the machine's id, and what its token allows, are in its certificate, and a renewal keeps them. A
-// token that bounds what nobody knows is not made.
+// TestBoundAtJoin checks that the certificate contains the node's ID and the limits of its token, and that renewals
+// keep them. A token with an unknown limit is refused.
 func TestBoundAtJoin(t *testing.T) {
 	s := newRigNow(t)
 	allowed := identity.Bounds{
@@ -78,8 +78,8 @@ func TestBoundAtJoin(t *testing.T) {
 	}
 }
 
-// TestReplacedKey: when a name goes to another key, by a token of its own or by hand, the key that had it comes in no
-// more, is not renewed, and loses the connection that it has.
+// TestReplacedKey checks the key of a node whose name another key has taken over, through a token or by hand. The
+// old key cannot connect or renew, and loses its open connection.
 func TestReplacedKey(t *testing.T) {
 	s := newRigNow(t)
 	old := s.joined(credential.Invitation{Name: "n1"}, credential.Joiner{})

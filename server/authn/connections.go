@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/server/audit"
 )
 
-// This file owns the connections that are open, and what each takes of its identity's allowance.
+// This file manages the open connections and their share of each identity's allowance.
 
-// enters takes a proved connection among those that are open, unless its identity has as many as it may, or overdraws
-// its allowance. Calls says that people call over it.
+// enters adds an authenticated connection to the open ones, unless its identity has reached its limit. calls marks
+// a connection for calls of users.
 func (g *Authenticator) enters(raw net.Conn, conn net.Conn, p identity.Peer, calls bool) (*connection, error) {
 	c := &connection{Conn: conn, gate: g, peer: p, who: p.Identity.String(), calls: calls, asked: g.o.Now()}
 	has, ok := g.purses.takes(c.who, connections, g.o.Now())
@@ -37,7 +37,7 @@ func (g *Authenticator) enters(raw net.Conn, conn net.Conn, p identity.Peer, cal
 	return c, nil
 }
 
-// visits says that nobody calls by gRPC over a connection.
+// visits marks a connection that makes no gRPC calls.
 func (c *connection) visits() {
 	if c.calls {
 		c.gate.purses.gives(c.who, callers)
@@ -45,7 +45,7 @@ func (c *connection) visits() {
 	}
 }
 
-// crowded refuses a connection of somebody who overdraws.
+// crowded refuses a connection beyond the allowance of its identity.
 func (g *Authenticator) crowded(raw net.Conn, who, why string) error {
 	g.o.Count(countOverdrawn, 1)
 	g.say("Refused a connection of %s from %s: %s", who, hostOf(raw), why)
@@ -53,7 +53,7 @@ func (g *Authenticator) crowded(raw net.Conn, who, why string) error {
 	return errors.New(why)
 }
 
-// Close lets go of the connection.
+// Close closes the connection and returns its places.
 func (c *connection) Close() error {
 	c.gate.mu.Lock()
 	_, was := c.gate.open[c]

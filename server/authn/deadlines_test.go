@@ -14,10 +14,9 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what a handshake leaves behind on its connection: no deadline of its own, or the connection would end
-// in the middle of its first long call.
+// This file checks that a handshake leaves no deadline on its connection. A deadline would end the first long call.
 
-// timed notes the deadlines of a connection.
+// timed records the deadlines of a connection.
 type timed struct {
 	net.Conn
 	mu          sync.Mutex
@@ -51,7 +50,7 @@ func (c *timed) SetWriteDeadline(at time.Time) error {
 	return c.Conn.SetWriteDeadline(at)
 }
 
-// left is what a deadline ends later.
+// left returns the deadlines that are still set.
 func (c *timed) left() (deadlines []time.Time, set int) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -63,8 +62,8 @@ func (c *timed) left() (deadlines []time.Time, set int) {
 	return deadlines, c.set
 }
 
-// TestHandshakesLeaveNoDeadline: whatever a client shows, its connection has no deadline once it is let in, at either
-// end.
+// TestHandshakesLeaveNoDeadline checks that an admitted connection has no deadline at either end, for every kind of
+// proof.
 func TestHandshakesLeaveNoDeadline(t *testing.T) {
 	s := newRig(t)
 	s.keepPasses()

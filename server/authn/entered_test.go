@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns what the gate tells a connection that waits to hear of its client.
+// This file tests how the Authenticator reports an authenticated client to its connection.
 
-// waitsToHear is such a connection.
+// waitsToHear is a connection that records this report.
 type waitsToHear struct {
 	*net.TCPConn
 	entered atomic.Int64
@@ -20,8 +20,9 @@ type waitsToHear struct {
 
 func (c *waitsToHear) Entered() { c.entered.Add(1) }
 
-// TestEntersByACertificate: a connection over which a certificate is signed has proved who it is, or its source would
-// stand in line for it. One that shows a spent token has not; one that will make calls has yet to begin with them.
+// TestEntersByACertificate checks that a connection that gets a certificate counts as authenticated. Otherwise its
+// source would be limited like an unknown one. A connection with a spent token is not authenticated. A connection
+// for calls is reported later.
 func TestEntersByACertificate(t *testing.T) {
 	s := newRigNow(t)
 	token := s.invite(credential.Invitation{}, 1)
@@ -50,7 +51,7 @@ func TestEntersByACertificate(t *testing.T) {
 		came := make(chan error, 1)
 		go func() { came <- of.come(t.Context(), listener.Addr().String()) }()
 		raw := &waitsToHear{TCPConn: must(listener.Accept()).(*net.TCPConn)}
-		_, _, _ = s.gate.handshake(raw) // an error ends what gRPC does not get
+		_, _, _ = s.gate.handshake(raw) // errServed ends connections that gRPC does not get
 		if err := <-came; (err == nil) != of.good || raw.entered.Load() != of.want {
 			t.Errorf("%s: %v, and the connection hears %d times that it is proved", of.what, err, raw.entered.Load())
 		}

@@ -9,18 +9,18 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns a scheduler whose certificates an outside issuer signs: nothing is signed here, so nobody joins and
-// nothing is renewed over our wire, and the issuer's files are read again when they have changed.
+// This file supports schedulers whose certificates an outside issuer signs. Such a scheduler signs nothing, so
+// nodes cannot join or renew through it. It reads the issuer's files again when they change.
 
-// errExternal is why whoever asks for something that our own authority would sign, or shows a token that names our
-// root, is refused.
+// errExternal is the error for requests that only a cluster with its own authority can serve: a join, a renewal,
+// and a token that names the cluster's root.
 var errExternal = errors.New("its certificates are an outside issuer's here: nobody joins or renews over this wire, " +
 	"and no token counts; it needs a certificate of that issuer (docs/operate/spiffe.md)")
 
-// ownAlone are the protocols of a cluster that has its own authorities.
+// ownAlone lists the protocols of a cluster with its own authorities.
 var ownAlone = append([]string{credential.ProtocolRenewal}, bareProtocols...)
 
-// refuseOwn refuses them where an outside issuer signs.
+// refuseOwn refuses these protocols if an outside issuer signs.
 func (g *Authenticator) refuseOwn(protocols []string) error {
 	if g.o.External != nil && slices.ContainsFunc(protocols, func(p string) bool { return slices.Contains(ownAlone, p) }) {
 		return errExternal
@@ -28,7 +28,7 @@ func (g *Authenticator) refuseOwn(protocols []string) error {
 	return nil
 }
 
-// learn reads who the scheduler is, and whom it believes.
+// learn reads the scheduler's identity and the roots that it trusts.
 func (g *Authenticator) learn() error {
 	if x := g.o.External; x != nil {
 		if g.own = x.Identity(); g.own.Role != identity.RoleScheduler {
@@ -57,7 +57,7 @@ func (g *Authenticator) believe(denied *identity.Denylist, err error) error {
 	return err
 }
 
-// refreshOwn takes up what the issuer has replaced.
+// refreshOwn reads the issuer's new files.
 func (g *Authenticator) refreshOwn() error {
 	changed, err := g.o.External.Refresh()
 	g.pair.Store(g.o.External.Pair())

@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/test/spiffe"
 )
 
-// outsider is somebody with certificates of an outside issuer: where they are, and its id.
+// outsider is a member with certificates of an outside issuer: their folder and the member's ID.
 type outsider struct {
 	by      *spiffe.Issuer
 	dir, id string
@@ -49,22 +49,22 @@ func (o outsider) badge(s *rig) *credential.Badge {
 	return must(credential.OpenExternal(o.config(), s.clock))
 }
 
-// newOutside is a rig whose certificates an outside issuer signs.
+// newOutside returns a rig whose certificates an outside issuer signs.
 func newOutside(t *testing.T) (*rig, *spiffe.Issuer, outsider) {
 	t.Helper()
 	by := spiffe.New(t, "a.example", today)
 	head := newOutsider(t, by, "scheduler/s1")
-	s := &rig{t: t, now: today, by: &identity.Folder{Dir: head.dir}} // where its denylist is
+	s := &rig{t: t, now: today, by: &identity.Folder{Dir: head.dir}} // the folder of its denylist
 	return s.begin(Options{External: must(identity.OpenExternal(head.config()))}), by, head
 }
 
-// lasting has the issuer replace what somebody has by what is good for a while from today on.
+// lasting replaces the member's certificate by one that is valid for a limited time from now.
 func (o outsider) lasting(life time.Duration) {
 	o.by.Write(o.dir, o.by.Sign(o.id, func(c *x509.Certificate) { c.NotAfter = today.Add(life) }))
 }
 
-// TestExternal: who has a certificate of the issuer makes the calls of the role that the file gives. A connection ends
-// with the certificate that it began with, and what the issuer has put there meanwhile opens the next one.
+// TestExternal checks that a certificate of the issuer gets the role from the configuration file. A connection ends
+// when its certificate expires, and the next connection uses the issuer's current files.
 func TestExternal(t *testing.T) {
 	s, by, head := newOutside(t)
 	node, admin := newOutsider(t, by, "node/n1"), newOutsider(t, by, "admin/ann")
@@ -84,7 +84,7 @@ func TestExternal(t *testing.T) {
 	if s.tells("This scheduler uses a new certificate") != 1 || s.said("Closed") != 0 {
 		t.Errorf("the log has %q", s.lines)
 	}
-	s.pass(30 * time.Minute) // the first ones are over
+	s.pass(30 * time.Minute) // the first certificates have expired
 	s.gate.recheck()
 	if n := s.tells("Closed the connection of synapse://c-a/node/n1"); n != 1 {
 		t.Errorf("the log has %q", s.lines)
@@ -106,8 +106,8 @@ func TestExternal(t *testing.T) {
 	}
 }
 
-// TestExternalSignsNothing: where an outside issuer signs, no machine joins, nothing is renewed, no token counts, and
-// nobody comes in by certificates of the cluster's own kind, whoever made them.
+// TestExternalSignsNothing checks that with an outside issuer no node can join, nothing is renewed, and no token is
+// accepted. Certificates of the cluster's own kind are refused, regardless of who made them.
 func TestExternalSignsNothing(t *testing.T) {
 	s, by, _ := newOutside(t)
 	ours := authority(t, "c-a", today)
@@ -138,7 +138,7 @@ func TestExternalSignsNothing(t *testing.T) {
 	}
 }
 
-// TestExternalRoles: nobody begins as what the file does not make of the certificate.
+// TestExternalRoles checks that a program cannot start with a role that the configuration file does not give it.
 func TestExternalRoles(t *testing.T) {
 	s, by, head := newOutside(t)
 	node := newOutsider(t, by, "node/n1")

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/test/spiffe"
 )
 
-// This file owns the ways out where an outside issuer signs: they are those of docs/operate/spiffe.md. Files are
-// replaced, and nothing is started again.
+// This file tests the recovery steps of docs/operate/spiffe.md for outside issuers. The steps replace files and
+// restart nothing.
 
-// signed has somebody's files replaced by what an issuer signs, believing its root and those of others.
+// signed replaces a member's files by certificates of an issuer. The member trusts the roots of by and others.
 func (o outsider) signed(by *spiffe.Issuer, others ...*spiffe.Issuer) {
 	by.Write(o.dir, by.Sign(o.id, nil))
 	bundle := by.Bundle()
@@ -23,8 +23,9 @@ func (o outsider) signed(by *spiffe.Issuer, others ...*spiffe.Issuer) {
 	by.Put(o.dir, "bundle.pem", bundle)
 }
 
-// TestExternalRootIsReplaced: the new root is believed beside the old one first, everywhere; then all are signed by the
-// new one; then the old one goes. Nobody is shut out at any of these steps, and what is open stays until the last.
+// TestExternalRootIsReplaced checks a root replacement: first all trust both roots, then all get certificates of
+// the new root, then the old root is removed. No member loses access, and open connections stay until the last
+// step.
 func TestExternalRootIsReplaced(t *testing.T) {
 	s, first, head := newOutside(t)
 	node := newOutsider(t, first, "node/n1")
@@ -67,13 +68,13 @@ func TestExternalRootIsReplaced(t *testing.T) {
 	}
 }
 
-// TestExternalIssuerIsOver: once the issuer's authorities are over nobody comes in by what they signed, and hears why;
-// when the issuer has another root, and has signed by it, all come in again.
+// TestExternalIssuerIsOver checks that certificates of expired authorities are refused with a reason. After the
+// issuer signs with a new root, all members connect again.
 func TestExternalIssuerIsOver(t *testing.T) {
 	s, _, head := newOutside(t)
 	node := newOutsider(t, head.by, "node/n1")
 	s.pass(spiffe.Lasts + time.Minute)
-	for _, o := range []outsider{head, node} { // its helper goes on to sign by what is over
+	for _, o := range []outsider{head, node} { // its helper still signs with the expired authority
 		o.lasting(spiffe.Lasts + time.Hour)
 	}
 	s.gate.recheck()
@@ -89,8 +90,8 @@ func TestExternalIssuerIsOver(t *testing.T) {
 	}
 }
 
-// TestExternalAuthorityIsLost: where the issuer lost the authority below its root, and made another, each comes in with
-// what it has, and with what that signs. One that was stolen is denied by its serial, with all that it signed.
+// TestExternalAuthorityIsLost checks that a new authority below the same root is accepted together with the old
+// one. A stolen authority is denied by its serial number, together with all its certificates.
 func TestExternalAuthorityIsLost(t *testing.T) {
 	s, by, head := newOutside(t)
 	late, soon := newOutsider(t, by, "node/n1"), newOutsider(t, by, "node/n2")

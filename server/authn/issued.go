@@ -10,27 +10,27 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns people who show a token that somebody else signed: an issuer of OpenID Connect. It is told as a pass
-// is, once a connection and behind the scheduler's proof, and with the same bound: a connection is closed when the
-// token is over. Whom it is of, and what that person may do, is the issuer's word and the configuration's, not the
-// store's.
+// This file authenticates users with a token of an OpenID Connect issuer. A client sends the token once per
+// connection, after the scheduler's proof, like a user token. The connection is closed when the token expires. The
+// issuer and the configuration define the user and the role; the store is not used.
 
 const errIssuerAway = "issuer did not answer when asked for its keys"
 
 var errNoIssuer = errors.New("tokens of an issuer are not accepted: the scheduler has no --oidc")
 
-// Issued names the person whom an issuer's token is of.
+// Issued describes the user of an issuer's token.
 type Issued struct {
 	Role  identity.Role
 	Name  string
 	Until time.Time
-	// Groups are those that the token names.
+	// Groups lists the groups in the token.
 	Groups []string
-	// LocalUser: the issuer's configuration says that its names are those of the nodes' accounts.
+	// LocalUser reports whether the issuer's user names are the account names on the nodes, by its
+	// configuration.
 	LocalUser bool
 }
 
-// issued returns the person whom an issuer's token is of.
+// issued returns the peer of an issuer's token.
 func (g *Authenticator) issued(token []byte) (identity.Peer, error) {
 	if g.o.Issued == nil {
 		return identity.Peer{}, errNoIssuer

@@ -19,14 +19,14 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the question who comes in with a token that an issuer signed: whom that is of, and only for as long.
+// This file tests authentication with tokens of an issuer: the user, and the expiry.
 
-// issuer believes tokens "ROLE.NAME.x", until an hour from now.
+// issuer is a fake issuer of tokens "ROLE.NAME.x" that expire in an hour.
 type issuer struct {
 	*rig
 	mu   sync.Mutex
 	away bool
-	name string // for whom all are; empty: what they say
+	name string // user name of all tokens; empty: from the token
 }
 
 func (s *rig) believeAnIssuer() *issuer {
@@ -50,14 +50,14 @@ func (s *rig) believeAnIssuer() *issuer {
 	return i
 }
 
-// shows is the dialling end of a person with a token of the issuer.
+// shows returns the credentials of a user with a token of the issuer.
 func (s *rig) shows(token string) *credential.Bearer {
 	s.t.Helper()
 	return s.read(credential.WithRoot("c-a", sha256.Sum256(s.by.Roots[0].Raw), token))
 }
 
-// TestIssued: who shows a token of an issuer is its person, without the store, until the token is over: then what is
-// open is closed too. The audit and the log have an id of it, and not the token.
+// TestIssued checks that a token of the issuer authenticates its user without the store. When the token expires,
+// open connections are closed. The audit log and the scheduler's log contain an ID of the token, not the token.
 func TestIssued(t *testing.T) {
 	s, _, read := audited(t)
 	s.believeAnIssuer()
@@ -78,7 +78,7 @@ func TestIssued(t *testing.T) {
 	if strings.Contains(all, "c2lnbmF0dXJl") || !strings.Contains(all, "submitter/ann|/synapse.v1.Synapse/Submit|") {
 		t.Errorf("the token is told, or the call is not: %s", all)
 	}
-	for range 3 { // the store knows nothing of it, and is not asked
+	for range 3 { // the store does not know the token and is not asked
 		s.later(recheckEvery)
 	}
 	if err := ask(); err != nil {
@@ -90,8 +90,8 @@ func TestIssued(t *testing.T) {
 	}
 }
 
-// TestIssuedRefused: what the issuer's configuration does not let in, who is on the denylist, names and roles that no
-// person has, and all where no issuer is believed; and whoever may be good later is told to come again.
+// TestIssuedRefused checks the refused tokens: not allowed by the configuration, on the denylist, with invalid
+// names or roles, or without a configured issuer. If a token cannot be checked now, the client is asked to retry.
 func TestIssuedRefused(t *testing.T) {
 	s := newRig(t)
 	_, ask := s.open(s.shows("submitter.ann.x").Credentials(nil))
@@ -123,7 +123,7 @@ func TestIssuedRefused(t *testing.T) {
 	}
 }
 
-// TestIssuedDenied: who is denied by name loses a connection that is open.
+// TestIssuedDenied checks that a user who is denied by name loses an open connection.
 func TestIssuedDenied(t *testing.T) {
 	s := newRig(t)
 	s.believeAnIssuer()
@@ -138,7 +138,8 @@ func TestIssuedDenied(t *testing.T) {
 	}
 }
 
-// TestIssuedText: the text has the cluster, its root and the token, and nothing of it is in an error.
+// TestIssuedText checks that the text contains the cluster, its root and the token, and that errors contain none of
+// them.
 func TestIssuedText(t *testing.T) {
 	b, err := credential.ReadBearer(credential.WithRoot("c-a", identity.Digest{1}, " a.b.c\n"))
 	if err != nil || b.Cluster() != "c-a" || b.Root() != (identity.Digest{1}) || string(b.Secret()) != "a.b.c" {
@@ -168,13 +169,13 @@ func TestIssuedText(t *testing.T) {
 	}
 }
 
-// TestLocalUser: a certificate or token of this cluster proves a name that counts as that of an account of the nodes. A
-// name from an issuer counts only if its configuration says so. Groups come from an issuer alone.
+// TestLocalUser checks when a user name counts as an account name on the nodes. A certificate or token of the
+// cluster always proves this. For an issuer, the configuration decides. Only an issuer sets groups.
 func TestLocalUser(t *testing.T) {
 	member := []string{"zeta", "ml", "ml", "odd\u202e"}
 	for _, c := range []struct {
 		how   string
-		local bool // what the issuer's configuration says
+		local bool // setting of the issuer's configuration
 		creds func(*rig) credentials.TransportCredentials
 		want  bool
 	}{

@@ -8,11 +8,10 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns how a machine joins: a connection of its own kind, as a renewal's, with a request and an answer.
-// The machine has no certificate yet and shows none; the scheduler proves itself first, by the root that the token
-// names.
+// This file lets nodes join: one connection with one request and one answer, like a renewal. The node has no
+// certificate yet. The scheduler first proves itself with the root that the token names.
 
-// join serves one machine that has no certificate yet.
+// join serves one node without a certificate.
 func (g *Authenticator) join(conn *tls.Conn) error {
 	text, err := credential.ReadFrame(conn)
 	if err != nil {
@@ -30,7 +29,7 @@ func (g *Authenticator) join(conn *tls.Conn) error {
 	return g.answer(conn, pair.Chain)
 }
 
-// welcome judges a request and signs.
+// welcome validates a join request and signs the certificate.
 func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity, error) {
 	who := identity.Identity{Cluster: g.own.Cluster, Role: identity.RoleNode}
 	q, err := credential.ReadJoining(text)
@@ -41,13 +40,13 @@ func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity,
 	if err != nil {
 		return nil, who, err
 	}
-	for _, name := range []string{q.Name, q.Otherwise} { // before anything is spent, or becomes a file's name
+	for _, name := range []string{q.Name, q.Otherwise} { // before the token is used or a name becomes a file name
 		who.Name = name
 		if err := who.Check(); name != "" && err != nil {
 			return nil, who, err
 		}
 	}
-	g.joins.Lock() // a name goes to one of two that come at once
+	g.joins.Lock() // of two concurrent joins, only one gets a name
 	var bounds identity.Bounds
 	who.Name, bounds, err = credential.Spend(g.o.Folder, q, key, g.o.Now())
 	g.joins.Unlock()
@@ -58,8 +57,8 @@ func (g *Authenticator) welcome(text []byte) (*identity.Pair, identity.Identity,
 	return &identity.Pair{Chain: chain}, who, err
 }
 
-// bareConfig is for machines and people without a certificate. The root is shown too, since they have nothing but its
-// digest.
+// bareConfig returns the TLS settings for nodes and users without a certificate. The scheduler also sends its root,
+// because they know only its digest.
 func (g *Authenticator) bareConfig(protocol string) *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, SessionTicketsDisabled: true, NextProtos: []string{protocol},
@@ -73,11 +72,11 @@ func (g *Authenticator) bareConfig(protocol string) *tls.Config {
 	}
 }
 
-// errReplaced is why a machine is refused whose name has gone to another key.
+// errReplaced is the error for a node whose name another key has taken over.
 var errReplaced = errors.New("another key has joined under its name since: " +
 	"it comes back by a token with --node-name")
 
-// replaced refuses a machine whose name has gone to another key.
+// replaced returns errReplaced if another key has taken over the name of a node.
 func (g *Authenticator) replaced(p identity.Peer) error {
 	if g.o.External == nil && p.Role == identity.RoleNode && credential.Taken(g.o.Folder, p.Name, p.Key) {
 		return errReplaced

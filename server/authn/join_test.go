@@ -17,7 +17,7 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// newRigNow is a rig that goes by the machine's clock: a machine that joins has no other one.
+// newRigNow returns a rig with the clock of the host, because a joining node uses this clock.
 func newRigNow(t *testing.T) *rig {
 	t.Helper()
 	return newStageAt(t, time.Now())
@@ -31,7 +31,8 @@ func (s *rig) invite(i credential.Invitation, uses int) string {
 	return must(credential.Invite(s.by, i, uses))
 }
 
-// TestJoin: a machine makes its key, gets a certificate by its token, and comes in with it. The token is spent.
+// TestJoin checks that a node creates a key, gets a certificate with its token, and connects. The token is then
+// used up.
 func TestJoin(t *testing.T) {
 	s := newRigNow(t)
 	token := s.invite(credential.Invitation{}, 1)
@@ -62,7 +63,7 @@ func TestJoin(t *testing.T) {
 	}
 }
 
-// TestTokensOnDisk: only a hash of the secret is kept.
+// TestTokensOnDisk checks that only a hash of a token's secret is stored.
 func TestTokensOnDisk(t *testing.T) {
 	s := newRigNow(t)
 	secret := strings.Split(s.invite(credential.Invitation{Name: "m1"}, 1), ".")[3]
@@ -78,7 +79,8 @@ func TestTokensOnDisk(t *testing.T) {
 	}
 }
 
-// TestTokensRefused: over, for another machine, for a name that somebody has, changed, and for what is no name.
+// TestTokensRefused checks the refused join tokens: expired, for another node, for a name in use, changed, or with
+// an invalid name.
 func TestTokensRefused(t *testing.T) {
 	s := newRigNow(t)
 	join := func(token, name string) error {
@@ -119,7 +121,7 @@ func TestTokensRefused(t *testing.T) {
 	}
 }
 
-// TestUses: of many who come at once, as many get in as the token has uses.
+// TestUses checks that of many concurrent joins exactly as many succeed as the token allows.
 func TestUses(t *testing.T) {
 	s := newRigNow(t)
 	token := s.invite(credential.Invitation{}, 3)
@@ -138,7 +140,7 @@ func TestUses(t *testing.T) {
 	}
 }
 
-// TestSecretStays: whoever poses as the scheduler is told no secret.
+// TestSecretStays checks that a fake scheduler never receives the secret of a token.
 func TestSecretStays(t *testing.T) {
 	s, other := newRigNow(t), authority(t, "c-a", time.Now())
 	listener := must(net.Listen("tcp", "127.0.0.1:0"))
@@ -168,7 +170,7 @@ func TestSecretStays(t *testing.T) {
 	}
 }
 
-// TestNothingButJoining: without a certificate there is one question, and no call.
+// TestNothingButJoining checks that a peer without a certificate can make one join request and no call.
 func TestNothingButJoining(t *testing.T) {
 	s := newRigNow(t)
 	both := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolJoin, credential.ProtocolHTTP2}}

@@ -17,12 +17,12 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// This file owns people on the scheduler's own machine, who come by its socket: root, and the user whom the scheduler
-// runs as, are admins there, since both could take its keys anyway. The kernel says who it is, so nothing is shown and
-// nothing encrypted. The scheduler says first whether somebody is let in, and if not, why: behind that comes gRPC, or
-// HTTP, as the first words tell.
+// This file authenticates users on the scheduler's host through its unix socket. root and the scheduler's own user
+// are admins there, because both could read its keys anyway. The kernel reports the user, so no credentials or
+// encryption are needed. The scheduler first sends whether it admits the user, or the reason for a refusal. Then
+// gRPC or HTTP follows; the first bytes show which.
 
-// local lets in, or refuses, whoever has come by the socket.
+// local admits or refuses a peer on the socket.
 func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInfo, error) {
 	p, err := g.here(c)
 	if err != nil {
@@ -54,12 +54,12 @@ func (g *Authenticator) local(c *unixsocket.Conn) (net.Conn, credentials.AuthInf
 	return entered, proved(p), nil
 }
 
-// turnedAway says why.
+// turnedAway sends the reason for a refusal.
 func turnedAway(c net.Conn, why error) error {
 	return errors.Join(why, credential.WriteFrame(c, append([]byte{credential.AnswerRefused}, why.Error()...)), c.Close())
 }
 
-// here returns who has come by the socket.
+// here returns the peer on the socket.
 func (g *Authenticator) here(c *unixsocket.Conn) (identity.Peer, error) {
 	own := uint32(os.Geteuid())
 	if c.Who.UID != 0 && c.Who.UID != own {
@@ -72,7 +72,7 @@ func (g *Authenticator) here(c *unixsocket.Conn) (identity.Peer, error) {
 	return g.trust.Here(identity.Identity{Cluster: g.own.Cluster, Role: identity.RoleAdmin, Name: userName(c.Who.UID)})
 }
 
-// userName returns the name of a user of this machine, where that can be somebody's name in a cluster.
+// userName returns the name of a user of this host, if the name is valid in a cluster.
 func userName(uid uint32) string {
 	text := strconv.FormatUint(uint64(uid), 10)
 	if of, err := user.LookupId(text); err == nil {

@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// here serves the rig by a socket too, and answers a connection by it.
+// here serves the rig on a socket too, and returns a connection to it.
 func (s *rig) here() (conn *grpc.ClientConn, ask func() error) {
 	s.t.Helper()
 	dir := s.t.TempDir()
@@ -44,7 +44,7 @@ func (s *rig) here() (conn *grpc.ClientConn, ask func() error) {
 	}
 }
 
-// newAudited is a rig with an audit, and what is in that.
+// newAudited returns a rig with an audit log, and a function that returns its lines.
 func newAudited(t *testing.T) (*rig, func() []audit.Line) {
 	t.Helper()
 	s, dir := newRig(t), t.TempDir()
@@ -62,12 +62,12 @@ func newAudited(t *testing.T) (*rig, func() []audit.Line) {
 	}
 }
 
-// TestLocal: whoever the scheduler runs as is an admin by the socket, under the user's name, until the denylist has it;
-// what is done so is in the audit with the uid.
+// TestLocal checks that the scheduler's user is an admin on the socket, under its user name, unless it is denied.
+// The audit log contains the uid.
 func TestLocal(t *testing.T) {
 	s, read := newAudited(t)
 	conn, ask := s.here()
-	if err := errors.Join(ask(), reflects(t, conn)); err != nil { // which is an admin's
+	if err := errors.Join(ask(), reflects(t, conn)); err != nil { // only users may do this
 		t.Fatal(err)
 	}
 	s.pass(1000 * time.Hour)
@@ -94,8 +94,8 @@ func TestLocal(t *testing.T) {
 	}
 }
 
-// TestLocalRefused: another user, and one of the scheduler's that is confined as a task is, are told why they are not
-// let in, once in the log and the audit with the uid, and get to nothing.
+// TestLocalRefused checks that another user, and a confined process of the scheduler's user, are refused with a
+// reason. The refusal is in the log and the audit log once, with the uid.
 func TestLocalRefused(t *testing.T) {
 	s, read := newAudited(t)
 	own := uint32(os.Geteuid())
@@ -130,7 +130,7 @@ func TestLocalRefused(t *testing.T) {
 	}
 }
 
-// TestUserNames: a user without a name that somebody may have in a cluster is known by the number.
+// TestUserNames checks that a user whose name is not valid in a cluster is identified by uid.
 func TestUserNames(t *testing.T) {
 	if got := userName(4294967); got != "uid-4294967" {
 		t.Errorf("it is called %s", got)

@@ -10,22 +10,22 @@ import (
 	"strings"
 )
 
-// This file owns the certificate that browsers are shown. It is of somebody whom browsers believe and of a name that
-// people type, while the cluster's own certificates name no host. Where it answers, a person's program has proved whom
-// it tells a token to, so that a token of any role may log in there; and nobody is asked for a certificate, which a
-// browser would ask its user about.
+// This file manages the certificate for browsers. A CA that browsers trust signs it for a DNS name, whereas the
+// cluster's own certificates contain no host name. Behind this certificate a user's program knows who receives a
+// token, so tokens of any role may log in. No client certificate is requested, because a browser would prompt its
+// user for one.
 
-// Page names the files of that certificate. The zero: browsers are shown none.
+// Page holds the files of the certificate for browsers. If they are empty, browsers get no certificate.
 type Page struct{ Cert, Key string }
 
-// shownPage is the certificate as it was last read.
+// shownPage holds the certificate as it was last read.
 type shownPage struct {
 	tls.Certificate
 	leaf *x509.Certificate
-	seal [sha256.Size]byte // the key of its cookies
+	seal [sha256.Size]byte // key for its cookies
 }
 
-// readPage reads the certificate again. One that was renewed, with its old key, leaves cookies good.
+// readPage reads the certificate again. If it was renewed with the same key, cookies stay valid.
 func (g *Authenticator) readPage() error {
 	files := g.o.Page
 	if files == (Page{}) {
@@ -51,7 +51,8 @@ func (g *Authenticator) readPage() error {
 	return nil
 }
 
-// named is the page's certificate where a visitor asks for one of its names, or came to one of its addresses.
+// named returns the certificate for browsers if a visitor requests one of its names, or connects to one of its
+// addresses.
 func (g *Authenticator) named(hello *tls.ClientHelloInfo) *shownPage {
 	p := g.page.Load()
 	if p == nil {
@@ -67,15 +68,15 @@ func (g *Authenticator) named(hello *tls.ClientHelloInfo) *shownPage {
 	return p
 }
 
-// config returns the TLS settings that a browser meets.
+// config returns the TLS settings for browsers.
 func (p *shownPage) config() *tls.Config {
 	return &tls.Config{
 		MinVersion: tls.VersionTLS13, NextProtos: []string{protocolHTTP1}, Certificates: []tls.Certificate{p.Certificate},
-		SessionTicketsDisabled: true, // as everywhere here: the handshake goes on from a configuration without
+		SessionTicketsDisabled: true, // as for all connections; a resumed session would skip the checks
 	}
 }
 
-// PageName reports whether a request's Host is one by which the page may be called: a name of its certificate.
+// PageName reports whether a request's Host is a name of the certificate for browsers.
 func (g *Authenticator) PageName(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
@@ -85,5 +86,5 @@ func (g *Authenticator) PageName(host string) bool {
 	return p != nil && p.leaf.VerifyHostname(strings.Trim(name, "[]")) == nil
 }
 
-// errNoPage is why nobody logs in where a browser was not shown the page's certificate.
+// errNoPage is the error for a login without a certificate for browsers.
 var errNoPage = errors.New("browser login requires a page certificate (--web-cert)")

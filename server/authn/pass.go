@@ -12,14 +12,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns passes: what a person shows who has no certificate. People call the text a token. It is said once for
-// each connection, behind the handshake in which the scheduler proves itself by the root that the text names, and
-// before anything else: a connection has one identity, whatever it was proved by, and no call carries a secret.
+// This file authenticates users with tokens. In the code, such a token is a pass. A client sends it once per
+// connection, as its first message after the handshake, in which the scheduler proves itself with the root that the
+// token names. Each connection therefore has one identity, and no call contains a secret.
 //
-// Of the secret the store has a hash alone. It is made where it is shown, and the hash travels to the scheduler.
+// The store contains only a hash of the secret. The client that creates a token also creates the secret, and sends
+// only the hash to the scheduler.
 
-// maxUnasked is for how long a connection stays open of which the store does not say whether its token is revoked.
-// With the time between two looks it is well within the minute in which a revoked one must be closed.
+// maxUnasked is how long a connection stays open while the store cannot confirm that its token is not revoked.
+// Together with the interval between checks, this keeps within the minute in which a revoked connection must be
+// closed.
 const maxUnasked = 30 * time.Second
 
 var (
@@ -27,13 +29,13 @@ var (
 	errNoPasses = errors.New("user tokens are not accepted by this scheduler")
 )
 
-// bear hears a token on a connection that shows no certificate, and answers whose it is.
+// bear reads a token from a connection without a certificate and returns the peer.
 func (g *Authenticator) bear(conn *tls.Conn, protocol string) (p identity.Peer, err error) {
 	secret, err := credential.ReadFrame(conn)
 	if err != nil {
 		return identity.Peer{}, err
 	}
-	var later []byte // what may be said of why it cannot be known
+	var later []byte // the part of the reason that the client may see
 	if protocol == credential.ProtocolIssued {
 		p, err = g.issued(secret)
 		later = []byte(errIssuerAway)
@@ -51,7 +53,7 @@ func (g *Authenticator) bear(conn *tls.Conn, protocol string) (p identity.Peer, 
 	return p, errors.Join(err, g.refuse(conn, err, "Refused a user token from %s: %v", hostOf(conn), err))
 }
 
-// bearer returns the person whom a token is of.
+// bearer returns the peer of a user's token.
 func (g *Authenticator) bearer(hash identity.Digest) (identity.Peer, error) {
 	if g.o.Pass == nil {
 		return identity.Peer{}, errNoPasses
@@ -69,8 +71,8 @@ func (g *Authenticator) bearer(hash identity.Digest) (identity.Peer, error) {
 	return p, err
 }
 
-// revoked asks the store again for the token of each open connection, and answers those that are good no longer. While
-// the store does not answer, a connection is good for maxUnasked.
+// revoked asks the store for the token of each open connection, and returns those whose tokens are no longer valid.
+// While the store does not answer, a connection stays valid for maxUnasked.
 func (g *Authenticator) revoked() map[*connection]error {
 	g.mu.Lock()
 	open := map[*connection]time.Time{}

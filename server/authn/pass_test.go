@@ -19,9 +19,9 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the question who comes in with a token: those of whom the store has it, and only for as long.
+// This file tests authentication with user tokens: which tokens are accepted, and for how long.
 
-// shelf is a store of tokens that a test takes away.
+// shelf is a fake store of tokens that a test can make unreachable.
 type shelf struct {
 	*store.Memory
 	epoch uint64
@@ -48,7 +48,7 @@ func (s *shelf) pass(id string) (*messages.PassRecord, error) {
 	return p, err
 }
 
-// keepPasses gives the gate a store.
+// keepPasses gives the Authenticator a store of tokens.
 func (s *rig) keepPasses() *shelf {
 	s.shelf = &shelf{Memory: store.NewMemory()}
 	s.shelf.epoch = must(s.shelf.Lead("tester"))
@@ -56,7 +56,7 @@ func (s *rig) keepPasses() *shelf {
 	return s.shelf
 }
 
-// kept is the text of a person's token that the store has.
+// kept returns the text of a user's token that is in the store.
 func (s *rig) kept(role identity.Role, name string, ttl time.Duration) (text, id string) {
 	s.t.Helper()
 	text, hash, err := credential.NewPass("c-a", sha256.Sum256(s.by.Roots[0].Raw))
@@ -84,7 +84,8 @@ func (s *rig) read(text string) *credential.Bearer {
 	return b
 }
 
-// TestPass: who shows a token is its person, until it is over, and neither the log nor the store has the secret.
+// TestPass checks that a token authenticates its user until it expires, and that neither the log nor the store
+// contains the secret.
 func TestPass(t *testing.T) {
 	s := newRig(t)
 	shelf := s.keepPasses()
@@ -112,13 +113,13 @@ func TestPass(t *testing.T) {
 	}
 }
 
-// later lets time pass, and the gate look again.
+// later advances the clock and checks open connections.
 func (s *rig) later(d time.Duration) {
 	s.pass(d)
 	s.gate.recheck()
 }
 
-// TestPassesRefused: what is not in the store, not any more, of somebody on the denylist, or of another cluster.
+// TestPassesRefused checks the refused tokens: unknown, deleted, of a denied user, or of another cluster.
 func TestPassesRefused(t *testing.T) {
 	s := newRig(t)
 	shelf := s.keepPasses()
@@ -173,7 +174,7 @@ func TestPassesRefused(t *testing.T) {
 	}
 }
 
-// overhear is a handshake with what it shows, the cluster's root among it, and what comes behind it.
+// overhear makes a handshake with a certificate and the cluster's root, and returns the bytes that follow it.
 func overhear(conn net.Conn, pair *identity.Pair, by *identity.Folder) []byte {
 	shows := *pair.TLS()
 	shows.Certificate = append(shows.Certificate, by.Roots[0].Raw)
@@ -192,8 +193,8 @@ func must2(text string, hash []byte, err error) (string, []byte) {
 	return text, hash
 }
 
-// TestRevokedOnAnOpenConnection: who loses a token loses the connection that is open, at the next look; and where the
-// store does not answer for long, because it could not be known.
+// TestRevokedOnAnOpenConnection checks that a revoked token loses its open connection at the next check. The same
+// happens if the store does not answer for too long.
 func TestRevokedOnAnOpenConnection(t *testing.T) {
 	s := newRig(t)
 	shelf := s.keepPasses()
@@ -237,8 +238,8 @@ func TestRevokedOnAnOpenConnection(t *testing.T) {
 	}
 }
 
-// TestStoreIsAwayAgain: how long a token is good without the store counts from when the store answered last, and not
-// from when its connection came.
+// TestStoreIsAwayAgain checks that the time without the store counts from the store's last answer, not from the
+// start of the connection.
 func TestStoreIsAwayAgain(t *testing.T) {
 	s := newRig(t)
 	shelf := s.keepPasses()
@@ -261,7 +262,8 @@ func TestStoreIsAwayAgain(t *testing.T) {
 	}
 }
 
-// TestPassIsSaidToSchedulersAlone: nothing of a token leaves before a scheduler of its cluster is proved.
+// TestPassIsSaidToSchedulersAlone checks that a client sends no part of a token before a scheduler of its cluster
+// is authenticated.
 func TestPassIsSaidToSchedulersAlone(t *testing.T) {
 	s := newRig(t)
 	s.keepPasses()

@@ -16,37 +16,37 @@ import (
 	"github.com/yi-json/synapse/server/audit"
 )
 
-// This file owns programs that make calls by HTTP. Who one is its connection proved, by a certificate or by the
-// kernel's word; or each of its requests shows a token. A token has a session at the gate, as a browser that has logged
-// in: it is held against the denylist, the store and the clock while requests of it are open, and ends them when it
-// ends.
+// This file authenticates programs that make calls over HTTP. The connection proves the identity, through a
+// certificate or the kernel, or each request contains a token. A token has a session, like a browser that has
+// logged in. While its requests are open, the session is checked against the denylist, the store and the clock. The
+// end of the session ends its requests.
 //
-// The alternative turned down is to take every token from everybody. No scheduler's certificate names a host, so a
-// program that verifies as all programs do has to be told not to, and then tells its token to whoever stands between.
-// What may be overheard must open no more than a look.
+// A rejected alternative is to accept every token from any program. The scheduler's certificates contain no host
+// name. A standard HTTP client must therefore disable verification, and would send its token to any attacker in the
+// middle. So an unproved connection accepts only tokens that can read.
 
-// protocolProgram is offered in its handshake by a program that proves the scheduler by the cluster's root before it
-// tells a token. A library's client that was told to verify nothing does not offer it.
+// protocolProgram is the ALPN protocol of programs that verify the scheduler with the cluster's root before they
+// send a token. An HTTP client without verification does not offer it.
 const protocolProgram = "synapse-http/1"
 
-// ErrUnproved is why a token is not taken from a program that has hardly proved whom it tells it to.
+// ErrUnproved is the error for a token from a program that has not shown that it verifies the scheduler.
 var ErrUnproved = errors.New(
 	"a token of another role than viewer is taken where the scheduler was proved first: by a " +
 		"client of ours, or under a name of the page's certificate (--web-cert); or show a certificate")
 
-// errTwice is why a request is refused that has two senders.
+// errTwice is the error for a request with two identities.
 var errTwice = errors.New("token cannot be combined with a client certificate or a local user: use one of them")
 
-// Caller makes calls by HTTP.
+// Caller is the authenticated sender of an HTTP request.
 type Caller struct {
 	Peer  peer.Peer
-	Until context.Context // done when nothing more is answered; the connection's end says the rest
-	Leave func()          // the request has been answered
+	Until context.Context // done when its session ends; a closed connection also ends its requests
+	Leave func()          // call it after the answer
 	gate  *Authenticator
 	peer  identity.Peer
 }
 
-// Caller returns who makes a request, which has come from an address with this Authorization.
+// Caller returns the sender of a request with this remote address and Authorization header.
 func (g *Authenticator) Caller(v Visitor, authorization string, from net.Addr) (*Caller, error) {
 	switch {
 	case v.Known() && authorization == "":
@@ -69,8 +69,8 @@ func (g *Authenticator) caller(p identity.Peer, from net.Addr, until context.Con
 	return &Caller{Peer: peer.Peer{Addr: from, AuthInfo: proved(p)}, Until: until, Leave: leave, gate: g, peer: p}
 }
 
-// Roots are the certificates by which the scheduler is proved, as a file has them; empty: an outside issuer has them.
-// Each handshake shows them, to whoever asks.
+// Roots returns the cluster's root certificates as PEM, or nothing if an outside issuer has them. They are public:
+// each handshake sends them.
 func (g *Authenticator) Roots() (text []byte) {
 	for _, root := range g.trust.Roots {
 		text = append(text, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: root.Raw})...)
@@ -78,10 +78,10 @@ func (g *Authenticator) Roots() (text []byte) {
 	return text
 }
 
-// Whom returns who it is, as everything here knows it.
+// Whom returns the text of the sender's identity.
 func (c *Caller) Whom() string { return c.peer.Identity.String() }
 
-// borne is the session of a token in a request's header, whatever the kind of token.
+// borne returns the session of the token in a request's header, for any kind of token.
 func (g *Authenticator) borne(authorization string, from net.Addr) (*Session, func(), error) {
 	text, ok := strings.CutPrefix(authorization, "Bearer ")
 	if !ok {
@@ -111,7 +111,7 @@ func (g *Authenticator) borne(authorization string, from net.Addr) (*Session, fu
 	return s, done, err
 }
 
-// noCaller notes who was not let in.
+// noCaller records a refused request.
 func (g *Authenticator) noCaller(v Visitor, err error) error {
 	g.o.Count(countDenied, 1)
 	who := strangers

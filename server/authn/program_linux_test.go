@@ -33,9 +33,9 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the question who may do what by HTTP: the same as by gRPC, whatever it is proved by.
+// This file checks that HTTP has the same access rules as gRPC, for every kind of credential.
 
-// openHTTP serves a rig's API by HTTP alone.
+// openHTTP serves a rig's API over HTTP only.
 func (s *rig) openHTTP(served api.SynapseServer, calls []grpc.UnaryServerInterceptor,
 	streams []grpc.StreamServerInterceptor) *grpc.Server {
 	s.t.Helper()
@@ -65,7 +65,7 @@ func (s *rig) openHTTP(served api.SynapseServer, calls []grpc.UnaryServerInterce
 	return server
 }
 
-// scriptedHTTP is a rig at which each call that is let through is reached.
+// scriptedHTTP returns a rig whose fake services record each admitted call.
 func scriptedHTTP(t *testing.T) (*rig, *scripted) {
 	t.Helper()
 	s, served := newRig(t), &scripted{}
@@ -73,7 +73,7 @@ func scriptedHTTP(t *testing.T) (*rig, *scripted) {
 	return s, served
 }
 
-// program is a client that speaks HTTP: with a certificate, with a token, or with neither.
+// program is an HTTP client with a certificate, a token, or neither.
 type program struct {
 	*http.Client
 	address, token string
@@ -105,7 +105,7 @@ func (p program) post(call, body string) (*http.Response, error) {
 	return p.Do(q)
 }
 
-// says is the status and the text of an answer.
+// says returns the status and the text of an answer.
 func (p program) says(call, body string) string {
 	answer, err := p.post(call, body)
 	if err != nil {
@@ -119,7 +119,7 @@ func (p program) says(call, body string) string {
 	return fmt.Sprintf("%d %s", answer.StatusCode, text)
 }
 
-// ask makes a call, and answers what became of it as gRPC has it.
+// ask makes a call and returns its result as a gRPC error.
 func (p program) ask(call string, _ protoreflect.MethodDescriptor, q proto.Message) error {
 	body := must(protojson.Marshal(q))
 	answer, err := p.post(call[strings.LastIndexByte(call, '/')+1:], string(body)+"\n")
@@ -148,7 +148,7 @@ func (p program) ask(call string, _ protoreflect.MethodDescriptor, q proto.Messa
 	return api.StatusOf(o)
 }
 
-// synapseMethods are those of the client API.
+// synapseMethods returns the methods of the client API.
 func synapseMethods(t *testing.T) (all []protoreflect.MethodDescriptor) {
 	for _, m := range methods(t) {
 		if m.Parent().FullName() == "synapse.v1.Synapse" {
@@ -158,8 +158,8 @@ func synapseMethods(t *testing.T) (all []protoreflect.MethodDescriptor) {
 	return all
 }
 
-// TestEveryCellByHTTP asks each request once as each role, by a certificate, a token, and an issuer's: what gRPC lets
-// through is let through, and what it refuses is refused in the same words.
+// TestEveryCellByHTTP makes each request once per role, with a certificate, a token and an issuer's token. HTTP
+// must admit and refuse the same requests as gRPC, with the same text.
 func TestEveryCellByHTTP(t *testing.T) {
 	s, served := scriptedHTTP(t)
 	s.keepPasses()
@@ -190,8 +190,8 @@ func TestEveryCellByHTTP(t *testing.T) {
 	}
 }
 
-// TestWhoByHTTP: who nobody is, is told how to say who; a token counts where the scheduler was proved before it was
-// told, and where it was not, a viewer's alone does.
+// TestWhoByHTTP checks that an unauthenticated request gets a hint. A token is accepted if the client verified the
+// scheduler before it sent the token. Otherwise only a viewer's token is accepted.
 func TestWhoByHTTP(t *testing.T) {
 	s, _ := scriptedHTTP(t)
 	s.keepPasses()
@@ -249,7 +249,7 @@ func TestWhoByHTTP(t *testing.T) {
 	}
 }
 
-// watcher serves a watch that goes on until it is ended.
+// watcher serves a watch that runs until the client ends it.
 type watcher struct{ api.UnimplementedSynapseServer }
 
 func (watcher) Watch(_ *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
@@ -260,7 +260,7 @@ func (watcher) Watch(_ *messages.Watch, stream grpc.ServerStreamingServer[messag
 	return stream.Context().Err()
 }
 
-// TestRevokedByHTTP: what is open of a token that is revoked ends, and says why.
+// TestRevokedByHTTP checks that open requests of a revoked token end with the reason.
 func TestRevokedByHTTP(t *testing.T) {
 	s := newRig(t)
 	s.openHTTP(watcher{}, nil, nil)
@@ -289,8 +289,8 @@ func TestRevokedByHTTP(t *testing.T) {
 	}
 }
 
-// TestAuditedByHTTP: what is changed and what is refused by HTTP is in the audit as by gRPC, with the token's id and
-// without the token.
+// TestAuditedByHTTP checks that changes and refusals over HTTP are audited as over gRPC, with the token's ID
+// instead of the token.
 func TestAuditedByHTTP(t *testing.T) {
 	s, read := newAudited(t)
 	served := &scripted{}
@@ -320,8 +320,8 @@ func TestAuditedByHTTP(t *testing.T) {
 	}
 }
 
-// TestLocalByHTTP: by the socket of the scheduler's machine HTTP is served as gRPC is, to the same people; a connection
-// counts among its identity's until it ends.
+// TestLocalByHTTP checks that the local socket serves HTTP to the same users as gRPC, and that a connection counts
+// against its identity until it ends.
 func TestLocalByHTTP(t *testing.T) {
 	s, served := newRig(t), &scripted{}
 	server := s.openHTTP(served, []grpc.UnaryServerInterceptor{served.call}, nil)

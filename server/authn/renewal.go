@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns renewal: a connection of its own, told apart by its protocol's name in the handshake, with one request
-// and one answer. A machine whose certificate is over gets here, and to nothing else.
+// This file renews certificates: one connection with one request and one answer. The ALPN protocol of the handshake
+// selects it. A node with an expired certificate can make only this request.
 
-// errServed ends a connection that gRPC never gets.
+// errServed ends a connection that gRPC does not get.
 var errServed = errors.New("it asked for a certificate, and is over")
 
 // renew serves one renewal.
@@ -49,7 +49,7 @@ func (g *Authenticator) renew(conn *tls.Conn, p identity.Peer) error {
 	return g.answer(conn, chain)
 }
 
-// refuse answers why, and logs it.
+// refuse sends the reason for a refusal, and logs it.
 func (g *Authenticator) refuse(conn *tls.Conn, why error, line string, args ...any) error {
 	g.o.Count(countRefused, 1)
 	g.say(line, args...)
@@ -58,9 +58,9 @@ func (g *Authenticator) refuse(conn *tls.Conn, why error, line string, args ...a
 	return errors.Join(credential.WriteFrame(conn, text), conn.CloseWrite())
 }
 
-// answer sends what was signed.
+// answer sends the signed certificates.
 func (g *Authenticator) answer(conn *tls.Conn, chain []*x509.Certificate) error {
-	if e, ok := conn.NetConn().(credential.Entrant); ok { // it is known who has come
+	if e, ok := conn.NetConn().(credential.Entrant); ok { // the peer is now authenticated
 		e.Entered()
 	}
 	text := []byte{credential.AnswerGood}

@@ -14,41 +14,43 @@ import (
 	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns how requests are read. gRPC reads the request of a plain call whole before it asks anybody about the
-// call: up to 4 MiB of each of all calls that are open. Of a stream it reads nothing by itself. So the gate has every
-// call served as a stream: its caller is judged before the request is read, and an identity has a few requests on their
-// way at the same time. The next wait, of which gRPC holds no more than a stream's window. A large one is several times
-// its size while it is decoded and served, so of those that have come whole one is served at a time.
+// This file controls how requests are received. For a unary call, gRPC reads the complete request, up to 4 MiB,
+// before it asks any interceptor. For a stream, it reads nothing by itself. The Authenticator therefore serves
+// every call as a stream. It checks the caller before it reads the request, and each identity may send only a few
+// requests at once. Further requests wait, and gRPC buffers at most one stream window of each.
+//
+// A large request needs several times its size while it is decoded and served. Large requests are therefore served
+// one at a time.
 
 const (
-	// unreadBytes is what of a request may be here that is not read: a stream's window, which must not grow.
+	// unreadBytes is the buffer of an unread request: the fixed window of a stream.
 	unreadBytes = 256 << 10
-	// littleBytes is how large a request may be that costs nothing by its size. A piece of 64 KiB of what a process reads
-	// is little, with what stands around it: that is what cp and port-forward send.
+	// littleBytes is the size up to which a request costs nothing extra. cp and port-forward send pieces of 64
+	// KiB, which fit with their framing.
 	littleBytes = 64<<10 + 256
-	// largeAtOnce bounds the large requests of all that are decoded and served at the same time.
+	// largeAtOnce limits how many large requests, of all identities, are decoded and served at the same time.
 	largeAtOnce = 1
-	// readPatience is how long a request waits for those of its identity that are on their way.
+	// readPatience is how long a request waits for earlier requests of the same identity.
 	readPatience = 10 * time.Second
 )
 
-// services has each call of a service served as a stream.
+// services registers each call of a service as a stream.
 type services struct {
 	*grpc.Server
 	gate *Authenticator
 }
 
-// Services is a server behind the gate, for whoever registers services there before it serves.
+// Services returns a server behind the Authenticator. Register services on it before it serves.
 func (g *Authenticator) Services(at *grpc.Server) reflection.GRPCServer { return services{at, g} }
 
-// RegisterService registers a service whose every call is a stream. Its clients cannot tell.
+// RegisterService registers a service with every call as a stream. Clients do not notice the difference.
 func (s services) RegisterService(of *grpc.ServiceDesc, service any) {
 	streamed := *of
 	streamed.Methods, streamed.Streams = nil, slices.Clone(of.Streams)
 	for _, m := range of.Methods {
 		s.gate.once["/"+of.ServiceName+"/"+m.MethodName] = true
 		streamed.Streams = append(streamed.Streams, grpc.StreamDesc{
-			StreamName: m.MethodName, ServerStreams: true, // else gRPC asks no guard of streams
+			StreamName: m.MethodName, ServerStreams: true, // otherwise gRPC calls no stream interceptor
 			Handler: func(service any, stream grpc.ServerStream) error {
 				reply, err := m.Handler(service, stream.Context(), stream.RecvMsg, nil)
 				if err != nil {
@@ -61,15 +63,15 @@ func (s services) RegisterService(of *grpc.ServiceDesc, service any) {
 	s.Server.RegisterService(&streamed, service)
 }
 
-// guarded is a stream of which every request is held against the table, and every answer shown as far as it may be.
+// guarded is a stream that checks every request and filters every answer.
 type guarded struct {
 	grpc.ServerStream
 	asked *checkedCall
 	begun bool
-	once  bool // it is answered once
+	once  bool // the call has a single answer
 }
 
-// RecvMsg reads a request, and has the gate judge it.
+// RecvMsg reads a request and checks it.
 func (s *guarded) RecvMsg(m any) error {
 	if s.begun && rights.Continues(s.asked.call) {
 		return s.ServerStream.RecvMsg(m)
@@ -83,13 +85,13 @@ func (s *guarded) RecvMsg(m any) error {
 	if bytes > littleBytes {
 		s.asked.gate.purses.owes(s.asked.peer.Identity.String(), bytes>>10, s.asked.gate.o.Now())
 	}
-	if !s.once { // what it asked for is served for long, and is small
+	if !s.once { // streams run long, and their requests are small
 		s.asked.lightens()
 	}
 	return err
 }
 
-// read reads a request into a message, when it is its turn. A large one waits until no other is served.
+// read reads a request when its turn comes. A large request waits until no other one is served.
 func (s *guarded) read(m any) (bytes int, err error) {
 	read, err := s.asked.reads()
 	if err != nil {
@@ -114,8 +116,8 @@ func (s *guarded) read(m any) (bytes int, err error) {
 	return bytes, nil
 }
 
-// SendMsg sends what the caller may see of an answer. A call that is answered once is over by then, as far as the audit
-// and others' large requests are concerned: whoever asked may never read it.
+// SendMsg sends the part of an answer that the caller may see. For a call with a single answer, it first writes the
+// audit line and releases the place of a large request, because the caller may never read the answer.
 func (s *guarded) SendMsg(m any) error {
 	if s.once {
 		s.asked.lightens()
@@ -128,7 +130,7 @@ func (s *guarded) SendMsg(m any) error {
 	return s.ServerStream.SendMsg(shown)
 }
 
-// reads waits until the call's request may be read; read says once that it was.
+// reads waits until the call's request may be read. The caller calls read after the request was read.
 func (c *checkedCall) reads() (read func(), err error) {
 	places, over := c.gate.purses.waits(c.peer.Identity.String(), c.gate.o.Now())
 	patience := time.NewTimer(c.gate.patience)
@@ -145,7 +147,7 @@ func (c *checkedCall) reads() (read func(), err error) {
 	return nil, err
 }
 
-// lightens says that a large request is no longer decoded or served.
+// lightens releases the place of a large request.
 func (c *checkedCall) lightens() {
 	if c.large {
 		c.large = false
@@ -153,7 +155,7 @@ func (c *checkedCall) lightens() {
 	}
 }
 
-// Comes waits until the body of a request may be read; came says that it was.
+// Comes waits until the body of a request may be read. The caller calls came after it was read.
 func (c *Caller) Comes(call string) (came func(), err error) {
 	ctx := peer.NewContext(c.Until, &c.Peer)
 	return (&checkedCall{gate: c.gate, ctx: ctx, peer: c.peer, call: call}).reads()

@@ -22,14 +22,15 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests of how requests are read.
+// This file tests how requests are received.
 
-// counting are credentials of somebody of whom it is counted how much he sends, and who stops after so much.
+// counting implements the credentials of a client whose sent bytes are counted. The client can stop after a number
+// of bytes.
 type counting struct {
 	credentials.TransportCredentials
 	sent  *atomic.Int64
-	stops int64         // 0: he does not
-	gone  chan struct{} // closed when he need not stand still any more
+	stops int64         // 0: it does not stop
+	gone  chan struct{} // closed when it may continue
 }
 
 type countingConn struct {
@@ -54,7 +55,7 @@ func (c countingConn) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// counted is a client who is counted.
+// counted returns a client whose bytes are counted.
 func counted(t *testing.T, s *rig, name string, stops int64) (api.SynapseClient, *atomic.Int64) {
 	creds := s.badge(s.by, identity.RoleSubmitter, name).Credentials(nil)
 	c := counting{creds, &atomic.Int64{}, stops, make(chan struct{})}
@@ -67,9 +68,9 @@ func sized(n int) *messages.Submit {
 	return &messages.Submit{RequestId: "r", Spec: &messages.JobSpec{Image: strings.Repeat("x", n)}}
 }
 
-// TestRequestsAreReadByAndBy: of many large requests of one identity, over however many connections, a few are read at
-// the same time, and the others stay with their client but for a window of each. Of all identities one large one is
-// served at a time. What is small is served beside them, and each large one has its turn.
+// TestRequestsAreReadByAndBy checks that only a few large requests of one identity are received at once, over any
+// number of connections. The client keeps the rest, except one window each. Of all identities, one large request is
+// served at a time. Small requests are served meanwhile, and each large one gets its turn.
 func TestRequestsAreReadByAndBy(t *testing.T) {
 	const (
 		many = 12
@@ -127,8 +128,8 @@ func TestRequestsAreReadByAndBy(t *testing.T) {
 	}
 }
 
-// TestHalfSentRequests: many stop in the middle of a large request. Nobody else waits for them, small or large, and
-// neither do they themselves with one that they have a place for.
+// TestHalfSentRequests checks that clients that stop in the middle of a large request block nobody else, neither
+// small nor large requests. The same client can still use its other places.
 func TestHalfSentRequests(t *testing.T) {
 	s, _ := callsStage(t)
 	for i := range 4 * largeAtOnce {
@@ -150,8 +151,8 @@ func TestHalfSentRequests(t *testing.T) {
 	}
 }
 
-// TestCallsWithoutRequests: an identity whose calls send no requests is told so, and its next is refused after a while;
-// another one is served, and so is this one when a call was given up.
+// TestCallsWithoutRequests checks that calls whose requests never arrive are refused after a while with a reason.
+// Other identities are served, and the same identity is served again after it cancels a call.
 func TestCallsWithoutRequests(t *testing.T) {
 	s, _ := callsStage(t)
 	s.gate.patience = testpace.Of(100 * time.Millisecond)
@@ -195,8 +196,8 @@ func TestCallsWithoutRequests(t *testing.T) {
 	}
 }
 
-// TestLargeRequestsCost: a large request costs its identity one call for each KiB, after which it is refused by call
-// and by connection until it has paid; a piece of a file costs nothing, and others are served.
+// TestLargeRequestsCost checks that a large request costs one call per KiB. The identity is then refused, for calls
+// and connections, until the debt is paid. A piece of a file costs nothing extra, and others are served.
 func TestLargeRequestsCost(t *testing.T) {
 	s, served := callsStage(t)
 	piece := proto.Size(&api.ExecIn{Stdin: make([]byte, 64<<10)})
@@ -216,7 +217,7 @@ func TestLargeRequestsCost(t *testing.T) {
 		return err
 	}
 	allowed := s.gate.purses.allowed.Calls
-	for range 20 { // more than the whole allowance, if these were large
+	for range 20 { // more than the complete allowance, if they were large
 		if err := reached(ann, sized(littleBytes-100)); status.Code(err) != codes.Aborted {
 			t.Fatalf("a little one: %v", err)
 		}
@@ -235,7 +236,7 @@ func TestLargeRequestsCost(t *testing.T) {
 	if err := reached(bob, large); status.Code(err) != codes.Aborted {
 		t.Errorf("another one's: %v", err)
 	}
-	owed := proto.Size(large)>>10 + 4 - allowed.Burst // a change is two
+	owed := proto.Size(large)>>10 + 4 - allowed.Burst // a change costs two
 	s.pass(time.Duration(owed) * time.Second / time.Duration(allowed.PerSecond))
 	if err := reached(ann, sized(1)); status.Code(err) != codes.Aborted {
 		t.Errorf("when it has paid: %v", err)
@@ -256,7 +257,7 @@ func (u unread) SendMsg(any) error {
 	return nil
 }
 
-// TestAnswerNobodyReads: a large request whose answer nobody reads keeps no other large one from being served.
+// TestAnswerNobodyReads checks that an unread answer to a large request does not block other large requests.
 func TestAnswerNobodyReads(t *testing.T) {
 	s := newRig(t)
 	s.gate.large <- struct{}{}
@@ -269,5 +270,5 @@ func TestAnswerNobodyReads(t *testing.T) {
 	if err := stream.SendMsg(&messages.JobStatus{}); err != nil {
 		t.Fatal(err)
 	}
-	c.over() // gives nothing back a second time, or it would wait here
+	c.over() // must not release the place twice, or it would block here
 }

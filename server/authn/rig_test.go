@@ -22,9 +22,9 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the rig: a scheduler's gate before real gRPC on loopback, with a clock that a test moves.
+// This file defines the rig: an Authenticator in front of real gRPC on loopback, with a fake clock.
 
-// today is when the rig's clock begins.
+// today is the start of the rig's clock.
 var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 type rig struct {
@@ -32,7 +32,7 @@ type rig struct {
 	by      *identity.Folder
 	gate    *Authenticator
 	address string
-	shelf   *shelf // of people's tokens; nil: there are none
+	shelf   *shelf // user tokens; nil: none
 
 	mu    sync.Mutex
 	now   time.Time
@@ -46,7 +46,7 @@ func must[T any](v T, err error) T {
 	return v
 }
 
-// authority is a new cluster's, on disk, made two days before.
+// authority creates the authority of a new cluster on disk, made two days before now.
 func authority(t *testing.T, cluster string, now time.Time) *identity.Folder {
 	t.Helper()
 	made := now.Add(-48 * time.Hour)
@@ -70,14 +70,14 @@ func newStageAt(t *testing.T, now time.Time) *rig {
 	return rigOf(t, authority(t, "c-a", now), now)
 }
 
-// rigOf is one of an authority that is there.
+// rigOf returns a rig with an existing authority.
 func rigOf(t *testing.T, by *identity.Folder, now time.Time) *rig {
 	t.Helper()
 	s := &rig{t: t, by: by, now: now}
 	return s.begin(Options{Folder: s.by})
 }
 
-// begin opens the gate.
+// begin starts the Authenticator.
 func (s *rig) begin(o Options) *rig {
 	s.t.Helper()
 	t := s.t
@@ -100,7 +100,7 @@ func (s *rig) log(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-// said is how many lines have the words.
+// said returns how many log lines contain the words.
 func (s *rig) said(words string) (n int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -112,7 +112,8 @@ func (s *rig) said(words string) (n int) {
 	return n
 }
 
-// tells is how often it said so, and waits for the first: a peer may know why before the log does.
+// tells waits for the first log line with the words and returns their number. A peer may get the reason before the
+// log line is written.
 func (s *rig) tells(words string) int {
 	for end := testpace.Until(10 * time.Second); s.said(words) == 0 && time.Now().Before(end); {
 		time.Sleep(time.Millisecond)
@@ -132,13 +133,13 @@ func (s *rig) pass(d time.Duration) {
 	s.now = s.now.Add(d)
 }
 
-// badge is the badge of a member of a cluster, on disk.
+// badge returns the badge of a cluster member, stored on disk.
 func (s *rig) badge(by *identity.Folder, role identity.Role, name string) *credential.Badge {
 	s.t.Helper()
 	return s.badgeOf(must(by.Certify(role, name, today)), name)
 }
 
-// badgeNow is one of this cluster's, certified by the rig's clock.
+// badgeNow returns a badge of this cluster, certified at the rig's time.
 func (s *rig) badgeNow(role identity.Role, name string) *credential.Badge {
 	s.t.Helper()
 	return s.badgeOf(must(s.by.Certify(role, name, s.clock())), name)
@@ -153,7 +154,7 @@ func (s *rig) badgeOf(folder *identity.Folder, name string) *credential.Badge {
 	return must(credential.New(folder, s.clock))
 }
 
-// open is a connection that asks for the scheduler's health.
+// open opens a connection, and returns a function that calls the health check.
 func (s *rig) open(creds credentials.TransportCredentials) (conn *grpc.ClientConn, ask func() error) {
 	s.t.Helper()
 	conn = must(grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(creds), grpc.WithDisableRetry()))
@@ -166,7 +167,7 @@ func (s *rig) open(creds credentials.TransportCredentials) (conn *grpc.ClientCon
 	}
 }
 
-// intrude is a handshake that believes everybody, and what the scheduler answers to it.
+// intrude makes a handshake that trusts any server, and returns the scheduler's answer.
 func (s *rig) intrude(change func(*tls.Config)) error {
 	config := &tls.Config{InsecureSkipVerify: true, NextProtos: []string{credential.ProtocolHTTP2}}
 	change(config)

@@ -21,10 +21,10 @@ import (
 	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns how every call is held against the table of server/rights: before its request is served, and before
-// its answer leaves.
+// This file checks every call against the table of server/rights: before its request is served, and before its
+// answer is sent.
 
-// PeerOf returns who makes a call, as its connection's handshake proved.
+// PeerOf returns the peer of a call, as the handshake of its connection proved it.
 func PeerOf(ctx context.Context) (identity.Peer, bool) {
 	p, ok := peer.FromContext(ctx)
 	if !ok {
@@ -34,7 +34,7 @@ func PeerOf(ctx context.Context) (identity.Peer, bool) {
 	return proof.Peer, ok
 }
 
-// Node is the machine that makes a call; for the link.
+// Node returns the node that makes a call on the link.
 func Node(ctx context.Context) (identity.Peer, error) {
 	p, ok := PeerOf(ctx)
 	if !ok || p.Role != identity.RoleNode {
@@ -45,13 +45,13 @@ func Node(ctx context.Context) (identity.Peer, error) {
 
 var errNoMachine = errors.New("links require a node certificate")
 
-// Principal is the person that makes a call; for the gateway.
+// Principal returns the user that makes a call to the gateway.
 func Principal(ctx context.Context) *messages.Principal {
-	p, _ := PeerOf(ctx) // without a proof no call gets here
+	p, _ := PeerOf(ctx) // every call here has a proof
 	return &messages.Principal{Name: p.Name, Proven: p.LocalUser}
 }
 
-// WhoAmI is for whom a call is taken; for the gateway.
+// WhoAmI returns the identity of a call, for the gateway.
 func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 	p, _ := PeerOf(ctx)
 	r := &api.WhoAmIReply{
@@ -70,16 +70,17 @@ func WhoAmI(ctx context.Context) *api.WhoAmIReply {
 	return r
 }
 
-// ServerOptions are for the grpc.Server behind the gate: every call is held against the table before it is served.
+// ServerOptions returns the options of the grpc.Server behind the Authenticator. They check every call before it is
+// served.
 func (g *Authenticator) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
-		envelope.ServerOption(), // by which a request is weighed before it is decoded
+		envelope.ServerOption(), // allows the size of a request to be checked before decoding
 		grpc.StaticStreamWindowSize(unreadBytes), grpc.StaticConnWindowSize(unreadBytes),
 		grpc.ChainUnaryInterceptor(g.GuardCall), grpc.ChainStreamInterceptor(g.GuardStream),
 	}
 }
 
-// GuardCall holds a call against the table, its caller's allowance and the audit.
+// GuardCall checks a unary call against the table and the caller's allowance, and audits it.
 func (g *Authenticator) GuardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (any, error) {
@@ -99,7 +100,7 @@ func (g *Authenticator) GuardCall(
 	return c.show(reply)
 }
 
-// GuardStream is the same for streams.
+// GuardStream checks a stream like GuardCall.
 func (g *Authenticator) GuardStream(
 	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
@@ -108,28 +109,28 @@ func (g *Authenticator) GuardStream(
 		return err
 	}
 	defer done()
-	if info.FullMethod == rights.LinkCall { // its frames are the link's, which has a table of its own
+	if info.FullMethod == rights.LinkCall { // the link checks its frames with its own table
 		return handle(server, stream)
 	}
-	defer c.over() // also of one that panics, which costs its call alone
+	defer c.over() // also for a panic, which ends only its own call
 	err = handle(server, &guarded{ServerStream: stream, asked: c, once: g.once[info.FullMethod]})
 	c.ended(nil, err)
 	return err
 }
 
-// checkedCall holds one call whose rights are checked.
+// checkedCall holds the state of one checked call.
 type checkedCall struct {
 	gate  *Authenticator
 	ctx   context.Context
 	peer  identity.Peer
 	call  string
-	wide  bool     // it is a watch of everything, and counted
-	large bool     // its request is a large one, and counted
-	line  uint64   // of the audit, in which it was asked; 0: none
-	read  []string // owners of whose jobs the audit has that they were read here
+	wide  bool     // an unfiltered watch, which has a place
+	large bool     // a large request, which has a place
+	line  uint64   // number of the audit line with the request; 0: none
+	read  []string // owners whose reads this call has already audited
 }
 
-// over gives back what a call holds for as long as it is open.
+// over returns all places of a call.
 func (c *checkedCall) over() {
 	c.lightens()
 	if c.wide {
@@ -137,7 +138,7 @@ func (c *checkedCall) over() {
 	}
 }
 
-// opens refuses a call that its role may not make whatever it asks for, or of whose caller nothing is proved.
+// opens refuses a call that its role may never make, or whose caller is not authenticated.
 func (c *checkedCall) opens(proved bool) error {
 	if !proved || !rights.Decided(c.call) {
 		return c.refuse("make this call", "nobody", "")
@@ -150,8 +151,8 @@ func (c *checkedCall) opens(proved bool) error {
 	return nil
 }
 
-// allow refuses a request for which the caller lacks a right. A job is named by its whole id from here on: what was
-// allowed for one must not be done to another that the same beginning of an id finds a moment later.
+// allow refuses a request for which the caller lacks a right. It replaces a prefix of a job ID by the complete ID,
+// so that the action applies to the job that was checked.
 func (c *checkedCall) allow(request any) error {
 	m, ok := request.(proto.Message)
 	if !ok {
@@ -203,7 +204,7 @@ func (c *checkedCall) allow(request any) error {
 	return c.begin(m, needed, of)
 }
 
-// job is the one that a request names.
+// job returns the job that a request names.
 func (c *checkedCall) job(request proto.Message) (*messages.JobRecord, error) {
 	m := request.ProtoReflect()
 	f := m.Descriptor().Fields().ByName("job")
@@ -217,7 +218,7 @@ func (c *checkedCall) job(request proto.Message) (*messages.JobRecord, error) {
 	return found, err
 }
 
-// show is an answer without what the caller may not see. What is read of others is in the audit before it leaves.
+// show returns the part of an answer that the caller may see. It audits a read of other users' data first.
 func (c *checkedCall) show(answer any) (any, error) {
 	m, ok := answer.(proto.Message)
 	if !ok {
@@ -237,7 +238,7 @@ func (c *checkedCall) refuseRight(right rights.Right, object string) error {
 	return c.refuse(what, right.Who(), string(right))
 }
 
-// refuse says what is not allowed and whose it is, and logs a line.
+// refuse returns the error for a missing right, and logs it.
 func (c *checkedCall) refuse(what, whose, right string) error {
 	c.gate.o.Count(countDenied, 1)
 	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)

@@ -28,17 +28,18 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the question who may do what, asked over real connections: every call with each of its verbs, by every
-// role, about a job of its own, another's, and one of before there were identities.
+// This file checks access rights over real connections: every call in each variant, by every role, for a job of the
+// caller, of another user, and without an owner.
 
-// scripted serves all calls by saying that it was reached.
+// scripted is a fake of all services that only reports that a call was admitted.
 type scripted struct {
 	api.UnimplementedSynapseServer
 	api.UnimplementedSchedulerServer
 	reached atomic.Int64
 }
 
-// Exec, Carry and Reach are reached with their first request, which is judged when it is received.
+// Exec, Carry and Reach report the call at the first request, because the check happens when the request is
+// received.
 func (*scripted) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	_, err := stream.Recv()
 	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
@@ -54,7 +55,7 @@ func (*scripted) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn])
 	return cmp.Or(err, status.Error(codes.Unimplemented, ""))
 }
 
-// reach notes that a call has come to what is not there.
+// reach records that a call was admitted.
 func (s *scripted) reach(err error) error {
 	if status.Code(err) == codes.Unimplemented {
 		s.reached.Add(1)
@@ -72,15 +73,15 @@ func (s *scripted) stream(server any, on grpc.ServerStream, _ *grpc.StreamServer
 	return s.reach(h(server, on))
 }
 
-// jobNamed is the job of an id that says whose it is.
+// jobNamed returns a job whose ID names its owner.
 func jobNamed(_ context.Context, id string) (*messages.JobRecord, error) {
 	return &messages.JobRecord{Id: id, Owner: &messages.Principal{Name: strings.TrimPrefix(id, "of-")}}, nil
 }
 
-// errReached is what an allowed call ends with.
+// errReached is the result of an admitted call.
 var errReached = status.Error(codes.Aborted, "reached")
 
-// callsStage is a gate before all that a scheduler serves, with services that are scripted.
+// callsStage returns an Authenticator in front of fakes of all services.
 func callsStage(t *testing.T) (*rig, *scripted) {
 	s := newRig(t)
 	s.gate.o.Job = jobNamed
@@ -111,7 +112,7 @@ func callsStage(t *testing.T) (*rig, *scripted) {
 	return s, served
 }
 
-// requests are those of one call, with each value of each field that a right hangs on; by their words.
+// requests returns the requests of one call, by description: one for each value of each field that affects rights.
 func requests(call string, in protoreflect.MessageDescriptor, owner string) map[string]proto.Message {
 	out := map[string]proto.Message{}
 	add := func(words string, fill func(m protoreflect.Message)) {
@@ -151,7 +152,7 @@ func requests(call string, in protoreflect.MessageDescriptor, owner string) map[
 	return out
 }
 
-// expected is what the table says, worked out apart from the gate.
+// expected computes the expected result from the table, independent of the Authenticator.
 func expected(role identity.Role, call string, q proto.Message, owner string) bool {
 	needed := rights.Needed(call, q)
 	for _, right := range needed {
@@ -167,8 +168,8 @@ func expected(role identity.Role, call string, q proto.Message, owner string) bo
 	return len(needed) > 0
 }
 
-// TestEveryCellOverTheWire asks each request once as each role, of people by a certificate, by a token and by
-// an issuer's, and what is refused is refused with the code, the words and the hint that a person needs.
+// TestEveryCellOverTheWire makes each request once per role, with a certificate, a token and an issuer's token. A
+// refusal must have the right code, text and hint.
 func TestEveryCellOverTheWire(t *testing.T) {
 	s, served := callsStage(t)
 	s.keepPasses()
@@ -197,17 +198,17 @@ func TestEveryCellOverTheWire(t *testing.T) {
 		cells[true], cells[false], byToken[true], byToken[false])
 }
 
-// asking makes a call, and answers what became of it.
+// asking makes a call and returns its result.
 type asking func(call string, m protoreflect.MethodDescriptor, q proto.Message) error
 
-// by asks over a connection.
+// by makes calls over a connection.
 func by(conn *grpc.ClientConn) asking {
 	return func(call string, m protoreflect.MethodDescriptor, q proto.Message) error {
 		return invoke(conn, call, m, q)
 	}
 }
 
-// askEveryCell asks each request once.
+// askEveryCell makes each request once.
 func askEveryCell(t *testing.T, methods []protoreflect.MethodDescriptor, ask asking, served *scripted,
 	role identity.Role, cells map[bool]int) {
 	t.Helper()
@@ -225,7 +226,7 @@ func askEveryCell(t *testing.T, methods []protoreflect.MethodDescriptor, ask ask
 				err := ask(call, m, q)
 				reached := served.reached.Load() > before
 				if strings.HasPrefix(call, "/grpc.") {
-					reached = status.Code(err) != codes.PermissionDenied // served by the library
+					reached = status.Code(err) != codes.PermissionDenied // the gRPC library serves reflection
 				}
 				if reached != want {
 					t.Errorf("%s, %s %s of a job of %s: reached %v, want %v (%v)", role, call, words, owner, reached, want, err)
@@ -239,7 +240,7 @@ func askEveryCell(t *testing.T, methods []protoreflect.MethodDescriptor, ask ask
 	}
 }
 
-// nameOf is the name that each role asks under: an authority certifies its own scheduler alone.
+// nameOf returns the name that each role uses: an authority can only certify the scheduler with its own name.
 func nameOf(role identity.Role) string {
 	if role == identity.RoleScheduler {
 		return "s1"
@@ -247,7 +248,7 @@ func nameOf(role identity.Role) string {
 	return "me"
 }
 
-// methods are all that a scheduler serves, the link among them.
+// methods returns all methods of a scheduler, including the link.
 func methods(t *testing.T) (all []protoreflect.MethodDescriptor) {
 	for _, name := range []protoreflect.FullName{
 		"synapse.v1.Synapse", "v1.Scheduler", "grpc.health.v1.Health", "grpc.reflection.v1.ServerReflection",
@@ -283,7 +284,7 @@ func invoke(conn *grpc.ClientConn, call string, m protoreflect.MethodDescriptor,
 	return stream.RecvMsg(dynamicpb.NewMessage(m.Output()))
 }
 
-// TestLinkIsForMachines: nobody but a machine opens the link, however much else he may do.
+// TestLinkIsForMachines checks that only a node can open the link, whatever other rights a role has.
 func TestLinkIsForMachines(t *testing.T) {
 	s, served := callsStage(t)
 	for _, role := range identity.Roles {
@@ -300,7 +301,7 @@ func TestLinkIsForMachines(t *testing.T) {
 	}
 }
 
-// TestNamedWhole: a job that is named by the beginning of its id is the one that was looked at, when it is acted on.
+// TestNamedWhole checks that an action on a prefix of a job ID applies to the job that was checked.
 func TestNamedWhole(t *testing.T) {
 	s := newRig(t)
 	s.gate.o.Job = func(context.Context, string) (*messages.JobRecord, error) {
@@ -314,7 +315,8 @@ func TestNamedWhole(t *testing.T) {
 	}
 }
 
-// TestRefusedOnce: a refusal is one line of the log, however often it comes, and names the right and whose it is.
+// TestRefusedOnce checks that repeated refusals log one line, and that the text names the right and the job's
+// owner.
 func TestRefusedOnce(t *testing.T) {
 	s, _ := callsStage(t)
 	conn, _ := s.open(s.badge(s.by, identity.RoleSubmitter, "ann").Credentials(nil))

@@ -18,32 +18,31 @@ import (
 	"github.com/yi-json/synapse/server/audit"
 )
 
-// This file owns people who come by a browser. One that has logged in has a cookie, which says by which token, and a
-// session (as has a program that shows its token at each request), which is one of the gate's open connections: it is
-// held against the denylist, the store and the clock as those are, ends as they do, and counts among those that its
-// identity may have.
+// This file manages browser sessions. A browser that has logged in has a cookie with the hash of its token. A
+// session is an open connection of the Authenticator: it is checked against the denylist, the store and the clock,
+// and counts against its identity's allowance. Programs that send a token with each request also have a session.
 //
-// A cookie is sealed and not kept: a scheduler that has started again knows it still, and an open page goes on. Of the
-// token it has the hash, as the store does.
+// A cookie is signed and not stored, so an open page continues after a restart of the scheduler.
 
 const (
-	// cookieFor is how long a cookie is good, whatever its token.
+	// cookieFor is the lifetime of a cookie, regardless of its token.
 	cookieFor = 12 * time.Hour
-	// sessionIdle is how long a session of which nothing is open is remembered. The cookie makes the next one.
+	// sessionIdle is the time after which a session without open requests is forgotten. The cookie can open a
+	// new one.
 	sessionIdle = time.Minute
-	// neverIdle is how long a session is good for that its token ends, and nothing else.
+	// neverIdle is the lifetime of a session that only its token limits.
 	neverIdle = 10 * 366 * 24 * time.Hour
-	// maxLoggedOut is how many who have logged out are remembered until their cookies are over. If there are more, all
-	// log in again.
+	// maxLoggedOut limits the number of remembered logouts. Each is remembered until its cookie expires. Beyond
+	// the limit, all users must log in again.
 	maxLoggedOut = 4096
 
 	sessionIDBytes = 16
-	cookieBytes    = 8 + sessionIDBytes + sha256.Size + sha256.Size // until, id, the token's hash, the seal
+	cookieBytes    = 8 + sessionIDBytes + sha256.Size + sha256.Size // expiry, ID, hash of the token, signature
 )
 
 type sessionID [sessionIDBytes]byte
 
-// Session is a browser's that has logged in.
+// Session is the session of a browser or of a program with a token.
 type Session struct {
 	*connection
 	id    sessionID
@@ -51,20 +50,21 @@ type Session struct {
 	ctx   context.Context
 	end   context.CancelFunc
 
-	uses int       // requests that are open; guarded by the gate
-	last time.Time // when there was one
+	uses int       // open requests; guarded by gate.mu
+	last time.Time // end of the last request
 }
 
-// sessions has the sessions of a gate, guarded by its mutex.
+// sessions holds the sessions of an Authenticator, guarded by its mutex.
 type sessions struct {
 	open   map[sessionID]*Session
-	left   map[sessionID]time.Time // who has logged out, until when the cookie would be good
-	before time.Time               // cookies made until then are good no longer
+	left   map[sessionID]time.Time // logged-out sessions and the expiry of their cookies
+	before time.Time               // cookies that expire up to this time are refused
 }
 
-// browserSeat is a connection that is none: what a session closes, and where its browser is.
+// browserSeat stands in for the connection of a session. Close ends the session, and RemoteAddr returns the
+// browser's address.
 type browserSeat struct {
-	net.Conn // never used
+	net.Conn // nil
 	from     net.Addr
 	end      context.CancelFunc
 }
@@ -76,7 +76,7 @@ func (s browserSeat) Close() error {
 	return nil
 }
 
-// LogIn lets a person in who shows a token to a browser's page, and answers the cookie of it.
+// LogIn admits a user who sends a token through the web UI, and returns the cookie.
 func (g *Authenticator) LogIn(v Visitor, token string, from net.Addr) (string, error) {
 	if !v.named {
 		return "", errNoPage
@@ -101,7 +101,7 @@ func (g *Authenticator) LogIn(v Visitor, token string, from net.Addr) (string, e
 	return g.sealed(id, hash, until), nil
 }
 
-// noLogin notes who was not let in.
+// noLogin records a refused login.
 func (g *Authenticator) noLogin(v Visitor, err error) error {
 	g.o.Count(countDenied, 1)
 	if g.say("Refused a browser from %s: %v", v.from, err) {
@@ -110,13 +110,14 @@ func (g *Authenticator) noLogin(v Visitor, err error) error {
 	return err
 }
 
-// told is a line of the audit about a session.
+// told returns an audit line about a session.
 func (s *Session) told(what string) audit.Line {
 	return audit.Line{Who: s.peer.Identity.String(), Pass: s.peer.Pass, From: hostOf(s), Call: "login", What: what,
 		Outcome: audit.OK}
 }
 
-// Resume is the session of a cookie, for one request; done ends that. The request's browser is at the address.
+// Resume returns the session of a cookie for one request. Call done after the request. from is the browser's
+// address.
 func (g *Authenticator) Resume(v Visitor, cookie string, from net.Addr) (s *Session, done func(), err error) {
 	if !v.named {
 		return nil, nil, errNoPage
@@ -128,7 +129,7 @@ func (g *Authenticator) Resume(v Visitor, cookie string, from net.Addr) (s *Sess
 	return g.resume(id, until, from, func() (identity.Peer, error) { return g.bearer(hash) })
 }
 
-// resume is the session of an id, for one request. Where it is not open, whose says whose it is.
+// resume returns the session with this ID for one request. If the session is not open, whose returns its peer.
 func (g *Authenticator) resume(
 	id sessionID, until time.Time, from net.Addr, whose func() (identity.Peer, error),
 ) (s *Session, done func(), err error) {
@@ -181,18 +182,18 @@ func (g *Authenticator) sit(id sessionID, p identity.Peer, until time.Time, from
 	return s, nil
 }
 
-// Whom returns whose session it is.
+// Whom returns the text of the session's identity.
 func (s *Session) Whom() string { return s.peer.Identity.String() }
 
-// Until is done when the session is over: logged out, revoked, denied, or at its time.
+// Until returns a context that ends with the session: on logout, revocation, denial or expiry.
 func (s *Session) Until() context.Context { return s.ctx }
 
-// Peer returns who makes the session's calls.
+// Peer returns the peer of the session's calls.
 func (s *Session) Peer() peer.Peer {
 	return peer.Peer{Addr: s.RemoteAddr(), AuthInfo: proved(s.peer)}
 }
 
-// LogOut ends the session, and has its cookie open nothing any more.
+// LogOut ends the session and invalidates its cookie.
 func (s *Session) LogOut() {
 	g, now := s.gate, s.gate.o.Now()
 	g.note(s.told("log out"))
@@ -210,7 +211,7 @@ func (s *Session) LogOut() {
 	s.Close()
 }
 
-// tidy closes sessions that nobody uses or whose time is over, and forgets who left long ago.
+// tidy closes idle and expired sessions, and forgets logouts whose cookies have expired.
 func (g *Authenticator) tidy() {
 	now := g.o.Now()
 	var over []*Session
@@ -232,7 +233,7 @@ func (g *Authenticator) tidy() {
 	}
 }
 
-// sealed writes a cookie.
+// sealed returns a signed cookie.
 func (g *Authenticator) sealed(id sessionID, hash identity.Digest, until time.Time) string {
 	raw := binary.BigEndian.AppendUint64(nil, uint64(until.Unix()))
 	raw = append(append(raw, id[:]...), hash[:]...)
@@ -248,7 +249,7 @@ func (g *Authenticator) sealOf(raw []byte) []byte {
 
 var errCookie = errors.New("session expired: log in again")
 
-// unsealed reads a cookie that this gate, or the one before it, has sealed.
+// unsealed reads a cookie that this Authenticator, or one before the restart, has signed.
 func (g *Authenticator) unsealed(cookie string) (id sessionID, hash identity.Digest, until time.Time, err error) {
 	raw, err := base64.RawURLEncoding.DecodeString(cookie)
 	if err != nil || len(raw) != cookieBytes || g.page.Load() == nil {

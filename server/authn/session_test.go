@@ -23,11 +23,11 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns the question who comes in by a browser, and until when.
+// This file tests browser sessions and their end.
 
 var browser = &net.TCPAddr{IP: net.IPv4(10, 0, 0, 9), Port: 4711}
 
-// pageFor writes a certificate for names, as somebody else would have signed it.
+// pageFor creates a certificate for these names, signed by an unrelated CA.
 func pageFor(t *testing.T, names ...string) Page {
 	t.Helper()
 	key := must(ecdsa.GenerateKey(elliptic.P256(), rand.Reader))
@@ -50,7 +50,7 @@ func pageFor(t *testing.T, names ...string) Page {
 	return files
 }
 
-// newDesk is a rig whose page has a certificate, and people tokens.
+// newDesk returns a rig with a certificate for browsers and a store of tokens.
 func newDesk(t *testing.T) *rig {
 	t.Helper()
 	s := newVisited(t)
@@ -64,14 +64,14 @@ func newDesk(t *testing.T) *rig {
 
 var atPage = Visitor{from: "10.0.0.9", named: true}
 
-// login is the cookie of somebody who logged in.
+// login logs in and returns the cookie.
 func (s *rig) login(role identity.Role, name string, ttl time.Duration) (cookie, id string) {
 	s.t.Helper()
 	text, id := s.kept(role, name, ttl)
 	return must(s.gate.LogIn(atPage, text, browser)), id
 }
 
-// comes is whom a cookie is taken for.
+// comes returns the identity of a cookie.
 func (s *rig) comes(cookie string) string {
 	session, done, err := s.gate.Resume(atPage, cookie, browser)
 	if err != nil {
@@ -83,8 +83,8 @@ func (s *rig) comes(cookie string) string {
 	return fmt.Sprintf("%s %v %s", proof.Peer.Identity, ok, who.Addr)
 }
 
-// TestLogIn: a token of any role logs in at the page, as the person whose it is; what is none, or is told where no
-// browser has proved whom it tells it to, does not. The cookie has the token's secret nowhere.
+// TestLogIn checks that a token of any role can log in at the web UI. Other texts, and connections without the
+// certificate for browsers, are refused. The cookie does not contain the secret of the token.
 func TestLogIn(t *testing.T) {
 	s := newDesk(t)
 	for _, role := range identity.People {
@@ -114,7 +114,7 @@ func TestLogIn(t *testing.T) {
 	}
 }
 
-// TestCookieIsSealed: no byte of a cookie can be another one.
+// TestCookieIsSealed checks that no byte of a cookie can be changed.
 func TestCookieIsSealed(t *testing.T) {
 	s := newDesk(t)
 	cookie, _ := s.login(identity.RoleViewer, "vera", time.Hour)
@@ -132,8 +132,8 @@ func TestCookieIsSealed(t *testing.T) {
 	}
 }
 
-// TestSessionEnds: with its token, its person on the denylist, its time, and logging out; each ends what is open, and
-// the cookie opens nothing then.
+// TestSessionEnds checks that expiry of the token, the denylist, expiry of the session, and logout end a session.
+// Its open requests end, and its cookie is refused.
 func TestSessionEnds(t *testing.T) {
 	for name, end := range map[string]func(*rig, *Session, string){
 		"revoked": func(s *rig, _ *Session, pass string) {
@@ -179,8 +179,8 @@ func TestSessionEnds(t *testing.T) {
 	}
 }
 
-// TestSessionGoesOn: a cookie is good for the scheduler that has started again, while nothing is kept of a browser that
-// is gone, and at another certificate's key it is not.
+// TestSessionGoesOn checks that a cookie is valid after a restart of the scheduler, that an idle session is
+// forgotten, and that a new key of the certificate invalidates cookies.
 func TestSessionGoesOn(t *testing.T) {
 	s := newDesk(t)
 	cookie, _ := s.login(identity.RoleViewer, "vera", 10*time.Hour)
@@ -207,7 +207,8 @@ func TestSessionGoesOn(t *testing.T) {
 	s.gate = before
 }
 
-// TestLoggedOutIsBounded: of very many who log out it is not remembered who they were, and none of them gets in again.
+// TestLoggedOutIsBounded checks that very many logouts use limited memory, and that none of their cookies is
+// accepted.
 func TestLoggedOutIsBounded(t *testing.T) {
 	s := newDesk(t)
 	text, _ := s.kept(identity.RoleViewer, "vera", 10*time.Hour)
@@ -232,8 +233,8 @@ func TestLoggedOutIsBounded(t *testing.T) {
 	}
 }
 
-// TestPageCertificate: who asks for one of the page's names, or comes to its address, is shown the page's certificate
-// and asked for none; gRPC, and visitors under another name, meet the cluster's as before.
+// TestPageCertificate checks that a client that requests a name or address of the web UI gets its certificate,
+// without a request for a client certificate. gRPC and visitors under other names get the cluster's certificate.
 func TestPageCertificate(t *testing.T) {
 	s := newDesk(t)
 	viewer := s.badge(s.by, identity.RoleViewer, "vera")
@@ -248,7 +249,7 @@ func TestPageCertificate(t *testing.T) {
 		asked := false
 		conn, err := tls.Dial("tcp", s.address, &tls.Config{
 			InsecureSkipVerify: true, ServerName: c.name, NextProtos: c.protocols,
-			ClientSessionCache: tls.NewLRUClientSessionCache(1), // as browsers have
+			ClientSessionCache: tls.NewLRUClientSessionCache(1), // like browsers
 			GetClientCertificate: func(*tls.CertificateRequestInfo) (*tls.Certificate, error) {
 				asked = true
 				return viewer.Shows().TLS(), nil

@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the tests of how many jobs one identity may bring, and of how many identities are remembered for it.
+// This file tests the limit on submitted jobs per identity, and the number of remembered identities.
 
-// TestSubmitsAreBounded: whoever brings too many jobs is refused with the time to come again, by whatever call; a dry
-// run and other changes are not, and neither are others and admins.
+// TestSubmitsAreBounded checks that an identity that submits too many jobs is refused with a retry time, for every
+// call that submits. Dry runs, other changes, other identities and admins are not limited.
 func TestSubmitsAreBounded(t *testing.T) {
 	s, _, _ := audited(t)
 	allowed := DefaultAllowance()
@@ -84,7 +84,7 @@ func TestSubmitsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSubmitsWithoutBound: of none a second there may be any number.
+// TestSubmitsWithoutBound checks that a rate of 0 means no limit.
 func TestSubmitsWithoutBound(t *testing.T) {
 	s := purses{allowed: DefaultAllowance()}
 	for _, s.allowed.Submits = range []Rate{{}, {Burst: 1}} {
@@ -96,13 +96,13 @@ func TestSubmitsWithoutBound(t *testing.T) {
 	}
 }
 
-// TestRefusedSubmitsLeaveNothing: a million refused submits, of one identity or of as many, leave as much as maxPurses
-// identities do.
+// TestRefusedSubmitsLeaveNothing checks that a million refused submits, of one or of many identities, use no more
+// memory than maxPurses identities.
 func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	for _, identities := range []int{1, 20_000} {
 		s := purses{allowed: DefaultAllowance()}
 		s.allowed.Submits = Rate{PerSecond: 1, Burst: 1}
-		s.takes("open", connections, today) // who has something open is never forgotten
+		s.takes("open", connections, today) // an identity with an open connection is never forgotten
 		before, refused := inUse(), 0
 		const many = 1_000_000
 		for i := range identities {
@@ -128,7 +128,7 @@ func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	}
 }
 
-// inUse is how much lives on the heap.
+// inUse returns the number of live bytes on the heap.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

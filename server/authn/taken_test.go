@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// TestOpenPageIsNotIdle: a session lasts while a request of its browser is open, as a page's stream is, and for a
-// minute after the last one.
+// TestOpenPageIsNotIdle checks that a session lasts while a request of its browser is open, such as the stream of a
+// page, and for a minute after the last one.
 func TestOpenPageIsNotIdle(t *testing.T) {
 	s := newDesk(t)
 	cookie, _ := s.login(identity.RoleSubmitter, "ann", 10*time.Hour)
@@ -22,7 +22,7 @@ func TestOpenPageIsNotIdle(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.later(2 * sessionIdle)
-	another() // the first is open still
+	another() // the first request is still open
 	s.later(2 * sessionIdle)
 	if session.Until().Err() != nil {
 		t.Fatal("an open page's session is closed as idle")

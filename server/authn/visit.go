@@ -14,36 +14,37 @@ import (
 	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns visitors: whoever comes by HTTP/1.1 and not by gRPC, as somebody who scrapes figures, or a prober.
-// They need not show a certificate; without one they see no more than anybody may.
+// This file admits visitors: HTTP clients without gRPC, such as metrics scrapers and probers. They need no
+// certificate. Without one, they see only public pages.
 
 const protocolHTTP1 = "http/1.1"
 
-// Visitor has what a handshake proved of one. It is no Proof: where a call is judged, nobody has come.
+// Visitor holds the result of a visitor's handshake. It is not a Proof, so a visitor cannot make gRPC calls.
 type Visitor struct {
 	Proof
 	from  string
-	named bool // it was shown the page's certificate
-	// proves says that its program proves the scheduler before it tells anything.
+	named bool // it got the certificate for browsers
+	// proves reports whether its program verifies the scheduler before it sends data.
 	proves bool
 }
 
-// AuthType names it.
+// AuthType returns the name of this kind of authentication.
 func (Visitor) AuthType() string { return "synapse-visit" }
 
-// Known reports whether the visitor has proved who it is.
+// Known reports whether the visitor is authenticated.
 func (v Visitor) Known() bool { return v.Peer.Name != "" }
 
-// Named reports whether the visitor asked for a name of the page, and was shown its certificate.
+// Named reports whether the visitor requested a name of the web UI and got its certificate.
 func (v Visitor) Named() bool { return v.named }
 
-// visits reports whether a client that offers these protocols is a visitor. Of gRPC's clients each offers h2 alone, and
-// is refused where it offers nothing; browsers and curl offer both, and none of them speaks gRPC.
+// visits reports whether a client with these protocols is a visitor. gRPC clients offer only h2, and are refused
+// without it. Browsers and curl also offer HTTP/1.1.
 func visits(offered []string) bool {
 	return len(offered) == 0 || slices.Contains(offered, protocolHTTP1)
 }
 
-// visitConfig is that of calls, but for those who show no certificate. One that is shown must be good.
+// visitConfig returns the TLS settings for visitors: those of calls, but with an optional client certificate. A
+// client certificate must still be valid.
 func visitConfig(calls *tls.Config, protocol string) *tls.Config {
 	c := calls.Clone()
 	c.GetConfigForClient, c.NextProtos, c.ClientAuth = nil, []string{protocol}, tls.RequestClientCert
@@ -57,16 +58,17 @@ func visitConfig(calls *tls.Config, protocol string) *tls.Config {
 	return c
 }
 
-// ErrStranger is why somebody sees nothing who has not said who it is.
+// ErrStranger is the error for a visitor without credentials.
 var ErrStranger = errors.New("authentication required: present a certificate, as in curl --insecure --cert " +
 	"FOLDER/cert.pem --key FOLDER/key.pem, or a viewer's token as Authorization: Bearer")
 
-// errNoViewer is why no other role's token opens a page. A visitor's program can hardly prove whom it shows the token
-// to, since no scheduler's certificate names a host: what may be overheard must open no more than a look.
+// errNoViewer is the error for a token of another role than viewer. A visitor's program usually cannot verify the
+// scheduler, because its certificates contain no host name. A token that could be intercepted must only permit
+// reading.
 var errNoViewer = errors.New("this page accepts only tokens of viewers")
 
-// Admit lets a visitor read what a right is about, or says why not. Authorization is the request's header, by which
-// whoever has no certificate may show a token.
+// Admit checks whether a visitor may read a page that requires this right, and returns the reason if not.
+// authorization is the request header, which may contain a token.
 func (g *Authenticator) Admit(v Visitor, authorization, path string, right rights.Right) error {
 	line := audit.Line{From: v.from, Call: "GET " + path, What: right.Words()}
 	who, err := v.Peer, error(nil)
@@ -91,7 +93,7 @@ func (g *Authenticator) Admit(v Visitor, authorization, path string, right right
 	return err
 }
 
-// shown returns whose token a request's header has.
+// shown returns the peer of the token in a request header.
 func (g *Authenticator) shown(authorization string) (identity.Peer, error) {
 	text, ok := strings.CutPrefix(authorization, "Bearer ")
 	if !ok {

@@ -23,8 +23,8 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestVisitorsTokens: a viewer's token opens a page, as its certificate would; another role's does not, nor one that is
-// over, made up, or none.
+// TestVisitorsTokens checks that a viewer's token opens a page, like a viewer's certificate. Tokens of other roles,
+// and expired, invalid or missing tokens, do not.
 func TestVisitorsTokens(t *testing.T) {
 	s := newVisited(t)
 	s.keepPasses()
@@ -48,7 +48,7 @@ func TestVisitorsTokens(t *testing.T) {
 	}
 }
 
-// newVisited is a rig with a multiplexer: a page for anybody, and one for whoever may read figures.
+// newVisited returns a rig with a public page and a page for readers of metrics.
 func newVisited(t *testing.T) *rig {
 	t.Helper()
 	s := &rig{t: t, by: authority(t, "c-a", today), now: today}
@@ -65,7 +65,7 @@ func newVisited(t *testing.T) *rig {
 		}
 		name := who.Peer.Name
 		if name == "" {
-			name = "vera" // of the token, or it would not be here
+			name = "vera" // from the token; without it the page is refused
 		}
 		fmt.Fprintln(w, "figures for "+name)
 	})
@@ -80,7 +80,7 @@ func newVisited(t *testing.T) *rig {
 	return s
 }
 
-// visit asks for a page, as somebody or as nobody, and answers with what was read or why nothing was.
+// visit requests a page, with or without credentials, and returns its text or the reason for a refusal.
 func (s *rig) visit(path string, as *credential.Badge, protocols ...string) string {
 	return s.visitWith("", path, as, protocols...)
 }
@@ -106,7 +106,7 @@ func (s *rig) visitWith(authorization, path string, as *credential.Badge, protoc
 	return fmt.Sprintf("%d %s", got.StatusCode, strings.TrimSpace(string(text)))
 }
 
-// TestVisits: HTTP/1.1 is served beside gRPC, pages for anybody without a certificate, others by the role in it.
+// TestVisits checks that HTTP/1.1 works next to gRPC: public pages without a certificate, others by role.
 func TestVisits(t *testing.T) {
 	s := newVisited(t)
 	viewer := s.badge(s.by, identity.RoleViewer, "vera")
@@ -136,8 +136,8 @@ func TestVisits(t *testing.T) {
 	}
 }
 
-// TestVisitorIsNoCaller: gRPC goes on as it was, and whoever negotiated HTTP/1.1 does not get to it, whatever is said
-// then: nothing was proved.
+// TestVisitorIsNoCaller checks that gRPC still works, and that a client that negotiated HTTP/1.1 cannot make gRPC
+// calls.
 func TestVisitorIsNoCaller(t *testing.T) {
 	s := newVisited(t)
 	_, ask := s.open(s.badge(s.by, identity.RoleViewer, "vera").Credentials(nil))
@@ -161,7 +161,7 @@ func TestVisitorIsNoCaller(t *testing.T) {
 	}
 }
 
-// TestVisitorIsClosed: an open visit ends when its certificate is denied, as every connection does.
+// TestVisitorIsClosed checks that an open visit ends when its certificate is denied.
 func TestVisitorIsClosed(t *testing.T) {
 	s := newVisited(t)
 	viewer := s.badge(s.by, identity.RoleViewer, "vera")
@@ -177,7 +177,7 @@ func TestVisitorIsClosed(t *testing.T) {
 	if n, err := conn.Read(page); err != nil || !strings.HasPrefix(string(page[:n]), "HTTP/1.1 200") {
 		t.Fatalf("%q, %v", page[:n], err)
 	}
-	s.pass(100 * 24 * time.Hour) // beyond its certificate
+	s.pass(100 * 24 * time.Hour) // after the certificate's expiry
 	s.gate.recheck()
 	for {
 		if _, err := conn.Read(page); errors.Is(err, io.EOF) {

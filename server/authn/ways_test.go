@@ -13,10 +13,10 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the ways out: an authority that is over, lost or stolen, and a root that is replaced. They are those
-// of docs/operate/rotate-keys.md, each as it is described there.
+// This file tests the recovery steps of docs/operate/rotate-keys.md: an expired, lost or stolen authority, and the
+// replacement of a root.
 
-// rooted is a cluster whose root is at hand.
+// rooted creates a cluster whose root key is available.
 func rooted(t *testing.T, made time.Time) (root *identity.Folder, authority func(at time.Time) *identity.Folder) {
 	t.Helper()
 	pair := must(identity.NewRoot("c-a", made))
@@ -31,22 +31,21 @@ func rooted(t *testing.T, made time.Time) (root *identity.Folder, authority func
 	}
 }
 
-// believing is a badge whose owner believes these roots.
+// believing returns a badge that trusts these roots.
 func (s *rig) believing(b *credential.Badge, roots ...*x509.Certificate) *credential.Badge {
 	s.t.Helper()
 	b.Folder.Roots = roots
 	return must(credential.New(b.Folder, s.clock))
 }
 
-// comesIn reports whether somebody is let in.
+// comesIn tries to connect with a badge, and returns the reason for a refusal.
 func (s *rig) comesIn(b *credential.Badge) error {
 	_, ask := s.open(b.Credentials(nil))
 	return ask()
 }
 
-// TestAuthorityIsReplaced: where the folder of a scheduler is lost, or its authority will soon be over, the root makes
-// another of the same name; machines come in with what the one before signed, and have the new one's with their next
-// renewal.
+// TestAuthorityIsReplaced checks that the root can replace a lost or expiring authority under the same name. Nodes
+// connect with certificates of the old authority, and get certificates of the new one with their next renewal.
 func TestAuthorityIsReplaced(t *testing.T) {
 	_, authority := rooted(t, today.Add(-48*time.Hour))
 	before := rigOf(t, authority(today.Add(-48*time.Hour)), today)
@@ -61,7 +60,7 @@ func TestAuthorityIsReplaced(t *testing.T) {
 	if got, want := b.Shows().Chain[1], after.by.Pair.Leaf(); !got.Equal(want) {
 		t.Error("the renewal is not of the new authority")
 	}
-	// Was the one before stolen, it is denied by its serial: the new one has the same name.
+	// A stolen authority is denied by its serial number, because the new one has the same name.
 	after.deny(fmt.Sprintf("serial:%x\n", before.by.Pair.Leaf().SerialNumber))
 	if err := after.comesIn(before.badge(before.by, identity.RoleNode, "n2")); err == nil {
 		t.Error("what a stolen authority signed comes in")
@@ -71,8 +70,8 @@ func TestAuthorityIsReplaced(t *testing.T) {
 	}
 }
 
-// TestAuthorityIsOver: once an authority is over nobody comes in by it, also not to renew; the root makes another one,
-// and machines join again by tokens, under their names.
+// TestAuthorityIsOver checks that certificates of an expired authority are refused, also for renewal. The root
+// creates a new authority, and nodes join again with tokens under their old names.
 func TestAuthorityIsOver(t *testing.T) {
 	now := time.Now()
 	_, authority := rooted(t, now.Add(-identity.LifeAuthority-48*time.Hour))
@@ -89,7 +88,7 @@ func TestAuthorityIsOver(t *testing.T) {
 	}
 	const words = "the certificate of synapse://c-a/ca/s1 is not good any more"
 	for limit := testpace.Until(10 * time.Second); s.tells(words) == 0; time.Sleep(time.Millisecond) {
-		if time.Now().After(limit) { // the alert leaves before the line is written
+		if time.Now().After(limit) { // the TLS alert may arrive before the log line is written
 			t.Fatal("nobody is told which certificate is over")
 		}
 	}
@@ -98,8 +97,8 @@ func TestAuthorityIsOver(t *testing.T) {
 	}
 }
 
-// TestRootIsReplaced: the new root is believed beside the old one first, everywhere; then schedulers get authorities of
-// the new one, and machines renew; then the old one is believed no more. Nobody is shut out at any of these steps.
+// TestRootIsReplaced checks a root replacement: first all trust both roots, then schedulers get authorities of the
+// new root and nodes renew, then the old root is removed. No member loses access at any step.
 func TestRootIsReplaced(t *testing.T) {
 	first, ofFirst := rooted(t, today.Add(-48*time.Hour))
 	second, ofSecond := rooted(t, today.Add(-time.Hour))

@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns how a refusal reads, at the end that refuses.
+// This file formats the refusals of handshakes for the scheduler's log.
 
-// inWords is a failed handshake as a line of the scheduler's log has it. It answers whoever speaks no TLS by an alert.
+// inWords returns the text of a failed handshake for the scheduler's log. It sends an alert to a peer without TLS.
 func inWords(raw net.Conn, err error) string {
 	var plain tls.RecordHeaderError
 	switch text := err.Error(); {
@@ -32,7 +32,7 @@ func inWords(raw net.Conn, err error) string {
 	}
 }
 
-// gone reports whether the other end went away in the middle of a handshake, of which there is nothing to tell.
+// gone reports whether the peer closed the connection during the handshake. This is not logged.
 func gone(err error) bool {
 	return errors.Is(err, io.EOF) || errors.Is(err, syscall.ECONNRESET) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.EPIPE)

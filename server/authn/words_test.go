@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/server/connlimit"
 )
 
-// TestRefusedAgain: whoever comes again at once with a certificate that is over is told of once, though each second the
-// clock that it is held against says something else. Another one is told of, and the same one after a while.
+// TestRefusedAgain checks that repeated attempts with the same expired certificate are logged once, although the
+// text contains the time. Another certificate is logged, and the same one again after a while.
 func TestRefusedAgain(t *testing.T) {
 	var said connlimit.Repeats
 	now := time.Date(2026, 3, 4, 5, 6, 7, 0, time.UTC)

@@ -1,6 +1,6 @@
-// Package caller makes calls of the client API from inside the scheduler's own process, as somebody whom the process
-// has proved. Each goes through the same guards as a call that comes by gRPC, so that whoever comes another way has the
-// same rights, limits and account. It decides nothing, and knows no role.
+// Package caller makes calls of the client API inside the scheduler's process, for an authenticated peer. Each call
+// passes the same interceptors as a call over gRPC, so rights, limits and audit are the same. The package decides
+// nothing and knows no roles.
 package caller
 
 import (
@@ -21,35 +21,35 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a call gets from its caller to the service and back. What is said is copied on its way, as by a
-// wire: nobody holds a message that the other end may still change.
+// This file passes messages between a caller and the service. Each message is copied, so that neither end sees
+// later changes of the other.
 //
-// The alternative turned down is a connection of gRPC to oneself: of each change that a page is shown it would cost the
-// writing, the framing and the reading, and of each page two goroutines and their buffers.
+// A rejected alternative is a gRPC connection to the process itself. Each change that the web UI shows would be
+// encoded, framed and decoded, and each page would need two goroutines and their buffers.
 
-// Service is the client API with what guards it, the first guard first.
+// Service is the client API with its interceptors, outermost first.
 type Service struct {
 	API     api.SynapseServer
 	Calls   []grpc.UnaryServerInterceptor
 	Streams []grpc.StreamServerInterceptor
 }
 
-// As is the API for calls of somebody.
+// As returns a client of the API for calls by this peer.
 func (s *Service) As(who peer.Peer) api.SynapseClient { return api.NewSynapseClient(s.Line(who)) }
 
-// Line is the same for whoever knows calls by their names.
+// Line returns a connection for calls by this peer, for callers that use method names.
 func (s *Service) Line(who peer.Peer) grpc.ClientConnInterface { return &localConn{s, &who} }
 
-// localConn makes calls within the process, as a connection would.
+// localConn makes calls within the process, like a connection.
 type localConn struct {
 	service *Service
 	who     *peer.Peer
 }
 
-// prefix begins the names of all calls.
+// prefix is the start of all method names.
 const prefix = "/synapse.v1.Synapse/"
 
-// Invoke makes a call that is answered once.
+// Invoke makes a call with a single answer.
 func (l *localConn) Invoke(ctx context.Context, method string, request, reply any, options ...grpc.CallOption) error {
 	for _, m := range api.Synapse_ServiceDesc.Methods {
 		if prefix+m.MethodName != method {
@@ -74,7 +74,7 @@ func (l *localConn) Invoke(ctx context.Context, method string, request, reply an
 	return unknown(method)
 }
 
-// guardCall has a call pass every guard before it is served.
+// guardCall passes a call through every interceptor to the service.
 func (l *localConn) guardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, serve grpc.UnaryHandler,
 ) (any, error) {
@@ -85,7 +85,7 @@ func (l *localConn) guardCall(
 	return serve(ctx, request)
 }
 
-// NewStream begins a call that is answered by a stream. It ends with its context, which whoever asks has to end.
+// NewStream starts a call with a stream of answers. It ends with its context, which the caller must cancel.
 func (l *localConn) NewStream(
 	ctx context.Context, _ *grpc.StreamDesc, method string, _ ...grpc.CallOption,
 ) (grpc.ClientStream, error) {
@@ -116,7 +116,7 @@ func unknown(method string) error {
 	return status.Error(codes.Unimplemented, "unknown method "+strings.TrimPrefix(method, prefix))
 }
 
-// asStatus is an error as it would come over a wire.
+// asStatus returns an error as gRPC would return it.
 func asStatus(err error) error {
 	if err == nil {
 		return nil
@@ -127,25 +127,25 @@ func asStatus(err error) error {
 	return status.FromContextError(err).Err()
 }
 
-// maxUnread bounds the answers of a stream that wait for their reader. Then whoever sends waits too, as with a wire.
+// maxUnread limits the unread answers of a stream. At the limit the sender waits, as over a network.
 const maxUnread = 32
 
-// stream is a call with many answers, as its caller has it.
+// stream is the caller's end of a call with several answers.
 type stream struct {
 	trailer
 	ctx     context.Context
-	asked   chan any // messages, or what is handed on as it came
+	asked   chan any // messages, or encoded messages that are passed on
 	answers chan any
-	begun   chan struct{} // closed by begins: with the service's header, its first answer, or its end
+	begun   chan struct{} // closed by begins: on the header, the first answer, or the end
 	begins  func()
-	headed  atomic.Bool // it was not its end
-	err     error       // how it ended; to be read once answers is closed
+	headed  atomic.Bool // begins was called before the end
+	err     error       // the result; read it after answers is closed
 }
 
 func (s *stream) Trailer() metadata.MD     { return s.said() }
 func (s *stream) Context() context.Context { return s.ctx }
 
-// Header waits until the service has begun to answer, or, with no header, has ended.
+// Header waits for the header or the first answer. It returns nil if the call ends first.
 func (s *stream) Header() (metadata.MD, error) {
 	select {
 	case <-s.begun:
@@ -158,13 +158,13 @@ func (s *stream) Header() (metadata.MD, error) {
 	}
 }
 
-// CloseSend says that there is nothing more to ask.
+// CloseSend ends the requests.
 func (s *stream) CloseSend() error {
 	close(s.asked)
 	return nil
 }
 
-// SendMsg asks.
+// SendMsg sends a request.
 func (s *stream) SendMsg(m any) error { return pass(s.ctx, s.asked, m) }
 
 // RecvMsg waits for the next answer.
@@ -183,7 +183,7 @@ func (s *stream) RecvMsg(m any) error {
 	}
 }
 
-// pass says what nobody changes any more: a copy, or what is handed on, which is no longer whose it was.
+// pass sends a message to the other end. It copies a message, unless the sender gives an encoded one away.
 func pass(ctx context.Context, to chan<- any, said any) error {
 	if m, ok := said.(proto.Message); ok {
 		said = proto.Clone(m)
@@ -196,7 +196,7 @@ func pass(ctx context.Context, to chan<- any, said any) error {
 	}
 }
 
-// hear puts what was said into the form that its hearer wants: a message, or something to be handed on.
+// hear converts a message into the form of the receiver: decoded, or still encoded to be passed on.
 func hear(said, as any) error {
 	if came, ok := said.(*envelope.Passed); ok {
 		return came.Into(as)
@@ -208,7 +208,7 @@ func hear(said, as any) error {
 	return nil
 }
 
-// served is the same call, as the service has it.
+// served is the service's end of the same call.
 type served struct {
 	*stream
 	as context.Context
@@ -218,20 +218,20 @@ func (s *served) Context() context.Context    { return s.as }
 func (s *served) SetHeader(metadata.MD) error { return nil }
 func (s *served) SetTrailer(md metadata.MD)   { _ = s.trailer.SetTrailer(md) }
 
-// SendHeader says that answers may come from now on.
+// SendHeader marks the start of the answers.
 func (s *served) SendHeader(metadata.MD) error {
 	s.headed.Store(true)
 	s.begins()
 	return nil
 }
 
-// SendMsg answers, and waits while the caller is behind.
+// SendMsg sends an answer, and waits while the caller has too many unread answers.
 func (s *served) SendMsg(m any) error {
 	_ = s.SendHeader(nil) // never fails
 	return pass(s.ctx, s.answers, m)
 }
 
-// RecvMsg receives what was asked.
+// RecvMsg receives a request.
 func (s *served) RecvMsg(m any) error {
 	select {
 	case question, ok := <-s.asked:
@@ -244,7 +244,7 @@ func (s *served) RecvMsg(m any) error {
 	}
 }
 
-// trailer has what a service says beside its answer, as when to come again. Headers are not carried.
+// trailer holds the trailer of an answer, such as a retry time. Headers are dropped.
 type trailer struct {
 	method string
 
@@ -252,7 +252,7 @@ type trailer struct {
 	md metadata.MD
 }
 
-// in has a service that knows its call by the context alone find the trailer.
+// in returns a context in which the service finds the trailer.
 func (t *trailer) in(ctx context.Context) context.Context {
 	return grpc.NewContextWithServerTransportStream(ctx, t)
 }
@@ -261,7 +261,7 @@ func (t *trailer) Method() string               { return t.method }
 func (t *trailer) SetHeader(metadata.MD) error  { return nil }
 func (t *trailer) SendHeader(metadata.MD) error { return nil }
 
-// SetTrailer adds to it.
+// SetTrailer adds values to the trailer.
 func (t *trailer) SetTrailer(md metadata.MD) error {
 	t.mu.Lock()
 	defer t.mu.Unlock()

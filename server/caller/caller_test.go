@@ -21,11 +21,11 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// service answers what is asked, and keeps what it was given.
+// service is a fake that answers requests and records them.
 type service struct {
 	api.UnimplementedSynapseServer
 	seen []*messages.Cancel
-	sent int // events that the reader took, or that wait for it
+	sent int // events that the reader has received or that are buffered
 	over chan struct{}
 }
 
@@ -48,7 +48,7 @@ func (s *service) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 		return errors.New("nobody asks")
 	}
 	e := &messages.Event{}
-	for e.Seq = 1; e.Seq < 1000; e.Seq++ { // the same message, again and again
+	for e.Seq = 1; e.Seq < 1000; e.Seq++ { // the same message each time
 		if err := stream.Send(e); err != nil {
 			return err
 		}
@@ -65,7 +65,7 @@ func from(ctx context.Context) string {
 	return p.Addr.String()
 }
 
-// stage is the API behind two guards that note what passes, for somebody at an address.
+// stage returns the API behind two interceptors that record the calls of one peer.
 func stage(s *service, passed *[]string, refuse error) api.SynapseClient {
 	guard := func(name string, refuse error) (grpc.UnaryServerInterceptor, grpc.StreamServerInterceptor) {
 		return func(ctx context.Context, q any, i *grpc.UnaryServerInfo, next grpc.UnaryHandler) (any, error) {
@@ -89,8 +89,8 @@ func stage(s *service, passed *[]string, refuse error) api.SynapseClient {
 	return all.As(peer.Peer{Addr: &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 7}})
 }
 
-// TestCall: a call passes the guards in their order as whoever makes it, on a copy of what was asked, and ends with its
-// caller's patience.
+// TestCall checks that a call passes the interceptors in order with its peer, on a copy of the request, and ends
+// with the caller's context.
 func TestCall(t *testing.T) {
 	s, passed := &service{}, []string{}
 	client := stage(s, &passed, nil)
@@ -118,7 +118,7 @@ func TestCall(t *testing.T) {
 	}
 }
 
-// TestRefused: what a guard refuses is not served, and its refusal arrives as it was.
+// TestRefused checks that a call that an interceptor refuses is not served, and that the error arrives unchanged.
 func TestRefused(t *testing.T) {
 	s, passed := &service{over: make(chan struct{})}, []string{}
 	no := api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_NOT_ALLOWED, Text: "no", Hint: "ask"})
@@ -139,8 +139,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestStream: each answer of a stream arrives, as it was when it was sent; a service whose reader has stopped waits for
-// it, and goes when the reader does.
+// TestStream checks that each answer of a stream arrives as it was when it was sent. A service waits for a slow
+// reader, and ends when the reader cancels.
 func TestStream(t *testing.T) {
 	s, passed := &service{over: make(chan struct{})}, []string{}
 	stream, err := stage(s, &passed, nil).Watch(t.Context(), &messages.Watch{After: 3})
@@ -176,7 +176,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// Exec has what it is told as it came, and hands on its answers in the same way, but for the last.
+// Exec receives encoded requests and sends encoded answers, except the last.
 func (s *service) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	for {
 		var piece envelope.Passed
@@ -198,7 +198,7 @@ func (s *service) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut])
 	}
 }
 
-// TestHandedOn: what a service would have as it came, and hands on as it came, is what was asked and answered.
+// TestHandedOn checks that encoded requests and answers arrive unchanged.
 func TestHandedOn(t *testing.T) {
 	stream, err := stage(&service{}, &[]string{}, nil).Exec(t.Context())
 	if err != nil {

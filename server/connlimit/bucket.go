@@ -2,13 +2,13 @@ package connlimit
 
 import "time"
 
-// This file owns the one bucket by which rates are held, of addresses here and of identities at the gate.
+// This file implements the token bucket for all rates: of sources in this package, and of identities in authn.
 
-// Rate is so many a second, and so many at once: it may be exceeded for as long as what was not used of it before
-// lasts, up to its burst. The zero: any number.
+// Rate is a number per second with a burst. Unused capacity accumulates up to the burst. The zero value means no
+// limit.
 type Rate struct{ PerSecond, Burst int }
 
-// Cost is the time in which there is one.
+// Cost returns the time per unit.
 func (r Rate) Cost() time.Duration {
 	if r.PerSecond == 0 {
 		return 0
@@ -16,17 +16,18 @@ func (r Rate) Cost() time.Duration {
 	return time.Second / time.Duration(r.PerSecond)
 }
 
-// Bucket measures what was taken of a rate. The zero has all of its burst.
+// Bucket counts the used part of a rate. The zero value is a full bucket.
 type Bucket struct {
-	due time.Time // when all of it would have come at that rate
+	due time.Time // when the bucket would be full again
 }
 
-// Wait is how long it is until there is one of what comes once in a cost.
+// Wait returns the time until one unit is available. cost is the time per unit.
 func (b *Bucket) Wait(cost time.Duration, burst int, now time.Time) time.Duration {
 	return max(0, b.Owes(now)-cost*time.Duration(burst-1))
 }
 
-// Take takes some, or answers how long it is until there is one. Whoever has one left may take several, and owes them.
+// Take takes units, or returns the time until one is available. If one is available, it may take more and go into
+// debt.
 func (b *Bucket) Take(many int, cost time.Duration, burst int, now time.Time) (wait time.Duration) {
 	if wait = b.Wait(cost, burst, now); wait == 0 {
 		b.Owe(many, cost, now)
@@ -34,12 +35,12 @@ func (b *Bucket) Take(many int, cost time.Duration, burst int, now time.Time) (w
 	return wait
 }
 
-// Owe takes some that were had already.
+// Owe charges units that were already used.
 func (b *Bucket) Owe(many int, cost time.Duration, now time.Time) {
 	b.due = now.Add(b.Owes(now) + cost*time.Duration(many))
 }
 
-// Owes is for how long something is left to remember.
+// Owes returns the time until the bucket is full again.
 func (b *Bucket) Owes(now time.Time) time.Duration {
 	if b.due.Before(now) {
 		return 0

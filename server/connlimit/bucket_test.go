@@ -5,8 +5,8 @@ import (
 	"time"
 )
 
-// TestBucket: what was not used may be used at once, up to the burst; whoever has used it is told how long to wait, and
-// what is refused costs nothing.
+// TestBucket checks that unused units can be used at once up to the burst, that an empty bucket returns the time to
+// wait, and that a refused request costs nothing.
 func TestBucket(t *testing.T) {
 	var p Bucket
 	now := time.Date(2026, 11, 24, 0, 0, 0, 0, time.UTC)

@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/cluster/credential"
 )
 
-// This file owns one connection on its way in.
+// This file implements one connection before authentication.
 
-// state says how far a connection has come.
+// state is the state of a connection.
 type state int
 
 const (
@@ -22,27 +22,27 @@ const (
 	left
 )
 
-// Conn is a connection. The server calls Entered when it is proved.
+// Conn is an accepted connection. The server calls Entered after authentication.
 type Conn struct {
 	net.Conn
 	listener *Listener
 	from     *source
-	first    [1]byte // what was read to know that the client speaks; Read gives it again
+	first    [1]byte // first byte, read to detect that the client sends data
 	unread   atomic.Bool
 
-	// The listener guards the rest.
+	// The listener's lock guards the fields below.
 	state    state
-	in       *list.List // of the silent ones, or its source's line; nil: in neither
+	in       *list.List // list of silent connections or of its source; nil: in no list
 	place    *list.Element
-	heard    time.Time   // when it began to wait
-	deadline *time.Timer // of its handshake
+	heard    time.Time   // when it started to wait
+	deadline *time.Timer // for its handshake
 }
 
 var _ credential.Entrant = (*Conn)(nil)
 
 // listens waits for the first byte of a connection.
 func (c *Conn) listens() {
-	_ = c.Conn.SetReadDeadline(time.Now().Add(silentFor)) // if it fails, Read does
+	_ = c.Conn.SetReadDeadline(time.Now().Add(silentFor)) // if this fails, Read fails too
 	n, err := c.Conn.Read(c.first[:])
 	if n == 0 || err != nil || c.Conn.SetReadDeadline(time.Time{}) != nil {
 		c.Close()
@@ -52,7 +52,7 @@ func (c *Conn) listens() {
 	c.listener.speaks(c)
 }
 
-// Read reads, the byte that was read already first.
+// Read reads from the connection, starting with the byte that listens has read.
 func (c *Conn) Read(b []byte) (int, error) {
 	if len(b) > 0 && c.unread.Swap(false) {
 		b[0] = c.first[0]
@@ -61,7 +61,7 @@ func (c *Conn) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// Entered says that the connection is proved: from here on it counts as an open one alone.
+// Entered reports that the connection is authenticated. It then counts only as an open connection.
 func (c *Conn) Entered() {
 	l := c.listener
 	l.mu.Lock()
@@ -73,7 +73,7 @@ func (c *Conn) Entered() {
 	}
 }
 
-// Close gives its place back.
+// Close closes the connection and frees its place.
 func (c *Conn) Close() error {
 	l := c.listener
 	l.mu.Lock()
@@ -83,7 +83,7 @@ func (c *Conn) Close() error {
 	return err
 }
 
-// CloseWrite ends what is sent alone, if the connection can.
+// CloseWrite closes the sending direction, if the connection supports this.
 func (c *Conn) CloseWrite() error {
 	if half, ok := c.Conn.(credential.HalfCloser); ok {
 		return half.CloseWrite()
@@ -91,10 +91,10 @@ func (c *Conn) CloseWrite() error {
 	return c.Conn.Close()
 }
 
-// stands puts a connection behind all others of a list.
+// stands appends the connection to a list.
 func (c *Conn) stands(in *list.List) { c.in, c.place = in, in.PushBack(c) }
 
-// goes takes a connection out of its list, if it is in one.
+// goes removes the connection from its list, if any.
 func (c *Conn) goes() {
 	if c.in != nil {
 		c.in.Remove(c.place)
@@ -102,7 +102,7 @@ func (c *Conn) goes() {
 	}
 }
 
-// leave closes a connection and takes it out of everything. The lock is held.
+// leave closes a connection and removes it from all counts. The caller holds the lock.
 func (l *Listener) leave(c *Conn) error {
 	if c.state == left {
 		return nil
@@ -118,18 +118,18 @@ func (l *Listener) leave(c *Conn) error {
 	return c.Conn.Close()
 }
 
-// ends takes a connection out of those whose handshake is under way. The lock is held.
+// ends removes a connection from the handshakes in progress. The caller holds the lock.
 func (l *Listener) ends(c *Conn) {
 	c.deadline.Stop()
 	l.begun, c.from.begun = l.begun-1, c.from.begun-1
 }
 
-// speaks has a connection that has said something wait for its handshake.
+// speaks adds a connection that has sent data to the ones that wait for a handshake.
 func (l *Listener) speaks(c *Conn) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if c.state != silent {
-		return // it is closed
+		return // already closed
 	}
 	c.goes()
 	c.state, c.heard = waiting, l.o.Now()
@@ -140,9 +140,9 @@ func (l *Listener) speaks(c *Conn) {
 	l.moves()
 }
 
-// moves begins handshakes for as long as there is room for one more. Sources take turns, so that a crowd at one address
-// does not hold up the others. One that has proved nothing too often waits; what is
-// under way counts as such. The lock is held.
+// moves starts handshakes up to the limit. It serves sources in turn, so that many connections from one address do
+// not delay the others. A source with too many failed handshakes waits; handshakes in progress count as failed. The
+// caller holds the lock.
 func (l *Listener) moves() {
 	now := l.o.Now()
 	for tries := l.ring.Len(); tries > 0 && l.begun < l.o.Limits.Begun && !l.closed; tries-- {
@@ -163,7 +163,7 @@ func (l *Listener) moves() {
 	}
 }
 
-// looks has the lines move again after a while. The lock is held.
+// looks calls moves again after a while. The caller holds the lock.
 func (l *Listener) looks(wait time.Duration) {
 	if l.looking {
 		return
@@ -177,8 +177,8 @@ func (l *Listener) looks(wait time.Duration) {
 	})
 }
 
-// begins hands the next of a source's line to the server. Its handshake has a deadline: a client that is slow holds up
-// those behind it for that long. The lock is held.
+// begins passes the next connection of a source to the server. The handshake has a deadline, which limits how long
+// a slow client delays the next ones. The caller holds the lock.
 func (l *Listener) begins(s *source, now time.Time) {
 	c := s.next(now)
 	c.goes()
@@ -195,9 +195,9 @@ func (l *Listener) begins(s *source, now time.Time) {
 	l.arrived.Signal()
 }
 
-// next returns whose turn it is of those that wait in a source's line. The first to come is the first to go. If it has
-// waited for long, the line is longer than clients are patient, and the last to come goes: the first is about to give
-// up, and a scheduler that takes it each time does all of its work for clients that have gone by the end of it.
+// next returns the next connection of a source: usually the oldest. If the oldest has waited for long, it returns
+// the newest. Clients give up after a while, so under overload the oldest client is about to give up, and its
+// handshake would be wasted.
 func (s *source) next(now time.Time) *Conn {
 	c := s.line.Front().Value.(*Conn)
 	if now.Sub(c.heard) >= longWait {

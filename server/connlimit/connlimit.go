@@ -1,6 +1,6 @@
-// Package connlimit limits connections before a scheduler's handshakes. It bounds what a peer can cost before the peer
-// has proved its identity, in total and per source, and lets everybody else wait. It reads one byte of what a peer
-// sends, and knows no certificate.
+// Package connlimit limits connections before the scheduler's handshakes. It limits the cost of unauthenticated
+// peers, in total and per source. Other connections wait. The package reads only the first byte of a connection and
+// knows no certificates.
 package connlimit
 
 import (
@@ -14,31 +14,30 @@ import (
 	"time"
 )
 
-// This file owns the listener: how connections come in, and how many there may be of each kind.
+// This file implements the listener: how it accepts connections, and how many of each kind it permits.
 //
-// A connection is silent until its first byte, then it waits in its source's line, then its handshake is under way, and
-// then it has entered. A connection that waits costs a socket and less than a kilobyte: it has no goroutine, and the
-// server behind the listener does not know of it yet. So a crowd, such as a whole cluster that lost its scheduler,
-// waits before the expensive part. To refuse the surplus instead was turned down: each of those who are refused comes
-// again, and on a slow machine the new attempts took all of the processor and nobody got in.
+// A connection is silent until its first byte. Then it waits in the list of its source, then its handshake runs,
+// and then it has entered. A waiting connection costs a socket and less than 1 kB: it has no goroutine, and the
+// server does not know it yet. Large numbers of connections, such as of a complete cluster after a restart,
+// therefore wait before the expensive part. A rejected alternative is to refuse the surplus. Each refused client
+// connects again, and on a slow host the new attempts used all of the CPU, so that no client succeeded.
 //
-// If there are too many silent connections, the oldest is closed. A client speaks as soon as it is connected, so an
-// honest one is silent for a moment only. To refuse the newest instead would let the first thousand silent ones shut
-// everybody out.
+// If there are too many silent connections, the oldest is closed. A correct client sends data immediately after it
+// connects. If the newest were refused instead, a thousand silent connections could block all others.
 
-// Limits bound the connections of each kind, in total and from one source.
+// Limits limits the connections of each kind, in total and per source.
 type Limits struct {
 	Open, OpenOfSource   int // of all kinds
 	Silent               int
-	Begun, BegunOfSource int // handshakes under way
+	Begun, BegunOfSource int // handshakes in progress
 }
 
-// descriptors are left to everything else that a scheduler opens.
+// descriptors is the number of file descriptors that remain for other files of the scheduler.
 const descriptors = 512
 
-// DefaultLimits returns the limits of a scheduler. One source may be a whole cluster behind one address, so it may have
-// as many open connections as a large cluster has nodes. Handshakes under way are bounded by the processors: more of
-// them would only take longer each.
+// DefaultLimits returns the limits of a scheduler. A complete cluster may use one address. A source may therefore
+// have as many open connections as a large cluster has nodes. The limit of handshakes in progress depends on the
+// CPUs: more handshakes would only take longer.
 func DefaultLimits() Limits {
 	begun := max(256, 64*runtime.GOMAXPROCS(0))
 	limits := Limits{Open: 65_536, OpenOfSource: 50_000, Silent: 1_024, Begun: begun, BegunOfSource: begun / 2}
@@ -49,44 +48,44 @@ func DefaultLimits() Limits {
 	return limits
 }
 
-// DefaultVain bounds the handshakes of one source that prove nothing, to half a hundredth of each processor. A client
-// that connects and leaves has cost half a millisecond of arithmetic and a tenth of a megabyte of garbage.
+// DefaultVain returns the limit of failed handshakes per source: about 0.5 % of each CPU. A client that connects
+// and disconnects costs about 0.5 ms of CPU time and 0.1 MB of garbage.
 func DefaultVain() Rate {
 	processors := runtime.GOMAXPROCS(0)
 	return Rate{PerSecond: 5 * processors, Burst: 128 * processors}
 }
 
 const (
-	// silentFor is how long a connection may say nothing, and begunFor how long its handshake may take.
+	// silentFor limits the time to the first byte, and begunFor the time of the handshake.
 	silentFor = 5 * time.Second
 	begunFor  = 5 * time.Second
-	// longWait is when a line is longer than clients are patient.
+	// longWait is the waiting time after which the newest connection of a source is served first.
 	longWait = time.Second
 
-	// acceptPause is how long the listener rests after an error of the listener inside.
+	// acceptPause is the pause after an error of the underlying listener.
 	acceptPause = 100 * time.Millisecond
 )
 
-// The counters.
+// These are the names of the counters.
 const (
-	countSilent  = "entrance.silent"  // connections closed because they said nothing
-	countRefused = "entrance.refused" // connections closed because there was no room for them
-	countGone    = "entrance.gone"    // connections whose client hung up while they waited
-	countBegun   = "entrance.begun"   // handshakes begun
+	countSilent  = "entrance.silent"  // closed without a first byte
+	countRefused = "entrance.refused" // closed because a limit was reached
+	countGone    = "entrance.gone"    // closed by the client while waiting
+	countBegun   = "entrance.begun"   // handshakes started
 )
 
-// Options configure a listener. All but Limits may be left out.
+// Options holds the settings of a listener. Only Limits is required.
 type Options struct {
 	Limits Limits
-	Vain   Rate // of one source's handshakes that prove nothing
+	Vain   Rate // limit of failed handshakes per source
 	Log    func(format string, args ...any)
 	Count  func(name string, n int64)
 	Now    func() time.Time
-	// Gone reports whether the client of a connection has hung up. The default asks the kernel.
+	// Gone reports whether the client has closed a connection. The default asks the kernel.
 	Gone func(net.Conn) bool
 }
 
-// Listener hands on what another listener accepts, as fast as handshakes can be made.
+// Listener passes on the connections of another listener at the speed of the handshakes.
 type Listener struct {
 	net.Listener
 	o     Options
@@ -96,17 +95,17 @@ type Listener struct {
 	arrived sync.Cond // next, failed or closed has changed
 	sources map[netip.Prefix]*source
 	open    int
-	silent  list.List // of *Conn, the oldest first
+	silent  list.List // of *Conn, oldest first
 	begun   int
-	ring    list.List // of *source in which somebody waits; the next one's turn is first
-	looking bool      // a timer is set to look for sources that may go on
-	next    []*Conn   // may begin, and Accept has not returned them yet
-	failed  error     // of the listener inside, which Accept has not returned yet
+	ring    list.List // of *source with waiting connections, in the order of their turns
+	looking bool      // a timer will call moves
+	next    []*Conn   // ready for Accept
+	failed  error     // error of the underlying listener for Accept
 	closed  bool
 	said    Repeats
 }
 
-// New makes a listener.
+// New creates a listener.
 func New(at net.Listener, o Options) *Listener {
 	if o.Limits == (Limits{}) {
 		o.Limits = DefaultLimits()
@@ -128,7 +127,7 @@ func New(at net.Listener, o Options) *Listener {
 	return l
 }
 
-// Accept returns the next connection whose handshake may begin.
+// Accept returns the next connection whose handshake may start.
 func (l *Listener) Accept() (net.Conn, error) {
 	l.start.Do(func() { go l.accepting() })
 	l.mu.Lock()
@@ -150,7 +149,7 @@ func (l *Listener) Accept() (net.Conn, error) {
 	}
 }
 
-// accepting takes in all that comes, until the listener is closed.
+// accepting accepts connections until the listener is closed.
 func (l *Listener) accepting() {
 	for {
 		raw, err := l.Listener.Accept()
@@ -170,7 +169,7 @@ func (l *Listener) accepting() {
 	}
 }
 
-// comes takes in one connection.
+// comes accepts one connection.
 func (l *Listener) comes(raw net.Conn) {
 	c := l.admit(raw)
 	if c == nil {
@@ -181,12 +180,12 @@ func (l *Listener) comes(raw net.Conn) {
 	l.mu.Lock()
 	full := l.silent.Len() > l.o.Limits.Silent/2
 	l.mu.Unlock()
-	if full { // those before it may have spoken, and nobody has had time to hear them
+	if full { // lets the goroutines of earlier connections read their first bytes
 		runtime.Gosched()
 	}
 }
 
-// Close closes the listener and every connection that waits.
+// Close closes the listener and all waiting connections.
 func (l *Listener) Close() error {
 	err := l.Listener.Close()
 	l.mu.Lock()
@@ -209,7 +208,7 @@ func (l *Listener) Close() error {
 	return err
 }
 
-// admit takes a connection in as a silent one; nil: there are too many.
+// admit adds a new connection as a silent one, or returns nil if a limit is reached.
 func (l *Listener) admit(raw net.Conn) *Conn {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -237,7 +236,7 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	return c
 }
 
-// say logs what a peer can cause, so no line of the same kind is logged again at once for its source.
+// say logs a line that a peer can cause. It suppresses lines of the same kind and source for a while.
 func (l *Listener) say(of *source, format string, args ...any) {
 	if l.said.First(format+of.String(), l.o.Now()) {
 		l.o.Log(format, args...)

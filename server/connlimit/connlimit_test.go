@@ -20,7 +20,7 @@ type plug struct {
 func (p *plug) RemoteAddr() net.Addr { return p.from }
 func (p *plug) Close() error         { p.closed = true; return nil }
 
-// desk is a listener that is handed its connections. Nobody calls its Accept.
+// desk is a listener that gets its connections from the test. No one calls its Accept.
 type desk struct {
 	*Listener
 	t     *testing.T
@@ -36,23 +36,23 @@ func newDesk(t *testing.T, limits Limits) *desk {
 		Log:  func(format string, args ...any) { d.lines = append(d.lines, fmt.Sprintf(format, args...)) },
 		Gone: func(c net.Conn) bool { return c.(*plug).gone },
 	})
-	t.Cleanup(func() { d.Close() }) // its timers end
+	t.Cleanup(func() { d.Close() }) // stops its timers
 	return d
 }
 
-// roomy are limits that nothing in a test reaches. Tests lower the one that they are about.
+// roomy returns limits that no test reaches. Each test lowers the limit that it is about.
 func roomy() Limits {
 	const many = 1 << 20
 	return Limits{many, many, many, many, many}
 }
 
-// comes is one more connection; nil: it was refused.
+// comes adds a connection, or returns nil if it was refused.
 func (d *desk) comes(from string) *Conn {
 	d.port++
 	return d.admit(&plug{from: &net.TCPAddr{IP: net.ParseIP(from), Port: 1 + d.port}})
 }
 
-// speaks is one more connection that says something.
+// speaks adds a connection that sends data.
 func (d *desk) speaks(from string) *Conn {
 	c := d.comes(from)
 	if c != nil {
@@ -61,7 +61,7 @@ func (d *desk) speaks(from string) *Conn {
 	return c
 }
 
-// said is a connection that says something at once, and notes its deadline.
+// said is a connection that sends data at once and records its deadline.
 type said struct {
 	plug
 	deadline time.Time
@@ -75,8 +75,8 @@ func (s *said) SetReadDeadline(at time.Time) error {
 	return nil
 }
 
-// TestDeadlineEndsWithTheFirstByte: a connection that has said something may be silent from then on for as long as it
-// likes, and loses none of what it said.
+// TestDeadlineEndsWithTheFirstByte checks that a connection may pause for any time after its first byte, and that
+// no data is lost.
 func TestDeadlineEndsWithTheFirstByte(t *testing.T) {
 	d := newDesk(t, roomy())
 	d.o.Gone = func(net.Conn) bool { return false }
@@ -98,13 +98,13 @@ func TestDeadlineEndsWithTheFirstByte(t *testing.T) {
 		}
 		text = append(text, piece[:n]...)
 	}
-	if string(text) != "hhel" { // the byte that was read to see whether it says something, and what comes then
+	if string(text) != "hhel" { // the byte that was read first, and the following data
 		t.Errorf("it is read as %q", text)
 	}
 }
 
-// shows compares the states of connections with those wanted, one letter each: s silent, w waiting, b begun, e entered,
-// c closed.
+// shows compares the states of connections with the wanted ones, one letter each: s silent, w waiting, b begun, e
+// entered, c closed.
 func (d *desk) shows(want string, all ...*Conn) {
 	d.t.Helper()
 	d.mu.Lock()
@@ -124,8 +124,8 @@ func (d *desk) shows(want string, all ...*Conn) {
 	}
 }
 
-// TestSilentMakeRoom: the connection that has been silent for longest is closed for the next one, whatever its source,
-// and one that speaks stays.
+// TestSilentMakeRoom checks that the oldest silent connection of any source is closed for a new one. A connection
+// that has sent data stays.
 func TestSilentMakeRoom(t *testing.T) {
 	limits := roomy()
 	limits.Silent = 3
@@ -139,7 +139,7 @@ func TestSilentMakeRoom(t *testing.T) {
 	if len(d.lines) != 1 || !strings.Contains(d.lines[0], "Closed silent connections from 10.0.0.1") {
 		t.Errorf("it logged %q", d.lines)
 	}
-	d.comes("10.0.0.1") // in the place of the one from 10.0.0.2
+	d.comes("10.0.0.1") // replaces the one from 10.0.0.2
 	d.comes("10.0.0.1")
 	d.shows("ccs", other, c, e)
 	if len(d.lines) != 2 {
@@ -147,7 +147,7 @@ func TestSilentMakeRoom(t *testing.T) {
 	}
 }
 
-// TestOpenHaveBounds: connections that are proved are bounded too, in total and for one source.
+// TestOpenHaveBounds checks the limits of authenticated connections, in total and per source.
 func TestOpenHaveBounds(t *testing.T) {
 	limits := roomy()
 	limits.Open, limits.OpenOfSource = 3, 2
@@ -166,7 +166,7 @@ func TestOpenHaveBounds(t *testing.T) {
 	d.shows("e", enter("10.0.0.3"))
 }
 
-// TestNetworksOfIPv6: a machine has 64 bits of addresses, which are one source.
+// TestNetworksOfIPv6 checks that a /64 network of IPv6 is one source.
 func TestNetworksOfIPv6(t *testing.T) {
 	limits := roomy()
 	limits.OpenOfSource = 1
@@ -177,11 +177,11 @@ func TestNetworksOfIPv6(t *testing.T) {
 		t.Errorf("it logged %q", d.lines)
 	}
 	mapped := d.comes("::ffff:10.0.0.1")
-	d.shows("sc", mapped, d.comes("10.0.0.1")) // an address has one name
+	d.shows("sc", mapped, d.comes("10.0.0.1")) // a mapped address equals the IPv4 address
 }
 
-// TestNothingIsLeft: whatever connections do, in whatever order, the sums are right, no bound is passed, nobody waits
-// without a reason, and at the end nothing is remembered.
+// TestNothingIsLeft checks random sequences of events. The counts are right, no limit is exceeded, no connection
+// waits without a reason, and nothing is remembered at the end.
 func TestNothingIsLeft(t *testing.T) {
 	for seed := range uint64(200) {
 		draw := rand.New(rand.NewPCG(seed, 1))
@@ -221,7 +221,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// check compares the sums with what is there, and with the limits.
+// check compares the counts with the connections and with the limits.
 func (d *desk) check(all []*Conn) {
 	d.mu.Lock()
 	defer d.mu.Unlock()

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how it is known that a client hung up while it waited.
+// This file detects clients that disconnect while they wait.
 
-// hungUp reports whether the client of a connection has closed it. What the client said before stays unread, so a read
-// would not tell.
+// hungUp reports whether the client has closed the connection. A read would not detect this, because unread data
+// comes first.
 func hungUp(c net.Conn) (gone bool) {
 	of, ok := c.(syscall.Conn)
 	if !ok {

@@ -4,7 +4,7 @@ package connlimit
 
 import "net"
 
-// This file owns what is known of clients that hung up, on systems other than Linux.
+// This file replaces gone_linux.go on other systems.
 
-// hungUp cannot be known here, so a handshake is begun in vain for a client that has gone.
+// hungUp always returns false, because other systems do not report this. Some handshakes therefore start in vain.
 func hungUp(net.Conn) bool { return false }

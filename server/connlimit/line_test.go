@@ -8,26 +8,26 @@ import (
 	"time"
 )
 
-// This file owns the tests of whose turn is next. Time is virtual.
+// This file tests the order of waiting connections. Time is virtual.
 
-// inLine runs a test at a desk whose sources may make two handshakes for nothing at once, and four a second.
+// inLine runs a test with a desk whose sources may fail two handshakes at once, and four per second.
 func inLine(t *testing.T, limits Limits, test func(*desk)) {
 	synctest.Test(t, func(t *testing.T) {
 		d := newDesk(t, limits)
 		d.o.Vain, d.o.Now = Rate{PerSecond: 4, Burst: 2}, time.Now
 		test(d)
 		d.Close()
-		time.Sleep(time.Minute) // its timers end
+		time.Sleep(time.Minute) // stops its timers
 	})
 }
 
-// closable is a listener that is only closed.
+// closable is a listener that can only be closed.
 type closable struct{ netListener }
 
 func (closable) Close() error { return nil }
 
-// begin has so many connections speak, and runs for a while. It answers how long after the beginning each handshake
-// began. Then is called for each that does.
+// begin adds this many connections that send data, and runs for a while. It returns the start times of the
+// handshakes, and calls then for each.
 func (d *desk) begin(from string, many int, lasting time.Duration, then func(*Conn)) (began []time.Duration) {
 	start := time.Now()
 	var all []*Conn
@@ -58,8 +58,7 @@ func closes(c *Conn) { c.Close() }
 
 const quarter = time.Second / 4
 
-// TestVainOnesStandInLine: a source whose handshakes come to nothing has some at once and then so many a second, and no
-// other source waits with it.
+// TestVainOnesStandInLine checks that failed handshakes are limited per source, and do not delay other sources.
 func TestVainOnesStandInLine(t *testing.T) {
 	inLine(t, roomy(), func(d *desk) {
 		vain := d.begin("10.0.0.1", 5, time.Second, closes)
@@ -76,8 +75,8 @@ func TestVainOnesStandInLine(t *testing.T) {
 	})
 }
 
-// TestProvedOnesWaitForNobody: a connection that is proved owes nothing, so that any number of such come at once, also
-// of an address whose others prove nothing.
+// TestProvedOnesWaitForNobody checks that authenticated connections are not limited, even from an address with
+// failed handshakes.
 func TestProvedOnesWaitForNobody(t *testing.T) {
 	inLine(t, roomy(), func(d *desk) {
 		began := d.begin("10.0.0.1", 20, 0, func(c *Conn) { c.Entered(); c.Close() })
@@ -91,8 +90,8 @@ func TestProvedOnesWaitForNobody(t *testing.T) {
 	})
 }
 
-// TestHandshakesHaveBounds: a connection that finds no room waits, until one before it is proved, leaves, or has taken
-// too long. Another source does not wait with it.
+// TestHandshakesHaveBounds checks that a connection beyond the limit waits until an earlier one is authenticated,
+// closed or timed out. Other sources do not wait.
 func TestHandshakesHaveBounds(t *testing.T) {
 	limits := roomy()
 	limits.Begun, limits.BegunOfSource = 3, 2
@@ -103,7 +102,7 @@ func TestHandshakesHaveBounds(t *testing.T) {
 		third := d.speaks("10.0.0.3")
 		d.shows("bbwbw", a, b, c, other, third)
 		b.Entered()
-		d.shows("bebbw", a, b, c, other, third) // of one source the second may begin, and all three are taken again
+		d.shows("bebbw", a, b, c, other, third) // one more of this source starts, so all three places are used
 		other.Entered()
 		d.shows("bebeb", a, b, c, other, third)
 		e, f := d.speaks("10.0.0.1"), d.speaks("10.0.0.3")
@@ -117,8 +116,8 @@ func TestHandshakesHaveBounds(t *testing.T) {
 			t.Error("they wait for those that took too long")
 		}
 		time.Sleep(2 * begunFor)
-		d.shows("e", b) // a proved one has all the time that it wants
-		// Several are closed in one moment, in any order.
+		d.shows("e", b) // an authenticated connection has no deadline
+		// Several connections time out at the same moment, in any order.
 		if !slices.ContainsFunc(d.lines, func(line string) bool {
 			return strings.HasPrefix(line, "Closed a connection from 10.0.0.1: its handshake took")
 		}) {
@@ -127,7 +126,7 @@ func TestHandshakesHaveBounds(t *testing.T) {
 	})
 }
 
-// TestSourcesTakeTurns: one that waits alone at its address is not behind a crowd at another one.
+// TestSourcesTakeTurns checks that a single connection from one address is not delayed by many from another.
 func TestSourcesTakeTurns(t *testing.T) {
 	limits := roomy()
 	limits.Begun, limits.BegunOfSource = 1, 1
@@ -147,7 +146,7 @@ func TestSourcesTakeTurns(t *testing.T) {
 	})
 }
 
-// nextOf lets the connection that has begun enter, and answers the one that begins then.
+// nextOf lets a connection enter, and returns the next one whose handshake starts.
 func (d *desk) nextOf(c *Conn) *Conn {
 	d.mu.Lock()
 	d.Listener.next = nil
@@ -161,7 +160,7 @@ func (d *desk) nextOf(c *Conn) *Conn {
 	return d.Listener.next[0]
 }
 
-// TestGoneArePassedOver: no handshake is begun for a client that has hung up while it waited.
+// TestGoneArePassedOver checks that no handshake starts for a client that has disconnected.
 func TestGoneArePassedOver(t *testing.T) {
 	limits := roomy()
 	limits.Begun, limits.BegunOfSource = 1, 1
@@ -174,8 +173,8 @@ func TestGoneArePassedOver(t *testing.T) {
 	})
 }
 
-// TestLongLines: a short line is served in order. If the first has waited for long, clients give up soon, and it is
-// the turn of whoever came last: to take the oldest each time would be to take who is about to go.
+// TestLongLines checks that a short list is served in order. After a long wait the newest connection is served
+// first, because the oldest clients are about to give up.
 func TestLongLines(t *testing.T) {
 	limits := roomy()
 	limits.Begun, limits.BegunOfSource = 1, 1
@@ -196,7 +195,7 @@ func TestLongLines(t *testing.T) {
 		if now = d.nextOf(now); now != last {
 			t.Error("the last to come waits behind those who are about to give up")
 		}
-		for i := len(line) - 1; i >= 10; i-- { // and everybody has a turn
+		for i := len(line) - 1; i >= 10; i-- { // all are served eventually
 			if now = d.nextOf(now); now != line[i] {
 				t.Fatalf("one of the last is not the %dth", i)
 			}

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// This file owns the tests of a listener on a real port.
+// This file tests a listener on a real port.
 
 type netListener interface{ net.Listener }
 
@@ -46,8 +46,8 @@ func accept(t *testing.T, l *Listener) *Conn {
 	return c.(*Conn)
 }
 
-// TestWordsArriveWhole: what a client says is read from the beginning, and silent clients before it hold it up no more
-// than closed ones.
+// TestWordsArriveWhole checks that all data of a client arrives, and that earlier silent or closed connections do
+// not delay it.
 func TestWordsArriveWhole(t *testing.T) {
 	l := open(t, roomy())
 	dial(t, l, "")
@@ -60,7 +60,7 @@ func TestWordsArriveWhole(t *testing.T) {
 	}
 }
 
-// TestClientsThatHungUp: the kernel says that a client has gone while it waited, though what it said before is unread.
+// TestClientsThatHungUp checks that the kernel reports a disconnected client although it has unread data.
 func TestClientsThatHungUp(t *testing.T) {
 	limits := roomy()
 	limits.Begun, limits.BegunOfSource = 1, 1
@@ -101,7 +101,7 @@ func TestClientsThatHungUp(t *testing.T) {
 	}
 }
 
-// TestCloseEndsTheLine: with the listener all end that were not handed on: silent ones, and those that wait.
+// TestCloseEndsTheLine checks that Close closes all silent and waiting connections.
 func TestCloseEndsTheLine(t *testing.T) {
 	limits := roomy()
 	limits.Begun, limits.BegunOfSource = 1, 1
@@ -124,7 +124,7 @@ func TestCloseEndsTheLine(t *testing.T) {
 	}
 }
 
-// errTimeout is the error, if it is that of a deadline.
+// errTimeout returns the error if it is a timeout.
 func errTimeout(err error) error {
 	var of net.Error
 	if errors.As(err, &of) && of.Timeout() {

@@ -6,24 +6,24 @@ import (
 	"time"
 )
 
-// This file owns that the same line is not said again at once: whoever is refused dials again.
+// This file suppresses repeated log lines, because refused clients usually try again.
 
 const (
-	// QuietFor is how long the same line is not said again, and maxSaid how many lines are remembered for it.
+	// QuietFor is how long a repeated line is suppressed. maxSaid limits the number of remembered lines.
 	QuietFor = 10 * time.Second
 	maxSaid  = 1024
 )
 
-// Repeats knows which lines were said a moment ago. The zero knows none.
+// Repeats remembers the lines of the last moments. The zero value remembers none.
 type Repeats struct {
 	mu   sync.Mutex
 	last map[string]time.Time
 }
 
-// moment matches what a line says of the clock: of a certificate that is over, each second another.
+// moment matches a time in a line. The text about an expired certificate contains the current second.
 var moment = regexp.MustCompile(`\d{4}-\d\d-\d\d[ T]\d\d:\d\d:\d\d`)
 
-// First reports whether a line is to be said: it is the same line when only its moments are others.
+// First reports whether to log a line. Lines that differ only in their times are the same.
 func (r *Repeats) First(line string, now time.Time) bool {
 	line = moment.ReplaceAllString(line, "")
 	r.mu.Lock()

@@ -6,33 +6,33 @@ import (
 	"net/netip"
 )
 
-// This file owns sources: where connections come from, and what is remembered of each.
+// This file manages sources of connections, and what is remembered of each.
 
-// maxSources is how many sources without a connection are remembered, before those are forgotten that owe nothing.
+// maxSources is the number of sources above which sources without connections and debts are forgotten.
 const maxSources = 65_536
 
-// source is an address. For IPv6 it is a network of 64 bits, because one machine has the whole of it.
+// source is an address, or a /64 network of IPv6, because one host usually has a complete /64.
 type source struct {
 	name  netip.Prefix
 	open  int
-	line  list.List // of *Conn that wait for a handshake, the first to come first
+	line  list.List // of *Conn that wait for a handshake, oldest first
 	begun int
-	vain  Bucket        // of its handshakes that proved nothing
-	place *list.Element // in the ring; nil: it is not there
+	vain  Bucket        // of its failed handshakes
+	place *list.Element // in the ring; nil: not in the ring
 }
 
-// sourceOf returns the source that a connection comes from. Connections without an address are one source.
+// sourceOf returns the source of a connection. All connections without an address are one source.
 func sourceOf(raw net.Conn) netip.Prefix {
 	tcp, ok := raw.RemoteAddr().(*net.TCPAddr)
 	if !ok {
 		return netip.Prefix{}
 	}
 	address := tcp.AddrPort().Addr().Unmap().WithZone("")
-	prefix, _ := address.Prefix(min(address.BitLen(), 64)) // the length fits
+	prefix, _ := address.Prefix(min(address.BitLen(), 64)) // the length is valid
 	return prefix
 }
 
-// String is the source as the log has it.
+// String returns the source for log lines.
 func (s *source) String() string {
 	if s.name.IsSingleIP() || !s.name.IsValid() {
 		return s.name.Addr().String()
@@ -40,7 +40,7 @@ func (s *source) String() string {
 	return s.name.String()
 }
 
-// source finds a source, or makes it.
+// source finds or creates a source.
 func (l *Listener) source(at netip.Prefix) *source {
 	s := l.sources[at]
 	if s == nil {
@@ -55,7 +55,7 @@ func (l *Listener) source(at netip.Prefix) *source {
 	return s
 }
 
-// forget lets go of a source of which nothing is left to know.
+// forget removes a source that no longer needs to be remembered.
 func (l *Listener) forget(s *source) {
 	if s.open == 0 && s.place == nil && s.vain.Owes(l.o.Now()) == 0 {
 		delete(l.sources, s.name)

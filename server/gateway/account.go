@@ -5,15 +5,14 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the account of a job that is over: what it had, for how long,
-// and how it ended. All of it follows from the records of the job and its
-// attempts, so there are no books beside them that could differ.
+// This file computes the usage of a finished job: its resources, for how long, and how it ended. All values follow
+// from the records of the job and its attempts. There is no second record that could differ.
 //
-// A GPU is accounted for from COMMIT, when nobody else could have it any more,
-// until its member was gone. A member that left no evidence counts until its
-// attempt's end was decided: what a lost machine does afterwards does not count for the job.
+// A GPU counts from COMMIT, when no other job could get it, until its task was gone. A task without an exit
+// confirmation counts until the end of its attempt was decided. The time after the loss of a node does not count
+// for the job.
 
-// account makes the account of one job.
+// account computes the usage of one job.
 func account(past *store.PastJob, ranks bool) *messages.PastJob {
 	r, spec := past.Job, past.Job.GetSpec()
 	one := &messages.PastJob{
@@ -42,8 +41,8 @@ func account(past *store.PastJob, ranks bool) *messages.PastJob {
 	return one
 }
 
-// accountAttempt makes the account of one attempt that was over at this moment by the leader's clock: the job ended
-// then, or its next attempt was committed.
+// accountAttempt computes the usage of one attempt. overUnixMs is the time by the leader's clock at which the
+// attempt was over: the job finished, or the next attempt was committed.
 func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastAttempt {
 	end := a.GetEnd()
 	try := &messages.PastAttempt{
@@ -77,9 +76,8 @@ func accountAttempt(a *messages.AttemptRecord, overUnixMs int64) *messages.PastA
 	return try
 }
 
-// goneUnixMs is when a member was gone: never before COMMIT, and never later than
-// its attempt was over, since that takes the end of every member on a machine that
-// can be reached. A machine whose clock is far off cannot say when: the leader's own clock counts.
+// goneUnixMs returns the time at which a task was gone. The time is never before COMMIT and never after overUnixMs.
+// By then every task on a reachable node had ended. A node with a wrong clock therefore has a limited effect.
 func goneUnixMs(a *messages.AttemptRecord, exit *messages.Exit, overUnixMs int64) int64 {
 	if at := exit.GetAtUnixMs(); at >= a.GetCommittedUnixMs() {
 		return max(min(at, overUnixMs), a.GetCommittedUnixMs())

@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of a job's account.
+// This file tests the usage of finished jobs.
 
-// member is one rank of an attempt; a code below 0 is one without evidence.
+// member returns one rank of an attempt. A negative code means no exit confirmation.
 func member(rank int32, node string, milliGPU int64, code int32, goneMs int64) *messages.Place {
 	p := &messages.Place{Rank: rank, Node: node, MachineId: "m-" + node,
 		Grant: &messages.Grant{Rank: rank, Amount: &messages.Resources{MilliGpu: milliGPU}}}
@@ -36,12 +36,12 @@ func TestAccount(t *testing.T) {
 			Cancel: &messages.Deed{AtUnixMs: 80_000, Reason: "enough"},
 		},
 		Attempts: []*messages.AttemptRecord{
-			{ // never past the barrier: its GPUs were held all the same
+			{ // never started, but its GPUs were held
 				Token: &messages.Token{Epoch: 1, Counter: 1}, Run: 1, CommittedUnixMs: 2_000,
 				Places: []*messages.Place{member(0, "n1", 1000, 0, 5_000)},
 				End:    &messages.End{Cause: messages.Cause_CAUSE_PREPARE_TIMEOUT, Rank: -1, Node: "n1", AtUnixMs: 4_000},
 			},
-			{ // rank 1 is killed, rank 2's machine is lost, rank 3's clock is an hour behind
+			{ // rank 1 is killed, rank 2's node is lost, rank 3's clock is an hour slow
 				Token: &messages.Token{Epoch: 1, Counter: 2}, Run: 2, CommittedUnixMs: 10_000, StartedUnixMs: 12_000,
 				Told: &messages.Told{ToldUnixMs: 5_000, ExpectedMs: 6_000},
 				Places: []*messages.Place{member(0, "n2", 8000, 143, 21_000), member(1, "n1", 8000, 137, 20_000),
@@ -98,8 +98,8 @@ func TestAccount(t *testing.T) {
 	}
 }
 
-// TestAccountClockAhead: a machine whose clock jumped, or that came back after its job was over, has had its GPUs for
-// no longer than the attempt lasted by the leader's clock.
+// TestAccountClockAhead checks that a node with a clock that jumped, or that returned late, does not count longer
+// than the attempt lasted by the leader's clock.
 func TestAccountClockAhead(t *testing.T) {
 	hour := int64(3_600_000)
 	past := &store.PastJob{
@@ -114,7 +114,7 @@ func TestAccountClockAhead(t *testing.T) {
 				Places: []*messages.Place{member(0, "n1", 2000, 0, 30_000+hour), member(1, "n2", 1000, 0, 50_000)},
 				End:    &messages.End{AtUnixMs: 55_000},
 			},
-			{ // the leader's own clock went back
+			{ // the leader's clock went back
 				Token: &messages.Token{Epoch: 1, Counter: 3}, Run: 3, CommittedUnixMs: 70_000,
 				Places: []*messages.Place{member(0, "n1", 1000, 0, 80_000)}, End: &messages.End{AtUnixMs: 65_000},
 			},

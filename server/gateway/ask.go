@@ -17,21 +17,22 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns a question to an actor: the process that receives the answer, and what happens if there is none.
-// Proto.Actor's futures would do too, but each costs a timer of its own beside the call's deadline, and their names are
-// not under a path to which the link lets answers pass.
+// This file sends requests to actors: it creates the process that receives the answer, and handles a missing
+// answer. Proto.Actor's futures are not used. Each would need a second timer, and their names are not under the
+// path to which the link delivers answers.
 
-// replyPath begins the names of reply processes. What follows cannot be guessed: a machine's answer only names the
-// process that it is for, so with a known name a machine could answer for another machine, or for the Scheduler.
+// replyPath is the start of the names of reply processes. The rest of a name is random. A node's answer contains
+// only the name of the process that it is for. With a predictable name, a node could answer for another node or for
+// the Scheduler.
 const replyPath = "synapse/gateway/"
 
-// LeaderTrailer is the trailer in which a scheduler that does not lead names the one that does.
+// LeaderTrailer is the trailer in which a standby scheduler names the leader.
 const LeaderTrailer = api.LeaderTrailer
 
-// mailbox takes what is sent to it, at once and on the sender's goroutine.
+// mailbox receives messages immediately, on the sender's goroutine.
 type mailbox interface{ take(message any) }
 
-// receiver is a mailbox as an actor.Process.
+// receiver implements actor.Process with a mailbox.
 type receiver struct{ to mailbox }
 
 func (r receiver) SendUserMessage(_ *actor.PID, envelope any) {
@@ -39,11 +40,11 @@ func (r receiver) SendUserMessage(_ *actor.PID, envelope any) {
 	r.to.take(message)
 }
 
-// SendSystemMessage and Stop do nothing: only its client watches or ends a call.
+// SendSystemMessage and Stop do nothing, because only its client watches or ends a call.
 func (receiver) SendSystemMessage(*actor.PID, any) {}
 func (receiver) Stop(*actor.PID)                   {}
 
-// open gives a mailbox an address; done takes it back.
+// open gives a mailbox an address; done removes it.
 func (g *Gateway) open(to mailbox) (pid *actor.PID, done func()) {
 	for {
 		name := replyPath + strconv.FormatUint(g.replies.Add(1), 10) + "-" + rand.Text()
@@ -53,7 +54,7 @@ func (g *Gateway) open(to mailbox) (pid *actor.PID, done func()) {
 	}
 }
 
-// reply takes one answer and ignores any after it.
+// reply takes the first answer and ignores all others.
 type reply chan any
 
 func (r reply) take(message any) {
@@ -69,14 +70,14 @@ func (g *Gateway) ask(ctx context.Context, to *actor.PID, message any) (any, err
 	pid, done := g.open(answer)
 	defer done()
 	g.system.Root.RequestWithCustomSender(to, message, pid)
-	got, err := g.wait(ctx, answer, to == g.scheduler) // only changes are asked of it
+	got, err := g.wait(ctx, answer, to == g.scheduler) // only changes go to the Scheduler
 	if _, nobody := got.(*actor.DeadLetterResponse); nobody {
 		return nil, api.StatusOf(notReady())
 	}
 	return got, err
 }
 
-// wait waits for an answer. Who has asked for a change learns in time if the store cannot be written.
+// wait waits for an answer. For a change, it returns an error soon if the store cannot be written.
 func (g *Gateway) wait(ctx context.Context, answer reply, change bool) (any, error) {
 	var late <-chan time.Time
 	var begun <-chan struct{}
@@ -103,13 +104,14 @@ func (g *Gateway) wait(ctx context.Context, answer reply, change bool) (any, err
 	}
 }
 
-// outcomer has what all replies of actors have in common.
+// outcomer is the interface of all replies of actors.
 type outcomer interface{ GetOutcome() *messages.Outcome }
 
-// question has what all requests have in common, once the principal is filled in.
+// question is the interface of all requests.
 type question interface{ Validate() error }
 
-// call is a whole unary call: it checks the question, asks, and returns an outcome that is not OK as an error.
+// call makes a unary call: it checks the request, asks the actor, and returns an outcome that is not OK as an
+// error.
 func call[A outcomer](ctx context.Context, g *Gateway, to *actor.PID, q question) (A, error) {
 	var none A
 	if err := g.admit(ctx, q); err != nil {
@@ -132,7 +134,7 @@ func call[A outcomer](ctx context.Context, g *Gateway, to *actor.PID, q question
 	return a, nil
 }
 
-// timed bounds a call without a deadline of its own.
+// timed adds a deadline to a call without one.
 func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	if _, ok := ctx.Deadline(); ok {
 		return ctx, func() {}
@@ -140,13 +142,13 @@ func timed(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeout(ctx, callTimeout)
 }
 
-// admit lets a question in if this process leads and the question makes sense.
+// admit checks that this process leads and that the request is valid.
 func (g *Gateway) admit(ctx context.Context, q question) error {
 	if l := g.o.Leader(); !l.Here {
 		hint := "try again in a few seconds"
 		if l.Address != "" {
 			hint = "use the leader at " + l.Address
-			_ = grpc.SetTrailer(ctx, metadata.Pairs(LeaderTrailer, l.Address)) // without a call to set it on, nobody reads it
+			_ = grpc.SetTrailer(ctx, metadata.Pairs(LeaderTrailer, l.Address)) // fails outside a call, which is harmless
 		}
 		return api.StatusOf(unavailable("this scheduler is not the leader", hint))
 	}
@@ -156,14 +158,14 @@ func (g *Gateway) admit(ctx context.Context, q question) error {
 	return nil
 }
 
-// awaitLoaded waits until the Scheduler has read the store: until then the Mirror knows no job and would deny that
-// there are any.
+// awaitLoaded waits until the Scheduler has read the store. Before that, the Mirror knows no jobs and would report
+// that none exist.
 func (g *Gateway) awaitLoaded(ctx context.Context) error {
 	if g.loaded.Load() {
 		return nil
 	}
-	// A Scheduler refuses this wish, which names no job; one that is still loading refuses it with the reason that is
-	// wanted here.
+	// A Scheduler refuses this request, because it names no job. While it loads, the refusal has the reason
+	// that is needed here.
 	got, err := g.ask(ctx, g.scheduler, &messages.Hold{Principal: g.o.Principal(ctx)})
 	if err != nil {
 		return err
@@ -195,7 +197,7 @@ func closing() *messages.Outcome {
 	return unavailable("this scheduler is shutting down", "try again in a few seconds")
 }
 
-// lapsed is the error of a call whose time is up. What it asked for may have happened.
+// lapsed returns the error of a call whose time is up. The request may still have taken effect.
 func lapsed(err error) error {
 	if errors.Is(err, context.DeadlineExceeded) {
 		return status.Error(codes.DeadlineExceeded, "no answer in time; the request may still be carried out "+

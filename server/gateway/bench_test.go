@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the benchmark of a submit through the gateway, beside a call that does nothing there.
+// This file benchmarks a submit through the gateway, and a call that does nothing.
 
 import (
 	"context"
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// from64 makes a benchmark's calls from 64 clients at once.
+// from64 makes the calls of a benchmark from 64 clients at once.
 func from64(b *testing.B, call func(client, i int) error) {
 	b.ReportAllocs()
 	b.ResetTimer()
@@ -35,8 +35,8 @@ func from64(b *testing.B, call func(client, i int) error) {
 	b.ReportMetric(float64(b.N)/b.Elapsed().Seconds(), "calls/s")
 }
 
-// BenchmarkSubmit64 is 64 clients over one connection, the real actors and the
-// memory store. There are no machines, so all jobs wait.
+// BenchmarkSubmit64 submits from 64 clients over one connection, with the real actors and the memory store. All
+// jobs wait, because there are no nodes.
 func BenchmarkSubmit64(b *testing.B) {
 	r := newRoom(b)
 	s, _ := r.lead(func(p *leader.Ports) { p.Log, p.Calls = actors.NoLog{}, actors.NoLog{} })
@@ -49,7 +49,7 @@ func BenchmarkSubmit64(b *testing.B) {
 	})
 }
 
-// BenchmarkGetJob64 is the same for a read.
+// BenchmarkGetJob64 reads jobs in the same way.
 func BenchmarkGetJob64(b *testing.B) {
 	r := newRoom(b)
 	s, _ := r.lead()
@@ -65,7 +65,7 @@ func BenchmarkGetJob64(b *testing.B) {
 	})
 }
 
-// BenchmarkEcho64 is what gRPC alone costs: a call that is answered at once.
+// BenchmarkEcho64 measures gRPC alone, with a call that is answered at once.
 func BenchmarkEcho64(b *testing.B) {
 	r := newRoom(b)
 	d := r.door(r.system("scheduler"), Options{})

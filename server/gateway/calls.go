@@ -14,13 +14,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the calls that get one answer. The Scheduler handles changes, the Mirror questions.
+// This file implements the calls with a single answer. The Scheduler handles changes, and the Mirror handles reads.
 
-// Submit puts a job into the queue. It is acknowledged once it is on disk.
+// Submit adds a job to the queue. It returns when the job is on disk.
 func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	q.Principal, q.Sealed = g.o.Principal(ctx), nil
 	q.Exempt, q.Groups = g.standing(ctx)
-	if q.GetSpec().GetScript() != nil { // a machine would not find it
+	if q.GetSpec().GetScript() != nil { // a node would not find the script
 		return nil, api.StatusOf(invalid(&messages.FieldError{
 			Field: "spec.script", Text: "needs its text", Hint: "use SubmitScript",
 		}))
@@ -28,22 +28,22 @@ func (g *Gateway) Submit(ctx context.Context, q *messages.Submit) (*messages.Sub
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// standing returns what the Scheduler has to know of whoever makes a call: whether it is an admin, for whom limits of
-// one owner and the owners of queues do not hold, and the groups that it is in.
+// standing returns the caller's properties for the Scheduler: whether it is an admin, who is exempt from limits per
+// owner and the owners of queues, and its groups.
 func (g *Gateway) standing(ctx context.Context) (exempt bool, groups []string) {
 	who := g.o.WhoAmI(ctx)
 	return who.GetRole() == string(identity.RoleAdmin), who.GetGroups()
 }
 
-// DryRun says what would happen to a job, and changes nothing.
+// DryRun returns what would happen to a job, and changes nothing.
 func (g *Gateway) DryRun(ctx context.Context, q *messages.DryRun) (*messages.DryRunReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	q.Exempt, q.Groups = g.standing(ctx)
 	return call[*messages.DryRunReply](ctx, g, g.scheduler, q)
 }
 
-// Cancel ends a job. A job that is over may have no actor that could answer, so it is answered here: a repeated cancel
-// succeeds, however late it comes.
+// Cancel ends a job. A finished job may have no actor, so Cancel answers for it: a repeated cancel succeeds at any
+// time.
 func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.CancelReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	reply, err := call[*messages.CancelReply](ctx, g, g.scheduler, q)
@@ -56,26 +56,26 @@ func (g *Gateway) Cancel(ctx context.Context, q *messages.Cancel) (*messages.Can
 	return reply, err
 }
 
-// Hold keeps a job from being planned, or lets it go on.
+// Hold prevents a job from being planned, or releases it.
 func (g *Gateway) Hold(ctx context.Context, q *messages.Hold) (*messages.HoldReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return wish[*messages.HoldReply](ctx, g, q.Job, q)
 }
 
-// Requeue ends the attempt that runs and has the job wait for its turn again.
+// Requeue ends the running attempt and puts the job back into the queue.
 func (g *Gateway) Requeue(ctx context.Context, q *messages.Requeue) (*messages.RequeueReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return wish[*messages.RequeueReply](ctx, g, q.Job, q)
 }
 
-// Update gives a job another priority or time limit.
+// Update changes the priority or the time limit of a job.
 func (g *Gateway) Update(ctx context.Context, q *messages.Update) (*messages.UpdateReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	q.Exempt, q.Groups = g.standing(ctx)
 	return wish[*messages.UpdateReply](ctx, g, q.Job, q)
 }
 
-// wish asks the Scheduler to do something about a job, of which it may know nothing any more if the job is over.
+// wish asks the Scheduler to change a job. The Scheduler may no longer know a finished job.
 func wish[A outcomer](ctx context.Context, g *Gateway, id string, q question) (A, error) {
 	reply, err := call[A](ctx, g, g.scheduler, q)
 	if job := g.over(ctx, id, err); job != nil {
@@ -85,7 +85,7 @@ func wish[A outcomer](ctx context.Context, g *Gateway, id string, q question) (A
 	return reply, err
 }
 
-// over finds the job that a wish came too late for; nil if that is not what went wrong.
+// over returns the finished job for which a change was too late, or nil for other errors.
 func (g *Gateway) over(ctx context.Context, id string, err error) *messages.JobStatus {
 	if api.OutcomeOf(err).GetCode() != messages.Code_CODE_NOT_FOUND {
 		return nil
@@ -101,19 +101,19 @@ func hasEnded(job *messages.JobStatus) error {
 	return api.StatusOf(messages.AlreadyEnded(job.GetRecord()))
 }
 
-// ChangeNode closes, opens or removes a machine.
+// ChangeNode closes, opens or removes a node.
 func (g *Gateway) ChangeNode(ctx context.Context, q *messages.ChangeNode) (*messages.ChangeNodeReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return call[*messages.ChangeNodeReply](ctx, g, g.scheduler, q)
 }
 
-// ApplyQueues has the cluster go by other queues. It is acknowledged once they are on disk.
+// ApplyQueues replaces the queues of the cluster. It returns when they are on disk.
 func (g *Gateway) ApplyQueues(ctx context.Context, q *messages.ApplyQueues) (*messages.ApplyQueuesReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return call[*messages.ApplyQueuesReply](ctx, g, g.scheduler, q)
 }
 
-// GetQueues shows the queues that the cluster goes by, and which of them who asks may not use.
+// GetQueues returns the queues of the cluster, and which of them the caller may not use.
 func (g *Gateway) GetQueues(ctx context.Context, q *messages.GetQueues) (*messages.GetQueuesReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	reply, err := read[*messages.GetQueuesReply](ctx, g, q)
@@ -126,7 +126,7 @@ func (g *Gateway) GetQueues(ctx context.Context, q *messages.GetQueues) (*messag
 	return reply, nil
 }
 
-// GetJob shows one job, by its id or the beginning of it.
+// GetJob returns one job, by its ID or a unique prefix of it.
 func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.GetJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	job, err := g.found(ctx, q, q.Job)
@@ -136,7 +136,7 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	reply := &messages.GetJobReply{Outcome: messages.OK(), Job: job}
 	if q.Attempts && g.o.Store != nil {
 		_, attempts, err := g.o.Store.Job(topology.JobID(job.GetRecord().GetId()))
-		one := (*store.Damage)(nil) // then the job's own answer says so
+		one := (*store.Damage)(nil) // the answer about the job reports its damage
 		if err != nil && !errors.Is(err, store.ErrNotFound) && !errors.As(err, &one) {
 			return nil, unread(err)
 		}
@@ -147,7 +147,7 @@ func (g *Gateway) GetJob(ctx context.Context, q *messages.GetJob) (*messages.Get
 	return reply, nil
 }
 
-// found is the job that a question is about, if the question is admitted.
+// found returns the job that a request is about, after checking the request.
 func (g *Gateway) found(ctx context.Context, q question, id string) (*messages.JobStatus, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
@@ -157,7 +157,7 @@ func (g *Gateway) found(ctx context.Context, q question, id string) (*messages.J
 	return g.find(ctx, id)
 }
 
-// find asks the Mirror for a job, and the store if the Mirror no longer shows it.
+// find asks the Mirror for a job, and then the store.
 func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, error) {
 	if err := g.awaitLoaded(ctx); err != nil {
 		return nil, err
@@ -190,28 +190,28 @@ func (g *Gateway) find(ctx context.Context, id string) (*messages.JobStatus, err
 	return s, nil
 }
 
-// ListJobs shows a page of jobs.
+// ListJobs returns a page of jobs.
 func (g *Gateway) ListJobs(ctx context.Context, q *messages.ListJobs) (*messages.ListJobsReply, error) {
 	q.Principal = g.o.Principal(ctx)
-	for i, phase := range q.Phases { // an earlier client may write `timed out`
+	for i, phase := range q.Phases { // older clients may write `timed out`
 		q.Phases[i] = messages.PhaseOf(phase)
 	}
 	return read[*messages.ListJobsReply](ctx, g, q)
 }
 
-// ListNodes shows a page of machines.
+// ListNodes returns a page of nodes.
 func (g *Gateway) ListNodes(ctx context.Context, q *messages.ListNodes) (*messages.ListNodesReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return read[*messages.ListNodesReply](ctx, g, q)
 }
 
-// GetEfficiency shows where the GPU time of the cluster went.
+// GetEfficiency returns how the GPU time of the cluster was used.
 func (g *Gateway) GetEfficiency(ctx context.Context, q *messages.GetEfficiency) (*messages.GetEfficiencyReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	return read[*messages.GetEfficiencyReply](ctx, g, q)
 }
 
-// read asks the Mirror, once it knows the jobs.
+// read asks the Mirror after it knows the jobs.
 func read[A outcomer](ctx context.Context, g *Gateway, q question) (A, error) {
 	var none A
 	if err := g.admit(ctx, q); err != nil {
@@ -225,8 +225,8 @@ func read[A outcomer](ctx context.Context, g *Gateway, q question) (A, error) {
 	return call[A](ctx, g, g.mirror, q)
 }
 
-// ExplainJob says why a job is not running, or would not run. The Mirror answers for a job that is not over, so that
-// the Scheduler is not disturbed.
+// ExplainJob returns why a job is not running, or would not run. The Mirror answers for unfinished jobs, so that
+// the Scheduler is not delayed.
 func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if q.Spec != nil {
@@ -244,7 +244,7 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: messages.Explain(job)}, nil
 }
 
-// Cluster tells a client which cluster and scheduler it speaks to.
+// Cluster returns the cluster and the scheduler that a client is connected to.
 func (g *Gateway) Cluster(ctx context.Context, q *api.Cluster) (*api.ClusterReply, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
@@ -254,18 +254,18 @@ func (g *Gateway) Cluster(ctx context.Context, q *api.Cluster) (*api.ClusterRepl
 	}, nil
 }
 
-// WhoAmI tells a client whom this scheduler takes it for. Every scheduler knows that, whether it leads or not.
+// WhoAmI returns the identity of the caller. Standby schedulers also answer.
 func (g *Gateway) WhoAmI(ctx context.Context, _ *api.WhoAmI) (*api.WhoAmIReply, error) {
 	return g.o.WhoAmI(ctx), nil
 }
 
-// Job is the record of the job that a client names, by its id or the beginning of it; for the gate.
+// Job returns the record of a job, by its ID or a unique prefix of it. Package authn uses it.
 func (g *Gateway) Job(ctx context.Context, id string) (*messages.JobRecord, error) {
 	job, err := g.found(ctx, &messages.GetJob{Principal: g.o.Principal(ctx), Job: id}, id)
 	return job.GetRecord(), err
 }
 
-// enter counts a stream that is opened, unless too many are open.
+// enter counts a new stream, unless too many are open.
 func (g *Gateway) enter() error {
 	if g.streams.Add(1) > maxStreams {
 		g.leave()
@@ -277,7 +277,7 @@ func (g *Gateway) enter() error {
 	return nil
 }
 
-// enterFor counts a stream about a job, if the question is admitted and the job is there.
+// enterFor counts a new stream about a job, if the request is valid and the job exists.
 func (g *Gateway) enterFor(ctx context.Context, q question, id string) (*messages.JobStatus, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
@@ -294,5 +294,5 @@ func (g *Gateway) enterFor(ctx context.Context, q question, id string) (*message
 
 func (g *Gateway) leave() { g.streams.Add(-1) }
 
-// errInternal tells a client all that it learns of a fault in the scheduler.
+// errInternal is the only error that a client gets for a fault in the scheduler.
 var errInternal = status.Error(codes.Internal, "internal error of the scheduler; read its log")

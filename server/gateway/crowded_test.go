@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of many watches beside each other.
+// This file tests many concurrent watches.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestCrowdedWatchesMissNothing: each of a crowd of watches is sent every change, in order.
+// TestCrowdedWatchesMissNothing checks that each of many watches gets every change, in order.
 func TestCrowdedWatchesMissNothing(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

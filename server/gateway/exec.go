@@ -22,29 +22,28 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns exec sessions in tasks, between who asked for one and its machine. The machine is told through
-// its Node; then its agent comes by a stream of its own, and what is said goes from one stream to the other. No actor
-// sees a byte of it, nothing is kept here, and a side that does not read holds up the other one: the streams' own
-// windows are all that is under way.
+// This file connects exec sessions between a client and a node. The gateway asks the node through its Node actor.
+// The agent then opens a separate stream, and the gateway copies between the two streams. No actor handles these
+// bytes, and nothing is stored. A slow reader slows the other side through the flow control of the streams.
 
-// comePatience bounds the time that a machine may take to come for what it was told of.
+// comePatience limits the time until the node must open its stream.
 const comePatience = 10 * time.Second
 
-// tellAgain is when it is told once more: a machine that has not heard yet who leads says nothing to a new leader. One
-// that comes twice is served once.
+// tellAgain is the interval for repeating the request to the node. A node that does not know the new leader yet
+// does not answer it. If the node opens two streams, only one is used.
 const tellAgain = time.Second
 
-// sessions has the sessions that wait for their machine, by names that nobody guesses.
+// sessions holds the sessions that wait for their node, by random names.
 type sessions struct {
 	mu  sync.Mutex
 	all map[string]*session
 }
 
-// session is one exec session, as it is carried here.
+// session is one exec session in the gateway.
 type session struct {
 	node topology.NodeID
-	came chan grpc.BidiStreamingServer[api.ExecOut, api.ExecIn] // the machine
-	over chan struct{}                                          // closed when its caller has gone, or its end was told
+	came chan grpc.BidiStreamingServer[api.ExecOut, api.ExecIn] // the node's stream
+	over chan struct{}                                          // closed after the end was sent or the client has gone
 }
 
 func (s *sessions) open(node topology.NodeID) (name string, of *session) {
@@ -61,7 +60,7 @@ func (s *sessions) open(node topology.NodeID) (name string, of *session) {
 	return name, of
 }
 
-// take finds a session for the machine that comes for it, once.
+// take returns and removes the session that a node's stream names.
 func (s *sessions) take(name string) *session {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -70,7 +69,7 @@ func (s *sessions) take(name string) *session {
 	return of
 }
 
-// Exec runs an exec session in a task, and carries its streams.
+// Exec runs an exec session in a task, and copies its streams.
 func (g *Gateway) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	q, job, err := g.asked(stream)
 	if err != nil {
@@ -80,7 +79,7 @@ func (g *Gateway) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut])
 	return g.execute(q, job, stream)
 }
 
-// asked is the first request of a stream, and the job that it is about; the stream counts from here on.
+// asked returns the first request of a stream and its job. The stream counts as open from here on.
 func (g *Gateway) asked(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) (
 	*api.ExecIn, *messages.JobStatus, error) {
 	q, err := stream.Recv()
@@ -92,7 +91,7 @@ func (g *Gateway) asked(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 	return q, job, err
 }
 
-// execute runs what was asked for, in a task of the job.
+// execute runs the command in a task of the job.
 func (g *Gateway) execute(q *api.ExecIn, job *messages.JobStatus,
 	stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	ctx := stream.Context()
@@ -113,7 +112,7 @@ func (g *Gateway) execute(q *api.ExecIn, job *messages.JobStatus,
 	return g.carry(q, stream, machine)
 }
 
-// placeOf returns the place at which a rank of a job runs.
+// placeOf returns the task ID and the node of a rank.
 func placeOf(job *messages.JobStatus, rank int32) (*messages.TaskId, topology.NodeID, error) {
 	a := job.GetAttempt()
 	refused := func(code messages.Code, field, text, hint string) error {
@@ -137,7 +136,7 @@ func placeOf(job *messages.JobStatus, rank int32) (*messages.TaskId, topology.No
 		fmt.Sprintf("job has ranks 0 to %d, and no rank %d", len(a.GetPlaces())-1, rank), "")
 }
 
-// summon tells the machine, and waits until it comes.
+// summon asks the node for the session, and waits for its stream.
 func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) (
 	grpc.BidiStreamingServer[api.ExecOut, api.ExecIn], error) {
 	if g.o.Peers == nil {
@@ -167,7 +166,7 @@ func (g *Gateway) summon(ctx context.Context, s *session, m *messages.ExecTask) 
 	}
 }
 
-// notCome is why a machine does not come for what it was told of.
+// notCome returns the reason why a node opens no stream.
 func notCome(node topology.NodeID, m *messages.ExecTask, got any) *messages.Outcome {
 	text := "node " + string(node) + " is not reachable"
 	if r, ok := got.(*messages.ExecRefused); ok && r.Session == m.Session {
@@ -178,7 +177,7 @@ func notCome(node topology.NodeID, m *messages.ExecTask, got any) *messages.Outc
 	}
 }
 
-// carry hands on what either side says, until the process has ended or one of the two has gone.
+// carry copies in both directions until the process has ended, or a side has disconnected.
 func (g *Gateway) carry(first *api.ExecIn, client grpc.BidiStreamingServer[api.ExecIn, api.ExecOut],
 	machine grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
 	if err := machine.Send(first); err != nil {
@@ -201,7 +200,7 @@ func (g *Gateway) carry(first *api.ExecIn, client grpc.BidiStreamingServer[api.E
 	}
 }
 
-// Most of what is said is bytes in one of these fields, and goes on as it came.
+// Most messages contain only bytes in one of these fields. They are passed on without decoding.
 var (
 	inputs  = numbersOf(&api.ExecIn{}, "stdin")
 	outputs = numbersOf(&api.ExecOut{}, "stdout", "stderr")
@@ -214,7 +213,7 @@ func numbersOf(m proto.Message, names ...protoreflect.Name) (numbers []protowire
 	return numbers
 }
 
-// next returns what a stream says next: bytes alone, as they came, or a message, decoded into this one.
+// next returns the next message of a stream: still encoded if it contains only bytes, or else decoded into message.
 func next(from grpc.ServerStream, message proto.Message, bytes []protowire.Number) (any, error) {
 	piece := &envelope.Passed{}
 	if err := from.RecvMsg(piece); err != nil {
@@ -226,7 +225,7 @@ func next(from grpc.ServerStream, message proto.Message, bytes []protowire.Numbe
 	return message, piece.Into(message)
 }
 
-// fromClient hands on what is for the process. A client that has said all still listens.
+// fromClient passes input to the process. A client that has closed its input still receives output.
 func fromClient(client, machine grpc.ServerStream) error {
 	for {
 		said, err := next(client, &api.ExecIn{}, inputs)
@@ -238,13 +237,13 @@ func fromClient(client, machine grpc.ServerStream) error {
 			return err
 		}
 		if err := machine.SendMsg(said); err != nil {
-			<-machine.Context().Done() // its last word may be on the way
+			<-machine.Context().Done() // the last answer may still arrive
 			return lostMachine()
 		}
 	}
 }
 
-// fromMachine hands on what comes of the process, to its end.
+// fromMachine passes output to the client, until the end of the process.
 func fromMachine(machine, client grpc.ServerStream) error {
 	for {
 		said, err := next(machine, &api.ExecOut{}, outputs)
@@ -254,7 +253,7 @@ func fromMachine(machine, client grpc.ServerStream) error {
 		out, _ := said.(*api.ExecOut)
 		if out != nil {
 			if out.Session = ""; proto.Size(out) == 0 {
-				continue // a machine that looks whether anybody is there
+				continue // an empty message only tests the connection
 			}
 		}
 		if err := client.SendMsg(said); err != nil || out.GetEnd() != nil {
@@ -268,7 +267,7 @@ func lostMachine() error {
 		"run the command again; the task continues"))
 }
 
-// Carry is a machine that comes for a process that it was told of.
+// Carry accepts the stream of a node for a session that was requested.
 func (g *Gateway) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
 	first, err := stream.Recv()
 	if err != nil {

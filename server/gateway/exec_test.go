@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the tests of exec sessions in tasks.
+// This file tests exec sessions in tasks.
 
-// comes is the machine's end: it comes for what its launcher was told of, and answers each word of stdin with itself.
+// comes opens the node's stream for a requested session, and echoes each input.
 func (l *launcher) comes(d *servedGateway, session string) error {
 	stream, err := d.SynapseClient.Carry(timely(d.tb))
 	if err != nil {
@@ -36,7 +36,7 @@ func (l *launcher) comes(d *servedGateway, session string) error {
 		case in.StdinEnds:
 			out = &api.ExecOut{End: &api.ExecEnd{Code: 7}}
 		case len(in.Stdin) == 0:
-			out = &api.ExecOut{} // nothing, as one who looks whether anybody is there
+			out = &api.ExecOut{} // empty, to test the connection
 		}
 		if err := stream.Send(out); err != nil {
 			return err
@@ -44,7 +44,7 @@ func (l *launcher) comes(d *servedGateway, session string) error {
 	}
 }
 
-// executing is a cluster with a job that runs, whose machine comes for what it is told of.
+// executing returns a cluster with a running job, whose node opens requested streams.
 func executing(t *testing.T, o Options) (*servedGateway, *launcher, string) {
 	r := newRoom(t)
 	s, memory := r.lead()
@@ -77,7 +77,7 @@ func TestExec(t *testing.T) {
 		}
 	}
 	said(&api.ExecIn{Job: id, Command: []string{"ls", "-l"}}, "ls -l\n")
-	if err := stream.Send(&api.ExecIn{Signal: 1}); err != nil { // which the machine says nothing about
+	if err := stream.Send(&api.ExecIn{Signal: 1}); err != nil { // the node does not answer this
 		t.Fatal(err)
 	}
 	said(&api.ExecIn{Stdin: []byte("word")}, "word")
@@ -94,8 +94,8 @@ func TestExec(t *testing.T) {
 	d.nothingOpen()
 }
 
-// TestExecIsToldAgain: a machine that said nothing the first time, as one does that has not heard who leads, is told
-// again; it comes twice then, and is served once.
+// TestExecIsToldAgain checks that a node that did not answer, because it did not know the new leader, is asked
+// again. If it opens two streams, one is used.
 func TestExecIsToldAgain(t *testing.T) {
 	d, machine, id := executing(t, Options{})
 	var told atomic.Int32
@@ -124,7 +124,7 @@ func TestExecIsToldAgain(t *testing.T) {
 	d.nothingOpen()
 }
 
-// TestExecRefused: a rank that is not there, what cannot be run, and a machine that nothing was said to.
+// TestExecRefused checks the refusals: an unknown rank, an invalid command, and a node without a requested session.
 func TestExecRefused(t *testing.T) {
 	d, machine, id := executing(t, Options{Machine: func(context.Context) string { return "n2" }})
 	came := make(chan error, 1)
@@ -148,14 +148,15 @@ func TestExecRefused(t *testing.T) {
 		codes.InvalidArgument, "NUL")
 	refused(t, ask(&api.ExecIn{Job: id, Rank: 1, Command: []string{"a"}}), messages.Code_CODE_NOT_FOUND,
 		codes.NotFound, "no rank 1")
-	// Another machine than the one that was told has no part in it.
+	// Another node than the requested one cannot join the session.
 	refused(t, ask(&api.ExecIn{Job: id, Command: []string{"a"}}), messages.Code_CODE_NOT_FOUND, codes.NotFound,
 		"no longer open")
 	refused(t, machine.comes(d, "guessed"), messages.Code_CODE_NOT_FOUND, codes.NotFound, "no longer open")
 	d.nothingOpen()
 }
 
-// TestExecEndsWithItsMachine: a machine that goes ends it with a word, and so does this scheduler's end.
+// TestExecEndsWithItsMachine checks that a lost node ends the session with a reason, and that closing the scheduler
+// ends it too.
 func TestExecEndsWithItsMachine(t *testing.T) {
 	d, machine, id := executing(t, Options{})
 	gone := make(chan context.CancelFunc, 1)

@@ -1,4 +1,4 @@
-// Package gateway serves the client API to people and programs, over the actors of this process.
+// Package gateway serves the client API, using the actors of this process.
 package gateway
 
 import (
@@ -20,81 +20,81 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a gateway is made of and how a process mounts it. A gateway decides nothing: it checks a call,
-// adds who makes it, passes it to the Scheduler or the Mirror, and turns the answer into the call's. It keeps nothing
-// but open calls, so a process may be ended at any time.
+// This file defines the gateway and how a process registers it. A gateway decides nothing: it checks a call, adds
+// the caller's identity, passes the call to the Scheduler or the Mirror, and returns the answer. It stores nothing
+// except open calls, so the process may be killed at any time.
 
 const (
-	// callTimeout is the time of a call that brings no deadline of its own.
+	// callTimeout is the deadline of a call that brings none.
 	callTimeout = 30 * time.Second
-	// maxConnectionStreams bounds the calls that are open on one connection.
+	// maxConnectionStreams limits the open calls on one connection.
 	maxConnectionStreams = 128
-	// maxRequestBytes bounds what comes in. A message may have MaxMessageBytes, and the machines' link, which shares the
-	// server, puts an envelope around its own.
+	// maxRequestBytes limits the size of a request. A message may have MaxMessageBytes. The nodes' link uses
+	// the same server and adds an envelope to its messages.
 	maxRequestBytes = messages.MaxMessageBytes + 64<<10
-	// maxStreams bounds all open watches and readers of output: each holds memory for as long as its client likes.
-	// How many of them one identity may have is the gate's to say.
+	// maxStreams limits the open watches and log readers, because each uses memory while it is open. Package
+	// authn limits them per identity.
 	maxStreams = 2_048
 )
 
-// Leader names the process that leads.
+// Leader describes the leading process.
 type Leader struct {
-	Here    bool   // this process does
-	Address string // where clients reach the one that does, if that is known
+	Here    bool   // this process leads
+	Address string // client address of the leader, if known
 	Epoch   uint64
 }
 
-// Store reads what the Mirror does not show: jobs that ended long ago, and earlier attempts. No actor calls it, only
-// the clients' calls themselves, so it may take time.
+// Store reads what the Mirror does not show: old jobs and earlier attempts. Only client calls use it, never an
+// actor, so it may be slow.
 type Store interface {
 	Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error)
 	History(past store.Past) (store.Page, error)
 }
 
-// Scripts keeps the texts of scripts that come with jobs, as the leader of an epoch, and reads them.
+// Scripts stores the scripts of jobs, for the leader of an epoch, and reads them.
 type Scripts interface {
 	KeepScript(epoch uint64, text []byte) error
 	Script(digest string) ([]byte, error)
 }
 
-// Sealer seals the secrets of jobs, and opens what it sealed for what it is about.
+// Sealer encrypts and decrypts the secrets of jobs. Each secret is bound to its purpose.
 type Sealer interface {
 	Seal(text []byte, about ...string) ([]byte, error)
 	Open(sealed []byte, about ...string) ([]byte, error)
 }
 
-// Passes keeps the tokens of people.
+// Passes stores the tokens of users.
 type Passes interface {
 	KeepPass(epoch uint64, pass *messages.PassRecord) error
 	DropPass(epoch uint64, id string) error
 	Passes() ([]*messages.PassRecord, error)
 }
 
-// Past tells how the cluster was, as the leader has kept it; lines of JSON.
+// Past returns the timeline of the cluster as lines of JSON.
 type Past interface {
 	Since() int64
 	Moments(at, until int64, take func(line []byte) error) (last int64, err error)
 	Sums(from, until, step int64, take func(line []byte) error) error
 }
 
-// Options configure a gateway. Each of them may be left out.
+// Options holds the settings of a gateway. All are optional.
 type Options struct {
-	Leader  func() Leader // asked at every call; nil: this process always leads
-	Peers   actors.Peers  // nil: no machine can be reached
-	Store   Store         // nil: only what the Mirror shows
-	Scripts Scripts       // nil: jobs cannot bring scripts
-	Passes  Passes        // nil: people have no tokens
-	Sealer  Sealer        // nil: jobs cannot bring secrets
-	Past    func() Past   // answers nil where nothing is kept, as without it
-	// Node is the machine that makes a call, as its certificate names it; nil: nobody proves to be one.
+	Leader  func() Leader // called for every call; nil: this process always leads
+	Peers   actors.Peers  // nil: no node can be reached
+	Store   Store         // nil: only jobs that the Mirror shows
+	Scripts Scripts       // nil: jobs with scripts are refused
+	Passes  Passes        // nil: no tokens for users
+	Sealer  Sealer        // nil: jobs with secrets are refused
+	Past    func() Past   // nil, or a nil result: there is no timeline
+	// Node returns the node that makes a call, from its certificate. If nil, no node is authenticated.
 	Node      func(context.Context) (string, error)
-	WallMs    func() int64 // the time of day, by which tokens are over
+	WallMs    func() int64 // time of day, for the expiry of tokens
 	Principal func(context.Context) *messages.Principal
-	WhoAmI    func(context.Context) *api.WhoAmIReply // nil: everybody is anonymous
-	Machine   func(context.Context) string           // that makes a call; nil: none proves which it is
+	WhoAmI    func(context.Context) *api.WhoAmIReply // nil: all callers are anonymous
+	Machine   func(context.Context) string           // node of a call; nil: nodes are not authenticated
 	ClusterID string
 	Version   string
-	Levels    []string // of the fabric, coarse to fine
+	Levels    []string // topology levels, coarse to fine
 	Log       actors.Log
 	Count     func(name string, n int64)
 	Clock     clock.Clock
@@ -107,11 +107,11 @@ type Gateway struct {
 	system    *actor.ActorSystem
 	scheduler *actor.PID
 	mirror    *actor.PID
-	replies   atomic.Uint64 // reply processes ever made: their names
+	replies   atomic.Uint64 // number of reply processes so far
 	streams   atomic.Int64  // open now
-	reading   chan struct{} // a place for each that reads history now
-	pasts     chan struct{} // likewise of the past
-	storing   reply         // the free places for calls of stored
+	reading   chan struct{} // one value per running read of the history
+	pasts     chan struct{} // one value per running read of the timeline
+	storing   reply         // free places for calls of stored
 	loaded    atomic.Bool   // the Scheduler has read the store
 	trouble   trouble       // with writing to the store
 	sessions  sessions
@@ -119,7 +119,7 @@ type Gateway struct {
 	closeOnce sync.Once
 }
 
-// New makes the gateway of a process. Its actors may be assembled later.
+// New creates the gateway of a process. The actors may be created later.
 func New(system *actor.ActorSystem, o Options) *Gateway {
 	if o.Leader == nil {
 		o.Leader = func() Leader { return Leader{Here: true} }
@@ -151,7 +151,7 @@ func New(system *actor.ActorSystem, o Options) *Gateway {
 	}
 }
 
-// Register mounts all services that clients may call.
+// Register registers all services for clients.
 func (g *Gateway) Register(s reflection.GRPCServer) {
 	api.RegisterSynapseServer(s, g)
 	api.RegisterSchedulerServer(s, seedScheduler{g: g})
@@ -159,7 +159,7 @@ func (g *Gateway) Register(s reflection.GRPCServer) {
 	reflection.Register(s)
 }
 
-// ServerOptions are the options that the server must be made with for the limits to hold.
+// ServerOptions returns the server options that enforce the gateway's limits.
 func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	return []grpc.ServerOption{
 		grpc.ChainUnaryInterceptor(g.GuardCall),
@@ -170,5 +170,5 @@ func (g *Gateway) ServerOptions() []grpc.ServerOption {
 	}
 }
 
-// Close ends all open calls, so that a server which waits for them can end.
+// Close ends all open calls, so that a graceful stop of the server can finish.
 func (g *Gateway) Close() { g.closeOnce.Do(func() { close(g.closed) }) }

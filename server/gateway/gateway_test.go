@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of calls with one answer, over the real actors.
+// This file tests calls with a single answer, with the real actors.
 
 import (
 	"context"
@@ -32,7 +32,7 @@ func TestEachCall(t *testing.T) {
 	eventually(t, "n1 is up", func() bool { return d.nodes() == 1 })
 	ctx := timely(t)
 
-	claims := &messages.Principal{Name: "root"} // the name that the client claims does not count
+	claims := &messages.Principal{Name: "root"} // the name that the client claims is ignored
 	submitted, err := d.SynapseClient.Submit(ctx,
 		&messages.Submit{Principal: claims, RequestId: "r1", Spec: gpuJob("one", 1, 8)})
 	if err != nil || submitted.Outcome.Code != messages.Code_CODE_OK {
@@ -81,7 +81,7 @@ func TestEachCall(t *testing.T) {
 	if err != nil || len(nodes.Nodes) != 1 || nodes.Nodes[0].Closed != "cordoned by alice: fans" {
 		t.Errorf("nodes: %v, %v", nodes, err)
 	}
-	for range 2 { // the second time there is no actor to answer
+	for range 2 { // the second time, the actor is gone
 		if _, err := d.SynapseClient.Cancel(ctx, &messages.Cancel{Job: two, Reason: "enough"}); err != nil {
 			t.Error(err)
 		}
@@ -100,8 +100,8 @@ func TestEachCall(t *testing.T) {
 	}
 }
 
-// TestAcknowledgedFirstIsPlannedFirst: a job whose actor has its first turn late is in the queue before its client can
-// submit another, all the same, and so is shown.
+// TestAcknowledgedFirstIsPlannedFirst checks the order of two jobs if the actor of the first runs late. The first
+// is in the queue, and is shown, before its client can submit another.
 func TestAcknowledgedFirstIsPlannedFirst(t *testing.T) {
 	r := newRoom(t)
 	var jobs atomic.Int32
@@ -125,7 +125,7 @@ func TestAcknowledgedFirstIsPlannedFirst(t *testing.T) {
 	}
 }
 
-// TestRefusals: every refusal has its code, in ours and in gRPC's, its words, and its field.
+// TestRefusals checks the code, the gRPC code, the text and the field of every refusal.
 func TestRefusals(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()
@@ -206,7 +206,7 @@ func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 		_, err = w.Recv()
 	}
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "is not the leader")
-	leads.Store(true) // but nothing was assembled yet
+	leads.Store(true) // but its actors do not exist yet
 	_, err = d.SynapseClient.GetJob(ctx, &messages.GetJob{Job: "j"})
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "this scheduler is starting")
 	if c, err := d.SynapseClient.Cluster(ctx, &api.Cluster{}); err != nil || c.Epoch != 4 {
@@ -214,7 +214,7 @@ func TestWhoDoesNotLeadSaysWhoDoes(t *testing.T) {
 	}
 }
 
-// TestReadsItsOwnWrites: a client finds its acknowledged job, however many ask at once.
+// TestReadsItsOwnWrites checks that a client finds its acknowledged job, even under load.
 func TestReadsItsOwnWrites(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

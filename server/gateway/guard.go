@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns the handling of a panic in a call: it costs only that call. The client learns that the fault is in the
-// scheduler, and nothing of its insides; the log has the stack.
+// This file recovers panics in calls: a panic ends only its own call. The client gets a general error, and the log
+// gets the stack.
 
-// GuardCall turns a panic of a call into its answer.
+// GuardCall turns a panic in a unary call into an error.
 func (g *Gateway) GuardCall(
 	ctx context.Context, request any, info *grpc.UnaryServerInfo, handle grpc.UnaryHandler,
 ) (reply any, err error) {
@@ -22,15 +22,15 @@ func (g *Gateway) GuardCall(
 	return handle(ctx, request)
 }
 
-// GuardStream is the same for streams.
+// GuardStream turns a panic in a stream into an error.
 func (g *Gateway) GuardStream(
 	server any, stream grpc.ServerStream, info *grpc.StreamServerInfo, handle grpc.StreamHandler,
 ) error {
 	return g.guarded(info.FullMethod, func() error { return handle(server, stream) })
 }
 
-// guarded does a part of a call. What a call does beside itself is guarded on its own: a panic is recovered only by who
-// runs into it.
+// guarded runs a part of a call and recovers a panic. Each goroutine of a call needs its own guarded, because a
+// panic can only be recovered in its goroutine.
 func (g *Gateway) guarded(method string, do func() error) (err error) {
 	defer func() {
 		if reason := recover(); reason != nil {

@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of what must do no harm: missing or wrong answers, panics, and hostile input.
+// This file tests that missing or wrong answers, panics and hostile input do no damage.
 
 import (
 	"context"
@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestEveryCodeArrives: each of our codes arrives unchanged, whichever actor answers.
+// TestEveryCodeArrives checks that each code of an actor's answer arrives unchanged.
 func TestEveryCodeArrives(t *testing.T) {
 	var outcome *messages.Outcome
 	r := newRoom(t)
@@ -54,7 +54,7 @@ func TestNoAnswer(t *testing.T) {
 	}, nil)
 	d := r.door(s, Options{})
 	var late *actor.PID
-	for limit := 30 * time.Millisecond; late == nil; limit *= 2 { // a busy machine may pass it on too late
+	for limit := 30 * time.Millisecond; late == nil; limit *= 2 { // a busy host may be too slow
 		ctx, cancel := context.WithTimeout(timely(t), limit)
 		_, err := d.SynapseClient.Submit(ctx, &messages.Submit{Spec: gpuJob("x", 1, 1)})
 		cancel()
@@ -70,7 +70,7 @@ func TestNoAnswer(t *testing.T) {
 		_, there := s.ProcessRegistry.GetLocal(late.Id)
 		return !there
 	})
-	s.Root.Send(late, &messages.SubmitReply{}) // nothing receives it; nothing happens
+	s.Root.Send(late, &messages.SubmitReply{}) // no process receives it, and nothing happens
 
 	if bounded, cancel := timed(context.Background()); true {
 		until, has := bounded.Deadline()
@@ -94,7 +94,7 @@ func TestWrongAnswer(t *testing.T) {
 	d := r.door(r.script(func(ctx actor.Context) {
 		if ctx.Sender() != nil {
 			ctx.Respond(&messages.CancelReply{})
-			ctx.Respond(&messages.SubmitReply{}) // nobody waits for a second answer
+			ctx.Respond(&messages.SubmitReply{}) // a second answer is ignored
 		}
 	}, nil), Options{})
 	_, err := d.SynapseClient.Submit(timely(t), &messages.Submit{Spec: gpuJob("x", 1, 1)})
@@ -136,7 +136,7 @@ func TestPanicsCostOneCall(t *testing.T) {
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "spec: is missing")
 }
 
-// harmful is a stream that panics as soon as it is listened to.
+// harmful is a stream that panics on receive.
 type harmful struct {
 	grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 	ctx context.Context
@@ -145,7 +145,7 @@ type harmful struct {
 func (h harmful) Context() context.Context { return h.ctx }
 func (h harmful) RecvMsg(any) error        { panic("secret") }
 
-// listener is the machine at its other end, which says nothing.
+// listener is the other end of the stream, a node that sends nothing.
 type listener struct {
 	grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]
 	ctx context.Context
@@ -158,7 +158,7 @@ func (l listener) RecvMsg(any) error {
 	return l.ctx.Err()
 }
 
-// TestPanicsBesideACall: what a call does in goroutines of its own costs that call alone, too.
+// TestPanicsBesideACall checks that a panic in a goroutine of a call ends only that call.
 func TestPanicsBesideACall(t *testing.T) {
 	r := newRoom(t)
 	g := New(actor.NewActorSystem(), Options{Log: r, Count: r.Count})
@@ -172,7 +172,7 @@ func TestPanicsBesideACall(t *testing.T) {
 	}
 }
 
-// raw sends bytes as they are.
+// raw sends bytes unchanged.
 type raw struct{}
 
 func (raw) Name() string { return "proto" }
@@ -183,7 +183,7 @@ func (raw) Unmarshal(mem.BufferSlice, any) error { return nil }
 
 var _ encoding.CodecV2 = raw{}
 
-// TestHostileInput: what no client of ours would send is refused, and the next call is answered.
+// TestHostileInput checks that malformed requests are refused, and that the next call is answered.
 func TestHostileInput(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

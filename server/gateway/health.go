@@ -14,12 +14,12 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the health service: this process serves when its Scheduler
-// answers and takes jobs. A process that stands by does not serve.
+// This file implements the health service: this process serves if its Scheduler answers and accepts jobs. A standby
+// does not serve.
 
 const (
-	healthTimeout = time.Second     // a Scheduler that takes longer is not well
-	healthPause   = 2 * time.Second // between two looks of a watch
+	healthTimeout = time.Second     // a slower Scheduler is unhealthy
+	healthPause   = 2 * time.Second // interval of the checks of a watch
 )
 
 type health struct {
@@ -32,7 +32,7 @@ func known(service string) bool {
 		service == api.Scheduler_ServiceDesc.ServiceName
 }
 
-// Check answers for now.
+// Check returns the current status.
 func (h health) Check(
 	ctx context.Context, q *grpc_health_v1.HealthCheckRequest,
 ) (*grpc_health_v1.HealthCheckResponse, error) {
@@ -42,7 +42,7 @@ func (h health) Check(
 	return &grpc_health_v1.HealthCheckResponse{Status: h.g.serving(ctx)}, nil
 }
 
-// Watch answers now and with every change.
+// Watch sends the current status and every change.
 func (h health) Watch(
 	q *grpc_health_v1.HealthCheckRequest, stream grpc.ServerStreamingServer[grpc_health_v1.HealthCheckResponse],
 ) error {
@@ -72,7 +72,7 @@ func (h health) Watch(
 	}
 }
 
-// List answers for all services.
+// List returns the status of all services.
 func (h health) List(
 	ctx context.Context, _ *grpc_health_v1.HealthListRequest,
 ) (*grpc_health_v1.HealthListResponse, error) {
@@ -82,8 +82,8 @@ func (h health) List(
 	}}, nil
 }
 
-// serving reports whether jobs are taken. It submits an empty one: a Scheduler that takes jobs refuses it because it
-// makes no sense, any other Scheduler because it is not ready.
+// serving reports whether jobs are accepted. It submits an empty job. A Scheduler that accepts jobs refuses it as
+// invalid; any other Scheduler refuses it as not ready.
 func (g *Gateway) serving(ctx context.Context) grpc_health_v1.HealthCheckResponse_ServingStatus {
 	if !g.o.Leader().Here {
 		return grpc_health_v1.HealthCheckResponse_NOT_SERVING
@@ -98,13 +98,13 @@ func (g *Gateway) serving(ctx context.Context) grpc_health_v1.HealthCheckRespons
 	return grpc_health_v1.HealthCheckResponse_NOT_SERVING
 }
 
-// Ready reports whether this process leads and takes jobs now.
+// Ready reports whether this process leads and accepts jobs now.
 func (g *Gateway) Ready(ctx context.Context) bool {
 	return g.serving(ctx) == grpc_health_v1.HealthCheckResponse_SERVING
 }
 
-// Census is the count of all that the Mirror shows; nil where this process does not lead. It costs the Mirror a walk
-// over all of it.
+// Census returns counts of everything that the Mirror shows, or nil if this process does not lead. Each call makes
+// the Mirror walk over all of its data.
 func (g *Gateway) Census(ctx context.Context) (*mirror.Census, error) {
 	if !g.o.Leader().Here {
 		return nil, nil

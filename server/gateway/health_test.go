@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of the health service and of reflection.
+// This file tests the health service and reflection.
 
 import (
 	"fmt"

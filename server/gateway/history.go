@@ -15,26 +15,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the answers about the past. The call itself reads the store, so no actor takes part. However much
-// there is, a call reads one page of it and the next call goes on.
+// This file answers requests for the history. The call reads the store itself, without actors. Each call reads one
+// page, and the next call continues.
 
 const (
-	// maxReading is how many calls read at a time; the others wait. A store has a few more connections than that, so a
-	// leader's own reads never wait for them.
+	// maxReading limits the calls that read at once; the others wait. A store has a few more connections than
+	// that, so that the leader's own reads never wait for calls.
 	maxReading = 2
-	// historyPage is how many jobs a page has if the caller does not say.
+	// historyPage is the default number of jobs per page.
 	historyPage = 100
-	// maxLooked bounds how many jobs one call looks at, whether they match or not.
+	// maxLooked limits the number of jobs that one call examines, including those that do not match.
 	maxLooked = 10_000
-	// maxPageBytes bounds the accounts of one page, unless it is the single account of a very large gang.
+	// maxPageBytes limits the size of a page. A single larger job is permitted.
 	maxPageBytes = 2 << 20
-	// maxDamaged is how many unreadable jobs one page names.
+	// maxDamaged limits the number of unreadable jobs that one page names.
 	maxDamaged = 20
-	// minLook and maxLook bound one read of the store; jobs that seldom match are looked for in ever larger reads.
+	// minLook and maxLook limit one read of the store. The reads grow while few jobs match.
 	minLook, maxLook = 100, 1_000
 )
 
-// History returns a page of the jobs that are over.
+// History returns a page of finished jobs.
 func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.HistoryReply, error) {
 	q.Principal = g.o.Principal(ctx)
 	if err := g.admit(ctx, q); err != nil {
@@ -56,7 +56,7 @@ func (g *Gateway) History(ctx context.Context, q *messages.History) (*messages.H
 	return g.readHistory(ctx, q, past)
 }
 
-// read waits for a place among those who read something of what was.
+// read waits for a place among the running reads.
 func (g *Gateway) read(ctx context.Context, among chan struct{}) error {
 	select {
 	case among <- struct{}{}:
@@ -113,7 +113,7 @@ func (g *Gateway) readHistory(
 	}
 }
 
-// pastOf makes the question to the store.
+// pastOf returns the query for the store.
 func pastOf(q *messages.History) (store.Past, error) {
 	p := store.Past{
 		SinceUnixMs: q.SinceUnixMs, Owner: q.Owner, Queue: q.Queue, Name: q.Name, States: q.States, Labels: q.Labels,
@@ -136,7 +136,7 @@ func pastOf(q *messages.History) (store.Past, error) {
 	return p, nil
 }
 
-// tokenOf names a place in the history, for the call that goes on from there.
+// tokenOf returns the position at which the next call continues.
 func tokenOf(p store.Position) string {
 	return strconv.FormatInt(p.FinishedUnixMs, 10) + "/" + string(p.Job)
 }

@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of the answers about the past.
+// This file tests requests for the history.
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// attic is a store of jobs that are over, behind a door whose actors never answer.
+// attic returns a gateway with a store of finished jobs, whose actors never answer.
 func attic(t *testing.T, jobs int, edit func(i int, j *messages.JobRecord)) (*servedGateway, *store.Memory) {
 	t.Helper()
 	memory := store.NewMemory()
@@ -45,7 +45,7 @@ func attic(t *testing.T, jobs int, edit func(i int, j *messages.JobRecord)) (*se
 	return newRoom(t).door(newRoom(t).system("scheduler"), Options{Store: memory}), memory
 }
 
-// pages reads all of an answer: the ids, and how many pages they came in.
+// pages reads all pages, and returns the IDs and the number of pages.
 func (d *servedGateway) pages(q *messages.History) (ids []string, pages int) {
 	d.tb.Helper()
 	for range 1_000 {
@@ -65,8 +65,7 @@ func (d *servedGateway) pages(q *messages.History) (ids []string, pages int) {
 	return nil, 0
 }
 
-// TestHistoryInPages: every job appears once, the newest first, however large the pages are, and no actor is asked:
-// here there is none.
+// TestHistoryInPages checks that every job appears once, newest first, for any page size, without actors.
 func TestHistoryInPages(t *testing.T) {
 	d, _ := attic(t, 450, func(i int, j *messages.JobRecord) {
 		if i%100 == 7 {
@@ -107,7 +106,7 @@ func TestHistoryInPages(t *testing.T) {
 	}
 }
 
-// TestHistoryLooksSoFar: jobs that seldom match make short pages, not long calls.
+// TestHistoryLooksSoFar checks that rare matches lead to short pages instead of long calls.
 func TestHistoryLooksSoFar(t *testing.T) {
 	d, _ := attic(t, maxLooked+1_500, func(i int, j *messages.JobRecord) {
 		if i == 0 {
@@ -123,7 +122,7 @@ func TestHistoryLooksSoFar(t *testing.T) {
 	}
 }
 
-// TestHistoryWeighs: heavy jobs make short pages.
+// TestHistoryWeighs checks that large jobs lead to short pages.
 func TestHistoryWeighs(t *testing.T) {
 	d, _ := attic(t, 30, func(_ int, j *messages.JobRecord) { j.Outcome = strings.Repeat("x", maxPageBytes/10) })
 	if ids, pages := d.pages(&messages.History{}); len(ids) != 30 || pages < 3 || pages > 5 {
@@ -172,7 +171,7 @@ func TestHistoryRefuses(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "is not stored by this scheduler")
 }
 
-// TestHistoryLeavesDamageOut: one job that cannot be read is left out and named; the others are shown.
+// TestHistoryLeavesDamageOut checks that an unreadable job is skipped and named, and that the others are shown.
 func TestHistoryLeavesDamageOut(t *testing.T) {
 	d, memory := attic(t, 5, nil)
 	memory.Damage("job", "j00003")
@@ -185,7 +184,7 @@ func TestHistoryLeavesDamageOut(t *testing.T) {
 	}
 }
 
-// slow is a store that answers only when the test lets it.
+// slow is a store that answers only when the test permits it.
 type slow struct {
 	*store.Memory
 	reads chan struct{}
@@ -198,7 +197,8 @@ func (s slow) History(p store.Past) (store.Page, error) {
 	return s.Memory.History(p)
 }
 
-// TestHistoryReadsAreFew: however many ask, few read at a time; a call that waits too long is told so.
+// TestHistoryReadsAreFew checks that only a few calls read at once, and that a call that waits too long gets an
+// error.
 func TestHistoryReadsAreFew(t *testing.T) {
 	d, memory := attic(t, 1, nil)
 	s := slow{memory, make(chan struct{}, 10), make(chan struct{})}
@@ -224,7 +224,8 @@ func TestHistoryReadsAreFew(t *testing.T) {
 	}
 }
 
-// TestFinishedJobsAreListedAgain: a leader that follows another on the same store shows what was over before it.
+// TestFinishedJobsAreListedAgain checks that a new leader on the same store lists the jobs that finished before it
+// led.
 func TestFinishedJobsAreListedAgain(t *testing.T) {
 	r := newRoom(t)
 	var memory *store.Memory
@@ -249,7 +250,7 @@ func TestFinishedJobsAreListedAgain(t *testing.T) {
 	if err != nil || len(list.Jobs) != 1 || list.Jobs[0].Record.Id != "old-1" || list.Jobs[0].Phase != "succeeded" {
 		t.Fatalf("listed are %v, %v", list, err)
 	}
-	if p := d.phase("old"); p != "succeeded" { // by its prefix, too
+	if p := d.phase("old"); p != "succeeded" { // by its prefix too
 		t.Errorf("it is %q", p)
 	}
 }

@@ -15,19 +15,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a reader of a job's output: which attempt, which members, in which order, and when it is over. The
-// output is on the machines, and their agents are asked for each page; nothing is kept here. logs_output.go has one
-// stream of one member.
+// This file reads the output of a job: it selects the attempt, the tasks and the order, and detects the end. The
+// nodes hold the output, and the gateway requests each page from their agents. The gateway stores nothing.
+// logs_output.go reads one stream of one task.
 
 const (
-	followPause = 200 * time.Millisecond // between two looks for more
-	deafPause   = 10 * time.Second       // until a machine that did not answer is asked again
-	lastPause   = time.Second            // the same where only its answer is missing
-	lastWait    = 60 * time.Second       // how long its answer is awaited
-	maxAsked    = 32                     // pages that a following reader has under way: what it may hold
+	followPause = 200 * time.Millisecond // interval of checks for more output
+	deafPause   = 10 * time.Second       // pause before an unresponsive node is asked again
+	lastPause   = time.Second            // this pause if only the end of the output is missing
+	lastWait    = 60 * time.Second       // how long the end of the output is awaited
+	maxAsked    = 32                     // concurrent page requests of a following reader, which limits its memory
 )
 
-// ReadLogs sends what a job's tasks wrote: member after member, or as it comes, to follow.
+// ReadLogs sends the output of a job's tasks: task by task, or with follow in the order of arrival.
 func (g *Gateway) ReadLogs(q *api.ReadLogs, stream grpc.ServerStreamingServer[api.LogPart]) error {
 	ctx := stream.Context()
 	q.Principal = g.o.Principal(ctx)
@@ -64,11 +64,12 @@ type reader struct {
 	id      string
 	token   topology.Token
 	outputs []*output
-	deaf    map[topology.NodeID]time.Time // machines that did not answer, and when they are asked again
+	deaf    map[topology.NodeID]time.Time // unresponsive nodes and when they last did not answer
 }
 
-// attempt is the one that was asked for; nil if there was none yet. A reader that resumes gets the attempt that it
-// read, which may no longer be the latest. If that one is no longer kept, it gets the whole output of the latest.
+// attempt returns the requested attempt, or nil if there is none yet. A reader that resumes gets its earlier
+// attempt, which may not be the latest. If that attempt is no longer stored, the reader gets the complete output of
+// the latest.
 func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, error) {
 	latest := job.GetAttempt()
 	token := messages.FromToken(latest.GetToken())
@@ -107,13 +108,13 @@ func (r *reader) attempt(job *messages.JobStatus) (*messages.AttemptRecord, erro
 	return earlier, nil
 }
 
-// unread is the error of a store that cannot be read now. The reader asks again, and misses nothing.
+// unread returns the error for an unreadable store. The client retries and misses nothing.
 func unread(err error) error {
 	return api.StatusOf(unavailable("store cannot be read: "+err.Error(), "try again in a few seconds"))
 }
 
-// kept finds an attempt in the store: the one with this token, or the one that is before places earlier. It is nil if
-// the store has none.
+// kept finds an attempt in the store: the one that is before places earlier than the one with this token. It
+// returns nil if the store has none.
 func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord, error) {
 	if r.g.o.Store == nil {
 		return nil, nil
@@ -131,7 +132,7 @@ func (r *reader) kept(token topology.Token, before int) (*messages.AttemptRecord
 	return attempts[at-before], nil
 }
 
-// begin starts an attempt: two streams of each member that was asked for.
+// begin starts an attempt: it creates two streams for each requested task.
 func (r *reader) begin(a *messages.AttemptRecord) error {
 	r.token, r.outputs = messages.FromToken(a.GetToken()), nil
 	members := 0
@@ -161,7 +162,7 @@ func (r *reader) begin(a *messages.AttemptRecord) error {
 	return r.position()
 }
 
-// position moves every stream to where its reader wants to begin: where it broke off, or some bytes before the end.
+// position moves every stream to its start: where the client stopped reading, or the requested tail.
 func (r *reader) position() error {
 	type stream struct {
 		rank   int32
@@ -187,7 +188,7 @@ func (r *reader) position() error {
 	return nil
 }
 
-// finish reads every stream to its end as it is now, one after the other.
+// finish reads every stream to its current end, one after the other.
 func (r *reader) finish() error {
 	for _, o := range r.outputs {
 		for !o.over {
@@ -214,7 +215,7 @@ func (r *reader) finish() error {
 	return nil
 }
 
-// goOn follows a job. A reader that broke off in an earlier attempt first gets the rest of that one.
+// goOn follows a job. A client that stopped in an earlier attempt first gets the rest of that attempt.
 func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) error {
 	if messages.FromToken(attempt.GetToken()) != messages.FromToken(job.GetAttempt().GetToken()) {
 		if err := r.begin(attempt); err != nil {
@@ -228,8 +229,8 @@ func (r *reader) goOn(job *messages.JobStatus, attempt *messages.AttemptRecord) 
 	return r.follow(job)
 }
 
-// follow sends what comes, through this attempt and those after it, until the job is over and all was read. It asks for
-// the job's record before the pages: a member that had ended by then writes nothing after them.
+// follow sends new output of this attempt and all later ones, until the job has finished and all output is read. It
+// reads the job's record before the pages, because a task that had ended by then writes nothing more.
 func (r *reader) follow(job *messages.JobStatus) error {
 	for {
 		if a := job.GetAttempt(); a != nil && messages.FromToken(a.GetToken()) != r.token {
@@ -261,7 +262,7 @@ func (r *reader) follow(job *messages.JobStatus) error {
 	}
 }
 
-// markExited notes which members write no more.
+// markExited marks the streams of tasks that have ended.
 func (r *reader) markExited(job *messages.JobStatus, over bool) {
 	a := job.GetAttempt()
 	gone := map[int32]bool{}
@@ -273,7 +274,7 @@ func (r *reader) markExited(job *messages.JobStatus, over bool) {
 	}
 }
 
-// round reads a page of every stream that may have more, and reports whether any certainly has more.
+// round reads a page of every stream that may have more. It reports whether any stream certainly has more.
 func (r *reader) round() (more bool, err error) {
 	var open []*output
 	for _, o := range r.outputs {
@@ -297,9 +298,8 @@ func (r *reader) round() (more bool, err error) {
 	return more, nil
 }
 
-// isDeaf reports whether a machine is left alone for now. If a member writes no more and its reader follows, only the
-// machine's answer is waited for, so it is asked again soon: after a takeover the machines come back to the new leader
-// one by one.
+// isDeaf reports whether to skip an unresponsive node for now. A follower that waits only for the end of a task
+// asks the node again soon, because after a takeover the nodes connect to the new leader one by one.
 func (r *reader) isDeaf(o *output) bool {
 	missed, deaf := r.deaf[o.node]
 	pause := deafPause
@@ -322,7 +322,7 @@ func (r *reader) roundOf(batch []*output) (more bool, err error) {
 			if r.ctx.Err() != nil {
 				return false, lapsed(r.ctx.Err())
 			}
-			deadline = past // the other streams had as much time
+			deadline = past // the other streams had the same time
 			if err := o.unheard(); err != nil {
 				return false, err
 			}
@@ -338,7 +338,7 @@ func (r *reader) roundOf(batch []*output) (more bool, err error) {
 			o.over = true
 		}
 		if o.over || len(got.Data) == 0 {
-			if err := o.flush(); err != nil { // a line that is not ended is not held back for long
+			if err := o.flush(); err != nil { // an incomplete line is not held back for long
 				return false, err
 			}
 		}
@@ -357,7 +357,7 @@ func (r *reader) pause() error {
 	}
 }
 
-// past is a deadline that is over.
+// past is a deadline that has passed.
 var past = func() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)

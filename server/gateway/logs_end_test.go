@@ -1,7 +1,6 @@
 package gateway
 
-// This file owns the tests of the end of an output: of its last lines, and of the last
-// bytes of a job whose machine does not answer for a while.
+// This file tests the end of an output: its last lines, and the last bytes if a node does not answer for a while.
 
 import (
 	"fmt"
@@ -12,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestTailLines: the last lines of each stream, however long they are.
+// TestTailLines checks the last lines of each stream, for lines of any length.
 func TestTailLines(t *testing.T) {
 	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	var all []string
@@ -40,8 +39,8 @@ func TestTailLines(t *testing.T) {
 	}
 }
 
-// TestExitsBehindThePage: the job writes its last line and ends between the reading of a page and its arrival. Who
-// follows reads on, though the record says by then that nothing more is written.
+// TestExitsBehindThePage checks a job that writes its last line and ends between the read of a page and its
+// arrival. A follower reads on, although the record already says that the task has ended.
 func TestExitsBehindThePage(t *testing.T) {
 	d, _, job, _, machines := gang(t, Options{Clock: clock.Real{}})
 	machines[0].mu.Lock()
@@ -66,8 +65,8 @@ func TestExitsBehindThePage(t *testing.T) {
 	}
 }
 
-// TestTheEndOfTheOutput: a machine that does not answer when the job ends, as after a
-// takeover, is waited for; what it still does not send is reported as missing.
+// TestTheEndOfTheOutput checks that a follower waits for a node that does not answer at the end of a job, as after
+// a takeover. If the node still does not answer, the end is reported as missing.
 func TestTheEndOfTheOutput(t *testing.T) {
 	t.Parallel()
 	for _, back := range []bool{true, false} {
@@ -86,14 +85,14 @@ func TestTheEndOfTheOutput(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first, err := stream.Recv() // that a machine does not answer
+			first, err := stream.Recv() // the notice about the unresponsive node
 			if err != nil || first.GetNotice() == "" {
 				t.Fatalf("%v, %v", first, err)
 			}
 			for rank := range int32(4) {
 				write(rank, false, "the end\n")
 			}
-			muted(!back) // it was asked a moment ago, and is left alone when the job ends
+			muted(!back) // it did not answer a moment ago, and is skipped when the job ends
 			for _, m := range machines {
 				m.exits(0, false)
 			}

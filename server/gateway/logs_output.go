@@ -13,19 +13,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns one stream of one member: its pages, its lines, its end.
+// This file reads one output stream of one task: its pages, lines and end.
 
 const (
 	pageBytes = 256 << 10
-	// maxLineBytes bounds a line that is kept whole.
+	// maxLineBytes limits the length of a line that is sent in one part.
 	maxLineBytes = 256 << 10
-	// maxPartBytes bounds one piece.
+	// maxPartBytes limits the size of one part.
 	maxPartBytes = 1 << 20
-	// machinePatience is how long a machine may take to answer.
+	// machinePatience limits how long a node may take to answer.
 	machinePatience = 5 * time.Second
-	// maxSearches bounds the steps to the end of an output of any length.
+	// maxSearches limits the steps of the search for the end of an output.
 	maxSearches = 64
-	// maxTailPages bounds how far a task that writes faster than it is read is followed.
+	// maxTailPages limits how long the tail follows a task that writes faster than it is read.
 	maxTailPages = 256
 )
 
@@ -38,14 +38,14 @@ type output struct {
 	stderr  bool
 
 	offset int64     // of the next page
-	line   []byte    // the beginning of a line whose end has not come yet
-	exited bool      // the member writes no more
+	line   []byte    // start of an incomplete line
+	exited bool      // the task has ended
 	over   bool      // all was read
-	missed bool      // a notice was sent, and nothing has come since
-	silent time.Time // since when the rest of its output is waited for
+	missed bool      // a notice was sent, and no output has arrived since then
+	silent time.Time // start of the wait for the rest of the output
 }
 
-// page is a question for a piece of a stream.
+// page is a pending request for a page.
 type page struct {
 	r      *reader
 	task   *messages.TaskId
@@ -72,11 +72,11 @@ func (o *output) ask(offset, limit int64) *page {
 	return p
 }
 
-// wait waits for the answer; it returns false when none came in time, or none to this question.
+// wait waits for the answer. It returns false if no answer, or a wrong one, arrived in time.
 func (p *page) wait(deadline <-chan time.Time) (*messages.TaskLogs, bool) {
 	var got any
 	select {
-	case got = <-p.answer: // an answer that has come is taken, however late this is
+	case got = <-p.answer: // takes an available answer even after the deadline
 	default:
 		select {
 		case got = <-p.answer:
@@ -94,8 +94,8 @@ func (p *page) wait(deadline <-chan time.Time) (*messages.TaskLogs, bool) {
 	return l, true
 }
 
-// page asks for the next page and waits. A machine that has just failed to answer is not asked: each of its members
-// would cost the same wait.
+// page requests the next page and waits. It skips a node that has just failed to answer, because each of its tasks
+// would wait again.
 func (o *output) page() (*messages.TaskLogs, bool) {
 	if o.r.isDeaf(o) {
 		return nil, false
@@ -105,7 +105,7 @@ func (o *output) page() (*messages.TaskLogs, bool) {
 	return p.wait(o.r.g.o.Clock.After(machinePatience))
 }
 
-// take sends the lines of a page, and reports whether more is there already.
+// take sends the lines of a page, and reports whether more output is available.
 func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 	o.missed, o.silent = false, time.Time{}
 	if len(l.Data) == 0 {
@@ -135,7 +135,7 @@ func (o *output) take(l *messages.TaskLogs) (more bool, err error) {
 	return !l.End, nil
 }
 
-// flush sends what there is of a line.
+// flush sends an incomplete line.
 func (o *output) flush() error {
 	if len(o.line) == 0 {
 		return nil
@@ -145,7 +145,7 @@ func (o *output) flush() error {
 	return o.part(line, o.offset)
 }
 
-// part sends data that ends before an offset, in pieces that pass as messages.
+// part sends data that ends at the offset end, in parts that fit into a message.
 func (o *output) part(data []byte, end int64) error {
 	for len(data) > 0 {
 		cut := len(data)
@@ -169,7 +169,7 @@ func (o *output) notice(text string) error {
 	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Stderr: o.stderr, Notice: text})
 }
 
-// unheard leaves a machine alone for a while, and reports once per member that its output cannot be read.
+// unheard marks a node as unresponsive for a while, and reports once per task that its output cannot be read.
 func (o *output) unheard() error {
 	if o.r.ctx.Err() != nil {
 		return lapsed(o.r.ctx.Err())
@@ -195,7 +195,7 @@ func (o *output) unheard() error {
 	return o.notice("node " + string(o.node) + " does not answer: this output cannot be read now")
 }
 
-// givenUp reports whether the end of a member's output has been waited for long enough.
+// givenUp reports whether the wait for the end of a task's output has reached its limit.
 func (o *output) givenUp() bool {
 	now := o.r.g.o.Clock.Now()
 	if o.silent.IsZero() {
@@ -204,7 +204,7 @@ func (o *output) givenUp() bool {
 	return now.Sub(o.silent) >= lastWait
 }
 
-// leave gives a stream up, and reports once per member that its end is missing.
+// leave ends the reading of a stream, and reports once per task that its end is missing.
 func (o *output) leave() error {
 	told := false
 	for _, other := range o.r.outputs {
@@ -221,16 +221,16 @@ func (o *output) leave() error {
 	return o.r.send(&api.LogPart{Rank: o.rank, Attempt: o.attempt, Notice: text, Missing: true})
 }
 
-// tail turns to the last bytes of a stream. Its length is not known, so tail searches its end by asking whether there
-// is a byte at an offset: first in ever longer steps, then by halves, until what is left to read is not much more than
-// what was asked for.
+// tail moves to the last bytes of a stream. The length is unknown, so tail tests whether a byte exists at an
+// offset. It first doubles the step and then bisects, until the remaining range is about as large as the requested
+// tail.
 func (o *output) tail(bytesWanted int64) error {
 	begin, ok, err := o.probe(0)
 	if err != nil || !ok {
 		return err
 	}
 	near := max(bytesWanted, pageBytes)
-	last, beyond := begin, begin+near // there is a byte at last; once bounded, there is none at beyond
+	last, beyond := begin, begin+near // there is a byte at last, and if bounded, none at beyond
 	bounded := false
 	for range maxSearches {
 		if bounded && beyond-last <= near {
@@ -264,7 +264,7 @@ func (o *output) tail(bytesWanted int64) error {
 	return o.tailed(kept, err)
 }
 
-// probe reports whether there is a byte at an offset, or after it where that one is gone.
+// probe reports whether a byte exists at an offset, or after it if the earlier output was discarded.
 func (o *output) probe(offset int64) (at int64, ok bool, err error) {
 	if o.r.isDeaf(o) {
 		o.over = !o.r.q.Follow
@@ -280,7 +280,7 @@ func (o *output) probe(offset int64) (at int64, ok bool, err error) {
 	return got.Offset, len(got.Data) > 0, nil
 }
 
-// readTail reads to the end and keeps the last bytes; cut reports whether there were others before them.
+// readTail reads to the end and keeps the last bytes. cut reports whether earlier bytes exist.
 func (o *output) readTail(from, begin, bytesWanted int64) (kept []byte, cut bool, err error) {
 	cut = from > begin
 	o.offset = from
@@ -304,7 +304,7 @@ func (o *output) readTail(from, begin, bytesWanted int64) (kept []byte, cut bool
 	return kept, cut, nil
 }
 
-// readLines looks for the last lines in ever more of the end.
+// readLines searches for the last lines in growing parts of the end.
 func (o *output) readLines(last, begin int64, lines int) error {
 	for window := int64(pageBytes); ; window *= 8 {
 		kept, cut, err := o.readTail(max(begin, last-window), begin, maxTailPages*pageBytes)
@@ -315,7 +315,7 @@ func (o *output) readLines(last, begin int64, lines int) error {
 	}
 }
 
-// lastLines returns where the last lines begin; 0 if they are all there is.
+// lastLines returns the start of the last lines, or 0 if the text has no more lines.
 func lastLines(text []byte, lines int) int {
 	at := len(bytes.TrimSuffix(text, []byte("\n")))
 	for ; lines > 0 && at >= 0; lines-- {
@@ -324,7 +324,7 @@ func lastLines(text []byte, lines int) int {
 	return at + 1
 }
 
-// tailed sends the end of a stream; a line without an end goes on with the next page, or is flushed.
+// tailed sends the tail of a stream. An incomplete line is completed by the next page, or flushed.
 func (o *output) tailed(kept []byte, err error) error {
 	whole := bytes.LastIndexByte(kept, '\n') + 1
 	o.line = bytes.Clone(kept[whole:])

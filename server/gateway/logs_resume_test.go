@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of a reader that broke off and goes on.
+// This file tests readers that stop and resume.
 
 import (
 	"errors"
@@ -17,8 +17,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestReadLogsGoesOn: a reader that broke off after any part and resumes there has in the end read the same as one that
-// did not: nothing is missing, nothing comes twice.
+// TestReadLogsGoesOn checks that a reader that stops after any part and resumes gets the same output as a
+// continuous reader, without gaps or duplicates.
 func TestReadLogsGoesOn(t *testing.T) {
 	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "a\nb\nno end")
@@ -57,8 +57,8 @@ func TestReadLogsGoesOn(t *testing.T) {
 	}
 }
 
-// TestReadLogsGoesOnInAnEarlierAttempt: a reader that broke off in an attempt that another one has followed first gets
-// the rest of it.
+// TestReadLogsGoesOnInAnEarlierAttempt checks that a reader that resumes in an earlier attempt first gets the rest
+// of it.
 func TestReadLogsGoesOnInAnEarlierAttempt(t *testing.T) {
 	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "first\n")
@@ -95,8 +95,8 @@ func TestReadLogsGoesOnInAnEarlierAttempt(t *testing.T) {
 	}
 }
 
-// TestTailIsOfOneAttempt: who follows the end of an output sees all of each later attempt, and so does a reader that
-// broke off in the first and goes on there.
+// TestTailIsOfOneAttempt checks that a follower with a tail gets the complete output of later attempts. This also
+// applies to a reader that resumes in the first attempt.
 func TestTailIsOfOneAttempt(t *testing.T) {
 	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "first\nlast\n")
@@ -112,7 +112,7 @@ func TestTailIsOfOneAttempt(t *testing.T) {
 		}
 	}
 	for _, m := range machines {
-		m.exits(1, false) // what the next attempt writes is there from its start on
+		m.exits(1, false) // the output of the next attempt is available from its start
 	}
 	d.runsAgain(job)
 	at := []*api.LogPosition{{Rank: 0, Offset: before[0].Offset}}
@@ -125,11 +125,11 @@ func TestTailIsOfOneAttempt(t *testing.T) {
 	}
 }
 
-// unsteady is a store of which some reads fail.
+// unsteady is a store with some failing reads.
 type unsteady struct {
 	Store
 	err  error
-	fail int // how many reads fail from now on
+	fail int // number of reads that will fail
 }
 
 func (u *unsteady) Job(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
@@ -139,8 +139,9 @@ func (u *unsteady) Job(id topology.JobID) (*messages.JobRecord, []*messages.Atte
 	return u.Store.Job(id)
 }
 
-// TestResumedOverAFailedRead: a reader that goes on in an earlier attempt is told to ask again while the store cannot
-// be read, and misses nothing. If the earlier attempt is lost for good, it gets the whole output of the latest.
+// TestResumedOverAFailedRead checks that a reader that resumes gets a retryable error while the store is
+// unreadable, and misses nothing. If the earlier attempt is lost, the reader gets the complete output of the
+// latest.
 func TestResumedOverAFailedRead(t *testing.T) {
 	d, _, job, write, machines := gang(t, Options{Clock: clock.Real{}})
 	write(0, false, "first\nlast\n")
@@ -169,7 +170,7 @@ func TestResumedOverAFailedRead(t *testing.T) {
 	}
 }
 
-// runsAgain waits until a job runs for the second time.
+// runsAgain waits until the second attempt of a job runs.
 func (d *servedGateway) runsAgain(job string) {
 	d.tb.Helper()
 	eventually(d.tb, "it runs again", func() bool {
@@ -178,7 +179,7 @@ func (d *servedGateway) runsAgain(job string) {
 	})
 }
 
-// parts reads to the end.
+// parts reads all parts to the end.
 func (d *servedGateway) parts(q *api.ReadLogs) []*api.LogPart {
 	d.tb.Helper()
 	stream, err := d.SynapseClient.ReadLogs(timely(d.tb), q)
@@ -198,7 +199,7 @@ func (d *servedGateway) parts(q *api.ReadLogs) []*api.LogPart {
 	}
 }
 
-// text is each stream's, one after the other.
+// text returns the output of each stream, one after the other.
 func text(parts []*api.LogPart) string {
 	out := ""
 	for _, stderr := range []bool{false, true} {

@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of reading what tasks wrote.
+// This file tests reading the output of tasks.
 
 import (
 	"context"
@@ -20,7 +20,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// linesOf: lines is what a reader got: "rank: line", with ! for stderr, and notices in brackets.
+// linesOf returns lines of a part: "rank: line", with ! for stderr, and notices in brackets.
 func linesOf(p *api.LogPart) (lines []string) {
 	mark := ""
 	if p.Stderr {
@@ -62,8 +62,8 @@ func (d *servedGateway) wants(q *api.ReadLogs, want ...string) {
 	}
 }
 
-// quick is a clock on which time goes twenty times as fast, and pauses are a hundredth: one of 200 ms takes 2. A
-// machine has quickPatience to answer, so that one which is there does so on a busy computer, too.
+// quick is a clock that runs twenty times as fast, with pauses of one hundredth: 200 ms becomes 2 ms. Nodes have
+// quickPatience to answer, which is long enough on a busy host.
 type quick struct{}
 
 const quickPatience = 1500 * time.Millisecond
@@ -76,9 +76,9 @@ func (quick) After(d time.Duration) <-chan time.Time {
 	return time.After(d / 100)
 }
 
-// gang starts a gang of two machines with two ranks each. Where o has no clock it is the quick one, on which a machine
-// of a very busy computer may seem not to answer: a test that reads all that was written uses the real one. A test that
-// has a machine not answer runs beside the others, as it mostly waits.
+// gang starts a gang on two nodes with two ranks each. Without a clock in o it uses the quick clock, on which nodes
+// of a very busy host may seem unresponsive. A test that reads all output therefore uses the real clock. A test
+// with an unresponsive node runs in parallel, because it mostly waits.
 func gang(t *testing.T, o Options) (
 	d *servedGateway, r *room, job string, byRank func(rank int32, stderr bool, text string), machines []*launcher,
 ) {
@@ -141,7 +141,7 @@ func TestReadLogs(t *testing.T) {
 	d.wants(&api.ReadLogs{Job: queued}, "0 [job has not started yet: it is queued]")
 }
 
-// TestReadLogsInPages: output of any size comes whole and in order, and its lines uncut.
+// TestReadLogsInPages checks that output of any size arrives completely, in order, and with complete lines.
 func TestReadLogsInPages(t *testing.T) {
 	d, _, job, write, _ := gang(t, Options{Clock: clock.Real{}})
 	var text strings.Builder
@@ -217,13 +217,13 @@ func TestReadLogsTellsWhatIsGone(t *testing.T) {
 		if err != nil || strings.Count(got, "node "+lost+" does not answer") != 2 || !strings.Contains(got, kept) {
 			t.Errorf("%s, %v", got, err)
 		}
-		if took := time.Since(begin); took > 3*quickPatience+pace.Of(time.Second) { // four, if each of its streams cost one
+		if took := time.Since(begin); took > 3*quickPatience+pace.Of(time.Second) { // 4 for a wait per stream
 			t.Errorf("one machine that does not answer cost %v", took)
 		}
 	}
 }
 
-// follower reads a log that grows, and keeps what came so far.
+// follower reads a growing log and stores the output so far.
 type follower struct {
 	mu    sync.Mutex
 	lines []string
@@ -284,7 +284,7 @@ func TestFollow(t *testing.T) {
 	eventually(t, "what comes", f.has("3! more$"))
 	eventually(t, "a line that is not ended", f.has("3! part"))
 	for _, l := range machines {
-		l.exits(1, true) // the gang fails, and runs once more
+		l.exits(1, true) // the gang fails and starts a second attempt
 	}
 	eventually(t, "the second attempt runs", func() bool {
 		got, err := d.SynapseClient.GetJob(timely(t), &messages.GetJob{Job: job})
@@ -307,9 +307,9 @@ func TestFollow(t *testing.T) {
 		tail.err != io.EOF {
 		t.Errorf("%v %v, %v %v", f.lines, f.err, tail.lines, tail.err)
 	}
-	// What the first attempt wrote is asked of it by name.
+	// The output of the first attempt is requested with Previous.
 	got, err := d.reads(&api.ReadLogs{Job: job, Previous: true, Ranks: []int32{2}})
-	if err != nil || got != "2 last words" { // the scripted machines keep one output for all attempts
+	if err != nil || got != "2 last words" { // the fake nodes keep one output for all attempts
 		t.Errorf("of the attempt before: %q, %v", got, err)
 	}
 	d.o.Store = nil
@@ -360,7 +360,7 @@ func TestFollowLosesAMachine(t *testing.T) {
 	eventually(t, "no stream is counted as open", func() bool { return d.streams.Load() == 0 })
 }
 
-// TestFollowEndsWithTheJob: a reader who follows does not wait for a machine that may never come back: the job is over.
+// TestFollowEndsWithTheJob checks that a follower of a finished job does not wait forever for a lost node.
 func TestFollowEndsWithTheJob(t *testing.T) {
 	t.Parallel()
 	d, r, job, write, machines := gang(t, Options{})
@@ -376,7 +376,7 @@ func TestFollowEndsWithTheJob(t *testing.T) {
 	if err != nil || away != 2 || strings.Contains(got, "zero") == strings.Contains(got, "three") {
 		t.Errorf("%s, %v", got, err)
 	}
-	d.o.Peers = nil // a process that reaches no machine says so too
+	d.o.Peers = nil // a process without connections to nodes reports this too
 	got, err = d.reads(&api.ReadLogs{Job: job})
 	if err != nil || strings.Count(got, "does not answer") != 4 {
 		t.Errorf("%s, %v", got, err)

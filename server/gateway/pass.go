@@ -12,13 +12,13 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the calls about people's tokens. They go by the store and past the actors, as scripts do: no actor
-// decides anything by them. A revoked token is gone from the store, and one that is over goes when the next is made.
+// This file implements the calls for users' tokens. They use the store directly, because no actor needs tokens. A
+// revoked token is deleted. An expired token is deleted when the next one is created.
 
-// maxPasses bounds the tokens of a cluster, and so what a list of them holds.
+// maxPasses limits the number of tokens in a cluster, and therefore the size of a list.
 const maxPasses = 10_000
 
-// CreatePass keeps a token by its hash.
+// CreatePass stores a token by its hash.
 func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.CreatePassReply, error) {
 	all, err := g.passes(ctx, q)
 	if err != nil {
@@ -60,7 +60,7 @@ func (g *Gateway) CreatePass(ctx context.Context, q *api.CreatePass) (*api.Creat
 	return &api.CreatePassReply{Id: made.Id, UntilUnixMs: made.UntilUnixMs}, nil
 }
 
-// ListPasses shows the tokens that are good.
+// ListPasses returns the valid tokens.
 func (g *Gateway) ListPasses(ctx context.Context, q *api.ListPasses) (*api.ListPassesReply, error) {
 	all, err := g.passes(ctx, q)
 	reply := &api.ListPassesReply{}
@@ -77,7 +77,7 @@ func (g *Gateway) ListPasses(ctx context.Context, q *api.ListPasses) (*api.ListP
 	return reply, err
 }
 
-// RevokePass forgets a token: who shows it is refused from now on, and open connections are closed within a minute.
+// RevokePass deletes a token. It is refused from then on, and its open connections are closed within a minute.
 func (g *Gateway) RevokePass(ctx context.Context, q *api.RevokePass) (*api.RevokePassReply, error) {
 	all, err := g.passes(ctx, q)
 	if err != nil {
@@ -106,7 +106,7 @@ func (g *Gateway) RevokePass(ctx context.Context, q *api.RevokePass) (*api.Revok
 	return &api.RevokePassReply{Id: one.Id, Role: one.Role, Name: one.Name}, nil
 }
 
-// passes returns all tokens that the store has, for a question that is admitted.
+// passes checks a request and returns all tokens in the store.
 func (g *Gateway) passes(ctx context.Context, q question) ([]*messages.PassRecord, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err

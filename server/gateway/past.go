@@ -9,16 +9,16 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the answers about how the cluster was. They come from files of this process, so no actor and no store
-// takes part.
+// This file answers requests for the timeline of the cluster. The answers come from files of this process, without
+// actors or the store.
 
-// maxPasts bounds the calls that read the past at a time, each with everything that there was in memory.
+// maxPasts limits the concurrent reads of the timeline, because each keeps a complete state in memory.
 const maxPasts = 4
 
-// maxPart bounds what is collected for one piece of an answer.
+// maxPart limits the size of one part of an answer.
 const maxPart = 256 << 10
 
-// ReadPast tells how it was.
+// ReadPast sends the timeline.
 func (g *Gateway) ReadPast(q *api.ReadPast, stream grpc.ServerStreamingServer[api.PastPart]) error {
 	q.Principal = g.o.Principal(stream.Context())
 	if err := g.admit(stream.Context(), q); err != nil {
@@ -59,7 +59,7 @@ func (g *Gateway) ReadPast(q *api.ReadPast, stream grpc.ServerStreamingServer[ap
 	return stream.Send(&api.PastPart{Lines: w.lines.Bytes(), UntilUnixMs: last})
 }
 
-// partWriter sends lines in pieces.
+// partWriter sends lines in parts.
 type partWriter struct {
 	ctx    context.Context
 	to     grpc.ServerStreamingServer[api.PastPart]

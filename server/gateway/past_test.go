@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of the answers about how the cluster was.
+// This file tests requests for the timeline.
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// kept is a past of so many lines.
+// kept is a fake timeline with this many lines.
 type kept struct {
 	lines int
 	err   error
@@ -33,13 +33,13 @@ func (k kept) Moments(at, until int64, take func([]byte) error) (int64, error) {
 
 func (k kept) Sums(_, _, _ int64, take func([]byte) error) error { return take([]byte("sum")) }
 
-// says reports whether an error has a code and these words.
+// says reports whether an error has a code and contains these words.
 func says(err error, code codes.Code, words string) bool {
 	return status.Code(err) == code && strings.Contains(err.Error(), words)
 }
 
-// TestPast: the past comes in pieces that a message holds, with how far back it reaches and up to where it tells; where
-// none is kept that is said, and so is what cannot be asked.
+// TestPast checks that the timeline arrives in parts that fit into messages, with its start and end. Without a
+// timeline, and for an invalid request, the call returns an error.
 func TestPast(t *testing.T) {
 	var past Past
 	d := newRoom(t).door(newRoom(t).system("scheduler"), Options{Past: func() Past { return past }})

@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/server/secretseal"
 )
 
-// TestOnlyTheGatewaySaysWhoIsAnOwner: whichever call brings or changes a job, its groups and whether an admin asks are
-// those of the connection. What a client writes there itself is lost.
+// TestOnlyTheGatewaySaysWhoIsAnOwner checks that the groups and the admin flag of every change come from the
+// connection. Values from the client are ignored.
 func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
@@ -39,7 +39,7 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 		spec.Queue = "lab"
 		return &messages.Submit{Spec: spec, AllowInfeasible: true, Exempt: true, Groups: []string{"ml"}}
 	}
-	job := "" // of bob, in lab
+	job := "" // of bob, in queue lab
 	calls := map[string]func() (string, error){
 		"Submit": func() (string, error) {
 			reply, err := d.SynapseClient.Submit(timely(t), in(gpuJob("a", 1, 1)))
@@ -91,8 +91,8 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 	}
 }
 
-// TestQueuesClosedToWhoAsks: whoever looks at the queues is told which of them are closed to them, by their name and
-// the groups of the connection; to an admin none is.
+// TestQueuesClosedToWhoAsks checks that a caller sees which queues it may not use, by the name and groups of its
+// connection. An admin may use all queues.
 func TestQueuesClosedToWhoAsks(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()

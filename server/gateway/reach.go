@@ -12,10 +12,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns processes that a task has run in another task of its attempt. A machine asks for its task, and is
-// asked for proof: that the attempt is the one that runs now, and that this rank of it is on that machine.
+// This file implements processes that one task starts in another task of the same attempt. The node of the first
+// task makes the request. The gateway checks that the attempt is the current one and that the rank is on that node.
 
-// Reach runs a process in another task of the caller's attempt, and carries its streams.
+// Reach runs a process in another task of the caller's attempt, and copies its streams.
 func (g *Gateway) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	q, job, err := g.asked(stream)
 	if err != nil {
@@ -37,11 +37,11 @@ func (g *Gateway) Reach(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]
 	return g.execute(q, job, stream)
 }
 
-// beginLook is the time between two looks at a job of which not all tasks have started.
+// beginLook is the interval of checks while some tasks have not started.
 const beginLook = 20 * time.Millisecond
 
-// begun waits a little for a gang of which not all have started: that a task has, which asks for another, is no sign
-// of the others, and what it would do once is better done late than refused.
+// begun waits a short time until all tasks of a gang have started. One running task does not prove that the others
+// run. A late start is better than a refusal, because the task would not repeat the request.
 func (g *Gateway) begun(ctx context.Context, job *messages.JobStatus) (*messages.JobStatus, error) {
 	token := messages.FromToken(job.GetAttempt().GetToken())
 	for limit := g.o.Clock.After(comePatience); ; {
@@ -65,8 +65,8 @@ func (g *Gateway) begun(ctx context.Context, job *messages.JobStatus) (*messages
 	}
 }
 
-// reachedRank returns the rank that is named (:N), or the first on the machine that is, of those that run. Where
-// machines prove who they are, the caller's must be on the one that asks.
+// reachedRank returns the named rank (:N), or the first running rank on the named node. If nodes are authenticated,
+// the caller's rank must be on the requesting node.
 func reachedRank(job *messages.JobStatus, q *api.ExecIn, asks string, proven bool) (int32, error) {
 	a := job.GetAttempt()
 	if job.GetRecord().GetId() != q.Job || messages.FromToken(a.GetToken()) != messages.FromToken(q.Attempt) ||

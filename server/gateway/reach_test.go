@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestReachedRank: who may reach whom. A caller is of the attempt that runs now, on the machine that asks; a machine
-// has its first task that runs; and nothing else is reached, of this gang or another.
+// TestReachedRank checks which task a request reaches. The caller must belong to the current attempt and be on the
+// requesting node. A node name selects its first running task. Tasks of other gangs are never reached.
 func TestReachedRank(t *testing.T) {
 	token := &messages.Token{Epoch: 2, Counter: 5}
 	job := &messages.JobStatus{
@@ -56,7 +56,7 @@ func TestReachedRank(t *testing.T) {
 	}
 }
 
-// TestPlaceOf: a process is run only in a rank that is there, of an attempt that runs.
+// TestPlaceOf checks that a process can only run in an existing rank of a running attempt.
 func TestPlaceOf(t *testing.T) {
 	active, over := messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_SUCCEEDED
 	gone, end := &messages.Exit{}, &messages.End{}

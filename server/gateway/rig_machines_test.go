@@ -1,7 +1,7 @@
 package gateway
 
-// This file owns the machines of the tests: the real Node over a disk that keeps
-// nothing and containers that write what the test says.
+// This file defines the nodes of the tests: the real Node actor with a disk that stores nothing, and fake
+// containers whose output the test sets.
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// join starts a machine of 8 GPUs and 64 CPUs.
+// join starts a node with 8 GPUs and 64 CPUs.
 func (r *room) join(id string, leader *actor.ActorSystem) *launcher {
 	s := r.system("node-" + id)
 	l := &launcher{system: s, logs: map[string]*scripted{}}
@@ -53,25 +53,25 @@ func (d roomDisk) Save(seq uint64, _ []byte, to *actor.PID) {
 }
 func (roomDisk) Quarantine() {}
 
-// launcher runs tasks that write what the test says.
+// launcher runs fake tasks whose output the test sets.
 type launcher struct {
 	system *actor.ActorSystem
 	mu     sync.Mutex
 	tasks  []running
 	logs   map[string]*scripted // by rank and stream, of any attempt
 	asked  int
-	mute   bool // it does not return what its tasks wrote
+	mute   bool // it returns no output of its tasks
 	execs  func(*messages.ExecTask)
-	paged  func(rank int32, stderr bool) // once a page has been read and before it is sent; called once
+	paged  func(rank int32, stderr bool) // called once, after a page was read and before it is sent
 }
 
-// running is a task and the actor that is told of its end.
+// running is a task and the actor that receives its end.
 type running struct {
 	id *messages.TaskId
 	to *actor.PID
 }
 
-// scripted is one stream: what was written, and how much of it rotation has taken.
+// scripted is one stream: its output, and how much of it rotation has discarded.
 type scripted struct {
 	data []byte
 	gone int64
@@ -111,7 +111,7 @@ func (l *launcher) Tell(command any, to *actor.PID) {
 	}
 }
 
-// onExec is what the machine does when it is told of an exec session.
+// onExec sets the reaction of the node to a requested exec session.
 func (l *launcher) onExec(do func(*messages.ExecTask)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -123,7 +123,7 @@ func gone(id *messages.TaskId, code int32) *messages.TaskGone {
 		Code: code}}
 }
 
-// page reads as the supervisor's logs are read.
+// page reads like the supervisor's logs.
 func (l *launcher) page(m *messages.LogsTask) *messages.TaskLogs {
 	s := l.logs[logOf(m.Id.Rank, m.Stderr)]
 	if s == nil {
@@ -145,7 +145,7 @@ func (l *launcher) writes(rank int32, stderr bool, text string) {
 	l.logs[key].data = append(l.logs[key].data, text...)
 }
 
-// exits ends all running tasks; with fresh it also forgets what they wrote.
+// exits ends all running tasks. With fresh, it also discards their output.
 func (l *launcher) exits(code int32, fresh bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -1,7 +1,7 @@
 package gateway
 
-// This file owns the worlds in which the tests run a gateway: one where scripted actors answer, and a whole cluster in
-// this process, with the real actors over the memory store and machines whose containers are scripted.
+// This file defines the environments of the gateway's tests: one with fake actors, and a complete cluster in this
+// process with real actors, the memory store and nodes with fake containers.
 
 import (
 	"context"
@@ -34,11 +34,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// patience is how long a test waits for what must come.
+// patience limits how long a test waits for an expected event.
 var patience = pace.Of(20 * time.Second)
 
-// room holds systems that reach each other by their addresses, and is the host,
-// clock and log of all their actors.
+// room holds actor systems that reach each other by address. It is also the host, clock and log of all their
+// actors.
 type room struct {
 	actors.NoLog
 	tb      testing.TB
@@ -48,7 +48,7 @@ type room struct {
 	lines   []string
 	counts  map[string]int64
 	jobs    int
-	born    func(actors.Kind) // called where an actor is made; nil: nothing
+	born    func(actors.Kind) // called when an actor is created; may be nil
 }
 
 func newRoom(tb testing.TB) *room {
@@ -70,14 +70,14 @@ func (r *room) system(address string) *actor.ActorSystem {
 	return s
 }
 
-// cut takes a machine off the network.
+// cut disconnects a node from the network.
 func (r *room) cut(address string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.systems, address)
 }
 
-// systemLink passes messages to another system of the room, if it is there.
+// systemLink passes messages to another system of the room, if it exists.
 type systemLink struct {
 	r  *room
 	to string
@@ -104,7 +104,7 @@ func (r *room) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	}), actor.WithMailbox(link.Mailbox))
 }
 
-// newborn runs something before its actor's first turn.
+// newborn runs a function before its actor's first message.
 type newborn struct {
 	actor.Actor
 	first func()
@@ -139,7 +139,7 @@ func (r *room) Info(format string, args ...any) {
 	r.lines = append(r.lines, fmt.Sprintf(format, args...))
 }
 
-// said lists the log lines with this prefix.
+// said returns the log lines with this prefix.
 func (r *room) said(prefix string) (lines []string) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -160,7 +160,7 @@ func (k roomClock) After(d time.Duration, to *actor.PID, m any) {
 	time.AfterFunc(d, func() { k.system.Root.Send(to, m) })
 }
 
-// lead starts a leader that takes jobs.
+// lead starts a leader that accepts jobs.
 func (r *room) lead(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Memory) {
 	s, memory := r.assemble(edit...)
 	g := New(s, Options{})
@@ -170,7 +170,7 @@ func (r *room) lead(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Mem
 	return s, memory
 }
 
-// assemble makes a leader over the memory store, which it may not have read yet.
+// assemble creates a leader over the memory store, which the leader may not have read yet.
 func (r *room) assemble(edit ...func(*leader.Ports)) (*actor.ActorSystem, *store.Memory) {
 	s := r.system("scheduler")
 	memory := store.NewMemory()
@@ -232,7 +232,7 @@ func (r *room) door(s *actor.ActorSystem, o Options) *servedGateway {
 	d := &servedGateway{g, api.NewSynapseClient(conn), r.tb, conn}
 	r.tb.Cleanup(func() {
 		g.Close()
-		server.GracefulStop() // comes back only if every stream has ended
+		server.GracefulStop() // returns only after every stream has ended
 		if err := <-served; err != nil {
 			r.tb.Error(err)
 		}
@@ -253,7 +253,7 @@ func (d *servedGateway) nothingOpen() {
 	}
 }
 
-// script spawns actors that answer for a Scheduler and a Mirror.
+// script starts fake actors that answer for a Scheduler and a Mirror.
 func (r *room) script(scheduler, mirror actor.ReceiveFunc) *actor.ActorSystem {
 	s := r.system("scheduler")
 	for path, receive := range map[string]actor.ReceiveFunc{actors.SchedulerPath: scheduler, actors.MirrorPath: mirror} {
@@ -273,7 +273,7 @@ func timely(tb testing.TB) context.Context {
 	return ctx
 }
 
-// eventually waits for what the actors bring about by themselves.
+// eventually waits until a condition holds.
 func eventually(tb testing.TB, what string, holds func() bool) {
 	tb.Helper()
 	for limit := time.Now().Add(patience); !holds(); time.Sleep(time.Millisecond) {
@@ -324,7 +324,7 @@ func (d *servedGateway) nodes() int {
 	return up
 }
 
-// refused checks for an error with this code of ours and the gRPC code that belongs to it.
+// refused checks that an error has this code, the matching gRPC code, and the text.
 func refused(t *testing.T, err error, code messages.Code, grpcCode codes.Code, words string) {
 	t.Helper()
 	o := api.OutcomeOf(err)

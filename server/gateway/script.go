@@ -9,21 +9,20 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the way of a script's text: from the client into the store before the Scheduler learns of the job, and
-// from the store to whatever asks for it by its digest. No actor ever holds it, because a hundred thousand jobs may
-// wait.
+// This file stores and reads scripts: from the client into the store before the Scheduler learns of the job, and
+// from the store by digest. Actors never hold scripts, because 100,000 jobs may wait.
 
-// SubmitScript is Submit for a job that brings a script.
+// SubmitScript submits a job with a script.
 func (g *Gateway) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	return g.submitScript(ctx, q, nil)
 }
 
-// submitScript keeps the script of a job, and submits it with the secrets that it has.
+// submitScript stores the script of a job, and submits the job with its sealed secrets, if any.
 func (g *Gateway) submitScript(
 	ctx context.Context, q *messages.Submit, sealed []byte,
 ) (*messages.SubmitReply, error) {
 	text := q.GetSpec().GetScript().GetText()
-	if err := q.GetSpec().Validate(); err != nil { // while the text is still in it
+	if err := q.GetSpec().Validate(); err != nil { // while the spec still contains the text
 		return nil, api.StatusOf(invalid(err))
 	}
 	if len(text) == 0 {
@@ -47,7 +46,7 @@ func (g *Gateway) submitScript(
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// ReadScript returns the text of the script with a digest.
+// ReadScript returns the text of the script with this digest.
 func (g *Gateway) ReadScript(ctx context.Context, q *api.ReadScript) (*api.ScriptText, error) {
 	q.Principal = g.o.Principal(ctx)
 	if err := g.admit(ctx, q); err != nil {

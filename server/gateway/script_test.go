@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// bringing is a job that brings this script.
+// bringing returns a job with this script.
 func bringing(t *testing.T, text string) *messages.JobSpec {
 	t.Helper()
 	spec := gpuJob("train", 1, 1)
@@ -25,9 +25,8 @@ func bringing(t *testing.T, text string) *messages.JobSpec {
 	return spec
 }
 
-// TestSubmitScript: a script's text is in the store before its job is, nowhere else, and can be read by its digest. A
-// text that cannot run as it is or does not match its digest, and any text that reaches a deposed leader, is refused
-// and makes no job.
+// TestSubmitScript checks that a script is in the store before its job, nowhere else, and readable by its digest. A
+// script that cannot run, does not match its digest, or reaches a deposed leader is refused and creates no job.
 func TestSubmitScript(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()

@@ -15,13 +15,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way of the values of secrets: from the client into the job's record, sealed, before the Scheduler
-// learns of the job; and from the record to a machine that runs it. No actor has them, and nothing that is kept, shown
-// or logged.
+// This file handles the values of secrets: from the client, encrypted, into the job's record, and from the record
+// to a node that runs the job. Actors, logs and answers to users never contain the values.
 
-// SubmitSecret is Submit for a job with secrets, and with a script if it brings one.
+// SubmitSecret submits a job with secrets, and with a script if it has one.
 func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
-	if err := errors.Join(q.GetSpec().ValidateNew(), q.GetSpec().HasSecretValues()); err != nil { // while they are in it
+	if err := errors.Join(q.GetSpec().ValidateNew(), q.GetSpec().HasSecretValues()); err != nil { // with the values
 		return nil, api.StatusOf(invalid(err))
 	}
 	if len(q.GetSpec().GetSecrets()) == 0 {
@@ -53,8 +52,8 @@ func (g *Gateway) SubmitSecret(ctx context.Context, q *messages.Submit) (*messag
 	return call[*messages.SubmitReply](ctx, g, g.scheduler, q)
 }
 
-// aboutSecrets says what the secrets of a job are sealed for: another owner's job, or one of other secrets, cannot open
-// them, even if somebody puts them into its record.
+// aboutSecrets returns the context to which the secrets of a job are bound. They cannot be decrypted in the record
+// of another owner's job, or of a job with other secrets.
 func (g *Gateway) aboutSecrets(owner string, spec *messages.JobSpec) []string {
 	about := []string{g.o.ClusterID, owner}
 	for _, s := range spec.GetSecrets() {
@@ -63,8 +62,8 @@ func (g *Gateway) aboutSecrets(owner string, spec *messages.JobSpec) []string {
 	return about
 }
 
-// ReadSecrets answers a machine the secrets of an attempt that has tasks there. Everybody else gets the same refusal,
-// whether there is such a job or not.
+// ReadSecrets returns the secrets of an attempt to a node with tasks of it. All other callers get the same refusal,
+// even if the job does not exist.
 func (g *Gateway) ReadSecrets(ctx context.Context, q *api.ReadSecrets) (*messages.Secrets, error) {
 	if err := g.admit(ctx, q); err != nil {
 		return nil, err
@@ -96,7 +95,7 @@ func (g *Gateway) ReadSecrets(ctx context.Context, q *api.ReadSecrets) (*message
 	return secrets, nil
 }
 
-// runsAt reports whether an attempt has tasks on a machine, and has not ended.
+// runsAt reports whether an attempt has not ended and has tasks on a node.
 func runsAt(attempts []*messages.AttemptRecord, token topology.Token, node string) bool {
 	return slices.ContainsFunc(attempts, func(a *messages.AttemptRecord) bool {
 		return messages.FromToken(a.Token) == token && a.End == nil &&
@@ -104,8 +103,8 @@ func runsAt(attempts []*messages.AttemptRecord, token topology.Token, node strin
 	})
 }
 
-// closedSecrets is the answer where what is sealed cannot be opened. A key may still be put there; what is damaged
-// stays so.
+// closedSecrets returns the error for secrets that cannot be decrypted. A missing key can be added later; damaged
+// secrets stay unreadable.
 func (g *Gateway) closedSecrets(job string, err error) *messages.Outcome {
 	g.o.Log.Info("The secrets of job %s cannot be decrypted: %v", job, err)
 	o := &messages.Outcome{

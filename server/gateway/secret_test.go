@@ -18,15 +18,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// hushed is a job with a secret.
+// hushed returns a job with a secret.
 func hushed(name string) *messages.JobSpec {
 	spec := gpuJob(name, 1, 1)
 	spec.Secrets = []*messages.Secret{{Name: "TOKEN", Env: true, Value: []byte("hunter2")}}
 	return spec
 }
 
-// TestSubmitSecret: the value is in the record as it is sealed, and nowhere else; the same request with another value
-// is the same request. No other call takes a value, and none takes a job without one.
+// TestSubmitSecret checks that only the record contains the value, encrypted, and that a repeated request with
+// another value is the same request. No other call accepts a value, and SubmitSecret refuses a job without one.
 func TestSubmitSecret(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
@@ -83,8 +83,9 @@ func TestSubmitSecret(t *testing.T) {
 	refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied, "secrets require TLS")
 }
 
-// TestReadSecrets: a machine of an attempt that has not ended is answered, by whichever scheduler has the key. One that
-// lacks it says what is to be done; what is in another job's record opens nothing.
+// TestReadSecrets checks that a node of an unfinished attempt gets the secrets from any scheduler with the key.
+// Without the key, the error contains the fix. A value that was copied into another job's record cannot be
+// decrypted.
 func TestReadSecrets(t *testing.T) {
 	r := newRoom(t)
 	dir := t.TempDir()

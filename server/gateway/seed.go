@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the call of the first clients, and what their few fields mean.
+// This file implements the call of the first clients, and defines the meaning of its few fields.
 
 // seedScheduler serves v1.Scheduler.
 type seedScheduler struct {
@@ -16,9 +16,8 @@ type seedScheduler struct {
 	g *Gateway
 }
 
-// SubmitJob puts a job into the queue. The amounts are totals, from whatever machines have them free. The id that the
-// client made up becomes the request's id, so that the client may ask again, and the job's name; the answer has the id
-// under which the job is known here.
+// SubmitJob adds a job to the queue. The amounts are totals, from any nodes. The client's ID becomes the request
+// ID, so that the client may repeat the call, and the job's name. The answer contains the job's real ID.
 func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (*api.SubmitJobResponse, error) {
 	if err := s.g.admit(ctx, q); err != nil {
 		return nil, err
@@ -38,8 +37,8 @@ func (s seedScheduler) SubmitJob(ctx context.Context, q *api.SubmitJobRequest) (
 	return &api.SubmitJobResponse{JobId: reply.Job, Success: true, Message: "Job queued successfully"}, nil
 }
 
-// seedCommand is the command of a job that cannot name one: an image's own entrypoint, and on the host, which has none,
-// a shell without input.
+// seedCommand returns the command of a job without a command: the entrypoint of an image, or on the host a shell
+// without input.
 func seedCommand(image string) []string {
 	if image == "host" {
 		return []string{"/bin/sh"}
@@ -47,7 +46,7 @@ func seedCommand(image string) []string {
 	return nil
 }
 
-// seedName makes a job's name of an id, for which the first clients may use any text.
+// seedName returns a valid job name for an ID, which may be any text.
 func seedName(id string) string {
 	name := strings.Map(func(r rune) rune {
 		switch {

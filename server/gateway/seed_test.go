@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of the call of the first clients.
+// This file tests the call of the first clients.
 
 import (
 	"slices"
@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestFirstClients: the client of the seeds, on its own wire.
+// TestFirstClients makes the call with the original client's wire format.
 func TestFirstClients(t *testing.T) {
 	r := newRoom(t)
 	s, _ := r.lead()

@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of what only the store knows: jobs that the Mirror has dropped, and all jobs before a leader
+// This file tests jobs that only the store knows: those that the Mirror has dropped, and all jobs before a leader
 // has read the store.
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestOldJobsAreFoundInTheStore: a job that the Mirror has dropped is found in the store.
+// TestOldJobsAreFoundInTheStore checks that a job that the Mirror has dropped is found in the store.
 func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	r := newRoom(t)
 	s, memory := r.lead()
@@ -75,8 +75,8 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "store cannot be read: disk on fire")
 }
 
-// TestNothingIsDeniedBeforeTheStoreIsRead: a leader that has not read its store yet knows no job, and says that instead
-// of denying that there are any.
+// TestNothingIsDeniedBeforeTheStoreIsRead checks that a leader that has not read its store reports that it is
+// starting. It must not report that a job does not exist.
 func TestNothingIsDeniedBeforeTheStoreIsRead(t *testing.T) {
 	r := newRoom(t)
 	held := &holding{}
@@ -106,7 +106,7 @@ func TestNothingIsDeniedBeforeTheStoreIsRead(t *testing.T) {
 	refused(t, calls["get"](), messages.Code_CODE_NOT_FOUND, codes.NotFound, "unknown job")
 }
 
-// holding is a store that answers Load only when it is let.
+// holding is a store whose Load waits for the test.
 type holding struct {
 	actors.Store
 	mu   sync.Mutex

@@ -9,19 +9,19 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns calls of the store that no actor makes: those about scripts and tokens. A store whose disk is full or
-// away can hang for minutes. The client gets its answer all the same, and what the store does later has no effect that
-// a second try would not have.
+// This file makes calls of the store without actors: for scripts and tokens. A store with a full disk, or an
+// unreachable one, can block for minutes. The client still gets an answer in time. If the call takes effect later,
+// a retry has the same result.
 
-// mostStored bounds how many of these calls are in the store at once: each has a goroutine that a store may hold.
+// mostStored limits these calls in the store at once, because each blocks a goroutine.
 const mostStored = 64
 
-// fromStore asks the store for something. An error of the store comes back as it is.
+// fromStore reads from the store. It returns an error of the store unchanged.
 func fromStore[T any](ctx context.Context, g *Gateway, call func() (T, error)) (T, error) {
 	return stored(ctx, g, false, call)
 }
 
-// toStore has the store keep or drop something. It waits for changeTime, as a change of an actor does.
+// toStore writes to the store. It waits for changeTime, like a change through an actor.
 func toStore(ctx context.Context, g *Gateway, call func() error) error {
 	_, err := stored(ctx, g, true, func() (struct{}, error) { return struct{}{}, call() })
 	return err
@@ -32,7 +32,7 @@ func stored[T any](ctx context.Context, g *Gateway, change bool, call func() (T,
 	ctx, cancel := timed(ctx)
 	defer cancel()
 	within := ctx
-	if change { // nobody else may be writing, and tell of the store's trouble
+	if change { // there may be no other writer that detects the failure
 		var stop context.CancelFunc
 		within, stop = context.WithTimeout(ctx, changeTime)
 		defer stop()
@@ -66,7 +66,7 @@ func stored[T any](ctx context.Context, g *Gateway, change bool, call func() (T,
 	return r.value, r.err
 }
 
-// storePlaces are places for calls of the store. Who gets none waits until one is free, as long as for an answer.
+// storePlaces returns the places for calls of the store. A call without a place waits for one, up to its deadline.
 func storePlaces() reply {
 	places := make(reply, mostStored)
 	for range mostStored {
@@ -75,7 +75,7 @@ func storePlaces() reply {
 	return places
 }
 
-// unstored returns what a client learns of an error of the store. One that is meant for it already stays as it is.
+// unstored returns the client's error for an error of the store. An error that is already a status stays unchanged.
 func unstored(err error) error {
 	if _, told := status.FromError(err); told {
 		return err

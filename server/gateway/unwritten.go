@@ -7,22 +7,22 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the answer to a change that the store cannot write. A leader tries to write until it succeeds, which
-// can take as long as a disk is full. Clients get an error instead and may try again: a change that was written late is
-// found then, by the id of its request or because it already holds.
+// This file answers changes while the store cannot be written. A leader retries its writes until they succeed,
+// which can take as long as a disk is full. Clients get an error instead and may retry. A retry finds a change that
+// was written late, by its request ID or because the change already holds.
 
-// changeTime is the time that a change waits at least, also if the store cannot be written: most stores can again at
-// once. A client is done within the time of its --retry and this time.
+// changeTime is the minimum time that a change waits, even if the store cannot be written, because most failures
+// end at once. A client waits at most the time of its --retry plus this time.
 const changeTime = 800 * time.Millisecond
 
-// trouble is why the store cannot be written now.
+// trouble holds the reason why the store cannot be written now.
 type trouble struct {
 	mu    sync.Mutex
 	why   string
-	begun chan struct{} // closed when the store can no longer be written; nil: nobody waits for that
+	begun chan struct{} // closed when writing fails; nil: no call waits for this
 }
 
-// Unwritable is told why the store cannot be written now, and "" once it can be written again.
+// Unwritable sets the reason why the store cannot be written, or "" when it can be written again.
 func (g *Gateway) Unwritable(why string) {
 	g.trouble.mu.Lock()
 	defer g.trouble.mu.Unlock()
@@ -32,7 +32,8 @@ func (g *Gateway) Unwritable(why string) {
 	}
 }
 
-// now answers why the store cannot be written, and if it can, what is closed as soon as it no longer can.
+// now returns the reason why the store cannot be written. If it can be written, now returns a channel that is
+// closed on the next failure.
 func (t *trouble) now() (why string, begun <-chan struct{}) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests of changes while the store cannot be written.
+// This file tests changes while the store cannot be written.
 
-// changes are the calls that wait for the store, each with a question that is valid.
+// changes lists the calls that wait for the store, each with a valid request.
 var changes = map[string]func(context.Context, *servedGateway) error{
 	"Submit": func(ctx context.Context, d *servedGateway) error {
 		_, err := d.SynapseClient.Submit(ctx, &messages.Submit{RequestId: "r1", Spec: gpuJob("a", 1, 1)})
@@ -64,15 +64,15 @@ var changes = map[string]func(context.Context, *servedGateway) error{
 	},
 }
 
-// others are the calls that wait for no decision: they read, or have the store answer them without an actor.
+// others lists the calls that wait for no change: they read, or use the store without an actor.
 var others = []string{
 	"ReadScript", "ReadSecrets", "DryRun", "GetQueues", "GetEfficiency", "GetJob", "ListJobs", "ListNodes", "ExplainJob",
 	"History", "Cluster", "WhoAmI", "CreatePass", "ListPasses", "RevokePass",
-	"SubmitSecret", // as SubmitScript, behind a key
+	"SubmitSecret", // like SubmitScript, with encryption
 }
 
-// TestUnwritable: while the store cannot be written, every change is refused with the cause, and does not wait until
-// the client's time is up. Whether the store failed before the call or during it makes no difference.
+// TestUnwritable checks that while the store cannot be written, every change is refused with the cause before the
+// client's deadline. It does not matter whether the store failed before or during the call.
 func TestUnwritable(t *testing.T) {
 	for _, method := range api.Synapse_ServiceDesc.Methods {
 		if changes[method.MethodName] == nil && !slices.Contains(others, method.MethodName) {
@@ -109,13 +109,13 @@ func TestUnwritable(t *testing.T) {
 				refused(t, <-answer, messages.Code_CODE_UNAVAILABLE, codes.Unavailable,
 					"scheduler cannot write to its store: the disk is full")
 			}) {
-				return // the others would take as long
+				return // the other calls would take as long
 			}
 		}
 	}
 }
 
-// TestWritableAgain: an answer that comes while a change waits for a store in trouble is given to the client.
+// TestWritableAgain checks that a client gets the answer if the store recovers while a change waits.
 func TestWritableAgain(t *testing.T) {
 	r := newRoom(t)
 	d := r.door(r.script(func(ctx actor.Context) {
@@ -129,7 +129,7 @@ func TestWritableAgain(t *testing.T) {
 	}
 }
 
-// hanging is a store of which no call ends before it is let go.
+// hanging is a store whose calls wait for the test.
 type hanging struct {
 	letGo  chan struct{}
 	inside *atomic.Int64 // calls that have not ended
@@ -147,7 +147,7 @@ func (h hanging) KeepPass(uint64, *messages.PassRecord) error { h.hang(); return
 func (h hanging) DropPass(uint64, string) error               { h.hang(); return nil }
 func (h hanging) Passes() ([]*messages.PassRecord, error)     { h.hang(); return nil, nil }
 
-// listing is one whose tokens can be read.
+// listing is a hanging store whose tokens can be read.
 type listing struct {
 	hanging
 	passes []*messages.PassRecord
@@ -155,8 +155,9 @@ type listing struct {
 
 func (l listing) Passes() ([]*messages.PassRecord, error) { return l.passes, nil }
 
-// TestStoreHangs: changes that go past the actors are answered too while the store hangs, whether or not a leader has
-// noticed that, and reads by their client's time. Only so many are in the store, and the others wait for a place.
+// TestStoreHangs checks that changes without actors are answered while the store blocks, whether or not a leader
+// has noticed. Reads end with the client's deadline. The number of calls in the store is limited, and the others
+// wait.
 func TestStoreHangs(t *testing.T) {
 	r := newRoom(t)
 	h := hanging{make(chan struct{}), &atomic.Int64{}}

@@ -12,14 +12,14 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns a watch: what the Mirror has sent and its client has not read yet. The Mirror never waits, so the
-// watch of a client that does not keep up ends, with a hint on how to go on.
+// This file implements a watch. It buffers the events that the Mirror has sent and the client has not read. The
+// Mirror never waits, so the watch of a slow client ends, with a hint about how to continue.
 
-// maxBehind bounds the events that a client may be behind. What was there when the watch began does not count: the
-// Mirror's size bounds that.
+// maxBehind limits the number of changes that a client may be behind. The initial state does not count, because the
+// size of the Mirror limits it.
 const maxBehind = 1_024
 
-// Watch sends a client every change until it goes.
+// Watch sends every change to a client until the client disconnects.
 func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[messages.Event]) error {
 	ctx := stream.Context()
 	q.Principal = g.o.Principal(ctx)
@@ -40,7 +40,7 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	defer done()
 	defer unwatch()
 	g.system.Root.RequestWithCustomSender(g.mirror, q, pid)
-	// The Mirror receives the watch before anything that this client asks from here on.
+	// The Mirror receives the watch before any later request of this client.
 	if err := stream.SendHeader(metadata.MD{}); err != nil {
 		return err
 	}
@@ -63,17 +63,17 @@ func (g *Gateway) Watch(q *messages.Watch, stream grpc.ServerStreamingServer[mes
 	}
 }
 
-// backlog has what a watcher was sent and has not read.
+// backlog holds the events that a watcher was sent and has not read.
 type backlog struct {
 	wake       chan struct{}
-	overflowed func() // tells the Mirror, at once: the client may not read for long
+	overflowed func() // tells the Mirror at once, because the client may not read for long
 
 	mu      sync.Mutex
-	first   []*messages.Event // what was there, up to the event that says so
+	first   []*messages.Event // initial state, up to the event that marks its end
 	changes []*messages.Event
-	books   []string                   // machines whose books changed since, the first to change first
-	latest  map[string]*messages.Event // by machine, what they are now: of what nobody has read, the last counts
-	settled bool                       // all that was there has come
+	books   []string                   // nodes whose resources changed, in the order of the first change
+	latest  map[string]*messages.Event // last resources by node; older unread ones are dropped
+	settled bool                       // the initial state is complete
 	behind  bool
 	nobody  bool
 }
@@ -90,7 +90,7 @@ func (b *backlog) take(message any) {
 	}
 }
 
-// put keeps an event, and reports whether that was one too many.
+// put stores an event, and reports whether the backlog has overflowed.
 func (b *backlog) put(message any) (over bool) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -114,7 +114,7 @@ func (b *backlog) put(message any) (over bool) {
 			return true
 		default:
 			b.changes = append(b.changes, m)
-			if b.latest[id] != nil { // the change has them too
+			if b.latest[id] != nil { // the change contains the resources too
 				delete(b.latest, id)
 				b.books = slices.DeleteFunc(b.books, func(other string) bool { return other == id })
 			}
@@ -123,7 +123,7 @@ func (b *backlog) put(message any) (over bool) {
 	return false
 }
 
-// next takes the oldest event out; nil when there is none.
+// next removes and returns the oldest event, or nil if there is none.
 func (b *backlog) next() *messages.Event {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -140,7 +140,7 @@ func (b *backlog) next() *messages.Event {
 	return e
 }
 
-// nextBooks takes out those that changed first.
+// nextBooks removes and returns the resources of the node that changed first.
 func (b *backlog) nextBooks() *messages.Event {
 	if len(b.books) == 0 {
 		return nil
@@ -151,7 +151,7 @@ func (b *backlog) nextBooks() *messages.Event {
 	return e
 }
 
-// ended says why no more events will come; nil if more may.
+// ended returns why no more events will arrive, or nil if more may arrive.
 func (b *backlog) ended() error {
 	b.mu.Lock()
 	defer b.mu.Unlock()

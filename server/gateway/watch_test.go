@@ -1,6 +1,6 @@
 package gateway
 
-// This file owns the tests of watching through the door.
+// This file tests watches through the gateway.
 
 import (
 	"context"
@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// watches begins a watch that stands when it returns.
+// watches starts a watch and returns after the Mirror knows it.
 func (d *servedGateway) watches(ctx context.Context, q *messages.Watch) grpc.ServerStreamingClient[messages.Event] {
 	d.tb.Helper()
 	w, err := d.SynapseClient.Watch(ctx, q)
@@ -94,12 +94,12 @@ func TestWatch(t *testing.T) {
 	refused(t, err, messages.Code_CODE_INVALID, codes.InvalidArgument, "must be set, since nodes is not set")
 }
 
-// told is a Mirror that sends what the test says.
+// told is a fake Mirror whose events the test sends.
 type told struct {
 	mu      sync.Mutex
 	watcher *actor.PID
 	ended   int
-	begin   func(ctx actor.Context) // when somebody watches
+	begin   func(ctx actor.Context) // called when a watch starts
 }
 
 func (m *told) receive(ctx actor.Context) {
@@ -122,7 +122,7 @@ func (m *told) unwatched() int {
 	return m.ended
 }
 
-// anyScheduler answers what a gateway asks to learn whether the store was read.
+// anyScheduler answers the gateway's check whether the store was read.
 func anyScheduler(ctx actor.Context) {
 	if _, is := ctx.Message().(*messages.Hold); is {
 		ctx.Respond(&messages.HoldReply{Outcome: &messages.Outcome{Code: messages.Code_CODE_NOT_FOUND, Text: "no"}})
@@ -135,8 +135,8 @@ func eventOf(seq uint64) *messages.Event {
 	}}
 }
 
-// TestWatcherThatFallsBehind: a client that does not read is dropped at once at the Mirror, where it matters, and is
-// told why when it reads on. What was there when its watch began does not count.
+// TestWatcherThatFallsBehind checks that the Mirror drops a client that does not read, at once, and that the client
+// gets the reason when it reads on. The initial state does not count.
 func TestWatcherThatFallsBehind(t *testing.T) {
 	m := &told{}
 	m.begin = func(ctx actor.Context) {
@@ -158,7 +158,7 @@ func TestWatcherThatFallsBehind(t *testing.T) {
 		t.Fatalf("%v is not the end of what there was", e)
 	}
 	sent := uint64(3 * maxBehind)
-	for m.unwatched() == 0 { // it reads nothing: the connection's window fills, then the backlog
+	for m.unwatched() == 0 { // the client reads nothing: first the connection's window fills, then the backlog
 		sent++
 		s.Root.Send(m.watcher, eventOf(sent))
 		if sent > 1_000_000 {
@@ -198,7 +198,7 @@ func TestWatchesAreBounded(t *testing.T) {
 	refused(t, err, messages.Code_CODE_EXHAUSTED, codes.ResourceExhausted, "too many watches")
 	d.streams.Store(0)
 	w = d.watches(timely(t), &messages.Watch{Jobs: true})
-	d.Close() // the process goes
+	d.Close() // the process ends
 	_, err = w.Recv()
 	refused(t, err, messages.Code_CODE_UNAVAILABLE, codes.Unavailable, "shutting down")
 	if n := m.unwatched(); n != 1 {
@@ -206,8 +206,8 @@ func TestWatchesAreBounded(t *testing.T) {
 	}
 }
 
-// TestBacklogKeepsTheLastBooks: of the books of a machine that a client has not read only the last are kept, a change
-// of the machine has them too, and however many there are, no watch ends for them.
+// TestBacklogKeepsTheLastBooks checks that of a node's unread resource changes only the last is kept. A change of
+// the node contains them too. No number of resource changes ends a watch.
 func TestBacklogKeepsTheLastBooks(t *testing.T) {
 	b := &backlog{settled: true, latest: map[string]*messages.Event{}}
 	books := func(id string, version uint64, text string) *messages.Event {

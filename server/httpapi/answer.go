@@ -14,24 +14,25 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// This file owns answers: one, or many on lines of their own. A line has a result or an error, which is the last one.
-// An answer that was broken off is told from one that is over by the last of HTTP's chunks.
+// This file writes answers: a single one, or several with one per line. A line contains a result or an error. An
+// error is the last line. The last chunk of HTTP marks a complete answer, so a client can detect an interrupted
+// one.
 
 const (
-	// writeWithin is how long a client may take to read a piece of an answer.
+	// writeWithin limits how long a client may take to read a part of an answer.
 	writeWithin = 10 * time.Second
-	// beatEvery is how often an empty line is sent where nothing else is: by it each end notices that the other has gone.
+	// beatEvery is the interval of empty lines in an idle answer. They let both ends detect a lost connection.
 	beatEvery = 15 * time.Second
-	// maxUnread is how many answers wait to be written.
+	// maxUnread limits the number of answers that wait to be written.
 	maxUnread = 32
 )
 
-// patient gives the client time to read what is written next. Where there is no deadline none is needed.
+// patient extends the deadline for the next write. A writer without deadlines needs none.
 func patient(w http.ResponseWriter) {
 	_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(writeWithin))
 }
 
-// once makes a call that is answered once.
+// once makes a call with a single answer.
 func once(ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientConnInterface, q proto.Message) {
 	var said metadata.MD
 	reply := c.out.New().Interface()
@@ -47,10 +48,10 @@ func once(ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientCon
 	}
 	w.Header().Set("Content-Type", typeJSON)
 	patient(w)
-	_, _ = w.Write(append(text, '\n')) // whoever asked may be gone
+	_, _ = w.Write(append(text, '\n')) // the client may have disconnected
 }
 
-// stream makes a call that is answered by many messages.
+// stream makes a call with a stream of answers.
 func (a *API) stream(
 	ctx context.Context, w http.ResponseWriter, c *call, on grpc.ClientConnInterface, q proto.Message,
 ) {
@@ -68,16 +69,16 @@ func (a *API) stream(
 	a.answer(ctx, w, c, s)
 }
 
-// converse makes a call that is asked by many messages, too, while it is answered.
+// converse makes a call with streams in both directions.
 func (a *API) converse(
 	ctx context.Context, cancel context.CancelCauseFunc, w http.ResponseWriter, r *http.Request, c *call,
 	on grpc.ClientConnInterface,
 ) {
 	out := http.NewResponseController(w)
-	w.Header().Set("Connection", "close") // its body may be left unread, and whoever waits for that is woken by a deadline
+	w.Header().Set("Connection", "close") // the body may stay unread, and a deadline wakes its reader
 	err := out.EnableFullDuplex()
 	if err == nil {
-		err = out.SetReadDeadline(time.Time{}) // what is asked comes as it is there to be asked
+		err = out.SetReadDeadline(time.Time{}) // requests may arrive at any time
 	}
 	var s grpc.ClientStream
 	if err == nil {
@@ -96,11 +97,11 @@ func (a *API) converse(
 	}()
 	a.answer(ctx, w, c, s)
 	cancel(nil)
-	_ = out.SetReadDeadline(time.Now()) // nobody reads the body once the request has been answered
+	_ = out.SetReadDeadline(time.Now()) // stops reading the body after the answer
 	<-asked
 }
 
-// ask passes on each line of a body as a request.
+// ask sends each line of a body as a request.
 func ask(body io.Reader, c *call, s grpc.ClientStream) error {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, maxLine)
@@ -124,13 +125,13 @@ func ask(body io.Reader, c *call, s grpc.ClientStream) error {
 	return s.CloseSend()
 }
 
-// received holds one answer of many, or how they ended.
+// received holds one of several answers, or the end of the answers.
 type received struct {
 	m   proto.Message
 	err error
 }
 
-// receive takes all answers, until there are no more or nobody waits for them.
+// receive receives all answers, until the call or the context ends.
 func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan received {
 	parts := make(chan received, maxUnread)
 	go func() {
@@ -150,12 +151,12 @@ func receive(ctx context.Context, c *call, s grpc.ClientStream) <-chan received 
 	return parts
 }
 
-// first waits until a call has begun to be answered. That may be by its first answer, or its end; where nothing comes
-// for a while, it is being answered too.
+// first waits until a call has begun to answer: by its header, its first answer, or its end. If nothing arrives for
+// a while, the answer has begun too.
 func (a *API) first(ctx context.Context, s grpc.ClientStream, parts <-chan received) (p received, ok bool) {
 	begun := make(chan bool, 1)
 	go func() {
-		header, _ := s.Header() // an error is the call's end, too
+		header, _ := s.Header() // an error also ends the call
 		begun <- header != nil
 	}()
 	select {
@@ -176,7 +177,7 @@ func (a *API) first(ctx context.Context, s grpc.ClientStream, parts <-chan recei
 	}
 }
 
-// answer writes what a call is answered, as it comes. What is refused before the first answer has a status of HTTP's.
+// answer writes the answers of a call as they arrive. An error before the first answer gets an HTTP status.
 func (a *API) answer(ctx context.Context, w http.ResponseWriter, c *call, s grpc.ClientStream) {
 	parts := receive(ctx, c, s)
 	p, ok := a.first(ctx, s, parts)
@@ -211,7 +212,8 @@ func (a *API) answer(ctx context.Context, w http.ResponseWriter, c *call, s grpc
 	}
 }
 
-// why returns what ended a call: if the request or its caller did, that says more than that it was ended.
+// why returns the reason why a call ended. A refusal by the request's reader or the session is more specific than
+// err.
 func why(ctx context.Context, err error) error {
 	var r *refusal
 	if errors.As(context.Cause(ctx), &r) {
@@ -220,7 +222,7 @@ func why(ctx context.Context, err error) error {
 	return err
 }
 
-// lines are written to a client that may read slowly, or not at all.
+// lines writes answers to a client that may read slowly.
 type lines struct {
 	to     http.ResponseWriter
 	buffer *bufio.Writer
@@ -241,7 +243,7 @@ func (l *lines) flush() {
 	}
 }
 
-// take writes an answer, and reports whether it was not the last.
+// take writes an answer, and reports whether more may follow.
 func (l *lines) take(ctx context.Context, p received) bool {
 	switch {
 	case p.err == io.EOF:
@@ -267,9 +269,9 @@ func (l *lines) result(m proto.Message) {
 	l.write([]byte("}\n"))
 }
 
-// fail writes the last line of an answer that ended in an error.
+// fail writes an error as the last line.
 func (l *lines) fail(err error) {
-	text, _ := json.Marshal(failed{refusalOf(err)}) // a refusal is words
+	text, _ := json.Marshal(failed{refusalOf(err)}) // a refusal contains only text
 	l.write(append(text, '\n'))
 	l.flush()
 }

@@ -16,32 +16,32 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a request may bring, and what of it is in memory at the same time. A body is read when it is
-// known whose it is, and no sooner.
+// This file limits the size of requests, and how much of them is in memory at once. It reads a body only after the
+// caller is authenticated.
 
 const (
-	// littleBytes is how large a body may be that waits for nobody. Each caller has some of those on their way, as the
-	// gate says.
+	// littleBytes is the largest body that needs no reserved memory. Package authn limits the number of such
+	// bodies per caller.
 	littleBytes = 64 << 10
-	// maxBytes is the largest; messages are no larger on the wire of gRPC, and their JSON is longer.
+	// maxBytes is the largest body. gRPC has the same limit for messages, whose JSON is longer.
 	maxBytes = messages.MaxMessageBytes
-	// largeBytes is what all large ones may have together, and largeWait for how long one waits for a part of that.
+	// largeBytes is the memory for all large bodies together. largeWait limits the wait for a part of it.
 	largeBytes = 5 << 20
 	largeWait  = 3 * time.Second
-	// maxLine bounds a line of a stream of requests.
+	// maxLine limits a line of a stream of requests.
 	maxLine = 1 << 20
 )
 
-// bodies are the large ones that are on their way: one of each caller.
+// bodies manages the memory for large bodies: one body per caller.
 type bodies struct {
 	room *semaphore.Weighted
-	wait time.Duration // for a part of it
+	wait time.Duration // limit of the wait for memory
 
 	mu sync.Mutex
 	of map[string]bool
 }
 
-// take makes room for a large body; give gives that back.
+// take reserves memory for a large body; give returns it.
 func (b *bodies) take(ctx context.Context, whom string, bytes int64) (give func(), err error) {
 	b.mu.Lock()
 	other := b.of[whom]
@@ -96,7 +96,7 @@ func (a *API) read(w http.ResponseWriter, r *http.Request, c *call, who *Caller,
 	return decode(text, q)
 }
 
-// decode reads a message's JSON. Nothing at all is a message in which nothing is said.
+// decode reads a message from JSON. An empty body is an empty message.
 func decode(text []byte, q proto.Message) error {
 	if len(text) == 0 {
 		return nil
@@ -117,5 +117,5 @@ func decode(text []byte, q proto.Message) error {
 	return o
 }
 
-// fieldNamed finds which field is wrong, where the decoder says so.
+// fieldNamed finds the name of the wrong field in an error of the decoder.
 var fieldNamed = regexp.MustCompile(`field ("[^"]*"|[^\s:]+)`)

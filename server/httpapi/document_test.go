@@ -12,9 +12,9 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns the question whether the description is true, and whether requests can be anything at all.
+// This file checks the OpenAPI description against the descriptors, and fuzzes requests.
 
-// schema is one of the description's, as far as it is held against the descriptors.
+// schema holds the parts of a schema that are compared with the descriptors.
 type schema struct {
 	Ref        string `json:"$ref"`
 	AllOf      []schema
@@ -25,7 +25,7 @@ type schema struct {
 	Properties map[string]schema
 }
 
-// says is a schema in a word, with what it refers to.
+// says returns a short text for a schema, including what it refers to.
 func (s schema) says() string {
 	switch {
 	case len(s.AllOf) == 1:
@@ -40,7 +40,7 @@ func (s schema) says() string {
 
 type content map[string]struct{ Schema schema }
 
-// described is the document.
+// described holds the OpenAPI document.
 type described struct {
 	OpenAPI string
 	Paths   map[string]map[string]struct {
@@ -51,8 +51,8 @@ type described struct {
 	Components struct{ Schemas map[string]schema }
 }
 
-// TestDocument: the description that is served has each call and each field of the descriptors, as protojson writes it,
-// and nothing else. It is worked out here apart from what wrote it.
+// TestDocument checks that the served description has exactly the calls and fields of the descriptors, in
+// protojson's form. The test computes the expected values independently of the generator.
 func TestDocument(t *testing.T) {
 	var d described
 	if err := json.Unmarshal(document, &d); err != nil || !strings.HasPrefix(d.OpenAPI, "3.") {
@@ -110,7 +110,7 @@ func gather(all map[protoreflect.FullName]protoreflect.Descriptor, d protoreflec
 	}
 }
 
-// fields are what a schema has.
+// fields returns the fields of a schema.
 func fields(s schema) (all []string) {
 	for _, name := range slices.Sorted(maps.Keys(s.Properties)) {
 		all = append(all, name+" "+s.Properties[name].says())
@@ -118,7 +118,7 @@ func fields(s schema) (all []string) {
 	return append(all, s.Enum...)
 }
 
-// fieldsOf are what it must have. What a value looks like in JSON is asked of protojson.
+// fieldsOf returns the fields that a schema must have. protojson defines the form of their values.
 func fieldsOf(d protoreflect.Descriptor) (all []string) {
 	if e, ok := d.(protoreflect.EnumDescriptor); ok {
 		for i := range e.Values().Len() {
@@ -150,7 +150,7 @@ func fieldsOf(d protoreflect.Descriptor) (all []string) {
 	return all
 }
 
-// inJSON is how a value of a field is written.
+// inJSON returns the form of a field's value in JSON.
 func inJSON(m protoreflect.MessageDescriptor, f protoreflect.FieldDescriptor) string {
 	if f.Message() != nil || f.Enum() != nil {
 		return ""
@@ -170,7 +170,8 @@ func inJSON(m protoreflect.MessageDescriptor, f protoreflect.FieldDescriptor) st
 	return strings.TrimPrefix(string(all[string(f.Name())]), "[")
 }
 
-// FuzzRequest: whatever comes as a request is a message, or is refused in words; a message's own JSON is the message.
+// FuzzRequest checks that any request is a message or is refused with a reason, and that a message's own JSON reads
+// as the same message.
 func FuzzRequest(f *testing.F) {
 	f.Add("Submit", `{"spec":{"name":"a","gang":{"replicas_min":2}}}`)
 	f.Add("Exec", `{"stdin":"aGk=","rows":3}`)

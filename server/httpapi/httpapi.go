@@ -1,6 +1,6 @@
-// Package httpapi serves the client API to programs that speak HTTP and JSON: each call of gRPC's, transcoded from the
-// same descriptors, behind the same guards. It decides nothing, knows no role and keeps nothing; what it does not let
-// through is what no program sends, and what a page in somebody's browser might.
+// Package httpapi serves the client API over HTTP and JSON: each gRPC call, transcoded from the same descriptors,
+// behind the same interceptors. It decides nothing, knows no roles and stores nothing. It also refuses requests
+// that only a web page in a browser would send.
 package httpapi
 
 import (
@@ -20,32 +20,32 @@ import (
 	"github.com/yi-json/synapse/server/caller"
 )
 
-// This file owns which addresses there are, and which requests get as far as a call.
+// This file defines the URLs and which requests become calls.
 //
-// The alternatives turned down are libraries. Each of them (vanguard, grpc-gateway, larking) takes a gRPC server as an
-// http.Handler or by a connection, or wants code that is generated for each call, so that calls would pass the gate a
-// second time or not at all; and each brings more than the transcoding, which protojson does, is long.
+// Libraries were rejected. vanguard, grpc-gateway and larking each need a gRPC server as an http.Handler or a
+// connection, or generated code for each call. Calls would then pass authentication twice or not at all. Each
+// library is also larger than the transcoding here, which protojson does.
 
-// Prefix begins the addresses of all calls: their names follow it.
+// Prefix is the start of the URL paths of all calls. The name of the call follows.
 const Prefix = "/v1/"
 
-// Options configure an API.
+// Options holds the settings of an API.
 type Options struct {
 	Service *caller.Service
-	// Caller is who makes a request. An error of it that is ErrWho or ErrLater is answered as such.
+	// Caller returns the sender of a request. Errors that are ErrWho or ErrLater have their own answers.
 	Caller func(*http.Request) (*Caller, error)
-	// Roots are the certificates by which a scheduler is proved, for a program that knows the digest of one; nil: none.
+	// Roots holds the cluster's root certificates, for programs that know the digest of one; nil: none.
 	Roots []byte
-	// Answers reports whether the server may be called by this name, as a request's Host has it; nil: by any.
+	// Answers reports whether a request's Host is a name of this server; nil: any name.
 	Answers func(host string) bool
 }
 
-// Caller is somebody for whom a request is answered.
+// Caller is the authenticated sender of a request.
 type Caller struct {
 	Peer  peer.Peer
-	Whom  string          // as which it has its share of what is bounded
-	Until context.Context // done when nothing more is answered; nil: with the request
-	Leave func()          // the request has been answered; nil: nobody wants to know
+	Whom  string          // identity for limits
+	Until context.Context // done when the session ends; nil: only the request ends
+	Leave func()          // called after the answer; may be nil
 	Comes func(call string) (came func(), err error)
 }
 
@@ -54,25 +54,25 @@ type API struct {
 	o      Options
 	calls  map[string]*call
 	bodies bodies
-	beat   time.Duration // of answers in which nothing comes
+	beat   time.Duration // interval of empty lines in idle answers
 }
 
-// call is one of the API's.
+// call describes one call of the API.
 type call struct {
-	name    string // as gRPC has it
+	name    string // gRPC method name
 	in, out protoreflect.MessageType
 	asks    bool // its requests are a stream
-	answers bool // and so are its answers
+	answers bool // its answers are a stream
 }
 
-// New makes an API.
+// New creates an API.
 func New(o Options) *API {
 	return &API{o: o, calls: calls(), beat: beatEvery, bodies: bodies{
 		room: semaphore.NewWeighted(largeBytes), wait: largeWait, of: map[string]bool{},
 	}}
 }
 
-// calls returns all calls that the descriptors have.
+// calls returns all calls in the descriptors.
 func calls() map[string]*call {
 	all := map[string]*call{}
 	methods := api.File_server_api_api_proto.Services().ByName("Synapse").Methods()
@@ -89,18 +89,19 @@ func calls() map[string]*call {
 func typeOf(m protoreflect.MessageDescriptor) protoreflect.MessageType {
 	t, err := protoregistry.GlobalTypes.FindMessageByName(m.FullName())
 	if err != nil {
-		panic(err) // its code is part of the program
+		panic(err) // the error is in the program itself
 	}
 	return t
 }
 
-// The content types of one message, and of a stream of them with each on a line of its own.
+// The content types of a single message, and of a stream with one message per line.
 const (
 	typeJSON  = "application/json"
 	typeLines = "application/x-ndjson"
 )
 
-// document describes the API. tools/protogen writes it, and TestDocument holds it against the descriptors.
+// document is the OpenAPI description. tools/protogen writes it, and TestDocument checks it against the
+// descriptors.
 //
 //go:embed openapi.json
 var document []byte
@@ -121,7 +122,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	switch {
 	case name == "openapi.json" && r.Method == http.MethodGet:
 		h.Set("Content-Type", typeJSON)
-		_, _ = w.Write(document) // whoever asked may be gone
+		_, _ = w.Write(document) // the client may have disconnected
 	case name == "ca.pem" && r.Method == http.MethodGet && len(a.o.Roots) > 0:
 		h.Set("Content-Type", "application/x-pem-file")
 		_, _ = w.Write(a.o.Roots)
@@ -140,9 +141,9 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// walls keep out what a browser sends on somebody else's behalf. No page calls this API, not even the cluster's own,
-// and nothing here goes by a cookie: so whatever says that a page sends it is refused, from wherever. A browser says so
-// of each POST, and of one whose content is JSON it asks first, which nobody allows it.
+// walls refuses requests that a web page may have sent in a browser. No web page uses this API, and the API ignores
+// cookies. Every request that a browser marks as sent by a page is therefore refused. A browser marks each POST.
+// For JSON content it first asks for permission, which this server never gives.
 func (a *API) walls(r *http.Request) error {
 	if a.o.Answers != nil && !a.o.Answers(r.Host) {
 		return &refusal{status: http.StatusMisdirectedRequest, Code: notAllowed, Field: "Host",
@@ -157,18 +158,18 @@ func (a *API) walls(r *http.Request) error {
 	return nil
 }
 
-// says reports whether the request is said to be what it must be.
+// says reports whether the request has the required content type.
 func says(r *http.Request, c *call) bool {
 	kind, _, _ := strings.Cut(r.Header.Get("Content-Type"), ";")
 	kind = strings.ToLower(strings.TrimSpace(kind))
 	return kind == typeJSON || c.asks && kind == typeLines
 }
 
-// errOver ends what is open of a caller who is let in no longer.
+// errOver ends open requests of a caller whose session has ended.
 var errOver = &refusal{status: http.StatusUnauthorized, Code: notAllowed, Field: "Authorization",
 	Text: "token is no longer valid: it is revoked, denied or expired"}
 
-// serve makes a call as whoever asks.
+// serve makes a call for the sender of a request.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, c *call) {
 	who, err := a.o.Caller(r)
 	if err != nil {

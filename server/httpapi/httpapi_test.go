@@ -25,7 +25,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// service answers what a test has it answer.
+// service is a fake whose answers the test sets.
 type service struct {
 	api.UnimplementedSynapseServer
 	submit func(context.Context, *messages.Submit) (*messages.SubmitReply, error)
@@ -40,7 +40,7 @@ func (s *service) Watch(_ *messages.Watch, stream grpc.ServerStreamingServer[mes
 	return s.watch(stream)
 }
 
-// Exec says again what it is told, until nothing more is.
+// Exec echoes its requests.
 func (s *service) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
 	for {
 		q, err := stream.Recv()
@@ -80,7 +80,7 @@ func newRig(t *testing.T, s *service) *rig {
 	return on
 }
 
-// send sends a request with headers "Name: value", and answers with the status, the headers and the text.
+// send sends a request with headers "Name: value", and returns the status, the headers and the text of the answer.
 func (s *rig) send(method, path, body string, headers ...string) (int, http.Header, string) {
 	s.t.Helper()
 	q, err := http.NewRequest(method, s.URL+path, strings.NewReader(body))
@@ -109,14 +109,15 @@ func (s *rig) send(method, path, body string, headers ...string) (int, http.Head
 	return answer.StatusCode, answer.Header, string(text)
 }
 
-// fault is the refusal in an answer.
+// fault returns the refusal in an answer.
 func fault(text string) refusal {
 	var f struct{ Error refusal }
-	_ = json.Unmarshal([]byte(text), &f) // then it is empty
+	_ = json.Unmarshal([]byte(text), &f) // empty on an error
 	return f.Error
 }
 
-// TestOnce: a call is made of its JSON, by either spelling of a name, and answered with the names that errors have.
+// TestOnce checks that a call accepts both spellings of a field name, and answers with the spelling that errors
+// use.
 func TestOnce(t *testing.T) {
 	var got *messages.Submit
 	s := newRig(t, &service{submit: func(_ context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
@@ -146,7 +147,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// TestWalls: what is no request, and what a browser sends for a page, is refused before there is a call.
+// TestWalls checks that invalid requests, and requests of a browser's page, are refused before a call is made.
 func TestWalls(t *testing.T) {
 	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
 		t.Error("a call was made")
@@ -187,7 +188,7 @@ func TestWalls(t *testing.T) {
 			t.Errorf("%s %s: headers %v", c.method, c.path, h)
 		}
 	}
-	q, _ := http.NewRequest("POST", s.URL+"/v1/Submit", io.MultiReader(strings.NewReader("{}"))) // of no known length
+	q, _ := http.NewRequest("POST", s.URL+"/v1/Submit", io.MultiReader(strings.NewReader("{}"))) // no length
 	q.Header.Set("Content-Type", "application/json")
 	if answer, err := s.Client().Do(q); err != nil || answer.StatusCode != 411 {
 		t.Errorf("without a length: %v, %v", answer, err)
@@ -196,8 +197,8 @@ func TestWalls(t *testing.T) {
 	}
 }
 
-// TestRefusals: each code of an Outcome has a status of its own and keeps its words; what says when to come again, or
-// who leads, is a header.
+// TestRefusals checks that each code of an Outcome has its own status and keeps its text. The retry time and the
+// leader's name are headers.
 func TestRefusals(t *testing.T) {
 	var why error
 	s := newRig(t, &service{submit: func(ctx context.Context, _ *messages.Submit) (*messages.SubmitReply, error) {
@@ -234,8 +235,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestLines: many answers are lines; one that goes wrong later ends in an error, and what goes wrong first has a
-// status.
+// TestLines checks that several answers are lines. A late error is the last line, and an early error has a status.
 func TestLines(t *testing.T) {
 	no := api.StatusOf(&messages.Outcome{Code: messages.Code_CODE_EXHAUSTED, Text: "too slow"})
 	var sent int
@@ -271,8 +271,8 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestBeat: where nothing comes, the status has come and empty lines do, whether the call said that it has begun or
-// not; a client that goes ends the call.
+// TestBeat checks that an idle answer gets its status and empty lines, whether or not the call sends a header. The
+// call ends when the client disconnects.
 func TestBeat(t *testing.T) {
 	for _, says := range []bool{true, false} {
 		beats(t, says)
@@ -308,7 +308,7 @@ func beats(t *testing.T, says bool) {
 	<-over
 }
 
-// TestConverse: a call of which both ends stream is asked and answered in turns; a line that is none ends it.
+// TestConverse checks a call with streams in both directions. An invalid line ends the call.
 func TestConverse(t *testing.T) {
 	s := newRig(t, &service{})
 	talk := func() (io.WriteCloser, *bufio.Reader) {
@@ -344,8 +344,8 @@ func TestConverse(t *testing.T) {
 	}
 }
 
-// TestLarge: of large requests each caller has one on its way, and all together as much as there is room for; small
-// ones wait for nobody.
+// TestLarge checks that each caller has at most one large body in memory, within the total limit, and that small
+// bodies do not wait.
 func TestLarge(t *testing.T) {
 	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {
 		return &messages.SubmitReply{}, nil
@@ -386,7 +386,7 @@ func TestLarge(t *testing.T) {
 		t.Errorf("one of bob's: %d %s", code, text)
 	}
 	begin("bob", maxBytes)
-	held(2) // it waits for room
+	held(2) // it waits for memory
 	if code, _, text := s.send("POST", "/v1/Submit", "{}", "Authorization: ann"); code != 200 {
 		t.Errorf("a small one: %d %s", code, text)
 	}

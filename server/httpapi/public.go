@@ -16,10 +16,11 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the names of fields in JSON. A field has the name in its json_name, if one is set, and else its own.
-// The wire has numbers, so a message is turned into its public form by its bytes.
+// This file maps the names of fields in JSON. The name is the field's json_name if it is set, and otherwise the
+// field's name. The binary format contains only numbers, so a message is converted to its public form through its
+// bytes.
 
-// encoding writes a public form with the names of its own descriptors.
+// encoding writes a public form with the names of its descriptors.
 var encoding = protojson.MarshalOptions{UseProtoNames: true}
 
 // encode returns the JSON of a message.
@@ -84,7 +85,7 @@ var publicFiles = sync.OnceValue(func() *protoregistry.Files {
 	add(api.File_server_api_api_proto)
 	files, err := protodesc.NewFiles(all)
 	if err != nil {
-		panic(err) // the descriptors are part of the program, and a test makes all of them
+		panic(err) // the descriptors are part of the program, and a test creates all of them
 	}
 	return files
 })
@@ -105,8 +106,8 @@ func publicName(f protoreflect.FieldDescriptor) string {
 	return string(f.Name())
 }
 
-// publicPath returns the path of a field with the public names. From a name on that no field has, it returns the path
-// unchanged.
+// publicPath returns the path of a field with the public names. It keeps the rest of the path from the first
+// unknown name on.
 func publicPath(m protoreflect.MessageDescriptor, path string) string {
 	parts := strings.Split(path, ".")
 	for i, part := range parts {
@@ -125,7 +126,7 @@ func publicPath(m protoreflect.MessageDescriptor, path string) string {
 	return strings.Join(parts, ".")
 }
 
-// jsonName returns the json_name of a field for which none is set.
+// jsonName returns the default json_name of a field.
 func jsonName(name string) string {
 	var out []byte
 	for i := 0; i < len(name); i++ {
@@ -140,8 +141,8 @@ func jsonName(name string) string {
 	return string(out)
 }
 
-// renamedField returns the present name of a field that had another one. The decoder does not say which message the
-// field belongs to, so the request itself comes first, and then the messages in it.
+// renamedField returns the current name of a renamed field. The decoder does not report the message of the field,
+// so the request itself is searched first, and then the messages in it.
 func renamedField(m protoreflect.MessageDescriptor, old string) string {
 	seen := map[protoreflect.FullName]bool{}
 	for next := []protoreflect.MessageDescriptor{m}; len(next) > 0; next = next[1:] {

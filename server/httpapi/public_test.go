@@ -13,7 +13,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestPublicNames: a field has the name in its json_name, both ways, and its old name is refused with the new one.
+// TestPublicNames checks that requests and answers use the json_name of a field, and that the error for an old name
+// contains the new one.
 func TestPublicNames(t *testing.T) {
 	was := &messages.NodeStatus{Closed: "drained by ann", HeardMsAgo: 5,
 		Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{Job: "j1", RanMs: 7}}}}
@@ -32,8 +33,8 @@ func TestPublicNames(t *testing.T) {
 	}
 }
 
-// TestRenamedField: an old name is refused with the name that its own message has now. Other messages had the same
-// name, and renamed it otherwise.
+// TestRenamedField checks that the error for an old name contains the new name in the same message. Other messages
+// had fields of the same name that were renamed differently.
 func TestRenamedField(t *testing.T) {
 	for _, c := range []struct {
 		text     string
@@ -52,7 +53,8 @@ func TestRenamedField(t *testing.T) {
 	}
 }
 
-// TestPublicTable: the table of renamed names has what the descriptors say, and each message has its fields once.
+// TestPublicTable checks the table of renamed names against the descriptors, and that names in a message are
+// unique.
 func TestPublicTable(t *testing.T) {
 	said := 0
 	for _, n := range renamed.All() {
@@ -85,8 +87,8 @@ func publicFields(d protoreflect.Descriptor) map[string]bool {
 	return all
 }
 
-// TestRefusedFields: a refusal names a field as the caller wrote it, and leaves alone what is no field of the
-// request.
+// TestRefusedFields checks that an error names a field as the caller wrote it, and keeps names that are not fields
+// of the request.
 func TestRefusedFields(t *testing.T) {
 	field := ""
 	s := newRig(t, &service{submit: func(context.Context, *messages.Submit) (*messages.SubmitReply, error) {

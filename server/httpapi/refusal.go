@@ -14,29 +14,29 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how what went wrong is told: a status of HTTP's for each code of an Outcome, and the Outcome itself.
+// This file formats errors: an HTTP status for each code of an Outcome, and the Outcome itself.
 
-// The codes of what is refused here, before any call.
+// The codes of errors before any call.
 var (
 	invalid    = messages.Code_CODE_INVALID.String()
 	notAllowed = messages.Code_CODE_NOT_ALLOWED.String()
 	exhausted  = messages.Code_CODE_EXHAUSTED.String()
 )
 
-// ErrWho and ErrLater say of an error why it is not known who makes a request: it does not show that, or it cannot be
-// looked up now.
+// ErrWho and ErrLater classify an error of Options.Caller: the request is not authenticated, or the identity cannot
+// be checked now.
 var (
 	ErrWho   = errors.New("caller is unknown: authentication required")
 	ErrLater = errors.New("caller cannot be verified now")
 )
 
-// LeaderHeader names the scheduler that leads, where one was asked that does not.
+// LeaderHeader names the leader in an answer of a standby scheduler.
 const LeaderHeader = "Synapse-Leader"
 
-// refusal is an Outcome, and how HTTP has it.
+// refusal is an Outcome with its HTTP status.
 type refusal struct {
 	status int
-	after  string // seconds after which to ask again; empty: nobody says
+	after  string // seconds until a retry; empty: unknown
 
 	Code  string `json:"code"`
 	Field string `json:"field,omitempty"`
@@ -46,7 +46,7 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.Text }
 
-// statuses has the status of each outcome, and statusesOf of what gRPC itself says.
+// statuses maps the codes of an Outcome to HTTP statuses, and statusesOf maps gRPC's own codes.
 var (
 	statuses = map[messages.Code]int{
 		messages.Code_CODE_INVALID:     http.StatusBadRequest,
@@ -62,7 +62,7 @@ var (
 	}
 )
 
-// refusalOf puts an error into the words of a refusal.
+// refusalOf converts an error into a refusal.
 func refusalOf(err error) *refusal {
 	var r *refusal
 	if errors.As(err, &r) {
@@ -88,7 +88,7 @@ func refusalOf(err error) *refusal {
 	return r
 }
 
-// refusal returns the refusal of a call, which names a field as the caller writes it.
+// refusal returns the refusal of a call, with the field name that the caller used.
 func (c *call) refusal(err error) *refusal {
 	r := *refusalOf(err)
 	r.Field = publicPath(c.in.Descriptor(), r.Field)
@@ -100,7 +100,7 @@ func refuse(w http.ResponseWriter, err error) {
 	r := refusalOf(err)
 	if r.status == http.StatusUnauthorized {
 		w.Header().Set("WWW-Authenticate", "Bearer")
-		w.Header().Set("Connection", "close") // the next guess costs a handshake, as by gRPC
+		w.Header().Set("Connection", "close") // each further guess of a token costs a handshake, as with gRPC
 	}
 	if r.after != "" {
 		w.Header().Set("Retry-After", r.after)
@@ -108,15 +108,15 @@ func refuse(w http.ResponseWriter, err error) {
 	w.Header().Set("Content-Type", typeJSON)
 	patient(w)
 	w.WriteHeader(r.status)
-	_ = json.NewEncoder(w).Encode(failed{r}) // whoever asked may be gone
+	_ = json.NewEncoder(w).Encode(failed{r}) // the client may have disconnected
 }
 
-// failed is an error in place of an answer.
+// failed is an error instead of an answer.
 type failed struct {
 	Error *refusal `json:"error"`
 }
 
-// tell passes on what a call says beside its answer.
+// tell sets the headers for the trailer of a call.
 func tell(w http.ResponseWriter, said metadata.MD) {
 	for from, to := range map[string]string{ //order: each is a header of its own
 		api.RetryAfterTrailer: "Retry-After", api.LeaderTrailer: LeaderHeader,

@@ -1,6 +1,6 @@
-// Package httpmux lets plain HTTP in beside gRPC, on the scheduler's one port. It stands behind connlimit and authn's
-// handshake, and before gRPC: a connection that is for gRPC goes on as if the multiplexer were not there, with gRPC's
-// own transport, keepalive and limits. It owns what a visitor may cost, and knows nothing of what is served.
+// Package httpmux serves plain HTTP next to gRPC on the scheduler's port. It runs after connlimit and authn's
+// handshake, and before gRPC. Connections for gRPC pass unchanged, with gRPC's own transport, keepalive and limits.
+// The package limits the cost of visitors (HTTP clients) and does not know the served pages.
 package httpmux
 
 import (
@@ -20,16 +20,16 @@ import (
 	"github.com/yi-json/synapse/cluster/credential"
 )
 
-// This file owns how the two are told apart, and how a visitor's connection gets to the handler.
+// This file distinguishes HTTP from gRPC, and passes a visitor's connection to the handler.
 //
-// The alternative turned down is gRPC's own ServeHTTP behind one http.Server: it has neither gRPC's keepalive nor its
-// flow control, so that every machine's link would pay for a page that is seldom looked at.
+// A rejected alternative is gRPC's ServeHTTP behind one http.Server. It lacks gRPC's keepalive and flow control, so
+// the link of every node would pay for rarely used pages.
 
-// The limits of one visitor, and of all. Whoever has not proved who it is stands among those whose handshake is under
-// way as well, as far as connlimit is concerned, and has the time of one.
+// The limits per visitor and in total. An unauthenticated visitor also counts as a handshake in progress in
+// connlimit, and has the time limit of a handshake.
 const (
-	maxVisitors  = 64    // of whom nothing is proved
-	maxGuests    = 1_024 // of whom it is: a page that is open is one, and its stream another
+	maxVisitors  = 64    // unauthenticated visitors
+	maxGuests    = 1_024 // authenticated visitors; an open page is one, and its stream another
 	maxHeader    = 16 << 10
 	headerWithin = 5 * time.Second
 	readWithin   = 10 * time.Second
@@ -37,37 +37,37 @@ const (
 	idleFor      = 30 * time.Second
 )
 
-// The counters.
+// These are the names of the counters.
 const (
 	countVisits  = "doorway.visits"
-	countRefused = "doorway.refused" // there were too many
+	countRefused = "doorway.refused" // a limit was reached
 )
 
-// Visitor says what a handshake found of a connection that is for HTTP: whether it proved who comes.
+// Visitor is the result of a handshake for HTTP. It reports whether the visitor is authenticated.
 type Visitor interface {
 	credentials.AuthInfo
 	Known() bool
 }
 
-// Options configure a multiplexer. Log and Count may be left out.
+// Options holds the settings of a multiplexer. Log and Count are optional.
 type Options struct {
 	Handler http.Handler
 	Log     func(format string, args ...any)
 	Count   func(name string, n int64)
 }
 
-// Mux tells HTTP from gRPC on a scheduler's port, and serves the former.
+// Mux separates HTTP from gRPC on a scheduler's port, and serves HTTP.
 type Mux struct {
 	o       Options
 	server  *http.Server
 	waiting chan net.Conn
-	room    chan struct{} // a place for each of whom nothing is proved
-	guests  chan struct{} // and for each of whom it is
+	room    chan struct{} // one value per unauthenticated visitor
+	guests  chan struct{} // one value per authenticated visitor
 	closed  chan struct{}
 	closing sync.Once
 }
 
-// New opens a multiplexer. Its Close ends it.
+// New starts a multiplexer. Close ends it.
 func New(o Options) *Mux {
 	if o.Log == nil {
 		o.Log = func(string, ...any) {}
@@ -86,7 +86,7 @@ func New(o Options) *Mux {
 			return context.WithValue(ctx, visitKey{}, c.(*visit))
 		},
 	}
-	go func() { _ = d.server.Serve(visits{d}) }() // it ends with Close alone
+	go func() { _ = d.server.Serve(visits{d}) }() // ends only with Close
 	return d
 }
 
@@ -98,9 +98,9 @@ func (d *Mux) Close() {
 	})
 }
 
-// Credentials returns those of gRPC's server with the multiplexer behind their handshake. Without TLS a connection is
-// told by its first words; with it by what was negotiated, since a visitor need not prove anything and must not get to
-// gRPC.
+// Credentials wraps the credentials of gRPC's server: the multiplexer runs after their handshake. Without TLS, the
+// first bytes of a connection select the protocol. With TLS, the negotiated protocol does, because an
+// unauthenticated visitor must not reach gRPC.
 func (d *Mux) Credentials(inner credentials.TransportCredentials) credentials.TransportCredentials {
 	return beside{inner, d}
 }
@@ -110,10 +110,10 @@ type beside struct {
 	mux *Mux
 }
 
-// errServed ends a connection for gRPC, which has never heard of it.
+// errServed ends a connection that gRPC does not get.
 var errServed = errors.New("it was a visitor, and has been served")
 
-// ServerHandshake serves visitors, for as long as they stay; all others go on to gRPC.
+// ServerHandshake serves visitors until they disconnect. Other connections continue to gRPC.
 func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := b.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -136,8 +136,8 @@ func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 	return again, info, err
 }
 
-// Told reports whether a connection of which nothing was negotiated is a visitor's, by its first words. They can be
-// read again.
+// Told reports whether a connection without a negotiated protocol belongs to a visitor, by its first bytes. The
+// returned connection can read these bytes again.
 func Told(conn net.Conn) (again net.Conn, visits bool, err error) {
 	var words [4]byte
 	if _, err := io.ReadFull(conn, words[:]); err != nil {
@@ -156,13 +156,13 @@ func (b beside) Clone() credentials.TransportCredentials {
 // methods lists how requests of HTTP/1.1 begin. HTTP/2 begins with PRI.
 var methods = []string{"GET ", "HEAD", "POST", "PUT ", "DELE", "OPTI", "PATC"}
 
-// peeked is a connection whose first words have been read; it gives them again.
+// peeked is a connection that returns its first bytes again.
 type peeked struct {
 	net.Conn
 	words strings.Reader
 }
 
-// CloseWrite ends what is sent alone, if the connection can.
+// CloseWrite closes the sending direction, if the connection supports this.
 func (c *peeked) CloseWrite() error {
 	if half, ok := c.Conn.(credential.HalfCloser); ok {
 		return half.CloseWrite()
@@ -177,8 +177,8 @@ func (c *peeked) Read(b []byte) (int, error) {
 	return c.Conn.Read(b)
 }
 
-// serve hands a connection to the HTTP server, and waits for its end: gRPC's handshake goes on until then, and counts
-// it among its own when it ends.
+// serve passes a connection to the HTTP server and waits for its end. gRPC's handshake lasts as long, so gRPC
+// counts the connection until then.
 func (d *Mux) serve(v *visit, known bool) error {
 	select {
 	case d.room <- struct{}{}:
@@ -201,11 +201,11 @@ func (d *Mux) serve(v *visit, known bool) error {
 	return errServed
 }
 
-// tooMany is the answer to a visitor for whom there is no room.
+// tooMany is the answer to a visitor beyond the limits.
 const tooMany = "HTTP/1.1 503 Service Unavailable\r\nRetry-After: 5\r\nContent-Length: 0\r\nConnection: close\r\n\r\n"
 
-// sendAway answers that there are too many, and closes. What the visitor has sent is read first, for a second at most:
-// a connection that is closed with something unread is reset, and the answer would be lost.
+// sendAway answers that there are too many visitors, and closes. It first reads the visitor's request for at most a
+// second. Closing a connection with unread data would reset it, and the answer would be lost.
 func sendAway(c net.Conn) error {
 	_ = c.SetDeadline(time.Now().Add(time.Second))
 	_, err := io.WriteString(c, tooMany)
@@ -220,15 +220,15 @@ type visit struct {
 	net.Conn
 	info    credentials.AuthInfo
 	mux     *Mux
-	entrant credential.Entrant // nil: nobody waits to hear of it
+	entrant credential.Entrant // nil: the connection needs no report
 	over    chan struct{}
 	once    sync.Once
 
 	mu    sync.Mutex
-	place chan struct{} // the places of which it has one; nil: none any more
+	place chan struct{} // the channel in which it has a place; nil: none
 }
 
-// enter takes a visit from among the strangers. Where there are too many guests it stays there.
+// enter moves a visit to the authenticated visitors. If there are too many of these, the visit stays where it is.
 func (v *visit) enter() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -247,7 +247,7 @@ func (v *visit) enter() {
 	}
 }
 
-// leave gives the place back.
+// leave frees the place of a visit.
 func (v *visit) leave() {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -264,7 +264,7 @@ func (v *visit) Close() error {
 
 type visitKey struct{}
 
-// InfoOf returns what the handshake said of whoever makes a request; nil: it came through no multiplexer.
+// InfoOf returns the handshake result of a request's connection, or nil if it did not pass a multiplexer.
 func InfoOf(r *http.Request) credentials.AuthInfo {
 	v, ok := r.Context().Value(visitKey{}).(*visit)
 	if !ok {
@@ -273,15 +273,15 @@ func InfoOf(r *http.Request) credentials.AuthInfo {
 	return v.info
 }
 
-// Entered says that whoever makes a request has proved by it who it is, as by a cookie: its connection no longer stands
-// among those whose handshake is under way.
+// Entered reports that a request has authenticated its sender, for example with a cookie. Its connection then no
+// longer counts as a handshake in progress.
 func Entered(r *http.Request) {
 	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
 		v.enter()
 	}
 }
 
-// AddressOf returns where whoever makes a request comes from; nil: it came through no multiplexer.
+// AddressOf returns the remote address of a request, or nil if it did not pass a multiplexer.
 func AddressOf(r *http.Request) net.Addr {
 	if v, ok := r.Context().Value(visitKey{}).(*visit); ok {
 		return v.RemoteAddr()
@@ -289,7 +289,7 @@ func AddressOf(r *http.Request) net.Addr {
 	return nil
 }
 
-// visits is the multiplexer as the HTTP server knows it: a listener.
+// visits is the multiplexer's listener for the HTTP server.
 type visits struct{ d *Mux }
 
 func (v visits) Accept() (net.Conn, error) {

@@ -21,7 +21,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// rig has a port with both, behind connlimit.
+// rig has a port with both protocols, behind connlimit.
 type rig struct {
 	address string
 	mux     *Mux
@@ -83,7 +83,8 @@ func (s *rig) call(t *testing.T) error {
 
 func hello(w http.ResponseWriter, _ *http.Request) { fmt.Fprint(w, "hello") }
 
-// TestBothOnOnePort: whoever speaks HTTP/1.1 gets a page, gRPC goes on beside it, and what is neither gets neither.
+// TestBothOnOnePort checks that HTTP/1.1 clients get a page, that gRPC works next to it, and that other protocols
+// are refused.
 func TestBothOnOnePort(t *testing.T) {
 	s := newRig(t, hello, connlimit.Limits{})
 	if got := s.get(t); !strings.HasPrefix(got, "HTTP/1.1 200 OK") || !strings.HasSuffix(got, "hello") {
@@ -97,7 +98,7 @@ func TestBothOnOnePort(t *testing.T) {
 	if answer, _ := io.ReadAll(c); strings.Contains(string(answer), "hello") {
 		t.Errorf("a page for what is no HTTP: %q", answer)
 	}
-	slow := s.dial(t) // a request may come byte by byte
+	slow := s.dial(t) // a request may arrive byte by byte
 	for _, b := range []byte("GET / HTTP/1.1\r\nHost: x\r\n\r\n") {
 		if _, err := slow.Write([]byte{b}); err != nil {
 			t.Fatal(err)
@@ -108,14 +109,14 @@ func TestBothOnOnePort(t *testing.T) {
 	}
 }
 
-// TestVisitorsAreBounded: visitors that stay leave gRPC its room, those beyond the bound are sent away, and a place
-// that was left is free again.
+// TestVisitorsAreBounded checks that long visits leave capacity for gRPC, that visitors beyond the limit get an
+// answer, and that a free place can be used again.
 func TestVisitorsAreBounded(t *testing.T) {
 	s := newRig(t, hello, connlimit.Limits{})
 	var first net.Conn
 	for range maxVisitors {
 		c := s.dial(t)
-		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // and stays
+		fmt.Fprint(c, "GET / HTTP/1.1\r\nHost: x\r\n\r\n") // and stays connected
 		if line, err := bufio.NewReader(c).ReadString('\n'); err != nil || !strings.HasPrefix(line, "HTTP/1.1 200") {
 			t.Fatalf("%q, %v", line, err)
 		}
@@ -138,8 +139,8 @@ func TestVisitorsAreBounded(t *testing.T) {
 	}
 }
 
-// TestEntranceHolds: a visitor has proved nothing, so for connlimit it is one whose handshake is under way. One more
-// than there may be waits in line, until one of those before it has been there for long.
+// TestEntranceHolds checks that connlimit counts an unauthenticated visitor as a handshake in progress. A visitor
+// beyond that limit waits until an earlier one times out.
 func TestEntranceHolds(t *testing.T) {
 	limits := connlimit.DefaultLimits()
 	limits.Begun, limits.BegunOfSource = 2, 2
@@ -161,7 +162,7 @@ func TestEntranceHolds(t *testing.T) {
 	}
 }
 
-// TestCloseEndsVisits: a server that waits for all its connections does not wait for a visitor.
+// TestCloseEndsVisits checks that a graceful stop of the server does not wait for visitors.
 func TestCloseEndsVisits(t *testing.T) {
 	s := newRig(t, hello, connlimit.Limits{})
 	c := s.dial(t)

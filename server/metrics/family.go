@@ -1,6 +1,6 @@
-// Package metrics says what a process knows in Prometheus' words: the families of series, and those of them that every
-// process has. What a scheduler that leads says beside them is in leading, what a machine's agent does in machine. It
-// decides nothing, and measures nothing itself: figures come from the actors' host and from who owns them.
+// Package metrics exports the metrics of a process to Prometheus: the metric families, and those that every process
+// has. Package leading adds the metrics of a leading scheduler, and package machine those of a node agent. The
+// package measures nothing itself: values come from the actors' host and from the owners of the data.
 package metrics
 
 import (
@@ -11,29 +11,29 @@ import (
 	"github.com/prometheus/client_golang/prometheus"
 )
 
-// This file owns what a family is. The names, kinds and labels of all families are fixed when a program is built:
-// nothing that a user says becomes a name, and each label is bounded.
+// This file defines a metric family. The names, types and labels of all families are fixed at build time. No text
+// of a user becomes a name, and the number of label values is limited.
 
-// The kinds of families.
+// The types of families.
 const (
 	Gauge     = "gauge"
 	Counter   = "counter"
 	Histogram = "histogram"
 )
 
-// Family has all series of one name.
+// Family holds all series with one name.
 type Family struct {
 	Name, Kind, Help string
 	Labels           []string
 	desc             *prometheus.Desc
 }
 
-// New makes a family.
+// New creates a family.
 func New(kind, name, help string, labels ...string) *Family {
 	return &Family{Name: name, Kind: kind, Help: help, Labels: labels, desc: prometheus.NewDesc(name, help, labels, nil)}
 }
 
-// Page is one scrape, while it is written.
+// Page is one scrape in progress.
 type Page struct{ to chan<- prometheus.Metric }
 
 // Put writes one series of a gauge or a counter.
@@ -42,7 +42,7 @@ func (p Page) Put(f *Family, value float64, labels ...string) {
 	if f.Kind == Counter {
 		kind = prometheus.CounterValue
 	}
-	for i := range labels { // the library panics on what is no UTF-8
+	for i := range labels { // the library panics on invalid UTF-8
 		labels[i] = strings.ToValidUTF8(labels[i], "?")
 	}
 	p.to <- prometheus.MustNewConstMetric(f.desc, kind, value, labels...)
@@ -54,7 +54,7 @@ type Source interface {
 	Write(p Page)
 }
 
-// collector is a Source as the library knows it.
+// collector implements the library's interface with a Source.
 type collector struct{ Source }
 
 func (c collector) Describe(to chan<- *prometheus.Desc) {
@@ -65,16 +65,17 @@ func (c collector) Describe(to chan<- *prometheus.Desc) {
 
 func (c collector) Collect(to chan<- prometheus.Metric) { c.Write(Page{to}) }
 
-// Share says what one name has of a sum.
+// Share holds the part that one name has in a sum.
 type Share struct {
 	Name  string
 	Value float64
 }
 
-// Rest names what is left beside the greatest.
+// Rest is the name of the sum of all shares that are not among the largest.
 const Rest = "other"
 
-// Greatest are the greatest n, in the order of names, and all others as one. Whoever has the rest's own name is of it.
+// Greatest returns the n largest shares, sorted by name, and the sum of all others as Rest. A share with the name
+// Rest counts as one of the others.
 func Greatest(all []Share, n int) []Share {
 	all = slices.Clone(all)
 	slices.SortFunc(all, func(a, b Share) int {

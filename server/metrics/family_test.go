@@ -14,7 +14,8 @@ import (
 	"github.com/yi-json/synapse/cluster/host"
 )
 
-// TestGreatest: the greatest have their names, all others are one, and nothing is lost or there twice.
+// TestGreatest checks that the largest shares keep their names, that all others are one sum, and that nothing is
+// lost or counted twice.
 func TestGreatest(t *testing.T) {
 	for _, c := range []struct {
 		all  []Share
@@ -37,7 +38,8 @@ func TestGreatest(t *testing.T) {
 	}
 }
 
-// TestProcess: what actors count and measure is in a scrape, under the name of its family.
+// TestProcess checks that a scrape contains the counters and measurements of actors, under the names of their
+// families.
 func TestProcess(t *testing.T) {
 	h := host.New(host.NewLog(t.Output(), false))
 	h.Count("link.full", 3)
@@ -77,13 +79,13 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// countingSource counts how often it was asked.
+// countingSource counts its calls.
 type countingSource struct{ asked atomic.Int64 }
 
 func (*countingSource) Families() []*Family { return nil }
 func (c *countingSource) Write(Page)        { c.asked.Add(1) }
 
-// TestOnceASecond: however many scrape, the figures are counted once.
+// TestOnceASecond checks that the metrics are collected once per second, for any number of scrapes.
 func TestOnceASecond(t *testing.T) {
 	source := &countingSource{}
 	k := &kept{from: Registry(source), now: func() time.Time { return time.Unix(100, 0) }}

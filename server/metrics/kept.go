@@ -8,7 +8,7 @@ import (
 	dto "github.com/prometheus/client_model/go"
 )
 
-// kept hands out the same figures for a second, to however many. It owns the latest, and counts while nobody else does.
+// kept returns the same metrics for a second, to any number of scrapes. Only one scrape collects at a time.
 type kept struct {
 	from prometheus.Gatherer
 	now  func() time.Time
@@ -19,7 +19,7 @@ type kept struct {
 	err  error
 }
 
-// Gather answers what was gathered last, if that is fresh.
+// Gather returns the last metrics if they are fresh, and otherwise collects them again.
 func (k *kept) Gather() ([]*dto.MetricFamily, error) {
 	k.mu.Lock()
 	defer k.mu.Unlock()

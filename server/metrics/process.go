@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages/renamed"
 )
 
-// This file owns what every process says: what its actors counted, how long things took them, how much waits for them.
+// This file exports the metrics of every process: counters of its actors, durations, and queue lengths.
 
 var (
 	build = New(Gauge, "synapse_build_info",
@@ -55,17 +55,17 @@ var (
 			"actual start; side is late or early", "side")
 )
 
-// dropped are the counters of messages that got lost on a link.
+// dropped lists the counters of messages that were lost on a link.
 var dropped = map[string]bool{
 	"no_link": true, "full": true, "unsayable": true, "system": true, "malformed": true, "unknown": true,
 	"forbidden": true,
 	"forged":    true, "invalid": true, "dead_letters": true, "panicked": true,
 }
 
-// plain are the counters that have a family of their own.
+// plain maps the counters that have their own family.
 var plain = map[string]*Family{"journal.batches": batches, "journal.changes": changes, "journal.doubts": doubts}
 
-// spans are the distributions that have one, by the beginning of their names; what follows is the label.
+// spans lists the distributions that have a family, by the start of their names. The rest of a name is the label.
 var spans = []struct {
 	begins string
 	family *Family
@@ -74,15 +74,15 @@ var spans = []struct {
 	{"job.wait", waits}, {"promise.", missed}, {"task.", tasks},
 }
 
-// Process has what a process says of itself and of its actors.
+// Process exports the metrics of a process and its actors.
 type Process struct {
 	Host    *host.Host
 	Version string
-	Leads   bool // it may lead: what only leaders count is there from the beginning
+	Leads   bool // it may lead, so leaders' counters are exported from the start
 }
 
-// What is there before it happens, so that a rate over it is 0 and not nothing: the counters and distributions of every
-// process, of one that may lead, and of a machine.
+// These counters and distributions are exported before the first event, so that their rate is 0 instead of missing:
+// of every process, of a process that may lead, and of a node.
 var (
 	countsOfAll     = names("link.", "full", "invalid", "malformed", "no_link", "received", "sent", "unknown", "unsayable")
 	countsOfLeaders = slices.Concat(
@@ -106,7 +106,7 @@ func names(begin string, ends ...string) (all []string) {
 	return all
 }
 
-// Families returns all that it has.
+// Families returns all families of this source.
 func (Process) Families() []*Family {
 	return []*Family{
 		build, drops, carried, refusals, limits, batches, changes, doubts, events, boxes, phases, writes, silence, passes,
@@ -114,7 +114,7 @@ func (Process) Families() []*Family {
 	}
 }
 
-// Write writes them.
+// Write writes the series.
 func (s Process) Write(p Page) {
 	p.Put(build, 1, s.Version)
 	counts, taken := s.Host.Counts(), s.Host.Spans()
@@ -142,7 +142,7 @@ func (s Process) Write(p Page) {
 	}
 }
 
-// seriesOf returns the family and the labels under which a counter of the host is shown.
+// seriesOf returns the family and the labels of a counter of the host.
 func seriesOf(name string) (*Family, []string) {
 	if f := plain[name]; f != nil {
 		return f, nil

@@ -12,13 +12,13 @@ import (
 	"github.com/prometheus/common/expfmt"
 )
 
-// This file owns how figures are handed out. However many ask, they are counted once a second at most: a count of a big
-// cluster takes its readers' actor some milliseconds.
+// This file serves metrics. They are collected at most once per second, because the census of a large cluster takes
+// the Mirror some milliseconds.
 
-// freshFor is for how long the same figures are handed out.
+// freshFor is how long the same metrics are served.
 const freshFor = time.Second
 
-// Registry registers some sources, and what Go and the process say of themselves.
+// Registry registers sources and the metrics of the Go runtime and the process.
 func Registry(sources ...Source) *prometheus.Registry {
 	r := prometheus.NewRegistry()
 	r.MustRegister(collectors.NewGoCollector(), collectors.NewProcessCollector(collectors.ProcessCollectorOpts{}))
@@ -28,12 +28,12 @@ func Registry(sources ...Source) *prometheus.Registry {
 	return r
 }
 
-// Handler answers a scrape.
+// Handler returns a handler that serves a scrape.
 func Handler(from prometheus.Gatherer) http.Handler {
 	return promhttp.HandlerFor(&kept{from: from, now: time.Now}, promhttp.HandlerOpts{MaxRequestsInFlight: 8})
 }
 
-// Text writes the figures as a scrape would have them.
+// Text writes the metrics in the text format of a scrape.
 func Text(from prometheus.Gatherer, to io.Writer) error {
 	families, err := from.Gather()
 	if err != nil {

@@ -1,6 +1,6 @@
-// Package notifications tells others what has happened in the cluster: that a job is over, that a machine takes nothing
-// new, that a promise was not kept. An administrator's rules say what is told to whom. Nothing waits for it: if nobody
-// takes what a rule tells, what comes meanwhile is lost, and neither a job nor a scheduler is kept up.
+// Package notifications sends notifications about events in the cluster: a job has finished, a node is
+// unschedulable, or a start guarantee was missed. An administrator's rules select the events and the receivers. No
+// job or scheduler waits for a receiver: if a receiver does not answer, later notifications are dropped.
 package notifications
 
 import (
@@ -8,9 +8,9 @@ import (
 	"slices"
 )
 
-// This file owns what is told, and to whom.
+// This file defines the notifications and the rules.
 
-// The kinds of things that happen.
+// The kinds of events.
 const (
 	JobOver       = "job-finished"
 	MachineClosed = "node-unschedulable"
@@ -18,14 +18,14 @@ const (
 	PromiseBroken = "start-guarantee-broken"
 )
 
-// Kinds lists all of them.
+// Kinds lists all kinds.
 var Kinds = []string{JobOver, MachineClosed, MachineOpen, PromiseBroken}
 
-// Notification has what is told, as it is sent.
+// Notification is one notification in its JSON form.
 type Notification struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
-	// ID is the same however often the same thing is told: what a restart, or another scheduler that leads, tells again.
+	// ID stays the same if a notification is sent again, after a restart or by another leader.
 	ID      string        `json:"id"`
 	Rule    string        `json:"rule"`
 	Event   string        `json:"event"`
@@ -36,8 +36,8 @@ type Notification struct {
 	Machine *AboutMachine `json:"node,omitempty"`
 }
 
-// AboutJob is a job that something is told of. Its command, environment and output are not told: a notification leaves
-// the cluster, and they are its owner's.
+// AboutJob describes the job of a notification. It omits command, environment and output, because they belong to
+// the job's owner and a notification leaves the cluster.
 type AboutJob struct {
 	ID       string `json:"id"`
 	Name     string `json:"name"`
@@ -49,25 +49,25 @@ type AboutJob struct {
 	Runs     int32  `json:"attemptCount"`
 }
 
-// AboutMachine is a machine that something is told of.
+// AboutMachine describes the node of a notification.
 type AboutMachine struct {
 	ID     string `json:"id"`
 	Phase  string `json:"phase"`
 	Closed string `json:"unschedulable,omitempty"`
 }
 
-// Rule says what is told to whom. An empty list leaves out nothing.
+// Rule selects notifications for one receiver. An empty list selects all.
 type Rule struct {
 	Name     string
 	On       []string // of Kinds
-	Outcomes []string // of jobs that are over: their phases
+	Outcomes []string // phases of finished jobs
 	Queues   []string // of jobs
 	Owners   []string
-	// Tell tells it, or says why it could not.
+	// Tell sends a notification, or returns why it could not.
 	Tell func(ctx context.Context, n *Notification) error
 }
 
-// wants reports whether a rule is about something.
+// wants reports whether a rule selects a notification.
 func (r *Rule) wants(n *Notification) bool {
 	if !slices.Contains(r.On, n.Event) {
 		return false

@@ -7,24 +7,25 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a notification comes of what a watch tells, each thing once. A watch begins with all that there
-// is, so what was so before is no news: of machines and promises what the first watch of this process found, of jobs
-// what was over before the time up to which somebody was told.
+// This file derives notifications from the events of a watch, each once. A watch starts with the complete state,
+// and old facts are not news. For nodes and start guarantees, facts in the first watch of this process are old. For
+// jobs, ends before the time in the saved note are old.
 
-// horizon (ms) is how much later than another job's one job's end may be heard: what ended before is known to be told.
+// horizon is the limit in ms for the delay of one job's end compared with other jobs. Older ends were already
+// reported.
 const horizon = 10 * 60_000
 
-// sight has what has been seen.
+// sight holds the known state.
 type sight struct {
-	began    bool             // what there was at first has come
-	until    int64            // the latest end of a job that was told
-	since    int64            // jobs that ended before are no news
-	told     map[string]int64 // jobs that ended since, and when
+	began    bool             // the initial state is complete
+	until    int64            // latest reported end of a job
+	since    int64            // jobs that ended earlier are not reported
+	told     map[string]int64 // reported jobs that ended later, with their ends
 	closed   map[string]string
 	promises map[string]slipping
 }
 
-// slipping counts how often the promise to a job's next run has slipped.
+// slipping counts how often the start guarantee of a job's next attempt was missed.
 type slipping struct{ run, slips int32 }
 
 func newSight(since int64, told map[string]int64) *sight {
@@ -36,7 +37,7 @@ func newSight(since int64, told map[string]int64) *sight {
 	return s
 }
 
-// take takes what a watch tells, and answers what of it is news; nil: nothing is.
+// take processes an event of a watch and returns the notifications for it, if any.
 func (s *sight) take(e *messages.Event) []*Notification {
 	switch {
 	case e.GetSynced():
@@ -51,7 +52,7 @@ func (s *sight) take(e *messages.Event) []*Notification {
 
 func (s *sight) job(j *messages.JobStatus) []*Notification {
 	rec := j.GetRecord()
-	if rec.GetSpec().GetElement() != nil { // its array is told of as a whole
+	if rec.GetSpec().GetElement() != nil { // only its array is reported, as a whole
 		return nil
 	}
 	told := &AboutJob{
@@ -89,7 +90,7 @@ func (s *sight) job(j *messages.JobStatus) []*Notification {
 	}}
 }
 
-// ends reports whether it is news that a job has ended.
+// ends reports whether the end of a job has not been reported yet.
 func (s *sight) ends(id string, at int64) bool {
 	if _, told := s.told[id]; told || at < s.since {
 		return false
@@ -111,9 +112,9 @@ func (s *sight) machine(e *messages.Event) []*Notification {
 	if why == "" && e.GetNode().GetPhase() == messages.NodeDead {
 		why = messages.NodeDead
 	}
-	was := s.closed[id] // of one that was not known: open
+	was := s.closed[id] // an unknown node counts as schedulable
 	s.closed[id] = why
-	if !s.began || (was == "") == (why == "") { // other words for the same are no news
+	if !s.began || (was == "") == (why == "") { // a new text for the same state is not news
 		return nil
 	}
 	n := &Notification{Event: MachineClosed, Text: fmt.Sprintf("machine %s is closed: %s", id, why),

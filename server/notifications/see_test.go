@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// jobIs is an event of a job; ended is when it was over, 0: it is not.
+// jobIs returns an event about a job. ended is the end of the job; 0: not finished.
 func jobIs(id string, ended int64, edit ...func(*messages.JobStatus)) *messages.Event {
 	j := &messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{
 		Id: id, Spec: &messages.JobSpec{Name: "train", Queue: "nlp"}, Owner: &messages.Principal{Name: "ann"},
@@ -34,7 +34,7 @@ func nodeIs(id, phase, closed string) *messages.Event {
 
 var synced = &messages.Event{Synced: true}
 
-// news are the words of all that is news, in a row.
+// news returns the texts of all notifications, joined.
 func news(s *sight, events ...*messages.Event) string {
 	var all []string
 	for _, e := range events {
@@ -45,8 +45,8 @@ func news(s *sight, events ...*messages.Event) string {
 	return strings.Join(all, " | ")
 }
 
-// TestJobsOver: each end is told once, that of an element never, and those before this time began are no news; what a
-// restart finds in its note is told already, and what ended beside it is not.
+// TestJobsOver checks that each end of a job is reported once, and that ends of elements and older ends are not.
+// After a restart, ends in the saved note are not reported again, and missed ones are.
 func TestJobsOver(t *testing.T) {
 	s := newSight(1000, nil)
 	element := func(j *messages.JobStatus) { j.Record.Spec.Element = &messages.Element{} }
@@ -66,8 +66,8 @@ func TestJobsOver(t *testing.T) {
 	}
 }
 
-// TestEndsAreForgotten: what is remembered of ends does not grow with them, and one that is heard late, or twice, is
-// told once all the same.
+// TestEndsAreForgotten checks that the remembered ends do not grow without limit, and that late or repeated ends
+// are still reported once.
 func TestEndsAreForgotten(t *testing.T) {
 	s := newSight(0, nil)
 	const many = 5000
@@ -85,8 +85,8 @@ func TestEndsAreForgotten(t *testing.T) {
 	}
 }
 
-// TestMachinesClose: a machine that closes, dies or opens is told of once; what was so at first is not, nor that other
-// words are said of the same.
+// TestMachinesClose checks that a node that closes, dies or opens is reported once. The initial state and new texts
+// for the same state are not reported.
 func TestMachinesClose(t *testing.T) {
 	s := newSight(0, nil)
 	got := news(s, nodeIs("n1", "up", ""), nodeIs("n2", "up", "cordoned"), synced,
@@ -104,7 +104,7 @@ func TestMachinesClose(t *testing.T) {
 	}
 }
 
-// TestPromisesBreak: a promise that has slipped is told, one that another run has is another one, and a job that runs
+// TestPromisesBreak checks that a missed start guarantee is reported, separately for each attempt. A running job
 // has none.
 func TestPromisesBreak(t *testing.T) {
 	s := newSight(0, nil)

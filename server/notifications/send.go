@@ -12,42 +12,42 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how notifications get from the leader's own watch to those that are told. Each rule has a queue of its
-// own, so that one who does not answer keeps nobody else waiting.
+// This file sends notifications from the leader's own watch to the receivers. Each rule has a separate queue, so
+// that a slow receiver does not delay the others.
 
 const (
-	maxQueue   = 256 // notifications that one rule has waiting; what comes beyond is lost, and said to be
+	maxQueue   = 256 // waiting notifications per rule; more are dropped, which is logged
 	tries      = 5
 	firstPause = time.Second
 	mostPause  = 30 * time.Second
-	firstAgain = 50 * time.Millisecond // a leader that has just taken over is not ready, and will be soon
+	firstAgain = 50 * time.Millisecond // a new leader needs a moment until it is ready
 	mostAgain  = 2 * time.Second
 	noteEvery  = 5 * time.Second
 	noteFile   = "notified.json"
 )
 
-// Options configure a notifier.
+// Options holds the settings of a notifier.
 type Options struct {
 	Cluster string
 	Rules   []Rule
 	API     api.SynapseClient
-	Dir     string // for the note of what was told, which outlives a restart; empty: there is none
+	Dir     string // folder of the note about sent notifications, for restarts; empty: no note
 	WallMs  func() int64
 	Log     func(format string, args ...any)
-	// Pause waits; it ends early with its context. Nil: a timer does it.
+	// Pause waits, and returns early when its context ends. If nil, a timer is used.
 	Pause func(ctx context.Context, d time.Duration)
 }
 
-// Notifier tells others.
+// Notifier sends notifications.
 type Notifier struct {
 	o      Options
 	sight  *sight
 	queues []chan *Notification
-	lost   []int // notifications that found a rule's queue full, since it last had room
+	lost   []int // per rule, notifications dropped since its queue was last not full
 	noted  int64
 }
 
-// New makes one, for as long as this process leads.
+// New creates a notifier for the time in which this process leads.
 func New(o Options) *Notifier {
 	if o.Pause == nil {
 		o.Pause = pause
@@ -67,14 +67,14 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// Run tells until the context ends.
+// Run sends notifications until the context ends.
 func (n *Notifier) Run(ctx context.Context) {
 	for i := range n.o.Rules {
 		go n.deliver(ctx, &n.o.Rules[i], n.queues[i])
 	}
-	n.note() // killed before anything was told, the next begins here
+	n.note() // if the process is killed before the first event, the next one starts here
 	for again := time.Duration(0); ctx.Err() == nil; {
-		if n.follow(ctx) { // why it ended, readiness tells: the watch is this process's own
+		if n.follow(ctx) { // readiness reports why the process's own watch ended
 			again = 0
 		}
 		n.note()
@@ -83,7 +83,7 @@ func (n *Notifier) Run(ctx context.Context) {
 	}
 }
 
-// follow watches until the watch breaks, and reports whether it had begun.
+// follow watches until the watch fails, and reports whether it had started.
 func (n *Notifier) follow(ctx context.Context) bool {
 	return api.Follow(ctx, n.o.API, &messages.Watch{Jobs: true, Nodes: true, Present: true}, func(e *messages.Event) {
 		news := n.sight.take(e)
@@ -96,7 +96,7 @@ func (n *Notifier) follow(ctx context.Context) bool {
 	})
 }
 
-// tell puts a notification into the queue of each rule that is about it.
+// tell adds a notification to the queue of each rule that selects it.
 func (n *Notifier) tell(one *Notification) {
 	one.APIVersion, one.Kind, one.Cluster, one.AtMs = "synapse/v1", "Notification", n.o.Cluster, n.o.WallMs()
 	for i := range n.o.Rules {
@@ -120,7 +120,7 @@ func (n *Notifier) tell(one *Notification) {
 	}
 }
 
-// deliver tells one rule's notifications, one after the other.
+// deliver sends the notifications of one rule, one by one.
 func (n *Notifier) deliver(ctx context.Context, r *Rule, from <-chan *Notification) {
 	for {
 		select {
@@ -132,7 +132,7 @@ func (n *Notifier) deliver(ctx context.Context, r *Rule, from <-chan *Notificati
 	}
 }
 
-// try tells one, several times if need be.
+// try sends one notification, with retries.
 func (n *Notifier) try(ctx context.Context, r *Rule, one *Notification) {
 	var err error
 	for k := range tries {
@@ -149,13 +149,13 @@ func (n *Notifier) try(ctx context.Context, r *Rule, one *Notification) {
 	n.o.Log("notify.%s: not delivered: %s (%d tries): %v", r.Name, one.Text, tries, err)
 }
 
-// noted is the note: which ends of jobs have been told.
+// noted is the saved note: the ends of jobs that were reported.
 type noted struct {
 	Until int64            `json:"untilUnixMs"`
 	Jobs  map[string]int64 `json:"jobs"`
 }
 
-// recall begins where the note of this folder ends, else now.
+// recall returns the state from the saved note, or a state that starts now.
 func (n *Notifier) recall() *sight {
 	now := n.o.WallMs()
 	text, err := os.ReadFile(filepath.Join(n.o.Dir, noteFile))
@@ -166,7 +166,7 @@ func (n *Notifier) recall() *sight {
 	return newSight(t.Until, t.Jobs)
 }
 
-// note writes the note. What cannot be written is told again after a restart, and no more comes of it.
+// note saves the note. If this fails, some notifications are sent again after a restart.
 func (n *Notifier) note() {
 	n.noted = n.o.WallMs()
 	if n.o.Dir == "" {

@@ -23,12 +23,12 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// script is what watches tell, one after the other: each breaks at its end.
+// script holds the events of successive watches. Each watch fails after its events.
 type script struct {
 	api.SynapseClient
 	mu    sync.Mutex
 	turns [][]*messages.Event
-	over  context.CancelFunc // after the last
+	over  context.CancelFunc // called after the last watch
 }
 
 type scriptStream struct {
@@ -58,7 +58,7 @@ func (s *scriptStream) Recv() (*messages.Event, error) {
 	return e, nil
 }
 
-// run runs a notifier over what a watch tells, until all of that has come and more holds, if anything must.
+// run runs a notifier over the events of watches, until all are processed and more, if set, returns true.
 func run(t *testing.T, dir string, rules []Rule, more func() bool, turns ...[]*messages.Event) (log string) {
 	t.Helper()
 	ctx, cancel := context.WithCancel(t.Context())
@@ -92,7 +92,7 @@ func run(t *testing.T, dir string, rules []Rule, more func() bool, turns ...[]*m
 	return strings.Join(lines, "\n")
 }
 
-// keeps is what a rule tells.
+// keeps records the notifications of a rule.
 type keeps struct {
 	mu   sync.Mutex
 	told []Notification
@@ -115,7 +115,8 @@ func (k *keeps) words() string {
 	return strings.Join(all, ", ")
 }
 
-// TestRulesChoose: each rule is told of what it is about, over a broken watch too, and a restart tells nothing again.
+// TestRulesChoose checks that each rule gets the selected notifications, also across a failed watch. A restart
+// sends nothing again.
 func TestRulesChoose(t *testing.T) {
 	dir, all, some, none := t.TempDir(), &keeps{}, &keeps{}, &keeps{}
 	rules := []Rule{
@@ -146,8 +147,8 @@ func TestRulesChoose(t *testing.T) {
 	}
 }
 
-// TestNotesThatCount: a notifier goes on where the note of the one before ends. A note that cannot be read, or that
-// ends later than this clock says it is, is none: otherwise nobody would be told anything until then.
+// TestNotesThatCount checks that a notifier continues from the saved note. An unreadable note, or one from the
+// future, is ignored. Otherwise nothing would be sent until that time.
 func TestNotesThatCount(t *testing.T) {
 	const now = int64(1_000_000)
 	note := func(until int64) string { return fmt.Sprintf(`{"untilUnixMs": %d, "jobs": {"j1": 7}}`, until) }
@@ -169,7 +170,7 @@ func TestNotesThatCount(t *testing.T) {
 	}
 }
 
-// quietWatch tells nothing until its caller has gone.
+// quietWatch sends nothing until its caller ends it.
 type quietWatch struct {
 	api.SynapseClient
 	grpc.ServerStreamingClient[messages.Event]
@@ -186,8 +187,8 @@ func (w quietWatch) Recv() (*messages.Event, error) {
 	return nil, io.EOF
 }
 
-// TestKilledBeforeNews: a scheduler that is killed before anything has happened has noted since when it tells, so the
-// next one tells of a job that ended in between.
+// TestKilledBeforeNews checks that a scheduler saves its start time in the note before the first event. If it is
+// killed, the next scheduler reports the jobs that ended meanwhile.
 func TestKilledBeforeNews(t *testing.T) {
 	o := Options{API: quietWatch{}, Dir: t.TempDir(), WallMs: func() int64 { return 1000 }}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -210,8 +211,8 @@ func TestKilledBeforeNews(t *testing.T) {
 	<-ended
 }
 
-// TestWhoDoesNotAnswer: a notification that is not taken is tried again and then given up, in words; one who never
-// comes back from one loses the others, and nobody else does.
+// TestWhoDoesNotAnswer checks that a refused notification is retried and then dropped with a log line. A receiver
+// that never answers loses its notifications, and no other receiver does.
 func TestWhoDoesNotAnswer(t *testing.T) {
 	var good keeps
 	var failed atomic.Int32
@@ -232,7 +233,7 @@ func TestWhoDoesNotAnswer(t *testing.T) {
 	}
 	events = append(events, nodeIs("n2", "up", "cordoned"))
 	both := func() bool { return failed.Load() == 2*tries && strings.Contains(good.words(), "n2") }
-	log := run(t, "", rules, both, events, events) // the second time, so that the first refusal has been told
+	log := run(t, "", rules, both, events, events) // repeated, so that the first refusal has been logged
 	for _, want := range []string{
 		"notify.bad: not delivered: machine n1 is closed: cordoned (5 tries): no",
 		"notify.stuck: the receiver is too slow: notifications are lost from now on",
@@ -246,8 +247,8 @@ func TestWhoDoesNotAnswer(t *testing.T) {
 	}
 }
 
-// TestWebhook: a notification is posted as JSON with the token of the file, any answer of the two hundreds takes it,
-// and nobody is redirected.
+// TestWebhook checks that a notification is posted as JSON with the token from the file, that any 2xx status
+// accepts it, and that redirects are not followed.
 func TestWebhook(t *testing.T) {
 	var got Notification
 	var said string

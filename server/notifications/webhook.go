@@ -12,17 +12,17 @@ import (
 	"time"
 )
 
-// This file owns webhooks: a notification is posted as JSON.
+// This file implements webhooks, which receive notifications as JSON by POST.
 
-// Webhook posts to a URL. TokenFile, if set, has a bearer token; it is read for each notification, so that it can be
-// replaced.
+// Webhook posts to a URL. TokenFile, if set, contains a bearer token. It is read for each notification, so that it
+// can be replaced.
 type Webhook struct {
 	URL, TokenFile string
 	Timeout        time.Duration
 }
 
-// Tell posts one. Any answer of the two hundreds has taken it. Nobody is redirected: what a notification says is for
-// the one that the rule names.
+// Tell posts a notification. Any 2xx status accepts it. Redirects are not followed, because the notification is
+// meant only for the URL in the rule.
 func (w Webhook) Tell(ctx context.Context, n *Notification) error {
 	text, err := json.Marshal(n)
 	if err != nil {
@@ -48,7 +48,7 @@ func (w Webhook) Tell(ctx context.Context, n *Notification) error {
 		return err
 	}
 	defer answer.Body.Close()
-	_, _ = io.CopyN(io.Discard, answer.Body, 4096) // so that the connection serves the next one
+	_, _ = io.CopyN(io.Discard, answer.Body, 4096) // allows the connection to be reused
 	if answer.StatusCode/100 != 2 {
 		return fmt.Errorf("%s answers %s", w.URL, answer.Status)
 	}

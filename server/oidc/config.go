@@ -1,6 +1,5 @@
-// Package oidc believes the tokens that an issuer of OpenID Connect signs of people: who they are, and by their groups
-// what they may be here. It is told whom to believe, asks the issuer for its keys and for nothing else, keeps no token,
-// and decides about no call.
+// Package oidc verifies user tokens of an OpenID Connect issuer: the user's name, and the role from the groups. It
+// follows a configuration, requests only the issuer's keys, stores no tokens, and decides about no call.
 package oidc
 
 import (
@@ -17,35 +16,35 @@ import (
 	"github.com/yi-json/synapse/server/oidc/described"
 )
 
-// This file owns whom we believe: a file that an administrator writes.
+// This file reads the configuration file of an issuer, which an administrator writes.
 
-// Config is such a file.
+// Config is the configuration of an issuer.
 type Config struct {
-	Issuer   string `yaml:"issuer"`   // as its tokens name it, and where it describes itself
-	Audience string `yaml:"audience"` // whom its tokens must be for: the client id
-	Name     string `yaml:"name"`     // the claim that has a person's name
-	Domain   string `yaml:"domain"`   // what stands behind an @ in it, and is taken away; empty: no name has an @
-	Groups   string `yaml:"groups"`   // the claim that has the groups; dots lead into it
-	// Roles are the groups whose people have a role; who is in several of them has the highest.
+	Issuer   string `yaml:"issuer"`   // URL of the issuer as in its tokens
+	Audience string `yaml:"audience"` // required audience of tokens: the client ID
+	Name     string `yaml:"name"`     // claim with the user's name
+	Domain   string `yaml:"domain"`   // domain after the @, which is removed; empty: names contain no @
+	Groups   string `yaml:"groups"`   // claim with the groups; dots select nested claims
+	// Roles maps roles to groups. A user in several of the groups gets the highest role.
 	Roles map[identity.Role][]string `yaml:"roles"`
-	// Others is the role of people who are in none of them; empty: they are refused.
+	// Others is the role of users in none of the groups; empty: they are refused.
 	Others identity.Role `yaml:"others"`
-	// Leeway is how far the issuer's clock may be from this machine's.
+	// Leeway is the permitted difference between the issuer's clock and this host's.
 	Leeway time.Duration `yaml:"leeway"`
-	// LocalUsers: the names are those of the nodes' accounts, so a job with --user me runs as that account. Many providers
-	// let people edit their own name: then it must stay false.
+	// LocalUsers reports whether the names are account names on the nodes. A job with --user me then runs as
+	// that account. It must stay false for providers at which users can edit their own name.
 	LocalUsers bool   `yaml:"localUsers"`
-	CA         string `yaml:"ca"` // a file of certificates by which the issuer is known; empty: the machine's
+	CA         string `yaml:"ca"` // file of CA certificates for the issuer; empty: those of the host
 }
 
 const (
 	maxLeeway     = 5 * time.Minute
 	defaultLeeway = 30 * time.Second
-	// MaxConfigBytes bounds a configuration.
+	// MaxConfigBytes limits the size of a configuration.
 	MaxConfigBytes = 1 << 20
 )
 
-// ReadConfig reads and checks a file's text.
+// ReadConfig parses and checks the text of a configuration.
 func ReadConfig(text []byte) (Config, error) {
 	c := Config{Name: "preferred_username", Groups: "groups", Leeway: defaultLeeway}
 	from := yaml.NewDecoder(bytes.NewReader(text))
@@ -87,9 +86,9 @@ func (c *Config) check() error {
 	return nil
 }
 
-// roleOf is the highest role that groups give; empty: none.
+// roleOf returns the highest role of these groups, or "" if there is none.
 func (c *Config) roleOf(groups []string) identity.Role {
-	for _, role := range identity.People { // the highest first
+	for _, role := range identity.People { // highest first
 		if slices.ContainsFunc(c.Roles[role], func(g string) bool { return slices.Contains(groups, g) }) {
 			return role
 		}

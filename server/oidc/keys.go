@@ -16,37 +16,36 @@ import (
 	"github.com/yi-json/synapse/server/oidc/described"
 )
 
-// This file owns the issuer's keys: asked for when a token names one that is not known, at most once a minute, because
-// anybody can show a token that names one. Keys that are known need no issuer: it may be away, and people come in.
+// This file manages the issuer's keys. It requests them when a token names an unknown key, at most once a minute,
+// because anyone can send a token with an unknown key. While the issuer is unreachable, known keys still work.
 
 const (
 	askAgain = time.Minute
-	// oldAfter is when keys are asked for again although nobody needs another: one that the issuer has withdrawn is
-	// believed no longer.
+	// oldAfter is the age after which keys are requested again, so that a withdrawn key is no longer accepted.
 	oldAfter = time.Hour
-	// asksFor bounds one question to the issuer: somebody's handshake waits for it.
+	// asksFor limits one request to the issuer, because a handshake waits for it.
 	asksFor = 2 * time.Second
 
 	maxKeys = 64
 )
 
-// ErrAway says that the issuer has to be asked, and cannot be: another time it may be.
+// ErrAway means that the issuer must be asked but is not reachable now. A retry may succeed.
 var ErrAway = errors.New("issuer of the tokens is not reachable for its keys")
 
-// keys are the issuer's.
+// keys holds the keys of the issuer.
 type keys struct {
 	issuer string
 	client *http.Client
 	now    func() time.Time
 	tell   func(format string, args ...any)
 
-	asking sync.Mutex // held while the issuer is asked
-	failed error      // how that ended; guarded by asking
+	asking sync.Mutex // held during a request to the issuer
+	failed error      // result of the last request; guarded by asking
 
 	mu    sync.Mutex
 	known []jose.JSONWebKey
-	at    time.Time // when these came
-	asked time.Time // when they were last asked for
+	at    time.Time // when these keys were received
+	asked time.Time // when they were last requested
 }
 
 func newKeys(c Config, now func() time.Time, tell func(string, ...any)) (*keys, error) {
@@ -61,11 +60,11 @@ func newKeys(c Config, now func() time.Time, tell func(string, ...any)) (*keys, 
 		&http.Transport{TLSClientConfig: config, Proxy: http.ProxyFromEnvironment})}, nil
 }
 
-// find is the keys that a token of this key id may be signed with; without one, all.
+// find returns the keys for a key ID, or all keys if the token names none.
 func (k *keys) find(id string) ([]jose.JSONWebKey, error) {
 	if found, old := k.look(id); len(found) > 0 {
 		if old {
-			go k.ask() // and this one does not wait for it
+			go k.ask() // this call does not wait for it
 		}
 		return found, nil
 	}
@@ -79,7 +78,7 @@ func (k *keys) find(id string) ([]jose.JSONWebKey, error) {
 	return nil, errors.New("token is signed with an unknown key")
 }
 
-// look returns the keys that are known; old: it is time to ask for them again.
+// look returns the known keys. old reports whether to request them again.
 func (k *keys) look(id string) (found []jose.JSONWebKey, old bool) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -92,7 +91,7 @@ func (k *keys) look(id string) (found []jose.JSONWebKey, old bool) {
 	return found, now.Sub(k.at) >= oldAfter && now.Sub(k.asked) >= askAgain
 }
 
-// ask asks the issuer, unless somebody did within the last minute: then it is how that ended.
+// ask requests the keys, at most once a minute. Otherwise it returns the result of the last request.
 func (k *keys) ask() error {
 	k.asking.Lock()
 	defer k.asking.Unlock()
@@ -118,7 +117,7 @@ func (k *keys) ask() error {
 	return nil
 }
 
-// fetch reads where the issuer's keys are, and then those of them that can sign.
+// fetch reads the URL of the issuer's keys, and then the keys that can sign.
 func (k *keys) fetch() (all []jose.JSONWebKey, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), asksFor)
 	defer cancel()
@@ -135,7 +134,7 @@ func (k *keys) fetch() (all []jose.JSONWebKey, err error) {
 	for _, raw := range set.Keys {
 		var one jose.JSONWebKey
 		if one.UnmarshalJSON(raw) == nil && one.Valid() && one.IsPublic() && (one.Use == "" || one.Use == "sig") {
-			all = append(all, one) // of another kind are those that we could not use
+			all = append(all, one) // other kinds of keys cannot be used here
 		}
 	}
 	if len(all) == 0 || len(all) > maxKeys {

@@ -13,34 +13,34 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns what of a token is believed, and when it is not.
+// This file verifies tokens.
 
-// signed are the algorithms that are taken: those where only the issuer can sign. With a secret that both ends have, as
-// HS256 has it, the public key would do for one.
+// signed lists the accepted algorithms: those with which only the issuer can sign. HS256 is excluded, because an
+// attacker could use the public key as the shared secret.
 var signed = []jose.SignatureAlgorithm{
 	jose.RS256, jose.RS384, jose.RS512, jose.PS256, jose.PS384, jose.PS512, jose.ES256, jose.ES384, jose.ES512, jose.EdDSA,
 }
 
-// Person names the person whom a token is of.
+// Person describes the user of a token.
 type Person struct {
 	Name  string
 	Role  identity.Role
 	Until time.Time
-	// Groups are those that the token names, whether they give a role or not.
+	// Groups lists the groups in the token, including those without a role.
 	Groups []string
-	// LocalUser: the name counts as that of an account of the nodes.
+	// LocalUser reports whether the name is an account name on the nodes.
 	LocalUser bool
 }
 
-// Issuer is one whose tokens are believed.
+// Issuer verifies the tokens of one issuer.
 type Issuer struct {
 	c    Config
 	keys *keys
 	now  func() time.Time
 }
 
-// New makes one. Nobody is asked before the first token comes. Now, if any, is the clock, and Tell gets lines for
-// people.
+// New creates an Issuer. It makes no request before the first token. now, if not nil, is the clock. tell receives
+// lines for operators.
 func New(c Config, now func() time.Time, tell func(format string, args ...any)) (*Issuer, error) {
 	if now == nil {
 		now = time.Now
@@ -49,8 +49,8 @@ func New(c Config, now func() time.Time, tell func(format string, args ...any)) 
 	return &Issuer{c: c, keys: keys, now: now}, err
 }
 
-// Verify answers whose a token is. Its errors have nothing of the token but what its signature proved; ErrAway is among
-// them.
+// Verify returns the user of a token. Its errors contain only parts of the token that the signature proves. ErrAway
+// is a possible error.
 func (i *Issuer) Verify(token string) (Person, error) {
 	t, err := jwt.ParseSigned(token, signed)
 	if err != nil || len(t.Headers) != 1 {
@@ -74,7 +74,7 @@ func (i *Issuer) Verify(token string) (Person, error) {
 	return Person{}, errors.New("token signature does not match its key")
 }
 
-// person holds what is said in a token, which the issuer has signed, against what is asked here.
+// person checks the claims of a signed token against the configuration.
 func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error) {
 	now := i.now()
 	err = own.ValidateWithLeeway(jwt.Expected{Issuer: i.c.Issuer, AnyAudience: []string{i.c.Audience}, Time: now},
@@ -115,8 +115,8 @@ func (i *Issuer) person(own jwt.Claims, all map[string]any) (p Person, err error
 
 func said(d *jwt.NumericDate) string { return d.Time().UTC().Format("2006-01-02 15:04:05 MST") }
 
-// nameIn is the person's name. An address that the issuer has not proved is none: whoever may enter one could enter
-// another's.
+// nameIn returns the user's name. It refuses an email address that the issuer has not verified, because a user
+// could enter the address of another user.
 func (i *Issuer) nameIn(all map[string]any) (string, error) {
 	name, _ := within(all, i.c.Name).(string)
 	if name == "" {
@@ -135,7 +135,7 @@ func (i *Issuer) nameIn(all map[string]any) (string, error) {
 	return short, nil
 }
 
-// within is a claim: of that very name, or else, where it has dots, what they lead to.
+// within returns the claim with this name, or else the nested claim that the dots select.
 func within(all map[string]any, path string) any {
 	if v, ok := all[path]; ok {
 		return v
@@ -148,7 +148,7 @@ func within(all map[string]any, path string) any {
 	return within(inner, rest)
 }
 
-// texts are the texts of a claim that has one or a list of them.
+// texts returns the strings of a claim that is a string or a list.
 func texts(claim any) (all []string) {
 	if one, is := claim.(string); is {
 		return []string{one}

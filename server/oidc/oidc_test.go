@@ -30,11 +30,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns an issuer that a test has on the loopback, and what of its tokens is believed.
+// This file defines a fake issuer on loopback, and tests which tokens are accepted.
 
 var today = time.Date(2026, 11, 26, 12, 0, 0, 0, time.UTC)
 
-// rig has an issuer, and somebody who believes it.
+// rig holds a fake issuer and an Issuer that verifies its tokens.
 type rig struct {
 	*Issuer
 	t      *testing.T
@@ -42,9 +42,9 @@ type rig struct {
 
 	mu    sync.Mutex
 	clock time.Time
-	keys  map[string]crypto.Signer // what it signs with
-	shown []string                 // the ids of those that it shows
-	asked int                      // how often it was asked for them
+	keys  map[string]crypto.Signer // its signing keys
+	shown []string                 // IDs of the published keys
+	asked int                      // number of requests for them
 	away  bool
 	lines []string
 }
@@ -92,14 +92,14 @@ func (s *rig) log(format string, args ...any) {
 	s.lines = append(s.lines, fmt.Sprintf(format, args...))
 }
 
-// change does what a test wants while nobody asks.
+// change runs a function while no request is served.
 func (s *rig) change(do func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	do()
 }
 
-// ServeHTTP is the issuer.
+// ServeHTTP answers as the issuer.
 func (s *rig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -118,7 +118,7 @@ func (s *rig) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// claims are those of a good token, and what a test says otherwise: nil takes one away.
+// claims returns the claims of a valid token with changes. A nil value removes a claim.
 func (s *rig) claims(other map[string]any) map[string]any {
 	all := map[string]any{
 		"iss": s.server.URL, "aud": "synapse", "sub": "1", "preferred_username": "ann", "groups": []string{"all", "ml"},
@@ -142,13 +142,13 @@ func (s *rig) sign(alg jose.SignatureAlgorithm, key any, id string, claims map[s
 	return text
 }
 
-// token is one that the issuer signed with its RSA key.
+// token returns a token signed with the issuer's RSA key.
 func (s *rig) token(other map[string]any) string {
 	s.t.Helper()
 	return s.sign(jose.RS256, s.keys["r"], "r", s.claims(other))
 }
 
-// refused holds that a token is, and why.
+// refused checks that a token is refused, and the reason.
 func (s *rig) refused(what, token, words string) {
 	s.t.Helper()
 	p, err := s.Verify(token)
@@ -166,8 +166,8 @@ func (s *rig) believed(what, token string) Person {
 	return p
 }
 
-// TestBelieved: who has a token that the issuer signed, by any of the algorithms that only it can sign with, is who it
-// says, with the highest role that the groups give, until the token is over.
+// TestBelieved checks that a token is accepted with each asymmetric algorithm. The user has the name in the token
+// and the highest role of its groups, until the token expires.
 func TestBelieved(t *testing.T) {
 	s := newRig(t, "others: viewer\n")
 	want := Person{Name: "ann", Role: identity.RoleSubmitter, Until: today.Add(time.Hour + defaultLeeway)}
@@ -196,8 +196,8 @@ func TestBelieved(t *testing.T) {
 	}
 }
 
-// TestNotBelieved: what has another issuer, audience, time or signature, or lacks what a person needs here, is refused,
-// with words that say why.
+// TestNotBelieved checks the refused tokens and the reasons: wrong issuer, audience, time or signature, or missing
+// claims.
 func TestNotBelieved(t *testing.T) {
 	s := newRig(t, "")
 	for name, c := range map[string]struct {
@@ -259,8 +259,8 @@ func TestNotBelieved(t *testing.T) {
 		"is signed with an unknown key")
 }
 
-// TestNames: the name is the claim that was chosen, of the domain that was chosen, and an address only if the issuer
-// has verified it.
+// TestNames checks the configured claim and domain of the name. An email address is accepted only if the issuer has
+// verified it.
 func TestNames(t *testing.T) {
 	s := newRig(t, "name: email\ndomain: example.org\ngroups: realm_access.roles\n")
 	claims := func(mail string, proved any) map[string]any {
@@ -278,8 +278,8 @@ func TestNames(t *testing.T) {
 	s.refused("a part of it", s.token(claims("bob@evilexample.org", true)), "which is not in example.org")
 }
 
-// TestKeysRotate: a new key is asked for when a token names it, at most once a minute; one that was withdrawn is
-// believed for an hour at most.
+// TestKeysRotate checks that new keys are requested when a token names an unknown key, at most once a minute. A
+// withdrawn key is accepted for at most an hour.
 func TestKeysRotate(t *testing.T) {
 	s := newRig(t, "")
 	old := s.token(nil)
@@ -316,7 +316,8 @@ func TestKeysRotate(t *testing.T) {
 	}
 }
 
-// TestAway: while the issuer is away known keys go on, and whoever needs another one is told to come again.
+// TestAway checks that known keys work while the issuer is unreachable, and that a token with another key gets a
+// retryable error.
 func TestAway(t *testing.T) {
 	s := newRig(t, "")
 	s.change(func() { s.away = true })
@@ -339,7 +340,8 @@ func TestAway(t *testing.T) {
 	s.believed("a known key, after that", good)
 }
 
-// TestIssuerAnswersOddly: what is no description of this issuer, or has no key that could sign, is as one that is away.
+// TestIssuerAnswersOddly checks that an invalid discovery document, or one without usable keys, has the same effect
+// as an unreachable issuer.
 func TestIssuerAnswersOddly(t *testing.T) {
 	s := newRig(t, "")
 	good := s.token(nil)
@@ -374,7 +376,8 @@ func TestIssuerAnswersOddly(t *testing.T) {
 	}
 }
 
-// TestConfig: a configuration that would let in whom nobody meant is refused, by the key that is wrong.
+// TestConfig checks that a configuration that would admit unintended users is refused, and that the error names the
+// key.
 func TestConfig(t *testing.T) {
 	const good = "issuer: https://id.example.org\naudience: synapse\nroles: {admin: [ops]}\n"
 	if c, err := ReadConfig([]byte(good)); err != nil || c.Leeway != defaultLeeway || c.Name != "preferred_username" {
@@ -405,9 +408,9 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// FuzzToken: no text is believed that nobody signed, whatever it is.
+// FuzzToken checks that no unsigned text is accepted.
 func FuzzToken(f *testing.F) {
-	quiet := func(string, ...any) {} // f has nothing to say inside its target
+	quiet := func(string, ...any) {} // f must not be used inside its target
 	i, err := New(Config{Issuer: "http://127.0.0.1:1", Audience: "synapse", Name: "sub", Groups: "groups"}, nil, quiet)
 	if err != nil {
 		f.Fatal(err)
@@ -423,8 +426,8 @@ func FuzzToken(f *testing.F) {
 	})
 }
 
-// TestLocalUsers: names of an issuer count as those of the nodes' accounts only if its configuration says so. Groups
-// are all that the token names.
+// TestLocalUsers checks that an issuer's names count as account names on the nodes only if its configuration
+// permits it. Groups are always those in the token.
 func TestLocalUsers(t *testing.T) {
 	for more, want := range map[string]bool{"": false, "localUsers: false\n": false, "localUsers: true\n": true} {
 		s := newRig(t, more)

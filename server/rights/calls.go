@@ -8,13 +8,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns which rights a call needs.
+// This file defines which rights each call needs.
 
-// need is a right that a call needs, always or where a field of its request has a value.
+// need is a right that a call needs, either always or only if a field of its request has a value.
 type need struct {
 	call  string
-	field string // with dots; empty: always
-	value string // of an enum or a bool, as it is written; set: anything but nothing
+	field string // path with dots; empty: always
+	value string // text of an enum or bool value; set: any value except the default
 	right Right
 }
 
@@ -26,7 +26,8 @@ const (
 	LinkCall = "/remote.Remoting/Receive"
 )
 
-// needs is the table. A request that no line of it is for is refused: nobody has a verb that nobody decided.
+// needs is the table. A request that matches no line is refused, so that a new verb is refused until it gets a
+// line.
 var needs = slices.Concat([]need{
 	{LinkCall, "", "", Link},
 	{health + "Check", "", "", Health},
@@ -81,7 +82,7 @@ var needs = slices.Concat([]need{
 	{synapse + "ListPasses", "", "", ReadTokens},
 }, submits("Submit"), submits("SubmitScript"), submits("SubmitSecret"), submits("DryRun"))
 
-// submits are the lines of a call that brings a job.
+// submits returns the lines of a call that submits a job.
 func submits(call string) []need {
 	return []need{
 		{synapse + call, "", "", Submit},
@@ -92,12 +93,12 @@ func submits(call string) []need {
 	}
 }
 
-// Brings reports whether a call brings a job that is kept.
+// Brings reports whether a call submits a job that is stored.
 func Brings(call string) bool {
 	return call != synapse+"DryRun" && slices.Contains(Opens(call), Submit)
 }
 
-// Opens are the rights without which a call is refused before its request is read; none: the request decides.
+// Opens returns the rights that a call needs before its request is read. If there are none, the request decides.
 func Opens(call string) (all []Right) {
 	for _, n := range needs {
 		if n.call == call && n.field == "" {
@@ -107,17 +108,18 @@ func Opens(call string) (all []Right) {
 	return all
 }
 
-// Continues reports whether a call's later requests go on with what its first has begun, which alone is judged.
+// Continues reports whether only the first request of a call is checked, and later requests continue it.
 func Continues(call string) bool {
 	return call == synapse+"Exec" || call == synapse+"Carry" || call == synapse+"Reach"
 }
 
-// Decided reports whether anybody may make a call at all.
+// Decided reports whether the table has a line for a call.
 func Decided(call string) bool {
 	return slices.ContainsFunc(needs, func(n need) bool { return n.call == call })
 }
 
-// Needed are the rights that a request needs, each once; none: nobody may ask that.
+// Needed returns the rights that a request needs, without duplicates. If there are none, no role may make the
+// request.
 func Needed(call string, request proto.Message) (all []Right) {
 	for _, n := range needs {
 		if n.call == call && (n.field == "" || n.fits(request.ProtoReflect())) && !slices.Contains(all, n.right) {
@@ -127,7 +129,7 @@ func Needed(call string, request proto.Message) (all []Right) {
 	return all
 }
 
-// fits reports whether the field has the value. A message on the way that is not there has nothing in it.
+// fits reports whether the field has the value. Fields of an unset message are unset.
 func (n need) fits(m protoreflect.Message) bool {
 	path := strings.Split(n.field, ".")
 	for i, name := range path {

@@ -8,11 +8,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns the decision about each field of each request: a line of needs, or a place in this table.
+// This file checks that each field of each request has a line in needs or an entry in this table.
 
-// covered are the fields of requests for which no line of needs is written, by message: the right that opens the call
-// covers them. A field that is written a/b is read only together with the field b, for which there is a line. A message
-// inside a request is covered as a whole, unless a line of needs is for one of its fields.
+// covered lists the fields of requests without a line in needs, by message. The right for the call covers them. A
+// field written as a/b is read only together with field b, which has a line. A message inside a request is covered
+// completely, unless needs has a line for one of its fields.
 var covered = []struct{ message, fields string }{
 	{"Submit", "principal request_id allow_infeasible sealed exempt groups"},
 	{"DryRun", "principal allow_infeasible exempt groups"},
@@ -46,7 +46,7 @@ var covered = []struct{ message, fields string }{
 	{"RevokePass", "id"},
 }
 
-// coveredOf are the covered fields of a message, each with the field it is read with, or nothing.
+// coveredOf returns the covered fields of a message, each with the field b of its entry, or "".
 func coveredOf(m protoreflect.MessageDescriptor) map[string]string {
 	out := map[string]string{}
 	for _, c := range covered {
@@ -60,7 +60,7 @@ func coveredOf(m protoreflect.MessageDescriptor) map[string]string {
 	return out
 }
 
-// lineFor reports whether a line of needs is for this field of a call, and whether one is for a field inside it.
+// lineFor reports whether needs has a line for this field of a call, and whether it has one for a field inside it.
 func lineFor(call, path string) (own, inside bool) {
 	for _, n := range needs {
 		if n.call == call && n.field != "" {
@@ -71,8 +71,8 @@ func lineFor(call, path string) (own, inside bool) {
 	return own, inside
 }
 
-// requestFields walks the fields of a request, and calls bad with each that is decided nowhere or twice. It notes in
-// used which places of the table it needed.
+// requestFields walks over the fields of a request. It calls bad with each field that has no decision or two, and
+// records in used which entries of the table it needed.
 func requestFields(call, path string, m protoreflect.MessageDescriptor, used map[string]bool, bad func(string)) {
 	table := coveredOf(m)
 	for i := range m.Fields().Len() {
@@ -98,8 +98,8 @@ func requestFields(call, path string, m protoreflect.MessageDescriptor, used map
 	}
 }
 
-// TestEveryRequestFieldIsDecided fails for a field of a request that is neither in a line of needs nor covered by the
-// call's right. set_array_most once had no line, and was refused to everybody.
+// TestEveryRequestFieldIsDecided fails for a field of a request that is neither in needs nor covered. A field
+// without a decision would be refused for every role.
 func TestEveryRequestFieldIsDecided(t *testing.T) {
 	used := map[string]bool{}
 	for _, s := range services() {

@@ -1,9 +1,10 @@
 package rights
 
-// This file owns who is shown which field of an answer.
+// This file defines which fields of an answer each role sees.
 
-// shown are the fields of all messages that answers are made of: open to whoever may make the call, private to who has
-// ReadPrivate on the job, and ids to who has ReadIDs. A hash of a job's env would let its values be guessed.
+// shown lists the fields of all messages in answers. open fields are visible to everyone who may make the call,
+// private fields require ReadPrivate on the job, and ids require ReadIDs. A hash of a job's env is private, because
+// its values could be guessed from the hash.
 var shown = []struct{ message, open, private, ids string }{
 	{"SubmitReply", "outcome job", "", ""},
 	{"ScriptText", "text", "", ""},
@@ -116,7 +117,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Gpu", "id type memory_bytes bus_id minor declared fabric_domain", "", ""},
 }
 
-// unshown are the fields that nobody is shown. No answer has them: what is shown whole, to admins, comes without them.
+// unshown lists the fields that no role sees. They are also removed from the complete answers for admins.
 var unshown = []struct{ message, field string }{
 	{"JobRecord", "sealed"},
 }

@@ -1,6 +1,6 @@
-// Package rights says what each role may do: one table of rights by role, one of which rights a call needs, and one of
-// which role sees which field of an answer. What stands in none of them is refused, or not shown. It decides by what it
-// is given, asks nobody, and keeps nothing.
+// Package rights defines what each role may do. One table maps rights to roles, one maps calls to the rights they
+// need, and one maps fields of answers to the roles that see them. A call or field without an entry is refused or
+// hidden. The decisions depend only on the arguments.
 package rights
 
 import (
@@ -10,17 +10,17 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the rights, and which role has which of them.
+// This file defines the rights and the roles that have them.
 
-// Right names something that somebody may do.
+// Right is the name of a permission.
 type Right string
 
-// The rights. Those of OfJobs are about one job, and the job's owner counts.
+// The rights. Those in OfJobs apply to one job and may depend on its owner.
 const (
 	Link    Right = "link"
 	Health  Right = "health"
 	Reflect Right = "reflect"
-	Known   Right = "cluster" // whom I speak to, and whom it takes me for
+	Known   Right = "cluster" // the identity of the cluster and of the caller
 
 	ReadJobs     Right = "read-jobs"
 	ReadMachines Right = "read-machines"
@@ -43,7 +43,7 @@ const (
 	Requeue    Right = "requeue"
 	Exec       Right = "exec"
 	Carry      Right = "carry-exec"
-	ExecInGang Right = "reach-fellows" // as it was published
+	ExecInGang Right = "reach-fellows" // the published name
 	Priority   Right = "set-priority"
 	Limit      Right = "set-time-limit"
 	Begin      Right = "set-begin"
@@ -61,26 +61,26 @@ const (
 	SetTokens  Right = "set-tokens"
 )
 
-// Reach says how far a right goes.
+// Reach is the scope of a right.
 type Reach int
 
-// The reaches. Without one a role does not have the right at all.
+// The scopes of a right. None means that a role does not have the right.
 const (
 	None Reach = iota
 	Own        // jobs of the same owner
 	Any
 )
 
-// rightRow says who has one right.
+// rightRow defines which roles have one right.
 type rightRow struct {
 	right                                               Right
 	admin, operator, submitter, viewer, node, scheduler Reach
-	words                                               string // of the right, behind "may not"
-	changes                                             bool   // something, as against reading
+	words                                               string // text of the right after "may not"
+	changes                                             bool   // a change, not a read
 }
 
-// lines is the table. Secrets are for a machine that runs what they belong to, which the gateway looks up. A script is
-// for whoever knows its digest, and the digest is shown to those who may read the job.
+// lines is the table. The gateway gives secrets only to a node that runs the job. A script can be read by anyone
+// who knows its digest, and only readers of the job see the digest.
 var lines = []rightRow{
 	{Link, None, None, None, None, Any, None, "open a machine's link", false},
 	{Health, Any, Any, Any, Any, Any, Any, "ask for the scheduler's health", false},
@@ -126,11 +126,11 @@ var lines = []rightRow{
 	{SetTokens, Any, None, None, None, None, None, "make and revoke tokens of people", true},
 }
 
-// OfJobs are the rights that are about one job.
+// OfJobs lists the rights that apply to one job.
 var OfJobs = []Right{ReadPrivate, ReadLogs, Cancel, Hold, Release, Requeue, Exec, Priority, Limit, Begin,
 	ArrayMost, Give}
 
-// All returns all rights, as in the table.
+// All returns all rights in the order of the table.
 func All() []Right {
 	all := make([]Right, len(lines))
 	for i, l := range lines {
@@ -139,22 +139,22 @@ func All() []Right {
 	return all
 }
 
-// OfJob reports whether a right is about one job.
+// OfJob reports whether a right applies to one job.
 func (r Right) OfJob() bool { return slices.Contains(OfJobs, r) }
 
-// Of says how far a role has the right.
+// Of returns the scope of the right for a role.
 func (r Right) Of(role identity.Role) Reach {
 	l := r.line()
-	return map[identity.Role]Reach{ // None for any other
+	return map[identity.Role]Reach{ // None for all other roles
 		identity.RoleAdmin: l.admin, identity.RoleOperator: l.operator, identity.RoleSubmitter: l.submitter,
 		identity.RoleViewer: l.viewer, identity.RoleNode: l.node, identity.RoleScheduler: l.scheduler,
 	}[role]
 }
 
-// Changes reports whether a right changes something.
+// Changes reports whether a right permits a change.
 func (r Right) Changes() bool { return r.line().changes }
 
-// Words are the right, behind "may".
+// Words returns the text of the right after "may".
 func (r Right) Words() string { return r.line().words }
 
 func (r Right) line() rightRow {
@@ -164,7 +164,7 @@ func (r Right) line() rightRow {
 	return rightRow{}
 }
 
-// Who says who has a right, in words for whoever has it not.
+// Who returns a text about which roles have a right, for an error.
 func (r Right) Who() string {
 	words, own := "", false
 	for _, role := range identity.Roles {
@@ -189,7 +189,7 @@ var plural = map[identity.Role]string{
 	identity.RoleOperator: "operators", identity.RoleSubmitter: "submitters", identity.RoleViewer: "viewers",
 }
 
-// Mine reports whether a job of this owner is this person's. What came in before there were identities has no owner.
+// Mine reports whether this user owns a job with this owner. An empty owner matches no user.
 func Mine(name, owner string) bool {
 	return owner == name && owner != messages.Anonymous && owner != ""
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// services are ours, by their descriptors.
+// services returns the descriptors of the services.
 func services() []protoreflect.ServiceDescriptor {
 	var all []protoreflect.ServiceDescriptor
 	for _, m := range []proto.Message{&api.ClusterReply{}, &api.SubmitJobRequest{}} {
@@ -25,8 +25,8 @@ func services() []protoreflect.ServiceDescriptor {
 	return all
 }
 
-// TestEveryCallIsDecided: a call of ours without a line is refused to everybody, and so is every value of a verb. A new
-// one fails here until somebody has decided whose it is.
+// TestEveryCallIsDecided checks that every call and every value of a verb has a line in the table. A new one is
+// refused for every role until it has a line.
 func TestEveryCallIsDecided(t *testing.T) {
 	known := map[string]protoreflect.MethodDescriptor{}
 	for _, s := range services() {
@@ -52,7 +52,7 @@ func TestEveryCallIsDecided(t *testing.T) {
 				t.Fatalf("%s: its request has no field %s", n.call, n.field)
 			}
 			if at = f.Message(); i == len(path)-1 && f.Kind() == protoreflect.EnumKind {
-				for j := 1; j < f.Enum().Values().Len(); j++ { // the first is UNSPECIFIED, and nobody's
+				for j := 1; j < f.Enum().Values().Len(); j++ { // the first value is UNSPECIFIED, which no role may use
 					v := string(f.Enum().Values().Get(j).Name())
 					same := func(o need) bool { return o.call == n.call && o.field == n.field && o.value == v }
 					if !slices.ContainsFunc(needs, same) {
@@ -75,7 +75,7 @@ func TestEveryCallIsDecided(t *testing.T) {
 	}
 }
 
-// TestReaches: only what is about a job can be somebody's own, and no two roles are the same.
+// TestReaches checks that only rights about one job have the scope Own, and that no two roles are equal.
 func TestReaches(t *testing.T) {
 	seen := map[string]identity.Role{}
 	for _, role := range identity.Roles {
@@ -100,7 +100,8 @@ func TestReaches(t *testing.T) {
 	}
 }
 
-// TestEveryFieldIsDecided: a field of an answer that nobody decided is shown to nobody but admins, and fails here.
+// TestEveryFieldIsDecided checks that every field of an answer has an entry. A field without an entry is visible
+// only to admins.
 func TestEveryFieldIsDecided(t *testing.T) {
 	seen := map[protoreflect.FullName]bool{}
 	var look func(m protoreflect.MessageDescriptor)
@@ -141,7 +142,7 @@ func TestEveryFieldIsDecided(t *testing.T) {
 	}
 }
 
-// secret is in everything that is not for all.
+// secret is the value of every field that is not open.
 const secret = "hush"
 
 func job(owner string) *messages.JobStatus {
@@ -154,8 +155,8 @@ func job(owner string) *messages.JobStatus {
 	}}
 }
 
-// TestShow: of another's job its env, command and script are left out, whatever the call, and machines' ids for all but
-// admins. The original stays as it was.
+// TestShow checks that env, command and script of another user's job are removed from every answer, and node IDs
+// for all roles except admin. The original message stays unchanged.
 func TestShow(t *testing.T) {
 	place := &messages.AttemptRecord{Places: []*messages.Place{{Node: "n1", MachineId: secret}}}
 	node := &messages.NodeStatus{Record: &messages.NodeRecord{Id: "n1", MachineId: secret, BootId: secret}}
@@ -210,7 +211,7 @@ func TestShow(t *testing.T) {
 	}
 }
 
-// TestUndecided: what nobody decided is left out.
+// TestUndecided checks that fields without an entry are removed.
 func TestUndecided(t *testing.T) {
 	v := viewer{Identity: identity.Identity{Role: identity.RoleOperator, Name: "ann"}}
 	out, _ := v.message((&messages.Hello{ClusterId: secret}).ProtoReflect(), "ann")
@@ -219,7 +220,7 @@ func TestUndecided(t *testing.T) {
 	}
 }
 
-// BenchmarkShow is what a page of a list costs: an admin's, who is shown all, and a viewer's.
+// BenchmarkShow measures the filtering of a page of a list, for an admin, who sees everything, and for a viewer.
 func BenchmarkShow(b *testing.B) {
 	page := &messages.ListJobsReply{}
 	for range 500 {
@@ -234,8 +235,8 @@ func BenchmarkShow(b *testing.B) {
 	}
 }
 
-// TestGiven: a job of before there were identities is whose it was given to, and nobody else's; one that had an owner
-// is that one's, whatever its record says.
+// TestGiven checks that a job without an owner belongs only to the user to whom it was given. A job with an owner
+// belongs to this owner, even if its record also names a new one.
 func TestGiven(t *testing.T) {
 	for _, c := range []struct {
 		owner, to string

@@ -13,20 +13,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is left out of an answer.
+// This file removes hidden fields from an answer.
 
-// bar says who is shown a field.
+// bar defines who sees a field.
 type bar int
 
 const (
-	undecided bar = iota // nobody
-	open                 // whoever may make the call
-	private              // who has ReadPrivate on the job
-	ids                  // who has ReadIDs
-	never                // nobody
+	undecided bar = iota // no role
+	open                 // all roles that may make the call
+	private              // roles with ReadPrivate on the job
+	ids                  // roles with ReadIDs
+	never                // no role
 )
 
-// bars has the bars of all fields, by message.
+// bars holds the bars of all fields, by message.
 var bars = sync.OnceValue(func() map[protoreflect.FullName]map[protoreflect.Name]bar {
 	all := map[protoreflect.FullName]map[protoreflect.Name]bar{}
 	for _, s := range shown {
@@ -44,27 +44,27 @@ var bars = sync.OnceValue(func() map[protoreflect.FullName]map[protoreflect.Name
 	return all
 })
 
-// Answer has what somebody is shown.
+// Answer is the visible part of an answer.
 type Answer struct {
 	proto.Message
-	// Foreign are the owners, other than the caller, of jobs of which private fields are shown.
+	// Foreign lists the other owners whose private fields the answer contains.
 	Foreign []string
 }
 
-// viewer looks at one answer.
+// viewer filters one answer.
 type viewer struct {
 	identity.Identity
 	foreign []string
 }
 
-// Show is an answer without what its caller is not to see. It shares what is shown with the original, which stays as it
-// is. What is not of this API is passed on.
+// Show returns the part of an answer that its caller may see. The result shares data with the original, which stays
+// unchanged. Messages of other APIs are returned unchanged.
 func Show(who identity.Identity, answer proto.Message) Answer {
 	v, m := viewer{Identity: who}, answer.ProtoReflect()
 	switch {
 	case m.Descriptor().ParentFile().Package() != scope:
 	case ReadPrivate.Of(who.Role) == Any && ReadIDs.Of(who.Role) == Any:
-		v.owners(m) // nothing to leave out: a large gang is not copied
+		v.owners(m) // nothing is hidden, so a large gang is not copied
 	default:
 		out, _ := v.message(m, "")
 		answer = out.Interface()
@@ -72,11 +72,11 @@ func Show(who identity.Identity, answer proto.Message) Answer {
 	return Answer{answer, v.foreign}
 }
 
-// scope is the package of all that is ours.
+// scope is the package of the API's messages.
 const scope = "synapse.v1"
 
-// careful are the messages that something may be left out of, or of one in them; recorded those that have records of
-// jobs, and are shown to admins whole.
+// careful holds the messages that have a hidden field at any depth. recorded holds the messages with records of
+// jobs, which admins see completely.
 var careful = sync.OnceValue(func() map[protoreflect.FullName]bool {
 	return reaching(func(m protoreflect.MessageDescriptor) bool {
 		fields := bars()[m.FullName()]
@@ -94,7 +94,7 @@ var recorded = sync.OnceValue(func() map[protoreflect.FullName]bool {
 	return reaching(func(m protoreflect.MessageDescriptor) bool { return m.FullName() == record })
 })
 
-// reaching returns all messages of ours that are one of these, or have one in them.
+// reaching returns all messages of the API that satisfy these, or contain such a message.
 func reaching(these func(protoreflect.MessageDescriptor) bool) map[protoreflect.FullName]bool {
 	found := map[protoreflect.FullName]bool{}
 	for before := -1; before < len(found); {
@@ -117,8 +117,7 @@ func reaching(these func(protoreflect.MessageDescriptor) bool) map[protoreflect.
 	return found
 }
 
-// message copies what is shown of a message of a job, if it is of one, and reports whether something private was left
-// out.
+// message copies the visible part of a message. It reports whether a private field was removed.
 func (v *viewer) message(m protoreflect.Message, owner string) (protoreflect.Message, bool) {
 	name := m.Descriptor().FullName()
 	if !careful()[name] {
@@ -146,7 +145,7 @@ func (v *viewer) message(m protoreflect.Message, owner string) (protoreflect.Mes
 	return out, hidden
 }
 
-// copy shows a field.
+// copy copies a field.
 func (v *viewer) copy(
 	out protoreflect.Message, f protoreflect.FieldDescriptor, value protoreflect.Value, owner string,
 ) (hidden bool) {
@@ -187,7 +186,7 @@ func (v *viewer) note(owner string) {
 	}
 }
 
-// owners notes those of all jobs in a message.
+// owners records the owners of all jobs in a message.
 func (v *viewer) owners(m protoreflect.Message) {
 	if record, ok := m.Interface().(*messages.JobRecord); ok {
 		v.note(record.Whose())

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// FuzzOpen: whatever lies in a store as sealed, only what was sealed opens, and only for what it is about.
+// FuzzOpen checks that only sealed values can be opened, and only for their purpose, for any stored bytes.
 func FuzzOpen(f *testing.F) {
 	v := New(filepath.Join(f.TempDir(), FileName))
 	if _, err := v.Make(); err != nil {
@@ -26,7 +26,7 @@ func FuzzOpen(f *testing.F) {
 	f.Add(sealed, 1+idBytes, byte(1), "ann", "TOKEN")
 	f.Fuzz(func(t *testing.T, other []byte, at int, turned byte, owner, name string) {
 		if len(other) > 0 && bytes.Equal(other[:min(len(other), len(sealed))], sealed[:min(len(other), len(sealed))]) {
-			other = bytes.Clone(sealed) // it was cut: what is turned in the whole is the better question
+			other = bytes.Clone(sealed) // the value was truncated, which a change of the complete value tests better
 			other[uint(at)%uint(len(other))] ^= turned
 		}
 		opened, err := v.Open(other, owner, name)
@@ -37,7 +37,8 @@ func FuzzOpen(f *testing.F) {
 	})
 }
 
-// FuzzKeys: any file of keys is read or refused, without a word of what is in it; what is read seals, and opens again.
+// FuzzKeys checks that any key file is read or refused, without its content in the error, and that keys seal and
+// open.
 func FuzzKeys(f *testing.F) {
 	for _, text := range []string{
 		"", "# none\n", NewKey(), NewKey() + "\n\n# an older one\n" + NewKey() + "\n", NewKey()[1:], strings.Repeat("A", 44),

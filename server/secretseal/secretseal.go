@@ -1,5 +1,6 @@
-// Package secretseal seals the secrets of jobs, so that a store and its backups hold nothing that can be read without a
-// key which lies outside of them. It keeps the file of keys, and nothing else: what is sealed is its caller's to keep.
+// Package secretseal encrypts ("seals") the secrets of jobs with keys outside the store. The store and its backups
+// therefore contain nothing readable without a key. The package manages the key file; its callers store the sealed
+// values.
 package secretseal
 
 import (
@@ -20,36 +21,35 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns the keys, and how they seal and open.
+// This file manages the keys, and seals and opens values.
 
-// FileName is the name of the file of keys in the folder of a scheduler's certificates.
+// FileName is the name of the key file in the folder of a scheduler's certificates.
 const FileName = "secrets.key"
 
 const (
 	keyBytes = 32
 	idBytes  = 8
-	// form is the first byte of what is sealed: another way to seal has another one.
+	// form is the first byte of a sealed value. Another format must use another byte.
 	form = 1
 
 	maxKeys      = 64
 	maxFileBytes = 64 << 10
 )
 
-// ErrNoKey is returned for what none of the keys opens.
+// ErrNoKey is returned if no key opens a value.
 var ErrNoKey = errors.New("none of the keys opens it")
 
-// Sealer seals and opens with the keys of a file: the first one seals, and each opens. The file is read whenever it is
-// needed, so that a key may be added, or taken out, while a scheduler runs.
+// Sealer seals and opens values with the keys of a file. The first key seals, and all keys open. The file is read
+// for each operation, so keys can be added and removed while a scheduler runs.
 type Sealer struct{ path string }
 
-// New makes the sealer of a file of keys.
+// New returns the Sealer of a key file.
 func New(path string) *Sealer { return &Sealer{path: path} }
 
-// Path returns where the keys are.
+// Path returns the path of the key file.
 func (v *Sealer) Path() string { return v.path }
 
-// Make makes a file of one new key, unless there is a file: nothing is written over a key. It reports whether it made
-// one.
+// Make creates a file with one new key, unless the file exists. It reports whether it created the file.
 func (v *Sealer) Make() (bool, error) {
 	if err := os.MkdirAll(filepath.Dir(v.path), 0o700); err != nil {
 		return false, err
@@ -73,20 +73,20 @@ func (v *Sealer) Make() (bool, error) {
 	return true, dir.Sync()
 }
 
-// NewKey is a line of a file of keys.
+// NewKey returns a new line for a key file.
 func NewKey() string {
 	var fresh [keyBytes]byte
-	_, _ = rand.Read(fresh[:]) // it does not fail
+	_, _ = rand.Read(fresh[:]) // never fails
 	return base64.StdEncoding.EncodeToString(fresh[:])
 }
 
-// Check reads the keys, and says what is wrong with the file.
+// Check reads the keys, and returns what is wrong with the file.
 func (v *Sealer) Check() error {
 	_, err := v.keys()
 	return err
 }
 
-// key is one of the file, with the beginning of its hash, by which it is found again.
+// key is one key of the file. The start of its hash identifies it.
 type key struct {
 	id   [idBytes]byte
 	seal cipher.AEAD
@@ -104,7 +104,7 @@ func (v *Sealer) keys() ([]key, error) {
 	return all, nil
 }
 
-// parse reads a file of keys: one a line, in base64; what begins with # is a comment. An error never has the line.
+// parse reads a key file: one key per line in base64, and comments that start with #. Errors never contain a line.
 func parse(text string) (all []key, err error) {
 	n := 0
 	for line := range strings.Lines(text) {
@@ -137,7 +137,8 @@ func parse(text string) (all []key, err error) {
 	return all, nil
 }
 
-// Seal seals a text. What it is about must be said again to open it: it cannot be put in another place.
+// Seal encrypts a text. Open requires the same values of about, so a sealed text cannot be used for another
+// purpose.
 func (v *Sealer) Seal(text []byte, about ...string) ([]byte, error) {
 	keys, err := v.keys()
 	if err != nil {
@@ -146,12 +147,12 @@ func (v *Sealer) Seal(text []byte, about ...string) ([]byte, error) {
 	k := keys[0]
 	sealed := append([]byte{form}, k.id[:]...)
 	nonce := make([]byte, k.seal.NonceSize())
-	_, _ = rand.Read(nonce) // it does not fail
+	_, _ = rand.Read(nonce) // never fails
 	sealed = append(sealed, nonce...)
 	return k.seal.Seal(sealed, nonce, text, bound(about)), nil
 }
 
-// Open answers the text that was sealed, or ErrNoKey.
+// Open returns the sealed text, or ErrNoKey.
 func (v *Sealer) Open(sealed []byte, about ...string) ([]byte, error) {
 	keys, err := v.keys()
 	if err != nil {
@@ -175,7 +176,7 @@ func (v *Sealer) Open(sealed []byte, about ...string) ([]byte, error) {
 	return nil, ErrNoKey
 }
 
-// bound writes what it is about, so that no two lists of texts are alike.
+// bound encodes a list of texts so that different lists have different encodings.
 func bound(about []string) (all []byte) {
 	for _, part := range about {
 		all = binary.AppendUvarint(all, uint64(len(part)))

@@ -27,8 +27,8 @@ func sealed(t *testing.T, v *Sealer, about ...string) []byte {
 	return s
 }
 
-// TestSeals: what is sealed has nothing of the text in it, is never twice alike, and opens for what it is about alone.
-// Each changed byte is noticed.
+// TestSeals checks that a sealed value does not contain the text, differs each time, and opens only for its
+// purpose. Every changed byte is detected.
 func TestSeals(t *testing.T) {
 	v := made(t)
 	one, two := sealed(t, v, "alice", "token"), sealed(t, v, "alice", "token")
@@ -55,8 +55,8 @@ func TestSeals(t *testing.T) {
 	}
 }
 
-// TestRotation: a key that is put first seals from then on, what an older one sealed opens as long as that one is in
-// the file, and another cluster's key opens nothing.
+// TestRotation checks that the first key in the file seals, that older keys open their values while they are in the
+// file, and that a key of another cluster opens nothing.
 func TestRotation(t *testing.T) {
 	v := made(t)
 	before := sealed(t, v)
@@ -87,8 +87,8 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestKeysRefused: a file that others may read, or that has no keys, seals nothing; a file that is there is kept as it
-// is; what is said of a line does not have it.
+// TestKeysRefused checks that a file that others can read, or that has no keys, is refused. Make keeps an existing
+// file, and errors do not contain its lines.
 func TestKeysRefused(t *testing.T) {
 	v := made(t)
 	if fresh, err := v.Make(); err != nil || fresh {

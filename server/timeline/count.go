@@ -11,15 +11,15 @@ import (
 	"github.com/yi-json/synapse/messages/queues"
 )
 
-// This file owns what a sum is made of: a count of all that the Mirror shows, and what the process's actors measured.
+// This file collects the values of a sum: counts from the Mirror, and measurements of the process's actors.
 
-// maxQueues bounds the queues that a sum has: those with the greatest use, and what waits for most.
+// maxQueues limits the queues in a sum: those with the most use and the most waiting jobs.
 const maxQueues = 50
 
-// gpuAmounts is the name of all GPUs in what a queue is assured of and limited to.
+// gpuAmounts is the name of all GPUs in a queue's quota and limit.
 const gpuAmounts = "gpu"
 
-// SumOf makes a sum of what a census says.
+// SumOf returns the sum for a census.
 func SumOf(c *mirror.Census) *Sum {
 	s := &Sum{Of: 1, GPUs: map[string]int64{}, Waiting: map[string]int64{}, Queues: map[string]Queue{}, Read: readingOf(c)}
 	for i := range c.Stocks {
@@ -61,7 +61,7 @@ func amountOf(all []*messages.Amount) *int64 {
 	return nil
 }
 
-// greatest are the queues that a sum has. One that has nothing, waits for nothing and is not described is none.
+// greatest returns the queues of a sum. It omits a queue without jobs and configuration.
 func greatest(all map[string]Queue) map[string]Queue {
 	names := slices.DeleteFunc(sortedKeys(all), func(name string) bool {
 		q := all[name]
@@ -77,7 +77,7 @@ func greatest(all map[string]Queue) map[string]Queue {
 	return kept
 }
 
-// Measured are the promises that were kept or not since it was asked last.
+// Measured returns how many start guarantees were met and missed since its last call.
 type Measured struct {
 	Spans func() []host.Span
 
@@ -85,7 +85,7 @@ type Measured struct {
 	last Promises
 }
 
-// Since returns what has come since the last call.
+// Since returns the values since the last call.
 func (m *Measured) Since() Promises {
 	var now Promises
 	near, _ := slices.BinarySearch(host.Bounds, NearMs*time.Millisecond)

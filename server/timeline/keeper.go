@@ -13,51 +13,54 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns who writes the past: the leader, by a watch of its own, as a page has one. What it lost because the
-// watch broke it is told again with the next.
+// This file writes the timeline. Only the leader writes, from its own watch, like the watch of a page. If the watch
+// fails, the next one sends the complete state again.
 
 const (
-	// blockEvery is how long changes are collected for a block: what changed and changed again meanwhile is written once.
-	// A block is written each idleEvery at least, which says that the past goes on.
+	// blockEvery is the interval for writing changes as a block. Of several changes of one thing, only the last
+	// is written. If nothing changes, an empty block is written after idleEvery, as proof that the recording
+	// continues.
 	blockEvery = 10 * time.Second
 	idleEvery  = time.Minute
 	sumEvery   = time.Minute
 	againAfter = 2 * time.Second
-	// maxJobs bounds the jobs that are known at once: of more that wait the sums alone tell.
+	// maxJobs limits the number of known jobs. Further waiting jobs appear only in the sums.
 	maxJobs = 20_000
 )
 
-// Options configure a keeper.
+// Options holds the settings of a Keeper.
 type Options struct {
 	Dir  string
 	Keep time.Duration
 	API  api.SynapseClient
-	// Text is what a page would be shown of an event: of which thing, and whether it is over; an empty key: nothing.
+	// Text returns the JSON that a page shows for an event, the key of the thing, and whether the thing has
+	// ended. An empty key means that the event is not shown.
 	Text func(*messages.Event) (key string, text []byte, over bool)
-	// Count is how things stand, but for what the keeper sees itself; nil: it cannot be counted now.
+	// Count returns the current sum, without the values that the Keeper measures itself. It returns nil if
+	// counting is not possible now.
 	Count  func(context.Context) *Sum
 	WallMs func() int64
 	Log    func(format string, args ...any)
 }
 
-// Keeper keeps the past, and answers about it.
+// Keeper writes the timeline and answers requests about it.
 type Keeper struct {
 	o Options
 
 	mu        sync.Mutex
 	log       *Log
 	jobs      int
-	seen      map[string]bool  // that the watch has told of; nil: all that there is has come
-	synced    bool             // once
-	follows   bool             // now
-	committed map[string]int64 // when the attempts were committed that are counted, of those after the next
-	counted   int64            // up to when all that were committed are, or are not to be: nobody kept anything then
+	seen      map[string]bool  // keys that the current watch has sent; nil: the initial state is complete
+	synced    bool             // a watch has been complete once
+	follows   bool             // a watch is complete now
+	committed map[string]int64 // by job: the commit time of counted first attempts, if after counted
+	counted   int64            // all earlier commits are counted, or were before the recording
 	waits     map[string]Wait
-	unwritten string // why nothing was written, as it was told last
-	unwatched string // and why nothing was heard
+	unwritten string // last logged reason why nothing was written
+	unwatched string // last logged reason why the watch failed
 }
 
-// NewKeeper makes one.
+// NewKeeper creates a Keeper.
 func NewKeeper(o Options) (*Keeper, error) {
 	log, err := Open(o.Dir, o.Keep, MaxBytes)
 	if err != nil {
@@ -66,7 +69,7 @@ func NewKeeper(o Options) (*Keeper, error) {
 	return &Keeper{o: o, log: log, committed: map[string]int64{}, counted: o.WallMs(), waits: map[string]Wait{}}, nil
 }
 
-// Run keeps the past until the context ends.
+// Run writes the timeline until the context ends.
 func (k *Keeper) Run(ctx context.Context) {
 	go k.follow(ctx)
 	blocks := time.NewTicker(blockEvery)
@@ -88,7 +91,7 @@ func (k *Keeper) Run(ctx context.Context) {
 	}
 }
 
-// write writes a block, where there is something to be told.
+// write writes a block if something has changed or idleEvery has passed.
 func (k *Keeper) write() {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -99,7 +102,7 @@ func (k *Keeper) write() {
 	k.told(&k.unwritten, k.log.Write(now))
 }
 
-// told tells of trouble, once each. The lock is held.
+// told logs an error if it differs from the last one. The caller holds the lock.
 func (k *Keeper) told(last *string, err error) {
 	trouble := ""
 	if err != nil {
@@ -128,7 +131,7 @@ func (k *Keeper) sum(ctx context.Context) {
 func (k *Keeper) follow(ctx context.Context) {
 	for n := 0; ctx.Err() == nil; n++ {
 		err := k.watch(ctx)
-		if n > 0 && ctx.Err() == nil { // a leader that has just taken over is not ready for the first
+		if n > 0 && ctx.Err() == nil { // a new leader may not be ready for the first watch
 			k.mu.Lock()
 			k.told(&k.unwatched, err)
 			k.mu.Unlock()
@@ -162,7 +165,7 @@ func (k *Keeper) watch(ctx context.Context) error {
 	}
 }
 
-// take takes an event.
+// take processes an event.
 func (k *Keeper) take(e *messages.Event) {
 	key, text, over := k.o.Text(e)
 	k.mu.Lock()
@@ -177,7 +180,7 @@ func (k *Keeper) take(e *messages.Event) {
 	if !e.GetSynced() || k.seen == nil {
 		return
 	}
-	for _, key := range k.log.Keys() { // what went while nobody watched
+	for _, key := range k.log.Keys() { // things that ended while there was no watch
 		if !k.seen[key] {
 			gone, _ := json.Marshal([2]string{"gone", filepath.Base(key)})
 			k.log.End(key, gone)
@@ -186,7 +189,7 @@ func (k *Keeper) take(e *messages.Event) {
 	k.seen, k.synced, k.follows, k.unwatched = nil, true, true, ""
 }
 
-// put notes what a thing is. A job that was over before the keeper knew it is no part of its past.
+// put records the state of a thing. A job that had finished before the Keeper knew it is omitted.
 func (k *Keeper) put(key string, text []byte, over, job bool) {
 	knows := k.log.Knows(key)
 	switch {
@@ -204,7 +207,8 @@ func (k *Keeper) put(key string, text []byte, over, job bool) {
 	}
 }
 
-// count counts how long a job waited that was committed for the first time, be it while no watch told of it.
+// count records the waiting time of a job whose first attempt was committed, also if no watch reported it at that
+// time.
 func (k *Keeper) count(j *messages.JobStatus) {
 	a, r := j.GetAttempt(), j.GetRecord()
 	at, id := a.GetCommittedUnixMs(), r.GetId()
@@ -217,7 +221,7 @@ func (k *Keeper) count(j *messages.JobStatus) {
 	k.waits[size] = Wait{w.Jobs + 1, w.Ms + ms, max(w.Most, ms)}
 }
 
-// settle forgets who was counted, up to a time of which the watch has told everything. The lock is held.
+// settle forgets counted jobs up to a time for which the watch is complete. The caller holds the lock.
 func (k *Keeper) settle(until int64) {
 	if !k.follows || until <= k.counted {
 		return
@@ -226,7 +230,7 @@ func (k *Keeper) settle(until int64) {
 	maps.DeleteFunc(k.committed, func(_ string, at int64) bool { return at <= until })
 }
 
-// piece is one line of a record, as pages read it.
+// piece is one line of a recording, in the form that pages read.
 type piece struct {
 	Fresh   bool              `json:"fresh,omitempty"`
 	Synced  bool              `json:"synced,omitempty"`
@@ -236,20 +240,21 @@ type piece struct {
 }
 
 const (
-	// maxChanges bounds the changes of a line, and maxTold the bytes of all that changed after the first moment.
+	// maxChanges limits the changes per line, and maxTold the total bytes of changes after the first state.
 	maxChanges = 250
 	maxTold    = 8 << 20
 
 	nothingKept = "no scheduler that led kept anything of this time here"
 )
 
-// Since is the first moment that is kept.
+// Since returns the first recorded time.
 func (k *Keeper) Since() int64 {
-	since, _ := Since(k.o.Dir) // 0 where it cannot be read
+	since, _ := Since(k.o.Dir) // 0 if unreadable
 	return since
 }
 
-// Moments tells how it was from one moment to another, as lines of a record, and answers up to where.
+// Moments passes the state at a time and the changes up to another time to take, as lines of a recording. It
+// returns the time up to which the lines are complete.
 func (k *Keeper) Moments(at, until int64, take func(line []byte) error) (int64, error) {
 	size, last, none := 0, until, ""
 	err := Read(k.o.Dir, at, until, func(p Piece) error {
@@ -293,18 +298,18 @@ func (k *Keeper) Moments(at, until int64, take func(line []byte) error) (int64, 
 	return last, err
 }
 
-// errEnough ends a reading.
+// errEnough ends a read early.
 var errEnough = errors.New("enough")
 
 func takeLine(l piece, take func([]byte) error) error {
 	text, err := json.Marshal(l)
 	if err != nil {
-		return err // a file that somebody else wrote to
+		return err // another program changed the file
 	}
 	return take(text)
 }
 
-// Sums tells the sums of a time, one a line.
+// Sums passes the sums of a time range to take, one per line.
 func (k *Keeper) Sums(from, until, step int64, take func(line []byte) error) error {
 	return ReadSums(k.o.Dir, from, until, step, func(s *Sum) error {
 		text, err := json.Marshal(s)

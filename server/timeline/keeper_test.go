@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// watched is an API of which each watch tells some events and ends.
+// watched is a fake API whose watches send given events and then end.
 type watched struct {
 	api.SynapseClient
 	grpc.ClientStream
@@ -40,7 +40,7 @@ func (w *watched) Recv() (*messages.Event, error) {
 	return e, nil
 }
 
-// plain is a text of an event that a test can read.
+// plain returns a readable text of an event.
 func plain(e *messages.Event) (string, []byte, bool) {
 	if id := e.GetNode().GetRecord().GetId(); id != "" {
 		return "box/" + id, []byte(`["` + id + `"]`), e.GetHidden()
@@ -72,10 +72,10 @@ func newRig(t *testing.T) *rig {
 	return r
 }
 
-// watches is one watch, which ends after these events.
+// watches runs one watch with these events.
 func (r *rig) watches(t *testing.T, events ...*messages.Event) {
 	r.api.events = events
-	_ = r.watch(t.Context()) // it ended
+	_ = r.watch(t.Context()) // the watch ended
 }
 
 func nodeEvent(id string) *messages.Event {
@@ -104,8 +104,8 @@ func (r *rig) moments(t *testing.T, at, until int64) string {
 	return strings.Join(all, "\n")
 }
 
-// TestWatchAgain: of what a keeper knew and another watch does not tell, it knows that it is gone; what was over before
-// it watched is no part of its past; and until all has come nothing is written.
+// TestWatchAgain checks that things that a new watch no longer sends are ended. Jobs that finished before the first
+// watch are omitted, and nothing is written before the initial state is complete.
 func TestWatchAgain(t *testing.T) {
 	r := newRig(t)
 	r.watches(t, nodeEvent("n1"))
@@ -129,8 +129,8 @@ func TestWatchAgain(t *testing.T) {
 	}
 }
 
-// TestSums: each job counts once, when its first attempt is committed while the keeper watches; and a disk that takes
-// nothing is told of once, and harms nothing.
+// TestSums checks that each job is counted once, when its first attempt is committed. A full disk is logged once
+// and does no damage.
 func TestSums(t *testing.T) {
 	r := newRig(t)
 	r.watches(t, jobEvent("before", "running", 950_000, active), synced, jobEvent("a", "preparing", 1_060_000, active),
@@ -172,9 +172,9 @@ func TestSums(t *testing.T) {
 	}
 }
 
-// TestWatchMissedIt: a job whose first attempt was committed before the first watch had told everything, or between two
-// watches, counts, once, also where it is over by then; one that an earlier leader committed does not; and who was
-// counted is forgotten.
+// TestWatchMissedIt checks the counting of a job whose first attempt was committed before the first watch was
+// complete, or between two watches. It is counted once, even if it has finished. A job that an earlier leader
+// committed is not counted. Counted jobs are forgotten later.
 func TestWatchMissedIt(t *testing.T) {
 	r := newRig(t)
 	waited := func(when string, want Wait) {
@@ -184,7 +184,7 @@ func TestWatchMissedIt(t *testing.T) {
 		}
 	}
 	earlier, a := jobEvent("earlier", "running", 999_000, active), jobEvent("a", "running", 1_001_000, active)
-	r.watches(t, earlier, a) // and it broke
+	r.watches(t, earlier, a) // and the watch failed
 	waited("before all has come", Wait{Jobs: 1, Ms: 101_000, Most: 101_000})
 	a, b := jobEvent("a", "succeeded", 1_001_000, succeeded), jobEvent("b", "running", 1_002_000, active)
 	r.watches(t, earlier, a, b, synced)
@@ -194,7 +194,7 @@ func TestWatchMissedIt(t *testing.T) {
 	b, c := jobEvent("b", "succeeded", 1_002_000, succeeded), jobEvent("c", "succeeded", 1_015_000, succeeded)
 	r.watches(t, earlier, a, b, c, synced, c)
 	waited("after the third", Wait{Jobs: 1, Ms: 115_000, Most: 115_000})
-	r.follows = true // as while a watch goes on
+	r.follows = true // as during a watch
 	r.sum(t.Context())
 	r.take(c)
 	if len(r.committed) != 0 || len(r.waits) != 0 {
@@ -202,11 +202,11 @@ func TestWatchMissedIt(t *testing.T) {
 	}
 }
 
-// TestSumsAreBounded: what is too old goes, and of what is left the oldest, as long as it is too much.
+// TestSumsAreBounded checks that files that are too old are removed, and then the oldest until the limit is met.
 func TestSumsAreBounded(t *testing.T) {
 	day := sumsFile.Milliseconds()
 	for what, c := range map[string]struct {
-		sizes []int64 // of files, a day from each other; the last is written to
+		sizes []int64 // of files for successive days; the last is being written
 		left  int
 	}{
 		"little, of a year": {slices.Repeat([]int64{10}, 365), 32},
@@ -232,7 +232,8 @@ func TestSumsAreBounded(t *testing.T) {
 	}
 }
 
-// TestSumOf: a queue has what those below it have, every GPU is in one state, and nothing is divided by the hour.
+// TestSumOf checks that a queue includes its descendants, that every GPU has one state, and that rates are not
+// scaled.
 func TestSumOf(t *testing.T) {
 	census := &mirror.Census{
 		Stocks: []mirror.Stock{{Type: "A", Of: [mirror.StockStates]int64{mirror.StockUsed: 3000, mirror.StockFree: 1000}},
@@ -256,7 +257,7 @@ func TestSumOf(t *testing.T) {
 	}
 }
 
-// TestMeasured: what was measured before does not count again.
+// TestMeasured checks that earlier measurements are not counted again.
 func TestMeasured(t *testing.T) {
 	h := host.New(host.NewLog(io.Discard, false))
 	m := &Measured{Spans: h.Spans}

@@ -12,27 +12,28 @@ import (
 	"slices"
 )
 
-// This file owns how a moment of the past is found. What it reads may be cut off, being written, or removed meanwhile:
-// all that can be read is told, and nothing else.
+// This file reads the state at a given time. The files may be truncated, in use or removed meanwhile. Everything
+// that is readable is returned.
 
-// Piece has what was at a moment, or changed at one. The texts are good until the next one.
+// Piece holds the state at a time, or the changes at a time. The texts are valid until the next Piece.
 type Piece struct {
 	AtMs  int64
-	Fresh bool // it is all that there was
-	Gap   bool // nothing is known from here to the next piece, which is fresh
+	Fresh bool // the complete state
+	Gap   bool // nothing is recorded until the next piece, which is fresh
 	Texts [][]byte
 }
 
 const (
-	// maxEnded is how many things that were over are told with a moment.
+	// maxEnded is the number of ended things that a complete state includes.
 	maxEnded = 200
-	// maxBlock bounds what is believed of a block's length, and maxText of a text's.
+	// maxBlock limits the accepted length of a block, and maxText that of a text.
 	maxBlock = 256 << 20
-	// gapAfter is how long after a part's last block nothing is known: a part has a block each minute at least.
+	// gapAfter is the time in ms after the last block of a part from which nothing is known. A part has at
+	// least one block per minute.
 	gapAfter = 150_000
 )
 
-// Since is the first moment of which something is kept; 0: of none.
+// Since returns the first recorded time, or 0 if nothing is recorded.
 func Since(dir string) (int64, error) {
 	all, err := parts(dir)
 	if err != nil || len(all) == 0 {
@@ -41,8 +42,7 @@ func Since(dir string) (int64, error) {
 	return all[0].began, nil
 }
 
-// Read tells how everything was at a moment, or at the first one after it of which something is kept, and what changed
-// from there on to another moment.
+// Read passes the state at a time, or at the first recorded time after it, and then the changes up to another time.
 func Read(dir string, at, until int64, take func(Piece) error) error {
 	all, err := parts(dir)
 	if err != nil {
@@ -60,24 +60,24 @@ func Read(dir string, at, until int64, take func(Piece) error) error {
 			return err
 		}
 	}
-	if !r.told && r.last != 0 { // the moment is behind all that is known
+	if !r.told && r.last != 0 { // the requested time is after the last block
 		return r.tellAll(min(at, r.last+gapAfter))
 	}
 	return nil
 }
 
-// reader goes through parts.
+// reader reads successive parts.
 type reader struct {
 	at, until int64
 	take      func(Piece) error
-	texts     [][]byte // by number; nil: it is over
-	ended     [][]byte // the last of those
+	texts     [][]byte // by number; nil: ended
+	ended     [][]byte // the last ended things
 	last      int64
-	told      bool // how everything was has been told
+	told      bool // the complete state was passed on
 	done      bool
 }
 
-// errTorn: what follows in a part cannot be read.
+// errTorn means that the rest of a part is unreadable.
 var errTorn = errors.New("torn")
 
 func (r *reader) part(p part) error {
@@ -103,7 +103,7 @@ func (r *reader) part(p part) error {
 	r.texts = r.texts[:0]
 	for fresh := true; !r.done; fresh = false {
 		block, err := readBlock(in)
-		if err != nil { // its end, or as far as it was written
+		if err != nil { // the end, or the end of the written data
 			return nil
 		}
 		if err := r.block(block, fresh); errors.Is(err, errTorn) {
@@ -120,21 +120,21 @@ func readBlock(in *bufio.Reader) ([]byte, error) {
 	if err != nil || n > maxBlock {
 		return nil, errTorn
 	}
-	var block bytes.Buffer // grows with what comes, whatever a damaged file says
+	var block bytes.Buffer // grows with the data, not with a length in a damaged file
 	if _, err := io.CopyN(&block, in, int64(n)); err != nil {
 		return nil, errTorn
 	}
 	return block.Bytes(), nil
 }
 
-// block takes one block, and tells of it what is asked for.
+// block applies one block, and passes on the requested part.
 func (r *reader) block(block []byte, fresh bool) error {
 	c := cursor{left: block}
 	now := int64(c.number())
 	if c.torn {
 		return errTorn
 	}
-	if !r.told && !fresh && now > r.at { // the state that is asked for is the one before this
+	if !r.told && !fresh && now > r.at { // the requested state is the one before this block
 		if err := r.tellAll(r.at); err != nil {
 			return err
 		}
@@ -173,7 +173,7 @@ func (r *reader) all() [][]byte {
 	return slices.DeleteFunc(slices.Clone(r.texts), func(text []byte) bool { return text == nil })
 }
 
-// cursor reads a block's bytes.
+// cursor reads the bytes of a block.
 type cursor struct {
 	left []byte
 	torn bool
@@ -199,7 +199,7 @@ func (c *cursor) bytes(n uint64) []byte {
 	return text
 }
 
-// numbers reads as many as there are, each of a thing that is there.
+// numbers reads a list of numbers of existing things.
 func (c *cursor) numbers(texts [][]byte) (all []int) {
 	at := uint64(0)
 	for n := c.number(); n > 0 && !c.torn; n-- {
@@ -213,7 +213,7 @@ func (c *cursor) numbers(texts [][]byte) (all []int) {
 	return all
 }
 
-// apply takes a block's changes into the texts. Those that are over then are still there.
+// apply applies the changes of a block to the texts. Things that end in this block still have their texts.
 func (c *cursor) apply(r *reader) (changes [][]byte, gone []int) {
 	for n := c.number(); n > 0 && !c.torn; n-- {
 		text := c.bytes(c.number())

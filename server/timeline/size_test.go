@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/server/web"
 )
 
-// room is a cluster in which gangs of eight whole machines begin and end, each machine of eight GPUs.
+// room simulates a cluster of 8-GPU nodes in which gangs of eight complete nodes start and end.
 type room struct {
 	rng  *rand.Rand
 	wall int64
@@ -96,16 +96,16 @@ func (r *room) end() {
 	}
 }
 
-// measured is what some time of a cluster takes.
+// measured holds the cost of recording a cluster.
 type measured struct {
-	day, kept  float64 // bytes: of a day, and of the keeper's memory
-	each       float64 // of one change
+	day, kept  float64 // bytes of one day, and of the Keeper's memory
+	each       float64 // bytes per change
 	cores      float64
-	moment     time.Duration // until it is found
+	moment     time.Duration // to find a state
 	lastMoment int
 }
 
-// measure has a hundred machines change each second for so many blocks.
+// measure records 100 changes of nodes per second for this many blocks.
 func measure(tb testing.TB, machines, blocks int) (m measured) {
 	wall := int64(1_700_000_000_000)
 	var before, after runtime.MemStats
@@ -116,7 +116,7 @@ func measure(tb testing.TB, machines, blocks int) (m measured) {
 	if err != nil {
 		tb.Fatal(err)
 	}
-	k.seen = map[string]bool{} // as of a watch that has begun
+	k.seen = map[string]bool{} // as for a watch that has started
 	var spent time.Duration
 	r := &room{rng: rand.New(rand.NewPCG(1, 2)), tell: func(e *messages.Event) {
 		began := time.Now()
@@ -164,10 +164,10 @@ func measure(tb testing.TB, machines, blocks int) (m measured) {
 	return m
 }
 
-// maxEach is what one change may take, where a day of a hundred a second is to be 100 MB.
+// maxEach is the budget in bytes per change: 100 MB for a day with 100 changes per second.
 const maxEach = float64(MaxBytes) / (24 * 3600 * 100)
 
-// TestSize: a day of a hundred changes a second fits what is kept, and what is told of it is not nothing.
+// TestSize checks that a day with 100 changes per second fits into the limit, and that its states can be read.
 func TestSize(t *testing.T) {
 	m := measure(t, 2_000, 20)
 	if m.each > maxEach {
@@ -178,9 +178,9 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// BenchmarkPast is what a day of 10,000 machines takes, of which a hundred change each second: gangs of eight whole
-// machines begin and end. It says the bytes of a day, the memory of the keeper, its processor time, and how long a
-// moment takes to be found at the end of a part.
+// BenchmarkPast measures a day of 10,000 nodes with 100 changes per second: gangs of eight complete nodes start and
+// end. It reports the bytes per day, the Keeper's memory and CPU time, and the time to find a state at the end of a
+// part.
 func BenchmarkPast(b *testing.B) {
 	machines, blocks := 10_000, int(partFor/blockEvery)
 	if testing.Short() {

@@ -8,28 +8,27 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns where the GPU time of a time went: the difference of two readings of goodput's ledger. A sample each
-// minute would miss what was shorter, and never come to what `synapse-cli efficiency` says. A reading has all that was
-// counted up to it, so a sum that is missing, or a leader that took over in between, loses nothing.
+// This file computes how GPU time was used in a time range, as the difference of two readings of goodput's ledger.
+// Samples once per minute would miss short changes, and would differ from `synapse-cli efficiency`. A reading
+// contains all earlier time, so a missing sum or a change of the leader loses nothing.
 
-// Spent says where GPU time went, in thousandths of a GPU times milliseconds.
+// Spent holds how GPU time was used, in thousandths of a GPU times milliseconds.
 type Spent struct {
 	Of       map[string]int64 `json:"of"`             // by goodput's class
-	Lost     map[string]int64 `json:"lost,omitempty"` // what is lost, by the cause
+	Lost     map[string]int64 `json:"lost,omitempty"` // lost time, by cause
 	Capacity int64            `json:"capacity"`
-	Ms       int64            `json:"ms,omitempty"` // of how long a time
+	Ms       int64            `json:"ms,omitempty"` // length of the time range
 }
 
-// Reading has all that the ledger had at a moment. Those of one ledger, which has counted since the same time, can be
-// compared.
+// Reading holds the totals of the ledger at a time. Readings of the same ledger (the same Since) can be compared.
 type Reading struct {
 	Spent
 	Since int64 `json:"since"`
 	Until int64 `json:"until"`
 }
 
-// readingOf is that of a census; nil: some machines have not been heard by this leader yet. What these had since
-// the record of the leader before is counted once they have been, and would be taken for that of another minute.
+// readingOf returns the reading of a census, or nil if some nodes have not reported to this leader yet. Their time
+// since the previous leader's record is added when they report, and would count for the wrong minute.
 func readingOf(c *mirror.Census) *Reading {
 	if at := slices.Index(mirror.MachinePhases, messages.NodeUnknown); at < len(c.Machines) && c.Machines[at] > 0 {
 		return nil
@@ -47,8 +46,8 @@ func readingOf(c *mirror.Census) *Reading {
 	return r
 }
 
-// after returns what was counted after an earlier reading; nil: they cannot be compared. The ledger has less than
-// before where it has forgotten its oldest day, and where its time went back with the clock of another leader.
+// after returns the difference from an earlier reading, or nil if the two cannot be compared. The totals decrease
+// when the ledger drops its oldest day, or when a new leader's clock is behind.
 func (r *Reading) after(base *Reading) *Spent {
 	if r == nil || base == nil || r.Since != base.Since || r.Until <= base.Until || r.Capacity < base.Capacity {
 		return nil
@@ -60,7 +59,7 @@ func (r *Reading) after(base *Reading) *Spent {
 	return s
 }
 
-// subtract leaves out what has not changed. What was productive becomes less where it is lost.
+// subtract stores the changed values. Productive time decreases when it is lost.
 func subtract(to, from, base map[string]int64) {
 	for name, n := range from { //order: each alike
 		if n != base[name] {
@@ -69,7 +68,7 @@ func subtract(to, from, base map[string]int64) {
 	}
 }
 
-// plus adds what was counted after it; either may not be known.
+// plus adds the following time range. Either may be nil.
 func (s *Spent) plus(o *Spent) *Spent {
 	if s == nil || o == nil {
 		if s == nil {

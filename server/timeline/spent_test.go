@@ -18,18 +18,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// shown is a cluster of machines of eight GPUs as its Mirror sees it: the host and the clock of that, too.
+// shown simulates a cluster of 8-GPU nodes as the Mirror sees it. It is also the Mirror's host and clock.
 type shown struct {
 	actor.Context
 	actors.Host
 	mirror       actor.Actor
 	message, got any
 	now          time.Duration
-	runs         map[string]*messages.JobStatus // by the machine that each has as a whole
+	runs         map[string]*messages.JobStatus // by node; each job uses a complete node
 	attempts     uint64
 }
 
-// evening is an hour before a day ends.
+// evening is an hour before the end of a day.
 const evening = 1_700_000_000_000/86_400_000*86_400_000 + 23*3_600_000
 
 func (c *shown) Now() actors.Instant                  { return actors.Instant(c.now) }
@@ -55,7 +55,7 @@ func (c *shown) ask(question any) any {
 	return c.got
 }
 
-// node shows a machine: what has it, and whether it is heard.
+// node shows a node: its job, and whether it reports.
 func (c *shown) node(id, phase string) {
 	all := &messages.Resources{MilliGpu: 8 * topology.WholeGPU}
 	a, l := &messages.Announcement{Total: all}, &messages.LedgerReport{Total: all, Free: all}
@@ -76,7 +76,7 @@ func (c *shown) node(id, phase string) {
 		Record: &messages.NodeRecord{Id: id, Announcement: a, JoinedUnixMs: evening}}})
 }
 
-// step has a job begin on a machine, pass its barrier, or end, sometimes so that what it did is lost.
+// step starts a job on a node, lets it pass the start barrier, or ends it, sometimes with lost work.
 func (c *shown) step(id string, rng *rand.Rand) {
 	j := c.runs[id]
 	switch {
@@ -99,7 +99,7 @@ func (c *shown) step(id string, rng *rand.Rand) {
 	c.node(id, []string{messages.NodeUp, messages.NodeDead}[rng.IntN(5)/4])
 }
 
-// efficiency is what the command of that name shows of all days, by class, and what is lost by cause.
+// efficiency returns the output of the efficiency command for all days: by class, and lost time by cause.
 func (c *shown) efficiency() (all map[string]int64, capacity int64) {
 	all = map[string]int64{}
 	question := &messages.GetEfficiency{Kind: messages.GpuTimeKind_GPU_TIME_KIND_CLUSTER}
@@ -115,7 +115,7 @@ func (c *shown) efficiency() (all map[string]int64, capacity int64) {
 	return all, capacity
 }
 
-// spentIn is what the past tells of a time in steps, summed as efficiency sums it.
+// spentIn returns the timeline's values for a time range in steps, added up like the output of efficiency.
 func spentIn(t *testing.T, dir string, from, until, step int64) (all map[string]int64, capacity, ms int64) {
 	t.Helper()
 	all = map[string]int64{}
@@ -137,8 +137,8 @@ func spentIn(t *testing.T, dir string, from, until, step int64) (all map[string]
 	return all, capacity, ms
 }
 
-// TestSpentIsEfficiency: what the past tells of where GPU time went between any two of its sums, over midnight too, is
-// by how much `efficiency` had grown, to the thousandth of a GPU and the millisecond, in whatever steps it is told.
+// TestSpentIsEfficiency checks that the timeline's GPU time between any two sums equals the change of `efficiency`,
+// also across midnight and for any step. The values must match exactly.
 func TestSpentIsEfficiency(t *testing.T) {
 	rng, dir, c := rand.New(rand.NewPCG(3, 4)), t.TempDir(), newShown()
 	for i := range 5 {
@@ -179,9 +179,9 @@ func TestSpentIsEfficiency(t *testing.T) {
 	}
 }
 
-// TestSpentIsKnown: readings of another ledger, of one that has forgotten a day, and of a clock that went back are
-// compared with nothing; lines of an earlier version have none, and are read as ever; and a reading that is missing
-// costs no time.
+// TestSpentIsKnown checks that readings of another ledger, of one that dropped a day, and after a clock that went
+// back are not compared. Lines of older versions without readings are still read, and a missing reading loses no
+// time.
 func TestSpentIsKnown(t *testing.T) {
 	dir := t.TempDir()
 	line := func(at int64, read string) string {

@@ -13,68 +13,68 @@ import (
 	"time"
 )
 
-// This file owns the sums of a cluster over time: one line of JSON a minute, a file a day.
+// This file stores the sums of a cluster: one line of JSON per minute, and one file per day.
 
 const (
-	// sumsFor is for how long they are kept, and sumsFile for how long one file is written.
+	// sumsFor is how long sums are stored, and sumsFile how long one file is written.
 	sumsFor  = 31 * 24 * time.Hour
 	sumsFile = 24 * time.Hour
 
-	// maxSums bounds their files: of a cluster with very many queues they are of fewer days.
+	// maxSums limits the size of their files. A cluster with very many queues keeps fewer days.
 	maxSums = 100 << 20
 
 	sumsSuffix = ".sums"
 	maxSum     = 256 << 10 // of a line
 )
 
-// Sum says how it was in one minute, or on average in several. GPUs are in thousandths, times in milliseconds.
+// Sum holds the values of one minute, or the averages of several. GPUs are in thousandths, times in milliseconds.
 type Sum struct {
 	AtMs    int64            `json:"at"`
-	Of      int64            `json:"of"` // how many it is the average of
+	Of      int64            `json:"of"` // number of averaged sums
 	GPUs    map[string]int64 `json:"gpus"`
-	Waiting map[string]int64 `json:"waiting,omitempty"` // jobs, by the kind of reason
+	Waiting map[string]int64 `json:"waiting,omitempty"` // jobs, by kind of reason
 	Queues  map[string]Queue `json:"queues,omitempty"`
-	// Waits are of the jobs that were committed in the time, by the size of their gangs, and Promises of what these had
-	// been told first. They are added up.
+	// Waits holds the waiting times of the jobs whose first attempt was committed, by gang size. Promises
+	// compares their starts with their first estimates. Both are added up, not averaged.
 	Waits    map[string]Wait `json:"waits,omitempty"`
 	Promises Promises        `json:"promises"`
-	// Read is as it is kept, and Time as it is told: what was counted since the line before. It is added up.
-	Read *Reading `json:"read,omitempty"` // none: of a version that kept none
+	// Read is the stored reading. Time is the difference from the previous line in answers, and is added up.
+	Read *Reading `json:"read,omitempty"` // nil in lines of older versions
 	Time *Spent   `json:"time,omitempty"`
 }
 
-// Queue says what one queue had.
+// Queue holds the values of one queue.
 type Queue struct {
 	Use     int64  `json:"use,omitempty"`
 	Asked   int64  `json:"asked,omitempty"`
 	Running int64  `json:"running,omitempty"`
 	Waiting int64  `json:"waiting,omitempty"`
-	Quota   *int64 `json:"quota,omitempty"` // none: it is not described
+	Quota   *int64 `json:"quota,omitempty"` // nil: the queue is not configured
 	Limit   *int64 `json:"limit,omitempty"`
 }
 
-// Wait says how long some jobs had waited.
+// Wait holds the waiting times of several jobs.
 type Wait struct {
 	Jobs int64 `json:"jobs"`
-	Ms   int64 `json:"ms"`   // of all together
-	Most int64 `json:"most"` // of one
+	Ms   int64 `json:"ms"`   // total
+	Most int64 `json:"most"` // longest
 }
 
-// Promises are by how much some jobs began later or earlier than they were told.
+// Promises holds the differences between the starts of jobs and their first estimates.
 type Promises struct {
 	Jobs  int64 `json:"jobs,omitempty"`
-	Late  int64 `json:"late,omitempty"`  // milliseconds, of all together
-	Early int64 `json:"early,omitempty"` // likewise
-	Near  int64 `json:"near,omitempty"`  // jobs that began within NearMs
+	Late  int64 `json:"late,omitempty"`  // total in milliseconds
+	Early int64 `json:"early,omitempty"` // total in milliseconds
+	Near  int64 `json:"near,omitempty"`  // jobs that started within NearMs
 }
 
-// NearMs is up to how far from what it was told a start is near it.
+// NearMs is the largest difference that counts as a correct estimate.
 const NearMs = 5 * 60 * 1000
 
-// Sizes are the sizes of gangs that are told apart, by their GPUs.
+// Sizes lists the classes of gang sizes, in GPUs.
 var Sizes = []string{"none", "up to 1", "2–8", "9–64", "65–512", "more than 512"}
 
-// SizeOf is the size of a gang of so many thousandths of GPUs.
+// SizeOf returns the class of a gang with this many thousandths of GPUs.
 func SizeOf(milli int64) string {
 	for i, most := range []int64{0, 1_000, 8_000, 64_000, 512_000} {
 		if milli <= most {
@@ -84,7 +84,7 @@ func SizeOf(milli int64) string {
 	return Sizes[len(Sizes)-1]
 }
 
-// WriteSum adds a line.
+// WriteSum appends a line.
 func WriteSum(dir string, s *Sum) error {
 	text, err := json.Marshal(s)
 	if err != nil {
@@ -99,7 +99,7 @@ func WriteSum(dir string, s *Sum) error {
 	for _, p := range slices.Backward(all) {
 		size += p.size
 		if size > maxSums || p.began < s.AtMs-(sumsFor+sumsFile).Milliseconds() {
-			_ = os.Remove(p.path) // or it is tried again with the next line
+			_ = os.Remove(p.path) // on failure, the next line tries again
 		}
 	}
 	if n := len(all); n > 0 && all[n-1].began <= s.AtMs && s.AtMs < all[n-1].began+sumsFile.Milliseconds() {
@@ -109,13 +109,13 @@ func WriteSum(dir string, s *Sum) error {
 	if err != nil {
 		return err
 	}
-	// The line before may have been cut off: this one has a line of its own in any case.
+	// The previous line may be incomplete. A newline comes first, so that this line is separate.
 	_, err = file.Write(append(append([]byte{'\n'}, text...), '\n'))
 	return errors.Join(err, file.Close())
 }
 
-// ReadSums tells the sums of a time, averaged over steps. A step of which nothing is known is left out. Of where GPU
-// time went it tells from the first reading in the time to the last one.
+// ReadSums passes the sums of a time range, averaged over steps. It omits steps without data. Used GPU time is the
+// difference between the first and the last reading.
 func ReadSums(dir string, from, until, step int64, take func(*Sum) error) error {
 	all, err := files(dir, sumsSuffix)
 	if err != nil {
@@ -139,7 +139,7 @@ func ReadSums(dir string, from, until, step int64, take func(*Sum) error) error 
 		for lines.Scan() {
 			var one Sum
 			if json.Unmarshal(lines.Bytes(), &one) != nil || one.AtMs < from || one.AtMs > until {
-				continue // it was cut off, or is of another time
+				continue // incomplete, or outside the time range
 			}
 			one.Of, one.AtMs = 1, one.AtMs-(one.AtMs-from)%step
 			one.Time = one.Read.after(base)
@@ -159,7 +159,7 @@ func ReadSums(dir string, from, until, step int64, take func(*Sum) error) error 
 	return now.tell(take)
 }
 
-// tell makes averages of what was added up.
+// tell converts totals into averages and passes the sum on.
 func (s *Sum) tell(take func(*Sum) error) error {
 	if s == nil {
 		return nil
@@ -187,7 +187,7 @@ func (s *Sum) add(o *Sum) {
 		}
 		sum := s.Queues[name]
 		s.Queues[name] = Queue{sum.Use + q.Use, sum.Asked + q.Asked, sum.Running + q.Running, sum.Waiting + q.Waiting,
-			q.Quota, q.Limit} // these are as they were last
+			q.Quota, q.Limit} // quota and limit are the last ones
 	}
 	for size, w := range o.Waits { //order: each alike
 		if s.Waits == nil {

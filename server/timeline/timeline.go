@@ -1,6 +1,6 @@
-// Package timeline keeps how a cluster was: what its page shows, over the last day, and its sums over the last month.
-// It is written by whoever leads, beside all else: no actor waits for it or knows of it, and a disk that is full costs
-// the past and nothing more.
+// Package timeline records the states of a cluster: what the web UI shows for the last day, and sums for the last
+// month. The leader writes it separately. No actor waits for it or knows of it, and a full disk affects only the
+// timeline.
 package timeline
 
 import (
@@ -18,30 +18,30 @@ import (
 	"time"
 )
 
-// This file owns how the past is written. A part is a file of blocks: the first has the text of everything that there
-// is, each later one what has become of that since. So any moment is found from the beginning of one part, and a part
-// that was cut off in the middle of a block is good up to there. Nothing is ever written into a part that another
-// process began.
+// This file writes the timeline. A part is a file of blocks: the first block contains the texts of all things, and
+// each later block contains the changes. Any state can therefore be read from the start of one part. A part that is
+// truncated within a block is valid up to the previous block. A process never writes to a part of another process.
 //
-// A text is written once and then edited: of a machine that is given to a job only the bytes in between change, and the
-// same bytes on all machines of the gang, so an edit is written once for all things that have it in common. The format
-// knows nothing else of what the texts say. Turned down was to keep what the store has on disk: it has no machines'
-// books, and would be read by those who look at the page while jobs want to be written.
+// A text is written once and then edited. If a job starts on a node, only the bytes in the middle of the node's
+// text change, and all nodes of the gang have the same change. An edit is therefore written once for all things
+// that share it. The format does not depend on the content of the texts. A rejected alternative was to read the
+// store. It has no resources of nodes, and readers of the web UI would compete with the writes of jobs.
 
 const (
-	// partFor is how long a part is written; a larger one makes what a moment costs longer to read.
+	// partFor is how long a part is written. In a longer part, a state takes longer to find.
 	partFor = 30 * time.Minute
 	// maxPart is the size at which a part ends earlier.
 	maxPart = 8 << 20
-	// MaxBytes bounds all parts together: where very much changes, the past is shorter than a day.
+	// MaxBytes limits the size of all parts together. With very many changes, the timeline is shorter than a
+	// day.
 	MaxBytes = 100 << 20
-	// DefaultFor is for how long the past is kept.
+	// DefaultFor is how long the timeline is kept by default.
 	DefaultFor = 24 * time.Hour
 
 	partSuffix = ".past"
 )
 
-// Log writes all that is kept. It belongs to one goroutine.
+// Log writes the timeline. Only one goroutine may use it.
 type Log struct {
 	dir  string
 	most int64
@@ -49,29 +49,29 @@ type Log struct {
 
 	known   map[string]*thing
 	pending map[string]*edit // since the last block
-	order   []string         // of the pending keys, as they came first
-	next    int              // the number of the next thing that is new to the part
+	order   []string         // keys of pending, in order
+	next    int              // number of the next new thing in the part
 
 	file  *os.File // nil: no part is open
 	out   *flate.Writer
-	began int64 // the part's first moment, and its last
+	began int64 // first and last time of the part
 	last  int64
 	size  int64
 }
 
-// thing has what is known of one, in the part that is written.
+// thing holds what is known of one thing in the open part.
 type thing struct {
-	number int // −1: not in the part yet
+	number int // -1: not in the part yet
 	text   []byte
 }
 
-// edit says what has become of a thing.
+// edit is the change of a thing.
 type edit struct {
 	text []byte
-	over bool // it changes no more, and is forgotten
+	over bool // the thing has ended, and is forgotten
 }
 
-// Open begins to write in a folder, beside the parts that are there.
+// Open starts writing in a folder. It does not change existing parts.
 func Open(dir string, keep time.Duration, most int64) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -79,10 +79,10 @@ func Open(dir string, keep time.Duration, most int64) (*Log, error) {
 	return &Log{dir: dir, most: most, keep: keep, known: map[string]*thing{}, pending: map[string]*edit{}}, nil
 }
 
-// Put notes what a thing is now.
+// Put records the current text of a thing.
 func (l *Log) Put(key string, text []byte) { l.note(key, &edit{text: text}) }
 
-// End notes what a thing is at last. It is forgotten then.
+// End records the last text of a thing, and forgets the thing.
 func (l *Log) End(key string, text []byte) { l.note(key, &edit{text: text, over: true}) }
 
 func (l *Log) note(key string, e *edit) {
@@ -95,10 +95,10 @@ func (l *Log) note(key string, e *edit) {
 	l.pending[key] = e
 }
 
-// Knows reports whether a thing is there now.
+// Knows reports whether a thing exists now.
 func (l *Log) Knows(key string) bool { return l.known[key] != nil || l.pending[key] != nil }
 
-// Keys returns the keys of all that is there, in no order.
+// Keys returns the keys of all existing things, unsorted.
 func (l *Log) Keys() []string {
 	all := make([]string, 0, len(l.known))
 	for key := range l.known { //order: the caller is told so
@@ -107,8 +107,8 @@ func (l *Log) Keys() []string {
 	return all
 }
 
-// Write writes what has changed as one block of a moment. After an error nothing is lost but what has been between: the
-// next one begins a part.
+// Write writes the changes as one block. After an error, the next call starts a new part with the complete state,
+// so only intermediate states are lost.
 func (l *Log) Write(nowMs int64) error {
 	if l.file != nil && (nowMs-l.began > partFor.Milliseconds() || l.size > maxPart || nowMs < l.last) {
 		l.Close()
@@ -139,7 +139,7 @@ func (l *Log) Write(nowMs int64) error {
 	return nil
 }
 
-// begin begins a part, for which there has to be room.
+// begin starts a part, and removes old parts if the limit requires it.
 func (l *Log) begin(nowMs int64) error {
 	if err := l.prune(nowMs); err != nil {
 		return err
@@ -154,12 +154,12 @@ func (l *Log) begin(nowMs int64) error {
 		return nil
 	}
 	if l.out, err = flate.NewWriter(counting{l}, flate.DefaultCompression); err != nil {
-		panic(err) // there is such a level
+		panic(err) // the level exists
 	}
 	return nil
 }
 
-// counting is the part's file, and counts its bytes.
+// counting is the file of the part, and counts its bytes.
 type counting struct{ l *Log }
 
 func (c counting) Write(text []byte) (int, error) {
@@ -168,12 +168,12 @@ func (c counting) Write(text []byte) (int, error) {
 	return n, err
 }
 
-// Close ends the part. A past that was not closed is as good up to its last block.
+// Close ends the part. A part that was not closed is valid up to its last block.
 func (l *Log) Close() {
 	if l.file == nil {
 		return
 	}
-	_ = l.out.Close() // what has been flushed is there
+	_ = l.out.Close() // flushed data is already in the file
 	_ = l.file.Close()
 	l.file = nil
 	for _, t := range l.known { //order: each alike
@@ -181,11 +181,11 @@ func (l *Log) Close() {
 	}
 }
 
-// block is the bytes of one block, and the keys that are forgotten behind it.
+// block returns the bytes of one block, and the keys that are forgotten after it.
 func (l *Log) block(nowMs int64, fresh bool) (block []byte, ended []string) {
 	var made [][]byte
 	var gone []int
-	groups := map[string][]int{} // things by the edit that they have in common
+	groups := map[string][]int{} // things that share an edit
 	add := func(text []byte) int {
 		made = append(made, text)
 		l.next++
@@ -227,9 +227,9 @@ func (l *Log) block(nowMs int64, fresh bool) (block []byte, ended []string) {
 	return appendNumbers(block, gone), ended
 }
 
-// settle forgets what is written, and what is over.
+// settle clears the written changes, and forgets ended things.
 func (l *Log) settle(ended []string) {
-	if l.file == nil { // nothing could be written: what is known is known all the same
+	if l.file == nil { // nothing was written, but the texts are known
 		for _, key := range l.order {
 			switch e := l.pending[key]; {
 			case e.over:
@@ -248,8 +248,8 @@ func (l *Log) settle(ended []string) {
 	l.order = l.order[:0]
 }
 
-// editOf says how one text becomes another: of the old one's end so many bytes are replaced, up to so many that stay.
-// It counts from the end, since names, which differ in length, stand at the beginning.
+// editOf returns the change from one text to another: a replacement of bytes between a common start and a common
+// end. It counts from the end, because names of different lengths are at the start.
 func editOf(old, now []byte) []byte {
 	same, limit := 0, min(len(old), len(now))
 	for same < limit && old[same] == now[same] {
@@ -266,7 +266,7 @@ func editOf(old, now []byte) []byte {
 	return append(edit, middle...)
 }
 
-// appendNumbers writes numbers in their order, each as how far it is from the one before.
+// appendNumbers writes sorted numbers as differences.
 func appendNumbers(to []byte, numbers []int) []byte {
 	slices.Sort(numbers)
 	to = binary.AppendUvarint(to, uint64(len(numbers)))
@@ -287,7 +287,7 @@ func sortedKeys[V any](of map[string]V) []string {
 	return keys
 }
 
-// part is a file that is there.
+// part is an existing file.
 type part struct {
 	path  string
 	began int64
@@ -296,10 +296,10 @@ type part struct {
 
 func partName(began int64) string { return fmt.Sprintf("%015d%s", began, partSuffix) }
 
-// parts returns all that are there, the oldest first.
+// parts returns all parts, oldest first.
 func parts(dir string) ([]part, error) { return files(dir, partSuffix) }
 
-// files returns those with such a name, the oldest first, as their names have it.
+// files returns the files with this suffix, oldest first according to their names.
 func files(dir, suffix string) ([]part, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -312,14 +312,14 @@ func files(dir, suffix string) ([]part, error) {
 		if !ok || err != nil {
 			continue
 		}
-		if info, err := e.Info(); err == nil { // or it has gone meanwhile
+		if info, err := e.Info(); err == nil { // otherwise it has been removed meanwhile
 			all = append(all, part{filepath.Join(dir, e.Name()), began, info.Size()})
 		}
 	}
 	return all, nil
 }
 
-// prune removes the parts that are too old, or too many for the next to be as large as one may be.
+// prune removes parts that are too old, and the oldest ones until the next part fits into the limit.
 func (l *Log) prune(nowMs int64) error {
 	all, err := parts(l.dir)
 	if err != nil {
@@ -330,7 +330,7 @@ func (l *Log) prune(nowMs int64) error {
 		sum += p.size
 	}
 	for i, p := range all {
-		old := i+1 < len(all) && all[i+1].began < nowMs-l.keep.Milliseconds() // what follows covers what is kept
+		old := i+1 < len(all) && all[i+1].began < nowMs-l.keep.Milliseconds() // the next part covers the kept time
 		if !old && sum <= l.most-maxPart {
 			break
 		}

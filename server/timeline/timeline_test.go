@@ -12,15 +12,15 @@ import (
 	"pgregory.net/rapid"
 )
 
-// world is the oracle: how everything was after each block.
+// world holds the expected state after each block.
 type world struct {
 	at   int64
 	all  map[string]string
-	over []string // what was over with this block
+	over []string // things that ended in this block
 }
 
-// TestMoments: whatever changed, and wherever a part ended, each moment is found as it was, and what changed from there
-// on leads to every later one.
+// TestMoments checks that each state is found as it was, and that the following changes lead to every later state,
+// for any changes and any end of a part.
 func TestMoments(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		dir, err := os.MkdirTemp("", "past-")
@@ -69,7 +69,8 @@ func TestMoments(t *testing.T) {
 	})
 }
 
-// checkFrom reads from one moment of the oracle's on, and compares. Over what no text of a name tells, texts are sets.
+// checkFrom reads from one expected state on, and compares. Ended texts have no names, so they are compared as
+// sets.
 func checkFrom(dir string, history []world, at int) error {
 	shown, next := map[string]bool{}, at
 	over := map[string]bool{}
@@ -114,7 +115,7 @@ func checkFrom(dir string, history []world, at int) error {
 	})
 }
 
-// write writes some blocks, ten seconds apart, and answers when the first was.
+// write writes blocks at intervals of ten seconds, and returns the time of the first.
 func write(t *testing.T, dir string, blocks int) int64 {
 	t.Helper()
 	l, err := Open(dir, DefaultFor, MaxBytes)
@@ -128,10 +129,10 @@ func write(t *testing.T, dir string, blocks int) int64 {
 			t.Fatal(err)
 		}
 	}
-	return began // it is not closed, as when a process is killed
+	return began // not closed, as after a kill
 }
 
-// told are the texts of each piece.
+// told returns the texts of each piece.
 func told(t *testing.T, dir string, at, until int64) (all []string) {
 	t.Helper()
 	if err := Read(dir, at, until, func(p Piece) error {
@@ -147,8 +148,8 @@ func told(t *testing.T, dir string, at, until int64) (all []string) {
 	return all
 }
 
-// TestTorn: a part whose end is missing is good up to there, wherever it was cut; and one that another process began is
-// left alone.
+// TestTorn checks that a truncated part is valid up to the last complete block, for any length. A new process does
+// not change an existing part.
 func TestTorn(t *testing.T) {
 	dir := t.TempDir()
 	began := write(t, dir, 20)
@@ -176,7 +177,7 @@ func TestTorn(t *testing.T) {
 	if seen != 20 {
 		t.Errorf("the whole part has %d pieces", seen)
 	}
-	for i := 0; i < len(text); i += 5 { // and one that is damaged tells anything, but ends
+	for i := 0; i < len(text); i += 5 { // reading a damaged part ends, with any result
 		text[i] ^= 0x55
 		if err := os.WriteFile(all[0].path, text, 0o600); err != nil {
 			t.Fatal(err)
@@ -186,7 +187,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestGap: nothing is told of a time in which nobody kept anything, and it is said that there was one.
+// TestGap checks that a time without a recording is reported as a gap.
 func TestGap(t *testing.T) {
 	dir := t.TempDir()
 	began := write(t, dir, 2)
@@ -205,7 +206,7 @@ func TestGap(t *testing.T) {
 		{0, 900_000, []string{`0["a",0]`, `10["a",1]`, "gap", `600["b"]`}},
 		{15_000, 900_000, []string{`15["a",1]`, "gap", `600["b"]`}},
 		{5_000, 8_000, []string{`5["a",0]`}},
-		{400_000, 900_000, []string{`600["b"]`}}, // the first moment that is known
+		{400_000, 900_000, []string{`600["b"]`}}, // the first known time
 		{-50_000, 5_000, []string{`0["a",0]`}},
 		{700_000, 900_000, []string{`700["b"]`}},
 	} {
@@ -215,7 +216,7 @@ func TestGap(t *testing.T) {
 	}
 }
 
-// TestFull: where nothing can be written, the past is as it was, and goes on when something can be.
+// TestFull checks that a full disk keeps the existing timeline, and that writing continues later.
 func TestFull(t *testing.T) {
 	dir := t.TempDir()
 	folder := filepath.Join(dir, "past")
@@ -237,7 +238,7 @@ func TestFull(t *testing.T) {
 	if err := l.Write(20_000); err != nil {
 		t.Fatal(err)
 	}
-	_ = l.file.Close() // as a disk that takes nothing
+	_ = l.file.Close() // simulates a full disk
 	l.Put("a", []byte("3"))
 	if err := l.Write(30_000); err == nil {
 		t.Fatal("it was written into a file that takes nothing")
@@ -250,10 +251,10 @@ func TestFull(t *testing.T) {
 	}
 }
 
-// TestBounds: what is too old goes, and of what is left the oldest, so that all of it stays within its bound.
+// TestBounds checks that parts that are too old are removed, and then the oldest until the limit is met.
 func TestBounds(t *testing.T) {
 	for what, c := range map[string]struct {
-		sizes []int64 // of parts, half an hour from each other
+		sizes []int64 // of parts at intervals of half an hour
 		most  int64
 		left  int
 	}{
@@ -286,7 +287,7 @@ func TestBounds(t *testing.T) {
 	}
 }
 
-// FuzzBlock: whatever bytes a file has, reading it tells something or nothing, and ends.
+// FuzzBlock checks that reading any bytes ends, with any result.
 func FuzzBlock(f *testing.F) {
 	l, err := Open(f.TempDir(), DefaultFor, MaxBytes)
 	if err != nil {

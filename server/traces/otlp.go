@@ -13,16 +13,16 @@ import (
 	"time"
 )
 
-// This file owns the words of OTLP: JSON over HTTP, as opentelemetry-proto has it, ids in hex. The SDK and its exporter
-// would add megabytes to the scheduler, which makes spans of what is over alone, and needs neither contexts nor
-// samplers.
+// This file defines the OTLP messages: JSON over HTTP as in opentelemetry-proto, with hexadecimal IDs. The
+// OpenTelemetry SDK is not used. It would add megabytes to the scheduler, which creates spans only for the past and
+// needs no contexts or samplers.
 
-// The statuses of a span.
+// The status codes of a span.
 const statusError = 2
 
 type value struct {
 	StringValue *string `json:"stringValue,omitempty"`
-	IntValue    string  `json:"intValue,omitempty"` // as JSON has 64 bits
+	IntValue    string  `json:"intValue,omitempty"` // JSON encodes 64-bit integers as strings
 }
 
 type keyValue struct {
@@ -74,7 +74,7 @@ type request struct {
 // reply is ExportTraceServiceResponse.
 type reply struct {
 	PartialSuccess struct {
-		RejectedSpans json.RawMessage `json:"rejectedSpans"` // a number, or one in quotes
+		RejectedSpans json.RawMessage `json:"rejectedSpans"` // a number or a string
 		ErrorMessage  string          `json:"errorMessage"`
 	} `json:"partialSuccess"`
 }
@@ -86,7 +86,7 @@ func texts(pairs ...string) (all []keyValue) {
 	return all
 }
 
-// asked is the request that tells spans of a cluster.
+// asked returns the request that exports these spans.
 func asked(cluster, version string, spans []*span) *request {
 	all := make([]oneSpan, len(spans))
 	for i, s := range spans {
@@ -112,10 +112,11 @@ func asked(cluster, version string, spans []*span) *request {
 	return &request{[]resourceSpans{{of, []scopeSpans{{scope{"synapse", version}, all}}}}}
 }
 
-// refused is an answer by which another try is of no use.
+// refused is an error for which a retry cannot succeed.
 type refused struct{ error }
 
-// post sends a request. Nobody is redirected: what a trace says is for the collector that was named.
+// post sends a request. It does not follow redirects, because the traces are meant only for the configured
+// collector.
 func post(ctx context.Context, url string, r *request, within time.Duration) error {
 	text, err := json.Marshal(r)
 	if err != nil {
@@ -135,7 +136,7 @@ func post(ctx context.Context, url string, r *request, within time.Duration) err
 		return err
 	}
 	defer answer.Body.Close()
-	said, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // so that the connection serves the next one
+	said, _ := io.ReadAll(io.LimitReader(answer.Body, 4096)) // allows the connection to be reused
 	switch answer.StatusCode {
 	case http.StatusOK:
 		var p reply

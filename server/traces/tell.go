@@ -12,11 +12,11 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how spans get from the leader's own watch, and from its attempts, to the collector.
+// This file exports spans from the leader's own watch and its attempts to the collector.
 
 const (
-	maxHeard   = 4096 // phases, and spans, that wait; what comes beyond is lost, and said to be
-	maxBatch   = 512  // spans of one request
+	maxHeard   = 4096 // waiting phases and spans; more are dropped, which is logged
+	maxBatch   = 512  // spans per request
 	batchEvery = time.Second
 	postWithin = 10 * time.Second
 	tries      = 5
@@ -26,9 +26,9 @@ const (
 	mostAgain  = 2 * time.Second
 )
 
-// Options configure a teller.
+// Options holds the settings of a Teller.
 type Options struct {
-	URL     string // of the collector, to which /v1/traces is added
+	URL     string // of the collector; /v1/traces is appended
 	Cluster string
 	Version string
 	API     api.SynapseClient
@@ -36,29 +36,29 @@ type Options struct {
 	Log     func(format string, args ...any)
 }
 
-// passage is one with the time at which it was over (ms).
+// passage is an actors.Passage with its end time in ms.
 type passage struct {
 	actors.Passage
 	at int64
 }
 
-// Teller tells a collector.
+// Teller exports traces to a collector.
 type Teller struct {
 	o     Options
 	w     *weaver
 	heard chan passage
 	spans chan *span
-	lost  atomic.Int64 // since it was last said
+	lost  atomic.Int64 // since the last log line about it
 }
 
-// New makes one, for as long as this process leads.
+// New creates a Teller for the time in which this process leads.
 func New(o Options) *Teller {
 	return &Teller{
 		o: o, w: newWeaver(o.Cluster), heard: make(chan passage, maxHeard), spans: make(chan *span, maxHeard),
 	}
 }
 
-// Passed is told of a phase of an attempt by an actor, and waits for nothing.
+// Passed records that an attempt has passed a phase. Actors call it, and it never waits.
 func (t *Teller) Passed(p actors.Passage) {
 	select {
 	case t.heard <- passage{p, t.o.WallMs()}:
@@ -67,7 +67,7 @@ func (t *Teller) Passed(p actors.Passage) {
 	}
 }
 
-// Run tells until the context ends.
+// Run exports spans until the context ends.
 func (t *Teller) Run(ctx context.Context) {
 	go t.send(ctx)
 	events := make(chan *messages.Event)
@@ -79,7 +79,7 @@ func (t *Teller) Run(ctx context.Context) {
 		case p := <-t.heard:
 			t.keep(t.w.passed(p.Passage, p.at))
 		case e := <-events:
-			for more := true; more; { // what an attempt got through was heard before its end is
+			for more := true; more; { // the phases of an attempt must be processed before its end
 				select {
 				case p := <-t.heard:
 					t.keep(t.w.passed(p.Passage, p.at))
@@ -92,7 +92,7 @@ func (t *Teller) Run(ctx context.Context) {
 	}
 }
 
-// keep has spans sent.
+// keep queues spans for sending.
 func (t *Teller) keep(all []*span) {
 	for _, s := range all {
 		select {
@@ -103,7 +103,7 @@ func (t *Teller) keep(all []*span) {
 	}
 }
 
-// watch hands on what changes, again and again.
+// watch passes on the events of watches, and restarts a failed watch.
 func (t *Teller) watch(ctx context.Context, to chan<- *messages.Event) {
 	for again := time.Duration(0); ctx.Err() == nil; {
 		if api.Follow(ctx, t.o.API, &messages.Watch{Jobs: true, Present: true}, func(e *messages.Event) {
@@ -126,7 +126,7 @@ func pause(ctx context.Context, d time.Duration) {
 	}
 }
 
-// send sends spans in batches. A collector that is away costs spans, and a line in the log.
+// send sends spans in batches. If the collector is unreachable, spans are dropped and a line is logged.
 func (t *Teller) send(ctx context.Context) {
 	for ctx.Err() == nil {
 		batch := t.batch(ctx)
@@ -142,7 +142,7 @@ func (t *Teller) send(ctx context.Context) {
 	}
 }
 
-// batch waits for spans, and a moment for more.
+// batch waits for a span, and then a moment for more.
 func (t *Teller) batch(ctx context.Context) (all []*span) {
 	var over <-chan time.Time
 	for len(all) < maxBatch {
@@ -161,7 +161,7 @@ func (t *Teller) batch(ctx context.Context) (all []*span) {
 	return all
 }
 
-// try sends one request, several times if need be.
+// try sends one request, with retries.
 func (t *Teller) try(ctx context.Context, r *request) (err error) {
 	for k := range tries {
 		if k > 0 {

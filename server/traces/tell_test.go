@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// silent is a watch that tells nothing until it is left.
+// silent is an API whose watch sends nothing.
 type silent struct{ api.SynapseClient }
 
 type silentStream struct {
@@ -36,7 +36,7 @@ func (s silentStream) Recv() (*messages.Event, error) {
 	return nil, s.ctx.Err()
 }
 
-// telling runs a teller beside a collector that answers as it is told to, until it has logged or sent what is wanted.
+// telling runs a Teller with a fake collector, until the expected lines and requests have appeared.
 func telling(t *testing.T, phases int, answers func(n int64, w http.ResponseWriter),
 	until func(asked int64, log string) bool) {
 	t.Helper()
@@ -61,7 +61,7 @@ func telling(t *testing.T, phases int, answers func(n int64, w http.ResponseWrit
 			defer mu.Unlock()
 			fmt.Fprintf(&log, format+"\n", args...)
 		}})
-	for range phases { // before it runs, so that what is too much is known
+	for range phases { // before it runs, so that the overflow is known
 		teller.Passed(phase(first, 1, "reserving", "all reserved", false, time.Second))
 	}
 	ctx, cancel := context.WithCancel(t.Context())
@@ -77,8 +77,8 @@ func telling(t *testing.T, phases int, answers func(n int64, w http.ResponseWrit
 	<-ended
 }
 
-// TestCollectorIsAway: a request that a collector cannot take now is sent again, one that it does not want is not, and
-// what it refuses of one is said.
+// TestCollectorIsAway checks that a temporary error is retried, a permanent one is not, and that rejected spans are
+// logged.
 func TestCollectorIsAway(t *testing.T) {
 	telling(t, 1, func(n int64, w http.ResponseWriter) {
 		if n == 1 {
@@ -94,7 +94,7 @@ func TestCollectorIsAway(t *testing.T) {
 	}, func(_ int64, log string) bool { return strings.Contains(log, `the collector says "too old"`) })
 }
 
-// TestTooMuchIsLost: actors do not wait for a teller; what it cannot take is lost, and said to be.
+// TestTooMuchIsLost checks that actors never wait for the Teller, and that an overflow is dropped and logged.
 func TestTooMuchIsLost(t *testing.T) {
 	telling(t, maxHeard+7, func(int64, http.ResponseWriter) {}, func(_ int64, log string) bool {
 		return strings.Contains(log, "the collector is too slow: 7 spans are lost")

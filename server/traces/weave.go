@@ -1,6 +1,6 @@
-// Package traces tells a collector of OpenTelemetry how gangs lived: each job is a trace, with a span for what it
-// waited, for each attempt and its phases, and for what ran. Nothing waits for it: what the collector does not take is
-// lost, and neither a job nor a scheduler is kept up. What a job runs, and its environment, are not told.
+// Package traces exports the lives of gangs to an OpenTelemetry collector. Each job is a trace with spans for its
+// waiting time, its attempts and their phases, and its running time. No job or scheduler waits for the collector:
+// spans that it does not accept are dropped. Commands and environments of jobs are not exported.
 package traces
 
 import (
@@ -12,53 +12,53 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how spans come of what a watch tells and of the phases that attempts got through. Ids follow from the
-// names of what a span is about, so that another leader goes on with the same trace, and what is told twice is the
-// same.
+// This file creates spans from the events of a watch and from the phases of attempts. IDs are hashes of names.
+// Another leader therefore continues the same trace, and a span that is sent twice has the same ID.
 
-// maxOver is of how many jobs that are over it is remembered that they were told of: their records may change again.
+// maxOver limits the number of remembered finished jobs. Their records may still change, and must not be exported
+// again.
 const maxOver = 4096
 
-// span is one of a trace. Times are in ns since 1970.
+// span is one span of a trace. Times are in ns since 1970.
 type span struct {
 	trace       [16]byte
 	id, parent  [8]byte
 	name        string
 	from, until int64
-	failed      string // why it did not go well; empty: it did
+	failed      string // reason of a failure; empty: success
 	about       []attribute
 }
 
-// attribute says something of a span: a text, or a number where there is none.
+// attribute is a text attribute of a span, or a number if the text is empty.
 type attribute struct {
 	key, text string
 	number    int64
 }
 
-// life has what has been told of a job that is not over.
+// life holds what was exported of an unfinished job.
 type life struct {
-	waits  int64                        // since when it has waited last (ms)
-	ended  topology.Token               // the attempt whose end was told last
-	phases map[topology.Token]stretched // of attempts that go on
+	waits  int64                        // start of the current waiting time (ms)
+	ended  topology.Token               // the last attempt whose end was exported
+	phases map[topology.Token]stretched // of unfinished attempts
 }
 
-// stretched is from when to when the phases of an attempt went that have been told (ns).
+// stretched is the time range (ns) of the exported phases of an attempt.
 type stretched struct{ from, until int64 }
 
-// weaver makes spans.
+// weaver creates spans.
 type weaver struct {
 	cluster string
-	began   bool // what there was at first has come
+	began   bool // the initial state is complete
 	lives   map[string]*life
 	over    map[string]bool
-	order   []string // of over, the oldest first
+	order   []string // keys of over, oldest first
 }
 
 func newWeaver(cluster string) *weaver {
 	return &weaver{cluster: cluster, lives: map[string]*life{}, over: map[string]bool{}}
 }
 
-// ofJob is a span of a job's trace, by what tells it from the others; empty: the one above all.
+// ofJob returns a span of a job's trace. mark distinguishes the spans of the job; the root span has an empty mark.
 func (w *weaver) ofJob(job, name, mark string) *span {
 	s := &span{name: name, about: []attribute{{key: "synapse.job", text: job}}}
 	id := func(mark string) [32]byte { return sha256.Sum256([]byte(w.cluster + "\n" + job + "\n" + mark)) }
@@ -72,7 +72,7 @@ func (w *weaver) ofJob(job, name, mark string) *span {
 	return s
 }
 
-// ofAttempt is a span below the one of an attempt; phase empty: the attempt's own.
+// ofAttempt returns a span below that of an attempt, or the attempt's own span if phase is empty.
 func (w *weaver) ofAttempt(job string, token topology.Token, run int32, name, phase string) *span {
 	mark := "attempt " + token.String()
 	s := w.ofJob(job, name, mark+phase)
@@ -93,13 +93,13 @@ func (w *weaver) lifeOf(job string) *life {
 	return l
 }
 
-// words has what phases are called in a trace.
+// words maps phases to their names in a trace.
 var words = map[string]string{
 	messages.PhaseReserving: "reserve", messages.PhaseDeciding: "decide", "committing": "commit", "preparing": "prepare",
 	messages.PhaseStarting: "start",
 }
 
-// passed takes a phase that was over at a time (ms).
+// passed processes a phase that ended at a time (ms).
 func (w *weaver) passed(p actors.Passage, at int64) []*span {
 	job, until := string(p.Job), at*int64(time.Millisecond)
 	name := words[p.Phase]
@@ -112,7 +112,7 @@ func (w *weaver) passed(p actors.Passage, at int64) []*span {
 		all.from = until - int64(p.Took)
 		all.until = all.from
 	}
-	// A phase begins where the one before ended, however late each was told: nobody sees two of them at once.
+	// A phase starts at the end of the previous one, regardless of delays, so that phases do not overlap.
 	from := all.until
 	until = max(until, from)
 	all.until = until
@@ -124,7 +124,7 @@ func (w *weaver) passed(p actors.Passage, at int64) []*span {
 	}
 	s.failed = p.Event
 	if p.Phase != messages.PhaseReserving && p.Phase != messages.PhaseDeciding {
-		return []*span{s} // it is on disk, and its end will be
+		return []*span{s} // the end of a committed attempt will be in its record
 	}
 	whole := w.ofAttempt(job, p.Token, p.Run, "attempt", "")
 	whole.from, whole.until, whole.failed = all.from, until, p.Event
@@ -132,7 +132,7 @@ func (w *weaver) passed(p actors.Passage, at int64) []*span {
 	return []*span{s, whole}
 }
 
-// take takes what a watch tells.
+// take processes an event of a watch.
 func (w *weaver) take(e *messages.Event) []*span {
 	if e.GetSynced() {
 		w.began = true
@@ -143,7 +143,7 @@ func (w *weaver) take(e *messages.Event) []*span {
 	}
 	over := j.GetRecord().GetState().Terminal()
 	if w.lives[job] == nil && over && !w.began {
-		w.forget(job) // it was over before
+		w.forget(job) // it had finished before
 		return nil
 	}
 	l := w.lifeOf(job)
@@ -158,8 +158,8 @@ func (w *weaver) take(e *messages.Event) []*span {
 	return spans
 }
 
-// attempt are the spans of an attempt that has ended, if that has not been told: what it waited before, itself, and
-// what ran.
+// attempt returns the spans of an ended attempt, if they were not exported yet: the waiting time before it, the
+// attempt, and its running time.
 func (w *weaver) attempt(l *life, j *messages.JobStatus) []*span {
 	a, job := j.GetAttempt(), j.GetRecord().GetId()
 	token, end := messages.FromToken(a.GetToken()), a.GetEnd()
@@ -169,7 +169,7 @@ func (w *weaver) attempt(l *life, j *messages.JobStatus) []*span {
 	l.ended = token
 	begun := ns(a.GetCommittedUnixMs())
 	if told, known := l.phases[token]; known {
-		begun = min(begun, told.from) // of one that an earlier leader began, what came before is not known
+		begun = min(begun, told.from) // an earlier leader's phases are unknown
 	}
 	waited, whole := w.ofJob(job, "wait", "wait "+token.String()), w.ofAttempt(job, token, a.GetRun(), "attempt", "")
 	waited.from, waited.until = ns(l.waits), max(begun, ns(l.waits))
@@ -187,7 +187,7 @@ func (w *weaver) attempt(l *life, j *messages.JobStatus) []*span {
 	return spans
 }
 
-// whole is the span of a job that is over, from its submit on.
+// whole returns the root span of a finished job.
 func (w *weaver) whole(l *life, j *messages.JobStatus) *span {
 	rec := j.GetRecord()
 	s := w.ofJob(rec.GetId(), "job", "")
@@ -203,7 +203,7 @@ func (w *weaver) whole(l *life, j *messages.JobStatus) *span {
 	return s
 }
 
-// forget remembers of a job only that it is over.
+// forget keeps only the fact that a job has finished.
 func (w *weaver) forget(job string) {
 	delete(w.lives, job)
 	w.over[job] = true

@@ -14,7 +14,7 @@ import (
 
 var first, second = topology.Token{Epoch: 1, Counter: 1}, topology.Token{Epoch: 1, Counter: 2}
 
-// job is an event of a job that was submitted at 1 s.
+// job returns an event about a job that was submitted at 1 s.
 func job(edit ...func(*messages.JobStatus)) *messages.Event {
 	j := &messages.JobStatus{Record: &messages.JobRecord{
 		Id: "j1", SubmittedUnixMs: 1000, Owner: &messages.Principal{Name: "ann"}, State: messages.JobState_JOB_STATE_QUEUED,
@@ -26,7 +26,7 @@ func job(edit ...func(*messages.JobStatus)) *messages.Event {
 	return &messages.Event{Job: j}
 }
 
-// ended has its attempt end; began is when it passed its barrier, 0: it did not.
+// ended ends the job's attempt. began is the time of the start barrier; 0: never passed.
 func ended(token topology.Token, run int32, cause messages.Cause, committed, began, at int64) func(
 	*messages.JobStatus) {
 	return func(j *messages.JobStatus) {
@@ -45,7 +45,7 @@ func phase(token topology.Token, run int32, name, event string, givenUp bool, to
 	return actors.Passage{Job: "j1", Token: token, Run: run, Phase: name, Event: event, GivenUp: givenUp, Took: took}
 }
 
-// wordsOf are spans in a row, each with its times in seconds.
+// wordsOf returns the names of spans with their times in seconds.
 func wordsOf(all []*span) string {
 	var said []string
 	for _, s := range all {
@@ -58,8 +58,8 @@ func wordsOf(all []*span) string {
 	return strings.Join(said, ", ")
 }
 
-// TestALife: a gang that is refused once, fails once and succeeds then is one trace, in which each attempt has its
-// phases and nothing is there twice.
+// TestALife checks the trace of a gang that is refused once, fails once and then succeeds. Each attempt has its
+// phases, and no span appears twice.
 func TestALife(t *testing.T) {
 	w := newWeaver("c1")
 	var all []*span
@@ -111,7 +111,7 @@ func TestALife(t *testing.T) {
 	}
 }
 
-// TestAnotherLeader: what was over before is not told, and a job that goes on has the ids that it had.
+// TestAnotherLeader checks that jobs that finished earlier are not exported, and that a running job keeps its IDs.
 func TestAnotherLeader(t *testing.T) {
 	w, next := newWeaver("c1"), newWeaver("c1")
 	if got := w.take(job(over(messages.JobState_JOB_STATE_FAILED, 5000))); got != nil {
@@ -137,7 +137,7 @@ func TestAnotherLeader(t *testing.T) {
 	}
 }
 
-// TestOverIsBounded: what is remembered of jobs that are over does not grow with them.
+// TestOverIsBounded checks that the number of remembered finished jobs is limited.
 func TestOverIsBounded(t *testing.T) {
 	w := newWeaver("c1")
 	for i := range 2 * maxOver {

@@ -1,6 +1,6 @@
-// Package unixsocket lets clients in to a scheduler on its own machine: by a unix socket, never an abstract one, in a
-// folder that only the scheduler's user may enter. It answers who is at the other end by what the kernel says, and
-// decides nothing.
+// Package unixsocket lets local clients connect to a scheduler through a unix socket. The socket is never abstract,
+// and is in a folder that only the scheduler's user may enter. The package returns the peer's user as the kernel
+// reports it, and decides nothing.
 package unixsocket
 
 import (
@@ -10,12 +10,12 @@ import (
 	"strconv"
 )
 
-// This file owns the names, and what is known of whoever comes.
+// This file defines the names, and what is known of a peer.
 
 const (
-	// DataDir is where a scheduler keeps what must not be lost, unless it is told otherwise.
+	// DataDir is the default data folder of a scheduler.
 	DataDir = "/var/lib/synapse"
-	// Scheme begins the address of a socket, where that of a port could stand too.
+	// Scheme is the prefix of a socket's address, which distinguishes it from host:port.
 	Scheme = "unix:"
 
 	folderName = "local"
@@ -24,18 +24,18 @@ const (
 	fileMode   = 0o600
 )
 
-// Path returns where a scheduler's socket is, by its data folder.
+// Path returns the path of a scheduler's socket in its data folder.
 func Path(dataDir string) string { return filepath.Join(dataDir, folderName, fileName) }
 
-// Caller says who has connected.
+// Caller is the user of a connected process.
 type Caller struct{ UID uint32 }
 
-// String is the caller as the log and the audit have it.
+// String returns the caller for the log and the audit log.
 func (c Caller) String() string {
 	return "uid " + strconv.FormatUint(uint64(c.UID), 10) + " by the local socket"
 }
 
-// What a caller is refused for, whose user would be let in.
+// The reasons to refuse a process of an admitted user.
 var (
 	errConfined = errors.New("it may gain no rights (no_new_privs), as a task may not, so it is not taken for its user: " +
 		"show a certificate or a token")
@@ -44,19 +44,19 @@ var (
 	errGone = errors.New("whoever connected is gone")
 )
 
-// Conn is a connection by the socket.
+// Conn is a connection through the socket.
 type Conn struct {
 	net.Conn
 	Who Caller
-	// Refused is why the caller is not taken for its user, though the kernel says that it is; nil: it is.
+	// Refused is the reason why the process does not count as its user, or nil.
 	Refused error
 }
 
-// address says where a connection comes from.
+// address is the remote address of a connection.
 type address struct{ Caller }
 
-// Network names it.
+// Network returns the name of the network.
 func (address) Network() string { return "unix" }
 
-// RemoteAddr says who it is: where does not tell anything.
+// RemoteAddr returns the caller, because a socket's address says nothing.
 func (c *Conn) RemoteAddr() net.Addr { return address{c.Who} }

@@ -8,12 +8,12 @@ import (
 	"net"
 )
 
-// This file owns that no scheduler has a socket where the kernel does not say who connects.
+// This file replaces the socket on systems whose kernel does not report the peer's user.
 
 var errElsewhere = errors.New("a scheduler has a local socket on Linux alone")
 
-// Dial connects to no socket.
+// Dial always fails.
 func Dial(context.Context, string) (net.Conn, error) { return nil, errElsewhere }
 
-// Mine reports whether a socket is there.
+// Mine always returns false.
 func Mine(string) bool { return false }

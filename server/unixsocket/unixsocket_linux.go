@@ -17,21 +17,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the socket as Linux has it.
+// This file implements the socket on Linux.
 //
-// A socket's name has 107 bytes at most, and the path of a data folder may be longer. So the folder is opened, and the
-// socket named by the descriptor.
+// The path of a socket is limited to 107 bytes, and a data folder's path may be longer. The folder is therefore
+// opened, and the socket is addressed through the file descriptor.
 
-// answersWithin bounds the time that another scheduler has to answer at a socket that is there.
+// answersWithin is the time in which another scheduler must answer on an existing socket.
 const answersWithin = time.Second
 
-// Listener is a scheduler's end.
+// Listener is the scheduler's end of the socket.
 type Listener struct {
 	*net.UnixListener
 	folder *os.File
 }
 
-// Listen makes the socket below a data folder. What an earlier scheduler has left is replaced.
+// Listen creates the socket in a data folder, and replaces one that an earlier scheduler left.
 func Listen(dataDir string) (*Listener, error) {
 	path := Path(dataDir)
 	folder, err := enter(filepath.Dir(path))
@@ -57,7 +57,7 @@ func Listen(dataDir string) (*Listener, error) {
 
 func within(folder *os.File) string { return fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), fileName) }
 
-// enter makes the folder, and has it closed to everybody else.
+// enter creates the folder, and makes it inaccessible to other users.
 func enter(path string) (*os.File, error) {
 	if err := os.MkdirAll(path, folderMode); err != nil {
 		return nil, err
@@ -81,7 +81,7 @@ func enter(path string) (*os.File, error) {
 	return folder, nil
 }
 
-// vacate removes a socket at which nobody listens any more.
+// vacate removes a socket without a listener.
 func vacate(name string) error {
 	if info, err := os.Lstat(name); err != nil || info.Mode().Type() != fs.ModeSocket {
 		return errors.Join(errors.New("what is there is no socket: remove it"), err)
@@ -104,14 +104,14 @@ func (l *Listener) Accept() (net.Conn, error) {
 		if err == nil {
 			return c, nil
 		}
-		_ = conn.Close() // of whom the kernel says nothing, nothing is said
+		_ = conn.Close() // without its user, it gets no answer
 	}
 }
 
 // Close removes the socket.
 func (l *Listener) Close() error { return errors.Join(l.UnixListener.Close(), l.folder.Close()) }
 
-// known asks the kernel who connected.
+// known asks the kernel for the peer.
 func known(conn *net.UnixConn) (*Conn, error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {
@@ -132,14 +132,14 @@ func known(conn *net.UnixConn) (*Conn, error) {
 	return c, errors.Join(err, failed)
 }
 
-// confined is why a caller is not taken for its user. The tasks of an agent that is not root run as its user, so the
-// uid alone would let them in where that is the scheduler's too. All of them are under no_new_privs, which no process
-// gets rid of and each hands on. A number of a process may be another's a moment later, so a descriptor of the very
-// process that connected shows that it lived when it was looked at.
+// confined returns why a process does not count as its user. An agent that is not root runs tasks as its own user.
+// If this is also the scheduler's user, the uid alone would admit tasks. All tasks have no_new_privs, which a
+// process cannot drop and which its children inherit. A process ID may be reused at any time, so a pidfd of the
+// peer proves that the inspected process still existed.
 func confined(pid, pidfd int, untold error, uid uint32) error {
 	if untold != nil {
 		if uid == 0 {
-			return nil // no task is the machine's root, unless an operator lets it
+			return nil // tasks are not root, unless an operator permits it
 		}
 		return errUntold
 	}
@@ -155,7 +155,7 @@ func confined(pid, pidfd int, untold error, uid uint32) error {
 	return nil
 }
 
-// bounded reports whether a process is under no_new_privs.
+// bounded reports whether a process has no_new_privs.
 func bounded(process string) (bool, error) {
 	text, err := os.ReadFile(filepath.Join("/proc", process, "status"))
 	if err != nil {
@@ -169,7 +169,7 @@ func bounded(process string) (bool, error) {
 	return false, errors.New("it is not said whether it may gain rights")
 }
 
-// Dial connects to a socket, however long its path.
+// Dial connects to a socket with a path of any length.
 func Dial(ctx context.Context, path string) (net.Conn, error) {
 	fd, err := unix.Open(filepath.Dir(path), unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -179,13 +179,13 @@ func Dial(ctx context.Context, path string) (net.Conn, error) {
 	defer unix.Close(fd)
 	conn, err := (&net.Dialer{}).DialContext(ctx, "unix", fmt.Sprintf("/proc/self/fd/%d/%s", fd, filepath.Base(path)))
 	var failed *net.OpError
-	if errors.As(err, &failed) { // whose path is ours alone
+	if errors.As(err, &failed) { // the path through the descriptor is internal
 		failed.Addr = &net.UnixAddr{Name: path, Net: "unix"}
 	}
 	return conn, err
 }
 
-// Mine reports whether a socket is there and its folder lets us in.
+// Mine reports whether a socket exists and this user may enter its folder.
 func Mine(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && info.Mode().Type() == fs.ModeSocket && unix.Access(path, unix.W_OK) == nil

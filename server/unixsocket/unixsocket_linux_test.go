@@ -15,8 +15,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// calls is the word by which the test's own program is a caller: the socket's path follows. With confines before it, it
-// gives up its rights first, as tasks have.
+// calls makes the test binary a caller; the path of the socket follows. With confines before it, the caller first
+// sets no_new_privs, like a task.
 const (
 	calls    = "call-the-socket"
 	confines = "confine-yourself"
@@ -36,13 +36,13 @@ func TestMain(m *testing.M) {
 		if err != nil {
 			os.Exit(1)
 		}
-		_, _ = io.Copy(io.Discard, conn) // until it is closed there
+		_, _ = io.Copy(io.Discard, conn) // until the server closes
 		os.Exit(0)
 	}
 	os.Exit(m.Run())
 }
 
-// listen makes a socket below a data folder.
+// listen creates a socket in a data folder.
 func listen(t *testing.T, dir string) *Listener {
 	t.Helper()
 	l, err := Listen(dir)
@@ -53,7 +53,7 @@ func listen(t *testing.T, dir string) *Listener {
 	return l
 }
 
-// meet accepts the one that a program makes.
+// meet accepts the connection of a program.
 func meet(t *testing.T, l *Listener, caller *exec.Cmd) *Conn {
 	t.Helper()
 	if err := caller.Start(); err != nil {
@@ -70,8 +70,8 @@ func meet(t *testing.T, l *Listener, caller *exec.Cmd) *Conn {
 	return c.(*Conn)
 }
 
-// TestWhoCalls: the kernel says whose process has connected, and a confined one, as tasks are, is not taken for its
-// user.
+// TestWhoCalls checks that the kernel reports the user of a process, and that a confined process, such as a task,
+// does not count as its user.
 func TestWhoCalls(t *testing.T) {
 	dir := t.TempDir()
 	l := listen(t, dir)
@@ -79,7 +79,7 @@ func TestWhoCalls(t *testing.T) {
 	if c := meet(t, l, exec.Command("/proc/self/exe", calls, path)); c.Who.UID != own || c.Refused != nil {
 		t.Errorf("we are %s (%v)", c.Who, c.Refused)
 	}
-	confined, err := bounded("self") // then what we let in is no less
+	confined, err := bounded("self") // then admitted processes are confined too
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -97,7 +97,7 @@ func TestWhoCalls(t *testing.T) {
 	}
 }
 
-// TestNoPidfd: where the kernel does not say which process it is, root is believed, and no other user.
+// TestNoPidfd checks that on a kernel without pidfds only root is admitted.
 func TestNoPidfd(t *testing.T) {
 	if err := confined(1, -1, unix.ENOPROTOOPT, 0); err != nil {
 		t.Errorf("root: %v", err)
@@ -107,7 +107,7 @@ func TestNoPidfd(t *testing.T) {
 	}
 }
 
-// TestWhoIsGone: a process that has ended by the time it is looked at is nobody: its number may be another's.
+// TestWhoIsGone checks that a process that has ended is refused, because its ID may have been reused.
 func TestWhoIsGone(t *testing.T) {
 	brief := exec.Command("/proc/self/exe", calls, filepath.Join(t.TempDir(), "none"))
 	pidfd := -1
@@ -120,7 +120,8 @@ func TestWhoIsGone(t *testing.T) {
 	}
 }
 
-// TestClosed: the folder and the socket are the scheduler's alone, whatever they were before and however long the path.
+// TestClosed checks that the folder and the socket belong only to the scheduler, for any earlier mode and any path
+// length.
 func TestClosed(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), strings.Repeat("long-", 30))
 	folder := filepath.Dir(Path(dir))
@@ -153,7 +154,7 @@ func TestClosed(t *testing.T) {
 	}
 }
 
-// TestLeftOver: what a killed scheduler left is replaced, and what is another's is not.
+// TestLeftOver checks that the socket of a killed scheduler is replaced, and that of a running one is not.
 func TestLeftOver(t *testing.T) {
 	dir := t.TempDir()
 	l := listen(t, dir)

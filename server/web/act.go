@@ -9,16 +9,16 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what a page may do. Whether its user may is for the scheduler to say, as with the command line.
+// This file implements the actions of a page. The scheduler checks the rights of the user, as for the command line.
 
-// wish says what somebody asks of a job or a machine.
+// wish is a requested change of a job or node.
 type wish struct {
 	Verb   string `json:"verb"`
 	Of     string `json:"of"`
 	Reason string `json:"reason"`
 }
 
-// act carries out a wish.
+// act makes a requested change.
 func (p *Page) act(r *http.Request) (any, error) {
 	var q wish
 	in := json.NewDecoder(r.Body)
@@ -43,7 +43,7 @@ func carryOut(ctx context.Context, on api.SynapseClient, q wish) error {
 	return do(ctx, on, q)
 }
 
-// verbs has what can be wished.
+// verbs lists the changes that a page can request.
 var verbs = map[string]func(ctx context.Context, on api.SynapseClient, q wish) error{
 	"cancel": func(ctx context.Context, on api.SynapseClient, q wish) error {
 		_, err := on.Cancel(ctx, &messages.Cancel{Job: q.Of, Reason: q.Reason})

@@ -15,9 +15,9 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what a page asks once: of one job, of those that wait, of queues, and what tasks wrote.
+// This file answers single requests of a page: about one job, waiting jobs, queues, and the output of tasks.
 
-// refuse answers an error: a code for a browser's own tools, and words for people.
+// refuse answers an error with an HTTP status and a text for the user.
 func (p *Page) refuse(w http.ResponseWriter, err error) {
 	var asked *mistake
 	if errors.As(err, &asked) {
@@ -35,18 +35,18 @@ func (p *Page) refuse(w http.ResponseWriter, err error) {
 	http.Error(w, words, status)
 }
 
-// words returns the words of an error.
+// words returns the text of an error.
 func (p *Page) words(err error) string {
 	_, words := p.o.Said(err)
 	return words
 }
 
-// mistake is a request that no page of ours makes.
+// mistake is a request that no page of this program makes.
 type mistake struct{ text string }
 
 func (m *mistake) Error() string { return m.text }
 
-// user says whom the page is served for, and which cluster it shows.
+// user is the user of a page and the shown cluster.
 type user struct {
 	Cluster string          `json:"cluster"`
 	Version string          `json:"version"`
@@ -54,9 +54,9 @@ type user struct {
 	Name    string          `json:"name"`
 	Role    string          `json:"role,omitempty"`
 	Program string          `json:"program"`
-	All     bool            `json:"all,omitempty"`    // nobody is refused anything
-	Leaves  bool            `json:"leaves,omitempty"` // one can log out
-	May     map[string]bool `json:"may"`              // false: on the caller's own jobs only
+	All     bool            `json:"all,omitempty"`    // all actions are permitted
+	Leaves  bool            `json:"leaves,omitempty"` // the user can log out
+	May     map[string]bool `json:"may"`              // false: only on the user's own jobs
 }
 
 func (p *Page) me(r *http.Request) (any, error) {
@@ -87,7 +87,7 @@ func (p *Page) who(ctx context.Context, on api.SynapseClient) (*user, error) {
 	return u, nil
 }
 
-// idOf is a name that a page asks about.
+// idOf returns a name in a request.
 func idOf(r *http.Request, key string) (string, error) {
 	id := r.URL.Query().Get(key)
 	if id == "" {
@@ -96,19 +96,19 @@ func idOf(r *http.Request, key string) (string, error) {
 	return id, nil
 }
 
-// detail has all that is shown of one job.
+// detail holds everything that is shown of one job.
 type detail struct {
 	Row     jobRow       `json:"row"`
 	Asks    []amount     `json:"asks"`
-	Ran     int64        `json:"ran"` // −1: nothing has run
+	Ran     int64        `json:"ran"` // -1: nothing has run
 	Runs    []attemptRow `json:"attempts"`
-	Ranks   []rank       `json:"ranks"` // maxRanks of them, from the one that was asked for
-	Of      int          `json:"of"`    // all ranks
+	Ranks   []rank       `json:"ranks"` // at most maxRanks, from the requested one on
+	Of      int          `json:"of"`    // number of all ranks
 	Start   *start       `json:"start,omitempty"`
 	Debts   []string     `json:"debts,omitempty"`
 	Limit   int64        `json:"limit,omitempty"`
 	Warned  string       `json:"warned,omitempty"`
-	Machine []string     `json:"machines,omitempty"` // that it may go to
+	Machine []string     `json:"machines,omitempty"` // permitted nodes
 }
 
 func (p *Page) job(r *http.Request) (any, error) {
@@ -123,7 +123,7 @@ func (p *Page) job(r *http.Request) (any, error) {
 	return detailOf(r.Context(), asked(r), id, from)
 }
 
-// detailOf asks for a job, with its ranks from one on.
+// detailOf reads a job, with its ranks from one on.
 func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*detail, error) {
 	reply, err := on.GetJob(ctx, &messages.GetJob{Job: id, Attempts: true})
 	if err != nil {
@@ -150,7 +150,7 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 	return answer, nil
 }
 
-// amount says how much of something a job asks for: of each task, or of all together.
+// amount is a requested resource: per task, or of all tasks.
 type amount struct {
 	What  string `json:"what"`
 	Each  int64  `json:"each,omitempty"`
@@ -188,7 +188,7 @@ func startOf(j *messages.JobStatus) *start {
 	}
 }
 
-// explain is why a job waits, in full.
+// explain returns the complete reason why a job waits.
 func (p *Page) explain(r *http.Request) (any, error) {
 	id, err := idOf(r, "id")
 	if err != nil {
@@ -203,17 +203,17 @@ func (p *Page) explain(r *http.Request) (any, error) {
 	}{reply.GetText()}, nil
 }
 
-// queue is one that somebody has described.
+// queue is a configured queue.
 type queue struct {
 	Name   string           `json:"name"`
 	Parent string           `json:"parent,omitempty"`
 	Quota  map[string]int64 `json:"quota,omitempty"`
 	Limit  map[string]int64 `json:"limit,omitempty"`
 	Owners []string         `json:"owners,omitempty"`
-	Barred bool             `json:"barred,omitempty"` // to who looks
+	Barred bool             `json:"barred,omitempty"` // for the user of the page
 }
 
-// usage says what the jobs of a queue, and of those below it, use and wait for.
+// usage holds the use and the waiting jobs of a queue and its descendants.
 type usage struct {
 	Queue   string `json:"queue"`
 	Use     int64  `json:"use"` // GPUs in thousandths
@@ -224,7 +224,7 @@ type usage struct {
 	Oldest  int64  `json:"oldest,omitempty"`
 }
 
-// described has all queues that somebody has described, and the usage of those and of all others that have jobs.
+// described holds all configured queues, and the usage of all queues with jobs.
 type described struct {
 	Revision uint64  `json:"revision"`
 	Default  string  `json:"default,omitempty"`
@@ -264,7 +264,7 @@ func queuesOf(reply *messages.GetQueuesReply) *described {
 	return all
 }
 
-// logs sends what a task wrote, as text, and goes on with it where asked.
+// logs sends the output of a task as text, and follows it on request.
 func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 	id, err := idOf(r, "id")
 	rank, wrong := strconv.ParseInt(cmp.Or(r.URL.Query().Get("rank"), "0"), 10, 32)
@@ -280,7 +280,7 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer p.give()
-	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as of the stream
+	_ = http.NewResponseController(w).SetReadDeadline(time.Time{}) // as for the stream
 	from, err := asked(r).ReadLogs(r.Context(), &api.ReadLogs{Job: id, Ranks: []int32{int32(rank)},
 		Follow: r.URL.Query().Get("follow") != "", TailLines: tailLines})
 	out := http.NewResponseController(w)
@@ -297,7 +297,7 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 			p.refuse(w, err)
 			return
 		case err != nil:
-			_, _ = fmt.Fprintf(w, "\n[%s]\n", p.words(err)) // the last words of this answer
+			_, _ = fmt.Fprintf(w, "\n[%s]\n", p.words(err)) // the last text of this answer
 			return
 		}
 		text := part.GetData()
@@ -311,5 +311,5 @@ func (p *Page) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// tailLines bounds how much of what was written a page begins with.
+// tailLines is the number of lines with which a page starts.
 const tailLines = 1_000

@@ -5,33 +5,34 @@ import (
 	"net/http"
 )
 
-// This file owns logging in and out: where a page is for many, each comes in by a token and sees what its role may. The
-// token is said once. What the browser keeps is a cookie that no script reads and no other page has it send.
+// This file implements login and logout. On a shared page, each user logs in with a token and sees what its role
+// permits. The token is sent once. The browser then has a cookie that scripts cannot read and other pages cannot
+// use.
 
-// Sessions knows those who have logged in; whoever serves the page knows who they are.
+// Sessions manages login sessions. The program that serves the page implements it.
 type Sessions interface {
-	// LogIn takes a token, and answers the cookie by which the browser is known from then on.
+	// LogIn checks a token, and returns the cookie of the new session.
 	LogIn(r *http.Request, token string) (cookie string, err error)
-	// Resume is who has this cookie, for one request; done ends that.
+	// Resume returns the user of this cookie for one request. Call done after the request.
 	Resume(r *http.Request, cookie string) (guest *Guest, done func(), err error)
 }
 
-// deskCookie is the name of what a browser shows that has logged in: with this prefix browsers take it for one host
-// only, by TLS only, and not from a host beside it.
+// deskCookie is the name of the session cookie. With this prefix, browsers accept it only over TLS and for one
+// host.
 const deskCookie = "__Host-synapse"
 
-// desk is the way of those who log in.
+// desk admits browsers with a session.
 type desk struct {
 	o     Options
 	files http.Handler
 }
 
-// unlocked lists what a browser needs in order to log in: files that are in every copy of the program.
+// unlocked lists the files that a browser needs to log in. They are public.
 var unlocked = map[string]string{
 	"/": "/login.html", "/login.js": "/login.js", "/style.css": "/style.css", "/icon.svg": "/icon.svg",
 }
 
-// admits lets in who has logged in, and shows everybody else where.
+// admits returns the user of a session, and otherwise answers with the login page.
 func (d *desk) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
 	if r.Method == http.MethodPost && r.URL.Path == "/login" {
 		d.logIn(w, r)
@@ -64,7 +65,7 @@ func (d *desk) resume(r *http.Request) (*Guest, func(), error) {
 	return d.o.Sessions.Resume(r, c.Value)
 }
 
-// logIn answers a token by a cookie.
+// logIn answers a token with a cookie.
 func (d *desk) logIn(w http.ResponseWriter, r *http.Request) {
 	var said struct {
 		Token string `json:"token"`
@@ -84,7 +85,7 @@ func (d *desk) logIn(w http.ResponseWriter, r *http.Request) {
 	w.WriteHeader(http.StatusNoContent)
 }
 
-// give sets the cookie, for as long as the browser runs; an age of −1 takes it away.
+// give sets the cookie until the browser closes. An age of -1 deletes it.
 func (d *desk) give(w http.ResponseWriter, value string, age int) {
 	http.SetCookie(w, &http.Cookie{Name: deskCookie, Value: value, Path: "/", MaxAge: age, HttpOnly: true, Secure: true,
 		SameSite: http.SameSiteStrictMode})

@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the questions of a page on which people log in.
+// This file tests pages with a login.
 
-// people are those who may: by the token that is their name.
+// people holds fake users, whose names are their tokens.
 type people struct {
 	api   *scheduler
 	until map[string]context.CancelFunc
@@ -38,7 +38,7 @@ func (p *people) Resume(_ *http.Request, cookie string) (*Guest, func(), error) 
 	return &Guest{API: p.api, Until: p.ctx[name], Leave: p.until[name]}, func() { p.open-- }, nil
 }
 
-// newDesk is a page on which people log in, and a browser.
+// newDesk returns a page with a login, and a browser.
 func newDesk(t *testing.T) (*visitor, *people) {
 	p := &people{&scheduler{events: make(chan *messages.Event, 8)}, map[string]context.CancelFunc{},
 		map[string]context.Context{}, 0}
@@ -51,7 +51,7 @@ func newDesk(t *testing.T) (*visitor, *people) {
 	return d, p
 }
 
-// says asks as the browser of head1 does, of the page itself if nothing else is said.
+// says makes a request as the browser of host head1, from the page itself by default.
 func (d *visitor) says(method, path, body string, headers map[string]string) (*http.Response, string) {
 	d.t.Helper()
 	all := map[string]string{"Host": "head1:9000", "Origin": "https://head1:9000", "Sec-Fetch-Site": "same-origin"}
@@ -61,8 +61,8 @@ func (d *visitor) says(method, path, body string, headers map[string]string) (*h
 	return d.ask(method, path, body, all)
 }
 
-// TestDesk: before somebody has logged in there is the way in and nothing else; then there is a cookie that no script
-// reads, and after logging out nothing again.
+// TestDesk checks that only the login page is available before login and after logout, and that scripts cannot read
+// the cookie.
 func TestDesk(t *testing.T) {
 	d, p := newDesk(t)
 	for path, want := range map[string]string{"/": "Log in", "/login.js": "/login", "/style.css": ":root",
@@ -105,7 +105,7 @@ func TestDesk(t *testing.T) {
 	}
 }
 
-// TestDeskIsNobodyElses: no page elsewhere logs somebody in or out, or asks anything, under whatever name.
+// TestDeskIsNobodyElses checks that other pages cannot log in, log out or make requests, under any host name.
 func TestDeskIsNobodyElses(t *testing.T) {
 	d, p := newDesk(t)
 	answer, _ := d.says("POST", "/login", `{"token":"ann"}`, nil)
@@ -130,14 +130,14 @@ func TestDeskIsNobodyElses(t *testing.T) {
 	}
 }
 
-// TestOpenPageEndsWithItsGuest: a page that is open is sent nothing any more once its user is let in no longer.
+// TestOpenPageEndsWithItsGuest checks that the stream of an open page ends with the session of its user.
 func TestOpenPageEndsWithItsGuest(t *testing.T) {
 	d, p := newDesk(t)
 	answer, _ := d.says("POST", "/login", `{"token":"ann"}`, nil)
 	d.cookies = answer.Cookies()
 	p.api.events <- &messages.Event{Synced: true}
 	stream := d.openAs("/stream", "head1:9000")
-	stream.piece() // all has come
+	stream.piece() // all has arrived
 	p.until["ann"]()
 	for stream.from.Scan() {
 	}

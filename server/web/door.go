@@ -9,14 +9,14 @@ import (
 	"sync"
 )
 
-// This file owns who may come in. On a port of the loop every user of the machine can knock, and every page that a
-// browser has open can have it knock: so a secret lets one browser in, once, which then has a cookie that no script can
-// read and no other page can have sent; and nothing else lets one in.
+// This file admits browsers to a page without a login, on a loopback port. Every user of the host can connect to
+// the port, and any page in a browser can make requests to it. A secret admits one browser once. The browser then
+// has a cookie that scripts cannot read and other pages cannot use.
 
-// cookie is the name of what a browser shows that was let in.
+// cookie is the name of the cookie of an admitted browser.
 const cookie = "synapse_page"
 
-// maxSessions bounds how many browsers are in at once: the oldest has to go.
+// maxSessions limits the number of admitted browsers. Beyond it, the oldest is removed.
 const maxSessions = 32
 
 type browserLogin struct {
@@ -24,8 +24,8 @@ type browserLogin struct {
 	entered func(next string)
 
 	mu       sync.Mutex
-	next     string   // the secret that lets the next browser in
-	sessions []string // the oldest first
+	next     string   // secret that admits the next browser
+	sessions []string // oldest first
 }
 
 func newDoor(o Options) *browserLogin {
@@ -44,7 +44,7 @@ func (d *browserLogin) secret() string {
 	return d.next
 }
 
-// admits lets a browser in that was let in before, or has the secret.
+// admits admits a browser with the cookie or with the secret.
 func (d *browserLogin) admits(w http.ResponseWriter, r *http.Request) (*Guest, func()) {
 	switch {
 	case r.Method == http.MethodGet && r.URL.Path == "/" && r.URL.Query().Has("secret"):
@@ -59,7 +59,7 @@ func (d *browserLogin) admits(w http.ResponseWriter, r *http.Request) (*Guest, f
 	return nil, nil
 }
 
-// enter lets a browser in that has the secret, which is good for nobody else from then on.
+// enter admits a browser with the secret, and replaces the secret.
 func (d *browserLogin) enter(w http.ResponseWriter, r *http.Request) {
 	d.mu.Lock()
 	ok := subtle.ConstantTimeCompare([]byte(r.URL.Query().Get("secret")), []byte(d.next)) == 1

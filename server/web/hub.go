@@ -12,57 +12,56 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what the pages of one person are shown of the cluster as it changes: one watch for all of them,
-// however many are open, and each thing written as JSON once. A page has a place in the order of changes and nothing
-// else: of what changed again while it did not read, it is sent the last alone, and one that reads nothing holds
-// nothing.
+// This file distributes the changes of the cluster to all pages of one user. There is one watch for any number of
+// pages, and each thing is encoded once. A page has only a position in the sequence of changes. If a thing changes
+// several times before a page reads, the page gets only the last state. A page that does not read uses no memory.
 
 const (
-	// maxPiece bounds how many changes are in one piece: the first of ten thousand machines are drawn before the last has
-	// come, and little is held for each page that does not read: the piece that is being written to it.
+	// maxPiece limits the changes in one piece. The first of 10,000 nodes are shown before the last arrive, and
+	// a page that does not read holds at most one piece.
 	maxPiece = 100
-	// What is kept of what was said, of jobs that have ended, and of reasons.
+	// The limits of remembered texts, finished jobs, and reasons.
 	maxTold, maxOver, maxGroups = 500, 2_000, 4_096
-	// lingerFor is how long the watch stays after the last page has gone: one that is loaded again finds it there.
+	// lingerFor is how long the watch continues after the last page has closed, for a page that is reloaded.
 	lingerFor = 10 * time.Second
-	// awayPause is before the next try where the scheduler is away.
+	// awayPause is the pause before a retry if the scheduler is unreachable.
 	awayPause = time.Second
 )
 
-// The kinds of things: their first letters begin the keys.
+// The kinds of things. Their keys start with these names.
 const (
 	kindJob   = "job"
 	kindBox   = "box"
 	kindGroup = "group"
 	kindTold  = "told"
-	kindGone  = "gone" // a machine that is no longer shown
+	kindGone  = "gone" // a node that is no longer shown
 )
 
-// thing has what a page is shown of one job, machine or reason: what it is now.
+// thing holds the current state of one job, node or reason.
 type thing struct {
 	kind  string
 	value any
-	text  []byte // the same as JSON, once somebody has asked
-	at    uint64 // its last change; 0: it is no longer kept
+	text  []byte // JSON of value, encoded on first use
+	at    uint64 // its last change; 0: dropped
 }
 
-// change is one place in the order: of a thing that has changed since then, nothing stands there any more.
+// change is one position in the sequence. If the thing has changed again since then, the entry is obsolete.
 type change struct {
 	at uint64
 	of *thing
 }
 
-// hub has what all pages of one person are shown.
+// hub holds the state for all pages of one user.
 type hub struct {
 	mu      sync.Mutex
 	things  map[string]*thing
 	order   []change
 	at      uint64 // the last change
-	fresh   uint64 // what was known before that change was forgotten then
-	synced  bool   // all that there is has come
-	away    string // why nothing comes at the moment
+	fresh   uint64 // at this change, all earlier state was forgotten
+	synced  bool   // the initial state is complete
+	away    string // why the scheduler is unreachable now
 	seq     uint64
-	told    []string // keys, the oldest first
+	told    []string // keys, oldest first
 	over    []string
 	groups  []string
 	readers int
@@ -72,7 +71,7 @@ type hub struct {
 
 func newHub() *hub { return &hub{things: map[string]*thing{}, wake: make(chan struct{})} }
 
-// put notes what a thing is now. The lock is held.
+// put sets the state of a thing. The caller holds the lock.
 func (h *hub) put(kind, id string, value any) {
 	key := kind + "/" + id
 	t := h.things[key]
@@ -88,7 +87,7 @@ func (h *hub) put(kind, id string, value any) {
 	}
 }
 
-// drop keeps a thing no longer.
+// drop removes a thing.
 func (h *hub) drop(kind, id string) {
 	if t := h.things[kind+"/"+id]; t != nil {
 		t.at = 0
@@ -96,7 +95,7 @@ func (h *hub) drop(kind, id string) {
 	}
 }
 
-// bound drops the oldest of what is kept for a while alone.
+// bound adds an ID to a limited list, and drops the oldest thing beyond the limit.
 func (h *hub) bound(kind string, ids *[]string, id string, most int) {
 	if *ids = append(*ids, id); len(*ids) > most {
 		h.drop(kind, (*ids)[0])
@@ -104,7 +103,7 @@ func (h *hub) bound(kind string, ids *[]string, id string, most int) {
 	}
 }
 
-// note takes an event.
+// note processes an event.
 func (h *hub) note(e *messages.Event) {
 	h.seq = max(h.seq, e.GetSeq())
 	h.synced = h.synced || e.GetSynced()
@@ -141,7 +140,7 @@ func (h *hub) note(e *messages.Event) {
 	}
 }
 
-// change changes what is known, and wakes who waits for that.
+// change runs a function that changes the state, and wakes the waiting pages.
 func (h *hub) change(how func()) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -150,8 +149,7 @@ func (h *hub) change(how func()) {
 	h.wake = make(chan struct{})
 }
 
-// next returns what a page is sent that has all up to a place, and up to where it has it then. Wake is closed when
-// there is something more.
+// next returns the next piece for a page at a position, and the new position. wake is closed when there is more.
 func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan struct{}) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -183,19 +181,20 @@ func (h *hub) next(since uint64, away string) (p piece, at uint64, wake <-chan s
 	return p, at, wake
 }
 
-// closed wakes at once.
+// closed is a channel that is already closed.
 var closed = func() chan struct{} { c := make(chan struct{}); close(c); return c }()
 
-// textOf writes a thing as a page reads it.
+// textOf encodes a thing for a page.
 func textOf(t *thing) []byte {
 	text, err := json.Marshal([2]any{t.kind, t.value})
 	if err != nil {
-		panic(err) // it is made of words and numbers
+		panic(err) // it contains only texts and numbers
 	}
 	return bytes.Clone(text)
 }
 
-// follow watches the scheduler until the hub ends. One that is away is waited for, and said to be.
+// follow watches the scheduler until the hub ends. It waits for an unreachable scheduler, and tells the pages about
+// it.
 func (p *Page) follow(ctx context.Context, on api.SynapseClient, h *hub) {
 	for ctx.Err() == nil {
 		err := p.watch(ctx, on, h)
@@ -235,14 +234,15 @@ func (p *Page) watch(ctx context.Context, on api.SynapseClient, h *hub) error {
 	}
 }
 
-// forget begins again from nothing, for every page.
+// forget clears the state for every page.
 func (h *hub) forget() {
 	h.at++
 	h.fresh, h.things, h.order = h.at, map[string]*thing{}, nil
 	h.synced, h.away, h.seq, h.told, h.over, h.groups = false, "", 0, nil, nil, nil
 }
 
-// enter is the hub of a guest's pages, for one more of them; leave is for when that goes. Nil: there are too many.
+// enter returns the hub of a user for one more page, or nil if there are too many pages. Call leave when the page
+// closes.
 func (p *Page) enter(of *Guest) (h *hub, leave func()) {
 	if !p.take() {
 		return nil, nil
@@ -267,7 +267,7 @@ func (p *Page) enter(of *Guest) (h *hub, leave func()) {
 	}
 }
 
-// take counts an open answer, where there may be one more; give counts its end.
+// take counts one more open answer, if the limit permits it. give counts its end.
 func (p *Page) take() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -284,7 +284,7 @@ func (p *Page) give() {
 	p.streams--
 }
 
-// end ends a hub that nobody reads.
+// end ends a hub without pages.
 func (p *Page) end(whom string, h *hub) {
 	p.mu.Lock()
 	defer p.mu.Unlock()

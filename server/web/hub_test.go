@@ -13,15 +13,15 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the questions of what pages are sent as the cluster changes.
+// This file tests the stream of changes to pages.
 
 func nodeEvent(seq uint64, id, text string) *messages.Event {
 	return &messages.Event{Seq: seq, Text: text,
 		Node: &messages.NodeStatus{Phase: messages.NodeUp, Record: &messages.NodeRecord{Id: id}}}
 }
 
-// TestStream: a page is sent all that there is and then what changes, in its order; it is told that the scheduler is
-// away, and begins again from nothing when it is back.
+// TestStream checks that a page gets the complete state and then the changes in order. If the scheduler is
+// unreachable, the page is told, and later gets the complete state again.
 func TestStream(t *testing.T) {
 	s := &scheduler{events: make(chan *messages.Event, 8)}
 	d := serve(t, s).enter()
@@ -58,7 +58,7 @@ func TestStream(t *testing.T) {
 	}
 }
 
-// TestPagesShareOneWatch: however many pages somebody has open, the scheduler has one watch, which goes after them.
+// TestPagesShareOneWatch checks that all pages of a user share one watch, which ends after the last page.
 func TestPagesShareOneWatch(t *testing.T) {
 	s := &scheduler{events: make(chan *messages.Event, 8)}
 	d := serve(t, s).enter()
@@ -76,8 +76,8 @@ func TestPagesShareOneWatch(t *testing.T) {
 	}
 }
 
-// TestNobodyLooks: the watch stays for whoever loads the page again, and goes with the last page: where none is open
-// nobody watches, and nothing is kept.
+// TestNobodyLooks checks that the watch continues for a page that is reloaded, and ends after the last page. Then
+// nothing is kept.
 func TestNobodyLooks(t *testing.T) {
 	s := &scheduler{events: make(chan *messages.Event, 8)}
 	d := serve(t, s).enter()
@@ -104,7 +104,7 @@ func TestNobodyLooks(t *testing.T) {
 	}
 }
 
-// read is all that a reader at a place is sent, and its place then.
+// read returns all pieces for a reader at a position, and its new position.
 func (h *hub) read(since uint64) (all []string, fresh bool, at uint64) {
 	for {
 		p, next, _ := h.next(since, "")
@@ -118,8 +118,8 @@ func (h *hub) read(since uint64) (all []string, fresh bool, at uint64) {
 	}
 }
 
-// TestLastCounts: whoever reads seldom is sent each thing once, as it is now, and nothing is kept for it meanwhile; and
-// the order is that of the last changes.
+// TestLastCounts checks that a slow reader gets each thing once, in its current state and in the order of the last
+// changes, and that nothing is kept for it.
 func TestLastCounts(t *testing.T) {
 	h := newHub()
 	_, _, since := h.read(0)
@@ -143,8 +143,8 @@ func TestLastCounts(t *testing.T) {
 	}
 }
 
-// TestHubIsBounded: what has ended, what was said and why jobs wait is kept for a while only, and a first reader of
-// very much is sent it in pieces.
+// TestHubIsBounded checks the limits for finished jobs, texts and reasons, and that a new reader gets a large state
+// in pieces.
 func TestHubIsBounded(t *testing.T) {
 	h := newHub()
 	for i := range 3 * maxOver {
@@ -171,13 +171,13 @@ func TestHubIsBounded(t *testing.T) {
 	}
 }
 
-// TestManyWhoReadNothing: a thousand pages that read nothing of very much that changes all the time cost little, others
-// are sent all of it meanwhile, and those are let go after a while.
+// TestManyWhoReadNothing checks that a thousand pages that do not read use little memory. Other pages get all
+// changes meanwhile, and the first are disconnected after a while.
 func TestManyWhoReadNothing(t *testing.T) {
 	many, most := 1_000, uint64(50<<20)
 	s := &scheduler{events: make(chan *messages.Event)}
 	d := serve(t, s).enter()
-	d.page.patience = 8 * time.Second // all have come before the first one goes, also where others use the machine
+	d.page.patience = 8 * time.Second // long enough for all to connect first on a busy host
 	go func() {
 		for i := 0; t.Context().Err() == nil; i++ {
 			if i > 10_000 {
@@ -189,7 +189,7 @@ func TestManyWhoReadNothing(t *testing.T) {
 			}
 		}
 	}()
-	d.open("/stream").until("machine-9999") // the hub has all of them
+	d.open("/stream").until("machine-9999") // the hub has all nodes
 	before := held()
 	for range many {
 		d.knocks(t)
@@ -199,9 +199,9 @@ func TestManyWhoReadNothing(t *testing.T) {
 			t.Fatalf("%d streams are open", d.page.readers())
 		}
 	}
-	time.Sleep(time.Second) // as much as goes out has gone
+	time.Sleep(time.Second) // the socket buffers are full now
 	after := held()
-	d.open("/stream").until("machine-9999") // another one's page
+	d.open("/stream").until("machine-9999") // the page of another user
 	if more := after - min(before, after); more > most {
 		t.Errorf("%d pages that read nothing hold %d MB", many, more>>20)
 	} else {
@@ -220,7 +220,7 @@ func (p *Page) readers() int {
 	return p.streams
 }
 
-// held is how much memory lives, stacks among it.
+// held returns the memory in use, including stacks.
 func held() uint64 {
 	var m runtime.MemStats
 	runtime.GC()
@@ -228,7 +228,7 @@ func held() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// knocks asks for the stream, and reads nothing of it, ever.
+// knocks requests the stream, and never reads from it.
 func (d *visitor) knocks(t *testing.T) {
 	t.Helper()
 	c, err := net.Dial("tcp", strings.TrimPrefix(d.url, "http://"))

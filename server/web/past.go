@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what a page asks of how the cluster was. The answer is passed on as it comes: lines of a record, or
-// sums, which the page reads as JSON, then up to where they tell.
+// This file answers a page's requests for the timeline. The answer is passed on as it arrives: lines of a recording
+// or sums, and then the time up to which they are complete. The page reads it as one JSON document.
 
-// past answers for a time; with a step, its sums.
+// past answers for a time range. With a step, it returns sums.
 func (p *Page) past(w http.ResponseWriter, r *http.Request) {
 	var n [3]int64
 	for i, key := range []string{"at", "until", "step"} {
@@ -53,12 +53,12 @@ func (p *Page) past(w http.ResponseWriter, r *http.Request) {
 			break
 		}
 	}
-	if errors.Is(err, io.EOF) { // else it is no JSON, and the page says that it broke off
+	if errors.Is(err, io.EOF) { // an interrupted answer is not valid JSON, so the page detects it
 		a.write(fmt.Sprintf(`],"until":%d}`, last))
 	}
 }
 
-// pastAnswer writes an answer to a browser that may read slowly, or not at all.
+// pastAnswer writes an answer to a browser that may read slowly.
 type pastAnswer struct {
 	to       http.ResponseWriter
 	patience time.Duration
@@ -68,7 +68,7 @@ type pastAnswer struct {
 
 func (a *pastAnswer) write(text string) {
 	if a.err == nil {
-		_ = http.NewResponseController(a.to).SetWriteDeadline(time.Now().Add(a.patience)) // or it has none
+		_ = http.NewResponseController(a.to).SetWriteDeadline(time.Now().Add(a.patience)) // or the writer has no deadlines
 		_, a.err = io.WriteString(a.to, text)
 	}
 }

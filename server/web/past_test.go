@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestPast: how the cluster was comes as one list, however its lines were cut; a question that is none is refused, and
-// an answer that broke off is no JSON.
+// TestPast checks that the timeline arrives as one list, for any split of its lines. An invalid request is refused,
+// and an interrupted answer is not valid JSON.
 func TestPast(t *testing.T) {
 	s := &scheduler{parts: []*api.PastPart{{SinceUnixMs: 7}, {Lines: []byte("{\"now\":1}\n{\"now\":2}\n")}, {},
 		{Lines: []byte("{\"now\":3}\n"), UntilUnixMs: 9}}}
@@ -40,7 +40,7 @@ func TestPast(t *testing.T) {
 	}
 }
 
-// TestPageIsSmall: all that a browser loads, each file compressed, is little.
+// TestPageIsSmall checks the compressed size of all files of the page.
 func TestPageIsSmall(t *testing.T) {
 	const most = 250 << 10
 	var size bytes.Buffer
@@ -65,8 +65,8 @@ func compress(t *testing.T, to *bytes.Buffer, text []byte) {
 	}
 }
 
-// TestPastText: the past has of a job and a machine what pages are shown, and nothing that a job keeps to itself; the
-// reason of one that waits, which changes all the time, is not in it, and that of one that ended is.
+// TestPastText checks that the timeline contains the same fields of a job and a node as pages, and no private data.
+// It omits the reasons of waiting jobs, which change often, and contains those of finished jobs.
 func TestPastText(t *testing.T) {
 	waiting := confidential()
 	waiting.Phase, waiting.Reason, waiting.Group = messages.PhaseQueued, "the room is small", 7

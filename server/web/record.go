@@ -10,22 +10,22 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns a record: what a viewer may see of a cluster while it is made, for whoever looks at it later without
-// one. It is what pages are sent, a piece a line, and of each job more as often as its phase changes. No output,
-// command or environment is in it, because none is in what pages are sent.
+// This file makes a recording: the data that a viewer may see of a cluster, for later playback without the cluster.
+// It contains the pieces of a page's stream, one per line, and the details of a job at each change of its phase.
+// Like pages, it contains no output, commands or environments.
 
 const (
-	// recordEvery is how long changes are collected for a line, and recordSeldom after how long it is asked again what
-	// no change tells.
+	// recordEvery is the interval for writing changes as a line. recordSeldom is the interval of requests for
+	// data that no change reports.
 	recordEvery  = time.Second
 	recordSeldom = 5 * time.Second
-	// maxDetails bounds the jobs of which a line has more.
+	// maxDetails limits the jobs with details per line.
 	maxDetails = 50
-	// MaxRecord bounds a record: a browser has to hold it.
+	// MaxRecord limits the size of a recording, because a browser must hold it in memory.
 	MaxRecord = 256 << 20
 )
 
-// The kinds that a record has beside those of a stream.
+// The kinds of things in a recording that a stream does not have.
 const (
 	kindMe     = "me"
 	kindStarts = "starts"
@@ -33,18 +33,18 @@ const (
 	kindDetail = "detail"
 )
 
-// recorder writes one.
+// recorder writes one recording.
 type recorder struct {
 	page   *Page
 	on     api.SynapseClient
 	to     io.Writer
-	phases map[string]string // of jobs, as the record has them in full
-	asked  time.Time         // when it was last asked what no change tells
+	phases map[string]string // of the jobs with details in the recording
+	asked  time.Time         // time of the last request for unreported data
 	size   int64
 }
 
-// Record writes what a viewer may see, until the context ends or there is as much as a record may have; that is
-// reported by full.
+// Record writes what a viewer may see, until the context ends or the limit is reached. full reports that the limit
+// was reached.
 func Record(ctx context.Context, o Options, to io.Writer) (size int64, full bool, err error) {
 	o.Open = true
 	p := New(o)
@@ -97,7 +97,7 @@ func (r *recorder) line(p piece) error {
 
 func entry(kind string, value any) json.RawMessage { return textOf(&thing{kind: kind, value: value}) }
 
-// more returns what the changes do not tell themselves. What cannot be asked at the moment is left out.
+// more returns the data that the changes do not contain. It omits what cannot be read now.
 func (r *recorder) more(ctx context.Context, changes []json.RawMessage) (all []json.RawMessage) {
 	for _, text := range changes {
 		var of []json.RawMessage
@@ -122,7 +122,7 @@ func (r *recorder) more(ctx context.Context, changes []json.RawMessage) (all []j
 		all = append(all, entry(kindStarts, starts))
 	}
 	if reply, err := r.on.GetQueues(ctx, &messages.GetQueues{}); err == nil {
-		reply.Barred = nil // that is about who records, and not about who looks
+		reply.Barred = nil // depends on the recording user, not on the viewer
 		all = append(all, entry(kindQueues, queuesOf(reply)))
 	}
 	return all

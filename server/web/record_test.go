@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the questions of a record, and of the page that is made of one.
+// This file tests recordings and the pages made of them.
 
 func (s *scheduler) WhoAmI(context.Context, *api.WhoAmI, ...grpc.CallOption) (*api.WhoAmIReply, error) {
 	return &api.WhoAmIReply{Cluster: "c-a", Name: "ada", Role: "admin",
@@ -37,7 +37,7 @@ func (s *scheduler) GetQueues(context.Context, *messages.GetQueues, ...grpc.Call
 	return &messages.GetQueuesReply{Queues: &messages.Queues{Default: "research"}}, nil
 }
 
-// tape is written to, and says when a text has come.
+// tape is a writer that reports when a text has been written.
 type tape struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -55,7 +55,7 @@ func (f *tape) all() string {
 	return f.text.String()
 }
 
-// recorded is a record of a cluster that has one job, made by an admin.
+// recorded returns an admin's recording of a cluster with one job.
 func recorded(t *testing.T) string {
 	t.Helper()
 	s := &scheduler{events: make(chan *messages.Event, 8)}
@@ -81,8 +81,8 @@ func recorded(t *testing.T) string {
 	return to.all()
 }
 
-// TestRecordIsAViewers: whoever makes a record, it has what a viewer may see, with no right to anything, and nothing of
-// what a job runs.
+// TestRecordIsAViewers checks that a recording by any user contains only what a viewer may see, with no rights and
+// no commands of jobs.
 func TestRecordIsAViewers(t *testing.T) {
 	text := recorded(t)
 	for _, want := range []string{`["me",{"cluster":"c-a"`, `"role":"viewer"`, `"may":{}`, `["job",{"id":"j1"`,
@@ -98,8 +98,8 @@ func TestRecordIsAViewers(t *testing.T) {
 	}
 }
 
-// TestReplay: the page of a record is scripts that load nothing, under a policy that lets them, and what others wrote
-// stays data in it. What is no record makes no page.
+// TestReplay checks that the page of a recording consists of scripts that load nothing, under a matching policy.
+// Text from users stays data. Input that is not a recording is refused.
 func TestReplay(t *testing.T) {
 	made, err := Replay(strings.NewReader(recorded(t)))
 	if err != nil {
@@ -129,8 +129,8 @@ func TestReplay(t *testing.T) {
 	}
 }
 
-// TestQueuesOfThePage: the page is told of each queue who may use it and whether who looks may, and of one that is for
-// everybody nothing.
+// TestQueuesOfThePage checks that the page gets the owners of each queue and whether its user may use the queue.
+// For a queue without owners it gets nothing.
 func TestQueuesOfThePage(t *testing.T) {
 	text, err := json.Marshal(queuesOf(&messages.GetQueuesReply{Queues: &messages.Queues{Queues: []*messages.QueueSpec{
 		{Name: "open"}, {Name: "lab", Parent: "open", Owners: []string{"ann", "group:ml"}},

@@ -15,10 +15,11 @@ import (
 	"strings"
 )
 
-// This file owns how a record becomes a page that needs no cluster and no server. Opened from a folder, a browser lets
-// no script load another one and nothing be fetched: so all modules become one script, and the record another.
+// This file makes a page of a recording that needs no cluster and no server. In a file that is opened from a
+// folder, browsers do not load modules or data. All modules therefore become one script, and the recording becomes
+// another.
 
-// Replay makes the files of a record's page, by their names.
+// Replay returns the files of a recording's page, by name.
 func Replay(record io.Reader) (map[string][]byte, error) {
 	data, err := scriptOf(record)
 	if err != nil {
@@ -41,7 +42,8 @@ func Replay(record io.Reader) (map[string][]byte, error) {
 	return made, nil
 }
 
-// scriptOf is a record as a script. Each line is read and written again, so that nothing but data becomes one.
+// scriptOf converts a recording into a script. Each line is decoded and encoded again, so that it contains only
+// data.
 func scriptOf(record io.Reader) ([]byte, error) {
 	var out bytes.Buffer
 	out.WriteString("globalThis.record = [\n")
@@ -88,7 +90,7 @@ var (
 	exports = regexp.MustCompile(`(?m)^export ((?:async )?function|const) (\w+)`)
 )
 
-// bundle is a module with all that it imports, as one script that imports nothing.
+// bundle returns a module and all its imports as one script without imports.
 func bundle(first string) []byte {
 	var out bytes.Buffer
 	done := map[string]bool{}
@@ -118,7 +120,7 @@ func bundle(first string) []byte {
 	return out.Bytes()
 }
 
-// replayed answers with the files of a record's page.
+// replayed serves the files of a recording's page.
 func replayed(made map[string][]byte) http.Handler {
 	mux := http.NewServeMux()
 	for _, name := range slices.Sorted(maps.Keys(made)) {
@@ -129,7 +131,7 @@ func replayed(made map[string][]byte) http.Handler {
 		}
 		mux.HandleFunc("GET "+at, func(w http.ResponseWriter, _ *http.Request) {
 			w.Header().Set("Content-Type", kind[name[strings.LastIndexByte(name, '.'):]]+"; charset=utf-8")
-			_, _ = w.Write(made[name]) // a browser that is gone needs none
+			_, _ = w.Write(made[name]) // the browser may have disconnected
 		})
 	}
 	return mux

@@ -24,16 +24,17 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the question what each role may do by the page: each address of it is asked as each role, behind the
-// real gate, and what is refused is refused by the table of server/rights alone.
+// This file checks the rights of each role in the web UI. Each address is requested as each role, through the real
+// Authenticator. Only the table of server/rights may refuse a request.
 
-// question is one that an address is asked: with JOB in it, of a job that is one's own, and of one that is not.
+// question is a request to an address. If it contains JOB, it is made for a job of the user and for one of another
+// user.
 type question struct {
 	query, body string
-	needs       []rights.Right // the first that is lacking refuses; none: it is for everybody who is in
+	needs       []rights.Right // the first missing right refuses; none: any user
 }
 
-// decided is what each address needs. One that is new stands here, too, or the test fails.
+// decided lists what each address needs. A new address without an entry fails the test.
 var decided = map[string][]question{
 	"GET /":        {{"", "", nil}},
 	"GET /me":      {{"", "", []rights.Right{rights.Known}}},
@@ -60,13 +61,13 @@ func wished(verb, of string, needs rights.Right) question {
 	return question{"", `{"verb":"` + verb + `","of":"` + of + `","reason":"so"}`, []rights.Right{needs}}
 }
 
-// counter is a desk at the real gate, with a scheduler behind it that does nothing.
+// counter is a page with a login through the real Authenticator, and a fake scheduler.
 type counter struct {
 	t    *testing.T
 	gate *authn.Authenticator
 }
 
-// seat is the page of somebody there, and what became of the calls that it made.
+// seat is the page of one user, and the results of its calls.
 type seat struct {
 	*Page
 	outcomes chan error
@@ -100,7 +101,8 @@ func newCounter(t *testing.T) *counter {
 	return c
 }
 
-// seat is that of somebody called me. Each is used once: a stream may still watch when its browser has gone.
+// seat returns the page of a user named me. Each is used once, because a stream may watch after its browser has
+// closed.
 func (c *counter) seat(role identity.Role) seat {
 	outcomes := make(chan error, 64)
 	service := &caller.Service{
@@ -127,8 +129,7 @@ func (c *counter) seat(role identity.Role) seat {
 	})}
 }
 
-// ask asks an address, and answers the status and what became of the first call that was made for it; made: there was
-// one.
+// ask requests an address. It returns the HTTP status, the result of the first call, and whether a call was made.
 func (c *counter) ask(p seat, pattern, query, body string) (code int, first error, made bool) {
 	c.t.Helper()
 	ctx, cancel := context.WithTimeout(c.t.Context(), pace.Of(time.Minute))
@@ -137,7 +138,7 @@ func (c *counter) ask(p seat, pattern, query, body string) (code int, first erro
 	r := httptest.NewRequestWithContext(ctx, method, "http://head1"+path+query, strings.NewReader(body))
 	r.Header.Set("Sec-Fetch-Site", "same-origin")
 	answer := httptest.NewRecorder()
-	if pattern == "GET /stream" { // which goes on, whatever becomes of its watch
+	if pattern == "GET /stream" { // the stream continues without its watch
 		go func() { p.ServeHTTP(answer, r) }()
 		select {
 		case err := <-p.outcomes:
@@ -155,8 +156,8 @@ func (c *counter) ask(p seat, pattern, query, body string) (code int, first erro
 	return answer.Code, first, made
 }
 
-// TestEveryAddressIsDecided asks each address of the page in each role, of one's own job and of another's. Refused is
-// what the table of rights refuses, and nothing else; nobody but people comes in; and every verb is asked.
+// TestEveryAddressIsDecided requests each address as each role, for the user's own job and for another. Only the
+// table of rights may refuse. Only users are admitted, and every verb is requested.
 func TestEveryAddressIsDecided(t *testing.T) {
 	c := newCounter(t)
 	asked := map[bool]int{}
@@ -191,7 +192,7 @@ func wordsOf(all []question) (words string) {
 	return words
 }
 
-// decides asks one question as one role, and holds what becomes of it against the table.
+// decides makes one request as one role, and compares the result with the table.
 func (c *counter) decides(role identity.Role, pattern string, q question, owner string, asked map[bool]int) {
 	c.t.Helper()
 	want := true
@@ -211,7 +212,7 @@ func (c *counter) decides(role identity.Role, pattern string, q question, owner 
 	}
 }
 
-// TestNoAddressForStrangers: before somebody has logged in, every address but those of the way in is refused.
+// TestNoAddressForStrangers checks that before login every address except the login page is refused.
 func TestNoAddressForStrangers(t *testing.T) {
 	d, _ := newDesk(t)
 	for pattern := range d.page.addresses(nil) {

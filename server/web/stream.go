@@ -8,24 +8,24 @@ import (
 	"time"
 )
 
-// This file owns how a page is sent what changes: one stream, in pieces. What came since the last piece goes with the
-// next one, so that a hundred changes a second are ten pieces.
+// This file sends changes to a page in one stream of pieces. Changes since the last piece are sent together, so
+// that 100 changes per second become ten pieces.
 
 const (
-	// pieceEvery is how long changes are collected for a piece.
+	// pieceEvery is the interval of pieces.
 	pieceEvery = 100 * time.Millisecond
-	// maxStreams bounds the open streams: pages of one browser share one.
+	// maxStreams limits the open streams. Pages of one browser share one stream.
 	maxStreams = 1_024
 )
 
-// piece has what changed, in its order. Where Fresh is set, all that was known is forgotten first.
+// piece holds changes in order. If Fresh is set, the page first clears its state.
 type piece struct {
 	Fresh   bool              `json:"fresh,omitempty"`
-	Synced  bool              `json:"synced,omitempty"` // all that there is has come
+	Synced  bool              `json:"synced,omitempty"` // the initial state is complete
 	Now     int64             `json:"now"`
 	Seq     uint64            `json:"seq,omitempty"`
-	Changes []json.RawMessage `json:"changes,omitempty"` // each a kind, and what it is now
-	Away    *string           `json:"away,omitempty"`    // why nothing comes at the moment; empty: it comes again
+	Changes []json.RawMessage `json:"changes,omitempty"` // each a kind and the current state
+	Away    *string           `json:"away,omitempty"`    // why the scheduler is unreachable; empty: it is reachable again
 }
 
 type groupReason struct {
@@ -33,7 +33,7 @@ type groupReason struct {
 	Why   string `json:"why"`
 }
 
-// said is a change in words.
+// said is the text of a change.
 type said struct {
 	At   int64  `json:"at"`
 	Of   string `json:"of"`
@@ -42,7 +42,7 @@ type said struct {
 
 func key(n uint64) string { return strconv.FormatUint(n, 36) }
 
-// stream sends a browser all that there is, and each change from then on, until it goes.
+// stream sends the complete state to a browser, and then each change until the browser disconnects.
 func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	h, leave := p.enter(guestOf(r))
 	if h == nil {
@@ -51,7 +51,7 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 	}
 	defer leave()
 	w.Header().Set("Content-Type", "text/event-stream")
-	// The request has been read, and nothing more comes: a time for reading would end the stream.
+	// The request is complete. A read deadline would end the stream.
 	_ = http.NewResponseController(w).SetReadDeadline(time.Time{})
 	since, away, synced := uint64(0), "", false
 	for idle := false; r.Context().Err() == nil; {
@@ -64,14 +64,14 @@ func (p *Page) stream(w http.ResponseWriter, r *http.Request) {
 		if (news || idle) && !p.send(w, next) {
 			return
 		}
-		if len(next.Changes) < maxPiece { // or there is more at once
+		if len(next.Changes) < maxPiece { // otherwise more changes are available at once
 			idle = p.rest(r.Context(), wake)
 		}
 	}
 }
 
-// rest waits until there is more, and a little longer. It reports whether there was nothing for so long that something
-// is to be written all the same, by which a browser that is gone is noticed.
+// rest waits until there is more, and a moment longer. It reports whether nothing arrived for a long time. Then an
+// empty piece is sent to detect a lost browser.
 func (p *Page) rest(ctx context.Context, wake <-chan struct{}) (idle bool) {
 	select {
 	case <-ctx.Done():
@@ -87,8 +87,8 @@ func (p *Page) rest(ctx context.Context, wake <-chan struct{}) (idle bool) {
 	return idle
 }
 
-// send writes a piece, and reports whether there may be another one. The changes are written as they lie in the hub,
-// which many have in common: a copy of each would be held for everybody who does not read.
+// send writes a piece, and reports whether the stream can continue. It writes the texts of the hub without a copy,
+// because a copy for each slow reader would use much memory.
 func (p *Page) send(w http.ResponseWriter, of piece) bool {
 	changes := of.Changes
 	of.Now, of.Changes = time.Now().UnixMilli(), nil

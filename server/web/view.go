@@ -4,11 +4,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a browser is sent of jobs and machines. Each field is named here, so that nothing reaches a page
-// because a message has grown: no command, no environment, no script and no label of a job is ever among them.
+// This file defines what a browser gets of jobs and nodes. Each field is listed here, so that a new field of a
+// message is not sent by accident. Commands, environments, scripts and labels of jobs are never sent.
 
-// jobRow shows a job as lists and the map need it. Amounts of GPUs are in thousandths, times in milliseconds since
-// 1970.
+// jobRow holds a job for lists and the map. GPUs are in thousandths, times in milliseconds since 1970.
 type jobRow struct {
 	ID        string `json:"id"`
 	Name      string `json:"name"`
@@ -25,7 +24,7 @@ type jobRow struct {
 	Group     uint64 `json:"group,omitempty"`
 	Runs      int32  `json:"runs,omitempty"`
 	Over      bool   `json:"over,omitempty"`
-	Array     bool   `json:"array,omitempty"` // its elements are counted, and not this row
+	Array     bool   `json:"array,omitempty"` // an array; its elements are counted instead of this row
 	Revision  uint64 `json:"rev,omitempty"`   // of its record
 }
 
@@ -41,8 +40,8 @@ func rowOf(j *messages.JobStatus) jobRow {
 	}
 }
 
-// PastText returns what a page is shown of an event later: of which thing, and whether that changes no more; an empty
-// key: nothing. Reasons of what waits change too often to be kept.
+// PastText returns the JSON that pages show of an event, its key, and whether the thing has ended. The key is empty
+// if the event is not recorded. Reasons of waiting jobs change too often to be recorded.
 func PastText(e *messages.Event) (key string, text []byte, over bool) {
 	switch id := e.GetNode().GetRecord().GetId(); {
 	case e.GetJob() != nil:
@@ -60,7 +59,7 @@ func PastText(e *messages.Event) (key string, text []byte, over bool) {
 	}
 }
 
-// box is a machine as the map draws it.
+// box holds a node for the map.
 type box struct {
 	ID    string   `json:"id"`
 	Place []string `json:"place,omitempty"` // coarse to fine
@@ -70,19 +69,19 @@ type box struct {
 	Note  string   `json:"note,omitempty"`
 	Type  string   `json:"type,omitempty"` // of its GPUs, or of the first
 	GPUs  []cell   `json:"gpus,omitempty"`
-	GPU   [2]int64 `json:"gpu"` // used, in all
+	GPU   [2]int64 `json:"gpu"` // used, total
 	CPU   [2]int64 `json:"cpu"`
 	Mem   [2]int64 `json:"mem"`
 	Debts int      `json:"debts,omitempty"`
-	Jobs  []string `json:"jobs,omitempty"` // that have something there
+	Jobs  []string `json:"jobs,omitempty"` // with resources on the node
 }
 
-// cell is one GPU.
+// cell holds one GPU.
 type cell struct {
-	Type  string   `json:"type,omitempty"`  // where it is not the machine's
-	Jobs  []string `json:"jobs,omitempty"`  // that have it, or a part of it
+	Type  string   `json:"type,omitempty"`  // if it differs from the node's
+	Jobs  []string `json:"jobs,omitempty"`  // that use it or a part of it
 	Taken int64    `json:"taken,omitempty"` // thousandths that are not free
-	Lost  bool     `json:"lost,omitempty"`  // withdrawn: it is broken, or gone
+	Lost  bool     `json:"lost,omitempty"`  // withdrawn: broken or missing
 }
 
 func boxOf(n *messages.NodeStatus) box {
@@ -115,7 +114,7 @@ func boxOf(n *messages.NodeStatus) box {
 	return b
 }
 
-// cellsOf are a machine's GPUs, in the order in which it announced them.
+// cellsOf returns the GPUs of a node, in the order in which the node reported them.
 func cellsOf(gpus []*messages.Gpu, l *messages.LedgerReport) []cell {
 	cells := make([]cell, len(gpus))
 	at := make(map[string]int, len(gpus))
@@ -130,7 +129,7 @@ func cellsOf(gpus []*messages.Gpu, l *messages.LedgerReport) []cell {
 		if i, ok := at[id]; ok {
 			return &cells[i]
 		}
-		return &cell{} // a machine that contradicts itself: nothing is drawn for it
+		return &cell{} // the report is inconsistent, so nothing is shown
 	}
 	for _, share := range l.GetFreeGpus() {
 		of(share.GetGpuId()).Taken = 1000 - share.GetMilli()
@@ -149,7 +148,7 @@ func cellsOf(gpus []*messages.Gpu, l *messages.LedgerReport) []cell {
 	return cells
 }
 
-// start is when a job that waits may start, and what is kept for it.
+// start holds when a waiting job may start, and its reserved nodes.
 type start struct {
 	Job     string   `json:"job"`
 	Basis   string   `json:"basis"`
@@ -161,16 +160,16 @@ type start struct {
 	Until   int64    `json:"until,omitempty"`
 	Ahead   int32    `json:"ahead,omitempty"`
 	AheadMs int64    `json:"aheadMs,omitempty"`
-	Words   string   `json:"words"` // the same for people
+	Words   string   `json:"words"` // the same as text
 }
 
-// attemptRow shows one attempt of a job, from the decision to its end.
+// attemptRow holds one attempt of a job, from the decision to its end.
 type attemptRow struct {
 	Run       int32  `json:"run"`
 	Committed int64  `json:"committed,omitempty"`
 	Started   int64  `json:"started,omitempty"`
-	Reserving int64  `json:"reserving,omitempty"` // how long, before it was committed
-	Preparing int64  `json:"preparing,omitempty"` // how long, from then on
+	Reserving int64  `json:"reserving,omitempty"` // duration before the commit
+	Preparing int64  `json:"preparing,omitempty"` // duration after the commit
 	Ended     int64  `json:"ended,omitempty"`
 	Cause     string `json:"cause,omitempty"`
 	Detail    string `json:"detail,omitempty"`
@@ -186,15 +185,15 @@ func runOf(a *messages.AttemptRecord) attemptRow {
 	return out
 }
 
-// rank is one member of a gang, and where it runs or ran.
+// rank holds one task of a gang, and its node.
 type rank struct {
 	Rank int32    `json:"rank"`
 	Node string   `json:"node"`
 	GPUs []string `json:"gpus,omitempty"`
-	Exit *exit    `json:"exit,omitempty"` // none: it has not ended, as far as is known
+	Exit *exit    `json:"exit,omitempty"` // nil: no known end
 }
 
-// exit says how a task ended.
+// exit holds how a task ended.
 type exit struct {
 	Code   int32  `json:"code"`
 	Signal int32  `json:"signal,omitempty"`
@@ -204,7 +203,7 @@ type exit struct {
 	Peak   int64  `json:"peak,omitempty"` // bytes of memory
 }
 
-// maxRanks bounds how many a page is sent at once.
+// maxRanks limits the ranks in one answer.
 const maxRanks = 300
 
 func ranksOf(a *messages.AttemptRecord, from int) []rank {

@@ -10,30 +10,30 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns when the jobs that wait may start, and what is kept for whom. The answer is of all of them, in pages
-// of the API, and may cost something where very many wait: so it is one for all pages of a person, and is good the
-// longer, the longer it took.
+// This file computes when waiting jobs may start, and which nodes are reserved for them. The answer covers all
+// waiting jobs, over several pages of the API, and is expensive if many jobs wait. All pages of a user therefore
+// share one answer. It is valid longer if it took longer to compute.
 
 const (
 	waitingPage = 500
-	// waitingFor is how long an answer is good at least, and waitingShare how much of the time may go into answers.
+	// waitingFor is the minimum validity of an answer. waitingShare limits the share of time spent on answers.
 	waitingFor   = 4 * time.Second
 	waitingShare = 50
 )
 
-// waitings are the last answers, by whose they are.
+// waitings holds the last answers by user.
 type waitings struct {
 	mu  sync.Mutex
 	all map[string]*waiting
 }
 
 type waiting struct {
-	mu     sync.Mutex // held while it is asked
+	mu     sync.Mutex // held during a request
 	starts []*start
 	until  time.Time
 }
 
-// waiting is when the jobs that wait may start, and what is kept for whom.
+// waiting returns when waiting jobs may start, and their reserved nodes.
 func (p *Page) waiting(r *http.Request) (any, error) {
 	p.waits.mu.Lock()
 	if len(p.waits.all) > maxStreams {
@@ -59,7 +59,7 @@ func (p *Page) waiting(r *http.Request) (any, error) {
 	return starts, nil
 }
 
-// startsOf asks for all of them.
+// startsOf requests the starts of all waiting jobs.
 func startsOf(ctx context.Context, on api.SynapseClient) ([]*start, error) {
 	starts, after := []*start{}, ""
 	for {

@@ -7,37 +7,38 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what every browser is held to, whichever way it comes in, and for whom it is served then.
+// This file applies the rules for every browser, and selects the user for whom the page is served.
 
-// Guest is somebody for whom the page is served.
+// Guest is a user of the page.
 type Guest struct {
-	Whom  string // its pages have one watch in common
+	Whom  string // its pages share one watch
 	API   api.SynapseClient
-	Until context.Context // done when nothing more is served; nil: for as long as the page is
-	Leave func()          // logs out; nil: one does not
+	Until context.Context // done when serving ends; nil: as long as the page
+	Leave func()          // logs out; nil: no logout
 }
 
-// way lets browsers in.
+// way admits browsers.
 type way interface {
-	// admits answers for whom a request is served, and what ends that; nil: it has been answered.
+	// admits returns the user of a request and a function to call at its end. It returns nil if it has answered
+	// the request.
 	admits(w http.ResponseWriter, r *http.Request) (*Guest, func())
 }
 
 type guestKey struct{}
 
-// guestOf is for whom a request is served.
+// guestOf returns the user of a request.
 func guestOf(r *http.Request) *Guest { return r.Context().Value(guestKey{}).(*Guest) }
 
-// asked is the API as the request's guest sees it.
+// asked returns the API with the rights of the request's user.
 func asked(r *http.Request) api.SynapseClient { return guestOf(r).API }
 
-// open is the way of a page that is for everybody.
+// open admits every browser.
 type open struct{ guest *Guest }
 
 func (o open) admits(http.ResponseWriter, *http.Request) (*Guest, func()) { return o.guest, func() {} }
 
-// guardHeaders has a browser run, show and fetch nothing but what comes from here, and show none of it inside another
-// page. Nothing is kept: what one may see, the next at the same desk may not.
+// guardHeaders restricts a browser to scripts and data from this server, and forbids frames. The browser must store
+// nothing, because the next user of the computer may have fewer rights.
 func guardHeaders(h http.Header) {
 	h.Set("Content-Security-Policy", "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self'; "+
 		"connect-src 'self'; worker-src 'self'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'")
@@ -49,8 +50,8 @@ func guardHeaders(h http.Header) {
 	h.Set("Cache-Control", "no-store")
 }
 
-// foreign reports whether another page has the browser ask. What changes something has to say where it comes from; a
-// browser that does not say so at all is too old to be believed.
+// foreign reports whether another page caused the request. A change must contain its origin. A browser that sends
+// no origin is too old and is refused.
 func foreign(r *http.Request, secure bool) bool {
 	own := "http://" + r.Host
 	if secure {
@@ -62,9 +63,9 @@ func foreign(r *http.Request, secure bool) bool {
 	switch r.Header.Get("Sec-Fetch-Site") {
 	case "same-origin":
 		return false
-	case "none", "": // somebody typed the address, or it is no browser
+	case "none", "": // a typed address, or another client
 		return r.Method != http.MethodGet && r.Header.Get("Origin") == ""
 	}
-	// A link elsewhere may lead to the page, which shows itself and does nothing.
+	// A link on another page may open the start page, which changes nothing.
 	return r.Method != http.MethodGet || r.URL.Path != "/" || r.Header.Get("Sec-Fetch-Mode") != "navigate"
 }

@@ -1,6 +1,6 @@
-// Package web serves the page that shows a cluster to people: its files, and what a browser may ask of a scheduler
-// through it. It decides nothing and knows nothing of its own: whatever it shows is an answer of the client API, asked
-// as whoever serves the page, so nobody sees or does more by it than by the command line.
+// Package web serves the web UI: its files, and the requests of a browser to a scheduler. It decides nothing and
+// has no own data. Everything is an answer of the client API with the rights of the user, so no user can see or do
+// more than on the command line.
 package web
 
 import (
@@ -17,51 +17,52 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns which addresses there are, and what answers at each.
+// This file defines the addresses and their handlers.
 
 //go:embed page
 var files embed.FS
 
-// Options configure a page. Who gets in is said by Sessions, or Open, or else by the page's own secret.
+// Options holds the settings of a page. Sessions, Open, or else the page's own secret define who is admitted.
 type Options struct {
-	// API is the scheduler, as seen by the one for whom the page is served; of no use with Sessions.
+	// API is the scheduler, with the rights of the user for whom the page is served. With Sessions it is
+	// ignored.
 	API api.SynapseClient
-	// Sessions lets people log in, each as who they are.
+	// Sessions lets users log in with their own identities.
 	Sessions Sessions
-	// Open lets everybody in, as it is where the scheduler takes calls of everybody.
+	// Open admits every browser, for a scheduler without authentication.
 	Open bool
-	// Answers reports whether a browser may call the server by this name, as a request's Host has it: under another name
-	// some foreign page would have its own name lead here.
+	// Answers reports whether a browser may use this host name. It prevents DNS rebinding, in which another
+	// page's name resolves to this server.
 	Answers func(host string) bool
-	// Secure says that browsers come by TLS.
+	// Secure reports whether browsers connect with TLS.
 	Secure bool
-	// Program is what the commands that the page shows begin with.
+	// Program is the name of the program in the commands that the page shows.
 	Program string
-	// Said is what an error of the API means, and in words that people can act on; nil: as gRPC has it.
+	// Said returns the code and the text for an error of the API; nil: those of gRPC.
 	Said func(error) (messages.Code, string)
-	// Made are the files of a record's page, which is shown in place of the cluster's; nil: it is the cluster's.
+	// Made holds the files of a recording's page, which is shown instead of a cluster; nil: a cluster is shown.
 	Made map[string][]byte
-	// Entered is told the next secret each time one was used; nil: nobody.
+	// Entered receives the next secret each time one was used; may be nil.
 	Entered func(next string)
 }
 
-// Page serves the page and all that it asks for.
+// Page serves the page and its requests.
 type Page struct {
 	o    Options
 	way  way
-	door *browserLogin // the way of a page with a secret
+	door *browserLogin // admits browsers with a secret
 	mux  *http.ServeMux
 
-	patience time.Duration // with a browser that reads nothing
-	linger   time.Duration // how long a watch stays whose last page has gone
+	patience time.Duration // limit for a browser that does not read
+	linger   time.Duration // how long a watch continues after its last page
 
 	mu      sync.Mutex
-	streams int             // that are open
-	hubs    map[string]*hub // by whose they are
+	streams int             // open streams
+	hubs    map[string]*hub // by user
 	waits   waitings
 }
 
-// New makes a page.
+// New creates a page.
 func New(o Options) *Page {
 	p := &Page{o: o, mux: http.NewServeMux(), hubs: map[string]*hub{}, patience: writeTimeout, linger: lingerFor,
 		waits: waitings{all: map[string]*waiting{}}}
@@ -95,7 +96,8 @@ func New(o Options) *Page {
 	return p
 }
 
-// addresses returns all there are, behind the way in. TestEveryAddressIsDecided has which right each needs.
+// addresses returns all handlers that require admission. TestEveryAddressIsDecided lists the rights that each
+// needs.
 func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /":        shown,
@@ -111,7 +113,7 @@ func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 	}
 }
 
-// Secret lets one browser in, once; of a page that has a secret.
+// Secret returns the secret that admits one browser once.
 func (p *Page) Secret() string { return p.door.secret() }
 
 // ServeHTTP answers a browser.
@@ -138,14 +140,14 @@ func (p *Page) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	p.mux.ServeHTTP(w, r.WithContext(ctx))
 }
 
-// maxAsked bounds what a browser sends: a verb, a name and a reason.
+// maxAsked limits the size of a request: a verb, a name and a reason.
 const maxAsked = 8 << 10
 
-// writeTimeout bounds the time that a browser may take to read a piece of an answer. One that reads nothing is left
-// alone then.
+// writeTimeout limits how long a browser may take to read a part of an answer. A browser that does not read is then
+// disconnected.
 const writeTimeout = 10 * time.Second
 
-// answered writes what a question is answered as JSON, and an error as its words.
+// answered returns a handler that writes the result of ask as JSON, or its error as text.
 func (p *Page) answered(ask func(*http.Request) (any, error)) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) {
 		r.Body = http.MaxBytesReader(w, r.Body, maxAsked)
@@ -160,8 +162,8 @@ func (p *Page) answered(ask func(*http.Request) (any, error)) http.HandlerFunc {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.patience)) // or it has none
-		// a browser that is gone needs no answer
+		_ = http.NewResponseController(w).SetWriteDeadline(time.Now().Add(p.patience)) // or the writer has no deadlines
+		// the browser may have disconnected
 		_, _ = w.Write(out.Bytes())
 	}
 }

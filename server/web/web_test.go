@@ -24,12 +24,12 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// scheduler answers a page, and notes what it is asked.
+// scheduler is a fake that answers a page and records its requests.
 type scheduler struct {
 	api.SynapseClient
 	events  chan *messages.Event
 	parts   []*api.PastPart
-	watches atomic.Int32 // that are open
+	watches atomic.Int32 // open watches
 	mu      sync.Mutex
 	asked   []string
 }
@@ -94,7 +94,7 @@ func (s *scheduler) ReadPast(_ context.Context, q *api.ReadPast, _ ...grpc.CallO
 	return &parts{left: s.parts}, nil
 }
 
-// parts is an answer in pieces.
+// parts is an answer in several parts.
 type parts struct {
 	grpc.ClientStream
 	left []*api.PastPart
@@ -112,7 +112,7 @@ func (p *parts) Recv() (*api.PastPart, error) {
 	return next, nil
 }
 
-// confidential is a job that keeps something to itself in each place where a job can.
+// confidential returns a job with private data in each possible place.
 func confidential() *messages.JobStatus {
 	return &messages.JobStatus{Phase: messages.PhaseRunning, Record: &messages.JobRecord{
 		Id: "j1", Owner: &messages.Principal{Name: "ann"}, State: messages.JobState_JOB_STATE_ACTIVE,
@@ -125,7 +125,7 @@ func confidential() *messages.JobStatus {
 	}}
 }
 
-// visitor is a page, served, and a browser.
+// visitor holds a served page and a browser.
 type visitor struct {
 	t       *testing.T
 	page    *Page
@@ -146,7 +146,7 @@ func serve(t *testing.T, s *scheduler) *visitor {
 	}, Entered: func(next string) { d.nexts = append(d.nexts, next) }})
 	server.Config.Handler, d.url = d.page, "http://"+host
 	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context {
-		_ = c.(*net.TCPConn).SetWriteBuffer(8 << 10) // the kernel takes little from whoever does not read
+		_ = c.(*net.TCPConn).SetWriteBuffer(8 << 10) // small buffers, so that a slow reader blocks early
 		return ctx
 	}
 	server.Start()
@@ -155,7 +155,7 @@ func serve(t *testing.T, s *scheduler) *visitor {
 	return d
 }
 
-// enter lets the browser in.
+// enter admits the browser.
 func (d *visitor) enter() *visitor {
 	d.t.Helper()
 	answer, _ := d.ask("GET", "/?secret="+url.QueryEscape(d.page.Secret()), "", nil)
@@ -165,7 +165,7 @@ func (d *visitor) enter() *visitor {
 	return d
 }
 
-// ask sends a request as the browser does, and reads the answer.
+// ask makes a request as the browser, and reads the answer.
 func (d *visitor) ask(method, path, body string, headers map[string]string) (*http.Response, string) {
 	d.t.Helper()
 	q, err := http.NewRequestWithContext(d.t.Context(), method, d.url+path, strings.NewReader(body))
@@ -193,7 +193,8 @@ func (d *visitor) ask(method, path, body string, headers map[string]string) (*ht
 	return answer, string(text)
 }
 
-// TestSecretLetsOneIn: a link lets one browser in, and nobody who reads it later; each next one has another.
+// TestSecretLetsOneIn checks that a link admits one browser and nobody who reads it later, and that the next
+// browser needs a new link.
 func TestSecretLetsOneIn(t *testing.T) {
 	d := serve(t, &scheduler{})
 	if answer, _ := d.ask("GET", "/", "", nil); answer.StatusCode != http.StatusUnauthorized {
@@ -222,7 +223,7 @@ func TestSecretLetsOneIn(t *testing.T) {
 	}
 }
 
-// TestSessionsAreBounded: of very many browsers the first has to come in again.
+// TestSessionsAreBounded checks that the oldest of too many browsers must be admitted again.
 func TestSessionsAreBounded(t *testing.T) {
 	d := serve(t, &scheduler{}).enter()
 	first := d.cookies
@@ -238,8 +239,8 @@ func TestSessionsAreBounded(t *testing.T) {
 	}
 }
 
-// TestOtherPagesAreRefused: what another page has a browser ask is refused, though the browser shows its cookie: by its
-// origin, by how the browser says that it came about, and by the name under which the server was called.
+// TestOtherPagesAreRefused checks that requests caused by another page are refused, even with the cookie: by the
+// origin, by the browser's Sec-Fetch headers, and by the host name.
 func TestOtherPagesAreRefused(t *testing.T) {
 	s := &scheduler{}
 	d := serve(t, s).enter()
@@ -277,7 +278,8 @@ func TestOtherPagesAreRefused(t *testing.T) {
 	}
 }
 
-// TestEveryAnswerIsGuarded: no answer, a refusal neither, may be framed, sniffed, kept or run scripts of others.
+// TestEveryAnswerIsGuarded checks that no answer, including errors, may be framed, sniffed or stored, or run other
+// scripts.
 func TestEveryAnswerIsGuarded(t *testing.T) {
 	d := serve(t, &scheduler{})
 	for range 2 {
@@ -295,7 +297,7 @@ func TestEveryAnswerIsGuarded(t *testing.T) {
 	}
 }
 
-// TestPageRunsNothingInline: the policy would stop it, and a page that is stopped is broken.
+// TestPageRunsNothingInline checks for inline scripts, which the policy would block.
 func TestPageRunsNothingInline(t *testing.T) {
 	for _, name := range []string{"index.html", "login.html"} {
 		lacks(t, name, "<style", " style=", " onclick", " onload", "http:", "https:", "<script>", "javascript:")
@@ -310,7 +312,7 @@ func TestPageRunsNothingInline(t *testing.T) {
 	}
 }
 
-// lacks checks that a file of the page has none of some words: text of others could become markup, or code.
+// lacks checks that a file of the page does not contain these words, which could turn text into markup or code.
 func lacks(t *testing.T, name string, words ...string) {
 	t.Helper()
 	text, err := files.ReadFile("page/" + name)
@@ -324,7 +326,7 @@ func lacks(t *testing.T, name string, words ...string) {
 	}
 }
 
-// TestNothingPrivateIsSent: what a job runs, and with which words, is in no answer of a page.
+// TestNothingPrivateIsSent checks that no answer contains commands, arguments or environments of jobs.
 func TestNothingPrivateIsSent(t *testing.T) {
 	s := &scheduler{events: make(chan *messages.Event, 4)}
 	d := serve(t, s).enter()
@@ -340,7 +342,7 @@ func TestNothingPrivateIsSent(t *testing.T) {
 	}
 }
 
-// eventStream reads a stream that is open.
+// eventStream reads an open stream.
 type eventStream struct {
 	t    *testing.T
 	from *bufio.Scanner
@@ -351,13 +353,13 @@ func (d *visitor) open(path string) *eventStream {
 	return d.openAs(path, "")
 }
 
-// openAs is the same of a server that is called by a name.
+// openAs opens a stream under a host name.
 func (d *visitor) openAs(path, host string) *eventStream {
 	d.t.Helper()
 	return d.openFor(d.t.Context(), path, host)
 }
 
-// openFor is the same, until the browser leaves.
+// openFor opens a stream that ends with a context.
 func (d *visitor) openFor(ctx context.Context, path, host string) *eventStream {
 	d.t.Helper()
 	q, err := http.NewRequestWithContext(ctx, "GET", d.url+path, nil)
@@ -378,7 +380,7 @@ func (d *visitor) openFor(ctx context.Context, path, host string) *eventStream {
 	return &eventStream{d.t, scanner}
 }
 
-// line is the next piece as it was sent.
+// line returns the next piece.
 func (r *eventStream) line() string {
 	r.t.Helper()
 	for r.from.Scan() {
@@ -398,7 +400,7 @@ func (r *eventStream) piece() (p piece) {
 	return p
 }
 
-// until reads until a change is there, and answers all changes that came.
+// until reads until a change appears, and returns all changes up to it.
 func (r *eventStream) until(there string) (all string) {
 	r.t.Helper()
 	for !strings.Contains(all, there) {
@@ -409,7 +411,7 @@ func (r *eventStream) until(there string) (all string) {
 	return all
 }
 
-// TestWishes: what a page asks reaches the scheduler as it was asked, and what is none is refused.
+// TestWishes checks that a requested action reaches the scheduler unchanged, and that an invalid one is refused.
 func TestWishes(t *testing.T) {
 	s := &scheduler{}
 	d := serve(t, s).enter()

@@ -1,5 +1,5 @@
-// Package leading says the figures of a whole cluster, which the scheduler that leads knows. It reads the Mirror's
-// census, and decides nothing.
+// Package leading exports the metrics of a cluster, which the leading scheduler knows. It reads the Mirror's
+// census.
 package leading
 
 import (
@@ -15,12 +15,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the families, and how a census becomes series. There are at most some 2,000 of them, however many
-// jobs, machines and people there are.
+// This file defines the families, and converts a census into series. There are at most about 2,000 series, for any
+// number of jobs, nodes and users.
 
 const (
-	greatest = 100 // owners and queues that are told apart
-	maxTypes = 20  // types of GPUs that are
+	greatest = 100 // largest owners and queues, which have their own series
+	maxTypes = 20  // GPU types with their own series
 	patience = 5 * time.Second
 )
 
@@ -91,16 +91,16 @@ var (
 
 const shareHelp = "GPU-seconds of attempts since this leader took over, from the allocation to the end, by"
 
-// Source says where the figures come from.
+// Source holds where the metrics come from.
 type Source struct {
-	Census func(context.Context) (*mirror.Census, error) // nil without an error: this process does not lead
+	Census func(context.Context) (*mirror.Census, error) // nil, nil: this process does not lead
 	Epoch  func() uint64
 
 	mu   sync.Mutex
-	most map[*metrics.Family]float64 // of what was ever said of the rest
+	most map[*metrics.Family]float64 // highest value so far of each Rest series
 }
 
-// Families returns all that it has.
+// Families returns all families of this source.
 func (*Source) Families() []*metrics.Family {
 	return []*metrics.Family{
 		leads, epoch, scraped, jobs, waiting, oldest, gpus, promisedGPUs, promisedJobs, scattered, largest, places, machines,
@@ -109,7 +109,7 @@ func (*Source) Families() []*metrics.Family {
 	}
 }
 
-// Write writes them. Where this process does not lead, it says that alone.
+// Write writes the series. If this process does not lead, it writes only that.
 func (s *Source) Write(p metrics.Page) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -151,7 +151,7 @@ func (s *Source) Write(p metrics.Page) {
 }
 
 func writeSpent(p metrics.Page, c *mirror.Census) {
-	const gpuSecond = 1e6 // in thousandths and milliseconds
+	const gpuSecond = 1e6 // in thousandths of a GPU and milliseconds
 	for class, n := range c.Spent.Of {
 		p.Put(classNow, whole(c.InClass[class]), renamed.SeriesWord(classNow.Name, goodput.Words[class]))
 		p.Put(classSpent, float64(n)/gpuSecond, renamed.SeriesWord(classSpent.Name, goodput.Words[class]))
@@ -209,8 +209,8 @@ func (s *Source) writeShares(p metrics.Page, c *mirror.Census) {
 	}
 }
 
-// grown keeps the sum of the rest from ever shrinking: whoever becomes one of the greatest leaves it, for one who had
-// all but as much. Without it a reader would take that for a new beginning, and count all of it again.
+// grown makes sure that the sum of the others never decreases. It would decrease when an owner joins the largest
+// ones. A reader would then take the decrease for a counter reset and count everything again.
 func (s *Source) grown(f *metrics.Family, value float64) float64 {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -221,7 +221,7 @@ func (s *Source) grown(f *metrics.Family, value float64) float64 {
 	return s.most[f]
 }
 
-// writeDescribed writes what the owner of the queues said of them, of as many as are told apart.
+// writeDescribed writes the configured values of the queues, for as many queues as have their own series.
 func writeDescribed(p metrics.Page, c *mirror.Census) {
 	for i, q := range c.Described {
 		if i == greatest {
@@ -243,7 +243,7 @@ func writeAmount(p metrics.Page, f *metrics.Family, queue string, amounts []*mes
 	}
 }
 
-// allGPUs is the name of the amount that is of all types.
+// allGPUs is the name of the amount for all GPU types.
 const allGPUs = "gpu"
 
 func ageOf(i int) string {

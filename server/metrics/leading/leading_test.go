@@ -20,8 +20,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestStandsBy: a scheduler that does not lead says so, and no figure of the cluster; one whose Mirror does not answer
-// says that too.
+// TestStandsBy checks that a standby scheduler reports that it does not lead, without any metric of the cluster. A
+// leader whose Mirror does not answer reports this too.
 func TestStandsBy(t *testing.T) {
 	for _, c := range []struct {
 		err   error
@@ -46,7 +46,7 @@ func TestStandsBy(t *testing.T) {
 	}
 }
 
-// TestRestNeverShrinks: whoever grows into the greatest leaves the rest, which must not look as if it began again.
+// TestRestNeverShrinks checks that the sum of the others does not decrease when an owner joins the largest ones.
 func TestRestNeverShrinks(t *testing.T) {
 	s := &Source{}
 	for _, c := range []struct{ value, want float64 }{{5, 5}, {9, 9}, {8, 9}, {10, 10}} {
@@ -59,7 +59,7 @@ func TestRestNeverShrinks(t *testing.T) {
 	}
 }
 
-// large is the Source of a cluster of so many machines, running jobs, waiting jobs and owners.
+// large returns the Source of a cluster with this many nodes, running jobs, waiting jobs and owners.
 func large(tb testing.TB, n int) *Source {
 	tb.Helper()
 	h := host.New(host.NewLog(tb.Output(), false))
@@ -128,14 +128,14 @@ func large(tb testing.TB, n int) *Source {
 	}
 }
 
-// most is how many series a scheduler may have, and slowest how long a scrape of the largest cluster may take.
+// most limits the series of a scheduler, and slowest the time for a scrape of the largest cluster.
 const (
 	most    = 5000
 	slowest = 200 * time.Millisecond
 )
 
-// TestLargeCluster: the series are bounded, whatever the cluster has, and counting them takes a moment. The best of
-// some tries counts, and of many where none is quick enough: what else the machine does is not the scrape's.
+// TestLargeCluster checks that the number of series is limited for any cluster, and that a scrape is fast. The best
+// of several tries counts, because other programs may slow a try.
 func TestLargeCluster(t *testing.T) {
 	n := 10_000
 	if testing.Short() {
@@ -176,7 +176,7 @@ func TestLargeCluster(t *testing.T) {
 	}
 }
 
-// BenchmarkScrape is one scrape of 10,000 machines and as many jobs, with what the Mirror counts for it.
+// BenchmarkScrape scrapes a cluster of 10,000 nodes and jobs, including the Mirror's work.
 func BenchmarkScrape(b *testing.B) {
 	n := 10_000
 	if testing.Short() {

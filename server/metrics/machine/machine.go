@@ -1,5 +1,4 @@
-// Package machine says the figures of one machine, which its own agent knows: of its own devices and nobody else's. It
-// reads the Node's census, and decides nothing.
+// Package machine exports the metrics of one node, which its own agent knows. It reads the Node's census.
 package machine
 
 import (
@@ -16,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the families of a machine. Their series are bounded by its devices and by what runs on them.
+// This file defines the families of a node. Its devices and running tasks limit the number of series.
 
 const patience = 5 * time.Second
 
@@ -41,15 +40,15 @@ var (
 		"running tasks on the node")
 )
 
-// Source says where the figures come from.
+// Source holds where the metrics come from.
 type Source struct{ Host *host.Host }
 
-// Families returns all that it has.
+// Families returns all families of this source.
 func (Source) Families() []*metrics.Family {
 	return []*metrics.Family{up, member, epoch, trouble, gpus, held, slices, tasks}
 }
 
-// Write writes them.
+// Write writes the series.
 func (s Source) Write(p metrics.Page) {
 	ctx, cancel := context.WithTimeout(context.Background(), patience)
 	defer cancel()
@@ -82,7 +81,7 @@ func (s Source) Write(p metrics.Page) {
 	p.Put(tasks, float64(c.Tasks))
 }
 
-// writeHeld writes one series for each device and job: several members of a job may share a device.
+// writeHeld writes one series per device and job. Several tasks of a job may share a device.
 func writeHeld(p metrics.Page, all []worker.HeldGPU) {
 	type holder struct{ gpu, job, owner string }
 	sums := map[holder]int64{}

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// censusNode stands for the Node: it answers with one census.
+// censusNode is a fake Node that answers with one census.
 type censusNode struct{ census *worker.Census }
 
 func (c censusNode) Receive(ctx actor.Context) {
@@ -24,7 +24,7 @@ func (c censusNode) Receive(ctx actor.Context) {
 	}
 }
 
-// TestMachine: each device is there once, and what a job has of it, whoever of its members has it.
+// TestMachine checks that each device has one series, and that a job's tasks on a device are summed.
 func TestMachine(t *testing.T) {
 	h := host.New(host.NewLog(t.Output(), false))
 	var text strings.Builder

@@ -1,5 +1,5 @@
-// Package described reads how an issuer of OpenID Connect describes itself: where it has what. It believes no issuer
-// that is asked in the clear, or that says that it is another one, and knows nothing of tokens.
+// Package described reads the discovery document of an OpenID Connect issuer. It refuses unencrypted connections,
+// and a document that names another issuer. It does not handle tokens.
 package described
 
 import (
@@ -14,13 +14,13 @@ import (
 )
 
 const (
-	// WellKnown is where an issuer describes itself, behind its own address.
+	// WellKnown is the path of the discovery document below the issuer's URL.
 	WellKnown = "/.well-known/openid-configuration"
-	// MaxAnswer bounds an answer.
+	// MaxAnswer limits the size of an answer.
 	MaxAnswer = 1 << 20
 )
 
-// Description says where an issuer has what; what it does not have is empty.
+// Description holds the endpoints of an issuer. Unsupported ones are empty.
 type Description struct {
 	Issuer      string `json:"issuer"`
 	Keys        string `json:"jwks_uri"`
@@ -29,7 +29,7 @@ type Description struct {
 	Revocations string `json:"revocation_endpoint"`
 }
 
-// Ask reads an issuer's description.
+// Ask reads the discovery document of an issuer.
 func Ask(ctx context.Context, client *http.Client, issuer string) (d Description, err error) {
 	if err := CheckURL(issuer); err != nil {
 		return d, err
@@ -51,7 +51,7 @@ func Ask(ctx context.Context, client *http.Client, issuer string) (d Description
 	return d, nil
 }
 
-// Get reads what is at an address.
+// Get reads a JSON document from a URL.
 func Get(ctx context.Context, client *http.Client, at string, into any) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, at, nil)
 	if err != nil {
@@ -63,15 +63,15 @@ func Get(ctx context.Context, client *http.Client, at string, into any) error {
 	return fmt.Errorf("%s: request rejected", at)
 }
 
-// Answer sends a request and reads its answer. A status that says that the request is wrong is handed on: the answer
-// says how. Any other that is not good is an error.
+// Answer sends a request and reads the JSON answer. It returns a 4xx status with the answer, which contains the
+// reason. Any other failure is an error.
 func Answer(client *http.Client, request *http.Request, into any) (status int, err error) {
 	answer, err := client.Do(request)
 	if err != nil {
 		return 0, err
 	}
 	defer answer.Body.Close()
-	const wrong = 4 // hundred and more
+	const wrong = 4 // hundreds: a 4xx status
 	if status = answer.StatusCode; status != http.StatusOK && status/100 != wrong {
 		return 0, fmt.Errorf("%s answers %s", request.URL, answer.Status)
 	}
@@ -79,7 +79,7 @@ func Answer(client *http.Client, request *http.Request, into any) (status int, e
 	if err == nil && len(text) > MaxAnswer {
 		err = fmt.Errorf("answer is larger than %d bytes", MaxAnswer)
 	}
-	if err == nil && len(text) > 0 { // that a token is revoked is all said by the status
+	if err == nil && len(text) > 0 { // a revocation is answered by its status alone
 		err = json.Unmarshal(text, into)
 	}
 	if err != nil {
@@ -88,7 +88,7 @@ func Answer(client *http.Client, request *http.Request, into any) (status int, e
 	return status, nil
 }
 
-// Client asks issuers: whoever is asked answers, nobody is redirected to somebody else.
+// Client returns an HTTP client for issuers, which does not follow redirects.
 func Client(transport http.RoundTripper) *http.Client {
 	return &http.Client{
 		Transport:     transport,
@@ -96,7 +96,7 @@ func Client(transport http.RoundTripper) *http.Client {
 	}
 }
 
-// CheckURL refuses what is no place to ask in secret: https, or plain http on the loopback, where nobody is between.
+// CheckURL refuses insecure URLs. It accepts https, and plain http on loopback.
 func CheckURL(text string) error {
 	at, err := url.Parse(text)
 	switch {
