@@ -1,8 +1,8 @@
-// Package leader puts the actors of a scheduler that leads together: the Scheduler, a Job for each job that is not
-// over,
-// an Array for each of many elements, a Coordinator for each attempt on its way to the barrier, the Racks that hear the
-// machines, and the Journal. Each is a package of its own and imports no other. They own every decision about jobs and
-// machines; of a machine they believe what it says, and tell it nothing but messages. They know no code of its side.
+// Package leader assembles the actors of a leading scheduler: the Scheduler, a Job for each live job, an Array for each
+// live array, a Coordinator for each attempt before its barrier, the Racks, the Journal, and the Mirror. Each actor is
+// in its own package, which imports no other actor's package. These actors decide everything about jobs and nodes. They
+// trust a node's reports about itself, and they communicate with nodes only by messages. They import no code of the
+// node side.
 package leader
 
 import (
@@ -20,22 +20,22 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a leader's actors come to be, and what the process gives them.
+// This file owns the construction of a leader's actors, and the ports that they need.
 
-// Ports are all that a leading process gives its actors.
+// Ports holds the interfaces and settings that a leading process gives to its actors.
 type Ports = protocol.Ports
 
-// OwnerLimits limit what one owner may have in all.
+// OwnerLimits limits the waiting jobs and the resources of one owner.
 type OwnerLimits = protocol.OwnerLimits
 
-// DefaultOwnerLimits are far above what a person needs, and far below what a scheduler can hold.
+// DefaultOwnerLimits returns limits far above the needs of a person, and far below the capacity of a scheduler.
 func DefaultOwnerLimits() OwnerLimits { return protocol.DefaultOwnerLimits() }
 
-// Assemble builds the actor tree of a process that leads, and returns its root.
+// Assemble builds the actor tree of a leading process and returns its root.
 func Assemble(p Ports) *actor.PID {
 	p.Since = p.Clock.Now()
 	return actors.Root(&p.Ports, func(ctx actor.Context) {
-		// The Journal and the Mirror first: the Scheduler speaks to them when it starts.
+		// The Journal and the Mirror come first, because the Scheduler sends messages to them when it starts.
 		actors.Spawn(ctx, &p.Ports, actors.KindJournal, "journal", func() actor.Actor { return journal.New(&p) })
 		actors.Spawn(ctx, &p.Ports, actors.KindMirror, "mirror", func() actor.Actor {
 			return mirror.New(&p.Ports, p.Epoch, p.Levels)
@@ -46,7 +46,7 @@ func Assemble(p Ports) *actor.PID {
 	})
 }
 
-// makers is where each actor learns how those are made that it spawns.
+// makers holds the constructors of the actors that the Scheduler creates.
 var makers = scheduler.Makers{
 	Rack: rack.New, Array: array.New,
 	Job: func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
@@ -55,7 +55,7 @@ var makers = scheduler.Makers{
 	},
 }
 
-// Tables are the state machines of a leader's actors, for the docs and the tests.
+// Tables returns the state machines of a leader's actors, for the documentation and the tests.
 func Tables() []actors.Table[string] {
 	return []actors.Table[string]{
 		scheduler.Table.Words(), job.Table.Words(), coordinator.Table.Words(), rack.Table.Words(), journal.Table.Words(),

@@ -1,6 +1,5 @@
-// Package array holds the Array, the actor of a job with many elements. It turns elements into jobs as the queue has
-// room
-// for them, knows how each ended, and carries to them what people want of all.
+// Package array holds the Array, the actor of a job with many elements. The Array turns elements into jobs as the queue
+// has capacity for them, records how each ended, and passes requests for the entire array to its elements.
 package array
 
 import (
@@ -16,51 +15,53 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Array owns one array: which of its elements are to become jobs, and how those ended that were. It is the sole writer
-// of its record, which has the place of a job's; what an element is once it is a job, that job's record says alone. An
-// element becomes a job when it may be next, so that a hundred thousand of them cost no more than one record.
+// Array owns one array: which of its elements become jobs next, and how the earlier ones ended. It is the only writer
+// of the array's record, which is stored like a job's record. Once an element is a job, only the job's own record
+// describes it. An element becomes a job only when it may be next, so a hundred thousand elements cost no more than one
+// record.
 //
-// No element is lost and none is a job twice, because an element has an id of its own, and the store takes the first
-// record of an id and no other, ever. So how many there are need not be written before they are made: whoever makes one
-// that is there already learns what became of it. The record says which have ended, not later than a second after.
+// No element is lost, and none becomes a job twice. Each element has its own ID, and the store accepts only the first
+// record of an ID. The number of created elements therefore need not be written in advance: an Array that creates an
+// existing element learns the state of that element. The record lists the ended elements, with a delay of at most one
+// second.
 //
-// It tells: the Scheduler (Sprout, Allows, Concluded, Settled, Stale), its elements' Jobs (Cancel, Hold, Requeue,
-// Update), the Mirror (JobShown), clients. It asks: the Journal (Write → Written).
+// The Array sends messages to the Scheduler (Sprout, Allows, Concluded, Settled, Stale), to its elements' Jobs (Cancel,
+// Hold, Requeue, Update), to the Mirror (JobShown), and to clients. It sends requests to the Journal (Write → Written).
 type Array struct {
 	p      *protocol.Ports
 	states actors.States[arrayState]
 	id     topology.JobID
 	peers  protocol.JobPeers
-	life   uint64 // as of a Job
+	life   uint64 // number of this actor, as for a Job
 	writes uint32
 
 	rec   *messages.JobRecord // on disk
 	stage []elementStage      // of each element, by its place
-	held  map[int]bool        // places that are not to become jobs
-	away  map[int]bool        // places of those that are jobs, and are held: they have no part in what may be next
-	next  int                 // all before it are jobs, or were, or are held
+	held  map[int]bool        // places that must not become jobs
+	away  map[int]bool        // places of held elements that are jobs; they do not count as waiting
+	next  int                 // all earlier places are jobs, were jobs, or are held
 	count [elementOver + 1]int
 	ended [endStates]int // by state
 
 	cancel   *messages.Deed
 	hold     *protocol.HoldWish
 	respec   *protocol.SpecWish
-	changed  map[int]*messages.ElementsChanged // by place: what elements that are no jobs yet ask for by themselves
+	changed  map[int]*messages.ElementsChanged // by place: changes of elements that are not jobs yet
 	errands  []*errand
-	looks    bool // a timer is set to look at them again
+	looks    bool // a timer for the next check is set
 	foregone []*messages.AfterKnown
 	askers   []arrayAsker
 	dirty    bool
-	allowed  int32          // how many may run at once, as the Scheduler knows it
-	open     map[int32]bool // indices below the record's reach of which it is not known yet whether they were jobs
-	told     bool           // of all elements that live
-	flight   *arrayDraft    // that is on its way to the disk
-	paused   bool           // what is not urgent waits for more
+	allowed  int32          // concurrency limit that the Scheduler knows
+	open     map[int32]bool // indices below the record's reach whose past is still unknown
+	told     bool           // the Array knows all live elements
+	flight   *arrayDraft    // on its way to disk
+	paused   bool           // changes that are not urgent are being collected
 	pauses   uint64
 }
 
-// elementStage is where an element stands: no job yet, asked for, a job that waits or runs, or over; the state in which
-// it ended is added to elementOver.
+// elementStage is the stage of an element: not a job yet, requested, a waiting job, a running job, or ended. The final
+// state of an ended element is added to elementOver.
 type elementStage uint8
 
 const (
@@ -73,16 +74,16 @@ const (
 
 const (
 	endStates = int(messages.JobState_JOB_STATE_TIMED_OUT) + 1
-	unborn    = elementStage(128) // beside the state: it never was a job
+	unborn    = elementStage(128) // flag in addition to the state: it never was a job
 
-	// maxElementsWaiting is how many elements are jobs that wait, at most: each costs what a job does.
+	// maxElementsWaiting limits the elements that are waiting jobs, because each costs as much as a job.
 	maxElementsWaiting = 64
 )
 
 const (
-	// arrayPause is how long what became of elements waits to be written with more of it.
+	// arrayPause is how long the results of elements are collected before one write.
 	arrayPause = time.Second
-	// arrayLook is how often a cancelled array looks after elements that have not heard of it.
+	// arrayLook is how often a cancelled array checks for elements that have not received the cancel.
 	arrayLook = 10 * time.Second
 )
 
@@ -122,7 +123,7 @@ func New(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.
 	return a
 }
 
-// Receive dispatches.
+// Receive dispatches a message.
 func (a *Array) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -165,10 +166,10 @@ func (a *Array) Receive(ctx actor.Context) {
 	}
 }
 
-// at is the stage of an element without the state of its end.
+// at returns the stage of an element without its final state.
 func (s elementStage) at() elementStage { return min(s&^unborn, elementOver) }
 
-// endState is how an element ended.
+// endState returns the final state of an element.
 func (s elementStage) endState() messages.JobState { return messages.JobState(s&^unborn - elementOver) }
 
 // move puts an element into a stage.
@@ -179,7 +180,7 @@ func (a *Array) move(place int, to elementStage) {
 	a.stage[place] = to
 }
 
-// end notes how an element ended.
+// end records the final state of an element.
 func (a *Array) end(place int, state messages.JobState, never bool) {
 	to := elementOver + elementStage(state)
 	if never {
@@ -191,7 +192,8 @@ func (a *Array) end(place int, state messages.JobState, never bool) {
 	a.dirty = true
 }
 
-// onTold begins once it is known which elements live. Of the others that the record may have missed the store is asked.
+// onTold starts the work after the Scheduler has reported all live elements. It asks the store about the other elements
+// that the record may have missed.
 func (a *Array) onTold(ctx actor.Context, m protocol.ElementsTold) {
 	a.told = true
 	for place := 0; !m.Fresh && place < int(a.rec.Array.GetReach()) && place < len(a.stage); place++ {
@@ -204,7 +206,7 @@ func (a *Array) onTold(ctx actor.Context, m protocol.ElementsTold) {
 	a.goOn(ctx)
 }
 
-// known reports whether it is known of all elements whether they are jobs, or were.
+// known reports whether the Array knows for every element whether it is or was a job.
 func (a *Array) known() bool { return a.told && len(a.open) == 0 }
 
 func (a *Array) goOn(ctx actor.Context) {
@@ -212,8 +214,8 @@ func (a *Array) goOn(ctx actor.Context) {
 	a.advance(ctx)
 }
 
-// spawn asks for jobs while elements may be next: no more than the array allows at once, and few that wait. Those that
-// are held count among neither, or the others would wait for their release.
+// spawn requests jobs for the next elements. The array's concurrency limit and the limit on waiting elements apply.
+// Held elements count for neither limit, because the others would otherwise wait for their release.
 func (a *Array) spawn(ctx actor.Context) {
 	if !a.known() || a.closed() || a.wantedHold() != nil || len(a.rec.Awaits()) > 0 {
 		return
@@ -226,7 +228,7 @@ func (a *Array) spawn(ctx actor.Context) {
 		}
 		if a.stage[place] == elementComing && !a.held[place] {
 			if place >= int(a.rec.Array.GetReach()) {
-				a.advance(ctx) // it comes when the record says that it may have
+				a.advance(ctx) // spawn continues when the record reserves more elements
 				return
 			}
 			a.move(place, elementAsked)
@@ -238,12 +240,12 @@ func (a *Array) spawn(ctx actor.Context) {
 	}
 }
 
-// closed reports whether no element becomes a job any more.
+// closed reports whether no further element becomes a job.
 func (a *Array) closed() bool {
 	return a.cancel != nil || protocol.WhyCancelled(a.rec) != "" || a.states.In(arrayOver)
 }
 
-// onMoved takes what became of an element that is a job, and lets the next ones come.
+// onMoved records the progress of an element that is a job, and requests the next elements.
 func (a *Array) onMoved(ctx actor.Context, m protocol.ElementMoved) {
 	place := a.rec.Spec.Array.Place(m.Index)
 	if place < 0 || a.stage[place].at() == elementOver {
@@ -251,7 +253,7 @@ func (a *Array) onMoved(ctx actor.Context, m protocol.ElementMoved) {
 	}
 	delete(a.open, m.Index)
 	fresh := a.stage[place] <= elementAsked
-	if a.changed[place] != nil { // its own record has it
+	if a.changed[place] != nil { // its own record has the change
 		delete(a.changed, place)
 		a.dirty = true
 	}
@@ -267,7 +269,7 @@ func (a *Array) onMoved(ctx actor.Context, m protocol.ElementMoved) {
 			a.away[place] = true
 		}
 	}
-	if fresh && !m.Over { // it may have been asked for before all this was known
+	if fresh && !m.Over { // it may have been requested before a later change or hold
 		a.catchUp(ctx, m.Index)
 	}
 	a.spawn(ctx)
@@ -311,7 +313,7 @@ func (a *Array) counts() *messages.ArrayCounts {
 	}
 }
 
-// show tells the Mirror what people may see: one line for all elements.
+// show sends the Mirror the status of the array: one entry for all elements.
 func (a *Array) show(ctx actor.Context) {
 	counts := a.counts()
 	rec := a.rec.Revise()
@@ -330,7 +332,7 @@ func (a *Array) show(ctx actor.Context) {
 			status.Because(messages.WaitArrayLimit.Because(counts.Words(), fmt.Sprintf("at most %d at once", most)))
 		}
 	case len(rec.Awaits()) > 0 && rec.Hold == nil:
-		status.Reason = "" // it is said for which jobs it waits
+		status.Reason = "" // the Mirror names the jobs that it waits for
 	case rec.Hold != nil:
 		status.Phase = messages.PhaseHeld
 		status.Because(messages.HeldBy(rec.Hold.GetBy().GetName(), rec.Hold.GetReason()).With(counts.Words()))

@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of an array's actor alone; what it does among the others is in the scenarios.
+// This file owns the tests of the Array alone. Scenarios test it together with the other actors.
 
-// swept is an Array with what it has said.
+// swept is an Array with the messages that it has sent.
 type swept struct {
 	*testing.T
 	a    *Array
@@ -39,7 +39,7 @@ func (s *swept) tell(m any) {
 	s.a.Receive(&leadertest.Context{Hears: m, Said: &s.said})
 }
 
-// sprouted are the indices that it has asked for.
+// sprouted returns the indices that the Array has requested.
 func (s *swept) sprouted() (all []int32) {
 	for _, l := range s.said {
 		if m, is := l.Message.(protocol.Sprout); is {
@@ -49,7 +49,7 @@ func (s *swept) sprouted() (all []int32) {
 	return all
 }
 
-// write has what it writes come to disk, and answers that record.
+// write completes the pending write and returns the written record.
 func (s *swept) write() *messages.JobRecord {
 	d := s.a.flight
 	if d == nil {
@@ -59,8 +59,8 @@ func (s *swept) write() *messages.JobRecord {
 	return d.rec
 }
 
-// TestElementsComeOneByOne: few elements are jobs that wait, in the order of their indices, and each is asked for once,
-// whatever is said of it how often.
+// TestElementsComeOneByOne checks that few elements are waiting jobs, in the order of their indices. Each is requested
+// once, even if its state is reported repeatedly.
 func TestElementsComeOneByOne(t *testing.T) {
 	s := newSwept(t, 200, nil)
 	if got := s.sprouted(); len(got) != maxElementsWaiting || got[0] != 0 || got[63] != 63 {
@@ -80,8 +80,8 @@ func TestElementsComeOneByOne(t *testing.T) {
 	}
 }
 
-// TestHeldElementsTakeNoPlace: as many others come for those that are held as there are, and no more when they are
-// released, one by one or all at once. How many may run at once is told when that is on disk, once.
+// TestHeldElementsTakeNoPlace checks that each held element is replaced by another one. A release requests no more
+// elements, one by one or all at once. The Scheduler gets a new concurrency limit once, after it is on disk.
 func TestHeldElementsTakeNoPlace(t *testing.T) {
 	s := newSwept(t, 400, nil)
 	for i := range int32(maxElementsWaiting) {
@@ -121,7 +121,8 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 	}
 }
 
-// TestReleaseIsNotAnsweredByTheHold: an element's answer to a hold is no answer to the release that followed it.
+// TestReleaseIsNotAnsweredByTheHold checks that an element's reply to a hold does not count as the reply to a later
+// release.
 func TestReleaseIsNotAnsweredByTheHold(t *testing.T) {
 	s := newSwept(t, 1, nil)
 	s.tell(&messages.Hold{Job: "k", Release: true})
@@ -150,8 +151,8 @@ func TestReleaseIsNotAnsweredByTheHold(t *testing.T) {
 	}
 }
 
-// TestArrayGoesOnFromItsRecord: a next actor knows what has ended, what is held and what was cancelled, and ends with
-// the last element.
+// TestArrayGoesOnFromItsRecord checks that the next actor continues with the ended, held and cancelled elements of the
+// record. The array ends with its last element.
 func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	s := newSwept(t, 4, nil)
 	for i := range int32(3) {
@@ -162,7 +163,7 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	if rec == nil {
 		t.Fatal("nothing was written of what ended")
 	}
-	rec.Array.ProtoReflect().SetUnknown([]byte{0xf8, 0x3f, 7}) // a newer leader's
+	rec.Array.ProtoReflect().SetUnknown([]byte{0xf8, 0x3f, 7}) // a field of a newer leader
 	next := newSwept(t, 4, rec)
 	var probed []int32
 	for _, l := range next.said {
@@ -195,8 +196,8 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	}
 }
 
-// BenchmarkArray is what a hundred thousand waiting elements cost a leader, and how long their array takes to come in,
-// without the disk.
+// BenchmarkArray measures the memory of a hundred thousand waiting elements on a leader, and the time to accept their
+// array, without the disk.
 func BenchmarkArray(b *testing.B) {
 	spec := leadertest.OneGPU()
 	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: messages.MaxElements - 1}}}
@@ -217,7 +218,7 @@ func BenchmarkArray(b *testing.B) {
 	runtime.KeepAlive(arrays)
 }
 
-// replies are what clients were told.
+// replies counts the replies to clients.
 func (s *swept) replies() (n int) {
 	for _, l := range s.said {
 		if l.To == "client" {
@@ -227,8 +228,8 @@ func (s *swept) replies() (n int) {
 	return n
 }
 
-// TestCancelOfAnElementIsOnDisk: an element that its array's cancel ends is not said to be cancelled before that is on
-// disk.
+// TestCancelOfAnElementIsOnDisk checks that an element which its array's cancel ends is reported as cancelled only when
+// that is on disk.
 func TestCancelOfAnElementIsOnDisk(t *testing.T) {
 	s := newSwept(t, 100, nil)
 	s.tell(&messages.Cancel{Job: "k"})
@@ -244,12 +245,12 @@ func TestCancelOfAnElementIsOnDisk(t *testing.T) {
 	}
 }
 
-// TestUpdateOfAnElementThatIsOver: what an element was given is acknowledged where its array's record has it, and not
-// where the element was cancelled while that went to the disk.
+// TestUpdateOfAnElementThatIsOver checks that a change of an element is acknowledged when it is in the array's record.
+// If the element was cancelled during the write, the change is refused.
 func TestUpdateOfAnElementThatIsOver(t *testing.T) {
 	s := newSwept(t, 100, nil)
-	s.tell(&messages.Update{Job: "k_90", SetTimeLimit: true, TimeLimitMs: 5000}) // is on its way …
-	s.tell(&messages.Update{Job: "k_91", SetTimeLimit: true, TimeLimitMs: 5000}) // … and this one behind it
+	s.tell(&messages.Update{Job: "k_90", SetTimeLimit: true, TimeLimitMs: 5000}) // on its way to disk …
+	s.tell(&messages.Update{Job: "k_91", SetTimeLimit: true, TimeLimitMs: 5000}) // … and this one waits behind it
 	s.tell(&messages.Cancel{Job: "k_91"})
 	s.write()
 	s.write()
@@ -267,8 +268,8 @@ func TestUpdateOfAnElementThatIsOver(t *testing.T) {
 	}
 }
 
-// TestUpdateOfAnElementSaysWhatIsOnDisk: an element was changed, and then the whole array while that went to the disk.
-// The first answer says what the first write has.
+// TestUpdateOfAnElementSaysWhatIsOnDisk checks a change of an element followed by a change of the entire array during
+// the write. The first reply shows the content of the first write.
 func TestUpdateOfAnElementSaysWhatIsOnDisk(t *testing.T) {
 	s := newSwept(t, 100, nil)
 	s.tell(&messages.Update{Job: "k_90", SetTimeLimit: true, TimeLimitMs: 5000})
@@ -285,8 +286,8 @@ func TestUpdateOfAnElementSaysWhatIsOnDisk(t *testing.T) {
 	t.Error("there is no answer")
 }
 
-// TestElementChangesAreBounded: as many elements as there are may be given the same, and only so many something else
-// each.
+// TestElementChangesAreBounded checks that any number of elements may get the same change, but only a limited number of
+// different changes is kept.
 func TestElementChangesAreBounded(t *testing.T) {
 	s := newSwept(t, 3000, nil)
 	give := func(index int, priority int32) {

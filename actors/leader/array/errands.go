@@ -12,36 +12,37 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how what is wanted of a whole array reaches those of its elements that are jobs, and how it is known
-// that it did. Whoever asked is answered when it is in the array's record and in theirs: had they only been told, a
-// leader that dies would leave some of them as they were, and nobody would know. An errand is forgotten with its
-// leader, and with it the answer that never came: the client asks the next one.
+// This file owns array requests: how a request for an entire array reaches the elements that are jobs. The client gets
+// its answer when the change is in the array's record and in those of its elements. Without that rule, a leader that
+// dies could leave some elements unchanged and nobody would know. An array request ends with its leader, without an
+// answer, and the client repeats it at the next leader.
 
-// errand is a wish for all elements, on its way to those that are jobs, or are becoming jobs.
+// errand is an array request on its way to the elements that are jobs or are becoming jobs.
 type errand struct {
-	hold   *messages.Hold   // one of these
-	update *messages.Update // likewise
-	left   map[int32]bool   // indices of those that have not said that they have it
-	askers []arrayAsker     // to be answered when all have
-	next   *errand          // of which this one has become a part
+	hold   *messages.Hold   // either this …
+	update *messages.Update // … or this is set
+	left   map[int32]bool   // indices of elements that have not confirmed
+	askers []arrayAsker     // clients that get an answer when all have confirmed
+	next   *errand          // the later request that includes this one
 	tries  int
-	late   bool // it was given up: somebody does not answer
+	late   bool // given up: an element does not answer
 }
 
-// arrayAsker is a client that waits until a record is on disk, and until an errand is done.
+// arrayAsker is a client that waits until a record is on disk and an array request is complete.
 type arrayAsker struct {
 	protocol.Asker
-	errand *errand // nil: there is none
+	errand *errand // nil: no request for elements
 }
 
 const (
-	// errandAgain is after how long an element that has not answered is told again: its actor may have broken.
+	// errandAgain is the time after which a request to a silent element is repeated, because the element's actor may have
+	// failed.
 	errandAgain = 2 * time.Second
-	// errandTries is how often; then whoever asked is told that it is not done yet.
+	// errandTries is the number of attempts, after which the client is told that the request is not complete.
 	errandTries = 5
 )
 
-// send begins an errand. One of its kind that is still under way is part of it from now on.
+// send starts an array request. An earlier request of the same kind becomes part of it.
 func (a *Array) send(ctx actor.Context, e *errand) *errand {
 	e.left = map[int32]bool{}
 	for place, s := range a.stage {
@@ -62,7 +63,7 @@ func (a *Array) send(ctx actor.Context, e *errand) *errand {
 	return e
 }
 
-// merged is two changes as one, of which the later one counts.
+// merged combines two changes. The later one takes precedence.
 func merged(was, m *messages.Update) *messages.Update {
 	if was == nil || m == nil {
 		return m
@@ -80,7 +81,7 @@ func merged(was, m *messages.Update) *messages.Update {
 	return m
 }
 
-// tell tells all that have not answered and are jobs.
+// tell sends the request to all elements that are jobs and have not answered.
 func (a *Array) tell(ctx actor.Context, e *errand) {
 	a.tellLive(ctx, func(job string) any {
 		if _, index, _ := messages.ArrayOf(job); e.left[index] {
@@ -103,7 +104,7 @@ func (e *errand) said(job string) any {
 	return each
 }
 
-// finish ends an errand, and answers those whose wish is on disk by now.
+// finish ends an array request, and answers the clients whose change is on disk.
 func (a *Array) finish(ctx actor.Context, e *errand) {
 	for i, o := range a.errands {
 		if o == e {
@@ -118,7 +119,7 @@ func (a *Array) finish(ctx actor.Context, e *errand) {
 	e.askers = nil
 }
 
-// answer answers a client whose wish is in the array's record, unless elements have yet to have it in theirs.
+// answer answers a client whose change is in the array's record, unless records of elements still lack it.
 func (a *Array) answer(ctx actor.Context, asker arrayAsker) {
 	e := asker.errand
 	for e != nil && e.next != nil {
@@ -131,7 +132,7 @@ func (a *Array) answer(ctx actor.Context, asker arrayAsker) {
 	ctx.Send(asker.PID, asker.Answer())
 }
 
-// onToldReply takes the word of an element that it has what it was told.
+// onToldReply handles an element's reply to an array request.
 func (a *Array) onToldReply(ctx actor.Context, message any) {
 	switch m := message.(type) {
 	case *messages.HoldReply:
@@ -143,7 +144,8 @@ func (a *Array) onToldReply(ctx actor.Context, message any) {
 	}
 }
 
-// answered notes that an element needs no more to be told, by errands of a kind; nil: by none.
+// answered records that an element needs no more messages of one kind of request. If kind is nil, this applies to all
+// kinds.
 func (a *Array) answered(ctx actor.Context, kind func(*errand) bool, index int32) {
 	for i := len(a.errands) - 1; i >= 0; i-- {
 		e := a.errands[i]
@@ -156,7 +158,7 @@ func (a *Array) answered(ctx actor.Context, kind func(*errand) bool, index int32
 	}
 }
 
-// onErrandDue tells those again that have not answered, and gives up in the end.
+// onErrandDue repeats requests to silent elements, and finally gives up.
 func (a *Array) onErrandDue(ctx actor.Context) {
 	a.looks = false
 	for i := len(a.errands) - 1; i >= 0; i-- {
@@ -171,7 +173,7 @@ func (a *Array) onErrandDue(ctx actor.Context) {
 	a.lookAgain(ctx)
 }
 
-// lookAgain has errands looked at before long, while there are any.
+// lookAgain schedules the next check of open requests, if there are any.
 func (a *Array) lookAgain(ctx actor.Context) {
 	if len(a.errands) > 0 && !a.looks {
 		a.looks = true
@@ -191,7 +193,8 @@ func (e *errand) outcome() *messages.Outcome {
 	return messages.OK()
 }
 
-// tellLive tells the Jobs of all elements that are jobs, of those for which there is something to say.
+// tellLive sends a message to the Job of each element that is a job. The function say returns nil for elements that
+// need no message.
 func (a *Array) tellLive(ctx actor.Context, say func(job string) any) {
 	for place, s := range a.stage {
 		if s == elementWaits || s == elementRuns {
@@ -200,7 +203,7 @@ func (a *Array) tellLive(ctx actor.Context, say func(job string) any) {
 	}
 }
 
-// tellElement has the answer come here.
+// tellElement sends a message to the Job of one element. The reply comes to the Array.
 func (a *Array) tellElement(ctx actor.Context, index int32, say func(job string) any) {
 	id := messages.ElementID(string(a.id), index)
 	if m := say(id); m != nil {
@@ -208,7 +211,7 @@ func (a *Array) tellElement(ctx actor.Context, index int32, say func(job string)
 	}
 }
 
-// cancels is the cancel that an element hears where its array is not to run.
+// cancels returns the Cancel for the elements of an array that must not run.
 func (a *Array) cancels() func(job string) any {
 	by, reason := &messages.Principal{Name: messages.Anonymous}, ""
 	if c := a.rec.Cancel; c != nil {
@@ -219,8 +222,7 @@ func (a *Array) cancels() func(job string) any {
 	}
 }
 
-// catchUp tells an element that has just become a job, or of which an actor has just heard, what was wanted of all of
-// them meanwhile.
+// catchUp sends an element the requests that it missed before it became a job or got a new actor.
 func (a *Array) catchUp(ctx actor.Context, index int32) {
 	if protocol.WhyCancelled(a.rec) != "" {
 		a.tellElement(ctx, index, a.cancels())
@@ -237,7 +239,7 @@ func (a *Array) catchUp(ctx actor.Context, index int32) {
 	}
 }
 
-// onLook tells elements again that they are cancelled: their actors may have broken as they were told.
+// onLook repeats the Cancel to the elements, because their actors may have failed during the first one.
 func (a *Array) onLook(ctx actor.Context) {
 	if a.states.In(arrayOver) {
 		return

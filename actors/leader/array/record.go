@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns an array's record: when it is written, what is in it, and what follows once it is on disk.
+// This file owns an array's record: when it is written, its content, and the actions after it is on disk.
 
-// arrayDraft is a record on its way, with what is told once it is there.
+// arrayDraft is a record on its way to disk, with the answers that follow.
 type arrayDraft struct {
 	rec      *messages.JobRecord
 	askers   []arrayAsker
@@ -19,7 +19,7 @@ type arrayDraft struct {
 	foregone int
 }
 
-// advance writes what is due, if no write is on its way.
+// advance starts the next write if one is due and none is in progress.
 func (a *Array) advance(ctx actor.Context) {
 	if a.flight != nil || a.states.In(arrayOver) || !a.known() {
 		return
@@ -45,7 +45,7 @@ func (a *Array) advance(ctx actor.Context) {
 	})
 }
 
-// reach is up to where elements may become jobs before the record is written again.
+// reach returns the place up to which elements may become jobs before the next write of the record.
 func (a *Array) reach() int {
 	if a.next < int(a.rec.Array.GetReach()) || a.next >= len(a.stage) {
 		return 0
@@ -53,7 +53,7 @@ func (a *Array) reach() int {
 	return a.next + protocol.ArrayStep
 }
 
-// draft is the record as it is to be now.
+// draft returns the record with all changes so far.
 func (a *Array) draft() *arrayDraft {
 	d := &arrayDraft{
 		rec: a.rec.Revise(), askers: a.askers, hold: a.hold, respec: a.respec, foregone: len(a.foregone),
@@ -83,7 +83,7 @@ func (a *Array) draft() *arrayDraft {
 	return d
 }
 
-// conclude says how the whole array ended.
+// conclude sets the final state of the entire array.
 func (a *Array) conclude(rec *messages.JobRecord) {
 	state, code, outcome := messages.JobState_JOB_STATE_SUCCEEDED, int32(0), ""
 	if a.ended[state] < len(a.stage) {
@@ -102,7 +102,7 @@ func (a *Array) endedRanges() (all []*messages.ElementsEnded) {
 			places[s] = append(places[s], place)
 		}
 	}
-	for s := elementOver; s != 0; s++ { // until it begins again
+	for s := elementOver; s != 0; s++ { // until the counter wraps around
 		if p := places[s]; len(p) > 0 {
 			all = append(all, &messages.ElementsEnded{
 				State: s.endState(), Unborn: s&unborn != 0, Places: messages.Ranges(p),
@@ -153,7 +153,7 @@ func (a *Array) onWritten(ctx actor.Context, m protocol.Written) {
 	a.advance(ctx)
 }
 
-// forget drops a wish that is on disk, if it is still the last one.
+// forget drops a request that is on disk, unless a later one has replaced it.
 func forget[W any](wish **W, written *W) {
 	if *wish == written {
 		*wish = nil

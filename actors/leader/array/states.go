@@ -4,9 +4,9 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns the states of an Array, and every step between two of them.
+// This file owns the states of an Array and their transitions.
 
-// arrayState is where an array stands.
+// arrayState is the state of an array.
 type arrayState string
 
 const (
@@ -15,7 +15,7 @@ const (
 	arrayOver arrayState = "over"
 )
 
-// Table is every step between two of them.
+// Table lists the legal transitions.
 var Table = actors.Table[arrayState]{Kind: actors.KindArray, Edges: []actors.Edge[arrayState]{
 	{arrayBorn, "opened", arrayOpen},
 	{arrayOpen, "all over", arrayOver},

@@ -12,15 +12,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how an array, or an element that is no job yet, is given another priority, time limit or begin, and
-// how many elements may run at once. What one element alone is to have is kept in the array's record until it is a
-// job: from then on it is in its own.
+// This file owns changes of the priority, time limit, begin time and concurrency limit of an array, or of an element
+// that is not a job yet. Changes of a single element are kept in the array's record until the element is a job. Then
+// they are in the job's record.
 
-// maxElementChanges is how many different changes of elements that are no jobs yet an array's record has at most. Those
-// that are alike are one, however many elements they are of.
+// maxElementChanges limits the different changes of single elements in an array's record. Equal changes of several
+// elements count once.
 const maxElementChanges = 1024
 
-// wantedSpec is the spec of the array as people want it: their last wish, else what is on disk.
+// wantedSpec returns the array's spec with the last requested change, or the spec on disk if there is none.
 func (a *Array) wantedSpec() *messages.JobSpec {
 	if a.respec != nil {
 		return a.respec.Spec
@@ -28,7 +28,7 @@ func (a *Array) wantedSpec() *messages.JobSpec {
 	return a.rec.Spec
 }
 
-// sproutOf asks for an element to become a job, as it is wanted by now.
+// sproutOf returns the request to make an element a job, with all changes so far.
 func (a *Array) sproutOf(place int) protocol.Sprout {
 	index := a.rec.Spec.Array.Index(place)
 	spec := a.wantedSpec().ElementSpec(string(a.id), index)
@@ -74,7 +74,8 @@ func (a *Array) onUpdate(ctx actor.Context, m *messages.Update) {
 	a.advance(ctx)
 }
 
-// updateRefused says why an array, or an element that is no job yet, is not changed; nil: it may be.
+// updateRefused returns why a change of an array or of a waiting element is refused. It returns nil if the change is
+// allowed.
 func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 	switch {
 	case m.GiveTo != "":
@@ -100,7 +101,7 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 	return nil
 }
 
-// changeOf is as much of a change as elements may have by themselves.
+// changeOf returns the part of a change that may apply to a single element.
 func changeOf(m *messages.Update) *messages.ElementsChanged {
 	return &messages.ElementsChanged{
 		SetPriority: m.SetPriority, Priority: m.Priority, SetTimeLimit: m.SetTimeLimit, TimeLimitMs: m.TimeLimitMs,
@@ -108,7 +109,7 @@ func changeOf(m *messages.Update) *messages.ElementsChanged {
 	}
 }
 
-// change notes what an element is to ask for by itself.
+// change records a change of a single element.
 func (a *Array) change(m *messages.Update, place int) {
 	now, was := changeOf(m), a.changed[place]
 	if !now.SetPriority {
@@ -123,7 +124,7 @@ func (a *Array) change(m *messages.Update, place int) {
 	a.changed[place] = now
 }
 
-// unchange forgets what elements were to have by themselves where all are given the same.
+// unchange removes single changes that a change of the entire array replaces.
 func (a *Array) unchange(m *messages.Update) {
 	for place, was := range a.changed { //order: each by itself
 		now := &messages.ElementsChanged{}
@@ -142,9 +143,8 @@ func (a *Array) unchange(m *messages.Update) {
 	}
 }
 
-// elementUpdated says what an element will ask for once it is a job, as that is on disk: a later change may wait for
-// the next write. The element may have become a job, or have been cancelled, while the change went to the disk: then
-// this record says nothing of it any more.
+// elementUpdated returns the reply to a change of an element, with the values on disk. A later change may still wait
+// for the next write. If the element became a job or was cancelled during the write, the reply refers to that instead.
 func (a *Array) elementUpdated(m *messages.Update, place int) *messages.UpdateReply {
 	if no := a.outcomeOf(place); no.Code != messages.Code_CODE_OK {
 		return &messages.UpdateReply{Job: m.Job, Outcome: no}
@@ -156,7 +156,7 @@ func (a *Array) elementUpdated(m *messages.Update, place int) *messages.UpdateRe
 	}
 }
 
-// changedRanges are the changes of elements, each once, in the order of the first element that has it.
+// changedRanges returns each different change once, in the order of its first element.
 func (a *Array) changedRanges() (all []*messages.ElementsChanged) {
 	type key struct {
 		sets         [3]bool
@@ -187,7 +187,7 @@ func (a *Array) changedRanges() (all []*messages.ElementsChanged) {
 	return slices.Clip(all)
 }
 
-// allow tells the Scheduler of another number that is on disk.
+// allow sends the Scheduler a changed concurrency limit that is on disk.
 func (a *Array) allow(ctx actor.Context) {
 	if most := a.rec.Spec.Array.Most; most != a.allowed {
 		a.allowed = most

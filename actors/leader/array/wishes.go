@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what people want of an array, or of one of its elements that is no job yet. What is wanted of the
-// array holds for all elements: the Jobs of those that have one are told (array_errands.go).
+// This file owns client requests for an array, or for an element that is not a job yet. A request for the array applies
+// to all elements. The Jobs of its elements get it too (errands.go).
 
-// placeOf is the element that a wish is about; below 0: the whole array.
+// placeOf returns the place of the element that a request names. A negative place means the entire array.
 func (a *Array) placeOf(job string) int {
 	if _, index, is := messages.ArrayOf(job); is && job != string(a.id) {
 		return a.rec.Spec.Array.Place(index)
@@ -18,7 +18,7 @@ func (a *Array) placeOf(job string) int {
 	return -1
 }
 
-// asks has the sender answered with the next write, and when an errand is done.
+// asks schedules an answer to the sender after the next write and after the array request is complete.
 func (a *Array) asks(ctx actor.Context, e *errand, answer func() any) {
 	if a.rec.State.Terminal() {
 		ctx.Respond(answer())
@@ -30,7 +30,8 @@ func (a *Array) asks(ctx actor.Context, e *errand, answer func() any) {
 	a.dirty = true
 }
 
-// about is the element that a wish is about, below 0 the whole array. Where nothing becomes of the wish, it says so.
+// about returns the place of the element that a request names, or a negative place for the entire array. If the request
+// has no effect, about sends the refusal.
 func (a *Array) about(ctx actor.Context, job string, refuse func(*messages.Outcome) any) (place int, ok bool) {
 	place = a.placeOf(job)
 	if no := a.notNow(place); no != nil {
@@ -40,13 +41,13 @@ func (a *Array) about(ctx actor.Context, job string, refuse func(*messages.Outco
 	return place, true
 }
 
-// notNow is why nothing becomes of a wish now, or ever; nil: something does.
+// notNow returns why a request has no effect now or ever. It returns nil if the request has an effect.
 func (a *Array) notNow(place int) *messages.Outcome {
 	no := a.outcomeOf(place)
 	switch {
 	case no.Code != messages.Code_CODE_OK:
 		return no
-	case !a.known(): // who would be told is not known
+	case !a.known(): // the set of live elements is not known yet
 		return &messages.Outcome{
 			Code: messages.Code_CODE_UNAVAILABLE, Text: "this leader has not yet loaded the elements of the array",
 			Hint: "try again in a few seconds",
@@ -81,7 +82,7 @@ func (a *Array) onCancel(ctx actor.Context, m *messages.Cancel) {
 		place < 0 && a.rec.State == messages.JobState_JOB_STATE_CANCELLED
 	_, isOnDisk := a.rec.Array.EndedAt(place)
 	switch {
-	case cancelled && place >= 0 && a.stage[place]&unborn != 0 && !isOnDisk: // it is answered when it is
+	case cancelled && place >= 0 && a.stage[place]&unborn != 0 && !isOnDisk: // the answer follows when it is on disk
 	case cancelled:
 		ctx.Respond(&messages.CancelReply{Job: m.Job, Outcome: messages.OK()})
 		return
@@ -100,7 +101,7 @@ func (a *Array) onCancel(ctx actor.Context, m *messages.Cancel) {
 	a.advance(ctx)
 }
 
-// wantedHold is the hold of the whole array as people want it.
+// wantedHold returns the array's hold after the last request, or the hold on disk if there is none.
 func (a *Array) wantedHold() *messages.Deed {
 	if a.hold != nil {
 		return a.hold.Hold
@@ -129,8 +130,8 @@ func (a *Array) onHold(ctx actor.Context, m *messages.Hold) {
 	a.advance(ctx)
 }
 
-// letGo releases one element that is no job yet. Where all are held with their array, the others are held one by one
-// from now on: those that are jobs are already.
+// letGo releases one element that is not a job yet. If the entire array is held, the other elements are held one by one
+// from now on. The elements that are jobs are already held.
 func (a *Array) letGo(place int) {
 	if a.wantedHold() != nil {
 		a.hold = &protocol.HoldWish{}
@@ -144,13 +145,14 @@ func (a *Array) letGo(place int) {
 	a.next = min(a.next, place)
 }
 
-// keep has no element start before the array is released, those that are jobs too; or lets them go.
+// keep holds the array: no element starts before the release, including elements that are jobs. With release, it lets
+// them start.
 func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, release bool) *errand {
 	switch {
 	case release:
 		a.hold = &protocol.HoldWish{}
 		clear(a.held)
-		clear(a.away) // those that are jobs come again, as they hear of it
+		clear(a.away) // elements that are jobs return when they receive the release
 		a.next = 0
 	case a.wantedHold() == nil:
 		a.hold = &protocol.HoldWish{Hold: &messages.Deed{By: by, AtUnixMs: a.p.Clock.WallMs(), Reason: reason}}
@@ -158,8 +160,8 @@ func (a *Array) keep(ctx actor.Context, by *messages.Principal, reason string, r
 	return a.send(ctx, &errand{hold: &messages.Hold{Principal: by, Reason: reason, Release: release}})
 }
 
-// onRequeue has all that run stopped, to wait again; what is no job yet has nothing to stop. A client that repeats it
-// names the elements with their runs instead, or it would end what has begun since.
+// onRequeue stops all running elements, which then wait again. Elements that are not jobs yet have nothing to stop. A
+// client that repeats the request must name the elements and their runs, or it would stop new runs.
 func (a *Array) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	refuse := func(no *messages.Outcome) any { return &messages.RequeueReply{Job: m.Job, Outcome: no} }
 	place, ok := a.about(ctx, m.Job, refuse)

@@ -9,24 +9,23 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a Coordinator believes of a machine, and of its answer to Reserve above all. What a
-// machine grants goes into COMMIT word for word, and from there to every other
-// member: a port of 0 or a rank that is missing would be decided for good. So an
-// answer says exactly what was asked for, or it is a refusal.
+// This file owns the checks of a node's answer to Reserve. The grant of a node goes unchanged into COMMIT and to all
+// other members. A port of 0 or a missing rank would therefore be permanent. An answer that differs from the request
+// counts as a refusal.
 
-// unversed reports whether a machine's agent would pass over something that a job asks for, as its script, or its
-// network, and run it without.
+// unversed reports whether a node's agent is too old for a feature that the job uses, such as its script or its
+// network. Such an agent would ignore the feature and run the job without it.
 func (w *party) unversed(spec *messages.JobSpec) bool {
 	return w.Vocabulary < messages.VocabularyOf(spec)
 }
 
-// allGone reports whether every member that an attempt has on a machine ended. After a takeover the machine tells
-// again of ends that were on disk before: those ranks are no members any more, and count for nobody.
+// allGone reports whether all members of the attempt on this node have ended. After a takeover, a node repeats exits
+// that are already on disk. Those ranks are no longer members and do not count.
 func (w *party) allGone() bool {
 	return !slices.ContainsFunc(w.Members, func(m *messages.Member) bool { return !w.gone[m.Rank] })
 }
 
-// misgranted says in which way an answer is not what was asked for; empty: it is.
+// misgranted returns how a grant differs from the request. It returns the empty string if they match.
 func (w *party) misgranted(m *messages.Reserved, gpuType string) string {
 	if len(m.Grants) != len(w.Members) {
 		return fmt.Sprintf("granted %d ranks, but %d were requested", len(m.Grants), len(w.Members))
@@ -53,8 +52,8 @@ func (w *party) misgranted(m *messages.Reserved, gpuType string) string {
 	return w.misplaced(m)
 }
 
-// wrongShare says what is wrong with one device of a grant. sum is what the whole
-// answer has given of the device so far.
+// wrongShare returns what is wrong with one device of a grant. The argument sum is the amount that this answer has
+// granted of the device so far.
 func (w *party) wrongShare(s *messages.GpuShare, asked, sum int64, gpuType string) string {
 	gpu := w.gpu(s.GpuId)
 	switch {
@@ -70,7 +69,7 @@ func (w *party) wrongShare(s *messages.GpuShare, asked, sum int64, gpuType strin
 	return ""
 }
 
-// gpu finds a device that the machine announced.
+// gpu finds a device that the node announced.
 func (w *party) gpu(id string) *messages.Gpu {
 	for _, g := range w.Announced.GetGpus() {
 		if g.Id == id {
@@ -80,8 +79,8 @@ func (w *party) gpu(id string) *messages.Gpu {
 	return nil
 }
 
-// misplaced says what is wrong with where the members are to meet. Only rank 0's
-// machine has to say; what another says goes into the members' environment too.
+// misplaced returns what is wrong with the rendezvous address or port of an answer. Only rank 0's node must name them.
+// An address of any other node goes into the members' environment too.
 func (w *party) misplaced(m *messages.Reserved) string {
 	meets := w.Members[0].Rank == 0
 	switch {
@@ -95,8 +94,8 @@ func (w *party) misplaced(m *messages.Reserved) string {
 	return ""
 }
 
-// reachable reports whether an address could be a host's name or an IP address.
-// Whether anybody answers there, only the members find out.
+// reachable reports whether an address could be a host name or an IP address. Only the members find out whether the
+// host answers.
 func reachable(address string) bool {
 	return !strings.ContainsFunc(address, func(r rune) bool {
 		switch {

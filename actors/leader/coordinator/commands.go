@@ -8,9 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a Coordinator sends to machines, and sends again: the
-// command of the phase to everyone who has not reached it, with backoff to a
-// cap, until the phase's deadline. Nobody else retries.
+// This file owns the commands that a Coordinator sends and repeats. Every node that lags behind gets the phase's
+// command, with growing pauses, until the phase's deadline. No other actor repeats these commands.
 
 func (c *Coordinator) onResend(ctx actor.Context, m actors.ResendDue) {
 	if c.resend.Again(ctx, &c.p.Ports, m) {
@@ -24,10 +23,10 @@ func (c *Coordinator) sendPending(ctx actor.Context) {
 	}
 }
 
-// sendTo sends a machine the command of the phase, unless it is past it.
+// sendTo sends a node the command of the phase, unless the node is past it.
 func (c *Coordinator) sendTo(ctx actor.Context, w *party) {
 	if !w.known {
-		return // not heard since the takeover: it is owed reconciliation, not commands
+		return // not heard since the takeover: the node needs reconciliation before commands
 	}
 	var command any
 	switch {
@@ -78,7 +77,7 @@ func (c *Coordinator) reserve(w *party) *messages.Reserve {
 	}
 }
 
-// meet is the rendezvous, from COMMIT where that was an earlier leader's.
+// meet returns the rendezvous. If an earlier leader committed the attempt, it comes from COMMIT.
 func (c *Coordinator) meet() *messages.Rendezvous {
 	if c.plan.Resumed != nil {
 		return c.plan.Resumed.Rendezvous
@@ -86,13 +85,12 @@ func (c *Coordinator) meet() *messages.Rendezvous {
 	return c.rendezvous()
 }
 
-// abort gives up an attempt that has no COMMIT. The Job goes back to its place
-// at once; we stay until every machine is known to hold nothing, because until
-// then the claims on it must stay in the view.
+// abort gives up an attempt that has no COMMIT. The Job returns to the queue at once. The Coordinator stays until every
+// node is known to hold nothing, because the claims must stay in the view until then.
 func (c *Coordinator) abort(ctx actor.Context, event string) {
 	c.become(event, coordinatorAborting)
 	ctx.Send(c.job, protocol.Aborted{Token: c.plan.Token})
-	// A reservation ends by itself at its TTL, counted from the receipt of a Reserve that left no later than now.
+	// A reservation expires at its TTL, counted from a Reserve that was sent no later than now.
 	c.enter(ctx, c.p.Constants.ReservationTTL+c.p.Constants.DecisionMargin)
 	c.abortedAll(ctx)
 }
@@ -124,9 +122,8 @@ func (c *Coordinator) finishAbort(ctx actor.Context, event string) {
 	ctx.Stop(ctx.Self())
 }
 
-// missed names the first machine that is late, and has each of them left out for a
-// while. One that was not heard since the takeover is its rack's to judge: it may be
-// on its way, or obey another leader.
+// missed ends the attempt because of the first late node, and backs off all late nodes. A node that was not heard after
+// the takeover is left to its Rack, because it may be joining or may follow another leader.
 func (c *Coordinator) missed(ctx actor.Context, s stage, cause messages.Cause, detail string) {
 	first := true
 	for _, w := range c.parties {

@@ -1,5 +1,5 @@
-// Package coordinator holds the Coordinator, the actor that brings one attempt from its admission to its start barrier:
-// reserve everywhere, decide, commit everywhere, prepare, start. It ends at the barrier, or where the attempt is
+// Package coordinator holds the Coordinator, the actor that brings one attempt from its admission to the start barrier.
+// The steps are reserve, decide, commit, prepare and start. A Coordinator ends at the barrier, or when the attempt is
 // given up.
 package coordinator
 
@@ -15,52 +15,51 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Coordinator owns one attempt on its way from a placement to the start
-// barrier: reserve, have the Job decide, commit, prepare, start; or abort. It
-// owns those deadlines and their resends, and nothing durable: what it decides
-// is written by the Job, and after a takeover it is recreated to go on from COMMIT.
+// Coordinator owns one attempt from its placement to the start barrier: it reserves, lets the Job decide, commits,
+// prepares and starts, or it aborts. It owns the deadlines and repeats of these steps, and nothing durable. The Job
+// writes its decisions. After a takeover, a new Coordinator continues from COMMIT.
 //
-// It tells: Nodes (Reserve, Commit, Start, Abort), the Scheduler (Occupied,
-// Vacated, Balked, Launched). It asks: the Job (Granted → Decided or Halt).
+// A Coordinator sends messages to Nodes (Reserve, Commit, Start, Abort) and to the Scheduler (Occupied, Vacated,
+// Balked, Launched). It sends one request to the Job (Granted → Decided or Halt).
 type Coordinator struct {
 	p         *protocol.Ports
 	states    actors.States[coordinatorState]
-	since     actors.Instant // it has been in its state
+	since     actors.Instant // time at which it entered its state
 	job       *actor.PID
 	scheduler *actor.PID
 	plan      protocol.AttemptPlan
-	token     *messages.Token // the plan's, as every order has it
-	parties   []*party        // in rank order of their first member
+	token     *messages.Token // the plan's token, as orders carry it
+	parties   []*party        // in the order of their first ranks
 	at        map[topology.NodeID]*party
-	reached   [stageAborted + 1]int // how many parties are at each stage
+	reached   [stageAborted + 1]int // number of nodes at each stage
 	meeting   *messages.Rendezvous
 	roster    rosterSource
-	sent      actors.Instant // when the first Reserve left: the decision window counts from here
+	sent      actors.Instant // time of the first Reserve, from which the decision window counts
 	decided   actors.Instant // when COMMIT was on disk; 0: an earlier leader wrote it
-	prepared  time.Duration  // how long all took from then until they were prepared
+	prepared  time.Duration  // time from COMMIT until all were prepared
 	allowance allowance
 	resend    actors.Resend
-	phase     uint64 // numbers the phases, so that a deadline of an earlier one is known to be stale
+	phase     uint64 // number of the phase, by which a deadline of an earlier phase is recognized
 	seq       uint64
-	blank     []*messages.Order // made in advance, for the next orders
+	blank     []*messages.Order // allocated in advance for the next orders
 }
 
-// party is one machine of the attempt.
+// party is one node of the attempt.
 type party struct {
 	protocol.Target
-	pid     *actor.PID // of the machine's Node
+	pid     *actor.PID // of the Node actor
 	stage   stage
 	version uint64            // ledger version of its last answer
-	known   bool              // the machine has said Hello to this leader
-	begun   bool              // all its ranks had, when it did
-	grants  []*messages.Grant // what it has reserved
+	known   bool              // the node has sent Hello to this leader
+	begun   bool              // all its ranks had started at that time
+	grants  []*messages.Grant // resources that it has reserved
 	address string
 	port    int32
 	gone    map[int32]bool // ranks that have ended
 	roster  partyRoster
 }
 
-// stage is how far a machine is known to be. Later stages imply the earlier ones.
+// stage is the known progress of a node. A later stage implies the earlier ones.
 type stage uint8
 
 const (
@@ -89,7 +88,7 @@ func New(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan
 	return c
 }
 
-// Receive dispatches. Facts were fenced by the Job, which passes them on.
+// Receive dispatches a message. The Job has already fenced the facts that it passes on.
 func (c *Coordinator) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -142,27 +141,27 @@ func (c *Coordinator) onBorn(ctx actor.Context) {
 	c.enter(ctx, c.p.Constants.ReserveDeadline)
 }
 
-// enter begins a phase that has a command: it goes to everyone still behind.
+// enter starts a phase with a command, and sends the command to every node that lags behind.
 func (c *Coordinator) enter(ctx actor.Context, limit time.Duration) {
 	c.sendPending(ctx)
 	c.await(ctx, limit)
 }
 
-// await sets a phase's deadline, and when its command is sent again.
+// await sets the phase's deadline and the timer for repeats of its command.
 func (c *Coordinator) await(ctx actor.Context, limit time.Duration) {
 	c.phase++
 	c.p.Clock.After(limit, ctx.Self(), deadline{c.phase})
 	c.resend.Begin(ctx, &c.p.Ports)
 }
 
-// move notes how far a machine is.
+// move records the stage of a node.
 func (c *Coordinator) move(w *party, s stage) {
 	c.reached[w.stage]--
 	c.reached[s]++
 	w.stage = s
 }
 
-// party finds the machine a fact is from. Only its current incarnation counts.
+// party finds the node that sent a fact. Only the node's current incarnation counts.
 func (c *Coordinator) party(o *messages.Origin) *party {
 	w := c.at[topology.NodeID(o.Node)]
 	if w == nil || !w.known || w.MachineID != o.MachineId || !messages.SameIncarnation(w.Incarnation, o.Incarnation) {
@@ -172,8 +171,8 @@ func (c *Coordinator) party(o *messages.Origin) *party {
 	return w
 }
 
-// onReserved counts while machines are asked alone. Of an attempt that an earlier leader committed it is a word of that
-// leader's time: it says nothing any more, and was an answer to more ranks than those that have not ended since.
+// onReserved counts a grant while the phase is reserving. For an attempt that an earlier leader committed, a Reserved
+// is an old message. It may contain ranks that have ended in the meantime, so it is ignored.
 func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	w := c.party(m.Origin)
 	if w == nil || w.stage != stageAsked || !c.states.In(coordinatorReserving) {
@@ -182,7 +181,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 	if why := w.misgranted(m, c.plan.Spec.GpuType); why != "" {
 		why = "answer to Reserve: " + why
 		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: why, Untrue: true})
-		c.abort(ctx, "refused") // it may have set something aside, so it is told as all others are
+		c.abort(ctx, "refused") // the node may have a reservation, so it gets an Abort like all others
 		return
 	}
 	c.move(w, stageReserved)
@@ -202,7 +201,7 @@ func (c *Coordinator) onReserved(ctx actor.Context, m *messages.Reserved) {
 		Took: c.p.Clock.Now().Since(c.sent)})
 }
 
-// behind counts the machines that have not reached a stage.
+// behind counts the nodes that have not reached a stage.
 func (c *Coordinator) behind(s stage) int {
 	n := 0
 	for _, here := range c.reached[:s] {
@@ -229,9 +228,9 @@ func (c *Coordinator) places() []*messages.Place {
 	return places
 }
 
-// rendezvous is where the members meet: rank 0's address, and everybody. It is
-// made once, when all have reserved, and shared by what carries it: recreated for
-// each machine it was a fifth of a gang's cost, growing with its square.
+// rendezvous returns rank 0's address and the list of members. It is built once, when all nodes have reserved, and
+// shared by all messages. Built for each node, it took a fifth of a gang's cost, which grew with the square of its
+// size.
 func (c *Coordinator) rendezvous() *messages.Rendezvous {
 	if c.meeting == nil {
 		n := 0
@@ -267,7 +266,7 @@ func (c *Coordinator) onRefused(ctx actor.Context, m *messages.Refused) {
 	switch {
 	case c.states.In(coordinatorReserving) && w.stage == stageAsked:
 		c.balk(ctx, w, m)
-		c.move(w, stageAborted) // it holds nothing, and will not
+		c.move(w, stageAborted) // the node holds nothing and will not
 		c.abort(ctx, "refused")
 	case c.states.In(coordinatorCommitting) && w.stage < stageCommitted:
 		c.balk(ctx, w, m)
@@ -281,7 +280,7 @@ func (c *Coordinator) balk(ctx actor.Context, w *party, m *messages.Refused) {
 		Ledger: m.Ledger})
 }
 
-// onReached notes that a machine is further, and moves on when all are.
+// onReached records that a node has reached a stage, and advances when all have.
 func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) {
 	w := c.party(o)
 	if w == nil || c.states.In(coordinatorReserving, coordinatorDeciding, coordinatorAborting) {
@@ -291,12 +290,12 @@ func (c *Coordinator) onReached(ctx actor.Context, o *messages.Origin, s stage) 
 	c.advance(ctx)
 }
 
-// advance moves through the phases after COMMIT as far as every machine has
-// come. Nothing starts before all are prepared: here is the start barrier.
+// advance enters the next phases after COMMIT as far as every node has come. It is the start barrier: no task starts
+// before all tasks are prepared.
 func (c *Coordinator) advance(ctx actor.Context) {
 	if c.states.In(coordinatorCommitting) && c.behind(stageCommitted) == 0 {
 		c.become("all committed", coordinatorPreparing)
-		c.await(ctx, c.prepareTimeout()) // Commit is what has them prepare; it is only sent again
+		c.await(ctx, c.prepareTimeout()) // Commit starts the preparation, and is only repeated here
 	}
 	if c.states.In(coordinatorPreparing) && c.behind(stagePrepared) == 0 && !c.late(ctx) {
 		c.become("all prepared", coordinatorStarting)
@@ -330,21 +329,20 @@ func (c *Coordinator) prepareTimeout() time.Duration {
 
 func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 	if w := c.party(m.Origin); w != nil && c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) {
-		// Else the next attempt would go there again at once, and be told the same.
+		// Without the back-off, the next attempt would use the node at once and get the same answer.
 		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: "reservation expired"})
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "reservation expired")
 	}
 }
 
-// falter tells the Job that the barrier will not be reached. The Job writes
-// ENDED and halts us; until then we go on, which harms nobody.
+// falter reports to the Job that the attempt cannot reach the barrier. The Job writes ENDED and then halts the
+// Coordinator. Until then the Coordinator continues, which is harmless.
 func (c *Coordinator) falter(ctx actor.Context, cause messages.Cause, w *party, detail string) {
 	detail = fmt.Sprintf("%s: %s", w.Node, detail)
 	ctx.Send(c.job, protocol.Faltered{Token: c.plan.Token, Cause: cause, Node: w.Node, Detail: detail})
 }
 
-// onRanksGone counts members that ended as past the barrier. A member that
-// failed ends the attempt, but that is the Job's to say.
+// onRanksGone counts members that have ended as past the barrier. If a member failed, the Job ends the attempt.
 func (c *Coordinator) onRanksGone(ctx actor.Context, m protocol.RanksGone) {
 	w := c.at[m.Node]
 	if w == nil {
@@ -362,7 +360,7 @@ func (c *Coordinator) onRanksGone(ctx actor.Context, m protocol.RanksGone) {
 	}
 }
 
-// onSighted learns what a machine really has after its Hello.
+// onSighted compares the attempt with the ledger in a node's Hello.
 func (c *Coordinator) onSighted(ctx actor.Context, m protocol.Sighted) {
 	if w := c.at[m.Node]; w != nil && w.MachineID == m.MachineID {
 		c.sight(ctx, w, m)
@@ -384,32 +382,32 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m protocol.Sighted) {
 	switch {
 	case c.states.In(coordinatorReserving):
 		if restarted {
-			c.move(w, stageAborted) // what it had reserved went with its agent
+			c.move(w, stageAborted) // its reservation was lost with its agent
 			c.abort(ctx, "refused")
 		}
 	case c.states.In(coordinatorDeciding):
-		// COMMIT is being written; if its reservation is lost, Commit will be answered by Expired.
+		// COMMIT is being written. If the reservation is lost, the node answers Commit with Expired.
 	case c.states.In(coordinatorAborting):
 		if restarted {
 			c.move(w, stageAborted)
 			c.abortedAll(ctx)
 		}
 	case w.allGone():
-		// All its members have ended: the Job knows how.
+		// All its members have ended, and the Job knows how.
 	case (restarted || first) && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
 			"node returned with an older agent, which would ignore the job's script or network")
 	case missing:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "node returned without the allocation")
 	case m.Slice.GetState() > messages.SliceState_SLICE_STATE_STARTED:
-		// What is over there is the Job's to judge, and no command changes it.
+		// The Job decides about an ended allocation, and no command changes it.
 	case m.Slice != nil:
 		c.resumeAt(ctx, w, m.Slice.State, restarted)
 	}
 }
 
-// resumeAt takes a machine's own word for how far it is. After a restart of its
-// agent that may be less than it was; never more.
+// resumeAt sets a node's stage from the node's own report. After a restart of its agent, the stage may be earlier than
+// before, but never later.
 func (c *Coordinator) resumeAt(ctx actor.Context, w *party, s messages.SliceState, restarted bool) {
 	reached := map[messages.SliceState]stage{
 		messages.SliceState_SLICE_STATE_RESERVED:  stageReserved,
@@ -417,7 +415,7 @@ func (c *Coordinator) resumeAt(ctx actor.Context, w *party, s messages.SliceStat
 		messages.SliceState_SLICE_STATE_PREPARED:  stagePrepared,
 	}[s]
 	if s == messages.SliceState_SLICE_STATE_STARTED {
-		// Past the barrier, but only Started tells that its processes run.
+		// The node is past the barrier, but only Started proves that its processes run.
 		reached = stagePrepared
 	}
 	if restarted || reached > w.stage {

@@ -4,13 +4,13 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns what a Coordinator measures for operators, by its process's steady clock. Nothing is decided by
-// it.
+// This file owns the durations that a Coordinator measures for operators, by its process's steady clock. No decision
+// depends on them.
 
-// TookPhase begins the distributions of how long attempts took: the phase that one got through follows.
+// TookPhase is the prefix of the distributions of phase durations. The name of the completed phase follows.
 const TookPhase = "coordinator."
 
-// become moves the attempt on, and measures how long the phase took, if that is not how it was given up.
+// become changes the state, and measures the duration of the phase if the attempt completed it.
 func (c *Coordinator) become(event string, to coordinatorState) {
 	from, now := c.states.At(), c.p.Clock.Now()
 	c.states.Become(event, to)

@@ -11,14 +11,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestEndsBeforeTheTakeover: a member's end that was on disk at a takeover is told again by its machine. It does not
-// stand for another member of the gang that the machine has not started yet.
+// TestEndsBeforeTheTakeover checks exits that were on disk at a takeover and that the node repeats. They do not count
+// for another member of the gang that the node has not started yet.
 func TestEndsBeforeTheTakeover(t *testing.T) {
 	plan := protocol.AttemptPlan{
 		Job: "j1", Token: topology.Token{Epoch: 1, Counter: 7}, Spec: leadertest.OneGPU(),
 		Resumed: &messages.AttemptRecord{Job: "j1"},
 		Targets: []protocol.Target{{Node: "n1", MachineID: "m1", Members: []*messages.Member{{Rank: 1}}}},
-		// rank 0 has ended before
+		// rank 0 had ended before the takeover
 	}
 	p := leadertest.Ports()
 	p.Peers = leadertest.Nodes{}
@@ -42,8 +42,8 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 	}
 }
 
-// TestReservedAfterTheTakeover: a Reserved that comes after the takeover, however late or wrong, neither moves nor ends
-// what is committed.
+// TestReservedAfterTheTakeover checks that a Reserved after the takeover, however late or wrong, neither advances nor
+// ends a committed attempt.
 func TestReservedAfterTheTakeover(t *testing.T) {
 	incarnation := &messages.Incarnation{BootId: "b1", StartedNs: 1}
 	plan := protocol.AttemptPlan{

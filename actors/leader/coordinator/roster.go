@@ -9,30 +9,29 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how the machines of a gang are told who is in it. The list is
-// packed once and sent to each machine once, in parts that any link carries: the first with
-// Start, each further one when the machine says how much it has. A Start that is sent again
-// carries none of it. With all of the list in each, what a gang costs would grow with its square at
-// every resend, and beyond some size it would never arrive. A machine with an agent
-// of an earlier version gets the peers one by one, in every Start, as ever.
+// This file owns how the nodes of a gang get the list of members. The list is packed once and sent to each node once,
+// in parts that fit any link. The first part goes with Start. Each further part follows when the node reports how much
+// it has. A repeated Start carries no part. With the entire list in every Start, the cost of a gang would grow with the
+// square of its size, and a very large list would not fit a message. A node with an older agent gets the members one by
+// one, in every Start.
 
-// rosterSource is the list, and what every Start has in common.
+// rosterSource holds the packed list and the common parts of every Start.
 type rosterSource struct {
-	where  *messages.Rendezvous // where rank 0 is
+	where  *messages.Rendezvous // address of rank 0
 	digest uint64
 	data   []byte
 	first  *messages.Roster // the part that goes with Start
-	bare   *messages.Roster // none
-	plain  int              // bytes of the same list for earlier versions; 0: not known yet
+	bare   *messages.Roster // without a part
+	plain  int              // size of the same list for older agents; 0: unknown
 }
 
 // partyRoster notes which part of the roster a node was sent.
 type partyRoster struct {
-	begun bool // the first part
-	until int  // the end of the last part since Start was sent last: what is asked for before that is on its way
+	begun bool // the first part was sent
+	until int  // end of the last part sent after the last Start; requests below it are already answered
 }
 
-// pack makes the list, once.
+// pack builds the list once.
 func (c *Coordinator) pack() *rosterSource {
 	r := &c.roster
 	if r.first == nil {
@@ -46,13 +45,13 @@ func (c *Coordinator) pack() *rosterSource {
 	return r
 }
 
-// part is so much of the list, from there on.
+// part returns a section of the list.
 func (r *rosterSource) part(from, most int) *messages.Roster {
 	data := r.data[from:min(from+most, len(r.data))]
 	return &messages.Roster{Digest: r.digest, SizeBytes: int32(len(r.data)), OffsetBytes: int32(from), Data: data}
 }
 
-// start sends Start, with the beginning of the list where the machine has not been sent it.
+// start sends Start. It adds the beginning of the list if the node has not been sent it.
 func (c *Coordinator) start(ctx actor.Context, w *party) {
 	if w.Vocabulary < messages.VocabularyRoster {
 		if why := c.overlong(w); why != "" {
@@ -75,8 +74,8 @@ func (c *Coordinator) startWith(w *party, meet *messages.Rendezvous, part *messa
 	return &messages.Start{Order: c.order(w), Rendezvous: meet, JobName: c.plan.Spec.Name, Run: c.plan.Run, Roster: part}
 }
 
-// onLacking sends a machine the next part of the list. What was sent since the
-// last Start is not sent again before the next, however often it is asked for.
+// onLacking sends a node the next part of the list. Parts that were sent after the last Start are not repeated before
+// the next Start, however often the node requests them.
 func (c *Coordinator) onLacking(ctx actor.Context, m *messages.Lacking) {
 	w := c.party(m.Origin)
 	if w == nil || !c.states.In(coordinatorStarting) || w.stage != stagePrepared ||
@@ -92,9 +91,8 @@ func (c *Coordinator) onLacking(ctx actor.Context, m *messages.Lacking) {
 	c.send(ctx, w, c.startWith(w, r.where, part))
 }
 
-// untellable looks for a machine whose agent is of an earlier version, and could
-// not be told of so large a gang: its link would drop the message, again and again. The machine is left
-// out for a while, with the reason.
+// untellable reports whether an older agent cannot receive a list of this size. Its link would drop the message
+// repeatedly. Such a node is backed off, with the reason.
 func (c *Coordinator) untellable(ctx actor.Context) bool {
 	found := false
 	for _, w := range c.parties {
@@ -106,14 +104,14 @@ func (c *Coordinator) untellable(ctx actor.Context) bool {
 	return found
 }
 
-// overlong says why a machine cannot be told of the gang; empty: it can.
+// overlong returns why a node cannot receive the list. It returns the empty string if the node can.
 func (c *Coordinator) overlong(w *party) string {
 	if w.Vocabulary >= messages.VocabularyRoster {
 		return ""
 	}
 	meet := c.meet()
 	if c.roster.plain == 0 {
-		c.roster.plain = messages.Size(c.startWith(w, meet, nil)) + messages.MaxIDBytes // the longest node's name
+		c.roster.plain = messages.Size(c.startWith(w, meet, nil)) + messages.MaxIDBytes // the longest node name
 	}
 	if c.roster.plain <= messages.MaxMessageBytes {
 		return ""

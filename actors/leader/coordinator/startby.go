@@ -11,20 +11,23 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns startBy: what is lent room that is kept for another job has passed its barrier by then, or it is
-// given up and waits again, which counts against nothing. Else a slow image would keep the room for as long as
-// preparing may take, and the job that it is kept for would start late. Before COMMIT the attempt is aborted, after it
-// the attempt ends by a cause of its own. COMMIT says how much time was left: a next leader takes off for how long
-// machines have had their part since, by their own clocks, and gives up what no machine can show time for.
+// This file owns the start deadline of backfilled attempts. An attempt on nodes that are reserved for another job must
+// pass its barrier by this deadline. Otherwise it is given up and waits again, which does not count against its job.
+// Without the deadline, a slow image could block the nodes for the entire preparation timeout and delay the job that
+// they are reserved for.
+//
+// Before COMMIT the attempt is aborted; after COMMIT it ends with its own cause. COMMIT records how much time was left.
+// The next leader subtracts the time for which nodes have held their allocations, by their own clocks. It gives up the
+// attempt if no node can prove that time is left.
 
-// startByOver ends the wait for the barrier of what is lent.
+// startByOver is the timer of the start deadline.
 type startByOver struct{ By actors.Instant }
 
-// allowance is for how long an attempt may take to pass its barrier.
+// allowance is the time that an attempt may take to pass its barrier.
 type allowance struct {
-	by    actors.Instant // by then it has; 0: as long as it takes, or no machine has said yet
-	left  time.Duration  // of what an earlier leader committed: what was left then; 0: it is none of those
-	tardy bool           // a machine says that it began after that
+	by    actors.Instant // the deadline; 0: none, or no node has reported yet
+	left  time.Duration  // remaining time in an earlier leader's COMMIT; 0: this leader admitted the attempt
+	tardy bool           // a node started after the deadline
 }
 
 // allowanceOf returns the allowance that a plan sets.
@@ -38,14 +41,15 @@ func allowanceOf(plan *protocol.AttemptPlan) allowance {
 	return allowance{by: plan.StartBy}
 }
 
-// awaitBarrier wakes the Coordinator when what is lent must have passed its barrier.
+// awaitBarrier schedules the check of the start deadline.
 func (c *Coordinator) awaitBarrier(ctx actor.Context) {
 	if by := c.allowance.by; by != 0 {
 		c.p.Clock.After(max(by.Since(c.p.Clock.Now()), 0), ctx.Self(), startByOver{by})
 	}
 }
 
-// onStartByOver leaves what is being decided to the Job, which commits nothing after that moment.
+// onStartByOver aborts or ends an attempt that has missed its deadline. During the decision it does nothing, because
+// the Job commits nothing after the deadline.
 func (c *Coordinator) onStartByOver(ctx actor.Context, m startByOver) {
 	switch {
 	case m.By != c.allowance.by:
@@ -56,7 +60,7 @@ func (c *Coordinator) onStartByOver(ctx actor.Context, m startByOver) {
 	}
 }
 
-// late reports whether the barrier can no longer be passed in time, and has the Job end the attempt.
+// late reports whether the barrier can no longer be passed in time. If so, it asks the Job to end the attempt.
 func (c *Coordinator) late(ctx actor.Context) bool {
 	if !c.overdue() {
 		return false
@@ -70,7 +74,7 @@ func (c *Coordinator) late(ctx actor.Context) bool {
 	return true
 }
 
-// given is how long the attempt had to start, as far as is known.
+// given returns the time that the attempt had to start, as far as it is known.
 func (c *Coordinator) given() time.Duration {
 	if c.allowance.left > 0 {
 		return c.allowance.left
@@ -78,8 +82,8 @@ func (c *Coordinator) given() time.Duration {
 	return c.plan.Ready
 }
 
-// overdue reports whether the moment has passed by which it had to start. After a takeover an attempt that had begun on
-// all machines has passed its barrier: only where some had not, or began too late, does it come to nothing.
+// overdue reports whether the start deadline has passed. After a takeover, an attempt that had started on all nodes has
+// passed its barrier. It fails only if some node had not started, or started too late.
 func (c *Coordinator) overdue() bool {
 	past := c.allowance.by != 0 && c.p.Clock.Now() >= c.allowance.by
 	if c.allowance.left == 0 {
@@ -99,8 +103,8 @@ func (c *Coordinator) overdue() bool {
 	return past
 }
 
-// decideBy is the end of the decision window: past it a reservation may have
-// expired by the time a Commit arrives, or it is too late to start.
+// decideBy returns the end of the decision window. After it, a reservation may have expired when Commit arrives, or it
+// is too late to start.
 func (c *Coordinator) decideBy() actors.Instant {
 	window := c.sent.Plus(c.p.Constants.ReservationTTL - c.p.Constants.DecisionMargin)
 	if by := c.allowance.by; by != 0 {
@@ -111,9 +115,8 @@ func (c *Coordinator) decideBy() actors.Instant {
 
 func (c *Coordinator) tooLate() bool { return c.p.Clock.Now() >= c.decideBy() }
 
-// noteHeld learns from what a machine first says to this leader how much time is left. Its clock and that of whoever
-// wrote COMMIT may each be off by 1%. The word may have been on its way for long, so it counts from when this leader
-// came to be.
+// noteHeld computes the remaining time from a node's first report to this leader. The clocks of the node and of the
+// earlier leader may each be wrong by 1%. The report may be old, so its age counts from the takeover.
 func (c *Coordinator) noteHeld(ctx actor.Context, w *party, slice *messages.SliceReport) {
 	if c.allowance.left == 0 || slice == nil {
 		return
@@ -131,5 +134,5 @@ func (c *Coordinator) noteHeld(ctx actor.Context, w *party, slice *messages.Slic
 	}
 }
 
-// drifting is a time by another clock, as long as it may have been by ours.
+// drifting returns the longest duration by this clock that another clock may have measured as d.
 func drifting(d time.Duration) time.Duration { return d + d/50 + time.Millisecond }

@@ -11,13 +11,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what a next leader makes of an attempt that was lent its room.
+// This file owns the tests of the start deadline of a backfilled attempt after a takeover.
 
 func both(a, b *messages.SliceReport) [2]*messages.SliceReport { return [2]*messages.SliceReport{a, b} }
 
-// TestLateAfterATakeover: at COMMIT 30 s were left. The leader came to be at 100 s, and hears two machines. What has
-// begun on all of them in time has passed its barrier; all else ends when no time is left, or nobody can say that there
-// is any.
+// TestLateAfterATakeover checks an attempt with 30 s left at COMMIT. The new leader takes over at 100 s and hears two
+// nodes. If all tasks started in time, the barrier was passed. Otherwise the attempt ends when no time is left or no
+// node can prove that there is any.
 func TestLateAfterATakeover(t *testing.T) {
 	slice := func(heldMs, ranMs int64) *messages.SliceReport {
 		state := messages.SliceState_SLICE_STATE_PREPARED
@@ -28,7 +28,7 @@ func TestLateAfterATakeover(t *testing.T) {
 	}
 	for _, test := range []struct {
 		name   string
-		says   [2]*messages.SliceReport // nil: it was not heard yet
+		says   [2]*messages.SliceReport // nil: not heard yet
 		late   bool                     // at 119 s
 		by120s bool
 	}{
@@ -70,7 +70,7 @@ func TestLateAfterATakeover(t *testing.T) {
 	}
 }
 
-// TestNeverLate: an attempt that has passed its barrier, by what is on disk, or that was lent nothing, is never late.
+// TestNeverLate checks that an attempt is never late if its barrier is on disk or if it was not backfilled.
 func TestNeverLate(t *testing.T) {
 	for _, a := range []*messages.AttemptRecord{{StartByLeftMs: 30_000, StartedUnixMs: 1}, {}} {
 		if got := allowanceOf(&protocol.AttemptPlan{Resumed: a}); got != (allowance{}) {

@@ -4,9 +4,9 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns the states of a Coordinator, and every step between two of them.
+// This file owns the states of a Coordinator and their transitions.
 
-// coordinatorState is the phase of an attempt on its way to the barrier.
+// coordinatorState is the phase of an attempt before its barrier.
 type coordinatorState string
 
 const (
@@ -20,7 +20,7 @@ const (
 	coordinatorDone       coordinatorState = "done"
 )
 
-// Table is every step between two of them.
+// Table lists the legal transitions.
 var Table = actors.Table[coordinatorState]{Kind: actors.KindCoordinator,
 	Edges: []actors.Edge[coordinatorState]{
 		{coordinatorBorn, "reserve", coordinatorReserving},

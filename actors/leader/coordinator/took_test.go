@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestAttemptTellsWhatItTook: an attempt's record says how long its machines took to reserve and to prepare. Of one
-// that an earlier leader committed nobody knows the whole.
+// TestAttemptTellsWhatItTook checks that an attempt's record contains how long its nodes took to reserve and to
+// prepare. If an earlier leader committed the attempt, the durations are unknown.
 func TestAttemptTellsWhatItTook(t *testing.T) {
 	oneCPU := &messages.Resources{MilliCpu: 1000}
 	for _, resumed := range []bool{false, true} {

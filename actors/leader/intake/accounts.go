@@ -9,12 +9,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which account of the machines a job names. The user `me` is the account with the owner's name: it is
-// written into the record at submit, so that agents of earlier versions see a name like any other. Machines decide
-// whether they run a job as an account, and say beforehand how: a job that every machine would refuse is refused at
-// submit, and one that waits already waits with that reason.
+// This file owns the account under which a job runs. The user `me` means the account with the owner's name. The name is
+// written into the record at submit, so that older agents see an ordinary name. Nodes decide which accounts they
+// accept, and announce their rules. A job that every node would refuse is refused at submit. A job that is already
+// waiting keeps waiting with that reason.
 
-// asOwner is a spec in which `me` is the owner's name.
+// asOwner replaces the user `me` in a spec by the owner's name.
 func asOwner(by *messages.Principal, spec *messages.JobSpec) (*messages.JobSpec, *messages.SubmitReply) {
 	id, group, grouped := strings.Cut(spec.GetUser(), ":")
 	if id != messages.UserMe {
@@ -31,8 +31,8 @@ func asOwner(by *messages.Principal, spec *messages.JobSpec) (*messages.JobSpec,
 	return spec, nil
 }
 
-// notMe is why an owner's name can be no account; empty: it can. A machine could take a number, or a name with a colon,
-// for another account, and it takes root for root of the job's own container.
+// notMe returns why an owner's name cannot be an account. It returns the empty string if it can. A node could mistake a
+// number, or a name with a colon, for another account. For a node, root means root inside the job's own container.
 func notMe(by *messages.Principal) string {
 	name := by.GetName()
 	_, err := strconv.ParseUint(name, 10, 64)
@@ -47,9 +47,8 @@ func notMe(by *messages.Principal) string {
 	return ""
 }
 
-// GangFor returns what a job asks for, with the account that it names. Where every machine accepts that account it
-// does not
-// matter where the gang goes, and it is planned like a gang without one.
+// GangFor returns the request of a job with its account. If every node accepts the account, the account does not limit
+// the placement, and the gang is planned without it.
 func GangFor(fabric *topology.Fabric, owner *messages.Principal, spec *messages.JobSpec) topology.Gang {
 	gang := messages.GangOf(spec)
 	if as := messages.AccountOf(owner, spec); !fabric.AcceptedEverywhere(as) {

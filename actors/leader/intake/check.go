@@ -1,5 +1,5 @@
-// Package intake decides whether a job may come in, and what it is given that it does not ask for. Nothing here is an
-// actor: the Scheduler says what holds at the moment, and is answered.
+// Package intake decides whether a job is accepted, and which defaults it gets. It contains no actor. The Scheduler
+// passes the present state and gets an answer.
 package intake
 
 import (
@@ -13,24 +13,25 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a new job is held against.
+// This file owns the checks of a new job.
 
-// Check is all that a new job is held against, as it is at the moment.
+// Check holds the present state that a new job is checked against.
 type Check struct {
-	Queues       *messages.Queues // as they are described; nil: nobody has described any
-	Tree         *share.Queues    // likewise
+	Queues       *messages.Queues // as configured; nil: no queues are configured
+	Tree         *share.Queues    // the same, as a tree
 	Fabric       *topology.Fabric
-	DefaultLimit time.Duration // of a job that names none; 0: none
+	DefaultLimit time.Duration // for jobs without a time limit; 0: none
 	Owners       protocol.OwnerLimits
 	Waiting      map[string]*Waiting // by owner
-	NowMs        int64               // on the wall clock
-	// Never answers a job that is larger than its queue's limits ever allow; nil: it is not.
+	NowMs        int64               // wall clock time
+	// Never returns the refusal of a job that is larger than its queue's limits ever allow. It returns nil for any other
+	// job.
 	Never func(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply
-	// Count is told of each refusal that operators count.
+	// Count is called for each refusal that operators count.
 	Count func(name string)
 }
 
-// Entering is a job that somebody wants to bring: a Submit, or a DryRun of one.
+// Entering is a request to accept a job: a Submit, or a DryRun of one.
 type Entering interface {
 	GetPrincipal() *messages.Principal
 	GetSpec() *messages.JobSpec
@@ -39,7 +40,7 @@ type Entering interface {
 	GetGroups() []string
 }
 
-// Admit holds a new job against all that is asked of one, and answers it with what it does not ask for and gets.
+// Admit checks a new job. It returns the spec with the defaults that the job gets, or the refusal.
 func (c *Check) Admit(m Entering) (g Given, no *messages.SubmitReply) {
 	by, spec := m.GetPrincipal(), m.GetSpec()
 	if spec, no = asOwner(by, spec); no != nil {
@@ -66,10 +67,10 @@ func (c *Check) Admit(m Entering) (g Given, no *messages.SubmitReply) {
 	return g, c.tooManyWait(m, &t)
 }
 
-// Given is a spec with what it does not ask for and gets all the same.
+// Given is a spec with its defaults.
 type Given struct {
 	Spec          *messages.JobSpec
-	Memory, Limit bool // which of them is a default
+	Memory, Limit bool // the value is a default
 }
 
 func (c *Check) given(spec *messages.JobSpec, t *messages.QueueTerms) (g Given, no *messages.SubmitReply) {
@@ -82,7 +83,8 @@ func (c *Check) given(spec *messages.JobSpec, t *messages.QueueTerms) (g Given, 
 	return g, no
 }
 
-// infeasible is the answer to a gang that no machines here could ever hold; nil: they could.
+// infeasible returns the refusal of a gang that would not fit on the cluster even if it were idle. It returns nil if
+// the gang would fit.
 func (c *Check) infeasible(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
 	gang := GangFor(c.Fabric, by, spec)
 	ok, why := topology.Feasible(c.Fabric, gang)
@@ -98,7 +100,7 @@ func (c *Check) infeasible(by *messages.Principal, spec *messages.JobSpec) *mess
 		c.Fabric.WayOut(gang, why))
 }
 
-// beginsTooLate is the answer to a job that is to begin when nobody can mean; nil: it may.
+// beginsTooLate returns the refusal of a job whose begin time is implausibly late. It returns nil otherwise.
 func (c *Check) beginsTooLate(spec *messages.JobSpec) *messages.SubmitReply {
 	if no := protocol.TooFarAhead("spec.begin_unix_ms", spec.BeginUnixMs, c.NowMs); no != nil {
 		return &messages.SubmitReply{Outcome: no}
@@ -111,7 +113,7 @@ func (c *Check) termsOf(spec *messages.JobSpec) messages.QueueTerms {
 	return c.Queues.TermsOf(spec.GetQueue())
 }
 
-// Update answers a change of a job that is not to be had in its queue; nil: it may be.
+// Update returns the refusal of a change that the job's queue does not allow. It returns nil if the change is allowed.
 func (c *Check) Update(m *messages.Update, rec *messages.JobRecord) *messages.Outcome {
 	t := c.termsOf(rec.Spec)
 	no := c.ownNoMore(m, rec, &t)
@@ -124,7 +126,7 @@ func (c *Check) Update(m *messages.Update, rec *messages.JobRecord) *messages.Ou
 	return no
 }
 
-// Reply is an answer to a submit.
+// Reply returns an answer to a submit.
 func Reply(id topology.JobID, code messages.Code, field, text, hint string) *messages.SubmitReply {
 	return &messages.SubmitReply{Job: string(id), Outcome: &messages.Outcome{Code: code, Field: field, Text: text,
 		Hint: hint}}

@@ -9,16 +9,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a job is given that it does not ask for: memory and a time limit. Both stand in its record from
-// the submit on, so that they are shown and kept as if they had been asked for, in all runs and under every leader,
-// whatever the settings are later.
+// This file owns the defaults of a job: memory and time limit. Both are in the job's record from the submit on. They
+// are shown and enforced as if the user had requested them, in all attempts and under every leader, even if the
+// settings change later.
 
-// bounded returns a spec with its memory: its share of a machine, by what it asks for of CPUs and devices. One that
-// names its own is answered as it is. It fails where what else the job asks for does not go with the default.
+// bounded returns a spec with its default memory: the share of a node's memory that corresponds to its CPUs and
+// devices. A spec that requests memory stays unchanged. It fails if the default conflicts with the rest of the request.
 //
-// It follows from the machines that are known at that moment, so the gateway must not write it: the same request, sent
-// again after the cluster has grown, would be another one. A job that an earlier version took in has none, and stays
-// without a limit.
+// The default depends on the nodes that are known at that moment, so the gateway must not compute it. The same request,
+// repeated after the cluster has grown, would otherwise differ. A job that an earlier version accepted has no memory
+// limit and stays without one.
 func (c *Check) bounded(spec *messages.JobSpec) (*messages.JobSpec, *messages.SubmitReply) {
 	if spec.GetEach().GetMemoryBytes() > 0 || spec.GetGang().GetTotal().GetMemoryBytes() > 0 {
 		return spec, nil
@@ -35,16 +35,16 @@ func (c *Check) bounded(spec *messages.JobSpec) (*messages.JobSpec, *messages.Su
 			"is %d, more than the default memory of %d", spec.ShmBytes, memory),
 			"request memory explicitly")
 	}
-	if err := with.Validate(); err != nil { // it is longer by a few bytes
+	if err := with.Validate(); err != nil { // the default makes it slightly longer
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec", "with the default memory: "+err.Error(),
 			"request memory explicitly")
 	}
 	return with, nil
 }
 
-// limited returns a spec with its time limit; one that names its own is answered as it is. It fails where the spec
-// has no
-// room for it, and where it is longer than the queue allows. Where the queue has no default but a most, it gets that.
+// limited returns a spec with its default time limit. A spec with a time limit stays unchanged. It fails if the spec
+// would become too large, or if the limit is longer than the queue allows. If the queue has a maximum but no default,
+// the maximum is the default.
 func (c *Check) limited(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, *messages.SubmitReply) {
 	if spec.TimeLimitMs > 0 {
 		no := limitAbove(t, spec.TimeLimitMs)
@@ -66,7 +66,7 @@ func (c *Check) limited(spec *messages.JobSpec, t *messages.QueueTerms) (*messag
 	}
 	with := actors.CopyOf(spec)
 	with.TimeLimitMs = limitMs
-	if err := cmp.Or(with.Validate(), with.WarnsInTime()); err != nil { // it is longer by a few bytes
+	if err := cmp.Or(with.Validate(), with.WarnsInTime()); err != nil { // the default makes it slightly longer
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec", "with the default time limit: "+err.Error(),
 			"set a time limit")
 	}

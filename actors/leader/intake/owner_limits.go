@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what one owner may have in all, without anybody describing a queue: how many jobs wait, how large
-// their records are, and how many uids they hold. It holds for new submits alone: what has come in stays. Admins are
-// exempt, and so is everybody in a cluster without identities, where all are one.
+// This file owns the limits of one owner that apply without configured queues: the number of waiting jobs, the size of
+// their records, and the number of UIDs. They apply to new submits only, and accepted jobs stay. Admins are exempt. In
+// a cluster without identities, everyone is exempt, because all users look the same.
 
 // Waiting counts the waiting jobs of one owner by queue, and the bytes of their records.
 type Waiting struct {
@@ -18,16 +18,16 @@ type Waiting struct {
 	Bytes  int64
 }
 
-// What is counted of refusals.
+// These counters count refusals.
 const (
 	countLimitWaiting = "limit.waiting"
 	countLimitBytes   = "limit.bytes"
 )
 
-// IsBound reports whether the limits of one owner hold for somebody.
+// IsBound reports whether the limits of one owner apply to a user.
 func IsBound(by *messages.Principal, exempt bool) bool { return !exempt && by.Known() != "" }
 
-// rootOf returns the queue above all others: the limits of each owner are those of a queue.
+// rootOf returns a queue above all others that carries the limits of each owner.
 func rootOf(l *protocol.OwnerLimits) *messages.QueueSpec {
 	q := &messages.QueueSpec{}
 	if l.Waiting > 0 {
@@ -36,8 +36,8 @@ func rootOf(l *protocol.OwnerLimits) *messages.QueueSpec {
 	return q
 }
 
-// tooManyWait is the answer to one more job of an owner who has as much waiting as their queue takes, or the cluster;
-// nil: it may come in.
+// tooManyWait returns the refusal of one more job of an owner who has reached the limit of the queue or of the cluster.
+// It returns nil below the limit.
 func (c *Check) tooManyWait(m Entering, t *messages.QueueTerms) *messages.SubmitReply {
 	owner, has := m.GetPrincipal().GetName(), c.Waiting[m.GetPrincipal().GetName()]
 	if has == nil {
@@ -68,7 +68,7 @@ func (c *Check) tooManyWait(m Entering, t *messages.QueueTerms) *messages.Submit
 	return nil
 }
 
-// overLimit is the answer to a job that is over a limit of its owner.
+// overLimit returns the refusal of a job that exceeds a limit of its owner.
 func (c *Check) overLimit(count, text, hint string) *messages.SubmitReply {
 	c.Count(count)
 	return Reply("", messages.Code_CODE_EXHAUSTED, "", text, hint)
@@ -76,21 +76,21 @@ func (c *Check) overLimit(count, text, hint string) *messages.SubmitReply {
 
 func inKiB(bytes int64) string { return fmt.Sprintf("%d KiB", (bytes+1023)>>10) }
 
-// What follows owns who may use a queue that has a list of owners. The list is asked when a job is submitted or
-// changed. A later list does not touch jobs that were admitted, nor the elements of an array that was. Admins may use
-// every queue.
+// The rest of this file owns access to queues with a list of owners. The list is checked when a job is submitted or
+// changed. A later list does not affect accepted jobs or the elements of an accepted array. Admins may use every queue.
 
-// maxOwnersNamed is how many owners of a queue are named to somebody who is not one of them.
+// maxOwnersNamed limits the owners that a refusal names.
 const maxOwnersNamed = 10
 
-// queueUser is somebody who asks something of a queue, as the gateway knows them.
+// queueUser is a request for a queue with its user, as authenticated by the gateway.
 type queueUser interface {
 	GetPrincipal() *messages.Principal
 	GetExempt() bool
 	GetGroups() []string
 }
 
-// notAnOwner is the answer to a job of somebody whom its queue, or one above it, does not admit; nil: they do.
+// notAnOwner returns the refusal of a job whose owner may not use the queue or one of its ancestors. It returns nil if
+// the owner may.
 func (c *Check) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Outcome {
 	name, q := m.GetPrincipal().GetName(), c.barredBy(m, t)
 	if q == nil {
@@ -109,8 +109,8 @@ func (c *Check) notAnOwner(m queueUser, t *messages.QueueTerms) *messages.Outcom
 	}
 }
 
-// ownNoMore is the answer to a change of one's own job whose queue does not admit its owner any more; nil: it does, or
-// somebody changes it whose right is to change the jobs of others.
+// ownNoMore returns the refusal of a change of a user's own job if the queue no longer admits the user. It returns nil
+// if the queue does, or if the user may change the jobs of others.
 func (c *Check) ownNoMore(
 	m *messages.Update, rec *messages.JobRecord, t *messages.QueueTerms,
 ) *messages.Outcome {
@@ -124,7 +124,7 @@ func (c *Check) ownNoMore(
 	}
 }
 
-// barredBy is the queue whose owners do not have who asks; nil: there is none.
+// barredBy returns the queue whose list lacks the user, or nil if there is none.
 func (c *Check) barredBy(m queueUser, t *messages.QueueTerms) *messages.QueueSpec {
 	if m.GetExempt() {
 		return nil
@@ -132,7 +132,7 @@ func (c *Check) barredBy(m queueUser, t *messages.QueueTerms) *messages.QueueSpe
 	return t.Bars(m.GetPrincipal().GetName(), m.GetGroups())
 }
 
-// barred says who may use a queue in place of somebody. By is the queue, or one above it, that has the list.
+// barred returns a text about who may use a queue. The argument by is the queue, or an ancestor, that has the list.
 func barred(name, queue string, by *messages.QueueSpec) string {
 	whose := "it"
 	if by.GetName() != queue {
@@ -142,7 +142,7 @@ func barred(name, queue string, by *messages.QueueSpec) string {
 		someOf(by.GetOwners(), maxOwnersNamed))
 }
 
-// someOf are the first of these words, for people.
+// someOf joins the first words for display.
 func someOf(words []string, most int) string {
 	text := strings.Join(words[:min(len(words), most)], ", ")
 	if len(words) > most {

@@ -9,12 +9,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what queues ask of a new job: how much a job may want of its queue, its priority and its time limit,
-// how many of one owner may wait, and on which machines a queue's jobs run. What a queue gives stands in the job's
-// record from the submit on, so that queues that are described otherwise later change no job that has come in.
+// This file owns the terms of a queue for a new job: maximum resources, priority, time limit, number of waiting jobs
+// per owner, and node labels. The defaults of a queue are in the job's record from the submit on. A later configuration
+// of queues does not change accepted jobs.
 
-// placed is a spec with its queue's priority, if it names none, and with the labels that its queue asks machines for.
-// The spec as it was submitted stays as it is.
+// placed returns a spec with the queue's default priority, if it has none, and with the queue's node selector. The
+// submitted spec stays unchanged.
 func placed(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, *messages.SubmitReply) {
 	for _, l := range t.Selector {
 		if own, ok := messages.LabelOf(spec.NodeSelector, l.GetKey()); ok && own.GetValue() != l.GetValue() {
@@ -40,14 +40,14 @@ func placed(spec *messages.JobSpec, t *messages.QueueTerms) (*messages.JobSpec, 
 		with = actors.CopyOf(spec)
 	}
 	with.Priority = priority
-	if err := with.Validate(); err != nil { // it is longer by a few bytes
+	if err := with.Validate(); err != nil { // the additions make it slightly longer
 		return nil, Reply("", messages.Code_CODE_INVALID, "spec",
 			"with the settings of its queue: "+err.Error(), "request less")
 	}
 	return with, nil
 }
 
-// priorityAbove refuses a priority that a queue does not allow; nil: it does.
+// priorityAbove returns the refusal of a priority that a queue does not allow. It returns nil if the queue allows it.
 func priorityAbove(t *messages.QueueTerms, priority int32) *messages.Outcome {
 	if t.MostPriority == nil || priority <= *t.MostPriority {
 		return nil
@@ -59,7 +59,8 @@ func priorityAbove(t *messages.QueueTerms, priority int32) *messages.Outcome {
 	}
 }
 
-// limitAbove refuses a time limit that a queue does not allow, 0 among them; nil: it does.
+// limitAbove returns the refusal of a time limit that a queue does not allow, including 0. It returns nil if the queue
+// allows it.
 func limitAbove(t *messages.QueueTerms, limitMs int64) *messages.Outcome {
 	if t.MostLimitMs == 0 || limitMs > 0 && limitMs <= t.MostLimitMs {
 		return nil
@@ -75,13 +76,14 @@ func limitAbove(t *messages.QueueTerms, limitMs int64) *messages.Outcome {
 	}
 }
 
-// What follows owns which queues a job may come into: where queues are described, those and no others. A queue that is
-// not described any more is closed, and takes nothing new.
+// The rest of this file owns the set of accepted queues. If queues are configured, a job must name one of them. A queue
+// that was removed from the configuration is closed and accepts no new jobs.
 
-// maxNamed is how many queues are named to who meant one of them.
+// maxNamed limits the queues that a refusal lists.
 const maxNamed = 20
 
-// noQueue is the answer to a job of a queue that is not described; nil: it is, or nobody has described any.
+// noQueue returns the refusal of a job whose queue is not configured. It returns nil if the queue is, or if no queues
+// are configured.
 func (c *Check) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
 	tree := c.Tree
 	if tree == nil {

@@ -11,16 +11,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a Job that named a time to begin. It asks to be planned when that has come: a time of day, so the wall
-// clock of whoever leads decides it.
+// This file owns the begin time of a Job. The Job asks to be planned when that time has come. It is a time of day, so
+// the wall clock of the leader decides.
 
-// beginsIn is how long the job must not be planned yet, a minute at most. A begin that was moved to an earlier time
-// holds only once it is on disk, and one that was moved to a later time at once.
+// beginsIn returns how long the job must not be planned yet, at most a minute. An earlier begin time applies once it is
+// on disk, a later one at once.
 func (j *Job) beginsIn() time.Duration {
 	return protocol.UntilMs(max(j.rec.Spec.BeginUnixMs, j.wantedSpec().BeginUnixMs), j.p.Clock.WallMs())
 }
 
-// beginRefused says why another begin is not to be had; nil: it is.
+// beginRefused returns the refusal of another begin time. It returns nil if the change is allowed.
 func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 	if !m.SetBegin {
 		return nil
@@ -34,20 +34,20 @@ func (j *Job) beginRefused(m *messages.Update) *messages.Outcome {
 	return protocol.TooFarAhead("begin_unix_ms", m.BeginUnixMs, j.p.Clock.WallMs())
 }
 
-// hasBegun reports whether an attempt goes on whose COMMIT is on disk, or on its way there.
+// hasBegun reports whether an attempt is live whose COMMIT is on disk or on its way there.
 func (j *Job) hasBegun() bool {
 	return j.att != nil && j.att.End == nil || j.writing && j.next.committed
 }
 
-// postpone takes a job out of the queue that is to begin later, and gives up an attempt in the making; of one whose
-// COMMIT is on its way to disk another begin was refused.
+// postpone removes a job that must begin later from the queue, and gives up an attempt before COMMIT. If COMMIT is on
+// its way to disk, the change was refused before.
 func (j *Job) postpone(ctx actor.Context) {
 	if j.beginsIn() <= 0 {
 		return
 	}
 	j.unpromise()
 	if j.states.In(jobStopping) {
-		return // what it has counts until it has left
+		return // its usage counts until it has left
 	}
 	ctx.Send(j.peers.Scheduler, protocol.Withdraws{Job: j.id})
 	if j.states.In(jobReserving, jobDeciding) {
@@ -55,9 +55,9 @@ func (j *Job) postpone(ctx actor.Context) {
 	}
 }
 
-// What follows owns what a Job does with the end of another that it waits for.
+// The rest of this section owns how a Job reacts to the end of another job that it depends on.
 
-// onForegone notes how a job has ended that this one waits for.
+// onForegone records the end of a job that this one depends on.
 func (j *Job) onForegone(ctx actor.Context, m protocol.Foregone) {
 	_, known := j.rec.KnownOf(m.Known.Job)
 	if known || slices.ContainsFunc(j.foregone, func(k *messages.AfterKnown) bool { return k.Job == m.Known.Job }) {
@@ -67,7 +67,7 @@ func (j *Job) onForegone(ctx actor.Context, m protocol.Foregone) {
 	j.advance(ctx)
 }
 
-// draftAfter puts into a write what has come in of the jobs that this one waits for.
+// draftAfter adds the recorded ends of dependencies to a write.
 func (j *Job) draftAfter(d *draft) {
 	if len(j.foregone) > 0 && !d.rec.State.Terminal() {
 		d.rec.AfterKnown = slices.Concat(d.rec.AfterKnown, j.foregone)
@@ -75,9 +75,9 @@ func (j *Job) draftAfter(d *draft) {
 	}
 }
 
-// What follows owns that the uid of a job is on disk before anything is done under it.
+// The rest of this file ensures that the UID of a job is on disk before it is used.
 
-// numbering is an attempt that begins once the job's uid is on disk.
+// numbering is an attempt that starts after the job's UID is on disk.
 type numbering struct {
 	uid  uint32
 	turn uint64
@@ -85,18 +85,18 @@ type numbering struct {
 	plan protocol.AttemptPlan
 }
 
-// planHolds is how long the uid may take to disk. After that the nodes of the plan may be promised to others by a time
-// at which the job would still be there: the attempt is planned again, and finds the uid on disk.
+// planHolds limits how long the write of the UID may take. After that, the planned nodes may be reserved for other jobs
+// from a time at which this job would still run. The attempt is then planned again, with the UID on disk.
 const planHolds = time.Second
 
-// draftUID writes the uid that came with the first admission.
+// draftUID adds the UID of the first admission to a write.
 func (j *Job) draftUID(d *draft) {
 	if n := j.numbering; n != nil && d.rec.UidToCome {
 		d.rec.Uid, d.rec.UidTurn, d.rec.UidToCome, d.dirty = n.uid, n.turn, false, true
 	}
 }
 
-// afterUID begins the attempt: its uid is on disk.
+// afterUID starts the attempt after its UID is on disk.
 func (j *Job) afterUID(ctx actor.Context) {
 	n := j.numbering
 	if n == nil || j.rec.UidToCome || !j.states.In(jobReserving) {

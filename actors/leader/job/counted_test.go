@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what a Job counts in time, rule by rule.
+// This file owns the tests of the times and limits of a Job, rule by rule.
 
-// countedJob is a Job with an attempt of this leader on two nodes. Neither node has said anything.
+// countedJob is a Job with an attempt of this leader on two nodes. Neither node has reported anything.
 func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	att := &messages.AttemptRecord{
 		Job: "j1", Token: messages.ToToken(topology.Token{Epoch: 1, Counter: 7}),
@@ -25,9 +25,9 @@ func countedJob(spec *messages.JobSpec) (*Job, *messages.AttemptRecord) {
 	return New(p, leadertest.Peers, 1, rec, []*messages.AttemptRecord{att}, nil).(*Job), att
 }
 
-// TestGraceOfAnEnd: an attempt that has begun gets the grace of its job. So does one that may have begun under an
-// earlier leader, and one that a user stopped, because its work may be saved. After a failed barrier there is nothing
-// to save.
+// TestGraceOfAnEnd checks the grace of a stop. An attempt that has started gets the grace of its job. So does one that
+// may have started under an earlier leader, and one that a user stopped, because its work may be saved. After a failed
+// barrier there is nothing to save.
 func TestGraceOfAnEnd(t *testing.T) {
 	spec := leadertest.OneGPU()
 	spec.Stop = &messages.StopSpec{GraceMs: 60_000}
@@ -59,8 +59,8 @@ func TestGraceOfAnEnd(t *testing.T) {
 	}
 }
 
-// TestFencedByWhoMayRun: a job waits for the fence of a machine that cannot be reached as long as a task may run there:
-// not where its end is known, nor for one that is up.
+// TestFencedByWhoMayRun checks when a job waits for the fence of an unreachable node: as long as a task may run there.
+// It does not wait if the exit is known, or if the node is up.
 func TestFencedByWhoMayRun(t *testing.T) {
 	spec := leadertest.OneGPU()
 	spec.StopWhenLostMs = 20_000
@@ -87,7 +87,7 @@ func TestFencedByWhoMayRun(t *testing.T) {
 	}
 }
 
-// TestMoreTimeIsOnItsWay: a run is not ended while more time is being written for it, or that it has no limit any more.
+// TestMoreTimeIsOnItsWay checks that a run is not stopped while a longer time limit, or none, is being written.
 func TestMoreTimeIsOnItsWay(t *testing.T) {
 	spec := leadertest.OneGPU()
 	spec.TimeLimitMs = 1_000
@@ -102,8 +102,8 @@ func TestMoreTimeIsOnItsWay(t *testing.T) {
 	}
 }
 
-// TestTooShortIsNeverForgotten: a second attempt that came too late had less time than the first. What the first had is
-// known to be too short all the same.
+// TestTooShortIsNeverForgotten checks a second attempt that missed its start deadline with less time than the first.
+// The longer time of the first attempt stays recorded as too short.
 func TestTooShortIsNeverForgotten(t *testing.T) {
 	j, _ := countedJob(leadertest.OneGPU())
 	for _, c := range []struct {

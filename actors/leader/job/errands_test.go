@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns tests of what the leader must do a second time, and of whose word counts.
+// This file owns tests of repeated work of the leader, and of the sources that it accepts.
 
-// TestNamesakeIsNoEvidence checks that what a machine says, or what is said of it, counts for the machine that a member
-// was started on, and not for another one that has its name by now.
+// TestNamesakeIsNoEvidence checks that reports of a node count only for the machine that a member started on. They do
+// not count for another machine that now has the same name.
 func TestNamesakeIsNoEvidence(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	incarnation := &messages.Incarnation{BootId: "b"}

@@ -11,13 +11,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a Job learns from and about machines, and what it tells them.
+// This file owns the messages between a Job and the nodes of its attempts.
 
-// fact is any message of a machine about an attempt.
+// fact is a message of a node about an attempt.
 type fact interface{ GetOrigin() *messages.Origin }
 
-// onFact fences what a machine says: it must be the machine that we know under
-// that name, in its current incarnation. Anything else it will tell again in its Hello.
+// onFact fences the message of a node. It must come from the known machine under that name, in its current incarnation.
+// Other facts come again in the node's Hello.
 func (j *Job) onFact(ctx actor.Context, m any) {
 	f, ok := m.(fact)
 	if !ok || f.GetOrigin() == nil {
@@ -59,7 +59,7 @@ func (j *Job) coordinatorOf(ctx actor.Context, t topology.Token) *actor.PID {
 	return actor.NewPID(ctx.Self().Address, ctx.Self().Id+"/"+actors.AttemptName(t))
 }
 
-// attempt finds the record of a token that is not closed with all its evidence.
+// attempt finds the record of a token that still lacks evidence.
 func (j *Job) attempt(t topology.Token) *messages.AttemptRecord {
 	if j.att != nil && messages.FromToken(j.att.Token) == t {
 		return j.att
@@ -72,14 +72,14 @@ func (j *Job) attempt(t topology.Token) *messages.AttemptRecord {
 	return nil
 }
 
-// notedExit is evidence on its way to the disk.
+// notedExit is exit evidence on its way to disk.
 type notedExit struct {
 	*messages.Exit
-	ended actors.Instant // by our own clock
+	ended actors.Instant // by this process's clock
 }
 
-// noteExits keeps evidence until it is on disk. over says that nothing of the
-// token is on the machine: members it did not name never ran, or nobody saw how they ended.
+// noteExits keeps exit evidence until it is on disk. The argument over reports that the node holds nothing of the
+// token. Members without an exit then never ran, or nobody saw their exit.
 func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told protocol.ToldExits, over bool) {
 	a := j.attempt(t)
 	if a == nil {
@@ -103,7 +103,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 			}
 			j.addExit(t, p.Rank, e)
 			news = true
-		case p.Exit == nil && e.Exit != nil && e.ended < noted.ended: // what told of it first had been under way for long
+		case p.Exit == nil && e.Exit != nil && e.ended < noted.ended: // the first report was delayed longer
 			j.addExit(t, p.Rank, notedExit{noted.Exit, e.ended})
 		}
 		if p.Exit.Ran() || p.Exit == nil && j.exits[t][p.Rank].Ran() {
@@ -114,7 +114,7 @@ func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, 
 		ctx.Send(j.coordinator, protocol.RanksGone{Node: n, Ranks: gone})
 	}
 	if !news {
-		j.forgetAt(ctx, a, n) // it tells again what is on disk: our Forget was lost
+		j.forgetAt(ctx, a, n) // the node repeats exits that are on disk, so the Forget was lost
 	}
 	j.advance(ctx)
 }
@@ -126,22 +126,22 @@ func (j *Job) addExit(t topology.Token, rank int32, e notedExit) {
 	j.exits[t][rank] = e
 }
 
-// exitMissing returns the exit that the absence of a report stands for.
+// exitMissing returns the exit of a member for which there is no report.
 func (j *Job) exitMissing(a *messages.AttemptRecord, rank int32) *messages.Exit {
 	kind := messages.ExitKind_EXIT_KIND_NEVER_STARTED
-	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may run by now
+	if a.StartedUnixMs != 0 || a == j.att && j.started != 0 { // another attempt may be running by now
 		kind = messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST
 	}
 	return &messages.Exit{Rank: rank, Kind: kind, AtUnixMs: j.p.Clock.WallMs(), Detail: "node has no task of it"}
 }
 
-// goneAt is a machine on which a write completed the evidence of an attempt.
+// goneAt is a node on which a write completed the evidence of an attempt.
 type goneAt struct {
 	attempt *messages.AttemptRecord
 	node    topology.NodeID
 }
 
-// newlyGone compares what a write brings with what was on disk before it.
+// newlyGone returns the nodes whose evidence is complete after a write and was not before.
 func (j *Job) newlyGone(touched []*messages.AttemptRecord) []goneAt {
 	var news []goneAt
 	for _, a := range touched {
@@ -157,8 +157,8 @@ func (j *Job) newlyGone(touched []*messages.AttemptRecord) []goneAt {
 	return news
 }
 
-// forgetAt lets a machine drop what is on disk here, and tells the Scheduler
-// that the attempt holds nothing there any more.
+// forgetAt allows a node to drop exits that are on disk here, and reports to the Scheduler that the attempt holds
+// nothing there.
 func (j *Job) forgetAt(ctx actor.Context, a *messages.AttemptRecord, n topology.NodeID) {
 	for _, p := range a.Places {
 		if p.Node == string(n) && p.Exit == nil {
@@ -182,8 +182,8 @@ func (j *Job) order(t topology.Token, n topology.NodeID, s *contact) *messages.O
 	}
 }
 
-// stopAll tells every machine that can be reached and still owes evidence of an
-// attempt with an end to stop it. It reports whether there was any.
+// stopAll sends Stop to every reachable node that lacks evidence of an ended attempt. It reports whether there was such
+// a node.
 func (j *Job) stopAll(ctx actor.Context) bool {
 	any := false
 	stop := func(a *messages.AttemptRecord) {
@@ -204,7 +204,7 @@ func (j *Job) stopAll(ctx actor.Context) bool {
 func (j *Job) stopAt(ctx actor.Context, a *messages.AttemptRecord, n topology.NodeID) bool {
 	s := j.contacts[n]
 	if !s.up {
-		return false // it is a debt; it is owed a Stop at its next Hello
+		return false // unconfirmed allocation: the node gets a Stop after its next Hello
 	}
 	if s.incarnation != nil {
 		ctx.Request(j.p.Peers.Node(n), &messages.Stop{
@@ -221,12 +221,12 @@ func (j *Job) onResend(ctx actor.Context, m actors.ResendDue) {
 	}
 }
 
-// onSighted learns what a machine has of an attempt: at every Hello, and
-// whenever its report shows something that we have to act on.
+// onSighted handles a node's report about an attempt. It is called after every Hello, and if a ledger report requires
+// an action.
 func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	s := j.contact(m.Node, m.MachineID)
 	if s.machineID != m.MachineID {
-		return // another machine under this name: what it has says nothing of ours
+		return // another machine with this name: its ledger does not concern this job
 	}
 	if !messages.SameIncarnation(s.incarnation, m.Incarnation) {
 		s.incarnation, s.version = m.Incarnation, 0
@@ -240,7 +240,7 @@ func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	case a == nil:
 		j.sightUnknown(ctx, m, s)
 	case m.Slice == nil && overtaken:
-		// The machine has told of the attempt since: this is an older word.
+		// The node has sent newer facts about the attempt.
 	case m.Slice == nil:
 		j.sightMissing(ctx, a, m)
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
@@ -258,10 +258,10 @@ func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	}
 }
 
-// sightUnknown: the token was never committed, or all its evidence is on disk.
+// sightUnknown handles a token that was never committed, or whose evidence is complete on disk.
 func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 	if m.Slice == nil || m.Token == j.token && !j.states.In(jobQueued, jobClosing, jobSettling, jobOver) {
-		return // the attempt in the making: its Coordinator knows what to do
+		return // the attempt before COMMIT: its Coordinator handles it
 	}
 	switch {
 	case m.Slice.State == messages.SliceState_SLICE_STATE_RESERVED:
@@ -269,9 +269,9 @@ func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Forget{Order: j.order(m.Token, m.Node, s)})
 	default:
-		// It was told to be over while the machine's disk was in trouble, and an agent
-		// restart brought it back: its COMMIT, its end and all its evidence are on disk.
-		// Or nothing was ever committed and the machine lies: a Stop takes nothing from it.
+		// The node's disk failed while the end was reported, and a restart of the agent restored the allocation. COMMIT, the
+		// end and all evidence are on disk. Or the node reports an attempt that was never committed. In both cases a Stop is
+		// harmless.
 		j.p.Host.Count("job.unknown_slice", 1)
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Stop{
 			Order: j.order(m.Token, m.Node, s), Cause: messages.Cause_CAUSE_MACHINE_LOST,
@@ -280,7 +280,7 @@ func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
 	}
 }
 
-// sightMissing: the machine has nothing of the attempt, so nothing of it runs there.
+// sightMissing handles a node that holds nothing of the attempt, so no task of it runs there.
 func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m protocol.Sighted) {
 	switch {
 	case a.End != nil:
@@ -290,8 +290,8 @@ func (j *Job) sightMissing(ctx actor.Context, a *messages.AttemptRecord, m proto
 	}
 }
 
-// sightAlive: the machine has the attempt; stop it if it is over, and notice
-// when an agent came back with less than it had.
+// sightAlive handles a node that holds the attempt. It stops an ended attempt, and it notices if an agent returned with
+// an earlier state.
 func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m protocol.Sighted, overtaken bool) {
 	j.noteBegun(m)
 	switch {
@@ -299,10 +299,9 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m protoco
 		j.stopAt(ctx, a, m.Node)
 		j.resend.Begin(ctx, &j.p.Ports)
 	case !j.livesOn(m.Node):
-		// Nobody placed it there: whatever that machine says of it, the gang is well.
+		// The gang was not placed on this machine, so its report does not affect the gang.
 	case overtaken:
-		// It has started since: a Hello that came late has the view told again, and the view may be older than what
-		// we heard.
+		// The attempt has started in the meantime. A late Hello repeats the view, which may be older than the known facts.
 	case j.states.In(jobRunning) && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
 		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent returned without the tasks",
 			m.Node)
@@ -328,7 +327,7 @@ func (j *Job) onNodeLost(ctx actor.Context, m protocol.NodeLost) {
 	}
 }
 
-// loseMember ends the attempt, or waits for the machine to return with it.
+// loseMember ends the attempt, or waits for the node to return with it.
 func (j *Job) loseMember(ctx actor.Context, m protocol.NodeLost) {
 	if grace := j.rec.Spec.LostGraceMs; grace > 0 && j.states.In(jobRunning) {
 		j.p.Clock.After(actors.Millis(grace), ctx.Self(), graceOver{Token: j.token, Node: m.Node, Since: m.SilentSince})
@@ -337,7 +336,7 @@ func (j *Job) loseMember(ctx actor.Context, m protocol.NodeLost) {
 	j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+" was lost", m.Node)
 }
 
-// livesOn reports whether a member without evidence of its end is on the machine.
+// livesOn reports whether a member without exit evidence is on the node.
 func (j *Job) livesOn(n topology.NodeID) bool {
 	for _, p := range j.att.Places {
 		if p.Node == string(n) && p.Exit == nil && j.exits[messages.FromToken(j.att.Token)][p.Rank].Exit == nil {
@@ -347,7 +346,7 @@ func (j *Job) livesOn(n topology.NodeID) bool {
 	return false
 }
 
-// onNodeGone takes the operator's word that nothing runs there any more.
+// onNodeGone accepts the operator's statement that nothing runs on the node any more.
 func (j *Job) onNodeGone(ctx actor.Context, m protocol.NodeGone) {
 	s := j.contacts[m.Node]
 	if s == nil {
@@ -374,8 +373,9 @@ func (j *Job) onNodeGone(ctx actor.Context, m protocol.NodeGone) {
 	j.advance(ctx)
 }
 
-// onMoveOff ends what is on the machine, or gives up what was about to go there. A job may have neither: an earlier
-// attempt of it may be owed by that machine, and the one in the making goes elsewhere.
+// onMoveOff ends the tasks on a drained node, or gives up an attempt that was about to start there. A job may have
+// neither. Then the node only has an unconfirmed allocation of an earlier attempt, and the new attempt uses other
+// nodes.
 func (j *Job) onMoveOff(ctx actor.Context, m protocol.MoveOff) {
 	switch {
 	case j.att != nil && j.livesOn(m.Node):
@@ -385,7 +385,8 @@ func (j *Job) onMoveOff(ctx actor.Context, m protocol.MoveOff) {
 	}
 }
 
-// noteMoveOff notes that the attempt in the making is given up; false where it has no part of that machine.
+// noteMoveOff records that the attempt before COMMIT is given up. It returns false if the attempt does not use the
+// node.
 func (j *Job) noteMoveOff(m protocol.MoveOff) bool {
 	is := j.states.In(jobReserving, jobDeciding) &&
 		slices.ContainsFunc(j.targets, func(t protocol.Target) bool { return t.Node == m.Node })
@@ -395,7 +396,7 @@ func (j *Job) noteMoveOff(m protocol.MoveOff) bool {
 	return is
 }
 
-// onDoubted gives up what was about to run beside a run that the store has lost.
+// onDoubted gives up an attempt before COMMIT that would run in parallel to a run that the store has lost.
 func (j *Job) onDoubted(ctx actor.Context, m protocol.Doubted) {
 	if j.states.In(jobReserving, jobDeciding) {
 		j.moved = &protocol.MoveOff{Node: m.Node, Cause: messages.Cause_CAUSE_REQUEUED, Detail: string(m.Node) +
@@ -424,8 +425,7 @@ func (j *Job) onTimer(ctx actor.Context, m any) {
 	}
 }
 
-// onClaim keeps what a machine has yet to give evidence of, and for a while what
-// COMMIT may yet cover.
+// onClaim keeps a claim while a node lacks evidence, and for a while in case COMMIT covers it.
 func (j *Job) onClaim(ctx actor.Context, c protocol.Claim) {
 	if c.Token == j.token && j.states.In(jobReserving, jobDeciding) {
 		j.p.Clock.After(protocol.ClaimTime(&j.p.Constants), j.peers.Scheduler, c)

@@ -12,8 +12,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestOnlyWhatRanIsPastTheBarrier: members that a reboot ended were committed, and perhaps not even prepared: that they
-// are gone says nothing of the barrier, and the rest of the gang does not start for their sake. What ran, ran past it.
+// TestOnlyWhatRanIsPastTheBarrier checks members that a reboot ended. They were committed, and perhaps not even
+// prepared, so their end does not prove that the barrier was passed. The rest of the gang does not start because of
+// them. Only a member that ran was past the barrier.
 func TestOnlyWhatRanIsPastTheBarrier(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{

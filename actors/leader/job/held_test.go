@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestDeclinedWaitsAgain: a job that declines an admission says at once that it rests, and when it waits again which
-// admission had reached it.
+// TestDeclinedWaitsAgain checks that a job which declines an admission sends Rests at once. Its next Waits names the
+// last admission that reached it.
 func TestDeclinedWaitsAgain(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	offered := topology.Token{Epoch: 1, Counter: 7}
@@ -30,8 +30,8 @@ func TestDeclinedWaitsAgain(t *testing.T) {
 	}
 }
 
-// TestHeldIsNotAdmitted: a Hold and an admission may meet: the place that the job was given while its Hold was on the
-// way is given back at once. It would be given back before COMMIT anyway, and until then nobody else could have it.
+// TestHeldIsNotAdmitted checks a Hold that crosses an admission. The job declines the admission at once, so that other
+// jobs can use the capacity before COMMIT.
 func TestHeldIsNotAdmitted(t *testing.T) {
 	for _, held := range []bool{false, true} {
 		rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU()}

@@ -1,6 +1,5 @@
-// Package job holds the Job, the actor of one job from its submit until nothing of it is left to do. It decides what
-// each
-// attempt's end means for the job, and has its record written.
+// Package job holds the Job, the actor of one job from its submit until nothing of it is left to do. The Job decides
+// the effect of each attempt's end, and it writes the job's record.
 package job
 
 import (
@@ -15,16 +14,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Job owns one job's life across its attempts: retries, cancel, time limit and
-// the final word. It is the sole writer of the job's records. It holds what is
-// on disk, and beside it what should be: every event adds to the latter, and
-// whenever no write is in flight the next one carries all of it (write.go).
-// What happens outside — Stop, Forget, the client's answer — happens only once
-// the write that allows it is on disk.
+// Job owns one job's life across its attempts: retries, cancel, time limit and final state. It is the only writer of
+// the job's records. It keeps the records on disk and, separately, the changes that must be written. Every event adds
+// to the changes. When no write is in flight, the next write carries all of them (write.go). External effects, such as
+// Stop, Forget and the client's answer, follow only after the write that allows them is on disk.
 //
-// It tells: Nodes (Stop, Forget, Abort), the Scheduler (Waits, Rests, Withdraws, HeldBack,
-// Declined, PromiseWritten, Redeemed, Vacated, LaunchFailed, Foreseen, AttemptEnded, Settled, Stale), the Mirror
-// (JobShown), its Coordinator, clients. It asks: the Journal (Write → Written, Unwritten).
+// A Job sends messages to Nodes (Stop, Forget, Abort), to the Scheduler (Waits, Rests, Withdraws, HeldBack, Declined,
+// PromiseWritten, Redeemed, Vacated, LaunchFailed, Foreseen, AttemptEnded, Settled, Stale), to the Mirror (JobShown),
+// to its Coordinator and to clients. It sends requests to the Journal (Write → Written, Unwritten).
 type Job struct {
 	p      *protocol.Ports
 	states actors.States[jobState]
@@ -32,70 +29,70 @@ type Job struct {
 	peers  protocol.JobPeers
 	makes  coordinatorMaker
 
-	// On disk. Records are replaced, never changed in place: others may hold them.
+	// These fields are on disk. Records are replaced and never changed in place, because other actors may hold them.
 	rec  *messages.JobRecord
-	att  *messages.AttemptRecord   // the one that is committed and not closed
-	last *messages.AttemptRecord   // the latest ever committed, for people
-	owed []*messages.AttemptRecord // earlier ones that lack evidence: debts
+	att  *messages.AttemptRecord   // the committed attempt that is not closed
+	last *messages.AttemptRecord   // the latest committed attempt, for display
+	owed []*messages.AttemptRecord // earlier attempts with unconfirmed allocations
 
-	// To be on disk.
+	// These fields must be written.
 	writing    bool
 	next       draft
 	exits      map[topology.Token]map[int32]notedExit
 	end        *messages.End
 	cancel     *messages.Deed
-	wish       *protocol.HoldWish     // what was wanted last of hold and release; nil: what is on disk
-	respec     *protocol.SpecWish     // another spec that is wanted; nil: what is on disk
-	firm       *firmWish              // another firm promise that is to be; nil: what is on disk
-	aged       agedPromise            // the last that was drafted with less time left than was asked for
-	foregone   []*messages.AfterKnown // how jobs ended that this one waits for
-	started    int64                  // wall time of the barrier, to be noted
-	prepared   time.Duration          // how long after COMMIT all were, likewise
+	wish       *protocol.HoldWish     // the last hold or release; nil: as on disk
+	respec     *protocol.SpecWish     // the last changed spec; nil: as on disk
+	firm       *firmWish              // the last start guarantee to write; nil: as on disk
+	aged       agedPromise            // the last drafted guarantee with less time left than requested
+	foregone   []*messages.AfterKnown // ends of jobs that this one depends on
+	started    int64                  // wall clock time of the barrier, to be written
+	prepared   time.Duration          // time from COMMIT until all were prepared, to be written
 	decide     *protocol.Granted
-	moved      *protocol.MoveOff    // a machine of the attempt in the making is being emptied
-	preemption *messages.Preemption // for whom it is to be stopped, where that is the cause
+	moved      *protocol.MoveOff    // a node of the attempt before COMMIT is being drained
+	preemption *messages.Preemption // the job for which this one is stopped, if that is the cause
 	askers     []protocol.Asker
 
-	// The attempt in the making, and the machines of all attempts.
+	// These fields hold the attempt before COMMIT, and the nodes of all attempts.
 	coordinator *actor.PID
 	token       topology.Token
-	targets     []protocol.Target  // where it is to go
-	told        *messages.Told     // first, of what waited for it
-	promised    bool               // by a firm promise
-	victims     []*messages.Victim // that were stopped for it
-	numbering   *numbering         // it begins when the job's uid is on disk
-	lacks       string             // why the job waits for a uid; empty: it does not
+	targets     []protocol.Target  // its planned nodes
+	told        *messages.Told     // the first estimate of its start
+	promised    bool               // it had a start guarantee
+	victims     []*messages.Victim // that were preempted for it
+	numbering   *numbering         // it starts when the job's UID is on disk
+	lacks       string             // why the job waits for a UID; empty: it does not
 	contacts    map[topology.NodeID]*contact
 	resend      actors.Resend
-	timers      uint64         // numbers the timers of a state: older ones are stale
-	met         topology.Token // the last admission that came, taken or not
+	timers      uint64         // number of the state's timer: older ones are stale
+	met         topology.Token // the last admission received, accepted or not
 	seq         uint64
-	backedOff   actors.Instant // until then the job waits after its last attempt
+	backedOff   actors.Instant // end of the backoff after the last attempt
 	begunBefore bool           // the attempt may have passed its barrier under an earlier leader
-	ranBefore   bool           // it has, by what is on disk
-	begun       actors.Instant // when its last machine began, by what they say; 0: none says
-	startBy     actors.Instant // by then it passes its barrier, or not at all; 0: whenever it is ready
-	ready       time.Duration  // how long it had for that
-	lent        time.Duration  // the longest that was too short
-	noOther     bool           // than the machine where it never ran: the gang cannot do without it
-	limitTimer  uint64         // of the time limit
-	limitFrom   actors.Instant // from when it counts
+	ranBefore   bool           // it has, according to the record on disk
+	begun       actors.Instant // start of its last node, as nodes report it; 0: none reports it
+	startBy     actors.Instant // start deadline of a backfilled attempt; 0: none
+	ready       time.Duration  // how much time it had until then
+	lent        time.Duration  // the longest time that was too short
+	noOther     bool           // the gang cannot be placed without the node where it never ran
+	limitTimer  uint64         // number of the time limit's timer
+	limitFrom   actors.Instant // start of the time limit
 	warning     warning
-	life        uint64 // which actor of this job in this epoch: its writes are told apart by it
+	life        uint64 // number of this actor of the job in this epoch, which identifies its writes
 	writes      uint32
-	unwritten   string // why the write in flight is not on disk yet; empty: nothing is wrong with it
+	unwritten   string // why the write in flight is not on disk yet; empty: no problem
 }
 
-// contact is a machine as the job knows it.
+// contact holds the job's knowledge of one node.
 type contact struct {
 	incarnation *messages.Incarnation
 	machineID   string
-	version     uint64 // of its ledger, by the newest fact of this incarnation
-	vocabulary  int32  // what its agent understands
+	version     uint64 // of its ledger, from the newest fact of this incarnation
+	vocabulary  int32  // features of its agent
 	up          bool
 	since       actors.Instant // when it was last heard, if not up
-	drains      ending         // when it is emptied; zero: it is not, or has no deadline
-	knows       uint64         // what was said last to the tasks on it
+	drains      ending         // when it will be drained; zero: no drain with a deadline
+	knows       uint64         // number of the last warning to the tasks on it
 }
 
 type (
@@ -111,7 +108,7 @@ type (
 	}
 )
 
-// coordinatorMaker makes the Coordinator of one attempt.
+// coordinatorMaker creates the Coordinator of one attempt.
 type coordinatorMaker func(p *protocol.Ports, job, scheduler *actor.PID, plan protocol.AttemptPlan) actor.Actor
 
 func New(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord,
@@ -138,8 +135,7 @@ func New(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.
 	return j
 }
 
-// contactsOf begins with every machine taken for reachable: only the reaper can say
-// that one is not.
+// contactsOf adds the nodes of an attempt as reachable. Only the reaper reports that a node is not.
 func (j *Job) contactsOf(a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		j.contact(topology.NodeID(p.Node), p.MachineId)
@@ -155,7 +151,7 @@ func (j *Job) contact(n topology.NodeID, machineID string) *contact {
 	return s
 }
 
-// Receive dispatches: first what the process says, then what machines say.
+// Receive dispatches a message: first those of this process, then those of nodes.
 func (j *Job) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -213,13 +209,13 @@ func (j *Job) Receive(ctx actor.Context) {
 	case backoffOver, timeUp, graceOver, warnDue:
 		j.onTimer(ctx, m)
 	case *actor.Terminated:
-		j.advance(ctx) // a Coordinator has cleaned up: perhaps nothing is left to do
+		j.advance(ctx) // a Coordinator has finished its cleanup: the job may be complete
 	default:
 		j.onFact(ctx, m)
 	}
 }
 
-// onBorn goes on from what is on disk: a fresh submit and a takeover alike.
+// onBorn continues from the records on disk, for a new submit and after a takeover alike.
 func (j *Job) onBorn(ctx actor.Context) {
 	switch {
 	case j.rec.State.Terminal():
@@ -237,13 +233,13 @@ func (j *Job) onBorn(ctx actor.Context) {
 	j.settleIn(ctx)
 }
 
-// settleIn runs the actions of entering the present state.
+// settleIn runs the entry actions of the present state.
 func (j *Job) settleIn(ctx actor.Context) {
 	switch j.states.At() {
 	case jobQueued:
 		j.wait(ctx)
 	case jobStarting:
-		j.advance(ctx) // a cancel may be on disk that the last leader did not act on
+		j.advance(ctx) // a cancel may be on disk that the last leader did not execute
 	case jobStopping, jobSettling:
 		j.stopAll(ctx)
 		j.resend.Begin(ctx, &j.p.Ports)
@@ -251,8 +247,8 @@ func (j *Job) settleIn(ctx actor.Context) {
 	}
 }
 
-// resume makes a Coordinator for an attempt that an earlier leader committed. A
-// member with its end on disk is neither sent Commit nor missed.
+// resume creates a Coordinator for an attempt that an earlier leader committed. A member whose end is on disk gets no
+// Commit and is not waited for.
 func (j *Job) resume(ctx actor.Context) {
 	plan := protocol.AttemptPlan{
 		Job: j.id, Token: messages.FromToken(j.att.Token), Run: j.att.Run, Spec: j.rec.Spec, UID: j.rec.Uid,
@@ -277,7 +273,7 @@ func (j *Job) resume(ctx actor.Context) {
 	j.coordinate(ctx, plan)
 	j.foretellResumed(ctx)
 	if j.att.StartedUnixMs != 0 {
-		j.armTimeLimit(ctx, j.p.Clock.Now()) // in full, until its machines have been heard
+		j.armTimeLimit(ctx, j.p.Clock.Now()) // the entire limit, until its nodes have reported
 	}
 }
 
@@ -289,14 +285,14 @@ func (j *Job) coordinate(ctx actor.Context, plan protocol.AttemptPlan) {
 		})
 }
 
-// wait puts the job into the queue, unless it is held, must back off, begins later, waits for other jobs, or tasks
-// of an earlier attempt may still run.
+// wait puts the job into the queue. It does not if the job is held, must back off, begins later or depends on other
+// jobs, or if tasks of an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
 	j.holdsBack(ctx)
 	if j.cancel != nil || j.kept() || j.owesReachable() || len(j.rec.Awaits()) > 0 {
 		return
 	}
-	if j.rec.NeverMet() != "" { // it came in when that was known
+	if j.rec.NeverMet() != "" { // it was known to be impossible when the job was submitted
 		j.advance(ctx)
 		return
 	}
@@ -311,8 +307,7 @@ func (j *Job) wait(ctx actor.Context) {
 	ctx.Send(j.peers.Scheduler, protocol.Waits{Record: j.rec, Lent: j.lent, Met: j.met})
 }
 
-// owesReachable reports whether a machine that can be reached has yet to give
-// evidence: no attempt commits before it has.
+// owesReachable reports whether a reachable node still lacks evidence. No attempt commits before that.
 func (j *Job) owesReachable() bool {
 	for _, a := range j.owed {
 		for _, p := range a.Places {
@@ -326,12 +321,12 @@ func (j *Job) owesReachable() bool {
 
 func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	j.met = m.Token
-	// When it begins may have been changed as this came, or the clock was set back.
+	// The begin time may have changed in the meantime, or the clock was set back.
 	if !j.states.In(jobQueued) || j.writing || j.cancel != nil || j.kept() || j.barred() || j.beginsIn() > 0 ||
 		j.rec.UidToCome && m.UID == 0 {
 		ctx.Send(j.peers.Scheduler, protocol.Declined{Token: m.Token, Targets: m.Targets})
-		if j.states.In(jobQueued) && !j.writing { // who writes says that it waits once that is on disk
-			j.wait(ctx) // a wish that crossed with this was passed over
+		if j.states.In(jobQueued) && !j.writing { // the Job sends Waits after its write is on disk
+			j.wait(ctx) // a Waits that crossed this message was ignored
 		}
 		return
 	}
@@ -345,9 +340,9 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 	j.warning.begin(j.life, false)
 	for _, t := range m.Targets {
 		s := j.contact(t.Node, t.MachineID)
-		s.drains, s.knows = ending{}, j.warning.number // it was open when the attempt was planned, and no end is near
+		s.drains, s.knows = ending{}, j.warning.number // it was schedulable when the attempt was planned, and no end is near
 		if !messages.SameIncarnation(s.incarnation, t.Incarnation) {
-			s.version = 0 // versions begin again with every start of an agent
+			s.version = 0 // versions restart with every start of an agent
 		}
 		s.machineID, s.incarnation, s.vocabulary, s.up = t.MachineID, t.Incarnation, t.Vocabulary, true
 	}
@@ -355,7 +350,7 @@ func (j *Job) onAdmit(ctx actor.Context, m protocol.Admit) {
 		Job: j.id, Token: m.Token, Run: j.rec.Runs + 1, Spec: j.rec.Spec, UID: j.rec.Uid,
 		Owner: j.rec.GetOwner(), Targets: m.Targets, StartBy: m.StartBy, Ready: m.Ready,
 	}
-	if j.rec.UidToCome { // nothing is done under a uid that a takeover would not know
+	if j.rec.UidToCome { // a UID must be on disk before use, so that a takeover knows it
 		j.token, j.numbering = plan.Token, &numbering{m.UID, m.UIDTurn, j.p.Clock.Now(), plan}
 		j.advance(ctx)
 	} else {
@@ -379,7 +374,7 @@ func (j *Job) withdraw(ctx actor.Context) {
 	j.noteTooShort()
 	j.halt(ctx)
 	j.states.Become("withdrawn", jobQueued)
-	j.show(ctx) // first: the Mirror is told with whom it waits, and must know by then that it does
+	j.show(ctx) // before Waits: the Mirror must know that the job is queued when it gets the job's group
 	j.wait(ctx)
 }
 
@@ -401,7 +396,7 @@ func (j *Job) onAborted(ctx actor.Context, m protocol.Aborted) {
 	j.coordinator, j.targets = nil, nil
 	j.noteTooShort()
 	j.states.Become("aborted", jobQueued)
-	j.show(ctx) // first, as there
+	j.show(ctx) // first, for the same reason
 	j.wait(ctx)
 	j.advance(ctx)
 }
@@ -427,7 +422,7 @@ func (j *Job) onFaltered(ctx actor.Context, m protocol.Faltered) {
 	}
 }
 
-// finish asks for the attempt's end. The first cause stands.
+// finish requests the end of the attempt. The first cause counts.
 func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, node topology.NodeID) {
 	if j.att == nil || j.att.End != nil || j.end != nil {
 		return
@@ -439,7 +434,7 @@ func (j *Job) finish(ctx actor.Context, cause messages.Cause, detail string, nod
 	j.advance(ctx)
 }
 
-// lacking is why the job waits for a uid; the zero value: it does not.
+// lacking returns why the job waits for a UID. It returns the zero value if it does not.
 func (j *Job) lacking() messages.Reason {
 	if j.lacks == "" {
 		return messages.Reason{}
@@ -447,7 +442,7 @@ func (j *Job) lacking() messages.Reason {
 	return messages.WaitUserID.Because(j.lacks)
 }
 
-// show tells the Mirror what people may see.
+// show sends the job's status to the Mirror.
 func (j *Job) show(ctx actor.Context) {
 	status := &messages.JobStatus{Record: j.rec.Unsealed(), Phase: j.phase(), Attempt: j.last}
 	for _, a := range j.owed {
@@ -474,7 +469,7 @@ func (j *Job) phase() string {
 	case j.states.In(jobSettling, jobOver):
 		return messages.EndPhase(j.rec.State)
 	case j.states.In(jobStarting) && j.att.GetStartedUnixMs() != 0:
-		return messages.PhaseRunning // it started under an earlier leader, and goes on while this one looks
+		return messages.PhaseRunning // it started under an earlier leader, and continues while this one checks
 	}
 	return string(j.states.At())
 }

@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what a leader learns of how long jobs run, and when it writes that down.
+// This file owns the tests of the recorded run times.
 
-// TestForHowLongAnAttemptRan: for how long an attempt ran is known of its own leader, or by its machines' word; else
-// nobody says anything.
+// TestForHowLongAnAttemptRan checks that the run time of an attempt is known to the leader that saw its start, or from
+// its nodes. Otherwise it is unknown.
 func TestForHowLongAnAttemptRan(t *testing.T) {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
 	att := &messages.AttemptRecord{Job: "j1", Token: token, StartedUnixMs: 1,

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestLimitCountsFromTheBarrier: after a takeover a run's time counts from when its last machine began. Where the
-// processes of one are only being started the barrier was not passed, however long the others have run: their time is
-// no part of the limit. If the run ends before all machines were heard, it is said to have run from then on too, and
-// where a machine contradicts that, it is not said for how long.
+// TestLimitCountsFromTheBarrier checks the time limit after a takeover. It counts from the start of the last node. If
+// one node's processes are still starting, the barrier was not passed, and the time of the other nodes does not count.
+// If the run ends before all nodes have reported, its run time counts from the last start too. If a node contradicts
+// that, the run time is unknown.
 func TestLimitCountsFromTheBarrier(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	att := &messages.AttemptRecord{
@@ -24,7 +24,7 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		Attempt: att.Token}
 	for _, c := range []struct {
 		name  string
-		slice *messages.SliceReport // of the second machine
+		slice *messages.SliceReport // of the second node
 		want  actors.Instant
 		ranMs int64
 	}{

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test of whom an emptied machine takes an attempt from.
+// This file owns the test of the effect of a drain on attempts.
 
-// TestMovedOffElsewhere: a machine is emptied that owes a job the end of an earlier attempt. The one in the making goes
-// to another machine, and is not given up for that; it is where it goes to that machine.
+// TestMovedOffElsewhere checks a drained node with an unconfirmed allocation of an earlier attempt. A new attempt on
+// other nodes continues. A new attempt on the drained node is given up.
 func TestMovedOffElsewhere(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	for _, c := range []struct {

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestNoSecondRun: a job that allows no second run ends with an attempt that may have run, whatever ended the attempt.
-// An attempt of which no task began is followed by another.
+// TestNoSecondRun checks a job that allows no second run. The job ends with an attempt that may have run, whatever
+// ended the attempt. An attempt without a started task is followed by another.
 func TestNoSecondRun(t *testing.T) {
 	exit := func(kind messages.ExitKind) *messages.Exit { return &messages.Exit{Kind: kind} }
 	never := exit(messages.ExitKind_EXIT_KIND_NEVER_STARTED)
@@ -47,7 +47,7 @@ func TestNoSecondRun(t *testing.T) {
 	}
 }
 
-// TestNoSecondRunByRequeue: a run after which no other may follow is not stopped by a requeue.
+// TestNoSecondRunByRequeue checks that a requeue does not stop a run that no other run may follow.
 func TestNoSecondRunByRequeue(t *testing.T) {
 	for _, allowed := range []bool{true, false} {
 		spec := leadertest.OneGPU()

@@ -14,17 +14,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what an attempt's end means for the job: success, failure,
-// another try, and in which words.
+// This file owns the effect of an attempt's end on the job: success, failure or a retry, and the text about it.
 
-// verdictOf derives how an attempt ended from the evidence: success when every
-// member exited 0, else the first member that failed, ties by rank; nil while
-// neither is known. Of failures that come to disk together the first is the one that
-// was longest ago, as each machine says of its own by its steady clock. The naive
-// way, to compare the times of day in the exits, blames whose machine's clock is
-// behind; and the order in which they were told of, whose network is quick. Nor does
-// it count that a member was told to stop: a supervisor that has lost its leader
-// stops its task, and that one the others fail for came first all the same.
+// verdictOf derives the end of an attempt from the exit evidence. It is success if every member exited 0, otherwise the
+// failure of the first member, with ties decided by rank. It returns nil while neither is known. Among failures that
+// reach the disk together, the earliest counts, by the age that each node reports from its steady clock. Times of day
+// would blame the node whose clock is behind, and the order of arrival would blame the fastest network. A failure
+// counts even if the member was told to stop: a supervisor that lost its leader stops its task, and that stop may be
+// the first failure.
 func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.End {
 	var first *messages.Place
 	open := false
@@ -45,9 +42,8 @@ func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.E
 	return &messages.End{Cause: messages.Cause_CAUSE_SUCCEEDED, Rank: -1}
 }
 
-// finishedByItself reports whether every member exited 0 before anybody told it to
-// stop, whatever was called the attempt's end before that was known. An exit of 0
-// alone does not prove it: tasks that are told to stop save their work and exit 0.
+// finishedByItself reports whether every member exited 0 before it was told to stop, whatever cause was recorded first.
+// An exit code of 0 alone proves nothing, because stopped tasks also save their work and exit 0.
 func finishedByItself(a *messages.AttemptRecord) bool {
 	for _, p := range a.Places {
 		if p.Exit == nil || !succeeded(p.Exit) || !p.Exit.ByItself {
@@ -57,8 +53,8 @@ func finishedByItself(a *messages.AttemptRecord) bool {
 	return true
 }
 
-// concludeLate takes an attempt for the job's success that had ended otherwise, as
-// far as was known: there is no other after it.
+// concludeLate records an attempt as the job's success if its exits prove it after another end was recorded. No attempt
+// follows it.
 func concludeLate(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	words := fmt.Sprintf("every member of run %d had exited 0 before it was stopped", a.Run)
 	protocol.Conclude(rec, messages.JobState_JOB_STATE_SUCCEEDED, 0, words, now)
@@ -114,7 +110,7 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	if a.StartedUnixMs > 0 {
 		rec.RanMs += max(a.End.AtUnixMs-a.StartedUnixMs, 0)
 		if !neverRan(a) {
-			rec.PrepareFailures, rec.PrepareFailedOn = 0, nil // it could be prepared, and launched
+			rec.PrepareFailures, rec.PrepareFailedOn = 0, nil // it could be prepared and launched
 		}
 	}
 	switch {
@@ -139,13 +135,13 @@ func (j *Job) closeAttempt(rec *messages.JobRecord, a *messages.AttemptRecord) {
 		j.waitAgain(rec, a, now)
 	case a.End.Cause == messages.Cause_CAUSE_PREPARE_FAILED && faultOf(a) == messages.Fault_FAULT_JOB,
 		a.End.Cause == messages.Cause_CAUSE_LAUNCH_FAILED && faultOf(a) == messages.Fault_FAULT_JOB:
-		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // no other try can end otherwise
+		protocol.Conclude(rec, messages.JobState_JOB_STATE_FAILED, 1, a.End.Detail, now) // a retry cannot end differently
 	default:
 		j.closeInfra(rec, a, now)
 	}
 }
 
-// closeFailed counts against the job's own limit, and backs off.
+// closeFailed counts a failure against the job's own limit, and backs off.
 func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.Failures++
 	if rec.Failures > rec.Spec.GetRestart().GetLimit() {
@@ -155,10 +151,9 @@ func (j *Job) closeFailed(rec *messages.JobRecord, a *messages.AttemptRecord, no
 	j.waitAgain(rec, a, now)
 }
 
-// closeInfra counts what was not the job's fault against a cap of its own and
-// keeps its place in the queue. A broken image looks like that too, or a path that
-// is nowhere, on every machine it is tried on: so what never ran is tried only a few
-// times.
+// closeInfra counts an end that was not the job's fault against a separate limit. The job keeps its position in the
+// queue. A broken image or a missing path looks the same on every node. Attempts that never ran are therefore retried
+// only a few times.
 func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.InfraRestarts++
 	notePreparing(rec, a)
@@ -174,10 +169,9 @@ func (j *Job) closeInfra(rec *messages.JobRecord, a *messages.AttemptRecord, now
 	}
 }
 
-// neverRan reports whether an attempt ended because a member could not be
-// prepared or launched, for what may be the job's fault. Where the machine says that
-// it is its own, as with a full disk, that machine is left out and another one tried
-// at once.
+// neverRan reports whether an attempt ended because a member could not be prepared or launched, possibly by the job's
+// fault. If the node reports its own fault, such as a full disk, that node is backed off and another one is tried at
+// once.
 func neverRan(a *messages.AttemptRecord) bool {
 	switch a.GetEnd().GetCause() {
 	case messages.Cause_CAUSE_PREPARE_FAILED, messages.Cause_CAUSE_LAUNCH_FAILED:
@@ -188,7 +182,7 @@ func neverRan(a *messages.AttemptRecord) bool {
 	return false
 }
 
-// notePreparing counts an attempt that could not be prepared or launched, and where that was.
+// notePreparing counts an attempt that could not be prepared or launched, and records the node.
 func notePreparing(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	if !neverRan(a) {
 		return
@@ -208,16 +202,14 @@ func notePreparing(rec *messages.JobRecord, a *messages.AttemptRecord) {
 	rec.PrepareFailedOn = on
 }
 
-// unfit takes what the job names to be at fault, as a broken image, once it has failed
-// often enough before it ran, and on two machines: one alone may be at fault itself,
-// unless the gang can do without it nowhere. Backing off meanwhile outlasts a trouble
-// that passes.
+// unfit reports whether the job itself counts as faulty, for example because of a broken image. This requires several
+// failures before a run, on two nodes, because a single node may be at fault. One node is enough if the gang cannot be
+// placed without it. The backoff in between outlasts a temporary problem.
 func (j *Job) unfit(rec *messages.JobRecord) bool {
 	return int(rec.PrepareFailures) >= j.p.Constants.PrepareFailures && (len(rec.PrepareFailedOn) > 1 || j.noOther)
 }
 
-// waitAgain puts the job back into its place. When it is tried again is told to
-// people; what counts is barredUntil.
+// waitAgain returns the job to its position in the queue. The time of the retry is for display; barredUntil decides.
 func (j *Job) waitAgain(rec *messages.JobRecord, a *messages.AttemptRecord, now int64) {
 	rec.State = messages.JobState_JOB_STATE_QUEUED
 	rec.NotBeforeUnixMs = 0
@@ -235,7 +227,7 @@ func exitCodeOf(a *messages.AttemptRecord) int32 {
 	return 1
 }
 
-// blame tells the Scheduler of a machine that could not launch or prepare.
+// blame reports a node that could not launch or prepare a task to the Scheduler.
 func (j *Job) blame(ctx actor.Context) {
 	end := j.last.End
 	switch end.Cause {
@@ -249,11 +241,11 @@ func (j *Job) blame(ctx actor.Context) {
 	}
 }
 
-// restAfter is for how long the job looks elsewhere, if the machine's own fault
-// is not known: until it has backed off, and somewhat longer.
+// restAfter returns how long the job avoids the node if the cause is not known to be the node's fault: until after the
+// backoff.
 func (j *Job) restAfter() time.Duration {
 	rec := j.rec.Revise()
-	if j.att != nil { // it is not closed yet
+	if j.att != nil { // the attempt is not closed yet
 		notePreparing(rec, j.att)
 	}
 	return j.backoffAfter(rec, j.last) + 2*j.p.Constants.BenchFirst
@@ -282,7 +274,7 @@ func (j *Job) logEnd() {
 	j.p.Log.Info("Job %s %s: %s", j.id, messages.EndPhase(j.rec.State), j.rec.Outcome)
 }
 
-// nodeList names the machines of an attempt in rank order, each once.
+// nodeList returns the nodes of an attempt in rank order, each once.
 func nodeList(a *messages.AttemptRecord) string {
 	var names []string
 	for _, p := range a.Places {

@@ -11,19 +11,19 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a Job writes the firm promise that it is given. It is written when its place is another one or one
-// slip more is to be counted, and not when only its latest time is earlier.
+// This file owns how a Job writes its start guarantee. The Job writes it if its nodes change or if one more overrun
+// must be counted, but not if only its latest start becomes earlier.
 
-// firmWish is the firm promise as the Scheduler wants it; one without a promise says that there is none.
+// firmWish is the start guarantee that the Scheduler wants. Without a promise, it means that there is none.
 type firmWish struct {
 	promise *messages.Promise
-	since   actors.Instant // when its job heard of it, which may be writing something else
+	since   actors.Instant // when the job received it; another write may be in flight
 }
 
-// agedPromise is a promise as it was asked for, and as it was drafted when there was less time left.
+// agedPromise is a guarantee as requested, and as drafted later with less time left.
 type agedPromise struct{ asked, drafted *messages.Promise }
 
-// onPromised has the promise written, unless the job does not wait any more.
+// onPromised schedules the write of the guarantee, unless the job no longer waits.
 func (j *Job) onPromised(ctx actor.Context, m protocol.Promised) {
 	if m.Promise != nil && (j.cancel != nil || j.kept() || j.att != nil || j.rec.State.Terminal()) {
 		return
@@ -32,7 +32,7 @@ func (j *Job) onPromised(ctx actor.Context, m protocol.Promised) {
 	j.advance(ctx)
 }
 
-// tellPromise says what is on disk of what is promised.
+// tellPromise sends the Scheduler the guarantee that is on disk.
 func (j *Job) tellPromise(ctx actor.Context) {
 	m := protocol.PromiseWritten{Job: j.id, Promise: j.rec.Promise, Asked: j.rec.Promise}
 	if j.aged.drafted == m.Promise {
@@ -41,7 +41,7 @@ func (j *Job) tellPromise(ctx actor.Context) {
 	ctx.Send(j.peers.Scheduler, m)
 }
 
-// unpromise gives the firm promise up with the next write.
+// unpromise gives up the start guarantee with the next write.
 func (j *Job) unpromise() { j.firm = &firmWish{} }
 
 // age returns the requested promise with the time that is left of it now. The record says for how long nodes stay
@@ -53,7 +53,7 @@ func (j *Job) age(written *messages.Promise) *messages.Promise {
 	case p == nil:
 		return nil
 	case j.aged == agedPromise{p, written}:
-		return written // it is on disk as it was drafted then
+		return written // it is on disk as drafted then
 	case p == written || p.LeftMs == 0 || waited == 0:
 		return p
 	}
@@ -63,7 +63,7 @@ func (j *Job) age(written *messages.Promise) *messages.Promise {
 	return aged
 }
 
-// draftPromise has the record say what is promised. It goes with COMMIT, a hold, and the job's end, in the same write.
+// draftPromise adds the guarantee to the record. It goes with COMMIT, a hold, and the job's end, in the same write.
 func (j *Job) draftPromise(d *draft) {
 	d.firm = j.firm
 	promise := d.rec.Promise
@@ -78,9 +78,9 @@ func (j *Job) draftPromise(d *draft) {
 	}
 }
 
-// What follows owns how a Job ends its attempt for another job, and that it goes on where it is spared in time.
+// The rest of this file owns how a Job ends its attempt for another job, and how it continues if it is spared in time.
 
-// onPreempt ends the attempt, or gives up one in the making.
+// onPreempt ends the attempt, or gives up one before COMMIT.
 func (j *Job) onPreempt(ctx actor.Context, m protocol.Preempt) {
 	switch {
 	case j.att != nil && messages.FromToken(j.att.Token) == m.Token:
@@ -93,7 +93,7 @@ func (j *Job) onPreempt(ctx actor.Context, m protocol.Preempt) {
 	}
 }
 
-// onSpared lets an attempt go on whose end is not on its way to disk.
+// onSpared lets an attempt continue if its end is not on its way to disk.
 func (j *Job) onSpared(ctx actor.Context, m protocol.Spared) {
 	if j.preemption.GetForJob() != string(m.For) || j.token != m.Token {
 		return
@@ -107,7 +107,7 @@ func (j *Job) onSpared(ctx actor.Context, m protocol.Spared) {
 	j.advance(ctx)
 }
 
-// wordsOfPreemption says for whom an attempt is stopped, by which rule, and what that costs.
+// wordsOfPreemption returns the job for which an attempt is stopped, the rule, and the lost work, as text.
 func wordsOfPreemption(p *messages.Preemption) string {
 	why := "which has a higher priority"
 	switch p.Rule {
@@ -120,7 +120,7 @@ func wordsOfPreemption(p *messages.Preemption) string {
 		messages.GPUHours(p.LostMilliGpuSeconds))
 }
 
-// notePreempted counts an attempt that is stopped for another job. That counts against nothing.
+// notePreempted counts an attempt that is stopped for another job. It counts against no limit.
 func notePreempted(rec *messages.JobRecord, end *messages.End, by int32) {
 	if end.GetCause() != messages.Cause_CAUSE_PREEMPTED {
 		return

@@ -15,9 +15,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of how a firm promise gets to disk and back.
+// This file owns the tests of writing and reading start guarantees.
 
-// promisedJob is a job's actor that waits, with what it writes.
+// promisedJob is the Job of a waiting job, with the messages that it sends.
 type promisedJob struct {
 	*Job
 	said []leadertest.Letter
@@ -35,7 +35,7 @@ func (j *promisedJob) tell(m any) {
 	j.Receive(&leadertest.Context{Hears: m, Said: &j.said})
 }
 
-// writes is what the actor has just asked to be written; nil: nothing. It is on disk after that.
+// writes returns the record that the Job has just written, or nil. The write then counts as done.
 func (j *promisedJob) writes() *messages.JobRecord {
 	at := slices.IndexFunc(j.said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Write); return is })
 	if at < 0 {
@@ -46,7 +46,7 @@ func (j *promisedJob) writes() *messages.JobRecord {
 	return w.Change.Job
 }
 
-// toldOf reports whether the actor has just said that this is on disk.
+// toldOf reports whether the Job has just reported that this guarantee is on disk.
 func (j *promisedJob) toldOf(p *messages.Promise) bool {
 	return slices.ContainsFunc(j.said, func(l leadertest.Letter) bool {
 		m, is := l.Message.(protocol.PromiseWritten)
@@ -54,8 +54,8 @@ func (j *promisedJob) toldOf(p *messages.Promise) bool {
 	})
 }
 
-// TestPromiseIsWritten: a firm promise goes into the record of its job when it is made and when it is given up, once
-// each, and it is not there any more with a hold, a cancel or a COMMIT.
+// TestPromiseIsWritten checks that a start guarantee is written to the job's record once, and its removal once. A hold,
+// a cancel or a COMMIT also removes it.
 func TestPromiseIsWritten(t *testing.T) {
 	p := leadertest.Promise()
 	for name, end := range map[string]func(j *promisedJob){
@@ -109,8 +109,8 @@ func TestPromiseIsWritten(t *testing.T) {
 	}
 }
 
-// TestPromiseAges: a promise that waited for the write before it comes to disk with the time that is left by then, and
-// is what was asked for all the same.
+// TestPromiseAges checks a guarantee that waited for an earlier write. It is written with the time that is left by
+// then, and still counts as the requested one.
 func TestPromiseAges(t *testing.T) {
 	first, second, clock := leadertest.Promise(), leadertest.Promise(), &leadertest.Clock{}
 	j := newPromisedJob()

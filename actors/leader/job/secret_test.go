@@ -8,15 +8,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// shownBy is what the Mirror is shown of a job.
+// shownBy returns the status of a job that the Mirror receives.
 func shownBy(j *Job) *messages.JobStatus {
 	var said []leadertest.Letter
 	j.show(&leadertest.Context{Said: &said})
 	return said[0].Message.(mirror.JobShown).Status
 }
 
-// TestSecretsEndWithTheJob: a job that waits has what is sealed for its tasks on disk, is shown without it, and loses
-// it with the write that ends it, however it ends.
+// TestSecretsEndWithTheJob checks the sealed secrets of a job. They are on disk while the job waits, are never shown,
+// and are removed by the write that ends the job, whatever its end.
 func TestSecretsEndWithTheJob(t *testing.T) {
 	waits := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED,
 		Sealed: []byte{1}}

@@ -15,11 +15,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests that the Mirror hears of what is acknowledged before
-// the client does: whoever is answered may ask at once what became of it. And it
-// owns those that the Mirror answers why a job waits as the Scheduler would.
+// This file owns the tests that the Mirror receives each change before the client gets its answer, because the client
+// may query the result at once. It also owns the tests that the Mirror gives the same reasons as the Scheduler.
 
-// shownBefore wants the Mirror to be shown this phase before the client is answered.
+// shownBefore requires that the Mirror receives this phase before the client gets its answer.
 func shownBefore(t *testing.T, said []leadertest.Letter, answer, phase string) {
 	t.Helper()
 	shown := slices.IndexFunc(said, func(l leadertest.Letter) bool {
@@ -34,7 +33,7 @@ func shownBefore(t *testing.T, said []leadertest.Letter, answer, phase string) {
 	}
 }
 
-// TestShownBeforeAcknowledged: of each answer to a wish, the Mirror has been shown before what it says.
+// TestShownBeforeAcknowledged checks for each answer to a request that the Mirror has received the new state first.
 func TestShownBeforeAcknowledged(t *testing.T) {
 	who := &messages.Principal{Name: "a"}
 	var said []leadertest.Letter
@@ -72,8 +71,8 @@ func TestShownBeforeAcknowledged(t *testing.T) {
 	}
 }
 
-// TestShownBeforeItWaits: a job that was given up before its COMMIT is shown as waiting before it asks to be placed, or
-// the Mirror is told why it waits while it believes that machines are being asked for it.
+// TestShownBeforeItWaits checks a job that was given up before COMMIT. The Mirror must show it as queued before the job
+// asks to be placed. Otherwise the Mirror would get the reason for the wait while it shows the job as reserving.
 func TestShownBeforeItWaits(t *testing.T) {
 	token := topology.Token{Epoch: 1, Counter: 7}
 	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU()}

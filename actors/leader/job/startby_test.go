@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what a next leader makes of an attempt that was lent its room.
+// This file owns the tests of the start deadline of a backfilled attempt after a takeover.
 
-// TestCauseToldTo: an agent of an earlier version hears a cause that it knows: it would refuse another, and stop
+// TestCauseToldTo checks that an older agent gets a cause that it knows. It would refuse an unknown cause and stop
 // nothing.
 func TestCauseToldTo(t *testing.T) {
 	const startBy, expired = messages.Cause_CAUSE_START_BY, messages.Cause_CAUSE_EXPIRED
@@ -29,8 +29,8 @@ func TestCauseToldTo(t *testing.T) {
 	}
 }
 
-// TestTooShortIsKnown: a job says how long it had to start on what it was lent, where that was too short: the planner
-// lends to it only where it has twice that. A next leader has it from the attempt's record.
+// TestTooShortIsKnown checks that a job reports a start deadline that was too short. The planner backfills the job only
+// if it has twice that time. The next leader reads the time from the attempt's record.
 func TestTooShortIsKnown(t *testing.T) {
 	token := messages.ToToken(topology.Token{Epoch: 1, Counter: 7})
 	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED,

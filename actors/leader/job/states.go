@@ -5,9 +5,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the states of a Job, and every step between two of them.
+// This file owns the states of a Job and their transitions.
 
-// jobState is where a job stands. What people are told of most of them is the same word.
+// jobState is the state of a job. For most states, users see the same word.
 type jobState string
 
 const (
@@ -23,7 +23,7 @@ const (
 	jobOver      jobState = "over"
 )
 
-// Table is every step between two of them.
+// Table lists the legal transitions.
 var Table = actors.Table[jobState]{Kind: actors.KindJob, Edges: []actors.Edge[jobState]{
 	{jobBorn, "queued", jobQueued},
 	{jobBorn, "resumed", jobStarting},

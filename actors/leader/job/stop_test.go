@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestStopSaysSignalAndGrace: a Stop says by which signal the job is to be stopped, and what grace it has: an agent of
-// an earlier version looks nowhere else, though one of this version finds both with the slice.
+// TestStopSaysSignalAndGrace checks that a Stop contains the signal and the grace of the job. An older agent uses these
+// only. A current agent also has both in the allocation's record.
 func TestStopSaysSignalAndGrace(t *testing.T) {
 	spec := leadertest.OneGPU()
 	spec.Stop = &messages.StopSpec{Signal: 10, GraceMs: 7000}
@@ -35,8 +35,7 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 	}
 }
 
-// TestFailureForTheDisk: whoever asks why a job failed is told that it was for the disk, with what the machine says of
-// it.
+// TestFailureForTheDisk checks that the reason of a failed job names the disk limit, with the node's details.
 func TestFailureForTheDisk(t *testing.T) {
 	exit := &messages.Exit{Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: 137, Signal: 9, Disk: true, Detail: "it kept 2"}
 	words := failureWords(&messages.Place{Rank: 3, Node: "n1", Exit: exit})

@@ -12,19 +12,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a Job counts in time: backoffs, fences and the time limit.
-// All of it is counted on this process's own steady clock. What an earlier leader
-// had counted of a backoff or a fence is lost with it, and waited for again in
-// full; how long tasks have run their machines say, as a duration. The naive way,
-// to compare what the last leader's wall clock said with our own, starts a second
-// run beside the first where the two clocks differ.
+// This file owns the times of a Job: backoffs, fences and the time limit. All of them use this process's steady clock.
+// After a takeover, a backoff or a fence starts again in full. Nodes report how long tasks have run, as a duration. A
+// comparison with the last leader's wall clock could start a second run in parallel to the first if the clocks differ.
 
-// backoffAfter is how long the job waits after an attempt has ended. It follows
-// from what is on disk, so that a next leader finds the same.
+// backoffAfter returns how long the job waits after an attempt has ended. It depends only on the record, so the next
+// leader computes the same.
 func (j *Job) backoffAfter(rec *messages.JobRecord, a *messages.AttemptRecord) time.Duration {
 	wait, failures := actors.Millis(rec.Spec.GetRestart().GetBackoffMs()), rec.Failures
 	switch {
-	case neverRan(a) && a.End.Cause != messages.Cause_CAUSE_PREPARE_TIMEOUT: // one that timed out has taken its time
+	case neverRan(a) && a.End.Cause != messages.Cause_CAUSE_PREPARE_TIMEOUT: // a timeout has taken its time
 		wait, failures = max(wait, j.p.Constants.PrepareBackoff), rec.PrepareFailures
 	case a.GetEnd().GetCause() != messages.Cause_CAUSE_MEMBER_FAILED:
 		return 0
@@ -32,11 +29,9 @@ func (j *Job) backoffAfter(rec *messages.JobRecord, a *messages.AttemptRecord) t
 	return backoff.After(int(failures), wait, j.p.Constants.BackoffCap)
 }
 
-// fencedUntil is when the supervisors on machines that cannot be reached have
-// surely stopped an attempt's tasks, where the job wants that: they count from the
-// last heartbeat that was acknowledged, which cannot be later than when the machine
-// was last heard. Of what an earlier leader heard a machine counts as heard at the
-// takeover.
+// fencedUntil returns the time at which supervisors on unreachable nodes have certainly stopped an attempt's tasks, if
+// the job requests that. Supervisors count from the last acknowledged heartbeat, which cannot be later than the last
+// contact with the node. After a takeover, a node counts as heard at the takeover.
 func (j *Job) fencedUntil(a *messages.AttemptRecord) actors.Instant {
 	if j.rec.Spec.StopWhenLostMs == 0 {
 		return 0
@@ -50,8 +45,7 @@ func (j *Job) fencedUntil(a *messages.AttemptRecord) actors.Instant {
 	return until
 }
 
-// barredUntil is when the next attempt may be asked for at the earliest. A machine
-// that came back and is lost again bars it again.
+// barredUntil returns the earliest time of the next attempt. A node that returned and is lost again delays it again.
 func (j *Job) barredUntil() actors.Instant {
 	until := j.backedOff
 	for _, a := range j.owed {
@@ -60,22 +54,21 @@ func (j *Job) barredUntil() actors.Instant {
 	return until
 }
 
-// barred reports whether an attempt must not be committed yet: a machine that can
-// be reached has yet to give evidence of an earlier one, or the tasks on one that
-// cannot may still run.
+// barred reports whether an attempt must not be committed yet. A reachable node may lack evidence of an earlier
+// attempt, or tasks on an unreachable node may still run.
 func (j *Job) barred() bool { return j.owesReachable() || j.barredUntil() > j.p.Clock.Now() }
 
-// backOff begins to wait after the latest attempt.
+// backOff starts the backoff after the latest attempt.
 func (j *Job) backOff() {
 	if wait := j.backoffAfter(j.rec, j.last); wait > 0 {
 		j.backedOff = j.p.Clock.Now().Plus(wait)
 	}
 }
 
-// graceOf is how long the ranks of an attempt have when they are told to stop. If the barrier of a gang fails, the
-// ranks that had started are ended soon: they have been alone since they began, and have nothing to save. What an
-// operator or a user stops has the grace of its job. So has an attempt that an earlier leader committed, for it may
-// have run for long without anybody being able to write that.
+// graceOf returns the grace of the ranks of an attempt that is stopped. If the barrier of a gang fails, the started
+// ranks get a short grace: they have run alone and have nothing to save. A stop by an operator or a user gets the grace
+// of the job. So does an attempt that an earlier leader committed, because it may have run for a long time that no
+// record shows.
 func (j *Job) graceOf(a *messages.AttemptRecord) time.Duration {
 	grace := actors.GraceOf(j.rec.Spec, j.p.Constants)
 	switch a.End.GetCause() {
@@ -88,14 +81,13 @@ func (j *Job) graceOf(a *messages.AttemptRecord) time.Duration {
 	return grace
 }
 
-// fenceWait is stopWhenLost and the grace after it, and 1% for clocks that drift.
+// fenceWait returns stopWhenLost plus the grace, plus 1% for clock drift.
 func fenceWait(spec *messages.JobSpec, c actors.Constants) time.Duration {
 	wait := actors.Millis(spec.StopWhenLostMs) + actors.GraceOf(spec, c)
 	return wait + wait/100
 }
 
-// armTimeLimit counts the limit from when the barrier was passed, and from then too
-// where it is changed later: what has been spent stays spent.
+// armTimeLimit starts the time limit at the barrier. A later change of the limit counts from the same moment.
 func (j *Job) armTimeLimit(ctx actor.Context, since actors.Instant) {
 	j.timers++
 	j.limitTimer, j.limitFrom = j.timers, since
@@ -110,23 +102,23 @@ func (j *Job) counting() bool {
 	return j.states.In(jobRunning) || j.states.In(jobStarting) && j.att.GetStartedUnixMs() != 0
 }
 
-// timeIsUp reports whether a run has gone on for as long as it may.
+// timeIsUp reports whether a run has reached its time limit.
 func (j *Job) timeIsUp() bool {
 	limit := actors.Millis(j.rec.Spec.TimeLimitMs)
 	return limit != 0 && j.p.Clock.Now() >= j.limitFrom.Plus(limit)
 }
 
-// prolonged reports whether more time is on its way to disk: it was asked for before
-// the run had spent what it has, so the run is not ended meanwhile.
+// prolonged reports whether a longer limit is on its way to disk. It was requested before the run reached its limit, so
+// the run is not stopped meanwhile.
 func (j *Job) prolonged() bool {
 	wanted, limit := j.wantedSpec().TimeLimitMs, j.rec.Spec.TimeLimitMs
 	return wanted != limit && (wanted == 0 || wanted > limit)
 }
 
-// noteBegun learns from a machine since when the attempt of an earlier leader has
-// run there. Each began before the barrier was passed: the last of them is as near
-// to that as anybody can say. One that has not begun proves that it was not passed, also where its
-// processes are only being started; an agent of an earlier version does not say, and counts as one.
+// noteBegun records since when an attempt of an earlier leader has run on a node. Each node started before the barrier
+// was passed, so the last start is the best estimate of the barrier. A node that has not started proves that the
+// barrier was not passed, even if its processes are starting. An older agent does not report its start and counts as
+// not started.
 func (j *Job) noteBegun(m protocol.Sighted) {
 	if j.att == nil || messages.FromToken(j.att.Token) != m.Token || !j.states.In(jobStarting) {
 		return
@@ -139,8 +131,8 @@ func (j *Job) noteBegun(m protocol.Sighted) {
 	}
 }
 
-// passedBarrier is when the attempt passed its barrier, which may have been under
-// an earlier leader: by what its machines say, and where none does, now.
+// passedBarrier returns when the attempt passed its barrier, which may have been under an earlier leader. It uses the
+// reports of the nodes, or the present time if no node reports it.
 func (j *Job) passedBarrier() actors.Instant {
 	if j.begunBefore && j.begun != 0 {
 		return min(j.begun, j.p.Clock.Now())
@@ -148,8 +140,8 @@ func (j *Job) passedBarrier() actors.Instant {
 	return j.p.Clock.Now()
 }
 
-// ranMs is for how long an attempt has run since its barrier; 0 where it has not passed it, or where that was under
-// an earlier leader and its machines do not say for how long.
+// ranMs returns how long an attempt has run since its barrier. It returns 0 if the barrier was not passed, or if it was
+// passed under an earlier leader and the nodes do not report the time.
 func (j *Job) ranMs(a *messages.AttemptRecord) int64 {
 	told := j.begunBefore && j.begun != 0
 	if a.StartedUnixMs == 0 || (j.begunBefore || j.ranBefore) && !told {
@@ -162,16 +154,16 @@ func (j *Job) ranMs(a *messages.AttemptRecord) int64 {
 	return max(j.p.Clock.Now().Since(from).Milliseconds(), 1)
 }
 
-// What follows owns what a Job says of when its attempt's room is free again.
+// The rest of this section owns what a Job reports about the end of its attempt's allocations.
 
-// foretell tells the Scheduler what is known of the end of the attempt at which the job is. began is when it
-// passed its barrier; 0: that is as it was.
+// foretell sends the Scheduler the known facts about the end of the current attempt. The argument began is the time of
+// the barrier; 0 means no change.
 func (j *Job) foretell(ctx actor.Context, began actors.Instant) {
 	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Began: began})
 }
 
-// foretellResumed does so for one that an earlier leader committed: all phases begin again, and its limit counts
-// from now where it has begun, until its machines have been heard.
+// foretellResumed does the same for an attempt of an earlier leader. All phases start again. If the attempt has
+// started, its limit counts from now until its nodes have reported.
 func (j *Job) foretellResumed(ctx actor.Context) {
 	starts := j.p.Clock.Now()
 	if j.att.StartedUnixMs == 0 {
@@ -183,8 +175,7 @@ func (j *Job) foretellResumed(ctx actor.Context) {
 	ctx.Send(j.peers.Scheduler, protocol.Foreseen{Job: j.id, Token: j.token, Spec: j.rec.Spec, Starts: starts})
 }
 
-// What follows owns what a Job makes of the moment by which its attempt has passed its barrier, where it was lent room
-// that is kept for another.
+// The rest of this file owns the start deadline of a backfilled attempt.
 
 // startByLeftMs returns the time that COMMIT gives an attempt to pass its barrier.
 func (j *Job) startByLeftMs() int64 {
@@ -194,15 +185,15 @@ func (j *Job) startByLeftMs() int64 {
 	return max(j.startBy.Since(j.p.Clock.Now()).Milliseconds(), 1)
 }
 
-// noteTooShort has the job lent room only for twice the time from now on, where an attempt came to nothing for lack of
-// it.
+// noteTooShort records the time of an attempt that missed its start deadline. The planner then backfills the job only
+// with twice that time.
 func (j *Job) noteTooShort() {
 	if j.startBy != 0 && j.p.Clock.Now() >= j.startBy {
 		j.lent = max(j.lent, j.ready)
 	}
 }
 
-// lentBefore is how long an attempt on disk had, where that was too short.
+// lentBefore returns the time that an attempt on disk had, if that was too short.
 func lentBefore(a *messages.AttemptRecord) time.Duration {
 	if a.GetEnd().GetCause() != messages.Cause_CAUSE_START_BY {
 		return 0
@@ -210,9 +201,9 @@ func lentBefore(a *messages.AttemptRecord) time.Duration {
 	return actors.Millis(a.StartByLeftMs)
 }
 
-// causeToldTo is the cause of a Stop as a machine's agent understands it.
+// causeToldTo returns the cause of a Stop in a form that the node's agent knows.
 func causeToldTo(s *contact, cause messages.Cause) messages.Cause {
-	if cause == messages.Cause_CAUSE_UNWELL { // nothing here depends on which of the two it is
+	if cause == messages.Cause_CAUSE_UNWELL { // no decision depends on which of the two it is
 		return messages.Cause_CAUSE_MACHINE_LOST
 	}
 	if cause == messages.Cause_CAUSE_START_BY && s.vocabulary < messages.VocabularyStartBy {

@@ -10,12 +10,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how a job that lives is given another priority, time limit or begin. All
-// stand in its spec, so that a next leader finds them where it looks anyway; nothing
-// follows from them before they are on disk, but that a job is not planned that is to begin
-// later. No machine knows of any.
+// This file owns changes of the priority, time limit and begin time of a live job. All of them are in its spec, where
+// the next leader finds them. A change takes effect only when it is on disk. The only exception is a later begin time,
+// which keeps the job out of the queue at once. Nodes do not know these values.
 
-// wantedSpec is the spec as people want it: their last wish, else what is on disk.
+// wantedSpec returns the spec with the last requested change, or the spec on disk if there is none.
 func (j *Job) wantedSpec() *messages.JobSpec {
 	if j.respec != nil {
 		return j.respec.Spec
@@ -25,7 +24,7 @@ func (j *Job) wantedSpec() *messages.JobSpec {
 
 func (j *Job) onUpdate(ctx actor.Context, m *messages.Update) {
 	if j.timedOut() && m.SetTimeLimit {
-		// A later limit would stand beside an end that says that it had been reached.
+		// A later limit would contradict the recorded end by time limit.
 		ctx.Respond(&messages.UpdateReply{Job: m.Job, Outcome: &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "time_limit_ms",
 			Text: "job has reached its time limit and is being ended",
@@ -80,8 +79,8 @@ func (j *Job) wantedGift() string {
 	return j.rec.GivenTo
 }
 
-// giftRefused says why a job is not given to anybody; nil: it may be. One that somebody submitted is that one's: the
-// books, the limits of owners and the machines' rules go by who it was.
+// giftRefused returns why the job cannot get another owner. It returns nil if it can. A job keeps the owner who
+// submitted it, because accounting, owner limits and node rules depend on the owner.
 func (j *Job) giftRefused(m *messages.Update) *messages.Outcome {
 	switch {
 	case m.GiveTo == "":
@@ -111,7 +110,7 @@ func (j *Job) updateReply(m *messages.Update) *messages.UpdateReply {
 	}
 }
 
-// timedOut reports whether the run is being ended for its time limit.
+// timedOut reports whether the run is being stopped for its time limit.
 func (j *Job) timedOut() bool {
 	return j.end.GetCause() == messages.Cause_CAUSE_TIME_LIMIT ||
 		j.att.GetEnd().GetCause() == messages.Cause_CAUSE_TIME_LIMIT

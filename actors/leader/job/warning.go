@@ -12,42 +12,41 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the tasks of a job are told ahead of their end, where the job asks for that. The Job says it,
-// because the ends that are known before come together here: it counts the limit, and the Scheduler tells it of
-// drains. What is said is one thing, the first of those ends, and all of it is said each time: so a later word
-// replaces an earlier one, whether a limit was raised, a drain was taken back, or another leader counts. That an end
-// is not signalled twice is for the task's supervisor to see to, which outlives leaders and agents alike. The naive
-// way, to remember here who was signalled, forgets it with the leader.
+// This file owns the warnings that tasks get before their end, if the job requests them. The Job sends them, because it
+// knows the time limit and receives drains from the Scheduler. A warning names the earliest known end, and each one
+// replaces the last. A raised limit, a cancelled drain or a new leader therefore needs no special message. The task's
+// supervisor, which outlives leaders and agents, ensures one signal per end. A list of signalled tasks in the Job would
+// be lost with the leader.
 //
-// Nothing of it is on disk. A leader that takes over says what it knows as soon as it knows it.
+// Warnings are not written to disk. A new leader sends what it knows as soon as it knows it.
 
-// ending is when an attempt will be stopped, and why, as far as that is known before.
+// ending is a known future end of an attempt, with its time and cause.
 type ending struct {
 	at    actors.Instant
 	cause messages.Cause
-	of    int64 // which limit, which drain: as in messages.Warn
+	of    int64 // which limit or drain, as in messages.Warn
 }
 
 // warning holds the end that the tasks of the attempt are warned of.
 type warning struct {
-	said    ending // zero: that no end is near
-	number  uint64 // of that
-	unsure  bool   // what an earlier leader has said
-	seq     uint64 // numbers the timers: older ones are stale
+	said    ending // zero: no end is near
+	number  uint64 // number of that warning
+	unsure  bool   // an earlier leader's warning is unknown
+	seq     uint64 // number of the timer: older ones are stale
 	pause   time.Duration
-	lacking int               // machines that have yet to say that they know, as they were counted last
-	shown   *messages.Warning // to people, once all know …
-	told    uint64            // … that number
+	lacking int               // nodes that have not confirmed, at the last count
+	shown   *messages.Warning // shown to users after all nodes have confirmed …
+	told    uint64            // … the warning with this number
 }
 
 type warnDue struct{ Seq uint64 }
 
-// begin forgets what was said to an attempt before. Numbers go on: of an actor that was recreated they are higher, too.
+// begin resets the warning for a new attempt. Numbers keep growing, even if the actor was recreated.
 func (w *warning) begin(life uint64, unsure bool) {
 	*w = warning{number: max(w.number, life<<32) + 1, seq: w.seq + 1, unsure: unsure}
 }
 
-// ending is the first end of the attempt that is known.
+// ending returns the earliest known end of the attempt.
 func (j *Job) ending() (first ending) {
 	if limit := j.rec.Spec.TimeLimitMs; limit > 0 && !j.prolonged() {
 		first = ending{j.limitFrom.Plus(actors.Millis(limit)), messages.Cause_CAUSE_TIME_LIMIT, limit}
@@ -60,17 +59,17 @@ func (j *Job) ending() (first ending) {
 	return first
 }
 
-// lives reports whether nothing is known of a member's end.
+// lives reports whether no exit of a member is known.
 func (j *Job) lives(p *messages.Place) bool {
 	return p.Exit == nil && j.exits[messages.FromToken(j.att.Token)][p.Rank].Exit == nil
 }
 
-// warns reports whether the tasks of the attempt are to be told of its end now.
+// warns reports whether the tasks of the attempt get warnings now.
 func (j *Job) warns() bool {
 	return j.rec.Spec.GetWarn() != nil && j.att != nil && j.att.End == nil && j.end == nil && j.counting()
 }
 
-// warn looks when the attempt ends, tells its tasks what is new, and looks again when it is time.
+// warn computes the end of the attempt, sends a changed warning to its tasks, and schedules the next check.
 func (j *Job) warn(ctx actor.Context) {
 	if !j.warns() {
 		return
@@ -83,7 +82,7 @@ func (j *Job) warn(ctx actor.Context) {
 	}
 	switch {
 	case near == (ending{}) && !j.states.In(jobRunning):
-		// It started under an earlier leader, who may have said more than is known by now.
+		// It started under an earlier leader, which may have sent a warning that no longer applies.
 	case near != w.said || w.unsure:
 		w.said, w.unsure, w.pause = near, false, 0
 		w.number++
@@ -105,7 +104,7 @@ func (j *Job) lookAtEnd(ctx actor.Context, after time.Duration) {
 	j.p.Clock.After(after, ctx.Self(), warnDue{j.warning.seq})
 }
 
-// onWarnDue says it again to whoever has not answered.
+// onWarnDue repeats the warning to nodes that have not confirmed.
 func (j *Job) onWarnDue(ctx actor.Context, m warnDue) {
 	if m.Seq != j.warning.seq || !j.warns() {
 		return
@@ -116,7 +115,7 @@ func (j *Job) onWarnDue(ctx actor.Context, m warnDue) {
 	j.warn(ctx)
 }
 
-// sayEnding tells all machines that do not know, and counts them.
+// sayEnding sends the warning to all nodes that have not confirmed, and counts them.
 func (j *Job) sayEnding(ctx actor.Context) {
 	j.warning.lacking = 0
 	j.ignorant(func(n topology.NodeID, c *contact) {
@@ -126,8 +125,7 @@ func (j *Job) sayEnding(ctx actor.Context) {
 	j.showWarned(ctx)
 }
 
-// ignorant visits each machine of the attempt that can be reached, has a task of it, and has yet to say that this is
-// told.
+// ignorant visits each reachable node of the attempt that has a live task and has not confirmed the warning.
 func (j *Job) ignorant(visit func(topology.NodeID, *contact)) {
 	last := ""
 	for _, p := range j.att.Places {
@@ -135,7 +133,7 @@ func (j *Job) ignorant(visit func(topology.NodeID, *contact)) {
 		if p.Node == last || !j.lives(p) || !c.up || c.knows == j.warning.number || c.vocabulary < messages.VocabularyWarn {
 			continue
 		}
-		last = p.Node // the ranks of a machine stand together
+		last = p.Node // the ranks of a node are adjacent
 		visit(topology.NodeID(p.Node), c)
 	}
 }
@@ -151,7 +149,7 @@ func (j *Job) sayEndingTo(ctx actor.Context, n topology.NodeID, c *contact) {
 	ctx.Request(j.p.Peers.Node(n), m)
 }
 
-// warnReturned tells a machine that has just been heard, if it does not know.
+// warnReturned sends the warning to a node that has just returned, if it lacks it.
 func (j *Job) warnReturned(ctx actor.Context, n topology.NodeID) {
 	c := j.contacts[n]
 	if !j.warns() || j.warning.unsure || c.knows == j.warning.number {
@@ -164,7 +162,7 @@ func (j *Job) warnReturned(ctx actor.Context, n topology.NodeID) {
 	}
 }
 
-// onWarned notes that a machine has told its tasks.
+// onWarned records that a node has warned its tasks.
 func (j *Job) onWarned(ctx actor.Context, c *contact, m *messages.Warned) {
 	if m.Number != j.warning.number || c.knows == m.Number {
 		return
@@ -177,7 +175,7 @@ func (j *Job) onWarned(ctx actor.Context, c *contact, m *messages.Warned) {
 	}
 }
 
-// showWarned shows people what all tasks know.
+// showWarned shows users the warning after all tasks have it.
 func (j *Job) showWarned(ctx actor.Context) {
 	w := &j.warning
 	if w.lacking > 0 || w.told == w.number {
@@ -195,7 +193,7 @@ func (j *Job) showWarned(ctx actor.Context) {
 	}
 }
 
-// onDrains notes when a machine of the attempt is emptied.
+// onDrains records when a node of the attempt will be drained.
 func (j *Job) onDrains(ctx actor.Context, m protocol.Drains) {
 	if c := j.contacts[m.Node]; c != nil {
 		c.drains = ending{}

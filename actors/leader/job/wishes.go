@@ -11,12 +11,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what people want of a job that is there: cancel, hold, requeue.
-// A wish goes with the next write, and is answered once that is on disk: how it
-// went is known only then, since the job may have ended meanwhile.
+// This file owns client requests for a live job: cancel, hold, requeue. A request goes into the next write and is
+// answered when that write is on disk. Only then is the result known, because the job may have ended meanwhile.
 
-// asks has the sender answered with the next write; at once where the job is
-// over, and tells then that there is nothing left to do.
+// asks schedules an answer to the sender after the next write. If the job has ended, it answers at once and returns
+// false.
 func (j *Job) asks(ctx actor.Context, answer func() any) (open bool) {
 	if j.rec.State.Terminal() {
 		ctx.Respond(answer())
@@ -67,8 +66,8 @@ func (j *Job) onHold(ctx actor.Context, m *messages.Hold) {
 	j.advance(ctx)
 }
 
-// wantedHold is the hold as people want it: their last wish, which may not be on
-// disk yet, else what is.
+// wantedHold returns the hold after the last request, which may not be on disk yet. Without a request, it returns the
+// hold on disk.
 func (j *Job) wantedHold() *messages.Deed {
 	if j.wish != nil {
 		return j.wish.Hold
@@ -76,19 +75,17 @@ func (j *Job) wantedHold() *messages.Deed {
 	return j.rec.Hold
 }
 
-// kept reports whether the job must not be planned: it is to be held, or its
-// release is not on disk yet.
+// kept reports whether the job must not be planned because it is held, will be held, or its release is not on disk yet.
 func (j *Job) kept() bool { return j.rec.Hold != nil || j.wantedHold() != nil }
 
-// keep has the job not planned until it is released, and gives up an attempt in
-// the making; one whose COMMIT is on its way to disk was sooner, and runs on. Of
-// a hold that is asked for twice, the first one's words stay.
+// keep holds the job until it is released, and gives up an attempt before COMMIT. An attempt whose COMMIT is on its way
+// to disk continues. If a job is held twice, the first hold's reason stays.
 func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 	if j.wantedHold() != nil {
 		return
 	}
 	j.wish = &protocol.HoldWish{Hold: &messages.Deed{By: by, AtUnixMs: j.p.Clock.WallMs(), Reason: reason}}
-	if j.hasBegun() || j.states.In(jobStopping) { // what it has counts in its queue, and its array, until it has left
+	if j.hasBegun() || j.states.In(jobStopping) { // its usage counts for its queue and its array until it has left
 		return
 	}
 	ctx.Send(j.peers.Scheduler, protocol.Withdraws{Job: j.id})
@@ -98,8 +95,8 @@ func (j *Job) keep(ctx actor.Context, by *messages.Principal, reason string) {
 	}
 }
 
-// onRequeue ends the attempt that was meant. The naive way, to end whichever
-// runs, ends two where the answer to the first request was lost.
+// onRequeue ends the attempt that the client means. Ending the present attempt instead would end two attempts if the
+// answer to the first request was lost.
 func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	run := m.Run
 	if run == 0 {
@@ -107,7 +104,7 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	}
 	answer := func() any { return j.requeueReply(m, run) }
 	if run > j.rec.Runs || j.isLastRun(run) {
-		ctx.Respond(answer()) // what is refused changes nothing, and holds nothing
+		ctx.Respond(answer()) // a refused request changes nothing and holds nothing
 		return
 	}
 	if !j.asks(ctx, answer) {
@@ -123,12 +120,12 @@ func (j *Job) onRequeue(ctx actor.Context, m *messages.Requeue) {
 	j.advance(ctx)
 }
 
-// isLastRun reports whether a run has not ended, and no other may follow it.
+// isLastRun reports whether a run is live and no other run may follow it.
 func (j *Job) isLastRun(run int32) bool {
 	return j.rec.Spec.GetRestart().GetNever() && j.att != nil && j.att.Run == run && j.att.End == nil
 }
 
-// requeueReply tells what of the wish to end a run is on disk.
+// requeueReply returns the result on disk of a request to end a run.
 func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueReply {
 	reply := &messages.RequeueReply{Job: m.Job, Outcome: messages.OK()}
 	conflict := func(field, format string, args ...any) {
@@ -140,20 +137,20 @@ func (j *Job) requeueReply(m *messages.Requeue, run int32) *messages.RequeueRepl
 	case run > j.rec.Runs:
 		conflict("run", "job has no attempt %d: its latest is %d", run, j.rec.Runs)
 	case j.att == nil || j.att.Run != run:
-		// That one is over: there is nothing to stop.
+		// The run has already ended, so there is nothing to stop.
 	case j.att.End.GetCause() == messages.Cause_CAUSE_REQUEUED:
 		reply.Run = run
 	case j.isLastRun(run):
 		conflict("restart.limit", "the job allows no second run: cancel it and submit it again")
 	case m.Hold:
-		// It ends without this wish, and the job is held: nothing is left of what was asked for.
+		// The run ends for another reason and the job is held, so the request has no effect.
 	default:
 		conflict("job", "attempt %d is already ending: %s", run, actors.WordOf(j.att.End.GetCause().String(), "CAUSE_"))
 	}
 	return reply
 }
 
-// answerTooLate tells clients whose wish met a job that had just ended.
+// answerTooLate answers clients whose request met a job that had just ended.
 func (j *Job) answerTooLate(ctx actor.Context) {
 	if !j.rec.State.Terminal() {
 		return
@@ -164,7 +161,7 @@ func (j *Job) answerTooLate(ctx actor.Context) {
 	j.cancel, j.wish, j.respec, j.askers = nil, nil, nil, nil
 }
 
-// holdsBack tells the Scheduler of an element that waits for its release.
+// holdsBack reports an element that waits for its release to the Scheduler.
 func (j *Job) holdsBack(ctx actor.Context) {
 	if j.rec.Spec.Element != nil && j.cancel == nil && j.kept() {
 		ctx.Send(j.peers.Scheduler, protocol.HeldBack{Job: j.id})

@@ -12,9 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a Job's writes. One is in flight at a time; it carries all
-// that is known to be due: evidence, COMMIT, ENDED, a cancel, the terminal
-// state. What a write allows happens when it is on disk, and not before.
+// This file owns a Job's writes. One write is in flight at a time. It carries everything that is due: evidence, COMMIT,
+// ENDED, a cancel, the final state. Its effects follow only when it is on disk.
 
 // draft holds the records as they will be after a write.
 type draft struct {
@@ -23,17 +22,17 @@ type draft struct {
 	owed      []*messages.AttemptRecord
 	touched   []*messages.AttemptRecord
 	askers    []protocol.Asker
-	wish      *protocol.HoldWish // that is in it
-	respec    *protocol.SpecWish // likewise
-	firm      *firmWish          // likewise
-	foregone  int                // so many of those that are known are
+	wish      *protocol.HoldWish // included in the write
+	respec    *protocol.SpecWish // included in the write
+	firm      *firmWish          // included in the write
+	foregone  int                // number of dependencies' ends in the write
 	dirty     bool
 	committed bool // COMMIT is in it
 	ended     bool // ENDED is in it
-	closed    bool // the attempt, or the job, is over with it
+	closed    bool // the attempt or the job ends with it
 }
 
-// advance writes what is due, if no write is in flight.
+// advance starts the next write if one is due and none is in flight.
 func (j *Job) advance(ctx actor.Context) {
 	if j.writing || j.states.In(jobBorn, jobOver) {
 		return
@@ -44,7 +43,7 @@ func (j *Job) advance(ctx actor.Context) {
 	j.answerTooLate(ctx)
 	d := j.compose()
 	if !d.dirty {
-		if j.firm != nil { // what is on disk is all that may be
+		if j.firm != nil { // the guarantee on disk is all that counts
 			j.firm = nil
 			j.tellPromise(ctx)
 		}
@@ -65,15 +64,14 @@ func (j *Job) advance(ctx actor.Context) {
 		Tag: d.rec.WrittenBy.Counter})
 }
 
-// mayNotCommit: the reservations may have lapsed, the job is not wanted any
-// more, a machine that has come back or was lost again may run an earlier attempt,
-// or it is known by now that an earlier one had succeeded.
+// mayNotCommit reports whether a commit is no longer allowed: reservations may have expired, or the job was cancelled.
+// A lost or returned node may also run an earlier attempt, or an earlier attempt turned out to be successful.
 func (j *Job) mayNotCommit() bool {
 	return j.p.Clock.Now() >= j.decide.DecideBy || j.cancel != nil || j.moved != nil || j.barred() ||
 		slices.ContainsFunc(j.owed, func(a *messages.AttemptRecord) bool { return finishedByItself(j.withExits(a)) })
 }
 
-// compose drafts the next write from what is on disk and what is known.
+// compose drafts the next write from the records on disk and the known changes.
 func (j *Job) compose() draft {
 	d := draft{rec: j.rec.Revise(), att: j.att, owed: append([]*messages.AttemptRecord(nil), j.owed...)}
 	d.askers, j.askers = j.askers, nil
@@ -114,12 +112,11 @@ func (j *Job) draftDeeds(d *draft) {
 	}
 	d.wish, d.respec = j.wish, j.respec
 	if len(d.askers) > 0 {
-		d.dirty = true // they are answered once something is on disk that says so
+		d.dirty = true // the clients' answers need a write
 	}
 }
 
-// draftExits adds the evidence that has come in. It never replaces any: the
-// first word on how a member ended stands.
+// draftExits adds new exit evidence. It never replaces any: the first report of a member's exit counts.
 func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptRecord {
 	if next := j.withExits(a); next != a {
 		d.touch(next)
@@ -128,7 +125,7 @@ func (j *Job) draftExits(d *draft, a *messages.AttemptRecord) *messages.AttemptR
 	return a
 }
 
-// withExits is an attempt with the evidence that has come in.
+// withExits returns an attempt with all received exit evidence.
 func (j *Job) withExits(a *messages.AttemptRecord) *messages.AttemptRecord {
 	news := j.exits[messages.FromToken(a.Token)]
 	if len(news) == 0 {
@@ -145,7 +142,7 @@ func (j *Job) withExits(a *messages.AttemptRecord) *messages.AttemptRecord {
 	return a
 }
 
-// touch puts an attempt into the write; a later version of it replaces an earlier.
+// touch adds an attempt to the write. A later version of the attempt replaces an earlier one.
 func (d *draft) touch(a *messages.AttemptRecord) {
 	d.dirty = true
 	for i, t := range d.touched {
@@ -172,7 +169,7 @@ func (j *Job) draftCommit(d *draft) {
 	d.touch(d.att)
 }
 
-// wholeMs is a time of which something is known, in ms: 0 is none.
+// wholeMs returns a known duration in ms, at least 1. The value 0 means unknown.
 func wholeMs(d time.Duration) int64 {
 	if d <= 0 {
 		return 0
@@ -180,8 +177,8 @@ func wholeMs(d time.Duration) int64 {
 	return max(d.Milliseconds(), 1)
 }
 
-// draftEnd notes the barrier's time and decides whether the attempt has ended.
-// That every member has succeeded wins over any other cause: it is a fact.
+// draftEnd records the barrier's time and decides whether the attempt has ended. If every member succeeded, success
+// takes precedence over any other cause.
 func (j *Job) draftEnd(d *draft) {
 	if d.att.End != nil {
 		return
@@ -191,7 +188,7 @@ func (j *Job) draftEnd(d *draft) {
 		end = j.end
 	}
 	if end == nil && d.rec.Cancel != nil {
-		// The cancel met COMMIT on its way to disk: there was no attempt to end yet.
+		// The cancel came while COMMIT was on its way to disk, when there was no attempt to end yet.
 		end = &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, Detail: d.rec.Cancel.Reason, Rank: -1}
 	}
 	if end == nil && j.started == 0 {
@@ -213,8 +210,8 @@ func (j *Job) draftEnd(d *draft) {
 	d.touch(a)
 }
 
-// draftClose closes the attempt once every machine that can be reached has
-// given evidence; a machine that cannot is left as a debt, in this same write.
+// draftClose closes the attempt after every reachable node has delivered its evidence. In the same write, allocations
+// on unreachable nodes become unconfirmed.
 func (j *Job) draftClose(d *draft) {
 	if d.committed || d.rec.State.Terminal() {
 		return
@@ -237,7 +234,7 @@ func (j *Job) draftClose(d *draft) {
 		return
 	}
 	j.closeAttempt(d.rec, d.att)
-	d.owed = append(d.owed, d.att) // settleOwed drops it where nothing is owed
+	d.owed = append(d.owed, d.att) // settleOwed drops it if nothing is unconfirmed
 	d.att = nil
 	d.closed, d.dirty = true, true
 }
@@ -269,14 +266,14 @@ func (j *Job) onUnwritten(ctx actor.Context, m protocol.Unwritten) {
 	}
 }
 
-// onWritten takes the draft over and does what it allows.
+// onWritten replaces the records by the draft and runs the effects that it allows.
 func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	if !j.writing || m.Tag != j.next.rec.WrittenBy.Counter {
-		return // of an earlier actor of this job, which had our name
+		return // the answer belongs to an earlier actor of this job with the same name
 	}
 	if m.Verdict != actors.Done {
-		// Somebody else wrote: an earlier actor of this job whose write was still on
-		// its way. What is on disk is the truth; we are not.
+		// Another actor wrote the record: an earlier actor of this job, whose write was still on its way. The record on disk
+		// is valid, and this actor's state is not.
 		ctx.Send(j.peers.Scheduler, protocol.Stale{Job: j.id})
 		return
 	}
@@ -314,7 +311,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	default:
 		j.afterUID(ctx)
 	}
-	j.show(ctx) // before the answers: whoever gets one may look at once
+	j.show(ctx) // before the answers, because a client may query at once
 	for _, a := range d.askers {
 		ctx.Send(a.PID, a.Answer())
 	}
@@ -324,7 +321,7 @@ func (j *Job) onWritten(ctx actor.Context, m protocol.Written) {
 	j.advance(ctx)
 }
 
-// absorb drops from the wishes what is now on disk.
+// absorb drops the requested changes that are now on disk.
 func (j *Job) absorb(d draft) {
 	for _, a := range d.touched {
 		token := messages.FromToken(a.Token)
@@ -344,7 +341,7 @@ func (j *Job) absorb(d draft) {
 		j.cancel = nil
 	}
 	if j.wish == d.wish {
-		j.wish = nil // else another came while this was on its way
+		j.wish = nil // otherwise a newer one came during the write
 	}
 	if j.respec == d.respec {
 		j.respec = nil
@@ -361,7 +358,7 @@ func (j *Job) absorb(d draft) {
 	}
 }
 
-// afterCommit is the commit point: from here on the attempt is not aborted, it ends.
+// afterCommit handles the commit point. From now on the attempt is ended instead of aborted.
 func (j *Job) afterCommit(ctx actor.Context) {
 	j.decide, j.targets = nil, nil
 	j.states.Become("committed", jobStarting)
@@ -376,7 +373,7 @@ func (j *Job) afterCommit(ctx actor.Context) {
 	}
 }
 
-// afterEnd may stop machines now: the cause is on disk.
+// afterEnd stops the nodes, because the cause is on disk.
 func (j *Job) afterEnd(ctx actor.Context) {
 	j.blame(ctx)
 	if j.last.End.Cause == messages.Cause_CAUSE_START_BY {

@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestAnswerToAPredecessor: a Job that was remade has its predecessor's name, and hears the answers to what that one
-// wrote. They say nothing of what it has written itself: nobody is told that it is on disk before its own answer has
-// come.
+// TestAnswerToAPredecessor checks a recreated Job, which has its predecessor's name and gets the answers to the
+// predecessor's writes. These answers do not count for its own writes, and nothing is acknowledged before its own
+// answer.
 func TestAnswerToAPredecessor(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j1", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	j := New(leadertest.Ports(), leadertest.Peers, 2, rec, nil, nil).(*Job)

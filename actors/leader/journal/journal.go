@@ -1,6 +1,6 @@
 // Package journal holds the Journal, the actor that writes a leader's decisions to the store. One transaction is in
-// flight at a time, and a write that nobody knows the fate of is settled before the next. Nothing else of a leader
-// writes.
+// flight at a time, and a write with an unknown result is settled before the next. All writes of a leader go through
+// the Journal.
 package journal
 
 import (
@@ -13,44 +13,39 @@ import (
 	"github.com/yi-json/synapse/clock/backoff"
 )
 
-// TookJournal is the distribution of how long a write took.
+// TookJournal names the distribution of write durations.
 const TookJournal = "journal.write"
 
-// Journal owns the leader's way to disk: what waits to be made durable, and the
-// one transaction that is on its way. Nobody acts on a write before the Journal
-// says that it is on disk, and what it says is definite.
+// Journal owns the leader's writes: those that wait, and the one transaction in flight. No actor acts on a write before
+// the Journal confirms that it is on disk. The Journal's answer is definite.
 //
-// It tells: whoever asked to write (Written, and Unwritten as soon as that takes
-// long), the host (Deposed), the gateway (Unwritable). It asks: the store (Apply),
-// the clock.
+// The Journal sends messages to the writers (Written, and Unwritten if a write takes long), to the host (Deposed) and
+// to the gateway (Unwritable). It sends requests to the store (Apply) and to the clock.
 //
-// There are two lanes. Decisions go first, so that a burst of submits cannot
-// hold up a cancel; they are bounded by the live attempts. Submits are bounded
-// here, and past the bound their clients are told to come later.
+// There are two lanes. Decisions go first, so a burst of submits cannot delay a cancel. Their number is limited by the
+// number of live attempts. The number of submits has a limit here, beyond which clients must retry later.
 //
-// One transaction is in flight at a time. Two would finish sooner, and would
-// make doubt unbounded: while an answer is missing, the same batch is written
-// again under a new ticket until the store says what became of it. That is
-// harmless, because each change is a compare-and-set that recognises itself by
-// written_by. Reading instead would not do: the lost write may still land after
-// a read that found nothing.
+// One transaction is in flight at a time. Two would be faster, but any number of writes could then be in doubt. While
+// an answer is missing, the same batch is written again under a new ticket until the store returns the result. The
+// repetition is harmless: each change is a compare-and-set that recognizes its own earlier write by written_by. Reading
+// the store instead would not be enough, because the lost write may still arrive after a read that found nothing.
 type Journal struct {
 	actors.States[journalState]
 	p         *protocol.Ports
 	decisions lane
 	submits   lane
-	flight    []pending       // what the transaction in flight writes, in order
-	changes   []actors.Change // the same, as the store is given it
-	ticket    uint64          // of the latest try
-	sent      actors.Instant  // when that try was handed to the store
+	flight    []pending       // the writes of the transaction in flight, in order
+	changes   []actors.Change // the same, as the store gets them
+	ticket    uint64          // of the latest attempt
+	sent      actors.Instant  // when the store got that attempt
 	pause     time.Duration
-	trouble   string // why the transaction in flight is not on disk yet; empty: nothing is wrong
-	watch     uint64 // the latest alarm for silence; an older one is stale
+	trouble   string // why the transaction in flight is not on disk yet; empty: no problem
+	watch     uint64 // the latest silence alarm; older ones are stale
 	watching  bool
 }
 
-// pending is one write that is not answered yet. Its records are never changed
-// by anyone after they were handed over, since they may have to be written again.
+// pending is one write without an answer. Its records must not change after the write was sent, because the Journal may
+// have to write them again.
 type pending struct {
 	change actors.Change
 	tag    any
@@ -60,13 +55,13 @@ type pending struct {
 }
 
 type (
-	// retryWrite ends the pause after the try with this ticket.
+	// retryWrite ends the pause after the attempt with this ticket.
 	retryWrite struct{ ticket uint64 }
-	// watchStore looks whether the store has been silent for too long.
+	// watchStore is the timer that checks for a silent store.
 	watchStore struct{ seq uint64 }
 )
 
-// Counters for operators.
+// These are counters for operators.
 const (
 	countJournalBatches   = "journal.batches"
 	countJournalChanges   = "journal.changes"
@@ -79,8 +74,7 @@ func New(p *protocol.Ports) actor.Actor {
 	return &Journal{States: actors.NewStates(&Table, p.Host), p: p}
 }
 
-// Receive fences, then dispatches: once deposed, nothing is written, retried or
-// answered any more, ever.
+// Receive checks for deposition, then dispatches. After deposition, the Journal never writes, retries or answers again.
 func (j *Journal) Receive(ctx actor.Context) {
 	if j.In(journalDeposed) {
 		return
@@ -100,7 +94,7 @@ func (j *Journal) Receive(ctx actor.Context) {
 	j.check()
 }
 
-// onWrite lets a write wait in its lane, and starts a transaction if none is in flight.
+// onWrite adds a write to its lane, and starts a transaction if none is in flight.
 func (j *Journal) onWrite(ctx actor.Context, m protocol.Write) {
 	w := pending{change: m.Change, tag: m.Tag, asker: ctx.Sender(), lane: m.Lane, bytes: bytesOf(m.Change)}
 	switch m.Lane {
@@ -124,8 +118,8 @@ func (j *Journal) onWrite(ctx actor.Context, m protocol.Write) {
 	}
 }
 
-// onApplied takes the store's word on the transaction in flight. An answer to
-// an earlier try is no news: the latest try is what settles the doubt.
+// onApplied handles the store's answer about the transaction in flight. It ignores answers to earlier attempts, because
+// only the latest attempt settles the doubt.
 func (j *Journal) onApplied(ctx actor.Context, m actors.Applied) {
 	if !j.In(journalWriting) || m.Ticket != j.ticket {
 		return
@@ -140,8 +134,7 @@ func (j *Journal) onApplied(ctx actor.Context, m actors.Applied) {
 	}
 }
 
-// settle answers everybody in the transaction, in the order they were written,
-// and goes on with those who came meanwhile.
+// settle answers all writers of the transaction in order, and continues with the writes that came meanwhile.
 func (j *Journal) settle(ctx actor.Context, verdicts []actors.Verdict) {
 	if len(verdicts) != len(j.flight) {
 		panic("the store answered for another number of changes than it was given")
@@ -165,7 +158,7 @@ func (j *Journal) settle(ctx actor.Context, verdicts []actors.Verdict) {
 	}
 }
 
-// answer tells an asker; a sender without an address wants no answer.
+// answer sends the result to the writer. A writer without an address gets no answer.
 func (j *Journal) answer(ctx actor.Context, w pending, a protocol.Written) {
 	if w.asker != nil {
 		ctx.Send(w.asker, a)
@@ -180,10 +173,9 @@ func (j *Journal) onRetry(ctx actor.Context, m retryWrite) {
 	j.apply(ctx)
 }
 
-// onWatch takes a store that says nothing for one that may have written: the
-// answer can be lost as well as the transaction. One alarm is set at a time and
-// set again for the rest, because one per transaction would leave thousands of
-// stale alarms with the clock.
+// onWatch treats a silent store like an error: an answer can be lost as well as a transaction. Only one alarm is set at
+// a time, and set again for the remaining time. One alarm per transaction would leave thousands of stale alarms in the
+// clock.
 func (j *Journal) onWatch(ctx actor.Context, m watchStore) {
 	if m.seq != j.watch {
 		return
@@ -204,7 +196,7 @@ func (j *Journal) onWatch(ctx actor.Context, m watchStore) {
 	}
 }
 
-// troubled tells everybody who waits for the disk why. Later writes are told when they come.
+// troubled reports the problem to all writers that wait. Later writers are notified when they come.
 func (j *Journal) troubled(ctx actor.Context, why string) {
 	if j.trouble == why {
 		return
@@ -219,7 +211,7 @@ func (j *Journal) troubled(ctx actor.Context, why string) {
 	}
 }
 
-// warn tells an asker that its decision is not on disk yet. The clients of submits are answered by the gateway.
+// warn reports that a decision is not on disk yet. The gateway answers the clients of submits.
 func (j *Journal) warn(ctx actor.Context, w pending) {
 	if w.asker != nil && w.lane == protocol.LaneDecisions {
 		ctx.Send(w.asker, protocol.Unwritten{Tag: w.tag, Why: j.trouble})
@@ -235,7 +227,7 @@ func (j *Journal) setWatch(ctx actor.Context, d time.Duration) {
 func (j *Journal) becomeIdle() {
 	j.Become("applied", journalIdle)
 	clear(j.flight)
-	// The slice of changes is left as it is: a store that lost its answer may still be at it.
+	// The slice of changes is kept, because a store whose answer was lost may still be using it.
 	j.flight, j.changes = j.flight[:0], nil
 	j.pause = 0
 	if j.trouble != "" {
@@ -244,12 +236,11 @@ func (j *Journal) becomeIdle() {
 	}
 }
 
-// becomeWriting makes one transaction of what waits, decisions first.
+// becomeWriting combines the waiting writes into one transaction, decisions first.
 func (j *Journal) becomeWriting(ctx actor.Context) {
 	j.Become("write", journalWriting)
 	j.fill()
-	// The store may still be reading the changes of an earlier try of the last
-	// transaction, so its slice is never used for the next one.
+	// The store may still read the changes of an earlier attempt, so each transaction gets a new slice.
 	j.changes = make([]actors.Change, len(j.flight))
 	for i := range j.flight {
 		j.changes[i] = j.flight[i].change
@@ -257,7 +248,7 @@ func (j *Journal) becomeWriting(ctx actor.Context) {
 	j.apply(ctx)
 }
 
-// apply hands the transaction to the store, for the first time or again.
+// apply sends the transaction to the store, for the first time or again.
 func (j *Journal) apply(ctx actor.Context) {
 	j.ticket++
 	j.sent = j.p.Clock.Now()
@@ -267,8 +258,8 @@ func (j *Journal) apply(ctx actor.Context) {
 	}
 }
 
-// becomeDoubting pauses before the same transaction is written again: the
-// database is likely down, and hammering it does not bring it back.
+// becomeDoubting pauses before the same transaction is written again. The database is probably down, and immediate
+// repeats would not help.
 func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 	if j.pause == 0 {
 		j.p.Log.Info("JOURNAL: %d writes in doubt (%s): retrying until the store confirms "+
@@ -281,8 +272,8 @@ func (j *Journal) becomeDoubting(ctx actor.Context, event, why string) {
 	j.p.Clock.After(j.pause, ctx.Self(), retryWrite{j.ticket})
 }
 
-// becomeDeposed lets go of everything. Nobody is answered: whoever waits here
-// belongs to a leader that is no more, and must not act on anything.
+// becomeDeposed drops all writes without an answer. The writers belong to a leader that no longer leads and must not
+// act.
 func (j *Journal) becomeDeposed() {
 	j.Become("deposed", journalDeposed)
 	j.p.Log.Info("JOURNAL: epoch %d no longer leads: %d writes are not acknowledged", j.p.Epoch,
@@ -294,11 +285,10 @@ func (j *Journal) becomeDeposed() {
 // idle reports whether nothing waits and nothing is in flight.
 func (j *Journal) idle() bool { return j.In(journalIdle) }
 
-// pending counts the decisions and submits that wait for a transaction; those
-// in flight are in neither.
+// pending counts the waiting decisions and submits, without those in flight.
 func (j *Journal) pending() (decisions, submits int) { return j.decisions.len(), j.submits.len() }
 
-// check holds after every message.
+// check verifies the invariants of the Journal. It runs after every message.
 func (j *Journal) check() {
 	waiting := j.decisions.len() + j.submits.len()
 	switch {

@@ -15,8 +15,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// journalRig is a Journal with a store, a clock and a host that only write down
-// what they are asked; the script plays their part.
+// journalRig is a Journal with a store, a clock and a host that only record their calls. The script plays their part.
 type journalRig struct {
 	j      *Journal
 	now    actors.Instant
@@ -30,7 +29,7 @@ type journalTimer struct {
 	message any
 }
 
-// told is the context of one message: what the Journal says through it is written down.
+// told is the context of one message. It records the messages that the Journal sends.
 type told struct {
 	actor.Context
 	rig     *journalRig
@@ -59,7 +58,7 @@ func (r *journalRig) say(format string, args ...any) {
 	r.said = append(r.said, fmt.Sprintf(format, args...))
 }
 
-// Now and what follows: the rig is every port of the Journal.
+// Now and the following methods make the rig every port of the Journal.
 func (r *journalRig) Now() actors.Instant { return r.now }
 func (r *journalRig) WallMs() int64       { return 0 }
 func (r *journalRig) After(d time.Duration, _ *actor.PID, message any) {
@@ -116,7 +115,7 @@ func (r *journalRig) tell(message any, sender *actor.PID) {
 	r.j.Receive(told{rig: r, message: message, sender: sender})
 }
 
-// pass lets time go by and wakes whoever asked for it, in the order of time.
+// pass advances the clock and fires the timers in order.
 func (r *journalRig) pass(d time.Duration) {
 	end := r.now.Plus(d)
 	for {
@@ -137,8 +136,8 @@ func (r *journalRig) pass(d time.Duration) {
 	r.now = end
 }
 
-// TestJournalScenarios plays the Journal's golden scenarios: the messages that it gets and sends. -rewrite rewrites
-// them.
+// TestJournalScenarios plays the Journal's golden scenarios: the messages that it gets and sends. The flag -rewrite
+// rewrites them.
 func TestJournalScenarios(t *testing.T) {
 	datadriven.Walk(t, "testdata/journal", func(t *testing.T, path string) {
 		r := newJournalRig(func(*actors.Constants) {})
@@ -157,7 +156,7 @@ func TestJournalScenarios(t *testing.T) {
 	})
 }
 
-// step does one line of a script: limits, write, answer, pass, tell.
+// step runs one line of a script: limits, write, answer, pass, tell.
 func (r *journalRig) step(t *testing.T, d *datadriven.TestData) *journalRig {
 	switch d.Cmd {
 	case "limits":
@@ -181,7 +180,7 @@ func (r *journalRig) step(t *testing.T, d *datadriven.TestData) *journalRig {
 			d.Fatalf(t, "%v", err)
 		}
 		r.pass(length)
-	case "tell": // a message that a Journal does not know
+	case "tell": // a message type that the Journal does not know
 		r.tell("good morning", nil)
 	default:
 		d.Fatalf(t, "unknown command %q", d.Cmd)
@@ -189,7 +188,7 @@ func (r *journalRig) step(t *testing.T, d *datadriven.TestData) *journalRig {
 	return r
 }
 
-// write tells one write: lane, job or node, and who asks; the record is the tag.
+// write sends one write: lane, job or node, and sender. The record is the tag.
 func (r *journalRig) write(words []string) {
 	lane := map[string]protocol.Lane{"decision": protocol.LaneDecisions, "submit": protocol.LaneSubmits}[words[0]]
 	c := actors.Change{Job: &messages.JobRecord{Id: words[1]}}
@@ -203,7 +202,7 @@ func (r *journalRig) write(words []string) {
 	r.tell(protocol.Write{Change: c, Lane: lane, Tag: words[1]}, asker)
 }
 
-// answer is the store's: one letter per change, or an error, or that it has another leader.
+// answer sends the store's answer: one letter per change, an error, or the news of another leader.
 func (r *journalRig) answer(t *testing.T, d *datadriven.TestData) {
 	var a actors.Applied
 	var letters string
@@ -244,8 +243,8 @@ func TestJournalBreaksLoudly(t *testing.T) {
 	})
 }
 
-// TestJournalWritesTheSameAgain: a try that was sent again is the same transaction: the same changes in the same
-// order, whatever was asked meanwhile.
+// TestJournalWritesTheSameAgain checks that a repeated attempt is the same transaction: the same changes in the same
+// order, even if more writes have come.
 func TestJournalWritesTheSameAgain(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	r.write([]string{"submit", "first"})
@@ -264,8 +263,7 @@ func TestJournalWritesTheSameAgain(t *testing.T) {
 	if r.j.idle() {
 		t.Fatal("idle while a transaction is in doubt")
 	}
-	// The store may be at an earlier try long after a later one was answered: what
-	// it was handed stays as it was.
+	// The store may still use an earlier attempt after a later one was answered, so its changes stay as they were.
 	handed := named(r.tries[2])
 	last := r.j.ticket
 	r.tell(actors.Applied{Ticket: last, Verdicts: slices.Repeat([]actors.Verdict{actors.Done}, len(r.tries[last]))}, nil)
@@ -277,7 +275,7 @@ func TestJournalWritesTheSameAgain(t *testing.T) {
 	}
 }
 
-// TestJournalIgnoresStaleTimers: a timer of an earlier try moves nothing, and wakes no alarm of its own.
+// TestJournalIgnoresStaleTimers checks that a timer of an earlier attempt has no effect.
 func TestJournalIgnoresStaleTimers(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	r.write([]string{"decision", "a"})
@@ -293,8 +291,7 @@ func TestJournalIgnoresStaleTimers(t *testing.T) {
 	}
 }
 
-// TestJournalSetsFewTimers: however busy and however silent, the clock never holds more than one alarm and one pause
-// for the Journal.
+// TestJournalSetsFewTimers checks that the clock never holds more than one alarm and one pause for the Journal.
 func TestJournalSetsFewTimers(t *testing.T) {
 	r := newJournalRig(func(*actors.Constants) {})
 	most := 0

@@ -7,14 +7,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how writes wait for the disk, and which of them share a
-// transaction.
+// This file owns the lanes of waiting writes, and which writes share a transaction.
 
 // lane is a queue of writes, first in, first out.
 type lane struct {
-	waiting []pending // those before head are gone
+	waiting []pending // entries before head have been taken
 	head    int
-	bytes   int // of those that wait
+	bytes   int // of the waiting writes
 }
 
 func (l *lane) len() int { return len(l.waiting) - l.head }
@@ -22,8 +21,7 @@ func (l *lane) len() int { return len(l.waiting) - l.head }
 func (l *lane) first() *pending { return &l.waiting[l.head] }
 
 func (l *lane) push(w pending) {
-	// The gone are dropped once they are the larger half, so that a lane that is
-	// never quite empty stays as small as what waits in it.
+	// The taken entries are dropped when they are the larger half, so a lane that is never empty does not grow.
 	if l.head > 64 && l.head > len(l.waiting)/2 {
 		n := copy(l.waiting, l.waiting[l.head:])
 		clear(l.waiting[n:])
@@ -44,8 +42,8 @@ func (l *lane) pop() pending {
 	return w
 }
 
-// fill takes what the next transaction writes: decisions, then submits, up to
-// the limits of a transaction. The first always fits, or it would wait for ever.
+// fill takes the writes of the next transaction: decisions, then submits, up to the limits of a transaction. The first
+// one always fits, because it would otherwise wait forever.
 func (j *Journal) fill() {
 	batch := batch{
 		changes: j.p.Constants.JournalBatch,
@@ -60,16 +58,15 @@ func (j *Journal) fill() {
 	}
 }
 
-// batch counts what a transaction still has room for, and names whose records it has.
+// batch counts the remaining capacity of a transaction, and names the records in it.
 type batch struct {
 	changes, bytes int
 	jobs, nodes    map[string]bool
 }
 
-// takes reports whether the transaction has room for one more write, and counts
-// it. A second write to the same record waits for the next transaction: if
-// both had landed and the answer was lost, the first, written again, would meet
-// the second one's revision and be told Conflict though it is on disk.
+// takes reports whether the transaction can include one more write, and counts it. A second write to the same record
+// waits for the next transaction. If both were written and the answer was lost, the repeated first write would meet the
+// second one's revision. It would get Conflict although it is on disk.
 func (b *batch) takes(w *pending) bool {
 	job, node := cmp.Or(w.change.Job.GetId(), string(w.change.Drop)), w.change.Node.GetId()
 	first := len(b.jobs)+len(b.nodes) == 0
@@ -87,7 +84,7 @@ func (b *batch) takes(w *pending) bool {
 	return true
 }
 
-// bytesOf is about how much a change is on disk.
+// bytesOf estimates the size of a change on disk.
 func bytesOf(c actors.Change) int {
 	const token = 16
 	n := messages.Size(c.Job) + messages.Size(c.Node) + messages.Size(c.Policy) + messages.Size(c.Queues) +

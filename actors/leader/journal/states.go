@@ -4,10 +4,10 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns the states of the Journal, and every step between two of them.
+// This file owns the states of the Journal and their transitions.
 
-// journalState says what the Journal does with its transaction. Doubting is the pause between two
-// tries of a transaction of which nobody knows whether it happened.
+// journalState is the state of the Journal's transaction. Doubting is the pause between two attempts to write a
+// transaction with an unknown result.
 type journalState string
 
 const (
@@ -17,7 +17,7 @@ const (
 	journalDeposed  journalState = "deposed"
 )
 
-// Table is every step between two of them.
+// Table lists the legal transitions.
 var Table = actors.Table[journalState]{Kind: actors.KindJournal, Edges: []actors.Edge[journalState]{
 	{journalIdle, "write", journalWriting},
 	{journalWriting, "applied", journalIdle},

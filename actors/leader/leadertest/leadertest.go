@@ -1,5 +1,5 @@
-// Package leadertest gives the tests of a leader's actors a context that notes what an actor says, and ports that lead
-// nowhere.
+// Package leadertest provides the tests of a leader's actors with a context that records an actor's messages, and with
+// ports without effect.
 package leadertest
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Clock is set by hand, and calls nobody.
+// Clock is a clock that the test sets. It runs no timers.
 type Clock struct{ At actors.Instant }
 
 func (c *Clock) Now() actors.Instant { return c.At }
@@ -23,7 +23,7 @@ func (c *Clock) WallMs() int64 { return int64(c.At) / int64(time.Millisecond) }
 
 func (c *Clock) After(time.Duration, *actor.PID, any) {}
 
-// Context is the context of one message to a leader's actor; what it says is noted.
+// Context is the context of one message to a leader's actor. It records the messages that the actor sends.
 type Context struct {
 	actor.Context
 	Hears any
@@ -59,10 +59,10 @@ func (c *Context) SpawnNamed(_ *actor.Props, name string) (*actor.PID, error) {
 	return actor.NewPID("here", name), nil
 }
 
-// Host makes nobody and hears nothing.
+// Host creates no actors and ignores all reports.
 type Host struct{ actors.NoLog }
 
-// Props makes actors that never hear anything.
+// Props returns the Props of an actor that never receives a message.
 func (Host) Props(_ actors.Kind, make actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(make, actor.WithMailbox(noMailbox))
 }
@@ -106,12 +106,12 @@ func OneGPU() *messages.JobSpec {
 	}
 }
 
-// Nodes is where every machine is.
+// Nodes returns an address for every node.
 type Nodes struct{ actors.Peers }
 
 func (Nodes) Node(id topology.NodeID) *actor.PID { return actor.NewPID("here", string(id)) }
 
-// Promise is a firm promise of one node.
+// Promise returns a start guarantee on one node.
 func Promise() *messages.Promise {
 	return &messages.Promise{
 		Pool: "H100", Order: 3, LeftMs: 60_000, Slips: 1, Run: 1,

@@ -5,44 +5,44 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what an array and the Scheduler say to each other of its elements.
+// This file owns the messages between an Array and the Scheduler about elements.
 
-// ArrayStep is by how much the reach of an array's record grows: that many elements may have been jobs that are over
-// and that the record does not know, when its leader dies.
+// ArrayStep is the step by which the reach of an array's record grows. When a leader dies, at most this many elements
+// may have become jobs and ended without being in the record.
 const ArrayStep = 128
 
 type (
-	// Sprout: an element may become a job, with this spec. Array → Scheduler, who answers with ElementMoved.
+	// Sprout requests that an element become a job with this spec. Array → Scheduler, answered by ElementMoved.
 	Sprout struct {
 		Array *messages.JobRecord
 		Index int32
 		Spec  *messages.JobSpec
 	}
-	// ElementMoved: an element is a job, and waits, runs or has ended. Scheduler → Array.
+	// ElementMoved reports that an element is a job that waits, runs or has ended. Scheduler → Array.
 	ElementMoved struct {
 		Index int32
 		Runs  bool
-		Held  bool // it waits, and does not start before somebody releases it
+		Held  bool // it waits for its release
 		Over  bool
-		State messages.JobState // of its end
+		State messages.JobState // final state, if it has ended
 	}
-	// Probe: was this element ever a job? Array → Scheduler, who answers with ElementMoved or ElementNever.
+	// Probe asks whether this element ever was a job. Array → Scheduler, answered by ElementMoved or ElementNever.
 	Probe struct {
 		Array topology.JobID
 		Index int32
 	}
 	ElementNever struct{ Index int32 }
-	// ElementsTold: those that live have all been told of. Scheduler → Array.
+	// ElementsTold reports that all live elements have been reported. Scheduler → Array.
 	ElementsTold struct{ Fresh bool }
 )
 
 type (
-	// Allows: so many of an array's elements may run at once; that is on disk. Array → Scheduler.
+	// Allows reports a concurrency limit of an array that is on disk. Array → Scheduler.
 	Allows struct {
 		Array topology.JobID
 		Most  int32
 	}
-	// HeldBack: an element is a job, and is not planned before somebody releases it. Job → Scheduler, who passes it on to
-	// the array.
+	// HeldBack reports that an element is a job and waits for its release. Job → Scheduler, which passes it on to the
+	// Array.
 	HeldBack struct{ Job topology.JobID }
 )

@@ -10,22 +10,22 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a Job says of itself, and whom it speaks to.
+// This file owns the messages of a Job about itself, and the actors that a Job needs.
 
 type (
-	// Concluded: a job's terminal state is on disk. Job → Scheduler.
+	// Concluded reports that a job's final state is on disk. Job → Scheduler.
 	Concluded struct {
 		Job   topology.JobID
 		State messages.JobState
 	}
-	// Foregone: a job that this one waits for has ended so. Scheduler → Job.
+	// Foregone reports the end of a job that this one depends on. Scheduler → Job.
 	Foregone struct{ Known *messages.AfterKnown }
 )
 
-// JobPeers names whom a Job speaks to in its process.
+// JobPeers holds the actors of the process to which a Job sends messages.
 type JobPeers struct{ Scheduler, Journal, Mirror *actor.PID }
 
-// Debtors are the machines an attempt lacks evidence from, each once.
+// Debtors returns the nodes that lack exit evidence of an attempt, each once.
 func Debtors(a *messages.AttemptRecord) []string {
 	var names []string
 	for _, p := range a.Places {
@@ -36,9 +36,9 @@ func Debtors(a *messages.AttemptRecord) []string {
 	return names
 }
 
-// Acknowledge: those who submitted the job are told so, by its own actor, behind its first words. By then the Mirror
-// knows the job, whatever its client asks next, and the Scheduler has heard that it waits before the client can submit
-// another: of two jobs the one that was acknowledged first is planned first. Scheduler → Job, Array.
+// Acknowledge asks a Job to answer the clients that submitted it, after its first messages. The Mirror then knows the
+// job before its client can query it. The Scheduler knows that the job waits before the client can submit another, so
+// the job that was acknowledged first is planned first. Scheduler → Job, Array.
 type Acknowledge struct {
 	Clients []*actor.PID
 	Reply   *messages.SubmitReply
@@ -50,54 +50,55 @@ func (m Acknowledge) Say(ctx actor.Context) {
 	}
 }
 
-// LacksUID: the job waits because no uid is free, for this reason; empty: it waits for that no longer. Scheduler → Job.
+// LacksUID reports that the job waits because no UID is free, with the reason. An empty reason ends this wait.
+// Scheduler → Job.
 type LacksUID struct{ Why string }
 
-// What follows owns what a Job, its Coordinators and the Scheduler say of one attempt.
+// The rest of this section owns the messages among a Job, its Coordinators and the Scheduler about one attempt.
 
-// AttemptPlan gives a Coordinator its work.
+// AttemptPlan describes the attempt that a Coordinator starts.
 type AttemptPlan struct {
 	Job     topology.JobID
 	Token   topology.Token
 	Run     int32
 	Spec    *messages.JobSpec
-	UID     uint32              // of its tasks; 0: none was given
+	UID     uint32              // of its tasks; 0: none was assigned
 	Owner   *messages.Principal // of the job
 	Targets []Target
-	StartBy actors.Instant // by then it passes its barrier or not at all; 0: whenever it is ready
-	Ready   time.Duration  // how long it had for that when it was admitted
-	// Resumed holds COMMIT when an earlier leader wrote it; members with evidence
-	// of their end on disk are not among the Targets.
+	StartBy actors.Instant // start deadline of a backfilled attempt; 0: none
+	Ready   time.Duration  // time until then at its admission
+	// Resumed holds the attempt's record if an earlier leader wrote COMMIT. Members whose end is on disk are not among the
+	// Targets.
 	Resumed *messages.AttemptRecord
 }
 
-// Foreseen: something is known of the end of an attempt. Job → Scheduler, and Coordinator → Scheduler of what is lent;
-// again when it turns out otherwise. What is 0 stays as it was.
+// Foreseen reports known facts about the end of an attempt. Job → Scheduler, and Coordinator → Scheduler for a
+// backfilled attempt. It is repeated when a fact changes. Zero fields mean no change.
 type Foreseen struct {
 	Job    topology.JobID
 	Token  topology.Token
-	Spec   *messages.JobSpec // with its time limit as it is now
-	Starts actors.Instant    // by then it has passed its barrier, or was given up
-	Began  actors.Instant    // when it passed its barrier
+	Spec   *messages.JobSpec // with its present time limit
+	Starts actors.Instant    // the barrier is passed or given up by then
+	Began  actors.Instant    // when the barrier was passed
 }
 
-// AttemptEnded: the end of an attempt is on disk. Job → Scheduler.
+// AttemptEnded reports that the end of an attempt is on disk. Job → Scheduler.
 type AttemptEnded struct {
 	Job   topology.JobID
 	Token topology.Token
 	End   *messages.End
 }
 
-// What follows owns what a machine tells of exits, and when they were.
+// The rest of this section owns exits as nodes report them, and their times.
 
-// ToldExits are exits as a machine told of them, and when that was.
+// ToldExits holds the exits of a node's report and the time of the report.
 type ToldExits struct {
 	Exits  []*messages.Exit
-	AgesMs []int64 // an earlier version does not say
+	AgesMs []int64 // an older agent does not report ages
 	At     actors.Instant
 }
 
-// Ended is when one came, by our own clock: counted back from when it was told of.
+// Ended returns when an exit happened, by this process's clock: the time of the report minus the exit's age.
 func (t ToldExits) Ended(i int) actors.Instant {
 	if i >= len(t.AgesMs) {
 		return t.At
@@ -105,31 +106,31 @@ func (t ToldExits) Ended(i int) actors.Instant {
 	return t.At.Plus(-actors.Millis(min(max(t.AgesMs[i], 0), maxExitAgeMs)))
 }
 
-// Told are the exits in what a machine has.
+// Told returns the exits in a node's report of an attempt.
 func (m Sighted) Told() ToldExits {
 	return ToldExits{m.Slice.GetExits(), m.Slice.GetExitAgesMs(), m.Heard}
 }
 
-// maxExitAgeMs is a year: longer than anything waits to be told.
+// maxExitAgeMs is one year, longer than any report is delayed.
 const maxExitAgeMs = 365 * 24 * 3600 * 1000
 
-// What follows owns how a job is told to give way to another, and that it need not.
+// The rest of this file owns the messages that stop a job for another one, or spare it.
 
 type (
-	// Preempt: stop this attempt for another job, whose promise on disk says so. Scheduler → Job.
+	// Preempt asks a Job to stop this attempt for another job whose guarantee on disk names it. Scheduler → Job.
 	Preempt struct {
 		Token topology.Token
 		For   *messages.Preemption
 	}
-	// Spared: it need not be, if its end is not on its way to disk yet. Scheduler → Job.
+	// Spared reports that the attempt need not be stopped, if its end is not on its way to disk yet. Scheduler → Job.
 	Spared struct {
 		Token topology.Token
 		For   topology.JobID
 	}
 )
 
-// IsInside reports whether an attempt was stopped for another job of its queue. How often and how soon again that may
-// be is bounded; what is taken back minds neither.
+// IsInside reports whether an attempt was stopped for another job of its own queue. Only such preemptions are limited
+// in number and frequency; reclaims between queues are not.
 func IsInside(end *messages.End) bool {
 	switch end.GetPreemption().GetRule() {
 	case messages.PreemptionRule_PREEMPTION_RULE_PRIORITY, messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:

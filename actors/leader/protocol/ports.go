@@ -1,5 +1,5 @@
-// Package protocol holds what the actors of a leader say to each other, and what they are given. None of their packages
-// imports that of another: all of them import this one.
+// Package protocol holds the messages between a leader's actors, and their ports. The packages of these actors import
+// this package and not each other.
 package protocol
 
 import (
@@ -8,53 +8,54 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a process that leads gives its actors.
+// This file owns the ports of a leading process.
 
-// Ports are all that a leading process gives its actors.
+// Ports holds the interfaces and settings that a leading process gives to its actors.
 type Ports struct {
 	actors.Ports
 	Epoch     uint64
 	ClusterID string
-	Levels    []string // of the fabric, coarse to fine
+	Levels    []string // of the topology tree, coarse to fine
 	Store     actors.Store
 	Peers     actors.Peers
-	Calls     actors.Log // what machines and clients ask for
+	Calls     actors.Log // requests of nodes and clients
 	Settings  policy.Settings
-	Planner   policy.Planner // decides which gangs start, in place of the one that the settings ask for
-	// AcceptLoss is the operator's word, after a restore from an old backup: what
-	// leaders up to this epoch decided and the store does not know is given up.
+	Planner   policy.Planner // if set, replaces the planner that the settings select
+	// AcceptLoss is the operator's statement after a restore of an old backup. Decisions of leaders up to this epoch that
+	// the store does not contain are given up.
 	AcceptLoss uint64
-	// UIDs are given to jobs that name no user, or root, each to one; none: they have what a machine takes for all of
-	// them.
+	// UIDs is the range from which each job without a user, or with the user root, gets its own UID. If the range is
+	// empty, such jobs use the node's default.
 	UIDs topology.UIDRange
-	// Owners are the limits of each owner.
+	// Owners holds the limits of each owner.
 	Owners OwnerLimits
-	// NewJobID makes an id that was never used.
+	// NewJobID returns an ID that was never used.
 	NewJobID func() topology.JobID
-	// Passed, if anybody follows attempts, is told of each phase that is over. It answers nothing and waits for nothing.
+	// Passed, if set, receives each completed phase of an attempt. It must return at once.
 	Passed func(actors.Passage)
-	// Unwritable, if any, is told why the store cannot be written now, and "" once it can be written again.
+	// Unwritable, if set, receives why the store cannot be written now, and "" when it can be written again.
 	Unwritable func(why string)
 
-	// Since is when this leader came to be: no machine had spoken to it before. Assemble sets it.
+	// Since is when this leader started. No node had sent it a message before. Assemble sets it.
 	Since actors.Instant
 }
 
-// SayUnwritable tells whoever wants to know that the store cannot be written, or can be again.
+// SayUnwritable reports that the store cannot be written, or can be again.
 func (p *Ports) SayUnwritable(why string) {
 	if p.Unwritable != nil {
 		p.Unwritable(why)
 	}
 }
 
-// OwnerLimits limit what one owner may have in all, without anybody describing a queue. The zero of each is no limit.
+// OwnerLimits limits the waiting jobs and the UIDs of one owner. The limits apply without configured queues. A zero
+// means no limit.
 type OwnerLimits struct {
-	Waiting    int64 // jobs that wait; an array is one beside its elements that are jobs
+	Waiting    int64 // waiting jobs; an array counts as one, in addition to its elements that are jobs
 	Bytes      int64 // of the records of those
-	UIDPercent int64 // of the uids, that the jobs of one owner hold
+	UIDPercent int64 // percentage of the UIDs that the jobs of one owner may hold
 }
 
-// DefaultOwnerLimits are far above what a person needs, and far below what a scheduler can hold.
+// DefaultOwnerLimits returns limits far above the needs of a person, and far below the capacity of a scheduler.
 func DefaultOwnerLimits() OwnerLimits {
 	return OwnerLimits{Waiting: 10_000, Bytes: 256 << 20, UIDPercent: 50}
 }

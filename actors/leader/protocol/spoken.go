@@ -10,144 +10,147 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a leader's actors say to each other. These messages never
-// cross a machine; what does is in messages/.
+// This file owns the messages between a leader's actors. They never leave the process. Messages between processes are
+// in messages/.
 
-// Between whoever writes and the Journal.
+// These messages pass between a writer and the Journal.
 type (
-	// Lane says which of the Journal's queues a write waits in.
+	// Lane names the queue of the Journal that a write waits in.
 	Lane uint8
-	// Write asks for a change to be made durable; answered by Written with the same Tag.
+	// Write requests a durable change. It is answered by Written with the same Tag.
 	Write struct {
 		Change actors.Change
 		Lane   Lane
 		Tag    any
 	}
-	// Written answers Write: definite, never in doubt. Full: the submit lane takes no
-	// more now and nothing was or will be written.
+	// Written answers Write with a definite result. Full means that the submit lane is full and that nothing was or will
+	// be written.
 	Written struct {
 		Tag     any
 		Verdict actors.Verdict
 		Full    bool
 	}
-	// Unwritten says that a decision is not on disk yet, and why. Written follows when it is known. Journal → Job.
+	// Unwritten reports that a decision is not on disk yet, and why. Written follows when the result is known. Journal →
+	// Job.
 	Unwritten struct {
 		Tag any
 		Why string
 	}
 )
 
-// The lanes. Decisions never wait behind submits.
+// These are the lanes. Decisions never wait behind submits.
 const (
 	LaneDecisions Lane = iota + 1
 	LaneSubmits
 )
 
-// Between Scheduler and Rack.
+// These messages pass between the Scheduler and a Rack.
 type (
-	// Enrol: this machine said Hello and may be welcomed. Scheduler → Rack.
+	// Enrol reports that this node sent Hello and may be welcomed. Scheduler → Rack.
 	Enrol struct {
 		Hello *messages.Hello
 		Node  *actor.PID
-		Count uint64 // how often this machine was enrolled, by this leader
+		Count uint64 // how often this leader has enrolled this node
 	}
-	// Expect: this machine is in the store but not yet heard; its clock starts now.
+	// Expect adds a node that is in the store but not heard yet. Its silence counts from now. Scheduler → Rack.
 	Expect struct{ Node topology.NodeID }
-	// Expel: this machine is removed. Scheduler → Rack.
+	// Expel removes this node. Scheduler → Rack.
 	Expel struct{ Node topology.NodeID }
-	// Reported: the machine's books changed. Rack → Scheduler.
+	// Reported passes on the changed ledger of a node. Rack → Scheduler.
 	Reported struct {
 		Node        topology.NodeID
 		Incarnation *messages.Incarnation
 		Ledger      *messages.LedgerReport
 	}
-	// Lost: the reaper declared it dead. Rack → Scheduler. It may cross with a Hello
-	// on its way to the rack: then its count is not that of the last enrol.
+	// Lost reports that the node was declared dead. Rack → Scheduler. It may cross a Hello that is on its way to the Rack.
+	// Its count then differs from that of the last Enrol.
 	Lost struct {
 		Node        topology.NodeID
 		SilentSince actors.Instant // when it was last heard
-		Count       uint64         // of the enrol that the rack knew
+		Count       uint64         // of the Enrol that the Rack knew
 	}
-	// StrangerHeard: a machine that is dead or not enrolled spoke. Rack → Scheduler,
-	// who asks it to say Hello again.
+	// StrangerHeard reports a message of a node that is dead or not enrolled. Rack → Scheduler, which asks the node to
+	// repeat its Hello.
 	StrangerHeard struct{ Node topology.NodeID }
 )
 
-// Target is one machine of an attempt, as the Scheduler knew it when it decided.
+// Target is one node of an attempt, as the Scheduler knew it at the admission.
 type Target struct {
 	Node        topology.NodeID
 	MachineID   string
 	Incarnation *messages.Incarnation
-	Vocabulary  int32 // what its agent understands
+	Vocabulary  int32 // features of its agent
 	Rack        string
-	// DespiteUnwell: checks of its health fail, and the Scheduler counts on it all the same.
+	// DespiteUnwell requests a reservation although health checks of the node fail.
 	DespiteUnwell bool
 	Announced     *messages.Announcement // of that incarnation
 	Members       []*messages.Member     // in rank order
 }
 
-// Between Scheduler and Job.
+// These messages pass between the Scheduler and a Job.
 type (
-	// Admit: the plan found room. Scheduler → Job, answered by declined or by what the attempt becomes.
+	// Admit reports that the planner found a placement. Scheduler → Job, answered by Declined or by the attempt's
+	// progress.
 	Admit struct {
 		Token   topology.Token
 		Targets []Target // in rank order
-		// NoOther: the gang could never be placed without the machine where it was tried and never ran.
+		// NoOther reports that the gang cannot be placed without the node where it was tried and never ran.
 		NoOther bool
-		// Told is what the job was told first, for the attempt's record; Promised: by a firm promise, whose room waits for
-		// the word that COMMIT is on disk.
+		// Told is the first estimate of the job's start, for the attempt's record. Promised reports that the job had a start
+		// guarantee, whose nodes stay reserved until COMMIT is on disk.
 		Told     *messages.Told
 		Promised bool
-		// Victims were stopped for it.
+		// Victims lists the attempts that were preempted for the job.
 		Victims []*messages.Victim
-		// StartBy: it passes its barrier by then, or not at all (0: whenever it is ready); Ready: how long it has for that.
+		// StartBy is the start deadline of a backfilled attempt; 0 means none. Ready is the time until then.
 		StartBy actors.Instant
 		Ready   time.Duration
-		// UID is what the job's tasks run as, and UIDTurn its place among the uids that were given. 0: the job needs none, or
-		// none is free.
+		// UID is the UID of the job's tasks, and UIDTurn its position among the assigned UIDs. A UID of 0 means that the job
+		// needs none, or that none is free.
 		UID     uint32
 		UIDTurn uint64
 	}
-	// Promised: the job has this firm promise; nil: it has none any more. Scheduler → Job, which writes it.
+	// Promised reports the job's start guarantee, or nil if it has none any more. Scheduler → Job, which writes it.
 	Promised struct{ Promise *messages.Promise }
-	// PromiseWritten: this is the firm promise in the job's record on disk; nil: none is. Job → Scheduler.
+	// PromiseWritten reports the start guarantee in the job's record on disk, or nil if there is none. Job → Scheduler.
 	PromiseWritten struct {
 		Job     topology.JobID
 		Promise *messages.Promise
-		Asked   *messages.Promise // as it was asked for; it may have less time left on disk
+		Asked   *messages.Promise // as requested; the one on disk may have less time left
 	}
-	// Redeemed: the COMMIT of a job that had a firm promise is on disk. Job → Scheduler.
+	// Redeemed reports that COMMIT of a job with a start guarantee is on disk. Job → Scheduler.
 	Redeemed struct{ Job topology.JobID }
-	// Claim: what was set aside for an attempt when it was admitted. Scheduler → Job, who declines it if it
-	// neither works at the attempt nor has its COMMIT on disk.
+	// Claim asks about the capacity that was claimed for an attempt at its admission. Scheduler → Job, which declines it
+	// unless it works on the attempt or has its COMMIT on disk.
 	Claim struct {
 		Job     topology.JobID
 		Token   topology.Token
 		Targets []Target
 	}
-	// Declined: the job wants no attempt now, or does not know this one. Job → Scheduler.
+	// Declined reports that the job wants no attempt now, or does not know this one. Job → Scheduler.
 	Declined struct {
 		Token   topology.Token
 		Targets []Target
 	}
-	// Rests: the job is to be planned later, and what it was given last came to nothing. Job → Scheduler.
+	// Rests reports that the job will be planned later, and that its last admission led to nothing. Job → Scheduler.
 	Rests struct {
 		Job topology.JobID
-		Met topology.Token // that
+		Met topology.Token // that admission
 	}
-	// Waits: put the job into the queue. Job → Scheduler.
+	// Waits asks the Scheduler to put the job into the queue. Job → Scheduler.
 	Waits struct {
 		Record *messages.JobRecord
-		Lent   time.Duration  // how long it had to start on what it was lent, where that was too short; 0: it never was
-		Met    topology.Token // the last admission that had reached it; zero: none had
+		Lent   time.Duration  // the longest backfill start deadline that was too short; 0: none
+		Met    topology.Token // the last admission that reached the job; zero: none
 	}
-	// Withdraws: take it out. Job → Scheduler.
+	// Withdraws asks the Scheduler to remove the job from the queue. Job → Scheduler.
 	Withdraws struct{ Job topology.JobID }
-	// Settled: nothing of the job is left to do; its actor ends. Job → Scheduler.
+	// Settled reports that nothing of the job is left to do. Its actor ends. Job → Scheduler.
 	Settled struct{ Job topology.JobID }
-	// Stale: somebody else wrote the job's record; recreate its actor from disk. Job → Scheduler.
+	// Stale reports that another writer changed the job's record. The Scheduler recreates the actor from disk. Job →
+	// Scheduler.
 	Stale struct{ Job topology.JobID }
-	// Sighted: a machine told what it has of an attempt. Scheduler → Job.
+	// Sighted reports the state of an attempt on a node. Scheduler → Job.
 	Sighted struct {
 		Node        topology.NodeID
 		MachineID   string
@@ -155,29 +158,30 @@ type (
 		Vocabulary  int32
 		Token       topology.Token
 		Version     uint64
-		Slice       *messages.SliceReport // nil: nothing
-		Heard       actors.Instant        // when the machine said so
+		Slice       *messages.SliceReport // nil: the node holds nothing
+		Heard       actors.Instant        // when the node reported it
 	}
-	// NodeLost: the machine was declared dead. Scheduler → Job.
+	// NodeLost reports that the node was declared dead. Scheduler → Job.
 	NodeLost struct {
 		Node        topology.NodeID
 		SilentSince actors.Instant
 	}
-	// NodeGone: the operator says that the machine is no more. Scheduler → Job.
+	// NodeGone reports the operator's statement that the node no longer exists. Scheduler → Job.
 	NodeGone struct {
 		Node      topology.NodeID
-		MachineID string // only this machine of that name; empty: any
+		MachineID string // only the machine with this ID; empty: any
 	}
-	// Doubted: a machine has a later run of the job than the store knows. Scheduler → Job,
-	// which gives up an attempt in the making.
+	// Doubted reports that a node has a later run of the job than the store. Scheduler → Job, which gives up an attempt
+	// before COMMIT.
 	Doubted struct{ Node topology.NodeID }
-	// Drains: this machine is emptied then; 0: it is not, or has no deadline. Scheduler → Job, if that warns its tasks.
+	// Drains reports when this node will be drained; 0 means that it will not, or without a deadline. Scheduler → Job, if
+	// the job warns its tasks.
 	Drains struct {
 		Node    topology.NodeID
 		Ends    actors.Instant
-		Ordered int64 // when that was, by which one drain is told from another
+		Ordered int64 // time of the order, which distinguishes drains
 	}
-	// MoveOff: end the attempt because of this machine. Scheduler → Job.
+	// MoveOff asks the Job to end the attempt because of this node. Scheduler → Job.
 	MoveOff struct {
 		Node   topology.NodeID
 		Cause  messages.Cause
@@ -185,58 +189,59 @@ type (
 	}
 )
 
-// From Job and Coordinator to the Scheduler, about machines.
+// These messages go from Job and Coordinator to the Scheduler, and concern nodes.
 type (
-	// Answer is a machine's word on an attempt, true from that ledger version on.
+	// Answer is a node's answer about an attempt, true from that ledger version on.
 	Answer struct {
 		Node        topology.NodeID
-		Incarnation *messages.Incarnation // versions begin again with each
+		Incarnation *messages.Incarnation // versions restart with each incarnation
 		Version     uint64
 	}
-	// Occupied: from these versions on the ledgers show the attempt; claims may go when they arrive.
+	// Occupied reports that ledgers show the attempt from these versions on. The claims may be dropped when these ledgers
+	// arrive.
 	Occupied struct {
 		Token   topology.Token
 		Answers []Answer
 	}
-	// Vacated: nothing of the attempt is on these machines from these versions on.
-	// Version 0: by the passing of time, or the machine is gone.
+	// Vacated reports that the attempt holds nothing on these nodes from these versions on. Version 0 means that the time
+	// has passed, or that the node is gone.
 	Vacated struct {
 		Token   topology.Token
 		Answers []Answer
 	}
-	// Balked: the machine did not do what the plan expected of it.
+	// Balked reports that the node did not do what the plan expected.
 	Balked struct {
 		Node   topology.NodeID
 		Token  topology.Token
 		Reason messages.RefusalReason // UNSPECIFIED: it did not answer in time
 		Detail string
-		Untrue bool // no machine that keeps its books says so
+		Untrue bool // a correct node never sends such an answer
 		Origin *messages.Origin
 		Ledger *messages.LedgerReport
 	}
-	// StrangeToken: a machine spoke of an attempt that its job does not know of. Job →
-	// Scheduler, which knows what was ever given out.
+	// StrangeToken reports that a node named an attempt that its job does not know. Job → Scheduler, which knows all
+	// tokens that it has issued.
 	StrangeToken struct {
 		Node        topology.NodeID
 		Incarnation *messages.Incarnation
 		Token       topology.Token
 	}
-	// Launched: these machines started what they were told to.
+	// Launched reports that these nodes started their tasks.
 	Launched struct{ Nodes []topology.NodeID }
-	// LaunchFailed: this one could not, or could not prepare it.
+	// LaunchFailed reports that this node could not launch or prepare a task.
 	LaunchFailed struct {
 		Job         topology.JobID
 		Node        topology.NodeID
 		Detail      string
 		Fault       messages.Fault
 		Spec, Owner string        // of the job
-		Rest        time.Duration // for so long the job looks elsewhere
+		Rest        time.Duration // how long the job avoids the node
 	}
 )
 
-// Between Job and its Coordinator.
+// These messages pass between a Job and its Coordinator.
 type (
-	// Granted: every machine has reserved. Coordinator → Job, answered by decided or halt.
+	// Granted reports that every node has reserved. Coordinator → Job, answered by Decided or Halt.
 	Granted struct {
 		Token    topology.Token
 		Places   []*messages.Place
@@ -244,25 +249,25 @@ type (
 		DecideBy actors.Instant
 		Took     time.Duration // since the first Reserve
 	}
-	// Decided: COMMIT is on disk. Job → Coordinator.
+	// Decided reports that COMMIT is on disk. Job → Coordinator.
 	Decided struct{}
-	// Halt: stop working at the attempt; before COMMIT: abort it. Job → Coordinator.
+	// Halt ends the work on the attempt. Before COMMIT, the Coordinator aborts it. Job → Coordinator.
 	Halt struct{}
-	// Aborted: the attempt never was. Coordinator → Job.
+	// Aborted reports that the attempt was given up before COMMIT. Coordinator → Job.
 	Aborted struct{ Token topology.Token }
-	// BarrierPassed: every member has started. Coordinator → Job.
+	// BarrierPassed reports that every member has started. Coordinator → Job.
 	BarrierPassed struct {
 		Token    topology.Token
-		Prepared time.Duration // after COMMIT; 0: an earlier leader saw that begin
+		Prepared time.Duration // after COMMIT; 0: an earlier leader wrote COMMIT
 	}
-	// Faltered: a committed attempt cannot reach its barrier. Coordinator → Job.
+	// Faltered reports that a committed attempt cannot reach its barrier. Coordinator → Job.
 	Faltered struct {
 		Token  topology.Token
 		Cause  messages.Cause
 		Detail string
 		Node   topology.NodeID
 	}
-	// RanksGone: these members ended. Job → Coordinator.
+	// RanksGone reports that these members have ended. Job → Coordinator.
 	RanksGone struct {
 		Node  topology.NodeID
 		Ranks []int32

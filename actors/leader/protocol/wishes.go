@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what people want of a job or of an array, for whose actors it is the same.
+// This file owns client requests whose effect is the same for the Job and the Array.
 
-// WhyCancelled is why a job is not to run: somebody cancelled it, or what it was to run after has ended otherwise;
-// empty: it may.
+// WhyCancelled returns why a job must not run: a user cancelled it, or a dependency ended with another result. It
+// returns the empty string if the job may run.
 func WhyCancelled(rec *messages.JobRecord) string {
 	if rec.Cancel != nil {
 		return WordsOfCancel(rec.Cancel)
@@ -24,7 +24,7 @@ func WhyCancelled(rec *messages.JobRecord) string {
 	return ""
 }
 
-// NoArray is the answer to who would have so many elements of one job at once.
+// NoArray returns the refusal of a concurrency limit for a job that is not an array.
 func NoArray() *messages.Outcome {
 	return &messages.Outcome{
 		Code: messages.Code_CODE_INVALID, Field: "array_most", Text: "is set, but the job is not an array",
@@ -36,17 +36,17 @@ func WordsOfCancel(cancel *messages.Deed) string {
 	return strings.TrimSuffix("cancelled: "+cancel.Reason, ": ")
 }
 
-// Conclude ends a job. Its secrets end with it: no task of it is started any more.
+// Conclude ends a job. It removes the job's secrets, because no further task starts.
 func Conclude(rec *messages.JobRecord, s messages.JobState, code int32, outcome string, now int64) {
 	rec.Sealed = nil
 	rec.State, rec.ExitCode, rec.Outcome, rec.FinishedUnixMs = s, code, outcome, now
 }
 
-// SpecWish is the spec as people want it, with all changes that are not on disk yet.
+// SpecWish is the spec with all requested changes that are not on disk yet.
 type SpecWish struct {
 	Spec *messages.JobSpec
 	Deed *messages.Deed
-	To   string // whose the job is to be; empty: as it is
+	To   string // the requested owner; empty: unchanged
 }
 
 // Asker is a client that waits for its answer.
@@ -55,26 +55,25 @@ type Asker struct {
 	Answer func() any
 }
 
-// HoldWish says what people wanted last: that the job be held, or, where hold is nil,
-// that it be released. One value and not a flag for each: of a hold and a release
-// that meet the same write, the later one counts.
+// HoldWish is the last request to hold the job or, if Hold is nil, to release it. A single value ensures that the later
+// of a hold and a release counts if both go into the same write.
 type HoldWish struct{ Hold *messages.Deed }
 
-// What follows owns the times that several of a leader's actors go by.
+// The rest of this file owns times that several of a leader's actors use.
 
 const (
-	// beginLook is the longest wait between two looks at the wall clock.
+	// beginLook is the longest interval between two checks of the wall clock.
 	beginLook = time.Minute
-	// maxAheadMs is how far ahead anything may be ordered: more is a slip in the year.
+	// maxAheadMs limits how far in the future a time may be. A larger value is probably a typing error in the year.
 	maxAheadMs = 366 * 24 * 3600 * 1000
 )
 
-// UntilMs is the wait until a time of day, cut to the next look at the clock.
+// UntilMs returns the time until a time of day, at most until the next check of the clock.
 func UntilMs(atUnixMs, nowUnixMs int64) time.Duration {
 	return actors.Millis(min(atUnixMs-nowUnixMs, beginLook.Milliseconds()))
 }
 
-// TooFarAhead refuses a time of day that nobody can mean; nil: it may be meant.
+// TooFarAhead returns the refusal of a time that is too far in the future. It returns nil for any other time.
 func TooFarAhead(field string, atUnixMs, nowUnixMs int64) *messages.Outcome {
 	if atUnixMs-nowUnixMs <= maxAheadMs {
 		return nil
@@ -85,14 +84,14 @@ func TooFarAhead(field string, atUnixMs, nowUnixMs int64) *messages.Outcome {
 	}
 }
 
-// ClaimTime is how long after an admission each of its reservations has ended by
-// itself, where nothing came of it: the last Reserve leaves within the deadline.
+// ClaimTime returns how long after an admission all its reservations have expired if it led to nothing. The last
+// Reserve is sent before the reserve deadline.
 func ClaimTime(c *actors.Constants) time.Duration {
 	return c.ReserveDeadline + c.ReservationTTL + c.DecisionMargin
 }
 
-// UntilBarrier is how long a committed attempt may take until it has passed its barrier: what each phase may, for the
-// Coordinator gives it up after that.
+// UntilBarrier returns how long a committed attempt may take to pass its barrier: the sum of its phases, after which
+// the Coordinator gives up.
 func UntilBarrier(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 	prepare := c.PrepareTimeout
 	if ms := spec.GetPrepareTimeoutMs(); ms > 0 {

@@ -1,5 +1,5 @@
-// Package rack holds the Racks, the actors that hear the machines of a leader. A Rack notes when each of its machines
-// spoke last, declares dead the one that is silent for too long, and passes on what its books say.
+// Package rack holds the Racks, the actors that receive the heartbeats of a leader's nodes. A Rack records when each of
+// its nodes was last heard, declares silent nodes dead, and passes changed ledgers on.
 package rack
 
 import (
@@ -11,25 +11,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TookSilence is that of how long a machine was silent between two of its words.
+// TookSilence names the distribution of the silence between two messages of a node.
 const TookSilence = "rack.silence"
 
-// Rack owns its machines' membership: who was heard when, and who is dead. It
-// tells the Scheduler only what changed, so that ten thousand heartbeats cost
-// the Scheduler nothing.
+// Rack owns the membership of its nodes: when each was last heard, and which are dead. It passes only changes to the
+// Scheduler, so ten thousand heartbeats cost the Scheduler nothing.
 //
-// It tells: the Scheduler (Reported, Lost, StrangerHeard), Nodes (Welcome,
-// HeartbeatAck). It asks nobody.
+// A Rack sends messages to the Scheduler (Reported, Lost, StrangerHeard) and to Nodes (Welcome, HeartbeatAck). It sends
+// no requests.
 type Rack struct {
 	p         *protocol.Ports
 	name      string
 	scheduler *actor.PID
 	members   map[topology.NodeID]*listed
-	order     []*listed      // as they came: the tick looks at them in this order
-	due       actors.Instant // when the next tick should come
+	order     []*listed      // in order of arrival, which is the order of checks
+	due       actors.Instant // time of the next tick
 }
 
-// listed is one machine as its rack knows it.
+// listed holds a Rack's knowledge of one node.
 type listed struct {
 	actors.States[memberState]
 	id          topology.NodeID
@@ -37,7 +36,7 @@ type listed struct {
 	machineID   string
 	heard       actors.Instant
 	version     uint64 // of the newest ledger passed on
-	enrolled    uint64 // the Scheduler's count of the last enrol
+	enrolled    uint64 // the Scheduler's count at the last Enrol
 }
 
 type rackTick struct{}
@@ -46,7 +45,7 @@ func New(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor {
 	return &Rack{p: p, name: name, scheduler: scheduler, members: map[topology.NodeID]*listed{}}
 }
 
-// Receive dispatches.
+// Receive dispatches a message.
 func (r *Rack) Receive(ctx actor.Context) {
 	switch m := ctx.Message().(type) {
 	case *actor.Started:
@@ -66,13 +65,13 @@ func (r *Rack) Receive(ctx actor.Context) {
 	}
 }
 
-// onExpect starts the clock of a machine that the store knows: a new leader
-// gives everybody the full time to be heard.
+// onExpect starts the silence of a node in the store at the present time, so that every node has the full time to reach
+// a new leader.
 func (r *Rack) onExpect(m protocol.Expect) {
 	r.list(m.Node).heard = r.p.Clock.Now()
 }
 
-// list finds what the rack knows of a machine, and begins it where that is nothing.
+// list returns the Rack's entry of a node, and creates it if there is none.
 func (r *Rack) list(id topology.NodeID) *listed {
 	if known := r.members[id]; known != nil {
 		return known
@@ -108,14 +107,13 @@ func (r *Rack) onExpel(m protocol.Expel) {
 	}
 }
 
-// hear finds the member that truly speaks here. A machine that is dead to us,
-// or another start of its agent, first has to say Hello: what it holds may not
-// be what we believe.
+// hear returns the member that sent a message. A node that is dead, or a different start of its agent, must first send
+// Hello, because its state may differ from the leader's view.
 func (r *Rack) hear(ctx actor.Context, epoch uint64, o *messages.Origin) *listed {
 	if epoch != r.p.Epoch || o == nil {
 		r.p.Host.Count("rack.other_epoch", 1)
 		if epoch < r.p.Epoch && o != nil {
-			// It follows a leader of the past at our address: our Lead did not reach it.
+			// The node follows an earlier leader at this address: this leader's Lead did not reach it.
 			ctx.Send(r.scheduler, protocol.StrangerHeard{Node: topology.NodeID(o.Node)})
 		}
 		return nil
@@ -150,10 +148,9 @@ func (r *Rack) onReport(ctx actor.Context, m *messages.Report) {
 	}
 }
 
-// pass tells the Scheduler of a ledger, unless it is older than one already
-// passed on: messages may overtake each other. The same version again is passed
-// on, because exits stay in the reports until they are forgotten, and the
-// Scheduler's answer may have been lost.
+// pass sends a ledger to the Scheduler, unless a newer one was already passed on, because messages may overtake each
+// other. The same version is passed on again: exits stay in the reports until they are forgotten, and the Scheduler's
+// answer may have been lost.
 func (r *Rack) pass(ctx actor.Context, who *listed, ledger *messages.LedgerReport) {
 	if ledger == nil || ledger.Version < who.version {
 		return
@@ -167,9 +164,8 @@ func (r *Rack) armTick(ctx actor.Context) {
 	r.p.Clock.After(r.p.Constants.RackTick, ctx.Self(), rackTick{})
 }
 
-// onTick is the reaper: here, and nowhere else, a machine is declared dead.
-// A tick that is itself late shows that this process did not run, so the
-// silence may be ours: every deadline moves by the lateness.
+// onTick declares silent nodes dead. It is the only place that does. A late tick shows that this process did not run,
+// and it may have missed messages. Every deadline is therefore extended by the lateness.
 func (r *Rack) onTick(ctx actor.Context) {
 	now := r.p.Clock.Now()
 	late := max(now.Since(r.due), 0)

@@ -4,9 +4,9 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns the states of a Rack, which are those of its machines, and every step between two of them.
+// This file owns the states of a Rack's members and their transitions.
 
-// memberState says what a rack takes one of its machines for.
+// memberState is a Rack's view of one of its nodes.
 type memberState string
 
 const (
@@ -15,7 +15,7 @@ const (
 	memberDead     memberState = "dead"
 )
 
-// Table is every step between two of them.
+// Table lists the legal transitions.
 var Table = actors.Table[memberState]{Kind: actors.KindRack, Edges: []actors.Edge[memberState]{
 	{memberExpected, "hello", memberAlive},
 	{memberExpected, "silence", memberDead},
