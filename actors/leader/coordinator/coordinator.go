@@ -329,7 +329,7 @@ func (c *Coordinator) prepareTimeout() time.Duration {
 
 func (c *Coordinator) onExpired(ctx actor.Context, m *messages.Expired) {
 	if w := c.party(m.Origin); w != nil && c.states.In(coordinatorCommitting, coordinatorPreparing, coordinatorStarting) {
-		// Without the back-off, the next attempt would use the node at once and get the same answer.
+		// Unless the node is backed off, the next attempt would use it at once and get the same answer.
 		ctx.Send(c.scheduler, protocol.Balked{Node: w.Node, Token: c.plan.Token, Detail: "reservation expired"})
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "reservation expired")
 	}

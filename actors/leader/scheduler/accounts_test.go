@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestPeopleSeeHowAMachineDecidesAboutUsers: what is shown of a machine has its rule about users, as it said it last,
-// with the first accounts and how many there are. A machine that says nothing is shown without a rule.
+// TestPeopleSeeHowAMachineDecidesAboutUsers checks the displayed account rule of a node: the last announced rule, the
+// first accounts and their number. A node without an announced rule is shown without one.
 func TestPeopleSeeHowAMachineDecidesAboutUsers(t *testing.T) {
 	many := &messages.NodeUsers{More: true, Mapped: []*messages.MappedUser{{Owner: "bob", Account: "nobody"}}}
 	for i := range 3 * maxUsersShown {

@@ -12,14 +12,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns jobs that wait for others to end. What counts is the other's terminal state on disk, and it counts
-// once it is in the record of the job that waits: from then on the other may be forgotten. One that can never be had
-// cancels the job that waits for it, which is an end like any other, so a whole chain goes.
+// This file owns jobs that wait for other jobs to end. A dependency is met by the other job's final state on disk, and
+// it counts once it is in the record of the waiting job. After that the other job's record may be deleted. A dependency
+// that cannot be met cancels the waiting job. That is an end like any other, so a chain of jobs is cancelled.
 //
-// The Scheduler knows which jobs wait for which and tells; the Job that waits writes. A word that is lost with a
-// leader, or with an actor, is said again when the job that waits gets another actor.
+// The Scheduler knows which jobs wait for which, and sends the ends to the waiting Jobs, which write them. If a message
+// is lost with a leader or an actor, it is sent again to the waiting job's next actor.
 
-// await has a job told of those that it waits for: at once of what has ended, and of the others when they do.
+// await reports the ended dependencies of a job to its actor at once, and the others when they end.
 func (s *Scheduler) await(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
 	for _, a := range rec.Awaits() {
 		id := topology.JobID(a.Job)
@@ -36,7 +36,7 @@ func (s *Scheduler) await(ctx actor.Context, e *livingJob, rec *messages.JobReco
 	}
 }
 
-// conclude tells all that wait for a job how it has ended.
+// conclude reports a job's final state to all jobs that wait for it.
 func (s *Scheduler) conclude(ctx actor.Context, job topology.JobID, state messages.JobState) {
 	if e := s.jobs[job]; e != nil {
 		e.concluded = state
@@ -51,8 +51,8 @@ func (s *Scheduler) conclude(ctx actor.Context, job topology.JobID, state messag
 	delete(s.followers, job)
 }
 
-// onFollowed takes what the store says of a job that is over and that another waits for. One that the store has
-// forgotten has ended, and nobody knows how.
+// onFollowed handles the store's answer about a finished job that another job waits for. If the record was deleted, the
+// job has ended with an unknown result.
 func (s *jobTable) onFollowed(ctx actor.Context, id topology.JobID, m actors.Found) {
 	e := s.jobs[id]
 	switch {
@@ -64,7 +64,7 @@ func (s *jobTable) onFollowed(ctx actor.Context, id topology.JobID, m actors.Fou
 	}
 }
 
-// living are the jobs that a spec names and that have not ended.
+// living returns the jobs that a spec depends on and that have not ended.
 func (s *jobTable) living(spec *messages.JobSpec) (all []*messages.After) {
 	for _, a := range spec.GetAfter() {
 		if p := s.jobs[topology.JobID(a.Job)]; p != nil && p.concluded == messages.JobState_JOB_STATE_UNSPECIFIED {
@@ -74,7 +74,7 @@ func (s *jobTable) living(spec *messages.JobSpec) (all []*messages.After) {
 	return all
 }
 
-// seek looks up the jobs that a fresh one is to run after; its record is written when all are known.
+// seek looks up the jobs that a new job depends on. The new job's record is written when all are known.
 func (s *evidence) seek(ctx actor.Context, e *livingJob) {
 	for _, a := range e.rec.Awaits() {
 		id := topology.JobID(a.Job)
@@ -86,7 +86,7 @@ func (s *evidence) seek(ctx actor.Context, e *livingJob) {
 	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneSubmits, Change: actors.Change{Job: e.rec}, Tag: e})
 }
 
-// onSought goes on with a submit, with what the store knows of a job that it is to run after.
+// onSought continues a submit with the store's answer about a dependency.
 func (s *Scheduler) onSought(ctx actor.Context, e *livingJob, m actors.Found) {
 	id := string(m.Query.Job)
 	no := func(code messages.Code, text, hint string) {
@@ -103,7 +103,7 @@ func (s *Scheduler) onSought(ctx actor.Context, e *livingJob, m actors.Found) {
 	case m.Job.State.Terminal():
 		e.rec.AfterKnown = append(e.rec.AfterKnown, &messages.AfterKnown{Job: id, State: m.Job.State})
 		s.seek(ctx, e)
-	case s.jobs[m.Query.Job] != nil: // it had no actor when it was looked for
+	case s.jobs[m.Query.Job] != nil: // it had no actor when the question was sent
 		s.seek(ctx, e)
 	default:
 		no(messages.Code_CODE_UNAVAILABLE, "job "+id+" is not ready", "try again with the same request ID")

@@ -13,72 +13,64 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a store that is behind its machines: a backup was restored, a
-// copy of the database put in its place, or the end of it lost with a replica. A
-// machine then has attempts that were committed and of which the store has never
-// heard. Nobody knows what else is missing, so nothing new is admitted, what
-// runs is left alone, and the operator is told. Only the operator's word gives
-// up what was lost (protocol.Ports.AcceptLoss); a leader that decided it by itself
-// would end the work of everybody who came after the backup.
+// This file owns the case that the store is behind its nodes: a backup was restored, a copy replaced the database, or a
+// replica lost the last writes. A node then holds committed attempts that the store does not contain. Other records may
+// be missing too. Therefore no new job is admitted, running tasks continue, and the operator is notified. Only the
+// operator can give up what was lost (protocol.Ports.AcceptLoss). A leader that decided this itself would end all work
+// that started after the backup.
 //
-// One machine alone is no proof: it may have been used in a restore drill, or its
-// agent may be broken, and it must not stop a cluster. Whose word is evidence, and
-// how much of it is enough, quarantine.go decides.
+// A single node is no proof: it may come from a restore drill, or its agent may be broken, and it must not stop a
+// cluster. quarantine.go decides which reports count as evidence and how many are needed.
 
 // behind holds what this leader knows of nodes that are ahead of the store.
 type behind struct {
-	why     string // empty: the store knows all that machines have told of, or too few of them tell otherwise
+	why     string // empty: the store contains all reported attempts, or too few nodes contradict it
 	trial   trial
 	told    map[topology.Token]bool
-	asked   map[orphan]bool // the store is being asked whether it knows, or will be
-	open    int             // how many questions are under way
-	waiting []orphan        // to be asked about then
+	asked   map[orphan]bool // questions about them are sent to the store, or will be
+	open    int             // number of questions without an answer
+	waiting []orphan        // asked about later
 }
 
-// orphansAsked is how many questions are under way at a time. After a restore
-// there may be thousands, and the Journal's writes go the same way.
+// orphansAsked limits the simultaneous questions. After a restore there may be thousands, and the Journal's writes use
+// the same store.
 const orphansAsked = 16
 
-// orphan is an attempt on a machine that no actor here knows.
+// orphan is an attempt on a node for which this leader has no actor.
 type orphan struct {
 	node  topology.NodeID
 	job   topology.JobID
 	token topology.Token
 }
 
-// askOrphan asks again a store that could not be read.
+// askOrphan is the timer that repeats a question after a failed read.
 type askOrphan struct{ orphan }
 
 func newBehind() behind {
 	return behind{told: map[topology.Token]bool{}, asked: map[orphan]bool{}, trial: newTrial()}
 }
 
-// committed reports whether a machine has an attempt that only COMMIT on disk can
-// have brought there. A reservation is forgotten by itself.
+// committed reports whether an allocation proves a COMMIT on disk. A reservation does not, because it expires.
 func committed(sl *messages.SliceReport) bool {
 	return sl != nil && sl.State > messages.SliceState_SLICE_STATE_RESERVED
 }
 
-// givenUp: the operator said that what leaders up to this epoch decided and the
-// store does not know is lost.
+// givenUp reports whether the operator has given up the decisions of that epoch which the store does not contain.
 func (s *base) givenUp(t topology.Token) bool { return t.Epoch <= s.p.AcceptLoss }
 
-// issued reports whether this leader made the token itself.
+// issued reports whether this leader created the token.
 func (s *base) issued(t topology.Token) bool {
 	return t.Epoch == s.p.Epoch && t.Counter <= s.tokens
 }
 
-// unheardOf reports whether this leader neither made an attempt of a job that lives
-// nor read it with the job. Then it is over, and the machine has missed its
-// Forget; or it is lost, and only the store can say which. That the store knows a
-// later one says nothing: the job may have been run again before this machine
-// was heard.
+// unheardOf reports whether this leader neither created an attempt of a live job nor read it with the job. The attempt
+// has ended and the node missed its Forget, or the attempt was lost, which only the store can tell. A later attempt in
+// the store proves nothing, because the job may have run again before this node was heard.
 func (s *jobTable) unheardOf(e *livingJob, t topology.Token) bool {
 	return !s.issued(t) && !s.givenUp(t) && !slices.Contains(e.read, t)
 }
 
-// askStore looks for an orphan where attempts are that are over. The answer is
-// acted upon by judgeOrphan.
+// askStore looks up an orphan among the ended attempts. judgeOrphan handles the answer.
 func (s *evidence) askStore(o orphan) {
 	if !s.behind.asked[o] {
 		s.behind.asked[o] = true
@@ -103,22 +95,22 @@ func (s *evidence) onAskOrphan(_ actor.Context, m askOrphan) {
 	}
 }
 
-// judgeOrphan: what the store knows to be over is cleaned up; of what it does
-// not know the operator is told.
+// judgeOrphan cleans up an attempt that has ended according to the store. It reports an attempt that the store does not
+// contain to the operator.
 func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found actors.Found) {
 	delete(s.behind.asked, o)
 	s.behind.open--
 	s.askNext()
 	m, e := s.machines[o.node], s.jobs[o.job]
 	if m == nil || !m.up || m.slice(o.token) == nil {
-		return // it has gone meanwhile, or the next Hello tells of it again
+		return // it is gone by now, or the next Hello reports it again
 	}
 	switch {
 	case found.Err != "", e != nil && (e.remakes || found.Damaged != ""):
 		s.p.Clock.After(s.p.Constants.BenchFirst, ctx.Self(), askOrphan{o})
 	case found.Has && o.token.Epoch > s.p.Epoch:
 		s.overtaken(o.token)
-	case found.Damaged != "": // it was over, as far as its columns say: nobody knows what of it
+	case found.Damaged != "": // its columns say that it has ended, but its record is unreadable
 		s.setJobAside(ctx, actors.Damaged{Job: o.job, What: found.Damaged})
 	case !found.Pruned && !found.Has:
 		s.fallBehind(ctx, o)
@@ -129,7 +121,7 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found actors.Found)
 	}
 }
 
-// fallBehind keeps an attempt that the store has never heard of.
+// fallBehind records an attempt that the store does not contain.
 func (s *Scheduler) fallBehind(ctx actor.Context, o orphan) {
 	m := s.machines[o.node]
 	if !slices.Contains(m.strange, o.token) {
@@ -142,16 +134,15 @@ func (s *Scheduler) fallBehind(ctx actor.Context, o orphan) {
 			o.token, o.job, s.p.Epoch))
 }
 
-// followsAnother: the machine obeys a leader with a higher epoch than ours.
-// Either that one has taken over, and we are about to learn of it; or our epoch
-// was counted from an old copy of the store, and no machine will ever obey us; or
-// the machine comes from somewhere else with our cluster's id, as from a drill.
+// followsAnother handles a node that follows a leader with a higher epoch. That leader may have taken over, which this
+// leader will learn soon. Or this leader's epoch comes from an old copy of the store, and no node will ever follow it.
+// Or the node comes from another copy of this cluster, such as a restore drill.
 func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 	m := s.machine(topology.NodeID(h.Origin.GetNode()))
 	delete(s.greetings.unheard, m.id)
 	if m.record != nil && m.record.MachineId != h.Origin.MachineId {
 		s.p.Host.Count("scheduler.foreign_epoch", 1)
-		return // another machine under this name says nothing about it
+		return // another machine with this name is no evidence about this one
 	}
 	m.obeys = h.Epoch
 	s.testify(ctx, m, topology.Token{Epoch: h.Epoch},
@@ -162,9 +153,9 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 			m.id, h.Epoch, s.p.Epoch))
 }
 
-// vanished: the store has lost what it had acknowledged to this very leader, as
-// an asynchronous replica does that takes over. What else is in our memory and
-// not on disk, nobody knows; a next leader begins with what is.
+// vanished handles a store that has lost a write which it had acknowledged to this leader, as an asynchronous replica
+// does after a failover. Other state in memory may be missing on disk too. The next leader starts from the records on
+// disk.
 func (s *base) vanished(what string) {
 	s.p.Log.Info(
 		"The store lost %s, which it had acknowledged: this scheduler exits, and the next leader starts from "+
@@ -172,8 +163,8 @@ func (s *base) vanished(what string) {
 	s.p.Host.Deposed(s.p.Epoch)
 }
 
-// overtaken: the store has an attempt that only a later leader can have written. This one must not judge it, and ends
-// without waiting for its next write to be refused.
+// overtaken handles an attempt in the store that only a later leader can have written. This leader ends at once instead
+// of waiting until its next write is refused.
 func (s *base) overtaken(t topology.Token) {
 	s.p.Log.Info("The store has attempt %s, but the epoch of this scheduler is %d: another scheduler leads, and "+
 		"this one exits", t,
@@ -181,8 +172,8 @@ func (s *base) overtaken(t topology.Token) {
 	s.p.Host.Deposed(s.p.Epoch)
 }
 
-// stopAdmissions closes every machine, so that whoever asks why a job waits or
-// what a machine does is told. The first reason stays: the rest is in the log.
+// stopAdmissions closes every node, so that explanations of jobs and lists of nodes show the reason. The first reason
+// stays. The log has the others.
 func (s *Scheduler) stopAdmissions(ctx actor.Context, why string) {
 	s.p.Log.Info("ADMISSIONS STOPPED: %s", why)
 	if s.behind.why != "" {
@@ -199,7 +190,7 @@ func (s *Scheduler) stopAdmissions(ctx actor.Context, why string) {
 	}
 }
 
-// halted returns the text for clients while admissions are stopped; empty: they are not.
+// halted returns the text for clients while admissions are stopped. It returns the empty string otherwise.
 func (s *evidence) halted() string {
 	if s.behind.why == "" {
 		return ""
@@ -207,7 +198,7 @@ func (s *evidence) halted() string {
 	return "admissions have stopped: " + s.behind.why
 }
 
-// haltReason is why no job starts; the zero value: jobs start.
+// haltReason returns why no job starts. It returns the zero value if jobs start.
 func (s *evidence) haltReason() messages.Reason {
 	if s.behind.why == "" {
 		return messages.Reason{}
@@ -215,10 +206,10 @@ func (s *evidence) haltReason() messages.Reason {
 	return messages.WaitHalted.Because(s.behind.why)
 }
 
-// outdated answers a submit that could be lost with the store that is behind.
+// outdated returns the refusal of a submit that could be lost because the store is behind.
 func (s *evidence) outdated() *messages.SubmitReply {
 	return intake.Reply("", messages.Code_CODE_UNAVAILABLE, "", s.halted(), "ask the operator of this cluster")
 }
 
-// Behind says why nothing is admitted; empty: it is.
+// Behind returns why admissions are stopped. It returns the empty string if they are not.
 func (s *evidence) Behind() string { return s.behind.why }

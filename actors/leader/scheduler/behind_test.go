@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// endingHost notes of which epoch its leader was told to end.
+// endingHost records the epoch that was deposed.
 type endingHost struct {
 	leadertest.Host
 	ended uint64
@@ -17,8 +17,7 @@ type endingHost struct {
 
 func (h *endingHost) Deposed(epoch uint64) { h.ended = epoch }
 
-// TestAttemptOfALaterLeader: a leader that finds an attempt of a later leader in the store ends: whatever it said of
-// that attempt, another one knows better.
+// TestAttemptOfALaterLeader checks that a leader ends when it finds an attempt of a later leader in the store.
 func TestAttemptOfALaterLeader(t *testing.T) {
 	for _, c := range []struct {
 		name  string

@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of who looks when a machine returns from its bench.
+// This file owns the tests of the timers of backed-off nodes.
 
-// benchClock is set by hand, and notes when somebody is to look at a bench.
+// benchClock is a clock that the test sets. It records the timers for backed-off nodes.
 type benchClock struct {
 	watchClock
 	looks []time.Duration
@@ -25,8 +25,8 @@ func (c *benchClock) After(d time.Duration, _ *actor.PID, message any) {
 	}
 }
 
-// TestBenchedAllTheTime: a machine that misbehaves all the time has one timer for that; it returns when its last bench
-// is over, and not before; and a shorter bench behind a long one is looked at in time.
+// TestBenchedAllTheTime checks that a node which is backed off repeatedly has one timer. The node returns exactly when
+// its last back-off ends. A shorter back-off after a long one ends in time.
 func TestBenchedAllTheTime(t *testing.T) {
 	clock := &benchClock{watchClock: watchClock{now: actors.Instant(time.Hour)}}
 	p := newPair(clock)

@@ -9,9 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Scheduler says of a new job to whoever checks it, and who has how much waiting.
+// This file owns the state that the Scheduler passes to the checks of a new job, and the counts of waiting jobs per
+// owner.
 
-// check returns what a new job is held against now.
+// check returns the state that a new job is checked against.
 func (s *Scheduler) check() *intake.Check {
 	return &intake.Check{
 		Queues: s.queues.record.GetQueues(), Tree: s.queues.tree, Fabric: s.view.Fabric(),
@@ -20,7 +21,7 @@ func (s *Scheduler) check() *intake.Check {
 	}
 }
 
-// onUpdate holds a change against the queue of the job before the job hears of it.
+// onUpdate checks a change against the job's queue, then passes it to the Job.
 func (s *Scheduler) onUpdate(ctx actor.Context, m *messages.Update) {
 	e := s.jobs[topology.JobID(m.Job)]
 	if e == nil {
@@ -35,7 +36,8 @@ func (s *Scheduler) onUpdate(ctx actor.Context, m *messages.Update) {
 	s.toJob(ctx, m.Job, &messages.UpdateReply{Job: m.Job, Outcome: s.noJob(m.Job)})
 }
 
-// neverAllowed is the answer to a job that is larger than its queue's limits ever allow; nil: it is not.
+// neverAllowed returns the refusal of a job that is larger than its queue's limits ever allow. It returns nil for any
+// other job.
 func (s *shares) neverAllowed(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
 	planner, is := s.planner.(policy.Sharer)
 	if !is {
@@ -51,11 +53,11 @@ func (s *shares) neverAllowed(by *messages.Principal, spec *messages.JobSpec) *m
 		"request less, or use another queue")
 }
 
-// waitingJobs counts by owner the jobs that wait, for whatever reason. It is asked with each submit, so it is kept and
-// not counted.
+// waitingJobs counts by owner the jobs that wait for any reason. Every submit uses the counts, so they are updated with
+// each change.
 type waitingJobs map[string]*intake.Waiting
 
-// idles notes whether a job waits or runs. An array waits until it has ended: its elements are counted beside it.
+// idles records whether a job waits or runs. An array waits until it has ended. Its elements count in addition.
 func (s *waitCounts) idles(ctx actor.Context, e *livingJob, waits bool) {
 	if e.idle == waits {
 		return

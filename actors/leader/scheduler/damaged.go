@@ -14,28 +14,25 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what of the store cannot be read and is set aside, so that one
-// record costs what it is about and not the cluster.
+// This file owns unreadable records of the store. They are set aside, so that a corrupted record affects only its own
+// job or node.
 //
-// A job is set aside whole. What it has on machines goes on and keeps its devices:
-// no machine is told to stop, and none to forget, because nobody knows what the
-// record said. The operator gives it up by cancel. Then the store forgets it, and
-// its machines clean up. The leader cancels the elements of an array that is given
-// up.
+// A job with an unreadable record is set aside completely. Its tasks continue and keep their devices. No node is told
+// to stop or to forget them, because the content of the record is unknown. The operator gives the job up with cancel.
+// Then the store deletes the job, and its nodes clean up. If the job was an array, the leader cancels its elements.
 //
-// A machine joins again by its next Hello, whose record takes the damaged one's
-// place, and what runs there is heard. But it stays closed: whether it was cordoned
-// or drained is lost with the record. Whether it is the same machine is not lost
-// where it matters: attempts have the id of each machine that they are on.
+// A node with an unreadable record joins again with its next Hello, whose record replaces the corrupted one. Its
+// running tasks are heard. The node stays closed, because the record of a cordon or drain is lost. The identity of the
+// node is not lost where it matters, because attempts contain the ID of each machine that they use.
 
 // damagedJob is one job that is set aside.
 type damagedJob struct {
 	actors.Damaged
-	dropping bool         // its end is on the way to the disk
-	askers   []*actor.PID // to be told then
+	dropping bool         // its deletion is on the way to disk
+	askers   []*actor.PID // clients that get an answer after the deletion
 }
 
-// setAside names all that could not be read. Machines that can be are known by then.
+// setAside sets all unreadable records aside. The readable nodes are known at that time.
 func (s *Scheduler) setAside(ctx actor.Context, l actors.Loaded) {
 	for _, d := range l.Damaged {
 		switch {
@@ -71,20 +68,20 @@ func (s *jobTable) setJobAside(ctx actor.Context, d actors.Damaged) {
 	}})
 }
 
-// damageOf says what became of a job with a record that cannot be read, and what can be done.
+// damageOf returns what happens to a job with an unreadable record, and what the operator can do.
 func damageOf(d actors.Damaged) string {
 	return fmt.Sprintf("record is corrupted (%s): its tasks are left alone; run `synapse-cli cancel %s` to give the "+
 		"job up", d.What, d.Job)
 }
 
-// setNodeAside expects the machine under a record that was never written.
+// setNodeAside adds the node of an unreadable record as an expected node.
 func (s *Scheduler) setNodeAside(ctx actor.Context, d actors.Damaged, attempts []*messages.AttemptRecord) {
 	s.p.Host.Count("scheduler.damaged", 1)
 	s.p.Log.Warn("Node %s is set aside: its record is corrupted (%s); it registers again, and stays "+
 		"unschedulable until it is uncordoned", d.Node, d.What)
 	var newest topology.Token
 	rec := &messages.NodeRecord{Id: string(d.Node), Cordoned: &messages.Deed{
-		By: &messages.Principal{Name: "the store"}, AtUnixMs: s.p.Clock.WallMs(), // closer would blame the machine
+		By: &messages.Principal{Name: "the store"}, AtUnixMs: s.p.Clock.WallMs(), // the name of closer would blame the node
 		Reason: "record was corrupted (" + d.What + "): a cordon or drain may be lost; uncordon or remove the node",
 	}}
 	for _, a := range attempts {
@@ -97,10 +94,10 @@ func (s *Scheduler) setNodeAside(ctx actor.Context, d actors.Damaged, attempts [
 	s.expectMachine(ctx, rec)
 }
 
-// unread reports whether the machine's record is damaged and no other has taken its place.
+// unread reports whether the node's record is corrupted and has not been replaced.
 func (m *machine) unread() bool { return m.record != nil && m.record.Revision == 0 }
 
-// onCancel gives a damaged job up; of any other its actor decides.
+// onCancel gives up a damaged job. For any other job, it passes the request to the Job.
 func (s *Scheduler) onCancel(ctx actor.Context, m *messages.Cancel) {
 	d := s.damaged[topology.JobID(m.Job)]
 	if d == nil {
@@ -117,13 +114,13 @@ func (s *Scheduler) onCancel(ctx actor.Context, m *messages.Cancel) {
 	}
 }
 
-// onDropped: the store has forgotten the job, and its machines may.
+// onDropped handles the deletion of a damaged job. Its nodes may now clean up.
 func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w protocol.Written) {
 	outcome := messages.OK()
 	if w.Verdict == actors.Done {
 		delete(s.damaged, d.Job)
 		s.conclude(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED)
-		s.tellEnded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED) // where it was of an array
+		s.tellEnded(ctx, d.Job, messages.JobState_JOB_STATE_UNSPECIFIED) // if it was an element of an array
 		ctx.Send(s.peers.Mirror, mirror.JobShown{Status: &messages.JobStatus{
 			Record: &messages.JobRecord{
 				Id: string(d.Job), Owner: &messages.Principal{Name: d.Owner}, State: messages.JobState_JOB_STATE_CANCELLED,
@@ -145,8 +142,8 @@ func (s *Scheduler) onDropped(ctx actor.Context, d *damagedJob, w protocol.Writt
 	d.askers, d.dropping = nil, false
 }
 
-// sightEverywhere looks at what machines have of a job without an actor. The view forgets the job's attempts: the actor
-// would have said when they left, and without it only the books of the machines tell.
+// sightEverywhere handles all allocations of a job without an actor. The view forgets the job's attempts, because no
+// actor reports their end any more. From now on only the ledgers of the nodes show them.
 func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 	for _, m := range s.order {
 		for _, t := range slices.Clone(m.room.Tenants()) {
@@ -163,12 +160,12 @@ func (s *Scheduler) sightEverywhere(ctx actor.Context, job topology.JobID) {
 	}
 }
 
-// breakDown sets a job aside whose record was found damaged when its actor was to be remade.
+// breakDown sets a job aside whose record was found corrupted when its actor was recreated.
 func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	s.dropRun(e)
 	s.remembers(func(p policy.Rememberer) {
 		p.Forgotten(e.id)
-		p.Written(e.id) // nobody can read what is
+		p.Written(e.id) // the record on disk is unreadable
 	})
 	delete(s.jobs, e.id)
 	s.idles(ctx, e, false)
@@ -177,22 +174,22 @@ func (s *Scheduler) breakDown(ctx actor.Context, e *livingJob, what string) {
 	}
 	s.unqueue(ctx, e.id)
 	s.setJobAside(ctx, actors.Damaged{Job: e.id, Owner: e.key.owner, What: what})
-	s.freeUID(e) // its tasks keep the uid, and the books of their machines hold it
+	s.freeUID(e) // its tasks keep the UID, and the ledgers of their nodes hold it
 }
 
-// What follows owns a machine's record that is on disk in another revision than the one that this leader wrote last:
-// an asynchronous replica has taken over without the end of what it had acknowledged. The store is read again, the log
-// says what it has lost, and what was to be changed is changed in the record as it is now.
+// The rest of this file owns node records with another revision than the last one that this leader wrote. An
+// asynchronous replica has taken over without the last acknowledged writes. The store is read again, the log names the
+// losses, and the pending changes apply to the record on disk.
 
-// rereadLater asks for the records; the store hands out all of them or none. A way
-// to read a single one, for what happens once in a database's life, is not worth having.
+// rereadLater requests all records, because the store cannot return a single one. A separate query is not worth its
+// code for such a rare event.
 func (s *nodeTable) rereadLater(ctx actor.Context, m *machine) {
 	m.edits.waiting, m.edits.written = append(m.edits.written, m.edits.waiting...), nil
 	m.edits.reread = true
 	s.load(ctx)
 }
 
-// onReread goes on from what is on disk.
+// onReread continues from the records on disk.
 func (s *Scheduler) onReread(ctx actor.Context, l actors.Loaded) {
 	switch {
 	case l.Deposed:
@@ -209,7 +206,7 @@ func (s *Scheduler) onReread(ctx actor.Context, l actors.Loaded) {
 	for _, m := range s.order {
 		switch rec := records[m.id]; {
 		case !m.edits.reread && m.edits.next == nil && rec.GetRevision() < m.record.GetRevision():
-			s.edit(ctx, m, nodeEdit{change: func(*messages.NodeRecord) {}}) // lost as well, or written meanwhile: this tells
+			s.edit(ctx, m, nodeEdit{change: func(*messages.NodeRecord) {}}) // lost too, or written meanwhile: the write tells
 		case !m.edits.reread:
 		case rec == nil:
 			s.vanished("node " + string(m.id))
@@ -220,7 +217,7 @@ func (s *Scheduler) onReread(ctx actor.Context, l actors.Loaded) {
 	}
 }
 
-// goOnFrom takes a record over, and has the machine say again what it is.
+// goOnFrom uses the record on disk, and asks the node to repeat its Hello.
 func (s *Scheduler) goOnFrom(ctx actor.Context, m *machine, rec *messages.NodeRecord) {
 	before := m.closed()
 	s.p.Log.Info(

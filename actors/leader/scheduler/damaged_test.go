@@ -9,8 +9,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestTakeoverEndsElementsOfLostArray: the last leader died after the store forgot an array and before it cancelled the
-// elements. The next one cancels them. It leaves elements alone whose array lives or is damaged, and other jobs.
+// TestTakeoverEndsElementsOfLostArray checks a leader that dies after the store deleted an array and before its
+// elements were cancelled. The next leader cancels them. It does not cancel other jobs, or elements whose array is live
+// or damaged.
 func TestTakeoverEndsElementsOfLostArray(t *testing.T) {
 	job := func(id string, edit func(*messages.JobSpec)) *messages.JobRecord {
 		spec := leadertest.OneGPU()

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestOnlyDescribedQueuesTakeJobs: where queues are described, a job of another is refused with their names, by a
-// submit and by a dry run alike; before, any name is one.
+// TestOnlyDescribedQueuesTakeJobs checks that a job of an unknown queue is refused with the names of the configured
+// ones, by a submit and by a dry run. Without configured queues, every name is accepted.
 func TestOnlyDescribedQueuesTakeJobs(t *testing.T) {
 	a := newApplied(t)
 	a.s.states.Become("all heard", schedulerLeading)

@@ -14,24 +14,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a drain's deadline. It is counted on this process's own steady
-// clock, and what is left of it stands in the machine's record: as ordered, in
-// each write of the record, and again whenever a part of it is over. A next leader
-// counts on from there. The naive way, to compare a time of day on disk with our own
-// wall clock, stops tasks an hour early where that clock is an hour ahead of the
-// last leader's. The cost: while nobody leads nothing is counted, and what was left
-// at the last write is waited for once more.
+// This file owns the deadline of a drain. It counts on this process's steady clock, and the remaining time is in the
+// node's record. The record is updated when the drain is ordered, with every other write, and after each part of the
+// time. The next leader continues with the remaining time. A time of day on disk would stop tasks an hour early if this
+// leader's clock is an hour ahead of the last leader's. Disadvantage: without a leader no time counts, and the time
+// after the last write counts twice.
 
-// A drain's remainder is written when an eighth of it is over, at least once a
-// minute: a takeover adds no more than that. More often than once a second is not
-// worth a write.
+// The remaining time of a drain is written after each eighth of it, and at least once a minute. A takeover extends the
+// drain by no more than that. Writes are at least a second apart.
 const (
 	drainParts     = 8
 	drainNoteLeast = time.Second
 	drainNoteMost  = time.Minute
 )
 
-// armDrain counts a drained machine's deadline from what its record says.
+// armDrain starts the timer of a drained node from its record.
 func (s *drains) armDrain(ctx actor.Context, m *machine) {
 	m.drainSeq++
 	m.drainEnds = 0
@@ -42,16 +39,16 @@ func (s *drains) armDrain(ctx actor.Context, m *machine) {
 	s.tellDrain(ctx, m)
 }
 
-// disarmDrain: the machine is open again.
+// disarmDrain stops the timer, because the node is schedulable again.
 func (s *drains) disarmDrain(ctx actor.Context, m *machine) {
 	m.drainSeq++
 	m.drainEnds = 0
 	s.tellDrain(ctx, m)
 }
 
-// drainLeft returns the time that was left of a drain when its record was written; zero: it has no deadline. An earlier
-// version wrote two times of day by one clock. Their difference is the ordered time, and the leader waits for all of
-// it.
+// drainLeft returns the time that was left of a drain when its record was written. Zero means that there is no
+// deadline. An earlier version wrote two times of day by one clock. Their difference is the ordered time, and the
+// leader waits for all of it.
 func drainLeft(r *messages.NodeRecord) time.Duration {
 	switch {
 	case r.GetDrained() == nil || r.DrainDeadlineUnixMs == 0:
@@ -67,9 +64,8 @@ func (s *nodeTable) awaitDrain(ctx actor.Context, m *machine, left time.Duration
 	s.p.Clock.After(min(left, part), ctx.Self(), drainDue{m.id, m.drainSeq})
 }
 
-// noteDrain puts what is left of a deadline into a record that is to be written:
-// at least a moment, because none at all would be an earlier version's word. The
-// time of day beside it is what people see, by the clock of whoever leads.
+// noteDrain writes the remaining time of a drain into a record, at least one millisecond, because zero marks a record
+// of an earlier version. The time of day is for display, by the leader's clock.
 func (s *nodeTable) noteDrain(m *machine, r *messages.NodeRecord) {
 	if m.drainEnds != 0 {
 		r.DrainLeftMs = max(m.drainEnds.Since(s.p.Clock.Now()).Milliseconds(), 1)
@@ -77,7 +73,7 @@ func (s *nodeTable) noteDrain(m *machine, r *messages.NodeRecord) {
 	}
 }
 
-// onDrainDue writes what is left, or moves what still runs on the machine.
+// onDrainDue writes the remaining time, or ends the tasks on the node when no time is left.
 func (s *drains) onDrainDue(ctx actor.Context, d drainDue) {
 	m := s.machines[d.Node]
 	if m == nil || m.drainSeq != d.Seq || m.record.GetDrained() == nil {
@@ -94,28 +90,27 @@ func (s *drains) onDrainDue(ctx actor.Context, d drainDue) {
 	}
 }
 
-// What follows owns machines that are to be drained at a time of day. It is people who name it, for when they stand
-// before the machine, so it is the wall clock of whoever leads that decides, as it does of a begin (begin.go). Until
-// then the machine takes what has surely ended by then, by its time limit, and nothing else: a gang is placed without
-// the machines that close too early for it. A gang's own list of machines says so, and not a bound on each machine,
-// because nothing else of placing would ever have to know the time.
+// The rest of this section owns drains that begin at a given time of day. An operator names a time at the location of
+// the node, so the leader's wall clock decides, as for a job's begin time (begin.go). Until then, the node accepts only
+// jobs that end in time by their time limits. A gang is placed without the nodes that close too early for it. The
+// gang's own list of avoided nodes expresses this, so placement needs no notion of time.
 //
-// For what waits the list only grows while time passes, so a job looks again when the next machine becomes
-// too late for it, and no pass is due for that.
+// For a waiting job the list only grows with time. A timer updates the job's list when the next node becomes too late
+// for it.
 
-// closingDue is the timer of a machine that closes.
+// closingDue is the timer of a node that closes.
 type closingDue struct {
 	Node topology.NodeID
 	Seq  uint64
 }
 
-// closing is one that is known, on the leader's steady clock.
+// closing is a future drain, by the leader's steady clock.
 type closing struct {
 	at   actors.Instant
 	node topology.NodeID
 }
 
-// closesLater refuses an order to close a machine at a time that cannot be meant; nil: it may be.
+// closesLater returns the refusal of an implausible closing time. It returns nil if the time is acceptable.
 func (s *nodeTable) closesLater(m *machine, q *messages.ChangeNode) *messages.Outcome {
 	if q.AtUnixMs == 0 {
 		return nil
@@ -129,7 +124,7 @@ func (s *nodeTable) closesLater(m *machine, q *messages.ChangeNode) *messages.Ou
 	return protocol.TooFarAhead("at_unix_ms", q.AtUnixMs, s.p.Clock.WallMs())
 }
 
-// orderDrain writes a drain into a machine's record: one that begins later, or one that begins now.
+// orderDrain writes a drain into a node's record, beginning now or later.
 func orderDrain(r *messages.NodeRecord, q *messages.ChangeNode, deed *messages.Deed) {
 	if protocol.UntilMs(q.AtUnixMs, deed.AtUnixMs) > 0 {
 		r.Closing, r.ClosesUnixMs, r.ClosingDeadlineMs = deed, q.AtUnixMs, q.DeadlineMs
@@ -138,7 +133,7 @@ func orderDrain(r *messages.NodeRecord, q *messages.ChangeNode, deed *messages.D
 	beginDrain(r, deed, q.DeadlineMs)
 }
 
-// beginDrain closes a machine in its record.
+// beginDrain marks the node as drained in its record.
 func beginDrain(r *messages.NodeRecord, deed *messages.Deed, deadlineMs int64) {
 	forgetClosing(r)
 	r.Drained, r.DrainDeadlineUnixMs, r.DrainLeftMs = deed, 0, 0
@@ -151,8 +146,8 @@ func forgetClosing(r *messages.NodeRecord) {
 	r.Closing, r.ClosesUnixMs, r.ClosingDeadlineMs = nil, 0, 0
 }
 
-// armClosing awaits the time at which a machine closes, as its record says; the clock is looked at again within a
-// minute. What waits chooses again where that time is another one than before.
+// armClosing schedules the closing of a node from its record. It checks the wall clock at least once a minute. If the
+// time has changed, waiting jobs compute their avoided nodes again.
 func (s *drains) armClosing(ctx actor.Context, m *machine) {
 	m.closingSeq++
 	var at actors.Instant
@@ -164,7 +159,7 @@ func (s *drains) armClosing(ctx actor.Context, m *machine) {
 	}
 	was := m.closes
 	if m.closes = at; (was == 0) == (at == 0) && at.Since(was).Abs() < time.Second {
-		return // the two clocks differ by less than anybody can tell
+		return // the difference between the two clocks is too small to matter
 	}
 	s.closings = slices.DeleteFunc(s.closings, func(c closing) bool { return c.node == m.id })
 	if at != 0 {
@@ -176,7 +171,7 @@ func (s *drains) armClosing(ctx actor.Context, m *machine) {
 	s.chooseAnew(ctx)
 }
 
-// onClosingDue looks at the clock again, and drains the machine when it is time.
+// onClosingDue checks the clock again, and drains the node if the time has come.
 func (s *drains) onClosingDue(ctx actor.Context, d closingDue) {
 	m := s.machines[d.Node]
 	if m == nil || m.closingSeq != d.Seq || m.record.GetClosing() == nil {
@@ -188,7 +183,7 @@ func (s *drains) onClosingDue(ctx actor.Context, d closingDue) {
 	}
 	s.edit(ctx, m, nodeEdit{
 		change: func(r *messages.NodeRecord) {
-			if r.Closing != nil { // else it was taken back meanwhile
+			if r.Closing != nil { // otherwise the order was cancelled meanwhile
 				beginDrain(r, &messages.Deed{By: r.Closing.By, Reason: r.Closing.Reason, AtUnixMs: s.p.Clock.WallMs()},
 					r.ClosingDeadlineMs)
 			}
@@ -200,15 +195,15 @@ func (s *drains) onClosingDue(ctx actor.Context, d closingDue) {
 	})
 }
 
-// closingFor are the machines that close too early for a job that is admitted now, and in how long the next one does;
-// 0: none ever does.
+// closingFor returns the nodes that close too early for a job that is admitted now, and the time until the next node
+// does. A time of 0 means that no other node will.
 func (s *drains) closingFor(spec *messages.JobSpec) (out []topology.NodeID, next time.Duration) {
 	if len(s.closings) == 0 {
 		return nil, 0
 	}
 	ends := actors.Instant(freeAfter(s.p.Clock.Now().Plus(untilStarted(spec, &s.p.Constants)), spec, &s.p.Constants))
 	for _, c := range s.closings {
-		if c.at >= ends { // what has no limit never ends
+		if c.at >= ends { // a job without a time limit never ends
 			return out, c.at.Since(ends) + time.Millisecond
 		}
 		out = append(out, c.node)
@@ -216,8 +211,8 @@ func (s *drains) closingFor(spec *messages.JobSpec) (out []topology.NodeID, next
 	return out, 0
 }
 
-// chooseAnew has all that waits look which machines close too early for it, in the order of the queue: so each leaves
-// its group at the head and joins another at the end, which costs the least.
+// chooseAnew makes all waiting jobs compute their avoided nodes again, in queue order. Each job then leaves its group
+// at the head and joins another at the end, which is the cheapest order.
 func (s *drains) chooseAnew(ctx actor.Context) {
 	if s.queue.Len() == 0 {
 		return
@@ -236,7 +231,7 @@ func (s *drains) chooseAnew(ctx actor.Context) {
 	}
 }
 
-// lookAgain has a job that waits choose its machines again.
+// lookAgain computes the avoided nodes of a waiting job again.
 func (s *drains) lookAgain(ctx actor.Context, e *livingJob) {
 	w, ok := s.queue.Get(e.id)
 	if !ok {
@@ -252,9 +247,9 @@ func (s *drains) lookAgain(ctx actor.Context, e *livingJob) {
 	s.plan(ctx)
 }
 
-// What follows owns which Jobs hear that machines of theirs are drained, so that they can warn their tasks.
+// The rest of this file owns which Jobs are notified of drains, so that they can warn their tasks.
 
-// tellDrain tells the jobs on a machine by when it is emptied, if they warn their tasks.
+// tellDrain reports the end of a drain to the jobs on a node that warn their tasks.
 func (s *drains) tellDrain(ctx actor.Context, m *machine) {
 	for _, e := range s.tenantsOf(m) {
 		s.tellDrainTo(ctx, m, e)
@@ -267,7 +262,7 @@ func (s *jobTable) tellDrainTo(ctx actor.Context, m *machine, e *livingJob) {
 	}
 }
 
-// tellDrains tells an actor that was just made which machines of its job are being emptied.
+// tellDrains reports the drains of a job's nodes to its new actor.
 func (s *drains) tellDrains(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	for _, a := range attempts {
 		for _, n := range protocol.Debtors(a) {

@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the test of what a drain's record says of its deadline.
+// This file owns the test of a drain's deadline in the node's record.
 
 func TestDrainLeft(t *testing.T) {
 	drained := &messages.Deed{AtUnixMs: 1_000_000}

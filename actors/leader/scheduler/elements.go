@@ -13,9 +13,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how elements of arrays become jobs like others, and how their arrays hear of them.
+// This file owns how elements of arrays become jobs, and how their arrays are notified.
 
-// heldBy is the hold in every array's record, for leaders of an earlier version: they would run the array as one job.
+// heldBy returns the hold in every array's record. It stops leaders of an earlier version, which would run the array as
+// one job.
 func heldBy(nowUnixMs int64) *messages.Deed {
 	return &messages.Deed{
 		By: &messages.Principal{Name: "the scheduler"}, AtUnixMs: nowUnixMs,
@@ -23,12 +24,12 @@ func heldBy(nowUnixMs int64) *messages.Deed {
 	}
 }
 
-// arrivedOf is a job's place in the order of arrival, of an element that of its array.
+// arrivedOf returns a job's position in the order of arrival. An element has the position of its array.
 func arrivedOf(rec *messages.JobRecord) int64 {
 	return int64(cmp.Or(rec.Spec.GetElement().GetArrival(), rec.Arrival))
 }
 
-// onSprout makes an element a job, unless it is one or was.
+// onSprout makes an element a job, unless it is or was one.
 func (s *Scheduler) onSprout(ctx actor.Context, m protocol.Sprout) {
 	of := m.Array
 	id := topology.JobID(messages.ElementID(of.Id, m.Index))
@@ -37,7 +38,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m protocol.Sprout) {
 		return
 	}
 	if s.damaged[id] != nil {
-		s.toArray(ctx, of.Id, protocol.ElementMoved{Index: m.Index, Runs: true}) // until somebody gives it up
+		s.toArray(ctx, of.Id, protocol.ElementMoved{Index: m.Index, Runs: true}) // until an operator gives it up
 		return
 	}
 	spec := m.Spec
@@ -58,7 +59,7 @@ func (s *Scheduler) onSprout(ctx actor.Context, m protocol.Sprout) {
 	ctx.Request(s.peers.Journal, protocol.Write{Lane: protocol.LaneDecisions, Change: actors.Change{Job: e.rec}, Tag: e})
 }
 
-// onProbe looks whether an element was a job under an earlier leader.
+// onProbe answers whether an element was a job under an earlier leader.
 func (s *Scheduler) onProbe(ctx actor.Context, m protocol.Probe) {
 	id := topology.JobID(messages.ElementID(string(m.Array), m.Index))
 	switch e := s.jobs[id]; {
@@ -71,7 +72,7 @@ func (s *Scheduler) onProbe(ctx actor.Context, m protocol.Probe) {
 	}
 }
 
-// onProbed passes on what the store knows of it.
+// onProbed passes the store's answer about an element on.
 func (s *jobTable) onProbed(ctx actor.Context, m protocol.Probe, found actors.Found) {
 	switch {
 	case found.Err != "":
@@ -85,7 +86,7 @@ func (s *jobTable) onProbed(ctx actor.Context, m protocol.Probe, found actors.Fo
 	}
 }
 
-// onSprouted: an element's first record is on disk, or the store has another of that id.
+// onSprouted handles the write of an element's first record. The store may already have a record with that ID.
 func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m protocol.Written) {
 	if m.Verdict != actors.Done {
 		s.ask(find{element: e}, actors.Query{Job: e.id})
@@ -95,7 +96,7 @@ func (s *Scheduler) onSprouted(ctx actor.Context, e *livingJob, m protocol.Writt
 	s.idles(ctx, e, true)
 }
 
-// onElementFound goes on where an element had been a job before.
+// onElementFound continues with an element that was a job before.
 func (s *Scheduler) onElementFound(ctx actor.Context, e *livingJob, m actors.Found) {
 	switch {
 	case m.Err != "":
@@ -108,7 +109,7 @@ func (s *Scheduler) onElementFound(ctx actor.Context, e *livingJob, m actors.Fou
 	}
 }
 
-// tellArray tells an element's array where it stands.
+// tellArray reports the state of an element to its array.
 func (s *jobTable) tellArray(ctx actor.Context, e *livingJob) {
 	if !e.element || e.pid == nil {
 		return
@@ -132,7 +133,7 @@ func (s *jobTable) toArray(ctx actor.Context, id string, m protocol.ElementMoved
 	}
 }
 
-// tellElements tells an array of all its elements that live: it has an actor that knows none of them.
+// tellElements reports all live elements to an array whose actor is new and knows none of them.
 func (s *jobTable) tellElements(ctx actor.Context, array string) {
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		if of, _, is := messages.ArrayOf(string(id)); is && of == array {
@@ -142,15 +143,16 @@ func (s *jobTable) tellElements(ctx actor.Context, array string) {
 	s.toldAll(ctx, s.jobs[topology.JobID(array)], false)
 }
 
-// toldAll ends what an array is told of its elements when it gets an actor.
+// toldAll ends the report of live elements to an array's new actor.
 func (s *jobTable) toldAll(ctx actor.Context, e *livingJob, fresh bool) {
 	if e != nil && e.pid != nil && e.rec.Spec.Array != nil {
 		ctx.Send(e.pid, protocol.ElementsTold{Fresh: fresh})
 	}
 }
 
-// endOrphans cancels the elements of arrays that the store has forgotten. An operator who gives an array up means all
-// of it. The leader calls this when an array is given up, and again when it takes over: the last one may have died.
+// endOrphans cancels the elements of arrays that the store has deleted, because giving up an array includes its
+// elements. The leader calls it when an array is given up, and after a takeover, in case the last leader died before
+// the cancel.
 func (s *jobTable) endOrphans(ctx actor.Context) {
 	for _, id := range slices.Sorted(maps.Keys(s.jobs)) {
 		e := s.jobs[id]
@@ -165,7 +167,7 @@ func (s *jobTable) endOrphans(ctx actor.Context) {
 	}
 }
 
-// arrayFor is the array whose element a wish is about, where that is no job; nil: there is none.
+// arrayFor returns the array of an element that is not a job. It returns nil if there is no such array.
 func (s *jobTable) arrayFor(id string) *livingJob {
 	array, index, is := messages.ArrayOf(id)
 	if a := s.jobs[topology.JobID(array)]; is && a != nil && a.rec.Spec.GetArray().Place(index) >= 0 {
@@ -174,19 +176,19 @@ func (s *jobTable) arrayFor(id string) *livingJob {
 	return nil
 }
 
-// What follows owns that no more of an array's elements run at once than it says. An element that waits is in the
-// queue only while there is a place for it among those; else it stands aside, and no pass sees it. The array alone
-// could not see to that: it makes no more jobs than may run, but those that it has made stay jobs when it is given
-// less, and one that was held comes back when others have taken its turn.
+// The rest of this file owns the concurrency limit of arrays. A waiting element is in the queue only if the limit
+// leaves a place for it. Otherwise it is set aside, and no pass considers it. The Array cannot enforce the limit alone:
+// it creates no more jobs than may run, but existing jobs stay when the limit is lowered. A released element may return
+// when others have taken its place.
 
-// throttle notes which elements of one array have a place among those that may run at once.
+// throttle holds the elements of one array that have a place within its concurrency limit.
 type throttle struct {
-	most   int // places; 0: any number
+	most   int // limit; 0: none
 	placed map[topology.JobID]*livingJob
-	aside  []*livingJob // that wait for a place, in order
+	aside  []*livingJob // elements that wait for a place, in order
 }
 
-// throttleOf is that of an array, begun where there is none.
+// throttleOf returns the throttle of an array, and creates it if needed.
 func (s *jobTable) throttleOf(array string) *throttle {
 	t := s.throttles[topology.JobID(array)]
 	if t == nil {
@@ -196,8 +198,8 @@ func (s *jobTable) throttleOf(array string) *throttle {
 	return t
 }
 
-// takesPlace gives an element that begins to wait a place among those that may run, or has it stand aside: false. A
-// job that is no element needs none.
+// takesPlace gives a waiting element a place within the limit, or sets it aside and returns false. A job that is not an
+// element needs no place.
 func (s *jobTable) takesPlace(e *livingJob, m protocol.Waits) bool {
 	if !e.element {
 		return true
@@ -215,7 +217,7 @@ func (s *jobTable) takesPlace(e *livingJob, m protocol.Waits) bool {
 	return true
 }
 
-// turnOrder is the order in which elements of one array come: by priority, then by index.
+// turnOrder compares elements of one array by priority, then by index.
 func turnOrder(a, b *livingJob) int {
 	_, i, _ := messages.ArrayOf(string(a.id))
 	_, k, _ := messages.ArrayOf(string(b.id))
@@ -228,7 +230,7 @@ func (t *throttle) remove(e *livingJob) {
 	t.aside = slices.DeleteFunc(t.aside, func(o *livingJob) bool { return o == e })
 }
 
-// keepsPlace notes an element that ran under the last leader. One that waited says so.
+// keepsPlace gives a place to an element that ran under the last leader. A waiting element sends Waits instead.
 func (s *jobTable) keepsPlace(e *livingJob) {
 	if e.element && e.rec.State == messages.JobState_JOB_STATE_ACTIVE {
 		array, _, _ := messages.ArrayOf(string(e.id))
@@ -236,7 +238,7 @@ func (s *jobTable) keepsPlace(e *livingJob) {
 	}
 }
 
-// leavesPlace has the next one come where an element runs no more, and does not wait.
+// leavesPlace frees the place of an element that neither runs nor waits, and gives it to the next one.
 func (s *Scheduler) leavesPlace(ctx actor.Context, e *livingJob) {
 	array, _, _ := messages.ArrayOf(string(e.id))
 	if t := s.throttles[topology.JobID(array)]; t != nil && e.element {
@@ -245,7 +247,7 @@ func (s *Scheduler) leavesPlace(ctx actor.Context, e *livingJob) {
 	}
 }
 
-// letIn puts those into the queue for whom there is a place by now.
+// letIn puts elements into the queue for which there are places.
 func (s *Scheduler) letIn(ctx actor.Context, t *throttle) {
 	for len(t.aside) > 0 && (t.most == 0 || len(t.placed) < t.most) {
 		e := t.aside[0]
@@ -254,7 +256,8 @@ func (s *Scheduler) letIn(ctx actor.Context, t *throttle) {
 	}
 }
 
-// onAllows goes by another number of places. Who runs keeps his; of those in the queue the last ones stand aside.
+// onAllows applies a changed limit. Running elements keep their places. If there are too many queued elements, the last
+// ones are set aside.
 func (s *Scheduler) onAllows(ctx actor.Context, m protocol.Allows) {
 	t := s.throttleOf(string(m.Array))
 	t.most = int(m.Most)
@@ -268,12 +271,12 @@ func (s *Scheduler) onAllows(ctx actor.Context, m protocol.Allows) {
 	for n := len(waiting); n > 0 && t.most > 0 && len(t.placed) > t.most; n-- {
 		e := waiting[n-1]
 		s.withdrawn(ctx, e)
-		s.takesPlace(e, e.wish) // there is none
+		s.takesPlace(e, e.wish) // there is no place
 	}
 	s.letIn(ctx, t)
 }
 
-// Allows is how many elements of an array may run at once, as the Scheduler knows it; 0: any number.
+// Allows returns the concurrency limit of an array, as the Scheduler knows it; 0 means no limit.
 func (s *jobTable) Allows(array topology.JobID) int {
 	if t := s.throttles[array]; t != nil {
 		return t.most
@@ -281,7 +284,7 @@ func (s *jobTable) Allows(array topology.JobID) int {
 	return 0
 }
 
-// onHeldBack has an element that is held take no place, here and with its array.
+// onHeldBack frees the place of a held element, here and in its array.
 func (s *Scheduler) onHeldBack(ctx actor.Context, m protocol.HeldBack) {
 	e := s.jobs[m.Job]
 	if e == nil || e.pid == nil || e.remakes {

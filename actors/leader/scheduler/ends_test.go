@@ -11,11 +11,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test of when room is free again, by the sum of all that may pass until then.
+// This file owns the test of when capacity becomes free: after the sum of all phases that may still follow.
 
-// TestEndsForeseen: an attempt has left its machines after its limit, its grace and the margin: from its barrier on,
-// and before that from when it would have been given up. What has no limit never ends, and is expected to all the same;
-// what is told to stop ends soon.
+// TestEndsForeseen checks that an attempt has left its nodes after its limit, its grace and the margin. The limit
+// counts from the barrier. Before the barrier, it counts from the time at which the attempt would be given up. A job
+// without a limit never ends for certain, but has an expected end. A stopped attempt ends soon.
 func TestEndsForeseen(t *testing.T) {
 	const limit, grace = 20 * time.Minute, 40 * time.Second
 	c := actors.DefaultConstants()
@@ -81,8 +81,8 @@ func TestEndsForeseen(t *testing.T) {
 	}
 }
 
-// TestVacatedHasNoEnd: room that a machine has among what is free is not believed to come free again when the slice
-// that had it ends, which is shown as it last was on that machine's disk.
+// TestVacatedHasNoEnd checks capacity that a node reports as free while the allocation is still shown in its last saved
+// state. The end of that allocation must not free the capacity a second time.
 func TestVacatedHasNoEnd(t *testing.T) {
 	slice := &messages.SliceReport{Token: messages.ToToken(topology.Token{Epoch: 1, Counter: 1}),
 		State: messages.SliceState_SLICE_STATE_STOPPING}

@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns tests of what the leader must do a second time, and of whose word counts.
+// This file owns tests of repeated work of the leader, and of the sources that it accepts.
 
-// alarms is a clock that notes what it is asked to say later.
+// alarms is a clock that records its timers.
 type alarms struct {
 	watchClock
 	later []any
@@ -25,8 +25,8 @@ func (c *alarms) After(_ time.Duration, _ *actor.PID, message any) {
 	c.later = append(c.later, message)
 }
 
-// TestFailedReadIsRepeated checks what becomes of each answer of the store about a job that another one waits for. A
-// read that failed is repeated, so the job that waits does not wait for ever.
+// TestFailedReadIsRepeated checks each answer of the store about a job that another one waits for. A failed read is
+// repeated, so the waiting job does not wait forever.
 func TestFailedReadIsRepeated(t *testing.T) {
 	ended := &messages.JobRecord{Id: "first", State: messages.JobState_JOB_STATE_FAILED}
 	lives := &messages.JobRecord{Id: "first", State: messages.JobState_JOB_STATE_QUEUED}
@@ -65,8 +65,8 @@ func TestFailedReadIsRepeated(t *testing.T) {
 	}
 }
 
-// TestChangesOfAWaitingJobArePlannedWith checks that the queue has the limit and the priority that a waiting job was
-// given last, each changed alone and both together, and a second time.
+// TestChangesOfAWaitingJobArePlannedWith checks that the queue has the last limit and priority of a waiting job. Each
+// is changed alone, both together, and repeatedly.
 func TestChangesOfAWaitingJobArePlannedWith(t *testing.T) {
 	s, _ := waitingScheduler(&watchClock{now: actors.Instant(time.Hour)})
 	s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j"}, queueEntry: queueEntry{noted: true}}

@@ -23,9 +23,9 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns the benchmark of explain beside a Scheduler that has gangs to start.
+// This file owns the benchmark of explanations while a Scheduler starts gangs.
 
-// realClock is what passes.
+// realClock is a real clock.
 type realClock struct {
 	leadertest.Host
 	began time.Time
@@ -33,21 +33,22 @@ type realClock struct {
 
 func (c realClock) Now() actors.Instant { return actors.Instant(time.Hour + time.Since(c.began)) }
 
-// crowd is a leader that looks ahead, whose machines are all held by gangs, and whose queue is long. Its Scheduler and
-// its Mirror each run by themselves, as their mailboxes have it.
+// crowd is a leader with a planner that looks ahead, nodes that are full, and a long queue. Its Scheduler and its
+// Mirror run in parallel, as with mailboxes.
 type crowd struct {
 	*pair
 	r      *rand.Rand
-	toMine chan any // what the Mirror hears: of its Scheduler, and questions
+	toMine chan any // messages to the Mirror: from its Scheduler, and questions
 	held   []holding
 	made   int
 	passes []pass
 }
 
-// pass is what one, or an explain, took, by the clock and of a processor: what else the machine does is in the first.
+// pass is the duration of a pass or an explanation, in wall clock time and CPU time. The wall clock time includes other
+// work of the machine.
 type pass struct{ took, used time.Duration }
 
-// holding is a gang that runs, on a rack's machines.
+// holding is a running gang that uses the nodes of a rack.
 type holding struct {
 	job   topology.JobID
 	token topology.Token
@@ -55,7 +56,7 @@ type holding struct {
 	each  topology.Resources
 }
 
-// question is an explain, and when it was due.
+// question is an explanation, and the time at which it was due.
 type question struct {
 	job string
 	due time.Time
@@ -83,7 +84,7 @@ func newCrowd(machines, waiting int) *crowd {
 	return c
 }
 
-// build has the machines of a rack join, which one gang holds.
+// build adds the nodes of a rack, which one gang uses.
 func (c *crowd) build(rack int) {
 	total := topology.Resources{MilliCPU: 64_000, MemoryBytes: 512 << 30, MilliGPU: 8000}
 	now := int64(c.p.Clock.Now())
@@ -104,7 +105,7 @@ func (c *crowd) build(rack int) {
 	c.held = append(c.held, h)
 }
 
-// come has a job wait, one of a hundred shapes. Half of them are gangs.
+// come adds a waiting job of one of a hundred shapes. Half of them are gangs.
 func (c *crowd) come() string {
 	c.made++
 	shape := c.made % 100
@@ -128,7 +129,7 @@ func (c *crowd) come() string {
 	return id
 }
 
-// say has the Scheduler act on a message, and passes on what it says to the Mirror.
+// say sends the Scheduler a message, and passes its messages to the Mirror.
 func (c *crowd) say(message any) {
 	var said []leadertest.Letter
 	c.Receive(&leadertest.Context{Hears: message, Said: &said})
@@ -150,7 +151,7 @@ func (c *crowd) say(message any) {
 	}
 }
 
-// step lets a gang end and a job come, and runs the pass that follows.
+// step ends one gang, adds one job, and runs the pass that follows.
 func (c *crowd) step() {
 	at := c.r.Intn(len(c.held))
 	h := c.held[at]
@@ -169,7 +170,7 @@ func (c *crowd) step() {
 	c.say(showAgain{})
 }
 
-// threadTime is what this thread has used of a processor.
+// threadTime returns the CPU time of this thread.
 func threadTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_THREAD_CPUTIME_ID, &t); err != nil {
@@ -178,7 +179,7 @@ func threadTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// reads runs the Mirror until its mailbox is closed, and answers how long each explain took from when it was due.
+// reads runs the Mirror until its mailbox is closed. It returns the duration of each explanation from its due time.
 func (c *crowd) reads(b *testing.B) (took []time.Duration) {
 	for m := range c.toMine {
 		q, asks := m.(question)
@@ -196,7 +197,7 @@ func (c *crowd) reads(b *testing.B) (took []time.Duration) {
 	return took
 }
 
-// turn runs 100 gangs a second for a while, with 50 explains a second beside them or with none.
+// turn runs 100 gangs a second for a while, with 50 explanations a second or with none.
 func (c *crowd) turn(lasts time.Duration, explains bool) []pass {
 	c.passes = nil
 	over := make(chan struct{})
@@ -216,8 +217,8 @@ func (c *crowd) turn(lasts time.Duration, explains bool) []pass {
 	return c.passes
 }
 
-// ask has the Mirror explain one of the jobs so far, 50 times a second, at moments that no pass has a part in: people
-// ask when they like, and it is a connection's thread that wakes the Mirror, not the Scheduler's.
+// ask sends the Mirror 50 questions a second about jobs, at times independent of the passes, as users do. In
+// production, a connection's thread wakes the Mirror, not the Scheduler's thread.
 func (c *crowd) ask(r *rand.Rand, jobs int, over <-chan struct{}) {
 	for {
 		select {
@@ -229,7 +230,7 @@ func (c *crowd) ask(r *rand.Rand, jobs int, over <-chan struct{}) {
 	}
 }
 
-// percentile99 is the 99th percentile, in milliseconds.
+// percentile99 returns the 99th percentile, in milliseconds.
 func percentile99[T any](all []T, of func(T) time.Duration) float64 {
 	times := []time.Duration{0}
 	for _, one := range all {
@@ -239,19 +240,20 @@ func percentile99[T any](all []T, of func(T) time.Duration) float64 {
 	return float64(times[len(times)*99/100].Microseconds()) / 1000
 }
 
-// BenchmarkExplainBeside is 50 explains a second beside 100 gangs a second, on 10,000 machines whose planner looks
-// ahead: how long an explain takes from when it is asked, and what the passes take by turns with and without them.
+// BenchmarkExplainBeside measures 50 explanations a second and 100 gangs a second on 10,000 nodes with a planner that
+// looks ahead. It reports the duration of an explanation from its due time, and the duration of passes with and without
+// explanations, interleaved.
 func BenchmarkExplainBeside(b *testing.B) {
 	machines, waiting, lasts := 10_000, 10_000, 10*time.Second
 	if testing.Short() {
 		machines, waiting, lasts = 400, 200, 100*time.Millisecond
 	}
-	runtime.LockOSThread() // its time is taken
+	runtime.LockOSThread() // its CPU time is measured
 	defer runtime.UnlockOSThread()
 	c := newCrowd(machines, waiting)
 	answers := make(chan []time.Duration)
 	go func() { answers <- c.reads(b) }()
-	c.turn(lasts, true) // the first answers, and indexes
+	c.turn(lasts, true) // warm-up: the first explanations and indexes
 	var with, without []pass
 	for b.Loop() {
 		without = append(without, c.turn(lasts, false)...)

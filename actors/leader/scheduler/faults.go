@@ -14,35 +14,32 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns when the leader closes a machine by itself: for what is the
-// machine's fault, and never for what a job named.
+// This file owns when the leader closes a node by itself: for the node's own faults, and never for faults of a job.
 
 const (
-	// closer is in whose name a machine is closed that closes itself.
+	// closer is the name under which the leader closes nodes.
 	closer = "synapse"
-	// poolShare: of so many machines with one GPU type, one may be closed by the leader; and one in any case. When more of
-	// them fail it is hardly the machines, and their jobs are told.
+	// poolShare limits the nodes that the leader may close: one in ten nodes of a GPU type, and at least one. If more
+	// nodes fail, the nodes are probably not the cause, and the jobs get the failure.
 	poolShare = 10
-	// maxDoubts bounds what is kept of one machine.
+	// maxDoubts limits the failures that are kept for one node.
 	maxDoubts = 32
 )
 
-// doubt is a job's failure on a machine that may be the fault of either.
+// doubt is a job's failure on a node, caused by either of them.
 type doubt struct{ spec, owner string }
 
-// avoided is a machine on which a job failed, by a fault that may be the job's:
-// that job looks elsewhere until then, and everyone else may use the machine.
+// avoided is a node on which a job failed, possibly by the job's fault. The job avoids the node until then, and other
+// jobs may use it.
 type avoided struct {
 	node  topology.NodeID
 	until actors.Instant
 }
 
-// onLaunchFailed leaves the machine out, and after some failures closes it.
-// Failures in a row that are the machine's fault close it as they did before
-// machines said whose fault a failure is. Where the fault is not known the machine
-// is left out for that job alone, and what closes it must be failures of different
-// jobs, and of different owners where there are several: one job's mistyped path
-// fails everywhere, and so do all of one person's.
+// onLaunchFailed backs off the node, and closes it after several failures. Consecutive failures by the node's fault
+// close it. If the fault is unknown, only this job avoids the node. Such failures close the node only if they come from
+// different jobs, and from different owners if there are several. A mistyped path of one job fails on every node, and
+// so do all jobs of one user with that path.
 func (s *capacity) onLaunchFailed(ctx actor.Context, m protocol.LaunchFailed) {
 	who := s.machines[m.Node]
 	if who == nil {
@@ -63,9 +60,9 @@ func (s *capacity) onLaunchFailed(ctx actor.Context, m protocol.LaunchFailed) {
 	}
 }
 
-// fails counts a failure that is the machine's own fault, and reports whether it was the last that closes it. A disk
-// that is full is not counted: the machine is left out for longer each time, and takes work again when there is space.
-// It is known by the kernel's words, which agents of all versions report.
+// fails counts a failure by the node's fault, and reports whether it is the last one before the node is closed. A full
+// disk does not count: the node is backed off for longer each time, and works again when there is space. The kernel's
+// error text identifies this case, because agents of all versions report it.
 func (m *machine) fails(detail string, most int) bool {
 	if strings.Contains(detail, noSpace) {
 		return false
@@ -74,10 +71,10 @@ func (m *machine) fails(detail string, most int) bool {
 	return m.launchFailed >= most
 }
 
-// noSpace is ENOSPC in words.
+// noSpace is the text of ENOSPC.
 const noSpace = "no space left on device"
 
-// avoid has a job look elsewhere for a while.
+// avoid makes a job avoid a node for a while.
 func (s *jobTable) avoid(m protocol.LaunchFailed) {
 	if e := s.jobs[m.Job]; e != nil {
 		e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.node == m.Node })
@@ -120,16 +117,16 @@ func (s *nodeTable) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gan
 	return less, next.Since(now)
 }
 
-// onLookAgain has a job that still waits look at a machine again that it avoided, or
-// leave one out that closes.
+// onLookAgain updates the avoided nodes of a waiting job: an avoidance has ended, or a node closes too early for it by
+// now.
 func (s *drains) onLookAgain(ctx actor.Context, m lookAgain) {
 	if e := s.jobs[m.Job]; e != nil && e.looks == m.Seq {
 		s.lookAgain(ctx, e)
 	}
 }
 
-// doubt notes a failure on a machine. What fails in the same words on a second
-// one is the fault of the job, and counts against neither.
+// doubt records a failure on a node. If the same failure occurs on a second node, it is the job's fault and counts
+// against neither node.
 func (s *nodeTable) doubt(who *machine, d doubt) {
 	elsewhere := false
 	for _, other := range s.machines { //order: each is looked at for itself
@@ -143,7 +140,7 @@ func (s *nodeTable) doubt(who *machine, d doubt) {
 	}
 }
 
-// convicted reports whether doubts enough of different kinds have met on a machine.
+// convicted reports whether enough different failures have occurred on a node.
 func (s *jobTable) convicted(who *machine) bool {
 	if len(who.doubts) < s.p.Constants.LaunchFailures {
 		return false
@@ -152,8 +149,8 @@ func (s *jobTable) convicted(who *machine) bool {
 	return !s.owners.several || slices.ContainsFunc(who.doubts, func(d doubt) bool { return d.owner != first })
 }
 
-// owners is whether jobs of more than one owner have been seen: those that live at
-// the moment may all be of the one whose mistakes are being judged.
+// owners records whether jobs of more than one owner have been seen. The present jobs alone could all belong to the
+// owner whose mistakes are being judged.
 type owners struct {
 	last    string
 	some    bool
@@ -165,17 +162,18 @@ func (o *owners) see(owner string) {
 	o.last, o.some = owner, true
 }
 
-// mayClose reports whether the pool can do without one more machine.
+// mayClose reports whether the pool can lose one more node.
 func (s *nodeTable) mayClose(who *machine) bool {
 	closed, pool := s.countLike(who, func(m *machine) bool { return m.record.Cordoned.GetBy().GetName() == closer })
 	return closed < max(pool/poolShare, 1)
 }
 
-// countLike counts the machines with a machine's type of GPU, and those of them that are of some kind.
+// countLike counts the nodes with the same GPU type as a node, and those among them for which the function returns
+// true.
 func (s *nodeTable) countLike(who *machine, is func(*machine) bool) (some, all int) {
 	kind := gpuTypeOf(who)
 	for _, m := range s.order {
-		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // one that was only seen does not count yet
+		if m.record == nil || m.record.Removed != nil || gpuTypeOf(m) != kind { // a node that was only seen does not count
 			continue
 		}
 		if all++; is(m) {
@@ -192,32 +190,33 @@ func gpuTypeOf(m *machine) string {
 	return ""
 }
 
-// What follows owns how many machines may be closed by the checks of their own health. A machine says that a check
-// failed, and is closed until it says that it is well: nobody has to open it again, and a next leader is told the
-// same. But a check can be wrong, and a wrong one is wrong everywhere at once: whoever installs it would have drained
-// the fleet. So of machines with one GPU type only a twentieth are closed by checks at one time. Beyond that the
-// leader says so, and goes on placing gangs there, despite what the machines say.
+// The rest of this file owns how many nodes may be closed by their own health checks. A node that reports a failed
+// check is closed until it reports success. No operator action is needed, and the next leader gets the same report. A
+// wrong check, however, fails on all nodes at once and would drain the entire cluster. Therefore at most one node in
+// twenty of a GPU type is closed by checks at a time. Beyond that, the leader logs the problem and continues to place
+// gangs on these nodes despite their reports.
 
-// unwellShare: of so many machines with one GPU type, one may be closed by its checks; and one in any case.
+// unwellShare limits the nodes that their checks may close: one in twenty nodes of a GPU type, and at least one.
 const unwellShare = 20
 
-// health says what the checks of a node mean for it.
+// health is the effect of a node's health checks.
 type health uint8
 
 const (
-	healthFine    health = iota // no check has failed, as far as it says
-	healthClosed                // nothing new goes there
-	healthExcused               // too many others say the same: gangs are placed there all the same
+	healthFine    health = iota // no check has failed, according to the node
+	healthClosed                // the node gets no new work
+	healthExcused               // too many others fail too: the node gets work anyway
 )
 
-// CountUnwell counts machines that were closed by their checks, and CountExcused those that too many others kept open.
+// CountUnwell counts nodes that their checks closed. CountExcused counts those that stayed open because too many others
+// failed too.
 const (
 	CountUnwell  = "scheduler.unwell"
 	CountExcused = "scheduler.unwell_excused"
 )
 
-// weighHealth looks at what a machine says of its health. When one is well again, one that was excused may be closed in
-// its stead.
+// weighHealth applies a node's report of its health. When a node is healthy again, an excused one may be closed
+// instead.
 func (s *capacity) weighHealth(ctx actor.Context, m *machine) {
 	words, before := m.ledger.GetUnwell(), m.health
 	switch {
@@ -232,7 +231,7 @@ func (s *capacity) weighHealth(ctx actor.Context, m *machine) {
 	}
 }
 
-// sentence closes a machine whose check failed, or excuses it.
+// sentence closes a node with a failed check, or excuses it.
 func (s *nodeTable) sentence(m *machine) {
 	words := m.ledger.GetUnwell()
 	if s.mayHoldUnwell(m) {
@@ -249,7 +248,7 @@ func (s *nodeTable) sentence(m *machine) {
 	}
 }
 
-// weighOthers closes the first of the machines like one that is well again, if a check fails there.
+// weighOthers closes the first excused node with the same GPU type as a node that is healthy again.
 func (s *capacity) weighOthers(ctx actor.Context, well *machine) {
 	for _, m := range s.order {
 		if m.health != healthExcused || !m.up || gpuTypeOf(m) != gpuTypeOf(well) {
@@ -263,8 +262,7 @@ func (s *capacity) weighOthers(ctx actor.Context, well *machine) {
 	}
 }
 
-// forgetHealth: a machine that cannot be reached holds no place among those that are closed. It says what it has found
-// when it returns.
+// forgetHealth removes an unreachable node from the closed ones. The node reports its checks when it returns.
 func (s *capacity) forgetHealth(ctx actor.Context, m *machine) {
 	before := m.health
 	if m.health = healthFine; before == healthClosed {
@@ -272,7 +270,7 @@ func (s *capacity) forgetHealth(ctx actor.Context, m *machine) {
 	}
 }
 
-// mayHoldUnwell reports whether the pool can do without one more machine.
+// mayHoldUnwell reports whether the pool can lose one more node.
 func (s *nodeTable) mayHoldUnwell(who *machine) bool {
 	closed, pool := s.countLike(who, func(m *machine) bool { return m.health == healthClosed })
 	return closed < max(pool/unwellShare, 1)

@@ -8,9 +8,8 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 )
 
-// TestWhatConvictsAMachine: what closes a machine, where nobody knows whose fault its failures are: those of different
-// jobs, and of different owners if there ever were several. That the others' jobs are over at the moment changes
-// nothing.
+// TestWhatConvictsAMachine checks which failures of unknown fault close a node: those of different jobs, and of
+// different owners if there ever were several. It does not matter that the other owners' jobs have ended.
 func TestWhatConvictsAMachine(t *testing.T) {
 	for _, c := range []struct {
 		seen, failed []string // owners
@@ -35,8 +34,8 @@ func TestWhatConvictsAMachine(t *testing.T) {
 	}
 }
 
-// TestFullDiskClosesNothing: a machine whose disk is full is never closed for it, however often it is asked, and other
-// failures close it as soon as there are enough of them.
+// TestFullDiskClosesNothing checks that a full disk never closes a node, however often it fails. Enough other failures
+// close it.
 func TestFullDiskClosesNothing(t *testing.T) {
 	full := "rank 0 on n1 launch failed: mkdir /var/lib/synapse-node/scratch/1: no space left on device"
 	for _, c := range []struct {

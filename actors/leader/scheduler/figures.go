@@ -11,16 +11,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a leader's actors measure for operators, by their process's steady clock. Nothing is decided by
-// it.
+// This file owns the durations and counts that a leader's actors measure for operators, by their process's steady
+// clock. No decision depends on them.
 
-// TookPass is that of how long a pass took.
+// TookPass names the distribution of the duration of a pass.
 const TookPass = "scheduler.pass"
 
-// CountRefused begins the counters of what machines refused, and why.
+// CountRefused is the prefix of the counters of refusals by nodes. The reason follows.
 const CountRefused = "refused."
 
-// refusalName is a refusal's reason as it is counted.
+// refusalName returns a refusal's reason as used in counters.
 func refusalName(r messages.RefusalReason) string {
 	if r == messages.RefusalReason_REFUSAL_REASON_UNSPECIFIED {
 		return "silence"
@@ -42,10 +42,10 @@ func (m *machine) outageOf() mirror.Outage {
 	return mirror.Closed
 }
 
-// What follows owns what the Mirror must be told, beside what it shows, to count where GPU time goes: what earlier
-// leaders counted, what becomes of what a machine has free, and which GPUs are wanted.
+// The rest of this file owns what the Mirror needs to account for GPU time, in addition to what it shows. These are the
+// sums of earlier leaders, the class of free GPUs, and the requested GPU types.
 
-// recallGPUTime hands on what earlier leaders counted, with what has ended since.
+// recallGPUTime passes on the sums of earlier leaders and the attempts that have ended after them.
 func (s *learner) recallGPUTime(ctx actor.Context, l actors.Loaded) {
 	r := mirror.GPUTimeRecalled{Time: l.Policy.GetGpuTime(), Ended: l.Unlearned}
 	for _, rec := range l.Nodes {
@@ -69,18 +69,17 @@ func (m *machine) freeClass() goodput.Class {
 	return goodput.Unwanted
 }
 
-// limitLooks bounds how many waiting jobs are asked in one look whether a limit stops them. Jobs beyond it count as not
-// stopped.
+// limitLooks limits the waiting jobs that are checked for a queue limit at a time. Jobs beyond it count as not limited.
 const limitLooks = 256
 
-// wantsTelling is how far the Mirror has been told which GPUs are wanted.
+// wantsTelling records what the Mirror knows about requested GPU types.
 type wantsTelling struct {
 	told  goodput.Wants
 	began bool
-	at    actors.Instant // when that was looked at last
+	at    actors.Instant // time of the last check
 }
 
-// tellWants tells which GPUs waiting jobs could use, where that has changed, now or as soon as it may.
+// tellWants sends changes of the GPU types that waiting jobs could use, now or after the minimum interval.
 func (s *teller) tellWants(ctx actor.Context) {
 	t, now := &s.wants, s.p.Clock.Now()
 	if t.began && s.tellsLater(ctx, t.at.Plus(reasonEvery)) {

@@ -11,18 +11,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the Scheduler's questions to the store about single jobs: why each was asked, and who goes on with the
-// answer.
+// This file owns the Scheduler's queries to the store about single jobs: the reason of each, and the function that
+// continues with the answer.
 
-// find is why the store was asked for a job.
+// find is the reason of a query for a job.
 type find struct {
 	job      topology.JobID  // to recreate its actor
-	submit   *livingJob      // its request was used before: what did it become?
-	orphan   *orphan         // a machine has an attempt of it that no actor here knows
-	sought   *livingJob      // a fresh job is to run after it
-	follower topology.JobID  // this one waits for its end
-	element  *livingJob      // it had been a job before
-	probed   *protocol.Probe // an element, of which its array wants to know
+	submit   *livingJob      // its request was used before: find its job
+	orphan   *orphan         // a node has an attempt of it without an actor here
+	sought   *livingJob      // a new job depends on it
+	follower topology.JobID  // this job waits for its end
+	element  *livingJob      // it was a job before
+	probed   *protocol.Probe // an element that its array asks about
 }
 
 func (s *storeQueries) ask(why find, q actors.Query) {
@@ -32,13 +32,13 @@ func (s *storeQueries) ask(why find, q actors.Query) {
 	s.p.Store.Find(q, s.self)
 }
 
-// askAgain is a question to a store that could not be read.
+// askAgain is the timer that repeats a failed query.
 type askAgain struct {
 	Why   find
 	Query actors.Query
 }
 
-// askLater repeats a question after a pause: a store that is away answers each at once.
+// askLater repeats a query after a pause, because an unavailable store answers each query at once.
 func (s *base) askLater(why find, q actors.Query) {
 	s.p.Clock.After(s.p.Constants.JournalRetry, s.self, askAgain{why, q})
 }
@@ -80,7 +80,7 @@ func (s *Scheduler) onFound(ctx actor.Context, m actors.Found) {
 	}
 }
 
-// tenantsOf lists the jobs that have something on the machine, each once.
+// tenantsOf returns the jobs that hold something on the node, each once.
 func (s *jobTable) tenantsOf(m *machine) []*livingJob {
 	var all []*livingJob
 	seen := map[topology.JobID]bool{}
@@ -93,10 +93,10 @@ func (s *jobTable) tenantsOf(m *machine) []*livingJob {
 	return all
 }
 
-// What follows owns what people are told who want something of a job that is not there.
+// The rest of this file owns the answers to requests for a job without an actor.
 
-// noJob says why nobody is there to pass a wish on to: before the store is read,
-// and while a job's actor is recreated, that is no answer about the job.
+// noJob returns why a request cannot be passed to a Job. Before the store is read, and while a job's actor is
+// recreated, the answer makes no statement about the job.
 func (s *planning) noJob(id string) *messages.Outcome {
 	if s.states.In(schedulerLoading) || s.jobs[topology.JobID(id)] != nil {
 		return &messages.Outcome{

@@ -15,19 +15,19 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns what a planner that looks ahead asks of the ends of what runs (policy.Ends). Beside the view stands a
-// horizon, and before each pass it is brought up to date where a machine or an attempt has changed. With a planner that
-// asks for nothing there is none, and noting a change costs nothing.
+// This file owns the ends of running jobs for a planner that looks ahead (policy.Ends). A horizon supplements the view.
+// Before each pass, it is updated for the nodes and attempts that have changed. A planner without lookahead needs no
+// horizon, and recording a change then costs nothing.
 
-// foresight is the horizon, and where it is behind what is known.
+// foresight holds the horizon and the changes that it does not include yet.
 type foresight struct {
-	horizon  *topology.Horizon // nil: nobody has asked for it
-	stale    []*machine        // what ends there has changed
+	horizon  *topology.Horizon // nil: no planner has asked for it
+	stale    []*machine        // nodes whose ends have changed
 	expected expectations
-	admitted map[topology.NodeID][]topology.End // by the pass that goes on, of which no machine's room knows yet
+	admitted map[topology.NodeID][]topology.End // by the present pass; the nodes' rooms do not include them yet
 }
 
-// expectations is a heap of attempts, with the one that is expected to be over first on top. Each knows its place.
+// expectations is a heap of attempts with the earliest expected end on top. Each attempt knows its index.
 type expectations []*run
 
 func (x expectations) Len() int           { return len(x) }
@@ -48,7 +48,8 @@ func (x *expectations) Pop() any {
 	return r
 }
 
-// expect puts an attempt where its expected end belongs, or takes it out that is over or has none.
+// expect moves an attempt to the position of its expected end. It removes an attempt that has ended or has no expected
+// end.
 func (x *expectations) expect(r *run) {
 	switch goes := r.over == 0 && r.stay.Likely < topology.Never; {
 	case goes && r.place > 0:
@@ -60,7 +61,7 @@ func (x *expectations) expect(r *run) {
 	}
 }
 
-// endsChanged notes that what ends on a machine has changed.
+// endsChanged records that ends on a node have changed.
 func (s *lookahead) endsChanged(m *machine) {
 	if f := &s.foresight; f.horizon != nil && m != nil && !m.endsStale {
 		m.endsStale = true
@@ -68,7 +69,7 @@ func (s *lookahead) endsChanged(m *machine) {
 	}
 }
 
-// endChanged notes that the end of a job's attempt has.
+// endChanged records that the end of a job's attempt has changed.
 func (s *lookahead) endChanged(e *livingJob) {
 	f, r := &s.foresight, e.run
 	if f.horizon == nil {
@@ -80,7 +81,7 @@ func (s *lookahead) endChanged(e *livingJob) {
 	f.expected.expect(r)
 }
 
-// dropRun forgets a job's latest attempt, of which nobody will say how it ended.
+// dropRun removes a job's latest attempt whose end no actor will report.
 func (s *lookahead) dropRun(e *livingJob) {
 	s.countOut(e.run, nil)
 	if r := e.run; r != nil && r.place > 0 {
@@ -89,14 +90,15 @@ func (s *lookahead) dropRun(e *livingJob) {
 	e.run = nil
 }
 
-// remembers tells a planner that goes by it what came of a job's latest attempt.
+// remembers notifies a planner that uses it of the result of a job's latest attempt.
 func (s *planning) remembers(tell func(policy.Rememberer)) {
 	if p, is := s.planner.(policy.Rememberer); is {
 		tell(p)
 	}
 }
 
-// ends answers a planner (policy.Ends). It stands beside the Scheduler and not on it, whose methods are its mail.
+// ends answers a planner (policy.Ends). It is a separate type, because the Scheduler's methods are its message
+// handlers.
 type ends struct{ s *lookahead }
 
 // Horizon returns when capacity becomes free, as known now. A job that has run longer than expected is expected to end
@@ -118,7 +120,7 @@ func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
 	for len(f.expected) > 0 && f.expected[0].stay.Likely <= nowNs {
 		r := f.expected[0]
 		s.foresee(r.of)
-		r.stay.Likely = max(r.stay.Likely, nowNs+1) // and it is looked at again, later
+		r.stay.Likely = max(r.stay.Likely, nowNs+1) // checked again later
 		s.endChanged(r.of)
 	}
 	for _, m := range f.stale {
@@ -131,7 +133,7 @@ func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
 	return f.horizon
 }
 
-// Admitted notes what the pass that goes on has started: until it is over, no machine's room has it.
+// Admitted records an admission of the present pass, because the nodes' rooms include it only after the pass.
 func (x ends) Admitted(a *policy.Admission, nowNs int64) {
 	s := x.s
 	e, c, stay := s.jobs[a.Job], &s.p.Constants, belief.Stay{}
@@ -142,7 +144,7 @@ func (x ends) Admitted(a *policy.Admission, nowNs int64) {
 		slot := &a.Placement.Slots[i]
 		end := topology.End{Amount: slot.Amount, Hard: stay.Hard, Likely: stay.Likely, Of: a.Job}
 		f.admitted[slot.Node] = append(f.admitted[slot.Node], end)
-		// A machine's slots follow each other.
+		// The slots of a node are adjacent.
 		if i == len(a.Placement.Slots)-1 || a.Placement.Slots[i+1].Node != slot.Node {
 			m := s.machines[slot.Node]
 			f.horizon.Set(slot.Node, append(m.room.Ends(), f.admitted[slot.Node]...))
@@ -150,7 +152,7 @@ func (x ends) Admitted(a *policy.Admission, nowNs int64) {
 	}
 }
 
-// Runs reports whether something may be left of a job's latest attempt.
+// Runs reports whether a part of a job's latest attempt may still exist.
 func (x ends) Runs(job topology.JobID) bool {
 	e := x.s.jobs[job]
 	if e == nil || e.run == nil {
@@ -164,7 +166,7 @@ func (x ends) Runs(job topology.JobID) bool {
 	return false
 }
 
-// Held are the amounts that its latest attempt keeps from others on one machine.
+// Held returns the amounts that a job's latest attempt occupies on one node.
 func (x ends) Held(job topology.JobID, node topology.NodeID) []topology.Resources {
 	e, m := x.s.jobs[job], x.s.machines[node]
 	if e == nil || e.run == nil || m == nil {
@@ -173,8 +175,8 @@ func (x ends) Held(job topology.JobID, node topology.NodeID) []topology.Resource
 	return m.room.Held(e.run.token)
 }
 
-// Unheard reports whether an attempt on one of these machines was begun by an earlier leader, has a time limit, and has
-// yet to say how much of that is spent. One that has not begun says so by then, at the latest.
+// Unheard reports whether an attempt of an earlier leader with a time limit runs on one of these nodes and has not
+// reported its run time. An attempt that has not started reports that as well.
 func (x ends) Unheard(p topology.Placement) bool {
 	for i := range p.Slots {
 		m := x.s.machines[p.Slots[i].Node]
@@ -194,7 +196,7 @@ func (x ends) Unheard(p topology.Placement) bool {
 	return false
 }
 
-// Endless is a job on one of these machines of which nobody can say when it ends.
+// Endless returns a job on one of these nodes whose end is unknown.
 func (x ends) Endless(p topology.Placement) topology.JobID {
 	for i := range p.Slots {
 		m := x.s.machines[p.Slots[i].Node]
@@ -210,37 +212,37 @@ func (x ends) Endless(p topology.Placement) topology.JobID {
 	return ""
 }
 
-// What follows owns when the room of an attempt is free again, as far as a leader can say: by its time limit at the
-// latest, and as is expected by what was learned. The sum is made here and nowhere else. What goes into it the Job
-// says: when the attempt passed its barrier, after a takeover by its machines' own clocks (job/times.go), and its
-// limit, which people may change. All of it is on this process's steady clock, and none of it ends anything.
+// The rest of this file owns when the capacity of an attempt becomes free: at its time limit at the latest, and at its
+// expected end by the statistics. It is the only place that computes both. The Job reports the inputs: the time of the
+// barrier, which after a takeover comes from the nodes' clocks (job/times.go), and the time limit, which users may
+// change. All times use this process's steady clock. None of them ends an attempt.
 
-// endMargin is how long after its last second the room of a job may take to be free: Stop may have to be sent
-// again, the evidence has to come, and what is counted here is counted before it is acted on.
+// endMargin is how long after its end an attempt's capacity may stay occupied. Stop may be repeated, evidence must
+// arrive, and the leader must handle it.
 const endMargin = 20 * time.Second
 
-// run is an attempt that a leader gave room, or found on disk.
+// run is an attempt that a leader admitted or found on disk.
 type run struct {
 	of     *livingJob
 	token  topology.Token
-	nodes  []topology.NodeID // where it was given room
+	nodes  []topology.NodeID // nodes of its placement
 	spec   *messages.JobSpec
-	since  actors.Instant // from when its estimate counts: since it began, or was admitted
-	starts actors.Instant // by then it has passed its barrier; 0: nobody knows
-	began  actors.Instant // when it did; 0: it has not, as far as is known
-	over   actors.Instant // when its end came to disk; 0: it goes on
+	since  actors.Instant // start of the estimate: its start, or its admission
+	starts actors.Instant // its barrier is passed by then; 0: unknown
+	began  actors.Instant // time of its barrier; 0: not passed, as far as known
+	over   actors.Instant // when its end was on disk; 0: not ended
 	stay   *belief.Stay
 
-	traits   estimate.Traits // of its job; none before they were asked for
-	estimate int64           // for how long it was expected to run then
-	place    int             // among those that are expected to end, from 1; 0: it is none of them
-	counted  bool            // what is learned counts it as running
+	traits   estimate.Traits // of its job; zero before the first estimate
+	estimate int64           // estimated run time
+	place    int             // index in the heap, from 1; 0: not in it
+	counted  bool            // the statistics count it as running
 	ended    bool            // its end was on disk when it was read
 
-	prepared time.Duration // how long it took until its barrier; 0: nobody here knows
+	prepared time.Duration // time until its barrier; 0: unknown
 }
 
-// nodesOf are the machines of what lies on them, one machine's after the other.
+// nodesOf returns the nodes of a list, in which the entries of each node are adjacent.
 func nodesOf[T any](all []T, node func(*T) topology.NodeID) (nodes []topology.NodeID) {
 	for i := range all {
 		if n := node(&all[i]); len(nodes) == 0 || nodes[len(nodes)-1] != n {
@@ -254,13 +256,13 @@ func slotNode(s *topology.Slot) topology.NodeID { return s.Node }
 
 func placeNode(p **messages.Place) topology.NodeID { return topology.NodeID((*p).Node) }
 
-// untilStarted is the same for one that is to be admitted.
+// untilStarted is the same for an attempt that has yet to be admitted.
 func untilStarted(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 	return c.ReservationTTL + protocol.UntilBarrier(spec, c)
 }
 
-// freeAfter is when the room of an attempt is free at the latest that passes its barrier by then; topology.Never:
-// it has no time limit.
+// freeAfter returns when the capacity of an attempt is free at the latest if it passes its barrier by then. It returns
+// topology.Never if there is no time limit.
 func freeAfter(barrier actors.Instant, spec *messages.JobSpec, c *actors.Constants) int64 {
 	if spec.GetTimeLimitMs() == 0 {
 		return topology.Never
@@ -268,12 +270,12 @@ func freeAfter(barrier actors.Instant, spec *messages.JobSpec, c *actors.Constan
 	return int64(barrier.Plus(actors.Millis(spec.TimeLimitMs))) + int64(freeAfterStop(spec, c))
 }
 
-// freeAfterStop is how long it takes until the room of what is told to stop is free.
+// freeAfterStop returns how long a stopped attempt keeps its capacity at most.
 func freeAfterStop(spec *messages.JobSpec, c *actors.Constants) time.Duration {
 	return actors.GraceOf(spec, *c) + endMargin
 }
 
-// newRun begins to foresee the end of an attempt, in place of the job's last.
+// newRun replaces the job's latest attempt by a new one and starts to estimate its end.
 func (s *lookahead) newRun(e *livingJob, r *run) {
 	s.dropRun(e)
 	r.of, r.since, r.stay = e, s.p.Clock.Now(), &belief.Stay{}
@@ -288,7 +290,7 @@ func (s *lookahead) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 	}
 	if e.run == nil || e.run.token != m.Token {
 		if m.Spec == nil {
-			return // its Job is recreated, and says more
+			return // its Job is recreated and reports more
 		}
 		s.newRun(e, &run{token: m.Token, spec: m.Spec})
 	}
@@ -303,10 +305,10 @@ func (s *lookahead) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 		if r.began == 0 && r.token.Epoch == s.p.Epoch {
 			r.prepared = m.Began.Since(r.since)
 		}
-		s.countOut(r, nil) // it had been taken to have begun at another moment
+		s.countOut(r, nil) // another start was assumed
 		r.since, r.began = m.Began, m.Began
 		resumed := r.traits.Size == 0
-		if s.estimate(e); resumed { // before it counts itself as one of those that run for long
+		if s.estimate(e); resumed { // before it counts as a long-running attempt itself
 			s.remembers(func(p policy.Rememberer) { p.Resumed(e.id, r.traits, r.estimate) })
 		}
 		s.countIn(r)
@@ -317,15 +319,15 @@ func (s *lookahead) onForeseen(ctx actor.Context, m protocol.Foreseen) {
 	}
 }
 
-// estimate notes for how long an attempt is expected to run, by what is known now.
+// estimate stores the estimated run time of an attempt, by the present statistics.
 func (s *learner) estimate(e *livingJob) {
-	if e.run.traits.Size == 0 { // else the planner has told them
+	if e.run.traits.Size == 0 { // otherwise the planner has set them
 		e.run.traits = traitsOf(e.rec, s.poolsNow())
 	}
 	e.run.estimate = s.learning.cells.Estimate(e.run.traits, int64(s.p.Clock.Now()))
 }
 
-// foresee works out again when the room of a job's attempt is free, and has it told where that is another time.
+// foresee computes when the capacity of a job's attempt becomes free, and records a change.
 func (s *lookahead) foresee(e *livingJob) {
 	was := e.run.stay.Hard
 	s.workOut(e)
@@ -335,8 +337,8 @@ func (s *lookahead) foresee(e *livingJob) {
 	s.endChanged(e)
 }
 
-// workOut works out when the room of a job's attempt is free. Until it has begun it is expected to run from now
-// on: of the phases before that most take no time.
+// workOut computes when the capacity of a job's attempt becomes free. Before its start, the run time counts from now,
+// because the earlier phases are usually short.
 func (s *learner) workOut(e *livingJob) {
 	r, c, now := e.run, &s.p.Constants, s.p.Clock.Now()
 	switch hard := &r.stay.Hard; {
@@ -359,7 +361,7 @@ func (s *learner) workOut(e *livingJob) {
 	r.stay.Likely = min(int64(now)+left, r.stay.Hard)
 }
 
-// freeBy is when what a tenant has is free at the latest; 0: nobody can say.
+// freeBy returns when a tenant's capacity is free at the latest; 0 means unknown.
 func freeBy(t *belief.Tenant) int64 {
 	if t.Stay == nil || t.Stay.Hard == topology.Never {
 		return 0

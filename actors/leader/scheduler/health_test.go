@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestHealthIsWeighedByType: of the machines with one GPU type one in twenty is closed by its checks. Another takes its
-// place once it is well, or cannot be reached: one with that GPU type, that is up, and no more than one.
+// TestHealthIsWeighedByType checks that one in twenty nodes of a GPU type is closed by its checks. When that node is
+// healthy or unreachable, exactly one other node of the type that is up takes its place.
 func TestHealthIsWeighedByType(t *testing.T) {
 	for name, leaves := range map[string]func(s *Scheduler, m *machine){
 		"it is well": func(s *Scheduler, m *machine) {
@@ -47,7 +47,7 @@ func TestHealthIsWeighedByType(t *testing.T) {
 	}
 }
 
-// knownMachine adds one with one GPU that is up.
+// knownMachine adds a node with one GPU that is up.
 func (s *Scheduler) knownMachine(t *testing.T, id topology.NodeID, gpu string) *machine {
 	t.Helper()
 	record := &messages.NodeRecord{Id: string(id), Revision: 1, Announcement: &messages.Announcement{

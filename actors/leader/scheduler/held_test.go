@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestCrossedWish: a wish to be planned that met an admission on its way is passed over: the job that takes that is in
-// no queue, and what it has still counts; one that declines says again that it waits.
+// TestCrossedWish checks a Waits that crosses an admission. The Scheduler ignores it: if the job accepts, it is in no
+// queue and its capacity counts. If the job declines, it sends Waits again.
 func TestCrossedWish(t *testing.T) {
 	a := newDoor(t)
 	_, rec := a.submits(func(*messages.JobSpec) {}, true)

@@ -12,40 +12,38 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a leader learns of how long jobs run, and how it gets to disk: one
-// record, written at most once in a while and only after something ended. An attempt's END
-// is on disk before, with a note that goes with the record that knows of it (package
-// store), so a next leader learns of exactly those that this one had not written down.
-// What is learned orders work and foretells; it must never end anything.
+// This file owns the run-time statistics of a leader and how they reach the disk. They are one record, written at a
+// minimum interval and only after an attempt has ended. An attempt's END is on disk earlier, with a note that the
+// statistics record removes (package store). The next leader therefore learns from exactly the attempts that this one
+// had not written. The statistics influence order and estimates. They must never end anything.
 
 // learning holds the Scheduler's state of learned durations.
 type learning struct {
 	cells   *estimate.Cells
 	pools   estimate.Pools
-	counted actors.Instant // when the pools were
-	of      int            // machines in them
+	counted actors.Instant // time of the last count of the pools
+	of      int            // nodes in the pools
 
-	news    []topology.Token // attempts that ended, and that no record on disk knows
-	writing []topology.Token // those that the record knows which is on its way
-	saving  bool             // one is
+	news    []topology.Token // ended attempts that no record on disk includes
+	writing []topology.Token // attempts in the record on its way to disk
+	saving  bool             // a record is on its way to disk
 	next    *messages.PolicyRecord
-	due     bool   // the next one is waited for
-	moved   bool   // where GPU time goes has changed since it was written
-	newer   []byte // of the record, what a newer leader wrote
+	due     bool   // the timer for the next record is set
+	moved   bool   // GPU time has changed after the last record
+	newer   []byte // fields of the record that a newer leader wrote
 }
 
 func newLearning() learning { return learning{cells: estimate.NewCells()} }
 
 type (
-	// saveLearned ends the wait for the next record.
+	// saveLearned is the timer for the next record.
 	saveLearned struct{}
-	// learnedWrite is the tag of its write.
+	// learnedWrite is the tag of the record's write.
 	learnedWrite struct{}
 )
 
-// learnsFrom reports whether an attempt that ended so had run for as long as its job runs.
-// Of one that was cut short by others, or of which nobody knows for how long it ran, nothing
-// is to be learned.
+// learnsFrom reports whether an attempt with this end ran as long as its job needs. Nothing is learned from an attempt
+// that was cut short or whose run time is unknown.
 func learnsFrom(end *messages.End) bool {
 	switch end.GetCause() {
 	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT,
@@ -65,8 +63,8 @@ func traitsOf(rec *messages.JobRecord, pools estimate.Pools) estimate.Traits {
 	}
 }
 
-// poolsNow counts the machines again once in a while, and when there are more or fewer. What
-// most of them have is not another thing from one minute to the next.
+// poolsNow returns the pools of nodes. It counts them again at an interval and when the number of nodes changes. The
+// typical node of a pool rarely changes.
 func (s *learner) poolsNow() estimate.Pools {
 	l, fabric, now := &s.learning, s.view.Fabric(), s.p.Clock.Now()
 	if l.of != fabric.Len() || now >= l.counted.Plus(s.p.Constants.LearnedEvery) {
@@ -81,12 +79,12 @@ func (s *learner) countIn(r *run) {
 	s.learning.cells.Began(r.traits, int64(r.began))
 }
 
-// countOut counts it as running no longer. Without an end nobody knows how it ended: its job's actor had to be
-// recreated in between.
+// countOut ends the count of an attempt as running. Without an end, the result is unknown, because its job's actor was
+// recreated.
 func (s *learner) countOut(r *run, end *messages.End) {
 	if r != nil && r.counted {
 		r.counted = false
-		// For as long as the END says, and not as it seems here: a next leader would learn that.
+		// The run time comes from END, because the next leader would learn the same value.
 		ran := int64(actors.Millis(end.GetRanMs()))
 		s.learning.cells.Ended(r.traits, int64(r.began), int64(r.began)+ran, learnsFrom(end))
 	}
@@ -120,11 +118,11 @@ func (s *lookahead) onAttemptEnded(ctx actor.Context, m protocol.AttemptEnded) {
 	}
 }
 
-// hearEnd takes the end of a job's latest attempt from disk, where its actor broke before it could tell of it.
+// hearEnd reads the end of a job's latest attempt from disk if its actor failed before it could report the end.
 func (s *lookahead) hearEnd(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	r := e.run
 	if r == nil || r.over != 0 || r.ended {
-		return // it has told, or whoever read the store when this leader began has
+		return // it was reported, or was read from the store at the takeover
 	}
 	for _, a := range attempts {
 		if a.End != nil && messages.FromToken(a.Token) == r.token {
@@ -133,14 +131,15 @@ func (s *lookahead) hearEnd(ctx actor.Context, e *livingJob, attempts []*message
 	}
 }
 
-// learnLate learns from an attempt that nobody here saw begin.
+// learnLate learns from an attempt whose start this leader did not see.
 func (s *learner) learnLate(rec *messages.JobRecord, end *messages.End) {
 	if learnsFrom(end) {
 		s.learning.cells.Learn(traitsOf(rec, s.poolsNow()), int64(actors.Millis(end.RanMs)))
 	}
 }
 
-// recall goes on from what earlier leaders learned, and learns from what ended since they wrote it down.
+// recall continues with the statistics of earlier leaders, and learns from the attempts that ended after the last
+// record.
 func (s *lookahead) recall(ctx actor.Context, l actors.Loaded) {
 	s.learning.cells.Recall(fromCells(l.Policy.GetCells()))
 	s.learning.newer = messages.Newer(l.Policy)
@@ -153,7 +152,7 @@ func (s *lookahead) recall(ctx actor.Context, l actors.Loaded) {
 	s.saveLater(ctx, news...)
 }
 
-// saveLater sees to it that what ended is in a record on disk before long.
+// saveLater schedules a record that includes the ended attempts.
 func (s *learner) saveLater(ctx actor.Context, news ...topology.Token) {
 	l := &s.learning
 	l.news = append(l.news, news...)
@@ -163,14 +162,14 @@ func (s *learner) saveLater(ctx actor.Context, news ...topology.Token) {
 	}
 }
 
-// onGPUTimeMoved: where GPU time goes has changed.
+// onGPUTimeMoved schedules a record because GPU time has changed.
 func (s *learner) onGPUTimeMoved(ctx actor.Context) {
 	s.learning.moved = true
 	s.saveLater(ctx)
 }
 
-// onSaveLearned puts the next record together, and asks for what goes with it: a record that knew of the end of an
-// attempt, and not that its work was lost, would have no next leader learn that.
+// onSaveLearned builds the next record and requests the GPU time for it. A record that included an attempt's end but
+// not its lost work would hide the loss from the next leader.
 func (s *shares) onSaveLearned(ctx actor.Context) {
 	l := &s.learning
 	l.due, l.saving, l.moved = false, true, false
@@ -195,8 +194,8 @@ func (s *learner) onGPUTimeTaken(ctx actor.Context, m mirror.GPUTimeTaken) {
 	l.next = nil
 }
 
-// onLearnedWritten: a next leader knows what this one knew when it wrote. A record that the store will not have is a
-// bug, and no reason to try the same once more before something else is learned.
+// onLearnedWritten handles the result of the write. A record that the store refuses is a bug. It is not repeated before
+// there is more to write.
 func (s *learner) onLearnedWritten(ctx actor.Context, m protocol.Written) {
 	l := &s.learning
 	l.saving = false
@@ -210,7 +209,7 @@ func (s *learner) onLearnedWritten(ctx actor.Context, m protocol.Written) {
 	s.saveLater(ctx)
 }
 
-// credits are the planner's, if it goes by such.
+// credits returns the planner's credits, if it uses any.
 func (s *shares) credits() (all []*messages.Credit) {
 	s.remembers(func(p policy.Rememberer) {
 		for _, c := range p.Credits() {

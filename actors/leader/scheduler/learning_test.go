@@ -19,9 +19,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what a leader learns of how long jobs run, and when it writes that down.
+// This file owns the tests of the run-time statistics and of their writes.
 
-// savingClock notes for how long the next record of what was learned is waited for.
+// savingClock records the delays before the next statistics record.
 type savingClock struct {
 	leadertest.Host
 	waits []time.Duration
@@ -33,8 +33,8 @@ func (c *savingClock) After(d time.Duration, _ *actor.PID, message any) {
 	}
 }
 
-// TestLearnedIsWrittenOnceAMinute: a record is written a minute after something ended, one at a time, and each end is
-// in one of them: what ends while one is on its way is in the next.
+// TestLearnedIsWrittenOnceAMinute checks that a record is written a minute after an attempt ended, one at a time. Each
+// end is in exactly one record: ends during a write go into the next one.
 func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	p, clock := leadertest.Ports(), &savingClock{}
 	p.Clock = clock
@@ -74,7 +74,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	waits(0)
 	ends(1, messages.Cause_CAUSE_SUCCEEDED, 5_000)
 	ends(2, messages.Cause_CAUSE_REQUEUED, 5_000)
-	ends(3, messages.Cause_CAUSE_MEMBER_FAILED, 0) // nobody knows for how long: the store has no note of it either
+	ends(3, messages.Cause_CAUSE_MEMBER_FAILED, 0) // unknown run time: the store has no note of it either
 	waits(1)
 	first := saves(1, 2)
 	if at := slices.IndexFunc(first.Policy.Cells, func(c *messages.Cell) bool {
@@ -91,14 +91,14 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 		t.Errorf("%v was written after %v", second.Policy.WrittenBy, first.Policy.WrittenBy)
 	}
 	tell(protocol.Written{Tag: learnedWrite{}, Verdict: actors.Conflict})
-	waits(2) // it is not tried again for its own sake
+	waits(2) // a refused record is not repeated alone
 	ends(5, messages.Cause_CAUSE_CANCELLED, 1_000)
 	waits(3)
 	saves(4, 5)
 	tell(protocol.Written{Tag: learnedWrite{}, Verdict: actors.Done})
 	waits(3)
 
-	// A next leader goes on from there, with what ended since.
+	// The next leader continues from the record, with the attempts that ended after it.
 	next := New(p, Makers{}).(*Scheduler)
 	next.peers = leadertest.Peers
 	next.recall(&leadertest.Context{Said: &said}, actors.Loaded{Policy: second.Policy, Unlearned: []actors.Ended{{
@@ -111,11 +111,11 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	waits(4)
 }
 
-// TestEndIsHeardFromDisk: an actor that broke before it could tell how its job's attempt ended is recreated from disk,
-// and the Scheduler hears the end from there: once, however often that happens.
+// TestEndIsHeardFromDisk checks an actor that failed before it could report the end of its attempt. The recreated
+// actor's records contain the end, and the Scheduler counts it once, however often that happens.
 func TestEndIsHeardFromDisk(t *testing.T) {
 	p := leadertest.Ports()
-	p.Clock = &watchClock{now: 1} // 0 stands for what has not been
+	p.Clock = &watchClock{now: 1} // 0 stands for "not yet"
 	s := New(p, Makers{}).(*Scheduler)
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	token, rec := topology.Token{Epoch: 1, Counter: 1}, &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU()}
@@ -145,7 +145,8 @@ func tokens(counters []uint64) (out []topology.Token) {
 	return out
 }
 
-// TestCellsOnDisk: cells are the same before and after the disk, and as many may be written as are kept.
+// TestCellsOnDisk checks that cells are unchanged after a write and a read, and that the record may hold all cells that
+// are kept.
 func TestCellsOnDisk(t *testing.T) {
 	if messages.MaxCells != estimate.MaxCells {
 		t.Errorf("%d cells are kept, and a record takes %d", estimate.MaxCells, messages.MaxCells)
@@ -165,7 +166,7 @@ func TestCellsOnDisk(t *testing.T) {
 	}
 }
 
-// TestCreditsAreKept: what the guard of a planner may spend goes into the record of what was learned, and a next
+// TestCreditsAreKept checks that the anti-starvation credit of a planner goes into the record, and that the next
 // leader's planner has it.
 func TestCreditsAreKept(t *testing.T) {
 	p := leadertest.Ports()
@@ -192,8 +193,8 @@ func TestCreditsAreKept(t *testing.T) {
 	}
 }
 
-// TestOlderRecordsAreRecalled: a leader goes on from what earlier versions wrote down, which knew of cells alone, then
-// of credits, then of what queues used; and it writes down no less than it read, also of what a later version knew.
+// TestOlderRecordsAreRecalled checks that a leader continues from records of earlier versions, which had cells only,
+// then credits, then queue usage. It writes back everything that it read, including unknown fields of a later version.
 func TestOlderRecordsAreRecalled(t *testing.T) {
 	key := estimate.CellKey{Level: estimate.OfPool, Group: "H100"}
 	cells := toCells([]estimate.Cell{{CellKey: key, Count: 3 << 20, Sum: 9_000, Ended: 3, Used: 3 << 20}})

@@ -13,31 +13,29 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the first word to a machine: as long as its link stands, it is
-// asked for its Hello until it says it. One Lead that was lost must not leave a
-// living machine out for ever. The first is often lost: a link may stand before
-// there is a Node behind it.
+// This file owns the first message to a node. While a node's link is up, the leader repeats Lead until the node sends
+// Hello. A single lost Lead must not exclude a working node. The first one is often lost, because a link may be up
+// before its Node actor exists.
 
-// greetings are the machines that this leader has asked and not yet heard, each
-// with the number of the asking that counts; timers of earlier ones are stale.
+// greetings holds the nodes that this leader has greeted and not heard, each with the number of its valid timer.
 type greetings struct {
 	unheard map[topology.NodeID]uint64
 	seq     uint64
-	foreign map[topology.NodeID]string // whose link stands: the other cluster that each belongs to, as the log has it
+	foreign map[topology.NodeID]string // nodes of other clusters with a link: the cluster that was logged for each
 }
 
 func newGreetings() greetings {
 	return greetings{unheard: map[topology.NodeID]uint64{}, foreign: map[topology.NodeID]string{}}
 }
 
-// greetAgain asks once more, after a pause that doubles.
+// greetAgain is the timer for the next Lead, with a doubling delay.
 type greetAgain struct {
 	Node  topology.NodeID
 	Seq   uint64
 	Pause time.Duration
 }
 
-// onLinkUp greets a machine: whoever leads asks it for its Hello.
+// onLinkUp greets a node by a Lead, which asks for its Hello.
 func (s *Scheduler) onLinkUp(ctx actor.Context, m actors.LinkUp) {
 	if s.states.In(schedulerLoading) {
 		s.early = append(s.early, m.Node)
@@ -62,13 +60,12 @@ func (s *greeter) onGreetAgain(ctx actor.Context, m greetAgain) {
 	s.p.Clock.After(m.Pause, ctx.Self(), next)
 }
 
-// onLinkDown: nothing is resent while the link is down, nothing is kept of whoever
-// was turned away, and nobody is greeted whose link came and went before this
+// onLinkDown stops the repeats to a node, forgets its refusal, and removes it from the links that came before this
 // leader was ready.
 func (s *Scheduler) onLinkDown(ctx actor.Context, m actors.LinkDown) {
 	delete(s.greetings.unheard, m.Node)
 	delete(s.greetings.foreign, m.Node)
-	if who := s.machines[m.Node]; who != nil && who.record == nil && who.obeys > 0 { // it was shown, and never ours
+	if who := s.machines[m.Node]; who != nil && who.record == nil && who.obeys > 0 { // it was shown, but never joined
 		who.obeys = 0
 		ctx.Send(s.peers.Mirror, mirror.NodeHidden(m))
 	}

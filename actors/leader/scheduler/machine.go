@@ -15,9 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns what the leader knows of one machine: its record, its agent, and
-// how the ledger that it last reported is read. What of it is free, and who may be
-// there, the view knows (topology/belief).
+// This file owns the leader's knowledge of one node: its record, its agent, and the interpretation of its last ledger.
+// The view owns the free capacity and the attempts on the node (topology/belief).
 
 // machine is one node as the Scheduler knows it.
 type machine struct {
@@ -25,51 +24,51 @@ type machine struct {
 	record *messages.NodeRecord // as on disk
 	edits  nodeEdits
 	rack   *actor.PID
-	finest string // its place on the finest level
+	finest string // its domain at the finest level
 
 	up          bool
-	everUp      bool // since this leader took over
+	everUp      bool // under this leader
 	enrolled    uint64
 	incarnation *messages.Incarnation
-	vocabulary  int32               // what its agent understands
-	users       string              // the rule by which it runs jobs as accounts, as a key; its Hello tells the rule
-	accounts    *topology.Accounts  // the accounts of that rule; nil: any
-	usersShown  *messages.NodeUsers // the rule, as people see it in lists …
-	usersNamed  *messages.NodeUsers // … and of one machine
-	pastBoots   []string            // that this leader has seen end
-	turnedAway  string              // the machine that was last refused under this name
-	halted      string              // why nothing is admitted anywhere
+	vocabulary  int32               // features of its agent
+	users       string              // its account rule as a key, from its Hello
+	accounts    *topology.Accounts  // accounts that the rule accepts; nil: any
+	usersShown  *messages.NodeUsers // the rule as shown in lists …
+	usersNamed  *messages.NodeUsers // … and for a query of this node
+	pastBoots   []string            // that ended under this leader
+	turnedAway  string              // ID of the machine that was last refused under this name
+	halted      string              // why all admissions are stopped
 	ledger      *messages.LedgerReport
-	reportedAt  actors.Instant  // when it came
-	room        *belief.Machine // what is free there, and who may be there
+	reportedAt  actors.Instant  // arrival of that ledger
+	room        *belief.Machine // free capacity and attempts on the node
 
-	launchFailed int     // in a row, by its own fault
-	doubts       []doubt // failures since it last did well that may be the jobs'
-	untrue       int     // answers that cannot be true, in a row
-	untruth      string  // why its books cannot be true; empty: they can
-	health       health  // what its checks mean for it
-	doubt        string  // why what it announces is beyond what its certificate allows; empty: it is not
+	launchFailed int     // consecutive failures by its own fault
+	doubts       []doubt // failures after its last success, possibly the jobs' fault
+	untrue       int     // consecutive impossible answers
+	untruth      string  // why its ledger is impossible; empty: it is not
+	health       health  // effect of its health checks
+	doubt        string  // why its announcement exceeds its certificate; empty: it does not
 
-	obeys      uint64           // the higher epoch that it follows; 0: it follows ours, or none
-	strange    []topology.Token // attempts that it has and the store does not know
-	accuses    string           // what that says of the store
-	withholds  []*livingJob     // which are not run again for it
+	obeys      uint64           // the higher epoch that it follows; 0: ours or none
+	strange    []topology.Token // attempts on it that the store does not contain
+	accuses    string           // the conclusion about the store
+	withholds  []*livingJob     // jobs that are not run again because of it
 	drainSeq   uint64
 	closingSeq uint64
 	drainEnds  actors.Instant // zero: no drain with a deadline
-	closes     actors.Instant // when it is to be drained; zero: nobody ordered that
-	returns    actors.Instant // from its bench
-	awaited    actors.Instant // when that is looked at next; zero: not at all
-	endsStale  bool           // the horizon is behind what is known of its ends
-	withdrawn  int            // announced devices that the view knows to be out of service
+	closes     actors.Instant // time of its ordered drain; zero: none
+	returns    actors.Instant // end of its back-off
+	awaited    actors.Instant // timer for that; zero: none
+	endsStale  bool           // the horizon lacks a change of its ends
+	withdrawn  int            // announced devices that are out of service in the view
 }
 
-// pastBootsKept is how many boots of a machine a late Hello is told from: it comes
-// late by minutes, and a machine does not boot more often than that.
+// pastBootsKept is the number of earlier boots by which a late Hello is recognized. A Hello is late by minutes, and a
+// node does not boot more often in that time.
 const pastBootsKept = 16
 
-// outlived reports whether a Hello is from an earlier start than one already
-// heard. It may come late; taken for the present, what runs now would seem gone.
+// outlived reports whether a Hello comes from an earlier start of the agent than a known one. It may arrive late. Its
+// ledger would make present tasks seem gone.
 func (m *machine) outlived(i *messages.Incarnation) bool {
 	newest := m.incarnation
 	if h := m.edits.hello; h != nil {
@@ -81,7 +80,7 @@ func (m *machine) outlived(i *messages.Incarnation) bool {
 	return slices.Contains(m.pastBoots, i.GetBootId())
 }
 
-// slice finds a token in the newest ledger.
+// slice finds the allocation of a token in the newest ledger.
 func (m *machine) slice(t topology.Token) *messages.SliceReport {
 	for _, s := range m.ledger.GetSlices() {
 		if messages.FromToken(s.Token) == t {
@@ -91,7 +90,7 @@ func (m *machine) slice(t topology.Token) *messages.SliceReport {
 	return nil
 }
 
-// report takes a newer ledger over.
+// report stores a newer ledger.
 func (m *machine) report(l *messages.LedgerReport, now actors.Instant) {
 	m.ledger, m.reportedAt = l, now
 	m.room.Report(booksOf(l))
@@ -115,13 +114,13 @@ func booksOf(l *messages.LedgerReport) belief.Books {
 	return b
 }
 
-// pardon forgets what the machine did badly.
+// pardon resets the failure counts of the node.
 func (m *machine) pardon() {
 	m.launchFailed, m.doubts, m.untrue = 0, nil, 0
 	m.room.Pardon()
 }
 
-// benchEnds is when the machine returns from its bench; 0: it is on none.
+// benchEnds returns when the node's back-off ends; 0 means that it is not backed off.
 func (m *machine) benchEnds() int64 {
 	if m.room.Benched() == "" {
 		return 0
@@ -134,7 +133,7 @@ func (m *machine) standing() belief.Standing {
 	return belief.Standing{Believed: m.up && m.untruth == "", Closed: m.closed()}
 }
 
-// closed is why nothing new goes there; empty: it is open.
+// closed returns why the node gets no new work. It returns the empty string if it is schedulable.
 func (m *machine) closed() string {
 	_, why := m.outage(false)
 	return why
@@ -159,9 +158,9 @@ var outageWords = [...]string{
 	outageTrouble: "in trouble", outageUnwell: "unhealthy", outageBenched: "backed off",
 }
 
-// outage is why nothing new goes to the machine, as such machines are counted and in full; empty: it is open. What the
-// leader holds against it comes before what it is, and is told of by name: it is passed over where machines are
-// counted.
+// outage returns why the node gets no new work: the cause for counts, and the text. The text is empty if the node is
+// schedulable. The leader's own reasons against a node come first. They are displayed for the node itself and skipped
+// if counted is set.
 func (m *machine) outage(counted bool) (outage, string) {
 	switch {
 	case !counted && m.halted != "":
@@ -194,19 +193,19 @@ func (m *machine) outage(counted bool) (outage, string) {
 	return outageNone, ""
 }
 
-// describe is the machine as the fabric knows it.
+// describe returns the node as the topology tree represents it.
 func (m *machine) describe(levels []string) topology.Machine {
 	a := m.record.GetAnnouncement()
 	d := topology.Machine{
 		ID: m.id, Total: messages.FromResources(a.GetTotal()), Labels: messages.FromLabels(a.GetLabels()),
 		Vocabulary: a.GetVocabulary(), Accounts: m.accounts,
 	}
-	// Where a machine stands can be selected as its labels can: both are one in `get nodes -l`.
+	// The location of a node can be selected like its labels, as in `get nodes -l`.
 	d.Labels = append(d.Labels, messages.FromLabels(a.GetPlace())...)
 	d.Labels = append(d.Labels, messages.NetworkLabels(a.GetNetworks()...)...)
 	d.Labels = append(d.Labels, a.SecretLabels()...)
-	// A whole machine is all its healthy devices: one that is out of service must
-	// not keep the rest from ever counting as whole.
+	// A whole node means all its healthy devices. Otherwise one failed device would prevent the rest from ever counting as
+	// whole.
 	d.Broken = int32(actors.OutOfService(a, m.ledger))
 	d.Total.MilliGPU -= topology.WholeGPU * int64(actors.OutOfService(a, m.ledger))
 	if len(a.GetGpus()) > 0 {
@@ -218,8 +217,7 @@ func (m *machine) describe(levels []string) topology.Machine {
 	return d
 }
 
-// placeAt is the name of a machine's place on a level; machines that do not say
-// stand together.
+// placeAt returns the name of a node's domain at a level. All nodes without a domain at that level share one.
 func placeAt(a *messages.Announcement, level string) string {
 	for _, l := range a.GetPlace() {
 		if l.Key == level && l.Value != "" {
@@ -229,8 +227,7 @@ func placeAt(a *messages.Announcement, level string) string {
 	return "default"
 }
 
-// rackOf names the rack actor of a machine: all its places, since two zones may
-// each have a rack of one name.
+// rackOf names the Rack actor of a node by all its domains, because two zones may each have a rack with the same name.
 func (m *machine) rackOf(levels []string) string {
 	var names []string
 	for _, level := range levels {
@@ -247,10 +244,10 @@ func (m *machine) finestPlace(levels []string) string {
 	return placeAt(m.record.GetAnnouncement(), levels[len(levels)-1])
 }
 
-// What follows owns how machines decide about accounts, as the Scheduler knows and shows it.
+// The rest of this section owns the account rules of nodes, as the Scheduler knows and shows them.
 
-// decides notes how a machine decides about accounts, and reports whether no other decides in that way: then every job
-// that waits has to look again where it may go.
+// decides records the account rule of a node, and reports whether no other node has this rule. In that case every
+// waiting job must compute its possible nodes again.
 func (s *nodeTable) decides(m *machine, u *messages.NodeUsers) (first bool) {
 	key := ""
 	if u != nil {
@@ -288,7 +285,7 @@ func accountsOf(u *messages.NodeUsers) *topology.Accounts {
 // maxUsersShown limits the accounts, and the mapped owners, that a reply about one machine names.
 const maxUsersShown = 16
 
-// usersShown is how a machine decides about users, as people see it in lists of machines; nil: it did not say.
+// usersShown returns the account rule of a node as lists show it. It returns nil if the node announced none.
 func usersShown(u *messages.NodeUsers) *messages.NodeUsers {
 	if u == nil {
 		return nil
@@ -308,21 +305,18 @@ func usersNamed(u *messages.NodeUsers) *messages.NodeUsers {
 	return named
 }
 
-// What follows owns machines of another cluster: one that was moved here with its data directory, one whose --join is
-// wrong, or all of them where somebody made a cluster again, with an empty store, over the machines of an old one.
-// Such a machine is not taken, and nothing is concluded from its epoch: over there they are counted by themselves, and
-// believed here one machine would stop all admissions. It is the actors that refuse it and not the link, so that
-// people read of it at both ends.
+// The rest of this file owns nodes of another cluster. A node may have been moved with its data directory, or its
+// --join may be wrong. Or the cluster was recreated with an empty store, over the nodes of the old one. Such a node is
+// refused. Its epoch proves nothing, because the other cluster counts its own epochs; here it would stop all
+// admissions. The actors refuse it, not the link, so that both logs show the reason.
 
-// foreign reports whether a machine says that it belongs to another cluster. An
-// agent of an earlier version does not say.
+// foreign reports whether a node belongs to another cluster. An older agent does not report its cluster.
 func (s *nodeTable) foreign(h *messages.Hello) bool {
 	return h.ClusterId != "" && h.ClusterId != s.p.ClusterID
 }
 
-// turnForeignAway refuses it as often as it says Hello, and tells people once for
-// each link. It is asked again for as long as it is linked: the refusal may have
-// been lost.
+// turnForeignAway refuses every Hello of such a node, and logs it once per link. The leader repeats Lead while the link
+// is up, because the refusal may have been lost.
 func (s *greeter) turnForeignAway(ctx actor.Context, h *messages.Hello) {
 	s.p.Host.Count("scheduler.foreign", 1)
 	text := fmt.Sprintf(

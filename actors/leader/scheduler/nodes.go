@@ -13,21 +13,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns machines as the Scheduler meets them: joining, being lost and
-// returning, orders and removals, and who is told what they hold.
+// This file owns nodes in the Scheduler: joins, losses and returns, orders and removals, and the reports to jobs about
+// their allocations.
 
-// nodeEdit is one change of a machine's record; after runs once it is on disk.
+// nodeEdit is one change of a node's record. The function after runs when the change is on disk.
 type nodeEdit struct {
 	change func(*messages.NodeRecord)
 	after  func(actor.Context)
 }
 
-// nodeEdits are the changes of one machine's record: one write at a time, which
-// carries all that came in while the last one was under way.
+// nodeEdits holds the changes of one node's record. One write is in flight at a time, and it carries all changes that
+// came during the last one.
 type nodeEdits struct {
 	waiting, written []nodeEdit
 	next             *messages.NodeRecord
-	reread           bool            // another record is on disk than the last one written
+	reread           bool            // the record on disk is not the last one written
 	hello            *messages.Hello // to be welcomed when its record is on disk
 	pid              *actor.PID
 }
@@ -55,7 +55,7 @@ func (s *evidence) machine(id topology.NodeID) *machine {
 	return m
 }
 
-// house finds where a machine stands, and the Rack that hears it.
+// house finds the domain of a node and the Rack that hears it.
 func (s *nodeTable) house(ctx actor.Context, m *machine) {
 	name := m.rackOf(s.levels)
 	pid := s.racks[name]
@@ -66,12 +66,12 @@ func (s *nodeTable) house(ctx actor.Context, m *machine) {
 		s.racks[name] = pid
 	}
 	if m.rack != nil && !m.rack.Equal(pid) {
-		ctx.Send(m.rack, protocol.Expel{Node: m.id}) // else the rack that it has left would declare it dead
+		ctx.Send(m.rack, protocol.Expel{Node: m.id}) // otherwise its former Rack would declare it dead
 	}
 	m.rack, m.finest = pid, m.finestPlace(s.levels)
 }
 
-// onHello admits a machine, once what is kept of it is on disk.
+// onHello admits a node after its record is on disk.
 func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	if s.foreign(h) {
 		s.turnForeignAway(ctx, h)
@@ -85,7 +85,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 		return
 	}
 	if h.Ledger == nil {
-		s.p.Host.Count("scheduler.old_lead", 1) // it answers a leader of the past that had our address
+		s.p.Host.Count("scheduler.old_lead", 1) // it answers an earlier leader at this address
 		return
 	}
 	if err := h.Validate(); err != nil {
@@ -121,7 +121,7 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 	s.edit(ctx, m, nodeEdit{
 		change: func(r *messages.NodeRecord) {
 			if r.MachineId != h.Origin.MachineId && r.Cordoned.GetBy().GetName() == closer {
-				r.Cordoned = nil // what people have said of the name stays, and not what its last machine did
+				r.Cordoned = nil // operators' entries for the name stay, but not the fault of its last machine
 			}
 			if r.JoinedUnixMs == 0 || r.Removed != nil {
 				r.JoinedUnixMs = s.p.Clock.WallMs()
@@ -130,8 +130,8 @@ func (s *Scheduler) onHello(ctx actor.Context, h *messages.Hello) {
 				nil
 		},
 		after: func(ctx actor.Context) {
-			// A newer Hello, of an agent that announces something else, has a write of its own to come. Welcomed with
-			// this record, its machine would be planned with what it had before.
+			// A newer Hello announces other resources, and its record is written next. If the node were welcomed with this
+			// record, it would be planned with the old resources.
 			if newest := m.edits.hello; newest != nil && sameMachine(m.record, newest) {
 				s.welcome(ctx, m)
 			}
@@ -143,8 +143,8 @@ func sameMachine(r *messages.NodeRecord, h *messages.Hello) bool {
 	return r.Removed == nil && r.BootId == h.Origin.Incarnation.BootId && proto.Equal(r.Announcement, h.Announcement)
 }
 
-// turnAway refuses another machine under a known name. It asks again for as long
-// as it is linked, because the name may be given up; that is told once.
+// turnAway refuses another machine under a known name. The leader keeps asking while the link is up, because the name
+// may become free. The refusal is logged once.
 func (s *nodeTable) turnAway(ctx actor.Context, m *machine, h *messages.Hello) {
 	const text = "node already registered"
 	if m.turnedAway != h.Origin.MachineId {
@@ -158,12 +158,12 @@ func (s *base) reject(ctx actor.Context, h *messages.Hello, why messages.RejectR
 	ctx.Respond(&messages.Rejected{Epoch: s.p.Epoch, Reason: why, Text: text, Incarnation: h.Origin.GetIncarnation()})
 }
 
-// welcome takes a machine's Hello as the truth about it. What it owes is settled
-// before anything else goes there: the jobs hear of it first.
+// welcome accepts a node's Hello as its true state. Unconfirmed allocations are settled before the node gets new work,
+// so the jobs are notified first.
 func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	h := m.edits.hello
 	if h == nil {
-		return // an earlier write carried it
+		return // an earlier write included it
 	}
 	m.edits.hello = nil
 	fresh := !messages.SameIncarnation(m.incarnation, h.Origin.Incarnation)
@@ -201,12 +201,12 @@ func (s *Scheduler) welcome(ctx actor.Context, m *machine) {
 	}
 }
 
-// sightAll tells every job what the machine has of it, and what it has not.
+// sightAll reports to every job what the node holds of it, and what it does not hold.
 func (s *evidence) sightAll(ctx actor.Context, m *machine) {
 	for _, sl := range m.ledger.Slices {
 		s.sight(ctx, m, topology.JobID(sl.Job), messages.FromToken(sl.Token), sl)
 	}
-	// A copy: of a job that is over, the sight ends the tenancy.
+	// The loop uses a copy, because the report to a finished job ends its tenancy.
 	for _, t := range slices.Clone(m.room.Tenants()) {
 		if m.slice(t.Token) == nil {
 			s.sight(ctx, m, t.Job, t.Token, nil)
@@ -218,7 +218,7 @@ func (s *evidence) sight(ctx actor.Context, m *machine, job topology.JobID, t to
 	sl *messages.SliceReport) {
 	e := s.jobs[job]
 	switch {
-	case s.damaged[job] != nil: // it keeps what it has
+	case s.damaged[job] != nil: // the damaged job keeps its allocations
 	case e == nil:
 		s.sightOrphan(ctx, m, job, t, sl)
 	case committed(sl) && s.unheardOf(e, t):
@@ -237,12 +237,12 @@ func (s *jobTable) tellSight(ctx actor.Context, m *machine, e *livingJob, t topo
 	}
 }
 
-// resight tells a job that was recreated what all its machines have.
+// resight reports to a recreated Job what all its nodes hold.
 func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 	for _, m := range s.order {
 		for _, t := range m.room.Tenants() {
 			if t.Job == e.id {
-				// Its predecessor may have been the only one who knew that nothing is left of it.
+				// The earlier actor may have been the only one to know that nothing is left of the attempt.
 				s.doubtLater(ctx, protocol.Claim{Job: e.id, Token: t.Token, Targets: []protocol.Target{{Node: m.id}}})
 			}
 			switch {
@@ -256,9 +256,8 @@ func (s *Scheduler) resight(ctx actor.Context, e *livingJob) {
 	}
 }
 
-// sightOrphan: the machine has something of a job that has no actor, so that
-// job is over and all its evidence, or the operator's word, is on disk. If it is
-// not even there, the store is behind.
+// sightOrphan handles an allocation of a job without an actor. The job has finished, and its evidence or the operator's
+// statement is on disk. If the store does not contain the attempt, the store is behind.
 func (s *evidence) sightOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
 	sl *messages.SliceReport) {
 	switch {
@@ -271,7 +270,7 @@ func (s *evidence) sightOrphan(ctx actor.Context, m *machine, job topology.JobID
 	}
 }
 
-// endOrphan has a machine let go of what is over.
+// endOrphan makes a node stop and forget an ended attempt.
 func (s *nodeTable) endOrphan(ctx actor.Context, m *machine, job topology.JobID, t topology.Token,
 	sl *messages.SliceReport) {
 	order := &messages.Order{
@@ -290,7 +289,7 @@ func (s *nodeTable) endOrphan(ctx actor.Context, m *machine, job topology.JobID,
 	}
 }
 
-// onReported takes a newer ledger over and passes on what jobs must act on.
+// onReported stores a newer ledger and reports changes to the affected jobs.
 func (s *Scheduler) onReported(ctx actor.Context, r protocol.Reported) {
 	m := s.machines[r.Node]
 	if m == nil || !m.up || !messages.SameIncarnation(m.incarnation, r.Incarnation) ||
@@ -309,11 +308,11 @@ func (s *Scheduler) onReported(ctx actor.Context, r protocol.Reported) {
 	s.refresh(ctx, m)
 }
 
-// checkDevices ends the gang on a device that the machine had to withdraw.
+// checkDevices ends the gang on a device that the node has withdrawn.
 func (s *jobTable) checkDevices(ctx actor.Context, m *machine, sl *messages.SliceReport) {
 	if len(m.ledger.WithdrawnGpus) == 0 || sl.State > messages.SliceState_SLICE_STATE_STARTED ||
 		m.room.Tenant(messages.FromToken(sl.Token)) == nil {
-		return // or it is none of the machine's: nobody placed it there
+		return // or the leader did not place the gang on this node
 	}
 	gone := map[string]bool{}
 	for _, id := range m.ledger.WithdrawnGpus {
@@ -335,14 +334,14 @@ func (s *jobTable) checkDevices(ctx actor.Context, m *machine, sl *messages.Slic
 func (s *Scheduler) onLost(ctx actor.Context, l protocol.Lost) {
 	m := s.machines[l.Node]
 	if m == nil || l.Count != m.enrolled {
-		return // it has said Hello since, and its rack is about to hear of that
+		return // it has sent Hello in the meantime, and its Rack will learn of that
 	}
 	if !m.everUp {
 		s.awaited = max(s.awaited-1, 0)
 	}
 	m.up, m.everUp = false, true
 	s.forgetHealth(ctx, m)
-	if s.behind.why == "" && m.obeys == 0 { // else silence proves nothing: the machine may obey another leader
+	if s.behind.why == "" && m.obeys == 0 { // otherwise silence proves nothing: the node may follow another leader
 		for _, e := range s.tenantsOf(m) {
 			ctx.Send(e.pid, protocol.NodeLost{Node: m.id, SilentSince: l.SilentSince})
 		}
@@ -429,15 +428,16 @@ func (s *Scheduler) applyVerb(ctx actor.Context, m *machine, q *messages.ChangeN
 	s.refresh(ctx, m)
 }
 
-// remove is the operator's word that the machine is no more: evidence for all it owed.
+// remove handles the operator's statement that the node no longer exists, which is evidence for all its unconfirmed
+// allocations.
 func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	if m.record.Removed == nil {
-		return // it joined again while the write was under way
+		return // it joined again during the write
 	}
 	for _, e := range s.tenantsOf(m) {
 		ctx.Send(e.pid, protocol.NodeGone{Node: m.id})
 	}
-	if m.rack != nil { // it had been removed before this leader took over
+	if m.rack != nil { // nil: it was removed before this leader took over
 		ctx.Send(m.rack, protocol.Expel{Node: m.id})
 	}
 	s.view.Remove(m.room)
@@ -452,7 +452,7 @@ func (s *Scheduler) remove(ctx actor.Context, m *machine) {
 	s.plan(ctx)
 }
 
-// edit changes a machine's record on disk.
+// edit changes a node's record on disk.
 func (s *nodeTable) edit(ctx actor.Context, m *machine, e nodeEdit) {
 	m.edits.waiting = append(m.edits.waiting, e)
 	if m.edits.next == nil {

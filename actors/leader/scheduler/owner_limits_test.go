@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what one owner may have in all, where nobody has described a queue.
+// This file owns the tests of the limits of one owner without configured queues.
 
-// limitedTo is a Scheduler that leads, without queues, and with these limits.
+// limitedTo is a leading Scheduler without queues and with these limits.
 func limitedTo(t *testing.T, limits protocol.OwnerLimits, uids topology.UIDRange) *applied {
 	a := newApplied(t)
 	a.s.states.Become("all heard", schedulerLeading)
@@ -25,7 +25,7 @@ func limitedTo(t *testing.T, limits protocol.OwnerLimits, uids topology.UIDRange
 	return a
 }
 
-// brings is the outcome of a job of somebody, by a dry run and by a submit, which must say the same.
+// brings returns the outcome of a job by a dry run and by a submit, which must agree.
 func (a *applied) brings(owner string, exempt bool, change func(*messages.JobSpec)) *messages.Outcome {
 	a.Helper()
 	who, spec := &messages.Principal{Name: owner}, leadertest.OneGPU()
@@ -47,10 +47,10 @@ func (a *applied) brings(owner string, exempt bool, change func(*messages.JobSpe
 	return got
 }
 
-// plain asks for nothing but a GPU.
+// plain leaves a job as it is.
 func plain(*messages.JobSpec) {}
 
-// isExhausted reports whether a job was refused by a limit, in words that have all of these.
+// isExhausted reports whether a limit refused a job with a text that contains all of these words.
 func isExhausted(o *messages.Outcome, words ...string) bool {
 	for _, w := range words {
 		if !strings.Contains(o.Text, w) {
@@ -60,8 +60,8 @@ func isExhausted(o *messages.Outcome, words ...string) bool {
 	return o.Code == messages.Code_CODE_EXHAUSTED && o.Hint != ""
 }
 
-// TestOwnersWaitWithinLimits: an owner has so many jobs waiting, in whatever queues and with arrays among them, and no
-// more; others, admins, and everybody where nobody is known, are not held by it.
+// TestOwnersWaitWithinLimits checks the limit on an owner's waiting jobs, over all queues and including arrays. It does
+// not apply to other owners and admins, nor to anyone in a cluster without identities.
 func TestOwnersWaitWithinLimits(t *testing.T) {
 	a := limitedTo(t, protocol.OwnerLimits{Waiting: 3}, topology.UIDRange{})
 	array := func(s *messages.JobSpec) {
@@ -92,7 +92,7 @@ func TestOwnersWaitWithinLimits(t *testing.T) {
 	}
 }
 
-// TestWaitingBytesAreBounded: the records of an owner's waiting jobs are so large in all.
+// TestWaitingBytesAreBounded checks the limit on the total size of an owner's waiting jobs.
 func TestWaitingBytesAreBounded(t *testing.T) {
 	a := limitedTo(t, protocol.OwnerLimits{Bytes: 100 << 10}, topology.UIDRange{})
 	large := func(s *messages.JobSpec) {
@@ -121,7 +121,8 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 	}
 }
 
-// TestOneOwnerLeavesUIDs: an owner's jobs hold so much of the uids, and one in a hundred is reserved for admins.
+// TestOneOwnerLeavesUIDs checks the share of UIDs that one owner's jobs may hold, and that one in a hundred is reserved
+// for admins.
 func TestOneOwnerLeavesUIDs(t *testing.T) {
 	a := limitedTo(t, protocol.OwnerLimits{UIDPercent: 50}, topology.UIDRange{First: 2_000_000, Last: 2_000_099})
 	take := func(owner string, exempt bool, most int) (got int, why string) {
@@ -152,14 +153,14 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 		t.Errorf("the admin has %d: %s", n, why)
 	}
 	a.s.uids.Release(2_000_001)
-	a.s.uids.HoldFor(2_000_099, "ann") // held already: it stays whose it is
+	a.s.uids.HoldFor(2_000_099, "ann") // held already: it stays with its owner
 	if n, _ := take("ann", true, 9); n != 1 || a.s.uids.HeldBy("ann") != 50 {
 		t.Errorf("one is free again, and ann got %d and has %d", n, a.s.uids.HeldBy("ann"))
 	}
 }
 
-// TestRefusedSubmitsLeaveNothing: refused submits take no memory that stays. A million of them left nothing that could
-// be measured; these are fewer, so that the test is quick.
+// TestRefusedSubmitsLeaveNothing checks that refused submits keep no memory. A test with a million of them measured no
+// growth. This one uses fewer to be quick.
 func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	a := limitedTo(t, protocol.OwnerLimits{Waiting: 1}, topology.UIDRange{})
 	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
@@ -187,7 +188,7 @@ func TestRefusedSubmitsLeaveNothing(t *testing.T) {
 	runtime.KeepAlive(a)
 }
 
-// inUse is how much lives on the heap.
+// inUse returns the bytes of live heap objects.
 func inUse() uint64 {
 	var m runtime.MemStats
 	runtime.GC()

@@ -24,13 +24,14 @@ import (
 	"github.com/yi-json/synapse/server/web"
 )
 
-// This file owns the benchmark of pages beside a Scheduler that has gangs to start.
+// This file owns the benchmark of web UI pages while a Scheduler starts gangs.
 
-// pagesAt makes a child of a test binary be ten pages of the server there.
+// pagesAt names the environment variable that makes a child of the test binary act as ten pages of the server at that
+// address.
 const pagesAt = "SYNAPSE_BENCH_PAGES"
 
-// TestBePages is not a test: BenchmarkPagesBeside runs it as another process, so that what reading costs is not the
-// scheduler's.
+// TestBePages is not a test. BenchmarkPagesBeside runs it as a separate process, so that the cost of reading is not
+// part of the scheduler's.
 func TestBePages(t *testing.T) {
 	url := os.Getenv(pagesAt)
 	if url == "" {
@@ -50,7 +51,7 @@ func TestBePages(t *testing.T) {
 		}
 		ended.Go(func() {
 			defer answer.Body.Close()
-			read[i], _ = io.Copy(io.Discard, answer.Body) // it ends when it is left
+			read[i], _ = io.Copy(io.Discard, answer.Body) // it ends when the server goes
 		})
 	}
 	_, _ = io.Copy(io.Discard, os.Stdin)
@@ -63,12 +64,12 @@ func TestBePages(t *testing.T) {
 	}
 }
 
-// gallery is a crowd that pages look at: what the Mirror tells their watch, as the gateway hands it on.
+// gallery is a crowd that pages watch. It passes the Mirror's events on, as the gateway does.
 type gallery struct {
 	api.SynapseClient
 	*crowd
 	events  chan *messages.Event
-	gone    chan struct{} // closed at the end: what watches then goes on for a while
+	gone    chan struct{} // closed at the end; watches continue for a while
 	changed int
 }
 
@@ -90,13 +91,13 @@ func (f *glance) Recv() (*messages.Event, error) {
 		return e, nil
 	case <-f.at.gone:
 		return nil, io.EOF
-	case <-f.ctx.Done(): // the last page has gone
+	case <-f.ctx.Done(): // the last page is gone
 		f.at.toMine <- &messages.Unwatch{}
 		return nil, f.ctx.Err()
 	}
 }
 
-// shows runs the Mirror until the end, and hands on what it tells.
+// shows runs the Mirror until the end, and passes its events on.
 func (w *gallery) shows() {
 	for {
 		var said []leadertest.Letter
@@ -114,7 +115,7 @@ func (w *gallery) shows() {
 	}
 }
 
-// change shows a machine with other books than before, as one on which a gang has begun or ended.
+// change shows a node with a changed ledger, as when a gang starts or ends on it.
 func (w *gallery) change() {
 	w.changed++
 	at := w.changed % len(w.Scheduler.machines)
@@ -138,7 +139,7 @@ func (w *gallery) change() {
 	w.toMine <- mirror.NodeShown{Status: s}
 }
 
-// processTime is what this process has used of processors.
+// processTime returns the CPU time of this process.
 func processTime() time.Duration {
 	var t unix.Timespec
 	if err := unix.ClockGettime(unix.CLOCK_PROCESS_CPUTIME_ID, &t); err != nil {
@@ -147,13 +148,14 @@ func processTime() time.Duration {
 	return time.Duration(t.Nano())
 }
 
-// span is what the passes of a while took, and of a core what all of it did, the Mirror and pages among it.
+// span holds the durations of the passes in a period, and the CPU cores that the process used in total, including the
+// Mirror and the pages' connections.
 type span struct {
 	passes []pass
 	core   float64
 }
 
-// runs has 100 gangs and 100 machines change a second for a while.
+// runs starts 100 gangs and changes 100 nodes a second for a while.
 func (w *gallery) runs(lasts time.Duration) span {
 	began, used, tick := time.Now(), processTime(), time.NewTicker(10*time.Millisecond)
 	defer tick.Stop()
@@ -166,7 +168,7 @@ func (w *gallery) runs(lasts time.Duration) span {
 	return span{w.passes, (processTime() - used).Seconds() / time.Since(began).Seconds()}
 }
 
-// pages starts the process of ten pages; stop ends it.
+// pages starts the process of ten pages. The function stop ends it.
 func pages(b *testing.B, url string) (stop func()) {
 	b.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestBePages$")
@@ -186,18 +188,18 @@ func pages(b *testing.B, url string) (stop func()) {
 	}
 }
 
-// BenchmarkPagesBeside is ten pages that read all that changes, beside 100 gangs a second on 10,000 machines whose
-// planner looks ahead, of which 100 change a second on the map: what the passes take with them, and without them before
-// and behind, for such a cluster's passes change with time; and what a core has to do more in all. The pages read in a
-// process of their own.
+// BenchmarkPagesBeside measures ten pages that read all changes on 10,000 nodes, with 100 gangs and 100 changed nodes a
+// second and a planner that looks ahead. It reports the duration of passes with pages, and without them before and
+// after, because the passes of such a cluster change with time. It also reports the additional CPU cores. The pages
+// read in a separate process.
 func BenchmarkPagesBeside(b *testing.B) {
 	machines, waiting, lasts, leaves := 10_000, 10_000, 10*time.Second, 12*time.Second
 	if testing.Short() {
 		machines, waiting, lasts, leaves = 400, 200, 300*time.Millisecond, 0
 	}
-	runtime.LockOSThread() // its time is taken
+	runtime.LockOSThread() // its CPU time is measured
 	defer runtime.UnlockOSThread()
-	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as of a scheduler that has led for a while
+	defer debug.SetGCPercent(debug.SetGCPercent(400)) // as in a scheduler that has led for a while
 	w := &gallery{
 		crowd: newCrowd(machines, waiting), events: make(chan *messages.Event, 1<<16), gone: make(chan struct{}),
 	}
@@ -209,16 +211,16 @@ func BenchmarkPagesBeside(b *testing.B) {
 	for range machines {
 		w.change()
 	}
-	w.runs(lasts) // the first answers, and indexes
+	w.runs(lasts) // warm-up: the first answers and indexes
 	var alone, beside []pass
 	var core float64
 	for b.Loop() {
 		before := w.runs(lasts)
 		stop := pages(b, server.URL)
-		w.runs(lasts / 2) // what was there has been sent
+		w.runs(lasts / 2) // the initial state has been sent
 		with := w.runs(lasts)
 		stop()
-		w.runs(leaves) // the watch of the pages has gone
+		w.runs(leaves) // the watch of the pages is gone
 		after := w.runs(lasts)
 		alone, beside = append(append(alone, before.passes...), after.passes...), append(beside, with.passes...)
 		core += with.core - (before.core+after.core)/2

@@ -13,69 +13,69 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns the parts of a Scheduler. A part owns a few fields, and embeds the parts that it uses. The compiler
-// keeps it out of all others: a method belongs to the lowest part that has all it needs. The Scheduler itself has the
-// methods that bring the parts together.
+// This file owns the parts of a Scheduler. A part owns a few fields and embeds the parts that it uses. The compiler
+// prevents access to other fields. A method belongs to the lowest part that has all it needs. The Scheduler has the
+// methods that combine the parts.
 //
-// The naive way is one type with all fields. Then any of 270 methods may change any field, and whoever reads one method
-// must read the others. The cost of this way: a part is a pointer, and a method is found by its part's name here.
+// In a single type with all fields, any of 270 methods could change any field, and a reader of one method would have to
+// read the others. The cost of this design: a part is a pointer, and a method is found under the name of its part.
 
-// base holds what every part uses.
+// base holds the fields that every part uses.
 type base struct {
 	p      *protocol.Ports
 	levels []string
 	self   *actor.PID
 	peers  protocol.JobPeers
-	tokens uint64 // counts the attempts of this epoch
-	lives  uint64 // counts what writes records, so that two writers can be told apart
+	tokens uint64 // number of attempts in this epoch
+	lives  uint64 // number of record writers, which distinguishes two writers
 }
 
-// jobTable holds the jobs that are not over.
+// jobTable holds the live jobs.
 type jobTable struct {
 	*base
 	jobs      map[topology.JobID]*livingJob
 	requests  map[requestKey]*livingJob
 	damaged   map[topology.JobID]*damagedJob
-	followers map[topology.JobID][]topology.JobID // the jobs that wait for one to end
+	followers map[topology.JobID][]topology.JobID // the jobs that wait for a job to end
 	throttles map[topology.JobID]*throttle        // of arrays
 	owners    owners
 }
 
-// nodeTable holds the nodes, and the view of what is free on them.
+// nodeTable holds the nodes, and the view of their free capacity.
 type nodeTable struct {
 	*base
 	makers   Makers
 	view     *belief.View
 	machines map[topology.NodeID]*machine
-	order    []*machine // as they came
+	order    []*machine // in order of arrival
 	racks    map[string]*actor.PID
 	awaited  int            // nodes in the store that this leader has not heard yet
-	rules    map[string]int // how many nodes decide about accounts in which way
+	rules    map[string]int // number of nodes with each account rule
 }
 
-// uidPool gives jobs their uids (uids.go).
+// uidPool assigns UIDs to jobs (uids.go).
 type uidPool struct {
 	*base
 	uids    *topology.UIDs
-	uidTurn uint64 // of the uid that was given last
+	uidTurn uint64 // number of the last assigned UID
 	uidless uidless
 }
 
-// waitCounts counts the jobs that wait (check.go).
+// waitCounts counts the waiting jobs (check.go).
 type waitCounts struct {
 	*base
 	*jobTable
 	waiting waitingJobs
 }
 
-// storeQueries holds the questions to the store that are open (find.go).
+// storeQueries holds the open queries to the store (find.go).
 type storeQueries struct {
 	*base
 	finds   map[uint64]find
 	tickets uint64
 }
 
-// evidence compares what nodes have with what the store knows (behind.go).
+// evidence compares the allocations on nodes with the store (behind.go).
 type evidence struct {
 	*base
 	*nodeTable
@@ -84,14 +84,14 @@ type evidence struct {
 	behind behind
 }
 
-// greeter tells nodes who leads (links.go).
+// greeter greets nodes with the leader's epoch (links.go).
 type greeter struct {
 	*base
 	greetings greetings
-	early     []topology.NodeID // links that stood before the store was read
+	early     []topology.NodeID // links that came before the store was read
 }
 
-// learner learns for how long jobs run (learning.go).
+// learner holds the run-time statistics (learning.go).
 type learner struct {
 	*base
 	*nodeTable
@@ -106,11 +106,11 @@ type planning struct {
 	states  actors.States[schedulerState]
 	queue   *policy.Queue
 	planner policy.Planner
-	planDue bool           // a pass is asked for
-	wakeAt  actors.Instant // when a waiting job's patience ends and a timer is set for it
+	planDue bool           // a pass is requested
+	wakeAt  actors.Instant // timer for the end of a waiting job's topology wait
 }
 
-// lookahead knows when what runs is expected to end (foresight.go).
+// lookahead knows the expected ends of running attempts (foresight.go).
 type lookahead struct {
 	*base
 	*nodeTable
@@ -120,7 +120,7 @@ type lookahead struct {
 	foresight foresight
 }
 
-// capacity corrects the view of what nodes have free, and asks for a pass where that has changed.
+// capacity updates the view of free capacity, and requests a pass after a change.
 type capacity struct {
 	*base
 	*nodeTable
@@ -129,7 +129,7 @@ type capacity struct {
 	*lookahead
 }
 
-// shares plans by the queues that an operator has described (queues.go).
+// shares applies the configured queues to planning (queues.go).
 type shares struct {
 	*base
 	*nodeTable
@@ -140,13 +140,13 @@ type shares struct {
 	queues described
 }
 
-// drains closes nodes at the time that an operator has named (drain.go).
+// drains closes nodes at the time that an operator has set (drain.go).
 type drains struct {
 	*base
 	*nodeTable
 	*jobTable
 	*planning
-	closings []closing // nodes that close later, the first one first
+	closings []closing // nodes that close later, earliest first
 }
 
 // promises writes the start guarantees, and stops jobs for them (promises.go).
@@ -155,10 +155,10 @@ type promises struct {
 	*nodeTable
 	*jobTable
 	*planning
-	preempters map[topology.JobID]*livingJob // the jobs for which others are stopped
+	preempters map[topology.JobID]*livingJob // jobs for which others are stopped
 }
 
-// teller tells the Mirror why and how long jobs wait (shown.go, figures.go).
+// teller sends the Mirror the reasons and estimates of waiting jobs (shown.go, figures.go).
 type teller struct {
 	*base
 	*nodeTable
@@ -172,7 +172,7 @@ type teller struct {
 	wants   wantsTelling
 }
 
-// New returns the Scheduler of a leader that has yet to read its store.
+// New returns the Scheduler of a leader that has not read its store yet.
 func New(p *protocol.Ports, makers Makers) actor.Actor {
 	uids := topology.NewUIDs(p.UIDs)
 	b := &base{p: p, levels: p.Levels}
@@ -214,7 +214,7 @@ type livingJob struct {
 	jobActor
 	queueEntry
 	reservation
-	ownUID // of its tasks
+	ownUID // UID of its tasks
 }
 
 // jobRecord holds the fields of a job's record that the Scheduler uses.
@@ -223,42 +223,42 @@ type jobRecord struct {
 	key       requestKey
 	hash      []byte
 	rec       *messages.JobRecord // as submitted
-	read      []topology.Token    // its attempts as they were read: the latest, and those that lack evidence
-	element   bool                // of an array
-	concluded messages.JobState   // its terminal state, once that is on disk
+	read      []topology.Token    // its attempts as read: the latest, and those that lack evidence
+	element   bool                // it is an element of an array
+	concluded messages.JobState   // its final state, once that is on disk
 }
 
-// jobActor is how far a job has an actor.
+// jobActor holds the state of a job's actor.
 type jobActor struct {
 	pid     *actor.PID   // nil until the submit is on disk
-	askers  []*actor.PID // clients to be told that it is
-	breaks  int          // times its actor was recreated without an end
+	askers  []*actor.PID // clients that get an answer when it is
+	breaks  int          // number of times its actor was recreated
 	remakes bool         // it is being recreated
 }
 
-// queueEntry is how a job waits.
+// queueEntry holds the data of a waiting job.
 type queueEntry struct {
-	spec     *messages.JobSpec   // as it waited last: its time limit may have been changed
-	runs     int32               // as it waited last
-	had      time.Duration       // for how long attempts of it ran, those that were over when it waited last
-	idle     bool                // it is counted as one that waits
-	bytes    int64               // of its record, as it is counted
-	noted    bool                // that it waits was logged
-	refused  *messages.JobRecord // as it waits, where nodes could not prepare it
-	looks    uint64              // how often it chose its nodes: the timers of earlier choices are stale
-	avoids   []avoided           // nodes where it failed, by a fault that may be its own
-	waits    *protocol.Waits     // its wish to be planned, while it is withheld, or lacks a uid
-	withheld int                 // nodes with a later run of it than the store knows
-	heldBack bool                // it is an element, and waits for its release
-	wish     protocol.Waits      // of an element: what it said last
+	spec     *messages.JobSpec   // at its last wait; a user may have changed its time limit
+	runs     int32               // number of attempts at its last wait
+	had      time.Duration       // total run time of its ended attempts at its last wait
+	idle     bool                // it counts as waiting
+	bytes    int64               // size of its record, as counted
+	noted    bool                // its wait was logged
+	refused  *messages.JobRecord // its record, if nodes could not prepare it
+	looks    uint64              // number of its choice of nodes: timers of earlier choices are stale
+	avoids   []avoided           // nodes where it failed, possibly by its own fault
+	waits    *protocol.Waits     // its request to be planned, while it is withheld or lacks a UID
+	withheld int                 // number of nodes with a later run of it than the store has
+	heldBack bool                // it is an element that waits for its release
+	wish     protocol.Waits      // the last Waits of an element
 }
 
 // reservation holds the nodes that a job was given or promised.
 type reservation struct {
-	offered   topology.Token    // the last admission that its actor was sent
-	run       *run              // its latest attempt; nil: there was none
-	promise   *messages.Promise // that its actor was told last, or has from disk
-	written   *messages.Promise // that its record on disk has
-	stopped   victimOf          // for whom its actor was told to stop
+	offered   topology.Token    // the last admission sent to its actor
+	run       *run              // its latest attempt; nil: none
+	promise   *messages.Promise // the last one sent to its actor, or read from disk
+	written   *messages.Promise // the one in its record on disk
+	stopped   victimOf          // the job for which its actor was told to stop
 	outranked outranked
 }

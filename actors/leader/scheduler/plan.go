@@ -13,10 +13,9 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns the pass: where a gang is admitted, and the claims that follow.
+// This file owns the scheduling pass: the admission of gangs, and the claims that follow.
 
-// plan asks for a pass. Many changes at once cost one: it comes after what is
-// already in the mailbox.
+// plan requests a pass. Several requests cause one pass, which runs after the messages that are already in the mailbox.
 func (s *planning) plan(ctx actor.Context) {
 	if !s.planDue && s.states.In(schedulerLeading) && s.queue.Len() > 0 {
 		s.planDue = true
@@ -58,13 +57,13 @@ func (s *planning) onPatienceOver(ctx actor.Context, m patienceOver) {
 	}
 }
 
-// admit hands a placement to the job, and says in the view whose the claim is that the pass took there.
+// admit sends a placement to the job, and assigns the pass's claim in the view to the attempt.
 func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 	s.tokens++
 	now := s.p.Clock.Now()
 	told := protocol.Admit{
 		Token:   topology.Token{Epoch: s.p.Epoch, Counter: s.tokens},
-		Targets: make([]protocol.Target, 0, len(a.Placement.Slots)), // most often a machine has one slot
+		Targets: make([]protocol.Target, 0, len(a.Placement.Slots)), // a node usually has one slot
 	}
 	members := messages.Many[messages.Member](len(a.Placement.Slots))
 	e := s.jobs[a.Job]
@@ -81,7 +80,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		told.StartBy, told.Ready = actors.Instant(a.StartBy), actors.Instant(a.StartBy).Since(now)
 	}
 	who := s.tenant(a.Job, told.Token)
-	var amount *messages.Resources // shared by members that ask for the same
+	var amount *messages.Resources // shared by members with equal requests
 	for i, slot := range a.Placement.Slots {
 		if i == 0 || slot.Amount != a.Placement.Slots[i-1].Amount {
 			amount = messages.ToResources(slot.Amount)
@@ -97,19 +96,18 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 			last++
 		}
 		members[i].Rank, members[i].Amount = int32(slot.Rank), amount
-		there := len(told.Targets[last].Members) + 1 // a machine's slots follow each other
+		there := len(told.Targets[last].Members) + 1 // the slots of a node are adjacent
 		told.Targets[last].Members = members[i+1-there : i+1 : i+1]
 		m.room.Claim(&who, slot.Amount)
 	}
 	told.NoOther = s.indispensable(e.refused)
 	told.Told, told.Promised, told.Victims = s.firstTold(e, a.Told), a.Promised, toVictims(a.Stops)
 	ctx.Send(e.pid, told)
-	s.waitsNoMore(ctx, a.Job) // it may decline, and shows nothing then
+	s.waitsNoMore(ctx, a.Job) // the job may decline, and shows nothing then
 	s.doubtLater(ctx, protocol.Claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
 }
 
-// indispensable reports whether a gang that one machine could not prepare can never
-// be placed without that machine.
+// indispensable reports whether a gang that one node could not prepare cannot be placed without that node.
 func (s *nodeTable) indispensable(rec *messages.JobRecord) bool {
 	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
 		others := s.view.Fabric().Clone()
@@ -120,10 +118,10 @@ func (s *nodeTable) indispensable(rec *messages.JobRecord) bool {
 	return false
 }
 
-// tenant is an attempt as the view knows it.
+// tenant returns the view's entry of an attempt.
 func (s *jobTable) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 	who := belief.Lodger{Token: t, Job: job}
-	if e := s.jobs[job]; e != nil { // of one that is damaged the machine says it
+	if e := s.jobs[job]; e != nil { // for a damaged job, the node's ledger has the amounts
 		who.UID = e.uid
 		if e.run != nil && e.run.token == t {
 			who.Stay = e.run.stay
@@ -132,8 +130,8 @@ func (s *jobTable) tenant(job topology.JobID, t topology.Token) belief.Lodger {
 	return who
 }
 
-// onWaits puts a job into the queue. It may be there: a Job says it whenever it might
-// not, and when its place there has changed.
+// onWaits puts a job into the queue. The job may already be there, because a Job repeats Waits in doubt and after a
+// change of its position.
 func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 	id := topology.JobID(m.Record.Id)
 	e := s.jobs[id]
@@ -143,7 +141,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 	e.spec, e.runs, e.had = m.Record.Spec, m.Record.Runs, actors.Millis(m.Record.RanMs)
 	e.toCome = m.Record.UidToCome
 	if m.Met != e.offered {
-		return // it crossed with an admission: the job takes that, or says again that it waits
+		return // it crossed an admission: the job accepts it or sends Waits again
 	}
 	released := e.heldBack
 	e.heldBack = false
@@ -161,7 +159,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 		if e.element {
 			e.wish = m
 		}
-		s.lookAgain(ctx, e) // with another time limit, other machines close too early
+		s.lookAgain(ctx, e) // with another time limit, other nodes close too early
 		return
 	}
 	if e.waits = nil; e.withheld > 0 {
@@ -191,7 +189,7 @@ func (s *Scheduler) onWaits(ctx actor.Context, m protocol.Waits) {
 	s.plan(ctx)
 }
 
-// onRests counts what a job was given no more: it comes back to the queue, but that may take it as long as it likes.
+// onRests ends the count of a job's last admission as its usage. The job will return to the queue, at any time.
 func (s *planning) onRests(ctx actor.Context, m protocol.Rests) {
 	if e := s.jobs[m.Job]; e != nil && m.Met == e.offered {
 		s.remembers(func(p policy.Rememberer) { p.Returned(m.Job) })
@@ -208,21 +206,21 @@ func (s *Scheduler) onWithdraws(ctx actor.Context, m protocol.Withdraws) {
 	}
 }
 
-// withdrawn takes a job out of the queue, with what it was promised.
+// withdrawn removes a job from the queue, with its reserved nodes.
 func (s *Scheduler) withdrawn(ctx actor.Context, e *livingJob) {
 	s.unqueue(ctx, e.id)
 	owed := false
 	s.remembers(func(p policy.Rememberer) {
 		owed = p.Forgotten(e.id)
-		s.plan(ctx) // what was kept for it is others' now, or will be
+		s.plan(ctx) // the nodes reserved for it become free for others
 	})
-	if (e.promise != nil || owed) && e.pid != nil { // it may have been told after it had said so
+	if (e.promise != nil || owed) && e.pid != nil { // the promise may have been sent after the job's message
 		s.setPromise(ctx, e, nil)
 		ctx.Send(e.pid, protocol.Promised{})
 	}
 }
 
-// noteWaiting says once of each job that it has to wait, in the words users know.
+// noteWaiting logs once per job that it must wait, in the words that users know.
 func (s *planning) noteWaiting(joined []policy.Joined) {
 	for _, j := range joined {
 		if e := s.jobs[j.Job]; e != nil && !e.noted {
@@ -253,15 +251,15 @@ func (s *capacity) onVacated(ctx actor.Context, m protocol.Vacated) {
 		}
 		if who.up && messages.SameIncarnation(a.Incarnation, who.incarnation) {
 			who.room.Vacated(m.Token, a.Version)
-		} else { // of an earlier start: what it tells of went with that, at the latest
+		} else { // of an earlier start of the agent, which no longer matters
 			who.room.Evict(m.Token)
 		}
 		s.refresh(ctx, who)
 	}
 }
 
-// onBalked: either the ledger that came with it corrects the view, or the
-// machine is left out for a while; else the next pass would propose the same again.
+// onBalked handles a node that did not do what the plan expected. Either the ledger in the answer corrects the view, or
+// the node is backed off. Otherwise the next pass would propose the same again.
 func (s *Scheduler) onBalked(ctx actor.Context, m protocol.Balked) {
 	s.p.Host.Count(CountRefused+refusalName(m.Reason), 1)
 	who := s.machines[m.Node]
@@ -284,14 +282,14 @@ func (s *Scheduler) onBalked(ctx actor.Context, m protocol.Balked) {
 	s.refresh(ctx, who)
 }
 
-// bench leaves a machine out, longer each time until it does well again.
+// bench backs off a node, for longer each time until its next success.
 func (s *nodeTable) bench(ctx actor.Context, m *machine, why string) {
 	m.returns = s.p.Clock.Now().Plus(m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap))
 	s.awaitReturn(ctx, m)
 }
 
-// awaitReturn has the Scheduler look when a bench ends. A machine that misbehaves all the time is benched all the time,
-// so no timer is set while one runs that comes no later: that sets the next.
+// awaitReturn schedules the end of a back-off. A node that fails permanently is backed off permanently, so a running
+// timer that is not later is used again; it sets the next one.
 func (s *nodeTable) awaitReturn(ctx actor.Context, m *machine) {
 	if m.awaited == 0 || m.returns < m.awaited {
 		m.awaited = m.returns
@@ -322,7 +320,7 @@ func (s *nodeTable) onLaunched(_ actor.Context, m protocol.Launched) {
 	}
 }
 
-// refresh carries what is known of a machine into the view, and has a pass look at it.
+// refresh updates a node in the view, and requests a pass.
 func (s *capacity) refresh(ctx actor.Context, m *machine) {
 	if n := actors.OutOfService(m.record.GetAnnouncement(), m.ledger); n != m.withdrawn {
 		m.withdrawn = n
@@ -334,12 +332,12 @@ func (s *capacity) refresh(ctx actor.Context, m *machine) {
 	s.plan(ctx)
 }
 
-// showNode tells the Mirror what people may see of a machine.
+// showNode sends a node's status to the Mirror.
 func (s *nodeTable) showNode(ctx actor.Context, m *machine) {
 	status := &messages.NodeStatus{
 		Record: m.record, Phase: messages.NodeUp, Closed: m.closed(), Ledger: m.ledger, Users: m.usersShown,
 	}
-	if m.record == nil { // it is none of ours, and is shown for what it says
+	if m.record == nil { // it never joined, and is shown because of its messages
 		status.Record = &messages.NodeRecord{Id: string(m.id)}
 	}
 	switch {
@@ -358,11 +356,11 @@ func (s *nodeTable) showNode(ctx actor.Context, m *machine) {
 	})
 }
 
-// What follows owns the end of a claim that nobody gives back. The Coordinator does, and later the Job; but both end
-// when one of them breaks, and an admission may find a Job that has ended. So a claim is called in question once the
-// reservations are over: it stays where COMMIT is on disk or about to be, and that only the Job knows.
+// The rest of this file owns the end of claims that no actor returns. Usually the Coordinator returns a claim, and
+// later the Job. Either may fail, and an admission may reach a Job that has ended. Therefore each claim is checked
+// after its reservations have expired. It stays if COMMIT is on disk or on its way, which only the Job knows.
 
-// doubtLater has a claim called in question when its reservations are over.
+// doubtLater schedules the check of a claim after its reservations have expired.
 func (s *jobTable) doubtLater(ctx actor.Context, c protocol.Claim) {
 	s.p.Clock.After(protocol.ClaimTime(&s.p.Constants), ctx.Self(), c)
 }
@@ -379,7 +377,7 @@ func (s *capacity) onClaim(ctx actor.Context, c protocol.Claim) {
 	}
 }
 
-// onDeclined takes back what the Job does not want, or what nothing is left of.
+// onDeclined removes a claim that the Job does not want, or of which nothing is left.
 func (s *capacity) onDeclined(ctx actor.Context, d protocol.Declined) {
 	for _, t := range d.Targets {
 		if m := s.machines[t.Node]; m != nil && m.room.Tenant(d.Token) != nil {

@@ -9,12 +9,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// plannerOf is a planner that is a function.
+// plannerOf is a planner that calls a function.
 type plannerOf func() policy.Decisions
 
 func (f plannerOf) Plan(*topology.Fabric, *policy.Queue, int64) policy.Decisions { return f() }
 
-// TestPassGoesAhead: the whole pass goes ahead of what else the machine does, once, where there is a way.
+// TestPassGoesAhead checks that the pass runs once, with high priority if the host offers it.
 func TestPassGoesAhead(t *testing.T) {
 	for _, way := range []bool{true, false} {
 		var did []string

@@ -14,30 +14,31 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the way of a firm promise to disk and back. The planner makes it, the job's own actor writes it, and a
-// next leader's planner has it before it plans anything. It is written when its place is another one or one slip more
-// is to be counted, and not when only its latest time is earlier: the next leader works that out again. While nothing
-// changes nothing is written.
+// This file owns how a start guarantee gets to disk and back. The planner makes it, the Job writes it, and the next
+// leader's planner has it before its first pass. It is written if its nodes change or if one more overrun must be
+// counted. It is not written if only its latest start becomes earlier, because the next leader computes that again.
+// Without a change there is no write.
 //
-// The job says when its record is as was asked for. Until then the planner keeps what may be there from before, too.
+// The Job reports when its record contains the requested guarantee. Until then the planner also keeps the nodes of the
+// earlier one reserved.
 //
-// The leader that made it holds to it from that moment on: room is kept, and nothing is lent what would break it. That
-// only holds others back, and if it dies before the write is on disk they waited for nothing, and nobody was told.
-// What cannot be taken back, as to tell people a latest time or to stop somebody for it, needs what is on disk.
+// The leader honors a guarantee at once: nodes are reserved, and no backfill may break it. That only delays other jobs.
+// If the leader dies before the write is on disk, they waited in vain, but nothing was published. Irreversible effects
+// require the guarantee on disk: publishing a latest start, or preempting a job.
 
-// tellFirm has jobs write what has changed of their firm promises.
+// tellFirm makes jobs write the changes of their start guarantees.
 func (s *promises) tellFirm(ctx actor.Context, firm []policy.Firm) {
 	for i := range firm {
 		e := s.jobs[firm[i].Job]
 		if e == nil || e.pid == nil || e.remakes {
-			continue // who is recreated is told then
+			continue // a job that is being recreated gets it later
 		}
 		s.setPromise(ctx, e, s.toPromise(e, &firm[i]))
 		ctx.Send(e.pid, protocol.Promised{Promise: e.promise})
 	}
 }
 
-// toPromise is a firm promise as it is written; nil: there is none.
+// toPromise returns a start guarantee as a record, or nil if there is none.
 func (s *promises) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 	if len(f.Where.Slots) == 0 {
 		return nil
@@ -77,8 +78,8 @@ func (s *jobTable) firstTold(e *livingJob, t policy.Foretold) *messages.Told {
 	return told
 }
 
-// inherit has the planner go on with the firm promise that is on disk with a job, whose actor has just come to be. One
-// of a run that an earlier version began, or of a machine that is another one by now, is none.
+// inherit passes the guarantee on disk to the planner when a job's actor is created. It ignores a guarantee for a run
+// that an earlier version started, or on machines that were replaced.
 func (s *promises) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRecord) {
 	if rec.State != messages.JobState_JOB_STATE_QUEUED {
 		s.remembers(func(p policy.Rememberer) { p.Committed(e.id) })
@@ -110,7 +111,7 @@ func (s *promises) inherit(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	}
 }
 
-// sameMachines reports whether the machines of a promise are those that it was made on.
+// sameMachines reports whether the machines of a guarantee are still the same.
 func (s *promises) sameMachines(p *messages.Promise) bool {
 	return !slices.ContainsFunc(p.Kept, func(k *messages.Kept) bool {
 		m := s.machines[topology.NodeID(k.Node)]
@@ -118,7 +119,7 @@ func (s *promises) sameMachines(p *messages.Promise) bool {
 	})
 }
 
-// onPromiseWritten lets go of what was kept because it was on disk, unless that is not what was asked for last.
+// onPromiseWritten releases the nodes of the earlier guarantee, unless the one on disk is not the last one requested.
 func (s *promises) onPromiseWritten(ctx actor.Context, m protocol.PromiseWritten) {
 	e := s.jobs[m.Job]
 	if e == nil {
@@ -139,23 +140,23 @@ func (s *promises) onRedeemed(ctx actor.Context, m protocol.Redeemed) {
 	if e := s.jobs[m.Job]; e != nil {
 		s.setPromise(ctx, e, nil)
 		s.remembers(func(p policy.Rememberer) { p.Committed(m.Job) })
-		s.plan(ctx) // the next one's turn may have waited for it
+		s.plan(ctx) // the next guarantee may have waited for this one
 	}
 }
 
-// What follows owns the way of a preemption. The planner chooses whom to stop (policy/preempting.go) as a part of a
-// firm promise, which names each attempt by its token. Once that is on disk with the waiting job, and not before, the
-// Scheduler tells the victims' Jobs; each ends its attempt by a cause of its own, and stops it when that is on disk,
-// as with any other end. So machines learn nothing new, and a next leader finds the set in the record and goes on with
-// the same one. Where the promise is given up, whoever has not ended yet is told to go on.
+// The rest of this file owns preemption. The planner chooses the victims (policy/preempting.go) as a part of a start
+// guarantee, which names each attempt by its token. When the guarantee is on disk with the waiting job, and not before,
+// the Scheduler notifies the victims' Jobs. Each Job ends its attempt with a separate cause, and stops it when the end
+// is on disk, like any other end. Nodes need no new messages. The next leader finds the victims in the record and
+// continues with them. If the guarantee is given up, victims that have not ended are spared.
 
-// victimOf is for whom an attempt of a job was told to stop.
+// victimOf is the job for which an attempt was told to stop.
 type victimOf struct {
 	token topology.Token
 	job   topology.JobID
 }
 
-// setPromise notes what a job is promised. Who is stopped for what it was promised before, and not for this, is spared.
+// setPromise records a job's guarantee. Victims of the earlier guarantee that are not in this one are spared.
 func (s *promises) setPromise(ctx actor.Context, e *livingJob, p *messages.Promise) {
 	for _, v := range e.promise.GetVictims() {
 		if !names(p, v) {
@@ -169,14 +170,14 @@ func (s *promises) setPromise(ctx actor.Context, e *livingJob, p *messages.Promi
 	}
 }
 
-// names reports whether a promise has this victim.
+// names reports whether a guarantee has this victim.
 func names(p *messages.Promise, v *messages.Victim) bool {
 	return slices.ContainsFunc(p.GetVictims(), func(o *messages.Victim) bool {
 		return messages.FromToken(o.Token) == messages.FromToken(v.Token)
 	})
 }
 
-// spare tells a victim that it need not be stopped for a job.
+// spare notifies a victim that it need not stop for a job.
 func (s *promises) spare(ctx actor.Context, e *livingJob, v *messages.Victim) {
 	w, token := s.jobs[topology.JobID(v.Job)], messages.FromToken(v.Token)
 	if w == nil || w.stopped != (victimOf{token, e.id}) {
@@ -188,8 +189,8 @@ func (s *promises) spare(ctx actor.Context, e *livingJob, v *messages.Victim) {
 	}
 }
 
-// stopVictims tells those to stop who are stopped for jobs that wait, each once. It comes after a pass: a job that
-// could start without that has been started by then.
+// stopVictims notifies the victims of waiting jobs, each once. It runs after a pass, which has already started the jobs
+// that fit without preemption.
 func (s *promises) stopVictims(ctx actor.Context) {
 	if len(s.preempters) == 0 || !s.states.In(schedulerLeading) {
 		return
@@ -257,8 +258,8 @@ func (x ends) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	return run, len(run.Room.Slots) > 0
 }
 
-// outranked is how often a job was stopped for another of its queue, and when it was last. For the time no clock
-// outlives a leader: a new one counts from when it found that in the record.
+// outranked is how often a job was preempted for another job of its queue, and when it last was. No clock survives a
+// leader, so a new leader counts the time from when it read the record.
 type outranked struct {
 	times int32
 	at    actors.Instant
@@ -270,7 +271,7 @@ func (s *jobTable) noteOutranked(e *livingJob, times int32) {
 	}
 }
 
-// toVictims are victims as they are written.
+// toVictims returns victims as records.
 func toVictims(all []preempt.Victim) (written []*messages.Victim) {
 	for _, v := range all {
 		written = append(written, &messages.Victim{

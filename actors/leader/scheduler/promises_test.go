@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/policy"
 )
 
-// This file owns the tests of how a firm promise gets to disk and back.
+// This file owns the tests of writing and reading start guarantees.
 
-// TestPromiseIsTakenOver: a next leader's planner has what is on disk until the job is withdrawn; the job is told that
-// there is none where the promise cannot stand any more.
+// TestPromiseIsTakenOver checks that the next leader's planner has the guarantee on disk until the job is withdrawn. If
+// the guarantee is no longer possible, the job gets the news.
 func TestPromiseIsTakenOver(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -58,7 +58,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 	}
 }
 
-// inheritor notes the promise that it is to go on with.
+// inheritor records the guarantee that it inherits.
 type inheritor struct {
 	*policy.Judgement
 	got policy.Firm
@@ -69,8 +69,8 @@ func (i *inheritor) Inherit(f *policy.Firm, nowNs int64) bool {
 	return i.Judgement.Inherit(f, nowNs)
 }
 
-// TestInheritedInFull: a next leader's planner learns all that the record says of a promise. One on loan must not stand
-// against the queue whose quota it has.
+// TestInheritedInFull checks that the next leader's planner gets all fields of a guarantee. A guarantee on borrowed
+// quota must not count against the queue that owns the quota.
 func TestInheritedInFull(t *testing.T) {
 	p := leadertest.Ports()
 	p.Planner, p.Settings = nil, policy.DefaultSettings()

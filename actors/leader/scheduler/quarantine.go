@@ -13,40 +13,37 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how much a machine's word against the store weighs. Evidence counts from machines that were
-// enrolled: their record was in the store before this leader heard of them. Admissions stop where two of them agree,
-// or the only one there is; or one, where the store itself shows that it was brought back, and that explains what it
-// says. Less than that quarantines the one machine: it takes no work, what runs there is left alone, and people read
-// why.
+// This file owns the weight of a node's report that contradicts the store. Only nodes that were enrolled count, whose
+// records were in the store before this leader heard them. Admissions stop if two such nodes agree, or if there is only
+// one node. One node is also enough if the store itself shows that it was restored and this explains the report. With
+// less evidence, only the node is quarantined: it gets no work, its running tasks continue, and its status shows the
+// reason.
 //
-// What if a backup was brought back, and only one machine of many has evidence?
-// Where it came in by a restore, the store says so, and that one is enough. Where
-// it was merely copied, every machine obeys a higher epoch, and two say so. There
-// is left a store that lost its end and not its epochs, as with a replica, where
-// one machine has all that was lost: that machine is quarantined, so nothing of
-// what it runs is stopped, forgotten or given away; and a job of which it has a
-// later run than the store knows is withheld, so that it is not run beside itself
-// as long as that machine says so. A run that was lost, is over, and left no
-// trace on any machine, nobody can know of: it is run again.
+// If a backup was restored and only one of many nodes has evidence, there are three cases. After a restore command, the
+// store shows the restore, and one node is enough. After a plain copy, every node follows a higher epoch, so two nodes
+// report it. The third case is a store that lost its last writes but not its epochs, such as a replica, where one node
+// has all that was lost. This node is quarantined, so none of its tasks is stopped, forgotten or has its resources
+// allocated again. A job with a later run on the node than in the store is withheld, so that it does not run twice
+// while the node reports it. A lost run that has ended and left no trace on any node cannot be known, and is run again.
 //
-// The naive way, to believe whoever speaks, lets the machine of a drill, or one
-// bit in one agent's memory, stop thousands of machines.
+// If the leader believed every report, a node of a restore drill, or one bit error in an agent's memory, could stop
+// thousands of nodes.
 
 // trial collects the reports that contradict the store.
 type trial struct {
-	enrolled  map[topology.NodeID]string // machine ids, as the store had them when it was read
-	witnesses []topology.NodeID          // enrolled machines that have evidence
-	restored  bool                       // the store itself shows that a restore brought it in
-	rewound   bool                       // … or that it was brought back without one
+	enrolled  map[topology.NodeID]string // machine IDs in the store when it was read
+	witnesses []topology.NodeID          // enrolled nodes that have evidence
+	restored  bool                       // the store shows that it was restored by a restore command
+	rewound   bool                       // … or without one
 }
 
 func newTrial() trial { return trial{enrolled: map[topology.NodeID]string{}} }
 
-// restoredBy is how far a restore moves the epoch on.
+// restoredBy is the amount by which a restore increases the epoch.
 const restoredBy = 1_000_000
 
-// open notes what the store knew of its machines and of itself. Records of a higher
-// epoch than it leads with, or of none since a restore, show that it was brought back.
+// open records the nodes and epochs of the store. A record of a higher epoch than this leader's shows that the store
+// was brought back. An epoch that is at least restoredBy above all records shows a restore command.
 func (t *trial) open(l actors.Loaded, epoch uint64) {
 	var newest uint64
 	for _, n := range l.Nodes {
@@ -57,7 +54,7 @@ func (t *trial) open(l actors.Loaded, epoch uint64) {
 	}
 	for _, d := range l.Damaged {
 		if d.Node != "" {
-			t.enrolled[d.Node] = "" // one more machine, and no witness: whose id it is nobody knows
+			t.enrolled[d.Node] = "" // counts as a node but not as a witness: its machine ID is unknown
 		}
 	}
 	for _, j := range l.Jobs {
@@ -66,14 +63,13 @@ func (t *trial) open(l actors.Loaded, epoch uint64) {
 	t.restored, t.rewound = newest > 0 && newest+restoredBy <= epoch, newest > epoch
 }
 
-// explains reports whether the store itself shows why a machine would say this. A
-// restore loses attempts, and moves the epoch past all that machines obey: who
-// obeys a higher one still does not do so because of it.
+// explains reports whether a restore of the store explains a node's report. A restore loses attempts, and it increases
+// the epoch beyond all epochs that nodes follow. A node that follows a higher epoch is therefore not explained by it.
 func (t *trial) explains(about topology.Token, epoch uint64) bool {
 	return t.rewound || t.restored && about.Epoch < epoch
 }
 
-// testify weighs a machine's evidence. It is told once for each thing it has.
+// testify weighs a node's evidence. It is called once for each contradiction.
 func (s *Scheduler) testify(ctx actor.Context, m *machine, about topology.Token, why string) {
 	t := &s.behind.trial
 	if id, ok := t.enrolled[m.id]; ok && m.record != nil && id == m.record.MachineId &&
@@ -99,8 +95,8 @@ func (s *Scheduler) testify(ctx actor.Context, m *machine, about topology.Token,
 	}
 }
 
-// quarantine says why nothing new goes to a machine that has evidence against the
-// store; empty: it has none.
+// quarantine returns why a node with evidence against the store gets no new work. It returns the empty string for any
+// other node.
 func (m *machine) quarantine() string {
 	if m.obeys == 0 && len(m.strange) == 0 {
 		return ""
@@ -111,7 +107,7 @@ func (m *machine) quarantine() string {
 		m.accuses)
 }
 
-// acquit takes back what a machine's newest books no longer show.
+// acquit drops evidence that a node's newest ledger no longer contains.
 func (s *Scheduler) acquit(ctx actor.Context, m *machine) {
 	if len(m.strange) == 0 {
 		return
@@ -127,8 +123,8 @@ func (s *Scheduler) acquit(ctx actor.Context, m *machine) {
 	s.recant(m)
 }
 
-// recant: a machine without evidence is no witness any more. Admissions that have
-// stopped stay stopped: the next leader looks again.
+// recant removes a node without evidence from the witnesses. Stopped admissions stay stopped. The next leader checks
+// again.
 func (s *evidence) recant(m *machine) {
 	if m.quarantine() == "" {
 		m.accuses = ""
@@ -137,8 +133,7 @@ func (s *evidence) recant(m *machine) {
 	}
 }
 
-// withhold keeps a job from the queue while an enrolled machine has a later run of
-// it than the store knows.
+// withhold keeps a job out of the queue while an enrolled node has a later run of it than the store.
 func (s *Scheduler) withhold(ctx actor.Context, m *machine, o orphan) {
 	e := s.jobs[o.job]
 	_, ok := s.behind.trial.enrolled[m.id]
@@ -154,7 +149,7 @@ func (s *Scheduler) withhold(ctx actor.Context, m *machine, o orphan) {
 	ctx.Send(e.pid, protocol.Doubted{Node: m.id})
 }
 
-// yield lets a job that was withheld be planned again, if it waits.
+// yield allows a withheld job to be planned again, if it waits.
 func (s *Scheduler) yield(ctx actor.Context, m *machine, e *livingJob) {
 	m.withholds = slices.DeleteFunc(m.withholds, func(o *livingJob) bool { return o == e })
 	if e.withheld--; e.withheld == 0 && e.waits != nil {
@@ -162,16 +157,15 @@ func (s *Scheduler) yield(ctx actor.Context, m *machine, e *livingJob) {
 	}
 }
 
-// What follows owns what the leader does not believe of a machine. A machine is the authority on its own books, and on
-// nothing else: what it says must agree with what it announced, with what it was asked, and with itself. One that does
-// not is left out by name and, if it goes on, closed; what runs there is left alone, and what its members say of their
-// ends still counts. Believed, its word would reach other machines by way of the view, or the disk by way of COMMIT.
+// The rest of this file owns impossible reports. A node is the authority on its own ledger and on nothing else. Its
+// reports must agree with its announcement, with its orders, and with each other. A node whose reports do not is backed
+// off and, if that continues, closed. Its tasks continue, and their exits still count. A believed impossible report
+// would reach other nodes through the view, or the disk through COMMIT.
 //
-// What only harms its own members is believed, because nothing could be held
-// against it: that it has committed, prepared or started, and how a task ended.
+// Reports that affect only the node's own members are believed, because nothing can contradict them: that it has
+// committed, prepared or started, and how a task ended.
 
-// overhaul takes a newer ledger over, and closes the machine while its books
-// cannot be true.
+// overhaul stores a newer ledger, and closes the node while the ledger is impossible.
 func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerReport) {
 	before := m.untruth
 	m.report(l, s.p.Clock.Now())
@@ -183,8 +177,8 @@ func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerRe
 	}
 }
 
-// disbelieve leaves a machine out and, after some untruths in a row, closes it:
-// trying again would only cost another gang its turn.
+// disbelieve backs off a node and, after several impossible reports in a row, closes it. Another try would only cost
+// the next gang its turn.
 func (s *nodeTable) disbelieve(ctx actor.Context, m *machine, why string) {
 	s.p.Host.Count("scheduler.untrue", 1)
 	m.untrue++
@@ -194,7 +188,7 @@ func (s *nodeTable) disbelieve(ctx actor.Context, m *machine, why string) {
 	}
 }
 
-// close cordons a machine in the scheduler's own name.
+// close cordons a node in the scheduler's name.
 func (s *nodeTable) close(ctx actor.Context, m *machine, reason string) {
 	if m.record != nil && m.record.Cordoned == nil {
 		deed := &messages.Deed{By: &messages.Principal{Name: closer}, AtUnixMs: s.p.Clock.WallMs(), Reason: reason}
@@ -202,7 +196,7 @@ func (s *nodeTable) close(ctx actor.Context, m *machine, reason string) {
 	}
 }
 
-// doubtful says why the machine's books cannot be true; empty: they can.
+// doubtful returns why the node's ledger is impossible. It returns the empty string if it is possible.
 func (m *machine) doubtful() string {
 	l, a := m.ledger, m.record.GetAnnouncement()
 	has, total, free := messages.FromResources(a.GetTotal()), messages.FromResources(l.Total),
@@ -242,20 +236,20 @@ func heldIn(l *messages.LedgerReport) (sum topology.Resources) {
 	return sum
 }
 
-// amount is how much in words.
+// amount returns resources as text.
 func amount(r topology.Resources) string {
 	return fmt.Sprintf("%d milli-CPU, %d bytes of memory and %d milli-GPU", r.MilliCPU, r.MemoryBytes, r.MilliGPU)
 }
 
-// changed reports whether a Hello announces something else than the same start of
-// the agent did: what a machine has is read once, when its agent starts.
+// changed reports whether a Hello differs from the announcement of the same start of the agent. An agent reads its
+// resources once, when it starts.
 func (m *machine) changed(h *messages.Hello, known *messages.NodeRecord) bool {
 	return messages.SameIncarnation(m.incarnation, h.Origin.Incarnation) &&
 		!proto.Equal(known.GetAnnouncement(), h.Announcement)
 }
 
-// onStrangeToken: an attempt that this leader never made is no attempt. One of an
-// earlier leader may have been told late.
+// onStrangeToken handles a report of an attempt that this leader never created. A token of an earlier leader may be a
+// late message.
 func (s *capacity) onStrangeToken(ctx actor.Context, t protocol.StrangeToken) {
 	m := s.machines[t.Node]
 	if m == nil || !m.up || t.Token.Epoch < s.p.Epoch || s.issued(t.Token) ||
@@ -266,9 +260,9 @@ func (s *capacity) onStrangeToken(ctx actor.Context, t protocol.StrangeToken) {
 	s.refresh(ctx, m)
 }
 
-// contradicts reports whether a refusal for want of room came with books that have
-// room for all that was asked. It is no untruth, since a port may be what is
-// lacking; but nothing in the view would keep the next pass from asking the same again.
+// contradicts reports whether a refusal for missing resources came with a ledger that has all of them. It is not
+// impossible, because a port may be missing. But nothing in the view would prevent the next pass from proposing the
+// same.
 func (m *machine) contradicts(t topology.Token) bool {
 	asked := m.room.Tenant(t)
 	return asked != nil && asked.Amount().Within(messages.FromResources(m.ledger.Free))

@@ -10,16 +10,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of who may use a queue.
+// This file owns the tests of access to queues.
 
-// newOwned is a Scheduler that leads and has queues with owners: lab, narrow below it, and two that are for everybody.
+// newOwned is a leading Scheduler with queues: lab with owners, narrow below it, and two for all users.
 func newOwned(t *testing.T) *applied {
 	a := newDoor(t)
 	a.goByOwned("ann", "group:ml")
 	return a
 }
 
-// goByOwned has the Scheduler go by these queues, of which lab has these owners.
+// goByOwned configures these queues, with these owners of lab.
 func (a *applied) goByOwned(owners ...string) {
 	a.s.goBy(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 2, Queues: &messages.Queues{
 		Default: "lab", Queues: []*messages.QueueSpec{
@@ -31,12 +31,12 @@ func (a *applied) goByOwned(owners ...string) {
 	}})
 }
 
-// ofQueue has a job name a queue.
+// ofQueue sets the queue of a job.
 func ofQueue(name string) func(*messages.JobSpec) {
 	return func(s *messages.JobSpec) { s.Queue = name }
 }
 
-// arrayOf is a job of a queue that is an array.
+// arrayOf makes a job an array in a queue.
 func arrayOf(name string) func(*messages.JobSpec) {
 	return func(s *messages.JobSpec) {
 		s.Queue = name
@@ -44,8 +44,8 @@ func arrayOf(name string) func(*messages.JobSpec) {
 	}
 }
 
-// offers is the answer to a job of somebody, by a dry run and by a submit, which must say the same, and its record if
-// it was taken.
+// offers returns the outcome of a job by a dry run and by a submit, which must agree, and its record if it was
+// accepted.
 func (a *applied) offers(
 	who string, exempt bool, groups []string, change func(*messages.JobSpec),
 ) (*messages.Outcome, *messages.JobRecord) {
@@ -75,14 +75,14 @@ func (a *applied) offers(
 	return got, rec
 }
 
-// TestOwnersOfQueues: a job, and an array, of somebody whom the list of the queue does not have, or the list of a queue
-// above it, is refused. The answer says whose the queue is, and which queues the owner may use.
+// TestOwnersOfQueues checks that a job or array is refused if its owner is not in the list of the queue or of an
+// ancestor. The refusal names the owners and the queues that the user may use.
 func TestOwnersOfQueues(t *testing.T) {
 	for _, c := range []struct {
 		who, queue string
 		exempt     bool
 		groups     string
-		text, hint string // empty: it comes in
+		text, hint string // empty: it is accepted
 	}{
 		{who: "ann", queue: "lab"},
 		{who: "ann", queue: "narrow"},
@@ -127,8 +127,8 @@ func TestOwnersOfQueues(t *testing.T) {
 	}
 }
 
-// TestOwnersOfQueuesChange: a job that has come in stays when its queue does not admit its owner any more, and so do
-// the elements of an array. The owner can change it no more; somebody who changes the jobs of others can.
+// TestOwnersOfQueuesChange checks that an accepted job, or element of an array, stays when its queue no longer admits
+// its owner. The owner can no longer change it. A user with the right to change other users' jobs can.
 func TestOwnersOfQueuesChange(t *testing.T) {
 	a := newOwned(t)
 	_, rec := a.offers("ann", false, nil, ofQueue("lab"))

@@ -19,26 +19,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the queues that a cluster goes by: one description, which is on disk before anybody is told of it or
-// planned by it, and which the next leader goes on with. What a planner makes of it is policy's. Nothing that runs is
-// ever stopped for it.
+// This file owns the queue configuration of a cluster. It is one record, which is on disk before it is acknowledged or
+// used, and which the next leader continues to use. Package policy applies it. A changed configuration never stops a
+// running job.
 
-// described are the queues as they are on disk.
+// described holds the queues that are on disk.
 type described struct {
-	record  *messages.QueuesRecord // nil: nobody has described any, and every name is a queue
-	tree    *share.Queues          // the same, as the planner has it
+	record  *messages.QueuesRecord // nil: none are configured, and every name is a queue
+	tree    *share.Queues          // the same, as the planner uses it
 	writing *applying
 }
 
-// applying is a description on its way to the disk, and the tag of its write.
+// applying is a configuration on its way to disk, and the tag of its write.
 type applying struct {
 	record *messages.QueuesRecord
 	reply  *messages.ApplyQueuesReply
 	asker  *actor.PID
 }
 
-// onApplyQueues takes a description that makes sense and is of the revision that is on disk. What asks for the same
-// again, as a client does whose answer was lost, is told so.
+// onApplyQueues accepts a valid configuration that is based on the revision on disk. If a client repeats an applied
+// request, it gets the same answer.
 func (s *shares) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
 	if no := s.queuesRefused(m); no != nil {
 		ctx.Respond(&messages.ApplyQueuesReply{Outcome: no, Revision: s.queues.record.GetRevision()})
@@ -65,7 +65,7 @@ func (s *shares) onApplyQueues(ctx actor.Context, m *messages.ApplyQueues) {
 		Change: actors.Change{Queues: w.record}})
 }
 
-// queuesRefused is why a description is not taken; nil: it is.
+// queuesRefused returns the refusal of a configuration. It returns nil if the configuration is accepted.
 func (s *shares) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 	switch {
 	case s.states.In(schedulerLoading):
@@ -100,7 +100,7 @@ func (s *shares) queuesRefused(m *messages.ApplyQueues) *messages.Outcome {
 	return nil
 }
 
-// closedBy are the queues that have jobs and are not described.
+// closedBy returns the queues that have jobs and are not in the configuration.
 func (s *shares) closedBy(q *messages.Queues) []string {
 	closed := map[string]bool{}
 	for _, e := range s.jobs { //order: a set, sorted below
@@ -112,7 +112,7 @@ func (s *shares) closedBy(q *messages.Queues) []string {
 	return slices.Sorted(maps.Keys(closed))
 }
 
-// onQueuesWritten: they are on disk, and from here on all goes by them.
+// onQueuesWritten applies a configuration that is on disk.
 func (s *shares) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Written) {
 	s.queues.writing = nil
 	if m.Verdict != actors.Done {
@@ -134,7 +134,7 @@ func (s *shares) onQueuesWritten(ctx actor.Context, w *applying, m protocol.Writ
 	}
 }
 
-// recallQueues goes on with what an earlier leader had.
+// recallQueues continues with the configuration of an earlier leader.
 func (s *shares) recallQueues(ctx actor.Context, record *messages.QueuesRecord) {
 	if record != nil {
 		s.goBy(ctx, record)
@@ -153,7 +153,7 @@ func (s *shares) uses() (all []*messages.QueueUse) {
 	return all
 }
 
-// recollect goes on from what queues had used under earlier leaders: what was written down, and what ended since.
+// recollect continues with the past usage of queues: the stored usage, and the attempts that ended after it was stored.
 func (s *shares) recollect(l actors.Loaded) {
 	planner, is := s.planner.(policy.Sharer)
 	if !is {
@@ -171,7 +171,7 @@ func (s *shares) recollect(l actors.Loaded) {
 	}
 }
 
-// goBy has all go by queues that are on disk.
+// goBy applies queues that are on disk.
 func (s *shares) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 	s.queues.record, s.queues.tree = record, queues.From(record.Queues, record.Revision)
 	if planner, is := s.sharer(); is {
@@ -181,8 +181,8 @@ func (s *shares) goBy(ctx actor.Context, record *messages.QueuesRecord) {
 	ctx.Send(s.peers.Mirror, mirror.QueuesShown{Record: record})
 }
 
-// sharer is the planner, if it can go by queues. The one that starts what came first cannot; in its place comes one
-// that starts the same where nobody describes any queues.
+// sharer returns the planner, if it supports queues. The FIFO planner does not. It is replaced by a planner that
+// behaves the same without configured queues.
 func (s *shares) sharer() (policy.Sharer, bool) {
 	if _, plain := s.planner.(policy.Default); plain {
 		return policy.NewJudgement(policy.OnlyFIFO(), s.learning.cells, ends{s.lookahead}), true
@@ -191,8 +191,8 @@ func (s *shares) sharer() (policy.Sharer, bool) {
 	return planner, is
 }
 
-// occupy tells the planner what runs that it did not start. It comes before the first pass: else a queue would be given
-// as much again as it has.
+// occupy reports the running jobs that the planner did not start. It runs before the first pass, because a queue could
+// otherwise get its quota twice.
 func (s *shares) occupy() {
 	if s.queues.tree == nil {
 		return
@@ -210,12 +210,12 @@ func (s *shares) occupy() {
 	}
 }
 
-// each are machines without those that are named again.
+// each returns the nodes without duplicates.
 func each(nodes []topology.NodeID) []topology.NodeID {
 	return slices.Compact(slices.Sorted(slices.Values(nodes)))
 }
 
-// conflictingQueues is the answer to a description of another revision than is on disk.
+// conflictingQueues returns the refusal of a configuration that is not based on the revision on disk.
 func conflictingQueues(given, has uint64) *messages.Outcome {
 	return &messages.Outcome{
 		Code: messages.Code_CODE_CONFLICT, Field: "revision",

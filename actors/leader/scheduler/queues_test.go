@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of how queues are applied: which are taken, when that is acknowledged, and what the next
+// This file owns the tests of queue configurations: which are accepted, when they are acknowledged, and what the next
 // leader has.
 
-// applied is a Scheduler to which queues are applied.
+// applied is a Scheduler that gets queue configurations.
 type applied struct {
 	*testing.T
 	s    *Scheduler
@@ -39,7 +39,7 @@ func (a *applied) tell(m any) {
 	a.s.Receive(&leadertest.Context{Hears: m, Said: &a.said})
 }
 
-// apply asks, and is answered at once, or by what is written.
+// apply sends a configuration. It returns the answer, or the write that the answer waits for.
 func (a *applied) apply(revision uint64, dryRun bool, names ...string) (*messages.ApplyQueuesReply, *protocol.Write) {
 	a.Helper()
 	tree := &messages.Queues{Default: names[0]}
@@ -70,8 +70,8 @@ func (a *applied) written(w *protocol.Write, verdict actors.Verdict) *messages.A
 	return reply
 }
 
-// TestQueuesAreAppliedOnceOnDisk: queues are acknowledged, shown and obeyed once they are on disk and not before, and
-// each revision replaces the one before it.
+// TestQueuesAreAppliedOnceOnDisk checks that queues are acknowledged, shown and applied only after they are on disk,
+// and that each revision replaces the last.
 func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	a := newApplied(t)
 	reply, first := a.apply(0, false, "nlp", "vision")
@@ -122,7 +122,8 @@ func TestQueuesAreAppliedOnceOnDisk(t *testing.T) {
 	}
 }
 
-// TestQueuesThatMakeNoSense: they are refused with the place, and nobody is answered before the store was read.
+// TestQueuesThatMakeNoSense checks that invalid queues are refused with the field, and that no request is answered
+// before the store was read.
 func TestQueuesThatMakeNoSense(t *testing.T) {
 	a := newApplied(t)
 	if r, w := a.apply(0, false, "nlp", "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_INVALID ||
@@ -150,8 +151,8 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	}
 }
 
-// TestNextLeaderCountsWhatRuns: a next leader obeys the queues that it finds, and counts what runs before its first
-// pass: each job once that is not over.
+// TestNextLeaderCountsWhatRuns checks that the next leader applies the stored queues, and counts each live job once
+// before its first pass.
 func TestNextLeaderCountsWhatRuns(t *testing.T) {
 	a := newApplied(t)
 	a.s.recallQueues(&leadertest.Context{Said: &a.said}, &messages.QueuesRecord{Revision: 3, Queues: &messages.Queues{

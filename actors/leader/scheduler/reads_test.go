@@ -14,10 +14,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of reads of the store that fail: whatever was asked for is asked for again, or the client
-// that waits is told to try again, and nothing is taken for lost.
+// This file owns the tests of failed reads of the store. Each query is repeated, or the waiting client is asked to
+// retry, and nothing counts as lost.
 
-// seat is a host that notes whether the leader gave up.
+// seat is a host that records a deposition.
 type seat struct {
 	leadertest.Host
 	deposed bool
@@ -25,11 +25,11 @@ type seat struct {
 
 func (h *seat) Deposed(uint64) { h.deposed = true }
 
-// failedRead is a Scheduler before the answer to a question comes.
+// failedRead is a Scheduler with an unanswered query.
 type failedRead struct {
 	s    *Scheduler
 	why  find
-	want any // what is to be done later; nil: a client is told
+	want any // action to be scheduled; nil: the client gets an answer
 }
 
 func newFailedRead(clock *alarms, host *seat) *failedRead {
@@ -59,8 +59,7 @@ func (f *failedRead) orphan() orphan {
 	return o
 }
 
-// TestFailedReadsLoseNothing goes through every reason for which the store is asked for a job. A new reason needs a
-// line here.
+// TestFailedReadsLoseNothing tests every reason of a query for a job. A new reason needs a line here.
 func TestFailedReadsLoseNothing(t *testing.T) {
 	query := actors.Query{Job: "j", Ticket: 1}
 	asks := map[string]func(*failedRead){
@@ -112,8 +111,8 @@ func TestFailedReadsLoseNothing(t *testing.T) {
 	}
 }
 
-// TestFailedLoadIsRepeated: a leader that cannot read the store at its beginning, or reads it again later, does nothing
-// until it can.
+// TestFailedLoadIsRepeated checks a leader that cannot read the store at its start or later. It does nothing until it
+// can.
 func TestFailedLoadIsRepeated(t *testing.T) {
 	for name, edit := range map[string]func(*Scheduler){
 		"at the beginning": func(*Scheduler) {},

@@ -17,9 +17,9 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns the tests that what jobs wait for is told once for all that wait alike.
+// This file owns the tests that a reason is sent once for all jobs that wait for it.
 
-// watchClock is set by hand; it notes what was asked of it.
+// watchClock is a clock that the test sets. It records its timers.
 type watchClock struct {
 	now actors.Instant
 	set []time.Duration
@@ -34,7 +34,7 @@ func (c *watchClock) After(d time.Duration, _ *actor.PID, message any) {
 	}
 }
 
-// waitingScheduler leads one machine of 8 GPUs that are taken.
+// waitingScheduler leads one node with 8 GPUs that are in use.
 func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.WaitingShown) {
 	p := leadertest.Ports()
 	p.Clock = clock
@@ -57,9 +57,8 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 	}
 }
 
-// TestOutagesAreCounted: a machine that takes nothing new is counted with what keeps it from that, and one that takes
-// work is not. What the leader holds against one is told of that one by name, and its count is of what it is beside
-// that.
+// TestOutagesAreCounted checks that a node without new work is counted under its cause, and that a schedulable node is
+// not. The leader's own reasons against a node are shown for that node. Its count uses its other cause.
 func TestOutagesAreCounted(t *testing.T) {
 	up := func(change func(m *machine)) *machine {
 		m := &machine{up: true, everUp: true, record: &messages.NodeRecord{Revision: 1}, ledger: &messages.LedgerReport{},
@@ -101,8 +100,8 @@ func TestOutagesAreCounted(t *testing.T) {
 	}
 }
 
-// TestTenThousandWaitersCostOneMessage: ten thousand jobs of one shape are told of once a second at most, in one
-// message with one reason; one that joins them is told of at once.
+// TestTenThousandWaitersCostOneMessage checks ten thousand jobs of one shape. They cause at most one message a second
+// with one reason. A job that joins them is reported at once.
 func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	s, tell := waitingScheduler(clock)

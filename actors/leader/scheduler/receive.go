@@ -9,11 +9,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what the Scheduler does with each message.
+// This file owns the dispatch of the Scheduler's messages.
 
-// handlers names each message that the Scheduler handles, and what handles it.
+// handlers lists the Scheduler's message types with their handlers.
 var handlers = actors.Handlers[*Scheduler]{
-	// What Jobs say of whether they are to be planned, and of their attempts.
+	// Jobs: their state in the queue, and their attempts.
 	actors.On[protocol.Waits]((*Scheduler).onWaits),
 	actors.On[protocol.Rests]((*Scheduler).onRests),
 	actors.On[protocol.Withdraws]((*Scheduler).onWithdraws),
@@ -28,7 +28,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[protocol.Stale]((*Scheduler).onStale),
 	actors.On[*actor.Terminated]((*Scheduler).onJobBroke),
 
-	// What Coordinators and Jobs say of the machines of an attempt.
+	// Coordinators and Jobs: the nodes of an attempt.
 	actors.On[protocol.Occupied]((*Scheduler).onOccupied),
 	actors.On[protocol.Vacated]((*Scheduler).onVacated),
 	actors.On[protocol.Balked]((*Scheduler).onBalked),
@@ -36,13 +36,13 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[protocol.LaunchFailed]((*Scheduler).onLaunchFailed),
 	actors.On[protocol.StrangeToken]((*Scheduler).onStrangeToken),
 
-	// What Arrays say of their elements.
+	// Arrays: their elements.
 	actors.On[protocol.Sprout]((*Scheduler).onSprout),
 	actors.On[protocol.Probe]((*Scheduler).onProbe),
 	actors.On[protocol.Allows]((*Scheduler).onAllows),
 	actors.On[protocol.HeldBack]((*Scheduler).onHeldBack),
 
-	// What clients want.
+	// Clients: their requests.
 	actors.On[*messages.Submit]((*Scheduler).onSubmit),
 	actors.On[*messages.DryRun]((*Scheduler).onDryRun),
 	actors.On[*messages.Cancel]((*Scheduler).onCancel),
@@ -52,7 +52,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[*messages.ChangeNode]((*Scheduler).onChangeNode),
 	actors.On[*messages.ApplyQueues]((*Scheduler).onApplyQueues),
 
-	// What is heard of machines.
+	// Nodes and links.
 	actors.On[*messages.Hello]((*Scheduler).onHello),
 	actors.On[actors.LinkUp]((*Scheduler).onLinkUp),
 	actors.On[actors.LinkDown]((*Scheduler).onLinkDown),
@@ -60,14 +60,14 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[protocol.Lost]((*Scheduler).onLost),
 	actors.On[protocol.StrangerHeard]((*Scheduler).onStrangerHeard),
 
-	// What the store and the Mirror answer.
+	// The store and the Mirror: their answers.
 	actors.On[protocol.Written]((*Scheduler).onWritten),
 	actors.On[actors.Loaded]((*Scheduler).onLoaded),
 	actors.On[actors.Found]((*Scheduler).onFound),
 	actors.On[mirror.GPUTimeTaken]((*Scheduler).onGPUTimeTaken),
 	actors.OnBare[mirror.GPUTimeMoved]((*Scheduler).onGPUTimeMoved),
 
-	// What it has itself be told of later.
+	// The Scheduler's own timers.
 	actors.OnBare[PlanNow]((*Scheduler).onPlan),
 	actors.On[patienceOver]((*Scheduler).onPatienceOver),
 	actors.OnBare[tellAgain]((*Scheduler).onTellAgain),
@@ -87,7 +87,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.OnBare[*actor.Started]((*Scheduler).onStarted),
 }
 
-// Receive handles a message, and shows the Mirror what it changed of the machines.
+// Receive handles a message, and sends the Mirror the changes of nodes.
 func (s *Scheduler) Receive(ctx actor.Context) {
 	handlers.Receive(s, ctx)
 	s.showRooms(ctx)
@@ -111,5 +111,6 @@ func (s *Scheduler) onRecovered(ctx actor.Context) { s.recover(ctx, "waited") }
 
 func (s *storeQueries) onAskAgain(_ actor.Context, m askAgain) { s.ask(m.Why, m.Query) }
 
-// onShowAgain ends the pause between two words to the Mirror: what changed meanwhile is told after this message.
+// onShowAgain ends the pause between two updates of the Mirror. The changes in the meantime are sent after this
+// message.
 func (s *teller) onShowAgain(actor.Context) { s.showing.armed = false }

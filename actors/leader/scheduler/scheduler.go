@@ -1,5 +1,6 @@
-// Package scheduler holds the Scheduler, the actor that owns the queue and the view of free capacity. It takes submits,
-// admits gangs pass by pass, meets machines, and asks the planner who starts and who is promised what.
+// Package scheduler holds the Scheduler, the actor that owns the queue and the view of free capacity. The Scheduler
+// accepts submits, admits gangs in passes, and admits nodes. The planner decides which jobs start and which nodes are
+// reserved.
 package scheduler
 
 import (
@@ -16,13 +17,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Scheduler owns the queue and the view of free capacity, and is where a gang is admitted (plan.go). It decides and
-// never waits. What it holds in memory follows from the store and from what machines report; a next leader recreates
-// it.
+// Scheduler owns the queue and the view of free capacity, and admits gangs (plan.go). It decides and never waits. Its
+// memory follows from the store and from the reports of nodes, so the next leader recreates it.
 //
-// It tells: Jobs (Admit, Sighted, NodeLost, …), Racks (Expect, Enrol, Expel),
-// Nodes (Lead, Rejected, Stop and Forget for jobs that are over), the Mirror.
-// It asks: the Journal (Write → Written) and the store (Load, Find).
+// The Scheduler sends messages to Jobs (Admit, Sighted, NodeLost, …), Racks (Expect, Enrol, Expel), Nodes (Lead,
+// Rejected, and Stop and Forget for finished jobs) and the Mirror. It sends requests to the Journal (Write → Written)
+// and to the store (Load, Find).
 type Scheduler struct {
 	*base
 	*nodeTable
@@ -40,11 +40,11 @@ type Scheduler struct {
 	*drains
 	*promises
 	*teller
-	arrival uint64 // counts the jobs as they come
+	arrival uint64 // number of jobs so far, in order of arrival
 }
 
 type (
-	// PlanNow is the Scheduler's word to itself that a pass is due.
+	// PlanNow is the message that starts a requested pass.
 	PlanNow   struct{}
 	recovered struct{}
 	retryLoad struct{}
@@ -71,7 +71,7 @@ func (s *Scheduler) onStarted(ctx actor.Context) {
 
 func (s *base) load(ctx actor.Context) { s.p.Store.Load(s.p.Epoch, ctx.Self()) }
 
-// onLoaded builds everything from disk: machines first, so that jobs find them.
+// onLoaded restores all state from disk: nodes first, because jobs need them.
 func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	switch {
 	case !s.states.In(schedulerLoading):
@@ -96,7 +96,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 			s.expectMachine(ctx, rec)
 			continue
 		}
-		// The name may come back as another machine, whose record follows this one.
+		// The name may return as another machine, whose record follows this one.
 		gone := s.machine(topology.NodeID(rec.Id))
 		gone.record, gone.everUp = rec, true
 	}
@@ -111,7 +111,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	for _, rec := range m.Jobs {
 		s.adopt(ctx, rec, attempts[rec.Id])
 	}
-	for _, rec := range m.Jobs { // all of them are there by now
+	for _, rec := range m.Jobs { // all of them are in the table by now
 		s.await(ctx, s.jobs[topology.JobID(rec.Id)], rec)
 		s.tellArray(ctx, s.jobs[topology.JobID(rec.Id)])
 	}
@@ -131,7 +131,7 @@ func (s *Scheduler) onLoaded(ctx actor.Context, m actors.Loaded) {
 	s.heardAll(ctx)
 }
 
-// adopt takes up a job from disk.
+// adopt restores a job from disk.
 func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts []*messages.AttemptRecord) {
 	e := &livingJob{
 		jobRecord: jobRecord{id: topology.JobID(rec.Id), key: requestKey{rec.Owner.GetName(), rec.RequestId},
@@ -150,7 +150,7 @@ func (s *Scheduler) adopt(ctx actor.Context, rec *messages.JobRecord, attempts [
 	s.embody(ctx, e, rec, attempts)
 }
 
-// embody makes a job's actor, and notes which machines it may have something on.
+// embody creates a job's actor, and records the nodes that may hold its attempts.
 func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRecord,
 	attempts []*messages.AttemptRecord) {
 	e.read, e.stopped = e.read[:0], victimOf{}
@@ -176,7 +176,7 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 		}
 		return
 	}
-	e.offered = topology.Token{} // whoever was there before took that with it
+	e.offered = topology.Token{} // the last actor received that admission
 	e.pid = actors.Spawn(ctx, &s.p.Ports, actors.KindJob, actors.JobName(e.id), func() actor.Actor {
 		return s.makers.Job(s.p, s.peers, life, rec, attempts)
 	})
@@ -188,8 +188,8 @@ func (s *Scheduler) embody(ctx actor.Context, e *livingJob, rec *messages.JobRec
 	}
 }
 
-// lodge notes where an attempt may have something: what a machine gave it stays taken until its last member there
-// has gone.
+// lodge records where an attempt may hold resources. They stay occupied on a node until its last member there has
+// exited.
 func (s *evidence) lodge(e *livingJob, a *messages.AttemptRecord) {
 	amounts := map[string][]topology.Resources{}
 	for _, p := range a.Places {
@@ -203,8 +203,8 @@ func (s *evidence) lodge(e *livingJob, a *messages.AttemptRecord) {
 	}
 }
 
-// bury tells a job of machines that were removed: the leader that was asked to
-// may have died before the job's own record said so.
+// bury reports removed nodes to a job, because the leader that removed them may have died before the job's record
+// included it.
 func (s *nodeTable) bury(ctx actor.Context, e *livingJob, attempts []*messages.AttemptRecord) {
 	for _, a := range attempts {
 		for _, p := range a.Places {
@@ -216,7 +216,7 @@ func (s *nodeTable) bury(ctx actor.Context, e *livingJob, attempts []*messages.A
 	}
 }
 
-// heardAll ends the recovery early when no machine is awaited any more.
+// heardAll ends the recovery early when all nodes have been heard.
 func (s *Scheduler) heardAll(ctx actor.Context) {
 	if s.awaited == 0 {
 		s.recover(ctx, "all heard")
@@ -232,13 +232,13 @@ func (s *Scheduler) recover(ctx actor.Context, event string) {
 	}
 }
 
-// onJobBroke: its actor panicked. It is recreated from what is on disk, later
-// each time, so that a job that always breaks does not keep the leader busy.
+// onJobBroke recreates a Job that panicked from disk, with growing delays, so that a job that always fails does not
+// occupy the leader.
 func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 	name := strings.TrimPrefix(m.Who.Id, actors.JobPath(""))
 	if e := s.jobs[topology.JobID(name)]; e != nil && e.pid != nil && !e.remakes {
 		e.remakes = true
-		s.unqueue(ctx, e.id) // what was admitted now would find nobody
+		s.unqueue(ctx, e.id) // an admission now would reach no actor
 		s.later(ctx, e)
 	}
 }
@@ -248,10 +248,10 @@ func (s *jobTable) later(ctx actor.Context, e *livingJob) {
 	s.p.Clock.After(backoff.After(e.breaks, s.p.Constants.BenchFirst, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
 }
 
-// onStale: the record on disk is not the one its actor knew.
+// onStale stops a Job whose record on disk was written by another actor.
 func (s *Scheduler) onStale(ctx actor.Context, m protocol.Stale) {
 	if e := s.jobs[m.Job]; e != nil && e.pid != nil {
-		ctx.Stop(e.pid) // Terminated then comes as if it had broken
+		ctx.Stop(e.pid) // Terminated follows, as after a panic
 	}
 }
 
@@ -261,7 +261,7 @@ func (s *Scheduler) onRemake(ctx actor.Context, m remake) {
 	}
 }
 
-// onSettled ends a job's actor: nothing of it is left to do.
+// onSettled ends a job's actor, because nothing of the job is left to do.
 func (s *Scheduler) onSettled(ctx actor.Context, m protocol.Settled) {
 	e := s.jobs[m.Job]
 	if e == nil {
@@ -284,7 +284,7 @@ func (s *Scheduler) onSettled(ctx actor.Context, m protocol.Settled) {
 	ctx.Stop(e.pid)
 }
 
-// toJob passes a client's wish on to the job's actor, which answers it.
+// toJob passes a client's request to the Job, which answers it.
 func (s *jobTable) toJob(ctx actor.Context, id string, none any) {
 	if e := s.jobs[topology.JobID(id)]; e != nil && e.pid != nil && !e.remakes {
 		ctx.Forward(e.pid)
@@ -296,9 +296,9 @@ func (s *jobTable) toJob(ctx actor.Context, id string, none any) {
 	ctx.Respond(none)
 }
 
-// What follows owns the states of the Scheduler, and every step between two of them.
+// The rest of this section owns the states of the Scheduler and their transitions.
 
-// schedulerState is how far a leader has taken over.
+// schedulerState is the progress of a leader's takeover.
 type schedulerState string
 
 const (
@@ -307,21 +307,21 @@ const (
 	schedulerLeading    schedulerState = "leading"
 )
 
-// Table is every step between two of them.
+// Table lists the legal transitions.
 var Table = actors.Table[schedulerState]{Kind: actors.KindScheduler, Edges: []actors.Edge[schedulerState]{
 	{schedulerLoading, "loaded", schedulerRecovering},
 	{schedulerRecovering, "all heard", schedulerLeading},
 	{schedulerRecovering, "waited", schedulerLeading},
 }}
 
-// What follows owns what the Scheduler knows of one job that is not over.
+// The rest of this section owns the Scheduler's keys of live jobs.
 
 // requestKey names a client's request.
 type requestKey struct{ owner, id string }
 
-// What follows owns who makes the actors that a Scheduler spawns.
+// The rest of this file owns the constructors of the actors that a Scheduler creates.
 
-// Makers make the actors that a Scheduler spawns: no actor's package imports that of another.
+// Makers holds the constructors of the actors that a Scheduler creates. No actor's package imports that of another.
 type Makers struct {
 	Rack  func(p *protocol.Ports, name string, scheduler *actor.PID) actor.Actor
 	Array func(p *protocol.Ports, peers protocol.JobPeers, life uint64, rec *messages.JobRecord) actor.Actor

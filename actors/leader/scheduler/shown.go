@@ -13,24 +13,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the Mirror is told so that it answers why a job waits as the Scheduler would: what each machine
-// has free, who has the rest and what is kept there. Such an answer takes long, and nobody who asks may keep a gang
-// from starting. What changed is told a tenth of a second after the last telling at the earliest, each machine once.
+// This file owns the updates that allow the Mirror to explain a wait as the Scheduler would: the free capacity of each
+// node, the holders of the rest, and reservations. An explanation takes long and must not delay the start of a gang.
+// Changes are sent at most every tenth of a second, each node once.
 
-// showing is how far the Mirror has been told.
+// showing records the last update of the Mirror.
 type showing struct {
-	at    actors.Instant // the last time
+	at    actors.Instant // time of the last update
 	began bool
 	armed bool // a timer for the next one is set
 }
 
-// showAgain is the timer of the next telling.
+// showAgain is the timer of the next update.
 type showAgain struct{}
 
-// roomsEvery is how often the Mirror is told at most.
+// roomsEvery is the minimum interval between updates.
 const roomsEvery = 100 * time.Millisecond
 
-// showRooms tells what has changed, now or as soon as it may. It is called after every message.
+// showRooms sends the changes, now or after the minimum interval. It is called after every message.
 func (s *teller) showRooms(ctx actor.Context) {
 	t, fabric := &s.showing, s.view.Fabric()
 	if t.armed || !fabric.Untold() {
@@ -51,7 +51,7 @@ func (s *teller) showRooms(ctx actor.Context) {
 	ctx.Send(s.peers.Mirror, shown)
 }
 
-// holders tells who has something on a machine.
+// holders returns the jobs that hold resources on a node.
 func (s *teller) holders(n topology.NodeID) []topology.Holder {
 	m := s.machines[n]
 	if m == nil || len(m.room.Tenants()) == 0 {
@@ -64,11 +64,11 @@ func (s *teller) holders(n topology.NodeID) []topology.Holder {
 	return all
 }
 
-// unqueue takes a job out of the queue that does not start, and tells the Mirror that nobody waits behind it any more.
+// unqueue removes a job that does not start from the queue, and notifies the Mirror.
 func (s *teller) unqueue(ctx actor.Context, job topology.JobID) {
 	if s.queue.Remove(job) {
 		if _, foretells := s.planner.(policy.Foreteller); foretells {
-			s.plan(ctx) // what was kept for it is others' now, and so is its turn
+			s.plan(ctx) // the nodes reserved for it become free, and its turn passes on
 		}
 		s.waitsNoMore(ctx, job)
 	}
@@ -89,22 +89,22 @@ func (s *teller) Room() (*topology.Fabric, func(topology.NodeID) []topology.Hold
 	return s.view.Fabric(), s.holders
 }
 
-// What follows owns that people see when each job starts, as far as a planner that looks ahead can say: the Mirror is
-// told of every promise, and of where those stand that have none. It must never cost the pass anything: what is told
-// is put together at most once a second, and not sent where nothing changed.
+// The rest of this section owns the start estimates for the Mirror, if the planner looks ahead: every job with reserved
+// nodes, and the position of the others. The estimates must not slow the pass. They are computed at most once a second,
+// and sent only after a change.
 
-// startsTelling is how far the Mirror has been told.
+// startsTelling records the last estimates that the Mirror received.
 type startsTelling struct {
 	began bool
-	at    actors.Instant // when it was last put together
+	at    actors.Instant // time of the last computation
 	told  mirror.StartsShown
-	stale bool // the Mirror has dropped one of these, since its job waited no more
+	stale bool // the Mirror has dropped one, because its job left the queue
 }
 
-// startsEvery is how often what is told of the time is looked at.
+// startsEvery is the minimum interval between computations of estimates.
 const startsEvery = time.Second
 
-// tellStarts tells when jobs start, now or as soon as it may.
+// tellStarts sends the start estimates, now or after the minimum interval.
 func (s *teller) tellStarts(ctx actor.Context) {
 	planner, foretells := s.planner.(policy.Foreteller)
 	if !foretells {
@@ -124,7 +124,7 @@ func (s *teller) tellStarts(ctx actor.Context) {
 	ctx.Send(s.peers.Mirror, shown)
 }
 
-// tellsLater reports whether something is not to be told again yet, and sees to it that it is looked at then.
+// tellsLater reports whether an update must wait, and schedules it.
 func (s *teller) tellsLater(ctx actor.Context, next actors.Instant) bool {
 	wait := next.Since(s.p.Clock.Now())
 	if wait > 0 && !s.telling.armed {
@@ -134,7 +134,7 @@ func (s *teller) tellsLater(ctx actor.Context, next actors.Instant) bool {
 	return wait > 0
 }
 
-// startsOf names where those are that have no end.
+// startsOf adds the nodes of the jobs without a time limit to the estimates.
 func (s *lookahead) startsOf(p policy.Prospects) mirror.StartsShown {
 	shown := mirror.StartsShown{Prospects: p, Learned: s.learning.cells.Len() > 0}
 	for i := range p.Promises {
@@ -146,7 +146,7 @@ func (s *lookahead) startsOf(p policy.Prospects) mirror.StartsShown {
 	return shown
 }
 
-// nodeOf is the first of these machines that is in a place.
+// nodeOf returns the first of these nodes that a placement uses.
 func nodeOf(nodes []topology.NodeID, where topology.Placement) topology.NodeID {
 	at := slices.IndexFunc(where.Slots, func(s topology.Slot) bool { return slices.Contains(nodes, s.Node) })
 	if at < 0 {
@@ -155,7 +155,7 @@ func nodeOf(nodes []topology.NodeID, where topology.Placement) topology.NodeID {
 	return where.Slots[at].Node
 }
 
-// waitsNoMore tells the Mirror that a job has left the queue; what it was told of the time is dropped there.
+// waitsNoMore notifies the Mirror that a job has left the queue. The Mirror drops its estimate.
 func (s *teller) waitsNoMore(ctx actor.Context, job topology.JobID) {
 	s.starts.stale = s.starts.stale ||
 		slices.ContainsFunc(s.starts.told.Promises, func(p policy.Promise) bool { return p.Job == job })
@@ -171,7 +171,8 @@ func (s *planning) Prospects() (policy.Prospects, bool) {
 	return policy.Prospects{}, false
 }
 
-// startsBy is when an attempt that was just admitted has passed its barrier at the latest, by what it was lent.
+// startsBy returns when an attempt that was just admitted has passed its barrier at the latest, including its backfill
+// deadline.
 func (s *jobTable) startsBy(spec *messages.JobSpec, now actors.Instant, startBy int64) actors.Instant {
 	starts := now.Plus(untilStarted(spec, &s.p.Constants))
 	if startBy > 0 {
@@ -180,28 +181,27 @@ func (s *jobTable) startsBy(spec *messages.JobSpec, now actors.Instant, startBy 
 	return starts
 }
 
-// What follows owns that people see why each job waits, without asking: the Mirror is told of every group of waiting
-// jobs. It must never cost the pass anything: a refusal is put into words here, at most once a second for each group,
-// and not where it is made.
+// The rest of this file owns the reasons of waiting jobs for the Mirror, one per group of jobs. The reasons must not
+// slow the pass. A refusal becomes text here, at most once a second for each group, and not in the pass.
 
-// telling is how far the Mirror has been told.
+// telling records the last reasons that the Mirror received.
 type telling struct {
 	began    bool
-	at       actors.Instant // when all groups were looked at last
-	revision uint64         // of the view then
-	armed    bool           // a timer for the next look is set
+	at       actors.Instant // time of the last check of all groups
+	revision uint64         // the view's revision at that time
+	armed    bool           // a timer for the next check is set
 	aside    string
 	scratch  []policy.Reason
 }
 
-// tellAgain is the timer of the next look.
+// tellAgain is the timer of the next check.
 type tellAgain struct{}
 
-// reasonEvery is how often a group's reason is looked at, and told where it changed.
+// reasonEvery is the minimum interval between checks of a group's reason.
 const reasonEvery = time.Second
 
-// tellWaiting tells what is new after a pass. Jobs that have just begun to wait
-// are told of at once, with their reason; other groups a second after the last time.
+// tellWaiting sends the changes after a pass. New waiting jobs are sent at once with their reason. Other groups follow
+// after the minimum interval.
 func (s *teller) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	s.tellWants(ctx)
 	t := &s.telling
@@ -241,8 +241,8 @@ func (s *teller) onTellAgain(ctx actor.Context) {
 	s.tellStarts(ctx)
 }
 
-// outOfService says how many nodes take no new jobs, in a few words: "2 nodes drained". If there are several causes, it
-// only counts the nodes. The list of nodes names them.
+// outOfService returns how many nodes take no new jobs, such as "2 nodes drained". If there are several causes, it
+// returns only the number. The list of nodes shows the causes.
 func (s *teller) outOfService() string {
 	var counts [len(outageWords)]int
 	for _, m := range s.order {

@@ -18,11 +18,10 @@ import (
 	"github.com/yi-json/synapse/topology/belief"
 )
 
-// This file owns the tests that the Mirror hears of what is acknowledged before
-// the client does: whoever is answered may ask at once what became of it. And it
-// owns those that the Mirror answers why a job waits as the Scheduler would.
+// This file owns the tests that the Mirror receives each change before the client gets its answer, because the client
+// may query the result at once. It also owns the tests that the Mirror gives the same reasons as the Scheduler.
 
-// TestJobIsToldWhomToAnswer: once a submit is on disk, its Job hears which clients wait for the answer.
+// TestJobIsToldWhomToAnswer checks that a Job receives the waiting clients when its submit is on disk.
 func TestJobIsToldWhomToAnswer(t *testing.T) {
 	who := &messages.Principal{Name: "a"}
 	var said []leadertest.Letter
@@ -42,7 +41,7 @@ func TestJobIsToldWhomToAnswer(t *testing.T) {
 	}
 }
 
-// pair is a Scheduler that leads and the Mirror that it tells.
+// pair is a leading Scheduler with its Mirror.
 type pair struct {
 	*Scheduler
 	mirror *mirror.Mirror
@@ -60,7 +59,7 @@ func newPair(clock actors.Clock, levels ...string) *pair {
 	return &pair{Scheduler: s, mirror: mirror.New(&p.Ports, 1, levels).(*mirror.Mirror)}
 }
 
-// tell has the Scheduler act on a message, and the Mirror on what it is told then.
+// tell sends the Scheduler a message, and passes its messages to the Mirror.
 func (p *pair) tell(message any) {
 	var said []leadertest.Letter
 	p.Receive(&leadertest.Context{Hears: message, Said: &said})
@@ -74,7 +73,7 @@ func (p *pair) tell(message any) {
 	}
 }
 
-// waits has a job wait, as its own actor would say.
+// waits adds a waiting job, as its Job would.
 func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 	rec := &messages.JobRecord{Id: id, Arrival: arrival, Spec: spec}
 	p.jobs[topology.JobID(id)] = &livingJob{
@@ -88,7 +87,7 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 	p.tell(PlanNow{})
 }
 
-// machine has a machine join of which all is free.
+// machine adds a node whose resources are all free.
 func (p *pair) machine(id string) *topology.Fabric {
 	f := p.view.Fabric()
 	f.Join(topology.Machine{ID: topology.NodeID(id), Place: []string{"rack of " + id},
@@ -97,7 +96,7 @@ func (p *pair) machine(id string) *topology.Fabric {
 	return f
 }
 
-// explained is what the Mirror answers, which the Scheduler's own view must say too.
+// explained returns the Mirror's explanation, which must agree with the Scheduler's view.
 func (p *pair) explained(t *testing.T, job topology.JobID) string {
 	t.Helper()
 	got, ok := p.mirror.Explain(job)
@@ -107,7 +106,8 @@ func (p *pair) explained(t *testing.T, job topology.JobID) string {
 	return got
 }
 
-// TestExplainKnowsPatience: a job that waits for its preferred level is told of that, and not that it fits.
+// TestExplainKnowsPatience checks that the explanation of a job which waits for its preferred level names the wait, and
+// not that the job fits.
 func TestExplainKnowsPatience(t *testing.T) {
 	p := newPair(leadertest.Host{}, "rack")
 	p.machine("n1")
@@ -121,8 +121,8 @@ func TestExplainKnowsPatience(t *testing.T) {
 	}
 }
 
-// TestMirrorAnswersAsTheScheduler: what the Mirror answers names who holds what is wanted, who is ahead, and what is
-// closed, as these change.
+// TestMirrorAnswersAsTheScheduler checks that the Mirror's explanations follow changes of the holders, the jobs ahead,
+// and closed nodes.
 func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)
@@ -164,8 +164,7 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 	p.explained(t, "k")
 }
 
-// TestRoomsAreToldNowAndThen: however often the room changes, the Mirror is told ten times a second at most, and not
-// where nothing changed.
+// TestRoomsAreToldNowAndThen checks that the Mirror gets at most ten updates a second, and none without a change.
 func TestRoomsAreToldNowAndThen(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)
@@ -194,8 +193,8 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 	}
 }
 
-// BenchmarkRoomsShown is one telling: what a hundred gangs a second, each of 8 machines, change in a tenth of a second
-// on 10,000 machines as they come and go.
+// BenchmarkRoomsShown measures one update: the changes of a tenth of a second by a hundred gangs a second, each on 8 of
+// 10,000 nodes.
 func BenchmarkRoomsShown(b *testing.B) {
 	machines := 10_000
 	if testing.Short() {

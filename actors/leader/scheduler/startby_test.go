@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of what a next leader makes of an attempt that was lent its room.
+// This file owns the tests of the start deadline of a backfilled attempt after a takeover.
 
-// TestTooShortReachesThePlanner: what a job says of that is in the queue.
+// TestTooShortReachesThePlanner checks that the queue contains the start deadline that was too short for a job.
 func TestTooShortReachesThePlanner(t *testing.T) {
 	rec := &messages.JobRecord{Id: "j", Spec: leadertest.OneGPU(), State: messages.JobState_JOB_STATE_QUEUED}
 	s := New(leadertest.Ports(), Makers{}).(*Scheduler)

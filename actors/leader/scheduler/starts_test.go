@@ -13,9 +13,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests that the Mirror hears when jobs start: seldom, not in vain, and once more of who came again.
+// This file owns the tests of start estimates for the Mirror: rarely sent, never without a change, and sent again for a
+// job that returns.
 
-// foreteller promises what it is set to, and starts nobody.
+// foreteller returns preset estimates and starts no job.
 type foreteller struct {
 	policy.Default
 	told  policy.Prospects
@@ -68,7 +69,7 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	if got := said(PlanNow{}); len(got) != 0 {
 		t.Errorf("it is told again what it knows: %v", got)
 	}
-	// Held and released within a moment: the Mirror has forgotten it, though it is the same.
+	// The job was held and released quickly: the Mirror has dropped its estimate, although it is unchanged.
 	wait(startsEvery)
 	said(protocol.Withdraws{Job: "j"})
 	said(protocol.Waits{Record: rec})

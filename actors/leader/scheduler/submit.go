@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a job comes in: validated, made durable, and only then
-// acknowledged. A repeated request gets the answer of the first.
+// This file owns submits: a job is validated, made durable, and only then acknowledged. A repeated request gets the
+// answer of the first.
 
 func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 	if no := s.closedToSubmits(); no != nil {
@@ -41,7 +41,7 @@ func (s *Scheduler) onSubmit(ctx actor.Context, m *messages.Submit) {
 	s.write(ctx, m, given, key, hash)
 }
 
-// closedToSubmits is the answer while nothing may come in; nil: it may.
+// closedToSubmits returns the refusal while no submits are accepted. It returns nil if they are.
 func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 	switch {
 	case !s.states.In(schedulerLeading):
@@ -53,7 +53,7 @@ func (s *Scheduler) closedToSubmits() *messages.SubmitReply {
 	return nil
 }
 
-// onDryRun answers as onSubmit would, and whether there is room now.
+// onDryRun answers as onSubmit would, and reports whether the job fits now.
 func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	no := s.closedToSubmits()
 	if no == nil {
@@ -88,7 +88,7 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 	ctx.Respond(reply)
 }
 
-// write makes a fresh job durable, with what it was given beside what it asked for. Until it is, nobody hears of it.
+// write makes a new job durable, with its defaults. Until that is done, no other actor knows the job.
 func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given, key requestKey, hash []byte) {
 	s.lives++
 	s.arrival++
@@ -117,7 +117,7 @@ func (s *Scheduler) write(ctx actor.Context, m *messages.Submit, g intake.Given,
 	s.seek(ctx, e)
 }
 
-// repeated answers a request that came before: the same if it is the same.
+// repeated answers a repeated request. An equal request gets the same answer.
 func (s *jobTable) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	switch {
 	case !bytes.Equal(e.hash, hash):
@@ -131,7 +131,7 @@ func (s *jobTable) repeated(ctx actor.Context, e *livingJob, hash []byte) {
 	}
 }
 
-// onWritten: a submit, a change of a node or what was learned is on disk.
+// onWritten handles the completed write of a submit, a change of a node, or the statistics.
 func (s *Scheduler) onWritten(ctx actor.Context, m protocol.Written) {
 	switch tag := m.Tag.(type) {
 	case *livingJob:
@@ -158,7 +158,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Writ
 			"too many submissions are waiting to be saved",
 			"try again in a few seconds with the same request ID"))
 	case m.Verdict == actors.Conflict:
-		// The request was acknowledged by an earlier leader, and its job is over since.
+		// An earlier leader acknowledged the request, and its job has finished since.
 		s.ask(find{submit: e}, actors.Query{Owner: e.key.owner, RequestID: e.key.id})
 	default:
 		cpu, gpu := asksFor(e.rec.Spec)
@@ -174,7 +174,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Writ
 	}
 }
 
-// answerRepeated answers a request whose job the store knew already.
+// answerRepeated answers a request whose job was already in the store.
 func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Found) {
 	switch {
 	case m.Err != "":
@@ -193,7 +193,7 @@ func (s *Scheduler) answerRepeated(ctx actor.Context, e *livingJob, m actors.Fou
 	}
 }
 
-// drop forgets a submit that did not become a job.
+// drop removes a submit that did not become a job.
 func (s *Scheduler) drop(ctx actor.Context, e *livingJob, reply *messages.SubmitReply) {
 	delete(s.jobs, e.id)
 	s.idles(ctx, e, false)
@@ -214,7 +214,7 @@ func invalidSubmit(err error) *messages.SubmitReply {
 	return &messages.SubmitReply{Outcome: no}
 }
 
-// hashOf tells two requests apart that carry the same id.
+// hashOf returns a hash that distinguishes two requests with the same ID.
 func hashOf(spec *messages.JobSpec) []byte {
 	sum := sha256.Sum256(messages.Bytes(spec))
 	return sum[:]

@@ -12,15 +12,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what queues ask at the door and give there.
+// This file owns the tests of the terms and defaults of queues at submit.
 
 func num[T any](n T) *T { return &n }
 
-// hour is one in milliseconds, as messages have it.
+// hour is one hour in milliseconds, the unit of messages.
 const hour = int64(3_600_000)
 
-// newDoor is a Scheduler that leads and has queues: top with all terms, below it one that says nothing itself, and two
-// others.
+// newDoor is a leading Scheduler with queues: top with all terms, a queue below it without any, and two others.
 func newDoor(t *testing.T) *applied {
 	a := newApplied(t)
 	a.s.states.Become("all heard", schedulerLeading)
@@ -41,7 +40,7 @@ func newDoor(t *testing.T) *applied {
 	return a
 }
 
-// submits is the answer to a job, and its record where it was taken. A dry run must answer the same.
+// submits returns the outcome of a job, and its record if it was accepted. A dry run must agree.
 func (a *applied) submits(change func(*messages.JobSpec), allow bool) (*messages.Outcome, *messages.JobRecord) {
 	a.Helper()
 	spec := leadertest.OneGPU()
@@ -74,13 +73,13 @@ func (a *applied) submits(change func(*messages.JobSpec), allow bool) (*messages
 	return outcome, rec
 }
 
-// asking has a job ask for machines with a label.
+// asking adds a node selector to a job.
 func asking(key, value string) func(*messages.JobSpec) {
 	return func(s *messages.JobSpec) { s.NodeSelector = []*messages.Label{{Key: key, Value: value}} }
 }
 
-// TestQueuesGive: what a job names none of it has from its queue or the nearest above that says it, on disk with the
-// submit; a 0 that is asked for is one.
+// TestQueuesGive checks that a job gets unset values from its queue or the nearest ancestor that sets them, on disk
+// with the submit. An explicit 0 stays 0.
 func TestQueuesGive(t *testing.T) {
 	for _, c := range []struct {
 		change   func(*messages.JobSpec)
@@ -108,7 +107,7 @@ func TestQueuesGive(t *testing.T) {
 	}
 }
 
-// TestQueuesRefuse: what a queue, or one above it, does not allow is refused with its field.
+// TestQueuesRefuse checks that a request which a queue or an ancestor does not allow is refused with its field.
 func TestQueuesRefuse(t *testing.T) {
 	for field, c := range map[string]struct {
 		change func(*messages.JobSpec)
@@ -143,8 +142,8 @@ func TestQueuesRefuse(t *testing.T) {
 	}
 }
 
-// TestOwnersWaitingAreCounted: an owner's waiting jobs are counted in a queue with all below it, each for as long as it
-// waits.
+// TestOwnersWaitingAreCounted checks that an owner's waiting jobs count in a queue together with its descendants, each
+// while it waits.
 func TestOwnersWaitingAreCounted(t *testing.T) {
 	a := newDoor(t)
 	in := func(queue string) bool {
@@ -161,7 +160,7 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	if !in("low") || in("low") {
 		t.Error("one of three has begun, so one more may wait")
 	}
-	a.tell(protocol.Waits{Record: a.s.jobs["j2"].rec}) // and comes back
+	a.tell(protocol.Waits{Record: a.s.jobs["j2"].rec}) // and returns
 	a.tell(protocol.Settled{Job: "j1"})
 	if in("low") {
 		t.Error("three wait again")
@@ -179,7 +178,7 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	}
 }
 
-// TestUpdatesAreHeldAgainstQueues: a change is refused as a submit would be, and one within the terms goes to the job.
+// TestUpdatesAreHeldAgainstQueues checks that a change is refused like a submit. An allowed change goes to the job.
 func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
 	a := newDoor(t)
 	_, rec := a.submits(func(*messages.JobSpec) {}, true)
@@ -210,8 +209,8 @@ func TestUpdatesAreHeldAgainstQueues(t *testing.T) {
 	}
 }
 
-// TestUsesAreKept: what queues used goes into the record of what was learned, and the next leader goes on from it and
-// from what has ended since.
+// TestUsesAreKept checks that the past usage of queues goes into the statistics record. The next leader continues from
+// it and from the attempts that ended after it.
 func TestUsesAreKept(t *testing.T) {
 	a, next := newDoor(t), newDoor(t)
 	spec := leadertest.OneGPU()

@@ -13,29 +13,31 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which uid a job's tasks run as if it names no user: one of its own, so that no other job can read its
-// files or signal it. A job that names root has one, too: it is root of its containers alone, and that uid in the
-// nodes' directories. A waiting job holds no uid. It is given one with its first admission and writes it to its record
-// before its first Reserve. From then on the uid is the same on all nodes and in all attempts, and it is held until
-// nothing of the job is left: by the record; by each attempt that may be on a node (Lodger of the view); and by each
-// node under whose numbers anything lies, as its newest books say. A takeover learns all of that again, so there is no
-// second truth about it. A job that an earlier version took in without a uid stays without one.
+// This file owns the UIDs of jobs that name no user, or root. Each such job gets its own UID, so that no other job can
+// read its files or signal it. A job that names root is root inside its containers only. Its files on the nodes belong
+// to its UID.
+//
+// A waiting job holds no UID. It gets one with its first admission and writes it to its record before its first
+// Reserve. From then on the UID is the same on all nodes and in all attempts. The UID is held until nothing of the job
+// is left: by the record, by each attempt that may be on a node (Lodger of the view), and by each node whose newest
+// ledger lists it as in use. A takeover derives all of that again, so there is no second record of it. A job that an
+// earlier version accepted without a UID stays without one.
 
-// uidsReserved is the part of the uids that is reserved for jobs of admins: one in a hundred, and at least one.
+// uidsReserved is the fraction of the UIDs that is reserved for jobs of admins: one in a hundred, and at least one.
 const uidsReserved = 100
 
-// CountLimitUIDs is counted when a job is kept out of the queue for want of a uid.
+// CountLimitUIDs counts the jobs that are kept out of the queue because no UID is free.
 const CountLimitUIDs = "limit.uids"
 
-// uidRetry is how often the Scheduler looks whether jobs that lack a uid can have one.
+// uidRetry is how often the Scheduler checks whether jobs without a UID can get one.
 const uidRetry = time.Second
 
 type uidDue struct{}
 
-// ownUID is a job's uid as the Scheduler knows it.
+// ownUID holds the Scheduler's data of a job's UID.
 type ownUID struct {
 	uid    uint32 // held for the job; 0: it names a user, or has none yet
-	turn   uint64 // the uid's place among those that were given
+	turn   uint64 // the UID's position among the assigned ones
 	toCome bool   // the job needs one, and its record has none
 	parked bool   // it is in uidless
 }
@@ -44,18 +46,19 @@ func ownUIDOf(rec *messages.JobRecord) ownUID {
 	return ownUID{uid: rec.Uid, turn: rec.UidTurn, toCome: rec.UidToCome}
 }
 
-// uidless are the jobs that are not planned because they can have no uid now. They keep nothing from others.
+// uidless holds the jobs that are not planned because no UID is free for them. They reserve nothing.
 type uidless struct {
 	jobs  []*livingJob
-	armed bool // a timer for the next look is set
+	armed bool // a timer for the next check is set
 }
 
-// needsUID reports whether a fresh job gets a uid of its own when it starts. An array never starts: its elements do.
+// needsUID reports whether a new job gets its own UID when it starts. An array never starts: its elements do.
 func (s *uidPool) needsUID(spec *messages.JobSpec) bool {
 	return spec.Array == nil && spec.NeedsUID() && s.uids.Len() > 0
 }
 
-// whyNoUID is why a job that needs a uid can have none now; empty: it can, or needs none.
+// whyNoUID returns why a job that needs a UID cannot get one now. It returns the empty string if it can, or if it needs
+// none.
 func (s *uidPool) whyNoUID(e *livingJob) string {
 	if !e.toCome || e.uid != 0 {
 		return ""
@@ -78,8 +81,8 @@ func (s *uidPool) whyNoUID(e *livingJob) string {
 	return fmt.Sprintf("0 of %d uids are free", all)
 }
 
-// giveUID gives a job that is being admitted its uid, if it needs one and can have it. A job that declines the
-// admission has the same uid in the next one.
+// giveUID assigns a UID to a job that is being admitted, if it needs one and one is free. A job that declines the
+// admission keeps its UID for the next one.
 func (s *uidPool) giveUID(e *livingJob) {
 	if e.toCome && e.uid == 0 && s.whyNoUID(e) == "" {
 		e.uid, s.uidTurn = s.uids.Next(s.uidTurn + 1)
@@ -88,13 +91,13 @@ func (s *uidPool) giveUID(e *livingJob) {
 	}
 }
 
-// freeUID ends a job's own hold: nothing is left to do for it.
+// freeUID ends the job's own hold on its UID, because nothing is left to do for the job.
 func (s *uidPool) freeUID(e *livingJob) {
 	s.uids.Release(e.uid)
 	e.uid = 0
 }
 
-// awaitUID keeps a job out of the queue until it can have a uid.
+// awaitUID keeps a job out of the queue until it can get a UID.
 func (s *Scheduler) awaitUID(ctx actor.Context, e *livingJob, wish protocol.Waits, why string) {
 	if e.waits = &wish; !e.parked {
 		e.parked = true
@@ -121,8 +124,8 @@ func (s *uidPool) awaitsUIDNoMore(e *livingJob) {
 	}
 }
 
-// onUIDDue puts the jobs that can have a uid back into the queue: whichever can start first takes it, and a job that
-// is admitted when none is left comes back here.
+// onUIDDue returns jobs to the queue that can get a UID. The first to start gets it. A job that is admitted when none
+// is left returns here.
 func (s *Scheduler) onUIDDue(ctx actor.Context) {
 	s.uidless.armed = false
 	all := s.uidless.jobs

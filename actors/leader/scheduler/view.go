@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what whoever checks a leader may see of its memory. Read only,
-// and never from another actor: production asks the Mirror.
+// This file owns read-only access to the leader's memory for checks. Other actors must not use it. Production queries
+// the Mirror.
 
 // View returns the leader's view of a node: free capacity to plan with, why the node gets no new work, and the number
 // of attempts that are or may be on it.
@@ -27,7 +27,7 @@ func (s *nodeTable) Size(id topology.NodeID) topology.Resources {
 	return m.Total
 }
 
-// Withdrawn counts the devices that a machine's books show to the leader as out of service.
+// Withdrawn counts the devices of a node's last ledger that are out of service.
 func (s *nodeTable) Withdrawn(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil {
 		return len(m.ledger.GetWithdrawnGpus())
@@ -45,8 +45,8 @@ func (s *nodeTable) KeptForOthers(id topology.NodeID, job topology.JobID) (kept 
 	return kept
 }
 
-// EachKept visits what is kept on a machine: for whom, how much, and whether by a firm promise. The place that a job
-// was promised before is left out.
+// EachKept visits the reservations on a node: the job, the amount, and whether the job has a start guarantee. It skips
+// the nodes of an earlier guarantee that are still reserved.
 func (s *planning) EachKept(id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, firm bool)) {
 	promises, is := s.planner.(*policy.Judgement)
 	if !is {
@@ -60,8 +60,8 @@ func (s *planning) EachKept(id topology.NodeID, visit func(job topology.JobID, k
 	})
 }
 
-// Bound visits the firm promises that keep room on a machine and have a bound: for whom, how much of it is there, and
-// by when it is free.
+// Bound visits the start guarantees with a latest start that reserve capacity on a node: the job, the amount, and when
+// it must be free.
 func (s *planning) Bound(
 	id topology.NodeID, visit func(job topology.JobID, kept topology.Resources, by actors.Instant),
 ) {
@@ -76,8 +76,8 @@ func (s *planning) Bound(
 	})
 }
 
-// Slips counts how often what was lent of a firm promise has come back late, as far as this leader knows; what its
-// job's record says may be one more. false: the job does not wait with one.
+// Slips returns the number of overruns by backfilled jobs on a job's reserved nodes, as far as this leader knows. The
+// job's record may count one more. It returns false if the job is not waiting with a guarantee.
 func (s *planning) Slips(job topology.JobID) (int, bool) {
 	promises, is := s.planner.(*policy.Judgement)
 	if !is {
@@ -87,7 +87,8 @@ func (s *planning) Slips(job topology.JobID) (int, bool) {
 	return p.Slips, ok && p.Firm
 }
 
-// InUse returns the usage that the planner counts for a queue and its descendants; false: it does not plan by queues.
+// InUse returns the usage that the planner counts for a queue and its descendants. It returns false if the planner does
+// not use queues.
 func (s *planning) InUse(queue string) (topology.Resources, bool) {
 	if p, is := s.planner.(*policy.Judgement); is && s.states.In(schedulerLeading) {
 		return p.InUse(queue)
@@ -95,7 +96,7 @@ func (s *planning) InUse(queue string) (topology.Resources, bool) {
 	return topology.Resources{}, false
 }
 
-// Chosen reports whether the planner has started a job, be its actor told of that or not.
+// Chosen reports whether the planner has started a job, even if its actor does not know it yet.
 func (s *planning) Chosen(job topology.JobID) bool {
 	p, is := s.planner.(*policy.Judgement)
 	return is && p.Chosen(job)
@@ -107,7 +108,7 @@ func (s *planning) Leaves(job topology.JobID) bool {
 	return is && p.Leaves(job)
 }
 
-// Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order.
+// Stopping returns the jobs that are or will be preempted and that were chosen before the guarantee with this order.
 func (s *planning) Stopping(before uint64) []topology.JobID {
 	if p, is := s.planner.(*policy.Judgement); is {
 		return p.Stopping(before)
@@ -115,13 +116,14 @@ func (s *planning) Stopping(before uint64) []topology.JobID {
 	return nil
 }
 
-// ChosenNow reports whether the last pass chose the victims of a job, and made no firm promise after that.
+// ChosenNow reports whether the last pass chose the victims of a job, and made no start guarantee after that.
 func (s *planning) ChosenNow(job topology.JobID) bool {
 	p, is := s.planner.(*policy.Judgement)
 	return is && p.ChosenNow(job)
 }
 
-// Starting is the attempt of a job that this leader was the one to start, as long as it has room; else the zero token.
+// Starting returns the attempt of a job that this leader started, while it holds resources. Otherwise it returns the
+// zero token.
 func (s *lookahead) Starting(job topology.JobID) topology.Token {
 	if e := s.jobs[job]; e != nil && e.run != nil && e.run.token == e.offered && (ends{s}).Runs(job) {
 		return e.offered
@@ -129,13 +131,13 @@ func (s *lookahead) Starting(job topology.JobID) topology.Token {
 	return topology.Token{}
 }
 
-// HasGrown reports whether there is more room than in the last pass.
+// HasGrown reports whether there is more free capacity than in the last pass.
 func (s *planning) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
 
-// QueuesRevision is that of the queues that the leader goes by; 0: by none.
+// QueuesRevision returns the revision of the queue configuration; 0 means that there is none.
 func (s *shares) QueuesRevision() uint64 { return s.queues.record.GetRevision() }
 
-// Overdue counts the claims on a machine that can be heard which should have gone with its newest ledger.
+// Overdue counts the claims on a reachable node that should have ended with its newest ledger.
 func (s *nodeTable) Overdue(id topology.NodeID) int {
 	if m := s.machines[id]; m != nil && m.up {
 		return m.room.Overdue()
@@ -143,7 +145,7 @@ func (s *nodeTable) Overdue(id topology.NodeID) int {
 	return 0
 }
 
-// HoldsUID reports whether a uid will not be given to the next job.
+// HoldsUID reports whether a UID is in use and will not be assigned to another job.
 func (s *uidPool) HoldsUID(uid uint32) bool { return s.uids.Holds(uid) }
 
 // LacksUID reports whether a job is kept out of the queue because no uid is free for it.
@@ -155,6 +157,5 @@ func (s *jobTable) LacksUID(job topology.JobID) bool {
 // Requests counts the requests that the leader remembers.
 func (s *jobTable) Requests() int { return len(s.requests) }
 
-// Living counts the jobs that have an actor or are about to have one, and those
-// of them that wait.
+// Living counts the jobs that have an actor or are about to have one, and the waiting jobs among them.
 func (s *planning) Living() (jobs, waiting int) { return len(s.jobs), s.queue.Len() }
