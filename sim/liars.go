@@ -208,7 +208,7 @@ func lieLabels(m *machine, h *messages.Hello) bool {
 
 // lieClaims announces what the machine's certificate does not allow. A scheduler's link says so, and is not in here.
 func lieClaims(_ *machine, h *messages.Hello) bool {
-	h.Doubt = "it says that its GPUs are 8, and its certificate allows \"4\""
+	h.Doubt = "it announces GPU count 8, but its certificate allows \"4\""
 	return true
 }
 

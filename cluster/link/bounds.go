@@ -17,17 +17,17 @@ import (
 // doubts is why an announcement is not to be believed; empty: it may be.
 func doubts(b identity.Bounds, a *messages.Announcement) string {
 	said := func(what, says string, key identity.Bound) string {
-		return fmt.Sprintf("it says that %s %.200s, and its certificate allows %.200q", what, says, b[key])
+		return fmt.Sprintf("it announces %s %.200s, but its certificate allows %.200q", what, says, b[key])
 	}
 	if most, ok := b[identity.BoundGPUs]; ok {
 		if n, err := strconv.Atoi(most); err != nil || len(a.GetGpus()) > n {
-			return said("its GPUs are", strconv.Itoa(len(a.GetGpus())), identity.BoundGPUs)
+			return said("GPU count", strconv.Itoa(len(a.GetGpus())), identity.BoundGPUs)
 		}
 	}
 	if kind, ok := b[identity.BoundGPUType]; ok {
 		for _, g := range a.GetGpus() {
 			if g.GetType() != kind {
-				return said("a GPU is of type", strconv.Quote(g.GetType()), identity.BoundGPUType)
+				return said("GPU type", strconv.Quote(g.GetType()), identity.BoundGPUType)
 			}
 		}
 	}
@@ -35,7 +35,7 @@ func doubts(b identity.Bounds, a *messages.Announcement) string {
 		allowed := strings.Split(list, ",")
 		for _, l := range a.GetLabels() {
 			if text := l.GetKey() + "=" + l.GetValue(); !slices.Contains(allowed, text) {
-				return said("it has the label", text, identity.BoundLabels)
+				return said("label", text, identity.BoundLabels)
 			}
 		}
 	}
@@ -45,7 +45,7 @@ func doubts(b identity.Bounds, a *messages.Announcement) string {
 			stands = append(stands, l.GetKey()+"="+l.GetValue())
 		}
 		if text := strings.Join(stands, ","); text != place {
-			return said("it stands at", text, identity.BoundPlace)
+			return said("topology domain", text, identity.BoundPlace)
 		}
 	}
 	return ""

@@ -84,18 +84,18 @@ func TestDoubts(t *testing.T) {
 	}
 	for want, change := range map[string]func(*messages.Announcement){
 		"": func(*messages.Announcement) {},
-		`it says that its GPUs are 3, and its certificate allows "2"`: func(a *messages.Announcement) {
+		`it announces GPU count 3, but its certificate allows "2"`: func(a *messages.Announcement) {
 			a.Gpus = append(a.Gpus, &messages.Gpu{Id: "g2", Type: "h100"})
 		},
-		`it says that a GPU is of type "b200", and its certificate allows "h100"`: func(a *messages.Announcement) {
+		`it announces GPU type "b200", but its certificate allows "h100"`: func(a *messages.Announcement) {
 			a.Gpus[1].Type = "b200"
 		},
-		`it says that it has the label pool=prod, and its certificate allows "pool=train,disk=nvme"`: func(
+		`it announces label pool=prod, but its certificate allows "pool=train,disk=nvme"`: func(
 			a *messages.Announcement,
 		) {
 			a.Labels[0].Value = "prod"
 		},
-		`it says that it stands at zone=a,rack=r8, and its certificate allows "zone=a,rack=r7"`: func(
+		`it announces topology domain zone=a,rack=r8, but its certificate allows "zone=a,rack=r7"`: func(
 			a *messages.Announcement,
 		) {
 			a.Place[1].Value = "r8"

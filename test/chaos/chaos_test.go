@@ -88,7 +88,7 @@ var mayEndBy = []messages.Cause{
 
 // mustNotSay is what no process may say: that an invariant broke, or that the
 // database is older than the machines. It never is, here.
-var mustNotSay = []string{"BUG in ", "the store knows nothing of it"}
+var mustNotSay = []string{"BUG in ", "which the store does not contain"}
 
 // settle waits until the healed cluster has nothing left to do.
 func (w *world) settle(jobs []submitted) {

@@ -264,7 +264,7 @@ func TestJoinTokens(t *testing.T) {
 	}
 	s.node("n3", "r1", "--tls", filepath.Join(s.keys, "n3"), "--token", few)
 	s.as(filepath.Join(s.keys, "admin"), "get", "nodes", "--no-headers").wants(t, 0,
-		`it says that its GPUs are 8, and its certificate allows "4"`, "")
+		`it announces GPU count 8, but its certificate allows "4"`, "")
 	secret := strings.TrimSpace(made.out[strings.LastIndex(made.out, ".")+1:])
 	if strings.Contains(first.said()+again.said()+s.scheduler.said(), secret) {
 		t.Error("a log has the secret")

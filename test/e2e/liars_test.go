@@ -22,8 +22,8 @@ func TestOneMachineLies(t *testing.T) {
 	for about, words := range map[string]string{
 		"port":     "rendezvous port 0 is outside 1 to 65535",
 		"grants":   "ranks, but 2 were requested",
-		"token":    "which was never made",
-		"capacity": "what it says cannot be true",
+		"token":    "which was never created",
+		"capacity": "its reports are impossible",
 		"epoch":    "follows a leader of epoch",
 	} { //order: each has a cluster of its own
 		t.Run(about, func(t *testing.T) { besideALiar(t, "liar-"+about, words) })

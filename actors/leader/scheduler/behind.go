@@ -129,8 +129,8 @@ func (s *Scheduler) fallBehind(ctx actor.Context, o orphan) {
 	}
 	s.withhold(ctx, m, o)
 	s.testify(ctx, m, o.token,
-		fmt.Sprintf("%s has attempt %s of job %s, and the store knows nothing of it: it is older than the cluster. "+
-			"Restore a newer backup, or start the scheduler with --accept-loss=%d, which stops such attempts for good", o.node,
+		fmt.Sprintf("%s has attempt %s of job %s, which the store does not contain: the store is older than the cluster; "+
+			"restore a newer backup, or start the scheduler with --accept-loss=%d to stop such attempts for good", o.node,
 			o.token, o.job, s.p.Epoch))
 }
 
@@ -147,9 +147,9 @@ func (s *Scheduler) followsAnother(ctx actor.Context, h *messages.Hello) {
 	m.obeys = h.Epoch
 	s.testify(ctx, m, topology.Token{Epoch: h.Epoch},
 		fmt.Sprintf(
-			"%s follows a leader of epoch %d, and this one's is %d: another scheduler leads, or the store is a copy older "+
-				"than the cluster. Bring it in by synapse-scheduler restore (with PostgreSQL, by its own tools and a higher "+
-				"epoch), or use a newer one",
+			"%s follows a leader of epoch %d, but this leader has epoch %d: another scheduler leads, or the store is a "+
+				"copy older than the cluster; restore it with synapse-scheduler restore (PostgreSQL: with its own tools and a "+
+				"higher epoch), or use a newer copy",
 			m.id, h.Epoch, s.p.Epoch))
 }
 

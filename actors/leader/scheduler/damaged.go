@@ -70,7 +70,7 @@ func (s *jobTable) setJobAside(ctx actor.Context, d actors.Damaged) {
 
 // damageOf returns what happens to a job with an unreadable record, and what the operator can do.
 func damageOf(d actors.Damaged) string {
-	return fmt.Sprintf("record is corrupted (%s): its tasks are left alone; run `synapse-cli cancel %s` to give the "+
+	return fmt.Sprintf("record is corrupted (%s): its tasks continue; run `synapse-cli cancel %s` to give the "+
 		"job up", d.What, d.Job)
 }
 

@@ -200,7 +200,7 @@ func (s *learner) onLearnedWritten(ctx actor.Context, m protocol.Written) {
 	l := &s.learning
 	l.saving = false
 	if m.Verdict != actors.Done {
-		s.p.Log.Warn("What was learned of how long jobs run was not written: the store refuses it")
+		s.p.Log.Warn("The runtime statistics were not written: the store refused them")
 		l.news = append(l.writing, l.news...)
 		l.writing = nil
 		return

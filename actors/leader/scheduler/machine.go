@@ -172,11 +172,11 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case !m.everUp:
 		return outageUnheard, "not heard since this leader took over"
 	case !counted && m.untruth != "":
-		return outageNone, "what it says cannot be true: " + m.untruth +
-			". Its agent is broken or not ours: replace it, and start it again"
+		return outageNone, "its reports are impossible: " + m.untruth +
+			"; its agent is broken or not genuine: replace the agent and restart it"
 	case !counted && m.doubt != "":
-		return outageNone, "quarantined, its tasks are left alone: " + m.doubt + ". If it is right, an admin says so: by a " +
-			"join token for its name that allows it"
+		return outageNone, "quarantined, its tasks continue: " + m.doubt + "; if the node is right, let an admin create a " +
+			"join token for its name that allows this"
 	case !m.up:
 		return outageDead, messages.NodeDead
 	case m.record.GetDrained() != nil:
@@ -184,7 +184,7 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case m.record.GetCordoned() != nil:
 		return outageCordoned, "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
 	case m.health == healthClosed:
-		return outageUnwell, "not well, until its own check says otherwise: " + m.ledger.GetUnwell()
+		return outageUnwell, "unhealthy: " + m.ledger.GetUnwell()
 	case m.ledger.GetTrouble() != "":
 		return outageTrouble, "in trouble: " + m.ledger.Trouble
 	case m.room.Benched() != "":

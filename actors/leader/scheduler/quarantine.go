@@ -102,8 +102,8 @@ func (m *machine) quarantine() string {
 		return ""
 	}
 	return fmt.Sprintf(
-		"quarantined, its tasks are left alone: %s. If it is the only one that says so, the machine is wrong, and not the "+
-			"store: end its agent, move the file ledger of its --data-dir aside, and start it again, which stops what it runs",
+		"quarantined, its tasks continue: %s; if no other node reports this, the node is wrong and not the "+
+			"store: stop its agent, move the file ledger out of its --data-dir, and start the agent, which stops its tasks",
 		m.accuses)
 }
 
@@ -184,7 +184,7 @@ func (s *nodeTable) disbelieve(ctx actor.Context, m *machine, why string) {
 	m.untrue++
 	s.bench(ctx, m, why)
 	if m.untrue >= s.p.Constants.LaunchFailures {
-		s.close(ctx, m, "its answers cannot be true: "+why)
+		s.close(ctx, m, "its answers are impossible: "+why)
 	}
 }
 
@@ -209,18 +209,18 @@ func (m *machine) doubtful() string {
 	for _, g := range l.FreeGpus {
 		devices += g.Milli
 		if !actors.Announces(a, g.GpuId) {
-			return fmt.Sprintf("it has device %s free, which it never announced", g.GpuId)
+			return fmt.Sprintf("device %s is free, but the node never announced it", g.GpuId)
 		}
 	}
 	switch {
 	case !has.Within(total) || !total.Within(most):
-		return fmt.Sprintf("it announced %s, and its books are of %s", amount(has), amount(total))
+		return fmt.Sprintf("it announced %s, but its ledger has %s in total", amount(has), amount(total))
 	case !free.Within(has):
-		return fmt.Sprintf("it announced %s, and has %s free", amount(has), amount(free))
+		return fmt.Sprintf("it announced %s, but has %s free", amount(has), amount(free))
 	case devices != free.MilliGPU:
-		return fmt.Sprintf("it has %d thousandths of devices free, and lists %d", free.MilliGPU, devices)
+		return fmt.Sprintf("it has %d thousandths of devices free, but lists %d", free.MilliGPU, devices)
 	case !total.Within(free.Plus(held).Plus(out)):
-		return fmt.Sprintf("its books are of %s, and only %s of it are free or given away", amount(total),
+		return fmt.Sprintf("its ledger has %s in total, but only %s are free or allocated", amount(total),
 			amount(free.Plus(held)))
 	}
 	return ""
@@ -256,7 +256,7 @@ func (s *capacity) onStrangeToken(ctx actor.Context, t protocol.StrangeToken) {
 		!messages.SameIncarnation(m.incarnation, t.Incarnation) {
 		return
 	}
-	s.disbelieve(ctx, m, fmt.Sprintf("it speaks of attempt %s, which was never made", t.Token))
+	s.disbelieve(ctx, m, fmt.Sprintf("it reports attempt %s, which was never created", t.Token))
 	s.refresh(ctx, m)
 }
 
