@@ -167,7 +167,8 @@ func TestCopiedRecords(t *testing.T) {
 		return err
 	})
 	for limit := pace.Until(10 * time.Second); !strings.Contains(c.scheduler.said(),
-		"ADMISSIONS STOPPED: n1 follows a leader of epoch 3, but this leader has epoch 2"); time.Sleep(20 * time.Millisecond) {
+		"ADMISSIONS STOPPED: n1 follows a leader of epoch 3, but this leader has epoch 2"); {
+		time.Sleep(20 * time.Millisecond)
 		if time.Now().After(limit) {
 			t.Fatalf("the machine said\n%s\nthe scheduler said\n%s", n.said(), c.scheduler.said())
 		}
