@@ -2,8 +2,9 @@
 
 package carapace
 
-// Who the task is and what it runs, read from the container's own files. Those come with an image, and may be hostile:
-// they are read in the container's root, must be plain files, and no more than a limit of them is read.
+// This file finds the task's user and program in the container's files. These files come from an image and may be
+// hostile. They are therefore read inside the container's root, must be plain files, and are read only up to a size
+// limit.
 
 import (
 	"bufio"
@@ -20,7 +21,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// account is the user as which the task runs.
+// account is the user that runs the task.
 type account struct {
 	uid, gid int
 	groups   []uint32
@@ -29,7 +30,7 @@ type account struct {
 
 const (
 	maxAccountBytes = 4 << 20
-	maxGroups       = 65536 // the kernel's own limit
+	maxGroups       = 65536 // the limit of the kernel
 	maxID           = 1<<32 - 2
 	defaultPath     = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 )
@@ -38,16 +39,16 @@ func validateUser(user string) error {
 	parts := strings.Split(user, ":")
 	for _, part := range parts {
 		if len(parts) > 2 || !madeOf(strings.TrimLeft(part, "_"), 64, "_.@-") {
-			return &SpecError{"user", fmt.Sprintf("%.80q is neither a name, a uid, nor one of them with :group", user)}
+			return &SpecError{"user", fmt.Sprintf("%.80q is not a user; use a name, a uid, or either with :GROUP", user)}
 		}
 		if number, err := strconv.ParseUint(part, 10, 64); err == nil && number > maxID {
-			return &SpecError{"user", fmt.Sprintf("%.80q has an id beyond %d", user, uint64(maxID))}
+			return &SpecError{"user", fmt.Sprintf("%.80q has an id above %d", user, uint64(maxID))}
 		}
 	}
 	return nil
 }
 
-// lookUp finds a user in the container. A number needs no entry there; a name does.
+// lookUp finds a user in the container. A numeric user needs no entry there, but a name does.
 func lookUp(user string, more []uint32) (account, error) {
 	name, group, hasGroup := strings.Cut(user, ":")
 	who := account{uid: -1, home: "/"}
@@ -70,7 +71,7 @@ func lookUp(user string, more []uint32) (account, error) {
 		return who, err
 	}
 	if who.uid < 0 {
-		return who, fmt.Errorf("/etc/passwd of the container has no user %q; give a uid", name)
+		return who, fmt.Errorf("/etc/passwd of the container has no user %q; use a uid", name)
 	}
 	if hasGroup {
 		who.gid = -1
@@ -86,22 +87,23 @@ func lookUp(user string, more []uint32) (account, error) {
 		if hasGroup && who.gid < 0 && fields[0] == group {
 			who.gid = gid
 		}
-		// Whoever names a group means that one: an image's list must not add the machine's groups to it.
+		// If the user specifies a group, only that group counts. An image must not add the host's groups to it.
 		if !hasGroup && slices.Contains(strings.Split(fields[3], ","), name) && len(who.groups) < maxGroups {
 			who.groups = append(who.groups, uint32(gid))
 		}
 		return true
 	})
 	if err == nil && who.gid < 0 {
-		err = fmt.Errorf("/etc/group of the container has no group %q; give a gid", group)
+		err = fmt.Errorf("/etc/group of the container has no group %q; use a gid", group)
 	}
 	who.groups = append(who.groups, more...)
 	return who, err
 }
 
-// eachEntry hands on the well-formed lines of an account file until told to stop. A missing file has no lines.
+// eachEntry calls entry with each well-formed line of an account file until entry returns false. A missing file has no
+// lines.
 func eachEntry(path string, fields int, entry func([]string) (more bool)) error {
-	// Not blocking: a pipe in the place of the file must not hold us up for ever.
+	// O_NONBLOCK: if the file is a pipe, opening it must not block forever.
 	from, err := openFile(path, unix.O_RDONLY|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ELOOP) || errors.Is(err, unix.ENOTDIR) {
 		return nil
@@ -124,7 +126,7 @@ func eachEntry(path string, fields int, entry func([]string) (more bool)) error 
 	return lines.Err()
 }
 
-// environment fills in what every program counts on.
+// environment adds the standard variables that programs expect.
 func environment(given []string, home string) []string {
 	env := slices.Clone(given)
 	for _, standard := range []string{"PATH=" + defaultPath, "HOME=" + home} {
@@ -136,7 +138,7 @@ func environment(given []string, home string) []string {
 	return env
 }
 
-// findProgram looks a command up along the task's own PATH.
+// findProgram searches a command in the task's own PATH.
 func findProgram(name, workdir string, env []string) (string, *StartError) {
 	if strings.ContainsRune(name, '/') {
 		path := name
@@ -151,7 +153,7 @@ func findProgram(name, workdir string, env []string) (string, *StartError) {
 	search := defaultPath
 	for _, entry := range env {
 		if value, found := strings.CutPrefix(entry, "PATH="); found {
-			search = value // The last one counts, as it does for the program.
+			search = value // The last one counts, as for the program.
 		}
 	}
 	var denied error
@@ -166,7 +168,7 @@ func findProgram(name, workdir string, env []string) (string, *StartError) {
 		case stat.Mode()&0o111 != 0:
 			return path, nil
 		default:
-			denied = fmt.Errorf("%s has no permission to be executed", path)
+			denied = fmt.Errorf("%s is not executable", path)
 		}
 	}
 	if denied != nil {

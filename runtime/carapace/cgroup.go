@@ -2,9 +2,9 @@
 
 package carapace
 
-// The cgroups of one container: which hierarchies the machine has, how a container's own group is made in them,
-// what it has used, and how it goes away. One group per hierarchy, and only the task in it: init stays with its
-// starter, and does not count against the task's limit of processes.
+// This file owns the cgroups of one container: the hierarchies of the host, the container's group in each, its resource
+// use, and its removal. Each group contains only the task. init stays with its starter and does not count towards the
+// task's process limit.
 
 import (
 	"errors"
@@ -27,23 +27,23 @@ const (
 	defaultCgroupRoot   = "/sys/fs/cgroup"
 	defaultCgroupParent = "/synapse"
 	cpuPeriodUs         = 100_000
-	besideName          = "unified" // as systemd names the v2 tree of a hybrid machine
+	besideName          = "unified" // systemd's name for the v2 tree of a hybrid host
 )
 
-// hierarchies holds the mounted cgroup hierarchies. Either unified is set, or the folder of each v1 controller by name.
-// On a hybrid node the controllers are those of v1, and the unified tree is used only for filters on its groups.
+// hierarchies holds the mounted cgroup hierarchies: unified on v2, or the folder of each v1 controller by name. On a
+// hybrid node the controllers are those of v1, and the unified tree is used only for filters on its groups.
 type hierarchies struct {
 	unified string
-	beside  string // the unified tree of a hybrid machine; it has no controllers
+	beside  string // the unified tree of a hybrid host; it has no controllers
 	by      map[string]string
-	own     func(controller string) (string, error) // the caller's own group there
+	own     func(controller string) (string, error) // returns the caller's own group in a hierarchy
 }
 
 // v1Controllers lists the controllers that Synapse uses, in the order in which groups are made.
 var v1Controllers = []string{"memory", "pids", "devices", "cpuacct", "cpu", "cpuset"}
 
-// findHierarchies looks at a cgroup mount. It asks the file systems rather than the table of mounts, which on a busy
-// machine has thousands of lines.
+// findHierarchies reads a cgroup mount. It checks the file systems instead of the table of mounts, which may have
+// thousands of lines on a busy host.
 func findHierarchies(root string) hierarchies {
 	found := hierarchies{by: map[string]string{}, own: ownGroup}
 	if isFilesystem(root, unix.CGROUP2_SUPER_MAGIC) {
@@ -51,14 +51,14 @@ func findHierarchies(root string) hierarchies {
 		return found
 	}
 	if real, err := filepath.EvalSymlinks(root); err == nil {
-		root = real // so that one folder has one name
+		root = real // so each folder has one name
 	}
 	for _, controller := range v1Controllers {
 		folder := filepath.Join(root, controller)
 		if !isFilesystem(folder, unix.CGROUP_SUPER_MAGIC) {
 			continue
 		}
-		// cpu and cpuacct are often one mount, with a link for each name.
+		// cpu and cpuacct are often one mount with a link for each name.
 		if stat := new(unix.Stat_t); unix.Lstat(folder, stat) == nil && stat.Mode&unix.S_IFMT == unix.S_IFLNK {
 			real, err := filepath.EvalSymlinks(folder)
 			if err != nil {
@@ -79,7 +79,7 @@ func isFilesystem(path string, magic int64) bool {
 	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == magic
 }
 
-// ownGroup reads where the caller is in a hierarchy; the controller of v2 is "".
+// ownGroup returns the caller's group in a hierarchy. The controller of v2 is "".
 func ownGroup(controller string) (string, error) {
 	text, err := readFile("/proc/self/cgroup")
 	if err != nil {
@@ -91,10 +91,10 @@ func ownGroup(controller string) (string, error) {
 			return parts[2], nil
 		}
 	}
-	return "", fmt.Errorf("no group of our own for %q", controller)
+	return "", fmt.Errorf("/proc/self/cgroup has no group for the controller %q", controller)
 }
 
-// parent answers the folder under which containers' groups are made.
+// parent returns the folder under which containers' groups are made.
 func (h hierarchies) parent(controller, parent string) (string, error) {
 	root := h.by[controller]
 	switch {
@@ -113,19 +113,19 @@ func (h hierarchies) parent(controller, parent string) (string, error) {
 	return filepath.Join(root, own, parent), nil
 }
 
-// cgroup names the cgroups of a container.
+// cgroup holds the cgroups of a container.
 type cgroup struct {
 	unified bool
-	// leaves are the folders by controller; on v2 the only one is under "".
+	// leaves holds the folders by controller. On v2, the only folder is under "".
 	leaves map[string]string
-	// beside is the folder in the unified tree of a hybrid machine, where something has a use for one.
+	// beside is the folder in the unified tree of a hybrid host, if one is needed.
 	beside string
-	// controllers are those that work on v2's leaf.
+	// controllers lists the controllers that work on v2's leaf.
 	controllers []string
 	unenforced  []string
 }
 
-// folders are the distinct leaves, sorted: two controllers may share one.
+// folders returns the distinct leaves, sorted, because two controllers may share one.
 func (g *cgroup) folders() []string {
 	all := slices.Collect(maps.Values(g.leaves))
 	if g.beside != "" {
@@ -139,7 +139,7 @@ func (g *cgroup) lacks(what string, why error) {
 	g.unenforced = append(g.unenforced, what+": "+reasonOf(why))
 }
 
-// reasonOf says in a person's words why the cgroup file system refused.
+// reasonOf returns the reason why the cgroup file system refused, in plain words.
 func reasonOf(err error) string {
 	switch {
 	case errors.Is(err, unix.EROFS):
@@ -151,12 +151,12 @@ func reasonOf(err error) string {
 }
 
 var (
-	errNotMounted   = errors.New("the machine has no such cgroup controller mounted")
+	errNotMounted   = errors.New("the host has no such cgroup controller mounted")
 	errNotDelegated = errors.New("the cgroup controller is not delegated to the parent group")
 )
 
-// wants tells which controllers a spec has a use for, and the words for what is lost without each; "" is no loss to
-// tell.
+// wants returns the controllers that a spec uses, each with the name of the limit that is missing without it. An empty
+// name means that nothing needs to be reported.
 func wants(spec Spec) map[string]string {
 	wanted := map[string]string{"memory": "", "pids": "", "devices": "devices", "cpuacct": ""}
 	limits := spec.Limits
@@ -175,7 +175,8 @@ func wants(spec Spec) map[string]string {
 	return wanted
 }
 
-// createGroup makes the groups and sets the limits. What fails is listed, not fatal: the caller decides.
+// createGroup makes the groups and sets the limits. It lists failures instead of returning them, and the caller
+// decides.
 func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) *cgroup {
 	var g *cgroup
 	leaf := ""
@@ -197,11 +198,11 @@ func createGroup(h hierarchies, parent string, spec Spec, devices []deviceRule) 
 // LackOfReach names the limit that is missing on a node without filters for the connections of a task.
 const LackOfReach = "network filter"
 
-// refuseWays puts a filter on the group, for which a hybrid machine's container gets one in the unified tree.
+// refuseWays sets a filter on the group. On a hybrid host it makes a group in the unified tree for this.
 func (g *cgroup) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err error) {
 	if h.unified == "" {
 		if h.beside == "" {
-			return errors.New("the machine has no cgroups of v2 mounted")
+			return errors.New("the host has no cgroup v2 hierarchy mounted")
 		}
 		folder, err := h.parent("", parent)
 		if err != nil {
@@ -221,9 +222,9 @@ func (g *cgroup) refuseWays(h hierarchies, leaf, parent string, spec Spec) (err 
 	return egress.Refuse(leaf, spec.Unreachable)
 }
 
-// RefuseWays is for a container that another program makes: it makes as much of the group as a filter of what it
-// connects to needs, and answers the one that the program is to be born in; empty: it puts the container into that
-// group by itself.
+// RefuseWays serves a container that another program makes. It makes the group that a filter for the container's
+// connections needs. It returns the group in which the program must create the container; empty: the program joins that
+// group itself.
 func RefuseWays(cgroups Cgroups, id string, places []egress.Place) (born string, err error) {
 	cgroups = cgroups.filled()
 	h, g, leaf := findHierarchies(cgroups.Root), &cgroup{}, ""
@@ -257,11 +258,12 @@ func (c Cgroups) WaysOf(id string) string {
 	return filepath.Join(folder, id)
 }
 
-// makeLeaf makes the folder of a container that has just been claimed: what is there belonged to a dead one.
+// makeLeaf makes the folder of a newly claimed container. A group of that name belonged to a dead container and is
+// removed.
 func makeLeaf(parent, id string, prepare func(folder string) error) (string, error) {
 	leaf := filepath.Join(parent, id)
 	var err error
-	for range 8 { // Another container's end may take an empty parent away between the two steps.
+	for range 8 { // The end of another container may remove an empty parent between the two steps.
 		err = os.Mkdir(leaf, 0o755)
 		switch {
 		case err == nil:
@@ -281,7 +283,7 @@ func makeLeaf(parent, id string, prepare func(folder string) error) (string, err
 	return "", err
 }
 
-// remove takes the groups away. What still runs in them is killed: it is in nobody's books.
+// remove removes the groups. It kills all processes that still run in them, because no container owns these processes.
 func (g *cgroup) remove(limit time.Duration) error {
 	var failed []error
 	for _, leaf := range g.folders() {
@@ -292,14 +294,14 @@ func (g *cgroup) remove(limit time.Duration) error {
 	return errors.Join(failed...)
 }
 
-// removeTree removes a group and those made inside of it. rmdir is busy as long as a process, a zombie's last breath
-// included, is in there; so it is tried again, with longer and longer pauses.
+// removeTree removes a group and its descendants. rmdir fails while any process is in the group, even an exiting one.
+// removeTree therefore retries with growing pauses.
 func removeTree(leaf string, limit time.Duration) error {
 	deadline, pause := time.Now().Add(limit), time.Millisecond
 	for {
 		err := unix.Rmdir(leaf)
 		if err == nil || err == unix.ENOENT || err == unix.EROFS && unix.Access(leaf, unix.F_OK) == unix.ENOENT {
-			return nil // the last: where groups can only be read, that is said before it is looked whether there is one
+			return nil // EROFS: a read-only file system reports this before it checks whether the group exists
 		}
 		if err != unix.EBUSY && err != unix.ENOTEMPTY || time.Now().After(deadline) {
 			return fmt.Errorf("remove cgroup %s: %w", leaf, err)
@@ -316,14 +318,14 @@ func removeTree(leaf string, limit time.Duration) error {
 	}
 }
 
-// killGroup sends SIGKILL to all that is in one group.
+// killGroup sends SIGKILL to all processes of one group.
 func killGroup(leaf string) {
 	if writeFile(leaf, "cgroup.kill", "1") == nil {
 		return
 	}
 	pids, _ := groupPids(leaf)
 	for _, pid := range pids {
-		if pid > 0 && pid != os.Getpid() { // 0 stands for a process of a pid namespace that is not below ours.
+		if pid > 0 && pid != os.Getpid() { // 0 is a process of a pid namespace that is not below this process's.
 			_ = unix.Kill(pid, unix.SIGKILL)
 		}
 	}
@@ -348,7 +350,7 @@ func groupPids(leaf string) ([]int, error) {
 	return pids, nil
 }
 
-// empty is the evidence that nothing of the container runs any more.
+// empty reports whether no process of the container runs, which is the exit confirmation.
 func (g *cgroup) empty() (bool, error) {
 	for _, leaf := range g.folders() {
 		pids, err := groupPids(leaf)
@@ -367,7 +369,7 @@ func (g *cgroup) kill() {
 	}
 }
 
-// stats reads what the group uses; what cannot be read is zero.
+// stats reads the resource use of the group. A value that cannot be read is zero.
 func (g *cgroup) stats() Stats {
 	stats := g.total()
 	for _, leaf := range g.folders() {
@@ -382,7 +384,7 @@ func (g *cgroup) stats() Stats {
 	return stats
 }
 
-// total reads only what counts up over the group's life: all that is left to ask at its end.
+// total reads only the values that accumulate over the group's life. At its end, no other values are left.
 func (g *cgroup) total() Stats {
 	if g.unified {
 		leaf := g.leaves[""]
@@ -397,7 +399,7 @@ func (g *cgroup) total() Stats {
 	}
 }
 
-// oomKills counts what the kernel killed in the group for want of memory.
+// oomKills returns the number of processes in the group that the kernel killed for lack of memory.
 func (g *cgroup) oomKills() int64 {
 	if g.unified {
 		return readWord(filepath.Join(g.leaves[""], "memory.events"), "oom_kill")
@@ -411,7 +413,7 @@ func readNumber(path string) int64 {
 	return number
 }
 
-// readWord reads the number behind a word in a file of "word number" lines.
+// readWord reads the number after a word in a file of "word number" lines.
 func readWord(path, word string) int64 {
 	text, _ := readFile(path)
 	for line := range strings.Lines(string(text)) {

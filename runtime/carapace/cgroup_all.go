@@ -2,9 +2,9 @@
 
 package carapace
 
-// The limit that all containers below one parent group have together. Without it, tasks that each stay within a limit
-// of their own can use up the machine's process numbers, and then neither its services nor its operator can begin a
-// process. Containers that run stay in their groups: what they have counts, and a lower limit ends none of them.
+// This file limits the processes of all containers below one parent group together. Without this limit, tasks within
+// their own limits can use up the host's pids. Then no service and no operator can start a process. Running containers
+// stay in their groups: their processes count, and a lower limit ends none of them.
 
 import (
 	"errors"
@@ -15,9 +15,9 @@ import (
 	"strconv"
 )
 
-// LimitAllPids bounds the processes and threads of all containers below the parent group, in either version of cgroups.
-// The caller holds the parent, or looks again when it makes the next container. A machine without the controller, or an
-// agent to which it is not delegated, gets an error and has no such limit.
+// LimitAllPids limits the processes and threads of all containers below the parent group, on cgroup v1 and v2. The
+// caller holds the parent, or calls again when it makes the next container. If the controller is missing or not
+// delegated, it returns an error and there is no such limit.
 func LimitAllPids(cgroups Cgroups, most int64) error {
 	if most == 0 {
 		return nil
@@ -50,7 +50,7 @@ func limitAllPids(h hierarchies, folder string, most int64) error {
 		}
 	}
 	if folder == filepath.Clean(root) {
-		return nil // the group of the whole machine has no limit
+		return nil // the root group has no limit
 	}
 	if readNumber(filepath.Join(folder, "pids.max")) == most {
 		return nil
@@ -58,7 +58,7 @@ func limitAllPids(h hierarchies, folder string, most int64) error {
 	return writeFile(folder, "pids.max", strconv.FormatInt(most, 10))
 }
 
-// limitAll sets what the containers beside this one share. A parent that is not there any more has no containers.
+// limitAll sets the limit that all containers of the parent share. A parent that no longer exists has no containers.
 func (g *cgroup) limitAll(h hierarchies, parent string, limits Limits) {
 	if limits.AllPids == 0 || h.unified == "" && h.by["pids"] == "" {
 		return

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestLimitAll: the parent group gets the limit in both versions of cgroups, only where it differs; the group of the
-// whole machine is left alone, and a group without the controller gets an error.
+// TestLimitAll checks that the parent group gets the limit in both versions of cgroups, and only if the limit differs.
+// The root group is unchanged. A group without the controller returns an error.
 func TestLimitAll(t *testing.T) {
 	for _, unified := range []bool{true, false} {
 		root := t.TempDir()

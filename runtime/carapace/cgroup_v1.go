@@ -2,9 +2,9 @@
 
 package carapace
 
-// The groups of cgroup v1: one tree per controller. Writing another process into a group waits for every processor
-// (some 12 ms); a thread that writes "0" into `tasks` moves itself alone, at once. So the command joins by itself,
-// before it is executed and while it has one thread.
+// This file makes the groups of cgroup v1, which has one tree per controller. To write another process into a group
+// waits for every processor (about 12 ms). A thread that writes "0" into `tasks` moves only itself, at once. The
+// command therefore joins its groups itself, before exec and while it has one thread.
 
 import (
 	"errors"
@@ -21,7 +21,7 @@ import (
 func createV1(h hierarchies, parent string, spec Spec, devices []deviceRule) *cgroup {
 	g := &cgroup{leaves: map[string]string{}}
 	wanted := wants(spec)
-	made := map[string]string{} // by the parent's folder: cpu and cpuacct may share a tree
+	made := map[string]string{} // by the parent's folder, because cpu and cpuacct may share a tree
 	for _, controller := range v1Controllers {
 		loss, asked := wanted[controller]
 		if !asked {
@@ -83,7 +83,8 @@ func limitMemoryV1(leaf string, limits Limits) error {
 	if err := writeFile(leaf, "memory.limit_in_bytes", limit); err != nil {
 		return err
 	}
-	// Swap beyond the limit would hide the want of memory from whoever asked for the limit. Not every kernel counts it.
+	// Swap beyond the limit would hide the lack of memory from the user who set the limit. Some kernels do not
+	// count swap.
 	err := writeFile(leaf, "memory.memsw.limit_in_bytes", limit)
 	if errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.EOPNOTSUPP) {
 		return nil
@@ -108,7 +109,7 @@ func limitDevicesV1(leaf string, devices []deviceRule) error {
 	}
 	defer allow.Close()
 	for _, rule := range devices {
-		if _, err := allow.WriteString(rule.word()); err != nil { // One rule a write; the kernel reads no second line.
+		if _, err := allow.WriteString(rule.word()); err != nil { // One rule per write: the kernel reads one line.
 			return fmt.Errorf("allow %s: %w", rule.word(), err)
 		}
 	}
@@ -123,8 +124,8 @@ func limitCPUV1(leaf string, limits Limits) error {
 }
 
 func limitCpusetV1(root, leaf string, limits Limits) error {
-	// A new group of cpuset has neither, and takes no task before it has both. Nor does one below it: the parent, too, may
-	// have been made by another this moment, and not been filled.
+	// A new cpuset group has neither CPUs nor memory nodes, and accepts no task until it has both. The same is true
+	// for its parent, which another starter may have just made and not yet filled.
 	if err := inheritCpuset(root, leaf); err != nil {
 		return err
 	}
@@ -139,7 +140,7 @@ func limitCpusetV1(root, leaf string, limits Limits) error {
 	return nil
 }
 
-// inheritCpuset makes the folders from root down to folder, and fills what is empty from above.
+// inheritCpuset makes the folders from root to folder, and copies missing values from the parent.
 func inheritCpuset(root, folder string) error {
 	below, err := filepath.Rel(root, folder)
 	if err != nil {

@@ -2,8 +2,8 @@
 
 package carapace
 
-// The group of cgroup v2: one tree, and a controller works in a group only where every group above hands it down. The
-// command is born into its group (clone3), so nothing is ever moved.
+// This file makes the group of cgroup v2, which has one tree. A controller works in a group only if every group above
+// delegates it. The command is created in its group (clone3), so no process is moved.
 
 import (
 	"errors"
@@ -44,8 +44,8 @@ func createV2(h hierarchies, parent string, spec Spec, devices []deviceRule) *cg
 	return g
 }
 
-// delegate has every group from the root down to the leaf's parent hand down what is wanted. Where all is there
-// already, which is so for every container but the first, it reads one file.
+// delegate lets every group from the root to the leaf's parent delegate the wanted controllers. For all containers but
+// the first, nothing is missing, and delegate reads one file.
 func (g *cgroup) delegate(root, folder string, wanted map[string]string) {
 	controllers := []string{"memory", "pids", "cpu", "cpuset"}
 	controllers = slices.DeleteFunc(controllers, func(name string) bool { _, asked := wanted[name]; return !asked })
@@ -64,7 +64,7 @@ func (g *cgroup) delegate(root, folder string, wanted map[string]string) {
 		have := readFields(root, "cgroup.subtree_control")
 		for _, controller := range missing {
 			if !slices.Contains(have, controller) {
-				_ = writeFile(root, "cgroup.subtree_control", "+"+controller) // What it came to is read below.
+				_ = writeFile(root, "cgroup.subtree_control", "+"+controller) // The result is read below.
 			}
 		}
 	}
@@ -79,7 +79,7 @@ func (g *cgroup) limitV2(spec Spec, wanted map[string]string) {
 	if limits.MemoryBytes > 0 {
 		settings = append(settings, setting{"memory", "memory.max", strconv.FormatInt(limits.MemoryBytes, 10)},
 			setting{"memory", "memory.swap.max", "0"},
-			// A training task that lost one of its processes hangs; better that it ends as a whole.
+			// A training task that lost a process hangs, so all processes end together.
 			setting{"memory", "memory.oom.group", "1"})
 	}
 	if limits.Pids > 0 {

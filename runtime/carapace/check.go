@@ -2,7 +2,8 @@
 
 package carapace
 
-// What this machine can enforce, found out by trying where that leaves nothing behind, else by looking.
+// This file determines which limits this host can enforce. It tries each one if that leaves nothing behind, and
+// otherwise inspects the host.
 
 import (
 	"errors"
@@ -19,15 +20,15 @@ import (
 	"github.com/yi-json/synapse/runtime/egress"
 )
 
-// Finding is one thing that this machine can, or cannot, do.
+// Finding reports whether this host supports one feature.
 type Finding struct {
 	Name string `json:"name"`
 	OK   bool   `json:"ok"`
-	// Reason is how it is done, or why it cannot be.
+	// Reason is the method, or the reason why the host does not support it.
 	Reason string `json:"reason"`
 }
 
-// Check answers a finding for everything that a Spec can ask for.
+// Check returns a finding for everything that a Spec can request.
 func Check(cgroups Cgroups) []Finding {
 	cgroups = cgroups.filled()
 	findings := []Finding{
@@ -36,10 +37,10 @@ func Check(cgroups Cgroups) []Finding {
 	return append(findings, checkCgroups(cgroups)...)
 }
 
-// policyFile lies beside a state directory, in which there are containers and nothing else.
+// policyFile returns the policy file of a state directory. It is next to the directory, which contains only containers.
 func policyFile(stateDir string) string { return filepath.Clean(stateDir) + ".policy" }
 
-// WritePolicy notes what an agent lets jobs name, for the person that checks the machine.
+// WritePolicy writes the agent's job policy for the person who checks the host.
 func WritePolicy(stateDir, text string) error {
 	return os.WriteFile(policyFile(stateDir), []byte(text), 0o644)
 }
@@ -49,39 +50,39 @@ func PolicyOf(stateDir string) Finding {
 	text, err := os.ReadFile(policyFile(stateDir))
 	if err != nil {
 		return found("policy",
-			"none: no agent has its containers in "+stateDir+", and whoever runs carapace names what they "+
-				"may; --state-dir DATA-DIR/carapace shows an agent's")
+			"none: no agent has its containers in "+stateDir+", so carapace itself sets no limits "+
+				"here; use --state-dir DATA-DIR/carapace for the policy of an agent")
 	}
 	return found("policy", string(text))
 }
 
-// networksFile lies there too.
+// networksFile returns the file of WriteNetworks, next to the state directory.
 func networksFile(stateDir string) string { return filepath.Clean(stateDir) + ".networks" }
 
-// WriteNetworks notes why an agent cannot give jobs networks of their own; empty: it can.
+// WriteNetworks records why an agent cannot give private networks to jobs; empty: it can.
 func WriteNetworks(stateDir, why string) error {
 	return os.WriteFile(networksFile(stateDir), []byte(why), 0o644)
 }
 
-// NetworksOf is whether the agent whose containers are known there gives jobs networks of their own.
+// NetworksOf returns whether the agent of this state directory gives private networks to jobs.
 func NetworksOf(stateDir string) Finding {
 	why, err := os.ReadFile(networksFile(stateDir))
 	switch {
 	case err != nil:
-		return found("private networks", "given by agents, and none has its containers in "+stateDir)
+		return found("private networks", "agents provide these, and no agent has its containers in "+stateDir)
 	case len(why) > 0:
 		return missing("private networks", errors.New(string(why)))
 	}
 	return found("private networks", "veth and nftables")
 }
 
-// LackOfIDs is its name among what a machine cannot do.
+// LackOfIDs names the feature of a separate uid range per container.
 const LackOfIDs = "root of a container's own"
 
-// IDsAt is whether containers whose folders lie at a place can have numbers of users of their own.
+// IDsAt returns whether containers below a folder can have separate uid ranges.
 func IDsAt(folder string) Finding {
 	if os.Geteuid() != 0 {
-		return missing(LackOfIDs, errors.New("its numbers are given by root"))
+		return missing(LackOfIDs, errors.New("only root can assign the uid range"))
 	}
 	if err := TryIDs(folder); err != nil {
 		return missing(LackOfIDs, err)
@@ -89,21 +90,23 @@ func IDsAt(folder string) Finding {
 	return found(LackOfIDs, "user namespaces and idmapped mounts")
 }
 
-// LackOfComposed is its name where another program makes the container.
+// LackOfComposed names the same feature for containers that another program makes.
 const LackOfComposed = LackOfIDs + ", by another program"
 
-// Composes is whether it can be had so far as this program decides.
-func Composes() Finding { return found(LackOfComposed, "composed as its own containers' roots are") }
+// Composes returns that finding as far as this program decides.
+func Composes() Finding {
+	return found(LackOfComposed, "root composed in the same way as carapace's own")
+}
 
 func found(name, how string) Finding         { return Finding{name, true, how} }
 func missing(name string, why error) Finding { return Finding{name, false, why.Error()} }
 
 func checkRoot() Finding {
 	if os.Geteuid() == 0 {
-		return found("root", "all of a container can be set up")
+		return found("root", "every part of a container can be set up")
 	}
 	return missing("root",
-		errors.New("not root: a user namespace with one user; no cgroups unless they are delegated, no change of user"))
+		errors.New("not root: a user namespace with one user, no cgroups unless delegated, and no change of user"))
 }
 
 func checkKernel() Finding {
@@ -120,7 +123,8 @@ func checkKernel() Finding {
 	return found("kernel", release)
 }
 
-// checkMounts tries the newest call that set-up needs, on a mount that does not exist: a kernel that has it says so.
+// checkMounts tries the newest system call that set-up needs, on a mount that does not exist. Only a kernel without the
+// call returns ENOSYS.
 func checkMounts() Finding {
 	err := unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if err == unix.ENOSYS {
@@ -156,12 +160,12 @@ func checkFilesystem(kind, name string) Finding {
 		return missing(name, err)
 	}
 	if !slices.Contains(strings.Fields(string(text)), kind) {
-		return missing(name, fmt.Errorf("the kernel has no %s (yet): modprobe %s", kind, kind))
+		return missing(name, fmt.Errorf("the kernel does not list %s; try modprobe %s", kind, kind))
 	}
 	return found(name, kind)
 }
 
-// checkCgroups makes a group, sets a generous limit of each kind, and removes it again.
+// checkCgroups makes a group, sets a generous limit of each kind, and removes the group.
 func checkCgroups(cgroups Cgroups) []Finding {
 	h := findHierarchies(cgroups.Root)
 	version := found("cgroups", "v2")
@@ -169,7 +173,7 @@ func checkCgroups(cgroups Cgroups) []Finding {
 	case h.unified == "" && len(h.by) == 0:
 		version = missing("cgroups", fmt.Errorf("nothing is mounted at %s", cgroups.Root))
 	case h.unified == "":
-		version = found("cgroups", "v1, or hybrid")
+		version = found("cgroups", "v1 or hybrid")
 	}
 	findings := []Finding{version}
 	probe := Spec{ID: "check-" + DrawID(), Limits: Limits{MemoryBytes: 1 << 40, MilliCPU: 1000, Pids: 1000,
@@ -188,7 +192,7 @@ func checkCgroups(cgroups Cgroups) []Finding {
 	if h.unified != "" {
 		kill := found("kill by cgroup", "cgroup.kill")
 		if _, err := os.Stat(filepath.Join(g.leaves[""], "cgroup.kill")); errors.Is(err, fs.ErrNotExist) {
-			kill = found("kill by cgroup", "by the pid namespace; cgroup.kill needs Linux 5.14")
+			kill = found("kill by cgroup", "the pid namespace is used; cgroup.kill needs Linux 5.14")
 		}
 		findings = append(findings, kill)
 	}

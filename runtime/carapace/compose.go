@@ -2,9 +2,9 @@
 
 package carapace
 
-// A container's root for another program to put a container in: the same as our own makes, mount by mount, but for
-// what that program makes by itself (/proc, /sys, /dev). It is root and would make what is missing as root, so it
-// is left nothing to make.
+// This file composes a container's root for a program other than carapace, with the same mounts as for carapace's own
+// containers. The exceptions are /proc, /sys and /dev, which that program mounts itself. The program is root and would
+// create missing paths as root, so this file creates all of them.
 
 import (
 	"errors"
@@ -19,18 +19,17 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// OtherWorkdir is where such a container is shown a workdir that lies in a directory of the machine: its user could
-// replace it by a link before the program goes there.
+// OtherWorkdir is the path in the container of a workdir on a mounted host directory. The user could otherwise replace
+// the workdir by a link before the program enters it.
 const OtherWorkdir = "/.workdir"
 
-// systemPlaces are covered by what the program mounts.
+// systemPlaces lists the directories that the program covers with its own mounts.
 var systemPlaces = []string{"/proc", "/sys", "/dev"}
 
-// ComposedRoot is where Compose puts a root, below its base.
+// ComposedRoot returns the path of a composed root below its base.
 func ComposedRoot(base string) string { return filepath.Join(base, "root") }
 
-// InOwnMounts does something on a thread that has a mount namespace of its own, in which nothing reaches the mounts
-// of the machine.
+// InOwnMounts calls do on a thread with a separate mount namespace, from which no mount propagates to the host.
 func InOwnMounts(do func() error) error {
 	done := make(chan error, 1)
 	onOwnThread(func() {
@@ -43,24 +42,24 @@ func InOwnMounts(do func() error) error {
 	return <-done
 }
 
-// OwnMounts gives the calling thread, which must be locked and never let go of, such a namespace.
+// OwnMounts gives the calling thread such a namespace. The caller must have locked the thread and must never unlock it.
 func OwnMounts() error {
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); err != nil {
-		return fault.OfMachine(fmt.Errorf("own mounts: %w", err))
+		return fault.OfMachine(fmt.Errorf("make a mount namespace: %w", err))
 	}
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil {
-		return fault.OfMachine(fmt.Errorf("own mounts: %w", err))
+		return fault.OfMachine(fmt.Errorf("make the mounts private: %w", err))
 	}
 	return nil
 }
 
-// ComposedBase is an existing directory on which to compose the root of a container that has numbers of its own:
-// root of the container has to pass to it, and the directories of an agent are closed to that user. It is covered
-// up in the mounts of the calling thread alone.
+// ComposedBase is an existing directory for composed roots of containers with a separate uid range. The container's
+// root must be able to pass through it, and the directories of an agent are closed to that user. It is covered only in
+// the mounts of the calling thread.
 const ComposedBase = "/dev/shm"
 
-// Compose mounts a spec's root below an existing directory, in the calling thread's own mounts, and answers the
-// working directory that the command is to have in it.
+// Compose mounts a spec's root below an existing directory, in the calling thread's own mounts. It returns the working
+// directory for the command inside the root.
 func Compose(spec Spec, base string) (workdir string, err error) {
 	spec = spec.filled()
 	defer unix.Umask(unix.Umask(0o022))
@@ -72,7 +71,7 @@ func Compose(spec Spec, base string) (workdir string, err error) {
 	for i, mount := range spec.Mounts {
 		if slices.ContainsFunc(systemPlaces, func(place string) bool { return Within(mount.Target, place) }) {
 			return "", &SpecError{
-				fmt.Sprintf("mounts[%d].target", i), mount.Target + " is the runtime's own; take another place",
+				fmt.Sprintf("mounts[%d].target", i), mount.Target + " is used by the runtime; choose another target",
 			}
 		}
 	}
@@ -84,23 +83,22 @@ func Compose(spec Spec, base string) (workdir string, err error) {
 	return r.composeInside()
 }
 
-// composeSystem makes what root of a container of its own has no right to make, and the program as that root would: a
-// sysfs of a network that others share. Where the network belongs to the job, root of the container may serve every
-// port of it.
+// composeSystem mounts what root of a container with a separate uid range cannot mount: the sysfs of a shared network.
+// If the network belongs to the job, composeSystem also lets the container's root listen on every port.
 func (r *root) composeSystem() (err error) {
 	switch r.spec.Net {
-	case NetNone: // the network of the container, and the program makes both
+	case NetNone: // the program makes the network and its sysfs
 		return nil
 	case netHost:
 		return r.takeSysfs()
 	}
 	return elsewhere(r.spec.Net, func() error {
-		_ = openPorts(r.spec) // A machine that does not let this be set has its jobs serve the other ports.
+		_ = openPorts(r.spec) // If the host does not permit this, jobs use the other ports.
 		return r.takeSysfs()
 	})
 }
 
-// takeSysfs makes it, for the network that the calling thread is in.
+// takeSysfs mounts a sysfs of the network of the calling thread.
 func (r *root) takeSysfs() (err error) {
 	if r.spec.IDs != nil {
 		r.sysfs, err = newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
@@ -108,7 +106,7 @@ func (r *root) takeSysfs() (err error) {
 	return err
 }
 
-// elsewhere does something in another network, and brings the calling thread back.
+// elsewhere calls do in another network and returns the calling thread to its own.
 func elsewhere(network string, do func() error) (err error) {
 	home, err := openFile("/proc/thread-self/ns/net", unix.O_RDONLY, 0)
 	if err != nil {
@@ -129,14 +127,13 @@ func (r *root) placeSystem() error {
 	return mountPlain(r.sysfs, nil, "/sys")
 }
 
-// ComposedNode is where Compose makes a device node of the machine's for a container that has numbers of its own,
-// below its base. Such a container can make none, nor could its root use those of the machine's that are open to
-// some group alone.
+// ComposedNode returns the path below base of a device node for a container with a separate uid range. Such a container
+// cannot make device nodes. Its root could not use host nodes that are open to one group only.
 func ComposedNode(base, path string) string { return filepath.Join(base, nodesName, path) }
 
 const nodesName = "nodes"
 
-// makeNodesFolder makes the place for them, as long as anything can be made there.
+// makeNodesFolder makes the folder of device nodes while the base is still writable.
 func (r *root) makeNodesFolder() error {
 	if !r.composed || r.spec.IDs == nil {
 		return nil
@@ -144,7 +141,7 @@ func (r *root) makeNodesFolder() error {
 	return os.Mkdir(ComposedNode(r.order.Base, ""), 0o755)
 }
 
-// composeNodes makes the granted ones.
+// composeNodes makes the nodes of the granted devices.
 func (r *root) composeNodes() error {
 	if r.spec.IDs == nil {
 		return nil
@@ -169,15 +166,14 @@ func (r *root) composeNodes() error {
 			err != unix.EEXIST {
 			return fmt.Errorf("make %s: %w", device.path, err)
 		}
-		if err := unix.Chmod(path, 0o666); err != nil { // to all, as our own containers have them
+		if err := unix.Chmod(path, 0o666); err != nil { // for all users, as in carapace's own containers
 			return err
 		}
 	}
 	return nil
 }
 
-// composeInside does in the new root what goes by the container's paths. The thread then has its own root and working
-// directory again.
+// composeInside prepares the paths inside the new root. It restores the root and the working directory of the thread.
 func (r *root) composeInside() (workdir string, err error) {
 	var home [2]int
 	for i, path := range []string{"/", "."} {
@@ -207,18 +203,18 @@ func (r *root) composeInside() (workdir string, err error) {
 	return r.composeWorkdir()
 }
 
-// composeWorkdir makes the workdir where it is missing, as makeWorkdir does.
+// composeWorkdir makes the workdir if it is missing, like makeWorkdir.
 func (r *root) composeWorkdir() (string, error) {
 	inside, err := r.inside()
 	if err != nil {
 		return "", fail("user", err)
 	}
 	if slices.ContainsFunc(systemPlaces, func(place string) bool { return Within(r.spec.Workdir, place) }) {
-		return r.spec.Workdir, nil // it is not there yet
+		return r.spec.Workdir, nil // it does not exist yet
 	}
 	place, made, err := inside.Make(r.spec.Workdir, true)
 	if err != nil {
-		return "", fmt.Errorf("workdir: %s is missing and cannot be made, or is closed to the task's user: %w",
+		return "", fmt.Errorf("workdir: %s cannot be made, or the task's user cannot enter it: %w",
 			r.spec.Workdir, err)
 	}
 	defer unix.Close(place)

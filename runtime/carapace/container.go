@@ -2,8 +2,8 @@
 
 package carapace
 
-// A container that was started: what it may be asked and told, and how it ends. Its init is reaped first, and only
-// after that its cgroups and its directory go; Done closes when nothing of it is left.
+// This file owns a started container: its state, its signals and its end. Its init is reaped first. Then its cgroups
+// and its directory are removed. Done closes when nothing of the container is left.
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Container is one container of this process. Its methods may be called from anywhere.
+// Container is one container of this process. All goroutines may call its methods.
 type Container struct {
 	spec       Spec
 	options    Options
@@ -26,40 +26,40 @@ type Container struct {
 
 	making     making
 	pid        int
-	pidfd      int // of its process
+	pidfd      int // of its first process
 	startTicks uint64
 
-	// telling orders the events; oomTold is under it.
+	// telling orders the events and guards oomTold.
 	telling sync.Mutex
 	oomTold bool
 
-	// closing guards the pidfd: a signal must not go to a number that was given to another file.
+	// closing guards the pidfd. A signal must not use a descriptor that was closed and reused.
 	closing sync.Mutex
 	closed  bool
 	killed  bool
-	// settled says that a start has ended, one way or the other; expired, that its caller has given it up. Both are under
-	// closing.
+	// settled reports that the start has succeeded or failed. expired reports that the caller has given up the
+	// start. closing guards both.
 	settled, expired bool
 
 	done chan struct{}
 	exit Exit
 }
 
-// removeLimit is how long the end of a container waits for its cgroups to be let go of.
+// removeLimit bounds the wait for the removal of cgroups at a container's end.
 const removeLimit = 5 * time.Second
 
 func (c *Container) ID() string { return c.spec.ID }
 
-// Pid is that of init, as this process sees it. It is the command's own with NoInit.
+// Pid returns the pid of init as this process sees it. With NoInit, it is the pid of the command.
 func (c *Container) Pid() int { return c.pid }
 
 // Unenforced returns the requested limits that this node cannot enforce, each with its reason.
 func (c *Container) Unenforced() []string { return c.unenforced }
 
-// Done is closed when every process is gone and everything was removed.
+// Done returns a channel that closes when every process has ended and everything was removed.
 func (c *Container) Done() <-chan struct{} { return c.done }
 
-// Wait answers how the container ended. Any number of callers may wait.
+// Wait returns how the container ended. Any number of callers may wait.
 func (c *Container) Wait() Exit {
 	<-c.done
 	return c.exit
@@ -86,8 +86,8 @@ func (c *Container) state() State {
 		Unenforced: c.unenforced}
 }
 
-// Signal sends a signal to the command. One that has gone already is no error: the signal came too late, as signals
-// may.
+// Signal sends a signal to the command. A command that has already ended is no error, because a signal may always be
+// too late.
 func (c *Container) Signal(signal syscall.Signal) error {
 	if signal == unix.SIGKILL {
 		return c.Kill()
@@ -104,18 +104,18 @@ func (c *Container) send(signal syscall.Signal) error {
 	return sendSignal(c.pidfd, signal)
 }
 
-// Kill ends every process of the container. It does not wait; Done tells when they are gone.
+// Kill ends every process of the container. It does not wait; Done closes when they have ended.
 func (c *Container) Kill() error {
 	c.closing.Lock()
 	c.killed = true
 	c.closing.Unlock()
-	// With init the kernel kills the whole pid namespace, and init is not over before the last of them is.
+	// If there is an init, the kernel kills the whole pid namespace. init ends after all of its processes.
 	err := c.send(unix.SIGKILL)
 	c.group.kill()
 	return err
 }
 
-// Stats returns the present use of the container.
+// Stats returns the current resource use of the container.
 func (c *Container) Stats() (Stats, error) {
 	select {
 	case <-c.done:
@@ -125,7 +125,8 @@ func (c *Container) Stats() (Stats, error) {
 	}
 }
 
-// Gone is the evidence: init was reaped, with all processes of its namespace, and no cgroup holds another one.
+// Gone reports whether init and all processes of its namespace were reaped, and no cgroup contains a process. True is
+// the exit confirmation.
 func (c *Container) Gone() (bool, error) {
 	select {
 	case <-c.done:
@@ -135,7 +136,7 @@ func (c *Container) Gone() (bool, error) {
 	}
 }
 
-// watch sees a started container to its end, on the thread that made it.
+// watch follows a started container to its end, on the thread that made it.
 func (c *Container) watch() {
 	stopOOM := c.watchOOM()
 	status, usage, byItself := c.making.wait()
@@ -164,7 +165,7 @@ func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself
 	case killed:
 		exit.Reason = "killed on request"
 	case exit.OOM:
-		exit.Reason = "a process was killed for want of memory"
+		exit.Reason = "a process was killed for lack of memory"
 	case !byItself:
 		exit.Reason = "the container's init was killed from outside"
 	}
@@ -176,12 +177,12 @@ func (c *Container) conclude(status unix.WaitStatus, usage unix.Rusage, byItself
 		exit.Usage.CPUNs = usage.Utime.Nano() + usage.Stime.Nano()
 	}
 	if exit.Usage.PeakMemoryBytes == 0 {
-		exit.Usage.PeakMemoryBytes = usage.Maxrss << 10 // The largest single process; without cgroups nobody knows the sum.
+		exit.Usage.PeakMemoryBytes = usage.Maxrss << 10 // of the largest process; without cgroups, the sum is unknown
 	}
 	return exit
 }
 
-// clean removes everything. What cannot be removed keeps its directory, so that the next GC finds it.
+// clean removes everything. If something cannot be removed, its directory stays, so the next GC finds it.
 func (c *Container) clean() {
 	c.closing.Lock()
 	c.closed = true
@@ -203,7 +204,7 @@ func (c *Container) clean() {
 	}
 }
 
-// undo takes back a start that failed.
+// undo cleans up a failed start.
 func (c *Container) undo(failure *StartError) {
 	c.exit = Exit{Code: failure.Code, Reason: failure.Error()}
 	c.clean()

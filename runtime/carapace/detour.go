@@ -2,10 +2,10 @@
 
 package carapace
 
-// The detour of a starter that is not root. Only a user namespace gives it the rights to make a container, and the
-// kernel lets no process of several threads into one. So the starter executes its own binary again, as the first
-// process of a new user namespace, and that makes the container as root would (maker.go). This file has both ends of
-// it.
+// This file implements the start of a container without root rights. Only a user namespace gives the rights to make a
+// container, and the kernel does not let a process of several threads join one. Therefore the starter executes its own
+// binary again as the first process of a new user namespace. That process makes the container as root would (maker.go).
+// This file contains both sides of this detour.
 
 import (
 	"bufio"
@@ -22,14 +22,13 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// detourName is the first argument of the re-executed binary. Only a detour calls it so, and only with a socket to talk
-// over.
+// detourName is the first argument of the re-executed binary. Only a detour uses it, together with a socket.
 const detourName = "carapace-detour"
 
-// socketFd is where the second process finds the socket: behind stdin, stdout and stderr.
+// socketFd is the socket's descriptor in the second process, after stdin, stdout and stderr.
 const socketFd = 3
 
-// detour is the starter's end.
+// detour holds the starter's side.
 type detour struct {
 	order      *order
 	executable string
@@ -38,7 +37,7 @@ type detour struct {
 	socket     fork.Channel
 	reports    *bufio.Reader
 	second     int          // the process of the user namespace
-	secondFd   atomic.Int64 // its pidfd; zero is none
+	secondFd   atomic.Int64 // its pidfd; 0: none
 	pid, pidfd int          // of init
 }
 
@@ -83,7 +82,7 @@ func (d *detour) begin() *StartError {
 	return nil
 }
 
-// receive waits for one kind of report; the only other one there may be is that of a failure.
+// receive waits for one kind of report. The only other possible report is a failure.
 func (d *detour) receive(kind string) (report, *StartError) {
 	var said report
 	if err := receive(d.reports, &said); err != nil {
@@ -99,10 +98,10 @@ func (d *detour) mourn(err error) *StartError {
 	d.stop()
 	status, _ := d.reap()
 	if status.Signaled() {
-		return &StartError{codeSignal + int(status.Signal()), "set-up", "killed before the command ran", err}
+		return &StartError{codeSignal + int(status.Signal()), "set-up", "the process was killed before the command ran", err}
 	}
-	return &StartError{CodeSetupFailed, "set-up", fmt.Sprintf("its maker ended with code %d before the command ran",
-		status.ExitStatus()), err}
+	return &StartError{CodeSetupFailed, "set-up",
+		fmt.Sprintf("the maker of the container ended with code %d before the command ran", status.ExitStatus()), err}
 }
 
 func (d *detour) process() (pid, pidfd int) { return d.pid, d.pidfd }
@@ -149,7 +148,7 @@ func (d *detour) stop() {
 
 func (d *detour) end() {
 	if d.second > 0 {
-		d.stop() // Init dies with its maker, and is waited for below.
+		d.stop() // Init dies with its maker, and the code below waits for it.
 		d.reap()
 	}
 	if pidfd := int(d.secondFd.Swap(0)); pidfd > 0 {
@@ -167,13 +166,13 @@ func (d *detour) end() {
 	}
 }
 
-// Reexec must be the first call of main, with os.Args. If this process was started as a detour's second end, Reexec
-// runs that end and returns true and the exit code.
+// Reexec must be the first call of main, with os.Args. If this process was started as a detour's second process, Reexec
+// runs it and returns its exit code and true.
 func Reexec(arguments []string) (code int, mine bool) {
 	if len(arguments) != 1 || arguments[0] != detourName {
 		return 0, false
 	}
-	// Everything else that we were born with does not belong to the task.
+	// The other inherited descriptors do not belong to the task.
 	if err := unix.CloseRange(socketFd, ^uint(0), unix.CLOSE_RANGE_CLOEXEC); err != nil {
 		return CodeSetupFailed, true
 	}
@@ -182,8 +181,8 @@ func Reexec(arguments []string) (code int, mine bool) {
 	return <-ended, true
 }
 
-// beSecond makes the container that it is told to, and says how it goes. When it dies the container dies, whenever that
-// is.
+// beSecond makes the container of the order that it receives, and reports the progress. If it dies at any time, the
+// container dies too.
 func beSecond(socket fork.Channel) int {
 	reader := bufio.NewReader(socket)
 	var order order
@@ -209,7 +208,7 @@ func beSecond(socket fork.Channel) int {
 	if failure != nil {
 		return refuse(failure)
 	}
-	// If nobody listens any more, we are about to be killed.
+	// If no process receives this, this process is about to be killed.
 	_ = send(socket, report{Kind: reportStarted, Unenforced: unenforced})
 	letGoOfStdio()
 	status, _, byItself := m.wait()
@@ -217,11 +216,12 @@ func beSecond(socket fork.Channel) int {
 	return 0
 }
 
-// letGoOfStdio leaves stdin, stdout and stderr to the command: a reader sees their end when the command closes them.
+// letGoOfStdio closes this process's stdin, stdout and stderr. A reader then sees their end when the command closes
+// them.
 func letGoOfStdio() {
 	null, err := unix.Open(os.DevNull, unix.O_RDWR|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // Then their end is told when the container ends.
+		return // Then readers see their end when the container ends.
 	}
 	defer unix.Close(null)
 	for fd := range socketFd {

@@ -2,9 +2,9 @@
 
 package carapace
 
-// Which device nodes a container may open: the rules, the words of cgroup v1 for them, and the eBPF program of cgroup
-// v2. The node in /dev is a convenience; this is the wall, and it holds for nodes that the task makes or finds
-// elsewhere.
+// This file restricts the device nodes that a container may open: the rules, their form for cgroup v1, and the eBPF
+// program for cgroup v2. The nodes in /dev are only a convenience. These rules also hold for nodes that the task makes
+// or finds elsewhere.
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/bpf"
 )
 
-// deviceRule allows everything with one device, or with every minor of its major.
+// deviceRule permits all access to one device, or to every minor number of its major number.
 type deviceRule struct {
 	path         string
 	block        bool
@@ -23,7 +23,7 @@ type deviceRule struct {
 	everyMinor   bool
 }
 
-// plainDevices are the nodes that every container has.
+// plainDevices lists the nodes that every container has.
 var plainDevices = []deviceRule{
 	{path: "/dev/null", major: 1, minor: 3}, {path: "/dev/zero", major: 1, minor: 5},
 	{path: "/dev/full", major: 1, minor: 7},
@@ -31,11 +31,11 @@ var plainDevices = []deviceRule{
 	{path: "/dev/tty", major: 5, minor: 0},
 }
 
-// terminals are made by the container's own devpts.
+// terminals lists the devices of the container's own devpts.
 var terminals = []deviceRule{{major: 5, minor: 2}, {major: 136, everyMinor: true}}
 
-// grantedDevices looks the asked device nodes up on the machine. A node that is not there is a refusal: a task that was
-// given a GPU and finds none would fail later, and for a reason that nobody sees.
+// grantedDevices looks up the requested device nodes on the host. It refuses a missing node. A task without its granted
+// GPU would otherwise fail later, with a misleading reason.
 func grantedDevices(paths []string) ([]deviceRule, error) {
 	var rules []deviceRule
 	for _, asked := range paths {
@@ -62,7 +62,7 @@ func (r deviceRule) mode() uint32 {
 	return unix.S_IFCHR
 }
 
-// word is the rule as devices.allow of cgroup v1 reads it.
+// word returns the rule in the format of devices.allow in cgroup v1.
 func (r deviceRule) word() string {
 	kind, minor := "c", fmt.Sprint(r.minor)
 	if r.block {
@@ -75,14 +75,14 @@ func (r deviceRule) word() string {
 }
 
 const (
-	bpfCharDevice  = 2 // what the kernel puts into the low half of access_type
+	bpfCharDevice  = 2 // the kernel's value in the low half of access_type
 	bpfBlockDevice = 1
 )
 
-// deviceProgram is the filter: each rule compares kind, major and minor, and answers 1 where they are its own.
+// deviceProgram returns the filter. For each rule, it compares kind, major and minor, and returns 1 if they match.
 func deviceProgram(rules []deviceRule) bpf.Program {
 	var program bpf.Program
-	// The context is in register 1: access and kind, major, minor, 32 bits each.
+	// Register 1 points to the context: access and kind, major, minor, 32 bits each.
 	program.Emit(bpf.Load32, 2, 1, 0, 0)
 	program.Emit(bpf.And32, 2, 0, 0, 0xffff)
 	program.Emit(bpf.Load32, 3, 1, 4, 0)
@@ -92,7 +92,7 @@ func deviceProgram(rules []deviceRule) bpf.Program {
 		if rule.block {
 			kind = bpfBlockDevice
 		}
-		rest := int16(5) // instructions of this rule: three comparisons, the answer, the end
+		rest := int16(5) // instructions of this rule: three comparisons, the result, the return
 		if rule.everyMinor {
 			rest = 4
 		}
@@ -107,10 +107,10 @@ func deviceProgram(rules []deviceRule) bpf.Program {
 	return program
 }
 
-// deviceHook is where a group is asked for a device.
+// deviceHook is the kernel's hook for device access of a group.
 var deviceHook = bpf.Hook{Kind: unix.BPF_PROG_TYPE_CGROUP_DEVICE, Attach: unix.BPF_CGROUP_DEVICE}
 
-// attachDeviceFilter puts the program on a cgroup of v2. The kernel drops it with the cgroup.
+// attachDeviceFilter sets the program on a cgroup of v2. The kernel removes it with the cgroup.
 func attachDeviceFilter(leaf string, rules []deviceRule) error {
 	return deviceHook.Put(leaf, deviceProgram(rules))
 }

@@ -2,10 +2,10 @@
 
 package carapace
 
-// An exec session in a container that is there. It is born as the command was (launch.go, fork/command.go): one
-// thread goes into the container's namespaces, finds out there who is to run what, forks, and comes home. The process
-// is in the container's cgroups and in its pid namespace, so that it counts for the container and ends with it; it is
-// no child of the container's init, and how it ends says nothing about the container.
+// This file runs exec sessions in a running container. A session starts like the command (launch.go, fork/command.go).
+// One thread enters the container's namespaces, looks up the user and the program there, forks, and returns. The
+// process is in the container's cgroups and pid namespace, so it counts for the container and ends with it. It is not a
+// child of the container's init, and its exit code does not affect the container.
 
 import (
 	"errors"
@@ -24,39 +24,39 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// ExecSpec says what an exec session runs. Whatever it does not say is as the container's command has it.
+// ExecSpec describes an exec session. Unset fields have the values of the container's command.
 type ExecSpec struct {
 	Command []string `json:"command"`
-	Env     []string `json:"env,omitempty"` // beside the container's own, and in place of those of the same names
-	// Terminal gives it a terminal of the container's; without it the three streams are handed on as they are.
+	Env     []string `json:"env,omitempty"` // added to the container's own; replaces those of the same names
+	// Terminal requests a terminal of the container. Without it, the process gets the three streams directly.
 	Terminal              bool     `json:"terminal,omitempty"`
 	Stdin, Stdout, Stderr *os.File `json:"-"`
-	// Born is called with the process's number before it can end by itself, in a starter that reaps what else it has: the
-	// starter leaves this one to the thread that waits for it.
+	// Born is called with the process's pid before the process can end. A starter that reaps all its children must
+	// leave this one to the thread that waits for it.
 	Born func(pid int) `json:"-"`
 }
 
-// ExecSession is an exec session that runs, or has.
+// ExecSession is a running or finished exec session.
 type ExecSession struct {
-	// Terminal is the near end of its terminal, which belongs to the caller; nil: it has none.
+	// Terminal is the caller's end of the terminal, which the caller must close; nil: there is none.
 	Terminal *os.File
 
 	pid     int
-	closing sync.Mutex // no signal goes to a number that may be another's
+	closing sync.Mutex // prevents signals to a pid that may be reused
 	over    bool
 	done    chan struct{}
 	status  unix.WaitStatus
 }
 
-// ErrNoExec is a container in which no exec session can be run.
-var ErrNoExec = errors.New("no further process can join a container that a user other than root has made")
+// ErrNoExec reports a container that cannot run exec sessions.
+var ErrNoExec = errors.New("exec sessions are not possible in a container made by a user other than root")
 
-// Exec runs one in the container. It answers when the process runs, or why it does not: a *StartError.
+// Exec runs an exec session in the container. It returns when the process runs, or with a *StartError.
 func (c *Container) Exec(what ExecSpec) (*ExecSession, error) {
 	return execIn(&joined{spec: c.spec, order: c.order(nil), first: c.first}, what)
 }
 
-// first is the container's first process, as long as nobody ends it.
+// first returns the container's first process unless the container is being ended.
 func (c *Container) first() (pid int, pidfd file, err error) {
 	c.closing.Lock()
 	defer c.closing.Unlock()
@@ -67,15 +67,15 @@ func (c *Container) first() (pid int, pidfd file, err error) {
 	return c.pid, pidfd, err
 }
 
-// Made is a container that another program has made as a Spec says.
+// Made describes a container that another program made from a Spec.
 type Made struct {
 	Spec   Spec
 	Pid    int      // of its first process, which is its command …
-	PidFD  int      // … and that process, which stays the caller's
-	Leaves []string // its cgroups, of those that are there
+	PidFD  int      // … and a pidfd of that process, which the caller closes
+	Leaves []string // its existing cgroups
 }
 
-// Exec runs one in a container of that kind.
+// Exec runs an exec session in such a container.
 func (m *Made) Exec(what ExecSpec) (*ExecSession, error) {
 	spec := m.Spec.filled()
 	spec.NoInit = true
@@ -95,7 +95,7 @@ func (m *Made) Exec(what ExecSpec) (*ExecSession, error) {
 	}}, what)
 }
 
-// joined is a container as an exec session finds it.
+// joined describes a container to an exec session.
 type joined struct {
 	spec  Spec
 	order *order
@@ -104,14 +104,14 @@ type joined struct {
 
 func execIn(into *joined, what ExecSpec) (*ExecSession, error) {
 	if len(what.Command) == 0 || what.Command[0] == "" {
-		return nil, fail("command", errors.New("is empty"))
+		return nil, fail("command", errors.New("the command is empty"))
 	}
 	if os.Geteuid() != 0 {
 		return nil, fail("join", ErrNoExec)
 	}
 	f := &ExecSession{done: make(chan struct{})}
 	answer := make(chan *StartError, 1)
-	onOwnThread(func() { // which the process dies with, so it is waited for here
+	onOwnThread(func() { // The process dies with this thread, so the thread waits for it here.
 		j := &joining{of: into, what: what, process: fork.New(), home: nowhere, terminal: -1, slave: -1}
 		failure := j.run(f)
 		answer <- failure
@@ -127,13 +127,14 @@ func execIn(into *joined, what ExecSpec) (*ExecSession, error) {
 	return f, nil
 }
 
-// Pid is its number, as this process sees it.
+// Pid returns the pid of the process as this process sees it.
 func (f *ExecSession) Pid() int { return f.pid }
 
-// Done is closed when it has ended. What it has started and left behind goes on, as part of the container.
+// Done returns a channel that closes when the process has ended. Its remaining children continue as part of the
+// container.
 func (f *ExecSession) Done() <-chan struct{} { return f.done }
 
-// Code is how it ended, as a shell tells it, after Done.
+// Code returns the exit code in the form of a shell. It is valid after Done.
 func (f *ExecSession) Code() int {
 	if f.status.Signaled() {
 		return codeSignal + int(f.status.Signal())
@@ -141,7 +142,7 @@ func (f *ExecSession) Code() int {
 	return f.status.ExitStatus()
 }
 
-// Signal sends a signal to its process group, unless it has ended.
+// Signal sends a signal to the process group, unless the process has ended.
 func (f *ExecSession) Signal(signal syscall.Signal) error {
 	f.closing.Lock()
 	defer f.closing.Unlock()
@@ -158,7 +159,7 @@ func (f *ExecSession) conclude(status unix.WaitStatus) {
 	close(f.done)
 }
 
-// joining is the way into a container, on one locked thread.
+// joining enters a container on one locked thread.
 type joining struct {
 	of      *joined
 	what    ExecSpec
@@ -169,14 +170,14 @@ type joining struct {
 	home            home
 	umask           int
 	init            int // the container's first process, as a pidfd
-	cgroups         int // its command's cgroup namespace; 0: the machine's
-	root            int // the directory that its command has for one
-	ids             int // its command's user namespace; 0: the machine's
+	cgroups         int // the cgroup namespace of the container's command; 0: the host's
+	root            int // the root directory of the container's command
+	ids             int // the user namespace of the container's command; 0: the host's
 	files           []int
 	terminal, slave int
 }
 
-// run makes the process.
+// run creates the process.
 func (j *joining) run(f *ExecSession) *StartError {
 	defer j.shed()
 	for _, step := range []struct {
@@ -194,7 +195,7 @@ func (j *joining) run(f *ExecSession) *StartError {
 		j.what.Born(f.pid)
 	}
 	if err := j.home.enter(j.namespaces()); err != nil {
-		return fail("come home", fault.OfMachine(err))
+		return fail("return to the host's namespaces", fault.OfMachine(err))
 	}
 	unix.Umask(j.umask)
 	plan, err := j.launch.plan()
@@ -217,7 +218,7 @@ func (j *joining) namespaces() int {
 	return (&maker{order: j.order}).namespaces() | unix.CLONE_NEWPID
 }
 
-// open opens at home all that is needed inside.
+// open opens, outside of the container, all files that are needed inside.
 func (j *joining) open() error {
 	spec := j.of.spec
 	spec.Command = j.what.Command
@@ -254,8 +255,8 @@ func (j *joining) open() error {
 	return err
 }
 
-// openContainer finds the container's namespaces: those of its first process, and of its command, which has two of its
-// own. A command that ends meanwhile takes the first process with it, and nothing can be forked there any more.
+// openContainer finds the container's namespaces: those of its first process, and two separate ones of its command. If
+// the command ends meanwhile, the first process ends too, and the later fork fails.
 func (j *joining) openContainer() (err error) {
 	command, first, err := j.of.first()
 	if j.init, err = j.keep(first, err); err != nil {
@@ -282,7 +283,7 @@ func (j *joining) openContainer() (err error) {
 	return unix.PidfdSendSignal(j.init, 0, nil, 0)
 }
 
-// firstChild is the command that an init looks after: it was there before any orphan.
+// firstChild returns the command of an init, which is its first child and older than any orphan.
 func firstChild(pid int) (int, error) {
 	text, err := readFile(fmt.Sprintf("/proc/%d/task/%d/children", pid, pid))
 	if err != nil {
@@ -301,7 +302,7 @@ func dupFile(fd int) (file, error) {
 	return file(copied), err
 }
 
-// keep has a descriptor closed at the end.
+// keep registers a descriptor that is closed at the end.
 func (j *joining) keep(opened file, err error) (int, error) {
 	if err == nil {
 		j.files = append(j.files, int(opened))
@@ -309,9 +310,10 @@ func (j *joining) keep(opened file, err error) (int, error) {
 	return int(opened), err
 }
 
-// enter brings the thread into the container.
+// enter moves the thread into the container.
 func (j *joining) enter() error {
-	if err := unix.Unshare(unix.CLONE_FS); err != nil { // The kernel lets nobody into other mounts who shares a root.
+	// The kernel does not let a thread with a shared root enter other mounts.
+	if err := unix.Unshare(unix.CLONE_FS); err != nil {
 		return err
 	}
 	if timerSlack > 0 {
@@ -321,11 +323,11 @@ func (j *joining) enter() error {
 		return err
 	}
 	j.umask = unix.Umask(0o022)
-	// The root of the namespace lies above that of the container (root.go), and in a chroot somewhere else.
+	// The root of the namespace is above that of the container (root.go), and in a chroot elsewhere.
 	return errors.Join(unix.Fchdir(j.root), unix.Chroot("."), unix.Chdir("/"))
 }
 
-// openTerminal makes a terminal of the container's own.
+// openTerminal makes a terminal in the container.
 func (j *joining) openTerminal() error {
 	if !j.what.Terminal {
 		return nil
@@ -349,7 +351,7 @@ func (j *joining) openTerminal() error {
 
 func (f file) fd() uintptr { return uintptr(f) }
 
-// prepare finds out who runs what, in there, and gets the process ready to be made.
+// prepare looks up the user and the program inside the container, and prepares the fork.
 func (j *joining) prepare() error {
 	if failure := j.launch.prepare(); failure != nil {
 		return failure
@@ -363,8 +365,8 @@ func (j *joining) prepare() error {
 	return nil
 }
 
-// chooseStreams decides what the process's streams are. The number of its terminal's far end is taken here already,
-// where the process is prepared; the terminal is opened inside.
+// chooseStreams sets the streams of the process. It reserves the descriptor of the terminal's far end now, because the
+// fork is prepared here. The terminal is opened later, inside the container.
 func (j *joining) chooseStreams() (err error) {
 	if j.what.Terminal {
 		if j.slave, err = j.keep(openFile(os.DevNull, unix.O_RDWR, 0)); err != nil {
@@ -385,7 +387,8 @@ func (j *joining) chooseStreams() (err error) {
 	return nil
 }
 
-// WithEnv is an environment with more in it. Of one name the first counts for most programs, so the former goes.
+// WithEnv returns an environment with additional variables, which replace those of the same name. For most programs,
+// the first entry of a name counts.
 func WithEnv(env, more []string) []string {
 	name := func(line string) string { n, _, _ := strings.Cut(line, "="); return n }
 	kept := slices.DeleteFunc(slices.Clone(env), func(line string) bool {
@@ -394,7 +397,7 @@ func WithEnv(env, more []string) []string {
 	return append(kept, more...)
 }
 
-// shed closes what was only needed on the way.
+// shed closes the descriptors that are no longer needed.
 func (j *joining) shed() {
 	for _, fd := range j.files {
 		unix.Close(fd)

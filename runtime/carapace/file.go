@@ -2,8 +2,8 @@
 
 package carapace
 
-// Files, read and written without Go's poller. It takes every file of a cgroup for one to be waited for, since the
-// kernel says it could be, and wakes a thread for each: that was a tenth of a start's switches of thread.
+// This file reads and writes files without Go's poller. The kernel reports cgroup files as pollable, so the poller
+// wakes a thread for each of them. That caused a tenth of the thread switches of a start.
 
 import (
 	"errors"
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// file is an open one. Reading and writing blocks the thread.
+// file is an open file descriptor. Reading and writing blocks the thread.
 type file int
 
 func openFile(path string, flags int, mode uint32) (file, error) {
@@ -79,7 +79,7 @@ func readFile(path string) ([]byte, error) {
 	}
 }
 
-// writeFile writes a value into a file that is there, in one piece.
+// writeFile writes a value into an existing file with one write.
 func writeFile(folder, name, value string) error {
 	to, err := openFile(filepath.Join(folder, name), unix.O_WRONLY, 0)
 	if err != nil {

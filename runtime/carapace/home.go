@@ -2,8 +2,8 @@
 
 package carapace
 
-// Where a thread is at home: its namespaces, its root and its working directory, held by descriptors, since no path
-// leads back from the inside of a container.
+// This file remembers a thread's own namespaces, root and working directory. It keeps descriptors, because no path
+// leads out of a container.
 
 import (
 	"errors"
@@ -20,17 +20,17 @@ var nowhere = home{-1, -1, -1}
 func whereWeAre() (home, error) {
 	at := nowhere
 	var failed [3]error
-	at.process, failed[0] = unix.PidfdOpen(os.Getpid(), 0) // All other threads are still there.
+	at.process, failed[0] = unix.PidfdOpen(os.Getpid(), 0) // all other threads are still in these namespaces
 	at.root, failed[1] = unix.Open("/", unix.O_PATH|unix.O_CLOEXEC, 0)
 	at.folder, failed[2] = unix.Open(".", unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err := errors.Join(failed[:]...); err != nil {
 		at.close()
-		return nowhere, fmt.Errorf("where we are: %w", err)
+		return nowhere, fmt.Errorf("open the thread's own namespaces: %w", err)
 	}
 	return at, nil
 }
 
-// enter brings the calling thread back. Its namespaces are left to the container, which then ends with its last
+// enter moves the calling thread back. The container then holds its namespaces alone, and they end with its last
 // process.
 func (h home) enter(namespaces int) error {
 	if err := unix.Setns(h.process, namespaces); err != nil {

@@ -2,13 +2,14 @@
 
 package carapace
 
-// A user namespace for the task alone: its users and groups 0 to 65535 are numbers of the machine's that nobody else
-// has. The task enters it last of all (fork/command.go): its processes, mounts and networks stay the machine's to
-// command, so that root in there has rights over files and processes with its own numbers, and none over the container.
+// This file gives a task a separate user namespace. Its users and groups 0 to 65535 map to a range of host ids that no
+// other user has. The task enters the namespace last (fork/command.go). Its processes, mounts and networks belong to
+// the host's user namespace. Root in the container therefore controls files and processes with its own ids, but not the
+// container.
 //
-// This file owns which number is which. In the image, and in what the task writes to its layer, 0 is First, 1 the next
-// one and so on. In the machine's directories root is one plain user, and all others of the container own nothing, so
-// that no number of the container is left on a disk that others see.
+// This file also owns the mapping of ids. In the image and in the task's layer, id 0 is First, id 1 is First+1, and so
+// on. In mounted host directories, root of the container is one plain user, and its other users own nothing. Thus no id
+// of the container remains on a shared disk.
 
 import (
 	"errors"
@@ -23,20 +24,20 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// IDs are a container's own numbers.
+// IDs holds the id range of a container.
 type IDs struct {
-	// First is the machine's number of the container's 0, for users and for groups. IDsLen numbers belong to the
+	// First is the host's id for id 0 of the container, for users and groups. IDsLen ids from there belong to the
 	// container.
 	First uint32 `json:"first"`
-	// UID and GID are the numbers that root of the container has in the machine's directories.
+	// UID and GID are the ids of the container's root in mounted host directories.
 	UID uint32 `json:"uid"`
 	GID uint32 `json:"gid"`
 }
 
-// IDsLen is how many numbers a container has: as many as distributions count on.
+// IDsLen is the number of ids of a container. Distributions expect at least this many.
 const IDsLen = 65536
 
-// noID is a number that no user and no group has.
+// noID is an id that no user and no group has.
 const noID = 1<<32 - 1
 
 func (i *IDs) validate() error {
@@ -47,16 +48,16 @@ func (i *IDs) validate() error {
 	within := func(id uint32) bool { return i.First <= id && uint64(id) <= last }
 	switch {
 	case i.First < IDsLen || last >= noID:
-		return &SpecError{"ids", fmt.Sprintf("%d to %d are none of the machine's numbers from %d to %d", i.First, last,
+		return &SpecError{"ids", fmt.Sprintf("%d to %d are not within the host's ids %d to %d", i.First, last,
 			IDsLen, uint32(noID-1))}
 	case i.UID == 0 || i.UID == noID || i.GID == noID || within(i.UID) || within(i.GID):
-		return &SpecError{"ids", fmt.Sprintf("%d:%d cannot be root of the container in the machine's directories", i.UID,
+		return &SpecError{"ids", fmt.Sprintf("%d:%d cannot be the container's root in the host's directories", i.UID,
 			i.GID)}
 	}
 	return nil
 }
 
-// outside is the machine's number for one of the container.
+// outside returns the host's id for an id of the container.
 func (i *IDs) outside(id int) uint32 {
 	if i == nil {
 		return uint32(id)
@@ -64,11 +65,11 @@ func (i *IDs) outside(id int) uint32 {
 	return i.First + uint32(id)
 }
 
-// own maps the container's numbers.
+// own returns the mapping of the container's ids.
 func (i *IDs) own() []fork.Span { return []fork.Span{{Outside: uint64(i.First), N: IDsLen}} }
 
-// plain maps the numbers of the machine's files to those that the container sees: each is itself, but for one, which is
-// that of root. No file has a number of the container, and none can get one.
+// plain returns the mapping of host files to the container's view. Every id maps to itself, except root, which maps to
+// the container's root. No file has an id of the container's range, and none can get one.
 func (i *IDs) plain(root uint32) []fork.Span {
 	cuts := []fork.Span{{Inside: uint64(i.First), N: IDsLen}, {Inside: uint64(root), N: 1}}
 	if cuts[1].Inside < cuts[0].Inside {
@@ -85,10 +86,11 @@ func (i *IDs) plain(root uint32) []fork.Span {
 	return spans
 }
 
-// spaces are the user namespaces that a container's mounts and its command are made with.
+// spaces holds the user namespaces for a container's mounts and its command.
 type spaces struct{ own, machine int }
 
-// newSpaces makes them, for a container that has numbers of its own. The thread must be locked, and at home.
+// newSpaces makes the user namespaces of a container with a separate id range. The thread must be locked and outside of
+// any container.
 func newSpaces(ids *IDs) (*spaces, error) {
 	if ids == nil {
 		return nil, nil
@@ -112,10 +114,10 @@ func (s *spaces) close() {
 	}
 }
 
-// Spaces are the same for a caller that makes mounts for a container before the container: those of its image, and of
-// the machine's directories.
+// Spaces returns the same namespaces for a caller that makes mounts before the container exists: one for mounts of the
+// image, one for mounts of host directories.
 func (i *IDs) Spaces() (image, machine *os.File, err error) {
-	runtime.LockOSThread() // whose children the makers of the namespaces are
+	runtime.LockOSThread() // the makers of the namespaces are children of this thread
 	defer runtime.UnlockOSThread()
 	made, err := newSpaces(i)
 	if err != nil {
@@ -124,7 +126,7 @@ func (i *IDs) Spaces() (image, machine *os.File, err error) {
 	return os.NewFile(uintptr(made.own), "image"), os.NewFile(uintptr(made.machine), "machine"), nil
 }
 
-// mapMount has a mount that is nowhere yet show its files under other numbers.
+// mapMount sets the id mapping of a detached mount.
 func mapMount(tree int, space int) error {
 	attributes := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(space)}
 	err := unix.MountSetattr(tree, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &attributes)
@@ -134,7 +136,7 @@ func mapMount(tree int, space int) error {
 	return err
 }
 
-// TryIDs finds out whether containers can have numbers of their own whose roots and layers lie on the file system of a
+// TryIDs checks whether containers can have separate id ranges if their roots and layers are on the file system of a
 // folder.
 func TryIDs(folder string) error {
 	at, err := os.MkdirTemp(folder, "try-")
@@ -169,6 +171,6 @@ func TryIDs(folder string) error {
 	})
 }
 
-// errUnmappable is a file system that knows no other numbers than those on its disk.
-var errUnmappable = errors.New("its file system cannot be shown under other users' numbers (idmapped mounts), as " +
-	"root of a container of its own needs it")
+// errUnmappable reports a file system that does not support idmapped mounts.
+var errUnmappable = errors.New("the file system does not support idmapped mounts, which a " +
+	"container with a separate id range needs")

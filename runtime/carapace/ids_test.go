@@ -4,8 +4,8 @@ package carapace
 
 import "testing"
 
-// TestIDsPlain: in the machine's directories every number is itself, but for one, which is root of the container, and
-// for those of the container, which nothing is and nothing becomes.
+// TestIDsPlain checks the mapping of host directories. Every id maps to itself, except that of the container's root.
+// The ids of the container map to nothing.
 func TestIDsPlain(t *testing.T) {
 	const first = 400_000_000
 	ids := &IDs{First: first, UID: 1, GID: 1}
@@ -31,7 +31,7 @@ func TestIDsPlain(t *testing.T) {
 				t.Errorf("with root as %d, %d is %d, %d times", root, other, at, times)
 			}
 		}
-		taken := map[uint64]uint64{} // no two numbers become one
+		taken := map[uint64]uint64{} // no two ids map to the same one
 		for _, s := range ids.plain(root) {
 			for begin, n := range taken {
 				if s.Outside < begin+n && begin < s.Outside+s.N {

@@ -2,8 +2,8 @@
 
 package carapace
 
-// What the command is to be: its user, its program, with which environment and rights, as the container sees it. It
-// is found out by the starter, in the container's finished root.
+// This file prepares the command: its user, program, environment and rights, as seen from inside the container. The
+// starter does this in the container's finished root.
 
 import (
 	"fmt"
@@ -18,18 +18,18 @@ import (
 type launch struct {
 	order      *order
 	stdio      [3]uintptr
-	own        map[uint64]bool // the mounts in which anything may be made
+	own        map[uint64]bool // the mounts in which every user may create files
 	unenforced []string
 
 	who     account
 	path    string
 	env     []string
-	kept    capabilitySet // what there may be at most
-	ambient capabilitySet // what a user other than root is given
+	kept    capabilitySet // the upper bound of the capabilities
+	ambient capabilitySet // the capabilities of a user other than root
 	filter  []unix.SockFilter
 }
 
-// prepare finds out which user runs what, as the container sees it.
+// prepare looks up the user and the program inside the container.
 func (l *launch) prepare() *StartError {
 	spec := &l.order.Spec
 	who, err := lookUp(spec.User, spec.Groups)
@@ -38,9 +38,9 @@ func (l *launch) prepare() *StartError {
 	}
 	if l.order.Rootless {
 		if who.uid != 0 || who.gid != 0 {
-			l.unenforced = append(l.unenforced, "user: without root the task has the one user that started it")
+			l.unenforced = append(l.unenforced, "user: without root, the task runs as the user who started it")
 		}
-		l.unenforced = append(l.unenforced, "groups: without root the groups of who started it stay")
+		l.unenforced = append(l.unenforced, "groups: without root, the task keeps the groups of the user who started it")
 		who.uid, who.gid, who.groups = 0, 0, nil
 	}
 	l.who = who
@@ -48,23 +48,23 @@ func (l *launch) prepare() *StartError {
 		return fail("stdio", fault.OfMachine(err))
 	}
 	if spec.IDs != nil && (l.order.Rootless || max(who.uid, who.gid) >= IDsLen) {
-		return fail("user", fmt.Errorf("%s has a number beyond %d, or its starter is not root", spec.User, IDsLen-1))
+		return fail("user", fmt.Errorf("the id of %s is above %d, or the starter is not root", spec.User, IDsLen-1))
 	}
 	inside := insideOf(l.order, l.own, who)
 	if err := l.makeWorkdir(inside); err != nil {
-		return fail("workdir", fmt.Errorf("%s is missing and cannot be made: %w", spec.Workdir, err))
+		return fail("workdir", fmt.Errorf("%s cannot be made: %w", spec.Workdir, err))
 	}
 	l.env = environment(spec.Env, who.home)
 	l.kept, l.ambient = capabilities(spec.CapAdd, spec.CapDrop)
 	if who.uid == 0 {
-		l.ambient = 0 // Root gets them by being root.
+		l.ambient = 0 // Root has them without this.
 	}
 	filter, lost := seccompProgram(spec)
 	if l.filter = filter; lost != "" {
 		l.unenforced = append(l.unenforced, lost)
 	}
 	var failure *StartError
-	if err := inside.As.Do(func() error { // What he cannot reach is not there for him, under whatever name.
+	if err := inside.As.Do(func() error { // A program that the user cannot reach counts as missing, under any name.
 		l.path, failure = findProgram(spec.Command[0], spec.Workdir, l.env)
 		return nil
 	}); err != nil {
@@ -73,12 +73,12 @@ func (l *launch) prepare() *StartError {
 	return failure
 }
 
-// makeWorkdir makes it where it is missing: in the task's layers for its user, and on the machine's directories as
-// its user.
+// makeWorkdir makes the workdir if it is missing: in the task's layers for its user, and in host directories as its
+// user.
 func (l *launch) makeWorkdir(inside hostpath.Inside) error {
 	place, made, err := inside.Make(l.order.Spec.Workdir, true)
 	if err == unix.EACCES {
-		return nil // It is there, and to go into it fails by that name.
+		return nil // The workdir exists, and entering it fails later with its name.
 	}
 	if err != nil {
 		return err
@@ -90,7 +90,8 @@ func (l *launch) makeWorkdir(inside hostpath.Inside) error {
 	return unix.Fchownat(place, "", int(inside.As.UID), int(inside.As.GID), unix.AT_EMPTY_PATH)
 }
 
-// ownPipes gives the pipes we were handed to the task's user: some programs open /dev/stdout again, as that user.
+// ownPipes changes the owner of the given pipes to the task's user, because some programs open /dev/stdout again as
+// that user.
 func (l *launch) ownPipes() error {
 	owner := int(l.order.Spec.IDs.outside(l.who.uid))
 	for _, stream := range l.stdio {

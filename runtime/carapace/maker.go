@@ -2,10 +2,10 @@
 
 package carapace
 
-// Making a container: one thread of the starter goes into the new namespaces, forks init, builds the root around it,
-// and goes home. The thread is locked and stays init's parent as long as the container lives, because init dies with
-// it. While it is away nothing may be handed to another goroutine: that would run on a thread which is at home, and do
-// to the machine what is meant for the container.
+// This file makes a container. One thread of the starter enters the new namespaces, forks init, builds the root, and
+// returns. The thread is locked and remains init's parent for the container's life, because init dies with this thread.
+// While the thread is in the new namespaces, it must not pass work to another goroutine. That goroutine would run on a
+// thread in the host's namespaces and change the host.
 
 import (
 	"fmt"
@@ -18,24 +18,24 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// making is how a container comes to be, in this order: begin, run, wait, end. All but stop are called on one locked
+// making makes a container in this order: begin, run, wait, end. All methods except stop are called on one locked
 // thread.
 type making interface {
-	// begin makes everything but the command.
+	// begin makes everything except the command.
 	begin() *StartError
-	// process is the container's first one, from begin to end.
+	// process returns the first process of the container. It is valid from begin to end.
 	process() (pid, pidfd int)
-	// run runs the command, and answers what it goes without.
+	// run starts the command and returns the limits that are not enforced.
 	run() (unenforced []string, failure *StartError)
-	// wait waits for the end of all processes. byItself: the command's own end is what is told.
+	// wait waits for the end of all processes. byItself reports that the status is that of the command.
 	wait() (status unix.WaitStatus, usage unix.Rusage, byItself bool)
-	// stop kills what there is of it, from any thread.
+	// stop kills the processes of the container. Any thread may call it.
 	stop()
-	// end gives back what is left: it may be called at any time, and ends what still runs.
+	// end frees all resources and ends running processes. It may be called at any time.
 	end()
 }
 
-// maker makes a container with the rights that this process has: root's, or those of a user namespace's root.
+// maker makes a container with the rights of this process: those of root, or those of root in a user namespace.
 type maker struct {
 	order *order
 	stdio [3]uintptr
@@ -43,10 +43,10 @@ type maker struct {
 	home   home
 	umask  int
 	init   *fork.Process
-	files  []int // only for init to have
+	files  []int // inherited by init only
 	spaces *spaces
 	launch launch
-	// refusal is why there is no command to run in what was made.
+	// refusal is set if the command cannot run in the container.
 	refusal *StartError
 }
 
@@ -54,8 +54,8 @@ func newMaker(order *order, stdio [3]uintptr) *maker {
 	return &maker{order: order, stdio: stdio, init: fork.New(), home: nowhere}
 }
 
-// onOwnThread runs something on a thread of its own, which ends with it. The main thread cannot end; and what
-// /proc/self tells is the main thread's view of the machine, which must not change for all others.
+// onOwnThread runs do on a new thread that ends afterwards. The main thread cannot end. Also, /proc/self shows the
+// namespaces of the main thread, which must not change for other threads.
 func onOwnThread(do func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -88,10 +88,10 @@ func (m *maker) begin() *StartError {
 	}
 	m.refusal = m.launch.prepare()
 	if m.order.Rootless {
-		return nil // It has no right to come home, and nothing to do there.
+		return nil // Without root, the thread cannot return, and has nothing more to do outside.
 	}
 	if err := m.home.enter(m.namespaces()); err != nil {
-		return fail("come home", fault.OfMachine(err))
+		return fail("return to the host's namespaces", fault.OfMachine(err))
 	}
 	unix.Umask(m.umask)
 	m.home.close()
@@ -99,7 +99,7 @@ func (m *maker) begin() *StartError {
 	return nil
 }
 
-// own is a step in which nothing is done that a job names: it fails by the machine's fault.
+// own wraps a step that does not depend on the job. If it fails, the node is at fault.
 func own(step func() error) func() error {
 	return func() error { return fault.OfMachine(step()) }
 }
@@ -112,7 +112,7 @@ func (m *maker) namespaces() int {
 	return flags
 }
 
-// open opens all that init is to have, and what the way home is found by.
+// open opens all files for init, and the descriptors for the way back.
 func (m *maker) open() (err error) {
 	order := fork.Order{Stdio: m.stdio, NoInit: m.order.Spec.NoInit, Rootless: m.order.Rootless}
 	for _, path := range m.order.Join {
@@ -148,13 +148,13 @@ func (m *maker) inherited(path string, flags int) (int, error) {
 	return int(opened), err
 }
 
-// timerSlack is how late this process may be woken, in nanoseconds. Its main thread, on which this is found out, has it
-// from the process that started us; other threads may have been given another one, and hand it on to those they make.
+// timerSlack is the timer slack of this process in nanoseconds. It is read on the main thread, which has the value of
+// the parent process. Other threads may have another value and pass it on to threads that they create.
 var timerSlack, _ = unix.PrctlRetInt(unix.PR_GET_TIMERSLACK, 0, 0, 0, 0)
 
 func (m *maker) leaveHome() error {
 	if timerSlack > 0 {
-		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0) // All that we make has it from here.
+		_ = unix.Prctl(unix.PR_SET_TIMERSLACK, uintptr(timerSlack), 0, 0, 0) // All child processes inherit it from here.
 	}
 	making := m.namespaces()
 	if m.order.Spec.joins() {
@@ -169,13 +169,13 @@ func (m *maker) leaveHome() error {
 	if err := openPorts(&m.order.Spec); err != nil {
 		m.launch.unenforced = append(m.launch.unenforced, "ports below 1024: "+err.Error())
 	}
-	// From here on it belongs to this thread alone. What it makes is for all to read, and so is what the command makes by
-	// default.
+	// From here on, the umask affects only this thread. Its files are readable for all, and by default so are the
+	// files of the command.
 	m.umask = unix.Umask(0o022)
-	return unix.Chdir("/") // The pivot of the root takes along processes that are at the old one.
+	return unix.Chdir("/") // The pivot of the root moves processes whose working directory is the old root.
 }
 
-// build builds the root, and gives the host its name.
+// build builds the root and sets the hostname.
 func (m *maker) build() error {
 	r := &root{spec: &m.order.Spec, order: m.order, init: m.init, spaces: m.spaces}
 	if err := r.build(); err != nil {
@@ -195,7 +195,7 @@ func (m *maker) build() error {
 	return nil
 }
 
-// joinNetwork brings the calling thread into a network that somebody made.
+// joinNetwork moves the calling thread into an existing network namespace.
 func joinNetwork(path string) error {
 	namespace, err := openFile(path, unix.O_RDONLY, 0)
 	if err != nil {
@@ -208,8 +208,8 @@ func joinNetwork(path string) error {
 	return nil
 }
 
-// openPorts lets root of a user namespace serve the ports below 1024 of the network that the calling thread is in,
-// which belongs to its job alone, where it is not root of the network.
+// openPorts lets root of a user namespace listen on ports below 1024. It changes the network of the calling thread,
+// which must belong to one job. It is needed because that root is not root of the network.
 func openPorts(spec *Spec) error {
 	if spec.IDs == nil || spec.Net == netHost {
 		return nil
@@ -217,7 +217,7 @@ func openPorts(spec *Spec) error {
 	return os.WriteFile("/proc/sys/net/ipv4/ip_unprivileged_port_start", []byte("0"), 0)
 }
 
-// raiseLoopback switches the new network namespace's only interface on.
+// raiseLoopback enables the loopback interface of a new network namespace.
 func raiseLoopback() error {
 	socket, err := unix.Socket(unix.AF_INET, unix.SOCK_DGRAM|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -248,7 +248,7 @@ func (m *maker) run() ([]string, *StartError) {
 		return nil, fail("set-up", m.order.explain(err))
 	}
 	if untraced != nil {
-		m.launch.unenforced = append(m.launch.unenforced, "a look at the binary that the command executes: "+untraced.Error())
+		m.launch.unenforced = append(m.launch.unenforced, "check of the binary that the command executes: "+untraced.Error())
 	}
 	return m.launch.unenforced, nil
 }
@@ -257,7 +257,7 @@ func (m *maker) wait() (unix.WaitStatus, unix.Rusage, bool) { return m.init.Wait
 
 func (m *maker) stop() { m.init.Stop() }
 
-// shed lets go of what only init was to have.
+// shed closes the descriptors that only init needs.
 func (m *maker) shed() {
 	for _, fd := range m.files {
 		unix.Close(fd)

@@ -2,9 +2,9 @@
 
 package carapace
 
-// A name for a task's user in the container, where that is a number which the container's own lists of users lack:
-// programs look it up, and some end where there is none. The lists are shown with one line more. They come with an
-// image and may be hostile: they are read within the root, by no link, and only where any user may read them.
+// This file adds a name for the task's user if its uid is missing in the container's user lists. Some programs fail if
+// the lookup of their user fails. The lists are shown with one more line. They come from an image and may be hostile.
+// They are therefore read inside the root, without following links, and only if all users may read them.
 
 import (
 	"bytes"
@@ -18,11 +18,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// maxListed bounds a list that is written again: it lies in memory, twice for each container.
+// maxListed bounds the size of a changed list. The list is in memory twice per container.
 const maxListed = 256 << 10
 
-// nameUser has the lists of what is or will be the root shown with a line for the user, before what else is to be
-// mounted there.
+// nameUser mounts lists with an added line for the user into the root. It runs before the other mounts at that place.
 func (r *root) nameUser(top string) error {
 	if r.spec.UserName == "" {
 		return nil
@@ -46,21 +45,21 @@ func (r *root) nameUser(top string) error {
 		}
 		tree, err := r.write(name, append(text, line...))
 		if err != nil {
-			return fmt.Errorf("name of user %s: %w", uid, err)
+			return fmt.Errorf("add a name for user %s: %w", uid, err)
 		}
 		r.mounts = append([]shown{{tree, "/etc/" + name, false}}, r.mounts...)
 	}
 	return nil
 }
 
-// write makes a file beside the container's root, where nothing of the container leads, and answers it as a detached
-// mount.
+// write makes a file next to the container's root, which no path of the container reaches. It returns the file as a
+// detached mount.
 func (r *root) write(name string, text []byte) (tree int, err error) {
 	path := filepath.Join(r.order.Base, name)
 	if err := os.WriteFile(path, text, 0o644); err != nil {
 		return -1, err
 	}
-	if err := os.Chmod(path, 0o644); err != nil { // whatever our umask
+	if err := os.Chmod(path, 0o644); err != nil { // regardless of the umask
 		return -1, err
 	}
 	if tree, err = cloneTree(path); err != nil {
@@ -69,7 +68,7 @@ func (r *root) write(name string, text []byte) (tree int, err error) {
 	return tree, setAttributes(tree, systemDirs|unix.MOUNT_ATTR_RDONLY, 0)
 }
 
-// listOf reads one of a root's lists; it may have none that can be shown.
+// listOf reads one of a root's lists. ok is false if there is no list that may be shown.
 func listOf(top, name string) (text []byte, ok bool) {
 	root, err := unix.Open(top, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -93,7 +92,7 @@ func listOf(top, name string) (text []byte, ok bool) {
 	return text, err == nil && len(text) <= maxListed
 }
 
-// lists reports whether a list has a number.
+// lists reports whether a list contains an id.
 func lists(text []byte, id string) bool {
 	for line := range bytes.Lines(text) {
 		if fields := bytes.Split(line, []byte(":")); len(fields) > 3 && string(fields[2]) == id {
@@ -103,7 +102,7 @@ func lists(text []byte, id string) bool {
 	return false
 }
 
-// validateUserName refuses a name that would be more than one, and one for a user that has a name already.
+// validateUserName refuses an invalid name, and a name for a user that already has one.
 func validateUserName(name, user string) error {
 	if name == "" {
 		return nil
@@ -111,11 +110,11 @@ func validateUserName(name, user string) error {
 	uid, gid, _ := strings.Cut(user, ":")
 	for _, id := range []string{uid, gid} {
 		if _, err := strconv.ParseUint(id, 10, 32); err != nil {
-			return &SpecError{"userName", fmt.Sprintf("is for a user given as uid:gid, and user is %.80q", user)}
+			return &SpecError{"userName", fmt.Sprintf("requires a user of the form uid:gid, not %.80q", user)}
 		}
 	}
 	if !madeOf(name, 32, "_-") {
-		return &SpecError{"userName", fmt.Sprintf("%.80q is no name of a user", name)}
+		return &SpecError{"userName", fmt.Sprintf("%.80q is not a valid user name", name)}
 	}
 	return nil
 }

@@ -2,8 +2,8 @@
 
 package carapace
 
-// A /dev/null for a program that gives what it is started with to the user of the container that it makes, as crun
-// does: the machine's own would be that user's from then on.
+// This file makes a separate /dev/null for a runtime like crun. Such a runtime changes the owner of its standard
+// streams to the container's user. The host's own /dev/null would then belong to that user.
 
 import (
 	"fmt"
@@ -12,7 +12,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OwnNull opens a node that nobody else ever sees.
+// OwnNull opens a null device that no other process can open.
 func OwnNull() (*os.File, error) {
 	folder, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, "mode=0755", "size=4k")
 	if err != nil {

@@ -2,7 +2,8 @@
 
 package carapace
 
-// Hearing of a lack of memory when it happens. It is a courtesy: whether there was one is counted again at the end.
+// This file reports an out-of-memory kill when it happens. The event may be lost, so the kills are counted again at the
+// end.
 
 import (
 	"fmt"
@@ -13,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watchOOM tells the oom event as soon as the kernel does, and answers how to stop listening.
+// watchOOM sends the oom event as soon as the kernel reports it. It returns a function that stops watching.
 func (c *Container) watchOOM() (stop func()) {
 	if c.options.OnEvent == nil {
 		return func() {}
@@ -29,7 +30,7 @@ func (c *Container) watchOOM() (stop func()) {
 			if _, err := source.Read(event[:]); err != nil {
 				return
 			}
-			// v1 tells before it kills, v2 at any change of the counters.
+			// v1 reports before it kills. v2 reports any change of the counters.
 			if !c.group.unified || c.group.oomKills() > 0 {
 				c.tell(Event{Event: EventOOM, ID: c.spec.ID})
 				return
@@ -37,12 +38,12 @@ func (c *Container) watchOOM() (stop func()) {
 		}
 	})
 	return func() {
-		source.Close() // It wakes the reader.
+		source.Close() // wakes the reader
 		listening.Wait()
 	}
 }
 
-// oomSource is a file that becomes readable when memory ran out.
+// oomSource returns a file that becomes readable when memory runs out.
 func (g *cgroup) oomSource() (*os.File, error) {
 	if g.unified {
 		fd, err := unix.InotifyInit1(unix.IN_CLOEXEC | unix.IN_NONBLOCK)

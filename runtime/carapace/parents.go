@@ -2,10 +2,9 @@
 
 package carapace
 
-// The groups above those of the containers. All on this machine share them that have the same name for them. Nobody
-// owns them: whoever finds them empty takes them away, so that nothing is left of what has gone. A container of ours
-// makes them again when they have gone under its hands (makeLeaf); other programs that make containers do not look
-// again, and hold them.
+// This file owns the parent groups of the containers' groups. All processes of the host that use the same parent name
+// share them, and none owns them. A process that finds them empty removes them, so nothing is left behind. If the
+// parents vanish, makeLeaf makes them again. Other container runtimes do not retry, so they hold the parents.
 
 import (
 	"errors"
@@ -18,27 +17,27 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// lockPause is how long whoever waits for a lock rests between two tries.
+// lockPause is the pause between two tries to lock.
 const lockPause = time.Millisecond
 
-// HoldParents keeps the parent groups of one name from being taken away until it is released, or this process ends.
+// HoldParents prevents the removal of the parent groups of one name until release is called or this process ends.
 func HoldParents(cgroups Cgroups) (release func()) {
 	lock, _ := lockParents(cgroups, unix.LOCK_SH, 1000)
 	return func() { _ = lock.Close() }
 }
 
-// lockParents locks the parent groups of one name. Every process of this machine that can open their folders can lock
-// out all others, so it is tried for a moment only: longer than the removal of parents takes, and to hold them longer
-// than many removals in a row take.
+// lockParents locks the parent groups of one name. Any process that can open their folders can block all others, so
+// lockParents gives up after a moment. The moment is longer than one removal of the parents, and for a shared lock
+// longer than many removals.
 func lockParents(cgroups Cgroups, how, tries int) (lock file, locked bool) {
 	folder := cgroups.lockedFolder()
 	if folder == "" {
 		return -1, false
 	}
 	for range tries {
-		// What is there may be gone when it is looked at, which is an error of the same kind.
+		// An existing folder may vanish before the check, which is the same kind of error.
 		if err := os.MkdirAll(folder, 0o755); err != nil && !errors.Is(err, fs.ErrExist) {
-			return -1, false // Nobody can take away what nobody can make.
+			return -1, false // A process that cannot make the folders needs no lock.
 		}
 		if lock, locked = tryLock(folder, how); locked {
 			return lock, true
@@ -48,8 +47,8 @@ func lockParents(cgroups Cgroups, how, tries int) (lock file, locked bool) {
 	return -1, false
 }
 
-// lockedFolder is the one by which the parent groups of a name are locked, or "". It is not the first, which may be
-// cpuset's: to make that takes more than mkdir.
+// lockedFolder returns the parent group that is locked, or "". It is not the first, which may belong to cpuset and
+// needs more than mkdir.
 func (c Cgroups) lockedFolder() string {
 	folders := c.Folders()
 	if len(folders) == 0 {
@@ -58,8 +57,8 @@ func (c Cgroups) lockedFolder() string {
 	return folders[len(folders)-1]
 }
 
-// tryLock locks a folder. Before that it may have been taken away, and be there once more as another: such a lock holds
-// nothing.
+// tryLock locks a folder. If the folder was removed and made again meanwhile, the lock has no effect, and tryLock
+// returns false.
 func tryLock(folder string, how int) (lock file, locked bool) {
 	lock, err := openFile(folder, unix.O_RDONLY|unix.O_DIRECTORY, 0)
 	if err != nil {
@@ -74,9 +73,9 @@ func tryLock(folder string, how int) (lock file, locked bool) {
 	return -1, false
 }
 
-// removeParents takes the parent groups away where nothing is left in them and nobody holds them. Somebody else's makes
-// rmdir refuse. The kernel may be long at each of them, so whoever waits to hold them has a chance behind each; and
-// where there is none, nothing is locked.
+// removeParents removes the parent groups if they are empty and no process holds them. rmdir fails for a group that is
+// not empty. Each removal may take long, so other processes can take the lock between two of them. If no parent exists,
+// nothing is locked.
 func removeParents(cgroups Cgroups) {
 	folders := cgroups.Folders()
 	if c := cgroups.filled(); filepath.IsAbs(c.Parent) && c.Parent != "/" {
@@ -92,7 +91,7 @@ func removeParents(cgroups Cgroups) {
 	lock, locked := lockParents(cgroups, unix.LOCK_EX, 100)
 	defer func() { _ = lock.Close() }()
 	if !locked {
-		return // There is somebody who will need them.
+		return // Another process needs the parents.
 	}
 	last := cgroups.lockedFolder()
 	for _, folder := range folders {
@@ -105,5 +104,5 @@ func removeParents(cgroups Cgroups) {
 			return
 		}
 	}
-	_ = unix.Rmdir(last) // As soon as it has gone, another may lock the next of its name.
+	_ = unix.Rmdir(last) // After this removal, another process may lock a new folder of that name.
 }

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestParentsAreHeldByName: whoever holds the groups of one name keeps those of another from nothing.
+// TestParentsAreHeldByName checks that a holder of the groups of one name does not block the groups of another name.
 func TestParentsAreHeldByName(t *testing.T) {
 	able.Need(t, able.Containers)
 	held, other := carapace.Cgroups{Parent: "/" + carapace.DrawID()}, carapace.Cgroups{Parent: "/" + carapace.DrawID()}
@@ -47,7 +47,7 @@ func TestParentsAreHeldByName(t *testing.T) {
 	}
 }
 
-// TestParentsComeAndGo: a folder that is taken away and made again while others lock it is never locked by two.
+// TestParentsComeAndGo checks that a folder that is removed and made again while others lock it never has two holders.
 func TestParentsComeAndGo(t *testing.T) {
 	able.Need(t, able.Containers)
 	c := carapace.Cgroups{Parent: "/" + carapace.DrawID()}

@@ -2,7 +2,7 @@
 
 package carapace
 
-// What the command's process is told to become, and what its word of a failure means to a person.
+// This file describes the command's process to package fork, and explains its failures to the user.
 
 import (
 	"errors"
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// plan puts a launch together.
+// plan builds the description of the command's process.
 func (l *launch) plan() (*fork.Plan, error) {
 	spec := &l.order.Spec
 	p := &fork.Plan{Path: l.path, Workdir: spec.Workdir, Args: spec.Command, Env: l.env, Gains: spec.IDs != nil,
@@ -26,12 +26,12 @@ func (l *launch) plan() (*fork.Plan, error) {
 	return p, limit(p, spec.Rlimits, l.order.Rootless)
 }
 
-// limit orders the limits: the last one of a name counts. That of the user's processes is set when the user was
-// changed, and that user may then only lower it, so it is raised before.
+// limit adds the rlimits to the plan. The last limit of a name counts. The limit of processes is set after the change
+// of the user, who may then only lower it. It is therefore raised before the change.
 func limit(p *fork.Plan, limits []Rlimit, rootless bool) error {
 	places := map[string]int{}
 	for index, limit := range limits {
-		// -1 becomes the largest number, which is the kernel's word for unlimited.
+		// -1 becomes the largest number, which the kernel uses for unlimited.
 		set := fork.Limit{Number: rlimitNumbers[limit.Name], Soft: uint64(limit.Soft), Hard: uint64(limit.Hard), Index: index}
 		if limit.Name == "nproc" && !rootless {
 			late := set
@@ -56,20 +56,21 @@ func limit(p *fork.Plan, limits []Rlimit, rootless bool) error {
 	return nil
 }
 
-var stepNames = map[fork.Step][2]string{ // the step, and what was being done, as the caller is told
-	fork.StepClose: {"files", "close those of the starter"}, fork.StepDeath: {"die with starter", "ask for its death"},
-	fork.StepHide: {"hide init", "make it not dumpable"}, fork.StepProc: {"root", "mount proc"},
-	fork.StepLetGo: {"root", "let go of the machine's root"}, fork.StepEnter: {"root", "chroot"},
-	fork.StepFork:    {"fork", "make the command's process"},
+var stepNames = map[fork.Step][2]string{ // the step, and the action shown to the caller
+	fork.StepClose: {"files", "close the files of the starter"},
+	fork.StepDeath: {"die with starter", "request a signal at the starter's death"},
+	fork.StepHide:  {"hide init", "make init not dumpable"}, fork.StepProc: {"root", "mount proc"},
+	fork.StepLetGo: {"root", "release the host's root"}, fork.StepEnter: {"root", "chroot"},
+	fork.StepFork:    {"fork", "create the command's process"},
 	fork.StepCgroups: {"cgroup namespace", "unshare"}, fork.StepBound: {"capabilities", "drop capability"},
 	fork.StepIDs:        {"user namespace", "enter"},
 	fork.StepPrivileges: {"no_new_privs", "set"}, fork.StepFilter: {"seccomp", "set filter"},
-	fork.StepAmbient: {"capabilities", "hand to the user"},
+	fork.StepAmbient: {"capabilities", "give them to the user"},
 	fork.StepGroups:  {"user", "groups"}, fork.StepGroup: {"user", "group"}, fork.StepUser: {"user", "uid"},
-	fork.StepStdio: {"stdio", "put in place"}, fork.StepTerminal: {"terminal", "take for the session"},
+	fork.StepStdio: {"stdio", "set up the streams"}, fork.StepTerminal: {"terminal", "make it the session's terminal"},
 }
 
-// explain turns what a first process has not become into what the caller is told.
+// explain converts the failure of a first process to the error for the caller.
 func (o *order) explain(err error) error {
 	var failure *fork.Failure
 	var death *fork.Death
@@ -88,7 +89,7 @@ func explainDeath(death *fork.Death) *StartError {
 	status := death.Status
 	switch {
 	case status.Signaled():
-		return &StartError{codeSignal + int(status.Signal()), "set-up", "killed before the command ran", death.Cause}
+		return &StartError{codeSignal + int(status.Signal()), "set-up", "init was killed before the command ran", death.Cause}
 	case status.ExitStatus() > codeSignal:
 		return &StartError{status.ExitStatus(), "set-up", "the command was killed before it ran", death.Cause}
 	}
@@ -96,10 +97,10 @@ func explainDeath(death *fork.Death) *StartError {
 		status.ExitStatus()), death.Cause}
 }
 
-// explainStep says of the exec what a shell would say.
+// explainStep returns the same codes as a shell for a failed exec.
 func (o *order) explainStep(failure *fork.Failure) *StartError {
 	spec, errno := &o.Spec, failure.Errno
-	// What no job names is the machine's fault. Its workdir is named, and so is its command.
+	// The job names only the workdir and the command. For other steps, the node is at fault.
 	var cause error = fault.OfMachine(errno)
 	if failure.Step == fork.StepWorkdir || failure.Step == fork.StepBinary {
 		cause = errno
@@ -118,7 +119,7 @@ func (o *order) explainStep(failure *fork.Failure) *StartError {
 			spec.Workdir, errno)
 	case fork.StepBinary:
 		return tell(CodeNotExecutable, "exec",
-			"%s leads to the binary that runs containers, which no task may execute from the machine", spec.Command[0])
+			"%s is the host's binary that runs containers, which tasks cannot execute", spec.Command[0])
 	case fork.StepExec:
 		return explainExec(errno, spec.Command[0])
 	}
@@ -129,7 +130,7 @@ func (o *order) explainStep(failure *fork.Failure) *StartError {
 func explainExec(err error, command string) *StartError {
 	switch {
 	case errors.Is(err, unix.ENOENT):
-		return &StartError{CodeNotFound, "exec", command + " is there, but not the interpreter that it names", err}
+		return &StartError{CodeNotFound, "exec", command + " exists, but its interpreter does not", err}
 	case errors.Is(err, unix.EACCES), errors.Is(err, unix.ENOEXEC), errors.Is(err, unix.EISDIR),
 		errors.Is(err, unix.EPERM), errors.Is(err, unix.ELIBBAD), errors.Is(err, unix.ETXTBSY),
 		errors.Is(err, unix.EINVAL), errors.Is(err, unix.ELOOP):
@@ -138,8 +139,8 @@ func explainExec(err error, command string) *StartError {
 	return &StartError{CodeSetupFailed, "exec", fmt.Sprintf("%s: %v", command, err), err}
 }
 
-// CallsWith are the capabilities that count for which system calls a task may make. Where it may place its memory
-// it needs no right for that but the calls.
+// CallsWith returns the capabilities that decide which system calls a task may make. For memory placement, a task needs
+// only the system calls and not the capability.
 func CallsWith(spec *Spec) []string {
 	names := Capabilities(spec.CapAdd, spec.CapDrop)
 	if spec.Seccomp == SeccompNUMA {
@@ -148,7 +149,7 @@ func CallsWith(spec *Spec) []string {
 	return names
 }
 
-// seccompProgram answers the filter of a spec, and what is lost where there is none for this machine.
+// seccompProgram returns the filter of a spec, and the reason if this host has no filter.
 func seccompProgram(spec *Spec) (filter []unix.SockFilter, lost string) {
 	if spec.Seccomp == seccompOff {
 		return nil, ""

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace/fork"
 )
 
-// TestEveryStepIsTold: whatever step a fork fails in, its caller is told which one, and the kernel's reason.
+// TestEveryStepIsTold checks that every failed step of a fork is reported with its name and the kernel's reason.
 func TestEveryStepIsTold(t *testing.T) {
 	spec := good()
 	spec.Rlimits = []Rlimit{{"nofile", 1, 2}}
@@ -39,8 +39,8 @@ func TestEveryStepIsTold(t *testing.T) {
 	}
 }
 
-// TestPlanOfLimits: the last one of a name counts, and the one of the user's processes waits until the user was
-// changed.
+// TestPlanOfLimits checks that the last limit of a name counts, and that the limit of processes is set after the change
+// of user.
 func TestPlanOfLimits(t *testing.T) {
 	var now unix.Rlimit
 	if err := unix.Getrlimit(unix.RLIMIT_NPROC, &now); err != nil {
@@ -69,7 +69,8 @@ func TestPlanOfLimits(t *testing.T) {
 	}
 }
 
-// TestOwnThreadIsNotTheMainOne, which could not end, and whose namespaces /proc/self shows.
+// TestOwnThreadIsNotTheMainOne checks that onOwnThread never uses the main thread. The main thread cannot end, and
+// /proc/self shows its namespaces.
 func TestOwnThreadIsNotTheMainOne(t *testing.T) {
 	done := make(chan int)
 	for range 100 {

@@ -2,7 +2,7 @@
 
 package carapace
 
-// One process, told from a later one of the same number, and waited for although it is not our child.
+// This file identifies a process despite reuse of its pid, and waits for a process that is not a child.
 
 import (
 	"fmt"
@@ -13,7 +13,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// endInit kills a dead starter's init, if it is that, and waits until it has gone: its processes go before it does.
+// endInit kills the init of a dead starter and waits for its end. All processes of the container end before init. A
+// process of the same pid that is not this init is left alone.
 func endInit(state State, limit time.Duration) error {
 	pidfd, err := unix.PidfdOpen(state.Pid, 0)
 	if err != nil {
@@ -25,12 +26,12 @@ func endInit(state State, limit time.Duration) error {
 	}
 	_ = unix.PidfdSendSignal(pidfd, unix.SIGKILL, nil, 0)
 	if !awaitDeath(pidfd, limit) {
-		return fmt.Errorf("process %d does not die", state.Pid)
+		return fmt.Errorf("process %d has not exited after SIGKILL", state.Pid)
 	}
 	return nil
 }
 
-// awaitDeath waits for a process's end, and answers whether it came.
+// awaitDeath waits for a process's end and reports whether it ended in time.
 func awaitDeath(pidfd int, limit time.Duration) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(limit); ; {
@@ -44,8 +45,8 @@ func awaitDeath(pidfd int, limit time.Duration) bool {
 	}
 }
 
-// startTicks reads when a process was started: the 22nd field of its stat, counted behind the name, which may hold
-// anything.
+// startTicks reads the start time of a process: field 22 of its stat. Fields are counted after the name, which may
+// contain any character.
 func startTicks(pid int) (uint64, error) {
 	text, err := readFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -53,7 +54,7 @@ func startTicks(pid int) (uint64, error) {
 	}
 	fields := strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+1:]))
 	if len(fields) < 20 {
-		return 0, fmt.Errorf("stat of process %d is cut short", pid)
+		return 0, fmt.Errorf("stat of process %d is truncated", pid)
 	}
 	return strconv.ParseUint(fields[19], 10, 64)
 }

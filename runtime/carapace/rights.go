@@ -2,7 +2,7 @@
 
 package carapace
 
-// What a task may do: capabilities, and the tables of their names and of those of the resource limits.
+// This file owns the capabilities of a task, and the tables of names of capabilities and resource limits.
 
 import (
 	"maps"
@@ -12,10 +12,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// allCapabilities stands for every capability in an add or drop list.
+// allCapabilities means every capability in an add or drop list.
 const allCapabilities = "ALL"
 
-// capabilityNames has the kernel's numbers as indices.
+// capabilityNames is indexed by the kernel's numbers.
 var capabilityNames = []string{
 	"CHOWN", "DAC_OVERRIDE", "DAC_READ_SEARCH", "FOWNER", "FSETID", "KILL", "SETGID", "SETUID", "SETPCAP",
 	"LINUX_IMMUTABLE", "NET_BIND_SERVICE", "NET_BROADCAST", "NET_ADMIN", "NET_RAW", "IPC_LOCK", "IPC_OWNER", "SYS_MODULE",
@@ -25,8 +25,8 @@ var capabilityNames = []string{
 }
 
 // rootCapabilities lists the capabilities of a task that runs as root: enough to install packages and serve a port.
-// MKNOD is missing, because a device node is a way around /dev. SYS_CHROOT is missing, because the chroot of the task
-// keeps it from making user namespaces.
+// MKNOD is missing, because a device node would bypass /dev. SYS_CHROOT is missing, because the task's chroot prevents
+// it from making user namespaces.
 const rootCapabilities = 1<<unix.CAP_CHOWN | 1<<unix.CAP_DAC_OVERRIDE | 1<<unix.CAP_FOWNER | 1<<unix.CAP_FSETID |
 	1<<unix.CAP_KILL |
 	1<<unix.CAP_SETGID | 1<<unix.CAP_SETUID | 1<<unix.CAP_SETPCAP | 1<<unix.CAP_NET_BIND_SERVICE
@@ -37,12 +37,12 @@ func capabilityNumber(name string) (int, bool) {
 	return number, number >= 0
 }
 
-// capabilitySet has a bit for each capability's number.
+// capabilitySet has one bit per capability, at its number.
 type capabilitySet uint64
 
 func (s capabilitySet) has(number int) bool { return s&(1<<number) != 0 }
 
-// setOf is the set of the capabilities of some names.
+// setOf returns the set of the named capabilities.
 func setOf(names []string) (set capabilitySet) {
 	for _, name := range names {
 		if strings.EqualFold(name, allCapabilities) {
@@ -55,18 +55,18 @@ func setOf(names []string) (set capabilitySet) {
 	return set
 }
 
-// capabilities answers the set a task may have at most, and what was added by name (a user other than root gets only
-// that).
+// capabilities returns the set that a task may have at most, and the part that was added by name. A user other than
+// root gets only the added part.
 func capabilities(add, drop []string) (kept, added capabilitySet) {
 	kept = rootCapabilities
 	if slices.ContainsFunc(drop, func(name string) bool { return strings.EqualFold(name, allCapabilities) }) {
-		kept, drop = 0, nil // "drop ALL, add one" keeps the one, in whatever order they were given.
+		kept, drop = 0, nil // "drop ALL, add one" keeps the added one, in either order
 	}
 	kept = (kept | setOf(add)) &^ setOf(drop)
 	return kept, setOf(add) & kept
 }
 
-// Capabilities are the names, as others write them, of what a task of such a spec may have at most.
+// Capabilities returns the names of the capabilities that a task may have at most, with the prefix CAP_.
 func Capabilities(add, drop []string) []string {
 	kept, _ := capabilities(add, drop)
 	var names []string

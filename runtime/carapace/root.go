@@ -2,18 +2,16 @@
 
 package carapace
 
-// The container's root, as the starter's thread builds it around init. The order is what makes it safe:
-//
-//  1. Nothing of ours may reach the machine's mounts: all become private.
-//  2. Everything that is to be shown from the machine is taken as a detached mount, while the machine's paths still
-//     mean what the caller meant.
-//  3. The root is built on a tmpfs of ours: a rootfs, or the host view.
-//  4. pivot_root and chroot into the container's root. From here on no path leads out, whatever links the image has,
-//     so the rest is mounted by the image's own paths. Meanwhile init lets go of the machine's root; before that no
-//     command runs.
-//
-// The container's root lies one level below the namespace's, so that the task is in a chroot. The kernel makes no
-// user namespace for a process in one, by whichever system call: a filter cannot see the flags of clone3.
+// This file builds the container's root on the starter's thread. The order of the steps makes it safe:
+//  1. All mounts become private, so no change reaches the host's mounts.
+//  2. Each directory to be shown from the host is cloned as a detached mount, while the host's paths still have the
+//     caller's meaning.
+//  3. The root is built on a new tmpfs: a rootfs, or the host view.
+//  4. The thread calls pivot_root, and chroot into the container's root. After that no path leads out, whatever links
+//     the image has, so the other mounts use the image's own paths. Meanwhile init releases the host's root. Before
+//     that, no command runs.
+// The container's root is one level below the namespace's root, so the task is in a chroot. The kernel then refuses new
+// user namespaces, by any system call. A filter could not do this, because it cannot see the flags of clone3.
 
 import (
 	"errors"
@@ -41,24 +39,24 @@ const (
 	systemDirs     = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 )
 
-// root builds one.
+// root builds one container's root.
 type root struct {
 	spec   *Spec
 	order  *order
 	init   *fork.Process
-	spaces *spaces // of a container with numbers of its own; nil: it has those of the machine
+	spaces *spaces // of a container with a separate id range; nil: it has the host's ids
 
-	mounts   []shown         // of the spec, with the scratch directory
-	own      map[uint64]bool // the mounts that were made for this container alone
-	composed bool            // another program makes a container of it
-	devices  []shown         // nodes to bind where we may not make any
+	mounts   []shown         // of the spec, and the scratch directory
+	own      map[uint64]bool // the mounts that only this container has
+	composed bool            // another program makes the container
+	devices  []shown         // nodes to bind-mount if the starter may not make device nodes
 	views    map[string]int
 	proc     int
 	sysfs    int
-	blank    int // an empty directory, once one was needed
+	blank    int // an empty directory, made when first needed
 }
 
-// shown is a detached mount and where it goes.
+// shown is a detached mount and its target.
 type shown struct {
 	tree      int
 	target    string
@@ -86,7 +84,7 @@ func (r *root) build() error {
 	return nil
 }
 
-// takeMounts takes the spec's mounts from the machine.
+// takeMounts clones the spec's mounts from the host.
 func (r *root) takeMounts() error {
 	wanted := slices.Clone(r.spec.Mounts)
 	for _, own := range []Mount{
@@ -110,19 +108,19 @@ func (r *root) takeMounts() error {
 		}
 		var stat unix.Stat_t
 		if err := unix.Fstat(tree, &stat); err != nil {
-			return fmt.Errorf("mount for %s: %w", mount.Target, err)
+			return fmt.Errorf("prepare the mount for %s: %w", mount.Target, err)
 		}
 		r.mounts = append(r.mounts, shown{tree, filepath.Clean(mount.Target), stat.Mode&unix.S_IFMT == unix.S_IFDIR})
 	}
 	return nil
 }
 
-// take answers a mount's source, detached. What a job names goes through the door; a caller's own path is taken as it
-// is.
+// take returns a detached mount of the source. Package hostpath opens a source that a job names. A path of the caller
+// is used directly.
 func (r *root) take(mount Mount) (int, error) {
 	if mount.Named != nil {
 		tree, err := mount.Named.Clone(mount.ReadOnly)
-		if err == nil && mount.Named.Held == 0 { // Whoever handed it on has done this.
+		if err == nil && mount.Named.Held == 0 { // A held mount already has its id mapping.
 			err = r.mapPlain(tree)
 		}
 		return tree, err
@@ -136,7 +134,7 @@ func (r *root) take(mount Mount) (int, error) {
 	}
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID)
 	if !r.order.Rootless {
-		attributes |= unix.MOUNT_ATTR_NODEV // Devices are granted one by one, never by way of a directory.
+		attributes |= unix.MOUNT_ATTR_NODEV // Devices are granted one by one, never through a directory.
 	}
 	if mount.ReadOnly {
 		attributes |= unix.MOUNT_ATTR_RDONLY
@@ -145,12 +143,12 @@ func (r *root) take(mount Mount) (int, error) {
 		return -1, fmt.Errorf("mount %s: %w", mount.Source, err)
 	}
 	if mount.ReadOnly {
-		return tree, nil // The caller's own, for all to read: nobody owns anything in it.
+		return tree, nil // The caller's own files, readable for all; no ids matter.
 	}
 	return tree, r.mapPlain(tree)
 }
 
-// mapPlain has a directory of the machine's know the container's root as one plain user.
+// mapPlain maps the container's root to one plain user in a host directory.
 func (r *root) mapPlain(tree int) error {
 	if r.spaces == nil {
 		return nil
@@ -158,7 +156,7 @@ func (r *root) mapPlain(tree int) error {
 	return mapMount(tree, r.spaces.machine)
 }
 
-// belongs are the options of a tmpfs that the container's root owns.
+// belongs returns the options of a tmpfs that the container's root owns.
 func (r *root) belongs(options ...string) []string {
 	if r.spec.IDs == nil {
 		return options
@@ -167,9 +165,8 @@ func (r *root) belongs(options ...string) []string {
 	return append(options, "uid="+first, "gid="+first)
 }
 
-// refuseHidden keeps a mount from showing what the caller hides: neither it, nor what is above it. Scratch
-// directories may lie within (the caller made them), hence only mounts of the spec come here with a path of a
-// user's choice.
+// refuseHidden refuses a mount of a hidden directory or of its parents. Scratch directories may be inside a hidden
+// directory, because the caller made them. Only sources that a user chose are checked.
 func (r *root) refuseHidden(source string) error {
 	if slices.Contains([]string{r.spec.Scratch, r.spec.Names, r.spec.Hosts, r.spec.Hostfile, r.spec.Helper}, source) {
 		return nil
@@ -179,13 +176,12 @@ func (r *root) refuseHidden(source string) error {
 		return fmt.Errorf("mount %s: %w", source, err)
 	}
 	if hidden, ok := shows(real, r.spec.Hide); ok {
-		return fmt.Errorf("mount %s: %s is hidden from tasks; mount a directory beside it", source, hidden)
+		return fmt.Errorf("mount %s: %s is hidden from tasks; mount another directory", source, hidden)
 	}
 	return nil
 }
 
-// shows reports whether a path, which leads through no link, shows one of those that are to be hidden: it lies in
-// one, or around it.
+// shows reports whether a path is inside a hidden directory or contains one. The path must not contain links.
 func shows(path string, hide []string) (hidden string, ok bool) {
 	for _, hidden := range hide {
 		if resolved, err := filepath.EvalSymlinks(hidden); err == nil {
@@ -198,13 +194,13 @@ func shows(path string, hide []string) (hidden string, ok bool) {
 	return "", false
 }
 
-// Within reports whether a path is a folder or lies below it.
+// Within reports whether a path is a folder or is below it.
 func Within(path, folder string) bool {
 	folder, path = filepath.Clean(folder), filepath.Clean(path)
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
 
-// takeDevices takes the machine's device nodes where we are not allowed to make some.
+// takeDevices clones the host's device nodes if the starter may not make any.
 func (r *root) takeDevices() error {
 	if !r.order.Rootless {
 		return nil
@@ -223,7 +219,7 @@ func (r *root) takeDevices() error {
 	return nil
 }
 
-// takeViews takes the container's own cgroups, so that a task can read its limits where programs look for them.
+// takeViews clones the container's own cgroups, so a task can read its limits in the usual place.
 func (r *root) takeViews() error {
 	r.views = map[string]int{}
 	if r.order.Rootless {
@@ -242,8 +238,8 @@ func (r *root) takeViews() error {
 	return nil
 }
 
-// takeSystem has the mounts of /proc and /sys. Without root the kernel allows their making only while the machine's
-// own are in sight. The proc is that of init's pid namespace, so init makes it.
+// takeSystem makes the mounts of /proc and /sys. Without root, the kernel permits this only while the host's own are
+// visible. The proc belongs to init's pid namespace, so init makes it.
 func (r *root) takeSystem() (err error) {
 	if r.proc, err = r.init.Proc(); err != nil {
 		return r.order.explain(err)
@@ -252,14 +248,14 @@ func (r *root) takeSystem() (err error) {
 		r.sysfs, err = newMount("sysfs", systemDirs|unix.MOUNT_ATTR_RDONLY)
 		return err
 	}
-	// A sysfs belongs to the owner of the network, which we are not: the machine's is all there is.
+	// Only the owner of the network may make a sysfs, so this clones the host's.
 	if r.sysfs, err = cloneTree("/sys"); err != nil {
 		return err
 	}
 	return setReadOnly(r.sysfs, unix.AT_RECURSIVE)
 }
 
-// makeBase mounts the tmpfs that the namespace's root is on, and the container's root below it.
+// makeBase mounts the tmpfs of the namespace's root, and the container's root below it.
 func (r *root) makeBase() error {
 	base, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, "source=carapace", "mode=0755", "size=1m")
 	if err != nil {
@@ -288,7 +284,7 @@ func (r *root) makeBase() error {
 	return r.nameUser(top)
 }
 
-// owns notes a mount in which anything may be made, because no other task and nothing of the machine's is in it.
+// owns notes a mount in which every path may be created, because only this container uses it.
 func (r *root) owns(mount int) {
 	if r.own == nil {
 		r.own = map[uint64]bool{}
@@ -296,13 +292,13 @@ func (r *root) owns(mount int) {
 	r.own[hostpath.MountID(mount)] = true
 }
 
-// inside is the finished root as the task's user may change it.
+// inside returns the finished root with the rights of the task's user.
 func (r *root) inside() (hostpath.Inside, error) {
 	who, err := lookUp(r.spec.User, r.spec.Groups)
 	return insideOf(r.order, r.own, who), err
 }
 
-// insideOf is a finished root, as the machine knows its users.
+// insideOf returns a finished root with the host's ids of its user.
 func insideOf(order *order, own map[uint64]bool, who account) hostpath.Inside {
 	ids := order.Spec.IDs
 	guest := hostpath.Guest{UID: ids.outside(who.uid), GID: ids.outside(who.gid), Self: order.Rootless}
@@ -312,19 +308,19 @@ func insideOf(order *order, own map[uint64]bool, who account) hostpath.Inside {
 	return hostpath.Inside{As: guest, Own: own, Root: ids.outside(0)}
 }
 
-// enter makes the tmpfs the root of the namespace, and goes into that of the container. The machine's root is
-// stacked upon the tmpfs then, so that no directory is needed to put it. Init lets go of it meanwhile: the kernel
-// waits for every processor there, which on a busy machine takes longer than all the rest. The working directory,
-// by which alone the machine's root can still be named, stays where it is, and every path is an absolute one.
+// enter makes the tmpfs the root of the namespace, and enters the container's root. pivot_root stacks the host's root
+// on top of the tmpfs, so no directory is needed for it. Meanwhile, init releases the host's root. The kernel then
+// waits for every processor, which may take longer than all other steps. The working directory still refers to the
+// host's root, so all later paths must be absolute.
 func (r *root) enter() error {
 	if err := unix.Chdir(r.order.Base); err != nil {
-		return fmt.Errorf("enter root: %w", err)
+		return fmt.Errorf("enter the root: %w", err)
 	}
 	if err := unix.PivotRoot(".", "."); err != nil {
 		return fmt.Errorf("pivot_root: %w", err)
 	}
 	if err := r.init.Pivoted(); err != nil {
-		return fmt.Errorf("word to init: %w", err)
+		return fmt.Errorf("tell init to release the host's root: %w", err)
 	}
 	if err := unix.Chroot("root"); err != nil {
 		return fmt.Errorf("chroot: %w", err)
@@ -332,7 +328,7 @@ func (r *root) enter() error {
 	return nil
 }
 
-// mountSystem puts /proc and /sys in place.
+// mountSystem mounts /proc and /sys.
 func (r *root) mountSystem() error {
 	if err := mountPlain(r.proc, nil, "/proc"); err != nil {
 		return err
@@ -349,7 +345,7 @@ func (r *root) showCgroups() error {
 		return nil
 	}
 	if _, err := os.Stat(folder); err != nil {
-		return nil // A kernel that has cgroups elsewhere; nobody looks for them there.
+		return nil // The kernel has no cgroups there.
 	}
 	if view, unified := r.views[""]; unified {
 		return attachAt(view, folder)
@@ -373,7 +369,7 @@ func (r *root) showCgroups() error {
 	return nil
 }
 
-// mountTemporary gives a root that cannot be written to the places every program writes to.
+// mountTemporary mounts writable directories into a read-only root, at the paths that most programs write to.
 func (r *root) mountTemporary() error {
 	folders := []struct{ path, mode string }{{"/tmp", "1777"}, {"/run", "0755"}, {"/var/tmp", "1777"}}
 	if r.spec.Rootfs == hostRootfs {
@@ -383,7 +379,7 @@ func (r *root) mountTemporary() error {
 	}
 	for _, folder := range folders {
 		if _, err := os.Lstat(folder.path); errors.Is(err, os.ErrNotExist) {
-			continue // An image without it has no program that wants it.
+			continue // The image has no such directory, so its programs do not use it.
 		}
 		mount, err := newMount("tmpfs", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NODEV, r.belongs("mode="+folder.mode)...)
 		if err != nil {
@@ -397,7 +393,7 @@ func (r *root) mountTemporary() error {
 	return nil
 }
 
-// placeMounts puts the spec's mounts where they belong, in their order: a later one may lie within an earlier one.
+// placeMounts attaches the spec's mounts in their order. A later one may be inside an earlier one.
 func (r *root) placeMounts() error {
 	inside, err := r.inside()
 	if err != nil {
@@ -407,11 +403,11 @@ func (r *root) placeMounts() error {
 		place, _, err := inside.Make(mount.target, mount.directory)
 		helps := r.spec.Hosts != "" && mount.target == hostsTarget || r.spec.Names != "" && mount.target == namesTarget
 		if err != nil && helps {
-			unix.Close(mount.tree) // names that resolve are a help, and no reason to fail
+			unix.Close(mount.tree) // without this file, the task still runs
 			continue
 		}
 		if err != nil {
-			return fmt.Errorf("mount target %s cannot be made (%w); take a directory that exists, or one in /tmp or /run",
+			return fmt.Errorf("mount target %s cannot be made (%w); use an existing directory, or one in /tmp or /run",
 				mount.target, err)
 		}
 		if err := attach(mount.tree, place); err != nil {

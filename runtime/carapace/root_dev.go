@@ -2,8 +2,8 @@
 
 package carapace
 
-// /dev, and what of /proc and /sys is masked or read-only. The container's own /dev has six plain nodes and what was
-// granted.
+// This file builds /dev, and masks or protects parts of /proc and /sys. /dev has six plain nodes and the granted
+// devices.
 
 import (
 	"fmt"
@@ -25,7 +25,7 @@ var Masked = []string{
 	"/proc/vmallocinfo", "/sys/firmware", "/sys/devices/virtual/powercap",
 }
 
-// Guarded are the switches of the kernel: to be read, not to be turned. /sys is read-only as a whole.
+// Guarded lists kernel settings that a task may read but not change. /sys is completely read-only.
 var Guarded = []string{"/proc/bus", "/proc/fs", "/proc/irq", "/proc/sys", "/proc/sysrq-trigger"}
 
 func (r *root) mountDev() error {
@@ -44,7 +44,7 @@ func (r *root) mountDev() error {
 	}
 	options := []string{"mode=0620", "ptmxmode=0666"}
 	if !r.order.Rootless {
-		// The group tty, which has that number everywhere.
+		// 5 is the group tty on all systems.
 		options = append(options, fmt.Sprintf("gid=%d", r.spec.IDs.outside(5)))
 	}
 	pts, err := newMount("devpts", unix.MOUNT_ATTR_NOSUID|unix.MOUNT_ATTR_NOEXEC, options...)
@@ -60,7 +60,7 @@ func (r *root) mountDev() error {
 	return mountPlain(queues, err, "/dev/mqueue")
 }
 
-// makeNodes makes the device nodes; without root it shows those of the machine.
+// makeNodes makes the device nodes. Without root, it mounts the host's nodes.
 func (r *root) makeNodes() error {
 	for _, device := range r.devices {
 		if err := makeOwn(device.target, false); err != nil {
@@ -84,7 +84,8 @@ func (r *root) makeNodes() error {
 		if err := os.MkdirAll(filepath.Dir(node.Path), 0o755); err != nil {
 			return err
 		}
-		// Open to all: the container is the boundary here, and the machine's group has another number in the image.
+		// The node is open to all users, because the container is the boundary. The host's group may have
+		// another id in the image.
 		if err := unix.Mknod(node.Path, node.Mode|0o666, int(node.Number)); err != nil && err != unix.EEXIST {
 			return fmt.Errorf("make %s: %w", node.Path, err)
 		}
@@ -92,7 +93,7 @@ func (r *root) makeNodes() error {
 	return nil
 }
 
-// guard masks and protects. It is last, so that no mount of the spec lies above it by mistake.
+// guard masks and protects paths. It runs last, so no mount of the spec covers its work.
 func (r *root) guard() error {
 	for _, path := range Masked {
 		if err := r.cover(path); err != nil {
@@ -102,7 +103,7 @@ func (r *root) guard() error {
 	for _, path := range Guarded {
 		tree, err := cloneTree(path)
 		if err != nil {
-			continue // Not every kernel has every one; what is not there needs no guard.
+			continue // Kernels differ; a missing path needs no protection.
 		}
 		if err := setReadOnly(tree, unix.AT_RECURSIVE); err != nil {
 			return fmt.Errorf("protect %s: %w", path, err)

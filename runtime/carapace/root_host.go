@@ -2,9 +2,9 @@
 
 package carapace
 
-// The host view: what a task of the image "host" sees of the machine. It is put together entry by entry on our own
-// tmpfs, so that new places at the top can be made, and so that /proc, /sys, /dev, /run, /tmp and /root of the machine
-// are not in it at all, rather than covered up.
+// This file builds the host view, the root of a task with the image "host". It mounts the host's top-level directories
+// one by one on a new tmpfs. New top-level directories are therefore possible. The host's /proc, /sys, /dev, /run, /tmp
+// and /root are not covered but completely absent.
 
 import (
 	"errors"
@@ -17,7 +17,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// ownEntries are the container's own at the top of a host view.
+// ownEntries lists the top-level directories that the container has for itself in a host view.
 var ownEntries = map[string]bool{
 	"proc": true, "sys": true, "dev": true, "run": true, "tmp": true, "root": true,
 	"lost+found": true, "scratch": true,
@@ -31,11 +31,11 @@ var alwaysHidden = []string{
 	"/etc/kubernetes", "/var/spool/cron", "/boot",
 }
 
-// viewHost fills the container's root with that of the machine.
+// viewHost fills the container's root with the host's directories.
 func (r *root) viewHost(top string) error {
 	entries, err := os.ReadDir("/")
 	if err != nil {
-		return fmt.Errorf("read the machine's root: %w", err)
+		return fmt.Errorf("read the host's root: %w", err)
 	}
 	for _, entry := range entries {
 		if ownEntries[entry.Name()] {
@@ -75,7 +75,7 @@ func (r *root) viewHost(top string) error {
 	return setAttributes(base, attributes, unix.AT_RECURSIVE)
 }
 
-// viewEntry shows one entry of the machine's root: links as links, and a directory with all that is mounted below it.
+// viewEntry shows one entry of the host's root. A link stays a link. A directory includes all mounts below it.
 func viewEntry(from, to string, entry os.DirEntry) error {
 	switch {
 	case entry.Type()&os.ModeSymlink != 0:
@@ -89,17 +89,17 @@ func viewEntry(from, to string, entry os.DirEntry) error {
 			return err
 		}
 	case entry.Type().IsRegular():
-		// Not opened: what is open for writing could be inherited by another container's init for a moment, and a mount that
-		// somebody writes to cannot become read-only.
+		// Mknod does not open the file. Another container's init could inherit a descriptor that is open for
+		// writing. A mount with an open writer cannot become read-only.
 		if err := unix.Mknod(to, unix.S_IFREG|0o644, 0); err != nil {
 			return fmt.Errorf("make %s: %w", to, err)
 		}
 	default:
-		return nil // Sockets, pipes and devices at the top of a machine are no place for a task.
+		return nil // Tasks do not need sockets, pipes and devices in the host's root.
 	}
 	tree, err := cloneTree(from)
 	if errors.Is(err, unix.ENOENT) || errors.Is(err, unix.EACCES) {
-		return nil // It vanished meanwhile, or is not ours to see.
+		return nil // It vanished, or this process may not see it.
 	}
 	if err != nil {
 		return err
@@ -107,8 +107,8 @@ func viewEntry(from, to string, entry os.DirEntry) error {
 	return attachAt(tree, to)
 }
 
-// makeTop makes the target of a mount whose first element the machine does not have, while our tmpfs can still be
-// written: nothing but what was made here is on the way.
+// makeTop makes the target of a mount whose first path element is missing on the host. The new tmpfs is still writable,
+// and the path leads only through new directories.
 func (r *root) makeTop(top string, mount shown) error {
 	first, _, _ := strings.Cut(strings.TrimPrefix(mount.target, "/"), "/")
 	if _, err := os.Lstat(filepath.Join("/", first)); err == nil || ownEntries[first] {
@@ -117,16 +117,16 @@ func (r *root) makeTop(top string, mount shown) error {
 	return makeOwn(filepath.Join(top, mount.target), mount.directory)
 }
 
-// hide covers what the task must not see. It is done in the new root, where a link leads to what it hides.
+// hide covers the hidden paths. It runs in the new root, where a link leads to its target in the view.
 func (r *root) hide() error {
 	if r.spec.Rootfs != hostRootfs {
-		return nil // A rootfs shows nothing of the machine; its paths are its own.
+		return nil // A rootfs shows no host paths.
 	}
-	// What the view is mounted upon is part of what it shows: without a cover it would be met there again, and with
-	// nothing hidden.
+	// The base directory is part of the view too. Without a cover, the task would find the view a second time
+	// there, with nothing hidden.
 	for _, path := range slices.Concat(r.spec.Hide, alwaysHidden, []string{r.order.Base}) {
 		if real, err := filepath.EvalSymlinks(path); err == nil && r.isOwn(real) {
-			continue // /var/run is a link to /run as a rule, and that is the container's own already.
+			continue // /var/run is usually a link to /run, which already belongs to the container.
 		}
 		if err := r.cover(path); err != nil {
 			return fmt.Errorf("hide %s: %w", path, err)
@@ -135,17 +135,17 @@ func (r *root) hide() error {
 	return nil
 }
 
-// isOwn reports whether a path of the host view belongs to the container rather than to the machine.
+// isOwn reports whether a path of the host view belongs to the container and not to the host.
 func (r *root) isOwn(path string) bool {
 	first, _, _ := strings.Cut(strings.TrimPrefix(path, "/"), "/")
 	return ownEntries[first] || Within(path, "/var/tmp")
 }
 
-// cover puts an empty directory over a directory, and /dev/null over anything else.
+// cover mounts an empty directory over a directory, and /dev/null over any other file.
 func (r *root) cover(path string) error {
 	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err == unix.ENOENT || err == unix.ENOTDIR || err == unix.EACCES {
-		return nil // What we do not find, the task does not either.
+		return nil // The task cannot find the path either.
 	}
 	if err != nil {
 		return err
@@ -168,8 +168,8 @@ func (r *root) cover(path string) error {
 	return attach(blank, place)
 }
 
-// blankFolder answers a mount of an empty directory. They are all one: to make a file system costs more than to show it
-// again.
+// blankFolder returns a mount of an empty directory. All covers share one file system, because a clone is cheaper than
+// a new one.
 func (r *root) blankFolder() (int, error) {
 	if r.blank > 0 {
 		return unix.OpenTree(r.blank, "", unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_EMPTY_PATH)

@@ -2,8 +2,8 @@
 
 package carapace
 
-// The container's root where it is a directory: that of an image, which others use too, under a layer that takes what
-// is written.
+// This file builds the container's root from a directory. The directory usually belongs to an image and is shared, so a
+// layer receives the writes.
 
 import (
 	"fmt"
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// bindRootfs puts a rootfs directory at the container's root, under a writable layer if one is asked for.
+// bindRootfs mounts a rootfs directory at the container's root, with a writable layer if requested.
 func (r *root) bindRootfs(top string) error {
 	tree, err := r.takeRootfs()
 	if err != nil {
@@ -23,7 +23,7 @@ func (r *root) bindRootfs(top string) error {
 	}
 	attributes := uint64(unix.MOUNT_ATTR_NOSUID)
 	if r.spec.IDs != nil {
-		attributes = 0 // The users that its programs become are the container's own.
+		attributes = 0 // Set-user-id programs are safe, because all users are the container's own.
 	}
 	if !r.order.Rootless {
 		attributes |= unix.MOUNT_ATTR_NODEV
@@ -37,11 +37,11 @@ func (r *root) bindRootfs(top string) error {
 	return attachAt(tree, top)
 }
 
-// takeRootfs answers the directory, under its layer, as a detached mount.
+// takeRootfs returns the directory, with its layer, as a detached mount.
 func (r *root) takeRootfs() (tree int, err error) {
 	if r.spec.Image != nil {
 		tree, err = r.spec.Image.Clone(false)
-		if err == nil && r.spec.Image.Held == 0 { // Whoever handed it on has done this.
+		if err == nil && r.spec.Image.Held == 0 { // A held mount already has its id mapping.
 			err = r.mapImage(tree)
 		}
 		if err != nil || r.spec.Layer == "" {
@@ -66,7 +66,7 @@ func (r *root) takeRootfs() (tree int, err error) {
 	return r.layOver(tree)
 }
 
-// mapImage has a directory show its files under the container's own numbers.
+// mapImage maps the files of a directory to the container's ids.
 func (r *root) mapImage(tree int) error {
 	if r.spaces == nil {
 		return nil
@@ -74,8 +74,9 @@ func (r *root) mapImage(tree int) error {
 	return mapMount(tree, r.spaces.own)
 }
 
-// layOver answers a detached mount under the layer. It is put beside the container's root first, where nothing of the
-// container leads: kernels before Linux 6.15 overlay only what is mounted somewhere.
+// layOver returns a detached overlay of a detached mount and the layer. It first attaches the mount next to the
+// container's root, which no path of the container reaches. Kernels before Linux 6.15 can overlay only an attached
+// mount.
 func (r *root) layOver(lower int) (tree int, err error) {
 	path := filepath.Join(r.order.Base, "lower")
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -93,7 +94,7 @@ func (r *root) layOver(lower int) (tree int, err error) {
 	return r.newOverlay(hostpath.Link(place))
 }
 
-// newOverlay makes a directory that others use, under the layer that takes what is written.
+// newOverlay makes an overlay of a shared directory and the layer that receives the writes.
 func (r *root) newOverlay(lower string) (tree int, err error) {
 	upper, work := filepath.Join(r.spec.Layer, "upper"), filepath.Join(r.spec.Layer, "work")
 	for _, folder := range []string{upper, work} {
@@ -101,7 +102,7 @@ func (r *root) newOverlay(lower string) (tree int, err error) {
 			return -1, fmt.Errorf("layer: %w", err)
 		}
 	}
-	if r.spec.IDs != nil { // whose is the root directory, then
+	if r.spec.IDs != nil { // set the owner of the root directory
 		first := int(r.spec.IDs.First)
 		if err := os.Chown(upper, first, first); err != nil {
 			return -1, fmt.Errorf("layer: %w", err)

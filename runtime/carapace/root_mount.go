@@ -2,8 +2,8 @@
 
 package carapace
 
-// Mounts by descriptor. A mount is made detached, gets its attributes before anybody can see it, and is then moved
-// onto a place that was opened before: no path is looked up twice, so nothing can be swapped in between.
+// This file mounts by descriptor. A mount is made detached and gets its attributes before it is visible. Then it is
+// attached to a directory that is already open. No path is resolved twice, so it cannot be replaced in between.
 
 import (
 	"fmt"
@@ -14,7 +14,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// newMount makes a file system that is not mounted anywhere yet. Options are name=value, or a bare name.
+// newMount makes a detached file system. An option is name=value, or only a name.
 func newMount(kind string, attributes int, options ...string) (int, error) {
 	context, err := unix.Fsopen(kind, unix.FSOPEN_CLOEXEC)
 	if err != nil {
@@ -42,7 +42,7 @@ func newMount(kind string, attributes int, options ...string) (int, error) {
 	return mount, nil
 }
 
-// cloneTree makes a detached bind mount of what is at a path, with all that is mounted below it.
+// cloneTree makes a detached bind mount of a path, including all mounts below it.
 func cloneTree(path string) (int, error) {
 	tree, err := unix.OpenTree(unix.AT_FDCWD, path, unix.OPEN_TREE_CLONE|unix.OPEN_TREE_CLOEXEC|unix.AT_RECURSIVE)
 	if err != nil {
@@ -57,19 +57,19 @@ func setReadOnly(mount int, flags uint) error {
 
 func setAttributes(mount int, attributes uint64, flags uint) error {
 	if err := unix.MountSetattr(mount, "", flags|unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: attributes}); err != nil {
-		return fmt.Errorf("mount attributes (Linux 5.12 or newer is needed): %w", err)
+		return fmt.Errorf("set mount attributes (requires Linux 5.12 or newer): %w", err)
 	}
 	return nil
 }
 
-// attach puts a detached mount onto an opened place, and closes both.
+// attach attaches a detached mount to an open directory or file, and closes both descriptors.
 func attach(mount, place int) error {
 	defer unix.Close(mount)
 	defer unix.Close(place)
 	return unix.MoveMount(mount, "", place, "", unix.MOVE_MOUNT_F_EMPTY_PATH|unix.MOVE_MOUNT_T_EMPTY_PATH)
 }
 
-// attachAt puts a detached mount onto a path, following what links there are.
+// attachAt attaches a detached mount to a path. It follows links.
 func attachAt(mount int, path string) error {
 	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -82,8 +82,8 @@ func attachAt(mount int, path string) error {
 	return nil
 }
 
-// openPlain opens one of the root's own directories to mount upon, making it where it is missing. A link would put
-// the mount somewhere else in the image, and what is masked below it with it.
+// openPlain opens one of the root's own directories as a mount point, and makes it if it is missing. It follows no
+// link, because a link would move the mount and its masked parts elsewhere in the image.
 func openPlain(path string) (int, error) {
 	place, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW|unix.O_DIRECTORY, 0)
 	if err == unix.ENOENT {
@@ -93,16 +93,16 @@ func openPlain(path string) (int, error) {
 	}
 	switch {
 	case err == unix.ENOTDIR || err == unix.ELOOP:
-		return -1, fmt.Errorf("%s in the rootfs is a link or a file; make it a directory", path)
+		return -1, fmt.Errorf("%s in the rootfs is a link or a file; replace it with a directory", path)
 	case err == unix.EROFS:
-		return -1, fmt.Errorf("%s is missing in the rootfs, which is read-only; make the directory there", path)
+		return -1, fmt.Errorf("%s is missing in the read-only rootfs; add the directory to the rootfs", path)
 	case err != nil:
 		return -1, fmt.Errorf("%s in the rootfs: %w", path, err)
 	}
 	return place, nil
 }
 
-// mountPlain mounts onto one of the root's own directories.
+// mountPlain attaches a mount to one of the root's own directories.
 func mountPlain(mount int, err error, path string) error {
 	if err != nil {
 		return err
@@ -118,8 +118,8 @@ func mountPlain(mount int, err error, path string) error {
 	return nil
 }
 
-// makeOwn makes what a mount is put upon, where it is missing: a directory, or an empty file for a file. The way to
-// it is all of our own making: anywhere else root's hand may only make what the task's user could
+// makeOwn makes a mount point if it is missing: a directory, or an empty file for a file. The caller ensures that all
+// of the path is newly made by this process. Elsewhere, root may make only what the task's user could make
 // (hostpath.Inside).
 func makeOwn(path string, directory bool) error {
 	folder := path

@@ -2,7 +2,7 @@
 
 package carapace
 
-// A container's secrets: files on a tmpfs of its own, which nobody but its user can read.
+// This file provides a container's secrets as files on a separate tmpfs, which only the container's user can read.
 
 import (
 	"errors"
@@ -11,10 +11,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// secretsTarget is where a container has them.
+// secretsTarget is the path of the secrets in a container.
 const secretsTarget = "/run/secrets"
 
-// placeSecrets shows them. They are there before anybody can see the place, which is read-only from then on.
+// placeSecrets writes the secrets, makes the mount read-only, and then attaches it.
 func (r *root) placeSecrets() error {
 	if len(r.spec.Secrets) == 0 {
 		return nil
@@ -41,8 +41,8 @@ func (r *root) placeSecrets() error {
 	place, _, err := inside.Make(secretsTarget, true)
 	if err != nil {
 		unix.Close(mount)
-		return fmt.Errorf("secrets: %s cannot be made in the rootfs (%w); give them as variables, or make the "+
-			"directory there", secretsTarget, err)
+		return fmt.Errorf("secrets: %s cannot be made in the rootfs (%w); pass secrets as variables, or add the "+
+			"directory to the image", secretsTarget, err)
 	}
 	if err := attach(mount, place); err != nil {
 		return fmt.Errorf("mount onto %s: %w", secretsTarget, err)
@@ -50,7 +50,7 @@ func (r *root) placeSecrets() error {
 	return nil
 }
 
-// memory is a tmpfs that is not swapped out, where the kernel can promise that (Linux 6.4, in no user namespace).
+// memory returns a tmpfs that is not swapped out, if the kernel supports it (Linux 6.4, and not in a user namespace).
 func memory(options ...string) (int, error) {
 	const attributes = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 	if mount, err := newMount("tmpfs", attributes, append([]string{"noswap"}, options...)...); err == nil {

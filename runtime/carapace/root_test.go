@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestWithin: a folder is in itself, and not in one that its name begins with.
+// TestWithin checks that a folder is within itself, and not within one whose name is only a prefix.
 func TestWithin(t *testing.T) {
 	inside := []string{"/a/b in /a", "/a in /", "/a/ in /a", "/a/b/../c in /a", "/ in /"}
 	for _, c := range append(slices.Clone(inside), "/ab in /a", "/a in /a/b", "/a/../b in /a") {

@@ -55,7 +55,7 @@ func TestValidateNamesTheField(t *testing.T) {
 	}
 }
 
-// FuzzValidate: no spec, however odd, makes validation panic, and an accepted one has names that are safe as one path
+// FuzzValidate checks that no spec makes validation panic, and that the names in an accepted spec are safe as one path
 // element.
 func FuzzValidate(f *testing.F) {
 	for _, seed := range []string{`{}`, `{"id":"a","rootfs":"host","command":["x"],"user":"a:b","limits":{"cpuset":"0-3"}}`} {
@@ -76,7 +76,7 @@ func FuzzValidate(f *testing.F) {
 	})
 }
 
-// TestUnifiedSettings: what is written into a group of cgroup v2, read back from plain files in its place.
+// TestUnifiedSettings checks the values written into a group of cgroup v2, with plain files instead of the group.
 func TestUnifiedSettings(t *testing.T) {
 	leaf := t.TempDir()
 	for _, name := range []string{
@@ -110,7 +110,7 @@ func TestUnifiedSettings(t *testing.T) {
 	}
 }
 
-// TestDelegation: each group from the root down is asked to hand down what is missing, and no more.
+// TestDelegation checks that each group from the root down delegates exactly the missing controllers.
 func TestDelegation(t *testing.T) {
 	root := t.TempDir()
 	folder := filepath.Join(root, "a", "b")
@@ -138,8 +138,7 @@ func TestDelegation(t *testing.T) {
 	}
 }
 
-// TestHostileAccounts: an account file comes with an image, and may be
-// anything.
+// TestHostileAccounts checks account files with any content, because they come from an image.
 func TestHostileAccounts(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "passwd")
 	for text, want := range map[string]int{
@@ -153,7 +152,7 @@ func TestHostileAccounts(t *testing.T) {
 			t.Fatal(err)
 		}
 		got := 0
-		// A line beyond the limit may be told of; it must not hang.
+		// A line beyond the limit may be reported or not; it must not hang.
 		_ = eachEntry(file, 7, func([]string) bool { got++; return true })
 		if got != want {
 			t.Errorf("%.30q has %d entries, not %d", text, got, want)

@@ -2,9 +2,8 @@
 
 package carapace
 
-// Start: from a Spec to a running command. The order is claim, cgroups, namespaces and root, record, command; each step
-// that fails undoes the ones before it. How the inside is made is the maker's (maker.go), or, without root, the
-// detour's (detour.go).
+// This file starts a container from a Spec. The order is: claim, cgroups, namespaces and root, record, command. If a
+// step fails, all steps before it are undone. maker.go makes the inside of the container, or detour.go without root.
 
 import (
 	"cmp"
@@ -22,28 +21,28 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// Options are how and where a container is started, as far as the task has no say in it.
+// Options holds the settings of a start that do not depend on the task.
 type Options struct {
-	// StateDir holds one directory per living container. Empty: DefaultStateDir.
+	// StateDir has one directory per living container. Empty: DefaultStateDir.
 	StateDir string
 	Cgroups  Cgroups
-	// Executable is the binary that makes the container where we are not root; its main must call Reexec first. Empty:
-	// this process's own.
+	// Executable is the binary that makes the container if this process is not root. Its main must call Reexec
+	// first. Empty: the binary of this process.
 	Executable string
-	// Stdin, Stdout and Stderr are handed on as they are; nil is /dev/null.
+	// Stdin, Stdout and Stderr are passed to the command unchanged; nil is /dev/null.
 	Stdin, Stdout, Stderr *os.File
-	// OnEvent is called with every event, one at a time, and never after Wait has answered. It must not block.
+	// OnEvent is called with every event, one at a time, and never after Wait has returned. It must not block.
 	OnEvent func(Event)
-	// StartTimeout bounds the set-up: a mount may hang for ever. Zero is a minute.
+	// StartTimeout bounds the set-up, because a mount may hang forever. Zero is one minute.
 	StartTimeout time.Duration
 }
 
-// Cgroups is where containers' groups are made.
+// Cgroups says where the containers' groups are made.
 type Cgroups struct {
-	// Root is where cgroups are mounted. Empty: /sys/fs/cgroup.
+	// Root is the mount point of the cgroups. Empty: /sys/fs/cgroup.
 	Root string
-	// Parent is the group above those of the containers: from the root of each hierarchy, or, if relative, below the
-	// caller's own group, which is what a service with delegation wants. Empty: /synapse.
+	// Parent is the parent group of the containers' groups. An absolute path starts at the root of each hierarchy.
+	// A relative path starts at the caller's own group, which suits a service with delegation. Empty: /synapse.
 	Parent string
 }
 
@@ -51,25 +50,25 @@ func (c Cgroups) filled() Cgroups {
 	return Cgroups{cmp.Or(c.Root, defaultCgroupRoot), cmp.Or(c.Parent, defaultCgroupParent)}
 }
 
-// Folders are the groups above those of the containers, one in each hierarchy, whether they are there or not.
+// Folders returns the parent groups of the containers, one per hierarchy, whether they exist or not.
 func (c Cgroups) Folders() []string { return c.leaves("") }
 
-// Everywhere are the folders that the groups of a container of another program's would have, below an absolute parent.
-// Such a program makes one in each hierarchy of v1, whether it sets anything there or not.
+// Everywhere returns the group folders of a container that another program makes below an absolute parent. Such a
+// program makes one in each hierarchy of v1, even if it sets nothing there.
 func (c Cgroups) Everywhere(id string) []string {
 	c = c.filled()
 	group := filepath.Join("/", c.Parent, id)
 	leaves := []string{filepath.Join(c.Root, group)}
 	entries, _ := os.ReadDir(c.Root)
 	for _, entry := range entries {
-		if entry.IsDir() { // and not a second name for the same one, as cpu and cpuacct may be
+		if entry.IsDir() { // skips links such as cpu and cpuacct
 			leaves = append(leaves, filepath.Join(c.Root, entry.Name(), group))
 		}
 	}
 	return leaves
 }
 
-// leaves are the folders that a container's groups would have.
+// leaves returns the folders of a container's groups, whether they exist or not.
 func (c Cgroups) leaves(id string) []string {
 	c = c.filled()
 	found := findHierarchies(c.Root)
@@ -94,8 +93,8 @@ func (c Cgroups) leaves(id string) []string {
 	return slices.Compact(leaves)
 }
 
-// Start starts one container, from the namespaces that this process is in, wherever the calling thread may be. It
-// answers when the command runs, or a *StartError (ErrExists inside, for a second start).
+// Start starts one container from the namespaces of this process, regardless of the calling thread's namespaces. It
+// returns when the command runs, or with a *StartError. For an id that is in use, the error wraps ErrExists.
 func Start(spec Spec, options Options) (*Container, error) {
 	if err := spec.Validate(); err != nil {
 		return nil, &StartError{CodeSetupFailed, "spec", err.Error(), fault.OfJob(err)}
@@ -119,7 +118,7 @@ func Start(spec Spec, options Options) (*Container, error) {
 	if existed {
 		if err := clearAway(dir, options.Cgroups); err != nil {
 			_ = dir.lock.Close()
-			return nil, fail("remove what a dead container of this id left", fault.OfMachine(err))
+			return nil, fail("remove the remains of a dead container with this id", fault.OfMachine(err))
 		}
 	}
 	c := &Container{spec: spec, options: options, dir: dir, done: make(chan struct{}), began: time.Now()}
@@ -129,14 +128,14 @@ func Start(spec Spec, options Options) (*Container, error) {
 	return c, nil
 }
 
-// DrawID is an id for a container that nobody named.
+// DrawID returns a random id for a container without a name.
 func DrawID() string {
 	var random [6]byte
-	_, _ = unix.Getrandom(random[:], 0) // So few bytes are always there once the machine has booted.
+	_, _ = unix.Getrandom(random[:], 0) // After boot, so few bytes are always available.
 	return "c" + hex.EncodeToString(random[:])
 }
 
-// start has a thread of its own make the container, and waits until the command runs, but not for ever.
+// start makes the container on a new thread, and waits until the command runs or a timeout passes.
 func (c *Container) start() *StartError {
 	answer := make(chan *StartError, 1)
 	onOwnThread(func() {
@@ -151,7 +150,7 @@ func (c *Container) start() *StartError {
 			if c.making != nil {
 				c.making.end()
 			}
-			go func() { // This thread is not at home, perhaps: to it the paths mean other things.
+			go func() { // A new goroutine, because this thread may be in the container's namespaces.
 				c.undo(failure)
 				answer <- failure
 			}()
@@ -180,11 +179,11 @@ func (c *Container) start() *StartError {
 	return c.tooLate()
 }
 
-// tooLate is a start that its caller has given up. The thread that hangs in it takes back what it made when it comes
-// to.
+// tooLate returns the error of a start that timed out. If the hanging thread continues later, it undoes its work.
 func (c *Container) tooLate() *StartError {
 	return &StartError{
-		CodeSetupFailed, "set-up", fmt.Sprintf("did not end within %v; does a mount hang?", c.options.StartTimeout),
+		CodeSetupFailed, "set-up",
+		fmt.Sprintf("did not end within %v; check for a mount that hangs", c.options.StartTimeout),
 		os.ErrDeadlineExceeded,
 	}
 }
@@ -225,7 +224,7 @@ func (c *Container) make() *StartError {
 	return nil
 }
 
-// stdio answers the three streams, which done may close when the command has them.
+// stdio returns the three streams. The caller calls done to close them when the command has them.
 func (c *Container) stdio() (fds [3]uintptr, done func(), err error) {
 	null, err := openFile(os.DevNull, unix.O_RDWR, 0)
 	if err != nil {
@@ -243,7 +242,7 @@ func (c *Container) stdio() (fds [3]uintptr, done func(), err error) {
 	}, nil
 }
 
-// order tells the maker what to make.
+// order returns the order for the maker.
 func (c *Container) order(granted []deviceRule) *order {
 	order := &order{Spec: c.spec, Base: c.dir.folder, Rootless: os.Geteuid() != 0, Views: c.group.leaves}
 	for _, rule := range granted {
@@ -270,11 +269,11 @@ func (c *Container) chooseMaking(order *order, stdio [3]uintptr) {
 	}
 }
 
-// checkRequired refuses where the caller would rather have no container than one without its limits.
+// checkRequired refuses the start if a limit is missing and the caller requires all limits.
 func (c *Container) checkRequired() *StartError {
 	if c.spec.Limits.Required && len(c.unenforced) > 0 {
 		return &StartError{
-			CodeSetupFailed, "limits.required", fmt.Sprintf("this machine cannot enforce: %q", c.unenforced), nil,
+			CodeSetupFailed, "limits.required", fmt.Sprintf("this node cannot enforce %q", c.unenforced), nil,
 		}
 	}
 	return nil

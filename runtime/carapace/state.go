@@ -2,9 +2,9 @@
 
 package carapace
 
-// What a machine knows of its containers: one directory each, locked for as long as the process lives that started it.
-// The lock, not a pid, shows whether a container lives: a pid may be that of another process by now, and a lock ends
-// with its holder whatever ends it. So whoever gets the lock may remove what is left.
+// This file owns the records of the host's containers. Each container has one directory, locked while the process lives
+// that started it. The lock shows whether the container lives, and not a pid, which may be reused. The lock always ends
+// with its holder, so a process that gets the lock may remove the remains.
 
 import (
 	"encoding/json"
@@ -25,8 +25,8 @@ import (
 type State struct {
 	ID      string `json:"id"`
 	Running bool   `json:"running"`
-	// Pid is that of the container's init, or 0 before it was started. StartTicks (since boot) and BootID tell it from a
-	// later process of the same number.
+	// Pid is the pid of the container's init, or 0 before the start. StartTicks (since boot) and BootID distinguish
+	// it from a later process of the same pid.
 	Pid        int      `json:"pid"`
 	StartTicks uint64   `json:"startTicks,omitempty"`
 	BootID     string   `json:"bootId,omitempty"`
@@ -36,21 +36,21 @@ type State struct {
 	Unenforced []string `json:"unenforced,omitempty"`
 }
 
-// The files of a container's directory. In the container's own mount namespace its root is mounted upon the directory.
+// Files of a container's directory. In the container's mount namespace, its root is mounted on this directory.
 const (
 	stateFile = "state.json"
 	lockFile  = "lock"
-	overFile  = "over" // there while a dead container's leavings are cleared away
+	overFile  = "over" // exists while the remains of a dead container are removed
 )
 
 var (
-	// ErrExists is a second start of an id whose container lives.
+	// ErrExists reports a second start of an id whose container lives.
 	ErrExists = errors.New("a container of this id is alive")
-	// ErrNotFound is an id that no living container has.
+	// ErrNotFound reports an id that no living container has.
 	ErrNotFound = errors.New("no living container has this id")
 )
 
-// DefaultStateDir is where the containers of this user are known.
+// DefaultStateDir returns the state directory of this user.
 func DefaultStateDir() string {
 	if os.Geteuid() == 0 {
 		return "/run/carapace"
@@ -58,18 +58,18 @@ func DefaultStateDir() string {
 	return fmt.Sprintf("/run/user/%d/carapace", os.Geteuid())
 }
 
-// lockedDir is a container's directory that we hold the lock of.
+// lockedDir is a container's directory whose lock this process holds.
 type lockedDir struct {
 	folder string
 	lock   file
 }
 
-// take claims an id, or answers ErrExists. existed says that a dead container's directory was found. What is being
-// cleared away of one is waited for.
+// take claims an id, or returns ErrExists. existed reports that the directory of a dead container was found. If another
+// process is removing a dead container, take waits for it.
 func take(stateDir, id string) (d *lockedDir, existed bool, err error) {
 	folder := filepath.Join(stateDir, id)
-	looks := 0       // since somebody was last seen to clear it away: that has the lock before and after it says so
-	for range 1000 { // Each round lost means that a sweep took the directory away in between, or is about to.
+	looks := 0       // tries after overFile was last seen; its writer holds the lock a little longer than the file exists
+	for range 1000 { // Each failed round means that a sweep removed the directory, or is about to.
 		err = os.Mkdir(folder, 0o700)
 		existed = errors.Is(err, fs.ErrExist)
 		if errors.Is(err, fs.ErrNotExist) {
@@ -96,15 +96,16 @@ func take(stateDir, id string) (d *lockedDir, existed bool, err error) {
 	if errors.Is(err, ErrExists) {
 		return nil, false, err
 	}
-	return nil, false, fmt.Errorf("state directory %s comes and goes: %w", folder, err)
+	return nil, false, fmt.Errorf("state directory %s keeps vanishing: %w", folder, err)
 }
 
-// isOver reports whether the holder of a directory clears it away.
+// isOver reports whether the holder of the lock is removing the directory.
 func isOver(folder string) bool {
 	return unix.Access(filepath.Join(folder, overFile), unix.F_OK) == nil
 }
 
-// lockFolder takes the lock of a directory; fs.ErrNotExist where it vanished, ErrExists where somebody else holds it.
+// lockFolder locks a directory. It returns fs.ErrNotExist if the directory vanished, and ErrExists if another process
+// holds the lock.
 func lockFolder(folder string, create int) (*lockedDir, error) {
 	path := filepath.Join(folder, lockFile)
 	lock, err := openFile(path, unix.O_RDWR|create, 0o600)
@@ -118,25 +119,25 @@ func lockFolder(folder string, create int) (*lockedDir, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", path, err)
 	}
-	// A sweep may have removed the file between the opening and the lock; then we hold a lock that nobody else sees.
+	// A sweep may have removed the file before the lock. The lock then has no effect on other processes.
 	var ours, there unix.Stat_t
 	if unix.Fstat(int(lock), &ours) != nil || unix.Stat(path, &there) != nil || ours.Ino != there.Ino ||
 		ours.Dev != there.Dev {
 		lock.Close()
 		return nil, fs.ErrNotExist
 	}
-	_ = unix.Unlink(filepath.Join(folder, overFile)) // an earlier sweep has failed
+	_ = unix.Unlink(filepath.Join(folder, overFile)) // a leftover of a failed sweep
 	return &lockedDir{folder, lock}, nil
 }
 
-// release removes the directory, and the lock with it.
+// release removes the directory and its lock.
 func (d *lockedDir) release() error {
-	// The lock goes last: without it anybody may take the directory.
+	// The lock file is removed last, because without it any process may take the directory.
 	for _, name := range []string{stateFile, overFile, lockFile} {
 		_ = unix.Unlink(filepath.Join(d.folder, name))
 	}
 	err := error(nil)
-	if unix.Rmdir(d.folder) != nil { // There is more in it, or less.
+	if unix.Rmdir(d.folder) != nil { // The directory has other files.
 		err = tree.Remove(d.folder)
 	}
 	return errors.Join(err, d.lock.Close())
@@ -147,8 +148,8 @@ func (d *lockedDir) write(state State) error {
 	if err != nil {
 		return err
 	}
-	// Written once, and neither renamed nor synced: a reader in between finds a record that is cut short, and takes it for
-	// one that is not there yet; and after a crash of the machine nothing is left that it could be about.
+	// The record is written once, without rename and sync. A concurrent reader that finds a truncated record treats
+	// it as missing. After a crash of the host, no container is left that needs its record.
 	to, err := openFile(filepath.Join(d.folder, stateFile), unix.O_WRONLY|unix.O_CREAT|unix.O_TRUNC, 0o600)
 	if err != nil {
 		return err
@@ -161,7 +162,7 @@ func readState(folder string) (State, error) {
 	state := State{ID: filepath.Base(folder)}
 	text, err := readFile(filepath.Join(folder, stateFile))
 	if errors.Is(err, fs.ErrNotExist) {
-		return state, nil // Claimed, not yet started.
+		return state, nil // Claimed, but not started yet.
 	}
 	if err != nil {
 		return state, err
@@ -172,7 +173,7 @@ func readState(folder string) (State, error) {
 	return state, nil
 }
 
-// List answers every container that is known, the dead ones that nobody swept among them, by id.
+// List returns all known containers by id, including dead ones that were not removed yet.
 func List(stateDir string) ([]State, error) {
 	entries, err := os.ReadDir(stateDir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -197,8 +198,8 @@ func List(stateDir string) ([]State, error) {
 	return states, nil
 }
 
-// isHeld reports whether a living process holds the directory. A shared lock is enough to ask, and disturbs no other
-// asker.
+// isHeld reports whether a living process holds the directory. It tries a shared lock, so concurrent callers do not
+// disturb each other.
 func isHeld(folder string) bool {
 	lock, err := openFile(filepath.Join(folder, lockFile), unix.O_RDONLY, 0)
 	if err != nil {
@@ -208,7 +209,7 @@ func isHeld(folder string) bool {
 	return unix.Flock(int(lock), unix.LOCK_SH|unix.LOCK_NB) == unix.EWOULDBLOCK
 }
 
-// SignalID sends a signal to a container by its id, from any process of the machine. SIGKILL ends all of it.
+// SignalID sends a signal to the container of this id, from any process of the host. SIGKILL ends all of its processes.
 func SignalID(stateDir, id string, signal unix.Signal) error {
 	if !goodID(id) {
 		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
@@ -226,15 +227,15 @@ func SignalID(stateDir, id string, signal unix.Signal) error {
 		return fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
 	defer unix.Close(pidfd)
-	// First the descriptor, then the comparison: what it points at cannot change any more.
+	// The pidfd is opened before the comparison, so it cannot refer to a later process.
 	if ticks, err := startTicks(state.Pid); err != nil || ticks != state.StartTicks || bootID() != state.BootID {
 		return fmt.Errorf("%s: %w", id, ErrNotFound)
 	}
 	return sendSignal(pidfd, signal)
 }
 
-// GC removes the directories and cgroups of containers whose starter is dead, and answers their ids. It may run beside
-// living ones, and beside another GC. cgroupParent empty is the default one.
+// GC removes the directories and cgroups of containers whose starter is dead, and returns their ids. It may run at the
+// same time as living containers and other calls of GC. An empty Cgroups means the defaults.
 func GC(stateDir string, cgroups Cgroups) ([]string, error) {
 	entries, err := os.ReadDir(stateDir)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -264,15 +265,15 @@ func GC(stateDir string, cgroups Cgroups) ([]string, error) {
 	return swept, errors.Join(failed...)
 }
 
-// RemoveID removes what a container left whose starter is dead: it is GC for one. ErrExists: its starter lives. Nothing
-// is left when it answers nil.
+// RemoveID removes the remains of one container whose starter is dead. ErrExists means that its starter lives. If it
+// returns nil, nothing is left.
 func RemoveID(stateDir, id string, cgroups Cgroups) error {
 	if !goodID(id) {
 		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
 	}
 	folder := filepath.Join(stateDir, id)
 	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
-		return nil // Whoever removed it removed the rest before.
+		return nil // It was removed completely, because the directory is removed last.
 	}
 	c, err := lockFolder(folder, unix.O_CREAT)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -287,7 +288,8 @@ func RemoveID(stateDir, id string, cgroups Cgroups) error {
 	return nil
 }
 
-// StatsID answers what a container uses now, from any process of the machine. Without cgroups that is nothing.
+// StatsID returns the current resource use of a container, from any process of the host. Without cgroups, the values
+// are zero.
 func StatsID(stateDir, id string) (Stats, error) {
 	if !goodID(id) {
 		return Stats{}, &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
@@ -302,11 +304,11 @@ func StatsID(stateDir, id string) (Stats, error) {
 	return StatsOf(state.Cgroups), nil
 }
 
-// StatsOf answers what is used in a container's cgroups, one in each hierarchy.
+// StatsOf returns the resource use of a container's cgroups, one per hierarchy.
 func StatsOf(leaves []string) Stats {
 	var stats Stats
 	for _, leaf := range leaves {
-		// Which controllers a folder has is told by the files in it.
+		// The files in a folder show which controllers it has.
 		g := &cgroup{leaves: map[string]string{"": leaf, "memory": leaf, "cpuacct": leaf}}
 		for _, g.unified = range []bool{true, false} {
 			s := g.stats()
@@ -319,7 +321,7 @@ func StatsOf(leaves []string) Stats {
 	return stats
 }
 
-// OOMKillsIn counts what the kernel killed in a container's cgroups for want of memory.
+// OOMKillsIn returns the number of processes in a container's cgroups that the kernel killed for lack of memory.
 func OOMKillsIn(leaves []string) int64 {
 	var kills int64
 	for _, leaf := range leaves {
@@ -331,8 +333,7 @@ func OOMKillsIn(leaves []string) int64 {
 	return kills
 }
 
-// RemoveLeaves kills what is in cgroups that nobody owns any more, and removes them. Nothing is in them when it answers
-// nil.
+// RemoveLeaves kills the processes in abandoned cgroups and removes the cgroups. If it returns nil, nothing is left.
 func RemoveLeaves(leaves []string) error {
 	var failed []error
 	for _, leaf := range leaves {
@@ -341,19 +342,20 @@ func RemoveLeaves(leaves []string) error {
 	return errors.Join(failed...)
 }
 
-// sweep removes what a dead container left, its processes first. Init dies of its starter's death, but not at once.
+// sweep removes the remains of a dead container, its processes first. Init is killed at its starter's death, but may
+// take a moment to end.
 func sweep(d *lockedDir, cgroups Cgroups) error {
 	if over, err := openFile(filepath.Join(d.folder, overFile), unix.O_WRONLY|unix.O_CREAT, 0o600); err == nil {
 		over.Close()
 	}
 	if err := clearAway(d, cgroups); err != nil {
-		return errors.Join(err, d.lock.Close()) // The directory stays, for the next sweep.
+		return errors.Join(err, d.lock.Close()) // The directory stays for the next sweep.
 	}
 	return d.release()
 }
 
 func clearAway(d *lockedDir, cgroups Cgroups) error {
-	// A record that cannot be read loses nothing: the names of the cgroups follow from the id.
+	// An unreadable record loses nothing, because the names of the cgroups follow from the id.
 	state, _ := readState(d.folder)
 	if state.Pid > 0 && state.BootID == bootID() {
 		if err := endInit(state, 5*time.Second); err != nil {

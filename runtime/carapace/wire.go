@@ -2,9 +2,9 @@
 
 package carapace
 
-// What the two ends of a detour (detour.go) say to each other, over one socket: an order goes in, reports come out, and
-// the end of the connection means the death of the other side. Both ends are the same binary, so the form may change at
-// will.
+// This file defines the messages between the two processes of a detour (detour.go). An order goes in, and reports come
+// out, over one socket. The end of the connection means that the other process has died. Both processes run the same
+// binary, so the format may change in any version.
 
 import (
 	"bufio"
@@ -15,20 +15,19 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// order is all that the maker of a container needs to know. Paths are those of the machine, as seen before the root
-// changes.
+// order holds all inputs for the maker of a container. Paths are host paths, as seen before the root changes.
 type order struct {
 	Spec Spec `json:"spec"`
-	// Base is an existing directory to mount upon.
+	// Base is an existing directory to mount on.
 	Base     string `json:"base"`
 	Rootless bool   `json:"rootless,omitempty"`
-	// Join are the files of cgroup v1 that the command writes itself into.
+	// Join lists the files of cgroup v1 that the command writes itself into.
 	Join []string `json:"join,omitempty"`
-	// Leaf is the cgroup of v2 that the command is born in.
+	// Leaf is the cgroup of v2 in which the command is created.
 	Leaf string `json:"leaf,omitempty"`
-	// Devices are the granted nodes to make, as they are on the machine.
+	// Devices lists the granted device nodes.
 	Devices []node `json:"devices,omitempty"`
-	// Views are the cgroups to show at /sys/fs/cgroup: by controller on v1, the only one under "" on v2.
+	// Views lists the cgroups to show at /sys/fs/cgroup: by controller on v1, under "" on v2.
 	Views map[string]string `json:"views,omitempty"`
 }
 
@@ -39,21 +38,21 @@ type node struct {
 	Number uint64 `json:"number"`
 }
 
-// report holds one message of the starter: made, then run (by the starter), then started, then exited; or failed
-// instead of one of them.
+// report holds one message of the second process. The order is made, run (sent by the starter), started, exited. A
+// failure replaces one of them.
 type report struct {
 	Kind string `json:"kind"`
-	// Pid is that of init, of a container that was made.
+	// Pid is the pid of init of the container that was made.
 	Pid int `json:"pid,omitempty"`
-	// Code, Step, Reason and Fault tell a failure.
+	// Code, Step, Reason and Fault describe a failure.
 	Code   int         `json:"code,omitempty"`
 	Step   string      `json:"step,omitempty"`
 	Reason string      `json:"reason,omitempty"`
 	Fault  fault.Fault `json:"fault,omitempty"`
-	// Status is the command's wait status, or init's where the command's end was not told.
+	// Status is the command's wait status. It is init's status if the command's end is unknown.
 	Status   uint32 `json:"status,omitempty"`
 	ByItself bool   `json:"byItself,omitempty"`
-	// Unenforced is what was found that cannot be done.
+	// Unenforced lists the requests that cannot be enforced.
 	Unenforced []string `json:"unenforced,omitempty"`
 }
 
@@ -65,7 +64,7 @@ const (
 	reportExited  = "exited"
 )
 
-// send writes one message, ended by a line feed: JSON has none inside.
+// send writes one message and a line feed. JSON contains no line feed.
 func send(to io.Writer, message any) error {
 	text, err := json.Marshal(message)
 	if err != nil {
@@ -75,7 +74,7 @@ func send(to io.Writer, message any) error {
 	return err
 }
 
-// receive reads one message. The other end is our own binary, but a bug there must not fill the memory here.
+// receive reads one message. The sender runs the same binary, but the limit protects this process from its bugs.
 func receive(from *bufio.Reader, message any) error {
 	var text []byte
 	for {

@@ -178,7 +178,7 @@ func TestExecOfAMachine(t *testing.T) {
 		}
 		if !shows {
 			said, last = m.ask(p, &launcher.Incoming{Command: []string{"--version"}, Helper: true}).end(t)
-			if last.Code != 125 || !strings.Contains(last.Text, "shows synapse-exec to no task") ||
+			if last.Code != 125 || !strings.Contains(last.Text, "synapse-exec is not available in this task") ||
 				!strings.HasPrefix(strings.TrimPrefix(p.said(), string(m.noise)), "exec \n") {
 				t.Errorf("synapse-exec: %q, %+v; the task says %q", said, last, p.said())
 			}
@@ -246,7 +246,7 @@ func TestOtherAttemptIsOutOfReach(t *testing.T) {
 			if last.Code != 255 || strings.Contains(said, "there") {
 				t.Errorf("%q, %+v", said, last)
 			}
-			if m.image != "" && !strings.Contains(said, "the socket is another task's") {
+			if m.image != "" && !strings.Contains(said, "the socket belongs to another task") {
 				t.Errorf("a task that sees it is told %q", said)
 			}
 		}
@@ -282,7 +282,7 @@ func TestSupervisorKilledInExec(t *testing.T) {
 		for name, w := range open {
 			if _, last := w.end(t); name == "one that begins" && last.Code == 125 && last.Text != "" {
 				t.Logf("%s: %s", name, last.Text)
-			} else if last.Code != 137 || last.Text != "its task's supervisor has gone" {
+			} else if last.Code != 137 || last.Text != "the task's supervisor was killed" {
 				t.Errorf("%s: %+v", name, last)
 			}
 		}

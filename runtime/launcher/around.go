@@ -10,11 +10,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns prolog and epilog as tasks meet them: no task is prepared before the prolog has ended well, and that
-// the last task of an attempt has gone is told only when the epilog has ended. So a device is free when nothing of the
-// owner's programs touches it any more.
+// This file connects tasks to the prolog and epilog. No task is prepared before the prolog has succeeded. The end of an
+// attempt's last task is reported only when the epilog has ended. A device is therefore free only when no program of
+// its owner uses it.
 
-// before runs the prolog, if no other task of the attempt has.
+// before runs the prolog, unless another task of the attempt has run it.
 func (t *task) before(ctx context.Context) error {
 	if t.l.o.Around == nil {
 		return nil
@@ -40,7 +40,7 @@ func (t *task) variables() []string {
 	}
 }
 
-// after tells that a task has gone; of the last task of its attempt once the epilog has ended.
+// after reports that a task has gone. The last task of an attempt is reported when the epilog has ended.
 func (t *task) after() {
 	if t.l.o.Around == nil {
 		t.answer()
@@ -48,7 +48,7 @@ func (t *task) after() {
 	}
 	t.owing = true
 	if !t.l.loaded.Load() {
-		return // whether it is the last nobody knows yet
+		return // the launcher does not yet know whether this is the last task
 	}
 	if t.l.lives(t.Key.Token) {
 		t.settled()
@@ -57,13 +57,13 @@ func (t *task) after() {
 	t.l.o.Around.After(t.Key.Token.String(), func() { t.post(t.settled) })
 }
 
-// settled tells of the end that waited for the epilog.
+// settled reports the end of a task after the epilog has ended.
 func (t *task) settled() {
 	t.owing = false
 	t.answer()
 }
 
-// lives reports whether a task of an attempt has not gone.
+// lives reports whether an attempt still has a task that has not gone.
 func (l *Launcher) lives(of topology.Token) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -75,7 +75,7 @@ func (l *Launcher) lives(of topology.Token) bool {
 	return false
 }
 
-// leave goes on with what the last agent's tasks owe, once all of them are known.
+// leave runs the epilogs of attempts from an earlier agent, once the launcher knows all their tasks.
 func (l *Launcher) leave() {
 	l.loaded.Store(true)
 	if l.o.Around == nil {

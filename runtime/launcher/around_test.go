@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
-// hooks are a prolog and an epilog that note what they are told.
+// hooks holds a prolog and an epilog that write down their arguments.
 type hooks struct {
 	t      *testing.T
 	dir    string
@@ -23,7 +23,7 @@ type hooks struct {
 
 func newHooks(t *testing.T) *hooks { return &hooks{t, t.TempDir(), make(chan bool, 16)} }
 
-// program is one of the two.
+// program returns the prolog or the epilog as a script of this text.
 func (h *hooks) program(text string) procgroup.Program {
 	h.t.Helper()
 	file, err := os.CreateTemp(h.dir, "hook")
@@ -42,7 +42,7 @@ func (h *hooks) program(text string) procgroup.Program {
 	return procgroup.Program{Command: []string{file.Name()}, Timeout: time.Minute}
 }
 
-// around opens them on a launcher's directory.
+// around opens the hooks on a launcher's directory.
 func (h *hooks) around(dir, prolog, epilog string) *hook.Around {
 	h.t.Helper()
 	a, err := hook.OpenAround(hook.AroundOptions{
@@ -65,8 +65,9 @@ const (
 	noteEpilog = `[ -e go ] || { : > waits; while ! [ -e go ]; do sleep 0.01; done; }; ` + noteProlog
 )
 
-// TestAround: the prolog runs once before the tasks of an attempt, the epilog once behind the last, and that has not
-// gone before the epilog has ended: neither for the agent under which it ran, nor for the next.
+// TestAround checks that the prolog runs once before the tasks of an attempt, and the epilog once after the last task.
+// The last task counts as gone only after the epilog has ended. This holds for the agent that began the epilog and for
+// the next agent.
 func TestAround(t *testing.T) {
 	h, dir := newHooks(t), room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.Around = h.around(dir, noteProlog, noteEpilog) })
@@ -75,7 +76,7 @@ func TestAround(t *testing.T) {
 		take[*messages.TaskPrepared](r, rank)
 	}
 	r.tell(startOf(0, script("exit 0")))
-	r.gone(0) // at once: another one lives
+	r.gone(0) // at once, because another task still runs
 	r.tell(startOf(1, script("exit 0")))
 	eventually(t, "there is no epilog", func() bool {
 		_, err := os.Stat(filepath.Join(h.dir, "waits"))
@@ -97,7 +98,7 @@ func TestAround(t *testing.T) {
 		t.Errorf("told before the epilog has ended: %v", m)
 	}
 	r.l.Close()
-	// The agent ends, and the epilog goes on. Another one waits for it, and runs it again.
+	// The agent ends while the epilog continues. The next agent waits for the epilog and runs it again.
 	next := h.around(dir, noteProlog, noteEpilog)
 	r = newRig(t, dir, func(o *launcher.Options) { o.Around = next })
 	r.tell(&messages.AdoptTask{Id: id(0)})
@@ -126,8 +127,8 @@ func TestAround(t *testing.T) {
 	}
 }
 
-// TestAroundFails: where one fails, the machine is closed before anybody hears of the task's end, and both are run
-// again until they do well.
+// TestAroundFails checks a prolog or epilog that fails. The node is closed before the end of the task is reported. Both
+// are repeated until they succeed.
 func TestAroundFails(t *testing.T) {
 	h, dir := newHooks(t), room(t)
 	a := h.around(dir, "[ -e mended ] || { echo no fabric; exit 7; }", "echo >> epilogs")

@@ -16,8 +16,8 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// BenchmarkStartToExit is StartTask of `true` to its TaskGone, the exit record on
-// disk included, one task after the other.
+// BenchmarkStartToExit measures the time from StartTask of `true` to TaskGone, including the exit record on disk. Tasks
+// run one after the other.
 func BenchmarkStartToExit(b *testing.B) {
 	r := newRig(b, room(b), nil)
 	spec := &messages.JobSpec{Name: "bench", Image: "host", Command: []string{"/bin/true"}}
@@ -36,7 +36,7 @@ func BenchmarkStartToExit(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkStartToExit20 is the same for twenty tasks at once, until the last has ended.
+// BenchmarkStartToExit20 measures the same for twenty tasks at once, until the last one has ended.
 func BenchmarkStartToExit20(b *testing.B) {
 	r := newRig(b, room(b), nil)
 	spec := &messages.JobSpec{Name: "bench", Image: "host", Command: []string{"/bin/true"}}
@@ -61,8 +61,8 @@ func BenchmarkStartToExit20(b *testing.B) {
 	report(b, took)
 }
 
-// BenchmarkBesideKept is the cost of a task of `true` for its agent, from StartTask until it is forgotten, while the
-// output of many others is kept.
+// BenchmarkBesideKept measures the agent's cost of a task of `true` from StartTask until it is forgotten. The output of
+// many other tasks is kept meanwhile.
 func BenchmarkBesideKept(b *testing.B) {
 	for _, n := range []int{0, 1_000, 10_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) { besideKept(b, n) })
@@ -105,7 +105,7 @@ func besideKept(b *testing.B, n int) {
 	b.ReportMetric(float64((cpuTime(b)-began).Microseconds())/1000/float64(b.N), "cpu-ms/op")
 }
 
-// cpuTime is the CPU time of this process, without those that it started.
+// cpuTime returns the CPU time of this process without its children.
 func cpuTime(b *testing.B) time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -120,7 +120,7 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(took[len(took)*99/100].Microseconds())/1000, "p99-ms")
 }
 
-// BenchmarkSupervisorMemory is what one supervisor holds while its task runs.
+// BenchmarkSupervisorMemory measures the memory of one supervisor while its task runs.
 func BenchmarkSupervisorMemory(b *testing.B) {
 	r := newRig(b, room(b), nil)
 	for b.Loop() {

@@ -12,8 +12,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestClaimTriedAgain: a job does not get a uid under which something of another job is kept that cannot be removed, at
-// however many tries. Once it can be, it is removed before the job comes. What is its own stays.
+// TestClaimTriedAgain checks that a job does not get a uid while kept files of another job cannot be removed, after any
+// number of tries. When they can be removed, they are removed before the job uses the uid. The job's own kept files
+// stay.
 func TestClaimTriedAgain(t *testing.T) {
 	const uid = 200_001
 	dir := t.TempDir()
@@ -28,7 +29,7 @@ func TestClaimTriedAgain(t *testing.T) {
 	}
 	l.keeps("folder", owner{UID: uid, Job: "old"})
 	path := filepath.Join(dir, keptDir)
-	if err := os.WriteFile(path, nil, 0o600); err != nil { // nothing below a file can be removed
+	if err := os.WriteFile(path, nil, 0o600); err != nil { // os.RemoveAll of a path below a file fails
 		t.Fatal(err)
 	}
 	for try := range 3 {
@@ -63,8 +64,8 @@ func TestClaimTriedAgain(t *testing.T) {
 	}
 }
 
-// TestEndsHaveNumbersOfTheirOwn: two ends of a task have the same number only if they are the same end, so that a task
-// is warned of each. A supervisor takes no number below zero.
+// TestEndsHaveNumbersOfTheirOwn checks that two ends of a task have the same number only if they are the same end. A
+// task is therefore warned of each end. A supervisor accepts no negative number.
 func TestEndsHaveNumbersOfTheirOwn(t *testing.T) {
 	numbers := map[int64]string{}
 	for cause := range messages.Cause_name {

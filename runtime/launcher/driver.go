@@ -1,7 +1,8 @@
-// Package launcher runs a machine's tasks. To the actors it is the port that speaks the driver contract
-// (messages/launcher.proto). Below it stand the drivers, which say how a task is isolated (container, oci, upstream,
-// process), and the supervisors, a small process for each task. It owns the tasks' directories and the messages to and
-// from their supervisors. A task that it calls gone is gone: a supervisor saw its end, or the launcher checked itself.
+// Package launcher runs the tasks of a node. Actors use it through a port that implements the driver contract
+// (messages/launcher.proto). The launcher uses drivers and supervisors. A driver isolates tasks (container, oci,
+// upstream, process). A supervisor is a small process, one per task. The launcher owns the directories of the tasks and
+// the messages to and from their supervisors. It reports a task as gone only if a supervisor saw the end or the
+// launcher checked.
 package launcher
 
 import (
@@ -14,53 +15,54 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a driver is. A driver keeps nothing in memory that is not in the task's directory, because the
-// agent may restart at any time.
+// This file defines the driver interface. A driver keeps all its state in the task's directory, because the agent may
+// restart at any time.
 
-// Driver says how tasks are run. Every method may be called again for the same
-// task, also by a later agent, and finds its own work done.
+// Driver prepares, runs and removes tasks. Every method is idempotent for a task, also across agents.
 type Driver interface {
-	// Name is written beside each task, so that it is cleaned up by the driver
-	// that made it.
+	// Name is recorded in the task's directory. The driver of that name later removes the task.
 	Name() string
-	// Prepare gets image, rootfs and scratch ready, however long it takes. What it refuses names the field of the job and
-	// the way out, and fault.Of says whose fault that is. When ctx ends it leaves no process behind.
+	// Prepare makes the image, the rootfs and the scratch directory ready, and may take any time. If Prepare
+	// refuses, its error names the job's field and the fix, and fault.Of returns the party at fault. When ctx ends,
+	// Prepare leaves no process behind.
 	Prepare(ctx context.Context, t *Task) error
-	// Scratch is the path at which the task itself will see Task.Scratch.
+	// Scratch returns the path of Task.Scratch inside the task.
 	Scratch(t *Task) string
-	// Command is what a supervisor is to run; env is complete except for what the image or the user adds. The launcher
-	// fills in the stop rules, the logs and the boot. Errors carry their fault, as those of Prepare do.
+	// Command returns the specification for a supervisor. env is complete except for additions by the image or the
+	// user. The launcher adds the stop rules, the logs and the boot ID. Errors carry their fault, like those of
+	// Prepare.
 	Command(t *Task, start *messages.StartTask, env []string) (*supervisor.Spec, error)
-	// Sweep ends what a supervisor that was killed left of the task. It returns
-	// nil only when nothing is left: that is the evidence.
+	// Sweep ends all that a killed supervisor left of the task. It returns nil only if nothing is left, which is
+	// the exit confirmation.
 	Sweep(ctx context.Context, t *Task, state *supervisor.State) error
-	// Stats returns what the task uses now.
+	// Stats returns the resources that the task uses now.
 	Stats(t *Task, state *supervisor.State) (*messages.TaskStats, error)
-	// Cleanup removes all that Prepare and Command made outside of Task.Scratch. The task is gone by then.
+	// Cleanup removes all that Prepare and Command made outside of Task.Scratch. The caller ensures that the task
+	// is gone.
 	Cleanup(t *Task) error
 }
 
-// Task is one container, as drivers see it.
+// Task describes one container to a driver.
 type Task struct {
 	Key   topology.TaskKey
 	Job   string
-	Owner string // of the job; empty: the leader does not name one
-	// OwnerProven: the cluster knows the owner by a certificate or token, so the name counts as an account's.
+	Owner string // of the job; empty if the leader names none
+	// OwnerProven reports that a certificate or token proves the owner. The name then counts as an account's name.
 	OwnerProven bool
 	Spec        *messages.JobSpec
-	UID         uint32 // that the leader gave to a job without a user; 0: none
+	UID         uint32 // assigned by the leader to a job without a user; 0: none
 	Grant       *messages.Grant
-	Gpus        []*messages.Gpu // the granted ones, as the machine announced them
-	// Dir is the driver's own folder, which only the agent can enter. Scratch belongs to the task: it is its default
-	// workdir, and is kept with the logs for a while.
+	Gpus        []*messages.Gpu // the granted GPUs, as the node announced them
+	// Dir is the driver's own folder, which only the agent can enter. Scratch belongs to the task and is its
+	// default workdir. Scratch is kept with the logs for a while.
 	Dir     string
 	Scratch string
-	Helper  string // the program that the task is to have at Helper(Scratch); empty: none
+	Helper  string // the program to show to the task at Helper(Scratch); empty: none
 
-	homeless string // that it cannot write to its $HOME; empty: it can, or nobody looked
+	homeless string // the notice that the task cannot write to its $HOME; empty: it can, or this was not checked
 }
 
-// ParseKey reads the key in the name of a task's directory.
+// ParseKey parses the key from the name of a task's directory.
 func ParseKey(text string) (topology.TaskKey, bool) {
 	token, rank, ok := strings.Cut(text, "-")
 	t, err := topology.ParseToken(token)

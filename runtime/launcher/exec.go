@@ -16,21 +16,22 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns exec sessions of tasks, between their supervisors and a wire to whoever asked for them. A wire
-// that is not read holds up the process and nothing else: what is under way is one buffer for each stream.
+// This file runs exec sessions: it connects a task's supervisor with a wire to the client. If the client does not read
+// the wire, only the process of the session stalls. At most one buffer per stream is then in memory.
 
-// Wire carries what an exec session reads and writes. Receive is called by one goroutine, and Send by one at a time.
+// Wire carries the messages of an exec session. One goroutine calls Receive. At most one goroutine calls Send at a
+// time.
 type Wire interface {
 	Receive() (*Incoming, error)
 	Send(*Outgoing) error
 }
 
-// Incoming holds one message to an exec session. The first names the command.
+// Incoming holds one message to an exec session. The first message names the command.
 type Incoming struct {
 	Command       []string
 	Env           []string
 	Terminal      bool
-	Helper        bool // the command is one of synapse-exec's
+	Helper        bool // the command is one of synapse-exec
 	Stdin         []byte
 	StdinEnds     bool
 	Signal        int
@@ -41,30 +42,30 @@ type Incoming struct {
 type Outgoing struct {
 	Begun          bool
 	Stdout, Stderr []byte
-	StdoutEnds     bool // before the process has
-	Ended          bool // the last: as Code and Text say
+	StdoutEnds     bool // sent before the process has ended
+	Ended          bool // the last message; Code and Text describe the end
 	Code           int
-	Text           string // why it was not run, or that the task has ended; empty: it ended by itself
+	Text           string // why the command did not run, or that the task has ended; empty: the command ended by itself
 }
 
-// errNoHelper is a machine whose tasks have not the program that would do it.
-var errNoHelper = errors.New("its driver, or its machine, shows synapse-exec to no task, which does this inside; the " +
-	"drivers carapace and process do, where the program lies beside synapse-node")
+// errNoHelper reports that the tasks of this node do not have the program for this request.
+var errNoHelper = errors.New("synapse-exec is not available in this task; it needs the " +
+	"driver carapace or process, and the program next to synapse-node on the node")
 
-// pieceBytes is how much of a stream goes in one message.
+// pieceBytes bounds the part of a stream in one message.
 const pieceBytes = 64 << 10
 
-// onExec runs an exec session, beside the line.
+// onExec starts an exec session in the background.
 func (t *task) onExec(c *messages.ExecTask, to *actor.PID) {
 	refuse := func(why string) {
 		t.l.send(to, &messages.ExecRefused{Id: c.Id, Session: c.Session, Text: why})
 	}
 	switch {
 	case t.phase != phaseRunning:
-		refuse("it does not run")
+		refuse("the task is not running")
 		return
 	case t.l.o.Carry == nil:
-		refuse("this machine runs no further processes")
+		refuse("this node runs no exec sessions")
 		return
 	}
 	home, helper := t.home, ""
@@ -83,20 +84,20 @@ func (t *task) onExec(c *messages.ExecTask, to *actor.PID) {
 		}()
 		err := t.l.o.Carry(ctx, c.Session, func(wire Wire) error { return runExec(home, helper, wire) })
 		if err != nil && ctx.Err() == nil {
-			refuse(messages.AsText("its machine cannot reach the scheduler: " + err.Error()))
+			refuse(messages.AsText("the task's node cannot reach the scheduler: " + err.Error()))
 		}
 	})
 }
 
-// execSession is an exec session, as it is carried.
+// execSession carries the streams of one exec session.
 type execSession struct {
 	wire    Wire
 	process *supervisor.ExecSession
-	stdin   *os.File // its near end; a terminal's is all three
+	stdin   *os.File // the agent's end; of a terminal, all three streams
 	sending sync.Mutex
 }
 
-// runExec runs what the wire asks for, to its end. It returns when nothing of it is left here.
+// runExec runs the command that the wire requests, until it ends. When it returns, nothing of the session is left here.
 func runExec(home, helper string, wire Wire) error {
 	asked, err := wire.Receive()
 	if err != nil {
@@ -121,8 +122,7 @@ func runExec(home, helper string, wire Wire) error {
 	return e.drain(outputs)
 }
 
-// look says nothing now and then. A process that neither reads nor writes leaves nobody who would notice that the wire
-// has broken.
+// look sends an empty message at intervals. It detects a broken wire even if the process neither reads nor writes.
 func (e *execSession) look(over <-chan struct{}) {
 	tick := time.NewTicker(peerEvery)
 	defer tick.Stop()
@@ -147,7 +147,7 @@ func failed(err error) *Outgoing {
 	return out
 }
 
-// begin starts the process, and answers what it writes to.
+// begin starts the process and returns its output streams.
 func (e *execSession) begin(home string, asked *Incoming) (outputs [2]*os.File, err error) {
 	what := carapace.ExecSpec{Command: asked.Command, Env: asked.Env, Terminal: asked.Terminal}
 	var theirs [3]*os.File
@@ -172,7 +172,7 @@ func (e *execSession) begin(home string, asked *Incoming) (outputs [2]*os.File, 
 	return outputs, nil
 }
 
-// pipes are three, with the ends here and those of the process.
+// pipes makes three pipes. It returns the agent's ends and the process's ends.
 func pipes() (ours, theirs [3]*os.File, err error) {
 	for i := range 3 {
 		r, w, err := os.Pipe()
@@ -196,7 +196,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// feed hands on what comes, until the wire ends: then the process is hung up on.
+// feed passes input to the process until the wire ends. Then feed hangs up the process.
 func (e *execSession) feed(first *Incoming) {
 	defer e.process.Close()
 	defer func() {
@@ -210,7 +210,7 @@ func (e *execSession) feed(first *Incoming) {
 			return
 		}
 		if len(in.Stdin) > 0 {
-			_, _ = e.stdin.Write(in.Stdin) // A process that reads no more is none the worse for it.
+			_, _ = e.stdin.Write(in.Stdin) // The process may have stopped reading, which is no error.
 		}
 		if in.StdinEnds {
 			e.endStdin(first.Terminal)
@@ -224,7 +224,7 @@ func (e *execSession) feed(first *Incoming) {
 	}
 }
 
-// endStdin tells the process that nothing more comes: a terminal says so by a byte.
+// endStdin signals the end of the input to the process. A terminal gets a control byte.
 func (e *execSession) endStdin(terminal bool) {
 	const endOfTransmission = 4
 	if terminal {
@@ -245,8 +245,8 @@ func (e *execSession) resize(to *Incoming) {
 	}
 }
 
-// drain sends what the process writes, and then how it ended. Once it has, what it left behind may hold its streams for
-// as long as the task runs, so they are read for a moment only.
+// drain sends the output of the process, and then its end. Descendants of the process may hold the streams for as long
+// as the task runs. Therefore drain reads only for a moment after the process has ended.
 func (e *execSession) drain(outputs [2]*os.File) error {
 	if err := e.send(&Outgoing{Begun: true}); err != nil {
 		closeAll(append(outputs[:], e.stdin))
@@ -258,7 +258,7 @@ func (e *execSession) drain(outputs [2]*os.File) error {
 			copies.Go(func() {
 				e.copy(from, i == 1)
 				if i == 0 && outputs[1] != nil {
-					_ = e.send(&Outgoing{StdoutEnds: true}) // a broken wire is told by whoever reads it
+					_ = e.send(&Outgoing{StdoutEnds: true}) // the reader of the wire reports that it broke
 				}
 			})
 		}
@@ -274,15 +274,15 @@ func (e *execSession) drain(outputs [2]*os.File) error {
 	out := &Outgoing{Ended: true, Code: code}
 	switch {
 	case err != nil:
-		out.Code, out.Text = 137, "its task's supervisor has gone"
+		out.Code, out.Text = 137, "the task's supervisor was killed"
 	case over:
-		out.Text = "the task has ended, and with it all that ran in it"
+		out.Text = "the task has ended, and its exec sessions with it"
 	}
 	return e.send(out)
 }
 
-// copy sends one stream. A wire that is broken ends the process, and then this. A time that was up while the wire was
-// slow says nothing about the stream: only what comes to its end without a byte is over.
+// copy sends one stream. If the wire breaks, the process ends and then the copy. A read deadline may pass while the
+// wire is slow. Therefore copy stops only after an idle read that got no byte.
 func (e *execSession) copy(from *os.File, stderr bool) {
 	buffer := make([]byte, pieceBytes)
 	for idle := false; ; {
@@ -314,8 +314,8 @@ func (e *execSession) send(out *Outgoing) error {
 	return e.wire.Send(out)
 }
 
-// peerEvery is how often a wire is looked at that nothing goes over.
+// peerEvery is the interval of checks of an idle wire.
 const peerEvery = 2 * time.Second
 
-// leftPatience is how long the streams of a process are read that has ended.
+// leftPatience bounds the reading of streams after the process has ended.
 const leftPatience = 250 * time.Millisecond

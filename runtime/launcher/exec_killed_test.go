@@ -16,9 +16,9 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns an agent that is killed at any moment of the exec sessions that it carries.
+// This file tests an agent that is killed at any moment of its exec sessions.
 
-// endless is a wire on which a process is asked for, and nothing is said any more. It counts those that began.
+// endless is a wire that requests a process and then sends nothing. It counts the sessions that began.
 type endless struct {
 	script string
 	asked  bool
@@ -40,12 +40,12 @@ func (e *endless) Send(out *launcher.Outgoing) error {
 	return nil
 }
 
-// execScripts are what the killed agent's processes do: end at once, wait, write without end, and leave a child
-// behind that has nothing of the task's environment.
+// execScripts lists the behaviours of the killed agent's processes: end at once, wait, write without end, and leave a
+// child with an empty environment.
 var execScripts = []string{"true", "exec sleep 1000", "exec yes", "env -i /bin/sleep 1000 & wait"}
 
-// execsOfAgent plays an agent in a process of its own: it finds the task of rank 0 again, has exec sessions run in it
-// one after the other, says so for each that began, and waits to be killed.
+// execsOfAgent is the main function of an agent process. It finds the task of rank 0 again and runs exec sessions in
+// it, one after the other. It reports each session that began, and waits to be killed.
 func execsOfAgent(dir string) {
 	began := make(chan string, 64)
 	o := options(dir)
@@ -74,8 +74,8 @@ func execsOfAgent(dir string) {
 	select {}
 }
 
-// TestAgentKilledInExec: whenever the agent is killed, its exec sessions are hung up on, no descriptor stays
-// with the supervisor, and the task goes on; the next agent runs more.
+// TestAgentKilledInExec checks the effect of a killed agent at any time. Its exec sessions are hung up, the supervisor
+// keeps no descriptor of them, and the task continues. The next agent can run more sessions.
 func TestAgentKilledInExec(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, "exec sleep 1000")
@@ -93,7 +93,7 @@ func TestAgentKilledInExec(t *testing.T) {
 	settled, _ := kept()
 	for round := range 4 {
 		c, line := startSelf(t, "execs", dir)
-		for range round { // and then somewhere in the next four
+		for range round { // and then at a random time in the next four sessions
 			line(t)
 		}
 		time.Sleep(time.Duration(round) * time.Millisecond)

@@ -18,39 +18,39 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the remote shell among the tasks of an attempt, on the side of whoever asks for an exec session: a
-// socket in the folder of each task, through which nobody but that task asks. To have come by it is the token: the
-// agent adds which attempt and rank that is, and the leader decides.
+// This file carries requests of a task to run commands in other tasks of its attempt. Each task has a socket in its
+// folder, which only that task can use. A request through the socket proves the task's identity. The agent adds the
+// attempt and the rank, and the leader decides.
 
-// ExecRequest is a command that a task wants run in another one of its attempt.
+// ExecRequest holds a command that a task wants to run in another task of its attempt.
 type ExecRequest struct {
 	Job     string
 	Attempt *messages.Token
-	Rank    int32  // of the caller
-	Host    string // a machine's name or address
+	Rank    int32  // of the calling task
+	Host    string // name or address of a node
 	Command []string
 }
 
-// RemoteExec is an exec session in another task, as its caller has it. Send is called by one goroutine at a time.
+// RemoteExec connects the calling task with an exec session in another task. One goroutine at a time calls Send.
 type RemoteExec interface {
 	Send(*Incoming) error
 	Receive() (*Outgoing, error)
 }
 
 const (
-	maxRemoteExecs  = 256 // at once, of one task
+	maxRemoteExecs  = 256 // of one task at the same time
 	requestPatience = 10 * time.Second
-	codeLost        = 255 // as ssh has it
+	codeLost        = 255 // as in ssh
 )
 
-// hearExecs listens for what the task wants run in others, from its start to its end, and again under each agent.
+// hearExecs accepts requests of the task from its start to its end. Each new agent calls it again.
 func (t *task) hearExecs() {
 	if t.execs != nil || t.l.o.Reach == nil || !t.helps() {
 		return
 	}
 	listener, err := t.listenInside()
 	if err != nil {
-		t.l.o.Log.Info("Task %v cannot run commands on other ranks of its gang: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v cannot run commands in other tasks of its gang: %v", t.Key, err)
 		return
 	}
 	t.execs = listener
@@ -64,8 +64,8 @@ func (t *task) endExecs() {
 	}
 }
 
-// listenInside makes the socket. The folder is opened first, and the socket made in what was opened: its path may be
-// too long for a socket's, and a link may lie on it by now.
+// listenInside makes the socket. It opens the folder first and makes the socket relative to the open folder. The path
+// may be too long for a socket, and may by now contain a link.
 func (t *task) listenInside() (*net.UnixListener, error) {
 	scratch, err := unix.Open(t.Scratch, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
@@ -85,7 +85,7 @@ func (t *task) listenInside() (*net.UnixListener, error) {
 	if err != nil {
 		return nil, err
 	}
-	listener.SetUnlinkOnClose(false) // by then the number is another folder's
+	listener.SetUnlinkOnClose(false) // by then the number may belong to another folder
 	if err := unix.Fchmodat(dir, shell.SocketName, 0o666, 0); err != nil {
 		listener.Close()
 		return nil, err
@@ -124,7 +124,7 @@ func (t *task) acceptExecs(listener *net.UnixListener) {
 	}
 }
 
-// carryExec is one session, from its first word to its end.
+// carryExec serves one session from its request to its end.
 func (t *task) carryExec(ctx context.Context, conn *net.UnixConn) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -150,15 +150,15 @@ func (t *task) carryExec(ctx context.Context, conn *net.UnixConn) {
 	}
 }
 
-// relay carries the streams of a session that may be had, and answers how it ended.
+// relay carries the streams of a permitted session and returns its result.
 func (t *task) relay(ctx context.Context, cancel func(), r ExecRequest, c *net.UnixConn) (end shell.Result, err error) {
 	if !t.isOurs(c) {
 		return end, errOthers
 	}
-	end = shell.Result{Code: codeLost, Text: "its machine cannot reach the scheduler"}
+	end = shell.Result{Code: codeLost, Text: "the node cannot reach the scheduler"}
 	err = t.l.o.Reach(ctx, r, func(remote RemoteExec) error {
 		go func() {
-			defer cancel() // whoever called has gone
+			defer cancel() // the caller has gone
 			passOn(c, remote)
 		}()
 		var err error
@@ -168,11 +168,11 @@ func (t *task) relay(ctx context.Context, cancel func(), r ExecRequest, c *net.U
 	return end, err
 }
 
-var errOthers = errors.New("the socket is another task's")
+var errOthers = errors.New("the socket belongs to another task")
 
-// isOurs reports whether a process of the task calls. Plain processes of one user see the sockets of all their tasks,
-// those of other attempts among them, and the kernel does not hold that against them. All processes of a task have its
-// supervisor above them, also those that an exec session began, and those whose parents have ended.
+// isOurs reports whether the caller is a process of the task. Plain processes of one user can see the sockets of all
+// their tasks, also of other attempts, and the kernel permits that. All processes of a task descend from its
+// supervisor, including exec sessions and orphans.
 func (t *task) isOurs(conn *net.UnixConn) bool {
 	state, err := supervisor.ReadState(t.home)
 	if err != nil || state == nil {
@@ -201,8 +201,8 @@ func (t *task) isOurs(conn *net.UnixConn) bool {
 	return false
 }
 
-// passOn hands on what the caller says, until it has gone. A process that has ended takes nothing more, and how it
-// ended is told elsewhere.
+// passOn forwards the caller's input until the caller has gone. A failed send needs no report, because the session's
+// result follows separately.
 func passOn(conn io.Reader, remote RemoteExec) {
 	for {
 		kind, body, err := shell.Receive(conn)
@@ -222,7 +222,7 @@ func passOn(conn io.Reader, remote RemoteExec) {
 	}
 }
 
-// bringBack hands back what the process writes, until it has ended.
+// bringBack returns the output of the process to the caller until the process has ended.
 func bringBack(conn io.Writer, remote RemoteExec) (shell.Result, error) {
 	for {
 		out, err := remote.Receive()

@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the tests of exec sessions as they are carried: over a wire that is broken, or that nobody reads.
+// This file tests exec sessions over a broken wire and over a wire that is not read.
 
-// execPipe carries an exec session; a test holds both ends.
+// execPipe carries an exec session. The test holds both ends.
 type execPipe struct {
 	in     chan *launcher.Incoming
 	out    chan *launcher.Outgoing
@@ -44,7 +44,7 @@ func (w *execPipe) Send(out *launcher.Outgoing) error {
 	}
 }
 
-// carried is a task that runs, and a way to run more in it.
+// carried starts a task and returns a function that starts exec sessions in it.
 func carried(t *testing.T) (*rig, func(script string) *execPipe) {
 	wires := make(chan *execPipe, 1)
 	r := newRig(t, room(t), func(o *launcher.Options) {
@@ -64,7 +64,7 @@ func carried(t *testing.T) (*rig, func(script string) *execPipe) {
 	}
 }
 
-// end waits for the end of the process, and returns what it wrote on the way.
+// end waits for the end of the process and returns its output.
 func (w *execPipe) end(t *testing.T) (said string, last *launcher.Outgoing) {
 	t.Helper()
 	for limit := time.After(soon); ; {
@@ -79,7 +79,7 @@ func (w *execPipe) end(t *testing.T) (said string, last *launcher.Outgoing) {
 	}
 }
 
-// processes are those that the task's supervisor has below it.
+// processes returns the number of processes below the task's supervisor.
 func (r *rig) processes() int {
 	state, err := supervisor.ReadState(filepath.Join(r.dir, "tasks", "00000003.00000007-0"))
 	if err != nil || state == nil {
@@ -89,7 +89,8 @@ func (r *rig) processes() int {
 	return len(supervisor.Descendants(main.Parent, supervisor.Processes()))
 }
 
-// TestExec: what is written to a process comes back from it, with its end; a task that does not run is told.
+// TestExec checks that a session returns the output and the end of its process, and that a session in a task that does
+// not run is refused.
 func TestExec(t *testing.T) {
 	r, begin := carried(t)
 	w := begin("cat; exit 5")
@@ -102,24 +103,24 @@ func TestExec(t *testing.T) {
 	}
 	close(w.broken)
 	r.tell(&messages.ExecTask{Id: id(1), Job: "job-1", Epoch: 1, Session: "s"})
-	if no := take[*messages.ExecRefused](r, 1); no.Session != "s" || !strings.Contains(no.Text, "not on this machine") {
+	if no := take[*messages.ExecRefused](r, 1); no.Session != "s" || !strings.Contains(no.Text, "not on this node") {
 		t.Errorf("%v", no)
 	}
 }
 
-// TestExecOnASlowWire: what a process wrote before its end comes, however late it is read.
+// TestExecOnASlowWire checks that all output of a process arrives, no matter how late it is read.
 func TestExecOnASlowWire(t *testing.T) {
 	_, begin := carried(t)
-	w := begin("head -c 200000 /dev/zero; sleep 1000 & exit 3") // and something keeps its streams
-	time.Sleep(time.Second)                                     // its end and the time after it pass meanwhile
+	w := begin("head -c 200000 /dev/zero; sleep 1000 & exit 3") // the background process keeps the streams open
+	time.Sleep(time.Second)                                     // the process ends, and the time to read the rest passes
 	if said, out := w.end(t); len(said) != 200000 || out.Code != 3 {
 		t.Errorf("%d bytes, %+v", len(said), out)
 	}
 	close(w.broken)
 }
 
-// TestExecOnABrokenWire: a process that nobody listens to any more is ended, whether it writes without end, waits for
-// what does not come, or does neither. The task runs on.
+// TestExecOnABrokenWire checks that a process ends when its wire breaks, whether it writes without end, waits for
+// input, or does neither. The task continues.
 func TestExecOnABrokenWire(t *testing.T) {
 	r, begin := carried(t)
 	for _, script := range []string{"exec yes", "exec cat", "exec sleep 1000"} {

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns how a supervisor is found again: after the agent's restart, and when one no longer answers.
+// This file finds a supervisor again after a restart of the agent, and handles one that no longer answers.
 
-// find looks for an earlier supervisor, beside the line: it is attached to again, or it wrote how the task ended, or it
-// was killed and the driver makes sure that the task is gone too.
+// find looks for an earlier supervisor in the background. It attaches to the supervisor again or reads its exit record.
+// If the supervisor was killed, the driver ensures that the task is gone too.
 func (t *task) find() {
 	t.phase = phaseSpawning
 	ctx, cancel := context.WithCancel(context.Background())
@@ -25,7 +25,7 @@ func (t *task) find() {
 				t.post(func() { t.onFound(link, exit) })
 				return
 			}
-			t.l.o.Log.Info("Task %v was not found again yet: %v", t.Key, err)
+			t.l.o.Log.Info("Task %v has not been found again yet: %v", t.Key, err)
 			select {
 			case <-ctx.Done():
 			case <-time.After(pause):
@@ -34,7 +34,7 @@ func (t *task) find() {
 	})
 }
 
-// attachPatience covers a supervisor that is just being executed.
+// attachPatience covers the time until a new supervisor listens.
 const attachPatience = 2 * time.Second
 
 func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, error) {
@@ -49,15 +49,15 @@ func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, er
 	if exit != nil {
 		return nil, exit, nil
 	}
-	lost := &supervisor.Exit{Kind: supervisor.Lost, Detail: "its supervisor was killed"}
+	lost := &supervisor.Exit{Kind: supervisor.Lost, Detail: "the task's supervisor was killed"}
 	if err != nil {
 		lost.Detail = err.Error()
 	}
 	state, wrong := supervisor.ReadState(t.home)
 	if err == nil && wrong == nil && state == nil {
-		// It had not begun the command: so it goes on a machine where supervisors cannot run.
+		// The supervisor had not begun the command. This happens on a node that cannot run supervisors.
 		lost = &supervisor.Exit{
-			Kind: supervisor.LaunchFailed, Code: 125, Detail: "its supervisor ended before it began the command",
+			Kind: supervisor.LaunchFailed, Code: 125, Detail: "the task's supervisor ended before it began the command",
 			Fault: fault.Machine,
 		}
 	}
@@ -69,7 +69,7 @@ func (t *task) look(ctx context.Context) (*supervisor.Link, *supervisor.Exit, er
 	}
 	lost.AtUnixMs = time.Now().UnixMilli()
 	if err := t.record(lost); err != nil {
-		t.l.o.Log.Info("The end of task %v cannot be recorded: %v", t.Key, err)
+		t.l.o.Log.Info("The exit record of task %v cannot be written: %v", t.Key, err)
 	}
 	return nil, lost, nil
 }

@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// ear is a supervisor that only hears: it holds the task's lock and answers the socket in the task's directory.
+// ear imitates a supervisor: it holds the task's lock and receives on the socket in the task's directory.
 func ear(t *testing.T, home string) (heard func() string) {
 	t.Helper()
 	if err := os.MkdirAll(home, 0o700); err != nil {
@@ -48,7 +48,7 @@ func ear(t *testing.T, home string) (heard func() string) {
 		}
 	}
 	conn := -1
-	return func() string { // the next packet; empty: there is none yet
+	return func() string { // returns the next packet; empty: none yet
 		buffer := make([]byte, 256)
 		if conn < 0 {
 			if conn, _, err = unix.Accept4(fd, unix.SOCK_CLOEXEC|unix.SOCK_NONBLOCK); err != nil {
@@ -61,8 +61,8 @@ func ear(t *testing.T, home string) (heard func() string) {
 	}
 }
 
-// TestStoppedBeforeFound: a task that is to stop while its supervisor is being looked for, after a restart of the
-// agent, is stopped as soon as the supervisor is found. The last stop counts.
+// TestStoppedBeforeFound checks a stop that arrives while a restarted agent looks for the task's supervisor. The task
+// is stopped as soon as the supervisor is found. The last stop counts.
 func TestStoppedBeforeFound(t *testing.T) {
 	l, err := New(Options{
 		Dir: t.TempDir(), Log: actors.NoLog{}, Drivers: []Driver{nil}, Supervisor: []string{"none"}, StuckAfter: time.Hour,
@@ -81,8 +81,8 @@ func TestStoppedBeforeFound(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer task.leave()            // with the link: else it would find the ear again, and listen for ever
-	task.disk.watched.Store(true) // nothing of it is measured here
+	defer task.leave()            // also closes the link, or the task would find the ear again and listen forever
+	task.disk.watched.Store(true) // prevents measurements of this task
 	task.onFound(link, nil)
 	var words []string
 	for word := heard(); word != ""; word = heard() {

@@ -7,16 +7,16 @@ import (
 	"github.com/yi-json/synapse/runtime/health"
 )
 
-// This file owns the way between the Node and the checks of the machine's health. They run beside everything else, so
-// one that hangs keeps no task and no actor waiting but the slice that is to be prepared.
+// This file connects the Node with the health checks of the node. The checks run in the background. A check that hangs
+// delays only the allocation that is being prepared.
 
-// Health checks the node. It never returns a report older than the one before.
+// Health checks the node. A report is never older than the report before it.
 type Health interface {
 	Show(to func(*messages.MachineHealth))
 	Run(when health.Occasion, to func(*messages.MachineHealth))
 }
 
-// showHealth hands over what is known of the machine's health; nil: nothing checks it.
+// showHealth passes on the known health of the node; nil if nothing checks it.
 func (l *Launcher) showHealth(to func(*messages.MachineHealth)) {
 	if l.o.Health == nil {
 		to(nil)
@@ -25,7 +25,7 @@ func (l *Launcher) showHealth(to func(*messages.MachineHealth)) {
 	l.o.Health.Show(to)
 }
 
-// check runs the checks of an occasion, and answers.
+// check runs the checks of an occasion and sends the result.
 func (l *Launcher) check(c *messages.CheckMachine, to *actor.PID) {
 	answer := func(h *messages.MachineHealth) {
 		l.send(to, &messages.MachineChecked{Health: h, Token: c.Token})
@@ -41,7 +41,7 @@ func (l *Launcher) check(c *messages.CheckMachine, to *actor.PID) {
 	l.o.Health.Run(when, answer)
 }
 
-// TellHealth tells the Node, if it is known, that something has changed.
+// TellHealth reports a change to the Node, if the Node is known.
 func (l *Launcher) TellHealth(h *messages.MachineHealth) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -10,26 +10,26 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the program that tasks are shown: it copies files and reaches ports, inside and as the task's user, so
-// that nothing of it needs a program of the image, or a right that the task has not. It lies in a folder of the task's
-// scratch directory. A task may put links there, so no step of the agent follows one. (os.Root would do as well, and
-// makes the agent larger by 60 kB.)
+// This file shows the helper program to tasks. It copies files and reaches ports inside the task, as the task's user.
+// The image therefore needs no such program, and the task gets no additional right. The program is in a folder of the
+// task's scratch directory. A task may put links there, so the agent follows none. (os.Root would do the same but makes
+// the agent 60 kB larger.)
 
 const helperDir = ".synapse"
 
-// HelperName is the name of the program.
+// HelperName is the file name of the helper program.
 const HelperName = "synapse-exec"
 
-// Helper is where a task finds the program: in its scratch directory.
+// Helper returns the path of the helper program in a task's scratch directory.
 func Helper(scratch string) string { return filepath.Join(scratch, helperDir, HelperName) }
 
-// helps reports whether the task has the program.
+// helps reports whether the task has the helper program.
 func (t *task) helps() bool {
 	d, ok := t.driver.(interface{ Helps() bool })
 	return ok && d.Helps() && t.l.o.Helper != ""
 }
 
-// HelperMount makes the file that the program is mounted upon.
+// HelperMount makes the file that becomes the mount point of the helper program.
 func (t *Task) HelperMount() error {
 	return t.inHelperDir(func(dir int) error {
 		const flags = unix.O_CREAT | unix.O_EXCL | unix.O_NOFOLLOW | unix.O_WRONLY | unix.O_CLOEXEC
@@ -41,12 +41,12 @@ func (t *Task) HelperMount() error {
 	})
 }
 
-// HelperLink makes a link to the program, for a task that sees the machine's own files.
+// HelperLink makes a link to the helper program, for a task that sees the host's files.
 func (t *Task) HelperLink() error {
 	return t.inHelperDir(func(dir int) error { return unix.Symlinkat(t.Helper, dir, HelperName) })
 }
 
-// inHelperDir does something in the folder for the program, which is new and for all to read.
+// inHelperDir calls do in a new folder for the helper program, which all users may read.
 func (t *Task) inHelperDir(do func(dir int) error) error {
 	err := tree.Remove(filepath.Join(t.Scratch, helperDir))
 	scratch, wrong := unix.Open(t.Scratch, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
@@ -63,14 +63,14 @@ func (t *Task) inHelperDir(do func(dir int) error) error {
 		}
 	}
 	if err != nil {
-		return fmt.Errorf("the place of %s: %w", HelperName, err)
+		return fmt.Errorf("make the folder of %s: %w", HelperName, err)
 	}
 	return nil
 }
 
-// removeHelper takes the folder away, after the task's end.
+// removeHelper removes the folder after the task's end.
 func (t *task) removeHelper() {
 	if err := tree.Remove(filepath.Join(t.Scratch, helperDir)); err != nil {
-		t.l.o.Log.Info("Task %v: %s stays in its scratch directory: %v", t.Key, helperDir, err)
+		t.l.o.Log.Info("Task %v: %s cannot be removed from its scratch directory: %v", t.Key, helperDir, err)
 	}
 }

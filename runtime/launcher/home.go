@@ -18,25 +18,25 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns a task's directory as the launcher keeps it: the request and how far it got, beside what the
-// supervisor writes. A later agent can go on from it.
+// This file owns the launcher's part of a task's directory: the request and the progress. The supervisor writes its
+// files in the same directory. A later agent continues from these records.
 
 const (
 	homeFile     = "task.json"
 	hostfileName = "hostfile"
 )
 
-// homeRecord is the content of the record there.
+// homeRecord is the JSON content of the launcher's record.
 type homeRecord struct {
 	BootID   string `json:"boot_id"`
 	Driver   string `json:"driver"`
 	Job      string `json:"job"`
 	Prepared bool   `json:"prepared"`
-	Request  []byte `json:"request"` // the PrepareTask, as on the wire
-	// What it may keep on the disk.
+	Request  []byte `json:"request"` // the PrepareTask in wire format
+	// The disk limit of the task.
 	DiskBytes int64 `json:"disk_bytes,omitempty"`
 	DiskFiles int64 `json:"disk_files,omitempty"`
-	// DiskPromised: that room is its own.
+	// DiskPromised reports that this disk space is reserved for the task.
 	DiskPromised bool `json:"disk_promised,omitempty"`
 }
 
@@ -44,7 +44,7 @@ type homeRecord struct {
 func (t *task) makeHome() error {
 	for _, dir := range []string{t.home, t.Dir, t.Scratch} {
 		if err := os.Mkdir(dir, 0o700); err != nil && !errors.Is(err, fs.ErrExist) {
-			return fmt.Errorf("the task's directory: %w", err)
+			return fmt.Errorf("make the task's directory: %w", err)
 		}
 	}
 	return t.save(false)
@@ -60,10 +60,10 @@ func (t *task) save(prepared bool) error {
 	record.DiskPromised = t.disk.promised.Load()
 	data, err := json.Marshal(record)
 	if err != nil {
-		return fmt.Errorf("the task's record: %w", err)
+		return fmt.Errorf("write the task's record: %w", err)
 	}
 	if err := file.Replace(filepath.Join(t.home, homeFile), data); err != nil {
-		return fmt.Errorf("the task's record: %w", err)
+		return fmt.Errorf("write the task's record: %w", err)
 	}
 	return nil
 }
@@ -77,12 +77,12 @@ func (l *Launcher) load() error {
 	for _, e := range entries {
 		key, ok := ParseKey(e.Name())
 		if !ok {
-			l.o.Log.Info("%s in %s belongs to no task and is not touched", e.Name(), l.o.Dir)
+			l.o.Log.Info("%s in %s belongs to no task and is left unchanged", e.Name(), l.o.Dir)
 			continue
 		}
 		t := l.newTask(key)
 		var begun bool
-		t.ask(func() { // what is found again may report at once, and its line must handle that too
+		t.ask(func() { // a task may report as soon as it is found, so this runs on its line
 			err = t.resume(t.read())
 			begun = t.begun()
 		})
@@ -95,14 +95,14 @@ func (l *Launcher) load() error {
 			continue
 		}
 		if err := l.claim(t); err != nil {
-			l.o.Log.Info("Task %v: %v", key, err) // it runs, and is not stopped because of other tasks
+			l.o.Log.Info("Task %v: %v", key, err) // the task runs, and problems of other tasks do not stop it
 		}
 		l.tasks[key] = t
 	}
 	return nil
 }
 
-// read reads the request from the record, and returns the boot of the record. Without a record the task never reached
+// read reads the request from the record, and returns the boot ID of the record. A task without a record never reached
 // its driver.
 func (t *task) read() (boot string) {
 	data, err := os.ReadFile(filepath.Join(t.home, homeFile))
@@ -128,9 +128,9 @@ func (t *task) read() (boot string) {
 	return record.BootID
 }
 
-// resume finds out how far the task is. The exit record comes first: it is
-// evidence whatever else is there. Then the lock, which only a living supervisor holds; then the boot, because nothing
-// outlives it.
+// resume determines the progress of the task. It reads the exit record first, which is definite evidence. Then it
+// checks the lock, which only a living supervisor holds. Then it compares the boot ID, because no process survives a
+// reboot.
 func (t *task) resume(boot string) error {
 	exit, err := supervisor.ReadExit(t.home)
 	if err != nil && !errors.Is(err, supervisor.ErrTorn) {
@@ -156,9 +156,9 @@ func (t *task) resume(boot string) error {
 		t.spawned = true
 		t.find()
 	case rebooted && t.spawned:
-		t.end(&supervisor.Exit{Kind: supervisor.Rebooted, Detail: "the machine rebooted"})
+		t.end(&supervisor.Exit{Kind: supervisor.Rebooted, Detail: "the node rebooted"})
 	case rebooted:
-		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: "the machine rebooted"})
+		t.end(&supervisor.Exit{Kind: supervisor.NeverStarted, Detail: "the node rebooted"})
 	case t.spawned:
 		t.find()
 	case t.prepared:
@@ -167,14 +167,14 @@ func (t *task) resume(boot string) error {
 	return nil
 }
 
-// command is the complete specification for the supervisor.
+// command returns the complete specification for the supervisor.
 func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	meet, err := start.GetRendezvous().Unpacked()
 	if err != nil {
 		return nil, err
 	}
 	meet = environment.Within(meet, t.Spec.GetNetwork())
-	start.Rendezvous = meet // the order concerns this task alone
+	start.Rendezvous = meet // the order is specific to this task
 	if err := t.writeHostfile(meet); err != nil {
 		return nil, fault.OfMachine(err)
 	}
@@ -200,10 +200,10 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	return spec, nil
 }
 
-// Hostfile is where a task finds the list of machines: in its scratch directory.
+// Hostfile returns the path of the list of nodes in a task's scratch directory.
 func Hostfile(scratch string) string { return filepath.Join(scratch, hostfileName) }
 
-// writeHostfile writes the list of machines where the task can read it. The task does not run yet.
+// writeHostfile writes the list of nodes into the scratch directory. The caller ensures that the task does not run yet.
 func (t *task) writeHostfile(r *messages.Rendezvous) error {
 	err := writeNew(Hostfile(t.Scratch), []byte(environment.Hostfile(r, t.Grant)), 0o644)
 	if err == nil {

@@ -10,12 +10,12 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns that a task on the machine's own root is told at its first line if it cannot write to its $HOME:
-// that is the first thing that fails for a user of a machine who becomes a user of a cluster.
+// This file adds a notice before the first output of a task on the host's root if the task cannot write to its $HOME.
+// Users who move from one host to a cluster meet this problem first.
 
-// NoteHome notes whether the task's user can write to its $HOME: to that of its environment, else to the home of
-// the account that the job names. A job that names neither has a $HOME of its own. On a host view only what the job
-// mounts can be written to.
+// NoteHome notes whether the task's user can write to its $HOME. $HOME is that of the environment, or the home of the
+// account in the job. A job that names neither gets its own $HOME. On a host view, a task can write only to the job's
+// mounts.
 func (t *Task) NoteHome(as hostpath.Guest, name, home string, view bool) {
 	named := t.Spec.GetUser() != "" && !t.Spec.NeedsUID()
 	for _, v := range t.Spec.GetEnv() {
@@ -41,7 +41,7 @@ func (t *Task) NoteHome(as hostpath.Guest, name, home string, view bool) {
 	}
 }
 
-// within reports whether a path is a directory, or lies below it.
+// within reports whether a path is dir or is below it.
 func within(path, dir string) bool {
 	return dir != "" && (path == dir || strings.HasPrefix(path, strings.TrimRight(dir, "/")+"/"))
 }

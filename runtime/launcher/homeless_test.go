@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// TestNoteHome: a task is told at its first line that it cannot write to its $HOME, whatever is in the way: the
-// rights of its user, or a host view without that mount. Other tasks are told nothing.
+// TestNoteHome checks that a task is warned before its first output if it cannot write to its $HOME. The reason is the
+// user's permissions, or a host view without that mount. Other tasks get no warning.
 func TestNoteHome(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can look as another user")

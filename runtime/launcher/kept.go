@@ -12,15 +12,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the output of tasks: how it is read, and how it and the scratch directories are put aside once the
-// tasks are forgotten. prune.go decides how long they are kept.
+// This file reads the output of tasks. It also keeps the output and the scratch directory of forgotten tasks. prune.go
+// decides how long they are kept.
 
 // logs answers a LogsTask.
 func (l *Launcher) logs(c *messages.LogsTask, to *actor.PID) { l.send(to, l.page(c)) }
 
-// page is the piece of output that a LogsTask asks for. The output of a forgotten task is found among what is kept;
-// output that is gone is an empty end. Whether the task is over is asked first: one that ends after its page was read
-// may have written more in between.
+// page returns the part of the output that a LogsTask requests. The output of a forgotten task is among the kept files.
+// Removed output gives an empty end. page first checks whether the task has ended, because a task may write more after
+// its page was read.
 func (l *Launcher) page(c *messages.LogsTask) *messages.TaskLogs {
 	key := c.Id.Key()
 	stream := supervisor.Stdout
@@ -38,7 +38,7 @@ func (l *Launcher) page(c *messages.LogsTask) *messages.TaskLogs {
 			continue
 		}
 		if _, missing := os.Stat(path); missing != nil && len(data) == 0 {
-			continue // it was never here, or has been put aside meanwhile
+			continue // the output never existed, or was moved meanwhile
 		}
 		answer.Offset, answer.Data, answer.End = at, data, atEnd && over
 		break
@@ -46,7 +46,7 @@ func (l *Launcher) page(c *messages.LogsTask) *messages.TaskLogs {
 	return answer
 }
 
-// over reports whether nothing can be added to a task's output any more.
+// over reports whether the task's output is complete.
 func (l *Launcher) over(k topology.TaskKey) bool {
 	l.mu.Lock()
 	t := l.tasks[k]
@@ -58,9 +58,9 @@ func (l *Launcher) over(k topology.TaskKey) bool {
 	return t.ask(func() { over = t.phase == phaseGone }) && over
 }
 
-// onForget forgets a task that has ended. What it had is removed beside the line: the kernel may be long at it (all
-// that is done to networks on a machine waits for one lock), and meanwhile people read the task's output, and the Node
-// may ask for the list of tasks.
+// onForget forgets a task that has ended. It removes the driver's files in the background, because the kernel may be
+// slow. For example, all network changes of a host wait for one lock. Meanwhile users read the output, and the Node may
+// request the list of tasks.
 func (t *task) onForget() {
 	if t.phase != phaseGone || t.forgotten || t.cleaning {
 		return
@@ -71,11 +71,11 @@ func (t *task) onForget() {
 	})
 }
 
-// onCleaned puts aside what people may still want: the output and the scratch directory are kept for a while.
+// onCleaned keeps the output and the scratch directory for a while, for users.
 func (t *task) onCleaned(err error) {
 	t.cleaning = false
 	if err != nil {
-		// What is left takes room but no device: the removal is tried again at the next start.
+		// The rest uses disk space but no device. The next start removes it again.
 		t.l.o.Log.Info("The files of task %v cannot be removed yet: %v", t.Key, err)
 		return
 	}
@@ -93,7 +93,7 @@ func (t *task) onCleaned(err error) {
 	t.l.background(t.l.prune)
 }
 
-// putAside keeps what people may still want to read. Nothing here waits for a task's trees to be removed: they may have
+// putAside keeps the files that users may still read. It does not wait for the removal of trees, which may have
 // millions of files.
 func (t *task) putAside() error {
 	entries, err := os.ReadDir(t.home)

@@ -16,8 +16,9 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// TestKeptAndPruned: the output of a forgotten task is kept with its scratch until it is too old or too much; the
-// oldest goes first. What they write is far more than their folders take, which is nothing where /tmp is in memory.
+// TestKeptAndPruned checks that the output and the scratch directory of a forgotten task are kept until they are too
+// old or too large. The oldest are removed first. The files are far larger than their folders, which have size 0 if
+// /tmp is in memory.
 func TestKeptAndPruned(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 300_000 })
@@ -36,7 +37,7 @@ func TestKeptAndPruned(t *testing.T) {
 		}
 	}
 	eventually(t, "the oldest is still there", func() bool {
-		r.tell(prepareOf(9, script("true"))) // any task that is forgotten has it looked at again
+		r.tell(prepareOf(9, script("true"))) // any forgotten task triggers the next check
 		r.tell(&messages.StopTask{Id: id(9)})
 		r.tell(&messages.ForgetTask{Id: id(9)})
 		return !there(kept(0))
@@ -46,7 +47,7 @@ func TestKeptAndPruned(t *testing.T) {
 	}
 }
 
-// lingers is a driver whose removal of a task's things takes as long as the test wants.
+// lingers is a driver whose Cleanup waits until the test permits it.
 type lingers struct {
 	launcher.Driver
 	until chan struct{}
@@ -57,8 +58,8 @@ func (l lingers) Cleanup(t *launcher.Task) error {
 	return l.Driver.Cleanup(t)
 }
 
-// TestReadWhileForgotten: what a task has written can be read, and the tasks can be listed, however long the kernel
-// takes to remove what it had.
+// TestReadWhileForgotten checks that the output can be read and the tasks can be listed while the kernel removes the
+// task's resources.
 func TestReadWhileForgotten(t *testing.T) {
 	until := make(chan struct{})
 	r := newRig(t, room(t), func(o *launcher.Options) { o.Drivers[0] = lingers{o.Drivers[0], until} })
@@ -82,7 +83,7 @@ func TestReadWhileForgotten(t *testing.T) {
 	})
 }
 
-// TestKeptOfOthers: the owner who leaves most loses his own output, not that of 50 others.
+// TestKeptOfOthers checks that the owner who keeps most loses his own output, and 50 other owners lose nothing.
 func TestKeptOfOthers(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, func(o *launcher.Options) { o.KeepBytes = 24 << 20 })
@@ -119,7 +120,7 @@ func TestKeptOfOthers(t *testing.T) {
 	}
 }
 
-// TestHalfMade: a directory whose agent died while it made it is no task.
+// TestHalfMade checks that a directory is no task if its agent died while it made the directory.
 func TestHalfMade(t *testing.T) {
 	dir := room(t)
 	home := filepath.Join(dir, "tasks", id(0).Key().String())
@@ -136,15 +137,15 @@ func TestHalfMade(t *testing.T) {
 	}
 }
 
-// TestDeepIsRemoved: 3,000 nested directories of a task are removed with the rest, by an agent that may not have a
-// twentieth of them open. (runtime/tree shows 120,000: Landlock looks at the whole path for each.)
+// TestDeepIsRemoved checks that 3,000 nested directories of a task are removed by an agent that can open fewer than a
+// twentieth of them. (runtime/tree tests 120,000. Here, Landlock checks the whole path of each.)
 func TestDeepIsRemoved(t *testing.T) {
 	const nested = `for (1..3000) { mkdir "d" or die "$_: $!"; chdir "d" or die "$_: $!" }`
-	perl, err := exec.LookPath("perl") // of every Debian's base: a shell's cd would take minutes
+	perl, err := exec.LookPath("perl") // perl is in Debian's base; a shell's cd would take minutes
 	if err != nil {
 		t.Skip(err)
 	}
-	dir, err := os.MkdirTemp("/dev/shm", "launcher-") // a disk takes minutes for that many
+	dir, err := os.MkdirTemp("/dev/shm", "launcher-") // a disk would take minutes for that many
 	if err == nil {
 		err = os.Chmod(dir, 0o711)
 	}
@@ -171,7 +172,7 @@ func TestDeepIsRemoved(t *testing.T) {
 	})
 }
 
-// fewDescriptors bounds this process to a hundred more than it has open.
+// fewDescriptors limits this process to a hundred more descriptors than it has open.
 func fewDescriptors(t *testing.T) {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")

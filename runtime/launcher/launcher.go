@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Launcher owns the machine's tasks. Tell never waits: each task has a line of its own, which executes its commands one
-// after the other and answers the actor that asked last.
+// Launcher owns the tasks of a node. Tell never waits: each task has a queue, called its line, which runs its commands
+// one after the other. A task answers the actor that sent the last command.
 type Launcher struct {
 	o Options
 
@@ -27,63 +27,67 @@ type Launcher struct {
 	tasks  map[topology.TaskKey]*task
 	uses   map[uint32]*use // by uid
 	kept   leavings
-	node   *actor.PID // the actor that asked for the tasks, and is told of uids
-	heard  int64      // of the newest KeepTasks
+	node   *actor.PID // the actor that requested the tasks, and gets changes of uids
+	heard  int64      // the newest time from KeepTasks
 	closed bool
-	done   chan struct{} // closed with it
+	done   chan struct{} // closed when the launcher closes
 
-	scripts map[string]int           // how many tasks need each
-	fetches map[string]chan struct{} // those that are being fetched
+	scripts map[string]int           // the number of tasks that need each script
+	fetches map[string]chan struct{} // the scripts that are being fetched
 
-	jobs    sync.WaitGroup // what is under way
+	jobs    sync.WaitGroup // work in the background
 	pruning sync.Mutex
 	watch   watch
 
-	promising sync.Mutex // room on the disk is promised to one task at a time
+	promising sync.Mutex // serializes the reservations of disk space
 
-	pruneWaits atomic.Bool // one waits for its turn
-	keptMore   atomic.Bool // since the guard of the disk looked
+	pruneWaits atomic.Bool // a call of prune waits for its turn
+	keptMore   atomic.Bool // more output was kept after the disk guard last looked
 	loaded     atomic.Bool // all tasks of the last agent are known
 }
 
 // Options holds the settings of a launcher.
 type Options struct {
-	System *actor.ActorSystem // answers are sent through its root
+	System *actor.ActorSystem // sends the answers
 	Log    actors.Log
-	// Dir is the launcher's own directory. It is made if it does not exist, and other users may pass through it to their
-	// tasks' scratch directories.
+	// Dir is the launcher's own directory. New makes it if it does not exist. Other users may pass through it to
+	// the scratch directories of their tasks.
 	Dir    string
 	BootID string
-	// Supervisor is the command that calls supervisor.Main with the arguments that follow; the directory is added.
+	// Supervisor is a command that calls supervisor.Main with its further arguments. The launcher appends the
+	// directory.
 	Supervisor []string
-	// Drivers: the first one runs new tasks; the others look after tasks that they made under an earlier agent.
+	// Drivers: the first driver runs new tasks. The others manage tasks that they started under an earlier agent.
 	Drivers []Driver
-	Gpus    []*messages.Gpu // as the machine announced them
-	// Scripts fetches the text of a job's script, however long it takes; nil: there are none.
+	Gpus    []*messages.Gpu // as the node announced them
+	// Scripts fetches the text of a job's script and may take any time; nil: there are no scripts.
 	Scripts func(ctx context.Context, digest string) ([]byte, error)
-	// Health checks the machine; nil: nothing does.
+	// Health checks the node; nil: there are no checks.
 	Health Health
-	// Secrets fetches the secrets of an attempt's job, with their values, however long it takes; nil: there are none.
+	// Secrets fetches the names and values of an attempt's secrets and may take any time; nil: there are no
+	// secrets.
 	Secrets func(ctx context.Context, job string, attempt *messages.Token) ([]*messages.Secret, error)
-	// Evict removes cached images that nobody uses and that are on the disk of Dir, until enough reports that there is
-	// room; nil: there are none.
+	// Evict removes unused cached images on the disk of Dir until enough returns true; nil: there are none.
 	Evict func(enough func() bool) error
-	// Around runs what the machine's owner has run before and after each job; nil: there is nothing.
+	// Around runs the site's prolog and epilog for each job; nil: there are none.
 	Around *hook.Around
-	// Carry comes for an exec session that a scheduler waits for under this name, and has do run it; nil: none are run.
+	// Carry connects to the exec session that a scheduler expects under this name, and calls do with its wire; nil:
+	// there are no exec sessions.
 	Carry func(ctx context.Context, session string, do func(Wire) error) error
-	// Reach has a scheduler run a command in another task, and do what comes of it; nil: tasks reach no others.
+	// Reach asks a scheduler to run a command in another task, and calls do with the session; nil: tasks cannot
+	// reach others.
 	Reach func(ctx context.Context, r ExecRequest, do func(RemoteExec) error) error
-	// Helper is the program that tasks are shown as synapse-exec, as an absolute path; empty: they have none.
+	// Helper is the absolute path of the program that tasks see as synapse-exec; empty: none.
 	Helper string
-	// Grace is the grace of a supervisor's own stop where the job names none.
+	// Grace is the time between signal and kill in a supervisor's own stop, if the job names none.
 	Grace time.Duration
-	// StuckAfter is how long after a stop's grace the log says that a task does not die; 0: 10 s.
+	// StuckAfter is the time after the grace of a stop until the log reports a task that does not exit; 0: 10 s.
 	StuckAfter time.Duration
-	// A task's output: bytes in a segment, and segments kept of each stream; 0: the defaults.
+	// SegmentBytes is the size of a segment of a task's output. Segments is the number of kept segments of each
+	// stream. 0 means the default.
 	SegmentBytes int64
 	Segments     int
-	// What is kept of forgotten tasks; 0: the defaults.
+	// KeepBytes, KeepFor and KeepTasks limit the kept files of forgotten tasks. 0 means the default.
 	KeepBytes int64
 	KeepFor   time.Duration
 	KeepTasks int
@@ -93,7 +97,7 @@ const (
 	tasksDir   = "tasks"
 	scratchDir = "scratch"
 	keptDir    = "kept"
-	goneDir    = "gone" // what is being removed
+	goneDir    = "gone" // files that are being removed
 
 	defaultKeepBytes = 1 << 30
 	defaultKeepFor   = 7 * 24 * time.Hour
@@ -101,14 +105,14 @@ const (
 	defaultStuck     = 10 * time.Second
 )
 
-// New takes over what earlier agents left in the directory. Only one launcher may use it; the agent ensures that with a
-// lock on its data directory.
+// New takes over the files of earlier agents in the directory. Only one launcher may use a directory. The agent ensures
+// this with a lock on its data directory.
 func New(o Options) (*Launcher, error) {
 	switch {
 	case len(o.Drivers) == 0 || len(o.Supervisor) == 0:
-		return nil, fmt.Errorf("launcher: a driver and a supervisor are needed")
+		return nil, fmt.Errorf("launcher: Drivers or Supervisor is empty; set both")
 	case !filepath.IsAbs(o.Dir):
-		return nil, fmt.Errorf("launcher: the directory %q is not absolute", o.Dir)
+		return nil, fmt.Errorf("launcher: Dir %q is not an absolute path", o.Dir)
 	}
 	if o.KeepBytes <= 0 {
 		o.KeepBytes = defaultKeepBytes
@@ -151,11 +155,11 @@ func New(o Options) (*Launcher, error) {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	l.background(l.watch.run)
-	l.background(l.prune) // a tree of millions of files must not delay the machine's return
+	l.background(l.prune) // a tree of millions of files must not delay the start
 	return l, nil
 }
 
-// Tell is the port. A command outside the contract is not answered.
+// Tell implements the port. A command outside the contract gets no answer.
 func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	switch c := command.(type) {
 	case *messages.ListTasks:
@@ -183,7 +187,7 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	case *messages.ExecTask:
 		l.known(c.Id.Key(), func(t *task) { t.onExec(c, answerTo) }, func() {
 			l.background(func() {
-				l.send(answerTo, &messages.ExecRefused{Id: c.Id, Session: c.Session, Text: "it is not on this machine"})
+				l.send(answerTo, &messages.ExecRefused{Id: c.Id, Session: c.Session, Text: "the task is not on this node"})
 			})
 		})
 	case *messages.SignalTask:
@@ -197,8 +201,8 @@ func (l *Launcher) Tell(command any, answerTo *actor.PID) {
 	}
 }
 
-// Close releases every task and waits until nothing of the launcher is under way. The tasks and their supervisors go
-// on.
+// Close releases every task and waits until the launcher's background work ends. The tasks and their supervisors
+// continue.
 func (l *Launcher) Close() {
 	l.mu.Lock()
 	already := l.closed
@@ -213,8 +217,7 @@ func (l *Launcher) Close() {
 	l.jobs.Wait()
 }
 
-// background runs something that may wait beside everything else, unless the
-// launcher is closed.
+// background runs do in a goroutine, where it may wait. It returns false if the launcher is closed.
 func (l *Launcher) background(do func()) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -236,13 +239,13 @@ func (l *Launcher) send(to *actor.PID, message any) {
 	}
 }
 
-// gone answers for a task that is not known here.
+// gone answers for a task that is unknown here.
 func (l *Launcher) gone(k topology.TaskKey, kind messages.ExitKind, to *actor.PID) {
 	exit := &messages.Exit{Rank: int32(k.Rank), Kind: kind, AtUnixMs: time.Now().UnixMilli()}
 	l.background(func() { l.send(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: exit}) })
 }
 
-// reach is the task of this key, a new one if need be.
+// reach returns the task of this key, and creates it if needed.
 func (l *Launcher) reach(k topology.TaskKey) *task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -254,8 +257,8 @@ func (l *Launcher) reach(k topology.TaskKey) *task {
 	return t
 }
 
-// known calls do on the line of a task, or otherwise where there is no such task. A task that is forgotten while the
-// command waits counts as known: it was when the command came.
+// known calls do on the line of a task, or otherwise if there is no such task. A task that is forgotten while the
+// command waits counts as known, because it existed when the command arrived.
 func (l *Launcher) known(k topology.TaskKey, do func(*task), otherwise func()) {
 	l.mu.Lock()
 	t := l.tasks[k]
@@ -267,7 +270,7 @@ func (l *Launcher) known(k topology.TaskKey, do func(*task), otherwise func()) {
 	}
 }
 
-// all are the tasks in the order of their keys.
+// all returns the tasks in the order of their keys.
 func (l *Launcher) all() []*task {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -294,7 +297,7 @@ func (l *Launcher) drop(t *task) {
 	}
 }
 
-// tellList tells the Node of all tasks here, and from then on which uids are in use.
+// tellList sends the list of tasks to the Node. From then on, the Node also gets changes of the uids in use.
 func (l *Launcher) tellList(to *actor.PID) {
 	list := l.list()
 	l.showHealth(func(h *messages.MachineHealth) {
@@ -305,7 +308,7 @@ func (l *Launcher) tellList(to *actor.PID) {
 	})
 }
 
-// list asks every task on its line, so that the result includes all earlier commands.
+// list asks every task on its line, so the result includes the effect of all earlier commands.
 func (l *Launcher) list() *messages.TaskList {
 	list := &messages.TaskList{}
 	for _, t := range l.all() {
@@ -317,7 +320,7 @@ func (l *Launcher) list() *messages.TaskList {
 	return list
 }
 
-// keep passes on when the control plane last certainly received something from this machine.
+// keep passes on the time at which the control plane last certainly received a message from this node.
 func (l *Launcher) keep(heardNs int64) {
 	l.mu.Lock()
 	if heardNs <= l.heard {

@@ -26,7 +26,7 @@ const (
 	rebooted     = messages.ExitKind_EXIT_KIND_REBOOTED
 )
 
-// TestLife is a task from Prepare to Forget, with each command sent twice.
+// TestLife runs a task from Prepare to Forget and sends each command twice.
 func TestLife(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script(`echo "$SYNAPSE_RANK of $SYNAPSE_WORLD_SIZE in $PWD"; cat "$SYNAPSE_HOSTFILE"; echo problem >&2; exit 4`)
@@ -45,7 +45,7 @@ func TestLife(t *testing.T) {
 		startOf(0, spec), prepareOf(0, spec), &messages.StopTask{Id: id(0), GraceMs: 1000}, &messages.AdoptTask{Id: id(0)},
 	} {
 		r.tell(again)
-		for { // the second Start may have been answered by either
+		for { // either state may have answered the second Start
 			if e := r.gone(0); proto.Equal(e, exit) {
 				break
 			}
@@ -76,7 +76,7 @@ func TestLife(t *testing.T) {
 	}
 }
 
-// read is a task's whole output, page by page.
+// read reads the whole output of a task, page by page.
 func (r *rig) read(rank int32, stderr bool) string {
 	r.t.Helper()
 	var all strings.Builder
@@ -95,7 +95,7 @@ func (r *rig) read(rank int32, stderr bool) string {
 	return ""
 }
 
-// TestUnknown: a command about an unknown task is answered.
+// TestUnknown checks that a command about an unknown task gets an answer.
 func TestUnknown(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	r.tell(&messages.StopTask{Id: id(0), GraceMs: 1000})
@@ -124,8 +124,8 @@ func TestUnknown(t *testing.T) {
 	}
 }
 
-// TestRefused: what the driver cannot do is refused when it is prepared, by the
-// field's name, and stays refused.
+// TestRefused checks that Prepare refuses a request that the driver does not support, names the field, and refuses it
+// again when repeated.
 func TestRefused(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script("true")
@@ -141,9 +141,9 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestOddWords: the reason why a task did not run arrives even where it quotes bytes that are not text, in the name of
-// a program or of a file in an image. The rig refuses what the leader would: such a message would be dropped there, and
-// sent again for ever.
+// TestOddWords checks that the reason why a task did not run arrives even if it quotes bytes that are not text. Such
+// bytes may be in the name of a program or of a file in an image. The rig refuses what the leader would refuse. The
+// leader would drop such a message, and the launcher would resend it forever.
 func TestOddWords(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script("true")
@@ -155,7 +155,7 @@ func TestOddWords(t *testing.T) {
 	}
 }
 
-// TestStopBeforeStart: a stop wins over a start that comes later.
+// TestStopBeforeStart checks that an earlier stop prevents a later start.
 func TestStopBeforeStart(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script("sleep 60")
@@ -172,7 +172,7 @@ func TestStopBeforeStart(t *testing.T) {
 	}
 }
 
-// TestRunning: a task that runs is signalled, measured and stopped.
+// TestRunning checks that a running task can be signalled, measured and stopped.
 func TestRunning(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script(`trap 'echo usr1' USR1; trap 'exit 6' TERM; echo ready; while :; do sleep 0.01; done`)
@@ -187,14 +187,14 @@ func TestRunning(t *testing.T) {
 	}
 	r.tell(&messages.AdoptTask{Id: id(0)})
 	take[*messages.TaskStarted](r, 0)
-	r.tell(&messages.ForgetTask{Id: id(0)}) // it runs: nothing may happen
+	r.tell(&messages.ForgetTask{Id: id(0)}) // has no effect, because the task runs
 	r.tell(&messages.StopTask{Id: id(0), GraceMs: 60_000})
 	if exit := r.gone(0); exit.Code != 6 || exit.Kind != exited {
 		t.Errorf("%v", exit)
 	}
 }
 
-// await waits until the task has written this.
+// await waits until the task has written this text.
 func (r *rig) await(rank int32, text string) {
 	r.t.Helper()
 	eventually(r.t, "no output "+text, func() bool {
@@ -207,7 +207,8 @@ func (r *rig) await(rank int32, text string) {
 	})
 }
 
-// TestAgentKilled: what ran goes on, and what ended meanwhile is reported completely.
+// TestAgentKilled checks that running tasks continue without their agent, and that tasks that ended meanwhile are
+// reported completely.
 func TestAgentKilled(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, `trap 'exit 9' TERM; echo on; while :; do sleep 0.01; done`, untilGo+`exit 77`,
@@ -256,7 +257,7 @@ func TestAgentKilled(t *testing.T) {
 	}
 }
 
-// TestReboot: in another boot nothing of this one runs, and an exit that was seen stays as it was.
+// TestReboot checks that a reboot ends all running tasks and leaves earlier exit records unchanged.
 func TestReboot(t *testing.T) {
 	dir := room(t)
 	first := newRig(t, dir, nil)
@@ -269,7 +270,7 @@ func TestReboot(t *testing.T) {
 	first.tell(&messages.ListTasks{})
 	take[*messages.TaskList](first, -1)
 	first.l.Close()
-	kill(t, dir, 1) // the power goes
+	kill(t, dir, 1) // imitates a power failure
 
 	r := newRig(t, dir, func(o *launcher.Options) { o.BootID = "boot-2" })
 	r.tell(&messages.ListTasks{})
@@ -288,7 +289,7 @@ func TestReboot(t *testing.T) {
 	}
 }
 
-// kill kills the supervisor of a task, and returns its command's pid.
+// kill kills the supervisor of a task and returns the pid of the task's command.
 func kill(t *testing.T, dir string, rank int32) int {
 	t.Helper()
 	home := filepath.Join(dir, "tasks", id(rank).Key().String())
@@ -311,8 +312,8 @@ func kill(t *testing.T, dir string, rank int32) int {
 	return state.PID
 }
 
-// TestSupervisorKilled: all processes of the task are gone before that is reported, also those that left its session or
-// cleared their environment.
+// TestSupervisorKilled checks that all processes of the task are gone before that is reported, also processes that left
+// its session or cleared their environment.
 func TestSupervisorKilled(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	mark := filepath.Join(t.TempDir(), "mark")
@@ -348,7 +349,7 @@ func withArgument(argument string) int {
 	return n
 }
 
-// TestSupervisorKilledWhileAway: the next agent notices.
+// TestSupervisorKilledWhileAway checks that the next agent detects a killed supervisor.
 func TestSupervisorKilledWhileAway(t *testing.T) {
 	dir := room(t)
 	killedAgent(t, dir, `sleep 60 & sleep 60`)
@@ -360,8 +361,8 @@ func TestSupervisorKilledWhileAway(t *testing.T) {
 	}
 }
 
-// TestSupervisorEndsAtOnce: where supervisors cannot run nothing begins, and that is the machine's fault, so the
-// machine closes; it does not count as the loss of something that ran.
+// TestSupervisorEndsAtOnce checks a node that cannot run supervisors. The node is at fault and is closed. The task
+// counts as never started, not as lost.
 func TestSupervisorEndsAtOnce(t *testing.T) {
 	r := newRig(t, room(t), func(o *launcher.Options) { o.Supervisor = []string{"/bin/false"} })
 	r.run(0, script("exit 0"))
@@ -371,7 +372,7 @@ func TestSupervisorEndsAtOnce(t *testing.T) {
 	}
 }
 
-// TestTornExit: a record that cannot be read does not show how the task ended, and never shows a success.
+// TestTornExit checks that an unreadable exit record never counts as a success.
 func TestTornExit(t *testing.T) {
 	dir := room(t)
 	first := newRig(t, dir, nil)
@@ -392,10 +393,11 @@ func TestTornExit(t *testing.T) {
 	}
 }
 
-// TestKeepTasks: the news of an acknowledged heartbeat reaches the supervisors of this and of earlier agents.
+// TestKeepTasks checks that the time of an acknowledged heartbeat reaches the supervisors of this agent and of earlier
+// agents.
 func TestKeepTasks(t *testing.T) {
 	r := newRig(t, room(t), nil)
-	const fence = 3 * time.Second // longer than a busy machine keeps this test from its next word
+	const fence = 3 * time.Second // longer than a busy host delays this test
 	spec := script("exec sleep 60")
 	spec.StopWhenLostMs, spec.Stop = fence.Milliseconds(), &messages.StopSpec{GraceMs: 60_000}
 	r.run(0, spec)
@@ -413,10 +415,10 @@ func TestKeepTasks(t *testing.T) {
 	}
 }
 
-// TestManyAtOnce: two hundred tasks leave nothing behind, neither descriptors nor processes.
+// TestManyAtOnce checks that two hundred tasks leave no descriptors and no processes behind.
 func TestManyAtOnce(t *testing.T) {
 	r := newRig(t, room(t), nil)
-	r.run(1000, script("exit 0")) // whatever is opened once is open now
+	r.run(1000, script("exit 0")) // opens everything that is opened only once
 	r.gone(1000)
 	before := descriptors(t)
 	const n = 200

@@ -15,16 +15,16 @@ import (
 	"github.com/yi-json/synapse/runtime/environment"
 )
 
-// This file owns what a task is told ahead of its end: a file that appears beside its list of machines, and a signal.
-// The file is there before the signal is sent, so that a task that looks at it then finds it. It is left in a
-// directory that belongs to the task, and nothing that the task has put in its way is followed.
+// This file warns a task of its end with a file and a signal. The file is in the scratch directory, next to the list of
+// nodes. It is written before the signal, so a task that gets the signal finds the file. The directory belongs to the
+// task, so the launcher follows no link in it.
 
 const noticeName = "synapse-notice"
 
-// Notice is where a task finds when it will be stopped: in its scratch directory.
+// Notice returns the path of the notice in a task's scratch directory.
 func Notice(scratch string) string { return filepath.Join(scratch, noticeName) }
 
-// onWarn tells a task of its end. What cannot be told is not answered, and so said again.
+// onWarn warns a task of its end. It does not answer a failed warning, so the Node sends the warning again.
 func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 	t.to = to
 	if t.link == nil || t.phase != phaseRunning {
@@ -38,15 +38,16 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 	case err == nil:
 		t.l.send(to, &messages.TaskWarned{Id: messages.ToTaskID(t.Key), Number: c.Number})
 	case !t.unwarned:
-		t.unwarned = true // what a task can bring about is logged once
+		t.unwarned = true // a task can cause this, so it is logged once
 		t.l.o.Log.Info("Task %v cannot be warned of its end: %v", t.Key, err)
 	}
 }
 
-// endOf is a number for one end of a task, by which the supervisor knows it again: what it is, and which of its kind.
+// endOf returns a number for one end of a task: its cause and its number within that cause. The supervisor uses it to
+// detect repeated warnings.
 func endOf(c *messages.WarnTask) int64 { return int64(c.Cause)<<48 | c.Of }
 
-// writeNotice puts the notice in place in one step, or takes it away.
+// writeNotice replaces the notice in one step, or removes it.
 func (t *task) writeNotice(c *messages.WarnTask) error {
 	path := Notice(t.Scratch)
 	if c.Cause == messages.Cause_CAUSE_UNSPECIFIED {
@@ -65,8 +66,8 @@ func (t *task) writeNotice(c *messages.WarnTask) error {
 	return nil
 }
 
-// noticeText returns the notice, in lines that a shell can source. docs/jobs/checkpoints.md has the format. Lines may
-// be added.
+// noticeText returns the notice as lines that a shell can source. docs/jobs/checkpoints.md describes the format. Future
+// versions may add lines.
 func noticeText(c *messages.WarnTask, now time.Time) string {
 	reason := strings.ToLower(strings.ReplaceAll(strings.TrimPrefix(c.Cause.String(), "CAUSE_"), "_", "-"))
 	left := time.Duration(c.LeftMs) * time.Millisecond
@@ -74,8 +75,8 @@ func noticeText(c *messages.WarnTask, now time.Time) string {
 		now.Add(left).Unix())
 }
 
-// removeOwn takes out of a task's scratch directory what is of no use after its end, and reports whether the directory
-// went with that, because there was nothing else in it.
+// removeOwn removes the launcher's files from a task's scratch directory after the task's end. It reports whether the
+// directory was then empty and was removed too.
 func (t *task) removeOwn() bool {
 	t.removeHelper()
 	own := []string{Notice(t.Scratch), Hostfile(t.Scratch) + environment.HydraSuffix}

@@ -11,8 +11,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestPageBeforeTheEnd: a task writes its last lines and ends while a page of its output is read. The page has those
-// lines, or does not say that it is the end. The task does both just when it is asked whether it is over.
+// TestPageBeforeTheEnd checks a task that writes its last lines and ends while a page of its output is read. The page
+// contains these lines, or it is not marked as the end. The task does both at the moment when page checks whether it
+// has ended.
 func TestPageBeforeTheEnd(t *testing.T) {
 	l := &Launcher{
 		o:     Options{Dir: t.TempDir(), Log: actors.NoLog{}, Drivers: []Driver{nil}},
@@ -47,8 +48,8 @@ func TestPageBeforeTheEnd(t *testing.T) {
 	}
 }
 
-// TestPagesOfWhatIsNotThere: output that is gone, or that its task has yet to write, is empty and begins where it was
-// asked from. Only the former is an end.
+// TestPagesOfWhatIsNotThere checks that removed output and future output are both empty, and begin at the requested
+// offset. Only removed output is an end.
 func TestPagesOfWhatIsNotThere(t *testing.T) {
 	l := &Launcher{
 		o:     Options{Dir: t.TempDir(), Log: actors.NoLog{}, Drivers: []Driver{nil}},

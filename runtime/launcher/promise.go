@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns what of the disk is promised: a task whose job says how much it keeps is given that before anything
-// is fetched for it, or refused. So it never ends for a disk that others fill, as long as it keeps its own limit.
+// This file reserves disk space. If a job states its disk usage, the space is reserved before anything is fetched for
+// its tasks, or the task is refused. A task within its own limit therefore never ends because others fill the disk.
 
-// Promised returns the disk space that tasks with an own limit may still add.
+// Promised returns the disk space that tasks with reserved space may still add.
 func (l *Launcher) Promised() tree.Usage { return l.promisedBeside(nil) }
 
 func (l *Launcher) promisedBeside(one *task) (sum tree.Usage) {
@@ -24,7 +24,8 @@ func (l *Launcher) promisedBeside(one *task) (sum tree.Usage) {
 	return sum
 }
 
-// promise keeps room for a task whose job says how much it keeps, once. Cached images that nobody uses make way.
+// promise reserves disk space once for a task whose job states its disk usage. If needed, it removes unused cached
+// images.
 func (t *task) promise() error {
 	if t.Spec.GetDiskBytes() <= 0 || t.disk.promised.Load() {
 		return nil
@@ -48,15 +49,15 @@ func (t *task) tryPromise() error {
 		return err
 	}
 	if !t.fits(s) {
-		return fmt.Errorf("resources.disk: this node can promise %s of its disk now, and the job asks for %s for each task; "+
-			"ask for less, leave resources.disk out, or choose nodes with more", mib(s.free.Bytes), mib(t.Spec.GetDiskBytes()))
+		return fmt.Errorf("resources.disk: this node can reserve %s of its disk now, but the job requests %s per task; "+
+			"request less, omit resources.disk, or choose nodes with more", mib(s.free.Bytes), mib(t.Spec.GetDiskBytes()))
 	}
 	t.disk.allowed = s.allowance(t.Spec)
-	t.disk.promised.Store(true) // others read what is allowed from here on
+	t.disk.promised.Store(true) // other goroutines read the limit from here on
 	return nil
 }
 
-// left is the disk without what is promised to others.
+// left returns the disk without the space that is reserved for others.
 func (t *task) left() (space, error) {
 	s, err := spaceOf(t.l.o.Dir)
 	return s.unpromised(t.l.promisedBeside(t)), err
@@ -66,19 +67,19 @@ func (t *task) fits(s space) bool { return t.Spec.GetDiskBytes() <= s.free.Bytes
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// cacheFits reports whether as much of the disk is free as cached images must leave.
+// cacheFits reports whether the free space is at least the share that cached images must leave.
 func (s space) cacheFits() bool {
 	return !reserve.Disk{Size: s.size, Free: s.free}.Lacks(reserve.Disk{Size: s.size}.Share(reserve.Cache))
 }
 
-// rests notes what a task keeps while the disk is not short.
+// rests notes the disk usage of a task while the disk is not short.
 func (d *diskUse) rests() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.before, d.lately = d.lately, d.used
 }
 
-// grown returns the disk space that a task has added after the shortage began. A newer task has added all of it.
+// grown returns the disk space that a task has added after the shortage began. All space of a newer task counts.
 func (d *diskUse) grown() tree.Usage {
 	d.mu.Lock()
 	defer d.mu.Unlock()

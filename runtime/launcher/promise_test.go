@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns the tests of what is promised of the disk, of who pays where it gets short, and in what order.
+// This file tests reserved disk space, and which tasks end in which order on a short disk.
 
-// refusedForDisk prepares a task that must not be, and returns why.
+// refusedForDisk prepares a task that must be refused, and returns the reason.
 func (r *rig) refusedForDisk(t *testing.T, rank int32, spec *messages.JobSpec) string {
 	t.Helper()
 	r.tell(prepareOf(rank, spec))
@@ -24,15 +24,15 @@ func (r *rig) refusedForDisk(t *testing.T, rank int32, spec *messages.JobSpec) s
 	return e.Detail
 }
 
-// ofDisk is a script with a limit of its own.
+// ofDisk returns a script job with a disk limit.
 func ofDisk(bytes int64, lines string) *messages.JobSpec {
 	spec := script(lines)
 	spec.DiskBytes = bytes
 	return spec
 }
 
-// TestDiskPromised: what a job says that it keeps is promised to it, or it is refused with both numbers; what ends
-// gives its promise back, and a restart of the agent takes none away.
+// TestDiskPromised checks that the disk space of a job is reserved, or the job is refused with both numbers. The end of
+// a task releases its reservation. A restart of the agent releases none.
 func TestDiskPromised(t *testing.T) {
 	dir := disk(t, "size=64m")
 	r := newRig(t, dir, nil)
@@ -64,8 +64,8 @@ func TestDiskPromised(t *testing.T) {
 	r.gone(6)
 }
 
-// TestDiskPromiseIsKept: a task with a limit of its own goes on where the disk gets short, however much it grows within
-// it. The one that ends has none.
+// TestDiskPromiseIsKept checks that a task with a disk limit continues on a short disk, no matter how much it grows
+// within the limit. The task that ends has no limit.
 func TestDiskPromiseIsKept(t *testing.T) {
 	t.Parallel()
 	dir := disk(t, "size=256m")
@@ -82,7 +82,7 @@ func TestDiskPromiseIsKept(t *testing.T) {
 	}
 }
 
-// TestDiskOfOutput: a task pays for what it writes to its output.
+// TestDiskOfOutput checks that the output of a task counts towards its limit.
 func TestDiskOfOutput(t *testing.T) {
 	dir := disk(t, "size=64m")
 	r := newRig(t, dir, nil)
@@ -95,7 +95,8 @@ func TestDiskOfOutput(t *testing.T) {
 	}
 }
 
-// TestDiskEvictsFirst: cached images go before any task ends for a full disk, and before a promise is refused.
+// TestDiskEvictsFirst checks that cached images are removed before any task ends for a full disk, and before a
+// reservation is refused.
 func TestDiskEvictsFirst(t *testing.T) {
 	dir := disk(t, "size=256m")
 	cache := filepath.Join(dir, "cache")

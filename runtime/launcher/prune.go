@@ -13,22 +13,23 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns what is removed of what tasks left: what was discarded, what was kept long enough, and what is too
-// much. The last is taken from the owner of jobs that keeps most, oldest first: an owner who fills the room loses only
-// his own output. Tasks that are not forgotten yet, and above all their exit records, are never touched.
+// This file removes the files of finished tasks: discarded files, files that were kept long enough, and files above the
+// limits. For the limits, it removes the oldest files of the owner who keeps most. An owner who fills the disk
+// therefore loses only his own output. It never touches tasks that are not forgotten yet, and above all their exit
+// records.
 
-// discard moves a path away at once, which needs no room on the disk. Its removal may take long, and is left to prune.
+// discard moves a path away at once, which needs no disk space. prune removes it later, which may take long.
 func (l *Launcher) discard(path string) {
 	if err := os.Remove(path); err == nil || os.IsNotExist(err) {
 		return
 	}
 	err := os.Rename(path, filepath.Join(l.o.Dir, goneDir, rand.Text()))
 	if err != nil && !os.IsNotExist(err) {
-		l.remove(path) // it is on a disk of its own
+		l.remove(path) // it is on a different file system
 	}
 }
 
-// weight is how much something counts towards what may be kept. Empty files and directories take room too.
+// weight returns the size of a tree for the limits. Empty files and directories count too, because they use space.
 func weight(u tree.Usage) int64 { return max(u.Bytes, u.Files<<10) }
 
 func (l *Launcher) remove(path string) bool {
@@ -42,14 +43,14 @@ func (l *Launcher) remove(path string) bool {
 // leaving describes the kept files of one task.
 type leaving struct {
 	name     string // of its folder in keptDir
-	owner    string // empty for what an earlier agent kept or a leader without owners: one owner like any other
+	owner    string // empty for files of an earlier agent or of a leader without owners; these count as one owner
 	since    time.Time
 	bytes    int64
 	measured bool
 }
 
-// leavings holds the kept files of all tasks by owner, the oldest first. They are read from the disk once, when the
-// agent starts: the cost of a job must not grow with the number of earlier jobs.
+// leavings holds the kept files of all tasks by owner, the oldest first. It is read from the disk once, when the agent
+// starts. The cost of a job must not grow with the number of earlier jobs.
 type leavings map[string][]leaving
 
 func (l leavings) add(k leaving) { l[k.owner] = append(l[k.owner], k) }
@@ -65,14 +66,14 @@ func (l leavings) remove(name string) {
 	}
 }
 
-// measure notes how much of something there is.
+// measure notes the size of an entry.
 func (l leavings) measure(k leaving, bytes int64) {
 	if i := slices.IndexFunc(l[k.owner], func(o leaving) bool { return o.name == k.name }); i >= 0 {
 		l[k.owner][i].bytes, l[k.owner][i].measured = bytes, true
 	}
 }
 
-// unmeasured returns the entries of unknown size. New ones are at the end.
+// unmeasured returns the entries of unknown size. New entries are at the end.
 func (l leavings) unmeasured() (all []leaving) {
 	for _, of := range l {
 		for i := len(of) - 1; i >= 0 && !of[i].measured; i-- {
@@ -82,15 +83,15 @@ func (l leavings) unmeasured() (all []leaving) {
 	return all
 }
 
-// limits bound what may be kept.
+// limits bounds the kept files.
 type limits struct {
 	bytes  int64
 	tasks  int
-	before time.Time // what is kept since then or longer is removed
+	before time.Time // files kept since then or longer are removed
 }
 
-// excess returns the entries that must be removed to keep the limits, in order. An entry that cannot be removed counts
-// as removed, so that no other is removed instead. It is tried again the next time.
+// excess returns the entries to remove so that the rest is within the limits, in order. An entry that cannot be removed
+// counts as removed, so no other entry is removed instead. The next call tries it again.
 func (l leavings) excess(most limits) (gone []leaving) {
 	rest, held, total, count := maps.Clone(l), map[string]int64{}, int64(0), 0
 	for owner, all := range rest {
@@ -100,7 +101,8 @@ func (l leavings) excess(most limits) (gone []leaving) {
 		total += held[owner]
 		count += len(all)
 	}
-	// first is the owner whose output goes first; of two alike the one who kept something first.
+	// first returns the owner whose output is removed first. Of two equal owners, it returns the one with the
+	// oldest entry.
 	first := func(before func(a, b string) int) string {
 		return slices.MinFunc(slices.Collect(maps.Keys(rest)), func(a, b string) int {
 			return cmp.Or(before(a, b), rest[a][0].since.Compare(rest[b][0].since), cmp.Compare(a, b))
@@ -129,14 +131,14 @@ func (l leavings) excess(most limits) (gone []leaving) {
 	return gone
 }
 
-// holds reports whether there is anything in one of the launcher's directories.
+// holds reports whether one of the launcher's directories is not empty.
 func (l *Launcher) holds(dir string) bool {
-	entries, _ := os.ReadDir(filepath.Join(l.o.Dir, dir)) // it is there since New
+	entries, _ := os.ReadDir(filepath.Join(l.o.Dir, dir)) // New made the directory
 	return len(entries) > 0
 }
 
-// prune removes what was discarded, what has been kept long enough, and what is too much. If one call waits for its
-// turn already, it will see all that the next would.
+// prune removes discarded files, files that were kept long enough, and files above the limits. If another call already
+// waits for its turn, that call covers this one.
 func (l *Launcher) prune() {
 	if l.pruneWaits.CompareAndSwap(false, true) {
 		l.pruneTo(l.o.KeepBytes)
@@ -147,7 +149,7 @@ func (l *Launcher) pruneTo(keep int64) {
 	l.pruning.Lock()
 	defer l.pruning.Unlock()
 	l.pruneWaits.Store(false)
-	discarded, _ := os.ReadDir(filepath.Join(l.o.Dir, goneDir)) // it is there since New
+	discarded, _ := os.ReadDir(filepath.Join(l.o.Dir, goneDir)) // New made the directory
 	for _, e := range discarded {
 		l.remove(filepath.Join(l.o.Dir, goneDir, e.Name()))
 	}
@@ -162,7 +164,7 @@ func (l *Launcher) pruneTo(keep int64) {
 	}
 }
 
-// measureKept measures what was put aside since the last call.
+// measureKept measures the files that were kept after the last call.
 func (l *Launcher) measureKept() {
 	l.mu.Lock()
 	fresh := l.kept.unmeasured()
@@ -170,7 +172,7 @@ func (l *Launcher) measureKept() {
 	for _, k := range fresh {
 		used, err := tree.Measure(filepath.Join(l.o.Dir, keptDir, k.name),
 			func(sofar tree.Usage) bool { return l.isOpen() && weight(sofar) <= l.o.KeepBytes })
-		if err != nil && !errors.Is(err, tree.ErrStopped) { // that it is more than all may keep is enough to know
+		if err != nil && !errors.Is(err, tree.ErrStopped) { // a size above the limit of all kept files needs no exact number
 			l.o.Log.Info("The disk usage of finished tasks cannot be measured: %v", err)
 		}
 		l.mu.Lock()

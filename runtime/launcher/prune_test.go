@@ -6,8 +6,8 @@ import (
 	"time"
 )
 
-// TestExcess: what has to go is what is too old, and then the oldest of the owner that keeps most, until the rest is
-// within the limits.
+// TestExcess checks which entries are removed: first those that are too old, then the oldest of the owner who keeps
+// most, until the rest is within the limits.
 func TestExcess(t *testing.T) {
 	now := time.Now()
 	ago := func(hours int) time.Time { return now.Add(-time.Duration(hours) * time.Hour) }
@@ -58,7 +58,7 @@ func TestExcess(t *testing.T) {
 	}
 }
 
-// TestMeasuredOnce: what is new is measured, and only that.
+// TestMeasuredOnce checks that only new entries are measured.
 func TestMeasuredOnce(t *testing.T) {
 	l := leavings{}
 	for i, name := range []string{"a", "b", "c"} {

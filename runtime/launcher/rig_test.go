@@ -25,15 +25,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machine that the launcher is tested on: real supervisors, real processes, and an agent that can be
-// a process of its own and be killed.
+// This file provides the test rig of the launcher: real supervisors, real processes, and an agent that can run as a
+// separate process and be killed.
 
-// TestMain lets this test's binary be the supervisor, and the agent that is killed.
+// TestMain runs this test binary as a supervisor or as the agent that is killed, if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 {
 		switch os.Args[1] {
 		case supervisor.SubCommand:
-			syscall.Exit(supervisor.Main(os.Args[2:])) // The race detector has os.Exit wait for a second.
+			syscall.Exit(supervisor.Main(os.Args[2:])) // With the race detector, os.Exit waits for a second.
 		case "agent":
 			agent(os.Args[2], os.Args[3:])
 		case "execs":
@@ -46,7 +46,7 @@ func TestMain(m *testing.M) {
 
 var soon = 30 * time.Second
 
-// rig is an agent's launcher and the actor that listens to it.
+// rig holds an agent's launcher and an actor that receives its answers.
 type rig struct {
 	t      testing.TB
 	dir    string
@@ -58,17 +58,17 @@ type rig struct {
 	got []any
 }
 
-// room is a directory that the tasks' user can reach, as a data directory is.
+// room returns a directory that the tasks' user can reach, like a data directory.
 func room(t testing.TB) string {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // what t.TempDir makes is for one user alone
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // the parent made by t.TempDir is private to one user
 		t.Fatal(err)
 	}
 	return dir
 }
 
-// quiet is a log that shows nothing unless the test fails.
+// quiet is a log that shows its lines only if the test fails.
 type quiet struct {
 	ports.NoLog
 	t testing.TB
@@ -80,7 +80,7 @@ func (q quiet) Info(format string, args ...any) {
 	}
 }
 
-// actors is an actor system that says nothing of its own.
+// actors returns an actor system without logs.
 func actors() *actor.ActorSystem {
 	return actor.NewActorSystem(
 		actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger { return slog.New(slog.DiscardHandler) }),
@@ -136,7 +136,7 @@ func (r *rig) close() {
 	r.system.Shutdown()
 }
 
-// keys are the tasks that have a directory.
+// keys returns the tasks that have a directory.
 func (r *rig) keys() map[topology.TaskKey]bool {
 	keys := map[topology.TaskKey]bool{}
 	entries, _ := os.ReadDir(filepath.Join(r.dir, "tasks"))
@@ -157,8 +157,7 @@ func eventually(t testing.TB, what string, holds func() bool) {
 
 func (r *rig) tell(command any) { r.l.Tell(command, r.pid) }
 
-// take waits for a message of this kind about this task (any, where rank is
-// negative), and takes it out.
+// take waits for a message of this type about this task and removes it. A negative rank matches any task.
 func take[M any](r *rig, rank int32) M {
 	r.t.Helper()
 	var found M
@@ -211,7 +210,7 @@ func startOf(rank int32, spec *messages.JobSpec) *messages.StartTask {
 	}
 }
 
-// run prepares and starts.
+// run prepares and starts a task.
 func (r *rig) run(rank int32, spec *messages.JobSpec) {
 	r.t.Helper()
 	r.tell(prepareOf(rank, spec))
@@ -219,7 +218,7 @@ func (r *rig) run(rank int32, spec *messages.JobSpec) {
 	r.tell(startOf(rank, spec))
 }
 
-// untilGo has a script wait for letGo.
+// untilGo makes a script wait for letGo.
 const untilGo = "while [ ! -e go ]; do sleep 0.05; done; "
 
 func letGo(t testing.TB, dir string, rank int32) {
@@ -234,8 +233,8 @@ func (r *rig) gone(rank int32) *messages.Exit {
 	return take[*messages.TaskGone](r, rank).Exit
 }
 
-// agent plays an agent in a process of its own: it runs one script for each rank, reports when they have started, and
-// waits to be killed.
+// agent is the main function of an agent process. It runs one script per rank, reports when all have started, and waits
+// to be killed.
 func agent(dir string, scripts []string) {
 	o := options(dir)
 	l, err := launcher.New(o)
@@ -265,8 +264,7 @@ func agent(dir string, scripts []string) {
 	select {}
 }
 
-// killedAgent runs scripts under an agent of its own and kills it with SIGKILL
-// once they have started.
+// killedAgent runs scripts under a separate agent process and kills the agent with SIGKILL after they have started.
 func killedAgent(t *testing.T, dir string, scripts ...string) {
 	t.Helper()
 	c, lines := startSelf(t, append([]string{"agent", dir}, scripts...)...)
@@ -277,8 +275,8 @@ func killedAgent(t *testing.T, dir string, scripts ...string) {
 	}
 }
 
-// startSelf starts this test's binary as a process of its own, which ends with the test at the latest. lines reads its
-// next line, and fails the test if none comes soon.
+// startSelf starts this test binary as a separate process, which ends with the test at the latest. lines returns its
+// next line, and fails the test after a timeout.
 func startSelf(t *testing.T, args ...string) (c *exec.Cmd, lines func(*testing.T) string) {
 	t.Helper()
 	c = exec.Command("/proc/self/exe", args...)

@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestDiskLeftByOthers: whatever others leave of a disk, block by block, a task is prepared there or the machine is
-// named as at fault. Where nobody is, the job is taken to be, and waits before it goes to another machine.
+// TestDiskLeftByOthers checks every amount of disk space that others leave, block by block. Either a task is prepared,
+// or the node is reported as at fault. If no fault were named, the leader would blame the job and delay its next try.
 func TestDiskLeftByOthers(t *testing.T) {
 	prepared := 0
 	for left := range int64(16) {
@@ -35,7 +35,7 @@ func TestDiskLeftByOthers(t *testing.T) {
 	}
 }
 
-// leave fills a file system but for some blocks.
+// leave fills a file system except for some blocks.
 func leave(t *testing.T, dir string, blocks int64) {
 	t.Helper()
 	foreign := filepath.Join(dir, "foreign")

@@ -15,14 +15,14 @@ import (
 	"github.com/yi-json/synapse/runtime/file"
 )
 
-// This file owns the scripts of jobs: each text is fetched once, kept for as long as a task here may run it, and copied
-// into the scratch directory of each of those tasks, which may run and change its copy. To a driver it is an ordinary
-// command.
+// This file owns the scripts of jobs. Each text is fetched once and kept for as long as a task on this node may run it.
+// It is copied into the scratch directory of each of these tasks, which may change the copy. For a driver, the script
+// is an ordinary command.
 
-// scriptsDir has one file for each text, named by its digest.
+// scriptsDir has one file per text, named by its digest.
 const scriptsDir = "scripts"
 
-// withScript is the spec with its script as its command. Others hold the spec, so it is changed in a copy.
+// withScript returns the spec with its script as the command. It changes a copy, because others share the spec.
 func (t *task) withScript(spec *messages.JobSpec) *messages.JobSpec {
 	s := spec.GetScript()
 	if s == nil {
@@ -56,7 +56,7 @@ func (t *task) placeScript(ctx context.Context) error {
 	return nil
 }
 
-// scriptText is a script's text, from the disk if it is there. One task fetches it, and the others wait for that.
+// scriptText returns the text of a script, from the disk if possible. One task fetches it, and other tasks wait for it.
 func (l *Launcher) scriptText(ctx context.Context, digest string) ([]byte, error) {
 	done, err := l.fetching(ctx, digest)
 	if err != nil {
@@ -68,19 +68,19 @@ func (l *Launcher) scriptText(ctx context.Context, digest string) ([]byte, error
 		return text, nil
 	}
 	if l.o.Scripts == nil {
-		return nil, fault.OfMachine(errors.New("this agent fetches none"))
+		return nil, fault.OfMachine(errors.New("this node agent cannot fetch scripts"))
 	}
 	text, err := l.o.Scripts(ctx, digest)
 	if err != nil {
 		return nil, err
 	}
 	if messages.ScriptDigest(text) != digest {
-		return nil, fault.OfMachine(fmt.Errorf("what the scheduler sent is not the text of %s", digest))
+		return nil, fault.OfMachine(fmt.Errorf("the scheduler sent a text that does not have the digest %s", digest))
 	}
 	return text, fault.OfMachine(file.Replace(path, text))
 }
 
-// fetching waits until nobody else fetches this text. done lets the next one begin.
+// fetching waits until no other task fetches this text. The caller must call done, which lets the next one begin.
 func (l *Launcher) fetching(ctx context.Context, digest string) (done func(), err error) {
 	for {
 		l.mu.Lock()
@@ -105,19 +105,19 @@ func (l *Launcher) fetching(ctx context.Context, digest string) (done func(), er
 	}
 }
 
-// letGo removes a task's script text unless another task here needs it. The lock is held.
+// letGo removes a task's script text unless another task here needs it. The caller holds the launcher's lock.
 func (l *Launcher) letGo(t *task) {
 	if t.script == "" {
 		return
 	}
 	if l.scripts[t.script]--; l.scripts[t.script] == 0 {
 		delete(l.scripts, t.script)
-		_ = os.Remove(filepath.Join(l.o.Dir, scriptsDir, t.script)) // what stays is removed at the next start
+		_ = os.Remove(filepath.Join(l.o.Dir, scriptsDir, t.script)) // the next start removes a leftover
 	}
 	t.script = ""
 }
 
-// sweepScripts removes what an earlier agent fetched and no task needs any more.
+// sweepScripts removes the scripts of an earlier agent that no task needs.
 func (l *Launcher) sweepScripts() error {
 	entries, err := os.ReadDir(filepath.Join(l.o.Dir, scriptsDir))
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// brought is a job with this script.
+// brought returns a job with this script.
 func brought(t *testing.T, text string, args ...string) *messages.JobSpec {
 	t.Helper()
 	s, err := messages.NewScript("train.sh", []byte(text))
@@ -29,9 +29,8 @@ func brought(t *testing.T, text string, args ...string) *messages.JobSpec {
 	return spec
 }
 
-// TestScript: a job's script is fetched once for all tasks of the machine, also if the agent restarts between Prepare
-// and Start; each task runs its own copy with its arguments; and nothing of it is left when the last task has been
-// forgotten.
+// TestScript checks that a job's script is fetched once for all tasks of the node, also if the agent restarts between
+// Prepare and Start. Each task runs its own copy with its arguments. After the last task is forgotten, no copy is left.
 func TestScript(t *testing.T) {
 	const text = "#!/bin/sh\necho \"$SYNAPSE_RANK ${0##*/} $*\"; rm -- \"$0\" && echo mine\n"
 	dir, fetches := room(t), new(atomic.Int32)
@@ -100,8 +99,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestScriptIsNotTheOne: a text that does not match the digest is never run, wherever it comes from. If a text cannot
-// be fetched, that is the fault of the job or of the machine, as the scheduler's answer says.
+// TestScriptIsNotTheOne checks that a text that does not match the digest never runs. If a text cannot be fetched, the
+// scheduler's answer decides whether the job or the node is at fault.
 func TestScriptIsNotTheOne(t *testing.T) {
 	const text = "#!/bin/sh\necho right\n"
 	spec, sent, fails := brought(t, text), "#!/bin/sh\necho wrong\n", error(nil)
@@ -117,7 +116,7 @@ func TestScriptIsNotTheOne(t *testing.T) {
 			t.Errorf("it ended as %v", e)
 		}
 	}
-	refused(0, "is not the text of", messages.Fault_FAULT_MACHINE)
+	refused(0, "does not have the digest", messages.Fault_FAULT_MACHINE)
 	fails = fault.OfJob(errors.New("there is none"))
 	refused(1, "script: there is none", messages.Fault_FAULT_JOB)
 	if err := os.WriteFile(filepath.Join(dir, "scripts", spec.Script.Digest), []byte("#!/bin/sh\necho torn\n"),

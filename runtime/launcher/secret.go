@@ -15,18 +15,18 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the secrets of jobs on a machine: each task fetches its own, they are in this agent's memory until the
-// task starts, and then in its supervisor's. They are on no disk, whatever file is written for a task. An agent that
-// comes later has none, and fetches them again.
+// This file owns the secrets of jobs on a node. Each task fetches its own secrets. They are in the agent's memory until
+// the task starts, and then in its supervisor's memory. They are never on a disk, not even in a task's files. A later
+// agent fetches them again.
 
-// fetchSecrets gets the secrets of the task's job, all that its spec names.
+// fetchSecrets fetches all secrets that the job's spec names.
 func (t *task) fetchSecrets(ctx context.Context) error {
 	names := t.Spec.GetSecrets()
 	if len(names) == 0 {
 		return nil
 	}
 	if t.l.o.Secrets == nil {
-		return fault.OfMachine(errors.New("secrets: this agent fetches none"))
+		return fault.OfMachine(errors.New("secrets: this node agent cannot fetch secrets"))
 	}
 	secrets, err := t.l.o.Secrets(ctx, t.Job, messages.ToToken(t.Key.Token))
 	if err != nil {
@@ -34,7 +34,7 @@ func (t *task) fetchSecrets(ctx context.Context) error {
 	}
 	same := func(a, b *messages.Secret) bool { return a.GetName() == b.GetName() && a.GetEnv() == b.GetEnv() }
 	if !slices.EqualFunc(names, secrets, same) {
-		return errors.New("secrets: what the scheduler sent is not what the job names")
+		return errors.New("secrets: the scheduler sent other secrets than the job names")
 	}
 	t.fetched.Lock()
 	defer t.fetched.Unlock()
@@ -51,14 +51,14 @@ func (t *task) takeSecrets() []*messages.Secret {
 	return secrets
 }
 
-// lacksSecrets reports whether they have to be fetched before the task can start.
+// lacksSecrets reports whether the secrets must be fetched before the task can start.
 func (t *task) lacksSecrets() bool {
 	t.fetched.Lock()
 	defer t.fetched.Unlock()
 	return len(t.Spec.GetSecrets()) > 0 && t.secrets == nil
 }
 
-// handSecrets gives them to the supervisor that spec is for, in memory that has no name anywhere.
+// handSecrets passes the secrets to the supervisor of spec in anonymous memory.
 func (t *task) handSecrets(spec *supervisor.Spec) error {
 	secrets := t.takeSecrets()
 	if len(secrets) == 0 {

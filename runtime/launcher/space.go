@@ -6,29 +6,31 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns how much of a machine's disk a task may keep, when the disk is too full for what all tasks keep, and
-// when that is not their fault.
+// This file computes how much disk space a task may keep, whether the disk is too full for the files of all tasks, and
+// whether something other than tasks fills it.
 
 const (
-	// shareOfFree is what a task may keep where its job says nothing: a tenth of what is free when it is prepared.
+	// shareOfFree gives the disk limit of a task whose job states none: a tenth of the free space at its
+	// preparation.
 	shareOfFree = 10
-	// defaultFiles bounds the number of files by default: a walk counts that many in a second or two. A job that asks for
-	// more of the disk may have one more file for each bytesPerFile, the ratio with which file systems are made.
+	// defaultFiles bounds the number of files by default. A walk counts that many files in one or two seconds. A
+	// job that requests more disk may have one more file for each bytesPerFile, the usual ratio of file systems.
 	defaultFiles = 1 << 20
 	bytesPerFile = 16 << 10
-	// shareLeft is what all tasks together leave free: a twentieth of the disk.
+	// shareLeft is the share that all tasks together leave free: a twentieth of the disk.
 	shareLeft = reserve.Tasks
-	// What a task may keep in any case: it covers what the agent itself puts there.
+	// leastBytes and leastFiles are the minimum limit of a task. The minimum covers the agent's own files there.
 	leastBytes = 1 << 20
 	leastFiles = 256
-	// Up to this part of a disk, and up to this amount, what tasks keep is next to nothing: to end them would not make
-	// room.
+	// Up to both this share of a disk and this amount, the files of tasks are negligible. To end these tasks would
+	// free no useful space.
 	shareLittle = 200
 	littleBytes = 64 << 20
 	littleFiles = 4096
 )
 
-// space holds the size of a file system, in bytes and files. A file system that does not count files has very many.
+// space holds the size of a file system, in bytes and files. If a file system does not count files, the number is very
+// large.
 type space struct{ size, free tree.Usage }
 
 func spaceOf(dir string) (space, error) {
@@ -47,7 +49,8 @@ func (s space) allowance(job *messages.JobSpec) tree.Usage {
 	return tree.Usage{Bytes: max(bytes, leastBytes), Files: max(files, leastFiles)}
 }
 
-// unpromised is the disk without what is promised to tasks, and without what all tasks leave free.
+// unpromised returns the disk without the space that is reserved for tasks, and without the share that all tasks leave
+// free.
 func (s space) unpromised(promised tree.Usage) space {
 	left := func(free, size, promised int64) int64 { return max(free-size/shareLeft-promised, 0) }
 	s.free.Bytes = left(s.free.Bytes, s.size.Bytes, promised.Bytes)
@@ -60,7 +63,7 @@ func beyond(used tree.Usage) tree.Usage {
 	return tree.Usage{Bytes: max(used.Bytes-leastBytes, 0), Files: max(used.Files-leastFiles, 0)}
 }
 
-// parts are the two things that a disk can lack.
+// parts returns the two supplies that a disk can lack: bytes and files.
 func (s space) parts(held tree.Usage) [2]supply {
 	return [2]supply{
 		{s.size.Bytes, s.free.Bytes, held.Bytes, littleBytes},
@@ -68,23 +71,23 @@ func (s space) parts(held tree.Usage) [2]supply {
 	}
 }
 
-// supply says how much there is of one of them, how much of it is free, what tasks hold, and what would be little.
+// supply holds the size, the free part, the part of tasks and the negligible amount of bytes or files.
 type supply struct{ size, free, held, little int64 }
 
 func (p supply) tight() bool { return p.free < p.size/shareLeft }
 
-// others reports whether something else than tasks holds it.
+// others reports whether something other than tasks uses this supply.
 func (p supply) others() bool { return p.held <= min(p.size/shareLittle, p.little) }
 
-// tight reports whether less than a twentieth of the disk is free: then nothing is kept of tasks that have ended.
+// tight reports whether less than a twentieth of the disk is free. No files of finished tasks are then kept.
 func (s space) tight() bool {
 	parts := s.parts(tree.Usage{})
 	return parts[0].tight() || parts[1].tight()
 }
 
-// full reports whether tasks that keep this much must end to make room. Where something else than tasks fills the disk,
-// tasks need only leave half of what there was for them: to end them all would not free a twentieth. Where they have
-// next to nothing none ends.
+// full reports whether tasks that keep this much must end to make room. If something else fills the disk, the tasks
+// need to leave free only half of the space available to them. To end all of them would still not free a twentieth. No
+// task ends if the tasks keep a negligible amount.
 func (s space) full(held tree.Usage) bool {
 	for _, p := range s.parts(held) {
 		if p.tight() && !p.others() && p.free < (p.free+p.held)/2 {
@@ -94,7 +97,7 @@ func (s space) full(held tree.Usage) bool {
 	return false
 }
 
-// others reports whether the disk is nearly full and tasks that keep this much have next to nothing of what it lacks.
+// others reports whether the disk is nearly full while tasks keep a negligible amount of the supply that it lacks.
 func (s space) others(held tree.Usage) bool {
 	for _, p := range s.parts(held) {
 		if p.tight() && !p.others() {
@@ -104,7 +107,7 @@ func (s space) others(held tree.Usage) bool {
 	return s.tight()
 }
 
-// heavier compares what two tasks keep of a disk: by bytes, or by files where those are what the disk lacks.
+// heavier reports whether one task keeps more than another. It compares bytes, or files if the disk lacks files.
 func (s space) heavier(a, b tree.Usage) bool {
 	if s.free.Bytes >= s.size.Bytes/shareLeft {
 		return a.Files > b.Files

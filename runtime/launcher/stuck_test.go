@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the test of what is logged about a task that does not die.
+// This file tests the log lines about a task that does not exit.
 
 // heard is a log that keeps its lines.
 type heard struct {
@@ -39,8 +39,8 @@ func (h *heard) has(text string) bool {
 	return strings.Contains(strings.Join(h.lines, "\n"), text)
 }
 
-// TestStuckTask: a stopped supervisor stands for one whose task hangs. The log says that the task does not die, nobody
-// is told that it is gone, and no new task of its name is started.
+// TestStuckTask imitates a task that hangs with a stopped supervisor. The log reports the task, no report says that it
+// is gone, and no new task of its key is started.
 func TestStuckTask(t *testing.T) {
 	log := &heard{}
 	dir := room(t)

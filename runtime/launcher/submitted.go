@@ -11,21 +11,21 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns where a task on the machine's own root begins if its job names no workdir: where the job was
-// submitted, if the task's user can enter that here; else in its scratch directory, and the task is told so. It opens
-// nothing itself: what it finds becomes a workdir and a mount of the job, and is checked like those.
+// This file chooses the workdir of a task on the host's root if its job names none. The workdir is the directory of the
+// submission if the task's user can enter it on this node. Otherwise it is the scratch directory, and a notice reports
+// that. The directory becomes an ordinary workdir and mount of the job, which are checked as usual.
 
-// ownPlaces are places that a task has for itself on a host view, or that are no place for work: to show the
-// machine's there would give the task everybody's files in place of its own.
+// ownPlaces lists directories that a task has for itself on a host view, or that are no workplace. To show the host's
+// directory there would replace the task's private files with shared ones.
 var ownPlaces = []string{"/tmp", "/var/tmp", "/run", "/root", "/dev", "/proc", "/sys", "/scratch"}
 
-// unplaced reports whether a job says nothing about where its tasks begin except where it was submitted.
+// unplaced reports whether a job specifies its workdir only by the directory of its submission.
 func unplaced(s *messages.JobSpec) bool {
 	return s.GetImage() == messages.HostImage && s.GetWorkdir() == "" && s.GetSubmitDir() != ""
 }
 
-// BeginWhereSubmitted lets the task begin where its job was submitted if its user can enter that, and lets it write
-// there where this machine allows that: no more than the user could anyway.
+// BeginWhereSubmitted sets the workdir to the directory of the submission if the task's user can enter it. It mounts
+// the directory as writable if this node permits that. The task gets no more rights than its user has.
 func (t *Task) BeginWhereSubmitted(v hostpath.Visitor) {
 	dir := strings.TrimRight(t.Spec.GetSubmitDir(), "/")
 	if !unplaced(t.Spec) ||
@@ -43,9 +43,9 @@ func (t *Task) BeginWhereSubmitted(v hostpath.Visitor) {
 		return strings.HasPrefix(dir,
 			own+"/")
 	}) {
-		return // There the task has its own directory in place of the machine's, and this one is not in it.
+		return // The task has its own directory at this path, which does not contain this one.
 	}
-	// Others hold the spec, so it is changed in a copy.
+	// Change a copy, because others share the spec.
 	t.Spec = proto.Clone(t.Spec).(*messages.JobSpec)
 	t.Spec.Workdir = dir
 	there := func(m *messages.Mount) bool { return m.GetTarget() == dir }
@@ -59,12 +59,12 @@ func (t *Task) notice() string {
 	return strings.TrimSpace(t.displaced() + "\n" + t.homeless)
 }
 
-// displaced tells a task that it does not begin where its job was submitted; empty: it does, or asked for another
-// place.
+// displaced returns a notice if the task does not begin in the directory of the submission. It returns an empty text if
+// the task does, or if the job names another directory.
 func (t *Task) displaced() string {
 	if !unplaced(t.Spec) {
 		return ""
 	}
-	return fmt.Sprintf("synapse: this begins in its scratch directory: %q, where the job was submitted, is not one that "+
-		"the task's user can enter on this machine (workdir or --workdir names another place)", t.Spec.GetSubmitDir())
+	return fmt.Sprintf("synapse: this task begins in its scratch directory: %q, where the job was submitted, is not a "+
+		"directory that the task's user can enter on this node (workdir or --workdir names another directory)", t.Spec.GetSubmitDir())
 }

@@ -10,7 +10,8 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// TestBeginsWhereSubmitted: what a job names counts first, and a place that is not for a task's work is left alone.
+// TestBeginsWhereSubmitted checks that the job's own workdir has priority, and that directories that are no workplace
+// are not used.
 func TestBeginsWhereSubmitted(t *testing.T) {
 	dir := t.TempDir()
 	file := filepath.Join(dir, "file")
@@ -56,7 +57,7 @@ func TestBeginsWhereSubmitted(t *testing.T) {
 	if err := os.Mkdir(agent, 0o700); err != nil {
 		t.Fatal(err)
 	}
-	v.Rules.Hide = []string{agent} // so that nothing above it is shown, and the task's own /tmp has none of it
+	v.Rules.Hide = []string{agent} // so no directory above it is shown, and the task's own /tmp does not contain it
 	task.Spec = &messages.JobSpec{Image: "host", SubmitDir: dir}
 	if task.BeginWhereSubmitted(v); task.Spec.GetWorkdir() != "" || task.notice() == "" {
 		t.Errorf("it begins in %q, of which a task with a /tmp of its own sees nothing", task.Spec.GetWorkdir())

@@ -21,31 +21,31 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a task as the launcher has it: the work that one container makes on this machine. The actor
-// worker.Task has states of nearly the same names, and both are needed.
+// This file owns a task in the launcher: the work for one container on this node. The actor worker.Task has states of
+// nearly the same names, and both are needed.
 //
-// The actor decides nothing and does nothing: it turns the Node's orders into requests, and answers into facts. It is
-// pure, so the simulator plays it, with a launcher that fails in every order. What it knows ends with its process.
+// The actor does no work itself: it turns the Node's commands into requests, and answers into facts. It is pure, so the
+// simulator can run it with a launcher that fails in every order. Its state ends with its process.
 //
-// This task does what takes long or may fail: it unpacks images, mounts, starts a supervisor and reads a disk. That
-// needs goroutines, locks and real files, which no actor may have. Its phase follows from its directory, so that an
-// agent that starts again finds the task where the last one left it; the actor then asks, and is answered. One machine
-// for both would put files into the simulator, or leave the order of requests and answers untested. What they share is
-// the messages between them: a request may come twice, late or to a task that has gone, and gets the same answer.
+// This task does the work that takes long or may fail: it unpacks images, mounts, starts a supervisor and reads a disk.
+// That needs goroutines, locks and real files, which no actor may use. Its phase follows from its directory, so a
+// restarted agent finds the task in its last state. The actor then sends its request again and gets an answer. One
+// state machine for both would put files into the simulator, or leave the order of requests and answers untested. The
+// two share only messages: a request may arrive twice, late or after the task's end, and gets the same answer.
 
-// phase is how far a task is.
+// phase is the progress of a task.
 type phase uint8
 
 const (
 	phaseNew       phase = iota
-	phasePreparing       // the driver works on it
+	phasePreparing       // the driver prepares the task
 	phasePrepared
-	phaseSpawning // a supervisor was told to start it, or that of an earlier agent is being found again
+	phaseSpawning // a supervisor is starting the task, or an earlier supervisor is being found again
 	phaseRunning
 	phaseGone
 )
 
-// task owns one container's way from Prepare to Forget. All methods but post run on its line, one after the other, and
+// task owns one container from Prepare to Forget. All methods except post run on its line, one after the other, and
 // none waits for long.
 type task struct {
 	Task
@@ -55,24 +55,24 @@ type task struct {
 
 	line serial.Line
 
-	to        *actor.PID // the actor that it answers
-	script    string     // the digest of the script that it counts for; the launcher's lock guards it
+	to        *actor.PID // the actor that gets its answers
+	script    string     // the digest of the script that it uses; the launcher's lock guards it
 	phase     phase
 	prepared  bool
 	spawned   bool // a process may have been spawned
-	starts    int  // tries to
-	cleaning  bool // the driver removes what it had
+	starts    int  // the number of tries to spawn
+	cleaning  bool // the driver removes its files
 	forgotten bool
-	owing     bool               // it has gone, and its epilog has not ended
-	claimed   bool               // its uid
-	unwarned  bool               // it was logged that it cannot be warned of its end
-	fetched   sync.Mutex         // for secrets alone
-	secrets   []*messages.Secret // with their values, from when they are fetched until a supervisor has them
+	owing     bool               // it has gone, but its epilog has not ended
+	claimed   bool               // its uid is claimed
+	unwarned  bool               // a failed warning was logged
+	fetched   sync.Mutex         // guards secrets only
+	secrets   []*messages.Secret // with values, from the fetch until a supervisor has them
 	want      *messages.StartTask
-	stop      *messages.StopTask // it must end, whatever else is under way
-	cancel    context.CancelFunc // of what is under way in the background
+	stop      *messages.StopTask // it must end, regardless of other work
+	cancel    context.CancelFunc // cancels the work in the background
 	link      *supervisor.Link
-	execs     io.Closer // what it asks of the others of its gang; nil: it can ask for none
+	execs     io.Closer // accepts its requests to other tasks of its gang; nil: none are possible
 	exit      *messages.Exit
 	disk      diskUse
 }
@@ -85,10 +85,10 @@ func (l *Launcher) newTask(k topology.TaskKey) *task {
 	}
 }
 
-// post puts something on the task's line.
+// post appends do to the task's line.
 func (t *task) post(do func()) { t.line.Post(do) }
 
-// ask puts something on the line and waits until it is done; it returns false if the launcher is closed first.
+// ask appends do to the line and waits until it is done. It returns false if the launcher is closed first.
 func (t *task) ask(do func()) bool {
 	done := make(chan struct{})
 	t.post(func() { do(); close(done) })
@@ -100,7 +100,8 @@ func (t *task) ask(do func()) bool {
 	}
 }
 
-// answer reports how far the task is to the actor that asked last; nothing while that is in doubt.
+// answer reports the phase of the task to the actor that sent the last command. It reports nothing while the phase is
+// uncertain.
 func (t *task) answer() {
 	switch t.phase {
 	case phasePrepared:
@@ -109,14 +110,14 @@ func (t *task) answer() {
 		t.l.send(t.to, &messages.TaskStarted{Id: messages.ToTaskID(t.Key), StartedNs: t.beganNs()})
 	case phaseGone:
 		if t.owing {
-			return // until the epilog has ended
+			return // the answer follows when the epilog has ended
 		}
 		exit := proto.Clone(t.exit).(*messages.Exit)
 		t.l.send(t.to, &messages.TaskGone{Id: messages.ToTaskID(t.Key), Exit: exit, StartedNs: t.beganNs()})
 	}
 }
 
-// beganNs is when the task's process began; 0 where its supervisor cannot be asked.
+// beganNs returns the start time of the task's process; 0 if its supervisor left no record of it.
 func (t *task) beganNs() int64 {
 	state, err := supervisor.ReadState(t.home)
 	if err != nil || state == nil {
@@ -156,7 +157,7 @@ func (t *task) take(o order) {
 	}
 }
 
-// prepare lets the driver get everything ready, beside the line.
+// prepare lets the driver prepare the task in the background.
 func (t *task) prepare() {
 	t.ready(func(ctx context.Context) error {
 		if err := t.l.claim(t); err != nil {
@@ -166,7 +167,7 @@ func (t *task) prepare() {
 	})
 }
 
-// ready runs what may take long, before the task is prepared or prepared again.
+// ready runs slow work before the task is prepared or prepared again.
 func (t *task) ready(do func(context.Context) error) {
 	t.phase = phasePreparing
 	ctx, cancel := context.WithCancel(context.Background())
@@ -178,7 +179,7 @@ func (t *task) ready(do func(context.Context) error) {
 	})
 }
 
-// makeReady does all that comes before a task's start, and may be done again.
+// makeReady does all work that precedes a task's start. It can be repeated.
 func (t *task) makeReady(ctx context.Context) error {
 	if err := t.l.watch.hasRoom(); err != nil {
 		return err
@@ -221,7 +222,7 @@ func (t *task) onDriverPrepared(err error) {
 	}
 }
 
-// onStart spawns, once per task.
+// onStart spawns the process once per task.
 func (t *task) onStart(c *messages.StartTask, to *actor.PID) {
 	t.to = to
 	switch t.phase {
@@ -239,11 +240,11 @@ func (t *task) onStart(c *messages.StartTask, to *actor.PID) {
 	}
 }
 
-// maxStarts is how often a start is tried on a disk that was full when it came to it.
+// maxStarts bounds the tries of a start on a full disk.
 const maxStarts = 4
 
 func (t *task) start() {
-	if t.lacksSecrets() { // an earlier agent had them, or a start that failed
+	if t.lacksSecrets() { // an earlier agent had the secrets, or a failed start used them
 		t.ready(t.fetchSecrets)
 		return
 	}
@@ -273,7 +274,7 @@ func (t *task) start() {
 	t.watch()
 }
 
-// spawn makes the task's supervisor.
+// spawn starts the task's supervisor.
 func (t *task) spawn(want *messages.StartTask) (*supervisor.Link, error) {
 	spec, err := t.command(want)
 	if err != nil {
@@ -286,7 +287,7 @@ func (t *task) spawn(want *messages.StartTask) (*supervisor.Link, error) {
 	return link, fault.OfMachine(err)
 }
 
-// listen receives all that a supervisor sends, beside the line.
+// listen receives all events of a supervisor in the background.
 func (t *task) listen(link *supervisor.Link) {
 	t.l.background(func() {
 		for {
@@ -325,8 +326,8 @@ func (t *task) unlink() {
 	}
 }
 
-// leave releases the supervisor, which goes on without this agent. What still waits on the line is not done, as if the
-// agent had been killed.
+// leave releases the supervisor, which continues without this agent. Commands that still wait on the line are dropped,
+// as if the agent had been killed.
 func (t *task) leave() {
 	t.line.End(func() {
 		t.unlink()
@@ -342,7 +343,7 @@ func (t *task) onAdopt(to *actor.PID) {
 	t.answer()
 }
 
-// onStop ends the task, however far it is. TaskGone is the answer.
+// onStop ends the task in any phase. The answer is TaskGone.
 func (t *task) onStop(c *messages.StopTask, to *actor.PID) {
 	t.to = to
 	switch t.phase {
@@ -363,18 +364,18 @@ func (t *task) onStop(c *messages.StopTask, to *actor.PID) {
 
 func (t *task) passStop() {
 	if t.link == nil || t.stop == nil {
-		return // the supervisor is being looked for, and is told when it is found
+		return // the supervisor is being found, and gets the stop then
 	}
 	signal := int(t.stop.Signal)
 	if signal == 0 {
 		signal = int(syscall.SIGTERM)
 	}
 	if err := t.link.Stop(signal, time.Duration(t.stop.GraceMs)*time.Millisecond); err != nil {
-		t.l.o.Log.Info("Task %v could not be asked to stop: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v could not be stopped: %v", t.Key, err)
 	}
 }
 
-// complain logs that a task does not die. Its devices stay taken.
+// complain logs that a task does not exit. Its devices remain in use.
 func (t *task) complain() {
 	if t.phase != phaseGone {
 		t.l.o.Log.Info("Task %v of job %s is stuck: it was killed but has not exited", t.Key, t.Job)
@@ -386,13 +387,13 @@ func (t *task) onSignal(signal int) {
 		return
 	}
 	if err := t.link.Signal(signal); err != nil {
-		t.l.o.Log.Info("Task %v could not be signalled: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v could not be sent a signal: %v", t.Key, err)
 	}
 }
 
 func (t *task) onKeep() {
 	if heard := t.l.heardNs(); t.link != nil && heard > 0 && t.Spec.GetStopWhenLostMs() > 0 {
-		_ = t.link.Keep(heard) // if one is lost, the next makes up for it
+		_ = t.link.Keep(heard) // the next message compensates a lost one
 	}
 }
 
@@ -412,12 +413,12 @@ func (t *task) onStats(to *actor.PID) {
 	})
 }
 
-// end ends a task whose end no supervisor saw. It is on disk before it is reported, if the disk works: nothing of the
-// task exists either way.
+// end ends a task whose end no supervisor saw. If the disk works, the exit record is written before the report. In
+// either case no process of the task exists.
 func (t *task) end(exit *supervisor.Exit) {
 	exit.AtUnixMs = time.Now().UnixMilli()
 	if err := t.record(exit); err != nil {
-		t.l.o.Log.Info("The end of task %v cannot be recorded: %v", t.Key, err)
+		t.l.o.Log.Info("The exit record of task %v cannot be written: %v", t.Key, err)
 	}
 	t.gone(exit)
 }
@@ -449,7 +450,7 @@ func (t *task) toExit(e *supervisor.Exit) *messages.Exit {
 	}
 }
 
-// faultOf is the fault for a task that never ran; nobody asks about one that ran.
+// faultOf returns the fault for a task that never ran, and no fault for a task that ran.
 func faultOf(e *supervisor.Exit) messages.Fault {
 	switch {
 	case e.Kind != supervisor.PrepareFailed && e.Kind != supervisor.LaunchFailed:
@@ -480,7 +481,7 @@ func exitKind(kind string) messages.ExitKind {
 
 func (t *task) begun() bool { return t.phase != phaseNew || t.Spec != nil }
 
-// entry is the task in the answer to ListTasks; nil if it was never begun, or is forgotten.
+// entry returns the task's entry in the answer to ListTasks; nil if it was never begun or is forgotten.
 func (t *task) entry() *messages.TaskEntry {
 	if !t.begun() || t.forgotten {
 		return nil

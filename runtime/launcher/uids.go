@@ -15,15 +15,15 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns which uids from the leader are in use on this machine: by tasks that are not forgotten, and by what is
-// kept of others. The leader gives none of them to another job as long as the machine reports them. The leader may not
-// know of them (after a takeover, or after a backup was restored), so this machine takes care as well: what is kept of
-// the last job is removed before the next one comes, and no task is prepared beside tasks of another job.
+// This file tracks the uids from the leader that are in use on this node, by tasks that are not forgotten and by kept
+// files. The leader gives none of these uids to another job while the node reports them. The leader may not know them
+// after a takeover or a restored backup, so the node checks too. It removes the kept files of the previous job before
+// it uses the uid for the next job. It prepares no task while tasks of another job have the same uid.
 
-// ownerFile is in a kept task's folder.
+// ownerFile is a file in the folder of a kept task.
 const ownerFile = "owner.json"
 
-// owner says whose a kept task is: its uid, job and principal.
+// owner identifies the owner of a kept task: its uid, job and principal.
 type owner struct {
 	UID  uint32 `json:"uid"`
 	Job  string `json:"job"`
@@ -32,7 +32,7 @@ type owner struct {
 
 func (t *task) ownership() owner { return owner{t.UID, t.Job, t.Owner} }
 
-// use lists the tasks and files of one uid, all of one job.
+// use lists the tasks and kept folders of one uid, all of one job.
 type use struct {
 	job   string
 	tasks int
@@ -54,24 +54,24 @@ func (l *Launcher) claim(t *task) error {
 		if err := tree.Remove(filepath.Join(l.o.Dir, keptDir, name)); err != nil {
 			l.mu.Lock()
 			defer l.mu.Unlock()
-			l.uses[t.UID].job = before // what is left still belongs to that job
+			l.uses[t.UID].job = before // the remaining files still belong to that job
 			l.release(t)
-			return fault.OfMachine(fmt.Errorf("what is kept of job %s under the uid %d: %w", before, t.UID, err))
+			return fault.OfMachine(fmt.Errorf("remove the kept files of job %s with the uid %d: %w", before, t.UID, err))
 		}
 		l.keepsNot(name)
 	}
 	return nil
 }
 
-// take notes that a task uses its uid, and returns what is kept there of the job before.
+// take notes that a task uses its uid, and returns the kept folders of the previous job with that uid.
 func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	u := l.useOf(t.UID, t.Job)
 	if before = u.job; before != t.Job {
 		if u.tasks > 0 {
-			return "", nil, fmt.Errorf("user: tasks of job %s are here under the uid %d, which the scheduler gave to this "+
-				"job too",
+			return "", nil, fmt.Errorf("user: tasks of job %s on this node have the uid %d, which the scheduler also gave "+
+				"to this job; try another node",
 				before, t.UID)
 		}
 		kept = slices.Clone(u.kept)
@@ -81,7 +81,7 @@ func (l *Launcher) take(t *task) (before string, kept []string, err error) {
 	return before, kept, nil
 }
 
-// useOf is the use of a uid, a new one for that job if there is none. The launcher's lock is held.
+// useOf returns the use of a uid, and creates it for the job if there is none. The caller holds the launcher's lock.
 func (l *Launcher) useOf(uid uint32, job string) *use {
 	u := l.uses[uid]
 	if u == nil {
@@ -92,7 +92,7 @@ func (l *Launcher) useOf(uid uint32, job string) *use {
 	return u
 }
 
-// release ends a task's use of its uid. The launcher's lock is held.
+// release ends a task's use of its uid. The caller holds the launcher's lock.
 func (l *Launcher) release(t *task) {
 	if u := l.uses[t.UID]; u != nil && t.claimed {
 		t.claimed = false
@@ -101,7 +101,7 @@ func (l *Launcher) release(t *task) {
 	}
 }
 
-// free drops a uid that nothing uses any more. The launcher's lock is held.
+// free removes an unused uid. The caller holds the launcher's lock.
 func (l *Launcher) free(uid uint32) {
 	if u := l.uses[uid]; u.tasks == 0 && len(u.kept) == 0 {
 		delete(l.uses, uid)
@@ -109,7 +109,7 @@ func (l *Launcher) free(uid uint32) {
 	}
 }
 
-// tellUids tells the Node what has changed. The launcher's lock is held, so that changes are sent in order.
+// tellUids sends the uids in use to the Node. The caller holds the launcher's lock, so changes are sent in order.
 func (l *Launcher) tellUids() {
 	if l.node != nil {
 		l.send(l.node, &messages.UidsInUse{Uids: l.inUse()})
@@ -138,7 +138,7 @@ func (l *Launcher) keeps(name string, of owner) {
 	u.kept = append(u.kept, name)
 }
 
-// keepsFor notes the owner of a task's folder that is kept since then, in place of an earlier one of that name.
+// keepsFor notes the owner of a task's folder that is kept since then. It replaces an earlier entry of that name.
 func (l *Launcher) keepsFor(name, owner string, since time.Time) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -146,7 +146,7 @@ func (l *Launcher) keepsFor(name, owner string, since time.Time) {
 	l.kept.add(leaving{name: name, owner: owner, since: since})
 }
 
-// keepsNot notes that the folder has gone.
+// keepsNot notes that the folder was removed.
 func (l *Launcher) keepsNot(name string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -160,7 +160,7 @@ func (l *Launcher) keepsNot(name string) {
 	}
 }
 
-// loadKept loads what earlier agents kept, and its owners.
+// loadKept loads the kept folders of earlier agents and their owners.
 func (l *Launcher) loadKept() error {
 	root := filepath.Join(l.o.Dir, keptDir)
 	entries, err := os.ReadDir(root)
@@ -186,7 +186,7 @@ func (l *Launcher) loadKept() error {
 			continue
 		}
 		if u := l.uses[of.UID]; of.UID != 0 && u != nil && u.job != of.Job {
-			l.discard(filepath.Join(root, e.Name())) // the next job is here already
+			l.discard(filepath.Join(root, e.Name())) // the next job already uses the uid
 			continue
 		}
 		if of.UID != 0 {

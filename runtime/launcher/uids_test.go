@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// inUse are the uids that the launcher reported last.
+// inUse returns the uids that the launcher reported last.
 func (r *rig) inUse() (uids []uint32) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -29,8 +29,8 @@ func (r *rig) inUse() (uids []uint32) {
 	return uids
 }
 
-// TestUidsTold: from the list on the Node knows which uids are in use here, by tasks and by what is kept of them, also
-// after a restart; and it is told when the last use of one has ended.
+// TestUidsTold checks that the Node always knows the uids in use here, by tasks and by kept files, also after a
+// restart. The Node is notified when the last use of a uid has ended.
 func TestUidsTold(t *testing.T) {
 	dir := room(t)
 	change := func(o *launcher.Options) {
@@ -68,8 +68,8 @@ func TestUidsTold(t *testing.T) {
 	over(1, "first", 2_000_001)
 	tells(2_000_001)
 	over(2, "second", 2_000_002)
-	tells(2_000_001, 2_000_002) // one of the first job's is kept still
-	over(3, "third", 0)         // without one
+	tells(2_000_001, 2_000_002) // one folder of the first job is still kept
+	over(3, "third", 0)         // without a uid
 	tells(2_000_002)
 	r.l.Close()
 	r = newRig(t, dir, change)

@@ -10,11 +10,11 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what a task keeps on the disk without a name: files that it removed and still has open, or in its
-// memory. No walk through a tree sees those. To look through all open files of its processes costs more than a walk, so
-// it is done only when the disk has lost more than the task's tree explains.
+// This file counts disk space that a task uses without a name: removed files that it still has open or mapped. A walk
+// through a tree does not see them. To check all open files of the processes costs more than a walk. Therefore it is
+// done only if the disk has lost more space than the task's tree explains.
 
-// unlinkedPace is how many descriptors are looked at between two calls of goOn.
+// unlinkedPace is the number of descriptors between two calls of goOn.
 const unlinkedPace = 256
 
 // unlinked is one search for a task's files without names.
@@ -26,8 +26,8 @@ type unlinked struct {
 	goOn   func() bool
 }
 
-// unlinkedBytes is how much of the disk that is below the task's scratch directory, or of a container's layer, such
-// files take. It calls goOn now and then: a task may have very many files open.
+// unlinkedBytes returns the disk space of such files below the task's scratch directory or in a container's layer. It
+// calls goOn at intervals, because a task may have very many open files.
 func (t *task) unlinkedBytes(goOn func() bool) int64 {
 	var scratch unix.Stat_t
 	state, err := supervisor.ReadState(t.home)
@@ -49,11 +49,11 @@ func (t *task) unlinkedBytes(goOn func() bool) int64 {
 	return u.bytes
 }
 
-// search looks through one list of a process's files.
+// search checks one list of a process's files.
 func (u *unlinked) search(list string) (goOn bool) {
 	fd, err := unix.Open(list, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return true // it has ended
+		return true // the process has ended
 	}
 	defer unix.Close(fd)
 	buffer := make([]byte, 32<<10)
@@ -72,8 +72,8 @@ func (u *unlinked) search(list string) (goOn bool) {
 	}
 }
 
-// look counts a file, unless it is on another disk or in memory. The kernel's link says first whether it has no name:
-// to ask the file itself may wait for a machine that does not answer.
+// look counts a file, unless it is on another disk or in memory. It reads the kernel's link first, which shows whether
+// the file has a name. To query the file itself may block on a remote file system.
 func (u *unlinked) look(at int, list, name string) {
 	var target [unix.PathMax]byte
 	n, err := unix.Readlinkat(at, name, target[:])

@@ -10,35 +10,35 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the watch over what each task keeps in its scratch directory, writable layer and output: it is
-// measured again and again, and the task ends when that is more than it may keep.
+// This file measures the disk usage of each task: its scratch directory, writable layer and output. It measures
+// repeatedly, and ends a task that exceeds its limit.
 //
-// To measure is to walk through a tree, and a tree may have millions of files. So a walk works for a while and rests
-// for much longer, only one works at a time, and all of them together begin again only so often that they take a tenth
-// of a processor; a small tree is done before the first rest. A walk that is urgent begins at once and does not rest:
-// the disk's free space has fallen by what could take the task over its limit, or the guard waits to judge. Even so
-// urgent walks have two seconds of a processor at once and a quarter of it from then on, whatever tasks do: one that
-// makes and removes files without end keeps the agent no busier. A quota of the file system would cost nothing, but few
-// have one.
+// To measure is to walk through a tree, which may have millions of files. A walk therefore works for a while and rests
+// for much longer. Only one walk works at a time, and all walks together use a tenth of a processor. A small tree is
+// done before the first rest. An urgent walk begins at once and does not rest. A walk is urgent if the disk's free
+// space has fallen by enough to put the task over its limit, or if the guard waits for the result. Urgent walks may use
+// two seconds of a processor at once, and a quarter of it after that. A task that makes and removes files without end
+// therefore cannot keep the agent busier. A quota of the file system would be cheaper, but few file systems have one.
 
 const (
 	lookEvery = time.Second
 	workFor   = 10 * time.Millisecond
 	restFor   = 90 * time.Millisecond
 	restShare = int64((workFor + restFor) / workFor)
-	// maxEffort is how long urgent walks may work without a rest; a part of the time that passes is added to it.
+	// maxEffort bounds the work of urgent walks without a rest. One effortShare-th of the elapsed time is added to
+	// it.
 	maxEffort   = 2 * time.Second
 	effortShare = 4
 )
 
-// effort is how long urgent walks may still work.
+// effort tracks how long urgent walks may still work.
 type effort struct {
 	mu    sync.Mutex
 	spent time.Duration
 	at    time.Time
 }
 
-// spend subtracts what was worked until now, and reports whether anything is left.
+// spend subtracts the work until now, and reports whether any effort is left.
 func (e *effort) spend(now time.Time, worked time.Duration) bool {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -47,24 +47,24 @@ func (e *effort) spend(now time.Time, worked time.Duration) bool {
 	return e.spent < maxEffort
 }
 
-// diskUse holds the disk use of a task. The field allowed is written before the task is watched, or its space promised.
+// diskUse holds the disk use of a task. The field allowed is written before the task is watched, or its space reserved.
 type diskUse struct {
 	allowed  tree.Usage
-	promised atomic.Bool  // it has that room, whatever others keep
-	walked   atomic.Int64 // when the last walk that came to its end began
+	promised atomic.Bool  // the space is reserved, whatever other tasks keep
+	walked   atomic.Int64 // when the last complete walk began
 	watched  atomic.Bool
-	told     bool        // to end
+	told     bool        // it was told to end
 	over     atomic.Bool // the task has ended …
-	settled  atomic.Bool // … and was walked through once more
+	settled  atomic.Bool // … and was measured once after that
 
 	mu      sync.Mutex
 	used    tree.Usage
-	before  tree.Usage // what it kept before the disk got short …
+	before  tree.Usage // the usage before the disk became short …
 	lately  tree.Usage // … and a second later
 	removed bool
 }
 
-// walkedBefore reports whether what is known of a task is older than that, and a newer walk is still to come.
+// walkedBefore reports whether the measurement of a task is older than wanted, and a newer walk will follow.
 func (d *diskUse) walkedBefore(wanted int64) bool {
 	return d.watched.Load() && !d.settled.Load() && d.walked.Load() < wanted
 }
@@ -77,14 +77,14 @@ func (d *diskUse) note(used tree.Usage) {
 	}
 }
 
-// remove notes that nothing is left.
+// remove notes that no file is left.
 func (d *diskUse) remove() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.used, d.removed = tree.Usage{}, true
 }
 
-// noteAtLeast takes the count of a walk that is still under way.
+// noteAtLeast notes the count of a walk that has not finished.
 func (d *diskUse) noteAtLeast(used tree.Usage) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -104,21 +104,21 @@ func (d *diskUse) exceeded(used tree.Usage) bool {
 	return used.Bytes > d.allowed.Bytes || used.Files > d.allowed.Files
 }
 
-// walk is the watch over one task.
+// walk watches one task.
 type walk struct {
 	w     *watch
 	t     *task
-	began time.Time  // the last one
-	free  tree.Usage // the most since the files without a name were counted last
-	room  tree.Usage // half of what would take the task over its limit
+	began time.Time  // start of the last walk
+	free  tree.Usage // the most since the last count of files without a name
+	room  tree.Usage // half of the increase that would put the task over its limit
 
-	since  time.Time     // when it went back to work after its last rest
-	worked time.Duration // before that
-	before tree.Usage    // of the trees that are done
-	last   bool          // the task has ended: nothing is decided by it any more
+	since  time.Time     // when it continued after its last rest
+	worked time.Duration // time worked before that
+	before tree.Usage    // the trees that are done
+	last   bool          // the task has ended, so the walk decides nothing
 }
 
-// watchOver measures a task until it has ended, and what it left then.
+// watchOver measures a task until it has ended, and once more after that.
 func (w *watch) watchOver(t *task) {
 	k := &walk{w: w, t: t, free: *w.free.Load()}
 	for !t.disk.over.Load() && w.l.isOpen() {
@@ -137,7 +137,7 @@ func (w *watch) watchOver(t *task) {
 	w.round.Add(-int64(k.worked))
 }
 
-// urgent reports whether a walk must begin, and not rest.
+// urgent reports whether a walk must begin at once and not rest.
 func (k *walk) urgent() bool {
 	now := *k.w.free.Load()
 	k.free = tree.Usage{Bytes: max(k.free.Bytes, now.Bytes), Files: max(k.free.Files, now.Files)}
@@ -145,7 +145,7 @@ func (k *walk) urgent() bool {
 		k.free.Bytes-now.Bytes > k.room.Bytes || k.free.Files-now.Files > k.room.Files
 }
 
-// measure walks through what a task keeps, and ends the task as soon as that is too much.
+// measure walks through the files of a task, and ends the task if it exceeds its limit.
 func (k *walk) measure() {
 	k.w.walking.Lock()
 	defer k.w.walking.Unlock()
@@ -153,7 +153,7 @@ func (k *walk) measure() {
 	k.began, k.since, k.worked, k.before = time.Now(), time.Now(), 0, tree.Usage{}
 	k.setRoom(d.usage())
 	deep := false
-	for _, dir := range []string{k.t.Scratch, k.t.home} { // its layer and its output are in the latter
+	for _, dir := range []string{k.t.Scratch, k.t.home} { // home contains the layer and the output
 		sum, err := tree.Measure(dir, k.goOn)
 		k.before = k.before.Plus(sum)
 		deep = deep || errors.Is(err, tree.ErrDeep)
@@ -179,13 +179,13 @@ func (k *walk) measure() {
 	k.judge(deep)
 }
 
-// setRoom computes from what the task keeps how much more it may add before it must be measured again.
+// setRoom computes from the current usage how much more the task may add before the next measurement.
 func (k *walk) setRoom(used tree.Usage) {
 	allowed := k.t.disk.allowed
 	k.room = tree.Usage{Bytes: (allowed.Bytes - used.Bytes) / 2, Files: (allowed.Files - used.Files) / 2}
 }
 
-// judge ends the task if it keeps too much.
+// judge ends the task if it exceeds its limit.
 func (k *walk) judge(deep bool) {
 	t, kept, allowed := k.t, k.before, k.t.disk.allowed
 	switch {
@@ -198,7 +198,7 @@ func (k *walk) judge(deep bool) {
 	}
 }
 
-// goOn is called by a walk now and then. It rests there, or ends the walk.
+// goOn is called by a walk at intervals. It rests, or returns false to end the walk.
 func (k *walk) goOn(sofar tree.Usage) bool {
 	sofar = sofar.Plus(k.before)
 	d := &k.t.disk
@@ -221,8 +221,8 @@ func (k *walk) goOn(sofar tree.Usage) bool {
 	return true
 }
 
-// allow decides once what the task may keep, by what is free when it is about to start and promised to nobody. A task
-// with a limit of its own has that already.
+// allow sets the task's limit once, from the free space without reservations when the task is about to start. A task
+// with reserved space already has its limit.
 func (t *task) allow() {
 	if t.disk.promised.Load() {
 		return
@@ -237,19 +237,19 @@ func (t *task) allow() {
 	t.disk.allowed = s.allowance(t.Spec)
 }
 
-// watch begins the watch over a task that runs, or that an earlier agent saw run, once.
+// watch begins to watch a running task, once. The task may have been started by an earlier agent.
 func (t *task) watch() {
 	if t.disk.watched.Load() {
 		return
 	}
-	if t.disk.allowed == (tree.Usage{}) { // an agent of before there was a watch started it
+	if t.disk.allowed == (tree.Usage{}) { // an agent without this watch started it
 		t.allow()
 	}
 	t.disk.watched.Store(true)
 	t.l.background(func() { t.l.watch.watchOver(t) })
 }
 
-// endForDisk ends a task that keeps too much.
+// endForDisk ends a task that exceeds its disk limit.
 func (t *task) endForDisk(why string, kept, limit int64) {
 	if t.link == nil || t.phase == phaseGone {
 		return
@@ -260,11 +260,11 @@ func (t *task) endForDisk(why string, kept, limit int64) {
 			"%d", t.Key, t.Job, why, kept, limit)
 	}
 	if err := t.link.EndForDisk(why, kept, limit); err != nil {
-		t.l.o.Log.Info("Task %v could not be asked to stop because of disk usage: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v could not be stopped because of disk usage: %v", t.Key, err)
 	}
 }
 
-// onNoRoom removes what an ended task left in its scratch directory, because the disk is full.
+// onNoRoom removes the scratch directory of an ended task, because the disk is full.
 func (t *task) onNoRoom() {
 	if t.phase == phaseGone && !t.forgotten {
 		t.l.o.Log.Info("The disk is nearly full: the scratch directory of finished task %v is removed", t.Key)

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// TestEffort: endless urgent walks get two seconds of a processor at once, and in the long run the stated share,
-// however they are cut; after a pause they get the two seconds again.
+// TestEffort checks that endless urgent walks get two seconds of a processor at once, and the stated share in the long
+// run, in any division. After a pause they get the two seconds again.
 func TestEffort(t *testing.T) {
 	now := time.Now()
 	var e effort
@@ -38,7 +38,7 @@ func TestEffort(t *testing.T) {
 	}
 }
 
-// TestAllowance: what a task may keep, by what its job asks for and what the disk has.
+// TestAllowance checks the disk limit of a task for different requests and disks.
 func TestAllowance(t *testing.T) {
 	const gi = 1 << 30
 	large := space{
@@ -64,7 +64,7 @@ func TestAllowance(t *testing.T) {
 	}
 }
 
-// TestWhoseDisk: when tasks must end because of a full disk, and when they have not filled it.
+// TestWhoseDisk checks when tasks must end because of a full disk, and when others have filled the disk.
 func TestWhoseDisk(t *testing.T) {
 	const mi = 1 << 20
 	for _, c := range []struct {
@@ -76,7 +76,7 @@ func TestWhoseDisk(t *testing.T) {
 		{0, 65 * mi, true, false},
 		{0, 64 * mi, false, true},
 		{0, 0, false, true},
-		{2000 * mi, 1000 * mi, false, false}, // they leave half of what there was for them
+		{2000 * mi, 1000 * mi, false, false}, // they leave half of the space available to them
 		{1000 * mi, 2000 * mi, true, false},
 	} {
 		s := space{size: tree.Usage{Bytes: 100 << 30, Files: 1 << 20}, free: tree.Usage{Bytes: c.free, Files: 1 << 20}}

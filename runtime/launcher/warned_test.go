@@ -11,11 +11,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the test of what a task is told ahead of its end; all drivers are asked in runtime/conformance.
+// This file tests warnings of a task's end. runtime/conformance tests them with all drivers.
 
-// TestWarned: the notice is there by the time that the task is signalled, once for one end however often that is said;
-// a later one takes its place, and it goes away. A task that does not run is not told, and what it puts in the way is
-// not written through.
+// TestWarned checks that the notice exists before the task gets the signal, once per end even if the warning is
+// repeated. A later end replaces the notice, and the notice can be removed. A task that does not run is not warned. The
+// launcher writes through no link that the task put in the way.
 func TestWarned(t *testing.T) {
 	dir := room(t)
 	r := newRig(t, dir, nil)
@@ -33,7 +33,7 @@ func TestWarned(t *testing.T) {
 		}
 	}
 	const limit, drained = messages.Cause_CAUSE_TIME_LIMIT, messages.Cause_CAUSE_DRAINED
-	warn(1, limit, 5) // nobody knows of such a task
+	warn(1, limit, 5) // the task is unknown
 	r.run(0, spec)
 	take[*messages.TaskStarted](r, 0)
 	r.await(0, "ready\n")

@@ -16,44 +16,45 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the guard of the machine's disk: when the disk is nearly full it makes room, and ends the task that
-// grew most since the disk got short. It also knows whether tasks have filled the disk at all. walk.go owns how much
-// each task keeps, promise.go which of them nobody else's shortage can end.
+// This file guards the node's disk. If the disk is nearly full, the guard makes room, and ends the task that grew most
+// after the disk became short. It also determines whether tasks fill the disk at all. walk.go measures each task.
+// promise.go reserves space for tasks that a shortage must not end.
 
 const (
 	guardEvery = 250 * time.Millisecond
-	// maxWaited is how many rounds of the guard the removal of kept output may take before a task ends as well.
+	// maxWaited bounds the rounds that the guard waits for the removal of kept output before it also ends a task.
 	maxWaited = 20
-	// walkPatience is how long the guard waits for walks through what tasks keep, before it judges by what is known.
+	// walkPatience bounds the wait of the guard for walks. After that, it decides by the known measurements.
 	walkPatience = time.Second
 )
 
-// watch is the guard of one launcher's disk.
+// watch guards the disk of one launcher.
 type watch struct {
 	l     *Launcher
 	began time.Time
-	asked chan struct{} // has the guard look at once …
-	doubt atomic.Bool   // … and at more than it knows
+	asked chan struct{} // makes the guard look at once …
+	doubt atomic.Bool   // … and measure all tasks again
 
-	free   atomic.Pointer[tree.Usage] // of the disk, as the guard saw it last
+	free   atomic.Pointer[tree.Usage] // free space of the disk when the guard last looked
 	wanted atomic.Int64               // walks begun before this are too old, in ns since began; 0: none is
-	// others is the wanted at the verdict that something else than tasks filled the disk; 0: the last verdict was another.
+	// others holds the value of wanted at the verdict that something other than tasks filled the disk. It is 0
+	// after any other verdict.
 	others atomic.Int64
 
 	walking sync.Mutex   // lets one walk work at a time
-	round   atomic.Int64 // ns that the last walks of all tasks worked, together
+	round   atomic.Int64 // ns of work of the last walks of all tasks
 	effort  effort
 
-	// Only the guard uses these.
+	// Only the guard uses the following fields.
 	evicts  remedy
-	calm    int         // looks
+	calm    int         // looks while the disk was not tight
 	pruning atomic.Bool // kept output is being removed, because the disk is tight
-	waited  int         // looks that this was waited for
+	waited  int         // looks that waited for this removal
 	pruned  bool        // the round before removed kept output
-	looks   int         // since the disk is tight
-	judged  bool        // there was a verdict since
-	freest  tree.Usage  // most that was free since that verdict
-	victim  *task       // its end is awaited before another is chosen
+	looks   int         // looks after the disk became tight
+	judged  bool        // there was a verdict after that
+	freest  tree.Usage  // most free space after that verdict
+	victim  *task       // the guard waits for its end before it chooses another
 }
 
 func (w *watch) init(l *Launcher) {
@@ -65,7 +66,7 @@ func (w *watch) init(l *Launcher) {
 	w.free.Store(&s.free)
 }
 
-// now is the time in nanoseconds since began, never 0, as other goroutines may read it atomically.
+// now returns the nanoseconds since began, never 0. Other goroutines may read it atomically.
 func (w *watch) now() int64 { return int64(time.Since(w.began)) + 1 }
 
 // run guards the disk until the launcher is closed.
@@ -87,9 +88,9 @@ func (w *watch) run() {
 	}
 }
 
-// look makes room on a disk that is nearly full: first go cached images that nobody uses, then what is kept of
-// forgotten tasks, then what ended tasks left; then tasks end that keep more than they may, and then the one that grew
-// most since the disk got short and has no room promised. It waits for each step before the next.
+// look makes room on a disk that is nearly full. It removes, in order: unused cached images, the kept files of
+// forgotten tasks, and the files of ended tasks. Then it ends tasks that exceed their limits. Last, it ends the task
+// without reserved space that grew most after the disk became short. It waits for each step before the next.
 func (w *watch) look(s space, began int64) {
 	w.notes(s)
 	if !s.tight() {
@@ -111,12 +112,12 @@ func (w *watch) look(s space, began int64) {
 		return
 	}
 	if wanted == 0 {
-		return // nothing is new
+		return // nothing has changed
 	}
 	w.wanted.Store(0)
 	w.judged, w.freest = true, s.free
 	found := w.weigh(s)
-	// While anything is unknown, or kept output is still to be removed, others are not blamed.
+	// The guard does not blame others while a measurement is missing or kept output still has to be removed.
 	if waits || w.pruning.Load() || w.l.keptMore.Load() || !s.others(found.held) {
 		w.others.Store(0)
 	} else if w.others.Swap(wanted) == 0 {
@@ -127,7 +128,7 @@ func (w *watch) look(s space, began int64) {
 	}
 }
 
-// ends has the next task make room. One that keeps more than it may was told so by its own walk.
+// ends lets the next task make room. A task that exceeds its limit is already being ended by its own walk.
 func (w *watch) ends(s space, found found) {
 	switch {
 	case found.ended != nil:
@@ -138,7 +139,7 @@ func (w *watch) ends(s space, found found) {
 		if w.victim == nil || w.victim.disk.over.Load() {
 			w.victim = found.grown
 		}
-		v := w.victim // told again until it has ended: its supervisor may only be found later
+		v := w.victim // repeat until it has ended, because its supervisor may be found only later
 		why, bytes := supervisor.DiskGrew, v.disk.grown().Bytes
 		if bytes == 0 {
 			why, bytes = supervisor.DiskFull, v.disk.usage().Bytes
@@ -147,8 +148,8 @@ func (w *watch) ends(s space, found found) {
 	}
 }
 
-// notes keeps what tasks keep until the disk gets short, which is before it is nearly full. What is kept so is a second
-// or two old: who fills a disk at one blow is measured before the guard looks again.
+// notes records the usage of all tasks until the disk becomes short, which precedes nearly full. The recorded usage is
+// one or two seconds old. A task that fills the disk faster is measured before the guard looks again.
 func (w *watch) notes(s space) {
 	w.calm++
 	if s.cacheFits() && w.calm%noteEvery == 0 {
@@ -158,22 +159,22 @@ func (w *watch) notes(s space) {
 	}
 }
 
-// noteEvery is how many looks of the guard lie between two notes.
+// noteEvery is the number of looks between two notes.
 const noteEvery = int(lookEvery / guardEvery)
 
-// knows reports whether there was a verdict on a disk that has been about as full since. If others have filled it for
-// good, no walk changes that.
+// knows reports whether the last verdict still holds because the free space has not changed much. If others fill the
+// disk permanently, no walk changes that.
 func (w *watch) knows(s space) bool {
 	w.freest = tree.Usage{Bytes: max(w.freest.Bytes, s.free.Bytes), Files: max(w.freest.Files, s.free.Files)}
 	return w.judged && s.free.Bytes >= w.freest.Bytes/4*3 && s.free.Files >= w.freest.Files/4*3
 }
 
-// found holds the disk use of all tasks above the minimum, and which of them end first.
+// found holds the disk use of all tasks above the minimum, and the tasks that end first.
 type found struct {
 	held    tree.Usage
-	ended   *task // that keeps most of those that have ended
-	exceeds bool  // one that runs keeps more than it may
-	grown   *task // that grew most of those that run and have no room promised; the one that keeps most, where none grew
+	ended   *task // the ended task that keeps most
+	exceeds bool  // a running task exceeds its limit
+	grown   *task // the running task without reserved space that grew most; if none grew, the one that keeps most
 }
 
 func (w *watch) weigh(s space) (all found) {
@@ -202,15 +203,15 @@ func (w *watch) weigh(s space) (all found) {
 	return all
 }
 
-// remedy makes room beside the guard.
+// remedy makes room in the background.
 type remedy struct {
 	under  atomic.Bool
-	waited int // looks, while it was under way
-	looks  int // since the disk is tight
+	waited int // looks while it was in progress
+	looks  int // looks after the disk became tight
 }
 
-// evictsImages removes cached images that nobody uses, again and again, as tasks that use them end. It reports whether
-// to wait for that.
+// evictsImages removes unused cached images, repeatedly, because tasks that use images end. It reports whether the
+// guard should wait.
 func (w *watch) evictsImages() bool {
 	e := &w.evicts
 	if e.under.Load() {
@@ -232,8 +233,8 @@ func (w *watch) evictsImages() bool {
 	})
 }
 
-// makesRoom removes what was discarded, and kept output beyond half of what is free, and reports whether to wait for
-// that. What stays is not tried again at once, because a task may have to end as well; what is kept later is.
+// makesRoom removes discarded files, and kept output beyond half of the free space. It reports whether the guard should
+// wait. It does not retry failed removals at once, because a task may have to end as well.
 func (w *watch) makesRoom(s space) bool {
 	if w.pruning.Load() && w.waited < maxWaited {
 		w.waited++
@@ -263,7 +264,7 @@ func (w *watch) makesRoom(s space) bool {
 func (w *watch) ask() {
 	select {
 	case w.asked <- struct{}{}:
-	default: // it will
+	default: // a look is already requested
 	}
 }
 
@@ -272,18 +273,17 @@ const (
 	roomPatience = 10 * time.Second
 )
 
-// errNoRoom ends a wait for room on a disk that tasks have filled. Neither the task that waited nor the machine is at
-// fault.
-var errNoRoom = errors.New("tasks have filled the machine's disk, and no room was made in time")
+// errNoRoom ends a wait for room on a disk that tasks have filled. Neither the waiting task nor the node is at fault.
+var errNoRoom = errors.New("tasks have filled the node's disk, and no space was freed in time")
 
-// tight is hasRoom's error. The disk was full then, whatever a second look finds: there may be more room by then, and
-// what counts in blocks rounds in another way.
+// tight is the error of hasRoom. It records that the disk was full. A second look may find more room, or round blocks
+// differently.
 type tight struct{ dir string }
 
 func (e tight) Error() string { return fmt.Sprintf("the disk of %s: %v", e.dir, unix.ENOSPC) }
 func (tight) Unwrap() error   { return unix.ENOSPC }
 
-// hasRoom returns an error where the disk lacks the room for a task's start.
+// hasRoom returns an error if the disk lacks the space for a task's start.
 func (w *watch) hasRoom() error {
 	s, err := spaceOf(w.l.o.Dir)
 	bytes, files := min(leastBytes, s.size.Bytes/shareLeft), min(leastFiles, s.size.Files/shareLeft)
@@ -293,15 +293,15 @@ func (w *watch) hasRoom() error {
 	return nil
 }
 
-// noRoom reports whether something failed because the disk is full. A failure that it passed over would name nobody's
-// fault: the leader would take it for the job's, which then waits for seconds before it goes to another machine.
+// noRoom reports whether an operation failed because the disk is full. Such a failure must have a known fault.
+// Otherwise the leader takes it for the job's fault, and the job waits for seconds before it tries another node.
 func (w *watch) noRoom(err error) bool {
 	var known tight
 	return errors.As(err, &known) || supervisor.NoRoom(w.l.o.Dir, err)
 }
 
-// whenRoom repeats do for a while as long as tasks fill the disk, because the guard makes room. Where others fill it,
-// nothing here will make room, and the machine must report that at once.
+// whenRoom repeats do for a while if tasks fill the disk, because the guard makes room. If others fill the disk, it
+// returns at once, so the node reports the failure.
 func (w *watch) whenRoom(ctx context.Context, do func() error) error {
 	began, failed, again := time.Now(), int64(0), false
 	for {
@@ -309,7 +309,7 @@ func (w *watch) whenRoom(ctx context.Context, do func() error) error {
 		if !errors.Is(err, unix.ENOSPC) {
 			return err
 		}
-		if !w.noRoom(err) { // room was just made, or it is another limit of the kernel
+		if !w.noRoom(err) { // space was just freed, or it is another limit of the kernel
 			if again {
 				return err
 			}

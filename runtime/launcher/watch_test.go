@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests of the guard of the disk, on disks of their own that are small enough to fill.
+// This file tests the disk guard on separate file systems that are small enough to fill.
 
-// disk is a file system of its own for a launcher.
+// disk mounts a separate file system for a launcher.
 func disk(t *testing.T, options string) string {
 	t.Helper()
 	able.Need(t, able.Mounts)
@@ -32,10 +32,10 @@ func disk(t *testing.T, options string) string {
 	return dir
 }
 
-// write is a script that writes files of a MiB until it is ended, also on a full disk.
+// writeOn is a script that writes files of 1 MiB until it is ended, also on a full disk.
 const writeOn = `i=0; while :; do head -c 1048576 /dev/zero > f$i 2>/dev/null || sleep 0.1; i=$((i+1)); done`
 
-// endsForDisk waits for a task that is ended for the disk, with these words.
+// endsForDisk waits for a task that is ended for its disk usage with this text.
 func (r *rig) endsForDisk(t *testing.T, rank int32, words string) {
 	t.Helper()
 	e := r.gone(rank)
@@ -44,8 +44,7 @@ func (r *rig) endsForDisk(t *testing.T, rank int32, words string) {
 	}
 }
 
-// TestDiskLimit: a task that keeps more than it asked for ends, by bytes and by files, and one that keeps less does
-// not.
+// TestDiskLimit checks that a task above its limit of bytes or files ends, and a task below it does not.
 func TestDiskLimit(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, disk(t, "size=512m,nr_inodes=20000"), nil)
@@ -71,14 +70,14 @@ func TestDiskLimit(t *testing.T) {
 	}
 }
 
-// TestDiskDefault: where a job asks for nothing its tasks may keep a tenth of what is free.
+// TestDiskDefault checks that tasks of a job without a request may keep a tenth of the free space.
 func TestDiskDefault(t *testing.T) {
 	r := newRig(t, disk(t, "size=100m"), nil)
 	r.run(0, script(writeOn))
 	r.endsForDisk(t, 0, "may keep 10.0 MiB")
 }
 
-// TestDiskUnlinked: a file that a task has removed and still writes to, or has in its memory, counts for the task.
+// TestDiskUnlinked checks that a removed file that is still open or mapped counts for its task.
 func TestDiskUnlinked(t *testing.T) {
 	t.Parallel()
 	r := newRig(t, disk(t, "size=300m"), nil)
@@ -93,7 +92,7 @@ func TestDiskUnlinked(t *testing.T) {
 	}
 }
 
-// TestDiskUnlinkedFull: the same if the task takes at once what others have left of the disk.
+// TestDiskUnlinkedFull checks the same if the task suddenly uses all space that others have left.
 func TestDiskUnlinkedFull(t *testing.T) {
 	t.Parallel()
 	dir := disk(t, "size=256m")
@@ -111,7 +110,7 @@ func TestDiskUnlinkedFull(t *testing.T) {
 	}
 }
 
-// ready waits until tasks have made a file of that name.
+// ready waits until the tasks have made a file of that name.
 func (r *rig) ready(t *testing.T, ranks ...int32) {
 	t.Helper()
 	for _, rank := range ranks {
@@ -121,13 +120,13 @@ func (r *rig) ready(t *testing.T, ranks ...int32) {
 			t.Fatal(err)
 		}
 	}
-	time.Sleep(pace.Of(5 * lookEvery)) // it has been walked through, and what it keeps is no growth any more
+	time.Sleep(pace.Of(5 * lookEvery)) // after a walk, the current usage no longer counts as growth
 }
 
-// lookEvery is how often a task's tree is measured.
+// lookEvery is the interval of measurements of a task's tree.
 const lookEvery = time.Second
 
-// crowd fills a file system by another hand than a task's, and leaves so much.
+// crowd fills a file system as something other than a task, and leaves this much free.
 func crowd(t *testing.T, dir string, left int64) {
 	t.Helper()
 	var s unix.Statfs_t
@@ -144,8 +143,8 @@ func crowd(t *testing.T, dir string, left int64) {
 	file.Close()
 }
 
-// TestDiskFull: on a disk that is nearly full the task ends that grew most since it got short, also where another keeps
-// more; others go on, and the next one runs; meanwhile the machine is not reported as broken.
+// TestDiskFull checks that on a nearly full disk the task ends that grew most after the disk became short, even if
+// another task keeps more. Other tasks continue, and the next task runs. Meanwhile the node is not reported as broken.
 func TestDiskFull(t *testing.T) {
 	t.Parallel()
 	dir := disk(t, "size=256m")
@@ -156,13 +155,13 @@ func TestDiskFull(t *testing.T) {
 		untilGo))
 	r.ready(t, 0, 1, 2)
 	crowd(t, dir, 16<<20)
-	time.Sleep(pace.Of(time.Second)) // the guard has seen it
+	time.Sleep(pace.Of(time.Second)) // the guard has measured
 	if err := os.WriteFile(filepath.Join(dir, "scratch", id(2).Key().String(), "ready"), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
 	letGo(t, dir, 1)
 	r.endsForDisk(t, 1, "added most")
-	for rank := int32(10); rank < 15; rank++ { // while its files are still there
+	for rank := int32(10); rank < 15; rank++ { // while the ended task's files still exist
 		r.tell(prepareOf(rank, script("echo next > f")))
 		r.tell(startOf(rank, script("echo next > f")))
 	}
@@ -171,7 +170,7 @@ func TestDiskFull(t *testing.T) {
 			t.Errorf("after it: %v", e)
 		}
 	}
-	time.Sleep(4 * time.Second) // The guard goes on looking at those that are left.
+	time.Sleep(4 * time.Second) // The guard continues to check the remaining tasks.
 	for _, rank := range []int32{0, 2} {
 		letGo(t, dir, rank)
 		if e := r.gone(rank); e.Code != 0 || e.Disk {
@@ -180,8 +179,8 @@ func TestDiskFull(t *testing.T) {
 	}
 }
 
-// TestDiskOfOthers: where others than tasks have nearly filled the disk, no task ends that leaves half of its share
-// free.
+// TestDiskOfOthers checks that no task ends for a disk that others have nearly filled, if the tasks leave half of their
+// share free.
 func TestDiskOfOthers(t *testing.T) {
 	t.Parallel()
 	dir := disk(t, "size=64m")
@@ -195,8 +194,8 @@ func TestDiskOfOthers(t *testing.T) {
 	}
 }
 
-// TestDiskFilledByOthers: on a disk that others have filled to the last byte no task ends, and a task that cannot be
-// prepared there is at once reported as the machine's fault, every time; once there is room the next one runs.
+// TestDiskFilledByOthers checks a disk that others have filled to the last byte. No task ends. A task that cannot be
+// prepared there is reported at once as the node's fault, every time. When there is space again, the next task runs.
 func TestDiskFilledByOthers(t *testing.T) {
 	dir := disk(t, "size=64m")
 	r := newRig(t, dir, nil)
@@ -205,7 +204,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 	r.run(1, script("echo what is kept"))
 	r.gone(1)
 	r.tell(&messages.ForgetTask{Id: id(1)})
-	r.run(2, script("exit 3")) // and this one is not forgotten yet
+	r.run(2, script("exit 3")) // this task is not forgotten yet
 	r.gone(2)
 	foreign := filepath.Join(dir, "foreign")
 	if err := os.WriteFile(foreign, make([]byte, 128<<20), 0o600); !errors.Is(err, unix.ENOSPC) {
@@ -240,9 +239,9 @@ func TestDiskFilledByOthers(t *testing.T) {
 	}
 }
 
-// TestDiskFilledAgainAndAgain: tasks that each take at once what others have left of the disk, one after the other, end
-// soon, and any task that is prepared and started meanwhile either runs or was never started: none of it is the
-// machine's fault.
+// TestDiskFilledAgainAndAgain checks tasks that each take at once all space that others have left, one after the other.
+// They end soon. Any task that is prepared and started meanwhile either runs or was never started. The node is never at
+// fault.
 func TestDiskFilledAgainAndAgain(t *testing.T) {
 	dir := disk(t, "size=256m")
 	r := newRig(t, dir, nil)
@@ -257,10 +256,10 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 		r.tell(prepareOf(rank+1, next))
 		r.tell(startOf(rank+1, next))
 		r.endsForDisk(t, rank, "the machine's disk was nearly full")
-		if took := time.Since(began); took > soon { // two seconds, and more on a busy machine
+		if took := time.Since(began); took > soon { // usually two seconds, and more on a busy host
 			t.Errorf("it took %v", took)
 		}
-		r.tell(&messages.ForgetTask{Id: id(rank)}) // what it left fills the disk until that is removed
+		r.tell(&messages.ForgetTask{Id: id(rank)}) // its files fill the disk until they are removed
 		r.tell(prepareOf(rank+100, next))
 		r.tell(startOf(rank+100, next))
 		for _, beside := range []int32{rank + 1, rank + 100} {
@@ -275,7 +274,8 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 	}
 }
 
-// full waits until next to nothing is free of a file system, or for as long as it takes to make room there again.
+// full waits until almost no space of a file system is free, or at most for the time that the guard needs to make
+// space.
 func full(t *testing.T, dir string) {
 	t.Helper()
 	var s unix.Statfs_t
@@ -289,8 +289,8 @@ func full(t *testing.T, dir string) {
 	}
 }
 
-// TestDiskAfterRestart: the next agent goes on with the guard, and with the limit that the task had at its start,
-// although half of that is free by now.
+// TestDiskAfterRestart checks that the next agent continues the guard with the task's original limit, although half of
+// that is free now.
 func TestDiskAfterRestart(t *testing.T) {
 	dir := disk(t, "size=200m")
 	r := newRig(t, dir, nil)
@@ -313,8 +313,8 @@ func TestDiskAfterRestart(t *testing.T) {
 	r.endsForDisk(t, 0, "may keep 20.0 MiB")
 }
 
-// TestDiskWatchIsCheap: a tree of very many files does not keep a processor busy, whether it rests, or the task writes
-// and removes so much that it must be looked at again and again.
+// TestDiskWatchIsCheap checks that a tree of very many files does not keep a processor busy. The task either rests, or
+// writes and removes so much that it must be measured repeatedly.
 func TestDiskWatchIsCheap(t *testing.T) {
 	for name, lines := range map[string]string{
 		"rests":  "sleep 60",
@@ -324,7 +324,7 @@ func TestDiskWatchIsCheap(t *testing.T) {
 			dir := disk(t, "size=512m")
 			r := newRig(t, dir, nil)
 			spec := script(untilGo + lines)
-			spec.DiskBytes = 450 << 20 // too much for its files to reach, so that it is never over
+			spec.DiskBytes = 450 << 20 // more than its files use, so the task never exceeds it
 			if name == "churns" {
 				spec.DiskBytes = 200 << 20
 			}
@@ -332,7 +332,7 @@ func TestDiskWatchIsCheap(t *testing.T) {
 			scratch := filepath.Join(dir, "scratch", id(0).Key().String())
 			manyFiles(t, scratch, 100, 500)
 			letGo(t, dir, 0)
-			time.Sleep(2 * time.Second) // what urgent walks may take at once is over
+			time.Sleep(2 * time.Second) // uses up the initial effort of urgent walks
 			spent := func() time.Duration {
 				var u unix.Rusage
 				_ = unix.Getrusage(unix.RUSAGE_SELF, &u)

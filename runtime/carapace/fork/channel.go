@@ -2,7 +2,7 @@
 
 package fork
 
-// What the two ends of a socket are spoken through.
+// This file reads and writes the socket between a process and its starter.
 
 import (
 	"io"
@@ -10,8 +10,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Channel is one end of a socket. It blocks a thread rather than going through Go's poller: on a busy machine each
-// detour over another thread costs a turn in the queue for a processor.
+// Channel is one end of a socket. It blocks the thread instead of using Go's poller. On a busy host, each switch to
+// another thread waits for a processor.
 type Channel int
 
 func (c Channel) Read(into []byte) (int, error) {

@@ -2,15 +2,15 @@
 
 package fork
 
-// Forking without executing. The child of fork is a copy of this process with one thread, on which Go's runtime is
-// dead: its locks may be held by threads that are not there, and its collector may have stood in the middle of its
-// work. So what runs in the child (init.go, command.go, and what stands last here) makes system calls and nothing else.
-// It allocates nothing, grows no stack, writes no pointer, and may not panic. All it needs lies in a nest, which was
-// filled before, or comes over a socket.
+// This file forks without exec. The child of fork is a copy of this process with one thread, and Go's runtime does not
+// work in it. Missing threads may hold its locks, and a garbage collection may have been in progress. The code in the
+// child (init.go, command.go, and the end of this file) therefore only makes system calls. It allocates nothing, grows
+// no stack, writes no pointer, and must not panic. All its data is in a nest, which is filled before the fork, or
+// arrives over a socket.
 //
-// It takes nothing from Go that is hidden or bound to one version: a function that is marked nosplit grows no stack,
-// and syscall.RawSyscall6 makes the system call and nothing else. With a Go in which that is not true the child dies at
-// once, in memory of its own, and the container that an agent tries at its start tells.
+// The code depends on no hidden or version-specific feature of Go. A nosplit function grows no stack, and
+// syscall.RawSyscall6 only makes the system call. If a version of Go breaks this, the child dies at once, in its own
+// memory. An agent detects that with a test container at its start.
 
 import (
 	"cmp"
@@ -32,10 +32,10 @@ type cloneArguments struct {
 const (
 	maxKept         = maxJoins + 8
 	cloneIntoCgroup = 0x200000000
-	minStackBytes   = 4096 // five times what a chain of functions takes that may grow no stack
+	minStackBytes   = 4096 // five times the stack of the deepest chain of nosplit functions
 )
 
-// fill fills the nest with what the order says.
+// fill fills the nest from the order.
 func (n *nest) fill(order *Order) {
 	for i, fd := range order.Joins {
 		n.joins[i], n.joinsN = uintptr(fd), uintptr(i+1)
@@ -43,7 +43,7 @@ func (n *nest) fill(order *Order) {
 	n.clone.exitSignal, n.cloneCommand.exitSignal = uint64(unix.SIGCHLD), uint64(unix.SIGCHLD)
 	n.clone.flags, n.cloneCommand.flags = unix.CLONE_NEWPID, unix.CLONE_VFORK
 	if n.joined {
-		n.clone.flags = 0 // the thread has chosen whose namespace its children are in
+		n.clone.flags = 0 // the thread has already chosen the namespaces of its children
 	}
 	if order.Leaf > 0 {
 		born := &n.cloneCommand
@@ -56,29 +56,29 @@ func (n *nest) fill(order *Order) {
 	n.keep(slices.Concat(kept, n.stdio[:], n.joins[:])...)
 }
 
-// keep names the descriptors that are to outlive the fork.
+// keep records the descriptors that survive the fork.
 func (n *nest) keep(fds ...uintptr) {
 	fds = slices.DeleteFunc(fds, func(fd uintptr) bool { return fd < 3 })
 	slices.Sort(fds)
 	n.keptN = uintptr(copy(n.kept[:], slices.Compact(fds)))
 }
 
-// seeMemory notes where code, stack and nest are: all of a starter's memory that init is to have.
+// seeMemory records the addresses of code, stack and nest. init gets no other memory of its starter.
 func (n *nest) seeMemory(stack uintptr) {
-	const binary = 512 << 20 // Code and data of a binary lie together, and are less.
+	const binary = 512 << 20 // An upper bound; code and data of a binary are adjacent.
 	page := uintptr(os.Getpagesize())
 	code := reflect.ValueOf(liveAsInit).Pointer() &^ (page - 1)
 	own := uintptr(unsafe.Pointer(n)) &^ (page - 1)
 	stack &^= page - 1
 	n.views = [3][2]uintptr{
 		{code - min(code, binary), code + binary},
-		{stack - 2*page, stack + 2*page}, // Two below: this may be the end of one, and the functions of init lie deeper.
+		{stack - 2*page, stack + 2*page}, // Two pages below, because the functions of init use more stack.
 		{own, (own + unsafe.Sizeof(*n) + 2*page) &^ (page - 1)},
 	}
 	slices.SortFunc(n.views[:], func(a, b [2]uintptr) int { return cmp.Compare(a[0], b[0]) })
 }
 
-// advise tells the kernel about all memory but the views.
+// advise gives the kernel an advice for all memory except the views.
 func (n *nest) advise(advice uintptr) error {
 	low := uintptr(0)
 	for i := range len(n.views) + 1 {
@@ -87,7 +87,7 @@ func (n *nest) advise(advice uintptr) error {
 			high = n.views[i][0]
 		}
 		if high > low {
-			// It says that there are gaps between the mappings, and goes on behind them.
+			// ENOMEM reports gaps between the mappings; the kernel continues after them.
 			if _, _, errno := syscall.RawSyscall(unix.SYS_MADVISE, low, high-low, advice); errno != 0 && errno != unix.ENOMEM {
 				return fmt.Errorf("madvise: %w", errno)
 			}
@@ -99,18 +99,18 @@ func (n *nest) advise(advice uintptr) error {
 	return nil
 }
 
-// fork makes the child, which never comes back from here. The thread must be locked: the child is one of its own, and
-// is killed when it ends.
+// fork makes the child, which never returns from this function. The thread must be locked, because the child belongs to
+// it and is killed when the thread ends.
 //
-// The heap of a starter is not init's to hold on to, so the child does not get it. That also spares the copying of page
-// tables, and a starter's other threads the interrupt for every page that one of them writes to afterwards.
+// The child does not get the starter's heap, because init must not keep it in memory. This also saves the copy of page
+// tables. The starter's other threads then have no page fault at each later write.
 func (n *nest) fork() (pid, pidfd int, err error) {
 	n.clone.flags, n.clone.pidfd = n.clone.flags|unix.CLONE_PIDFD, uint64(uintptr(unsafe.Pointer(&n.pidfd)))
 	if !letsGoOfMemory {
 		pid, err = n.forkHere(false)
 		return pid, int(n.pidfd), err
 	}
-	// Another goroutine's fork is to have all memory. Package syscall shares it instead of copying, but not in each case.
+	// A fork by another goroutine needs all memory. Package syscall usually shares the memory, but not always.
 	syscall.ForkLock.Lock()
 	defer syscall.ForkLock.Unlock()
 	for range maxMoves {
@@ -119,7 +119,8 @@ func (n *nest) fork() (pid, pidfd int, err error) {
 		if err = n.advise(unix.MADV_DONTFORK); err == nil {
 			pid, err = n.forkHere(true)
 		}
-		// It stops at the kernel's own mapping, which no fork of ours needs, nor what lies behind: the main thread's stack.
+		// ENOMEM stops it at the kernel's own mapping. No fork needs this mapping or the main thread's stack
+		// after it.
 		_ = n.advise(unix.MADV_DOFORK)
 		if err != errMoved {
 			break
@@ -129,8 +130,8 @@ func (n *nest) fork() (pid, pidfd int, err error) {
 }
 
 const (
-	// errMoved is a stack that is no longer where it was seen: it had to grow. It does so a few times at most. The kernel
-	// never answers clone3 so.
+	// errMoved reports that the stack moved because it had to grow. This happens a few times at most. clone3 never
+	// returns this error.
 	errMoved = syscall.ESTALE
 	maxMoves = 16
 )
@@ -143,8 +144,8 @@ func (n *nest) forkHere(seen bool) (pid int, err error) {
 	return int(got), nil
 }
 
-// forkDeaf forks while this thread hears no signal. In the child none would find a runtime that handles it, so it stays
-// deaf; in the starter Go stops a goroutine by a signal, to move its stack.
+// forkDeaf forks while this thread blocks all signals. The child keeps them blocked, because no runtime could handle
+// them there. In the starter, Go uses a signal to stop a goroutine and move its stack.
 //
 //go:nosplit
 //go:noinline
@@ -166,7 +167,7 @@ func (n *nest) forkDeaf(seen bool) (pid uintptr, errno syscall.Errno) {
 	return pid, errno
 }
 
-// sees reports whether init will have the memory at an address, and the page below.
+// sees reports whether init will have the memory at an address and the page below it.
 //
 //go:nosplit
 //go:noinline
@@ -181,7 +182,7 @@ func (n *nest) sees(address uintptr) bool {
 	return false
 }
 
-// live is the fork's whole life.
+// live is the main function of the forked process.
 //
 //go:nosplit
 //go:noinline
@@ -198,8 +199,8 @@ func live(n *nest) {
 	liveAsInit(n)
 }
 
-// closeFiles lets go of the starter's files, before all else: among them are those of other containers, whose ends are
-// waited for.
+// closeFiles first closes the starter's files. Among them are pipes of other containers, whose readers wait for the
+// end.
 //
 //go:nosplit
 //go:noinline

@@ -19,8 +19,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNest: what init keeps of its starter's memory has code, stack and nest in it, and rises; what it keeps of the
-// files too.
+// TestNest checks that the memory of init contains code, stack and nest in rising order, and that its files are in
+// rising order too.
 func TestNest(t *testing.T) {
 	n, err := newNest()
 	if err != nil {
@@ -52,14 +52,14 @@ func TestNest(t *testing.T) {
 	}
 }
 
-// deafTo reads which signals this thread does not hear.
+// deafTo returns the blocked signals of this thread.
 func deafTo() (mask uint64) {
 	syscall.RawSyscall6(unix.SYS_RT_SIGPROCMASK, 0, 0, uintptr(unsafe.Pointer(&mask)), 8, 0, 0)
 	return mask
 }
 
-// TestStarterHearsAgain: a thread that has forked, or could not, hears the signals that it heard before. Its child
-// hears none: one that comes early waits for the command.
+// TestStarterHearsAgain checks that a thread has its old signal mask after a fork or a failed fork. Its child has all
+// signals blocked, so an early signal waits for the command.
 func TestStarterHearsAgain(t *testing.T) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -77,7 +77,7 @@ func TestStarterHearsAgain(t *testing.T) {
 		t.Errorf("after a fork its starter hears all but %#x, not %#x", now, before)
 	}
 	status, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "status"))
-	if err != nil || !strings.Contains(string(status), "SigBlk:\tfffffffffffbfeff\n") { // all but KILL and STOP
+	if err != nil || !strings.Contains(string(status), "SigBlk:\tfffffffffffbfeff\n") { // all except KILL and STOP
 		t.Errorf("the child hears signals: %v\n%s", err, status)
 	}
 	unix.Close(pair[0])
@@ -93,16 +93,16 @@ func TestStarterHearsAgain(t *testing.T) {
 	if pid, err := n.forkHere(true); err != errMoved || deafTo() != before {
 		t.Errorf("a fork without its stack: process %d, %v, deaf to %#x", pid, err, deafTo())
 	}
-	n.clone.flags = unix.CLONE_THREAD // which the kernel takes with others alone
+	n.clone.flags = unix.CLONE_THREAD // the kernel accepts this only with other flags
 	if pid, err := n.forkHere(false); err != unix.EINVAL || deafTo() != before {
 		t.Errorf("a fork that the kernel refuses: process %d, %v, deaf to %#x", pid, err, deafTo())
 	}
 }
 
-// marks are those of a function that may run where Go's runtime is dead.
+// marks lists the directives of a function that may run without Go's runtime.
 var marks = []string{"//go:nosplit", "//go:noinline", "//go:norace", "//go:nocheckptr"}
 
-// TestForkCallsNothing: what runs in a fork calls functions that are marked for it, and system calls, and nothing else.
+// TestForkCallsNothing checks that code in a fork calls only functions with these marks, and system calls.
 func TestForkCallsNothing(t *testing.T) {
 	marked := markedFunctions(t)
 	if _, there := marked["forkDeaf"]; !there || len(marked) < 30 {
@@ -126,7 +126,8 @@ func TestForkCallsNothing(t *testing.T) {
 	}
 }
 
-// markedFunctions reads this package's functions that have any of the marks, and demands all of them.
+// markedFunctions returns the functions of this package that have any of the marks, and requires that they have all of
+// them.
 func markedFunctions(t *testing.T) map[string]*ast.FuncDecl {
 	t.Helper()
 	names, _ := filepath.Glob("*.go")
@@ -158,7 +159,7 @@ func markedFunctions(t *testing.T) map[string]*ast.FuncDecl {
 	return marked
 }
 
-// calledBy is the name of what is called; a method has no more than its own.
+// calledBy returns the name of the called function; of a method, only its own name.
 func calledBy(call *ast.CallExpr) string {
 	switch function := ast.Unparen(call.Fun).(type) {
 	case *ast.Ident:

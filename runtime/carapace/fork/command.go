@@ -2,9 +2,9 @@
 
 package fork
 
-// How a process becomes the command: init's child, or the first process itself where there is to be no init. As in
-// init.go nothing but system calls is made. The order is: first what takes rights, then the giving up of rights, then
-// what the task's own rights must be enough for.
+// This file turns a process into the command: init's child, or the first process if there is no init. As in init.go,
+// the code only makes system calls. The order is: steps that need rights, then giving up the rights, then steps with
+// the task's own rights.
 
 import (
 	"syscall"
@@ -13,7 +13,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// liveAsCommand ends in the exec of the command, or in word of why not.
+// liveAsCommand ends with the exec of the command, or with a report of the failure.
 //
 //go:nosplit
 //go:noinline
@@ -28,7 +28,7 @@ func liveAsCommand(n *nest) {
 	refuse(n)
 }
 
-// askForTrace has the exec looked at, and leads a new session.
+// askForTrace makes the exec visible to the tracer, and starts a new session.
 //
 //go:nosplit
 //go:noinline
@@ -45,8 +45,8 @@ func askForTrace(n *nest) {
 	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
 }
 
-// joinGroups joins the cgroups of v1 (of v2's this process was born in), and makes them the root of what the task sees:
-// in a container that is there they are that already.
+// joinGroups joins the cgroups of v1, and makes all cgroups the root of the task's view. The process was created in its
+// cgroup of v2. In an existing container, the view already has this root.
 //
 //go:nosplit
 //go:noinline
@@ -89,8 +89,8 @@ func limitSelf(n *nest) bool {
 	return true
 }
 
-// limitLate sets the limit of the user's processes. Set before the user is changed, it would be judged by all that this
-// user runs on the machine, and the exec refused.
+// limitLate sets the limit of the user's processes. If it were set before the change of user, all processes of that
+// user on the host would count, and the exec might fail.
 //
 //go:nosplit
 //go:noinline
@@ -109,9 +109,9 @@ func limitLate(n *nest) bool {
 	return true
 }
 
-// enterIDs goes into the user namespace, for good. All capabilities that it has from here on are over that and nothing
-// else. It comes after what takes things from the machine, and before what is taken from it: whoever enters has them
-// all.
+// enterIDs enters the user namespace permanently. From then on, all capabilities apply only inside it. It comes after
+// the steps that need the host's rights. It comes before the capabilities are dropped, because entering grants all
+// capabilities.
 //
 //go:nosplit
 //go:noinline
@@ -127,7 +127,7 @@ func enterIDs(n *nest) bool {
 	return true
 }
 
-// restrictSelf takes from this process, for good, what it may ever gain through an exec, and what it may call.
+// restrictSelf permanently limits the rights that an exec can give and the permitted system calls.
 //
 //go:nosplit
 //go:noinline
@@ -140,7 +140,7 @@ func restrictSelf(n *nest) bool {
 		}
 		_, _, errno := syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_CAPBSET_DROP, number, 0, 0, 0, 0)
 		if errno == syscall.EINVAL {
-			break // The kernel knows no capability of that number, nor of any higher one.
+			break // The kernel has no capability of this number or above.
 		}
 		if errno != 0 {
 			return failed(n, StepBound, uint16(number), errno)
@@ -161,8 +161,8 @@ func restrictSelf(n *nest) bool {
 	return true
 }
 
-// changeUser becomes the task's user. What that user was given beyond its own rights is handed through the change and
-// the exec.
+// changeUser becomes the task's user. It keeps the capabilities that were added for this user across the change and the
+// exec.
 //
 //go:nosplit
 //go:noinline
@@ -220,7 +220,7 @@ func raiseAmbient(n *nest) bool {
 	return true
 }
 
-// takePlace goes where the command is to begin.
+// takePlace enters the working directory.
 //
 //go:nosplit
 //go:noinline
@@ -233,7 +233,7 @@ func takePlace(n *nest) bool {
 	return takeStdio(n) && takeTerminal(n)
 }
 
-// takeTerminal makes stdin the terminal of this process's session.
+// takeTerminal makes stdin the controlling terminal of this process's session.
 //
 //go:nosplit
 //go:noinline
@@ -249,7 +249,7 @@ func takeTerminal(n *nest) bool {
 	return true
 }
 
-// takeStdio puts the three streams in their places, and has everything else closed by the exec.
+// takeStdio sets up the three streams and marks all other descriptors to close at the exec.
 //
 //go:nosplit
 //go:noinline
@@ -272,8 +272,8 @@ func takeStdio(n *nest) bool {
 	return true
 }
 
-// waitForWord is for a command without an init. The change of user has cleared its wish to die with its starter, so it
-// is asked for again; init.go says why it asks the starter after that.
+// waitForWord waits for the starter if there is no init. The change of user cleared the signal at the starter's death,
+// so waitForWord requests it again. It contacts the starter after that, for the reason given in init.go.
 //
 //go:nosplit
 //go:noinline
@@ -293,7 +293,7 @@ func waitForWord(n *nest) bool {
 	return true
 }
 
-// execute opens the command's ears, and becomes it.
+// execute unblocks the signals and executes the command.
 //
 //go:nosplit
 //go:noinline

@@ -1,16 +1,15 @@
 //go:build linux
 
-// Package fork makes a container's first process, and is what that process does until it is the command, or has
-// outlived it.
+// Package fork makes a container's first process. It also contains the code of that process until it becomes the
+// command or the command has ended.
 //
-// The process is a fork of its starter that executes nothing (clone.go). A Go program in its place would cost more
-// (see docs/reports/research-log.md) and could do less: it has several threads, and those the kernel lets into no
-// user namespace. So none could join a container with numbers of its own. The fork makes system calls and nothing
-// else, because a fork of a Go process can do nothing else: init.go is its life as an init, command.go is how a
-// process becomes the command.
+// The process is a fork of its starter without exec (clone.go). A separate Go program would cost more (see
+// docs/reports/research-log.md) and could do less. It would have several threads, and the kernel does not let such a
+// process join a user namespace. It could therefore not join a container with a separate id range. After the fork of a
+// Go process, only system calls are possible, so the code makes only system calls. init.go runs as init. command.go
+// turns a process into the command.
 //
-// This file owns the starter's end. It must know nothing of what the container is made of: its caller is the thread
-// that builds it.
+// This file owns the starter's side. It must not know the contents of the container, which the caller's thread builds.
 package fork
 
 import (
@@ -25,58 +24,58 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Order holds the settings of a first process. The caller still owns the descriptors, and keeps them open until Run has
-// answered.
+// Order holds the settings of a first process. The caller owns the descriptors and keeps them open until Run has
+// returned.
 type Order struct {
-	Stdio [3]uintptr // what becomes that of the command
+	Stdio [3]uintptr // the streams of the command
 	Joins []int      // open `tasks` files of cgroup v1, which the command joins
-	Leaf  int        // a cgroup of v2, which the command is in from the start; 0: none
-	IDs   int        // the user namespace that the command lives in; 0: that of the machine
-	// NoInit has the process become the command itself.
+	Leaf  int        // the cgroup of v2 in which the command is created; 0: none
+	IDs   int        // the user namespace of the command; 0: the host's
+	// NoInit makes the process the command itself, without an init.
 	NoInit bool
-	// Joined is a process of a container that is there: the thread has gone into it, and comes home once the
-	// process is started. It is the command itself, as with NoInit.
+	// Joined adds a process to an existing container. The thread has entered the container and returns when the
+	// process is started. The process is the command itself, as with NoInit.
 	Joined bool
-	// Cgroups is the cgroup namespace that a process which joins goes into; 0: it stays in the machine's. It goes
-	// there by itself, once it is born: a thread that is inside already may put nothing that it forks into a cgroup
-	// of v2, because its own lies outside, and where the tree is mounted with nsdelegate, as systemd does, nobody
-	// reaches across that.
+	// Cgroups is the cgroup namespace that a joined process enters; 0: it stays in the host's. The process enters
+	// it itself, after its creation. A thread inside the namespace cannot create a process in a cgroup of v2,
+	// because its own cgroup is outside. If the tree is mounted with nsdelegate, as by systemd, the kernel forbids
+	// that.
 	Cgroups int
-	// Rootless is a starter without the machine's rights: nothing is kept from the task then that it could not have
-	// anyway.
+	// Rootless reports a starter without root rights on the host. The task could then have nothing that must be
+	// hidden from it.
 	Rootless bool
 }
 
-// The codes that a process ends with which could not become the command, and which was killed by a signal.
+// Exit codes of a process that could not become the command, and of one that was killed by a signal.
 const (
 	CodeFailed = 125
 	CodeSignal = 128
 )
 
-// Process is one, as its starter sees it. All but Stop is for the one locked thread that calls Start: the process
-// dies with it.
+// Process is a first process as seen by its starter. All methods except Stop must be called on the locked thread that
+// calls Start. The process dies with that thread.
 type Process struct {
 	order  Order
 	socket Channel
-	theirs int   // the other end
-	copies []int // streams that were moved out of each other's way
+	theirs int   // the process's end of the socket
+	copies []int // streams that were moved so that they do not overwrite each other
 	nest   *nest
 	pid    int
-	pidfd  atomic.Int64 // zero is none
+	pidfd  atomic.Int64 // 0: none
 	status *unix.WaitStatus
 	usage  unix.Rusage
 }
 
-// Failure says which step of a process failed.
+// Failure reports the step of a process that failed.
 type Failure struct {
 	Step  Step
-	Index int // which of several
+	Index int // index within steps of several items
 	Errno syscall.Errno
 }
 
 func (f *Failure) Error() string { return fmt.Sprintf("step %d (%d): %v", f.Step, f.Index, f.Errno) }
 
-// Death is the end of a process before it was the command.
+// Death reports that a process ended before it was the command.
 type Death struct {
 	Status unix.WaitStatus
 	Cause  error
@@ -84,11 +83,11 @@ type Death struct {
 
 func (d *Death) Error() string { return fmt.Sprintf("first process ended: %v", d.Cause) }
 
-// New is a process that is still to be made: Prepare, Start, Proc, Pivoted, Run, Wait and End, in this order. One
-// that joins a container has no Proc and no Pivoted.
+// New returns a process that does not exist yet. The caller calls Prepare, Start, Proc, Pivoted, Run, Wait and End, in
+// this order. A process that joins a container has no Proc and no Pivoted.
 func New() *Process { return &Process{socket: -1, theirs: -1} }
 
-// Prepare opens all that it is to have.
+// Prepare opens the descriptors that the process needs.
 func (p *Process) Prepare(order Order) error {
 	p.order = order
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -108,7 +107,7 @@ func (p *Process) Prepare(order Order) error {
 	n.joined, n.cgroups, n.ids = p.order.Joined, uintptr(p.order.Cgroups), uintptr(p.order.IDs)
 	n.ownCgroups = !n.joined && (len(p.order.Joins) > 0 || p.order.Leaf > 0)
 	for place, fd := range p.order.Stdio {
-		if fd < 3 && fd != uintptr(place) { // Else it would be overwritten on its way to its place.
+		if fd < 3 && fd != uintptr(place) { // Otherwise it would be overwritten before its use.
 			moved, err := unix.FcntlInt(fd, unix.F_DUPFD_CLOEXEC, 3)
 			if err != nil {
 				return fmt.Errorf("stdio: %w", err)
@@ -119,14 +118,14 @@ func (p *Process) Prepare(order Order) error {
 	}
 	if n.traced {
 		if n.exeMount, err = mountOfBinary("self"); err != nil {
-			return fmt.Errorf("own binary: %w", err)
+			return fmt.Errorf("find the mount of the own binary: %w", err)
 		}
 	}
 	n.fill(&p.order)
 	return nil
 }
 
-// aboveStdio moves a descriptor out of the streams' places, where one is opened if a starter has closed its own.
+// aboveStdio moves a descriptor above 2. A starter that has closed its streams may get such a low number.
 func aboveStdio(fd int) (int, error) {
 	if fd >= 3 {
 		return fd, nil
@@ -135,17 +134,18 @@ func aboveStdio(fd int) (int, error) {
 	return unix.FcntlInt(uintptr(fd), unix.F_DUPFD_CLOEXEC, 3)
 }
 
-// mountOfBinary answers which mount a process's binary was executed from. A mount keeps its number for as long.
+// mountOfBinary returns the id of the mount from which a process's binary was executed. A mount keeps its id while it
+// exists.
 func mountOfBinary(process string) (uint64, error) {
 	var stat unix.Statx_t
 	err := unix.Statx(unix.AT_FDCWD, filepath.Join("/proc", process, "exe"), 0, unix.STATX_MNT_ID, &stat)
 	if err == nil && stat.Mask&unix.STATX_MNT_ID == 0 {
-		err = errors.New("the kernel does not report its mount: Linux 5.12 or newer is needed")
+		err = errors.New("the kernel does not report the mount: Linux 5.12 or newer is required")
 	}
 	return stat.Mnt_id, err
 }
 
-// Start makes the process, in a pid namespace of its own and the namespaces that the thread is in.
+// Start makes the process in a new pid namespace and the other namespaces of the thread.
 func (p *Process) Start() error {
 	pid, pidfd, err := p.nest.fork()
 	unix.Close(p.theirs)
@@ -161,7 +161,7 @@ func (p *Process) Start() error {
 // Numbers returns the pid and pidfd of the process, from Start to End.
 func (p *Process) Numbers() (pid, pidfd int) { return p.pid, int(p.pidfd.Load()) }
 
-// Proc waits for its mount of /proc.
+// Proc waits for the process's mount of /proc.
 func (p *Process) Proc() (int, error) {
 	var text [recordBytes]byte
 	var control [64]byte
@@ -180,36 +180,36 @@ func (p *Process) Proc() (int, error) {
 	}
 	messages, err := unix.ParseSocketControlMessage(control[:controlN])
 	if err != nil || len(messages) != 1 {
-		return -1, fmt.Errorf("mount of /proc from init: %d messages, %w", len(messages), err)
+		return -1, fmt.Errorf("receive the mount of /proc from init: %d messages, %w", len(messages), err)
 	}
 	fds, err := unix.ParseUnixRights(&messages[0])
 	if err != nil || len(fds) != 1 {
-		return -1, fmt.Errorf("mount of /proc from init: %d descriptors, %w", len(fds), err)
+		return -1, fmt.Errorf("receive the mount of /proc from init: %d descriptors, %w", len(fds), err)
 	}
 	return fds[0], nil
 }
 
-// Pivoted tells it that the namespace's root is the container's now.
+// Pivoted reports to the process that the namespace's root is now the container's.
 func (p *Process) Pivoted() error {
 	_, err := p.socket.Write([]byte{1})
 	return err
 }
 
-// listen waits for the next word.
+// listen waits for the next record.
 func listen(from Channel) (record, error) {
 	var text [recordBytes]byte
 	_, err := io.ReadFull(from, text[:])
 	return recordOf(text), err
 }
 
-// Run has it run the command. It answers why nobody looked at the binary that the command executes, on a machine that
-// forbids us to trace, or to look at another user's process.
+// Run lets the process run the command. untraced is the reason if the command's binary could not be checked. Some hosts
+// forbid tracing, or access to another user's process.
 func (p *Process) Run(plan *Plan) (untraced, err error) {
 	text, err := plan.lay()
 	if err != nil {
 		return nil, err
 	}
-	defer p.Shed() // While the command runs there is time for it.
+	defer p.Shed() // After Run, the descriptors are no longer needed.
 	if _, err := p.socket.Write(text); err != nil {
 		return nil, p.mourn(err)
 	}
@@ -228,7 +228,7 @@ func (p *Process) Run(plan *Plan) (untraced, err error) {
 	return untraced, nil
 }
 
-// becomeCommand has a process without an init go on to its exec, and looks at that as an init would (init.go).
+// becomeCommand lets a process without an init continue to its exec, and checks the binary as an init would (init.go).
 func (p *Process) becomeCommand(plan *Plan, untraced error) (error, error) {
 	if _, err := p.socket.Write([]byte{1}); err != nil {
 		return nil, p.mourn(err)
@@ -275,25 +275,25 @@ func (p *Process) awaitExec() bool {
 	}
 }
 
-// mourn is for a process that died of its set-up: killed, as a rule, because somebody wanted the container gone.
+// mourn returns the error for a process that died during set-up, usually because the container was killed.
 func (p *Process) mourn(err error) error {
-	p.Stop() // It closed its socket, or lost its reason; it is not coming back.
+	p.Stop() // The process closed its socket and cannot continue.
 	return &Death{p.reap(), err}
 }
 
-// reap waits for the process, which is over only when every process of its namespace is.
+// reap waits for the process. It ends after all processes of its namespace.
 func (p *Process) reap() unix.WaitStatus {
 	for p.status == nil {
 		var status unix.WaitStatus
 		_, err := unix.Wait4(p.pid, &status, 0, &p.usage)
-		if err == nil && status.Stopped() { // One that is traced, and killed meanwhile, or calls itself traced by us.
+		if err == nil && status.Stopped() { // A traced process was killed, or a process asked this one to trace it.
 			letGo(uintptr(p.pid), uint32(status.StopSignal()))
 			continue
 		}
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil { // Somebody else in this process reaped our child: the status is lost, the death is certain.
+		if err != nil { // Another part of this program reaped the child; its status is lost.
 			status = unix.WaitStatus(unix.SIGKILL)
 		}
 		p.status = &status
@@ -301,28 +301,28 @@ func (p *Process) reap() unix.WaitStatus {
 	return *p.status
 }
 
-// Wait waits for the end of all its processes. byItself: the command's own end is what is told.
+// Wait waits for the end of all processes of the container. byItself reports that the status is that of the command.
 func (p *Process) Wait() (status unix.WaitStatus, usage unix.Rusage, byItself bool) {
 	status = p.reap()
 	if p.order.NoInit {
 		return status, p.usage, true
 	}
 	var text [recordBytes]byte
-	// It is there already if it ever will be: init is gone.
+	// init has ended, so a record is already in the socket or will never arrive.
 	if n, _, err := unix.Recvfrom(int(p.socket), text[:], unix.MSG_DONTWAIT); err != nil || n < len(text) {
 		return status, p.usage, false
 	}
 	return unix.WaitStatus(recordOf(text).value), p.usage, true
 }
 
-// Stop kills what there is of it, from any thread.
+// Stop kills the process. Any thread may call it.
 func (p *Process) Stop() {
 	if pidfd := p.pidfd.Load(); pidfd > 0 {
 		_ = unix.PidfdSendSignal(int(pidfd), unix.SIGKILL, nil, 0)
 	}
 }
 
-// Shed lets go of what only the process was to have.
+// Shed closes the descriptors that only the process needs.
 func (p *Process) Shed() {
 	for _, fd := range append(p.copies, p.theirs) {
 		if fd >= 0 {
@@ -336,7 +336,7 @@ func (p *Process) Shed() {
 	}
 }
 
-// End gives back what is left: it may be called at any time, and ends what still runs.
+// End frees all resources and ends running processes. It may be called at any time.
 func (p *Process) End() {
 	if p.pid > 0 {
 		p.Stop()

@@ -2,8 +2,8 @@
 
 package fork
 
-// User namespaces: which of the machine's numbers are whose inside. The kernel lets no process of several threads into
-// one, so a fork makes it, and goes when it is open here.
+// This file makes user namespaces, which map host ids to ids inside. The kernel does not let a process of several
+// threads join one. Therefore a forked process makes the namespace, and ends when this process has opened it.
 
 import (
 	"fmt"
@@ -16,15 +16,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Span maps numbers of users or groups: N from Inside on are those from Outside on.
+// Span maps ids of users or groups: N ids from Inside on correspond to those from Outside on.
 type Span struct{ Inside, Outside, N uint64 }
 
-// NewSpace makes a user namespace with maps of users and of groups, and answers a descriptor that holds it. The thread
-// must be locked, and at home. The namespace lives on in the processes in it, and in the mounts that were made with it.
+// NewSpace makes a user namespace with maps of users and groups, and returns a descriptor of it. The thread must be
+// locked and in the host's namespaces. The namespace lives on in its processes and in the mounts that use it.
 func NewSpace(uids, gids []Span) (fd int, err error) {
 	defer func() {
 		if err != nil {
-			err = fmt.Errorf("user namespace: %w", err)
+			err = fmt.Errorf("make a user namespace: %w", err)
 		}
 	}()
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_STREAM|unix.SOCK_CLOEXEC, 0)
@@ -42,7 +42,7 @@ func NewSpace(uids, gids []Span) (fd int, err error) {
 		return -1, err
 	}
 	defer func() {
-		_ = unix.Shutdown(pair[0], unix.SHUT_RDWR) // the process has nothing else to live for
+		_ = unix.Shutdown(pair[0], unix.SHUT_RDWR) // the process then ends
 		for {
 			if _, err := unix.Wait4(pid, nil, 0, nil); err != unix.EINTR {
 				return
@@ -56,7 +56,7 @@ func NewSpace(uids, gids []Span) (fd int, err error) {
 	of := "/proc/" + strconv.Itoa(pid)
 	for name, spans := range map[string][]Span{"/uid_map": uids, "/gid_map": gids} {
 		if err == nil {
-			err = os.WriteFile(of+name, mapOf(spans), 0) // The kernel takes a map in one call.
+			err = os.WriteFile(of+name, mapOf(spans), 0) // The kernel accepts a map only in one write.
 		}
 	}
 	if err != nil {
@@ -65,7 +65,7 @@ func NewSpace(uids, gids []Span) (fd int, err error) {
 	return unix.Open(of+"/ns/user", unix.O_RDONLY|unix.O_CLOEXEC, 0)
 }
 
-// mapOf is a map as the kernel reads it.
+// mapOf returns a map in the kernel's format.
 func mapOf(spans []Span) []byte {
 	var text strings.Builder
 	for _, s := range spans {
@@ -74,7 +74,7 @@ func mapOf(spans []Span) []byte {
 	return []byte(text.String())
 }
 
-// forkHolder forks that process.
+// forkHolder forks the process that makes a user namespace.
 func forkHolder(socket int) (pid int, err error) {
 	n, err := newNest()
 	if err != nil {
@@ -91,8 +91,8 @@ func forkHolder(socket int) (pid int, err error) {
 	return pid, err
 }
 
-// liveAsHolder is the life of a process that a user namespace is made by. The kernel bounds what all users of a
-// namespace may lock and run together by the limits of its maker, which has none.
+// liveAsHolder is the main function of the process that makes a user namespace. It first removes its own resource
+// limits. The kernel applies the limits of the namespace's maker to all users of the namespace together.
 //
 //go:nosplit
 //go:noinline
@@ -108,6 +108,6 @@ func liveAsHolder(n *nest) {
 	_, _, errno := syscall.RawSyscall6(unix.SYS_UNSHARE, unix.CLONE_NEWUSER, 0, 0, 0, 0, 0)
 	n.record = record{kind: recordHeld, value: uint64(errno)}
 	tell(n)
-	receive(n, uintptr(unsafe.Pointer(&n.record)), 1) // and ends with the starter's end of the socket
+	receive(n, uintptr(unsafe.Pointer(&n.record)), 1) // ends when the starter closes its end of the socket
 	leave(0)
 }

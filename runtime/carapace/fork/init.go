@@ -2,13 +2,13 @@
 
 package fork
 
-// The container's init: the first process of its pid namespace (fork_go126.go says what is forbidden here). It makes
-// /proc, which belongs to the pid namespace of its maker, waits until its starter has built the root around it, lets go
-// of the machine's root, launches the command, passes signals on and reaps. It holds every capability, so it has no
-// memory, no descriptor and no file in common with the task.
+// This file is the container's init, the first process of its pid namespace (clone.go lists what is forbidden here). It
+// mounts /proc, which belongs to the pid namespace of its maker. It waits until its starter has built the root, and
+// releases the host's root. Then it launches the command, forwards signals and reaps processes. It has every
+// capability, so it shares no memory, descriptor or file with the task.
 //
-// It dies with its starter's thread: the kernel kills it. It reports to its starter after that was asked for, and the
-// starter says only then what to run, so there is no moment in which init could be left over.
+// init dies with its starter's thread, because it asks the kernel to be killed then. It reports to its starter after
+// that request, and the starter sends the command only after that report. Therefore init never outlives its starter.
 
 import (
 	"syscall"
@@ -18,20 +18,20 @@ import (
 )
 
 const (
-	// stopSignals would stop the command, and a stopped member of a gang is no use: they are not passed on.
+	// stopSignals would stop the command, and a stopped member of a gang is useless. They are not forwarded.
 	stopSignals = 1<<(unix.SIGTSTP-1) | 1<<(unix.SIGTTIN-1) | 1<<(unix.SIGTTOU-1)
 	lastSignal  = 64
 
 	procAttributes = unix.MOUNT_ATTR_NOSUID | unix.MOUNT_ATTR_NODEV | unix.MOUNT_ATTR_NOEXEC
 
-	// codeUntraced is how a command ends, before it is one, that may not be traced.
+	// codeUntraced is the exit code of a process that may not be traced, before it is the command.
 	codeUntraced  = 199
 	traceMe       = 0 // PTRACE_TRACEME
 	statusStopped = 0x7f
 )
 
-// liveAsInit is init's whole life, from when it has no file of its starter's but those it is to have. Like all that has
-// steps it makes no system call by itself: there is little stack, and each call takes some of it.
+// liveAsInit is the main function of init, after closeFiles. It calls one function per step and makes no system call
+// itself, because the stack is small and each call uses some of it.
 //
 //go:nosplit
 //go:noinline
@@ -52,7 +52,7 @@ func liveAsInit(n *nest) {
 	lookAfterCommand(n)
 }
 
-// failed notes what went wrong, for refuse.
+// failed records a failure for refuse.
 //
 //go:nosplit
 //go:noinline
@@ -63,7 +63,7 @@ func failed(n *nest, step Step, index uint16, errno syscall.Errno) bool {
 	return false
 }
 
-// tell sends the record. A starter that is gone has no use for it, and has init killed.
+// tell sends the record. If the starter is gone, the send fails, and init is killed anyway.
 //
 //go:nosplit
 //go:noinline
@@ -74,7 +74,7 @@ func tell(n *nest) {
 		unix.MSG_NOSIGNAL, 0, 0)
 }
 
-// refuse says what went wrong and ends this process, be it init or what was to become the command.
+// refuse reports the failure and ends this process, which is init or its child.
 //
 //go:nosplit
 //go:noinline
@@ -95,7 +95,7 @@ func leave(code uintptr) {
 	}
 }
 
-// forgetHandlers has every signal do what it does by default.
+// forgetHandlers resets every signal to its default action.
 //
 //go:nosplit
 //go:noinline
@@ -107,7 +107,7 @@ func forgetHandlers(n *nest) {
 	}
 }
 
-// bindToStarter asks to be killed when the starter's thread ends, and hides init from the task.
+// bindToStarter requests to be killed when the starter's thread ends, and hides init from the task.
 //
 //go:nosplit
 //go:noinline
@@ -124,12 +124,12 @@ func bindToStarter(n *nest) bool {
 		}
 	}
 	syscall.RawSyscall6(unix.SYS_PRCTL, unix.PR_SET_NAME, uintptr(unsafe.Pointer(&n.names.own)), 0, 0, 0, 0)
-	// A session of its own: a Ctrl-C at our terminal reaches the starter alone, and goes on to the task once.
+	// In a separate session, a Ctrl-C at the terminal reaches only the starter, which forwards it to the task once.
 	syscall.RawSyscall6(unix.SYS_SETSID, 0, 0, 0, 0, 0, 0)
 	return true
 }
 
-// handProc makes the mount of /proc, detached, and hands it to the starter.
+// handProc makes a detached mount of /proc and sends it to the starter.
 //
 //go:nosplit
 //go:noinline
@@ -154,7 +154,7 @@ func handProc(n *nest) bool {
 	return true
 }
 
-// receive reads a full buffer from the starter. Without a starter there is nothing to live for.
+// receive fills a buffer from the starter. If the starter is gone, it ends this process.
 //
 //go:nosplit
 //go:noinline
@@ -173,8 +173,8 @@ func receive(n *nest, into, length uintptr) {
 	}
 }
 
-// moveIn waits until the starter has pivoted the namespace's root, which took init along, lets go of the machine's
-// root, which is all that the working directory still leads to, and goes into that of the container.
+// moveIn waits until the starter has pivoted the namespace's root, which also moves init. Then it detaches the host's
+// root, which only its working directory still refers to, and enters the container's root.
 //
 //go:nosplit
 //go:noinline
@@ -189,7 +189,7 @@ func moveIn(n *nest) bool {
 	return enterRoot(n)
 }
 
-// enterRoot goes from the root of the namespace into that of the container.
+// enterRoot changes the root from the namespace's to the container's.
 //
 //go:nosplit
 //go:noinline
@@ -206,7 +206,7 @@ func enterRoot(n *nest) bool {
 	return true
 }
 
-// hearPlan waits for the word to run the command, which is the plan of it.
+// hearPlan waits for the plan of the command, which is also the permission to run it.
 //
 //go:nosplit
 //go:noinline
@@ -218,9 +218,9 @@ func hearPlan(n *nest) bool {
 	return true
 }
 
-// launchCommand forks the command and waits until it is one. It checks that the process does not execute our own
-// binary, as init has it: a program of the image can name that by a link into /proc, and a task that is root could then
-// write to what the machine runs. The command is stopped at its exec until that is known.
+// launchCommand forks the command and waits until its exec. It checks that the command does not execute the same binary
+// as init. An image can name that binary by a link into /proc, and a root task could then write to the host's binary.
+// The command is stopped at its exec until this check has passed.
 //
 //go:nosplit
 //go:noinline
@@ -238,11 +238,11 @@ func launchCommand(n *nest) {
 		if n.status&0xff == statusStopped {
 			break
 		}
-		// As the kernel does that finds no memory for what the command is given.
+		// The kernel kills a process at its exec if it has no memory for the arguments.
 		if signal := uintptr(n.status & 0x7f); signal != 0 {
 			leave(CodeSignal + signal)
 		}
-		if n.status != codeUntraced<<8 || n.plan.untraced != 0 { // It failed, and has said why.
+		if n.status != codeUntraced<<8 || n.plan.untraced != 0 { // It failed and has reported the reason.
 			leave(CodeFailed)
 		}
 		n.traced, n.plan.untraced = false, uintptr(syscall.EPERM)
@@ -281,8 +281,8 @@ func letRun(n *nest) {
 	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, n.pid, 0, 0, 0, 0)
 }
 
-// awaitExec waits until the command is stopped at its exec, or has ended. A signal that comes before stops it as well,
-// and is let through.
+// awaitExec waits until the command is stopped at its exec, or has ended. A signal before the exec also stops it, and
+// is delivered.
 //
 //go:nosplit
 //go:noinline
@@ -301,8 +301,8 @@ func awaitExec(n *nest) {
 	}
 }
 
-// checkBinary refuses a command whose binary lies in the mount that ours was executed from. No mount of the container
-// is that one: they are all made for it.
+// checkBinary refuses a command whose binary is in the mount from which this binary was executed. All mounts of the
+// container are new, so none of them is that mount.
 //
 //go:nosplit
 //go:noinline
@@ -326,7 +326,7 @@ func checkBinary(n *nest) bool {
 	if errno == syscall.ENOENT || errno == syscall.ESRCH { // A process that was killed meanwhile has no binary.
 		return true
 	}
-	// Without the right to look: a user other than root could not write to it.
+	// No access is safe here, because a user other than root could not write to the binary.
 	if errno == syscall.EACCES && n.plan.uid != 0 {
 		n.plan.untraced = uintptr(errno)
 		return true
@@ -335,7 +335,7 @@ func checkBinary(n *nest) bool {
 	return failed(n, StepBinary, 0, errno)
 }
 
-// closeAllBut closes every descriptor but the socket.
+// closeAllBut closes every descriptor except the socket.
 //
 //go:nosplit
 //go:noinline
@@ -346,9 +346,9 @@ func closeAllBut(n *nest) {
 	syscall.RawSyscall6(unix.SYS_CLOSE_RANGE, n.socket+1, 1<<32-1, 0, 0, 0, 0)
 }
 
-// lookAfterCommand passes signals on and reaps, until the command has ended. What still lives then dies with init.
-// Signals are taken without ever being let through: a blocked one is kept even for a first process, which is spared all
-// others.
+// lookAfterCommand forwards signals and reaps processes until the command has ended. The remaining processes then die
+// with init. Signals stay blocked and are read from the queue. The kernel queues only blocked signals for a first
+// process and drops all others.
 //
 //go:nosplit
 //go:noinline
@@ -370,8 +370,8 @@ func lookAfterCommand(n *nest) {
 	}
 }
 
-// reapOne waits for a process of the container, and reports whether there may be another one. With the command init
-// ends.
+// reapOne waits for a process of the container and reports whether there may be another one. If the command has ended,
+// it ends init.
 //
 //go:nosplit
 //go:noinline
@@ -381,7 +381,7 @@ func reapOne(n *nest, how uintptr) bool {
 	got, _, errno := syscall.RawSyscall6(unix.SYS_WAIT4, ^uintptr(0), uintptr(unsafe.Pointer(&n.status)), how, 0, 0, 0)
 	switch {
 	case errno == syscall.EINTR:
-	case errno != 0: // No child is left, so the command is not; its status is lost, which cannot be told from a kill.
+	case errno != 0: // No child is left, so the status of the command is lost and counts as a kill.
 		n.status = uint32(unix.SIGKILL)
 		endInitLife(n)
 	case got == 0:
@@ -394,8 +394,8 @@ func reapOne(n *nest, how uintptr) bool {
 	return true
 }
 
-// letGo lets a process run that has called itself traced by its parent, which is us, and has stopped at a signal.
-// It gets the signal, but for the one that its own exec sends it.
+// letGo continues a process that asked its parent, this process, to trace it, and that stopped at a signal. It delivers
+// the signal, except the one that the process's exec causes.
 //
 //go:nosplit
 //go:noinline
@@ -408,7 +408,7 @@ func letGo(pid uintptr, signal uint32) {
 	syscall.RawSyscall6(unix.SYS_PTRACE, unix.PTRACE_DETACH, pid, 0, uintptr(signal), 0, 0)
 }
 
-// endInitLife reports how the command ended, and ends as it did.
+// endInitLife reports how the command ended, and ends with the same status.
 //
 //go:nosplit
 //go:noinline

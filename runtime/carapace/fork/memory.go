@@ -2,6 +2,7 @@
 
 package fork
 
-// This file says that init may do without its starter's memory: all threads and their stacks are Go's own.
+// This file is used without cgo: init can release its starter's memory, because all threads and their stacks belong to
+// Go.
 
 const letsGoOfMemory = true

@@ -2,7 +2,7 @@
 
 package fork
 
-// This file says that init keeps its starter's memory: the kernel writes into what a C library gave it for each thread.
-// The starter's command line lies there, too, so a task can read it as that of init.
+// This file is used with cgo: init keeps its starter's memory, because the kernel writes into the C library's data of
+// each thread. That memory includes the starter's command line, so a task can read it as init's command line.
 
 const letsGoOfMemory = false

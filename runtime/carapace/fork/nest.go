@@ -2,8 +2,8 @@
 
 package fork
 
-// The memory of a first process, and what it says to its starter. All of both is numbers: nothing in here is Go's to
-// collect, to move or to look at.
+// This file defines the memory of a first process and its messages to the starter. Both contain only numbers, so Go's
+// garbage collector does not look at or move them.
 
 import (
 	"fmt"
@@ -14,34 +14,34 @@ import (
 )
 
 const (
-	maxJoins     = 17      // as many hierarchies as Linux has of v1, and v2's beside them
-	maxPlanWords = 2 << 20 // more than twice what the kernel takes for an exec
+	maxJoins     = 17      // the hierarchies of cgroup v1, and the one of v2
+	maxPlanWords = 2 << 20 // more than twice the kernel's limit for an exec
 )
 
-// nest is the memory that a first process lives in. It is mapped for one process, not by Go's allocator, and has no Go
-// pointers: an address in it is a number. Neither process nor starter sees what the other writes to its own afterwards.
+// nest is the memory of a first process. It is mapped for one process, not allocated by Go, and has no Go pointers:
+// addresses in it are numbers. After the fork, neither process sees the other's writes.
 type nest struct {
 	clone, cloneCommand cloneArguments
 
-	pidfd int32            // of init, written by the kernel for the starter
-	kept  [maxKept]uintptr // every descriptor that outlives the fork, from 3 on, rising
+	pidfd int32            // of init; the kernel writes it for the starter
+	kept  [maxKept]uintptr // every descriptor that survives the fork, from 3 on, in order
 	keptN uintptr
-	views [3][2]uintptr // of memory: where code, stack and nest lie, rising
-	heard uint64        // the signals that the starter's thread does not hear
+	views [3][2]uintptr // the memory ranges of code, stack and nest, in order
+	heard uint64        // the blocked signals of the starter's thread
 
 	socket     uintptr    // to the starter
-	stdio      [3]uintptr // what becomes that of the command; none is below 3 but in its own place
+	stdio      [3]uintptr // the streams of the command; a number below 3 is already the stream itself
 	joins      [maxJoins]uintptr
 	joinsN     uintptr
-	cgroups    uintptr // the cgroup namespace that a command which joins enters; 0: none
+	cgroups    uintptr // the cgroup namespace that a joined command enters; 0: none
 	ids        uintptr // the user namespace that the command enters; 0: none
-	exeMount   uint64  // the mount that our own binary was executed from
-	hidden     bool    // whether init is hidden from the task
-	traced     bool    // whether the command's exec is looked at
+	exeMount   uint64  // the mount from which this binary was executed
+	hidden     bool    // init is hidden from the task
+	traced     bool    // the command's exec is checked
 	noInit     bool
-	joined     bool      // whether it comes into a container that is there
-	ownCgroups bool      // whether the command's cgroups are the root of what it sees
-	holdsIDs   bool      // whether this is no init, but makes a user namespace, and holds it until that is open elsewhere
+	joined     bool      // it joins an existing container
+	ownCgroups bool      // the command's cgroups are the root of its view
+	holdsIDs   bool      // this process makes a user namespace and holds it until it is open elsewhere; it is no init
 	unbound    [2]uint64 // struct rlimit64, no limit
 
 	message message
@@ -54,7 +54,7 @@ type nest struct {
 	stat    unix.Statx_t
 	path    [32]byte
 	caps    capabilitySets
-	names   struct{ proc, root, exe, here, top, own [16]byte } // ended by a zero
+	names   struct{ proc, root, exe, here, top, own [16]byte } // each ends with a zero byte
 
 	plan laidPlan
 	data [maxPlanWords]uintptr
@@ -88,12 +88,12 @@ type record struct {
 }
 
 const (
-	recordProc    = iota + 1 // with a descriptor of the container's /proc; init dies with its starter from then on
-	recordReady              // of a command without an init, right before its exec; value is why it is not traced
-	recordStarted            // value is why the command was not traced
+	recordProc    = iota + 1 // with a descriptor of the container's /proc; from now on init dies with its starter
+	recordReady              // right before the exec of a command without an init; value is the reason if it is not traced
+	recordStarted            // value is the reason if the command was not traced
 	recordFailed             // step, index and errno
 	recordExited             // value is the command's wait status
-	recordHeld               // value is why there is no user namespace
+	recordHeld               // value is the reason if there is no user namespace
 	recordBytes   = int(unsafe.Sizeof(record{}))
 )
 
@@ -106,17 +106,17 @@ func (r record) failure() *Failure {
 	return &Failure{Step: r.step, Index: int(r.index), Errno: syscall.Errno(r.value)}
 }
 
-// bytesOf is the memory of some values.
+// bytesOf returns the memory of some values as bytes.
 func bytesOf[T any](first *T, count int) []byte {
 	return unsafe.Slice((*byte)(unsafe.Pointer(first)), count*int(unsafe.Sizeof(*first)))
 }
 
-// newNest maps one. It takes no memory before it is written to.
+// newNest maps a nest. It uses no physical memory until it is written.
 func newNest() (*nest, error) {
 	at, err := unix.MmapPtr(-1, 0, nil, unsafe.Sizeof(nest{}), unix.PROT_READ|unix.PROT_WRITE,
 		unix.MAP_PRIVATE|unix.MAP_ANONYMOUS|unix.MAP_NORESERVE)
 	if err != nil {
-		return nil, fmt.Errorf("memory for init: %w", err)
+		return nil, fmt.Errorf("map memory for init: %w", err)
 	}
 	n := (*nest)(at)
 	n.signals = ^uint64(0)

@@ -2,8 +2,8 @@
 
 package fork
 
-// What a process is told to become: numbers and byte strings, put together by the starter, which may allocate and fail.
-// The receiver finds the strings by their distance from the plan's end, and makes addresses of that (landPlan).
+// This file encodes a plan as numbers and byte strings. The starter, which may allocate and fail, encodes it. Strings
+// are referenced by their offset after the plan, which the receiver turns into addresses (landPlan).
 
 import (
 	"errors"
@@ -12,22 +12,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Plan is a command.
+// Plan describes a command and its process.
 type Plan struct {
 	Path, Workdir string
 	Args, Env     []string
-	User          *User // nil: that of its starter
-	Gains         bool  // rights by set-user-id programs, which come with its image
-	Terminal      bool  // its stdin is a terminal, which becomes that of its session
-	// Bound and Ambient have bits of capabilities: to be kept in the bounding set, and to be handed to a user.
+	User          *User // nil: the user of its starter
+	Gains         bool  // set-user-id programs of the image give rights
+	Terminal      bool  // stdin is a terminal, which becomes the session's terminal
+	// Bound and Ambient have one bit per capability: those to keep in the bounding set, and those to give to the
+	// user.
 	Bound, Ambient uint64
 	Filter         []unix.SockFilter
-	Limits         []Limit // no more than 16
-	// Late is the limit of the user's processes, which is set when the user was changed.
+	Limits         []Limit // at most 16
+	// Late is the limit of the user's processes. It is set after the change of user.
 	Late *Limit
 }
 
-// User is the user as which a command runs.
+// User is the user that runs a command.
 type User struct {
 	UID, GID int
 	Groups   []uint32
@@ -37,13 +38,13 @@ type User struct {
 type Limit struct {
 	Number     int
 	Soft, Hard uint64
-	Index      int // by which a failure names it
+	Index      int // identifies the limit in a failure
 }
 
-// ErrTooLong is a command that is longer, with its environment, than the kernel takes.
-var ErrTooLong = errors.New("command and environment are longer than the kernel takes")
+// ErrTooLong reports a command that, with its environment, is longer than the kernel accepts.
+var ErrTooLong = errors.New("command and environment are too long for the kernel; shorten them")
 
-// laidPlan is a plan as a process reads it.
+// laidPlan is the encoded plan.
 type laidPlan struct {
 	length uintptr // of the data, in bytes
 
@@ -63,19 +64,19 @@ type laidPlan struct {
 	limitsN  uintptr
 	late     laidLimit
 	lateN    uintptr
-	untraced uintptr // why, as an errno
+	untraced uintptr // the reason, as an errno
 }
 
-const maxLimits = 16 // as many as have a name
+const maxLimits = 16 // the number of rlimits that have a name
 
-// laidLimit is a resource limit; soft and hard are a struct rlimit64.
+// laidLimit is an encoded resource limit; soft and hard are a struct rlimit64.
 type laidLimit struct {
 	number     uintptr
 	soft, hard uint64
 	index      uintptr
 }
 
-// laying puts a plan's data together. An address is told from none by not being zero, so nothing lies at its beginning.
+// laying collects a plan's data. Offset 0 means that there is no string, so the data begins with an unused byte.
 type laying struct{ data []byte }
 
 func (l *laying) bytes(content []byte) uintptr {
@@ -90,14 +91,14 @@ func (l *laying) bytes(content []byte) uintptr {
 func (l *laying) text(text string) uintptr { return l.bytes(append([]byte(text), 0)) }
 
 func (l *laying) texts(texts []string) uintptr {
-	at := make([]uintptr, len(texts)+1) // The last one is the zero that ends it.
+	at := make([]uintptr, len(texts)+1) // The last entry is the terminating zero.
 	for i, text := range texts {
 		at[i] = l.text(text)
 	}
 	return l.bytes(bytesOf(&at[0], len(at)))
 }
 
-// lay answers the plan as it is sent.
+// lay returns the encoded plan.
 func (p *Plan) lay() ([]byte, error) {
 	var l laying
 	laid := laidPlan{path: l.text(p.Path), workdir: l.text(p.Workdir), argv: l.texts(p.Args), env: l.texts(p.Env),
@@ -127,7 +128,7 @@ func (l *Limit) lay() laidLimit {
 	return laidLimit{uintptr(l.Number), l.Soft, l.Hard, uintptr(l.Index)}
 }
 
-// landPlan makes addresses of what the plan tells.
+// landPlan turns the offsets of the plan into addresses.
 //
 //go:nosplit
 //go:noinline

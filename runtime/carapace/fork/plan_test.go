@@ -8,13 +8,14 @@ import (
 	"unsafe"
 )
 
-// textAt reads a string of a plan that has landed.
+// textAt reads a string of a decoded plan.
 func textAt(n *nest, at uintptr) string {
 	text, _, _ := strings.Cut(string(bytesOf(&n.data[0], len(n.data))[at-uintptr(unsafe.Pointer(&n.data)):][:100]), "\x00")
 	return text
 }
 
-// TestPlanStandsWhereItIsRead: a plan is laid without knowing where, and every address in it is one once it has landed.
+// TestPlanStandsWhereItIsRead checks that a plan is encoded without its address, and that all its offsets become valid
+// addresses.
 func TestPlanStandsWhereItIsRead(t *testing.T) {
 	n, err := newNest()
 	if err != nil {
