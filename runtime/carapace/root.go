@@ -3,6 +3,7 @@
 package carapace
 
 // This file builds the container's root on the starter's thread. The order of the steps makes it safe:
+//
 //  1. All mounts become private, so no change reaches the host's mounts.
 //  2. Each directory to be shown from the host is cloned as a detached mount, while the host's paths still have the
 //     caller's meaning.
@@ -10,6 +11,7 @@ package carapace
 //  4. The thread calls pivot_root, and chroot into the container's root. After that no path leads out, whatever links
 //     the image has, so the other mounts use the image's own paths. Meanwhile init releases the host's root. Before
 //     that, no command runs.
+//
 // The container's root is one level below the namespace's root, so the task is in a chroot. The kernel then refuses new
 // user namespaces, by any system call. A filter could not do this, because it cannot see the flags of clone3.
 

@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns what is refused before a container is tried. Here a refusal names the job's field; later it would
-// look like a failure of the machine.
+// This file refuses jobs that no container can run. A refusal here names the job's field. A later failure would look
+// like a failure of the node.
 
 func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visitor hostpath.Visitor) error {
 	s, image := t.Spec, p.Image
@@ -27,7 +27,7 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 		return err
 	}
 	if len(s.GetCommand()) == 0 && len(image.Command) == 0 {
-		err := fmt.Errorf("command: is empty, and %s has no entrypoint; give the job a command", s.GetImage())
+		err := fmt.Errorf("command: is empty, and %s has no entrypoint; add a command to the job", s.GetImage())
 		if image.Rootfs == HostImage {
 			return fault.OfJob(err)
 		}
@@ -47,8 +47,8 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 		p.Mounts = append(p.Mounts, ticket)
 		if node := ticket.Node; node != "" {
 			if m.GetTarget() != node || m.GetReadOnly() {
-				return fault.OfJob(fmt.Errorf("mounts[%d].target: the device %s is given under its own path, to be read and "+
-					"written; take %[2]s, and leave readOnly out", i, node))
+				return fault.OfJob(fmt.Errorf("mounts[%d].target: the device %s can only be mounted at its own path and "+
+					"writable; use the target %[2]s and omit readOnly", i, node))
 			}
 			continue
 		}
@@ -65,7 +65,7 @@ func (d *Driver) check(t *launcher.Task, p *prepared, who *account.Account, visi
 	return fault.OfJob(fieldOfJob(d.spec(t, *p, who).Validate()))
 }
 
-// Networks are the networks that a task can have beside the machine's own.
+// Networks returns the networks that a task can have in addition to the host's.
 func (d *Driver) Networks() []messages.Network {
 	networks := []messages.Network{messages.Network_NETWORK_NONE}
 	if d.o.Private != nil {
@@ -74,48 +74,48 @@ func (d *Driver) Networks() []messages.Network {
 	return networks
 }
 
-// SecretWays reports how this driver gives secrets to tasks.
+// SecretWays reports how this driver passes secrets to tasks.
 func (d *Driver) SecretWays() (files, env bool) { return true, true }
 
-// checkNetwork refuses a network that this machine does not have. A leader that knows what was announced sends no
-// such job here.
+// checkNetwork refuses a network that this node does not have. A leader that knows the node's networks sends no such
+// job here.
 func (d *Driver) checkNetwork(n messages.Network) error {
 	if len(messages.NetworkLabels(n)) == 0 || slices.Contains(d.Networks(), n) {
 		return nil
 	}
-	return fmt.Errorf("network: %s is not available on this machine; choose another machine, or network: host", n.Word())
+	return fmt.Errorf("network: %s is not available on this node; choose another node, or network: host", n.Word())
 }
 
-// checkRequired refuses limits that are demanded but cannot be kept.
+// checkRequired refuses a job that requires a limit that the node cannot enforce.
 func (d *Driver) checkRequired(s *messages.JobSpec) error {
 	for _, what := range []string{"memory limit", "pids limit", "cpu limit", "devices"} {
 		if why := d.lacks[what]; s.GetLimitsRequired() && why != "" {
-			return fmt.Errorf("limits: are required, and this machine has no %s (%s); leave `limits: required` out, or ask "+
-				"its owner to provide it", what, why)
+			return fmt.Errorf("limits: are required, but this node has no %s (%s); omit `limits: required`, or ask "+
+				"an operator to provide it", what, why)
 		}
 	}
 	return nil
 }
 
-// ownPlaces of a host view are empty and the task's own, so that anything can be made there.
+// ownPlaces lists directories of a host view that are empty and private to the task, so mounts there are possible.
 var ownPlaces = []string{"/tmp", "/run", "/var/tmp", "/root", scratchTarget, "/dev/shm"}
 
 func isOwnPlace(path string) bool {
 	return slices.ContainsFunc(ownPlaces, func(own string) bool { return carapace.Within(path, own) })
 }
 
-// checkTarget refuses a mount where a host view has no place for it: that cannot be written to. What an image has is
-// only known inside.
+// checkTarget refuses a mount target for which a read-only host view has no place. The targets in an image are known
+// only inside the container.
 func checkTarget(target string, image Image, as hostpath.Guest) error {
 	if image.Rootfs != HostImage || !filepath.IsAbs(target) || isOwnPlace(target) {
-		return nil // the container's own rules refuse what is no path at all
+		return nil // the container refuses a target that is no path
 	}
 	top, _, below := strings.Cut(strings.TrimPrefix(filepath.Clean(target), "/"), "/")
 	if _, err := os.Lstat("/" + top); errors.Is(err, os.ErrNotExist) {
-		return nil // a new one at the top can be made
+		return nil // a new top-level directory can be made
 	}
 	if _, err := as.Look(hostpath.Named(target)); below && err != nil {
-		return fmt.Errorf("%w, and the machine's own root is read-only; choose an existing directory, one at the top, or "+
+		return fmt.Errorf("%w, and the host's root is read-only; choose an existing directory, a top-level one, or "+
 			"one in /tmp", err)
 	}
 	return nil
@@ -131,11 +131,10 @@ func checkWorkdir(s *messages.JobSpec, image Image, as hostpath.Guest) error {
 			return nil
 		}
 	}
-	// The view has the machine's own files, and the task enters the directory itself later: here it is only looked
-	// at.
+	// The view has the host's files, and the task enters the directory itself later. This only checks it.
 	folder, err := as.Look(hostpath.Named(dir))
 	if err != nil {
-		return fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)
+		return fmt.Errorf("workdir: %w, or omit workdir to use the scratch directory", err)
 	}
 	if !folder {
 		return fmt.Errorf("workdir: %s is not a directory that the task's user can enter", dir)

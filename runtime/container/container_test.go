@@ -24,7 +24,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// room is a folder that other users may pass through, like a data directory.
+// room returns a folder that other users may pass through, like a data directory.
 func room(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,7 +67,7 @@ func driverOf(t *testing.T, change func(*Options)) *Driver {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // the groups above those of the containers, which stay for the next one
+	t.Cleanup(func() { // removes the parent groups, which stay for later containers
 		if _, err := carapace.GC(o.StateDir, o.Cgroups); err != nil {
 			t.Error(err)
 		}
@@ -75,7 +75,7 @@ func driverOf(t *testing.T, change func(*Options)) *Driver {
 	return d
 }
 
-// TestPrepare: what cannot be run is refused by the name of the job's field, before it is tried.
+// TestPrepare checks that an unusable job is refused before its start, with the name of the job's field.
 func TestPrepare(t *testing.T) {
 	own, shut := room(t), t.TempDir()
 	if err := os.Chmod(shut, 0o700); err != nil {
@@ -99,7 +99,7 @@ func TestPrepare(t *testing.T) {
 		{"archive", image("./image.tar"), "image: "},
 		{"missing directory", image("/no/such"), "image: "},
 		{"file", image("/etc/passwd"), "image: "},
-		{"the machine's root", image("/"), "image: "},
+		{"the host's root", image("/"), "image: "},
 		{"the agent's own as an image", image(own), "image: "},
 		{"network", func(s *messages.JobSpec) { s.Network = messages.Network_NETWORK_PRIVATE }, "network: "},
 		{"no network", func(s *messages.JobSpec) { s.Network = messages.Network_NETWORK_NONE }, ""},
@@ -134,7 +134,7 @@ func TestPrepare(t *testing.T) {
 			}
 		})
 	}
-	if os.Geteuid() == 0 { // only root can enter all directories, so only root must check them for others
+	if os.Geteuid() == 0 { // only root can enter all directories and must therefore check them for others
 		err := driverOf(t, nil).Prepare(context.Background(), taskOf(t, mount(inside, "/data")))
 		if err == nil || !strings.Contains(err.Error(), "is not there for the task's user") {
 			t.Errorf("behind a door: %v", err)
@@ -142,7 +142,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// specOf is the container that a task's supervisor would be told to run.
+// specOf returns the container that a task's supervisor would start.
 func specOf(t *testing.T, d *Driver, task *launcher.Task, start *messages.StartTask, env []string) carapace.Spec {
 	t.Helper()
 	if err := d.Prepare(context.Background(), task); err != nil {
@@ -159,7 +159,7 @@ func specOf(t *testing.T, d *Driver, task *launcher.Task, start *messages.StartT
 	return command.Container.Spec
 }
 
-// TestSpec: a container has what was granted, and no limit that the machine cannot keep.
+// TestSpec checks that a container has the granted resources, and no limit that the node cannot enforce.
 func TestSpec(t *testing.T) {
 	first := &messages.Gpu{Id: "GPU-1", Minor: 3}
 	d := driverOf(t, func(o *Options) {
@@ -191,7 +191,7 @@ func TestSpec(t *testing.T) {
 	}
 }
 
-// TestDirectoryImage: many may use a directory, so each task's writes go elsewhere.
+// TestDirectoryImage checks that each task writes to its own layer, because many tasks may use a directory.
 func TestDirectoryImage(t *testing.T) {
 	root := room(t)
 	d := driverOf(t, nil)
@@ -210,7 +210,7 @@ func TestDirectoryImage(t *testing.T) {
 	}
 }
 
-// held are the holders of an image.
+// held is the set of holders of an image.
 type held map[string]bool
 
 func (h held) Prepare(_ context.Context, _, holder string, _ hostpath.Visitor) (Image, error) {
@@ -223,7 +223,7 @@ func (h held) Release(holder string) error {
 	return nil
 }
 
-// TestImageIsHeld: from Prepare to Cleanup, by the task's own folder.
+// TestImageIsHeld checks that the task's folder holds the image from Prepare to Cleanup.
 func TestImageIsHeld(t *testing.T) {
 	images := held{}
 	d := driverOf(t, func(o *Options) { o.Images = images })
@@ -243,7 +243,7 @@ func TestImageIsHeld(t *testing.T) {
 	}
 }
 
-// TestPidReuse: another process that has the noted number by now is left alone.
+// TestPidReuse checks that another process with the recorded pid is not killed.
 func TestPidReuse(t *testing.T) {
 	parent, _ := supervisor.ReadProcess(os.Getppid())
 	if found := initOf(&supervisor.State{PID: parent.PID, Start: parent.Start + 1}); len(found) > 0 {
@@ -254,8 +254,8 @@ func TestPidReuse(t *testing.T) {
 	}
 }
 
-// TestSweep: a supervisor that is killed takes the container with it, and the sweep is the evidence. Its usage is
-// reported while it runs.
+// TestSweep checks that the container ends with its killed supervisor, and that a successful sweep confirms it. The
+// container's usage is reported while it runs.
 func TestSweep(t *testing.T) {
 	able.Need(t, able.Containers)
 	binary := program(t)
@@ -309,7 +309,7 @@ func TestSweep(t *testing.T) {
 	if e := link.Next(); !e.Closed {
 		t.Fatalf("%+v", e)
 	}
-	for range 2 { // the second finds its own work done
+	for range 2 { // the second call finds nothing to do
 		if err := d.Sweep(ctx, task, state); err != nil {
 			t.Fatal(err)
 		}
@@ -330,13 +330,13 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestHeldIsLetGo: what Prepare found stays open here until a supervisor has it, or the task is cleaned up.
+// TestHeldIsLetGo checks that the mounts from Prepare stay open until a supervisor has them or the task is cleaned up.
 func TestHeldIsLetGo(t *testing.T) {
 	able.Need(t, able.Root, able.Mounts)
 	d, data := driverOf(t, nil), room(t)
 	mounts := func(s *messages.JobSpec) { s.Mounts = []*messages.Mount{{Source: data, Target: "/data"}} }
 	task := taskOf(t, mounts)
-	for range 2 { // also a second time
+	for range 2 { // repeated
 		if err := d.Prepare(context.Background(), task); err != nil || len(d.held[task.Dir]) != 1 {
 			t.Fatalf("%v, held are %v", err, d.held)
 		}

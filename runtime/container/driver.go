@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package container is the driver `carapace`, which gives each task a container of its own: a root that is not the
-// machine's to write to, the devices that were granted and no others, and limits that the kernel keeps. It describes
-// that container and cleans up after it; package carapace makes it, in the task's supervisor. The drivers oci and
-// upstream are built around this one: the first has runc or crun make the same container, the second runs another
-// program within it. It never claims to keep a limit that this machine cannot keep.
+// Package container is the driver `carapace`, which runs each task in a separate container. The container has a root
+// through which it cannot write to the host, only the granted devices, and limits that the kernel enforces. Package
+// container describes the container and cleans up after it. Package carapace makes it, in the task's supervisor. The
+// drivers oci and upstream extend this driver. oci lets runc or crun make the same container. upstream runs another
+// program within it. The driver never claims to enforce a limit that this node cannot enforce.
 package container
 
 import (
@@ -32,64 +32,61 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// Name is the driver's name.
+// Name is the name of the driver.
 const Name = "carapace"
 
-// scratchTarget is where a container has its scratch directory.
+// scratchTarget is the path of the scratch directory in a container.
 const scratchTarget = "/scratch"
 
-// What the driver keeps in a task's own folder.
+// Files of the driver in a task's own folder.
 const (
-	preparedFile = "image.json" // what Prepare found, for whichever agent starts the task
+	preparedFile = "image.json" // the result of Prepare, for the agent that starts the task
 	layerName    = "layer"
 )
 
 // Driver runs tasks in containers.
 type Driver struct {
 	o     Options
-	lacks map[string]string // what the machine cannot enforce, by carapace's names, with the reason
+	lacks map[string]string // what the node cannot enforce, by carapace's names, with the reason
 
 	mu   sync.Mutex
-	held map[string][]*os.File // what prepared tasks will see, by their folders (held.go)
+	held map[string][]*os.File // the mounts of prepared tasks, by task folder (held.go)
 }
 
 // Options holds the settings of the driver.
 type Options struct {
-	// Binary is the program carapace. Without it nothing new can run, but the tasks of an earlier agent are still
-	// looked after.
+	// Binary is the program carapace. Without it no new task can run, but the driver still manages the tasks of an
+	// earlier agent.
 	Binary string
-	// StateDir has the state of this agent's containers and of no others.
+	// StateDir contains the state of only this agent's containers.
 	StateDir string
 	Cgroups  carapace.Cgroups
-	// Hide are directories of the machine that no task may see: the agent's own.
+	// Hide lists host directories that no task may see: the agent's own.
 	Hide []string
-	// Users decides as which users tasks run, and Policy what jobs may name.
+	// Users decides the user of each task. Policy decides the resources that jobs may name.
 	Users  account.Rules
 	Policy hostpolicy.Policy
-	// Env is what every task has in its environment beside its own.
+	// Env is added to the environment of every task.
 	Env []string
-	// Gpus says what belongs to which of the machine's GPUs; nil: all are only declared.
+	// Gpus lists the files of each of the node's GPUs; nil: all GPUs are only declared.
 	Gpus *gpu.Hardware
-	// Images gets images ready; nil: those that lie on the machine.
+	// Images prepares images; nil: only directories of the node are possible.
 	Images Images
-	// Unreachable returns what tasks may not reach on a network that they share with the machine; nil: nothing is
-	// refused.
+	// Unreachable returns the addresses that tasks must not reach on the host's network; nil: none.
 	Unreachable func() []egress.Place
-	// Private gives jobs networks of their own; nil: this machine has none.
+	// Private provides private networks; nil: this node has none.
 	Private Private
-	// MaxProcesses bounds the processes and threads of a task; 0: its share of those that all tasks may have
-	// together.
+	// MaxProcesses limits the processes and threads of a task; 0: the task's share of the limit of all tasks.
 	MaxProcesses int64
 }
 
-// Private gives jobs networks of their own. A network has a name, and exists as long as one of the paths that hold
-// it.
+// Private provides private networks. A network has a name, and exists while at least one holder path holds it.
 type Private interface {
 	Join(name, holder string) (private.Joined, error)
 	Release(name, holder string) error
 }
 
-// New makes the driver.
+// New returns a driver for the options.
 func New(o Options) (*Driver, error) {
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("containers: %w", err)
@@ -100,22 +97,22 @@ func New(o Options) (*Driver, error) {
 	return &Driver{o: o, held: map[string][]*os.File{}}, nil
 }
 
-// Name is "carapace".
+// Name returns "carapace".
 func (d *Driver) Name() string { return Name }
 
-// Scratch is the same path in every container.
+// Scratch returns the same path for every container.
 func (d *Driver) Scratch(*launcher.Task) string { return scratchTarget }
 
-// Helps reports that its tasks can be shown the program of ours.
+// Helps reports that the driver's tasks can use the helper program.
 func (d *Driver) Helps() bool { return true }
 
-// id names the task's container. Two agents of two clusters may share the
-// machine's cgroups, and a task's name.
+// id returns the id of the task's container. It depends on the task's folder, because the agents of two clusters may
+// share the host's cgroups and a task's name.
 func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
 }
 
-// Prepare gets the image, refuses what cannot be run, and gives the scratch directory to the user.
+// Prepare prepares the image, refuses unusable jobs, and gives the scratch directory to the user.
 func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	who, err := d.user(t)
 	if err != nil {
@@ -142,7 +139,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 		return err
 	}
 	if t.Spec.GetNetwork() == messages.Network_NETWORK_PRIVATE {
-		// Of whose fault that is nothing is said: jobs that name no such network run here all the same.
+		// The error names no fault, because jobs without such a network still run here.
 		if p.Network, err = d.o.Private.Join(t.Key.Token.String(), t.Dir); err != nil {
 			return fmt.Errorf("network: %w", err)
 		}
@@ -156,7 +153,7 @@ func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	return d.hold(t, &p)
 }
 
-// Command is a container for the supervisor to make.
+// Command returns the container for the supervisor to make.
 func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	who, err := d.user(t)
 	if err != nil {
@@ -168,11 +165,11 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 		err = json.Unmarshal(text, &p)
 	}
 	if err != nil {
-		return nil, fault.OfMachine(fmt.Errorf("the image that was prepared: %w", err))
+		return nil, fault.OfMachine(fmt.Errorf("read the prepared image: %w", err))
 	}
 	if who.Root != (p.IDs != nil) {
 		return nil, errors.New(
-			"user: the numbers of root on this machine have changed since the task was prepared; it must be tried again",
+			"user: the uids of root on this node have changed after the task was prepared; retry the job",
 		)
 	}
 	spec := d.spec(t, p, who)
@@ -182,7 +179,7 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}
 	for _, node := range p.nodes() {
 		if !slices.Contains(d.o.Policy.Devices, node) { // the policy has changed, and the agent was restarted
-			return nil, fault.OfJob(fmt.Errorf("mounts: %s is not among the devices that this machine's policy lets jobs name",
+			return nil, fault.OfJob(fmt.Errorf("mounts: %s is not among the devices that this node's policy permits",
 				node))
 		}
 	}
@@ -197,8 +194,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	if err := errors.Join(d.hosts(t, start, &spec), d.jobHostfile(t, start, &spec)); err != nil {
 		return nil, fault.OfMachine(err)
 	}
-	if !spec.ReadOnly { // else there may be no place for them, and the image must have its own
-		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's own are mounted over them
+	if !spec.ReadOnly { // a read-only image may have no place for them and must have its own
+		spec.Mounts = append(libraries(view), spec.Mounts...) // the user's mounts cover them
 	}
 	if t.Helper != "" {
 		if err := t.HelperMount(); err != nil {
@@ -215,8 +212,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}, nil
 }
 
-// jobHostfile shows the list of machines at the place where DeepSpeed looks for it, to a task that is started by
-// it. It is not a file of the task: a task that may write there could put a link in its place before it is shown.
+// jobHostfile shows the list of nodes at the path where DeepSpeed expects it, for a task that uses the launcher
+// deepspeed. The file does not belong to the task, which could otherwise replace it with a link before it is mounted.
 func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !environment.HasJobHostfile(t.Spec) || spec.ReadOnly {
 		return nil
@@ -225,9 +222,8 @@ func (d *Driver) jobHostfile(t *launcher.Task, start *messages.StartTask, spec *
 	return leave(spec.Hostfile, environment.Hostfile(start.GetRendezvous(), t.Grant))
 }
 
-// hosts makes the names of the gang's machines resolve to their addresses. They stand before the machine's own
-// entries: on many machines the own name is a loopback address, at which no other machine would find a member that
-// listens.
+// hosts adds the names and addresses of the gang's nodes to /etc/hosts. They precede the host's own entries. On many
+// hosts, the own name is a loopback address, and members on other nodes could not connect to it.
 func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapace.Spec) error {
 	if !remote(start.GetRendezvous()) {
 		return nil
@@ -236,7 +232,7 @@ func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapa
 	if spec.Rootfs == HostImage {
 		own, err := os.ReadFile("/etc/hosts")
 		if err != nil {
-			return nil // as on the machine itself, no name is known but what a server says
+			return nil // as on the host, only DNS names are known
 		}
 		others = string(own)
 	}
@@ -244,15 +240,15 @@ func (d *Driver) hosts(t *launcher.Task, start *messages.StartTask, spec *carapa
 	return leave(spec.Hosts, environment.Hosts(start.GetRendezvous())+others)
 }
 
-// leave writes a file that the task can read, whatever the mode of the agent's own files.
+// leave writes a file that the task can read, regardless of the agent's umask.
 func leave(path, text string) error {
 	if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-		return fmt.Errorf("what the task is shown: %w", err)
+		return fmt.Errorf("write a file for the task: %w", err)
 	}
 	return os.Chmod(path, 0o644)
 }
 
-// place is where containers and their cgroups are, as flags of carapace.
+// place returns the flags of carapace for the locations of containers and their cgroups.
 func (d *Driver) place() []string {
 	flags := []string{"--state-dir", d.o.StateDir}
 	if d.o.Cgroups.Root != "" {
@@ -264,29 +260,29 @@ func (d *Driver) place() []string {
 	return flags
 }
 
-// Cleanup removes what is left of the container, and releases the image. The launcher removes the task's folder, with
-// its layer.
+// Cleanup removes the remains of the container and releases the image. The launcher removes the task's folder with its
+// layer.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	d.letGo(t)
 	if err := carapace.RemoveID(d.o.StateDir, d.id(t), d.o.Cgroups); err != nil {
-		return fmt.Errorf("container of task %v: %w", t.Key, err)
+		return fmt.Errorf("remove the container of task %v: %w", t.Key, err)
 	}
 	if err := d.LeaveNetwork(t); err != nil {
 		return err
 	}
 	if err := d.o.Images.Release(t.Dir); err != nil {
-		return fmt.Errorf("image of task %v: %w", t.Key, err)
+		return fmt.Errorf("release the image of task %v: %w", t.Key, err)
 	}
 	return nil
 }
 
-// LeaveNetwork releases the network of a task that is gone; a task without one is no error.
+// LeaveNetwork releases the network of a task that is gone. A task without a network is no error.
 func (d *Driver) LeaveNetwork(t *launcher.Task) error {
 	if d.o.Private == nil {
 		return nil
 	}
 	if err := d.o.Private.Release(t.Key.Token.String(), t.Dir); err != nil {
-		return fmt.Errorf("network of task %v: %w", t.Key, err)
+		return fmt.Errorf("release the network of task %v: %w", t.Key, err)
 	}
 	return nil
 }

@@ -18,16 +18,16 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns how a container is found without its supervisor, how it is known
-// to be gone, and what it uses.
+// This file finds a container without its supervisor, confirms its end, and reads its usage.
 
 const (
 	sweepPause    = 5 * time.Millisecond
 	maxSweepPause = time.Second
 )
 
-// Sweep ends what a supervisor that was killed left. The container dies with its supervisor, which made it; Sweep makes
-// sure. Nothing is left once its init is dead and its state is gone, which is removed last, after its cgroups.
+// Sweep ends the remains of a killed supervisor. A container dies with its supervisor, which made it, and Sweep
+// verifies this. Nothing is left when its init is dead and its state is removed. The state is removed last, after its
+// cgroups.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	var left error
 	for pause := sweepPause; ; pause = min(2*pause, maxSweepPause) {
@@ -47,8 +47,8 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 	}
 }
 
-// initOf is the container's init as its supervisor noted it, if it lives. A process with its number but another start
-// time came later.
+// initOf returns the container's init as recorded by its supervisor, if it lives. A process with the same pid but
+// another start time is another process.
 func initOf(state *supervisor.State) []supervisor.Process {
 	p, ok := supervisor.ReadProcess(state.PID)
 	if !ok || p.Start != state.Start || p.State == 'Z' || p.State == 'X' {
@@ -71,27 +71,27 @@ func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskSta
 	}, nil
 }
 
-// Groups are the control groups of the containers here that carry their filters.
+// Groups returns the cgroups of the containers here that have network filters.
 func (d *Driver) Groups() []string {
 	var groups []string
-	all, _ := carapace.List(d.o.StateDir) // where nothing can be read, nothing runs
+	all, _ := carapace.List(d.o.StateDir) // if nothing can be read, nothing runs
 	for _, state := range all {
 		groups = append(groups, d.o.Cgroups.WaysOf(state.ID))
 	}
 	return groups
 }
 
-// forsaken is the age from which an empty cgroup belongs to nobody: a container that is being started has processes in
-// its own long before.
+// forsaken is the age from which an empty cgroup counts as abandoned. A container that is being started has processes
+// in its group long before that.
 const forsaken = 5 * time.Minute
 
-// Collect removes what is left of containers whose starters were killed: this agent's own, and the empty cgroups of
-// agents whose directory no longer exists. It harms nothing that lives: the kernel removes no cgroup that has a
-// process.
+// Collect removes the remains of containers whose starters were killed: those of this agent, and empty cgroups of
+// agents whose directory no longer exists. It cannot harm a living container, because the kernel removes no cgroup with
+// processes.
 func (d *Driver) Collect() error {
 	_, err := carapace.GC(d.o.StateDir, d.o.Cgroups)
 	for _, folder := range d.o.Cgroups.Folders() {
-		entries, _ := os.ReadDir(folder) // one that is not there has nothing to collect
+		entries, _ := os.ReadDir(folder) // a missing folder has nothing to collect
 		for _, entry := range entries {
 			info, gone := entry.Info()
 			if gone == nil && entry.IsDir() && time.Since(info.ModTime()) > forsaken {

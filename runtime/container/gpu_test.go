@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// gpuMachine is a driver on a machine with two GPUs, network cards and the driver's libraries.
+// gpuMachine returns a driver on a node with two GPUs, network cards and the driver's libraries.
 func gpuMachine(t *testing.T) (*Driver, []*messages.Gpu) {
 	t.Helper()
 	root := t.TempDir()
@@ -51,7 +51,7 @@ containerEdits:
 	return driverOf(t, func(o *Options) { o.Gpus = hardware }), gpus
 }
 
-// granted is a task with these devices.
+// granted returns a task with these devices.
 func granted(t *testing.T, change func(*messages.JobSpec), gpus ...*messages.Gpu) *launcher.Task {
 	task := taskOf(t, change)
 	task.Gpus = gpus
@@ -61,8 +61,8 @@ func granted(t *testing.T, change func(*messages.JobSpec), gpus ...*messages.Gpu
 	return task
 }
 
-// TestGPUsApart: the containers of two tasks have only the devices that both need and those of their own; a task
-// without any has none, and two that share a device both have it.
+// TestGPUsApart checks that the containers of two tasks have only their own devices and the common ones. A task without
+// devices has none. Two tasks that share a device both have it.
 func TestGPUsApart(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	root := room(t)
@@ -87,8 +87,8 @@ func TestGPUsApart(t *testing.T) {
 	}
 }
 
-// TestGang: the nodes of the network cards are for gangs over several machines, and memory is locked without limit
-// where the agent may grant that.
+// TestGang checks that only gangs on several nodes get the device nodes of the network cards. Memory can be locked
+// without limit if the agent may grant that.
 func TestGang(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	for second, cards := range map[string]bool{"a": false, "b": true} {
@@ -107,8 +107,8 @@ func TestGang(t *testing.T) {
 	}
 }
 
-// TestDriverLibraries: an image gets them, read-only and below the user's own mounts; what the CDI file says about
-// devices in the environment does not override the grant.
+// TestDriverLibraries checks that an image gets the libraries read-only and below the user's own mounts. Device
+// variables in the CDI file do not override the grant.
 func TestDriverLibraries(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	root := room(t)
@@ -131,11 +131,11 @@ func TestDriverLibraries(t *testing.T) {
 	}
 }
 
-// TestGPUGone: a task is not started with fewer devices than it was granted.
+// TestGPUGone checks that a task is not started with fewer devices than it was granted.
 func TestGPUGone(t *testing.T) {
 	d, gpus := gpuMachine(t)
 	task := granted(t, nil, gpus[0])
-	task.Gpus = nil // the agent that started since then does not announce it
+	task.Gpus = nil // the next agent does not announce it
 	if err := d.Prepare(context.Background(), task); err == nil || !strings.Contains(err.Error(), "GPU-a was granted") {
 		t.Error(err)
 	}
@@ -146,8 +146,8 @@ func TestGPUGone(t *testing.T) {
 	}
 }
 
-// TestGPUsInContainers: in real containers, with other devices of the machine in the place of GPUs, each of two tasks
-// has its own node and not that of the other, and a third has none.
+// TestGPUsInContainers uses real containers, with other devices instead of GPUs. Each of two tasks has only its own
+// device node, and a third task has none.
 func TestGPUsInContainers(t *testing.T) {
 	able.Need(t, able.Containers)
 	var nodes []string

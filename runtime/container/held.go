@@ -14,18 +14,18 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what Prepare found at the paths of a job, and how it reaches the task: as mounts that this agent
-// holds from then on, and hands to the task's supervisor.
+// This file passes the paths of a job from Prepare to the task. The agent opens them as mounts, holds the mounts, and
+// passes them to the task's supervisor.
 
-// prepared holds what Prepare opened for a job.
+// prepared holds the paths that Prepare opened for a job.
 type prepared struct {
 	Image
-	Mounts  []hostpath.Ticket `json:"mounts,omitempty"` // of the job, in its order
-	Network private.Joined    `json:"network"`          // of a job with a private one
-	IDs     *carapace.IDs     `json:"ids,omitempty"`    // of one that is root of a container of its own
+	Mounts  []hostpath.Ticket `json:"mounts,omitempty"` // the job's mounts, in its order
+	Network private.Joined    `json:"network"`          // of a job with a private network
+	IDs     *carapace.IDs     `json:"ids,omitempty"`    // of a job that is root in its container
 }
 
-// tickets are for all that is mounted of what the job named by a path, always in the same order.
+// tickets returns the tickets of all mounts of paths that the job named, always in the same order.
 func (p *prepared) tickets() []*hostpath.Ticket {
 	var all []*hostpath.Ticket
 	if p.Named != nil {
@@ -39,7 +39,7 @@ func (p *prepared) tickets() []*hostpath.Ticket {
 	return all
 }
 
-// nodes are the devices that the job named.
+// nodes returns the devices that the job named.
 func (p *prepared) nodes() (nodes []string) {
 	for i := range p.Mounts {
 		if node := p.Mounts[i].Node; node != "" {
@@ -55,7 +55,7 @@ func (p *prepared) close() {
 	}
 }
 
-// hold makes the mounts of what was found, while it is still open, and keeps them.
+// hold makes the mounts while the paths are still open, and keeps them.
 func (d *Driver) hold(t *launcher.Task, p *prepared) error {
 	held, err := holdAll(p)
 	if err != nil {
@@ -72,7 +72,7 @@ func holdAll(p *prepared) (held []*os.File, err error) {
 	var image, machine *os.File
 	if tickets := p.tickets(); p.IDs != nil && len(tickets) > 0 {
 		if image, machine, err = p.IDs.Spaces(); err != nil {
-			return nil, fault.OfMachine(fmt.Errorf("user: root of a container of its own: %w", err))
+			return nil, fault.OfMachine(fmt.Errorf("user: prepare root inside the container: %w", err))
 		}
 		defer closeAll([]*os.File{image, machine})
 	}
@@ -91,7 +91,7 @@ func holdAll(p *prepared) (held []*os.File, err error) {
 	return held, nil
 }
 
-// field names the job's field that a ticket is for.
+// field adds to an error the job's field of a ticket.
 func (p *prepared) field(ticket *hostpath.Ticket, err error) error {
 	if err == nil {
 		return nil
@@ -107,8 +107,8 @@ func (p *prepared) field(ticket *hostpath.Ticket, err error) error {
 	return err
 }
 
-// handOver returns the mounts for a supervisor, which owns them from then on, and notes in the tickets its
-// descriptors for them. The mounts of an earlier agent ended with it.
+// handOver returns the mounts for a supervisor, which owns them from then on. It notes the supervisor's descriptors in
+// the tickets. The mounts of an earlier agent ended with that agent, so handOver makes them again.
 func (d *Driver) handOver(t *launcher.Task, p *prepared) ([]*os.File, error) {
 	d.mu.Lock()
 	held, here := d.held[t.Dir]

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns what an image is to the driver: a root directory, and what it
-// says about itself. Another part of the agent decides where it comes from.
+// This file defines an image for the driver: a root directory and its defaults. Another part of the agent fetches
+// images.
 
-// HostImage is the machine's own root, read-only.
+// HostImage names the host's own root, read-only.
 const HostImage = "host"
 
 // Image is an image that is ready to be used.
@@ -22,40 +22,41 @@ type Image struct {
 	Rootfs string `json:"rootfs"`
 	// Named is the directory that the job named.
 	Named *hostpath.Ticket `json:"named,omitempty"`
-	// Layer: others use the same directory, so a task writes to a layer of its own.
+	// Layer requests a separate layer for the task's writes, because others use the same directory.
 	Layer bool `json:"layer,omitempty"`
-	// Owned: the agent made the directory, and no task may write to it or needs to reach it directly.
+	// Owned reports that the agent made the directory. No task may write to it or needs to reach it directly.
 	Owned bool `json:"owned,omitempty"`
-	// What the image says where the job says nothing.
+	// Command, Env and Workdir are the image's defaults for settings that the job omits.
 	Command []string `json:"command,omitempty"`
 	Env     []string `json:"env,omitempty"`
 	Workdir string   `json:"workdir,omitempty"`
 }
 
-// Images gets images ready.
+// Images prepares images.
 type Images interface {
-	// Prepare gets one ready, however long it takes, and keeps it so for a holder: a task's folder, which exists as
-	// long as the task and longer than the agent. The same holder gets the same image again. What it refuses names
-	// the field of the job and the way out. A path of the machine is opened with the visitor's rights.
+	// Prepare prepares an image, may take any time, and keeps the image for a holder. The holder is a task's
+	// folder, which exists as long as the task and longer than the agent. The same holder gets the same image
+	// again. A refusal names the field of the job and the fix. A path of the node is opened with the visitor's
+	// rights.
 	Prepare(ctx context.Context, ref, holder string, visitor hostpath.Visitor) (Image, error)
-	// Release releases what the holder has; a holder without an image is no error.
+	// Release releases the holder's image. A holder without an image is no error.
 	Release(holder string) error
 }
 
-// Local has the images that need no work: the machine's own root, and root directories on the machine.
+// Local provides images that need no preparation: the host's own root, and root directories on the node.
 type Local struct{}
 
 // Release has nothing to release.
 func (Local) Release(string) error { return nil }
 
-// Prepare finds a directory.
+// Prepare opens a directory.
 func (Local) Prepare(_ context.Context, ref, _ string, visitor hostpath.Visitor) (Image, error) {
 	if ref == HostImage {
 		return Image{Rootfs: HostImage}, nil
 	}
 	if !filepath.IsAbs(ref) {
-		return Image{}, fmt.Errorf("image: %q is neither host nor the absolute path of a root directory, which is all that "+
-			"this machine can run; unpack it into a directory on every machine and give its path", ref)
+		return Image{}, fmt.Errorf("image: %q cannot be used, because this node supports only host and absolute paths of "+
+			"root directories; unpack the image into a directory on every node and use its path", ref)
 	}
 	ticket, err := visitor.AskFolder(hostpath.Named(ref))
 	if err != nil {
@@ -64,7 +65,7 @@ func (Local) Prepare(_ context.Context, ref, _ string, visitor hostpath.Visitor)
 	return folder(&ticket), nil
 }
 
-// folder is a root directory that a job named.
+// folder returns the image of a root directory that a job named.
 func folder(ticket *hostpath.Ticket) Image {
 	return Image{Named: ticket, Layer: true, Command: []string{"/bin/sh"}}
 }

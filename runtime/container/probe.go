@@ -19,9 +19,10 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns the check of whether containers work on this machine, and which parts of them.
+// This file checks whether containers work on this node, and which of their features.
 
-// Check asks the program what the machine can enforce. An error means that it is not our carapace.
+// Check runs the program to determine what the node can enforce. An error means that the program is not the matching
+// carapace.
 func (d *Driver) Check(ctx context.Context) error {
 	text, err := exec.CommandContext(ctx, d.o.Binary, append([]string{"check"}, d.place()...)...).Output()
 	var findings []carapace.Finding
@@ -29,10 +30,10 @@ func (d *Driver) Check(ctx context.Context) error {
 		err = json.Unmarshal(text, &findings)
 	}
 	if err != nil {
-		return fmt.Errorf("%s is not the carapace that belongs to this agent: %w", d.o.Binary, err)
+		return fmt.Errorf("%s is not the carapace of this agent's version: %w", d.o.Binary, err)
 	}
-	// An earlier carapace does not mention it, and would run such a task as the machine's root.
-	earlier := d.o.Binary + " is of an earlier version"
+	// An earlier carapace does not report these, and would run such a task as the host's root.
+	earlier := d.o.Binary + " is an earlier version"
 	d.lacks = map[string]string{carapace.LackOfIDs: earlier, carapace.LackOfComposed: earlier}
 	for _, f := range findings {
 		if !f.OK {
@@ -44,17 +45,18 @@ func (d *Driver) Check(ctx context.Context) error {
 	return nil
 }
 
-// Checked reports whether Check has recognised the program as ours.
+// Checked reports whether Check has recognized the program.
 func (d *Driver) Checked() bool { return d.lacks != nil }
 
-// Lack says why the machine cannot enforce one thing; empty: it can.
+// Lack returns why the node cannot enforce one feature; empty: it can.
 func (d *Driver) Lack(what string) string { return d.lacks[what] }
 
-// Lacks lists what the machine cannot enforce about containers, each with its reason.
+// Lacks lists the container features that the node cannot enforce, each with its reason.
 func (d *Driver) Lacks() []string {
 	var all []string
 	for _, what := range slices.Sorted(maps.Keys(d.lacks)) {
-		// User namespaces matter only to agents without root, which Try covers, and Landlock only to plain processes.
+		// User namespaces matter only to agents without root, which Try covers. Landlock matters only to plain
+		// processes.
 		if what != "user namespaces" && what != supervisor.LandlockFinding {
 			all = append(all, what+" ("+d.lacks[what]+")")
 		}
@@ -62,8 +64,8 @@ func (d *Driver) Lacks() []string {
 	return all
 }
 
-// Try runs a container that ends at once: no list of features shows as much. A missing command does not matter, because
-// it is looked up after all the rest has been done.
+// Try runs a container that ends at once, which tests more than any list of features. A missing command does not
+// matter, because it is looked up after all other steps.
 func (d *Driver) Try(ctx context.Context) error {
 	for _, what := range []string{"kernel", "mounts"} {
 		if why := d.lacks[what]; why != "" {
@@ -82,5 +84,5 @@ func (d *Driver) Try(ctx context.Context) error {
 		return nil
 	}
 	lines := strings.Split(string(bytes.TrimSpace(text)), "\n")
-	return fmt.Errorf("a container did not start: %w: %s", err, lines[len(lines)-1])
+	return fmt.Errorf("test container did not start: %w: %s", err, lines[len(lines)-1])
 }

@@ -4,8 +4,8 @@ package container
 
 import "testing"
 
-// TestProcesses: the machine keeps a tenth of its numbers and at least 1,024; a task has its share of the rest by its
-// processors, at least 4,096, and never more than all tasks have.
+// TestProcesses checks the shares of process ids. The host keeps a tenth, and at least 1,024. A task gets a share of
+// the rest by its processors, at least 4,096, and never more than all tasks have.
 func TestProcesses(t *testing.T) {
 	for _, c := range []struct{ numbers, want int64 }{
 		{4 << 20, 4<<20 - 419430}, {32768, 29492}, {10240, 9216}, {5000, 3976}, {1500, 750}, {2, 1}, {1, 1},

@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestRootNeedsItsCarapace: a program that does not claim to support root of a container's own would make it root of
-// the machine, so with it no task is root.
+// TestRootNeedsItsCarapace checks that no task is root if the program does not report support for a separate id range.
+// Such a program would run the task as root of the host.
 func TestRootNeedsItsCarapace(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, 65536)
@@ -40,7 +40,7 @@ func TestRootNeedsItsCarapace(t *testing.T) {
 			t.Fatal(err)
 		}
 		d := driverOf(t, func(o *Options) { o.Binary, o.Users = binary, account.Rules{Roots: roots} })
-		refused(d, "not tried")
+		refused(d, "not tested")
 		if err := d.Check(context.Background()); err != nil {
 			t.Fatal(err)
 		}
@@ -48,7 +48,7 @@ func TestRootNeedsItsCarapace(t *testing.T) {
 	}
 }
 
-// TestRootAsPrepared: a task that an agent with other rules prepared is not started as a different root.
+// TestRootAsPrepared checks that a task is not started with other root ids than those of its preparation.
 func TestRootAsPrepared(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, 65536)

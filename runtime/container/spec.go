@@ -23,15 +23,15 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns how a job's task becomes a container.
+// This file turns a job's task into a container.
 
-// spec is the container of a task, except for its environment.
+// spec returns the container of a task, except for its environment.
 func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapace.Spec {
 	s, image := t.Spec, p.Image
 	spec := carapace.Spec{
 		ID: d.id(t), Rootfs: image.Rootfs, Image: image.Named, Command: s.GetCommand(), Workdir: s.GetWorkdir(),
 		Scratch: t.Scratch, Hide: d.o.Hide, ShmBytes: s.GetShmBytes(), Limits: d.limits(t), Rlimits: rlimits(),
-		// By number: what an image calls a user does not concern the machine.
+		// Numeric ids, because the user names of an image mean nothing to the host.
 		User: fmt.Sprintf("%d:%d", who.UID, who.GID), Groups: who.Groups,
 	}
 	if who.OfJob {
@@ -51,12 +51,12 @@ func (d *Driver) spec(t *launcher.Task, p prepared, who *account.Account) carapa
 		spec.User, spec.Groups, spec.IDs = "0:0", nil, p.IDs
 	}
 	if who.Self {
-		spec.User, spec.Groups = "0:0", nil // without root the only user has this name inside
+		spec.User, spec.Groups = "0:0", nil // without root, the only user has this name inside
 	}
 	if image.Layer && d.lacks["layer"] == "" {
 		spec.Layer = filepath.Join(t.Dir, layerName)
 	}
-	spec.ReadOnly = image.Owned && spec.Layer == "" // the next task must find what this one did
+	spec.ReadOnly = image.Owned && spec.Layer == "" // the next task must find the image unchanged
 	if len(spec.Command) == 0 {
 		spec.Command = image.Command
 	}
@@ -105,15 +105,15 @@ func (d *Driver) limits(t *launcher.Task) carapace.Limits {
 	return limits
 }
 
-// The machine keeps a tenth of its process numbers for itself, and at least reservedPids. A task has at least
-// leastPids, more than a training task was seen to need, and more if it has more of the machine's processors.
+// The host keeps a tenth of its process ids, and at least reservedPids. A task gets at least leastPids, which is more
+// than any observed training task needed. It gets more if it has more of the node's processors.
 const (
 	reservedPids = 1024
 	leastPids    = 4096
-	mostPids     = 4 << 20 // the kernel has no more
+	mostPids     = 4 << 20 // the maximum of the kernel
 )
 
-// processes are how many processes and threads all tasks may have together.
+// processes returns how many processes and threads all tasks may have together.
 func processes() int64 {
 	most := int64(mostPids)
 	for _, file := range []string{"/proc/sys/kernel/pid_max", "/proc/sys/kernel/threads-max"} {
@@ -128,7 +128,7 @@ func processes() int64 {
 	return forTasks(most)
 }
 
-// forTasks returns the share of a node's process numbers that all tasks may use.
+// forTasks returns the share of a node's process ids that all tasks may use.
 func forTasks(numbers int64) int64 {
 	return max(numbers-max(reservedPids, numbers/10), numbers/2, 1)
 }
@@ -138,8 +138,8 @@ func processesOf(all, milliCPU, machineMilliCPU int64) int64 {
 	return min(max(leastPids, all*milliCPU/machineMilliCPU), all)
 }
 
-// rlimits let a task lock as much memory and open as many files as the machine
-// allows: network cards for gangs pin their buffers.
+// rlimits returns limits that let a task lock as much memory and open as many files as the host allows. Network cards
+// lock the buffers of gangs in memory.
 func rlimits() []carapace.Rlimit {
 	var limits []carapace.Rlimit
 	for name, resource := range map[string]int{"memlock": unix.RLIMIT_MEMLOCK, "nofile": unix.RLIMIT_NOFILE} {
@@ -159,19 +159,19 @@ func rlimits() []carapace.Rlimit {
 	return limits
 }
 
-// mayRaiseLimits reports whether the agent may raise limits; not every root may.
+// mayRaiseLimits reports whether the agent may raise limits. Root may lack this right.
 func mayRaiseLimits() bool {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var data [2]unix.CapUserData
 	return unix.Capget(&header, &data[0]) == nil && data[0].Effective&(1<<unix.CAP_SYS_RESOURCE) != 0
 }
 
-// devices returns the view of the task's GPUs. A granted GPU that the node no longer announces is refused: the launcher
-// knows only its name, and the task would start with fewer devices than its gang counts on.
+// devices returns the view of the task's GPUs. A granted GPU that the node no longer announces is refused. The launcher
+// knows only its name, and the task would start with fewer devices than its gang expects.
 func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	for _, share := range t.Grant.GetGpus() {
 		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
-			return nil, fmt.Errorf("GPU %s was granted, and is no longer among those of this machine", share.GetGpuId())
+			return nil, fmt.Errorf("GPU %s was granted, but this node no longer has it", share.GetGpuId())
 		}
 	}
 	if image.Rootfs == HostImage {
@@ -180,7 +180,7 @@ func (d *Driver) devices(t *launcher.Task, image Image) (*gpu.View, error) {
 	return d.o.Gpus.GrantedImage(t.Gpus)
 }
 
-// libraries are the GPU driver's libraries, as mounts.
+// libraries returns the mounts of the GPU driver's libraries.
 func libraries(view *gpu.View) []carapace.Mount {
 	var mounts []carapace.Mount
 	for _, m := range view.Mounts {
@@ -189,7 +189,7 @@ func libraries(view *gpu.View) []carapace.Mount {
 	return mounts
 }
 
-// remote reports whether a gang has members on other machines.
+// remote reports whether a gang has members on other nodes.
 func remote(r *messages.Rendezvous) bool {
 	for _, p := range r.GetPeers() {
 		if p.GetNode() != r.GetPeers()[0].GetNode() {
@@ -199,7 +199,7 @@ func remote(r *messages.Rendezvous) bool {
 	return false
 }
 
-// homeOf is the $HOME of an account on the machine's own root.
+// homeOf returns the $HOME of an account on the host's root.
 func homeOf(who *account.Account) string {
 	if info, err := os.Stat(who.Home); who.Home == "/" || err != nil || !info.IsDir() {
 		return scratchTarget
@@ -207,11 +207,11 @@ func homeOf(who *account.Account) string {
 	return who.Home
 }
 
-// environment is complete except for HOME in an image, whose accounts only the container can read. The driver's
-// libraries are searched last, so that they hide nothing of the image.
+// environment returns the complete environment except HOME in an image, whose accounts only the container can read. The
+// driver's libraries are searched last, so they hide no library of the image.
 func (d *Driver) environment(image Image, who *account.Account, env []string, view *gpu.View) []string {
 	base := []string{"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"}
-	if who.OfJob { // programs that look for a name find it here, or in the lists that the container is shown
+	if who.OfJob { // programs find the name here, or in the user lists of the container
 		base = append(base, "HOME="+scratchTarget, "USER="+who.Name, "LOGNAME="+who.Name)
 	}
 	if image.Rootfs == HostImage {

@@ -9,15 +9,15 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns which images need work, and what the driver needs of them.
+// This file connects the driver with the image store.
 
-// Stored has the images of Local, and those that a store can get.
+// Stored provides the images of Local and of an image store.
 type Stored struct {
 	Local
 	Store *image.Store
 }
 
-// Prepare takes an image from the store unless it is a directory of the machine.
+// Prepare fetches an image from the store unless it is a directory of the node.
 func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor hostpath.Visitor) (Image, error) {
 	if ref == HostImage {
 		return s.Local.Prepare(ctx, ref, holder, visitor)
@@ -35,5 +35,5 @@ func (s Stored) Prepare(ctx context.Context, ref, holder string, visitor hostpat
 	}, nil
 }
 
-// Release releases what the holder has from the store.
+// Release releases the holder's image in the store.
 func (s Stored) Release(holder string) error { return s.Store.Release(holder) }

@@ -40,9 +40,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests of the way from a registry to a running task.
+// This file tests the path of an image from a registry to a running task.
 
-// TestMain lets this test's binary be the process that unpacks layers.
+// TestMain runs this test binary as the process that unpacks layers, if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
 		syscall.Exit(layer.Main(os.Args[2:])) // os.Exit waits a second in a build with the race detector
@@ -54,10 +54,10 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// builtIn is the folder that carapace was built in, if it was.
+// builtIn is the folder of the carapace binary; empty: it was not built.
 var builtIn string
 
-// built is cmd/carapace, built once for all tests.
+// built returns the path of cmd/carapace, built once for all tests.
 var built = sync.OnceValues(func() (string, error) {
 	var err error
 	if builtIn, err = os.MkdirTemp("", "carapace-"); err != nil {
@@ -93,8 +93,8 @@ func storeOf(t *testing.T, dir string) *image.Store {
 	return store
 }
 
-// pushed is an image of one layer in a registry on loopback: what a shell needs, if there is one, and a folder for
-// all.
+// pushed pushes an image of one layer to a registry on loopback. The layer contains a shell with its files, if there is
+// one, and a folder that all users can write to.
 func pushed(t *testing.T, shell string, config v1.Config) string {
 	t.Helper()
 	program, err := os.ReadFile(shell)
@@ -151,8 +151,8 @@ func pushed(t *testing.T, shell string, config v1.Config) string {
 	return tag.String()
 }
 
-// TestStored: an image of a store is told from a directory of the machine; it belongs to the agent, is hidden, and is
-// never written to.
+// TestStored checks that the driver distinguishes an image of a store from a host directory. The image belongs to the
+// agent, is hidden, and is never written to.
 func TestStored(t *testing.T) {
 	data := room(t)
 	images := Stored{Store: storeOf(t, filepath.Join(data, "images"))}
@@ -193,7 +193,7 @@ func TestStored(t *testing.T) {
 	}
 }
 
-// TestRegistryTask runs two tasks of one image from a registry. The second does not see what the first wrote.
+// TestRegistryTask runs two tasks of one image from a registry. The second does not see the files that the first wrote.
 func TestRegistryTask(t *testing.T) {
 	able.Need(t, able.Containers)
 	shell, err := exec.LookPath("busybox")

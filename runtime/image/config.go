@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/runtime/environment"
 )
 
-// This file owns what an image says about how to run it, and what wins where the job says something too.
+// This file owns the run configuration of an image and merges it with that of the job.
 
-// Config holds the configuration of an image; it is empty for a rootfs directory.
+// Config holds the configuration of an image. It is empty for a rootfs directory.
 type Config struct {
 	Entrypoint []string `json:"entrypoint,omitempty"`
 	Cmd        []string `json:"cmd,omitempty"`
@@ -25,7 +25,7 @@ type Config struct {
 	StopSignal string   `json:"stopSignal,omitempty"`
 }
 
-// Run holds the command to run: as the job says, or after merging with the image.
+// Run holds the command to run: that of a job, or the result of merging it with the image.
 type Run struct {
 	Command []string
 	Env     []string // NAME=value
@@ -52,15 +52,15 @@ func configOf(file *v1.ConfigFile) Config {
 // Command returns the default command of the image.
 func (c Config) Command() []string { return slices.Concat(c.Entrypoint, c.Cmd) }
 
-// Merge returns what to run. A job's command replaces the image's entrypoint and its arguments; the image's environment
-// fills in what the job's lacks.
+// Merge returns the command to run. A job's command replaces the image's entrypoint and arguments. The image's
+// environment adds variables that the job does not set.
 func (c Config) Merge(job Run) (Run, error) {
 	run := Run{Command: job.Command, Workdir: job.Workdir, User: job.User}
 	if len(run.Command) == 0 {
 		run.Command = c.Command()
 	}
 	if len(run.Command) == 0 {
-		return Run{}, errors.New("command: is empty, and the image names none; give the job a command")
+		return Run{}, errors.New("command: is empty, and the image has none; add a command to the job")
 	}
 	if run.Workdir == "" {
 		run.Workdir = c.WorkingDir

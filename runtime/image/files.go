@@ -22,9 +22,9 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns the images that lie on the machine: directories in the OCI layout, and archives of one or as docker
-// saves them. A user names them, and the agent can read more than that user: only content with the promised digest is
-// ever used, and no error quotes what a file holds.
+// This file reads images from files on the node: directories in the OCI layout, and archives in the OCI layout or the
+// format of docker. A user names the file, and the agent may read more files than that user. Therefore only content
+// with the expected digest is used, and no error quotes the content of a file.
 
 const (
 	indexFile       = "index.json"
@@ -51,7 +51,7 @@ func (f folder) open(_ context.Context, wanted v1.Descriptor) (io.ReadCloser, er
 func resolveLayout(ctx context.Context, ref reference, visitor hostpath.Visitor) (*found, error) {
 	file, err := visitor.File(hostpath.Named(filepath.Join(ref.path, indexFile)))
 	if err != nil {
-		return nil, fmt.Errorf("there is no OCI layout in %s: %w; make one there on every machine", ref.path, err)
+		return nil, fmt.Errorf("%s has no OCI layout: %w; create one there on every node", ref.path, err)
 	}
 	defer file.Close()
 	text, err := readDocument(file)
@@ -64,19 +64,19 @@ func resolveLayout(ctx context.Context, ref reference, visitor hostpath.Visitor)
 func readDocument(from io.Reader) ([]byte, error) {
 	text, err := io.ReadAll(io.LimitReader(from, maxDocument+1))
 	if err == nil && len(text) > maxDocument {
-		err = fmt.Errorf("a document of it has more than %d bytes", maxDocument)
+		err = fmt.Errorf("a document of the image has more than %d bytes", maxDocument)
 	}
 	return text, err
 }
 
-// archive is a source in a tar file. It is read once to learn where in it everything is.
+// archive is a source in a tar file. The file is read once to find the position of each entry.
 type archive struct {
 	path  string
 	file  *os.File
 	parts map[string]archived
 }
 
-// archived says where in an archive a file is; target is what a link points to.
+// archived is the position of a file in an archive. target is the target of a link.
 type archived struct {
 	at, size int64
 	target   string
@@ -92,7 +92,7 @@ func openArchive(path string, visitor hostpath.Visitor) (*archive, error) {
 	a := &archive{path: path, file: file, parts: map[string]archived{}}
 	if err := a.list(); err != nil {
 		file.Close()
-		return nil, fmt.Errorf("%s is not an archive of an image: %w; make one with `docker save` or as an OCI archive, not "+
+		return nil, fmt.Errorf("%s is not an image archive: %w; create it with `docker save` or as an OCI archive, not "+
 			"compressed", path, err)
 	}
 	return a, nil
@@ -106,16 +106,16 @@ func (a *archive) list() error {
 			return nil
 		}
 		if err != nil {
-			return errors.New("it cannot be read as a tar file")
+			return errors.New("the file is not a readable tar file")
 		}
 		if len(a.parts) >= maxArchiveFiles {
-			return fmt.Errorf("it has more than %d files", maxArchiveFiles)
+			return fmt.Errorf("the archive has more than %d files", maxArchiveFiles)
 		}
 		entry := archived{size: header.Size}
 		name := path.Clean("/" + header.Name)[1:]
 		switch header.Typeflag {
 		case tar.TypeReg:
-			// The reader takes no more from the file than it needs, so this is where the content begins.
+			// The reader reads no more than it needs, so the content begins at this offset.
 			if entry.at, err = a.file.Seek(0, io.SeekCurrent); err != nil {
 				return err
 			}
@@ -130,7 +130,8 @@ func (a *archive) list() error {
 	}
 }
 
-// section opens a file of the archive. Old versions of Docker wrote a layer once, and links to it.
+// section opens a file of the archive. It follows one link, because old versions of Docker wrote a repeated layer as a
+// link.
 func (a *archive) section(name string) (*io.SectionReader, error) {
 	name = path.Clean("/" + name)[1:]
 	entry, known := a.parts[name]
@@ -162,7 +163,7 @@ func (a *archive) resolve(ctx context.Context) (*found, error) {
 	}
 	section, err := a.section(dockerFile)
 	if err != nil {
-		return nil, fmt.Errorf("it has neither %s nor %s; make it with `docker save` or as an OCI archive",
+		return nil, fmt.Errorf("the archive has neither %s nor %s; create it with `docker save` or as an OCI archive",
 			indexFile, dockerFile)
 	}
 	text, err := readDocument(section)
@@ -172,7 +173,7 @@ func (a *archive) resolve(ctx context.Context) (*found, error) {
 	return a.resolveDocker(text)
 }
 
-// dockerImage is one of those that docker saved.
+// dockerImage is one image in docker's format.
 type dockerImage struct {
 	Config   string
 	RepoTags []string
@@ -185,7 +186,7 @@ func (a *archive) resolveDocker(text []byte) (*found, error) {
 		return nil, fmt.Errorf("%s cannot be read", dockerFile)
 	}
 	if len(images) != 1 {
-		return nil, fmt.Errorf("it has %d images; save one at a time", len(images))
+		return nil, fmt.Errorf("the archive has %d images; save one image per archive", len(images))
 	}
 	section, err := a.section(images[0].Config)
 	if err != nil {
@@ -199,7 +200,7 @@ func (a *archive) resolveDocker(text []byte) (*found, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The config's name is its digest, and the config names the layers.
+	// The config's name is its digest, and the config lists the layers.
 	if named := strings.TrimPrefix(strings.TrimSuffix(path.Base(images[0].Config), ".json"),
 		"sha256:"); len(named) == len(digest.Hex) && named != digest.Hex {
 		return nil, fmt.Errorf("sha256:%s: %w", named, errTampered)

@@ -7,12 +7,12 @@ import (
 	"sync"
 )
 
-// This file owns how work that several callers want at once is done once. It goes on only as long as one of them waits:
-// the last one to give up waits until the work has ended.
+// This file does work once that several callers need at the same time. The work continues only while a caller waits.
+// The last caller that gives up waits until the work has ended.
 
-// flights are works under way, by their keys.
+// flights holds work in progress by its key.
 type flights[T any] struct {
-	base context.Context // ends them all
+	base context.Context // ends all work
 
 	mu    sync.Mutex
 	under map[string]*flight[T]
@@ -26,7 +26,7 @@ type flight[T any] struct {
 	err     error
 }
 
-// do returns the result of work, its own or that of a caller that came first.
+// do returns the result of the work, which this call or an earlier caller started.
 func (f *flights[T]) do(ctx context.Context, key string, work func(context.Context) (T, error)) (T, error) {
 	f.mu.Lock()
 	one := f.under[key]
@@ -44,7 +44,7 @@ func (f *flights[T]) do(ctx context.Context, key string, work func(context.Conte
 	one.waiting--
 	last := one.waiting == 0
 	if last {
-		f.forget(key, one) // the next caller begins again
+		f.forget(key, one) // the next caller starts again
 	}
 	f.mu.Unlock()
 	if last {

@@ -17,9 +17,9 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the holders of images, and the images' records. A task outlives the agent that prepared it, so a hold
-// is a file, named after its holder. The holder is a directory: once it is gone nobody can need the image, so a release
-// that was lost in a crash does no harm. Holds need not outlive a crash of the machine, because no task does.
+// This file owns the records and the holders of images. A task outlives the agent that prepared it, so a hold is a file
+// that names its holder. The holder is a directory. When the directory is gone, no task needs the image, so a release
+// that was lost in a crash does no harm. Holds need not survive a crash of the host, because tasks do not.
 
 // record is the content of image.json.
 type record struct {
@@ -29,12 +29,12 @@ type record struct {
 	Config  Config   `json:"config"`
 	Layers  []string `json:"layers"`
 
-	used time.Time // the file's time
+	used time.Time // the modification time of the file
 }
 
 const recordFile = "image.json"
 
-// bytes is the size of its layers.
+// bytes returns the total size of the image's layers.
 func (r *record) bytes(layers map[string]int64) int64 {
 	seen := map[string]bool{}
 	total := int64(0)
@@ -47,7 +47,7 @@ func (r *record) bytes(layers map[string]int64) int64 {
 	return total
 }
 
-// loadRecords lists the images. One that cannot be read is removed.
+// loadRecords lists the images. It removes unreadable ones.
 func (s *Store) loadRecords() error {
 	entries, err := os.ReadDir(s.path(imagesDir))
 	if err != nil {
@@ -104,7 +104,7 @@ func (s *Store) loadHolders() error {
 	return nil
 }
 
-var errSwept = errors.New("the image was removed meanwhile")
+var errSwept = errors.New("the image was removed during its preparation")
 
 // take gives a holder an image of the store.
 func (s *Store) take(ref reference, key, holder string) (*Image, error) {
@@ -122,7 +122,7 @@ func (s *Store) take(ref reference, key, holder string) (*Image, error) {
 	return image, nil
 }
 
-// hold notes for a holder an image that does not belong to the store.
+// hold records for a holder an image that does not belong to the store.
 func (s *Store) hold(image *Image, holder string) error {
 	if image == nil {
 		return nil
@@ -144,28 +144,28 @@ func (s *Store) write(one hold) error {
 	return nil
 }
 
-// use notes that an image is needed now. If the note cannot be written, that is no reason to refuse.
+// use records that an image is needed now. A failed write does not matter.
 func (s *Store) use(key string, record *record) {
 	record.used = s.o.Now()
 	_ = os.Chtimes(s.path(imagesDir, key, recordFile), record.used, record.used)
 }
 
-// Held returns what Prepare gave a holder, also under an earlier agent.
+// Held returns the image that Prepare gave a holder, also under an earlier agent.
 func (s *Store) Held(holder string) (*Image, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	holder = filepath.Clean(holder)
 	if _, known := s.held[holder]; !known {
-		return nil, fmt.Errorf("images: %s holds none", holder)
+		return nil, fmt.Errorf("images: %s holds no image", holder)
 	}
 	var one hold
 	if err := readJSON(s.holdFile(holder), &one); err != nil {
-		return nil, fmt.Errorf("images: what %s holds: %w", holder, err)
+		return nil, fmt.Errorf("images: read the image of %s: %w", holder, err)
 	}
 	return &one.Image, nil
 }
 
-// Release releases what a holder holds. It may be called again.
+// Release releases the image of a holder. It may be called again.
 func (s *Store) Release(holder string) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -184,7 +184,7 @@ func (s *Store) release(holder string) error {
 	return nil
 }
 
-// holders counts them for each record.
+// holders returns the number of holders per record.
 func (s *Store) holders() map[string]int {
 	counts := map[string]int{}
 	for _, key := range s.held {

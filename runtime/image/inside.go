@@ -14,16 +14,16 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 )
 
-// This file owns which addresses requests for images may go to. A job chooses the host, and the agent is root on the
-// node: services that trust the node itself (on its loopback, at its own addresses, a cloud's metadata service) are not
-// a job's to call. The address is checked when it is dialled, after the name was looked up, so neither a name that
-// leads there, nor one that leads elsewhere the second time, nor a redirection or a token server gets around it. Other
-// machines of a private network stay allowed: most registries are there.
+// This file restricts the addresses of requests for images. A job chooses the registry, and the agent is root on the
+// node. Some services trust the node itself: those on loopback, at its own addresses, and a cloud's metadata service. A
+// job must not reach them. The address is checked when it is dialed, after the name lookup. A name that leads there, a
+// second lookup with another result, a redirection and a token server are therefore all covered. Other hosts of a
+// private network stay permitted, because most registries are there.
 
-var errInside = errors.New("the registry is at an address of the node itself or of its link, which jobs may not " +
-	"call; an operator allows it by naming the host under registries: in the node's policy")
+var errInside = errors.New("the registry has an address of the node itself or of its link, which jobs may not " +
+	"use; to permit it, an operator adds the host to registries: in the node's policy")
 
-// inside reports whether an address is the node's own, or means something else on every machine.
+// inside reports whether an address is the node's own, or an address with a different meaning on every node.
 func inside(address netip.Addr, own []netip.Addr) bool {
 	address = embedded(address.Unmap()).WithZone("")
 	if address.IsLoopback() || address.IsUnspecified() || address.IsLinkLocalUnicast() || address.IsMulticast() ||
@@ -38,8 +38,8 @@ func inside(address netip.Addr, own []netip.Addr) bool {
 	return false
 }
 
-// embedded is the IPv4 address within an IPv6 one that is only another way to write it: compatible ones, and those of
-// a translator (NAT64).
+// embedded returns the IPv4 address inside an IPv6 address that only represents it: an IPv4-compatible address, or that
+// of a translator (NAT64).
 func embedded(address netip.Addr) netip.Addr {
 	if !address.Is6() {
 		return address
@@ -53,7 +53,7 @@ func embedded(address netip.Addr) netip.Addr {
 	return address
 }
 
-// ownAddresses returns the present addresses of the node's interfaces. They change.
+// ownAddresses returns the current addresses of the node's interfaces. They may change.
 func ownAddresses() (own []netip.Addr, err error) {
 	all, err := net.InterfaceAddrs()
 	for _, a := range all {
@@ -66,14 +66,14 @@ func ownAddresses() (own []netip.Addr, err error) {
 	return own, err
 }
 
-// outward is a transport that does not dial the node's own addresses, unless the host is allowed.
+// outward is a transport that does not dial the node's own addresses, unless the host is permitted.
 type outward struct {
 	next     http.RoundTripper
 	allowed  func(host string) bool
 	loopback bool
 }
 
-// newOutward is the transport for registries.
+// newOutward returns the transport for registries.
 func newOutward(of Options) http.RoundTripper {
 	o := outward{allowed: of.Inside, loopback: of.Loopback}
 	usual := remote.DefaultTransport.(*http.Transport).Clone()
@@ -90,7 +90,7 @@ func newOutward(of Options) http.RoundTripper {
 	return o
 }
 
-// RoundTrip refuses an address that is written in the URL, which a proxy would dial.
+// RoundTrip refuses an IP address in the URL, which a proxy would dial.
 func (o outward) RoundTrip(request *http.Request) (*http.Response, error) {
 	address, err := netip.ParseAddr(request.URL.Hostname())
 	if err == nil && !o.allows(request.URL.Host) {
@@ -101,7 +101,7 @@ func (o outward) RoundTrip(request *http.Request) (*http.Response, error) {
 	return o.next.RoundTrip(request)
 }
 
-// allows reports whether a host is allowed, with its port or, if that is the usual one, without.
+// allows reports whether a host is permitted, with its port, or without it if it is a default port.
 func (o outward) allows(host string) bool {
 	if o.allowed == nil {
 		return false
@@ -110,7 +110,7 @@ func (o outward) allows(host string) bool {
 	return o.allowed(host) || err == nil && (port == "443" || port == "80") && o.allowed(name)
 }
 
-// refuseDialled looks at the address that is about to be dialled.
+// refuseDialled checks the address that is about to be dialed.
 func (o outward) refuseDialled(_ context.Context, _, address string, _ syscall.RawConn) error {
 	to, err := netip.ParseAddrPort(address)
 	if err != nil {
@@ -126,7 +126,7 @@ func (o outward) refuse(address netip.Addr) error {
 	}
 	own, err := ownAddresses()
 	if err != nil {
-		return fmt.Errorf("the node's own addresses cannot be listed: %w", err)
+		return fmt.Errorf("list the node's own addresses: %w", err)
 	}
 	if inside(address, own) {
 		return fmt.Errorf("%s: %w", address, errInside)

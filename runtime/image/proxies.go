@@ -10,17 +10,17 @@ import (
 	"time"
 )
 
-// This file owns the proxies that the agent's environment names. An operator chose them, so they may be on the node.
+// This file owns the proxies in the agent's environment. An operator chose them, so they may be on the node.
 
 const dialTimeout = 5 * time.Second
 
-// proxies remembers which proxies were chosen.
+// proxies records the proxies that were chosen.
 type proxies struct {
 	of  func(*http.Request) (*url.URL, error) // nil: there are none
 	all sync.Map                              // host:port → struct{}
 }
 
-// choose is the proxy for a request; nil: none.
+// choose returns the proxy for a request; nil: none.
 func (p *proxies) choose(r *http.Request) (*url.URL, error) {
 	if p.of == nil {
 		return nil, nil
@@ -32,13 +32,13 @@ func (p *proxies) choose(r *http.Request) (*url.URL, error) {
 	return proxy, err
 }
 
-// have reports whether what is dialled is a proxy.
+// have reports whether a dialed host is a proxy.
 func (p *proxies) have(host string) bool {
 	_, ok := p.all.Load(host)
 	return ok
 }
 
-// hostPort is how a transport dials a proxy.
+// hostPort returns the address at which a transport dials a proxy.
 func hostPort(proxy *url.URL) string {
 	port := proxy.Port()
 	if port == "" {

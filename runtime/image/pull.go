@@ -26,20 +26,20 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the way from a reference to a rootfs under its final name. A layer goes from its source straight
-// into the process that unpacks it, and is hashed on the way: nothing is written twice, and content with a wrong
-// digest is thrown away before anybody sees it.
+// This file turns a reference into a complete rootfs. A layer is streamed from its source into the process that unpacks
+// it, and is hashed meanwhile. Nothing is written twice, and content with a wrong digest is discarded before it is
+// used.
 
 const (
-	maxPulls = 8 // layers of one image
-	attempts = 3 // at one layer, when its source breaks off
+	maxPulls = 8 // layers of one image at the same time
+	attempts = 3 // for one layer, if its source breaks off
 )
 
-// fetch makes sure that an image is there, and returns its record's key.
+// fetch ensures that an image is in the store, and returns the key of its record.
 func (s *Store) fetch(ctx context.Context, ref reference, visitor hostpath.Visitor) (string, error) {
-	// An image that came from a repository is for every job that names that repository, since all jobs have the
-	// machine's login there. A job that names another repository must find it there; an image that came from a file
-	// is for those who can read the file.
+	// An image from a repository is available to every job that names this repository, because all jobs use the
+	// node's login there. A job that names another repository must find the image there. An image from a file is
+	// available only to users who can read the file.
 	if key := s.known(ref.digest()); key != "" && s.pulledFrom(key, ref) {
 		return key, nil
 	}
@@ -66,9 +66,9 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor hostpath.Visit
 	if err != nil {
 		return "", err
 	}
-	// The registry has not confirmed yet the digest that a reference names.
+	// The registry has not yet confirmed the digest of the reference.
 	if digest, err := registry.digest(ctx, ref); err == nil && digest != ref.digest() {
-		if key := s.known(digest); key != "" && s.pulledFrom(key, ref) { // a claim alone proves nothing in another repository
+		if key := s.known(digest); key != "" && s.pulledFrom(key, ref) { // a digest proves nothing elsewhere
 			return key, nil
 		}
 	}
@@ -79,7 +79,7 @@ func (s *Store) fetch(ctx context.Context, ref reference, visitor hostpath.Visit
 	return s.pull(ctx, ref, image)
 }
 
-// known returns the key of the record that a digest leads to.
+// known returns the key of the record for a digest.
 func (s *Store) known(digest string) string {
 	if digest == "" {
 		return ""
@@ -94,7 +94,7 @@ func (s *Store) known(digest string) string {
 	return ""
 }
 
-// pulledFrom reports whether a record's image came from the repository that a reference names.
+// pulledFrom reports whether a record's image came from the repository of a reference.
 func (s *Store) pulledFrom(key string, ref reference) bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -113,7 +113,7 @@ func (s *Store) pull(ctx context.Context, ref reference, image *found) (string, 
 		return key, nil
 	}
 	_, err := s.pulls.do(ctx, key, func(ctx context.Context) (struct{}, error) {
-		if s.known(image.key.String()) != "" { // made between our look and our turn
+		if s.known(image.key.String()) != "" { // another caller made it meanwhile
 			return struct{}{}, nil
 		}
 		return struct{}{}, s.make(ctx, ref, key, image)
@@ -121,7 +121,7 @@ func (s *Store) pull(ctx context.Context, ref reference, image *found) (string, 
 	return key, err
 }
 
-// make gets the layers and puts the rootfs together.
+// make fetches the layers and assembles the rootfs.
 func (s *Store) make(ctx context.Context, ref reference, key string, image *found) error {
 	began := time.Now()
 	one := &record{Digest: image.key.String(), Ref: ref.text, Config: image.config, Layers: []string{}}
@@ -144,7 +144,7 @@ func (s *Store) make(ctx context.Context, ref reference, key string, image *foun
 	return nil
 }
 
-// assemble makes an image of its layers, and gives it its name.
+// assemble makes an image from its layers and moves it to its final name.
 func (s *Store) assemble(ctx context.Context, key string, one *record, image *found) (fetched int64, fresh int,
 	err error) {
 	s.keep(one.Layers, 1)
@@ -162,7 +162,7 @@ func (s *Store) assemble(ctx context.Context, key string, one *record, image *fo
 	return fetched, fresh, nil
 }
 
-// join puts a rootfs together of layers that are there.
+// join assembles a rootfs from layers in the store.
 func (s *Store) join(ctx context.Context, key string, one *record) error {
 	least, err := s.makeRoom(ctx)
 	if err != nil {
@@ -190,7 +190,7 @@ func (s *Store) join(ctx context.Context, key string, one *record) error {
 	return s.publish(dir, s.path(imagesDir, key))
 }
 
-// keep notes that a pull needs layers, or no longer does.
+// keep counts the pulls that need some layers.
 func (s *Store) keep(layers []string, more int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -201,12 +201,12 @@ func (s *Store) keep(layers []string, more int) {
 	}
 }
 
-// getLayers gets all the layers of an image, several at once.
+// getLayers fetches all layers of an image, several at a time.
 func (s *Store) getLayers(ctx context.Context, blobs []blob) (fetched int64, fresh int, err error) {
 	promised := int64(0)
 	for _, blob := range blobs {
 		if promised += max(0, blob.descriptor.Size); promised > s.o.ImageBytes {
-			return 0, 0, fmt.Errorf("it has more than %d bytes, this machine's limit for an image", s.o.ImageBytes)
+			return 0, 0, fmt.Errorf("the image has more than %d bytes, this node's limit", s.o.ImageBytes)
 		}
 	}
 	group, within := errgroup.WithContext(ctx)
@@ -232,20 +232,20 @@ func (s *Store) getLayers(ctx context.Context, blobs []blob) (fetched int64, fre
 	return bytes.Load(), int(made.Load()), s.checkSize(blobs)
 }
 
-// checkSize refuses what is too large only once it is unpacked.
+// checkSize refuses an image that is too large after unpacking.
 func (s *Store) checkSize(blobs []blob) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	total := int64(0)
 	for _, blob := range blobs {
 		if total += s.present[blob.diffID.Hex]; total > s.o.ImageBytes {
-			return fmt.Errorf("unpacked it has more than %d bytes, this machine's limit for an image", s.o.ImageBytes)
+			return fmt.Errorf("the unpacked image has more than %d bytes, this node's limit", s.o.ImageBytes)
 		}
 	}
 	return nil
 }
 
-// getLayer gets one layer if it is not there, and reports whether it was missing.
+// getLayer fetches one layer if it is missing, and reports whether it was missing.
 func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 	s.mu.Lock()
 	_, present := s.present[blob.diffID.Hex]
@@ -256,7 +256,7 @@ func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 	for attempt := 1; ; attempt++ {
 		err := s.tryLayer(ctx, blob)
 		if err != nil && layer.IsFull(err) && ctx.Err() == nil {
-			if gone, _ := s.evict(ctx); gone { // there are only so many
+			if gone, _ := s.evict(ctx); gone { // the number of idle images is limited
 				attempt--
 				continue
 			}
@@ -267,8 +267,8 @@ func (s *Store) getLayer(ctx context.Context, blob blob) (bool, error) {
 	}
 }
 
-// errBroken: a source broke off; another try may succeed.
-var errBroken = errors.New("it broke off")
+// errBroken reports a source that broke off. Another try may succeed.
+var errBroken = errors.New("the transfer broke off")
 
 func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	least, err := s.makeRoom(ctx)
@@ -299,11 +299,11 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 		return ctx.Err()
 	case full != nil:
 		return full
-	case err != nil && layer.IsFull(err): // what follows of the stream is not read: it may be long, or never come
+	case err != nil && layer.IsFull(err): // the rest of the stream is not read, because it may be long or never arrive
 		end()
 		return err
 	}
-	// The digest is judged first: content that was tampered with probably does not unpack either.
+	// The digest is checked first, because tampered content probably fails to unpack too.
 	if wrong := checked.verdict(); wrong != nil {
 		return wrong
 	}
@@ -311,11 +311,11 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 		return err
 	}
 	if changes.DiffID != blob.diffID.String() {
-		return fmt.Errorf("unpacked it is %s, not %s as the image's config says: %w",
+		return fmt.Errorf("the unpacked layer has the digest %s, not %s as in the image's config: %w",
 			changes.DiffID, blob.diffID, errTampered)
 	}
 	if changes.Devices > 0 {
-		s.o.Log.Debug("Layer %s: %d device nodes are left out", blob, changes.Devices)
+		s.o.Log.Debug("Layer %s: %d device nodes are omitted", blob, changes.Devices)
 	}
 	if err := s.publish(dir, s.path(layersDir, blob.diffID.Hex)); err != nil {
 		return err
@@ -326,24 +326,24 @@ func (s *Store) tryLayer(ctx context.Context, blob blob) error {
 	return nil
 }
 
-// publish gives what was made its final name. What has such a name counts as whole from then on, so it is on disk
-// first; one sync of the file system is far cheaper than one for each file.
+// publish moves a result to its final name. Content with a final name must be complete on disk, so publish syncs first.
+// One sync of the file system is far cheaper than one per file.
 func (s *Store) publish(from, to string) error {
 	if err := unix.Syncfs(int(s.lock.Fd())); err != nil {
 		return fmt.Errorf("sync: %w", err)
 	}
 	err := os.Rename(from, to)
 	if errors.Is(err, fs.ErrExist) {
-		return nil // Work that every caller had left succeeded after all; its result is the same.
+		return nil // An earlier attempt that all callers gave up has succeeded; its result is the same.
 	}
 	return err
 }
 
-// checked reads a blob, and knows at its end whether it was the right one.
+// checked reads a blob and checks its size and digest.
 type checked struct {
 	from   io.Reader
 	wanted v1.Descriptor
-	hasher hash.Hash // nil: nothing was promised
+	hasher hash.Hash // nil: no digest is expected
 	read   int64
 	broke  error
 }
@@ -359,7 +359,7 @@ func check(from io.Reader, wanted v1.Descriptor) (*checked, error) {
 }
 
 func (c *checked) Read(p []byte) (int, error) {
-	// It asks for one byte more than promised, which shows a longer blob.
+	// Reading one byte more than expected detects a longer blob.
 	n, err := c.from.Read(p[:min(int64(len(p)), max(0, c.wanted.Size+1-c.read))])
 	c.read += int64(n)
 	if c.hasher != nil {
@@ -374,12 +374,12 @@ func (c *checked) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// verdict reads what is left, and returns why the content is not the right one.
+// verdict reads the rest, and returns an error if the content is wrong.
 func (c *checked) verdict() error {
 	_, err := io.Copy(io.Discard, c)
 	switch {
 	case c.read > c.wanted.Size:
-		return fmt.Errorf("it is longer than its %d bytes: %w", c.wanted.Size, errTampered)
+		return fmt.Errorf("the content is longer than its %d bytes: %w", c.wanted.Size, errTampered)
 	case c.read < c.wanted.Size && c.broke == nil:
 		return fmt.Errorf("%w after %d of its %d bytes", errBroken, c.read, c.wanted.Size)
 	case c.read < c.wanted.Size:

@@ -18,7 +18,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
 )
 
-// This file owns the requests to registries, and the errors when they fail.
+// This file makes requests to registries and explains their failures.
 
 // registry is a source in a registry's repository.
 type registry struct {
@@ -49,7 +49,7 @@ func (s *Store) openRegistry(ref reference) (registry, error) {
 	return registry{ref.registry.Context(), puller}, err
 }
 
-// digest asks what a tag means now. It fetches nothing else, and registries that count fetches do not count this.
+// digest requests the current digest of a tag. Registries that count fetches do not count this request.
 func (r registry) digest(ctx context.Context, ref reference) (string, error) {
 	if exact := ref.digest(); exact != "" {
 		return exact, nil
@@ -72,11 +72,11 @@ func (r registry) resolve(ctx context.Context, ref reference) (*found, error) {
 	return resolve(ctx, r, document.Manifest, document.MediaType, document.Digest, "")
 }
 
-// plainOnlyNearby refuses to speak to another machine without TLS, also after a redirection or for a login: without TLS
-// names and tags can be forged and passwords read on the way.
+// plainOnlyNearby permits plaintext only to this host, also for redirections and logins. Without TLS, names and tags
+// can be forged and passwords can be read.
 type plainOnlyNearby struct{ next http.RoundTripper }
 
-var errPlain = errors.New("plaintext is only spoken to this machine itself; give the registry TLS")
+var errPlain = errors.New("plaintext is permitted only to this host itself; enable TLS on the registry")
 
 func (p plainOnlyNearby) RoundTrip(request *http.Request) (*http.Response, error) {
 	if request.URL.Scheme != "https" && !isLoopback(request.URL.Hostname()) {
@@ -90,29 +90,29 @@ func isLoopback(host string) bool {
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// explain says what a registry's refusal means, for the author of the job.
+// explain returns an error for the author of the job.
 func explain(ctx context.Context, ref reference, err error) error {
 	said := new(transport.Error)
 	where := ref.text
 	switch {
 	case errors.Is(err, errTampered):
-		return problem("%s: %w; have it pushed or made again", where, err)
+		return problem("%s: %w; push or build the image again", where, err)
 	case errors.Is(ctx.Err(), context.DeadlineExceeded):
-		return problem("%s: the time to prepare ran out; raise prepareTimeout, or bring the image closer: %w",
+		return problem("%s: the time to prepare ran out; raise prepareTimeout, or use a closer registry: %w",
 			where, ctx.Err())
 	case ctx.Err() != nil:
 		return problem("%s: %w", where, ctx.Err())
 	case errors.As(err, &said) && (said.StatusCode == http.StatusUnauthorized || said.StatusCode == http.StatusForbidden):
-		return problem("%s: the registry %s refuses it to this machine; log the agent's user in there (docker "+
+		return problem("%s: the registry %s refuses access from this node; log in there as the agent's user (docker "+
 			"login), or check the name: %w", where, ref.registry.Context().RegistryStr(), err)
 	case errors.As(err, &said) && said.StatusCode == http.StatusNotFound:
-		return problem("%s: the registry %s does not have it; check the name and the tag: %w",
+		return problem("%s: the registry %s does not have this image; check the name and the tag: %w",
 			where, ref.registry.Context().RegistryStr(), err)
 	case errors.Is(err, errInside):
 		return problem("%s: %w", where, err)
 	case ref.kind == kindRegistry && isUnreachable(err):
-		return problem("%s: the registry %s cannot be reached: %w; an image named by its digest is not asked for again "+
-			"once a machine has it", where, ref.registry.Context().RegistryStr(), err)
+		return problem("%s: the registry %s cannot be reached: %w; use the image's digest, so that nodes that "+
+			"have the image need no registry", where, ref.registry.Context().RegistryStr(), err)
 	}
 	return problem("%s: %w", where, err)
 }
@@ -123,5 +123,5 @@ func isUnreachable(err error) bool {
 	return !errors.Is(err, errPlain) && (errors.As(err, &dial) || errors.As(err, &lookup))
 }
 
-// keychain is the docker configuration of the agent's user, with its helpers.
+// keychain reads the docker configuration of the agent's user, with its credential helpers.
 var keychain authn.Keychain = authn.DefaultKeychain

@@ -15,21 +15,21 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns what of the node's disk images may take. Before an image is fetched and while it is unpacked, a
-// reserve stays free: a part of the disk, and what is promised to tasks. Images that nobody uses go first; if that is
-// not enough, the image that asked for room is given up, and the job that named it is told so. Nobody else pays for it.
+// This file limits the disk space of images on the node. While an image is fetched and unpacked, a reserve stays free:
+// a share of the disk, and the space reserved for tasks. Unused images are removed first. If that is not enough, the
+// new image is given up, and its job gets an error. No other job is affected.
 
-// lookEvery is the least time between two looks at what was promised to tasks meanwhile.
+// lookEvery is the minimum interval between two checks of newly reserved space.
 const lookEvery = 100 * time.Millisecond
 
-// KeepFree tells the store what of the disk is promised to tasks.
+// KeepFree sets the function that returns the disk space reserved for tasks.
 func (s *Store) KeepFree(promised func() tree.Usage) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.promised = promised
 }
 
-// space is the disk, and what of it must stay free of images.
+// space returns the disk, and the part that must stay free of images.
 func (s *Store) space() (disk reserve.Disk, least tree.Usage, err error) {
 	if disk, err = reserve.Of(s.dir); err != nil {
 		return disk, least, err
@@ -44,21 +44,21 @@ func (s *Store) space() (disk reserve.Disk, least tree.Usage, err error) {
 	return disk, least, nil
 }
 
-// fullError is why an image was given up.
+// fullError reports an image that was given up.
 type fullError struct {
-	unpacked int64 // bytes of the image by then
+	unpacked int64 // bytes of the image at that time
 	free     int64
 	least    int64
 }
 
 func (e *fullError) Error() string {
-	return fmt.Sprintf("it does not fit on this node's disk: after %s of it %s were free, and the node keeps %s free "+
-		"for tasks; name a smaller image, or have room made on the node", mib(e.unpacked), mib(e.free), mib(e.least))
+	return fmt.Sprintf("the image does not fit on this node's disk: after %s of it, %s were free, and the node keeps "+
+		"%s free for tasks; use a smaller image, or ask an operator to free disk space", mib(e.unpacked), mib(e.free), mib(e.least))
 }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// makeRoom removes images that nobody uses until a new one may take more. It returns what must stay free.
+// makeRoom removes unused images until a new one may use more space. It returns the space that must stay free.
 func (s *Store) makeRoom(ctx context.Context) (least tree.Usage, err error) {
 	for {
 		disk, least, err := s.space()
@@ -70,7 +70,7 @@ func (s *Store) makeRoom(ctx context.Context) (least tree.Usage, err error) {
 		case err != nil:
 			return least, err
 		case gone:
-		case disk.Lacks(disk.Share(reserve.Tasks)): // whoever filled it: the launcher makes room, or says who did
+		case disk.Lacks(disk.Share(reserve.Tasks)): // the launcher frees space, or reports who filled the disk
 			return least, fmt.Errorf("this node's disk is nearly full: %w", unix.ENOSPC)
 		default:
 			return least, &layer.FullError{Free: disk.Free.Bytes, Least: least.Bytes}
@@ -78,14 +78,14 @@ func (s *Store) makeRoom(ctx context.Context) (least tree.Usage, err error) {
 	}
 }
 
-// within are the limits of an image where so much must stay free.
+// within returns the limits of an image that leaves this much free.
 func (s *Store) within(least tree.Usage) layer.Limits {
 	limits := s.unpacker.Limits
 	limits.FreeBytes, limits.FreeFiles = least.Bytes, least.Files
 	return limits
 }
 
-// Evict removes images that nobody uses, the one unused for longest first, until enough reports that there is room.
+// Evict removes unused images until enough returns true. The image unused for longest is removed first.
 func (s *Store) Evict(enough func() bool) error {
 	if err := s.begin(); err != nil {
 		return err
@@ -99,7 +99,7 @@ func (s *Store) Evict(enough func() bool) error {
 	return nil
 }
 
-// evict removes one image that nobody uses, or layers that belong to none, and reports whether there was any.
+// evict removes one unused image, or layers without an image, and reports whether there was any.
 func (s *Store) evict(ctx context.Context) (bool, error) {
 	swept, err := s.remove(ctx, 0, func(so Swept) bool { return so.Layers+len(so.Images) > 0 })
 	s.tell(swept)
@@ -115,7 +115,7 @@ func (s *Store) dropUnneeded(ctx context.Context) {
 	s.tell(swept)
 }
 
-// full adds up an image that was given up. Other errors stay as they are.
+// full completes the error of an image that was given up. Other errors are returned unchanged.
 func (s *Store) full(err error, blobs []blob) error {
 	stopped := new(layer.FullError)
 	if !errors.As(err, &stopped) {
@@ -130,8 +130,8 @@ func (s *Store) full(err error, blobs []blob) error {
 	return given
 }
 
-// watched ends what it returns a context for when room is promised to a task meanwhile that the disk no longer has: the
-// process that unpacks knows only what was promised when it began.
+// watched returns a context that ends if space is reserved for a task that the disk no longer has. The process that
+// unpacks knows only the reservations at its start.
 func (s *Store) watched(ctx context.Context, since tree.Usage) (context.Context, context.CancelFunc) {
 	within, stop := context.WithCancelCause(ctx)
 	go func() {

@@ -17,8 +17,8 @@ import (
 	"github.com/google/go-containerregistry/pkg/v1/types"
 )
 
-// This file owns the way from a document that a source gives to the list of layers: index, manifest, config. Everything
-// that is read has the promised length and the promised digest, wherever it comes from.
+// This file follows the documents of a source to the list of layers: index, manifest, config. All content must have the
+// expected length and digest, regardless of the source.
 
 const (
 	maxDocument = 8 << 20 // of an index, a manifest or a config
@@ -28,15 +28,15 @@ const (
 	annotationName = "org.opencontainers.image.ref.name"
 )
 
-// blobSource opens blobs where they come from.
+// blobSource opens the blobs of a source.
 type blobSource interface {
 	// open opens a blob. Its content is not verified yet.
 	open(ctx context.Context, blob v1.Descriptor) (io.ReadCloser, error)
 }
 
-// blob is one layer as the source has it.
+// blob is one layer in its source.
 type blob struct {
-	descriptor v1.Descriptor // without a digest in an archive of the old kind, where only diffID is known
+	descriptor v1.Descriptor // without a digest in an old archive, where only diffID is known
 	diffID     v1.Hash
 	open       func(ctx context.Context) (io.ReadCloser, error)
 }
@@ -50,20 +50,20 @@ func (b blob) String() string {
 
 // found is an image whose parts are known.
 type found struct {
-	key     v1.Hash   // what names its content: the digest of the manifest, or else of the config
-	aliases []v1.Hash // other digests that lead to it, such as that of an index
+	key     v1.Hash   // identifies the content: the digest of the manifest, or else of the config
+	aliases []v1.Hash // other digests of the image, such as that of an index
 	config  Config
 	layers  []blob
 }
 
-// errTampered is content that is not what its digest says.
-var errTampered = errors.New("the content is not what its digest says: it was damaged or tampered with on the way or " +
-	"at its source")
+// errTampered reports content that does not match its digest.
+var errTampered = errors.New("the content does not match its digest: it was damaged or tampered with during " +
+	"the transfer or at its source")
 
-// document reads a whole blob, verified.
+// document reads a whole blob and verifies it.
 func document(ctx context.Context, from blobSource, wanted v1.Descriptor) ([]byte, error) {
 	if wanted.Size < 0 || wanted.Size > maxDocument {
-		return nil, fmt.Errorf("%s has %d bytes, but at most %d are read", wanted.Digest, wanted.Size, maxDocument)
+		return nil, fmt.Errorf("%s has %d bytes, but at most %d are supported", wanted.Digest, wanted.Size, maxDocument)
 	}
 	stream, err := from.open(ctx, wanted)
 	if err != nil {
@@ -89,7 +89,7 @@ func verify(text []byte, wanted v1.Hash) error {
 	return nil
 }
 
-// resolve follows a document down to an image. It is verified already.
+// resolve follows a verified document to an image.
 func resolve(ctx context.Context, from blobSource, text []byte, kind types.MediaType, digest v1.Hash,
 	tag string) (*found, error) {
 	var aliases []v1.Hash
@@ -103,7 +103,7 @@ func resolve(ctx context.Context, from blobSource, text []byte, kind types.Media
 		}
 		index, err := v1.ParseIndexManifest(bytes.NewReader(text))
 		if err != nil {
-			return nil, fmt.Errorf("the index cannot be read: %w", err)
+			return nil, fmt.Errorf("the index cannot be parsed: %w", err)
 		}
 		next, err := choose(index.Manifests, tag)
 		if err != nil {
@@ -117,10 +117,10 @@ func resolve(ctx context.Context, from blobSource, text []byte, kind types.Media
 		}
 		kind, digest, tag = next.MediaType, next.Digest, ""
 	}
-	return nil, fmt.Errorf("there are more than %d indexes within each other", maxNesting)
+	return nil, fmt.Errorf("the image has more than %d nested indexes", maxNesting)
 }
 
-// isIndex looks into the document where its type is not given.
+// isIndex reports whether a document is an index. If the type is missing, it inspects the document.
 func isIndex(text []byte, kind types.MediaType) bool {
 	if kind.IsIndex() || kind.IsImage() {
 		return kind.IsIndex()
@@ -129,7 +129,7 @@ func isIndex(text []byte, kind types.MediaType) bool {
 	return err == nil && len(index.Manifests) > 0
 }
 
-// choose returns the image of an index for this machine.
+// choose returns the image of an index for this node.
 func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 	var offered, names []string
 	var fitting []v1.Descriptor
@@ -146,7 +146,7 @@ func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 			fitting = append(fitting, one)
 			continue
 		}
-		if one.Platform.OS != "unknown" { // Attestations are listed as images of an unknown machine.
+		if one.Platform.OS != "unknown" { // Attestations are listed as images of an unknown platform.
 			offered = append(offered, one.Platform.String())
 		}
 	}
@@ -155,24 +155,24 @@ func choose(all []v1.Descriptor, tag string) (v1.Descriptor, error) {
 	case len(fitting) == 1:
 		return fitting[0], nil
 	case len(fitting) > 1 && fitting[0].Platform != nil && fitting[0].Platform.OS != "":
-		return fitting[0], nil // Variants of one architecture: the first is the maker's choice.
+		return fitting[0], nil // For variants of one architecture, the maker lists the preferred one first.
 	case len(fitting) > 1:
-		return v1.Descriptor{}, fmt.Errorf("it has %d images; name one by its tag: %s",
+		return v1.Descriptor{}, fmt.Errorf("the layout has %d images; name one by its tag: %s",
 			len(fitting), strings.Join(names, ", "))
 	case len(offered) > 0:
-		return v1.Descriptor{}, fmt.Errorf("it has no image for linux/%s, only for %s; build one, or ask for machines of "+
-			"that kind with nodeSelector", runtime.GOARCH, strings.Join(offered, ", "))
+		return v1.Descriptor{}, fmt.Errorf("the index has no image for linux/%s, only for %s; build one, or select "+
+			"other nodes with nodeSelector", runtime.GOARCH, strings.Join(offered, ", "))
 	case tag != "":
-		return v1.Descriptor{}, fmt.Errorf("it has no tag %q, only: %s", tag, strings.Join(names, ", "))
+		return v1.Descriptor{}, fmt.Errorf("the layout has no tag %q, only: %s", tag, strings.Join(names, ", "))
 	}
-	return v1.Descriptor{}, errors.New("it has no image")
+	return v1.Descriptor{}, errors.New("the index has no image")
 }
 
-// manifest reads an image's manifest and what it points to.
+// manifest reads an image's manifest and config.
 func manifest(ctx context.Context, from blobSource, text []byte, digest v1.Hash) (*found, error) {
 	m, err := v1.ParseManifest(bytes.NewReader(text))
 	if err != nil {
-		return nil, fmt.Errorf("the manifest cannot be read: %w", err)
+		return nil, fmt.Errorf("the manifest cannot be parsed: %w", err)
 	}
 	if m.Config.Digest.Hex == "" {
 		return nil, errors.New("the manifest does not describe an image that a container can run")
@@ -199,28 +199,28 @@ func parseConfig(raw []byte, layers int) (*v1.ConfigFile, error) {
 	config, err := v1.ParseConfigFile(bytes.NewReader(raw))
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("the config cannot be read: %w", err)
+		return nil, fmt.Errorf("the config cannot be parsed: %w", err)
 	case len(config.RootFS.DiffIDs) != layers:
-		return nil, fmt.Errorf("it is no image that a container can run: its manifest lists %d layers, its config %d",
+		return nil, fmt.Errorf("the image is not a container image: its manifest lists %d layers, its config %d",
 			layers, len(config.RootFS.DiffIDs))
 	case layers > maxLayers:
-		return nil, fmt.Errorf("it has %d layers, but at most %d are allowed", layers, maxLayers)
+		return nil, fmt.Errorf("the image has %d layers, but at most %d are allowed", layers, maxLayers)
 	case config.OS != "" && config.OS != "linux", config.Architecture != "" && config.Architecture != runtime.GOARCH:
-		return nil, fmt.Errorf("it is for %s/%s, but this machine is linux/%s; build one for it, or ask for other machines "+
+		return nil, fmt.Errorf("the image is for %s/%s, but this node is linux/%s; build one for it, or select other nodes "+
 			"with nodeSelector", config.OS, config.Architecture, runtime.GOARCH)
 	}
 	for _, id := range config.RootFS.DiffIDs {
 		if id.Algorithm != "sha256" {
-			return nil, fmt.Errorf("the layer %s is not named by its sha256", id)
+			return nil, fmt.Errorf("the layer %s is not identified by its sha256", id)
 		}
 	}
 	return config, nil
 }
 
-// notThere is the error for a blob that a source should have.
+// notThere returns the error for a blob that is missing in its source.
 func notThere(err error) error {
 	if errors.Is(err, fs.ErrNotExist) {
-		return errors.New("it is missing there, though the manifest names it; make the archive or layout again")
+		return errors.New("the file is missing, but the manifest lists it; create the archive or layout again")
 	}
 	return err
 }

@@ -44,16 +44,16 @@ func TestNames(t *testing.T) {
 	}
 	for ref, words := range map[string][]string{
 		"":                           {"empty", "`host`"},
-		"host":                       {"machine's own root"},
+		"host":                       {"host's own root"},
 		"/":                          {"`image: host`"},
 		"/../.":                      {"`image: host`"},
 		"/proc/self/root":            {"is not there for"},
-		"./rootfs":                   {"relative", "beginning with /"},
-		"save.tar":                   {"relative", "beginning with /"},
+		"./rootfs":                   {"relative", "begins with /"},
+		"save.tar":                   {"relative", "begins with /"},
 		"~/rootfs":                   {"relative"},
 		"oci:layout":                 {"oci:/"},
-		"oci:/layout:":               {"no tag after it"},
-		"docker://alpine":            {"leave that out: alpine"},
+		"oci:/layout:":               {"no tag"},
+		"docker://alpine":            {"omit that: alpine"},
 		"Alpine":                     {"registry/name:tag"},
 		"alpine@sha256:short":        {"registry/name@sha256:"},
 		"a\nb":                       {"one line"},
@@ -237,7 +237,7 @@ func TestIndex(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	refused(t, store, hub.push("alien:1", alien), "linux/s390x", "this machine")
+	refused(t, store, hub.push("alien:1", alien), "linux/s390x", "this node")
 }
 
 // TestFiles: the same image from every kind of file is one image in the store.
@@ -438,7 +438,7 @@ func TestAnotherRepositoryIsAsked(t *testing.T) {
 	defer liar.Close()
 	there := strings.TrimPrefix(liar.URL, "http://") + "/mine/copy"
 	for _, ref := range []string{there + "@" + digest, there + ":latest", hub.ref("team/other@" + digest)} {
-		refused(t, store, ref, "does not have it", "")
+		refused(t, store, ref, "does not have this image", "")
 	}
 	hub.push("team/other:v1", made)
 	other := hub.ref("team/other@" + digest)

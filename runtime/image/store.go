@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package image gets images ready on a worker: it turns a job's image into one directory that a container can use
-// as its root. It fetches from registries, archives and layouts, keeps what it fetched, and removes what nobody
-// needs. It starts no container, and never trusts the content of an image.
+// Package image prepares images on a node. It turns a job's image into one directory that a container can use as its
+// root. It fetches from registries, archives and layouts, keeps fetched images, and removes unused ones. It starts no
+// container, and never trusts the content of an image.
 package image
 
 import (
@@ -29,41 +29,42 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns the store as its callers see it, and its directory:
+// This file owns the store's interface and its directory:
 //
-//	images/ALGORITHM-DIGEST/  image.json and rootfs/, which is never written to again
-//	layers/DIFFID/            one layer, as package layer leaves it; rootfs are hard links into these
-//	holders/ which image each holder has; see holder.go work/ what is being made or removed; worth nothing after a crash
+//	images/ALGORITHM-DIGEST/  image.json and rootfs/, which never changes
+//	layers/DIFFID/            one layer, as unpacked by package layer; a rootfs has hard links to its files
+//	holders/                  the image of each holder; see holder.go
+//	work/                     unfinished work and removed files; useless after a crash
 //
-// What lies under its final name is whole and on disk: it was made in work/, synced, and renamed.
+// Content with a final name is complete on disk, because it was made in work/, synced and renamed.
 
 // Options holds the settings of a store.
 type Options struct {
 	Log actors.Log
-	// Unpacker is the command that calls layer.Main with the arguments that follow; nil: this binary, whose main
-	// must look for layer.SubCommand first.
+	// Unpacker is the command that calls layer.Main with further arguments; nil: this binary, whose main must first
+	// check for layer.SubCommand.
 	Unpacker []string
-	// MaxBytes is how much the store may keep before unused images are removed; 0: the default, negative: no bound.
+	// MaxBytes is the size of the store from which unused images are removed; 0: the default, negative: no limit.
 	MaxBytes int64
-	// MinUnused is how long an image stays at least after its last use; 0: the default.
+	// MinUnused is the minimum time that an image stays after its last use; 0: the default.
 	MinUnused time.Duration
-	// ImageBytes and LayerEntries bound one image; 0: the defaults.
+	// ImageBytes and LayerEntries limit one image; 0: the defaults.
 	ImageBytes   int64
 	LayerEntries int64
-	// MayPull refuses a registry by its host; nil: none is refused.
+	// MayPull returns an error for a registry host that is not permitted; nil: all are permitted.
 	MayPull func(host string) error
-	// Keychain has the passwords of registries; nil: the docker configuration of the agent's user.
+	// Keychain returns the passwords of registries; nil: the docker configuration of the agent's user.
 	Keychain authn.Keychain
-	// Inside allows a registry at an address of the node itself, by its host (with the port that its name has);
-	// nil: none is. See inside.go.
+	// Inside permits a registry at an address of the node itself, by its host (with the port, if its name has one);
+	// nil: none. See inside.go.
 	Inside func(host string) bool
-	// Loopback allows every registry on loopback.
+	// Loopback permits every registry on loopback.
 	Loopback bool
-	// Resolver looks up the names of registries; nil: the machine's.
+	// Resolver looks up the names of registries; nil: the host's.
 	Resolver *net.Resolver
-	// Transport speaks to registries; nil: one that keeps to Inside.
+	// Transport makes requests to registries; nil: a transport that respects Inside.
 	Transport http.RoundTripper
-	// Now is the clock for the age of images; nil: that of the machine.
+	// Now returns the time for the age of images; nil: the host's time.
 	Now func() time.Time
 }
 
@@ -81,20 +82,20 @@ const (
 	rootfsDir  = "rootfs"
 )
 
-// Image is an image that is ready.
+// Image is an image that is ready to be used.
 type Image struct {
-	// Ref is what the job said.
+	// Ref is the image's name in the job.
 	Ref string `json:"ref"`
-	// Named is a rootfs directory of the machine; nil: Rootfs belongs to the store.
+	// Named is a rootfs directory of the node; nil: Rootfs belongs to the store.
 	Named *hostpath.Ticket `json:"named,omitempty"`
-	// Digest is what Ref meant; empty for a rootfs directory.
+	// Digest is the digest of the image; empty for a rootfs directory.
 	Digest string `json:"digest,omitempty"`
-	// Rootfs is a directory that several containers share: each must put a layer on top of it, or not write.
+	// Rootfs is a directory that several containers share. Each container must add a layer or must not write.
 	Rootfs string `json:"rootfs"`
 	Config Config `json:"config"`
 }
 
-// Store keeps a worker's images. All its methods may be called concurrently.
+// Store keeps the images of a node. All its methods may be called concurrently.
 type Store struct {
 	o        Options
 	dir      string
@@ -105,27 +106,27 @@ type Store struct {
 	cancel context.CancelFunc
 	jobs   sync.WaitGroup
 
-	fetches flights[string]   // by what jobs call an image; the key of its record
+	fetches flights[string]   // by the image's name in jobs; the result is the key of its record
 	pulls   flights[struct{}] // by the record's key
-	layers  flights[bool]     // by the layer's name; whether it was new
+	layers  flights[bool]     // by the layer's name; the result is whether it was new
 
 	mu       sync.Mutex
 	closed   bool
 	sweeping bool
-	records  map[string]*record // by their keys
-	held     map[string]string  // holder → key of a record; empty for what does not belong to the store
+	records  map[string]*record // by key
+	held     map[string]string  // holder → key of a record; empty for an image outside of the store
 	present  map[string]int64   // layers → bytes
-	busy     map[string]int     // layers → pulls that need them
-	promised func() tree.Usage  // to tasks, of the disk; nil: nothing is
+	busy     map[string]int     // layers → number of pulls that need them
+	promised func() tree.Usage  // the disk space reserved for tasks; nil: none
 }
 
-// Open opens the store in a directory, which it makes if need be. Only one process may have it open.
+// Open opens the store in a directory, and makes the directory if needed. Only one process may have it open.
 func Open(dir string, o Options) (*Store, error) {
 	if !filepath.IsAbs(dir) || strings.ContainsAny(dir, `:,\`) {
-		return nil, fmt.Errorf(`images: the directory %q must be an absolute path without : , \, which mounts have a use for; move the data directory`, dir)
+		return nil, fmt.Errorf(`images: the directory %q must be an absolute path without : , \, which have a meaning in mount options; move the data directory`, dir)
 	}
 	if o.Log == nil {
-		return nil, errors.New("images: a log is needed")
+		return nil, errors.New("images: Log is missing")
 	}
 	if o.Now == nil {
 		o.Now = time.Now
@@ -162,9 +163,9 @@ func (s *Store) path(parts ...string) string {
 	return filepath.Join(append([]string{s.dir}, parts...)...)
 }
 
-// load makes the directories, removes what a crash left unfinished, and reads what is there.
+// load makes the directories, removes unfinished work of a crash, and reads the records.
 func (s *Store) load() error {
-	// No other user may pass: a set-id file of an image would work on this machine.
+	// No other user may pass, because a set-id file of an image would work on the host.
 	for _, dir := range []string{"", imagesDir, layersDir, holdersDir, workDir} {
 		if err := os.MkdirAll(s.path(dir), 0o700); err != nil {
 			return err
@@ -179,7 +180,7 @@ func (s *Store) load() error {
 	}
 	s.lock = lock
 	if err := unix.Flock(int(lock.Fd()), unix.LOCK_EX|unix.LOCK_NB); err != nil {
-		return fmt.Errorf("%s is in use by another agent (%w); stop that one, or give this one a data directory of its own",
+		return fmt.Errorf("%s is in use by another agent (%w); stop that agent, or use another data directory for this one",
 			s.dir, err)
 	}
 	if err := emptyDir(s.path(workDir)); err != nil {
@@ -194,7 +195,7 @@ func (s *Store) load() error {
 	return s.loadHolders()
 }
 
-// loadLayers lists the layers. One that cannot be read is removed.
+// loadLayers lists the layers. It removes unreadable ones.
 func (s *Store) loadLayers() error {
 	entries, err := os.ReadDir(s.path(layersDir))
 	if err != nil {
@@ -227,8 +228,7 @@ func emptyDir(dir string) error {
 	return nil
 }
 
-// Close ends what is under way and waits for it. The images and their holders
-// stay.
+// Close ends all work in progress and waits for it. The images and their holders stay.
 func (s *Store) Close() error {
 	s.mu.Lock()
 	s.closed = true
@@ -249,9 +249,9 @@ func (s *Store) begin() error {
 	return nil
 }
 
-// Prepare gets an image ready, however long it takes, and keeps it so for a holder: the path of a directory that
-// exists as long as the image is needed. The same holder gets the same image again, even if a tag has moved
-// meanwhile. When ctx ends no process is left behind.
+// Prepare prepares an image, may take any time, and keeps the image for a holder. The holder is the path of a directory
+// that exists as long as the image is needed. The same holder gets the same image again, even if a tag has moved. When
+// ctx ends, no process is left behind.
 func (s *Store) Prepare(ctx context.Context, text, holder string, visitor hostpath.Visitor) (*Image, error) {
 	if err := s.begin(); err != nil {
 		return nil, err
@@ -282,10 +282,10 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor hostpa
 		if ref.kind == kindPath && ticket.Directory {
 			return s.nameFolder(visitor, ref, holder)
 		}
-		// A file is fetched for its user alone: another user may not reach what the path leads to.
+		// A file is fetched for its user only, because another user may not reach it.
 		work = fmt.Sprintf("%s for %v %v of %d on %d", text, visitor.As, visitor.As.Groups, ticket.Inode, ticket.Device)
 	}
-	for { // Between the end of a fetch and the hold, an image may be swept away: only if it was there unused all along.
+	for { // An image that was unused all along may be removed between fetch and hold.
 		key, err := s.fetches.do(ctx, work, func(ctx context.Context) (string, error) { return s.fetch(ctx, ref, visitor) })
 		if err != nil {
 			return nil, explain(ctx, ref, err)
@@ -297,7 +297,7 @@ func (s *Store) Prepare(ctx context.Context, text, holder string, visitor hostpa
 	}
 }
 
-// nameFolder gives a holder a directory of the worker unchanged.
+// nameFolder gives a holder a directory of the node, unchanged.
 func (s *Store) nameFolder(visitor hostpath.Visitor, ref reference, holder string) (*Image, error) {
 	ticket, err := visitor.AskFolder(hostpath.Named(ref.path))
 	if err != nil {
@@ -307,16 +307,16 @@ func (s *Store) nameFolder(visitor hostpath.Visitor, ref reference, holder strin
 	return image, s.hold(image, holder)
 }
 
-// Info is one image in the store.
+// Info describes one image in the store.
 type Info struct {
 	Digest   string
-	Ref      string // by which it was fetched
+	Ref      string // the name by which it was fetched
 	Bytes    int64  // of its layers, which other images may share
 	LastUsed time.Time
 	Holders  int
 }
 
-// List returns the images, the last used first.
+// List returns the images, the most recently used first.
 func (s *Store) List() ([]Info, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -73,7 +73,7 @@ func TestTamperedRegistry(t *testing.T) {
 	refused(t, store, exact, digestOf(t, made))
 	refused(t, store, tag, "does not describe an image")
 	hub.disturbed("GET", "/manifests/", func(w http.ResponseWriter, _ *http.Request) { http.NotFound(w, nil) })
-	refused(t, store, tag, "does not have it", "check the name")
+	refused(t, store, tag, "does not have this image", "check the name")
 	checkClean(t, dir, 0, 0)
 }
 
@@ -168,7 +168,7 @@ func TestHostileLayer(t *testing.T) {
 	hub := newHub(t)
 	bad := layerOf(t, "../../escape", "x")
 	store, dir := open(t, image.Options{})
-	refused(t, store, hub.push("bad:1", imageOf(t, v1.Config{}, bad)), digestOf(t, bad), "goes up")
+	refused(t, store, hub.push("bad:1", imageOf(t, v1.Config{}, bad)), digestOf(t, bad), "leads out of the image")
 	checkClean(t, dir, 0, 0)
 	small, dir := open(t, image.Options{ImageBytes: 10_000})
 	refused(t, small, hub.push("big:1", imageOf(t, v1.Config{}, layerOf(t, "f", strings.Repeat("x", 20_000)))), "limit")

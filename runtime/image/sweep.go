@@ -17,19 +17,19 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns what is removed when there is too much. An image that has a holder stays, and so does one that was
-// used recently; of the others the one that was unused for longest goes first. A layer goes when no image has it and no
-// pull needs it. What goes loses its name at once, under the lock, and its files later: a concurrent pull never sees
-// half of anything.
+// This file removes images if the store is too large. An image with a holder stays, and so does one that was used
+// recently. Of the others, the one unused for longest is removed first. A layer is removed if no image has it and no
+// pull needs it. Content loses its name at once, under the lock, and its files later. A concurrent pull therefore never
+// sees partial content.
 
 // Swept lists the images that GC removed.
 type Swept struct {
 	Images []string // digests
 	Layers int
-	Bytes  int64 // of the layers; a rootfs is made of links to them
+	Bytes  int64 // of the layers; a rootfs consists of links to them
 }
 
-// GC removes images until the store keeps no more than it may.
+// GC removes images until the store is within its limit.
 func (s *Store) GC(ctx context.Context) (Swept, error) {
 	if err := s.begin(); err != nil {
 		return Swept{}, err
@@ -41,10 +41,10 @@ func (s *Store) GC(ctx context.Context) (Swept, error) {
 	return s.remove(ctx, s.o.MinUnused, func(Swept) bool { return s.total() <= s.o.MaxBytes })
 }
 
-// never is longer than any image is unused.
+// never is longer than the unused time of any image.
 const never = time.Duration(math.MaxInt64)
 
-// remove removes layers that belong to nothing and images that have been unused for so long, until that is enough.
+// remove removes layers without an image, and images that were unused for this time, until enough returns true.
 func (s *Store) remove(ctx context.Context, unused time.Duration, enough func(Swept) bool) (Swept, error) {
 	swept, trash, err := s.choose(unused, enough)
 	for _, path := range trash {
@@ -84,7 +84,7 @@ func (s *Store) tell(swept Swept) {
 	}
 }
 
-// total is how much the layers take.
+// total returns the size of all layers.
 func (s *Store) total() int64 {
 	total := int64(0)
 	for _, bytes := range s.present {
@@ -93,7 +93,7 @@ func (s *Store) total() int64 {
 	return total
 }
 
-// choose takes the names of what goes away, and returns the paths to remove.
+// choose removes the names of the content to remove, and returns the paths of its files.
 func (s *Store) choose(unused time.Duration, enough func(Swept) bool) (swept Swept, trash []string, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,7 @@ func (s *Store) choose(unused time.Duration, enough func(Swept) bool) (swept Swe
 		}
 		return err
 	}
-	for _, key := range append([]string{""}, s.idle(unused)...) { // first only layers that belong to nothing
+	for _, key := range append([]string{""}, s.idle(unused)...) { // first only layers without an image
 		if enough(swept) {
 			break
 		}
@@ -143,7 +143,7 @@ func (s *Store) dropDead() error {
 	return nil
 }
 
-// idle are the images that have no holder and were unused for so long, in the order in which they go.
+// idle returns the images that have no holder and were unused for this time, in the order of their removal.
 func (s *Store) idle(unused time.Duration) []string {
 	holders := s.holders()
 	var keys []string
@@ -157,7 +157,7 @@ func (s *Store) idle(unused time.Duration) []string {
 	return keys
 }
 
-// orphans are the layers that no image has and no pull needs.
+// orphans returns the layers that no image has and no pull needs.
 func (s *Store) orphans() []string {
 	needed := map[string]bool{}
 	for _, record := range s.records {

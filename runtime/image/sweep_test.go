@@ -150,7 +150,7 @@ func TestSweepBySelf(t *testing.T) {
 		})
 		_, _ = w.Write(content)
 	})
-	refused(t, store, half, "goes up")
+	refused(t, store, half, "leads out of the image")
 	checkClean(t, dir, 0, 1)
 	tag := hub.push("a:1", imageOf(t, v1.Config{}, pieceOf(t, "a")))
 	prepare(t, store, tag)

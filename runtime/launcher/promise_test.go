@@ -76,7 +76,7 @@ func TestDiskPromiseIsKept(t *testing.T) {
 	crowd(t, dir, 30<<20)
 	letGo(t, dir, 0)
 	letGo(t, dir, 1)
-	r.endsForDisk(t, 1, "added most")
+	r.endsForDisk(t, 1, "grown most")
 	if e := r.gone(0); e.Code != 0 || e.Disk {
 		t.Errorf("one within its promise is told as %v", e)
 	}

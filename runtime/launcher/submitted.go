@@ -66,5 +66,6 @@ func (t *Task) displaced() string {
 		return ""
 	}
 	return fmt.Sprintf("synapse: this task begins in its scratch directory: %q, where the job was submitted, is not a "+
-		"directory that the task's user can enter on this node (workdir or --workdir names another directory)", t.Spec.GetSubmitDir())
+		"directory that the task's user can enter on this node (workdir or --workdir names another directory)",
+		t.Spec.GetSubmitDir())
 }

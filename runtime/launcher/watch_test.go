@@ -103,7 +103,7 @@ func TestDiskUnlinkedFull(t *testing.T) {
 	r.ready(t, 0, 1)
 	crowd(t, dir, 8<<20)
 	letGo(t, dir, 1)
-	r.endsForDisk(t, 1, "added most")
+	r.endsForDisk(t, 1, "grown most")
 	letGo(t, dir, 0)
 	if e := r.gone(0); e.Code != 0 {
 		t.Errorf("one that kept little is told as %v", e)
@@ -160,7 +160,7 @@ func TestDiskFull(t *testing.T) {
 		t.Fatal(err)
 	}
 	letGo(t, dir, 1)
-	r.endsForDisk(t, 1, "added most")
+	r.endsForDisk(t, 1, "grown most")
 	for rank := int32(10); rank < 15; rank++ { // while the ended task's files still exist
 		r.tell(prepareOf(rank, script("echo next > f")))
 		r.tell(startOf(rank, script("echo next > f")))
@@ -255,7 +255,7 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 		next := script("true")
 		r.tell(prepareOf(rank+1, next))
 		r.tell(startOf(rank+1, next))
-		r.endsForDisk(t, rank, "the machine's disk was nearly full")
+		r.endsForDisk(t, rank, "the node's disk was nearly full")
 		if took := time.Since(began); took > soon { // usually two seconds, and more on a busy host
 			t.Errorf("it took %v", took)
 		}

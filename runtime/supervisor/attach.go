@@ -16,18 +16,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the agent's side: how a supervisor is started, found again, and
-// known to have died. That it lives is read from the task's lock, which it holds
-// from before it exists until it is gone.
+// This file is the agent's side of a supervisor. It starts a supervisor, finds it again, and detects its death. A
+// living supervisor holds the task's lock from before its start until its end.
 
-// ErrDead is returned where no supervisor lives.
-var ErrDead = errors.New("no supervisor lives")
+// ErrDead reports that no supervisor lives.
+var ErrDead = errors.New("the task has no living supervisor")
 
 // Event holds a report of a supervisor.
 type Event struct {
 	Started bool  // the task runs
-	Exit    *Exit // it has gone; the last event
-	Closed  bool  // the supervisor is not there any more; the last event
+	Exit    *Exit // the task has ended; the last event
+	Closed  bool  // the supervisor is gone; the last event
 }
 
 // Link is an agent's connection to one supervisor.
@@ -36,8 +35,8 @@ type Link struct {
 	conn *os.File
 }
 
-// Start makes a supervisor that runs spec in dir, by executing command with dir
-// as its last argument. It is an error if one lives there already.
+// Start starts a supervisor that runs spec in dir. It executes command with dir as its last argument. It returns an
+// error if a supervisor already lives there.
 func Start(dir string, spec *Spec, command []string) (*Link, error) {
 	defer closeAll(spec.Held)
 	held, busy, err := lock(dir)
@@ -45,12 +44,12 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 		return nil, err
 	}
 	if busy {
-		return nil, fmt.Errorf("a supervisor lives in %s already", dir)
+		return nil, fmt.Errorf("a supervisor already lives in %s", dir)
 	}
 	defer held.Close()
 	var drawn [16]byte
 	if _, err := unix.Getrandom(drawn[:], 0); err != nil {
-		return nil, fmt.Errorf("draw the supervisor's key: %w", err)
+		return nil, fmt.Errorf("generate the supervisor's key: %w", err)
 	}
 	for i := range spec.Key {
 		spec.Key[i] = int64(binary.NativeEndian.Uint64(drawn[8*i:]) >> 1)
@@ -72,7 +71,7 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 	trouble, err := os.OpenFile(filepath.Join(dir, errorFile), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
 		ours.Close()
-		return nil, fmt.Errorf("supervisor: %w", err)
+		return nil, fmt.Errorf("prepare the supervisor: %w", err)
 	}
 	defer trouble.Close()
 	c := exec.Command(command[0], append(append([]string(nil), command[1:]...), dir)...)
@@ -85,7 +84,7 @@ func Start(dir string, spec *Spec, command []string) (*Link, error) {
 		ours.Close()
 		return nil, fmt.Errorf("start the supervisor: %w", err)
 	}
-	go func() { _ = c.Wait() }() // so that it leaves no zombie while this agent lives
+	go func() { _ = c.Wait() }() // prevents a zombie while this agent lives
 	return &Link{dir: dir, conn: ours}, nil
 }
 
@@ -101,9 +100,8 @@ func Lives(dir string) (bool, error) {
 	return busy, nil
 }
 
-// Attach connects to the supervisor that an earlier agent started. One that is
-// just being executed is waited for. ErrDead: there is none, and what became of
-// its task is in the exit record, if anywhere.
+// Attach connects to the supervisor that an earlier agent started. It waits for a supervisor that is just being
+// executed. ErrDead means that there is none. The exit record then describes the end of the task, if there is a record.
 func Attach(dir string, patience time.Duration) (*Link, error) {
 	until := time.Now().Add(patience)
 	for pause := time.Millisecond; ; pause = min(2*pause, 50*time.Millisecond) {
@@ -130,18 +128,17 @@ func Attach(dir string, patience time.Duration) (*Link, error) {
 	}
 }
 
-// showKey proves that the connection is that of an agent.
+// showKey sends the key, which proves that an agent has connected.
 func (l *Link) showKey() error {
 	var spec struct{ Key Key }
 	if _, err := readJSON(filepath.Join(l.dir, specFile), &spec); err != nil {
-		return fmt.Errorf("the supervisor's key: %w", err)
+		return fmt.Errorf("read the supervisor's key: %w", err)
 	}
-	_ = l.send(fmt.Sprintf("key %d %d", spec.Key[0], spec.Key[1])) // one that ends just now is told by Next
+	_ = l.send(fmt.Sprintf("key %d %d", spec.Key[0], spec.Key[1])) // Next reports a supervisor that ends just now
 	return nil
 }
 
-// connect goes through a descriptor of the directory: a socket's address is too
-// short for many a path.
+// connect uses a descriptor of the directory, because many paths are too long for a socket's address.
 func connect(dir, name string) (*os.File, error) {
 	d, err := os.Open(dir)
 	if err != nil {
@@ -160,12 +157,12 @@ func connect(dir, name string) (*os.File, error) {
 	return adoptSocket(fd)
 }
 
-// Next waits for the next event. After Exit or Closed there is none.
+// Next waits for the next event. There is none after Exit or Closed.
 func (l *Link) Next() Event {
 	buffer := make([]byte, maxPacket)
 	for {
 		n, err := l.conn.Read(buffer)
-		if errors.Is(err, unix.ECONNRESET) { // It left without reading what we sent; what it said stands behind this.
+		if errors.Is(err, unix.ECONNRESET) { // The supervisor ended without reading; its last packet follows this error.
 			n, err = l.conn.Read(buffer)
 		}
 		if err != nil || n == 0 {
@@ -184,21 +181,20 @@ func (l *Link) Next() Event {
 	}
 }
 
-// Stop signals the task and kills it when the grace is over. Said again it can
-// only shorten the grace.
+// Stop signals the task, and kills it after the grace. A repeated stop can only shorten the grace.
 func (l *Link) Stop(signal int, grace time.Duration) error {
 	return l.send(fmt.Sprintf("stop %d %d", signal, grace.Nanoseconds()))
 }
 
-// Signal passes one signal on.
+// Signal passes one signal to the task.
 func (l *Link) Signal(signal int) error { return l.send(fmt.Sprintf("signal %d", signal)) }
 
-// Warn signals ahead of an end, which has a number: said again for the same one it does nothing.
+// Warn signals the task before an end of this number. Only the first warning of a number has an effect.
 func (l *Link) Warn(signal int, end int64) error {
 	return l.send(fmt.Sprintf("warn %d %d", signal, end))
 }
 
-// Keep tells when, on the machine's clock, the control plane surely received something from it last.
+// Keep reports when the control plane last certainly received a message from the node, by the node's clock.
 func (l *Link) Keep(heardNs int64) error { return l.send(fmt.Sprintf("keep %d", heardNs)) }
 
 func (l *Link) send(text string) error {
@@ -208,5 +204,5 @@ func (l *Link) send(text string) error {
 	return nil
 }
 
-// Close ends the conversation; the supervisor goes on.
+// Close closes the connection. The supervisor continues.
 func (l *Link) Close() { l.conn.Close() }

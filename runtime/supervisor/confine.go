@@ -17,37 +17,37 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns what a task of plain processes may still do to the machine: the rules that make it so. The task is
-// the same user as its supervisor and its agent where they are not root, so that no file's mode keeps it from
-// theirs.
+// This file restricts the host access of a task of plain processes. Without root, the task has the same user as its
+// supervisor and its agent. File modes alone would then not protect their files.
 
 // Confinement lists the files and processes that a task of plain processes may read, write and signal: all paths that
 // are not hidden, the paths listed here, and its own descendants.
 type Confinement struct {
-	Landlock int `json:"landlock"` // the version to make use of, no newer than that of the kernel
-	// Hide are places of the machine whose contents the task must not reach. What is not there is passed over.
+	Landlock int `json:"landlock"` // the version to use, at most that of the kernel
+	// Hide lists host paths whose content the task must not reach. Missing paths are ignored.
 	Hide []string `json:"hide,omitempty"`
-	// Own is the task's even though it lies in a hidden place.
+	// Own is a path that belongs to the task, even if it is inside a hidden path.
 	Own string `json:"own,omitempty"`
-	// Write are places where it may do anything; one with something hidden in it, or hidden itself, is passed over.
+	// Write lists paths with full access. A path that is hidden or contains a hidden path is ignored.
 	Write []string `json:"write,omitempty"`
-	// Named are places where it may do anything because its job names them.
+	// Named lists paths with full access that the job named.
 	Named []hostpath.Ticket `json:"named,omitempty"`
-	// Use are files, devices and folders of such that may be written and controlled, but neither made nor removed.
+	// Use lists files, devices and folders of devices. They may be written and controlled, but not created or
+	// removed.
 	Use []string `json:"use,omitempty"`
-	// Bound takes from a task that is root what would lead around all this: to load modules, to make device nodes,
-	// to read other processes' memory, and whatever else a root of a container has not got either.
+	// Bound restricts a task that is root like root in a container. It cannot load modules, make device nodes or
+	// read the memory of other processes, which would bypass the confinement.
 	Bound bool `json:"bound,omitempty"`
 }
 
-// rootKeeps are the capabilities that are left to it.
+// rootKeeps lists the capabilities that such a task keeps.
 var rootKeeps = []int{
 	unix.CAP_CHOWN, unix.CAP_DAC_OVERRIDE, unix.CAP_FOWNER, unix.CAP_FSETID, unix.CAP_KILL, unix.CAP_SETGID,
 	unix.CAP_SETUID, unix.CAP_SETPCAP, unix.CAP_NET_BIND_SERVICE,
 }
 
-// confineThread puts it on the calling thread, which must be locked, and on all that it forks. What the thread may do
-// now it may until it executes something: to become another user takes a capability.
+// confineThread confines the calling thread, which must be locked, and all processes that it forks. The thread keeps
+// its current rights until it executes a program, because a change of user needs a capability.
 func (c *Confinement) confineThread(forksInto bool) error {
 	if c == nil {
 		return nil
@@ -63,7 +63,7 @@ func (c *Confinement) confineThread(forksInto bool) error {
 		}
 		err := unix.Prctl(unix.PR_CAPBSET_DROP, uintptr(capability), 0, 0, 0)
 		if err == unix.EINVAL {
-			break // The kernel knows none of that number, nor of any higher one.
+			break // The kernel has no capability of this number or above.
 		}
 		if err != nil {
 			return fmt.Errorf("drop capability %d: %w", capability, err)
@@ -75,8 +75,8 @@ func (c *Confinement) confineThread(forksInto bool) error {
 	return filterThread(forksInto)
 }
 
-// filterThread puts the filter of system calls on the calling thread, where there is one for this architecture. It
-// must not gain rights by executing a program. A process that forks into a group needs clone3 for that.
+// filterThread sets the filter of system calls on the calling thread, if this architecture has one. The thread must not
+// gain rights by executing a program. A process that forks into a cgroup needs clone3.
 func filterThread(forksInto bool) error {
 	var with []string
 	if forksInto {
@@ -84,7 +84,7 @@ func filterThread(forksInto bool) error {
 	}
 	filter, err := calls.Program(with)
 	if err != nil {
-		return nil // process.Driver.Lacks says so
+		return nil // process.Driver.Lacks reports this
 	}
 	program := unix.SockFprog{Len: uint16(len(filter)), Filter: &filter[0]}
 	_, _, errno := unix.Syscall(unix.SYS_SECCOMP, unix.SECCOMP_SET_MODE_FILTER, 0, uintptr(unsafe.Pointer(&program)))
@@ -94,15 +94,15 @@ func filterThread(forksInto bool) error {
 	return nil
 }
 
-// devices is a folder of which nothing is readable but what is listed: to read a device is more than to look at it.
+// devices is a folder in which only listed files are readable, because reading a device may have effects.
 const devices = "/dev"
 
-// most bounds what is looked at in one folder. What comes after it is hidden too.
+// most bounds the number of checked entries in one folder. All further entries are hidden.
 const most = 1 << 16
 
-// rules makes them. A rule can only allow, and holds for all that is below; what is hidden is therefore left out by
-// allowing everything beside the way to it. Names are not hidden: whoever could not list the way to a hidden place
-// could not list the machine's root.
+// rules returns the set of rules. A rule can only permit access, and includes everything below. To hide a path, the
+// rules permit all its siblings and the siblings of its parents. The names of hidden paths stay visible, because
+// otherwise the host's root could not be listed.
 func (c *Confinement) rules() (*ruleset, error) {
 	r, err := newRuleset(c.Landlock)
 	if err != nil {
@@ -125,19 +125,19 @@ func (c *Confinement) rules() (*ruleset, error) {
 	}
 	if m.failed != nil {
 		r.close()
-		return nil, fmt.Errorf("Landlock: %w", m.failed)
+		return nil, fmt.Errorf("Landlock rules: %w", m.failed)
 	}
 	return r, nil
 }
 
-// confining is a set of rules in the making.
+// confining is a set of rules under construction.
 type confining struct {
 	*ruleset
 	hidden []string
-	failed error // the first
+	failed error // the first error
 }
 
-// resolved are the places that are there, without links.
+// resolved returns the existing paths with links resolved.
 func resolved(paths []string) []string {
 	var real []string
 	for _, path := range paths {
@@ -148,7 +148,7 @@ func resolved(paths []string) []string {
 	return real
 }
 
-// around allows reading what is in a folder but for the hidden.
+// around permits reading a folder except its hidden parts.
 func (m *confining) around(path string, hidden []string) {
 	inside := false
 	for _, place := range hidden {
@@ -163,7 +163,7 @@ func (m *confining) around(path string, hidden []string) {
 	}
 	folder, err := os.Open(path)
 	if err != nil {
-		return // What we cannot list, the task does not get to read.
+		return // If the folder cannot be listed, the task may not read it.
 	}
 	entries, err := folder.ReadDir(most)
 	folder.Close()
@@ -171,18 +171,18 @@ func (m *confining) around(path string, hidden []string) {
 		m.fail(path, err)
 	}
 	for _, entry := range entries {
-		if entry.Type()&os.ModeSymlink == 0 { // a link gives no right to what it leads to
+		if entry.Type()&os.ModeSymlink == 0 { // a link gives no right to its target
 			m.around(filepath.Join(path, entry.Name()), hidden)
 		}
 	}
 }
 
-// allowAt adds rights to a place, if it is there and ours to see.
+// allowAt adds rights to a path, if it exists and is accessible.
 func (m *confining) allowAt(path string, rights uint64) {
 	m.withPlace(path, func(fd int) error { return m.allow(fd, rights) })
 }
 
-// allowWrite looks where the place really is only when it is open: a link could be turned meanwhile.
+// allowWrite checks the real path only after it opened the file, because a link could change meanwhile.
 func (m *confining) allowWrite(path string) {
 	m.withPlace(path, func(fd int) error {
 		real, err := os.Readlink("/proc/self/fd/" + strconv.Itoa(fd))
@@ -198,7 +198,7 @@ func (m *confining) allowWrite(path string) {
 	})
 }
 
-// allowNamed goes through the door again: what was named must not have become another place.
+// allowNamed opens the ticket again, which verifies that the path still leads to the same file.
 func (m *confining) allowNamed(ticket hostpath.Ticket) {
 	fd, err := ticket.Open()
 	if err == nil {
@@ -217,7 +217,7 @@ func (m *confining) allowNamed(ticket hostpath.Ticket) {
 func (m *confining) withPlace(path string, do func(fd int) error) {
 	fd, err := unix.Open(path, unix.O_PATH|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return // A right that is not given can do no harm.
+		return // A missing right is safe.
 	}
 	if err := do(fd); err != nil {
 		m.fail(path, err)

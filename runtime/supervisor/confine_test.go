@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// cutArgument lets this test's binary cut a file short by its name: the programs of the machine open it to write first.
+// cutArgument makes this test binary truncate a file by its name. Ordinary programs open the file for writing first.
 const cutArgument = "cut-by-name"
 
-// confined is a task's confinement by one version of Landlock: its own folder, and nothing else to write to.
+// confined returns a confinement for one version of Landlock, in which the task can write only to its own folder.
 func confined(t *testing.T, version int) (own string, change func(*Spec)) {
 	t.Helper()
 	newest, err := Landlock()
@@ -26,8 +26,8 @@ func confined(t *testing.T, version int) (own string, change func(*Spec)) {
 	return own, func(s *Spec) { s.Confine = &Confinement{Landlock: version, Own: own, Use: []string{"/dev/null"}} }
 }
 
-// TestLandlockVersions: an older kernel is asked for no more than it knows, keeps what it can, and what it cannot is
-// what LandlockLacks says.
+// TestLandlockVersions checks that each older version of Landlock keeps what it can, and that its gaps are those of
+// LandlockLacks.
 func TestLandlockVersions(t *testing.T) {
 	for version := 1; version <= landlockNewest; version++ {
 		t.Run(fmt.Sprint(version), func(t *testing.T) {
@@ -59,13 +59,14 @@ func TestLandlockVersions(t *testing.T) {
 	}
 }
 
-// TestConfinementFails: a confinement that the kernel refuses is the machine's failure, and never a task without one.
+// TestConfinementFails checks that a confinement that the kernel refuses is a failure of the node. The task must not
+// run without it.
 func TestConfinementFails(t *testing.T) {
 	_, change := confined(t, landlockFiles)
 	ran := filepath.Join(t.TempDir(), "ran")
 	r := start(t, "touch "+ran, func(s *Spec) {
 		change(s)
-		s.Confine.Own = "/proc/self/ns/mnt" // it is in no file system, and takes no rule
+		s.Confine.Own = "/proc/self/ns/mnt" // it is in no file system, so a rule for it fails
 	})
 	exit := r.wait()
 	if _, err := os.Stat(ran); err == nil || exit.Kind != LaunchFailed || exit.Code != codeSetUp ||
@@ -74,8 +75,8 @@ func TestConfinementFails(t *testing.T) {
 	}
 }
 
-// TestHidden: of a hidden place nothing is read, wherever it lies and by whatever link, and a place to write to that
-// has it within, or lies within it, is none.
+// TestHidden checks that no content of a hidden path can be read, at any depth and through any link. A writable path
+// that contains a hidden path or is inside one is not writable.
 func TestHidden(t *testing.T) {
 	own, change := confined(t, landlockFiles)
 	top := t.TempDir()
@@ -105,8 +106,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestConfinedThreadAlone: the supervisor itself is not confined, and goes on to stop its task and to write down its
-// end.
+// TestConfinedThreadAlone checks that the supervisor itself is not confined, so it can still stop its task and write
+// the exit record.
 func TestConfinedThreadAlone(t *testing.T) {
 	_, change := confined(t, landlockSignals)
 	r := start(t, "trap '' TERM; (setsid sh -c 'trap \"\" TERM; sleep 600' &); echo ready; sleep 600", change)
@@ -120,7 +121,8 @@ func TestConfinedThreadAlone(t *testing.T) {
 	}
 }
 
-// TestKey: whoever finds the socket and has not the key is told nothing, and is not obeyed.
+// TestKey checks that a process with access to the socket but without the key gets no information and cannot send
+// commands.
 func TestKey(t *testing.T) {
 	r := start(t, "exec sleep 600", nil)
 	r.started()
@@ -140,7 +142,7 @@ func TestKey(t *testing.T) {
 			t.Fatal(err)
 		}
 		for _, word := range words {
-			_ = sendNow(conn, word) // the second may find it closed
+			_ = sendNow(conn, word) // the connection may already be closed
 		}
 		_ = conn.SetReadDeadline(time.Now().Add(soon))
 		if n, err := conn.Read(make([]byte, 256)); n > 0 || os.IsTimeout(err) {

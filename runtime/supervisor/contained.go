@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns a task that is a container. The supervisor makes it by itself: a
-// program of its own for that would be one more to execute, to watch and to lose.
+// This file runs a task that is a container. The supervisor makes the container itself. A separate program would be
+// another process to execute, watch and lose.
 
 // Container holds the settings of a container. Without root, the supervisor's binary makes the container after
 // executing itself again, so its main calls carapace.Reexec.
@@ -21,21 +21,21 @@ type Container struct {
 	Spec     carapace.Spec    `json:"spec"`
 	StateDir string           `json:"state_dir"`
 	Cgroups  carapace.Cgroups `json:"cgroups"`
-	// Alone is why no exec session can be run in it; empty: one can.
+	// Alone is the reason why exec sessions are impossible in the container; empty: they are possible.
 	Alone string `json:"alone,omitempty"`
 }
 
-// contained is such a task.
+// contained is a task in a container.
 type contained struct {
 	k      *keeper
-	init   atomic.Int64 // the container's init, from when it is there
+	init   atomic.Int64 // the pid of the container's init, once it exists
 	killed atomic.Bool
 	oom    atomic.Bool
 
 	mu        sync.Mutex
 	container *carapace.Container // nil until it runs
-	late      []unix.Signal       // what came before that
-	failed    error               // why it was never run
+	late      []unix.Signal       // signals that arrived before that
+	failed    error               // why it never ran
 }
 
 func newContained(k *keeper) *contained { return &contained{k: k} }
@@ -50,8 +50,8 @@ func (c *contained) start() *Exit {
 	return nil
 }
 
-// live is the container from its start to its end. A start may take as long as a
-// mount takes, and the loop has to receive a stop meanwhile.
+// live runs the container from its start to its end. A start may take as long as a mount takes, and the loop must be
+// able to receive a stop meanwhile.
 func (c *contained) live(theirs [2]*os.File) {
 	defer close(c.k.allGone)
 	of := c.k.spec.Container
@@ -66,14 +66,14 @@ func (c *contained) live(theirs [2]*os.File) {
 	c.becomeRunning(container)
 	c.k.began <- container.Pid()
 	if exit := container.Wait(); exit.Leftover != "" {
-		fmt.Fprintln(os.Stderr, "supervisor: left behind:", exit.Leftover)
+		fmt.Fprintln(os.Stderr, "supervisor: not removed:", exit.Leftover)
 	}
 }
 
 // onEvent is called by the threads that make and watch the container.
 func (c *contained) onEvent(e carapace.Event) {
 	switch e.Event {
-	case carapace.EventCreated: // and its command does not run before we return
+	case carapace.EventCreated: // the command does not run before this returns
 		c.init.Store(int64(e.Pid))
 		if err := c.k.note(e.Pid); err != nil {
 			fmt.Fprintln(os.Stderr, "supervisor:", err)
@@ -117,7 +117,7 @@ func (c *contained) exec(what carapace.ExecSpec) (execProcess, error) {
 	return f, nil
 }
 
-// signal reaches the command alone. One that comes before it runs waits for it.
+// signal sends a signal to the command only. A signal before the start of the command is sent after the start.
 func (c *contained) signal(sig unix.Signal) {
 	if sig == unix.SIGKILL {
 		c.k.kill()
@@ -132,15 +132,14 @@ func (c *contained) signal(sig unix.Signal) {
 	c.late = append(c.late, sig)
 }
 
-// ending reports whether its init is on its way out, or gone.
+// ending reports whether the container's init is exiting or gone.
 func (c *contained) ending() bool {
 	p, there := ReadProcess(int(c.init.Load()))
 	return !there || p.Ending
 }
 
-// killRound kills the container. One that is still being made is killed by its init,
-// which nobody but the maker reaps; the maker then takes back what it made. Before there
-// is an init, all of it is this process's doing, and is over as soon as there is one.
+// killRound kills the container. For a container that is still being made, it kills the init. Only the maker reaps this
+// init, and then undoes its work. Before there is an init, nothing can be killed; a later round does it.
 func (c *contained) killRound() {
 	c.killed.Store(true)
 	c.mu.Lock()
@@ -155,7 +154,7 @@ func (c *contained) killRound() {
 	}
 	maker := p.Parent
 	if between, ok := ReadProcess(maker); ok && maker != os.Getpid() {
-		maker = between.Parent // Without root there is a process between us and what it makes.
+		maker = between.Parent // Without root there is a process between this one and the init.
 	}
 	if maker == os.Getpid() {
 		_ = p.Send(unix.SIGKILL)
@@ -183,7 +182,7 @@ func (c *contained) verdict() *Exit {
 	end := c.container.Wait()
 	exit.Code, exit.Signal, exit.OOM = end.Code, end.Signal, end.OOM || exit.OOM
 	exit.PeakMemoryBytes = end.Usage.PeakMemoryBytes
-	// What we killed was killed by us, whatever it looked like from in there.
+	// A container that the supervisor killed needs no reason from inside.
 	if exit.Detail == "" && (c.k.killedAt.IsZero() || end.OOM) {
 		exit.Detail = end.Reason
 	}

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns what a supervisor says of a container that it made.
+// This file tests the reports of a supervisor about its container.
 
-// boxed starts a script in a container. It leaves no cgroup behind.
+// boxed starts a script in a container, and leaves no cgroup behind.
 func boxed(t *testing.T, script string, change func(*carapace.Spec)) *rig {
 	t.Helper()
 	able.Need(t, able.Containers)
@@ -24,7 +24,7 @@ func boxed(t *testing.T, script string, change func(*carapace.Spec)) *rig {
 	state := filepath.Join(t.TempDir(), "state")
 	t.Cleanup(func() {
 		if swept, err := carapace.GC(state, cgroups); len(swept) > 0 || err != nil {
-			t.Errorf("left behind: %q, %v", swept, err)
+			t.Errorf("not removed: %q, %v", swept, err)
 		}
 	})
 	return start(t, "", func(s *Spec) {
@@ -36,7 +36,7 @@ func boxed(t *testing.T, script string, change func(*carapace.Spec)) *rig {
 	})
 }
 
-// TestContained: how a container ended, and whose fault it was.
+// TestContained checks the reported end of a container, and the party at fault.
 func TestContained(t *testing.T) {
 	for _, c := range []struct {
 		name, script, kind string
@@ -64,7 +64,7 @@ func TestContained(t *testing.T) {
 	}
 }
 
-// TestContainedStop: a signal reaches the command alone, and a kill all of the container.
+// TestContainedStop checks that a signal reaches only the command, and a kill reaches the whole container.
 func TestContainedStop(t *testing.T) {
 	deaf := `trap "" TERM; sleep 1000 & echo ready; wait; wait`
 	for _, c := range []struct {
@@ -93,12 +93,12 @@ func TestContainedStop(t *testing.T) {
 	}
 }
 
-// TestContainedStopAtOnce: a stop that comes while the container is being made is not lost, whenever that is.
+// TestContainedStopAtOnce checks that a stop during the start of the container is never lost.
 func TestContainedStopAtOnce(t *testing.T) {
 	for _, signal := range []unix.Signal{unix.SIGTERM, unix.SIGKILL} {
 		for _, pause := range []time.Duration{0, time.Millisecond, 3 * time.Millisecond, 6 * time.Millisecond} {
 			r := boxed(t, "exec sleep 1000", nil)
-			time.Sleep(pause) // nothing waits for it: each pause lets another step of the start be hit
+			time.Sleep(pause) // each pause reaches another step of the start
 			if err := r.link.Stop(int(signal), time.Minute); err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,8 @@ func TestContainedStopAtOnce(t *testing.T) {
 	}
 }
 
-// TestContainedSupervisorKilled: the container dies with its supervisor, and what is left of it can be swept.
+// TestContainedSupervisorKilled checks that the container dies with its supervisor, and that its remains can be
+// removed.
 func TestContainedSupervisorKilled(t *testing.T) {
 	r := boxed(t, "(setsid sleep 1000 &); echo ready; exec sleep 1000", nil)
 	r.started()

@@ -12,9 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the supervisor's ear. Agents come and go; each connects to the
-// socket in the task's directory, shows the key, and is told how far the task is. A
-// word is one packet of text, so that there is nothing to frame.
+// This file receives the commands of agents. Each agent connects to the socket in the task's directory and sends the
+// key. It then gets the state of the task. Each message is one packet of text, so no framing is needed.
 //
 //	agent → supervisor: key NUMBER NUMBER, first · stop SIGNAL GRACE_NS · signal SIGNAL · warn SIGNAL END
 //	  · keep HEARD_NS · disk… NUMBER NUMBER
@@ -22,28 +21,27 @@ import (
 
 const maxPacket = 16 << 10
 
-// keyPatience is how long a connection may keep its key to itself.
+// keyPatience bounds the wait for the key of a connection.
 const keyPatience = 5 * time.Second
 
-// command is one word of an agent.
+// command is one command of an agent.
 type command struct {
 	verb          string
 	first, second int64
 }
 
-// control holds the connections.
+// control holds the connections of agents.
 type control struct {
 	key      Key
 	commands chan command
 
 	mu    sync.Mutex
 	conns []*os.File
-	last  string // what was said last, for whoever comes later
+	last  string // the last message, for later connections
 }
 
-// openControl listens, and takes the connection that the agent passed. Without a
-// socket the task runs all the same: it is only deaf to the next agent, which
-// then waits for its end.
+// openControl listens, and adopts the connection that the agent passed. Without a socket the task still runs. The next
+// agent can then not control it, and waits for its end.
 func openControl(key Key) *control {
 	c := &control{key: key, commands: make(chan command, 16), last: "waiting"}
 	if first, err := adoptSocket(agentFD); err == nil {
@@ -58,7 +56,7 @@ func openControl(key Key) *control {
 	return c
 }
 
-// adoptSocket makes a descriptor one of Go's poller, so that waiting costs no thread.
+// adoptSocket adds a descriptor to Go's poller, so that waiting needs no thread.
 func adoptSocket(fd int) (*os.File, error) {
 	if err := unix.SetNonblock(fd, true); err != nil {
 		return nil, err
@@ -83,7 +81,7 @@ func listen(name string) (*os.File, error) {
 	return adoptSocket(fd)
 }
 
-// accept hands on each connection that somebody makes.
+// accept calls take with each new connection.
 func accept(listener *os.File, take func(*os.File)) {
 	raw, err := listener.SyscallConn()
 	if err != nil {
@@ -120,8 +118,8 @@ func (c *control) greet(conn *os.File) {
 	}()
 }
 
-// isShown takes a connection that shows the key, and closes any other. Another process that finds the socket, a task of
-// the same user for example, is told nothing and cannot command anything.
+// isShown accepts a connection that sends the key, and closes any other. Another process that finds the socket, for
+// example a task of the same user, gets no information and cannot send commands.
 func (key Key) isShown(conn *os.File) bool {
 	buffer := make([]byte, 256)
 	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))
@@ -135,7 +133,7 @@ func (key Key) isShown(conn *os.File) bool {
 	return true
 }
 
-// add begins a conversation. The present state goes out before any later one can.
+// add adds a connection. It sends the current state before any later one.
 func (c *control) add(conn *os.File) {
 	c.mu.Lock()
 	c.conns = append(c.conns, conn)
@@ -179,8 +177,8 @@ func parseCommand(text string) (command, bool) {
 	return c, true
 }
 
-// say tells every agent, and each that comes later. One that does not listen
-// misses it: it may never hold up the task.
+// say sends a message to every agent, and to each later one. An agent that does not read misses the message, because it
+// must never block the task.
 func (c *control) say(text string) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -190,7 +188,7 @@ func (c *control) say(text string) {
 	}
 }
 
-// sendNow sends one packet, or none when the other side's queue is full.
+// sendNow sends one packet, or nothing if the receiver's queue is full.
 func sendNow(conn *os.File, text string) error {
 	raw, err := conn.SyscallConn()
 	if err != nil {

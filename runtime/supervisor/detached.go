@@ -22,53 +22,52 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns a task that another program makes a container of, and leaves to us.
-// That program's own exit code tells only whether there is a container: how the task
-// ended is told by the kernel, because we are the subreaper, and so become the parent
-// of the container's first process when the program has gone.
+// This file runs a task in a container that another program makes. The exit code of that program only shows whether the
+// container exists. The kernel reports the end of the task: this process is the subreaper and becomes the parent of the
+// container's first process when the program ends.
 
-// Detached is how a container is made by another program.
+// Detached holds the settings of a container that another program makes.
 type Detached struct {
-	// Run starts it, writes the number of its first process to PIDFile, and ends.
+	// Run is the command that starts the container. It writes the pid of the first process to PIDFile, and ends.
 	Run     []string `json:"run"`
 	PIDFile string   `json:"pid_file"`
-	// Delete has the program forget what Run made, once all is gone.
+	// Delete is the command that removes the program's record of the container after its end.
 	Delete []string `json:"delete"`
-	// Record is the directory in which the program keeps all that it knows of the container; empty: nobody but the program
-	// can tell. It is removed in place of Delete, because executing the program a second time took longer than the
-	// command.
+	// Record is the directory with the program's complete record of the container; empty: only the program knows
+	// where it is. The supervisor removes Record instead of running Delete, because a second execution of the
+	// program took longer than the command.
 	Record string `json:"record,omitempty"`
-	// Complaints is where the program says why it could not.
+	// Complaints is the file with the program's error messages.
 	Complaints string `json:"complaints"`
-	// Leaves are the container's cgroups, and Cgroups is where they are made.
+	// Leaves lists the container's cgroups. Cgroups says where they are made.
 	Leaves  []string         `json:"leaves"`
 	Cgroups carapace.Cgroups `json:"cgroups"`
-	// Root is what is mounted below Base before Run, and seen only by the program and the container.
+	// Root is mounted below Base before Run. Only the program and the container see these mounts.
 	Root carapace.Spec `json:"root"`
 	Base string        `json:"base"`
-	// Config is the bundle's description of the container, and Workdir what it says of the working directory. It is
-	// written again where that proves to be another one.
+	// Config is the file of the bundle that describes the container. Workdir is the working directory in that file.
+	// The file is rewritten if the real working directory differs.
 	Config  string `json:"config"`
 	Workdir string `json:"workdir"`
 }
 
 const deletePatience = 30 * time.Second
 
-// detached is such a task.
+// detached is a task in such a container.
 type detached struct {
 	k     *keeper
 	of    *Detached
-	maker int // the program
+	maker int // the pid of the program
 
-	releaseParents func() // when the program has ended
+	releaseParents func() // called when the program has ended
 
 	mu     sync.Mutex
 	leader Process             // the container's first process, once it is known
-	seen   map[int]death       // what ended before that
-	late   []unix.Signal       // and what was to be sent
-	end    *death              // the leader's
-	over   *syscall.WaitStatus // the program's
-	guests map[int]bool        // exec sessions, each with a thread that waits for it
+	seen   map[int]death       // the processes that ended before that
+	late   []unix.Signal       // the signals to send after that
+	end    *death              // the end of the leader
+	over   *syscall.WaitStatus // the end of the program
+	guests map[int]bool        // exec sessions; a separate thread waits for each
 }
 
 func newDetached(k *keeper) *detached {
@@ -76,7 +75,7 @@ func newDetached(k *keeper) *detached {
 }
 
 func (d *detached) start() *Exit {
-	// The mounts belong to this thread, and to whatever it forks.
+	// The mounts belong to this thread and the processes that it forks.
 	runtime.LockOSThread()
 	if err := unix.Prctl(unix.PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0); err != nil {
 		return setUpFailed(fmt.Errorf("become the subreaper: %w", err))
@@ -98,7 +97,7 @@ func (d *detached) start() *Exit {
 		return setUpFailed(err)
 	}
 	d.releaseParents = carapace.HoldParents(d.of.Cgroups)
-	_ = carapace.LimitAllPids(d.of.Cgroups, d.of.Root.Limits.AllPids) // a machine that cannot has no such limit
+	_ = carapace.LimitAllPids(d.of.Cgroups, d.of.Root.Limits.AllPids) // not every host has this limit
 	if d.maker, err = d.of.run(d.k.spec.Env, []uintptr{null.Fd(), theirs[0].Fd(), theirs[1].Fd()}); err != nil {
 		d.releaseParents()
 		closeAll(d.k.out[:])
@@ -110,8 +109,8 @@ func (d *detached) start() *Exit {
 	return nil
 }
 
-// ownOutput gives the streams to root of a container of its own, which may open them again and has no right to pipes of
-// other users. The program cannot: it is that root when it would.
+// ownOutput gives the streams to the container's root. Root with a separate id range may open its streams again, and
+// has no right to pipes of other users. The program cannot do this, because it already runs as that root then.
 func (d *Detached) ownOutput(streams []*os.File) error {
 	if d.Root.IDs == nil {
 		return nil
@@ -124,13 +123,13 @@ func (d *Detached) ownOutput(streams []*os.File) error {
 	return nil
 }
 
-// run executes the program, in a group with a filter where what the container connects to is to be refused.
+// run executes the program. If some addresses must be unreachable, the program runs in a cgroup with a network filter.
 func (d *Detached) run(env []string, files []uintptr) (pid int, err error) {
 	how := &syscall.SysProcAttr{Setsid: true, Pdeathsig: syscall.SIGKILL}
 	if len(d.Root.Unreachable) > 0 {
 		born, err := carapace.RefuseWays(d.Cgroups, d.Root.ID, d.Root.Unreachable)
 		if err != nil {
-			return 0, fmt.Errorf("refuse the task its ways: %w", err)
+			return 0, fmt.Errorf("set the network filter of the task: %w", err)
 		}
 		if born != "" {
 			group, err := os.Open(born)
@@ -148,7 +147,8 @@ func (d *Detached) run(env []string, files []uintptr) (pid int, err error) {
 	return pid, err
 }
 
-// compose mounts the root in a mount namespace of the calling thread's own: it goes when the last one in there goes.
+// compose mounts the root in a separate mount namespace of the calling thread. The namespace ends with its last
+// process.
 func (d *Detached) compose() error {
 	if err := carapace.OwnMounts(); err != nil {
 		return err
@@ -161,7 +161,7 @@ func (d *Detached) compose() error {
 	return fault.OfMachine(setWorkdir(d.Config, workdir))
 }
 
-// setWorkdir writes the working directory into a bundle's description.
+// setWorkdir writes the working directory into the description of a bundle.
 func setWorkdir(config, workdir string) error {
 	text, err := os.ReadFile(config)
 	if err != nil {
@@ -181,8 +181,8 @@ func setWorkdir(config, workdir string) error {
 	return os.WriteFile(config, text, 0o600)
 }
 
-// reap waits for everything, as it does for plain processes, but for what others wait for. The leader may end
-// before the program has, and before anybody knows that it is the leader.
+// reap waits for all processes, as for plain processes, except those that other threads wait for. The leader may end
+// before the program, and before it is known as the leader.
 func (d *detached) reap() {
 	for {
 		pid, err := nextEnded()
@@ -194,7 +194,7 @@ func (d *detached) reap() {
 			return
 		}
 		if d.isGuest(pid) {
-			time.Sleep(time.Millisecond) // which is longer than the thread takes that waits for it
+			time.Sleep(time.Millisecond) // gives the waiting thread time to reap it
 			continue
 		}
 		var status syscall.WaitStatus
@@ -207,11 +207,11 @@ func (d *detached) reap() {
 	}
 }
 
-// nextEnded waits for a child that has ended, or has stopped as one does that is traced. It does not reap it.
+// nextEnded waits for a child that has ended or is traced and stopped. It does not reap the child.
 func nextEnded() (pid int, err error) {
 	var info unix.Siginfo
 	err = unix.Waitid(unix.P_ALL, 0, &info, unix.WEXITED|unix.WNOWAIT|unix.WALL, nil)
-	return int((*[5]int32)(unsafe.Pointer(&info))[4]), err // si_pid, which has no name there
+	return int((*[5]int32)(unsafe.Pointer(&info))[4]), err // si_pid, which has no name in the package
 }
 
 func (d *detached) onDeath(pid int, end death) {
@@ -229,21 +229,21 @@ func (d *detached) onDeath(pid int, end death) {
 	}
 }
 
-// becomeMade: the program has ended, well or not.
+// becomeMade handles the end of the program, successful or not.
 func (d *detached) becomeMade() {
 	text, err := os.ReadFile(d.of.PIDFile)
 	pid, wrong := strconv.Atoi(strings.TrimSpace(string(text)))
 	if err != nil || wrong != nil || d.over.ExitStatus() != 0 {
-		d.k.ended <- struct{}{} // what is left of the attempt is killed
+		d.k.ended <- struct{}{} // the remaining processes are killed
 		return
 	}
 	end, over := d.seen[pid]
 	d.leader.PID = pid
-	if leader, ok := ReadProcess(pid); ok && !over { // Nobody has reaped it, so the pid is still its own.
+	if leader, ok := ReadProcess(pid); ok && !over { // The leader was not reaped, so the pid is still its own.
 		d.leader = leader
 	}
 	if err := d.k.note(pid); err != nil {
-		fmt.Fprintln(os.Stderr, "supervisor:", err) // the next agent finds it by its cgroups
+		fmt.Fprintln(os.Stderr, "supervisor:", err) // the next agent finds the container by its cgroups
 	}
 	d.k.began <- pid
 	for _, sig := range d.late {
@@ -259,7 +259,7 @@ func (d *detached) becomeEnded(end death) {
 	d.k.ended <- struct{}{}
 }
 
-// signal reaches the command alone. One that comes before it is there waits for it.
+// signal sends a signal to the command only. A signal before the start of the command is sent after the start.
 func (d *detached) signal(sig unix.Signal) {
 	if sig == unix.SIGKILL {
 		d.k.kill()
@@ -274,7 +274,7 @@ func (d *detached) signal(sig unix.Signal) {
 	d.send(sig)
 }
 
-// exec runs a process in the container. The program is not asked: it would have to be executed for that once more.
+// exec runs a process in the container directly, because another execution of the program would cost more.
 func (d *detached) exec(what carapace.ExecSpec) (execProcess, error) {
 	first, leader, err := d.first()
 	if err != nil {
@@ -309,7 +309,7 @@ func (d *detached) first() (pidfd int, leader Process, err error) {
 	}
 	pidfd, err = unix.PidfdOpen(d.leader.PID, 0)
 	if now, there := ReadProcess(d.leader.PID); err != nil || !there || now.Start != d.leader.Start {
-		unix.Close(pidfd) // It has ended, and its number may be another's.
+		unix.Close(pidfd) // The process has ended, and its pid may be reused.
 		return -1, leader, errNotRunning
 	}
 	return pidfd, d.leader, nil
@@ -330,14 +330,15 @@ func (d *detached) isGuest(pid int) bool {
 	return d.guests[pid]
 }
 
-// send does not ask whose child the leader is: some programs have one of theirs in between, which may outlive them.
+// send signals the leader without checking its parent. Some programs put a process in between, which may outlive the
+// program.
 func (d *detached) send(sig unix.Signal) {
 	if d.end == nil {
 		_ = d.leader.Send(sig)
 	}
 }
 
-// ending reports whether the leader is on its way out, or gone.
+// ending reports whether the leader is exiting or gone.
 func (d *detached) ending() bool {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -345,13 +346,13 @@ func (d *detached) ending() bool {
 	return d.end != nil || !there || p.Ending || p.Start != d.leader.Start
 }
 
-// killRound kills every descendant, the program among them if it is still at it.
+// killRound kills every descendant, including the program if it still runs.
 func (d *detached) killRound() {
 	self := os.Getpid()
 	KillAll(func() []Process { return Descendants(self, Processes()) })
 }
 
-// verdict is the leader's end, or why there was none. The container's leavings go first.
+// verdict returns the exit of the leader, or the reason why there was none. It first removes the container's remains.
 func (d *detached) verdict() *Exit {
 	d.mu.Lock()
 	defer d.mu.Unlock()
@@ -369,8 +370,8 @@ func (d *detached) verdict() *Exit {
 	return exit
 }
 
-// blame reads the program's complaint: whether the command cannot be run, which is the
-// job's fault, stands nowhere else.
+// blame reads the program's error message, which alone shows whether the command cannot be executed. In that case, the
+// job is at fault.
 func (d *detached) blame(exit *Exit) {
 	text, _ := os.ReadFile(d.of.Complaints)
 	why := lastComplaint(string(text))
@@ -388,7 +389,7 @@ func (d *detached) blame(exit *Exit) {
 	}
 }
 
-// lastComplaint is the message of the last line, which is JSON.
+// lastComplaint returns the message of the last line, which is JSON.
 func lastComplaint(text string) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	var line struct {
@@ -400,19 +401,20 @@ func lastComplaint(text string) string {
 	return lines[len(lines)-1]
 }
 
-// remove clears away what the program made.
+// remove removes the program's files and the cgroups.
 func (d *detached) remove() {
 	if d.of.Record == "" {
 		d.delete()
 	} else if err := tree.Remove(d.of.Record); err != nil {
-		fmt.Fprintln(os.Stderr, "supervisor:", err) // The agent finds it, and has the program delete it.
+		fmt.Fprintln(os.Stderr, "supervisor:", err) // The next agent finds it and lets the program delete it.
 	}
 	if err := carapace.RemoveLeaves(d.of.Leaves); err != nil {
 		fmt.Fprintln(os.Stderr, "supervisor:", err)
 	}
 }
 
-// delete has the program remove it. It is called on the thread that made it, whose mounts it needs.
+// delete runs the program's delete command. It must run on the thread that made the container, because it needs the
+// thread's mounts.
 func (d *detached) delete() {
 	ctx, cancel := context.WithTimeout(context.Background(), deletePatience)
 	defer cancel()

@@ -7,38 +7,39 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a task ends that keeps too much on the machine's disk, and how one is told that could not begin
-// on a full disk. The agent measures, because it sees all tasks; the supervisor ends the task and writes down why, in
-// the room that was reserved for that before the task began.
+// This file ends a task that keeps too much on the node's disk, and detects a start that failed because of a full disk.
+// The agent measures, because it sees all tasks. The supervisor ends the task and writes the exit record into space
+// that was reserved before the start.
 
-// The words of an agent that end a task for the disk. Each has two numbers: what the task keeps, and what it may.
+// Commands of an agent that end a task because of the disk. Each has two numbers: the task's usage and its limit.
 const (
 	DiskBytes = "diskBytes"
 	DiskFiles = "diskFiles"
-	DiskFull  = "diskFull" // the second number is what is left of the machine's disk
-	DiskGrew  = "diskGrew" // the first number is what the task added since the disk got short
+	DiskFull  = "diskFull" // the second number is the free space of the node's disk
+	DiskGrew  = "diskGrew" // the first number is the task's growth after the disk became short
 )
 
-// diskWords is the reason as people read it.
+// diskWords returns the reason for users.
 func diskWords(c command) string {
 	switch c.verb {
 	case DiskBytes:
-		return fmt.Sprintf("it kept %s in its scratch directory, layer and output, and may keep %s (resources.disk)",
+		return fmt.Sprintf("the task kept %s in its scratch directory, layer and output, and may keep %s (resources.disk)",
 			mib(c.first), mib(c.second))
 	case DiskFiles:
-		return fmt.Sprintf("it kept %d files in its scratch directory, layer and output, and may keep %d", c.first, c.second)
+		return fmt.Sprintf("the task kept %d files in its scratch directory, layer and output, and may keep %d",
+			c.first, c.second)
 	case DiskGrew:
-		return fmt.Sprintf("the machine's disk was nearly full (%s left), and of the tasks without a disk limit of their "+
-			"own it had added most since the disk got short: %s; give the job resources.disk", mib(c.second), mib(c.first))
+		return fmt.Sprintf("the node's disk was nearly full (%s left), and of the tasks without a separate disk limit, "+
+			"this task had grown most after the disk became short: %s; set resources.disk", mib(c.second), mib(c.first))
 	}
-	return fmt.Sprintf("the machine's disk was nearly full (%s left), and of all tasks there it kept most: %s",
+	return fmt.Sprintf("the node's disk was nearly full (%s left), and of all its tasks, this task kept most: %s",
 		mib(c.second), mib(c.first))
 }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// EndForDisk ends the task at once, for one of the reasons. A supervisor that does not know the newest word is told the
-// one before, and one that knows none is stopped.
+// EndForDisk ends the task at once for one of the reasons. It sends older forms of the command too: a supervisor that
+// does not know the newest form obeys an older one, and otherwise stops the task.
 func (l *Link) EndForDisk(why string, kept, limit int64) error {
 	words := []string{why}
 	if why == DiskGrew {
@@ -52,12 +53,12 @@ func (l *Link) EndForDisk(why string, kept, limit int64) error {
 	return l.Stop(9, 0)
 }
 
-// shareLeft is how much of a disk is free that is not full: a twentieth.
+// shareLeft is the share of the disk below which it counts as full: a twentieth.
 const shareLeft = 20
 
-// NoRoom reports whether something failed because the disk that dir is on is full. Tasks fill disks, and the agent's
-// watch makes room again: such a failure says nothing about the machine. The same error without a full disk is a quota
-// of the kernel, on namespaces for instance, and the machine is at fault as ever.
+// NoRoom reports whether an error was caused by a full disk of dir. Tasks fill disks, and the agent frees space again,
+// so such a failure does not blame the node. The same error without a full disk is a limit of the kernel, for instance
+// on namespaces. The node is at fault then.
 func NoRoom(dir string, err error) bool {
 	var stat unix.Statfs_t
 	if !errors.Is(err, unix.ENOSPC) || unix.Statfs(dir, &stat) != nil {

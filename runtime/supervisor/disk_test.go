@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestNoRoom: nobody is at fault for what fails for want of room on a full disk, and the machine is for the same error
-// beside a disk with room.
+// TestNoRoom checks that a failure for lack of space on a full disk blames nobody, and that the same error on a disk
+// with free space blames the node.
 func TestNoRoom(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()

@@ -11,14 +11,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a process's environment is read. It is the mark by which
-// what a task left behind is found, so an agent that may not look would take a
-// living process for one that is not there.
+// This file reads the environment of a process. The environment identifies the remaining processes of a task. If the
+// agent could not read it, it would overlook living processes.
 
-// Environ reads the environment that a process was executed with. Root in a
-// container engine lacks SYS_PTRACE, and the kernel then shows it nobody's but its
-// own; the owner may always look, so the second attempt is made with the owner's
-// rights.
+// Environ reads the environment with which a process was executed. In some container engines, root lacks SYS_PTRACE and
+// can read only the environment of its own processes. The owner of a process may always read it, so the second attempt
+// uses the owner's rights.
 func Environ(pid int) ([]byte, error) {
 	path := "/proc/" + strconv.Itoa(pid) + "/environ"
 	text, err := os.ReadFile(path)
@@ -33,16 +31,15 @@ func Environ(pid int) ([]byte, error) {
 	return readAs(int(owner.Uid), int(owner.Gid), path)
 }
 
-// readAs reads a file as another user. The rights to files belong to a thread, so
-// nothing else may run on it meanwhile. One that could not be given back its own
-// rights stays locked, and Go ends it with the goroutine.
+// readAs reads a file as another user. File access rights belong to a thread, so nothing else may run on the thread
+// meanwhile. If the thread cannot get its own rights back, it stays locked, and Go ends it with the goroutine.
 func readAs(uid, gid int, path string) (text []byte, err error) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
 		runtime.LockOSThread()
 		own, ownGroup := os.Geteuid(), os.Getegid()
-		// The group first: a user without rights may not change it.
+		// The group comes first, because a user without rights cannot change it.
 		_ = unix.Setfsgid(gid)
 		_ = unix.Setfsuid(uid)
 		text, err = os.ReadFile(path)

@@ -15,18 +15,18 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns the agent's side of an exec session, and how descriptors go over a socket.
+// This file is the agent's side of an exec session. It also sends descriptors over a socket.
 
 // ExecSession is an agent's connection to an exec session.
 type ExecSession struct {
 	conn   *os.File
-	leader Process     // of its session
-	closed atomic.Bool // by us
-	// Terminal is the near end of its terminal, which belongs to the caller; nil: it has none.
+	leader Process     // the session's first process
+	closed atomic.Bool // by this side
+	// Terminal is the caller's end of the terminal, which the caller must close; nil: there is none.
 	Terminal *os.File
 }
 
-// ExecFailed is a process that was not run, with the code that a shell would end with.
+// ExecFailed reports a process that was not run, with the exit code that a shell would return.
 type ExecFailed struct {
 	Code int
 	Text string
@@ -34,15 +34,16 @@ type ExecFailed struct {
 
 func (e *ExecFailed) Error() string { return e.Text }
 
-// errEarlier is a supervisor that knows no exec sessions.
-var errEarlier = errors.New("its supervisor is of an earlier version, which runs no further process")
+// errEarlier reports a supervisor that does not support exec sessions.
+var errEarlier = errors.New("the task's supervisor is of an earlier version without exec sessions; " +
+	"start the task again")
 
-// Exec has the supervisor in dir run an exec session of its task. The streams are handed over, and still belong to the
-// caller here.
+// Exec asks the supervisor in dir to run an exec session of its task. The streams are passed to the supervisor, and the
+// caller must still close its own copies.
 func Exec(dir string, what carapace.ExecSpec) (*ExecSession, error) {
 	conn, err := connect(dir, execFile)
 	for until := time.Now().Add(keyPatience); errors.Is(err, unix.EAGAIN) && time.Now().Before(until); {
-		time.Sleep(time.Millisecond) // many come at once
+		time.Sleep(time.Millisecond) // the queue of the socket is full
 		conn, err = connect(dir, execFile)
 	}
 	if errors.Is(err, fs.ErrNotExist) {
@@ -52,7 +53,7 @@ func Exec(dir string, what carapace.ExecSpec) (*ExecSession, error) {
 		return nil, errNotRunning
 	}
 	if err != nil {
-		return nil, fmt.Errorf("the supervisor does not answer: %w", err)
+		return nil, fmt.Errorf("the task's supervisor does not answer: %w", err)
 	}
 	e := &ExecSession{conn: conn}
 	if err := e.begin(dir, what); err != nil {
@@ -71,19 +72,19 @@ func (e *ExecSession) begin(dir string, what carapace.ExecSpec) error {
 		return err
 	}
 	if len(text) > maxExecBytes {
-		return &ExecFailed{codeNotExecutable, "command and environment are too long"}
+		return &ExecFailed{codeNotExecutable, "command and environment are too long; shorten them"}
 	}
 	var streams []*os.File
 	if !what.Terminal {
 		streams = []*os.File{what.Stdin, what.Stdout, what.Stderr}
 	}
 	if err := sendFiles(e.conn, text, streams...); err != nil {
-		return fmt.Errorf("the supervisor does not answer: %w", err)
+		return fmt.Errorf("the task's supervisor does not answer: %w", err)
 	}
 	word, files, err := e.next()
 	switch {
 	case err != nil:
-		return errNotRunning // it has gone, and with it the task
+		return errNotRunning // the supervisor has gone, and so has the task
 	case word.Failed != "":
 		return &ExecFailed{word.Code, word.Failed}
 	}
@@ -110,7 +111,8 @@ func (e *ExecSession) next() (word execWord, files []*os.File, err error) {
 	return word, files, err
 }
 
-// Wait waits for its end. over: it ended because the task did. An error is a supervisor that has gone, or Close.
+// Wait waits for the end of the session. over reports that the session ended because the task did. An error means that
+// the supervisor has gone, or that Close was called.
 func (e *ExecSession) Wait() (code int, over bool, err error) {
 	word, _, err := e.next()
 	if err != nil {
@@ -122,25 +124,25 @@ func (e *ExecSession) Wait() (code int, over bool, err error) {
 	return word.Code, word.Over, nil
 }
 
-// sweep kills what a supervisor that has gone leaves of the process's session. A container is gone with it; but of
-// plain processes the kernel kills the first alone, and the driver looks for the others in the session of the task's
-// command, and by their environment, which they may have cleared.
+// sweep kills the processes of the session that a dead supervisor left. A container ends with its supervisor. Of plain
+// processes, the kernel kills only the first. The driver finds others by the session of the task's command and by their
+// environment, which they may have cleared.
 func (e *ExecSession) sweep() {
 	if e.leader.PID != 0 {
 		KillAll(func() []Process { return sessionOf(e.leader) })
 	}
 }
 
-// Signal passes a signal on.
+// Signal passes a signal to the session.
 func (e *ExecSession) Signal(n int) error { return sendNow(e.conn, fmt.Sprintf("signal %d", n)) }
 
-// Close hangs up on the process, where it has not ended.
+// Close hangs up the process if it still runs.
 func (e *ExecSession) Close() {
 	e.closed.Store(true)
 	e.conn.Close()
 }
 
-// sendFiles sends one packet with descriptors, and waits for room.
+// sendFiles sends one packet with descriptors. It waits while the queue is full.
 func sendFiles(conn *os.File, text []byte, files ...*os.File) error {
 	var numbers []int
 	for _, f := range files {
@@ -164,7 +166,7 @@ func sendFiles(conn *os.File, text []byte, files ...*os.File) error {
 	return errors.Join(err, sent)
 }
 
-// receiveFiles waits for one packet, and what comes with it.
+// receiveFiles waits for one packet and its descriptors.
 func receiveFiles(conn *os.File, into []byte) (n int, files []*os.File, err error) {
 	raw, err := conn.SyscallConn()
 	if err != nil {

@@ -13,31 +13,31 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns exec sessions of the task, on the supervisor's side. An agent connects to a socket of their own,
-// shows the key, says what is to be run, and hands over its streams: no byte of them passes here. The connection is the
-// process's life line. Who ends it, an agent that is killed for one, has the process hung up on; and the process ends
-// with the task, of whose end it is never the reason.
+// This file is the supervisor's side of exec sessions. An agent connects to a separate socket and sends the key, the
+// command and the streams. The bytes of the streams do not pass through the supervisor. The process depends on the
+// connection: if the connection ends, for example because the agent was killed, the process is hung up. The process
+// ends with the task, and its end does not affect the task.
 
 const (
-	maxExecs     = 64        // at once, of one task
-	maxExecBytes = 128 << 10 // of what is to be run
-	// hangUpGrace is how long a process may take to end that was hung up on.
+	maxExecs     = 64        // of one task at the same time
+	maxExecBytes = 128 << 10 // of the description of a command
+	// hangUpGrace is the time between hanging up a process and killing it.
 	hangUpGrace = 2 * time.Second
-	// settlePatience bounds the wait for the last word about processes that ended with the task.
+	// settlePatience bounds the wait for the final reports of sessions that ended with the task.
 	settlePatience = time.Second
 )
 
-var errNotRunning = errors.New("the task does not run")
+var errNotRunning = errors.New("the task is not running")
 
 // execProcess is the process of an exec session.
 type execProcess interface {
 	Pid() int
 	Done() <-chan struct{}
-	Code() int // as a shell tells it, after Done
+	Code() int // in the form of a shell; valid after Done
 	Signal(unix.Signal) error
 }
 
-// refusal is a process that was not run, with the code that a shell would end with.
+// refusal reports a process that was not run, with the exit code that a shell would return.
 type refusal struct {
 	code int
 	text string
@@ -45,20 +45,20 @@ type refusal struct {
 
 func (r *refusal) Error() string { return r.text }
 
-// execWord holds a report about a process for the agent.
+// execWord is a report about a process for the agent.
 type execWord struct {
-	Pid    int    `json:"pid,omitempty"` // it runs; a terminal's near end comes with this
+	Pid    int    `json:"pid,omitempty"` // the process runs; with it comes the near end of its terminal
 	Failed string `json:"failed,omitempty"`
 	Ended  bool   `json:"ended,omitempty"`
 	Code   int    `json:"code,omitempty"`
-	Over   bool   `json:"over,omitempty"` // with the task
+	Over   bool   `json:"over,omitempty"` // the process ended with the task
 }
 
-// execSessions are the exec sessions that are under way.
+// execSessions counts the exec sessions in progress.
 type execSessions struct {
 	mu    sync.Mutex
 	n     int
-	over  bool // no more are begun
+	over  bool // no more sessions may begin
 	under sync.WaitGroup
 }
 
@@ -69,7 +69,7 @@ func (e *execSessions) begin() error {
 	case e.over:
 		return errNotRunning
 	case e.n >= maxExecs:
-		return fmt.Errorf("%d further processes of this task run, which is the most", e.n)
+		return fmt.Errorf("the task already has %d exec sessions, the limit; end one first", e.n)
 	}
 	e.n++
 	e.under.Add(1)
@@ -95,7 +95,7 @@ func (e *execSessions) ended() bool {
 	return e.over
 }
 
-// settle waits until all have been told how their processes ended, which they have, but not for long.
+// settle waits for a bounded time until all agents have the final reports of their sessions.
 func (e *execSessions) settle() {
 	e.end()
 	told := make(chan struct{})
@@ -109,11 +109,11 @@ func (e *execSessions) settle() {
 	}
 }
 
-// hearExecs listens for what agents want to be run. Without a socket the task runs all the same.
+// hearExecs accepts requests for exec sessions. Without a socket the task still runs.
 func (k *keeper) hearExecs() {
 	listener, err := listen(execFile)
 	if err != nil {
-		fmt.Fprintln(os.Stderr, "supervisor: socket for further processes:", err)
+		fmt.Fprintln(os.Stderr, "supervisor: socket for exec sessions:", err)
 		return
 	}
 	go accept(listener, func(conn *os.File) {
@@ -126,7 +126,7 @@ func (k *keeper) hearExecs() {
 	})
 }
 
-// runExec is one exec session, from the agent's word to its end.
+// runExec runs one exec session from the request to its end.
 func (k *keeper) runExec(conn *os.File) {
 	if err := k.execs.begin(); err != nil {
 		sayExec(conn, execWord{Failed: err.Error(), Code: codeSetUp}, nil)
@@ -139,7 +139,7 @@ func (k *keeper) runExec(conn *os.File) {
 		return
 	}
 	f, err := k.charge.exec(what)
-	closeAll(streams) // the process alone has them: their readers see its end
+	closeAll(streams) // only the process has them, so their readers see its end
 	if err != nil {
 		sayExec(conn, wordOf(err), nil)
 		return
@@ -153,7 +153,7 @@ func (k *keeper) runExec(conn *os.File) {
 	k.seeOut(conn, f)
 }
 
-// seeOut passes signals on until the process has ended, and hangs up on it where the agent goes first.
+// seeOut passes signals until the process has ended. If the agent closes the connection first, it hangs up the process.
 func (k *keeper) seeOut(conn *os.File, f execProcess) {
 	left := make(chan struct{})
 	go func() {
@@ -179,8 +179,8 @@ func (k *keeper) seeOut(conn *os.File, f execProcess) {
 	sayExec(conn, execWord{Ended: true, Code: f.Code(), Over: k.endedWithTask(f)}, nil)
 }
 
-// endedWithTask reports whether a process was killed because the task is over. What the task's end kills may be seen
-// before that end, which a machine under load takes seconds to.
+// endedWithTask reports whether a process was killed because the task ended. The kill may be visible before the task's
+// end. On a busy host, the difference may be seconds.
 func (k *keeper) endedWithTask(f execProcess) bool {
 	if f.Code() != 128+int(unix.SIGKILL) {
 		return false
@@ -196,15 +196,15 @@ func (k *keeper) endedWithTask(f execProcess) bool {
 	}
 }
 
-// hangUp ends a process whose agent has gone as a terminal that is unplugged does, and what is left of its session soon
-// after. Who left the session meant to stay, and stays as long as the task does.
+// hangUp ends a process whose agent has gone, as if its terminal were unplugged. It kills the rest of the session soon
+// after. A process that left the session stays for as long as the task.
 func hangUp(f execProcess) {
 	leader, there := ReadProcess(f.Pid())
 	if !there {
 		return
 	}
 	told := map[int]uint64{}
-	for fresh := true; fresh; { // Who was born meanwhile is found by the next look, and who has been told bears nobody.
+	for fresh := true; fresh; { // Each round finds processes that were forked during the last one.
 		fresh = false
 		for _, p := range sessionOf(leader) {
 			if told[p.PID] == p.Start {
@@ -222,8 +222,8 @@ func hangUp(f execProcess) {
 	KillAll(func() []Process { return sessionOf(leader) })
 }
 
-// sessionOf are the processes of a session that live. None are where its number has become another's meanwhile, which
-// it cannot while one of them lives.
+// sessionOf returns the living processes of a session. It returns none if the session's number was reused, which is
+// impossible while a process of the session lives.
 func sessionOf(leader Process) []Process {
 	var all []Process
 	for _, p := range Processes() {
@@ -237,7 +237,7 @@ func sessionOf(leader Process) []Process {
 	return all
 }
 
-// hearExec reads what is to be run, and the streams that come with it.
+// hearExec reads the command and the streams of a session.
 func hearExec(conn *os.File) (what carapace.ExecSpec, streams []*os.File, err error) {
 	buffer := make([]byte, maxExecBytes)
 	_ = conn.SetReadDeadline(time.Now().Add(keyPatience))
@@ -251,21 +251,21 @@ func hearExec(conn *os.File) (what carapace.ExecSpec, streams []*os.File, err er
 	}
 	if !what.Terminal {
 		if len(streams) != 3 {
-			return what, streams, fmt.Errorf("%d streams came", len(streams))
+			return what, streams, fmt.Errorf("received %d streams instead of 3", len(streams))
 		}
 		what.Stdin, what.Stdout, what.Stderr = streams[0], streams[1], streams[2]
 	}
 	return what, streams, nil
 }
 
-// sayExec tells the agent, unless it does not listen.
+// sayExec sends a report to the agent. It ignores an agent that has gone.
 func sayExec(conn *os.File, word execWord, with *os.File) {
 	text, err := json.Marshal(word)
 	if err == nil {
 		err = sendFiles(conn, text, with)
 	}
 	if err != nil && !errors.Is(err, unix.EPIPE) {
-		fmt.Fprintln(os.Stderr, "supervisor: further process:", err)
+		fmt.Fprintln(os.Stderr, "supervisor: exec session:", err)
 	}
 }
 
@@ -281,7 +281,7 @@ func wordOf(err error) execWord {
 	return word
 }
 
-// terminalOf is the near end of a process's terminal; nil: it has none.
+// terminalOf returns the near end of a process's terminal; nil: there is none.
 func terminalOf(f execProcess) *os.File {
 	switch f := f.(type) {
 	case *carapace.ExecSession:

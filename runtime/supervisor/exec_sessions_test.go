@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the tests of what is said about exec sessions.
+// This file tests the reports about exec sessions.
 
-// ender is a charge of which it is only known whether it is ending.
+// ender is a charge that only answers ending.
 type ender struct {
 	charge
 	is bool
@@ -30,8 +30,8 @@ type slain struct {
 
 func (s slain) Code() int { return s.code }
 
-// TestEndedWithTask: what was killed on the task's way out has ended with it, however long that way is; what somebody
-// killed while the task runs, or what ended by itself, has not.
+// TestEndedWithTask checks that a process killed during the end of the task counts as ended with it, no matter how long
+// the end takes. A process that was killed earlier, or ended by itself, does not.
 func TestEndedWithTask(t *testing.T) {
 	const killed = 128 + int(unix.SIGKILL)
 	for what, c := range map[string]struct {
@@ -52,8 +52,8 @@ func TestEndedWithTask(t *testing.T) {
 	}
 }
 
-// TestEnding: the first process of a pid namespace that waits for what it has had killed is known to be on its way out,
-// and is there still.
+// TestEnding checks that the first process of a pid namespace counts as ending while it waits for the others, and still
+// exists.
 func TestEnding(t *testing.T) {
 	able.Need(t, able.Containers)
 	first := exec.Command("sleep", "1000")
@@ -66,7 +66,7 @@ func TestEnding(t *testing.T) {
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
-		runtime.LockOSThread() // and it is never unlocked: the thread goes with what it has joined
+		runtime.LockOSThread() // never unlocked, so the thread ends with the namespace that it joined
 		there, err := unix.PidfdOpen(first.Process.Pid, 0)
 		if err == nil {
 			err = errors.Join(unix.Setns(there, unix.CLONE_NEWPID), unix.Close(there))

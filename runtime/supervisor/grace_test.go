@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns what a supervisor makes of what agents say to it, without a process: second stops and warnings, and
-// both sides of each comparison with a time.
+// This file tests a supervisor's reaction to commands of agents, without a process. It covers repeated stops and
+// warnings, and both sides of each comparison of times.
 
-// bare is a task that does nothing but note what it is told.
+// bare is a task that only records its signals and kills.
 type bare struct {
 	signals []unix.Signal
 	kills   int
@@ -34,8 +34,8 @@ func newBare(spec Spec) (*keeper, *bare) {
 	return &keeper{spec: spec, charge: b, heard: clock.BootNs()}, b
 }
 
-// TestGraceBeginsOnce: a stop that is said again, as each new agent does, never puts the kill off. It may bring it
-// nearer.
+// TestGraceBeginsOnce checks that a repeated stop, as from each new agent, never delays the kill. It may bring the kill
+// forward.
 func TestGraceBeginsOnce(t *testing.T) {
 	k, b := newBare(Spec{})
 	say := func(grace time.Duration) time.Time {
@@ -69,7 +69,7 @@ func TestGraceBeginsOnce(t *testing.T) {
 	}
 }
 
-// TestStopWithoutGrace: a stop whose grace is no time kills at once, and a stop without a signal is SIGTERM.
+// TestStopWithoutGrace checks that a stop with a grace of zero kills at once, and that the default signal is SIGTERM.
 func TestStopWithoutGrace(t *testing.T) {
 	k, b := newBare(Spec{})
 	k.obey(command{verb: "stop"})
@@ -78,7 +78,7 @@ func TestStopWithoutGrace(t *testing.T) {
 	}
 }
 
-// TestWarnedOncePerEnd: an end is warned of once, another end again, and nothing once the task is to stop.
+// TestWarnedOncePerEnd checks that each end is warned of once, and that no warning follows a stop.
 func TestWarnedOncePerEnd(t *testing.T) {
 	k, b := newBare(Spec{})
 	for _, end := range []int64{1, 1, 2, 1, 2, 3} {
@@ -94,8 +94,7 @@ func TestWarnedOncePerEnd(t *testing.T) {
 	}
 }
 
-// TestHeardOnlyGrows: what an agent says about when the machine was heard counts if it is later than what is known and
-// not still to come.
+// TestHeardOnlyGrows checks that a reported time counts only if it is later than the known one and not in the future.
 func TestHeardOnlyGrows(t *testing.T) {
 	k, _ := newBare(Spec{})
 	now := clock.BootNs()
@@ -114,8 +113,8 @@ func TestHeardOnlyGrows(t *testing.T) {
 	}
 }
 
-// TestLostAtItsTime: a task that ends when the control plane is lost is stopped, with its own signal and grace, once it
-// has not been heard for as long as it says, and not before.
+// TestLostAtItsTime checks a task with stopWhenLost. It is stopped with its own signal and grace when the control plane
+// has been silent for the given time, and not before.
 func TestLostAtItsTime(t *testing.T) {
 	hour := time.Hour.Milliseconds()
 	spec := Spec{StopWhenLostMs: hour, StopSignal: int(unix.SIGUSR1), GraceMs: hour}

@@ -12,9 +12,8 @@ import (
 	"strings"
 )
 
-// This file owns a task's output on disk. A stream lies in segments that are
-// named by the offset of their first byte, so that a reader finds any offset
-// without an index, and sees what rotation has already taken.
+// This file owns a task's output on disk. A stream consists of segments, which are named by the offset of their first
+// byte. A reader therefore finds any offset without an index, and detects segments that rotation has removed.
 
 // Stdout and Stderr name the two streams.
 const (
@@ -26,14 +25,13 @@ const (
 	logSuffix           = ".log"
 )
 
-// logWriter keeps one stream. A disk that is full never blocks the task: what
-// cannot be written is dropped and counted.
+// logWriter writes one stream. A full disk never blocks the task. Data that cannot be written is dropped and counted.
 type logWriter struct {
 	dir, stream string
-	segment     int64 // bytes in one
+	segment     int64 // size of a segment in bytes
 	keep        int
 	file        *os.File
-	begin, at   int64 // of the segment; of the stream
+	begin, at   int64 // offset of the segment; offset in the stream
 	dropped     int64
 }
 
@@ -62,7 +60,7 @@ func (w *logWriter) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// rotate begins the next segment and lets the oldest go.
+// rotate begins the next segment and removes the oldest ones.
 func (w *logWriter) rotate() error {
 	file, err := os.OpenFile(filepath.Join(w.dir, segmentName(w.stream, w.at)), os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -74,7 +72,7 @@ func (w *logWriter) rotate() error {
 	w.file, w.begin = file, w.at
 	segments, err := listSegments(w.dir, w.stream)
 	if err != nil {
-		return nil // nothing is lost by keeping more
+		return nil // keeping more loses nothing
 	}
 	for _, s := range segments[:max(0, len(segments)-w.keep)] {
 		_ = os.Remove(filepath.Join(w.dir, segmentName(w.stream, s)))
@@ -82,7 +80,7 @@ func (w *logWriter) rotate() error {
 	return nil
 }
 
-// listSegments are the offsets at which a stream's segments begin, in order.
+// listSegments returns the offsets of a stream's segments, in order.
 func listSegments(dir, stream string) ([]int64, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -103,14 +101,13 @@ func listSegments(dir, stream string) ([]int64, error) {
 	return offsets, nil
 }
 
-// ReadLog reads a stream from an offset on, at most limit bytes. What rotation
-// has taken is skipped: at is where the data really begins. atEnd tells that
-// nothing follows as yet.
+// ReadLog reads at most limit bytes of a stream from an offset. It skips segments that rotation has removed, and
+// returns the offset of the data as at. atEnd reports that no more data follows yet.
 func ReadLog(dir, stream string, offset int64, limit int) (at int64, data []byte, atEnd bool, err error) {
 	for {
 		segments, err := listSegments(dir, stream)
 		if err != nil && !errors.Is(err, fs.ErrNotExist) {
-			return offset, nil, false, fmt.Errorf("log: %w", err)
+			return offset, nil, false, fmt.Errorf("read the log: %w", err)
 		}
 		if len(segments) == 0 {
 			return offset, nil, true, nil
@@ -122,8 +119,8 @@ func ReadLog(dir, stream string, offset int64, limit int) (at int64, data []byte
 	}
 }
 
-// readSegments is ReadLog of the segments that were listed a moment ago. Rotation may have taken some of them since:
-// the data then begins behind those, or ends before them. fs.ErrNotExist: it took all that was to be read.
+// readSegments reads like ReadLog from segments that were just listed. If rotation has removed some of them meanwhile,
+// the data begins after them or ends before them. fs.ErrNotExist means that rotation has removed all of it.
 func readSegments(dir, stream string, segments []int64, offset int64, limit int) (
 	at int64, data []byte, atEnd bool, err error) {
 	at = max(offset, segments[0])
@@ -143,7 +140,7 @@ func readSegments(dir, stream string, segments []int64, offset int64, limit int)
 			at = segments[i+1]
 			continue
 		case err != nil:
-			return at, nil, false, fmt.Errorf("log: %w", err)
+			return at, nil, false, fmt.Errorf("read the log: %w", err)
 		}
 		data = append(data, part...)
 	}

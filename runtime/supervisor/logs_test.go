@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestRotation: what is kept is the end, every offset stays true, and a reader
-// of what is gone is told where the rest begins.
+// TestRotation checks that the last segments are kept, that every offset stays valid, and that a reader of removed data
+// gets the offset of the rest.
 func TestRotation(t *testing.T) {
 	w := &logWriter{dir: t.TempDir(), stream: Stdout, segment: 100, keep: 3}
 	var all strings.Builder
@@ -53,13 +53,13 @@ func TestRotation(t *testing.T) {
 	}
 }
 
-// TestReadDuringRotation: whatever rotation takes between the listing of the segments and their reading, what is read
-// is one piece of the output at the offset that is told, nothing that is there is skipped, and no end is told early.
+// TestReadDuringRotation checks that rotation between listing and reading causes no wrong result. The result is one
+// piece of the output at the returned offset. No available data is skipped, and no end is reported early.
 func TestReadDuringRotation(t *testing.T) {
 	const size, count = 10, 5
 	text := strings.Repeat("0123456789", count)
 	listed := []int64{0, 10, 20, 30, 40}
-	for gone := range 1 << count { // each bit is a segment that is not there any more
+	for gone := range 1 << count { // each bit is a removed segment
 		dir := t.TempDir()
 		for i, begin := range listed {
 			if gone&(1<<i) == 0 {
@@ -88,7 +88,7 @@ func TestReadDuringRotation(t *testing.T) {
 	}
 }
 
-// TestReadWhileWritten: a reader beside a writer that rotates all the time gets no error and no byte of another offset.
+// TestReadWhileWritten checks that a reader next to a rotating writer gets no error and no byte of another offset.
 func TestReadWhileWritten(t *testing.T) {
 	w := &logWriter{dir: t.TempDir(), stream: Stdout, segment: 2, keep: 1}
 	written := make(chan struct{})
@@ -126,7 +126,7 @@ func write(t *testing.T, path, text string) {
 	}
 }
 
-// TestLogDiskFull: what does not fit is dropped and counted, and the task never notices.
+// TestLogDiskFull checks that data that does not fit is dropped and counted, without an effect on the task.
 func TestLogDiskFull(t *testing.T) {
 	w := &logWriter{dir: filepath.Join(t.TempDir(), "gone"), stream: Stdout, segment: 100, keep: 3}
 	if n, err := w.Write([]byte("hello")); n != 5 || err != nil || w.dropped != 5 {
@@ -143,15 +143,14 @@ func TestLogDiskFull(t *testing.T) {
 	}
 }
 
-// TestFullDisk: on a disk without room the task runs, its exit is recorded, and
-// what was dropped is counted.
+// TestFullDisk checks that on a full disk the task runs, its exit is recorded, and dropped output is counted.
 func TestFullDisk(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()
 	if err := unix.Mount("none", dir, "tmpfs", 0, "size=256k"); err != nil {
 		t.Fatal(err)
 	}
-	defer func() { // the supervisor works in it until its very end
+	defer func() { // the supervisor uses the directory until its end
 		eventually(t, "the disk stays busy", func() bool { return unix.Unmount(dir, 0) == nil })
 	}()
 	r := &rig{t: t, dir: dir}
@@ -169,7 +168,7 @@ func TestFullDisk(t *testing.T) {
 	eventually(t, "the supervisor lives", func() bool { alive, err := Lives(dir); return err == nil && !alive })
 }
 
-// TestFlood: a task that writes all it can keeps no more than the segments allow.
+// TestFlood checks that the kept output of a task never exceeds the size of its segments.
 func TestFlood(t *testing.T) {
 	r := start(t, `head -c 5000000 /dev/zero; echo end`, func(s *Spec) { s.SegmentBytes, s.Segments = 100_000, 4 })
 	if exit := r.wait(); exit.Code != 0 || exit.DroppedLogBytes != 0 {
@@ -182,7 +181,7 @@ func TestFlood(t *testing.T) {
 	}
 }
 
-// FuzzStat: no line of /proc makes the parser panic.
+// FuzzStat checks that no line of /proc makes the parser panic.
 func FuzzStat(f *testing.F) {
 	f.Add([]byte("1 (a) b) S 0 1 1 0 -1 4194560 1 2 3 4 5 6 7 8 20 0 1 0 9 10 11 12"))
 	f.Add([]byte(")"))
@@ -193,7 +192,7 @@ func FuzzStat(f *testing.F) {
 	})
 }
 
-// FuzzCommand: no packet makes a word of nonsense.
+// FuzzCommand checks that an invalid packet never parses as a command.
 func FuzzCommand(f *testing.F) {
 	f.Add("stop 15 1000")
 	f.Add("keep -1")
@@ -204,7 +203,7 @@ func FuzzCommand(f *testing.F) {
 	})
 }
 
-// TestDescendants: a circle, as a pid that is reused while we read can make, ends.
+// TestDescendants checks that a cycle of parents, which a reused pid can cause, ends.
 func TestDescendants(t *testing.T) {
 	all := []Process{{PID: 2, Parent: 1}, {PID: 3, Parent: 2}, {PID: 1, Parent: 3}, {PID: 9, Parent: 8}}
 	if got := Descendants(1, all); len(got) != 2 || got[0].PID != 2 || got[1].PID != 3 {

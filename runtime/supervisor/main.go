@@ -18,87 +18,85 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns the supervisor's life: one command, from its start until
-// nothing of it is left and that is on disk. Everything it decides, it decides
-// in one loop.
+// This file runs the supervisor: one command, from its start until nothing of it is left and the exit record is on
+// disk. One loop makes all decisions.
 
-// SubCommand is the hidden argument under which a binary carries the supervisor:
-// whoever sees it hands the arguments after it to Main.
+// SubCommand is the hidden argument that makes a binary a supervisor. Its main passes the arguments after it to Main.
 const SubCommand = "supervise-task"
 
 // The descriptors that the agent passes.
 const (
-	agentFD = 3 // its end of a pair: the first connection
-	lockFD  = 4 // the task's lock, taken
-	// FirstHeld is the first of what else it was told to pass.
+	agentFD = 3 // one end of a socket pair: the first connection
+	lockFD  = 4 // the task's lock, already taken
+	// FirstHeld is the first of the further descriptors.
 	FirstHeld = 5
 )
 
 const (
-	leftoverPatience = 2 * time.Millisecond // for what ends together with the command
+	leftoverPatience = 2 * time.Millisecond // for processes that end together with the command
 	killAgain        = 20 * time.Millisecond
 	maxKillAgain     = 250 * time.Millisecond
 	fenceTick        = time.Second
-	drainPatience    = 200 * time.Millisecond // for output that somebody outside still holds open
+	drainPatience    = 200 * time.Millisecond // for output that an outside process still holds open
 	recordAgain      = time.Second
 )
 
-// charge is the task of one supervisor. Its methods are called from the loop.
+// charge is the task of one supervisor. The loop calls its methods.
 type charge interface {
-	// start begins; what follows comes through the keeper's channels. An exit: it was
-	// never run, and nothing of it is there.
+	// start begins the task; later events arrive through the keeper's channels. It returns an exit if the task
+	// never ran and nothing of it exists.
 	start() *Exit
 	signal(unix.Signal)
-	// killRound kills what is there now. It is called again and again until all is gone.
+	// killRound kills the current processes. It is called repeatedly until none is left.
 	killRound()
-	// ending reports whether its first process is on its way out, and has the kernel kill what else runs in there.
+	// ending reports whether the first process is exiting and the kernel is killing the other processes of the
+	// task.
 	ending() bool
-	// verdict is how it ended, once allGone is closed.
+	// verdict returns the exit of the task after allGone is closed.
 	verdict() *Exit
-	// exec runs an exec session of the task, which ends with it. It is called beside the loop, and may take long.
+	// exec runs an exec session, which ends with the task. It is called outside of the loop and may take long.
 	exec(carapace.ExecSpec) (execProcess, error)
 }
 
-// keeper is a supervisor at work.
+// keeper runs one supervisor.
 type keeper struct {
 	spec    Spec
 	charge  charge
-	out     [2]*os.File // our ends of the task's output
+	out     [2]*os.File // the supervisor's ends of the task's output
 	logs    [2]*logWriter
 	drained chan struct{} // closed when both logs have ended
 	control *control
 	execs   execSessions
 
-	began   chan int      // the command runs, as this process
-	ended   chan struct{} // it has ended by itself; what is left of it is to follow
+	began   chan int      // the command runs as this pid
+	ended   chan struct{} // the command ended by itself; its remaining processes must end too
 	allGone chan struct{} // closed when no process of the task is left
 
 	started  bool
-	told     bool      // to stop, by somebody or by its fence, before it had ended
-	warned   []int64   // the ends of which it was
-	disk     bool      // it was ended for what it kept on the disk
-	detail   string    // why we stopped it, where nobody asked
+	told     bool      // told to stop before its end, by an agent or by stopWhenLost
+	warned   []int64   // the ends of which the task was warned
+	disk     bool      // ended for its disk usage
+	detail   string    // why the supervisor stopped the task itself
 	deadline time.Time // of a stop's grace
 	killing  bool
-	killedAt time.Time     // when we began to kill what had not ended by itself; zero: we did not
+	killedAt time.Time     // when the supervisor began to kill; zero: it did not
 	roundAt  time.Time     // of the next round of killing …
-	pause    time.Duration // … and how long the one after it waits
+	pause    time.Duration // … and the pause after it
 	heard    int64
 }
 
-// Main runs one task's supervisor in the directory given as the only argument.
-// It returns the exit code of the process.
+// Main runs one task's supervisor in the directory given as the only argument. It returns the exit code of the process.
 func Main(args []string) int {
-	// A small heap is collected early. A limit on all memory, which looks like the better
-	// way, lies below what the runtime itself takes, and collects without end.
+	// Collect early to keep the heap small. A limit on all memory would be below the runtime's own memory, so the
+	// collector would run without end.
 	debug.SetGCPercent(25)
 	if len(args) != 1 {
-		fmt.Fprintln(os.Stderr, "this sub-command is for the agent: it supervises one task")
+		fmt.Fprintln(os.Stderr, "this sub-command is only for the agent: it supervises one task")
 		return 2
 	}
 	unix.CloseOnExec(agentFD)
 	unix.CloseOnExec(lockFD)
-	// Whatever else the agent was given by its own parent must not reach the task.
+	// Other descriptors that the agent inherited must not reach the task.
 	_ = unix.CloseRange(FirstHeld, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	if err := os.Chdir(args[0]); err != nil {
 		fmt.Fprintln(os.Stderr, "supervisor:", err)
@@ -112,7 +110,7 @@ func Main(args []string) int {
 	return 0
 }
 
-// run is the task from its start to its end.
+// run runs the task from its start to its end.
 func (k *keeper) run() *Exit {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, unix.SIGTERM, unix.SIGINT, unix.SIGHUP)
@@ -138,7 +136,7 @@ func (k *keeper) run() *Exit {
 		case s := <-signals:
 			if s != unix.SIGHUP {
 				k.stop(k.spec.StopSignal, time.Duration(k.spec.GraceMs)*time.Millisecond)
-				k.explain("its supervisor was told to end by " + s.String())
+				k.explain("the task's supervisor received " + s.String())
 			}
 		case <-wake:
 			k.onWake()
@@ -146,12 +144,12 @@ func (k *keeper) run() *Exit {
 	}
 }
 
-// start reads what is to be done and does it.
+// start reads the specification and starts the task.
 func (k *keeper) start() *Exit {
 	found, err := readJSON(specFile, &k.spec)
 	k.control = openControl(k.spec.Key)
 	if !found || err != nil {
-		return setUpFailed(fmt.Errorf("specification: %w", errors.Join(err, errMissing(found))))
+		return setUpFailed(fmt.Errorf("read the specification: %w", errors.Join(err, errMissing(found))))
 	}
 	if err := k.takeSecrets(); err != nil {
 		return setUpFailed(err)
@@ -165,8 +163,8 @@ func (k *keeper) start() *Exit {
 	if err := reserve(".", stateFile, stateReserve); err != nil {
 		return setUpFailed(err)
 	}
-	// Counted from before the start: the control plane counts from when it last received something from the machine, and
-	// knows nothing of when this task began.
+	// The time counts from before the start. The control plane counts from the last message that it received from
+	// the node, and does not know when this task began.
 	if k.heard = k.spec.HeardNs; k.heard <= 0 || k.heard > clock.BootNs() {
 		k.heard = clock.BootNs()
 	}
@@ -181,8 +179,8 @@ func (k *keeper) start() *Exit {
 	return k.charge.start()
 }
 
-// note writes down which process the task is, before it can do anything. Where that
-// cannot be written nobody else could find it.
+// note records the task's process before the process can do anything. If the record cannot be written, no other agent
+// could find the process.
 func (k *keeper) note(pid int) error {
 	leader, _ := ReadProcess(pid)
 	return writeJSON(".", stateFile, State{BootID: k.spec.BootID, PID: pid, Start: leader.Start})
@@ -202,8 +200,8 @@ func (k *keeper) becomeStarted(pid int) {
 	}
 }
 
-// due is how long the loop may sleep; 0: until something happens. It is counted
-// towards a point in time, so that no stream of words from outside puts it off.
+// due returns how long the loop may sleep; 0: until something happens. It refers to a fixed time, so frequent messages
+// do not delay the deadline.
 func (k *keeper) due() time.Duration {
 	switch {
 	case k.killing:
@@ -211,7 +209,7 @@ func (k *keeper) due() time.Duration {
 	case !k.deadline.IsZero():
 		return max(time.Until(k.deadline), time.Millisecond)
 	case k.spec.StopWhenLostMs > 0:
-		// Timers stand still while the machine sleeps and the fence does not: it is looked at again and again.
+		// Timers stop while the host sleeps, but this deadline does not. It is therefore checked regularly.
 		return max(min(k.untilLost(), fenceTick), time.Millisecond)
 	}
 	return 0
@@ -234,8 +232,8 @@ func (k *keeper) onWake() {
 		}
 	case k.spec.StopWhenLostMs > 0:
 		if k.untilLost() <= 0 {
-			k.explain(fmt.Sprintf("stopped by stopWhenLost: the control plane has not heard this machine for %d ms",
-				k.spec.StopWhenLostMs))
+			k.explain(fmt.Sprintf("stopped by stopWhenLost: the control plane has not received a message from this node "+
+				"for %d ms", k.spec.StopWhenLostMs))
 			k.stop(k.spec.StopSignal, time.Duration(k.spec.GraceMs)*time.Millisecond)
 		}
 	}
@@ -261,15 +259,15 @@ func (k *keeper) obey(c command) {
 		k.explain(diskWords(c))
 		k.kill()
 	case "keep":
-		// A time that is still to come is of another clock and says nothing.
+		// A time in the future comes from another clock and is ignored.
 		if c.first > k.heard && c.first <= clock.BootNs() {
 			k.heard = c.first
 		}
 	}
 }
 
-// warn signals ahead of an end, once for each: an agent that came later, or one that another leader told, says it
-// again. The signal goes where that of a stop goes.
+// warn signals the task once before each end. A later agent or leader may repeat the warning. The signal goes to the
+// same processes as that of a stop.
 func (k *keeper) warn(sig unix.Signal, end int64) {
 	if k.told || k.killing || slices.Contains(k.warned, end) {
 		return
@@ -278,7 +276,7 @@ func (k *keeper) warn(sig unix.Signal, end int64) {
 	k.charge.signal(sig)
 }
 
-// stop signals and begins the grace. Said again it can only shorten it.
+// stop signals the task and begins the grace. A repeated stop can only shorten the grace.
 func (k *keeper) stop(sig int, grace time.Duration) {
 	if k.killing {
 		return
@@ -292,13 +290,13 @@ func (k *keeper) stop(sig int, grace time.Duration) {
 		k.deadline = until
 	}
 	k.charge.signal(unix.Signal(sig))
-	k.charge.signal(unix.SIGCONT) // what is stopped cannot end
+	k.charge.signal(unix.SIGCONT) // a stopped process cannot end
 	if grace <= 0 {
 		k.kill()
 	}
 }
 
-// kill ends the grace.
+// kill ends the grace and starts to kill.
 func (k *keeper) kill() {
 	k.execs.end()
 	k.killing = true
@@ -308,17 +306,17 @@ func (k *keeper) kill() {
 	k.killRound()
 }
 
-// killRound kills what is left. It is repeated until nothing is, because a process
-// in the kernel's hands dies when it is let go.
+// killRound kills the remaining processes. It is repeated until none is left, because a process inside a system call
+// dies only after the call.
 func (k *keeper) killRound() {
 	k.charge.killRound()
 	k.pause = backoff.Next(k.pause, killAgain, maxKillAgain)
 	k.roundAt = time.Now().Add(k.pause)
 }
 
-// finish gathers how it ended, once nothing of it is left.
+// finish returns how the task ended, after nothing of it is left.
 func (k *keeper) finish() *Exit {
-	select { // both may have come at once
+	select { // both events may have arrived
 	case pid := <-k.began:
 		k.becomeStarted(pid)
 	default:
@@ -334,15 +332,15 @@ func (k *keeper) finish() *Exit {
 	return exit
 }
 
-// keep makes the exit durable and tells it. While the disk refuses, the record lives here, and the agent is told of it
-// at every connection.
+// keep writes the exit record and reports it. While the disk refuses, the record stays in memory, and each new
+// connection gets it.
 func (k *keeper) keep(exit *Exit) {
 	if exit.AtUnixMs == 0 {
 		exit.AtUnixMs = time.Now().UnixMilli()
 	}
 	for {
 		err := WriteExit(".", exit)
-		if err == nil || errors.Is(err, os.ErrNotExist) { // the agent has it already, and forgot it
+		if err == nil || errors.Is(err, os.ErrNotExist) { // the agent already has the exit and has forgotten the task
 			break
 		}
 		if text, wrong := json.Marshal(exit); wrong == nil {

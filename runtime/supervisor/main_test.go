@@ -9,13 +9,14 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestMain lets this test's binary be the supervisor that it tests, and the maker of its container.
+// TestMain runs this test binary as the supervisor under test, or as the maker of its container, if its arguments say
+// so.
 func TestMain(m *testing.M) {
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)
 	}
 	if len(os.Args) > 1 && os.Args[1] == SubCommand {
-		syscall.Exit(Main(os.Args[2:])) // The race detector has os.Exit wait for a second, for each task of each test.
+		syscall.Exit(Main(os.Args[2:])) // With the race detector, os.Exit waits for a second, for each task of each test.
 	}
 	if len(os.Args) == 3 && os.Args[1] == cutArgument {
 		if os.Truncate(os.Args[2], 1) != nil {

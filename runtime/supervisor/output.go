@@ -12,8 +12,7 @@ import (
 
 // This file owns the pipes of a task's output.
 
-// openOutput makes the pipes, and answers the task's ends. The caller closes
-// them.
+// openOutput makes the pipes and returns the task's ends. The caller closes them.
 func (k *keeper) openOutput() (theirs [2]*os.File, err error) {
 	for i := range theirs {
 		if k.out[i], theirs[i], err = os.Pipe(); err != nil {
@@ -33,8 +32,7 @@ func closeAll(files []*os.File) {
 	}
 }
 
-// copyLogs keeps both streams. The supervisor owns the pipes, so that the agent's
-// end does not end the task with a broken one.
+// copyLogs copies both streams to the logs. The supervisor owns the pipes, so the end of the agent does not break them.
 func (k *keeper) copyLogs() {
 	var copies sync.WaitGroup
 	for i, source := range k.out {
@@ -57,10 +55,10 @@ func (k *keeper) copyLogs() {
 	}()
 }
 
-// copy keeps a stream to its end or, where its time is up before, to what lies in the pipe by then. That is bounded,
-// and all that the task wrote is in it, however long a slow disk or a busy machine kept this copy from reading.
+// copy copies a stream until its end. If the time runs out first, it copies the bytes that are in the pipe at that
+// moment. These include all that the task wrote, no matter how long a slow disk or a busy host delayed the copy.
 func (w *logWriter) copy(source *os.File) {
-	// Not io.Copy, which would have the kernel splice, and a full disk end the copy.
+	// io.Copy would use splice, and a full disk would end the copy.
 	buffer := make([]byte, 16<<10)
 	for {
 		n, err := source.Read(buffer)
@@ -72,11 +70,11 @@ func (w *logWriter) copy(source *os.File) {
 			return
 		}
 	}
-	_ = source.SetReadDeadline(time.Time{}) // Nothing of what follows waits: nobody else reads.
+	_ = source.SetReadDeadline(time.Time{}) // The rest needs no waiting, because no other process reads.
 	_, _ = io.CopyN(w, source, unread(source))
 }
 
-// unread is how many bytes lie in a pipe.
+// unread returns the number of bytes in a pipe.
 func unread(pipe *os.File) (bytes int64) {
 	raw, err := pipe.SyscallConn()
 	if err != nil {
@@ -90,8 +88,8 @@ func unread(pipe *os.File) (bytes int64) {
 	return bytes
 }
 
-// closeLogs waits for the last of the output. Every process that could write has
-// gone, unless one passed its end of the pipe to a stranger.
+// closeLogs waits for the end of the output. Every possible writer has gone, unless a process passed its end of the
+// pipe to an outside process.
 func (k *keeper) closeLogs() {
 	for _, f := range k.out {
 		_ = f.SetReadDeadline(time.Now().Add(drainPatience))

@@ -10,10 +10,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the tests of the end of a task's output.
+// This file tests the end of a task's output.
 
-// copying is a keeper that copies the output of a task that is not there, into a directory of its own; theirs are the
-// ends that the task would have.
+// copying returns a keeper that copies the output of an imaginary task into a new directory. theirs are the task's ends
+// of the output.
 func copying(t *testing.T) (k *keeper, theirs [2]*os.File) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -29,11 +29,12 @@ func copying(t *testing.T) (k *keeper, theirs [2]*os.File) {
 	return k, theirs
 }
 
-// TestLateCopy: what a task wrote before its end is kept whole, also if the log cannot be written until long after it.
+// TestLateCopy checks that the output before a task's end is kept completely, even if the log can be written only long
+// after it.
 func TestLateCopy(t *testing.T) {
 	k, theirs := copying(t)
 	slow := segmentName(Stdout, 0)
-	if err := unix.Mkfifo(slow, 0o600); err != nil { // whoever opens it to write waits for who reads it
+	if err := unix.Mkfifo(slow, 0o600); err != nil { // opening a fifo for writing waits for a reader
 		t.Fatal(err)
 	}
 	k.copyLogs()
@@ -60,8 +61,8 @@ func TestLateCopy(t *testing.T) {
 	}
 }
 
-// TestStrangersHoldOutput: who holds a task's output after its end holds nothing up, whether it is silent or writes
-// without end.
+// TestStrangersHoldOutput checks that a process that holds a task's output after its end delays nothing, whether it is
+// silent or writes without end.
 func TestStrangersHoldOutput(t *testing.T) {
 	k, theirs := copying(t)
 	k.copyLogs()

@@ -13,29 +13,29 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns a task that is processes of the machine: how they are told and
-// killed, and the evidence of how the command ended and that no descendant is left.
+// This file runs a task of plain host processes. It signals and kills them, and confirms that the command has ended and
+// no descendant is left.
 
-// plain is such a task.
+// plain is a task of plain processes.
 type plain struct {
 	k      *keeper
 	pid    int
-	death  chan death // has one, once the command has ended
+	death  chan death // contains one entry after the command has ended
 	traced chan stop  // to the thread that forked the command
 	forks  chan func()
 
 	mu     sync.Mutex
 	others map[int]*spawned // exec sessions
-	sealed bool             // nothing more is run: all have gone
+	sealed bool             // all processes have ended, and no session may begin
 }
 
-// death is how the command itself ended.
+// death describes how the command itself ended.
 type death struct {
 	status syscall.WaitStatus
 	peak   int64
 }
 
-// fill writes it into an exit.
+// fill copies the death into an exit.
 func (d death) fill(exit *Exit) {
 	exit.PeakMemoryBytes = max(exit.PeakMemoryBytes, d.peak)
 	if exit.Code = d.status.ExitStatus(); d.status.Signaled() {
@@ -44,14 +44,14 @@ func (d death) fill(exit *Exit) {
 	}
 }
 
-// stop is a process that has called itself traced by its parent, and has stopped at a signal.
+// stop is a process that asked its parent to trace it, and has stopped at a signal.
 type stop struct {
 	pid    int
 	signal syscall.Signal
 }
 
-// letGo lets it run, with the signal, but for the one that its own exec sends it. The kernel takes that from the thread
-// alone that forked it.
+// letGo continues the process and delivers the signal, except the one that the process's exec causes. The kernel
+// accepts this only from the thread that forked the process.
 func (s stop) letGo() {
 	if s.signal == syscall.SIGTRAP {
 		s.signal = 0
@@ -83,8 +83,8 @@ func (p *plain) start() *Exit {
 	return nil
 }
 
-// spawnApart gives the command a thread of ours as its parent: what confines the command is put on that thread, which
-// does nothing else ever after. It lives as long as the task, because the command dies with it.
+// spawnApart forks the command on a separate thread. The confinement of the command applies to this thread, which does
+// nothing else afterwards. The thread lives as long as the task, because the command dies with it.
 func (p *plain) spawnApart() *Exit {
 	spawned := make(chan *Exit)
 	go func() {
@@ -106,11 +106,11 @@ func (p *plain) spawnApart() *Exit {
 	return <-spawned
 }
 
-// reap waits for everything. We are the subreaper, so whatever a task leaves
-// behind becomes our child; when the kernel says that we have none, no
-// descendant exists. No list of processes could say that.
+// reap waits for all processes. This process is the subreaper, so it becomes the parent of all descendants that the
+// task leaves. When the kernel reports that it has no child, no descendant exists. No list of processes could prove
+// that.
 func (p *plain) reap() {
-	const all = 0x40000000 // __WALL: those that end without a SIGCHLD too
+	const all = 0x40000000 // __WALL: includes those that end without a SIGCHLD
 	for {
 		var status syscall.WaitStatus
 		var usage syscall.Rusage
@@ -132,8 +132,8 @@ func (p *plain) reap() {
 	}
 }
 
-// signal reaches the command's whole process group. The command is not reaped before
-// its end is known here, or a later process could have its number.
+// signal signals the command's process group. The command is not reaped before its end is known here, so its pid cannot
+// be reused.
 func (p *plain) signal(sig unix.Signal) {
 	leader, ok := ReadProcess(p.pid)
 	if p.pid == 0 || len(p.death) > 0 || !ok || leader.Parent != os.Getpid() {
@@ -142,10 +142,10 @@ func (p *plain) signal(sig unix.Signal) {
 	_ = unix.Kill(-p.pid, sig)
 }
 
-// ending never is true: of plain processes none ends with another, but by a round of killing.
+// ending returns false, because the end of one plain process does not end the others.
 func (p *plain) ending() bool { return false }
 
-// killRound ends what the leaf has, and every descendant.
+// killRound kills all processes in the cgroup and every descendant.
 func (p *plain) killRound() {
 	if p.k.spec.Cgroup != "" {
 		_ = os.WriteFile(filepath.Join(p.k.spec.Cgroup, "cgroup.kill"), []byte("1"), 0)
@@ -154,14 +154,14 @@ func (p *plain) killRound() {
 	KillAll(func() []Process { return Descendants(self, Processes()) })
 }
 
-// verdict is the exit as everything known has it.
+// verdict returns the exit of the task from all available records.
 func (p *plain) verdict() *Exit {
 	exit := &Exit{Kind: Exited, Detail: p.k.detail}
 	select {
 	case d := <-p.death:
 		d.fill(exit)
-	default: // it cannot be: the command was our child
-		exit.Kind, exit.Detail = Lost, "its end was not seen"
+	default: // impossible, because the command was a child of this process
+		exit.Kind, exit.Detail = Lost, "the end of the command was not seen"
 	}
 	if p.k.spec.Cgroup != "" {
 		p.readCgroup(exit)
@@ -169,7 +169,7 @@ func (p *plain) verdict() *Exit {
 	return exit
 }
 
-// readCgroup takes what the leaf knows of the task, and removes it.
+// readCgroup reads the usage of the task from its cgroup, and removes the cgroup.
 func (p *plain) readCgroup(exit *Exit) {
 	leaf := p.k.spec.Cgroup
 	if n := cgroupNumber(leaf, "memory.peak", ""); n > 0 {
@@ -181,8 +181,7 @@ func (p *plain) readCgroup(exit *Exit) {
 	_ = os.Remove(leaf)
 }
 
-// cgroupNumber reads one number of a cgroup's file, or of the line that begins
-// with key; 0 when it is not there.
+// cgroupNumber reads one number of a cgroup's file, or of the line that begins with key. It returns 0 if there is none.
 func cgroupNumber(cgroup, file, key string) int64 {
 	data, err := os.ReadFile(filepath.Join(cgroup, file))
 	if err != nil {

@@ -8,8 +8,8 @@ import (
 	"unicode/utf8"
 )
 
-// TestExitFitsItsRoom: whatever a detail says, the exit record takes just the room that was reserved for it, so that a
-// full disk cannot keep it from being written; and the detail is the beginning of what was said.
+// TestExitFitsItsRoom checks that the exit record fits its reserved space with any detail, so a full disk cannot
+// prevent it. A long detail is truncated at its end.
 func TestExitFitsItsRoom(t *testing.T) {
 	for _, text := range []string{"", "a", "é", "<", "\x01", "\u2028", "\xff", `"`} {
 		for _, many := range []int{0, 1, 100, 1023, 1024, 1025, 2047, 2048, 2049, 10_000} {

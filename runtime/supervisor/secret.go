@@ -12,34 +12,34 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns a task's secrets: they come in memory, and go into the task's environment, or into files of its
-// container that are in memory too. The specification on disk never has them.
+// This file owns a task's secrets. They arrive in memory, and are passed as variables or as in-memory files of the
+// container. The specification on disk never contains them.
 
-// Secret is one of a task's.
+// Secret is one secret of a task.
 type Secret struct {
 	Name  string `json:"name"`
-	Env   bool   `json:"env,omitempty"` // a variable; else a file
+	Env   bool   `json:"env,omitempty"` // a variable; otherwise a file
 	Value []byte `json:"value"`
 }
 
-// maxSecrets bounds what is read of them.
+// maxSecrets bounds the size of all secrets.
 const maxSecrets = 1 << 20
 
-// takeSecrets reads them, and puts them where the task gets them.
+// takeSecrets reads the secrets and passes them to the task.
 func (k *keeper) takeSecrets() error {
 	if k.spec.Secrets == 0 {
 		return nil
 	}
 	handed := os.NewFile(uintptr(k.spec.Secrets), "secrets")
 	defer handed.Close()
-	// The agent wrote there through the same descriptor, and left it at the end.
+	// The agent wrote through the same descriptor, so its offset is at the end.
 	text, err := io.ReadAll(io.NewSectionReader(handed, 0, maxSecrets))
 	if err != nil {
 		return fmt.Errorf("secrets: %w", err)
 	}
 	var secrets []Secret
-	if json.Unmarshal(text, &secrets) != nil { // what it says of them could have a part of one
-		return errors.New("secrets: the agent did not hand them over whole")
+	if json.Unmarshal(text, &secrets) != nil { // the parse error could quote a part of a secret
+		return errors.New("secrets: the agent passed an incomplete list")
 	}
 	env, files := &k.spec.Env, (*[]carapace.Secret)(nil)
 	switch {
@@ -56,7 +56,8 @@ func (k *keeper) takeSecrets() error {
 		case !s.Env && files != nil:
 			*files = append(*files, carapace.Secret{Name: s.Name, Value: s.Value})
 		default:
-			return fmt.Errorf("secrets: %s cannot be given to the task in this way here", s.Name)
+			return fmt.Errorf("secrets: this driver cannot pass %s in this form; use a file instead of a variable, or "+
+				"a variable instead of a file", s.Name)
 		}
 	}
 	return nil

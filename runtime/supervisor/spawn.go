@@ -13,18 +13,17 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// This file owns how the command is executed, and what is said when it cannot be.
+// This file executes the command and explains failures.
 
-// The exit codes of shells for what could not be run.
+// Exit codes of shells for a command that could not be run.
 const (
 	codeSetUp         = 125
 	codeNotExecutable = 126
 	codeNotFound      = 127
 )
 
-// spawn executes the command as the leader of its own session. It dies with the
-// calling thread, which therefore never ends before the process does, and which has
-// the command's confinement from here on.
+// spawn executes the command as the leader of a new session. The command dies with the calling thread, which therefore
+// must not end before the command. The thread keeps the command's confinement.
 func spawn(k *keeper) (int, *Exit) {
 	spec := &k.spec
 	path, failed := lookUp(spec)
@@ -53,7 +52,7 @@ func spawn(k *keeper) (int, *Exit) {
 	}
 	if err := spec.Confine.confineThread(spec.Cgroup != ""); err != nil {
 		closeAll(k.out[:])
-		return 0, neverRun(err) // its rules are about the job's paths
+		return 0, neverRun(err) // the rules name the job's paths, so the job may be at fault
 	}
 	pid, err := forkInto(spec, path, attr)
 	if err != nil {
@@ -63,8 +62,8 @@ func spawn(k *keeper) (int, *Exit) {
 	return pid, nil
 }
 
-// forkInto starts the command in its cgroup. On a kernel that cannot do that it
-// starts it outside: the evidence of its end does not depend on the cgroup.
+// forkInto starts the command in its cgroup. If the kernel does not support that, the command starts outside, because
+// the exit confirmation does not depend on the cgroup.
 func forkInto(spec *Spec, path string, attr *syscall.ProcAttr) (int, error) {
 	if spec.Cgroup != "" {
 		fd, err := unix.Open(spec.Cgroup, unix.O_PATH|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -81,10 +80,10 @@ func forkInto(spec *Spec, path string, attr *syscall.ProcAttr) (int, error) {
 	return syscall.ForkExec(path, spec.Args, attr)
 }
 
-// lookUp finds the command as a shell would, in PATH of the task's environment.
+// lookUp searches the command as a shell would, in PATH of the task's environment.
 func lookUp(spec *Spec) (string, *Exit) {
 	if spec.Path == "" {
-		return "", ended(codeNotFound, "command: is empty; give the job a command")
+		return "", ended(codeNotFound, "command: is empty; add a command to the job")
 	}
 	if strings.Contains(spec.Path, "/") {
 		return spec.Path, nil
@@ -105,9 +104,9 @@ func lookUp(spec *Spec) (string, *Exit) {
 		}
 	}
 	if forbidden {
-		return "", ended(codeNotExecutable, fmt.Sprintf("command: %s is not executable; chmod +x it", spec.Path))
+		return "", ended(codeNotExecutable, fmt.Sprintf("command: %s is not executable; run chmod +x on it", spec.Path))
 	}
-	return "", ended(codeNotFound, fmt.Sprintf("command: %s is not found in PATH=%s",
+	return "", ended(codeNotFound, fmt.Sprintf("command: %s was not found in PATH=%s",
 		spec.Path, lastValue(spec.Env, "PATH")))
 }
 
@@ -120,8 +119,8 @@ func lastValue(env []string, name string) string {
 	return ""
 }
 
-// setLimits sets them for the supervisor, from which the command inherits them.
-// Not every root may raise a limit: then it goes as far as it may.
+// setLimits sets the limits of the supervisor, which the command inherits. Some root users may not raise a limit. The
+// limit is then raised as far as permitted.
 func setLimits(limits []Limit) error {
 	for _, l := range limits {
 		err := unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: l.Soft, Max: l.Hard})
@@ -130,16 +129,16 @@ func setLimits(limits []Limit) error {
 			err = unix.Setrlimit(l.Resource, &unix.Rlimit{Cur: min(l.Soft, now.Max), Max: now.Max})
 		}
 		if err != nil {
-			return fmt.Errorf("resource limit %d: %w", l.Resource, err)
+			return fmt.Errorf("set the resource limit %d: %w", l.Resource, err)
 		}
 	}
 	return nil
 }
 
-// setUpFailed is a task that was not run for what the supervisor itself could not do.
+// setUpFailed returns the exit of a task that did not run because the supervisor failed.
 func setUpFailed(err error) *Exit { return neverRun(fault.OfMachine(err)) }
 
-// neverRun is a task that was not run, with the fault that the error names. A full disk blames nobody here.
+// neverRun returns the exit of a task that did not run, with the fault of the error. A full disk is nobody's fault.
 func neverRun(err error) *Exit {
 	if NoRoom(".", err) {
 		return &Exit{Kind: NeverStarted, Detail: err.Error()}
@@ -149,20 +148,20 @@ func neverRun(err error) *Exit {
 
 func ended(code int, detail string) *Exit { return &Exit{Kind: Exited, Code: code, Detail: detail} }
 
-// spawnFailed tells mistakes of the user from those of the machine: only the latter may count against the machine.
+// spawnFailed separates the user's mistakes from failures of the node. Only the latter may count against the node.
 func spawnFailed(spec *Spec, path string, err error) *Exit {
 	if info, wrong := os.Stat(spec.Dir); spec.Dir != "" && (wrong != nil || !info.IsDir()) {
-		return ended(codeNotExecutable, fmt.Sprintf("workdir: %s is not a directory on this machine", spec.Dir))
+		return ended(codeNotExecutable, fmt.Sprintf("workdir: %s is not a directory on this node", spec.Dir))
 	}
 	switch {
 	case errors.Is(err, unix.ENOENT):
 		if _, wrong := os.Stat(path); wrong == nil {
-			return ended(codeNotFound, fmt.Sprintf("command: the interpreter of %s is not found", path))
+			return ended(codeNotFound, fmt.Sprintf("command: the interpreter of %s was not found", path))
 		}
-		return ended(codeNotFound, fmt.Sprintf("command: %s is not found", path))
+		return ended(codeNotFound, fmt.Sprintf("command: %s was not found", path))
 	case errors.Is(err, unix.ENOEXEC):
 		return ended(codeNotExecutable,
-			fmt.Sprintf("command: %s is no program for this machine, and names no interpreter", path))
+			fmt.Sprintf("command: %s is not a program for this node's platform and names no interpreter", path))
 	case errors.Is(err, unix.EACCES):
 		return ended(codeNotExecutable, fmt.Sprintf("command: %s in workdir %s: %v for this user", path, spec.Dir, err))
 	case errors.Is(err, unix.E2BIG), errors.Is(err, unix.ENOTDIR), errors.Is(err, unix.EISDIR),

@@ -11,28 +11,27 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns exec sessions of a task that is processes of the machine. They are forked by the thread that
-// forked the command, so that they are confined with it and by the same rules, and not by others like them: the kernel
-// keeps those of two sets of rules apart.
+// This file runs exec sessions of a task of plain processes. The thread that forked the command also forks them, so
+// they have the same confinement. With separate rules, the kernel would isolate them from the command.
 
-// spawned is one.
+// spawned is the process of such a session.
 type spawned struct {
 	pid      int
 	terminal *os.File
 	done     chan struct{}
 
-	mu     sync.Mutex // no signal goes to a number that may be another's
+	mu     sync.Mutex // prevents signals to a pid that may be reused
 	over   bool
 	status syscall.WaitStatus
 }
 
-// Pid is its number.
+// Pid returns the pid of the process.
 func (s *spawned) Pid() int { return s.pid }
 
-// Done is closed when it has ended.
+// Done returns a channel that closes when the process has ended.
 func (s *spawned) Done() <-chan struct{} { return s.done }
 
-// Code is how it ended.
+// Code returns the exit code of the process.
 func (s *spawned) Code() int {
 	if s.status.Signaled() {
 		return 128 + int(s.status.Signal())
@@ -40,7 +39,7 @@ func (s *spawned) Code() int {
 	return s.status.ExitStatus()
 }
 
-// Signal reaches its process group.
+// Signal signals the process group.
 func (s *spawned) Signal(sig unix.Signal) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -50,7 +49,7 @@ func (s *spawned) Signal(sig unix.Signal) error {
 	return unix.Kill(-s.pid, sig)
 }
 
-// exec runs a process beside the command.
+// exec runs a process next to the command.
 func (p *plain) exec(what carapace.ExecSpec) (execProcess, error) {
 	spec := p.k.spec
 	spec.Path, spec.Args = what.Command[0], what.Command
@@ -79,7 +78,8 @@ func (p *plain) exec(what carapace.ExecSpec) (execProcess, error) {
 	return s, nil
 }
 
-// forkExec has the command's parent fork it. Until it is entered nobody may take it for a stranger that has ended.
+// forkExec forks the process from the command's parent. The lock prevents reap from treating the process as unknown
+// before it is recorded.
 func (p *plain) forkExec(s *spawned, spec *Spec, path string, streams []*os.File, terminal bool) error {
 	attr := &syscall.ProcAttr{Dir: spec.Dir, Env: spec.Env, Sys: &syscall.SysProcAttr{
 		Setsid: true, Setctty: terminal, Pdeathsig: syscall.SIGKILL,
@@ -116,7 +116,7 @@ func (p *plain) forkExec(s *spawned, spec *Spec, path string, streams []*os.File
 	}
 }
 
-// seal reports whether nothing of the task is left, and sees to it that nothing more is run then.
+// seal reports whether nothing of the task is left. If so, it prevents new sessions.
 func (p *plain) seal() bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -124,7 +124,7 @@ func (p *plain) seal() bool {
 	return p.sealed
 }
 
-// conclude reports whether a process that was reaped is of an exec session.
+// conclude reports whether a reaped process belongs to an exec session.
 func (p *plain) conclude(pid int, status syscall.WaitStatus) bool {
 	p.mu.Lock()
 	s := p.others[pid]
@@ -140,7 +140,7 @@ func (p *plain) conclude(pid int, status syscall.WaitStatus) bool {
 	return true
 }
 
-// openTerminal makes a terminal of the machine's, whose far end belongs to the task's user.
+// openTerminal opens a host terminal whose far end belongs to the task's user.
 func (s *spawned) openTerminal(user *User) (far *os.File, err error) {
 	near, err := os.OpenFile("/dev/ptmx", os.O_RDWR|unix.O_NOCTTY, 0)
 	if err != nil {

@@ -16,12 +16,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what only real processes can show of one supervisor. Each test
-// leaves nothing: what it starts has ended when it ends.
+// This file tests one supervisor with real processes. Each test ends all that it starts.
 
 var soon = 30 * time.Second
 
-// rig is one task's directory and what an agent does with it.
+// rig holds one task's directory and acts as its agent.
 type rig struct {
 	t    *testing.T
 	dir  string
@@ -50,7 +49,7 @@ func start(t *testing.T, script string, change func(*Spec)) *rig {
 	return r
 }
 
-// wait is how the task ended, as the link and the record both have it.
+// wait returns how the task ended. It checks that the link and the record agree.
 func (r *rig) wait() *Exit {
 	r.t.Helper()
 	for {
@@ -82,7 +81,7 @@ func (r *rig) started() {
 	}
 }
 
-// nothingLeft: no supervisor, and no process that carries the task's mark.
+// nothingLeft checks that no supervisor and no process with the task's mark is left.
 func (r *rig) nothingLeft() {
 	r.t.Helper()
 	eventually(r.t, "something of the task is left", func() bool {
@@ -118,7 +117,7 @@ func (r *rig) output(stream string) string {
 	return string(data)
 }
 
-// TestExitCodes: the code and the signal are the command's own, to the last bit.
+// TestExitCodes checks that the exit code and the signal are exactly those of the command.
 func TestExitCodes(t *testing.T) {
 	noProgram := filepath.Join(t.TempDir(), "garbage")
 	if err := os.WriteFile(noProgram, []byte{0x7f, 'E', 'L', 'F', 0, 1, 2}, 0o755); err != nil {
@@ -141,7 +140,7 @@ func TestExitCodes(t *testing.T) {
 		{name: "terminated", script: "kill -TERM $$", code: 143, signal: 15},
 		{name: "killed by itself is no OOM", script: "kill -KILL $$", code: 137, signal: 9},
 		{name: "segfault", script: "kill -SEGV $$", code: 139, signal: 11},
-		{name: "not found", change: func(s *Spec) { s.Path = "no-such-program" }, code: 127, detail: "is not found in PATH"},
+		{name: "not found", change: func(s *Spec) { s.Path = "no-such-program" }, code: 127, detail: "was not found in PATH"},
 		{name: "no such path", change: func(s *Spec) { s.Path = "/no/such" }, code: 127,
 			detail: "command: /no/such is not found"},
 		{name: "no interpreter", change: func(s *Spec) { s.Path = noInterpreter }, code: 127, detail: "the interpreter of"},
@@ -164,7 +163,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestStop: the signal first, the kill when the grace is over, and not before.
+// TestStop checks that the signal comes first, and the kill comes after the grace and not before.
 func TestStop(t *testing.T) {
 	ready := `echo ready; `
 	for _, c := range []struct {
@@ -197,7 +196,7 @@ func TestStop(t *testing.T) {
 	}
 }
 
-// TestStopShortened: somebody has lost patience.
+// TestStopShortened checks that a later stop can shorten the grace.
 func TestStopShortened(t *testing.T) {
 	r := start(t, `trap '' TERM; echo ready; while :; do sleep 0.01; done`, nil)
 	r.started()
@@ -210,8 +209,8 @@ func TestStopShortened(t *testing.T) {
 	}
 }
 
-// TestNothingSurvives: whatever a task leaves behind goes with it, and the end is
-// told only then.
+// TestNothingSurvives checks that all remaining processes of a task end with it, and that the end is reported only
+// after that.
 func TestNothingSurvives(t *testing.T) {
 	for _, c := range []struct{ name, script string }{
 		{"background", `sleep 60 & sleep 60 & exit 3`},
@@ -233,15 +232,15 @@ func TestNothingSurvives(t *testing.T) {
 	}
 }
 
-// TestForkBomb: processes that fork, leave their session and lose their parents faster than anybody could kill them
-// one by one still come to an end.
+// TestForkBomb checks that processes that fork, leave their session and lose their parents faster than they can be
+// killed one by one still end.
 func TestForkBomb(t *testing.T) {
 	bomb := `trap "" TERM; fuse() { while :; do (setsid sh -c "sleep 0.1 & sleep 0.1" &); done; }
 for i in 1 2 3 4 5 6 7 8; do fuse & done; echo go; wait`
 	r := start(t, bomb, func(s *Spec) {
-		most := uint64(400) // else it may leave no time for anybody to look at it
+		most := uint64(400) // otherwise it may leave no processor time for others
 		if os.Geteuid() == 0 {
-			s.User = &User{UID: 62001, GID: 62001} // of its own, so that the bound counts nobody else
+			s.User = &User{UID: 62001, GID: 62001} // a separate user, so that the limit counts no other processes
 		} else {
 			most += threads(t)
 		}
@@ -258,7 +257,7 @@ for i in 1 2 3 4 5 6 7 8; do fuse & done; echo go; wait`
 	}
 }
 
-// threads counts those of the user who runs the test.
+// threads returns the number of threads of the user who runs the test.
 func threads(t *testing.T) (n uint64) {
 	t.Helper()
 	for _, p := range Processes() {
@@ -273,7 +272,7 @@ func threads(t *testing.T) (n uint64) {
 	return n
 }
 
-// TestAttach: a second agent receives the same, and a third receives the end.
+// TestAttach checks that a second agent receives the same state, and that a third one receives the end.
 func TestAttach(t *testing.T) {
 	r := start(t, `trap 'exit 5' TERM; echo ready; while :; do sleep 0.01; done`, nil)
 	r.started()
@@ -299,7 +298,7 @@ func TestAttach(t *testing.T) {
 	}
 }
 
-// TestSupervisorKilled: the command dies with it, and the lock tells.
+// TestSupervisorKilled checks that the command dies with its supervisor, and that the lock shows this.
 func TestSupervisorKilled(t *testing.T) {
 	r := start(t, `exec sleep 60`, nil)
 	r.started()
@@ -321,7 +320,8 @@ func TestSupervisorKilled(t *testing.T) {
 	}
 }
 
-// TestZombieSupervisor: one that was killed and that nobody has reaped is dead, though its number is still there.
+// TestZombieSupervisor checks that a killed supervisor that was not reaped counts as dead, although its pid still
+// exists.
 func TestZombieSupervisor(t *testing.T) {
 	dir := t.TempDir()
 	held, _, err := lock(dir)
@@ -352,7 +352,8 @@ func TestZombieSupervisor(t *testing.T) {
 	_ = zombie.Wait()
 }
 
-// TestTerminatedSupervisor: told to end by the machine's shutdown, it stops its task in order.
+// TestTerminatedSupervisor checks that a supervisor that gets SIGTERM, as at the host's shutdown, stops its task in
+// order.
 func TestTerminatedSupervisor(t *testing.T) {
 	r := start(t, `trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done`, func(s *Spec) { s.GraceMs = 60_000 })
 	r.started()
@@ -368,7 +369,7 @@ func TestTerminatedSupervisor(t *testing.T) {
 	}
 }
 
-// TestStopWhenLost: without a word the task is stopped at its time; with one it goes on.
+// TestStopWhenLost checks that a task is stopped in time if no message arrives, and continues if one does.
 func TestStopWhenLost(t *testing.T) {
 	const fence = 5 * time.Second
 	fenced := func(after time.Duration) func(*Spec) {
@@ -376,7 +377,7 @@ func TestStopWhenLost(t *testing.T) {
 	}
 	begin := clock.BootNs()
 	lost := start(t, `sleep 60`, fenced(fence))
-	kept := start(t, `sleep 60`, fenced(fence-time.Second)) // so that nobody finds it before its own time is up
+	kept := start(t, `sleep 60`, fenced(fence-time.Second)) // its time ends first, so the check comes after it
 	stop := make(chan struct{})
 	defer close(stop)
 	go func() {
@@ -386,8 +387,8 @@ func TestStopWhenLost(t *testing.T) {
 				return
 			case <-time.After(200 * time.Millisecond):
 				_ = kept.link.Keep(clock.BootNs())
-				_ = kept.link.Keep(begin)                             // an old word changes nothing
-				_ = lost.link.Keep(clock.BootNs() + int64(time.Hour)) // nor does one of another clock
+				_ = kept.link.Keep(begin)                             // an earlier time has no effect
+				_ = lost.link.Keep(clock.BootNs() + int64(time.Hour)) // nor has a time of another clock
 			}
 		}
 	}()
@@ -401,8 +402,8 @@ func TestStopWhenLost(t *testing.T) {
 	}
 }
 
-// TestLastWordIsHeard: a supervisor that says how its task ended, and leaves before it has read what the agent sent
-// meanwhile, is heard all the same.
+// TestLastWordIsHeard checks that the final report of a supervisor arrives even if the supervisor ends before it has
+// read the agent's packets.
 func TestLastWordIsHeard(t *testing.T) {
 	pair, err := unix.Socketpair(unix.AF_UNIX, unix.SOCK_SEQPACKET|unix.SOCK_CLOEXEC, 0)
 	if err != nil {
@@ -422,14 +423,14 @@ func TestLastWordIsHeard(t *testing.T) {
 	}
 }
 
-// TestDescriptors: the task gets its standard files and nothing else.
+// TestDescriptors checks that the task gets only its standard streams.
 func TestDescriptors(t *testing.T) {
 	file, err := os.Open(os.DevNull)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer file.Close()
-	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETFD, 0); err != nil { // as a careless parent would pass it on
+	if _, err := unix.FcntlInt(file.Fd(), unix.F_SETFD, 0); err != nil { // like a careless parent that passes it on
 		t.Fatal(err)
 	}
 	r := start(t, `ls /proc/self/fd`, nil)

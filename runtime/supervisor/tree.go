@@ -8,20 +8,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns what is read from /proc about processes. A pid is never
-// believed alone: with it goes when the process started.
+// This file reads process information from /proc. A pid is always combined with the start time of its process.
 
-// Process is one process, as /proc had it a moment ago.
+// Process describes one process as /proc showed it.
 type Process struct {
 	PID, Parent, Group, Session int
 	State                       byte // R, S, D, Z, T …
-	Ending                      bool // it is on its way out, on which the first of a pid namespace waits for all others
+	Ending                      bool // exiting; the first process of a pid namespace then waits for the others
 	Start                       uint64
 	CPUTicks                    uint64
 	Resident                    int64 // pages
 }
 
-// ReadProcess reads one process; false when there is none.
+// ReadProcess reads one process; false if there is none.
 func ReadProcess(pid int) (Process, bool) {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -30,8 +29,8 @@ func ReadProcess(pid int) (Process, bool) {
 	return parseStat(pid, data)
 }
 
-// parseStat reads a line of /proc/PID/stat. A command's name may hold blanks and
-// brackets, so the fields are counted from its last bracket.
+// parseStat parses a line of /proc/PID/stat. A command's name may contain spaces and parentheses, so the fields are
+// counted from the last parenthesis.
 func parseStat(pid int, data []byte) (Process, bool) {
 	end := bytes.LastIndexByte(data, ')')
 	if end < 0 {
@@ -53,7 +52,7 @@ func parseStat(pid int, data []byte) (Process, bool) {
 	}, true
 }
 
-// Processes are all that /proc shows.
+// Processes returns all processes in /proc.
 func Processes() []Process {
 	dir, err := os.Open("/proc")
 	if err != nil {
@@ -74,14 +73,14 @@ func Processes() []Process {
 	return all
 }
 
-// Descendants returns all processes whose line of parents leads to pid.
+// Descendants returns all processes whose chain of parents leads to pid.
 func Descendants(pid int, all []Process) []Process {
 	children := map[int][]Process{}
 	for _, p := range all {
 		children[p.Parent] = append(children[p.Parent], p)
 	}
 	var found []Process
-	seen := map[int]bool{pid: true} // a pid that is reused while we read must not make a circle
+	seen := map[int]bool{pid: true} // a pid that is reused during the read must not create a cycle
 	for next := []int{pid}; len(next) > 0; next = next[1:] {
 		for _, p := range children[next[0]] {
 			if !seen[p.PID] {
@@ -94,7 +93,7 @@ func Descendants(pid int, all []Process) []Process {
 	return found
 }
 
-// Send signals this very process, and never another that got its pid meanwhile.
+// Send signals exactly this process, and never another process that reused its pid.
 func (p Process) Send(signal unix.Signal) error {
 	fd, err := unix.PidfdOpen(p.PID, 0)
 	if err != nil {
@@ -107,10 +106,8 @@ func (p Process) Send(signal unix.Signal) error {
 	return unix.PidfdSendSignal(fd, signal, nil, 0)
 }
 
-// KillAll stops and then kills what find finds, round by round, until nothing
-// new turns up: a stopped process cannot fork, so that even a fork bomb comes to
-// an end. It answers how many there were; zombies are dead already and not
-// counted.
+// KillAll stops and then kills the processes that find returns. It repeats this until there are no new ones. A stopped
+// process cannot fork, so this ends even a fork bomb. It returns the number of killed processes without zombies.
 func KillAll(find func() []Process) int {
 	const rounds = 64
 	stopped := map[int]uint64{}

@@ -326,7 +326,7 @@ func checkBinary(n *nest) bool {
 	if errno == syscall.ENOENT || errno == syscall.ESRCH { // A process that was killed meanwhile has no binary.
 		return true
 	}
-	// No access is safe here, because a user other than root could not write to the binary.
+	// A denied check is safe here, because a user other than root could not write to the binary.
 	if errno == syscall.EACCES && n.plan.uid != 0 {
 		n.plan.untraced = uintptr(errno)
 		return true

@@ -16,17 +16,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a rootfs is put together of layers. It consists of hard links to the layers' files, so that it
-// takes no room but for its directories, and images share what they have in common. Overlay could stack the layers
-// instead, but a mount of it must be kept for as long as anybody uses it, and outlive the agent; a directory just is
-// there.
+// This file assembles a rootfs from layers. A rootfs has hard links to the layers' files. It uses disk space only for
+// its directories, and images share common files. Overlay could stack the layers instead. But an overlay mount must be
+// kept while it is in use, even after the agent's end, and a directory needs no such care.
 //
-// The walk goes by descriptors, name by name, and follows no link: the names come from a stranger.
+// The walk uses descriptors and single names, and follows no link, because the names come from an untrusted image.
 
-// maxDepth bounds the descriptors that a walk keeps open, two for each level.
+// maxDepth bounds the descriptors that a walk keeps open, two per level.
 const maxDepth = 2048
 
-// assembly is one rootfs in the making.
+// assembly is one rootfs that is being assembled.
 type assembly struct {
 	ctx     context.Context
 	root    int
@@ -35,13 +34,13 @@ type assembly struct {
 	meter   *meter
 }
 
-// Assemble makes rootfs of the layers, which Unpack made, lowest first. Of the limits only what must stay
-// free of the disk counts: a rootfs is made of links.
+// Assemble makes a rootfs from unpacked layers, lowest first. Of the limits, only the free space of the disk applies,
+// because a rootfs consists of links.
 func Assemble(ctx context.Context, layers []string, rootfs string, limits Limits) error {
 	if err := os.Mkdir(rootfs, 0o755); err != nil {
 		return err
 	}
-	if err := os.Chmod(rootfs, 0o755); err != nil { // whatever the agent's umask
+	if err := os.Chmod(rootfs, 0o755); err != nil { // regardless of the agent's umask
 		return err
 	}
 	root, err := unix.Open(rootfs, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -62,7 +61,8 @@ func Assemble(ctx context.Context, layers []string, rootfs string, limits Limits
 	return nil
 }
 
-// add puts one layer upon those before: first what it takes away, then what it brings.
+// add adds one layer on top of the earlier ones. It first applies the layer's removals, and then adds the layer's
+// files.
 func (a *assembly) add(changes *Changes, files string) error {
 	for _, path := range changes.Opaques {
 		if err := a.empty(path); err != nil {
@@ -117,18 +117,19 @@ func (a *assembly) hide(path string) error {
 		err = removeAt(fd, name)
 	}
 	if errors.Is(err, fs.ErrNotExist) || err == unix.ENOTDIR {
-		return nil // It hides what is not there; builders do that.
+		return nil // Some builders hide files that do not exist.
 	}
 	return err
 }
 
-// folder merges one directory into another, and closes both. That it is described means that the other becomes like it.
+// folder merges one directory into another, and closes both. If described is true, the target gets the attributes of
+// the source.
 func (a *assembly) folder(source, target int, path string, described bool, depth int) error {
 	defer unix.Close(target)
 	from := os.NewFile(uintptr(source), path)
 	defer from.Close()
 	if depth > maxDepth {
-		return fmt.Errorf("%.200q is deeper than %d directories", path, maxDepth)
+		return fmt.Errorf("%.200q is more than %d directories deep", path, maxDepth)
 	}
 	for {
 		entries, err := from.ReadDir(1024)
@@ -177,8 +178,9 @@ func (a *assembly) entry(source, target int, path string, entry fs.DirEntry, dep
 	return a.folder(inner, outer, path, made || !a.implied[path], depth+1)
 }
 
-// openFolder opens the directory that one of the layer is merged into. Where the layer only implies it, a link of the
-// layers below to a directory stands for it: the archive said lib/x, and meant what is called lib.
+// openFolder opens the target directory for a directory of the layer. If the layer only implies the directory, a link
+// to a directory in lower layers takes its place. The archive contained lib/x and meant the directory that lib leads
+// to.
 func (a *assembly) openFolder(target int, name, path string) (fd int, made bool, err error) {
 	const flags = unix.O_RDONLY | unix.O_DIRECTORY | unix.O_NOFOLLOW | unix.O_CLOEXEC
 	err = unix.Mkdirat(target, name, 0o755)
@@ -203,8 +205,8 @@ func (a *assembly) openFolder(target int, name, path string) (fd int, made bool,
 	return fd, true, err
 }
 
-// tooDeep refuses a directory that links led to if its path is longer than the kernel's longest, for nothing could
-// remove it later.
+// tooDeep refuses a directory reached by links if its path exceeds the kernel's limit. Such a directory could never be
+// removed.
 func tooDeep(fd int) error {
 	where, err := os.Readlink(fmt.Sprintf("/proc/self/fd/%d", fd))
 	if err == nil && len(where) > maxNameBytes {
@@ -216,7 +218,7 @@ func tooDeep(fd int) error {
 	return err
 }
 
-// place puts a file of the layer at its name.
+// place links a file of the layer to its name in the rootfs.
 func (a *assembly) place(source, target int, name string) error {
 	err := unix.Linkat(source, name, target, name, 0)
 	if errors.Is(err, fs.ErrExist) {
@@ -226,13 +228,13 @@ func (a *assembly) place(source, target int, name string) error {
 	}
 	switch err {
 	case unix.EMLINK, unix.EPERM, unix.ENOTSUP, unix.EXDEV:
-		// The file has all the links it can, or the file system has none.
+		// The file has the maximum number of links, or the file system has no hard links.
 		return a.copy(source, target, name)
 	}
 	return err
 }
 
-// link makes a hard link to a file that a layer below brought.
+// link makes a hard link to a file of a lower layer.
 func (a *assembly) link(link Link) error {
 	fromDir, from := filepath.Split(link.Target)
 	source, err := openIn(a.root, fromDir, unix.O_PATH|unix.O_DIRECTORY)
@@ -258,7 +260,7 @@ func (a *assembly) link(link Link) error {
 	return err
 }
 
-// copy makes a file again where it cannot be linked.
+// copy copies a file that cannot be linked.
 func (a *assembly) copy(source, target int, name string) error {
 	var stat unix.Stat_t
 	if err := unix.Fstatat(source, name, &stat, unix.AT_SYMLINK_NOFOLLOW); err != nil {
@@ -307,7 +309,7 @@ func (a *assembly) copyFile(source, target int, name string) error {
 	return a.describe(from, to)
 }
 
-// metered is a file whose bytes are counted.
+// metered writes to a file and counts the bytes.
 type metered struct {
 	to    io.Writer
 	meter *meter
@@ -321,7 +323,7 @@ func (m metered) Write(p []byte) (int, error) {
 	return n, err
 }
 
-// describe gives one file or directory what another has: owner, mode, users' attributes, time.
+// describe copies owner, mode, user attributes and time from one file or directory to another.
 func (a *assembly) describe(source, target int) error {
 	var stat unix.Stat_t
 	if err := unix.Fstat(source, &stat); err != nil {
@@ -338,7 +340,7 @@ func (a *assembly) describe(source, target int) error {
 	names := make([]byte, 64<<10)
 	n, err := unix.Flistxattr(source, names)
 	if err != nil {
-		n = 0 // A file system without attributes.
+		n = 0 // The file system has no attributes.
 	}
 	for name := range strings.SplitSeq(string(names[:n]), "\x00") {
 		if !strings.HasPrefix(name, "user.") {

@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package layer turns one layer of an image, which is a stream that anybody may have made, into a directory, and puts
-// layers together into a rootfs. It knows nothing of registries, digests that were promised, or caches.
+// Package layer unpacks one layer of an image into a directory, and assembles layers into a rootfs. A layer is a stream
+// from an untrusted source. The package knows nothing of registries, expected digests or caches.
 //
-// This file owns what is known of a layer once it is unpacked.
+// This file owns the record of an unpacked layer.
 package layer
 
 import (
@@ -15,9 +15,9 @@ import (
 
 // Limits holds the limits of one layer. A larger stream is refused at the limit.
 type Limits struct {
-	Bytes   int64 `json:"bytes"`   // of the files, as they claim to be, and of the stream
+	Bytes   int64 `json:"bytes"`   // of the files, by their headers, and of the stream
 	Entries int64 `json:"entries"` // of the archive
-	// FreeBytes and FreeFiles of the disk stay free, whatever the archive claims.
+	// FreeBytes and FreeFiles of the disk stay free, regardless of the headers.
 	FreeBytes int64 `json:"freeBytes,omitempty"`
 	FreeFiles int64 `json:"freeFiles,omitempty"`
 }
@@ -25,17 +25,20 @@ type Limits struct {
 // Changes holds the changes of a layer in addition to its files. Paths are relative to the root, clean, and follow no
 // link of the layer itself.
 type Changes struct {
-	DiffID  string `json:"diffID"` // the digest of the stream as it is after decompression
+	DiffID  string `json:"diffID"` // the digest of the decompressed stream
 	Bytes   int64  `json:"bytes"`
 	Entries int64  `json:"entries"`
-	// Devices were left out: a container's devices are granted one by one, and a device is a whiteout to overlay.
+	// Devices counts omitted device nodes. A container's devices are granted one by one, and overlay treats some
+	// device nodes as whiteouts.
 	Devices int64 `json:"devices,omitempty"`
-	// Whiteouts are gone from the layers below; of what is below an opaque directory nothing shows.
+	// Whiteouts lists paths that are removed from lower layers. Opaques lists directories whose lower content is
+	// hidden.
 	Whiteouts []string `json:"whiteouts,omitempty"`
 	Opaques   []string `json:"opaques,omitempty"`
-	// Implied are directories that only exist for what is in them. Below, there may be a link of that name.
+	// Implied lists directories without an entry, which exist only for their content. A lower layer may have a link
+	// of that name.
 	Implied []string `json:"implied,omitempty"`
-	// Links are hard links to files of the layers below.
+	// Links lists hard links to files of lower layers.
 	Links []Link `json:"links,omitempty"`
 }
 
@@ -45,13 +48,13 @@ type Link struct {
 	Target string `json:"target"`
 }
 
-// A layer's directory holds two things.
+// Entries of a layer's directory.
 const (
 	filesDir    = "fs"
 	changesFile = "changes.json"
 )
 
-// Read answers what Unpack left in a layer's directory.
+// Read returns the record that Unpack wrote into a layer's directory.
 func Read(dir string) (*Changes, error) {
 	data, err := os.ReadFile(filepath.Join(dir, changesFile))
 	if err != nil {
@@ -59,7 +62,7 @@ func Read(dir string) (*Changes, error) {
 	}
 	changes := &Changes{}
 	if err := json.Unmarshal(data, changes); err != nil {
-		return nil, fmt.Errorf("%s of layer %s: %w", changesFile, filepath.Base(dir), err)
+		return nil, fmt.Errorf("read %s of layer %s: %w", changesFile, filepath.Base(dir), err)
 	}
 	return changes, nil
 }

@@ -20,17 +20,17 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the child in which a layer is unpacked: nothing that reads what a stranger made runs with the agent's
-// rights. As root the child is nobody, keeps no capability but those it takes to give files away, and the layer's
-// directory is its whole world. It ends with the agent.
+// This file owns the child process that unpacks a layer. Code that reads an untrusted stream must not have the agent's
+// rights. If the agent is root, the child runs as nobody. It keeps only the capabilities that it needs to change file
+// owners. Its root is the layer's directory. It ends with the agent.
 
-// SubCommand is the first argument of a child; Main gets what follows.
+// SubCommand is the first argument of a child. Main gets the arguments after it.
 const SubCommand = "unpack-layer"
 
 const (
 	nobody       = 65534
 	maxComplaint = 4 << 10
-	childExit    = 5 * time.Second // a child that was killed, and its pipes, take no longer than that to go
+	childExit    = 5 * time.Second // the maximum time until a killed child and its pipes are gone
 
 	rootFD = 3
 )
@@ -45,15 +45,15 @@ type order struct {
 	Owners bool   `json:"owners"`
 }
 
-// Unpacker starts children.
+// Unpacker starts child processes.
 type Unpacker struct {
-	// Command ends up in Main with the arguments that follow.
+	// Command is a command that calls Main with its further arguments.
 	Command []string
 	Limits  Limits
 }
 
-// Unpack makes dir and fills it with a layer. When it fails, or ctx ends, what is there is worth nothing; no process is
-// left.
+// Unpack makes dir and unpacks a layer into it. If it fails or ctx ends, the content of dir is useless, and no process
+// is left.
 func (u Unpacker) Unpack(ctx context.Context, stream io.Reader, dir string) (*Changes, error) {
 	files := filepath.Join(dir, filesDir)
 	if err := os.MkdirAll(files, 0o755); err != nil {
@@ -86,7 +86,7 @@ func (u Unpacker) Unpack(ctx context.Context, stream io.Reader, dir string) (*Ch
 		if said := strings.TrimSpace(complaint.String()); said != "" && ctx.Err() == nil {
 			return nil, errors.New(said)
 		}
-		return nil, fmt.Errorf("the process that unpacks it: %w", err)
+		return nil, fmt.Errorf("run the unpacking process: %w", err)
 	}
 	return Read(dir)
 }
@@ -101,14 +101,14 @@ func confinement() *syscall.SysProcAttr {
 	return attributes
 }
 
-// run runs a child to its end. The signal of our death is tied to the thread that started the child, so that must stay.
+// run runs a child until it ends. The child is killed when the thread that started it ends, so that thread is locked.
 func run(child *exec.Cmd) error {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	return child.Run()
 }
 
-// tail keeps the beginning of what a child says.
+// tail keeps the beginning of a child's error output.
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -116,7 +116,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// Main is a child's whole life. It answers the exit code.
+// Main is the main function of a child. It returns the exit code.
 func Main(arguments []string) int {
 	meter := &meter{fd: rootFD}
 	changes, err := child(arguments, meter)
@@ -134,7 +134,7 @@ func Main(arguments []string) int {
 	return 1
 }
 
-// answer writes what is known of the layer, which may be much: all its names are in it.
+// answer writes the record of the layer. The record may be large, because it may contain many names.
 func answer(changes *Changes, meter *meter) error {
 	text, err := json.Marshal(changes)
 	if err != nil {
@@ -150,7 +150,7 @@ func answer(changes *Changes, meter *meter) error {
 func child(arguments []string, meter *meter) (*Changes, error) {
 	var told order
 	if len(arguments) != 1 || json.Unmarshal([]byte(arguments[0]), &told) != nil {
-		return nil, errors.New("this command unpacks an image's layer for the agent; nobody else calls it")
+		return nil, errors.New("this command is only for the agent, which uses it to unpack layers of images")
 	}
 	runtime.LockOSThread() // capabilities belong to a thread
 	if err := limit(told.Limits); err != nil {
@@ -166,18 +166,18 @@ func child(arguments []string, meter *meter) (*Changes, error) {
 	return unpack(rootFD, os.Stdin, told.Limits, told.Owners, meter)
 }
 
-// limit bounds what a stream can make of us: no file beyond the limit, whatever we believe, and no dump of it.
+// limit limits the process: no file above the limit, even if its code has a bug, and no core dump.
 func limit(limits Limits) error {
 	size := uint64(limits.Bytes)
 	for resource, value := range map[int]uint64{unix.RLIMIT_FSIZE: size, unix.RLIMIT_CORE: 0} {
 		if err := unix.Setrlimit(resource, &unix.Rlimit{Cur: value, Max: value}); err != nil {
-			return fmt.Errorf("limits of the unpacking process: %w", err)
+			return fmt.Errorf("limit the unpacking process: %w", err)
 		}
 	}
 	return unix.Prctl(unix.PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0)
 }
 
-// enter makes the layer's directory all there is, and gives up the way to do such a thing.
+// enter changes the root to the layer's directory, and drops the capability to do so.
 func enter(root int) error {
 	if err := unix.Fchdir(root); err != nil {
 		return fmt.Errorf("enter the layer's directory: %w", err)
@@ -188,14 +188,14 @@ func enter(root int) error {
 	header := unix.CapUserHeader{Version: unix.LINUX_CAPABILITY_VERSION_3}
 	var sets [2]unix.CapUserData
 	if err := unix.Capget(&header, &sets[0]); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
+		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	keep := ^uint32(1 << unix.CAP_SYS_CHROOT)
 	for _, set := range []*uint32{&sets[0].Effective, &sets[0].Permitted, &sets[0].Inheritable} {
 		*set &= keep
 	}
 	if err := unix.Capset(&header, &sets[0]); err != nil {
-		return fmt.Errorf("capabilities: %w", err)
+		return fmt.Errorf("drop capabilities: %w", err)
 	}
 	return nil
 }

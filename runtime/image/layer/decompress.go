@@ -13,10 +13,10 @@ import (
 	"github.com/klauspost/compress/zstd"
 )
 
-// This file owns how a layer is packed. What it begins with tells, not what a manifest calls it: those are often wrong.
+// This file decompresses a layer. It detects the format from the first bytes, because manifests often name it wrongly.
 
 const (
-	maxWindow   = 128 << 20 // of zstd, which the decoder must hold in memory
+	maxWindow   = 128 << 20 // of zstd; the decoder keeps the window in memory
 	readBuffer  = 256 << 10
 	tarMagicAt  = 257
 	tarHeader   = 512
@@ -26,10 +26,10 @@ const (
 var (
 	gzipMagic = []byte{0x1f, 0x8b}
 	zstdMagic = []byte{0x28, 0xb5, 0x2f, 0xfd}
-	skipMagic = []byte{0x2a, 0x4d, 0x18} // of a zstd frame to be skipped, after its first byte
+	skipMagic = []byte{0x2a, 0x4d, 0x18} // of a skippable zstd frame, after its first byte
 )
 
-// decompress answers the plain archive.
+// decompress returns the plain archive.
 func decompress(stream io.Reader) (io.ReadCloser, error) {
 	buffered := bufio.NewReaderSize(stream, readBuffer)
 	start, err := buffered.Peek(tarHeader)
@@ -40,24 +40,24 @@ func decompress(stream io.Reader) (io.ReadCloser, error) {
 	case bytes.HasPrefix(start, gzipMagic):
 		plain, err := gzip.NewReader(buffered)
 		if err != nil {
-			return nil, fmt.Errorf("the gzip stream cannot be read: %w", err)
+			return nil, fmt.Errorf("the gzip stream is invalid: %w", err)
 		}
 		return plain, nil
 	case bytes.HasPrefix(start, zstdMagic) ||
 		len(start) > 4 && start[0]&0xf0 == 0x50 && bytes.HasPrefix(start[1:], skipMagic):
 		plain, err := zstd.NewReader(buffered, zstd.WithDecoderMaxWindow(maxWindow), zstd.WithDecoderConcurrency(1))
 		if err != nil {
-			return nil, fmt.Errorf("the zstd stream cannot be read: %w", err)
+			return nil, fmt.Errorf("the zstd stream is invalid: %w", err)
 		}
 		return plain.IOReadCloser(), nil
 	case len(start) == 0, len(bytes.Trim(start, "\x00")) == 0, len(start) == tarHeader && looksLikeTar(start):
 		return io.NopCloser(buffered), nil
 	}
-	return nil, fmt.Errorf("the layer is neither a tar archive nor one in gzip or zstd; %s", recommended)
+	return nil, fmt.Errorf("the layer is not a tar archive, plain or in gzip or zstd; %s", recommended)
 }
 
-// looksLikeTar knows the old format too, which has no magic: there the sum of the header must be right, which the
-// reader checks. Here it is enough that the sum's field is made of what it can be made of.
+// looksLikeTar also detects the old format, which has no magic number. There, the header must have a valid checksum,
+// which the tar reader verifies later. This function only checks that the checksum field has permitted characters.
 func looksLikeTar(header []byte) bool {
 	if bytes.HasPrefix(header[tarMagicAt:], []byte("ustar")) {
 		return true

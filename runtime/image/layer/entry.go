@@ -14,10 +14,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how each kind of entry is made: in a directory that is open, by one name, with what it may keep of its
+// This file makes each kind of entry in an open directory, by a single name. It keeps only permitted parts of the
 // owner, mode and attributes.
 
-// make makes one entry. The last one of a name counts, as in every archive.
+// make makes one entry. The last entry of a name counts, as in every archive.
 func (u *unpacker) make(parent int, name string, header *tar.Header, content io.Reader) error {
 	path := u.join(name)
 	delete(u.links, path)
@@ -34,7 +34,7 @@ func (u *unpacker) make(parent int, name string, header *tar.Header, content io.
 		return u.link(parent, name, path, header.Linkname)
 	case tar.TypeSymlink:
 		if header.Linkname == "" || len(header.Linkname) > maxNameBytes || strings.ContainsRune(header.Linkname, 0) {
-			return errors.New("the link points nowhere")
+			return errors.New("the link has no target")
 		}
 		err = u.replace(parent, name, func() error { return unix.Symlinkat(header.Linkname, parent, name) })
 	case tar.TypeFifo:
@@ -56,7 +56,7 @@ func (u *unpacker) make(parent int, name string, header *tar.Header, content io.
 	return setTime(parent, name, header.ModTime)
 }
 
-// replace makes something where nothing is, or puts it in the place of what is there.
+// replace makes a file. If the name exists, it removes the existing file first.
 func (u *unpacker) replace(parent int, name string, make func() error) error {
 	err := make()
 	if !errors.Is(err, fs.ErrExist) {
@@ -68,7 +68,7 @@ func (u *unpacker) replace(parent int, name string, make func() error) error {
 	return make()
 }
 
-// remove takes away what an earlier entry made. A parent that was kept open may be within it.
+// remove removes the result of an earlier entry. The cached parent directory may be inside it.
 func (u *unpacker) remove(parent int, name string) error {
 	err := unix.Unlinkat(parent, name, 0)
 	if err == nil || err == unix.ENOENT {
@@ -113,11 +113,11 @@ func (u *unpacker) describeFolder(parent int, name, path string, header *tar.Hea
 	return nil
 }
 
-// describe sets owner, mode and attributes, in this order: a change of owner clears bits of the mode.
+// describe sets owner, mode and attributes, in this order, because a change of owner clears bits of the mode.
 func (u *unpacker) describe(fd int, header *tar.Header) error {
 	if u.owners {
 		if err := unix.Fchown(fd, header.Uid, header.Gid); err != nil {
-			return fmt.Errorf("owner %d:%d: %w", header.Uid, header.Gid, err)
+			return fmt.Errorf("set the owner %d:%d: %w", header.Uid, header.Gid, err)
 		}
 	}
 	if err := unix.Fchmod(fd, u.mode(header)); err != nil {
@@ -125,19 +125,19 @@ func (u *unpacker) describe(fd int, header *tar.Header) error {
 	}
 	for record, value := range header.PAXRecords {
 		name, isAttribute := strings.CutPrefix(record, xattrRecord)
-		// Attributes of other name spaces command the kernel: overlay's redirections, capabilities, labels.
+		// Attributes of other namespaces control the kernel: overlay's redirections, capabilities and labels.
 		if !isAttribute || !strings.HasPrefix(name, "user.") || strings.HasPrefix(name, "user.overlay.") {
 			continue
 		}
 		if err := unix.Fsetxattr(fd, name, []byte(value), 0); err != nil && err != unix.ENOTSUP && err != unix.EPERM {
-			return fmt.Errorf("attribute %.100q: %w", name, err)
+			return fmt.Errorf("set the attribute %.100q: %w", name, err)
 		}
 	}
 	return nil
 }
 
-// mode is an entry's mode. A file never gets the set-id bits: a container has no use for them, since nothing gains
-// rights there, while on the machine itself they would be a door. Without root, files stay ours to read and remove.
+// mode returns the mode of an entry. Files never get set-id bits. In a container these give no rights, and on the host
+// they would be dangerous. Without root, the owner can always read and remove files.
 func (u *unpacker) mode(header *tar.Header) uint32 {
 	mode := uint32(header.Mode) & 0o7777
 	if header.Typeflag != tar.TypeDir {
@@ -157,7 +157,7 @@ func (u *unpacker) chown(parent int, name string, header *tar.Header) error {
 		return nil
 	}
 	if err := unix.Fchownat(parent, name, header.Uid, header.Gid, unix.AT_SYMLINK_NOFOLLOW); err != nil {
-		return fmt.Errorf("owner %d:%d: %w", header.Uid, header.Gid, err)
+		return fmt.Errorf("set the owner %d:%d: %w", header.Uid, header.Gid, err)
 	}
 	return nil
 }
@@ -184,8 +184,7 @@ func (u *unpacker) file(parent int, name string, header *tar.Header, content io.
 
 var zeros [copyBuffer]byte
 
-// fill writes a file's content. Where there is nothing but zeros it leaves a hole, so that a sparse file takes no more
-// room than it did where it came from.
+// fill writes a file's content. It leaves holes for blocks of zeros, so a sparse file stays sparse.
 func (u *unpacker) fill(file *os.File, content io.Reader, size int64) error {
 	hole := false
 	for {
@@ -208,7 +207,7 @@ func (u *unpacker) fill(file *os.File, content io.Reader, size int64) error {
 	}
 	at, err := file.Seek(0, io.SeekCurrent)
 	if err == nil && at != size {
-		err = fmt.Errorf("the archive ends after %d of its %d bytes", at, size)
+		err = fmt.Errorf("the archive ends after %d of the file's %d bytes", at, size)
 	}
 	if err == nil && size > 0 {
 		err = file.Truncate(size)
@@ -216,11 +215,11 @@ func (u *unpacker) fill(file *os.File, content io.Reader, size int64) error {
 	return err
 }
 
-// link makes a hard link. Its target may be in a layer below, where this one cannot see it: then it is noted.
+// link makes a hard link. If its target is in a lower layer, which is not visible here, link only records it.
 func (u *unpacker) link(parent int, name, path, target string) error {
 	parts, err := clean(target)
 	if err != nil || len(parts) == 0 {
-		return fmt.Errorf("the hard link's target %.200q is none in the image", target)
+		return fmt.Errorf("the hard link's target %.200q is not in the image", target)
 	}
 	clear := func() error {
 		if err := u.remove(parent, name); !errors.Is(err, fs.ErrNotExist) {

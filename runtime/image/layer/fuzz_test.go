@@ -10,8 +10,8 @@ import (
 	"testing"
 )
 
-// This file owns the fuzzing of what reads a stranger's stream. It runs here and not in a child, and so without the
-// root that would hold it in: the look-ups alone must.
+// This file fuzzes the code that reads untrusted streams. The code runs in this process, not in a child, so no separate
+// root confines it. The path lookups alone must do so.
 
 func FuzzUnpack(f *testing.F) {
 	var seed bytes.Buffer
@@ -34,7 +34,7 @@ func FuzzUnpack(f *testing.F) {
 	f.Add(bytes.ReplaceAll(seed.Bytes(), []byte("l/f"), []byte("../")))
 	f.Fuzz(func(t *testing.T, stream []byte) {
 		room := t.TempDir()
-		t.Chdir(room) // looking up where a directory is moves there
+		t.Chdir(room) // the lookup of a directory's path changes the working directory
 		files := filepath.Join(room, filesDir)
 		if err := os.Mkdir(files, 0o755); err != nil {
 			t.Fatal(err)

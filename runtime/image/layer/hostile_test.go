@@ -24,11 +24,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the archives that were made to do harm. Each lies beside a directory of the machine that it may not
-// touch.
+// This file tests malicious archives. Each is unpacked next to a host directory that it must not change.
 
-// attack unpacks an archive in a directory that has a neighbour, and answers what Unpack said. Nothing beside the layer
-// may have changed, whatever that is.
+// attack unpacks an archive in a directory with a neighbour, and returns the result of Unpack. In any case, nothing
+// next to the layer may have changed.
 func attack(t *testing.T, make func(neighbour string) []entry) (string, *layer.Changes, error) {
 	t.Helper()
 	room := t.TempDir()
@@ -61,7 +60,7 @@ func refused(t *testing.T, err error, why string) {
 	}
 }
 
-// TestNameGoesUp: a name with .. is refused, as are those of links' targets and below whiteouts.
+// TestNameGoesUp checks that names with .. are refused, also in the targets of links and in whiteouts.
 func TestNameGoesUp(t *testing.T) {
 	for _, bad := range []entry{
 		file("../neighbour/secret", "x"), file("a/../../neighbour/secret", "x"), file("/../neighbour/new", "x"), dir(".."),
@@ -75,7 +74,7 @@ func TestNameGoesUp(t *testing.T) {
 	}
 }
 
-// TestAbsoluteName: a name that begins with a slash is meant within the image.
+// TestAbsoluteName checks that an absolute name is relative to the image's root.
 func TestAbsoluteName(t *testing.T) {
 	root, _, err := attack(t, func(neighbour string) []entry { return []entry{file(neighbour+"/secret", "inside")} })
 	if err != nil {
@@ -86,7 +85,7 @@ func TestAbsoluteName(t *testing.T) {
 	}
 }
 
-// TestThroughAbsoluteLink writes through a link to the machine's directory: it ends within the image.
+// TestThroughAbsoluteLink writes through a link to a host directory. The result must be inside the image.
 func TestThroughAbsoluteLink(t *testing.T) {
 	root, _, err := attack(t, func(neighbour string) []entry {
 		return []entry{symlink("out", neighbour), file("out/secret", "inside"), file("out/new", "inside")}
@@ -99,7 +98,7 @@ func TestThroughAbsoluteLink(t *testing.T) {
 	}
 }
 
-// TestThroughRelativeLink goes up by a link instead of a name.
+// TestThroughRelativeLink leaves the directory by a link instead of a name.
 func TestThroughRelativeLink(t *testing.T) {
 	for _, target := range []string{"../../neighbour", "../../../../../../../../../..", "x/../../../neighbour"} {
 		_, _, err := attack(t, func(string) []entry {
@@ -111,7 +110,7 @@ func TestThroughRelativeLink(t *testing.T) {
 	}
 }
 
-// TestLinkReplacesParent swaps a directory for a link between two entries within it.
+// TestLinkReplacesParent replaces a directory with a link between two of its entries.
 func TestLinkReplacesParent(t *testing.T) {
 	root, _, err := attack(t, func(neighbour string) []entry {
 		return []entry{dir("d"), file("d/a", "1"), symlink("d", neighbour), file("d/secret", "inside"), file("d/b", "2")}
@@ -124,7 +123,7 @@ func TestLinkReplacesParent(t *testing.T) {
 	}
 }
 
-// TestFileReplacesLink: what has a link's name takes its place, and does not go where it leads.
+// TestFileReplacesLink checks that a file with the name of a link replaces the link and does not follow it.
 func TestFileReplacesLink(t *testing.T) {
 	root, _, err := attack(t, func(neighbour string) []entry {
 		return []entry{
@@ -138,7 +137,7 @@ func TestFileReplacesLink(t *testing.T) {
 	checkTree(t, root, `f "mine"`, `g "mine"`, "h/")
 }
 
-// TestHardLinkOut: the target of a hard link is in the image, or there is none.
+// TestHardLinkOut checks that the target of a hard link is inside the image, or that there is no link.
 func TestHardLinkOut(t *testing.T) {
 	root, changes, err := attack(t, func(neighbour string) []entry {
 		return []entry{symlink("out", neighbour), hardlink("stolen", "out/secret"), hardlink("too", neighbour+"/secret")}
@@ -154,7 +153,7 @@ func TestHardLinkOut(t *testing.T) {
 	refused(t, err, "no such file")
 }
 
-// TestHardLinkToLink links the link, not what it points to; and no directory can be linked.
+// TestHardLinkToLink checks that a hard link to a link does not follow it, and that directories cannot be linked.
 func TestHardLinkToLink(t *testing.T) {
 	root, _, err := attack(t, func(neighbour string) []entry {
 		return []entry{symlink("l", neighbour+"/secret"), hardlink("m", "l")}
@@ -169,7 +168,7 @@ func TestHardLinkToLink(t *testing.T) {
 	refused(t, err, "not permitted")
 }
 
-// TestDevices are left out, whatever they are called. One of 0:0 would be a whiteout to overlay.
+// TestDevices checks that device nodes of any name are omitted. Overlay would treat one of number 0:0 as a whiteout.
 func TestDevices(t *testing.T) {
 	root, changes, err := attack(t, func(string) []entry {
 		return []entry{
@@ -189,7 +188,8 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestSetID: files lose the bits and capabilities that would give rights on the machine, and overlay's orders.
+// TestSetID checks that files lose set-id bits, capabilities and overlay attributes, which would give rights on the
+// host.
 func TestSetID(t *testing.T) {
 	capability := "\x01\x00\x00\x02\xff\xff\xff\xff\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00"
 	root, _, err := attack(t, func(string) []entry {
@@ -217,7 +217,8 @@ func TestSetID(t *testing.T) {
 	}
 }
 
-// TestSparse: a file that claims to be huge is refused before a byte of it is written, and one of zeros takes no room.
+// TestSparse checks that a file with a huge size in its header is refused before any byte is written, and that a file
+// of zeros uses no disk space.
 func TestSparse(t *testing.T) {
 	sparse := map[string]string{
 		"GNU.sparse.major": "1", "GNU.sparse.minor": "0", "GNU.sparse.name": "huge",
@@ -235,7 +236,7 @@ func TestSparse(t *testing.T) {
 	if err := archive.Close(); err != nil {
 		t.Fatal(err)
 	}
-	// The library writes no sparse records, so they are put before the archive by hand.
+	// The library writes no sparse records, so the test adds them before the archive.
 	var records bytes.Buffer
 	for key, value := range sparse {
 		line := fmt.Sprintf(" %s=%s\n", key, value)
@@ -258,7 +259,7 @@ func TestSparse(t *testing.T) {
 	}
 }
 
-// rawEntry is an entry of any type, with a header that is right as far as it goes.
+// rawEntry returns an entry of any type with a minimal valid header.
 func rawEntry(kind byte, name string, body []byte) []byte {
 	header := make([]byte, 512)
 	copy(header, name)
@@ -275,8 +276,7 @@ func rawEntry(kind byte, name string, body []byte) []byte {
 	return append(append(header, body...), make([]byte, (512-len(body)%512)%512)...)
 }
 
-// TestManyEntries: a stream of more entries than may be ends early, and the memory it takes is bounded by the kernel's
-// view.
+// TestManyEntries checks that a stream of too many entries ends early, and that its memory use is bounded.
 func TestManyEntries(t *testing.T) {
 	one := pack(t, dir("d"))[:512]
 	limited := unpacker()
@@ -289,7 +289,7 @@ func TestManyEntries(t *testing.T) {
 	}
 }
 
-// repeating gives one piece over and over.
+// repeating is a reader that repeats one piece.
 type repeating struct {
 	piece []byte
 	times int
@@ -309,7 +309,7 @@ func (r *repeating) Read(p []byte) (int, error) {
 	return n, nil
 }
 
-// TestBombs: what is small on the way and large when unpacked is refused when it is too large.
+// TestBombs checks that a small stream with a large unpacked size is refused at the limit.
 func TestBombs(t *testing.T) {
 	const size = 3 << 20
 	var packed, frames bytes.Buffer
@@ -339,7 +339,7 @@ func TestBombs(t *testing.T) {
 	}
 }
 
-// sum puts a header's sum right.
+// sum corrects the checksum of a header.
 func sum(header []byte) []byte {
 	copy(header[148:], "        ")
 	total := 0
@@ -350,7 +350,8 @@ func sum(header []byte) []byte {
 	return header
 }
 
-// TestDeepDirectories cannot be piled up by links beyond what a path can name, for nothing could remove them.
+// TestDeepDirectories checks that links cannot create directories deeper than a path can name. Such directories could
+// not be removed.
 func TestDeepDirectories(t *testing.T) {
 	step := strings.Repeat("d/", 400)
 	var entries []entry
@@ -373,7 +374,7 @@ func TestDeepDirectories(t *testing.T) {
 	refused(t, err, "255 bytes")
 }
 
-// TestBadWhiteouts name nothing, or are used as directories.
+// TestBadWhiteouts checks whiteouts that name nothing or are used as directories.
 func TestBadWhiteouts(t *testing.T) {
 	for _, name := range []string{".wh.", ".wh..", ".wh...", "a/.wh.", ".wh.d/f"} {
 		_, _, err := attack(t, func(string) []entry { return []entry{file(name, "")} })
@@ -385,7 +386,7 @@ func TestBadWhiteouts(t *testing.T) {
 	}
 }
 
-// TestBadArchives are refused with what is wrong.
+// TestBadArchives checks that a damaged archive is refused with the reason.
 func TestBadArchives(t *testing.T) {
 	whole := pack(t, file("f", strings.Repeat("x", 4096)))
 	var zipped bytes.Buffer
@@ -402,16 +403,16 @@ func TestBadArchives(t *testing.T) {
 		archive []byte
 		why     string
 	}{
-		"cut":          {whole[:2000], "ends after 1488 of its 4096 bytes"},
-		"cut file":     {whole[:700], "ends after 188 of its 4096 bytes"},
+		"cut":          {whole[:2000], "ends after 1488 of the file's 4096 bytes"},
+		"cut file":     {whole[:700], "ends after 188 of the file's 4096 bytes"},
 		"cut gzip":     {zipped.Bytes()[:zipped.Len()/2], "unexpected EOF"},
 		"flipped gzip": {flipped, "checksum"},
 		"trailing":     {append(bytes.Clone(zipped.Bytes()), "rubbish"...), "cannot be read"},
-		"no archive":   {bytes.Repeat([]byte("text "), 200), "neither a tar"},
-		"short":        {[]byte("no"), "neither a tar"},
+		"no archive":   {bytes.Repeat([]byte("text "), 200), "not a tar archive"},
+		"short":        {[]byte("no"), "not a tar archive"},
 		"unknown type": {rawEntry('Z', "f", nil), "unknown"},
 		"bad owner":    {pack(t, entry{name: "f", uid: 1<<33 + 1}), "owner"},
-		"file as root": {pack(t, file(".", "")), "the root is a directory"},
+		"file as root": {pack(t, file(".", "")), "the root must be a directory"},
 		"file as dir":  {pack(t, file("f", ""), file("f/g", "")), "not a directory"},
 		"link to self": {pack(t, hardlink("a", "a")), "itself"},
 		"link loop":    {pack(t, symlink("a", "b"), symlink("b", "a"), file("a/f", "")), "symbolic links"},
@@ -422,7 +423,7 @@ func TestBadArchives(t *testing.T) {
 	}
 }
 
-// TestStoppedInTheMiddle: when the context ends the child is gone, and Unpack returns.
+// TestStoppedInTheMiddle checks that Unpack returns without a child process when the context ends.
 func TestStoppedInTheMiddle(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	reader, writer := io.Pipe()
@@ -437,7 +438,7 @@ func TestStoppedInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestChildHasNoRights looks at a living child: nobody, in the layer's directory, with four capabilities.
+// TestChildHasNoRights checks a running child: it is nobody, in the layer's directory, with four capabilities.
 func TestChildHasNoRights(t *testing.T) {
 	able.Need(t, able.Root, able.Strangers)
 	to := filepath.Join(t.TempDir(), "layer")
@@ -461,7 +462,7 @@ func TestChildHasNoRights(t *testing.T) {
 		default:
 		}
 		found = seeChild(t, filepath.Join(to, "fs"))
-		time.Sleep(time.Millisecond) // the child is another process: there is nothing to wait for
+		time.Sleep(time.Millisecond) // polls, because the child is another process
 	}
 	if _, err := writer.Write(archive[600:]); err != nil {
 		t.Fatal(err)
@@ -472,17 +473,17 @@ func TestChildHasNoRights(t *testing.T) {
 	}
 }
 
-// seeChild finds the process whose root is the directory, and checks it.
+// seeChild finds and checks the process whose root is the directory.
 func seeChild(t *testing.T, root string) bool {
 	roots, _ := filepath.Glob("/proc/[0-9]*/root")
 	for _, link := range roots {
 		if at, err := os.Readlink(link); err != nil || at != root {
 			continue
 		}
-		// The thread that works is the first one: it is locked before anything is read.
+		// The first thread does the work, because it is locked before any input is read.
 		status, err := os.ReadFile(filepath.Join(filepath.Dir(link), "status"))
 		if err != nil || !strings.Contains(string(status), "CapEff:\t000000000000001b\n") {
-			return false // not done with it yet
+			return false // the child is still dropping its rights
 		}
 		for _, want := range []string{
 			"Uid:\t65534\t65534\t65534\t65534\n", "Gid:\t65534\t65534\t65534\t65534\n", "NoNewPrivs:\t1\n",

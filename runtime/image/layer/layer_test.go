@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/runtime/image/layer"
 )
 
-// TestUnpack: every kind of entry becomes what it says, with its mode, owner and time.
+// TestUnpack checks that every kind of entry is made with its mode, owner and time.
 func TestUnpack(t *testing.T) {
 	to, changes := mustUnpack(t,
 		entry{name: "./", kind: tar.TypeDir, mode: 0o750}, dir("etc/"),
@@ -48,7 +48,7 @@ func TestUnpack(t *testing.T) {
 	}
 }
 
-// TestPacking: plain, gzip and zstd are known by how they begin, and have one digest.
+// TestPacking checks that plain, gzip and zstd streams are detected by their first bytes and have the same digest.
 func TestPacking(t *testing.T) {
 	plain := pack(t, file("f", strings.Repeat("text", 1000)))
 	var zipped, framed bytes.Buffer
@@ -78,7 +78,7 @@ func TestPacking(t *testing.T) {
 		}
 		checkTree(t, filepath.Join(to, "fs"), fmt.Sprintf("f %q", strings.Repeat("text", 1000)))
 	}
-	// What follows the end belongs to the digest; nothing at all is an archive, too.
+	// Data after the end counts for the digest. An empty stream is an archive too.
 	padded := append(bytes.Clone(plain), make([]byte, 10240)...)
 	if _, changes, err := unpackBytes(t, padded); err != nil || changes.DiffID != fmt.Sprintf("sha256:%x",
 		sha256.Sum256(padded)) {
@@ -90,7 +90,7 @@ func TestPacking(t *testing.T) {
 	}
 }
 
-// TestDuplicates: of one name the last entry counts.
+// TestDuplicates checks that the last entry of a name counts.
 func TestDuplicates(t *testing.T) {
 	to, changes := mustUnpack(t,
 		file("a", "1"), file("a", "2"), dir("d"), file("d/x", "x"), file("d", "now a file"), file("e", "file"), dir("e"),
@@ -102,7 +102,7 @@ func TestDuplicates(t *testing.T) {
 	}
 }
 
-// TestWhiteouts take away what is below, and nothing of their own layer.
+// TestWhiteouts checks that whiteouts remove files of lower layers and none of their own layer.
 func TestWhiteouts(t *testing.T) {
 	root := assemble(t,
 		[]entry{dir("a"), file("a/1", "1"), file("a/2", "2"), dir("b"), file("b/x", "x"), dir("b/sub"), file("b/sub/y", "y"),
@@ -115,7 +115,8 @@ func TestWhiteouts(t *testing.T) {
 	checkTree(t, again, "c/", `c/l "l"`)
 }
 
-// TestWhiteoutThroughLink: a whiteout below a link takes away what the link leads to, within the image.
+// TestWhiteoutThroughLink checks that a whiteout below a link removes the file that the link leads to, inside the
+// image.
 func TestWhiteoutThroughLink(t *testing.T) {
 	outside := filepath.Join(t.TempDir(), "kept")
 	if err := os.WriteFile(outside, nil, 0o600); err != nil {
@@ -132,7 +133,7 @@ func TestWhiteoutThroughLink(t *testing.T) {
 	}
 }
 
-// TestLayersReplace: what is above takes the place of what is below, whatever the two are.
+// TestLayersReplace checks that a file of an upper layer replaces that of a lower layer, for all kinds of files.
 func TestLayersReplace(t *testing.T) {
 	root := assemble(t,
 		[]entry{file("f-f", "1"), dir("d-f"), file("d-f/x", ""), file("f-d", "1"), symlink("l-f", "/etc"),
@@ -146,8 +147,8 @@ func TestLayersReplace(t *testing.T) {
 	}
 }
 
-// TestImpliedDirectories: a layer that brings lib/x, and has no entry for lib, goes through the lower layer's link.
-// With an entry it puts a directory in the link's place. A lower directory keeps its mode.
+// TestImpliedDirectories checks a layer that contains lib/x. Without an entry for lib, it follows the link of the lower
+// layer. With an entry, it replaces the link with a directory. A lower directory keeps its mode.
 func TestImpliedDirectories(t *testing.T) {
 	base := []entry{
 		symlink("lib", "usr/lib"), entry{name: "usr", kind: tar.TypeDir, mode: 0o755},
@@ -164,13 +165,13 @@ func TestImpliedDirectories(t *testing.T) {
 	}
 	checkTree(t, assemble(t, base, []entry{dir("lib"), file("lib/x", "x")}),
 		"far -> /usr/lib", "gone -> nowhere", "lib/", `lib/x "x"`, "usr/", "usr/lib/")
-	// A link of the same layer to a directory of a lower one.
+	// A link of the same layer to a directory of a lower layer.
 	checkTree(t, assemble(t, []entry{dir("opt/real"), file("opt/real/a", "a")},
 		[]entry{symlink("short", "opt/real"), file("short/b", "b")}),
 		"opt/", "opt/real/", `opt/real/a "a"`, `opt/real/b "b"`, "short -> opt/real")
 }
 
-// TestLinkBelow: a hard link to a file of a lower layer is that file.
+// TestLinkBelow checks that a hard link to a file of a lower layer is the same file.
 func TestLinkBelow(t *testing.T) {
 	root := assemble(t, []entry{dir("bin"), file("bin/a", "a")}, []entry{hardlink("b", "bin/a"), hardlink("c", "b")})
 	checkTree(t, root, `b "a"`, "bin/", `bin/a "a"`, `c "a"`)
@@ -181,7 +182,7 @@ func TestLinkBelow(t *testing.T) {
 	refused(t, err, "no such file")
 }
 
-// TestShared: a rootfs takes no room for files, and a layer stays what it was when another goes on top.
+// TestShared checks that a rootfs uses no disk space for files, and that a layer on top does not change a lower one.
 func TestShared(t *testing.T) {
 	below, _ := mustUnpack(t, dir("d"), file("d/f", "one"), symlink("l", "d"))
 	above, _ := mustUnpack(t, dir("d"), file("d/f", "two"), file("d/.wh.g", ""))
@@ -203,7 +204,7 @@ func TestShared(t *testing.T) {
 	}
 }
 
-// TestTooManyLinks: where a file can have no more names, it is copied.
+// TestTooManyLinks checks that a file with the maximum number of links is copied.
 func TestTooManyLinks(t *testing.T) {
 	below, _ := mustUnpack(t, entry{name: "f", body: "body", mode: 0o640, uid: 3}, symlink("l", "f"))
 	one := filepath.Join(below, "fs", "f")

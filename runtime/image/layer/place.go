@@ -15,13 +15,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a place below a root is found and emptied. A path is looked up by the kernel with the root as the
-// whole world: links that are absolute or go up end within it, whoever changes them meanwhile.
+// This file opens and empties directories below a root. The kernel resolves each path with this root as the root
+// directory. Absolute links and links with .. therefore stay inside, even if they change concurrently.
 
-// maxLinks is how many links one lookup follows, as in the kernel.
+// maxLinks is the maximum number of links in one lookup, as in the kernel.
 const maxLinks = 40
 
-// openIn opens a path below a root. O_NOFOLLOW is for its last part.
+// openIn opens a path below a root. O_NOFOLLOW applies to the last part of the path.
 func openIn(root int, path string, flags uint64) (int, error) {
 	if path == "" {
 		path = "."
@@ -30,21 +30,21 @@ func openIn(root int, path string, flags uint64) (int, error) {
 		fd, err := unix.Openat2(root, path, &unix.OpenHow{
 			Flags: flags | unix.O_CLOEXEC, Resolve: unix.RESOLVE_IN_ROOT | unix.RESOLVE_NO_MAGICLINKS,
 		})
-		if err != unix.EAGAIN && err != unix.EINTR { // The kernel saw a rename beside us, and is not sure.
+		if err != unix.EAGAIN && err != unix.EINTR { // The kernel retries on a concurrent rename.
 			return fd, err
 		}
 	}
 }
 
-// places finds directories below a root, and keeps the last one open: an archive goes folder by folder.
+// places opens directories below a root and keeps the last one open, because an archive is usually sorted by folder.
 type places struct {
 	root int
-	base string // the root's own path, as whereFrom sees it
+	base string // the root's own path, as returned by whereFrom
 
 	cached int // -1: none
 	stale  bool
 	key    string
-	at     string // where it really is
+	at     string // its real path
 }
 
 func (p *places) forget() {
@@ -54,11 +54,11 @@ func (p *places) forget() {
 	p.cached, p.stale = -1, false
 }
 
-// join is the real path of a name in the directory that parent answered last.
+// join returns the real path of a name in the directory that parent returned last.
 func (p *places) join(name string) string { return strings.TrimPrefix(p.at+"/"+name, "/") }
 
-// whereFrom is the real path of a directory. It fails beyond the length of a path: without that, links could pile up
-// directories so deep that nothing can ever remove them.
+// whereFrom returns the real path of a directory. It fails for paths above the kernel's limit. Otherwise links could
+// create directories too deep to remove.
 func (p *places) whereFrom(fd int) (string, error) {
 	if err := unix.Fchdir(fd); err != nil {
 		return "", err
@@ -70,7 +70,7 @@ func (p *places) whereFrom(fd int) (string, error) {
 	return where, nil
 }
 
-// parent opens a directory, and makes what is missing of it. The unpacker owns the descriptor.
+// parent opens a directory and makes missing parts of it. The unpacker owns the descriptor.
 func (u *unpacker) parent(parts []string) (int, error) {
 	key := strings.Join(parts, "/")
 	if u.cached >= 0 && !u.stale && u.key == key {
@@ -95,8 +95,8 @@ func (u *unpacker) parent(parts []string) (int, error) {
 	return fd, nil
 }
 
-// imply makes directories that the archive has no entry for. A link that points to nothing here is not replaced: what
-// it points to is most likely in a layer below, and is made as implied, too.
+// imply makes directories without an entry in the archive. A link without a target here is not replaced. Its target is
+// probably in a lower layer, and is also made as an implied directory.
 func (u *unpacker) imply(parts []string, links int) error {
 	for i := range parts {
 		path := strings.Join(parts[:i+1], "/")
@@ -153,7 +153,7 @@ func (u *unpacker) implyOne(parent, name string, links int) error {
 	return u.imply(parts, links+1)
 }
 
-// removeAt removes what has a name in a directory, with all that is in it, and follows nothing.
+// removeAt removes a name in a directory with all its content, and follows no link.
 func removeAt(parent int, name string) error {
 	err := unix.Unlinkat(parent, name, 0)
 	if err != unix.EISDIR && err != unix.EPERM {
@@ -169,7 +169,7 @@ func removeAt(parent int, name string) error {
 	return unix.Unlinkat(parent, name, unix.AT_REMOVEDIR)
 }
 
-// emptyFolder removes all that is in an open directory, and closes it.
+// emptyFolder removes the content of an open directory, and closes it.
 func emptyFolder(fd int) error {
 	folder := os.NewFile(uintptr(fd), "")
 	defer folder.Close()
@@ -186,20 +186,20 @@ func emptyFolder(fd int) error {
 		if err != nil {
 			return err
 		}
-		if _, err := folder.Seek(0, io.SeekStart); err != nil { // What is removed while it is read may hide the rest.
+		if _, err := folder.Seek(0, io.SeekStart); err != nil { // Removals during the read may hide entries, so read again.
 			return err
 		}
 	}
 }
 
-// same reports whether two names are one file.
+// same reports whether two names refer to one file.
 func same(aDir int, a string, bDir int, b string) bool {
 	var first, second unix.Stat_t
 	return unix.Fstatat(aDir, a, &first, unix.AT_SYMLINK_NOFOLLOW) == nil &&
 		unix.Fstatat(bDir, b, &second, unix.AT_SYMLINK_NOFOLLOW) == nil && first.Dev == second.Dev && first.Ino == second.Ino
 }
 
-// setTime sets the time of a name in a directory, or without a name of what is open.
+// setTime sets the time of a name in a directory, or of the open file itself if the name is empty.
 func setTime(fd int, name string, at time.Time) error {
 	if at.Before(time.Unix(0, 0)) {
 		at = time.Unix(0, 0)

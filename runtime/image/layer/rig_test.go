@@ -19,9 +19,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what the tests are made with: archives written entry by entry, and a look at what came of them.
+// This file provides archives and a listing of results for the tests.
 
-// TestMain lets this test's binary be the child that unpacks.
+// TestMain runs this test binary as the child that unpacks, if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
 		syscall.Exit(layer.Main(os.Args[2:])) // os.Exit waits a second in a build with the race detector
@@ -29,7 +29,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// entry is one of an archive. The zero type is a file.
+// entry is one entry of an archive. The zero type is a file.
 type entry struct {
 	name, body, link string
 	kind             byte
@@ -81,7 +81,7 @@ func unpacker() layer.Unpacker {
 	}
 }
 
-// unpack unpacks entries into a directory of their own, and answers it.
+// unpack unpacks entries into a new directory and returns the directory.
 func unpack(t testing.TB, entries ...entry) (string, *layer.Changes, error) {
 	t.Helper()
 	return unpackBytes(t, pack(t, entries...))
@@ -105,7 +105,7 @@ func mustUnpack(t testing.TB, entries ...entry) (string, *layer.Changes) {
 	return to, changes
 }
 
-// assemble puts layers together and answers the rootfs.
+// assemble assembles layers and returns the rootfs.
 func assemble(t testing.TB, layers ...[]entry) string {
 	t.Helper()
 	rootfs, err := tryAssemble(t, layers...)
@@ -126,7 +126,7 @@ func tryAssemble(t testing.TB, layers ...[]entry) (string, error) {
 	return rootfs, layer.Assemble(t.Context(), dirs, rootfs, layer.Limits{})
 }
 
-// tree lists what is in a directory, a line for each thing, sorted.
+// tree lists the content of a directory, one line per entry, sorted.
 func tree(t testing.TB, root string) string {
 	t.Helper()
 	var lines []string

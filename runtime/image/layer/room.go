@@ -12,29 +12,30 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// This file owns where an image stops on a disk that gets short. What counts is what the file system says is free while
-// the image is unpacked, because the sizes in an archive are its maker's.
+// This file stops an image on a short disk. It reads the free space of the file system during unpacking, because the
+// sizes in an archive cannot be trusted.
 
 const (
-	// lookAfter is how many bytes may be written between two looks at the disk. An entry counts for a few of them: a
-	// million empty files fill a disk too.
+	// lookAfter is the number of written bytes between two checks of the disk. An entry counts as some bytes,
+	// because many empty files fill a disk too.
 	lookAfter  = 1 << 20
 	entryBytes = lookAfter / 64
-	// fullExit is the exit code of a child that stopped at the reserve. What it had written is all that it says then.
+	// fullExit is the exit code of a child that stopped at the reserve. Its output is then only the number of
+	// written bytes and the free space.
 	fullExit = 3
 )
 
-// FullError is why a layer stopped at the reserve.
+// FullError reports a layer that stopped at the reserve.
 type FullError struct {
-	Written     int64 // bytes of the layer by then
-	Free, Least int64 // bytes of the disk: those free then, and those that stay free
+	Written     int64 // bytes of the layer written at that time
+	Free, Least int64 // bytes of the disk: those free at that time, and those that must stay free
 }
 
 func (e *FullError) Error() string {
-	return fmt.Sprintf("after %d bytes of it %d were free, of which %d stay so", e.Written, e.Free, e.Least)
+	return fmt.Sprintf("after %d bytes of the layer, %d were free, and %d must stay free", e.Written, e.Free, e.Least)
 }
 
-// IsFull reports whether something stopped for want of room, at the reserve or at the disk's own end.
+// IsFull reports whether an error means lack of disk space, at the reserve or at the end of the disk.
 func IsFull(err error) bool {
 	full := new(FullError)
 	return errors.As(err, &full) || errors.Is(err, unix.ENOSPC) || errors.Is(err, unix.EDQUOT)
@@ -43,12 +44,12 @@ func IsFull(err error) bool {
 // least returns the disk space that must stay free.
 func (l Limits) least() tree.Usage { return tree.Usage{Bytes: l.FreeBytes, Files: l.FreeFiles} }
 
-// meter looks at the disk now and then while something is written to it.
+// meter checks the disk at intervals while bytes are written to it.
 type meter struct {
 	fd      int
 	least   tree.Usage
 	written int64
-	since   int64 // of the last look
+	since   int64 // bytes after the last check
 }
 
 func (m *meter) wrote(bytes int64) error {
@@ -56,7 +57,7 @@ func (m *meter) wrote(bytes int64) error {
 	return m.count(bytes)
 }
 
-// entry counts an entry, which takes room of its own.
+// entry counts an entry, which itself uses disk space.
 func (m *meter) entry() error { return m.count(entryBytes) }
 
 func (m *meter) count(bytes int64) error {
@@ -67,7 +68,7 @@ func (m *meter) count(bytes int64) error {
 	return m.look()
 }
 
-// look refuses to go on where less is free than must be.
+// look returns an error if less space is free than must be.
 func (m *meter) look() error {
 	if m.least == (tree.Usage{}) {
 		return nil
@@ -91,7 +92,7 @@ func (m *meter) last(err error) string {
 
 const fullSays = "%d %d %d"
 
-// asFull is the error of a child that stopped at the reserve, by what it said.
+// asFull parses the final report of a child that stopped at the reserve.
 func asFull(said string) error {
 	full := &FullError{}
 	_, _ = fmt.Sscanf(said, fullSays, &full.Written, &full.Free, &full.Least)

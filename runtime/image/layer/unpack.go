@@ -18,13 +18,13 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the way from an archive to files. Whoever made the archive may want to reach what is outside of the
-// directory, so no name is ever joined to a path of the machine: a parent is opened by the kernel within the root
-// (place.go), and its child is made through that descriptor, never by following what is there.
+// This file turns an archive into files. A malicious archive may try to reach files outside of the directory, so no
+// name is ever joined to a host path. The kernel opens each parent directory within the root (place.go). The file is
+// made relative to that descriptor, without following links.
 
 const (
 	whiteout      = ".wh."
-	whiteoutOwn   = ".wh..wh." // what aufs kept for itself
+	whiteoutOwn   = ".wh..wh." // reserved by aufs
 	opaque        = ".wh..wh..opq"
 	xattrRecord   = "SCHILY.xattr."
 	maxID         = 1<<32 - 2
@@ -38,12 +38,12 @@ type unpacker struct {
 	places
 	limits Limits
 	meter  *meter
-	owners bool // we may give files away
+	owners bool // the process may change owners
 	found  Changes
 
 	implied map[string]bool
 	links   map[string]string
-	folders []folder // whose times are set at the end, since filling them changes those
+	folders []folder // their times are set at the end, because new files change them
 	buffer  []byte
 }
 
@@ -52,7 +52,7 @@ type folder struct {
 	time time.Time
 }
 
-// unpack fills the root with what the stream holds.
+// unpack unpacks the stream into the root.
 func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter) (*Changes, error) {
 	u := &unpacker{
 		places: places{root: root, cached: -1}, limits: limits, owners: owners, meter: meter,
@@ -80,7 +80,7 @@ func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter
 			return nil, fmt.Errorf("the archive cannot be read: %w", err)
 		}
 		if u.found.Entries++; u.found.Entries > limits.Entries {
-			return nil, fmt.Errorf("there are more than %d entries, which is the limit", limits.Entries)
+			return nil, fmt.Errorf("the layer has more than %d entries, the limit", limits.Entries)
 		}
 		if err := meter.entry(); err != nil {
 			return nil, err
@@ -89,7 +89,7 @@ func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter
 			return nil, fmt.Errorf("entry %.200q: %w", header.Name, err)
 		}
 	}
-	// What follows the archive's end belongs to the digest as well.
+	// Data after the archive's end counts for the digest too.
 	if _, err := io.Copy(io.Discard, counted); err != nil {
 		return nil, fmt.Errorf("the archive cannot be read: %w", err)
 	}
@@ -100,7 +100,7 @@ func unpack(root int, stream io.Reader, limits Limits, owners bool, meter *meter
 	return u.finish()
 }
 
-// countingReader reads a stream, and knows how much it was and its digest.
+// countingReader reads a stream, limits its size and computes its digest.
 type countingReader struct {
 	from io.Reader
 	hash hash.Hash
@@ -111,7 +111,7 @@ func (c *countingReader) Read(p []byte) (int, error) {
 	n, err := c.from.Read(p)
 	c.hash.Write(p[:n])
 	if c.left -= int64(n); c.left < 0 {
-		return n, errors.New("it is larger than the limit")
+		return n, errors.New("the stream is larger than the limit")
 	}
 	return n, err
 }
@@ -120,7 +120,7 @@ func (u *unpacker) finish() (*Changes, error) {
 	for _, f := range slices.Backward(u.folders) {
 		fd, err := openIn(u.root, f.path, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW)
 		if err != nil {
-			continue // Something else took its place later in the archive.
+			continue // A later entry replaced it.
 		}
 		err = setTime(fd, ".", f.time)
 		unix.Close(fd)
@@ -135,18 +135,18 @@ func (u *unpacker) finish() (*Changes, error) {
 	return &u.found, nil
 }
 
-// clean answers a name as the parts of a path below the root. Going up is refused, not tamed: only an archive that was
-// made to do harm has such names.
+// clean splits a name into the parts of a path below the root. It refuses names with .., because only malicious
+// archives have them.
 func clean(name string) ([]string, error) {
 	if len(name) > maxNameBytes || strings.ContainsRune(name, 0) {
-		return nil, fmt.Errorf("a name has at most %d bytes and no NUL", maxNameBytes)
+		return nil, fmt.Errorf("the name has a NUL or more than %d bytes", maxNameBytes)
 	}
 	var parts []string
 	for part := range strings.SplitSeq(name, "/") {
 		switch {
 		case part == "" || part == ".":
 		case part == "..":
-			return nil, errors.New("the name goes up, out of the image")
+			return nil, errors.New("the name leads out of the image")
 		case len(part) > unix.NAME_MAX:
 			return nil, fmt.Errorf("a part of the name has more than %d bytes", unix.NAME_MAX)
 		default:
@@ -168,11 +168,11 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 		return err
 	}
 	if header.Uid < 0 || header.Gid < 0 || header.Uid > maxID || header.Gid > maxID {
-		return fmt.Errorf("owner %d:%d is none", header.Uid, header.Gid)
+		return fmt.Errorf("the owner %d:%d is invalid", header.Uid, header.Gid)
 	}
 	if len(parts) == 0 {
 		if header.Typeflag != tar.TypeDir {
-			return errors.New("the root is a directory, and nothing else")
+			return errors.New("the root must be a directory")
 		}
 		delete(u.implied, "")
 		return u.describeFolder(u.root, ".", "", header)
@@ -180,7 +180,7 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	parents, name := parts[:len(parts)-1], parts[len(parts)-1]
 	for _, part := range parents {
 		if strings.HasPrefix(part, whiteout) {
-			return errors.New("a whiteout is no directory")
+			return errors.New("a whiteout cannot be a directory")
 		}
 	}
 	if strings.HasPrefix(name, whiteout) {
@@ -192,7 +192,7 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	}
 	if header.Size > 0 {
 		if u.found.Bytes += (header.Size + 4095) &^ 4095; header.Size > u.limits.Bytes || u.found.Bytes > u.limits.Bytes {
-			return fmt.Errorf("with its %d bytes the layer is larger than %d, which is the limit", header.Size, u.limits.Bytes)
+			return fmt.Errorf("its %d bytes put the layer above the limit of %d bytes", header.Size, u.limits.Bytes)
 		}
 	}
 	parent, err := u.parent(parents)
@@ -202,8 +202,8 @@ func (u *unpacker) entry(header *tar.Header, content io.Reader) error {
 	return u.make(parent, name, header, content)
 }
 
-// whiteout notes what the layer takes away from those below. Nothing is removed here: what the same archive brings
-// stays.
+// whiteout records a path that the layer removes from lower layers. It removes nothing here, because files of the same
+// archive stay.
 func (u *unpacker) whiteout(parent, name string) error {
 	hidden := strings.TrimPrefix(name, whiteout)
 	switch {
@@ -211,7 +211,7 @@ func (u *unpacker) whiteout(parent, name string) error {
 		u.found.Opaques = append(u.found.Opaques, parent)
 	case strings.HasPrefix(name, whiteoutOwn):
 	case hidden == "" || hidden == "." || hidden == "..":
-		return errors.New("a whiteout names what it hides")
+		return errors.New("the whiteout has no name")
 	default:
 		u.found.Whiteouts = append(u.found.Whiteouts, strings.TrimPrefix(parent+"/"+hidden, "/"))
 	}
