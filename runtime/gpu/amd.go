@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns AMD's devices, which the kernel shows without any program: each
-// node of the compute driver's topology that has SIMD units is a GPU.
+// This file finds AMD's devices, which need no program. Each node of the compute driver's topology that has SIMD units
+// is a GPU.
 
 const (
 	topologyDir = "sys/class/kfd/kfd/topology/nodes"
@@ -21,7 +21,7 @@ const (
 	firstRender = 128 // the smallest number of a render node
 )
 
-// readAMD takes the devices with an identity and a node of their own.
+// readAMD adds the devices that have an identity and a separate device node.
 func (f *Finder) readAMD(inventory *Inventory) {
 	entries, err := os.ReadDir(f.path(topologyDir))
 	if err != nil {
@@ -39,7 +39,7 @@ func (f *Finder) readAMD(inventory *Inventory) {
 		}
 		d, why := f.amdDevice(entry.Name(), p)
 		if why != "" {
-			inventory.note("the AMD GPU of node %s is left out: %s", entry.Name(), why)
+			inventory.note("the AMD GPU of topology node %s is omitted: %s", entry.Name(), why)
 			continue
 		}
 		same[d.Gpu.Id]++
@@ -47,7 +47,7 @@ func (f *Finder) readAMD(inventory *Inventory) {
 	}
 	for _, d := range found {
 		if n := same[d.Gpu.Id]; n > 1 {
-			inventory.note("AMD GPU %s (%s) is left out: it is partitioned, but its %d parts have one identity; set it to "+
+			inventory.note("AMD GPU %s (%s) is omitted: it is partitioned, but its %d parts have the same identity; set it to "+
 				"SPX, or declare the devices", d.Gpu.Id, d.Nodes[0], n)
 			continue
 		}
@@ -55,19 +55,19 @@ func (f *Finder) readAMD(inventory *Inventory) {
 	}
 }
 
-// amdDevice makes a device of one node, or says why not. Its identity is written
-// as ROCr reads it in ROCR_VISIBLE_DEVICES.
+// amdDevice makes a device from one topology node, or returns the reason why not. Its identity has the format of
+// ROCR_VISIBLE_DEVICES.
 func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
 	if p["unique_id"] == 0 {
-		return Device{}, "the kernel gives it no unique id; declare the devices"
+		return Device{}, "the kernel reports no unique id; declare the devices"
 	}
 	render := p["drm_render_minor"]
 	if render < firstRender || render > maxMinor {
-		return Device{}, "it has no render node"
+		return Device{}, "the GPU has no render node"
 	}
 	own := renderNode + strconv.FormatUint(render, 10)
 	if _, err := os.Stat(f.path(own)); err != nil {
-		return Device{}, fmt.Sprintf("%s is not there", own)
+		return Device{}, fmt.Sprintf("%s does not exist", own)
 	}
 	location := p["location_id"]
 	bus := fmt.Sprintf("%04x:%02x:%02x.%d", p["domain"]&0xffffffff, location>>8&0xff, location>>3&0x1f, location&7)
@@ -86,12 +86,12 @@ func (f *Finder) amdDevice(node string, p map[string]uint64) (Device, string) {
 	return d, ""
 }
 
-// gfxName is the compiler's name for an architecture: 90402 is gfx942.
+// gfxName returns the compiler's name of an architecture: gfx942 for 90402.
 func gfxName(version uint64) string {
 	return fmt.Sprintf("gfx%d%x%x", version/10000, version/100%100, version%100)
 }
 
-// Heaps of memory that are on the device: what the processor can reach, and what it cannot.
+// Heaps of memory on the device: the part that the processor can reach, and the part that it cannot.
 const (
 	heapPublic  = 1
 	heapPrivate = 2
@@ -113,7 +113,7 @@ func (f *Finder) amdMemory(node string) int64 {
 	return int64(min(sum, messages.MaxMemoryBytes))
 }
 
-// properties reads lines of "name number".
+// properties parses lines of "name number".
 func properties(text string) map[string]uint64 {
 	all := map[string]uint64{}
 	for line := range strings.Lines(text) {

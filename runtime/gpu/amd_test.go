@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// amdNode puts a GPU of AMD into the machine.
+// amdNode adds an AMD GPU to the rig.
 func (r *rig) amdNode(node string, unique uint64, render, location int) *rig {
 	dir := "sys/class/kfd/kfd/topology/nodes/" + node
 	r.has(dir+"/properties",
@@ -18,7 +18,7 @@ func (r *rig) amdNode(node string, unique uint64, render, location int) *rig {
 	return r.has(fmt.Sprintf("dev/dri/renderD%d", render), "")
 }
 
-// TestAMD: each computing node of the topology is a device, with its identity in ROCr.
+// TestAMD checks that each computing node of the topology is a device with its ROCr identity.
 func TestAMD(t *testing.T) {
 	r := newRig(t).says("query", "No devices were found")
 	r.has("sys/class/kfd/kfd/topology/nodes/0/properties", "cpu_cores_count 96\nsimd_count 0\nvendor_id 0\n")
@@ -36,7 +36,7 @@ func TestAMD(t *testing.T) {
 	}
 }
 
-// TestAMDLeftOut: a device that cannot be named, opened or told apart is left out, and a note says so.
+// TestAMDLeftOut checks that a device is omitted, with a note, if it cannot be identified, opened or distinguished.
 func TestAMDLeftOut(t *testing.T) {
 	r := newRig(t).says("query", "No devices were found")
 	r.amdNode("1", 0, 128, 0x100).amdNode("2", 7, 129, 0x200).amdNode("3", 7, 130, 0x200).amdNode("4", 8, 20, 0x300)
@@ -44,7 +44,7 @@ func TestAMDLeftOut(t *testing.T) {
 		"simd_count 4\nvendor_id 4098\nunique_id 9\ndrm_render_minor 140\n")
 	found := r.mustFind()
 	expect(t, "devices", words(found.Devices), nil)
-	tells(t, found.Notes, "node 1 is left out: the kernel gives it no unique id",
-		"node 4 is left out: it has no render node", "/dev/dri/renderD140 is not there",
-		"GPU-0000000000000007 (/dev/dri/renderD129) is left out: it is partitioned", "(/dev/dri/renderD130)")
+	tells(t, found.Notes, "node 1 is omitted: the kernel reports no unique id",
+		"node 4 is omitted: the GPU has no render node", "/dev/dri/renderD140 does not exist",
+		"GPU-0000000000000007 (/dev/dri/renderD129) is omitted: it is partitioned", "(/dev/dri/renderD130)")
 }

@@ -12,12 +12,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the driver's libraries for images that have none: which parts of the Container Device Interface's
-// files are used. The interface's own library would bring a validator, a file watcher and a generator of runtime specs
-// for the sake of reading a few lists. Hooks are programs that such a file wants to run inside the unfinished
-// container; none is run. What the usual ones do, links and the linker's path, is done here with mounts and a variable.
+// This file provides the driver's libraries for images that have none. It reads files of the Container Device Interface
+// (CDI) and uses only parts of them. The interface's own library would add a validator, a file watcher and a spec
+// generator, only to read a few lists. A CDI file may name hooks, which are programs for an unfinished container. None
+// of them is run. The effects of the usual hooks, links and the linker's path, are achieved with mounts and a variable.
 
-// cdiDirs are where such files lie; a later one goes before an earlier one.
+// cdiDirs lists the folders of CDI files. A later folder has priority.
 var cdiDirs = []string{"etc/cdi", "var/run/cdi"}
 
 const (
@@ -55,8 +55,8 @@ type cdiEdits struct {
 	} `yaml:"hooks"`
 }
 
-// readCDI reads the files for NVIDIA's GPUs, the one with precedence first. AMD's images bring their libraries
-// themselves.
+// readCDI reads the files for NVIDIA's GPUs, the file with the highest priority first. AMD's images contain their
+// libraries.
 func (h *Hardware) readCDI() (files []cdiFile, notes []string) {
 	for _, dir := range cdiDirs {
 		entries, err := os.ReadDir(filepath.Join(h.root, dir))
@@ -71,7 +71,7 @@ func (h *Hardware) readCDI() (files []cdiFile, notes []string) {
 			file, err := readCDIFile(filepath.Join(h.root, name))
 			switch {
 			case err != nil:
-				notes = append(notes, fmt.Sprintf("%s is not used: %s", name, oneLine(err.Error())))
+				notes = append(notes, fmt.Sprintf("%s is ignored: %s", name, oneLine(err.Error())))
 			case file.Kind == cdiKind:
 				file.path = name
 				files = append([]cdiFile{file}, files...)
@@ -88,7 +88,7 @@ func readCDIFile(path string) (cdiFile, error) {
 		return file, err
 	}
 	if !info.Mode().IsRegular() || info.Size() > maxCDIBytes {
-		return file, fmt.Errorf("it is not a file, or has more than %d MiB", maxCDIBytes>>20)
+		return file, fmt.Errorf("not a regular file, or larger than %d MiB", maxCDIBytes>>20)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -97,14 +97,14 @@ func readCDIFile(path string) (cdiFile, error) {
 	return parseCDI(text)
 }
 
-// parseCDI reads one file; JSON is YAML too.
+// parseCDI parses one file. JSON is valid YAML.
 func parseCDI(text []byte) (file cdiFile, err error) {
 	if err := yaml.Unmarshal(text, &file); err != nil {
 		return cdiFile{}, err
 	}
 	for _, edits := range file.all() {
 		if len(edits.Env)+len(edits.Nodes)+len(edits.Mounts)+len(edits.Hooks) > maxEdits {
-			return cdiFile{}, fmt.Errorf("it has more than %d edits in one place", maxEdits)
+			return cdiFile{}, fmt.Errorf("more than %d edits in one section", maxEdits)
 		}
 	}
 	return file, nil
@@ -118,7 +118,7 @@ func (f *cdiFile) all() []*cdiEdits {
 	return edits
 }
 
-// GrantedImage is the view of a task in an image: that of Granted, and the driver's libraries.
+// GrantedImage returns the view of a task in an image: that of Granted, and the driver's libraries.
 func (h *Hardware) GrantedImage(gpus []*messages.Gpu) (*View, error) {
 	view, err := h.Granted(gpus)
 	if err != nil {
@@ -146,8 +146,8 @@ func (h *Hardware) GrantedImage(gpus []*messages.Gpu) (*View, error) {
 	return view, nil
 }
 
-// entryFor is the first file that knows the device, with its entry for it. Where
-// none does, the first one's edits for all devices are still the libraries.
+// entryFor returns the first file that knows the device, and its entry for the device. If no file knows it, the first
+// file's edits for all devices still provide the libraries.
 func entryFor(files []cdiFile, d Device) (*cdiFile, *cdiDevice) {
 	if !isNVIDIA(d) || len(files) == 0 {
 		return nil, nil
@@ -160,8 +160,8 @@ func entryFor(files []cdiFile, d Device) (*cdiFile, *cdiDevice) {
 	return &files[0], nil
 }
 
-// device finds a file's entry by the nodes that open the device, because its name there may be a number, an identity,
-// or anything else.
+// device finds a file's entry by the nodes that open the device, because the entry's name may be a number, an identity
+// or any other text.
 func (f *cdiFile) device(d Device) *cdiDevice {
 	for i := range f.Devices {
 		var own []string
@@ -179,8 +179,8 @@ func (f *cdiFile) device(d Device) *cdiDevice {
 	return nil
 }
 
-// apply adds what a list of edits asks for, except the nodes of other devices, what does not exist, and what is neither
-// file nor directory: a socket leads to a daemon of the machine, which is not for a task.
+// apply adds the edits of a list. It omits nodes of other devices, missing paths, and paths that are neither file nor
+// directory. A socket, for example, leads to a daemon of the host, which tasks must not reach.
 func (h *Hardware) apply(edits *cdiEdits, devices []Device, view *View) {
 	for _, variable := range edits.Env {
 		if name, _, found := strings.Cut(variable, "="); found && name != "" && !strings.ContainsRune(variable, 0) {
@@ -205,7 +205,7 @@ func (h *Hardware) apply(edits *cdiEdits, devices []Device, view *View) {
 // shortNames lists the suffixes that programs use instead of libcuda.so.535.183.06.
 var shortNames = []string{".so", ".so.0", ".so.1", ".so.2"}
 
-// mount shows one file or directory, and a library also under its short names, as far as the machine itself has them.
+// mount shows one file or directory. It shows a library also under those short names that exist on the host.
 func (h *Hardware) mount(source, target string, view *View) {
 	if !filepath.IsAbs(source) || !filepath.IsAbs(target) || filepath.Clean(target) == "/" || len(view.Mounts) > maxEdits {
 		return
@@ -235,8 +235,8 @@ func (v *View) show(source, target string) {
 	}
 }
 
-// imitate does with mounts what the two common hooks do with links: the first lists links as TARGET::LINK, the second
-// the folders that the linker should search.
+// imitate uses mounts for the effects of the two common hooks. The first hook lists links as TARGET::LINK, the second
+// lists folders for the linker.
 func (h *Hardware) imitate(arguments []string, view *View) {
 	for i := 0; i+1 < len(arguments); i++ {
 		value := arguments[i+1]
@@ -263,10 +263,11 @@ func (h *Hardware) imitate(arguments []string, view *View) {
 	}
 }
 
-// imitated are the hooks whose effect is achieved in another way.
+// imitated lists the hooks whose effects are achieved without running them.
 var imitated = []string{"create-symlinks", "update-ldcache"}
 
-// Libraries says, for the operator, where images get the driver's libraries from, and which hooks are not run.
+// Libraries returns notes for the operator: the source of the driver's libraries for images, and the hooks that are not
+// run.
 func (h *Hardware) Libraries() []string {
 	var any bool
 	for _, d := range h.devices { //order: only asked whether there is one
@@ -277,8 +278,8 @@ func (h *Hardware) Libraries() []string {
 	}
 	files, notes := h.readCDI()
 	if len(files) == 0 {
-		return append(notes, "there is no CDI file for nvidia.com/gpu in /etc/cdi or /var/run/cdi: images other than host "+
-			"must bring the driver's libraries themselves (`nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml` makes one)")
+		return append(notes, "no CDI file for nvidia.com/gpu in /etc/cdi or /var/run/cdi: images other than host "+
+			"must contain the driver's libraries; to create a file, run `nvidia-ctk cdi generate --output=/etc/cdi/nvidia.yaml`")
 	}
 	for i := range files {
 		line := "images get the driver's libraries from " + files[i].path
@@ -290,7 +291,7 @@ func (h *Hardware) Libraries() []string {
 	return notes
 }
 
-// notRun are the names of the hooks that have no effect here.
+// notRun returns the names of the hooks that have no effect here.
 func (f *cdiFile) notRun() []string {
 	var names []string
 	for _, edits := range f.all() {
@@ -305,7 +306,7 @@ func (f *cdiFile) notRun() []string {
 	return names
 }
 
-// hookName is the sub-command of NVIDIA's hook program, or the program.
+// hookName returns the sub-command of NVIDIA's hook program, or the name of another program.
 func hookName(path string, arguments []string) string {
 	for _, a := range arguments[min(1, len(arguments)):] {
 		if a != "hook" && !strings.HasPrefix(a, "-") {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// cdiText is a file as NVIDIA's toolkit makes one, for the machine of migRig: each GPU by its number, a part, all of
-// them, and what every one needs.
+// cdiText is a file in the form of NVIDIA's toolkit, for the rig of migRig. It has each GPU by its number, one part,
+// all GPUs, and common edits.
 const cdiText = `---
 cdiVersion: 0.5.0
 kind: nvidia.com/gpu
@@ -70,7 +70,7 @@ containerEdits:
           containerPath: /
 `
 
-// cdiRig is the machine of that file.
+// cdiRig returns the rig that matches cdiText.
 func cdiRig(t *testing.T) *rig {
 	r := migRig(t)
 	r.control()
@@ -88,7 +88,7 @@ func cdiRig(t *testing.T) *rig {
 	return r.has("etc/cdi/nvidia.yaml", cdiText)
 }
 
-// seen are a view's mounts, each in a word.
+// seen returns a view's mounts, one word each.
 func seen(v *View) []string {
 	var all []string
 	for _, m := range v.Mounts {
@@ -97,8 +97,8 @@ func seen(v *View) []string {
 	return all
 }
 
-// TestImage: an image finds the driver's libraries, under the names that programs ask for; the host's own view needs
-// none.
+// TestImage checks that an image gets the driver's libraries under the names that programs use, and that the host view
+// gets none.
 func TestImage(t *testing.T) {
 	r := cdiRig(t)
 	found := r.mustFind()
@@ -134,8 +134,8 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestWhichFile: what the machine wrote at its boot goes before what the operator wrote once; what is no such file is
-// said and not used.
+// TestWhichFile checks that a file that the host wrote at boot has priority over one that an operator wrote. An invalid
+// file is reported and ignored.
 func TestWhichFile(t *testing.T) {
 	r := cdiRig(t).has("usr/lib/new.so.1", "library")
 	r.has("var/run/cdi/nvidia.json", `{"kind": "nvidia.com/gpu", "devices": [{"name": "x", "containerEdits": {"deviceNodes": [{"path": "/dev/nvidia3"}],
@@ -149,22 +149,23 @@ func TestWhichFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	expect(t, "mounts", seen(view), []string{"/usr/lib/new.so.1→/usr/lib/new.so.1"})
-	tells(t, h.Libraries(), "/etc/cdi/broken.yaml is not used", "from /var/run/cdi/nvidia.json",
+	tells(t, h.Libraries(), "/etc/cdi/broken.yaml is ignored", "from /var/run/cdi/nvidia.json",
 		"from /etc/cdi/nvidia.yaml")
 	if view, err = h.GrantedImage(found.Gpus()[:1]); err != nil || len(view.Mounts) != 4 {
 		t.Error(view, err)
 	}
 }
 
-// TestNoFile: without one, the operator is told what images have to bring; where there is no such GPU, nothing.
+// TestNoFile checks that without a CDI file the operator learns what images must contain, and that without such a GPU
+// there is no note.
 func TestNoFile(t *testing.T) {
 	r := migRig(t)
 	tells(t, NewHardware(r.root, r.mustFind().Devices).Libraries(),
-		"images other than host must bring the driver's libraries")
+		"images other than host must contain the driver's libraries")
 	tells(t, NewHardware(r.root, nil).Libraries())
 }
 
-// FuzzCDI: whatever the file says, reading and applying it is safe, and no other device's node comes of it.
+// FuzzCDI checks that any file can be read and applied safely, and never exposes another device's node.
 func FuzzCDI(f *testing.F) {
 	f.Add(cdiText)
 	f.Add(`{"kind": "nvidia.com/gpu", "containerEdits": {"hooks": [{"args": ["--link"]}, {}], "mounts": [{}], "deviceNodes": [{}]}}`)
@@ -204,7 +205,7 @@ func FuzzCDI(f *testing.F) {
 	})
 }
 
-// FuzzListing: whatever `nvidia-smi -L` and `nvidia-smi topo -m` print, what is read of it leads nowhere else.
+// FuzzListing checks that any output of `nvidia-smi -L` and `nvidia-smi topo -m` is parsed safely.
 func FuzzListing(f *testing.F) {
 	f.Add("GPU 0: NVIDIA A100 (UUID: GPU-1)\n  MIG 3g.40gb     Device  0: (UUID: MIG-1)\n")
 	f.Add("\tGPU0\tGPU1\nGPU0\t X \tNV12\nGPU1\tNV12\t X \n")

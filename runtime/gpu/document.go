@@ -9,31 +9,30 @@ import (
 	"strings"
 )
 
-// This file owns the reading of what `nvidia-smi -q -x` prints. Every generation
-// of the driver adds elements and renames some, so only those that are needed are looked at; where they are missing
-// nothing is assumed, and all others are skipped. An incomplete document is not read at all: nobody knows which device
-// would have come next.
+// This file parses the output of `nvidia-smi -q -x`. Each generation of the driver adds elements and renames some. The
+// parser therefore reads only the needed elements, assumes nothing about missing ones, and skips all others. It rejects
+// an incomplete document, because the missing devices are unknown.
 
 // document holds the driver's description of its GPUs.
 type document struct {
 	driver   string
 	attached string
 	gpus     []reported
-	// lost are GPUs that the driver no longer reaches, by their place on the bus.
+	// lost maps the bus addresses of GPUs that the driver no longer reaches to the driver's text.
 	lost map[string]string
 }
 
-// reported is one GPU of a document. Its texts are the driver's own.
+// reported is one GPU of a document, with the driver's texts.
 type reported struct {
 	bus, name, uuid, minor, memory, mig string
 	recovery, reset, drain, remap       string
 	cluster, clique                     string
-	trouble                             string // a field says that the GPU is lost or needs a reset
+	trouble                             string // the text of a field that reports a lost GPU or a required reset
 	parts                               []reportedPart
 	signs                               signs
 }
 
-// reportedPart is a part of a GPU that was divided (MIG).
+// reportedPart is one part of a divided GPU (MIG).
 type reportedPart struct{ index, instance, compute, memory, uuid string }
 
 const (
@@ -43,11 +42,11 @@ const (
 )
 
 var (
-	errNoDocument = errors.New("there is no document in its output")
-	errCutOff     = errors.New("its document is cut off")
+	errNoDocument = errors.New("the output has no document")
+	errCutOff     = errors.New("the document is truncated")
 )
 
-// parseDocument reads the document, and what the driver complains about around it.
+// parseDocument parses the document and the driver's errors before and after it.
 func parseDocument(text []byte) (*document, error) {
 	doc := &document{lost: map[string]string{}}
 	begin := bytes.Index(text, []byte("<nvidia_smi_log"))
@@ -69,8 +68,8 @@ func parseDocument(text []byte) (*document, error) {
 	return doc, nil
 }
 
-// walk reads the elements one by one. The document has the names of processes as the processes wrote them, so they are
-// cut out first, and characters that XML does not allow elsewhere are replaced.
+// walk reads the elements one by one. It first removes the names of processes, which the processes chose themselves. It
+// also replaces characters that XML forbids.
 func (doc *document) walk(text []byte) error {
 	decoder := xml.NewDecoder(bytes.NewReader(legible(withoutNames(text))))
 	decoder.Strict = false
@@ -83,14 +82,14 @@ func (doc *document) walk(text []byte) error {
 			break
 		}
 		if err != nil {
-			return fmt.Errorf("its document cannot be read: %w", err)
+			return fmt.Errorf("the document cannot be parsed: %w", err)
 		}
 		switch t := token.(type) {
 		case xml.StartElement:
 			path = append(path, t.Name.Local)
 			field.Reset()
 			if len(path) > maxDepth || len(doc.gpus) > maxReported {
-				return errors.New("its document is deeper or longer than any that is known")
+				return errors.New("the document is deeper or longer than any known format")
 			}
 			doc.open(path, t)
 		case xml.EndElement:
@@ -109,7 +108,7 @@ func (doc *document) walk(text []byte) error {
 	return nil
 }
 
-// withoutNames leaves out the names of processes.
+// withoutNames removes the names of processes.
 func withoutNames(text []byte) []byte {
 	begin, end := []byte("<process_name>"), []byte("</process_name>")
 	var kept []byte
@@ -125,7 +124,7 @@ func withoutNames(text []byte) []byte {
 	}
 }
 
-// legible replaces characters that no XML may have.
+// legible replaces characters that XML forbids.
 func legible(text []byte) []byte {
 	text = bytes.ToValidUTF8(text, []byte("?"))
 	return bytes.Map(func(r rune) rune {
@@ -160,7 +159,7 @@ func (doc *document) last() *reported {
 	return &doc.gpus[len(doc.gpus)-1]
 }
 
-// field takes an element's text, if the element is needed.
+// field stores an element's text if the element is needed.
 func (doc *document) field(path []string, value string) {
 	if len(path) < 2 || value == "" {
 		return
@@ -197,7 +196,7 @@ func (g *reported) field(name, value string) {
 		if bus := busName(value); bus != "" {
 			g.bus = bus
 		}
-	case "fb_memory_usage/total", "memory_usage/total": // the second is from drivers before 340
+	case "fb_memory_usage/total", "memory_usage/total": // the second name is from drivers before 340
 		g.memory = value
 	case "mig_mode/current_mig":
 		g.mig = value
@@ -231,7 +230,7 @@ func (p *reportedPart) field(name, value string) {
 	}
 }
 
-// fatal reports whether a text in place of a value says that the GPU is gone.
+// fatal reports whether a text in place of a value means that the GPU is gone.
 func fatal(value string) bool {
 	value = strings.ToLower(value)
 	return len(value) < 200 && (strings.Contains(value, "gpu is lost") || strings.Contains(value, "gpu requires reset"))
@@ -242,35 +241,34 @@ func fatal(value string) bool {
 func (g *reported) fault() string {
 	switch {
 	case g.trouble != "":
-		return "the driver says of " + oneLine(g.trouble)
+		return "the driver reports " + oneLine(g.trouble)
 	case strings.EqualFold(g.reset, "yes"):
-		return "the driver says that it requires a reset"
+		return "the driver reports that the GPU requires a reset"
 	case g.mustRecover():
-		return "the driver says that it must recover: " + oneLine(g.recovery)
+		return "the driver reports that the GPU must recover: " + oneLine(g.recovery)
 	}
 	return ""
 }
 
-// mustRecover reads the recovery action of newer drivers, which stands for what
-// the Xid errors meant. To drain is to wait.
+// mustRecover reads the recovery action of newer drivers, which replaces the older Xid errors. A drain can wait.
 func (g *reported) mustRecover() bool {
 	action := strings.ToLower(g.recovery)
 	return (strings.Contains(action, "reset") || strings.Contains(action, "reboot")) && !strings.Contains(action, "drain")
 }
 
-// warning returns a problem that an operator should look at, but that stops no gang.
+// warning returns a problem that an operator should check, but that stops no gang.
 func (g *reported) warning() string {
 	switch {
 	case strings.EqualFold(g.drain, "yes"), strings.Contains(strings.ToLower(g.recovery), "drain"):
-		return "the driver recommends to drain it and to reset it"
+		return "the driver recommends to drain and reset the GPU"
 	case strings.EqualFold(g.remap, "yes"):
-		return "a bad row of its memory could not be replaced"
+		return "a bad memory row could not be replaced"
 	}
 	return ""
 }
 
-// complaints are lines that are no part of the document, such as
-// "Unable to determine the device handle for GPU0000:3B:00.0: GPU is lost. …".
+// complaints parses lines outside of the document, such as "Unable to determine the device handle for GPU0000:3B:00.0:
+// GPU is lost. …".
 func (doc *document) complaints(text []byte) {
 	if len(text) > 1<<16 {
 		text = text[:1<<16]
@@ -282,15 +280,15 @@ func (doc *document) complaints(text []byte) {
 		}
 		for at := range len(about) {
 			if bus, rest := placeIn(about[at:]); bus != "" {
-				doc.lost[bus] = "the driver says: " + oneLine(strings.Trim(rest, " :\n"))
+				doc.lost[bus] = "the driver reports: " + oneLine(strings.Trim(rest, " :\n"))
 				break
 			}
 		}
 	}
 }
 
-// placeIn reads a place on the bus at the beginning of a text such as "00000000:3B:00.0: GPU is lost", and returns what
-// follows it.
+// placeIn reads a bus address at the beginning of a text such as "00000000:3B:00.0: GPU is lost". It returns the rest
+// of the text too.
 func placeIn(text string) (bus, rest string) {
 	for _, domain := range []int{8, 4} {
 		n := domain + len(":00:00.0")

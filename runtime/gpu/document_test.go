@@ -9,13 +9,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// in is a document with one GPU, and in it these elements.
+// in returns a document with one GPU and these elements in it.
 func in(elements string) string {
 	return `<?xml version="1.0" ?><!DOCTYPE nvidia_smi_log SYSTEM "nvsmi_device_v12.dtd"><nvidia_smi_log><gpu id="00000000:01:00.0">` +
 		elements + `<uuid>GPU-1</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>`
 }
 
-// TestFault: what makes a GPU unfit, in each generation's words, and what does not.
+// TestFault checks which conditions make a GPU unfit, in the words of each generation.
 func TestFault(t *testing.T) {
 	for unfit, documents := range map[bool][]string{
 		true: {
@@ -51,7 +51,7 @@ func TestFault(t *testing.T) {
 	}
 }
 
-// TestCutOff: a document that ends early is no document, wherever it ends.
+// TestCutOff checks that a document that is cut at any position is rejected.
 func TestCutOff(t *testing.T) {
 	text, err := os.ReadFile("testdata/535.xml")
 	if err != nil {
@@ -65,7 +65,7 @@ func TestCutOff(t *testing.T) {
 	}
 }
 
-// TestStrangeDocuments: what no driver prints is refused or read without harm.
+// TestStrangeDocuments checks that documents that no driver prints are rejected or read safely.
 func TestStrangeDocuments(t *testing.T) {
 	for text, gpus := range map[string]int{
 		"<nvidia_smi_log></nvidia_smi_log>": 0,
@@ -85,7 +85,7 @@ func TestStrangeDocuments(t *testing.T) {
 	}
 }
 
-// TestComplaints: which GPU a complaint is about.
+// TestComplaints checks which GPU an error of the driver is about.
 func TestComplaints(t *testing.T) {
 	for line, bus := range map[string]string{
 		"Unable to determine the device handle for GPU 0000:02:00.0: GPU is lost.  Reboot the system to recover " +
@@ -105,7 +105,7 @@ func TestComplaints(t *testing.T) {
 	}
 }
 
-// TestKind: the word by which jobs ask for a product.
+// TestKind checks the GPU type of each product.
 func TestKind(t *testing.T) {
 	for product, want := range map[string]string{
 		"NVIDIA H100 80GB HBM3": "h100", "Tesla V100-SXM2-16GB": "v100", "NVIDIA A100-PCIE-40GB": "a100",
@@ -120,7 +120,7 @@ func TestKind(t *testing.T) {
 	}
 }
 
-// FuzzDocument: whatever the program prints, reading it is safe, and what comes out can be announced.
+// FuzzDocument checks that any output is parsed safely, and that the resulting devices can be announced.
 func FuzzDocument(f *testing.F) {
 	f.Add("No devices were found")
 	f.Add(in(`<mig_mode><current_mig>Enabled</current_mig></mig_mode><mig_devices><mig_device><index>0</index><uuid>MIG-1</uuid></mig_device></mig_devices>`))
@@ -157,7 +157,7 @@ func FuzzDocument(f *testing.F) {
 	})
 }
 
-// announced is why a scheduler would refuse a machine with these devices.
+// announced returns the reason why a scheduler would refuse a node with these devices.
 func announced(gpus []*messages.Gpu) error {
 	token, incarnation := &messages.Token{Epoch: 1, Counter: 3}, &messages.Incarnation{BootId: "boot", StartedNs: 1}
 	total := &messages.Resources{MilliCpu: 1, MilliGpu: int64(len(gpus)) * 1000}
@@ -171,7 +171,7 @@ func announced(gpus []*messages.Gpu) error {
 	return hello.Validate()
 }
 
-// TestAnnounced: that check can fail, and what every document of testdata makes passes it.
+// TestAnnounced checks that announced can fail, and that the devices of every document in testdata pass it.
 func TestAnnounced(t *testing.T) {
 	if announced([]*messages.Gpu{{Id: "GPU-1"}}) != nil ||
 		announced([]*messages.Gpu{{Id: "GPU-1"}, {Id: "GPU-1"}}) == nil || announced([]*messages.Gpu{{Id: "a/b"}}) == nil {

@@ -11,19 +11,19 @@ import (
 	"strings"
 )
 
-// This file owns the examination of NVIDIA's devices before they are given work. It is stricter than the watch, which
-// ends gangs and so goes by what makes a device unfit; what is found here only keeps the next gang away.
+// This file examines NVIDIA's devices before they get work. It is stricter than the watch. The watch ends gangs, so it
+// reports only unfit devices. This examination only keeps the next gang away.
 
 // signs holds the details of a GPU in a document that the watch does not use.
 type signs struct {
-	uncorrectable string // errors of its memory since the driver was loaded
-	pending       string // rows, pages or more are to be replaced at the next reset
+	uncorrectable string // memory errors after the driver was loaded
+	pending       string // memory that will be repaired at the next reset
 	unrepairable  string
-	width, widest string // lanes on the bus
+	width, widest string // bus lanes in use and supported
 	slowed        []string
 }
 
-// note takes an element of the document, as it is named there and by earlier drivers.
+// note stores an element of the document, by its current and earlier names.
 func (s *signs) note(name, value string) {
 	yes := strings.EqualFold(value, "yes")
 	of, volatile := strings.CutPrefix(name, "ecc_errors/volatile/")
@@ -37,13 +37,13 @@ func (s *signs) note(name, value string) {
 			s.uncorrectable = fmt.Sprintf("%d %s", n, strings.ReplaceAll(strings.ReplaceAll(of, "_", " "), "/", " "))
 		}
 	case name == "remapped_rows/remapped_row_pending" && yes:
-		s.pending = "a row of its memory is to be replaced, which a reset does"
+		s.pending = "a memory row must be replaced; reset the GPU"
 	case name == "ecc_errors/unrepairable_memory" && yes:
-		s.unrepairable = "its memory cannot be repaired"
+		s.unrepairable = "the memory cannot be repaired"
 	case name == "ecc_errors/channel_repair_pending" && yes, name == "ecc_errors/tpc_repair_pending" && yes:
-		s.pending = "a part of it is to be repaired, which a reset does"
+		s.pending = "a part must be repaired; reset the GPU"
 	case name == "retired_pages/pending_retirement" && yes, name == "retired_pages/pending_blacklist" && yes:
-		s.pending = "a page of its memory is to be retired, which a reset does"
+		s.pending = "a memory page must be retired; reset the GPU"
 	case name == "pci/pci_gpu_link_info/link_widths/current_link_width":
 		s.width = value
 	case name == "pci/pci_gpu_link_info/link_widths/max_link_width":
@@ -53,7 +53,7 @@ func (s *signs) note(name, value string) {
 	}
 }
 
-// wrong says all that speaks against a device.
+// wrong returns all problems of a device.
 func (g *reported) wrong() (all []string) {
 	s := &g.signs
 	for _, why := range []string{g.fault(), g.warning(), s.unrepairable, s.pending} {
@@ -62,13 +62,13 @@ func (g *reported) wrong() (all []string) {
 		}
 	}
 	if s.uncorrectable != "" {
-		all = append(all, "its memory had errors since the driver was loaded: "+s.uncorrectable)
+		all = append(all, "the memory had errors after the driver was loaded: "+s.uncorrectable)
 	}
 	if now, most := lanes(s.width), lanes(s.widest); now > 0 && now < most {
-		all = append(all, fmt.Sprintf("it has %d of %d lanes on the bus", now, most))
+		all = append(all, fmt.Sprintf("%d of %d bus lanes work", now, most))
 	}
 	if len(s.slowed) > 0 {
-		all = append(all, "its clocks are held down: "+strings.Join(s.slowed, ", "))
+		all = append(all, "the clocks are slowed down: "+strings.Join(s.slowed, ", "))
 	}
 	return all
 }
@@ -81,8 +81,8 @@ func lanes(text string) int {
 	return n
 }
 
-// Examine asks the vendor's program for all that speaks against NVIDIA's devices. Expected are the devices that should
-// be there, by their identities.
+// Examine asks nvidia-smi for all problems of NVIDIA's devices. expected lists the identities of the devices that must
+// exist.
 func (f *Finder) Examine(ctx context.Context, expected []string) error {
 	doc, err := f.query(ctx)
 	if err != nil {
@@ -106,7 +106,7 @@ func (f *Finder) Examine(ctx context.Context, expected []string) error {
 	}
 	for _, id := range expected {
 		if !seen[id] && strings.HasPrefix(id, "GPU-") {
-			say(id, "it is not there")
+			say(id, "the GPU is missing")
 		}
 	}
 	wrong = append(wrong, f.links(ctx)...)
@@ -116,25 +116,25 @@ func (f *Finder) Examine(ctx context.Context, expected []string) error {
 	return errors.New(strings.Join(wrong[:min(len(wrong), maxWrong)], "; "))
 }
 
-// maxWrong bounds what is told at once.
+// maxWrong bounds the number of reported problems.
 const maxWrong = 8
 
-// links says which devices have lost some of their NVLinks. Machines without any say nothing.
+// links returns the devices that have lost some of their NVLinks.
 func (f *Finder) links(ctx context.Context) []string {
 	said, err := f.smi.ask(ctx, "nvlink", "--status")
 	if err != nil || said.code != 0 {
-		return nil // an old driver, or none of it
+		return nil // an old driver, or no driver
 	}
 	return lostLinks(string(said.text))
 }
 
-// lostLinks reads lines such as
+// lostLinks parses lines such as
 //
 //	GPU 0: NVIDIA H100 80GB HBM3 (UUID: GPU-…)
 //	         Link 0: 26.562 GB/s
 //	         Link 1: <inactive>
 //
-// A device of which all links are inactive has none that anybody connected.
+// A device with only inactive links has no connected NVLink.
 func lostLinks(text string) (wrong []string) {
 	gpu, up, down := "", 0, []string{}
 	done := func() {

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestGenerations: each generation of the driver's document becomes devices, whole.
+// TestGenerations checks the devices for a document of each driver generation.
 func TestGenerations(t *testing.T) {
 	for _, c := range []struct {
 		document string
@@ -32,19 +32,19 @@ func TestGenerations(t *testing.T) {
 			"GPU-00000535-0003-4a00-8000-abcdef000003 h100 81559MiB 0000:61:00.0 /dev/nvidia3",
 		}, nil},
 		{"550-reset.xml", []string{
-			"GPU-00000550-0000-4a00-8000-abcdef000000 l40s 46068MiB 0000:4f:00.0 /dev/nvidia0 fault: the driver says that it " +
-				"requires a reset",
+			"GPU-00000550-0000-4a00-8000-abcdef000000 l40s 46068MiB 0000:4f:00.0 /dev/nvidia0 fault: the driver reports " +
+				"that the GPU requires a reset",
 			"GPU-00000550-0001-4a00-8000-abcdef000001 l40s 46068MiB 0000:52:00.0 /dev/nvidia1",
 			"GPU-00000550-0002-4a00-8000-abcdef000002 l40s 46068MiB 0000:53:00.0 /dev/nvidia2",
 			"GPU-00000550-0003-4a00-8000-abcdef000003 l40s 46068MiB 0000:57:00.0 /dev/nvidia3",
 		}, []string{
-			"550-0002-4a00-8000-abcdef000002: the driver recommends to drain", "550-0003-4a00-8000-abcdef000003: a bad row",
+			"550-0002-4a00-8000-abcdef000002: the driver recommends to drain", "550-0003-4a00-8000-abcdef000003: a bad memory row",
 		}},
 		{"570.xml", []string{
 			"GPU-00000570-0000-4a00-8000-abcdef000000 gb200 189471MiB 0008:01:00.0 /dev/nvidia0 in " +
 				"5d6f0001-1111-4222-8333-444455556666.1",
 			"GPU-00000570-0001-4a00-8000-abcdef000001 gb200 189471MiB 0009:01:00.0 /dev/nvidia1 in " +
-				"5d6f0001-1111-4222-8333-444455556666.1 fault: the driver says that it must recover: Reset",
+				"5d6f0001-1111-4222-8333-444455556666.1 fault: the driver reports that the GPU must recover: Reset",
 			"GPU-00000570-0002-4a00-8000-abcdef000002 gb200 189471MiB 0018:01:00.0 /dev/nvidia2 in " +
 				"5d6f0001-1111-4222-8333-444455556666.1",
 		}, []string{"the driver recommends to drain"}},
@@ -58,14 +58,15 @@ func TestGenerations(t *testing.T) {
 	}
 }
 
-// TestOdd: what is not known is not guessed. A GPU with an unknown number is left out, unless /proc has the number.
+// TestOdd checks that unknown values are not guessed. A GPU with an unknown number is omitted, unless /proc has the
+// number.
 func TestOdd(t *testing.T) {
 	r := newRig(t).says("query", "510-odd.xml")
 	first := "GPU-00000510-0000-4a00-8000-abcdef000000 gpu ? 0000:00:05.0 /dev/nvidia0"
 	found := r.mustFind()
 	expect(t, "devices", words(found.Devices), []string{first})
-	tells(t, found.Notes, "GPU-00000510-0001-4a00-8000-abcdef000001 is left out: its number",
-		"GPU at 0000:00:07.0 is left out: the driver gives it no identity")
+	tells(t, found.Notes, "GPU-00000510-0001-4a00-8000-abcdef000001 is omitted: its number",
+		"GPU at 0000:00:07.0 is omitted: the driver reports no unique identity")
 	r.met("0000:00:06.0", "NVIDIA GeForce RTX 4090", "GPU-00000510-0001-4a00-8000-abcdef000001", "5").
 		has("sys/bus/pci/devices/0000:00:06.0/numa_node", "1\n")
 	found = r.mustFind()
@@ -77,7 +78,7 @@ func TestOdd(t *testing.T) {
 	}
 }
 
-// TestSameIdentity: two GPUs with one name are left out, because neither could be granted.
+// TestSameIdentity checks that two GPUs with one identity are omitted, because neither could be granted.
 func TestSameIdentity(t *testing.T) {
 	r := newRig(t).says("query", `<nvidia_smi_log>
 		<gpu id="00000000:01:00.0"><uuid>GPU-1</uuid><minor_number>0</minor_number></gpu>
@@ -88,7 +89,7 @@ func TestSameIdentity(t *testing.T) {
 	tells(t, found.Notes, "0000:01:00.0", "0000:02:00.0")
 }
 
-// migRig is a machine with one divided GPU and one whole.
+// migRig returns a rig with one divided GPU and one whole GPU.
 func migRig(t *testing.T) *rig {
 	r := newRig(t).says("query", "470-mig.xml").says("list", "470-list.txt")
 	for path, minor := range map[string]string{
@@ -101,8 +102,8 @@ func migRig(t *testing.T) *rig {
 	return r
 }
 
-// TestParts: each part of a divided GPU is a device with an identity, a size and nodes of its own, and the whole is
-// none.
+// TestParts checks that each part of a divided GPU is a device with its own identity, size and nodes, and that the
+// whole GPU is no device.
 func TestParts(t *testing.T) {
 	r := migRig(t)
 	const whole = "GPU-00000470-0000-4a00-8000-abcdef000000"
@@ -119,7 +120,7 @@ func TestParts(t *testing.T) {
 	expect(t, "devices", words(found.Devices), want)
 	tells(t, found.Notes)
 
-	// What cannot be named or opened is left out, and a note says so.
+	// A part that cannot be identified or opened is omitted with a note.
 	r.has("proc/driver/nvidia/capabilities/gpu2/mig/gi5/access", "DeviceFileMode: 292\n")
 	r.says("list", strings.Join([]string{
 		"GPU 0: A100 (UUID: " + whole + ")", "  MIG 3g.40gb     Device  0: (UUID: MIG-3a7f0001-55d1-5c1e-9d0f-0a0b0c0d0e01)",
@@ -127,10 +128,10 @@ func TestParts(t *testing.T) {
 	}, "\n"))
 	found = r.mustFind()
 	expect(t, "devices", words(found.Devices), []string{want[0], want[3]})
-	tells(t, found.Notes, "part 2 of GPU "+whole, "MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02 is left out")
+	tells(t, found.Notes, "part 2 of GPU "+whole, "MIG-3a7f0002-55d1-5c1e-9d0f-0a0b0c0d0e02 is omitted")
 }
 
-// TestNoParts: a GPU that is divided but has no parts is reported.
+// TestNoParts checks the note about a divided GPU without parts.
 func TestNoParts(t *testing.T) {
 	found := newRig(t).says("query", `<nvidia_smi_log><gpu id="00000000:01:00.0"><mig_mode><current_mig>Enabled</current_mig></mig_mode>
 		<mig_devices>None</mig_devices><uuid>GPU-1</uuid><minor_number>0</minor_number></gpu></nvidia_smi_log>`).mustFind()
@@ -138,7 +139,7 @@ func TestNoParts(t *testing.T) {
 	tells(t, found.Notes, "divided (MIG) and has no parts")
 }
 
-// TestIslands: devices that NVLink joins are named so; those that it does not join belong to none.
+// TestIslands checks that devices connected by NVLink share an island, and that others have none.
 func TestIslands(t *testing.T) {
 	r := newRig(t).says("query", "535.xml").says("topo", "535-topo.txt")
 	var domains []string
@@ -163,16 +164,16 @@ func TestIslands(t *testing.T) {
 	}
 }
 
-// TestLost: a GPU that fell off the bus is not among the devices, the others are, and a note says so.
+// TestLost checks that a GPU that fell off the bus is omitted with a note, and the other GPUs are found.
 func TestLost(t *testing.T) {
 	found := newRig(t).says("query", "535-lost.txt").mustFind()
 	if len(found.Devices) != 3 || !strings.Contains(found.lost["0000:43:00.0"], "Unknown Error") {
 		t.Error(words(found.Devices), found.lost)
 	}
-	tells(t, found.Notes, "counts 4 GPUs and describes 3", "GPU at 0000:43:00.0 is lost")
+	tells(t, found.Notes, "counts 4 GPUs but describes 3", "GPU at 0000:43:00.0 is lost")
 }
 
-// TestLostAll: where the driver describes none because one is lost, the others are known from /proc.
+// TestLostAll checks that if the driver describes no GPU because one is lost, the others are found in /proc.
 func TestLostAll(t *testing.T) {
 	r := newRig(t).says("query", "418-lost.txt")
 	if found, err := r.find(); err == nil || !strings.Contains(err.Error(), "GPU is lost") {
@@ -183,14 +184,13 @@ func TestLostAll(t *testing.T) {
 	found := r.mustFind()
 	expect(t, "devices", words(found.Devices), []string{
 		"GPU-00000418-0000-4a00-8000-abcdef000000 v100 ? 0000:15:00.0 /dev/nvidia1",
-		"GPU-00000418-0001-4a00-8000-abcdef000001 v100 ? 0000:16:00.0 /dev/nvidia0 fault: the driver says: GPU is lost. " +
+		"GPU-00000418-0001-4a00-8000-abcdef000001 v100 ? 0000:16:00.0 /dev/nvidia0 fault: the driver reports: GPU is lost. " +
 			"Reboot the system to recover this GPU",
 	})
 	tells(t, found.Notes, "read from /proc/driver/nvidia instead")
 }
 
-// TestWithoutProgram: what the driver shows in /proc does where nvidia-smi is missing, but for what has no identity
-// there.
+// TestWithoutProgram checks that /proc is used if nvidia-smi is missing, except for GPUs without an identity there.
 func TestWithoutProgram(t *testing.T) {
 	r := newRig(t)
 	r.met("0000:15:00.0", "NVIDIA A10", "GPU-1", "0").
@@ -207,11 +207,11 @@ func TestWithoutProgram(t *testing.T) {
 	expect(t, "devices", words(found.Devices), []string{
 		"GPU-1 a10 ? 0000:15:00.0 /dev/nvidia0", "GPU-4 a100 ? 0000:18:00.0 /dev/nvidia3",
 	})
-	tells(t, found.Notes, "no-such is not installed", "GPU at 0000:16:00.0 is left out",
-		"GPU GPU-3 is left out: it is divided")
+	tells(t, found.Notes, "no-such is not installed", "GPU at 0000:16:00.0 is omitted",
+		"GPU GPU-3 is omitted: it is divided")
 }
 
-// TestNone: a machine without a driver, or with one and no device, has none.
+// TestNone checks that a node without a driver or without a device has no GPUs.
 func TestNone(t *testing.T) {
 	nobody := New(Options{Root: t.TempDir(), Command: filepath.Join(t.TempDir(), "no-such")})
 	for _, finder := range []*Finder{
@@ -223,13 +223,13 @@ func TestNone(t *testing.T) {
 	}
 }
 
-// TestTrouble: the error of a driver that does not work quotes the driver.
+// TestTrouble checks that the error about a broken driver quotes the driver.
 func TestTrouble(t *testing.T) {
 	for _, c := range []struct{ script, says string }{
 		{`echo "NVIDIA-SMI has failed because it couldn't communicate with the NVIDIA driver."; exit 9`, "couldn't communicate"},
 		{`echo "Failed to initialize NVML: Driver/library version mismatch" >&2; exit 18`, "version mismatch"},
-		{`echo "<nvidia_smi_log><gpu><uuid>GPU-1</uuid>"`, "cut off"},
-		{`echo "<nvidia_smi_log><gpu></nvidia_smi_log"`, "cut off"},
+		{`echo "<nvidia_smi_log><gpu><uuid>GPU-1</uuid>"`, "truncated"},
+		{`echo "<nvidia_smi_log><gpu></nvidia_smi_log"`, "truncated"},
 		{`head -c 20000000 /dev/zero`, "more than 16 MiB"},
 		{`kill -9 $$`, "exit -1"},
 	} {
@@ -241,7 +241,7 @@ func TestTrouble(t *testing.T) {
 	}
 }
 
-// TestHang: a program that hangs is killed with all that it started, and the devices are those that /proc shows.
+// TestHang checks that a hanging program is killed with its children, and that the devices are read from /proc.
 func TestHang(t *testing.T) {
 	r := newRig(t).met("0000:15:00.0", "NVIDIA A10", "GPU-1", "0")
 	r.program(`sleep 1000 & echo $! > "$SAID/child"; sleep 1000`)
@@ -256,7 +256,7 @@ func TestHang(t *testing.T) {
 	r.noneLeft()
 }
 
-// TestDeclared: devices that the operator declared are marked as such.
+// TestDeclared checks that devices declared by the operator are marked as such.
 func TestDeclared(t *testing.T) {
 	found, err := Declared(2, "h100")
 	if err != nil || len(found.Devices) != 2 {

@@ -1,6 +1,7 @@
-// Package gpu finds the GPUs of a machine, watches them, and says which parts of the machine a task with some of them
-// needs to see. A machine without any is no error; a driver that does not answer and leaves no other trace is one. It
-// never guesses which device node belongs to which device: a device with unknown nodes is left out, and a note says so.
+// Package gpu finds and watches the GPUs of a node. It also lists the files and device nodes that a task needs for its
+// GPUs. A node without GPUs is no error. A driver that does not answer and leaves no other trace is an error. The
+// package never guesses which device node belongs to which device. It omits a device with unknown nodes and adds a
+// note.
 package gpu
 
 import (
@@ -15,31 +16,31 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a device is, and in which order the sources are read.
+// This file defines a device and the order of the sources.
 
-// Device is one GPU that can be given away.
+// Device is one GPU that can be granted.
 type Device struct {
 	Gpu *messages.Gpu
-	// Nodes are the device's own nodes, by their paths on the machine, without those that it shares with others.
+	// Nodes lists the paths of the device's own nodes, without those that it shares with other devices.
 	Nodes []string
-	// NUMA is the memory node next to it; -1: not known.
+	// NUMA is the nearest NUMA node; -1: unknown.
 	NUMA int
-	// Parent is the identity of the GPU that a part belongs to; empty: it is whole.
+	// Parent is the identity of the GPU of which the device is a part; empty: the device is a whole GPU.
 	Parent string
-	// Fault is what makes it unfit for work; empty: nothing known.
+	// Fault is the reason why the device is unfit for work; empty: none known.
 	Fault string
 }
 
 // Inventory holds the devices that were found.
 type Inventory struct {
 	Devices []Device
-	// Notes are sentences for the operator: what was left out or is in doubt, and the way out.
+	// Notes are sentences for the operator about omitted devices and doubts, with the fix.
 	Notes []string
 
 	silent   bool              // nvidia-smi did not answer in time
-	indirect bool              // NVIDIA's devices were read from /proc: their parts cannot be seen there
-	seen     map[string]bool   // identities of NVIDIA's GPUs and parts, also of those that cannot be granted
-	lost     map[string]string // by place on the bus: what the driver says of a GPU that it no longer reaches
+	indirect bool              // NVIDIA's devices were read from /proc, which does not show parts
+	seen     map[string]bool   // identities of NVIDIA's GPUs and parts, including those that cannot be granted
+	lost     map[string]string // by bus address: the driver's text about a GPU that it no longer reaches
 }
 
 func newInventory() *Inventory {
@@ -50,7 +51,7 @@ func (i *Inventory) note(format string, arguments ...any) {
 	i.Notes = append(i.Notes, fmt.Sprintf(format, arguments...))
 }
 
-// Gpus are the devices as the machine announces them.
+// Gpus returns the devices in the form of the node's announcement.
 func (i *Inventory) Gpus() []*messages.Gpu {
 	var all []*messages.Gpu
 	for _, d := range i.Devices {
@@ -59,14 +60,14 @@ func (i *Inventory) Gpus() []*messages.Gpu {
 	return all
 }
 
-// maxDevices bounds the devices of one machine.
+// maxDevices bounds the devices of one node.
 const maxDevices = messages.MaxMilliGPU / 1000
 
-// Declared are devices that the operator declares. They are marked as such wherever they are shown, and a task finds
-// them by their numbers.
+// Declared returns devices that the operator declares. They are always shown as declared. A task finds them by their
+// numbers.
 func Declared(n int, kind string) (*Inventory, error) {
 	if n < 0 || n > maxDevices {
-		return nil, fmt.Errorf("gpus: %d is not a number of devices; give 0 to %d", n, maxDevices)
+		return nil, fmt.Errorf("gpus: %d is out of range; use 0 to %d", n, maxDevices)
 	}
 	inventory := newInventory()
 	for i := range n {
@@ -77,21 +78,21 @@ func Declared(n int, kind string) (*Inventory, error) {
 	return inventory, nil
 }
 
-// Options are where to look.
+// Options holds the settings of a finder.
 type Options struct {
-	// Root is the machine's root directory; empty: "/".
+	// Root is the host's root directory; empty: "/".
 	Root string
 	// Command is NVIDIA's program; empty: nvidia-smi from PATH.
 	Command string
-	// Timeout bounds each run of it; 0: 30 seconds.
+	// Timeout bounds each run of the program; 0: 30 seconds.
 	Timeout time.Duration
 }
 
-// defaultTimeout is long, because without persistence mode the driver is loaded for each run, and then eight devices
-// take several seconds.
+// defaultTimeout is long because without persistence mode the driver is loaded for each run. Eight devices then take
+// several seconds.
 const defaultTimeout = 30 * time.Second
 
-// Finder looks for devices. It may be used by one goroutine at a time.
+// Finder finds devices. Only one goroutine at a time may use it.
 type Finder struct {
 	root string
 	smi  *program
@@ -111,7 +112,7 @@ func New(o Options) *Finder {
 	return &Finder{root: o.Root, smi: &program{name: o.Command, timeout: o.Timeout}}
 }
 
-// Find looks in all places, and asks which devices are linked to each other.
+// Find reads all sources, and determines which devices are connected by NVLink.
 func (f *Finder) Find(ctx context.Context) (*Inventory, error) {
 	inventory, err := f.read(ctx)
 	if err != nil {
@@ -121,8 +122,8 @@ func (f *Finder) Find(ctx context.Context) (*Inventory, error) {
 	return inventory, nil
 }
 
-// read looks in all places once. Where NVIDIA's driver cannot be asked at all, the inventory still has other vendors'
-// devices.
+// read reads all sources once. If NVIDIA's driver cannot be asked at all, the inventory still has the devices of other
+// vendors.
 func (f *Finder) read(ctx context.Context) (*Inventory, error) {
 	inventory := newInventory()
 	f.readAMD(inventory)
@@ -131,7 +132,7 @@ func (f *Finder) read(ctx context.Context) (*Inventory, error) {
 	err := f.readNVIDIA(ctx, inventory)
 	inventory.Devices = append(inventory.Devices, amd...)
 	if over := len(inventory.Devices) - maxDevices; over > 0 {
-		inventory.note("%d GPUs are left out: a machine may have %d", over, maxDevices)
+		inventory.note("%d GPUs are omitted: the limit per node is %d", over, maxDevices)
 		inventory.Devices = inventory.Devices[:maxDevices]
 	}
 	return inventory, err
@@ -141,7 +142,7 @@ func (f *Finder) path(parts ...string) string {
 	return filepath.Join(append([]string{f.root}, parts...)...)
 }
 
-// readText returns the content of a small file, or nothing.
+// readText returns the content of a small file, or an empty text.
 func (f *Finder) readText(parts ...string) string {
 	text, err := os.ReadFile(f.path(parts...))
 	if err != nil || len(text) > 1<<16 {
@@ -150,7 +151,7 @@ func (f *Finder) readText(parts ...string) string {
 	return strings.TrimSpace(string(text))
 }
 
-// numaOf is the memory node of a device on the bus.
+// numaOf returns the NUMA node of a device on the bus.
 func (f *Finder) numaOf(bus string) int {
 	n, err := strconv.Atoi(f.readText("sys/bus/pci/devices", bus, "numa_node"))
 	if err != nil || n < 0 {
@@ -159,8 +160,8 @@ func (f *Finder) numaOf(bus string) int {
 	return n
 }
 
-// busName is a place on the PCI bus as the kernel writes it: four digits of
-// domain at least, and small letters. The driver writes eight, and capitals.
+// busName returns a PCI address in the kernel's form: at least four digits of domain, in lower case. The driver uses
+// eight digits and upper case.
 func busName(text string) string {
 	text = strings.ToLower(strings.TrimSpace(text))
 	domain, rest, found := strings.Cut(text, ":")
@@ -174,8 +175,8 @@ func busName(text string) string {
 	return domain + ":" + rest
 }
 
-// kindOf makes from a product's name the word by which jobs ask for it, such as "h100" from "NVIDIA H100 80GB HBM3". A
-// name that it does not understand is kept in full.
+// kindOf derives the GPU type for jobs from a product's name, such as "h100" from "NVIDIA H100 80GB HBM3". It returns
+// the complete name if it finds no such word.
 func kindOf(product string) string {
 	words := strings.FieldsFunc(strings.ToLower(product), func(r rune) bool {
 		return r != '.' && (r < '0' || r > '9') && (r < 'a' || r > 'z')
@@ -189,7 +190,7 @@ func kindOf(product string) string {
 	return name[:min(len(name), messages.MaxNameBytes)]
 }
 
-// knownText is a field's text, or nothing where the driver says only that it does not know.
+// knownText returns a field's text, or an empty text if the driver reports no value.
 func knownText(field string) string {
 	field = strings.TrimSpace(field)
 	for _, none := range []string{"", "n/a", "unknown error", "err!", "not supported", "insufficient permissions"} {
@@ -203,7 +204,7 @@ func knownText(field string) string {
 	return field
 }
 
-// mebibytes reads an amount such as "81559 MiB"; 0: not known.
+// mebibytes parses an amount such as "81559 MiB"; 0: unknown.
 func mebibytes(field string) int64 {
 	number, unit, _ := strings.Cut(strings.TrimSpace(field), " ")
 	n, err := strconv.ParseInt(number, 10, 64)

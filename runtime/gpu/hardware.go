@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which parts of the machine a task with some of its GPUs sees. The nodes of a device that was not
-// granted are never among them.
+// This file lists the files and nodes that a task with some of the GPUs sees. It never includes the nodes of a device
+// that was not granted.
 
 // Names of device nodes.
 const (
@@ -19,21 +19,21 @@ const (
 	capsDir    = "/dev/nvidia-caps/"
 )
 
-// The nodes that every user of a vendor's devices needs, as far as they are there.
-// None of them opens a device without the device's own node.
+// The nodes that every user of a vendor's devices needs, if they exist. None of them opens a device without the
+// device's own node.
 var (
 	nvidiaShared = []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
 	amdShared    = []string{"/dev/kfd"}
 )
 
-// Hardware says what belongs to which device.
+// Hardware maps devices to their files and nodes.
 type Hardware struct {
 	root    string
 	devices map[string]Device
 	owner   map[string][]string // the devices to which a node belongs
 }
 
-// NewHardware makes one from the devices that were found; root is as in Options.
+// NewHardware returns the Hardware of the found devices; root is as in Options.
 func NewHardware(root string, devices []Device) *Hardware {
 	if root == "" {
 		root = "/"
@@ -51,20 +51,20 @@ func NewHardware(root string, devices []Device) *Hardware {
 // isNVIDIA reports whether a device's own node is NVIDIA's.
 func isNVIDIA(d Device) bool { return len(d.Nodes) > 0 && strings.HasPrefix(d.Nodes[0], nvidiaNode) }
 
-// View holds the devices that a task sees.
+// View lists the nodes and mounts that a task sees.
 type View struct {
 	Nodes []string
-	// Mounts, Env and LibraryDirs bring the driver's libraries into an image that has none.
+	// Mounts, Env and LibraryDirs add the driver's libraries to an image that has none.
 	Mounts      []Mount
 	Env         []string
 	LibraryDirs []string
 }
 
-// Mount shows a file or directory of the machine, read-only.
+// Mount shows a host file or directory, read-only.
 type Mount struct{ Source, Target string }
 
-// Granted is the view of a task with these devices. A device's own node that does not exist is not left out: the task
-// must not start without it.
+// Granted returns the view of a task with these devices. It includes a device's own node even if the node is missing,
+// because the task must not start without it.
 func (h *Hardware) Granted(gpus []*messages.Gpu) (*View, error) {
 	devices, err := h.find(gpus)
 	if err != nil {
@@ -86,7 +86,7 @@ func (h *Hardware) Granted(gpus []*messages.Gpu) (*View, error) {
 	return view, nil
 }
 
-// find returns the devices that have nodes; declared ones have none.
+// find returns the devices that have nodes. Declared devices have none.
 func (h *Hardware) find(gpus []*messages.Gpu) ([]Device, error) {
 	var devices []Device
 	for _, g := range gpus {
@@ -99,7 +99,7 @@ func (h *Hardware) find(gpus []*messages.Gpu) ([]Device, error) {
 			d, known = h.devices[g.GetId()]
 		}
 		if !known || len(d.Nodes) == 0 {
-			return nil, fmt.Errorf("GPU %s is not among those of this machine", g.GetId())
+			return nil, fmt.Errorf("GPU %s is not a GPU of this node", g.GetId())
 		}
 		devices = append(devices, d)
 	}
@@ -121,8 +121,8 @@ func (h *Hardware) existing(nodes ...string) []string {
 	})
 }
 
-// Fabric are the nodes of the network cards that reach other machines' GPUs
-// without the processor, for gangs over several machines.
+// Fabric returns the device nodes of network cards that can reach other nodes' GPUs without the processor. Gangs on
+// several nodes use them.
 func (h *Hardware) Fabric() []string {
 	if h == nil {
 		return nil
@@ -137,8 +137,7 @@ func (h *Hardware) Fabric() []string {
 	return h.existing(found...)
 }
 
-// foreign reports whether a node belongs to a device that is not among these, whether that is known or only recognised
-// by the node's name.
+// foreign reports whether a node belongs to a device that is not in devices, by the known owner or by the node's name.
 func (h *Hardware) foreign(node string, devices []Device) bool {
 	for _, d := range devices {
 		if slices.Contains(d.Nodes, node) {

@@ -9,7 +9,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// control are the nodes that every task with a GPU of NVIDIA's sees on this machine.
+// control returns the nodes that every task with an NVIDIA GPU sees in the rig.
 func (r *rig) control() []string {
 	nodes := []string{"/dev/nvidiactl", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset"}
 	for _, node := range nodes {
@@ -18,7 +18,8 @@ func (r *rig) control() []string {
 	return nodes
 }
 
-// TestGranted: a task sees the nodes of its devices and what their driver needs, and a declared device has none.
+// TestGranted checks that a task sees the nodes of its devices and those that their driver needs, and that a declared
+// device has none.
 func TestGranted(t *testing.T) {
 	r := migRig(t).amdNode("1", 7, 128, 0x100).has("dev/kfd", "")
 	control := r.control()
@@ -55,8 +56,8 @@ func TestGranted(t *testing.T) {
 	expect(t, "network cards", h.Fabric(), []string{"/dev/infiniband/rdma_cm", "/dev/infiniband/uverbs0"})
 }
 
-// TestApart: however a machine's devices are distributed between two tasks, neither sees a node that opens the other's,
-// with and without what a CDI file adds.
+// TestApart checks every distribution of a node's devices over two tasks. Neither task sees a node that opens the
+// other's devices, with or without a CDI file.
 func TestApart(t *testing.T) {
 	r := migRig(t).amdNode("1", 7, 128, 0x100).amdNode("2", 8, 129, 0x200).has("etc/cdi/nvidia.yaml", cdiText)
 	r.control()

@@ -5,12 +5,11 @@ import (
 	"strings"
 )
 
-// This file owns which devices of a machine are linked by NVLink: an island is a set of devices that communicate
-// without the bus.
+// This file finds the NVLink islands of a node. An island is a set of devices that communicate without the bus.
 
-// findIslands names the island of each whole NVIDIA device. If it is unknown, the devices still work.
+// findIslands sets the island of each whole NVIDIA device. Without this information, the devices still work.
 func (f *Finder) findIslands(ctx context.Context, inventory *Inventory) {
-	var whole []int // the matrix counts every GPU, parts or not, in the order of the document
+	var whole []int // the matrix counts every GPU, divided or not, in the order of the document
 	for i, d := range inventory.Devices {
 		if strings.HasPrefix(d.Gpu.Id, "GPU-") && strings.HasPrefix(d.Nodes[0], nvidiaNode) {
 			whole = append(whole, i)
@@ -35,8 +34,8 @@ func (f *Finder) findIslands(ctx context.Context, inventory *Inventory) {
 	}
 }
 
-// parseMatrix returns for each GPU the first one of its island, or -1 where it has no link. A cell such as NV12 is a
-// bond of twelve links.
+// parseMatrix returns for each GPU the first GPU of its island, or -1 if it has no link. A cell such as NV12 is a bond
+// of twelve links.
 func parseMatrix(text string) []int {
 	text = strings.NewReplacer("\x1b[4m", "", "\x1b[0m", "").Replace(text) // the heading is underlined
 	var first []int

@@ -18,12 +18,12 @@ import (
 	"github.com/yi-json/synapse/runtime/file"
 )
 
-// This file owns the record of what was found, for the agent's next start. The driver takes seconds to answer, and
-// until the devices are known nobody takes care of the machine's tasks: a killed agent must not be away that long. The
-// record is valid within one boot, and only while the kernel shows exactly what it showed then; the watch sees any
-// other change at its first look.
+// This file keeps the found devices for the agent's next start. The driver takes seconds to answer, and the agent
+// manages no tasks before the devices are known. A killed agent must return faster than that. The record is valid only
+// in the same boot, and only if the kernel shows exactly the same devices as before. The watch detects any other change
+// at its first look.
 
-// Record is the file with what was found.
+// Record names the file with the found devices.
 type Record struct {
 	File   string
 	BootID string
@@ -32,17 +32,17 @@ type Record struct {
 // keptVersion is the version of the record's format.
 const keptVersion = 1
 
-// kept is the record, and sealed the content of the file.
+// kept is the record. sealed is the content of the file.
 type (
 	kept struct {
 		Version int      `json:"version"`
 		BootID  string   `json:"boot_id"`
-		Shown   []string `json:"shown"` // by the kernel, when the devices were found
+		Shown   []string `json:"shown"` // the kernel's view when the devices were found
 		Devices []device `json:"devices"`
 		Notes   []string `json:"notes"`
 	}
 	device struct {
-		Gpu    []byte   `json:"gpu"` // as on the wire
+		Gpu    []byte   `json:"gpu"` // in wire format
 		Nodes  []string `json:"nodes"`
 		NUMA   int      `json:"numa"`
 		Parent string   `json:"parent,omitempty"`
@@ -54,11 +54,11 @@ type (
 	}
 )
 
-// maxKept is more than a record of a thousand devices takes.
+// maxKept exceeds the size of a record with a thousand devices.
 const maxKept = 4 << 20
 
-// FindAgain answers what an earlier start in this boot found, if the kernel still shows the same devices; else it looks
-// everywhere and keeps what it finds. It reports whether it was the former.
+// FindAgain returns the devices of an earlier start in this boot if the kernel still shows the same devices. Otherwise
+// it reads all sources and keeps the result. It reports whether it used the earlier result.
 func (f *Finder) FindAgain(ctx context.Context, r Record) (*Inventory, bool, error) {
 	if inventory := f.recall(r); inventory != nil {
 		return inventory, true, nil
@@ -68,20 +68,20 @@ func (f *Finder) FindAgain(ctx context.Context, r Record) (*Inventory, bool, err
 		return nil, false, err
 	}
 	if err := f.keep(r, inventory); err != nil {
-		inventory.note("what was found cannot be kept, and is looked for again when the agent restarts: %v", err)
+		inventory.note("the list of GPUs cannot be saved, so the next start of the agent takes longer: %v", err)
 	}
 	return inventory, false, nil
 }
 
-// Forget has the next start look everywhere.
+// Forget makes the next start read all sources.
 func (r Record) Forget() error {
 	if err := os.Remove(r.File); err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("kept GPUs: %w", err)
+		return fmt.Errorf("remove the saved GPUs: %w", err)
 	}
 	return nil
 }
 
-// recall answers nothing for a record that is of another boot or of other devices, or that is not whole.
+// recall returns nil for a record of another boot or of other devices, or for an incomplete record.
 func (f *Finder) recall(r Record) *Inventory {
 	info, err := os.Stat(r.File)
 	if err != nil || !info.Mode().IsRegular() || info.Size() > maxKept {
@@ -115,7 +115,7 @@ func (f *Finder) recall(r Record) *Inventory {
 	return inventory
 }
 
-// keep writes the record. What was found without the vendor's program is not worth it: it was quick, and lacks half.
+// keep writes the record. It keeps no result without the vendor's program, because that was fast and incomplete.
 func (f *Finder) keep(r Record, inventory *Inventory) error {
 	if inventory.indirect || len(inventory.Devices) == 0 {
 		return r.Forget()
@@ -134,19 +134,19 @@ func (f *Finder) keep(r Record, inventory *Inventory) error {
 	if err != nil {
 		return err
 	}
-	// Nothing is made durable: after a power loss it is another boot.
+	// No sync is needed, because a power failure causes another boot.
 	return file.Replace(r.File, data)
 }
 
-// shown returns the kernel's view of the devices, without a driver: the bus addresses and parts of NVIDIA's, the device
-// nodes of both vendors, and the driver's version.
+// shown returns the kernel's view of the devices, without a driver: the bus addresses and parts of NVIDIA's devices,
+// the device nodes of both vendors, and the driver's version.
 func (f *Finder) shown() []string {
 	var all []string
 	for _, pattern := range []string{
 		driverDir + "/*", "proc/driver/nvidia/capabilities/gpu*/mig/gi*/ci*", topologyDir + "/*", "dev/nvidia[0-9]*",
 		"dev/dri/renderD*",
 	} {
-		found, _ := filepath.Glob(f.path(pattern)) // the patterns are ours, and right
+		found, _ := filepath.Glob(f.path(pattern)) // the patterns are constant and valid
 		for _, path := range found {
 			all = append(all, strings.TrimPrefix(path, f.root))
 		}

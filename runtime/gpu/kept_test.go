@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// keeping is a machine of which a first start has kept what it found.
+// keeping returns a rig whose devices were kept by a first start.
 func keeping(t *testing.T) (*rig, Record) {
 	t.Helper()
 	r := migRig(t)
@@ -23,7 +23,8 @@ func keeping(t *testing.T) (*rig, Record) {
 	return r, record
 }
 
-// TestKept: a second start in the same boot has all that the first one found, and asks nobody.
+// TestKept checks that a second start in the same boot has the complete result of the first one without running a
+// program.
 func TestKept(t *testing.T) {
 	r, record := keeping(t)
 	want := r.mustFind()
@@ -42,7 +43,7 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestKeptNoMore: another boot, other devices, a record that is torn or not ours: the machine is looked at.
+// TestKeptNoMore checks that all sources are read after a reboot, for other devices, and for a torn or foreign record.
 func TestKeptNoMore(t *testing.T) {
 	write := func(change func([]byte) []byte) func(*rig, *Record) {
 		return func(r *rig, record *Record) {
@@ -86,7 +87,7 @@ func TestKeptNoMore(t *testing.T) {
 	}
 }
 
-// TestKeptNot: what was found without asking the driver is not kept, nor is that there is nothing.
+// TestKeptNot checks that a result without the driver is not kept, and neither is an empty result.
 func TestKeptNot(t *testing.T) {
 	for name, r := range map[string]*rig{
 		"nothing": newRig(t).says("query", "No devices were found"),
@@ -106,7 +107,8 @@ func TestKeptNot(t *testing.T) {
 	}
 }
 
-// TestWatchDiffers: the watch tells once that a start would find other devices, and not when it could not look.
+// TestWatchDiffers checks that the watch reports once that a start would find other devices, and not if it could not
+// look.
 func TestWatchDiffers(t *testing.T) {
 	w := begin(t, newRig(t).says("query", "535.xml"))
 	differ := 0
@@ -119,7 +121,7 @@ func TestWatchDiffers(t *testing.T) {
 	}
 	w = begin(t, newRig(t).says("query", "535.xml"))
 	w.watch.w.Differ = func() { differ++ }
-	w.watch.w.Devices = w.watch.w.Devices[1:] // as if the first had appeared since
+	w.watch.w.Devices = w.watch.w.Devices[1:] // as if the first device had appeared later
 	delete(w.watch.state, "GPU-00000535-0000-4a00-8000-abcdef000000")
 	w.look()
 	w.look()

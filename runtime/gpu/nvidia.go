@@ -15,10 +15,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how what the driver says becomes devices.
+// This file turns the driver's output into devices.
 
-// readNVIDIA asks the vendor's program, and looks where the driver shows itself
-// when that cannot be asked.
+// readNVIDIA runs the vendor's program, and reads /proc if that fails.
 func (f *Finder) readNVIDIA(ctx context.Context, inventory *Inventory) error {
 	doc, err := f.query(ctx)
 	if doc != nil {
@@ -36,13 +35,13 @@ func (f *Finder) readNVIDIA(ctx context.Context, inventory *Inventory) error {
 		}
 		return err
 	}
-	inventory.note("%v; the NVIDIA GPUs were read from /proc/driver/nvidia instead: their memory, their parts and their "+
-		"health are not known", err)
+	inventory.note("%v; the NVIDIA GPUs were read from /proc/driver/nvidia instead: their memory, parts and "+
+		"health are unknown", err)
 	return nil
 }
 
-// query runs nvidia-smi once. A document counts whatever the exit code is: one
-// that is not zero may be about a single GPU.
+// query runs nvidia-smi once. It accepts a document with any exit code, because a code other than zero may be about a
+// single GPU.
 func (f *Finder) query(ctx context.Context) (*document, error) {
 	said, err := f.smi.ask(ctx, "-q", "-x")
 	if err != nil {
@@ -65,10 +64,10 @@ func (f *Finder) query(ctx context.Context) (*document, error) {
 	return doc, fmt.Errorf("%s: %w", f.smi.name, err)
 }
 
-// take makes devices of a document.
+// take makes devices from a document.
 func (f *Finder) take(ctx context.Context, doc *document, inventory *Inventory) {
 	if n, ok := smallNumber(doc.attached); ok && n != len(doc.gpus) {
-		inventory.note("nvidia-smi counts %d GPUs and describes %d; look for `NVRM` in the kernel's log", n, len(doc.gpus))
+		inventory.note("nvidia-smi counts %d GPUs but describes %d; search for `NVRM` in the kernel log", n, len(doc.gpus))
 	}
 	for _, bus := range slices.Sorted(maps.Keys(doc.lost)) {
 		inventory.note("the GPU at %s is lost: %s", bus, doc.lost[bus])
@@ -81,14 +80,14 @@ func (f *Finder) take(ctx context.Context, doc *document, inventory *Inventory) 
 	for i := range doc.gpus {
 		g := &doc.gpus[i]
 		if !isID(g.uuid, "GPU-") || same[g.uuid] > 1 {
-			inventory.note("the GPU at %s is left out: the driver gives it no identity of its own (%s)",
-				cmp.Or(g.bus, "an unknown place"), cmp.Or(oneLine(g.uuid), "none"))
+			inventory.note("the GPU at %s is omitted: the driver reports no unique identity (%s)",
+				cmp.Or(g.bus, "an unknown address"), cmp.Or(oneLine(g.uuid), "none"))
 			continue
 		}
 		inventory.seen[g.uuid] = true
 		minor, known := f.minorOf(g)
 		if !known {
-			inventory.note("GPU %s is left out: its number below /dev is not known; give the agent's user access to the "+
+			inventory.note("GPU %s is omitted: its number below /dev is unknown; give the agent's user access to the "+
 				"driver, or declare the devices", g.uuid)
 			continue
 		}
@@ -118,7 +117,7 @@ func (f *Finder) wholeDevice(g *reported, minor int) Device {
 	}
 }
 
-// clusterOf is the NVLink domain that spans machines, where there is one.
+// clusterOf returns the NVLink domain over several nodes, if there is one.
 func clusterOf(g *reported) string {
 	cluster := knownText(g.cluster)
 	if strings.Trim(cluster, "0-") == "" {
@@ -128,8 +127,8 @@ func clusterOf(g *reported) string {
 	return domain[:min(len(domain), messages.MaxIDBytes)]
 }
 
-// minorOf is the number of the GPU's node. It is not the GPU's index: that one
-// follows the bus, and this one the order in which the driver met the devices.
+// minorOf returns the number of the GPU's device node. It differs from the GPU's index, which follows the bus. The
+// node's number follows the order in which the driver found the devices.
 func (f *Finder) minorOf(g *reported) (int, bool) {
 	if n, ok := smallNumber(g.minor); ok {
 		return n, true
@@ -140,18 +139,18 @@ func (f *Finder) minorOf(g *reported) (int, bool) {
 	return smallNumber(f.driverEntry(g.bus)["Device Minor"])
 }
 
-// isID reports whether the driver's identity is one: a prefix, then letters, digits
-// and dashes. Parts that drivers before 470 made are named by a path, and are none.
+// isID reports whether the driver's identity is valid: a prefix, then letters, digits and dashes. Drivers before 470
+// name parts by a path, which is not valid.
 func isID(id, prefix string) bool {
 	const allowed = "0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ-"
 	return strings.HasPrefix(id, prefix) && len(id) > len(prefix) && len(id) <= messages.MaxIDBytes &&
 		strings.Trim(id, allowed) == ""
 }
 
-// partIDs are the parts of one GPU by their index, as `nvidia-smi -L` names them.
+// partIDs holds the parts of one GPU by their index, as `nvidia-smi -L` names them.
 type partIDs map[string]struct{ profile, uuid string }
 
-// list asks for the names of the parts, which most drivers leave out of their document.
+// list requests the names of the parts, which most drivers omit in their document.
 func (f *Finder) list(ctx context.Context) map[string]partIDs {
 	said, err := f.smi.ask(ctx, "-L")
 	if err != nil {
@@ -160,7 +159,7 @@ func (f *Finder) list(ctx context.Context) map[string]partIDs {
 	return parseListing(string(said.text))
 }
 
-// parseListing reads lines such as
+// parseListing parses lines such as
 //
 //	GPU 0: NVIDIA A100-SXM4-80GB (UUID: GPU-…)
 //	  MIG 3g.40gb     Device  0: (UUID: MIG-…)
@@ -183,25 +182,25 @@ func parseListing(text string) map[string]partIDs {
 	return all
 }
 
-// takeParts makes a device of each part of a divided GPU. The whole is not given
-// away: to a task that had it, its parts would be open.
+// takeParts makes a device from each part of a divided GPU. The whole GPU is never granted, because a task with it
+// could open its parts.
 func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs, inventory *Inventory) {
 	if len(g.parts) == 0 {
-		inventory.note("GPU %s is left out: it is divided (MIG) and has no parts; make some with `nvidia-smi mig`, or turn "+
+		inventory.note("GPU %s is omitted: it is divided (MIG) and has no parts; create parts with `nvidia-smi mig`, or turn "+
 			"MIG off", g.uuid)
 	}
 	for _, p := range g.parts {
 		name := listing[g.uuid][p.index]
 		uuid := cmp.Or(knownText(p.uuid), name.uuid)
 		if !isID(uuid, "MIG-") || inventory.seen[uuid] {
-			inventory.note("part %s of GPU %s is left out: `nvidia-smi -L` shows no identity of its own",
+			inventory.note("part %s of GPU %s is omitted: `nvidia-smi -L` shows no unique identity",
 				cmp.Or(oneLine(p.index), "?"), g.uuid)
 			continue
 		}
 		inventory.seen[uuid] = true
 		nodes, err := f.capabilities(whole.Gpu.Minor, p)
 		if err != nil {
-			inventory.note("part %s is left out: %v", uuid, err)
+			inventory.note("part %s is omitted: %v", uuid, err)
 			continue
 		}
 		kind := whole.Gpu.Type + "-mig"
@@ -219,27 +218,26 @@ func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs
 	}
 }
 
-// capabilities are the nodes that open a part: one for the GPU instance, and one
-// for the compute instance in it.
+// capabilities returns the nodes that open a part: one for the GPU instance, and one for its compute instance.
 func (f *Finder) capabilities(gpu int32, p reportedPart) ([]string, error) {
 	instance, known := smallNumber(p.instance)
 	compute, both := smallNumber(p.compute)
 	if !known || !both {
-		return nil, errors.New("the driver does not name its instances")
+		return nil, errors.New("the driver reports no instances for it")
 	}
 	of := fmt.Sprintf("/proc/driver/nvidia/capabilities/gpu%d/mig/gi%d", gpu, instance)
 	var nodes []string
 	for _, file := range []string{path.Join(of, "access"), path.Join(of, fmt.Sprintf("ci%d", compute), "access")} {
 		minor, known := smallNumber(fields(f.readText(file))["DeviceFileMinor"])
 		if !known {
-			return nil, fmt.Errorf("%s does not say which node opens it; parts need driver 470 or newer", file)
+			return nil, fmt.Errorf("%s does not name its device node; parts need driver 470 or newer", file)
 		}
 		nodes = append(nodes, "/dev/nvidia-caps/nvidia-cap"+strconv.Itoa(minor))
 	}
 	return nodes, nil
 }
 
-// fields reads lines of "Name: value".
+// fields parses lines of "Name: value".
 func fields(text string) map[string]string {
 	all := map[string]string{}
 	for line := range strings.Lines(text) {
@@ -250,16 +248,15 @@ func fields(text string) map[string]string {
 	return all
 }
 
-// driverDir is where the driver shows its GPUs without being asked anything.
+// driverDir is the folder in which the driver always shows its GPUs.
 const driverDir = "proc/driver/nvidia/gpus"
 
 func (f *Finder) driverEntry(bus string) map[string]string {
 	return fields(f.readText(driverDir, bus, "information"))
 }
 
-// readDriver makes devices of what the driver shows in /proc, and reports whether
-// it shows any GPU. These files are texts that were written when the driver met
-// the device, so they can be read even while it hangs.
+// readDriver makes devices from the driver's files in /proc, and reports whether there is any GPU. The driver wrote
+// these files when it found the device, so they are readable even while it hangs.
 func (f *Finder) readDriver(inventory *Inventory) bool {
 	entries, err := os.ReadDir(f.path(driverDir))
 	if err != nil || len(entries) == 0 {
@@ -271,15 +268,15 @@ func (f *Finder) readDriver(inventory *Inventory) bool {
 		minor, known := smallNumber(told["Device Minor"])
 		switch {
 		case strings.EqualFold(told["GPU Excluded"], "yes") || strings.EqualFold(told["Blacklisted"], "yes"):
-			continue // the operator took it out of the driver's hands
-		case !isID(uuid, "GPU-") || !known || inventory.seen[uuid]: // question marks until something has used it
-			inventory.note("the GPU at %s is left out: the driver does not give its identity and number", bus)
+			continue // the operator excluded it from the driver
+		case !isID(uuid, "GPU-") || !known || inventory.seen[uuid]: // the driver shows question marks until the GPU was used
+			inventory.note("the GPU at %s is omitted: the driver does not report its identity and number", bus)
 			continue
 		}
 		inventory.seen[uuid] = true
 		if parts, err := os.ReadDir(f.path("proc/driver/nvidia/capabilities", "gpu"+strconv.Itoa(minor),
 			"mig")); err == nil && hasInstances(parts) {
-			inventory.note("GPU %s is left out: it is divided (MIG), and only nvidia-smi can name its parts", uuid)
+			inventory.note("GPU %s is omitted: it is divided (MIG), and only nvidia-smi can list its parts", uuid)
 			continue
 		}
 		d := f.wholeDevice(&reported{uuid: uuid, name: told["Model"], bus: bus}, minor)

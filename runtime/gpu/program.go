@@ -11,10 +11,8 @@ import (
 	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
-// This file owns the bounded run of a vendor's program. A program that hangs in
-// the driver may not even die when it is killed, so it is given up rather than
-// waited for; while it is still there no other is started, because each would
-// hang as it does.
+// This file runs a vendor's program with a time limit. A program that hangs in the driver may not even die when it is
+// killed. It is then abandoned. While it still exists, no other program is started, because each one would hang too.
 
 var (
 	errAbsent = errors.New("is not installed")
@@ -23,25 +21,25 @@ var (
 
 const (
 	maxOutput = 16 << 20
-	// outputPatience is how long after the end of its time a program may hold its output open.
+	// outputPatience bounds how long an ended program may hold its output open.
 	outputPatience = time.Second
 )
 
-// program is one that can be asked.
+// program is a vendor's program.
 type program struct {
 	name    string
 	timeout time.Duration
-	stuck   <-chan struct{} // closed when the one that was given up has ended after all
+	stuck   <-chan struct{} // closed when an abandoned run has ended
 }
 
-// output holds what a program said.
+// output holds the output of a program.
 type output struct {
 	text    []byte
-	trouble []byte // on its error output
+	trouble []byte // its error output
 	code    int
 }
 
-// ask runs the program and answers its whole output. Any exit code is an answer.
+// ask runs the program and returns its whole output. Any exit code is a valid result.
 func (p *program) ask(ctx context.Context, arguments ...string) (*output, error) {
 	path, err := exec.LookPath(p.name)
 	if errors.Is(err, exec.ErrNotFound) || errors.Is(err, fs.ErrNotExist) {
@@ -55,7 +53,7 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*output, error)
 		case <-p.stuck:
 			p.stuck = nil
 		default:
-			return nil, fmt.Errorf("%s %w: an earlier one still hangs in the driver and cannot be killed", p.name, errSilent)
+			return nil, fmt.Errorf("%s %w: an earlier run still hangs in the driver and cannot be killed", p.name, errSilent)
 		}
 	}
 	ctx, cancel := context.WithTimeout(ctx, p.timeout)
@@ -71,18 +69,18 @@ func (p *program) ask(ctx context.Context, arguments ...string) (*output, error)
 	case <-all.Ended():
 	case <-ctx.Done():
 		p.giveUp(all)
-		return nil, fmt.Errorf("%s %w within %v; see whether the driver hangs", p.name, errSilent, p.timeout)
+		return nil, fmt.Errorf("%s %w within %v; check whether the driver hangs", p.name, errSilent, p.timeout)
 	}
 	if err := all.Err(); err != nil && !errors.As(err, new(*exec.ExitError)) {
 		return nil, fmt.Errorf("%s: %w", p.name, err)
 	}
 	if out.over {
-		return nil, fmt.Errorf("%s: said more than %d MiB", p.name, maxOutput>>20)
+		return nil, fmt.Errorf("%s: printed more than %d MiB", p.name, maxOutput>>20)
 	}
 	return &output{text: out.text, trouble: trouble.text, code: run.ProcessState.ExitCode()}, nil
 }
 
-// giveUp kills the whole group, and remembers what does not die.
+// giveUp kills the process group, and notes a process that does not die.
 func (p *program) giveUp(all *procgroup.Crew) {
 	all.Kill()
 	patience := time.NewTimer(2 * outputPatience)
@@ -94,7 +92,7 @@ func (p *program) giveUp(all *procgroup.Crew) {
 	}
 }
 
-// bounded keeps the beginning of an output, and takes the rest without keeping it.
+// bounded keeps the beginning of an output and discards the rest.
 type bounded struct {
 	text []byte
 	over bool

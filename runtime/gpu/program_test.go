@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// noneLeft waits until what the script left in the file "child" is dead.
+// noneLeft waits until the process in the script's file "child" is dead.
 func (r *rig) noneLeft() {
 	r.t.Helper()
 	text, err := os.ReadFile(filepath.Join(r.said, "child"))
@@ -37,8 +37,7 @@ func (r *rig) noneLeft() {
 	}
 }
 
-// TestAnswer: a program is read on both outputs, and its exit code is an
-// answer.
+// TestAnswer checks that both outputs of a program are read, and that any exit code is a result.
 func TestAnswer(t *testing.T) {
 	r := newRig(t)
 	r.program(`echo "$1"; echo trouble >&2; exit 14`)
@@ -48,7 +47,7 @@ func TestAnswer(t *testing.T) {
 	}
 }
 
-// TestOutputHeld: a program that ends while something it started holds its output is not waited for long.
+// TestOutputHeld checks that a child that holds the output of an ended program causes only a short wait.
 func TestOutputHeld(t *testing.T) {
 	r := newRig(t)
 	r.program(`echo said; sleep 1000 & echo $! > "$SAID/child"`)
@@ -60,7 +59,8 @@ func TestOutputHeld(t *testing.T) {
 	r.noneLeft()
 }
 
-// TestStuck: while one that was given up has not ended no other is started, and afterwards it may be asked again.
+// TestStuck checks that no program is started while an abandoned one exists, and that programs can run again
+// afterwards.
 func TestStuck(t *testing.T) {
 	r := newRig(t).says("query", "well")
 	stuck := make(chan struct{})
@@ -74,7 +74,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestCancelled: whoever ends the agent does not wait for the driver.
+// TestCancelled checks that the end of the agent does not wait for the driver.
 func TestCancelled(t *testing.T) {
 	r := newRig(t)
 	r.program("sleep 1000")

@@ -10,14 +10,13 @@ import (
 	"time"
 )
 
-// This file owns a machine made of files: a root with what the kernel would show,
-// and a program that answers in nvidia-smi's place.
+// This file builds a test node from files: a root with the kernel's files, and a program that replaces nvidia-smi.
 
-// rig is such a machine.
+// rig is such a test node.
 type rig struct {
 	t    *testing.T
 	root string
-	said string // a folder with what the program says to each question
+	said string // a folder with the program's answers
 }
 
 func newRig(t *testing.T) *rig {
@@ -34,11 +33,11 @@ cat "$SAID/$answer"`)
 	return r
 }
 
-// program has the machine's nvidia-smi do what a script says.
+// program makes a script the rig's nvidia-smi.
 func (r *rig) program(script string) {
 	r.t.Helper()
 	text := "#!/bin/sh\nSAID=" + r.said + "\n" + script + "\n"
-	// A new file each time: one that runs cannot be written to.
+	// Always a new file, because a running one cannot be written.
 	next := filepath.Join(r.said, "next")
 	if err := os.WriteFile(next, []byte(text), 0o755); err != nil {
 		r.t.Fatal(err)
@@ -50,7 +49,7 @@ func (r *rig) program(script string) {
 
 func (r *rig) smi() string { return filepath.Join(r.said, "nvidia-smi") }
 
-// says has the program answer a question with a file of testdata, or with a text.
+// says makes the program answer a query with a file of testdata, or with a text.
 func (r *rig) says(question, answer string) *rig {
 	r.t.Helper()
 	if text, err := os.ReadFile(filepath.Join("testdata", answer)); err == nil {
@@ -64,7 +63,7 @@ func (r *rig) says(question, answer string) *rig {
 	return r
 }
 
-// has puts a file into the machine's root.
+// has puts a file into the rig's root.
 func (r *rig) has(path, text string) *rig {
 	r.t.Helper()
 	path = filepath.Join(r.root, path)
@@ -77,7 +76,7 @@ func (r *rig) has(path, text string) *rig {
 	return r
 }
 
-// met is what the driver shows of a GPU in /proc.
+// met adds the driver's file in /proc for a GPU.
 func (r *rig) met(bus, model, uuid, minor string) *rig {
 	return r.has("proc/driver/nvidia/gpus/"+bus+"/information",
 		"Model: \t\t "+model+"\nIRQ:   \t\t 77\nGPU UUID: \t "+uuid+"\nVideo BIOS: \t 96.00.61.00.01\nBus Type: \t PCIe\n"+
@@ -86,15 +85,15 @@ func (r *rig) met(bus, model, uuid, minor string) *rig {
 			"GPU Excluded:\t No\n")
 }
 
-// finder looks at this machine; the time is long, because the tests' own may be busy.
+// finder returns a finder for the rig. Its timeout is long, because the test host may be busy.
 func (r *rig) finder() *Finder {
 	return New(Options{Root: r.root, Command: r.smi(), Timeout: time.Minute})
 }
 
-// find is what a new finder finds.
+// find returns the result of a new finder.
 func (r *rig) find() (*Inventory, error) { return r.finder().Find(context.Background()) }
 
-// mustFind finds without trouble.
+// mustFind finds devices and fails the test on an error.
 func (r *rig) mustFind() *Inventory {
 	r.t.Helper()
 	found, err := r.find()
@@ -104,7 +103,7 @@ func (r *rig) mustFind() *Inventory {
 	return found
 }
 
-// words are the devices, each in a line.
+// words returns the devices, one line each.
 func words(devices []Device) []string {
 	var all []string
 	for _, d := range devices {
@@ -139,7 +138,7 @@ func expect(t *testing.T, what string, got, want []string) {
 	}
 }
 
-// tells wants each of these in the sentences, and as many sentences.
+// tells checks that there is one note for each part, and that each note contains its part.
 func tells(t *testing.T, notes []string, parts ...string) {
 	t.Helper()
 	if len(notes) != len(parts) {

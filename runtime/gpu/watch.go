@@ -7,42 +7,38 @@ import (
 	"time"
 )
 
-// This file owns the watch over devices while the agent runs: what vanishes or
-// faults is told, so that the machine takes it out of service and the gang on it
-// ends at once, and not by its own time-out hours later. What is well again, and
-// stays so, is told too.
+// This file watches devices while the agent runs. It reports a device that vanishes or fails. The node then takes the
+// device out of service, and its gang ends at once. Without this report, the gang would end by its own timeout hours
+// later. The watch also reports a device that is healthy again and stays so.
 
 // Watching holds the settings of a watch.
 type Watching struct {
 	Finder *Finder
-	// Devices are those that were announced.
+	// Devices lists the announced devices.
 	Devices []Device
-	// Every is the time between two looks; 0: 30 seconds.
+	// Every is the interval of checks; 0: 30 seconds.
 	Every time.Duration
-	// Tell is called for each device that is unfit, at every look: the receiver may not have been there before, and does
-	// the same twice without harm.
+	// Tell is called for each unfit device at every check, because the receiver may be new. Tell must be
+	// idempotent.
 	Tell func(id, why string)
-	// Well is told of each device that is fit and may work, at every look, for the same reason.
+	// Well is called for each healthy device at every check, for the same reason.
 	Well func(id string)
-	// Differ is called once, when a look that saw everything saw other devices than were announced; nil: nobody asks.
+	// Differ is called once if a complete check found other devices than the announced ones; nil: no call.
 	Differ func()
-	// KernelLog is where NVIDIA's driver writes what went wrong, /dev/kmsg; empty: it is not read.
+	// KernelLog is the log to which NVIDIA's driver writes errors, /dev/kmsg; empty: none is read.
 	KernelLog string
-	// Note gets sentences for the operator.
+	// Note receives sentences for the operator.
 	Note func(format string, arguments ...any)
 }
 
-// patience is how many looks in a row must miss a device before it is given up:
-// one may fall into a reset, or into a moment when the driver was busy. What the
-// driver itself says of a device counts at once.
+// patience is the number of consecutive checks without a device after which it is withdrawn. A single check may fall
+// into a reset or a busy moment of the driver. A fault that the driver reports counts at once.
 const patience = 2
 
-// How many looks in a row a device must be well before it is given back. It is five
-// minutes at first, since a device that was reset is seen well before whoever reset
-// it is done with it; and twice as many after each further fault, up to a day, so
-// that one that fails again and again ends ever fewer gangs. A device that was well
-// for a day since then is taken for mended. A machine is not left to wait for an
-// operator's word: it would mostly be forgotten, and a reboot gave the same answer.
+// A withdrawn device returns to service after a number of consecutive healthy checks. At first these take five minutes,
+// because a device looks healthy before its reset is complete. Each further fault doubles the number, up to a day, so a
+// device that fails repeatedly ends fewer gangs. After a healthy day, earlier faults are forgotten. The node does not
+// wait for an operator, who would usually forget it.
 const (
 	wellAtFirst = 10
 	maxWell     = 2880
@@ -56,22 +52,22 @@ type Watch struct {
 	cancel context.CancelFunc
 	done   sync.WaitGroup
 	state  map[string]*watched
-	doubt  string // what was last said about the driver as a whole
-	differ bool   // that there are others was told
+	doubt  string // the last note about the driver as a whole
+	differ bool   // the difference was reported
 	xids   chan xid
-	said   map[string]bool // of Xids since the last look
+	said   map[string]bool // Xids noted after the last check
 }
 
 // watched holds the watch's state of one device.
 type watched struct {
 	missed int
-	told   string // why it was given up; empty: it was not, or is given back
-	well   int    // looks in a row that saw it so
-	faults int    // how often it was given up since it was last taken for mended
+	told   string // why it was withdrawn; empty: it is in service
+	well   int    // consecutive healthy checks
+	faults int    // number of withdrawals; a healthy day resets it
 }
 
-// wait is how many looks must see it well before it may work. Of a device that was
-// not given up it is the shortest: an earlier agent may have done that.
+// wait returns the number of healthy checks before the device may work. For a device that was never withdrawn, it is
+// the minimum, because an earlier agent may have withdrawn it.
 func (d *watched) wait() int {
 	wait := wellAtFirst
 	for i := 1; i < d.faults && wait < maxWell; i++ {
@@ -80,7 +76,7 @@ func (d *watched) wait() int {
 	return min(wait, maxWell)
 }
 
-// StartWatch begins to watch. Declared devices are not watched: nothing is known of them.
+// StartWatch starts a watch. It does not watch declared devices, because their state is unknown.
 func StartWatch(w Watching) *Watch {
 	if w.Every <= 0 {
 		w.Every = defaultEvery
@@ -107,7 +103,7 @@ func newWatch(w Watching) *Watch {
 	return watch
 }
 
-// Close ends the watch, and waits until it has ended.
+// Close ends the watch and waits until it has ended.
 func (w *Watch) Close() {
 	w.cancel()
 	w.done.Wait()
@@ -132,11 +128,11 @@ func (w *Watch) run(ctx context.Context) {
 	}
 }
 
-// look compares what is there with what was announced.
+// look compares the current devices with the announced ones.
 func (w *Watch) look(ctx context.Context) {
 	now, err := w.w.Finder.read(ctx)
 	if ctx.Err() != nil {
-		return // what was killed with us tells nothing
+		return // the program was killed with the agent, so its result means nothing
 	}
 	w.sayDoubt(now, err)
 	fit := map[string]Device{}
@@ -156,8 +152,8 @@ func (w *Watch) look(ctx context.Context) {
 		case why != "":
 			w.giveUp(d, why)
 		case now.indirect && isNVIDIA(d) && (there || now.seen[d.Parent]):
-			// The kernel shows it, and whoever knows more fails or does not answer. A gang that trains is not ended for
-			// that, and nothing is given back for it.
+			// The kernel shows the device, but the driver failed or did not answer. A running gang is not
+			// ended for that, and the device is not returned to service.
 			state.well = 0
 			if !now.silent {
 				state.missed = 0
@@ -171,7 +167,7 @@ func (w *Watch) look(ctx context.Context) {
 	}
 }
 
-// compare tells once that a start would announce other devices than this one did.
+// compare reports once that a start would announce other devices than this start did.
 func (w *Watch) compare(now *Inventory, fit map[string]Device, err error) {
 	if w.differ || w.w.Differ == nil || err != nil || now.silent || now.indirect && len(now.seen) > 0 {
 		return
@@ -197,7 +193,7 @@ func (w *Watch) giveUp(d Device, why string) {
 	w.again(d)
 }
 
-// again tells of a device that was given up, until it is given back.
+// again reports a withdrawn device until it returns to service.
 func (w *Watch) again(d Device) {
 	if why := w.state[d.Gpu.Id].told; why != "" {
 		w.w.Tell(d.Gpu.Id, why)
@@ -211,14 +207,14 @@ func (w *Watch) miss(d Device, now *Inventory, err error) {
 		w.again(d)
 		return
 	}
-	why := "it is no longer there"
+	why := "the GPU has disappeared"
 	if isNVIDIA(d) && err != nil {
 		why = oneLine(err.Error())
 	}
 	w.giveUp(d, why)
 }
 
-// isWell counts, and gives a device back that has been well for long enough.
+// isWell counts a healthy check, and returns a device to service after enough of them.
 func (w *Watch) isWell(d Device) {
 	state := w.state[d.Gpu.Id]
 	state.missed = 0
@@ -243,7 +239,7 @@ func (w *Watch) isWell(d Device) {
 	w.w.Well(d.Gpu.Id)
 }
 
-// sayDoubt tells once when the driver cannot be asked, and once when it can again.
+// sayDoubt reports once that the driver cannot be asked, and once that it can be asked again.
 func (w *Watch) sayDoubt(now *Inventory, err error) {
 	doubt := ""
 	switch {

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// watching is a machine under watch, and what was told at the last look.
+// watching holds a rig under watch, and the reports of the last check.
 type watching struct {
 	*rig
 	watch *Watch
@@ -25,7 +25,7 @@ type watching struct {
 	notes []string
 }
 
-// begin watches what the machine has now; each look is the test's to ask for.
+// begin starts a watch of the rig's current devices. The test triggers each check.
 func begin(t *testing.T, r *rig) *watching {
 	t.Helper()
 	finder := r.finder()
@@ -43,7 +43,7 @@ func begin(t *testing.T, r *rig) *watching {
 	return w
 }
 
-// look looks once, and wants these devices told with these words, in their order.
+// look runs one check, and expects reports about these devices with these words, in order.
 func (w *watching) look(want ...string) {
 	w.t.Helper()
 	w.told, w.well = nil, nil
@@ -62,7 +62,7 @@ const (
 	h1 = "GPU-00000535-0001-4a00-8000-abcdef000001"
 )
 
-// looks looks so often, and wants these devices told each time.
+// looks runs n checks, and expects the same reports each time.
 func (w *watching) looks(n int, want ...string) {
 	w.t.Helper()
 	for range n {
@@ -70,7 +70,7 @@ func (w *watching) looks(n int, want ...string) {
 	}
 }
 
-// isWell wants to know whether the last look told of a device that it may work.
+// isWell checks whether the last check reported a device as healthy.
 func (w *watching) isWell(id string, want bool) {
 	w.t.Helper()
 	if slices.Contains(w.well, id) != want {
@@ -78,8 +78,8 @@ func (w *watching) isWell(id string, want bool) {
 	}
 }
 
-// TestWatchLost: what the driver itself calls lost is told at the first look, and stays so when it only seems to be
-// back.
+// TestWatchLost checks that a device that the driver calls lost is reported at the first check, and stays withdrawn
+// while it only seems to be back.
 func TestWatchLost(t *testing.T) {
 	w := begin(t, newRig(t).says("query", "535.xml"))
 	w.look()
@@ -92,15 +92,15 @@ func TestWatchLost(t *testing.T) {
 	tells(t, w.notes, h1+" looks healthy again; it returns to service after 10 healthy checks")
 }
 
-// TestWatchWell: a device is given back when it was well in several looks in a row, and told as well from then on; one
-// look that sees it otherwise, or that cannot see how it is, begins the count again.
+// TestWatchWell checks that a device returns to service after several consecutive healthy checks, and is reported as
+// healthy from then on. An unhealthy or unknown check restarts the count.
 func TestWatchWell(t *testing.T) {
 	r := newRig(t).says("query", "535.xml")
 	r.met("0000:43:00.0", "NVIDIA H100 80GB HBM3", h1, "1")
 	w := begin(t, r)
 	lost := h1 + ": Unknown Error"
 	w.looks(wellAtFirst)
-	w.isWell(h1, true) // it was never given up, but an earlier agent may have done that
+	w.isWell(h1, true) // it was never withdrawn here, but an earlier agent may have withdrawn it
 	for _, not := range []func(){
 		func() { w.says("query", "535-lost.txt") },
 		func() { w.program("echo Failed to initialize NVML; exit 18") },
@@ -135,7 +135,7 @@ func TestWatchWell(t *testing.T) {
 	}
 }
 
-// TestWatchFlaps: each further fault doubles the wait, up to a day, and a day of health makes up for all of them.
+// TestWatchFlaps checks that each further fault doubles the wait, up to a day, and that a healthy day resets it.
 func TestWatchFlaps(t *testing.T) {
 	w := begin(t, newRig(t).says("query", "550-reset.xml"))
 	bad := "GPU-00000550-0000-4a00-8000-abcdef000000"
@@ -144,7 +144,7 @@ func TestWatchFlaps(t *testing.T) {
 	}
 	d := Device{Gpu: &messages.Gpu{Id: bad}}
 	for _, want := range []int{10, 20, 40, 80, 160, 320, 640, 1280, 2560, 2880, 2880} {
-		w.watch.state[bad].told = "" // as if it had been given back a moment ago
+		w.watch.state[bad].told = "" // as if it had just returned to service
 		w.watch.giveUp(d, "it is bad")
 		w.told, w.well = nil, nil
 		for range want - 1 {
@@ -168,7 +168,7 @@ func TestWatchFlaps(t *testing.T) {
 	}
 }
 
-// TestWatchFault: a device that needs a reset is told at once; one that may be drained is not.
+// TestWatchFault checks that a device that needs a reset is reported at once, and one that may be drained is not.
 func TestWatchFault(t *testing.T) {
 	r := newRig(t)
 	w := begin(t, r.says("query", "550-reset.xml"))
@@ -176,7 +176,7 @@ func TestWatchFault(t *testing.T) {
 	tells(t, w.notes)
 }
 
-// TestWatchVanished: a device that is missing in one document is not given up for it; one that is missing twice is.
+// TestWatchVanished checks that a device is withdrawn if two documents in a row omit it, and not after one.
 func TestWatchVanished(t *testing.T) {
 	r := newRig(t).says("query", "535.xml")
 	w := begin(t, r)
@@ -193,11 +193,11 @@ func TestWatchVanished(t *testing.T) {
 	}
 	w.says("query", without)
 	w.look()
-	w.look(h1 + ": no longer there")
+	w.look(h1 + ": has disappeared")
 }
 
-// TestWatchSilent: a driver that does not answer is in doubt, and that is said; its devices are given up when the
-// kernel does not show them any more either. AMD's are not touched by that.
+// TestWatchSilent checks a driver that does not answer. The doubt is reported. Devices are withdrawn only if the kernel
+// no longer shows them either. AMD's devices are not affected.
 func TestWatchSilent(t *testing.T) {
 	r := newRig(t).says("query", "418.xml").amdNode("1", 7, 128, 0x100)
 	r.met("0000:15:00.0", "Tesla V100-SXM2-32GB", "GPU-00000418-0000-4a00-8000-abcdef000000", "1")
@@ -222,12 +222,12 @@ func TestWatchSilent(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look()
-	w.look("GPU-00000418-0001: no longer there")
+	w.look("GPU-00000418-0001: has disappeared")
 	tells(t, w.notes, "cannot be checked", "answers again", "cannot be checked")
 }
 
-// TestWatchBroken: a driver whose program fails, as after an upgrade of its libraries, is not given up while the kernel
-// still shows the devices; parts of a divided one count with the whole.
+// TestWatchBroken checks a driver whose program fails, as after an upgrade of its libraries. Devices are not withdrawn
+// while the kernel shows them. Parts count with their GPU.
 func TestWatchBroken(t *testing.T) {
 	r := migRig(t)
 	r.met("0000:07:00.0", "NVIDIA A100-SXM4-80GB", "GPU-00000470-0000-4a00-8000-abcdef000000", "2")
@@ -241,16 +241,16 @@ func TestWatchBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look()
-	w.look("GPU-00000470-0001: no longer there")
+	w.look("GPU-00000470-0001: has disappeared")
 	if err := os.RemoveAll(filepath.Join(w.root, "proc")); err != nil {
 		t.Fatal(err)
 	}
-	w.look("GPU-00000470-0001: no longer there")
+	w.look("GPU-00000470-0001: has disappeared")
 	w.look("MIG-3a7f0001: version mismatch", "MIG-3a7f0002: version mismatch", "MIG-3a7f0003: version mismatch",
-		"GPU-00000470-0001: no longer there")
+		"GPU-00000470-0001: has disappeared")
 }
 
-// TestWatchAMD: a device whose node has gone is told.
+// TestWatchAMD checks that a device whose node has vanished is reported.
 func TestWatchAMD(t *testing.T) {
 	r := newRig(t).says("query", "No devices were found").amdNode("1", 7, 128, 0x100).amdNode("2", 8, 129, 0x200)
 	w := begin(t, r)
@@ -259,10 +259,10 @@ func TestWatchAMD(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.look()
-	w.look("GPU-0000000000000008: no longer there")
+	w.look("GPU-0000000000000008: has disappeared")
 }
 
-// TestWatchRuns: a watch looks by itself, ends when it is closed, and does not begin for declared devices.
+// TestWatchRuns checks that a watch runs checks by itself, ends when closed, and does not start for declared devices.
 func TestWatchRuns(t *testing.T) {
 	r := newRig(t).says("query", "550-reset.xml")
 	found := r.mustFind()
@@ -285,5 +285,5 @@ func TestWatchRuns(t *testing.T) {
 	if err := errors.Join(err); err != nil {
 		t.Fatal(err)
 	}
-	StartWatch(Watching{Devices: declared.Devices, Every: time.Nanosecond}).Close() // without a finder it would panic
+	StartWatch(Watching{Devices: declared.Devices, Every: time.Nanosecond}).Close() // a watch without a finder would panic
 }

@@ -11,54 +11,54 @@ import (
 	"syscall"
 )
 
-// This file owns what NVIDIA's driver writes into the kernel's log when something goes wrong: an Xid, which is a number
-// for what it was. Most tell of a program's own mistake, some that the device is of no use until it is reset; older
-// drivers say the latter nowhere else, and newer ones only at the next look.
+// This file reads the errors of NVIDIA's driver in the kernel log. Each error is an Xid, a number for its kind. Most
+// are caused by programs. Some mean that the device is unusable until a reset. Older drivers report these only in the
+// log, and newer drivers report them elsewhere only at the next check.
 
 // xid is one such message.
 type xid struct {
-	bus    string // the device's place, as busName writes it, but for the function
+	bus    string // the device's address in the form of busName, without the function
 	number int
-	text   string // what the driver adds
+	text   string // the driver's further text
 }
 
 // unusable maps the Xid errors after which no program can use the device to their meaning.
 var unusable = map[int]string{
-	48:  "its memory has an error that cannot be corrected",
-	62:  "its own processor has halted",
-	64:  "a bad page of its memory could not be put out of use",
-	79:  "it has fallen off the bus",
-	95:  "an error of its memory reached other programs than the one that met it",
-	110: "its security check failed",
-	119: "its system processor does not answer",
-	120: "its system processor has failed",
-	140: "its memory has errors that were not recovered from",
-	143: "it could not be initialised",
+	48:  "the memory has an error that cannot be corrected",
+	62:  "the GPU's own processor has halted",
+	64:  "a bad memory page could not be retired",
+	79:  "the GPU has fallen off the bus",
+	95:  "a memory error affected several programs",
+	110: "the GPU's security check failed",
+	119: "the GPU's system processor does not answer",
+	120: "the GPU's system processor has failed",
+	140: "the memory has errors that could not be recovered",
+	143: "the GPU could not be initialized",
 }
 
-// ofPrograms are the common ones that end a program and leave the device in order, so that whoever looks for a job's
-// trouble finds it in the agent's log.
+// ofPrograms maps common Xid errors that end only a program to their meaning, so that users can find the cause in the
+// agent's log.
 var ofPrograms = map[int]string{
 	13: "a program's kernel failed",
-	31: "a program used memory that is not its own",
+	31: "a program accessed memory that it does not own",
 	32: "a program's commands are corrupt",
 	43: "a program's work was stopped",
-	45: "a program's work was removed, mostly because it ended",
+	45: "a program's work was removed, usually because the program ended",
 	68: "a program's video work failed",
-	94: "an error of the memory hit one program alone",
+	94: "a memory error affected one program",
 }
 
-// recoveryChanged tells in words what newer drivers want done about the device.
+// recoveryChanged is the Xid with which newer drivers report the recommended action.
 const recoveryChanged = 154
 
-// fatal answers what makes the device unusable, or nothing.
+// fatal returns the reason why the device is unusable; empty: it is usable.
 func (x xid) fatal() string {
 	why := unusable[x.number]
 	if _, to, found := strings.Cut(x.text, " to "); x.number == recoveryChanged && found {
 		to = strings.ToLower(to)
 		if strings.Contains(to, "reset required") || strings.Contains(to, "reboot required") ||
 			strings.Contains(to, "drain and reset") {
-			why = "the driver says: " + oneLine(x.text)
+			why = "the driver reports: " + oneLine(x.text)
 		}
 	}
 	if why == "" {
@@ -67,7 +67,7 @@ func (x xid) fatal() string {
 	return fmt.Sprintf("Xid %d: %s", x.number, why)
 }
 
-// words are for the log.
+// words returns the text for the log.
 func (x xid) words() string {
 	if why := ofPrograms[x.number]; why != "" {
 		return fmt.Sprintf("Xid %d (%s): %s", x.number, why, oneLine(x.text))
@@ -75,8 +75,8 @@ func (x xid) words() string {
 	return fmt.Sprintf("Xid %d: %s", x.number, oneLine(x.text))
 }
 
-// parseXid reads a record of /dev/kmsg: numbers, the first of which has the facility and the level, then a semicolon
-// and the text. Only the kernel is believed: programs may write into its log too.
+// parseXid parses a record of /dev/kmsg. A record has numbers, a semicolon and a text. The first number contains the
+// facility and the level. Only records of the kernel are accepted, because programs can write to the log too.
 func parseXid(record string) (xid, bool) {
 	head, text, found := strings.Cut(record, ";")
 	priority, _, _ := strings.Cut(head, ",")
@@ -92,7 +92,7 @@ func parseXid(record string) (xid, bool) {
 	if !found || !closed || err != nil || n < 0 {
 		return xid{}, false
 	}
-	place, _, _ = strings.Cut(strings.TrimPrefix(place, "PCI:"), " ") // a part of it may follow
+	place, _, _ = strings.Cut(strings.TrimPrefix(place, "PCI:"), " ") // the number of a part may follow
 	bus, _, _ := strings.Cut(busName(place), ".")
 	if bus == "" {
 		return xid{}, false
@@ -100,17 +100,17 @@ func parseXid(record string) (xid, bool) {
 	return xid{bus: bus, number: n, text: strings.TrimSpace(said)}, true
 }
 
-// at reports whether it is about a device, or about the whole that a part belongs to.
+// at reports whether the Xid is about a device, or about the GPU of which the device is a part.
 func (x xid) at(d Device) bool {
 	bus, _, _ := strings.Cut(d.Gpu.BusId, ".")
 	return isNVIDIA(d) && bus == x.bus
 }
 
-// maxRecord is more than the kernel makes of one message.
+// maxRecord exceeds the size of any record of the kernel.
 const maxRecord = 16 << 10
 
-// readXids hands on every Xid until the reading fails for good. A log that was written to faster than it was read has
-// lost messages and goes on after them.
+// readXids sends every Xid to the channel until reading fails permanently. If the log is written faster than it is
+// read, some messages are lost, and reading continues.
 func readXids(ctx context.Context, log io.Reader, to chan<- xid) error {
 	record := make([]byte, maxRecord)
 	for {
@@ -131,24 +131,24 @@ func readXids(ctx context.Context, log io.Reader, to chan<- xid) error {
 	}
 }
 
-// listen follows the kernel's log until the watch ends.
+// listen reads the kernel log until the watch ends.
 func (w *Watch) listen(ctx context.Context) {
 	log, err := os.Open(w.w.KernelLog)
 	if err != nil {
-		w.w.Note("the kernel's log cannot be read, and what the driver writes there about GPUs is not seen: %v", err)
+		w.w.Note("the kernel log cannot be read, so GPU errors in it are not detected: %v", err)
 		return
 	}
-	_, _ = log.Seek(0, io.SeekEnd) // what came before was for the agent that was there then
+	_, _ = log.Seek(0, io.SeekEnd) // earlier messages were for an earlier agent
 	stop := context.AfterFunc(ctx, func() { log.Close() })
 	defer stop()
 	if err := readXids(ctx, log, w.xids); err != nil && ctx.Err() == nil {
-		w.w.Note("the kernel's log cannot be read any more: %v", err)
+		w.w.Note("the kernel log can no longer be read: %v", err)
 		log.Close()
 	}
 }
 
-// onXid gives the device up if there is reason, and tells the operator. A program in a loop can cause the same one a
-// thousand times a second: each is told once between two looks.
+// onXid withdraws the device if needed, and notifies the operator. A program in a loop can cause the same Xid a
+// thousand times per second, so each Xid is noted once between two checks.
 func (w *Watch) onXid(x xid) {
 	for _, d := range w.w.Devices {
 		if w.state[d.Gpu.Id] == nil || !x.at(d) {

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestParseXid: what the driver writes, as its versions write it, and nothing that somebody else writes.
+// TestParseXid checks the records of different driver versions, and that records of other programs are ignored.
 func TestParseXid(t *testing.T) {
 	for record, want := range map[string]xid{
 		"4,1234,5678,-;NVRM: Xid (PCI:0000:3b:00): 79, pid='<unknown>', name=<unknown>, GPU has fallen off the bus.\n": {
@@ -51,21 +51,21 @@ func TestParseXid(t *testing.T) {
 	}
 }
 
-// TestXids: what makes a device unusable withdraws it, with what it means; what a program did is only told, once
-// between two looks, and so is what nobody knows; other devices are not touched.
+// TestXids checks that an Xid that makes a device unusable withdraws it, with its meaning. A program's Xid and an
+// unknown Xid are only noted, once between two checks. Other devices are not affected.
 func TestXids(t *testing.T) {
 	for _, c := range []struct {
 		x    xid
 		want string // empty: nothing is withdrawn
 		note string
 	}{
-		{xid{"0000:43:00", 79, "GPU has fallen off the bus."}, "Xid 79: it has fallen off the bus", "Xid 79: GPU has fallen"},
-		{xid{"0000:43:00", 48, "DBE"}, "Xid 48: its memory has an error", "Xid 48: DBE"},
-		{xid{"0000:43:00", 31, "pid=7, MMU Fault"}, "", "Xid 31 (a program used memory that is not its own): pid=7"},
-		{xid{"0000:43:00", 94, "Contained"}, "", "Xid 94 (an error of the memory hit one program alone)"},
+		{xid{"0000:43:00", 79, "GPU has fallen off the bus."}, "Xid 79: the GPU has fallen off", "Xid 79: GPU has fallen"},
+		{xid{"0000:43:00", 48, "DBE"}, "Xid 48: the memory has an error", "Xid 48: DBE"},
+		{xid{"0000:43:00", 31, "pid=7, MMU Fault"}, "", "Xid 31 (a program accessed memory that it does not own): pid=7"},
+		{xid{"0000:43:00", 94, "Contained"}, "", "Xid 94 (a memory error affected one program)"},
 		{xid{"0000:43:00", 9999, "what is this"}, "", "Xid 9999: what is this"},
 		{xid{"0000:43:00", 154, "GPU recovery action changed from 0x0 (None) to 0x1 (GPU Reset Required)"},
-			"Xid 154: the driver says", "Xid 154"},
+			"Xid 154: the driver reports", "Xid 154"},
 		{xid{"0000:43:00", 154, "GPU recovery action changed from 0x1 (GPU Reset Required) to 0x0 (None)"}, "", "Xid 154"},
 		{xid{"0000:99:00", 79, "GPU has fallen off the bus."}, "", ""},
 	} {
@@ -85,7 +85,7 @@ func TestXids(t *testing.T) {
 	}
 }
 
-// TestXidParts: what befalls a divided GPU befalls each of its parts.
+// TestXidParts checks that an Xid of a divided GPU affects each of its parts.
 func TestXidParts(t *testing.T) {
 	w := begin(t, migRig(t))
 	w.watch.onXid(xid{"0000:07:00", 95, "Uncontained"})
@@ -94,7 +94,7 @@ func TestXidParts(t *testing.T) {
 	}
 }
 
-// overrun is a log that lost messages in between.
+// overrun is a log with lost messages.
 type overrun struct{ parts []any }
 
 func (o *overrun) Read(into []byte) (int, error) {
@@ -109,7 +109,7 @@ func (o *overrun) Read(into []byte) (int, error) {
 	return copy(into, part.(string)), nil
 }
 
-// TestXidOverrun: a log that was written to faster than it was read is read on.
+// TestXidOverrun checks that reading continues after lost messages.
 func TestXidOverrun(t *testing.T) {
 	log := &overrun{
 		parts: []any{
@@ -124,7 +124,7 @@ func TestXidOverrun(t *testing.T) {
 	}
 }
 
-// TestXidWatch: a watch reads the log beside its looks, and stops with it.
+// TestXidWatch checks that a watch reads the log in addition to its checks, and stops with it.
 func TestXidWatch(t *testing.T) {
 	r := newRig(t).says("query", "535.xml")
 	found := r.mustFind()
@@ -154,14 +154,14 @@ func TestXidWatch(t *testing.T) {
 	case <-time.After(pace.Of(time.Minute)):
 		t.Error("nothing was told")
 	}
-	watch.Close() // which hangs where the reader does not stop
+	watch.Close() // hangs if the reader does not stop
 	StartWatch(Watching{
 		Finder: r.finder(), Devices: found.Devices, Every: time.Hour, KernelLog: "/no/such", Well: func(string) {},
 		Tell: func(string, string) {}, Note: t.Logf,
 	}).Close()
 }
 
-// FuzzXid: no message of the log ends the agent.
+// FuzzXid checks that no message of the log panics the agent.
 func FuzzXid(f *testing.F) {
 	f.Add("4,1,2,-;NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus.")
 	f.Fuzz(func(t *testing.T, record string) {

@@ -51,7 +51,7 @@ func TestLandlockVersions(t *testing.T) {
 				t.Errorf("it could %q, want %q\n%s", got, want, r.output(Stderr))
 			}
 			lacks := strings.Join(LandlockLacks(version), "\n")
-			if strings.Contains(lacks, "cut short") != (version < landlockCut) ||
+			if strings.Contains(lacks, "truncated") != (version < landlockCut) ||
 				strings.Contains(lacks, "signalled") != (version < landlockSignals) {
 				t.Errorf("lacks %q", lacks)
 			}

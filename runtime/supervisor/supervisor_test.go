@@ -142,10 +142,10 @@ func TestExitCodes(t *testing.T) {
 		{name: "segfault", script: "kill -SEGV $$", code: 139, signal: 11},
 		{name: "not found", change: func(s *Spec) { s.Path = "no-such-program" }, code: 127, detail: "was not found in PATH"},
 		{name: "no such path", change: func(s *Spec) { s.Path = "/no/such" }, code: 127,
-			detail: "command: /no/such is not found"},
+			detail: "command: /no/such was not found"},
 		{name: "no interpreter", change: func(s *Spec) { s.Path = noInterpreter }, code: 127, detail: "the interpreter of"},
 		{name: "not executable", change: func(s *Spec) { s.Path = "/etc/passwd" }, code: 126, detail: "permission denied"},
-		{name: "no program", change: func(s *Spec) { s.Path = noProgram }, code: 126, detail: "no program"},
+		{name: "no program", change: func(s *Spec) { s.Path = noProgram }, code: 126, detail: "not a program"},
 		{name: "no workdir", script: "true", change: func(s *Spec) { s.Dir = "/no/such" }, code: 126,
 			detail: "workdir: /no/such"},
 		{name: "no command", change: func(s *Spec) { s.Path = "" }, code: 127, detail: "command: is empty"},
@@ -364,7 +364,7 @@ func TestTerminatedSupervisor(t *testing.T) {
 	if err := keeper.Send(unix.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
-	if exit := r.wait(); exit.Code != 9 || !strings.Contains(exit.Detail, "told to end") {
+	if exit := r.wait(); exit.Code != 9 || !strings.Contains(exit.Detail, "supervisor received") {
 		t.Errorf("%+v", exit)
 	}
 }
