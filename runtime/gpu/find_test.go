@@ -38,7 +38,8 @@ func TestGenerations(t *testing.T) {
 			"GPU-00000550-0002-4a00-8000-abcdef000002 l40s 46068MiB 0000:53:00.0 /dev/nvidia2",
 			"GPU-00000550-0003-4a00-8000-abcdef000003 l40s 46068MiB 0000:57:00.0 /dev/nvidia3",
 		}, []string{
-			"550-0002-4a00-8000-abcdef000002: the driver recommends to drain", "550-0003-4a00-8000-abcdef000003: a bad memory row",
+			"550-0002-4a00-8000-abcdef000002: the driver recommends to drain",
+			"550-0003-4a00-8000-abcdef000003: a bad memory row",
 		}},
 		{"570.xml", []string{
 			"GPU-00000570-0000-4a00-8000-abcdef000000 gb200 189471MiB 0008:01:00.0 /dev/nvidia0 in " +

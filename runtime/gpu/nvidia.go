@@ -186,8 +186,8 @@ func parseListing(text string) map[string]partIDs {
 // could open its parts.
 func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs, inventory *Inventory) {
 	if len(g.parts) == 0 {
-		inventory.note("GPU %s is omitted: it is divided (MIG) and has no parts; create parts with `nvidia-smi mig`, or turn "+
-			"MIG off", g.uuid)
+		inventory.note("GPU %s is omitted: it is divided (MIG) and has no parts; create parts with `nvidia-smi mig`, or "+
+			"turn MIG off", g.uuid)
 	}
 	for _, p := range g.parts {
 		name := listing[g.uuid][p.index]

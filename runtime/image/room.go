@@ -53,7 +53,8 @@ type fullError struct {
 
 func (e *fullError) Error() string {
 	return fmt.Sprintf("the image does not fit on this node's disk: after %s of it, %s were free, and the node keeps "+
-		"%s free for tasks; use a smaller image, or ask an operator to free disk space", mib(e.unpacked), mib(e.free), mib(e.least))
+		"%s free for tasks; use a smaller image, or ask an operator to free disk space",
+		mib(e.unpacked), mib(e.free), mib(e.least))
 }
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }

@@ -60,7 +60,8 @@ type Spec struct {
 	StopSignal     int   `json:"stop_signal"` // of a stop by the supervisor itself
 	GraceMs        int64 `json:"grace_ms"`
 	StopWhenLostMs int64 `json:"stop_when_lost_ms"`
-	HeardNs        int64 `json:"heard_ns,omitempty"` // when the control plane last certainly received a message from the node, by this boot's clock; 0: unknown
+	// HeardNs is when the control plane last certainly received a message from the node, by this boot's clock; 0: unknown.
+	HeardNs int64 `json:"heard_ns,omitempty"`
 
 	// Notice is a line before the task's error output; empty: none.
 	Notice string `json:"notice,omitempty"`

@@ -138,7 +138,8 @@ func setLimits(limits []Limit) error {
 // setUpFailed returns the exit of a task that did not run because the supervisor failed.
 func setUpFailed(err error) *Exit { return neverRun(fault.OfMachine(err)) }
 
-// neverRun returns the exit of a task that did not run, with the fault of the error. A full disk is nobody's fault.
+// neverRun returns the exit of a task that did not run, with the fault of the error. A full disk blames neither the job
+// nor the node.
 func neverRun(err error) *Exit {
 	if NoRoom(".", err) {
 		return &Exit{Kind: NeverStarted, Detail: err.Error()}
