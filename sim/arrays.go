@@ -6,10 +6,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a world that is full of arrays: their elements are short and small, and people hold, release, cancel
-// and change arrays and elements, born or not, while leaders come and go.
+// This file simulates a world full of arrays. Their elements are short and small. Clients hold, release, cancel and
+// change arrays and elements while leaders come and go. They do so before and after the elements become jobs.
 
-// arriveArrays puts every array of the run on the agenda.
+// arriveArrays schedules the submit of every array of the run.
 func (w *World) arriveArrays() {
 	for range w.draw.Arrays {
 		w.engine.after(w.jobs.between(3*time.Second, w.draw.Load), w.submitArray)
@@ -40,12 +40,12 @@ func (w *World) submitArray() {
 	}
 }
 
-// drawnArray is a few dozen indices, evenly spaced or not.
+// drawnArray returns an array with a few dozen indices, evenly spaced or not.
 func (w *World) drawnArray() *messages.ArraySpec {
 	s := w.jobs
 	first := int32(s.below(3))
 	a := &messages.ArraySpec{Indices: []*messages.IndexRange{{First: first, Last: first + int32(s.below(24))}}}
-	if s.chance(0.2) { // more than may wait as jobs
+	if s.chance(0.2) { // more elements than may wait as jobs
 		a.Indices[0].Last += int32(s.below(90))
 	}
 	if s.chance(0.3) {
@@ -90,7 +90,7 @@ func (w *World) meddle(o *Order) {
 	}
 }
 
-// later has people do something after a while. They do nothing any more once the run looks whether all is at rest.
+// later calls do after a delay. It does not call do once the run checks the world at rest.
 func (w *World) later(d time.Duration, do func()) {
 	w.engine.after(d, func() {
 		if !w.resting {
@@ -99,8 +99,8 @@ func (w *World) later(d time.Duration, do func()) {
 	})
 }
 
-// standsAside reports whether an element may have to wait for others of its array: as many as may run at once are jobs,
-// and are not held.
+// standsAside reports whether an element may have to wait for other elements of its array. This is so if the limit of
+// running elements is reached by jobs that are not held.
 func (w *World) standsAside(r *messages.JobRecord) bool {
 	array := w.books.jobs[r.Spec.GetElement().GetArray()]
 	if array == nil {

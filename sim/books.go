@@ -9,59 +9,59 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the checkers' own copy of what is durable in the store. It is
-// kept from the transactions as they happen, so that a checker sees each
-// record before and after.
+// This file holds the checkers' own copy of the durable records in the store. The copy is updated from each
+// transaction, so a checker sees each record before and after a write.
 
-// books are the store's records.
+// books holds the store's records.
 type books struct {
 	w        *World
 	jobs     map[string]*jobPage
-	attempts map[topology.Token]*messages.AttemptRecord // that may still matter
-	owner    map[topology.Token]string                  // of every token ever committed
-	commits  map[topology.Token]uint64                  // what was decided under it, in short
+	attempts map[topology.Token]*messages.AttemptRecord // attempts that may still matter
+	owner    map[topology.Token]string                  // the job of every token that was ever committed
+	commits  map[topology.Token]uint64                  // a hash of the decision under each token
 	nodes    map[string]*messages.NodeRecord
-	ids      []string                // of jobs, as they came
-	queued   int                     // of them
-	requests map[string]string       // job ids by request id
-	policy   topology.Token          // the write that the policy record is of
-	learned  map[topology.Token]bool // of what it knows
-	given    map[string]*given       // firm promises, by job
-	queues   *messages.QueuesRecord  // nil: nobody has described any
-	queuesAt instant                 // since when it has been these
-	dropped  map[string]instant      // when the operator gave up jobs whose records were damaged
+	ids      []string                // job IDs in order of arrival
+	queued   int                     // number of jobs in the queue
+	requests map[string]string       // job ID by request ID
+	policy   topology.Token          // the write that created the policy record
+	learned  map[topology.Token]bool // attempts that the policy record has learned from
+	given    map[string]*given       // start guarantees by job
+	queues   *messages.QueuesRecord  // nil if no queues were applied
+	queuesAt instant                 // when the present queues were applied
+	dropped  map[string]instant      // when the operator gave up a job whose record was corrupted
 }
 
-// jobPage is one job.
+// jobPage holds the checkers' knowledge of one job.
 type jobPage struct {
 	record *messages.JobRecord
-	queued bool             // it waits, and nobody holds or cancels it
-	tokens []topology.Token // committed, in that order
-	since  instant          // of its present state, and since it was let go of in that
-	// The time limit, since when: it may be changed.
+	queued bool             // the job waits, and nobody holds or cancels it
+	tokens []topology.Token // committed attempts in the order of their COMMITs
+	since  instant          // when the job entered its present state, or was last released in it
+	// The time limit and the moment from which it holds. A client may change the limit.
 	limit       time.Duration
-	limitSince  instant // it was given that; of a job that was submitted with it, 0
-	longerSince instant // it was last given more time
-	mostSince   instant // an array was last given another limit of elements that run at once; 0: never
-	holdAsked   instant // when somebody last asked to hold it, or to let go of it; 0: never
+	limitSince  instant // when the limit was set; 0 if the job was submitted with it
+	longerSince instant // when the job last got more time
+	mostSince   instant // when the array's limit of running elements last changed; 0: never
+	holdAsked   instant // when a client last requested a hold or a release; 0: never
 }
 
 // stored is one durable write as a checker sees it.
 type stored struct {
-	proc          *process
-	epoch         uint64
-	decided       instant // when its leader handed it to the Journal; of a write with attempts, and of a submit
-	heard         instant // when the word reached its Job on which that did, likewise
+	proc  *process
+	epoch uint64
+	// when the leader passed the write to the Journal; only for a submit and for a write with attempts
+	decided       instant
+	heard         instant // when the Job received the message that caused the write; for the same writes
 	job, jobWas   *messages.JobRecord
 	page          *jobPage
 	attempts      []*messages.AttemptRecord
 	attemptsWere  []*messages.AttemptRecord
 	node, nodeWas *messages.NodeRecord
 	policy        *messages.PolicyRecord
-	learned       []topology.Token // that the policy record knows for the first time
+	learned       []topology.Token // attempts that the policy record learns from for the first time
 }
 
-// committed are the attempts that came to be with the write.
+// committed returns the attempts that the write commits.
 func (s *stored) committed() []*messages.AttemptRecord {
 	var fresh []*messages.AttemptRecord
 	for i, a := range s.attempts {
@@ -120,7 +120,7 @@ func (b *books) write(s *stored, c actors.Change) {
 		}
 		s.job, s.jobWas = copyOf(c.Job), s.page.record
 		if s.jobWas != nil && s.jobWas.Revision == s.job.Revision {
-			return // the same write once more: the store recognised it and did nothing
+			return // the store recognised a repeated write and did nothing
 		}
 	}
 	if len(c.Attempts) > 0 || c.Job.GetRevision() == 1 || c.Job.GetPromise() != nil {
@@ -138,7 +138,7 @@ func (b *books) write(s *stored, c actors.Change) {
 	if c.Policy != nil {
 		was := b.policy
 		if b.policy = messages.FromToken(c.Policy.WrittenBy); b.policy == was {
-			return // once more, as above
+			return // a repeated write, as above
 		}
 		s.policy, s.learned = copyOf(c.Policy), slices.Clone(c.Learned)
 		for _, t := range s.learned {
@@ -160,7 +160,7 @@ func (b *books) enter(s *stored) {
 		if s.attemptsWere[i] == nil {
 			s.page.tokens = append(s.page.tokens, t)
 			b.owner[t], b.commits[t] = a.Job, decisionOf(a)
-			delete(b.w.loss.tokens, t) // the store knows it again
+			delete(b.w.loss.tokens, t) // the store knows the attempt again
 		}
 		b.attempts[t] = a
 	}
@@ -196,13 +196,13 @@ func (b *books) enter(s *stored) {
 	b.shorten(s.page)
 }
 
-// limitIsFresh reports whether what was decided then may have been planned with another limit.
+// limitIsFresh reports whether a decision of that time may have used an earlier limit.
 func (p *jobPage) limitIsFresh(decided instant) bool {
 	return p.limitSince > 0 && decided.since(p.limitSince) < time.Minute
 }
 
-// count keeps how many jobs are in the queue: to look through all that there ever were, again and again, was most of
-// what a long run's checkers cost.
+// count updates the number of queued jobs. Counting all jobs at each look took most of the checkers' time in a long
+// run.
 func (b *books) count(page *jobPage) {
 	r := page.record
 	queued := r.State == messages.JobState_JOB_STATE_QUEUED && r.Hold == nil && r.Cancel == nil
@@ -215,13 +215,12 @@ func (b *books) count(page *jobPage) {
 	page.queued = queued
 }
 
-// decisionOf tells one COMMIT from another.
+// decisionOf returns a hash that distinguishes one COMMIT from another.
 func decisionOf(commit *messages.AttemptRecord) uint64 {
 	return hashString(string(messages.Bytes(commit)))
 }
 
-// shorten lets go of what can no longer matter about a job that is over: a long
-// run has many of them.
+// shorten drops data of a finished job that no checker needs any more. A long run has many finished jobs.
 func (b *books) shorten(page *jobPage) {
 	if !page.record.State.Terminal() || b.owes(page) {
 		return
@@ -231,21 +230,21 @@ func (b *books) shorten(page *jobPage) {
 	}
 	r := page.record
 	if r.Spec.GetArray() != nil {
-		return // its elements' wishes are looked for in it
+		return // its elements' requests are looked up in it
 	}
 	page.record = &messages.JobRecord{Id: r.Id, Revision: r.Revision, WrittenBy: r.WrittenBy, RequestId: r.RequestId,
 		State: r.State, Attempt: r.Attempt, Cancel: r.Cancel, Outcome: r.Outcome, Arrival: r.Arrival,
 		Uid: r.Uid, UidToCome: r.UidToCome, UidTurn: r.UidTurn, RanMs: r.RanMs}
 }
 
-// settled reports whether an attempt was committed and all evidence of its end is
-// in the store, or its job is over.
+// settled reports whether an attempt was committed and needs no more evidence. This is so if the store has all exit
+// confirmations, or if the job has finished.
 func (b *books) settled(t topology.Token) bool {
 	_, committed := b.owner[t]
 	return committed && b.attempts[t] == nil
 }
 
-// attemptsOf are a job's committed attempts that may still matter, the first ones first.
+// attemptsOf returns a job's committed attempts that may still matter, oldest first.
 func (b *books) attemptsOf(page *jobPage) []*messages.AttemptRecord {
 	var all []*messages.AttemptRecord
 	for _, t := range page.tokens {
@@ -256,12 +255,12 @@ func (b *books) attemptsOf(page *jobPage) []*messages.AttemptRecord {
 	return all
 }
 
-// owes reports whether some member of a job has left no evidence of its end.
+// owes reports whether the exit of some member of a job is unconfirmed.
 func (b *books) owes(page *jobPage) bool {
 	return slices.ContainsFunc(b.attemptsOf(page), (*messages.AttemptRecord).Owes)
 }
 
-// isToAsk reports whether an element that is no job yet will ask for this, by its array's record.
+// isToAsk reports whether an element that is not yet a job will have these terms, according to its array's record.
 func (b *books) isToAsk(job string, t terms) bool {
 	array, index, _ := messages.ArrayOf(job)
 	page := b.jobs[array]
@@ -273,7 +272,7 @@ func (b *books) isToAsk(job string, t terms) bool {
 	return t == terms{spec.Priority, spec.TimeLimitMs}
 }
 
-// neverBorn reports whether an element of an array was cancelled before it was a job.
+// neverBorn reports whether an element of an array was cancelled before it became a job.
 func (b *books) neverBorn(id string) bool {
 	array, index, is := messages.ArrayOf(id)
 	page := b.jobs[array]
@@ -285,7 +284,7 @@ func (b *books) neverBorn(id string) bool {
 	return never
 }
 
-// follows reports whether a job that it is to run after has not ended, by that one's own record.
+// follows reports whether a job that this job depends on has not finished, according to that job's record.
 func (b *books) follows(r *messages.JobRecord) bool {
 	return slices.ContainsFunc(r.Spec.GetAfter(), func(a *messages.After) bool {
 		page := b.jobs[a.Job]
@@ -293,10 +292,11 @@ func (b *books) follows(r *messages.JobRecord) bool {
 	})
 }
 
-// gaveUp reports whether the operator gave up a job because its record was damaged.
+// gaveUp reports whether the operator gave up a job because its record was corrupted.
 func (b *books) gaveUp(id string) bool { return b.dropped[id] > 0 }
 
-// latest is a job's latest committed attempt; nil if it is none, or over and forgotten.
+// latest returns a job's latest committed attempt. It returns nil if there is none, or if the attempt has ended and was
+// dropped.
 func (b *books) latest(page *jobPage) *messages.AttemptRecord {
 	if len(page.tokens) == 0 {
 		return nil

@@ -2,25 +2,24 @@ package sim
 
 import "github.com/yi-json/synapse/actors"
 
-// This file owns actors that break: one panics at a drawn message, before it has
-// done anything about it or with all of it told. Proto.Actor hears of it as from
-// its own mailbox, so what follows is the actors' own: a Job is remade from disk,
-// a Coordinator with its Job, and with any other actor its process ends.
+// This file makes an actor fail. The actor panics at a drawn message, before it handles the message or after it has
+// handled all of it. Proto.Actor handles the panic as in production. So the effect is the real one: a Job is recreated
+// from disk, and a Coordinator is recreated with its Job. If any other actor fails, its process ends.
 
-// breaking is the panic in waiting.
+// breaking describes a planned panic.
 type breaking struct {
-	kind  actors.Kind // whose; empty: not drawn yet
-	skip  int         // messages to such actors before it
-	after bool        // that message was handled
-	only  string      // the actor that a script chose; empty: any
+	kind  actors.Kind // kind of the actor; empty: not drawn yet
+	skip  int         // number of messages to such actors before the panic
+	after bool        // panic after the message was handled, not before
+	only  string      // path of the actor that a script chose; empty: any actor
 	jobs  map[string]int
 }
 
 // broken is the value of an injected panic.
 type broken struct{}
 
-// remadeMost is how often one job's actor breaks: each time it is remade later
-// than the last, and a job that always breaks would outlast every bound.
+// remadeMost limits how often the actor of one job fails. Each failure delays the next recreation, so a job that always
+// fails would exceed every bound.
 const remadeMost = 2
 
 var breakable = []actors.Kind{
@@ -28,7 +27,7 @@ var breakable = []actors.Kind{
 	actors.KindScheduler, actors.KindRack, actors.KindJournal, actors.KindMirror, actors.KindNode, actors.KindTask,
 }
 
-// breaks reports whether the actor breaks at this message.
+// breaks reports whether the actor fails at this message.
 func (w *World) breaks(m *mailbox) bool {
 	b := w.breaking
 	if b == nil || w.engine.now < w.faults.byName["actor-break"].next {
@@ -51,7 +50,7 @@ func (w *World) breaks(m *mailbox) bool {
 	return true
 }
 
-// crack has the actor break at a message.
+// crack makes the actor fail at a message.
 func (m *mailbox) crack(message any) {
 	w := m.proc.w
 	after := w.breaking.after
@@ -64,5 +63,5 @@ func (m *mailbox) crack(message any) {
 	}
 }
 
-// isBroken reports whether a panic is one of ours.
+// isBroken reports whether this file injected a panic.
 func isBroken(reason any) bool { _, is := reason.(broken); return is }

@@ -2,7 +2,7 @@ package sim
 
 import "testing"
 
-// TestEveryKindBreaks has an actor of each kind break, and the run go on.
+// TestEveryKindBreaks makes an actor of each kind fail, and checks that the run continues.
 func TestEveryKindBreaks(t *testing.T) {
 	seen := map[string]int64{}
 	missing := len(breakable)

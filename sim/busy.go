@@ -11,20 +11,19 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a step costs. Where an actor is slow, its step takes time: it
-// reads its clock when it begins, what it says to other machines, disks and timers
-// leaves when it is through, and its mailbox waits as long. The other actors of the
-// process go on, as on other processors, and heartbeats, leases and deadlines with them.
+// This file simulates the duration of steps. A step of a slow actor takes time. The actor reads its clock at the
+// beginning of the step. Its messages to other nodes, disks and timers leave at the end, and its mailbox waits until
+// then. Other actors of the process continue, as on other processors. So do heartbeats, leases and deadlines.
 
-// slowness is how slow the actors of a kind are in one process, for a while.
+// slowness makes the actors of one kind slow in one process, for a while.
 type slowness struct {
 	kind  actors.Kind
-	most  time.Duration // of one step
-	only  string        // the messages that cost this; empty: each
+	most  time.Duration // longest duration of one step
+	only  string        // type of the slow messages; empty: all
 	until instant
 }
 
-// cost draws what a step takes; mostly nothing.
+// cost draws the duration of a step, which is usually zero.
 func (m *mailbox) cost(message any) time.Duration {
 	w := m.proc.w
 	for _, s := range m.proc.slow {
@@ -36,7 +35,7 @@ func (m *mailbox) cost(message any) time.Duration {
 	return 0
 }
 
-// toils keeps a mailbox waiting until its actor is through with a step.
+// toils keeps a mailbox waiting until its actor has finished a step.
 func (m *mailbox) toils(cost time.Duration) {
 	if cost > 0 && !m.proc.dead {
 		m.busy = m.proc.w.engine.now.plus(cost)
@@ -57,20 +56,20 @@ func (f *faults) slow(p *process, s slowness) bool {
 	return true
 }
 
-// slowPass is a leader whose passes take long: the queue is deep, or the room large.
+// slowPass makes the passes of the leader slow, as with a deep queue or a large cluster.
 func slowPass(f *faults) bool {
 	return f.slow(f.w.leader(), slowness{
 		kind: actors.KindScheduler, most: f.w.draw.Busy, only: fmt.Sprintf("%T", scheduler.PlanNow{}),
 	})
 }
 
-// slowLeader is one that has to share its processors: attempts and jobs go on slowly.
+// slowLeader slows the attempts and jobs of the leader, as on a host with too few processors.
 func slowLeader(f *faults) bool {
 	kinds := []actors.Kind{actors.KindCoordinator, actors.KindJob, actors.KindJournal, actors.KindRack}
 	return f.slow(f.w.leader(), slowness{kind: kinds[f.w.luck.below(len(kinds))], most: f.w.draw.Busy / 16})
 }
 
-// slowExplain has people ask why their jobs wait while each answer takes long.
+// slowExplain makes clients request explanations while each answer takes long.
 func slowExplain(f *faults) bool {
 	p := f.w.leader()
 	if len(f.w.client.jobs) == 0 ||
@@ -85,7 +84,7 @@ func slowExplain(f *faults) bool {
 	return true
 }
 
-// slowAgent is a machine whose agent hardly gets to run beside the tasks.
+// slowAgent slows a node's agent, as next to tasks that use all processors.
 func slowAgent(f *faults, m *machine) bool {
 	return f.slow(m.proc, slowness{kind: actors.KindNode, most: f.w.draw.Busy / 4})
 }

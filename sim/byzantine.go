@@ -11,25 +11,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns machines in hostile hands: beside what the Node on them says, such a one says at full speed
-// whatever its certificate lets it say, to the actors of every job and to its Rack, about attempts of others, attempts
-// that never were, and its own. What a real link would refuse (another machine's name, what is not valid) is lost here
-// as it is there.
+// This file simulates hostile nodes. In addition to its Node's messages, a hostile node sends all that its certificate
+// allows, at full speed. It sends to the actors of every job and to its Rack. Its messages are about attempts of other
+// nodes, invented attempts and its own attempts. A real link drops invalid messages and messages under another node's
+// name. The simulation drops them too.
 
 const (
-	// byzantinePause and byzantineBurst are how fast it speaks: as a link is read, a tenth of that.
+	// byzantinePause and byzantineBurst set how fast a hostile node sends: a tenth of the rate at which a link is
+	// read.
 	byzantinePause = 20 * time.Millisecond
 	byzantineBurst = 20
 )
 
-// byzantine lets a machine of ours say anything for a while.
+// byzantine makes a node of the cluster hostile for a while.
 func byzantine(f *faults, m *machine) bool {
 	if m.gone || m.proc == nil || m.proc.node == nil {
 		return false
 	}
 	for _, other := range f.w.machines {
 		if other.lies != nil || other.rages {
-			return false // one at a time: two that agree are believed
+			return false // one at a time, because two nodes that agree are believed
 		}
 	}
 	f.w.rage(m)
@@ -40,7 +41,7 @@ func byzantine(f *faults, m *machine) bool {
 	return true
 }
 
-// rage has a machine say anything until somebody says that it does not.
+// rage makes a node send arbitrary messages until it is repaired.
 func (w *World) rage(m *machine) {
 	w.say("%s says anything", m.address)
 	m.rages, m.raged, m.lied = true, true, true
@@ -57,7 +58,7 @@ func (w *World) rageOn(m *machine) {
 	w.engine.after(byzantinePause, func() { w.rageOn(m) })
 }
 
-// rant is one thing that it says.
+// rant sends one arbitrary message.
 func (w *World) rant(m *machine) {
 	leader := w.leader()
 	if m.proc == nil || m.proc.dead || m.proc.node == nil || leader == nil {
@@ -83,7 +84,7 @@ func (w *World) rant(m *machine) {
 	w.send(m.proc, actor.NewPID(leader.address, path), actor.NewPID(m.address, actors.NodePath), word)
 }
 
-// victim is an attempt to speak of: of another machine, of one that never was, or its own.
+// victim returns an attempt for a false message: one of another node, an invented one, or one of the node itself.
 func (w *World) victim(m *machine) (topology.JobID, topology.Token) {
 	other := w.machines[w.luck.below(len(w.machines))]
 	slices := other.slices()
@@ -100,7 +101,7 @@ func (w *World) victim(m *machine) (topology.JobID, topology.Token) {
 	return s.Job, s.Token
 }
 
-// anything is a fact of any kind about an attempt, with exits and amounts that are not so.
+// anything returns a message of any kind about an attempt, with false exits and amounts.
 func (w *World) anything(m *machine, o *messages.Origin) messages.Message {
 	exit := &messages.Exit{
 		Rank: int32(w.luck.below(4)), Kind: messages.ExitKind_EXIT_KIND_EXITED, Code: int32(w.luck.below(3)), ByItself: true,

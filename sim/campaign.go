@@ -11,46 +11,45 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns how a scheduler process comes to lead. Who leads when is decided
-// by the code of real processes, cluster/lease; here is what stands around it: the
-// row in the database, the way to it, and a goroutine that is not always run. A
-// scheduler that is alone on its store, as with a file, asks once and leads.
+// This file simulates how a scheduler process becomes the leader. The code of real processes, cluster/lease, decides
+// who leads. This file simulates the surroundings: the row in the database, the connection to it, and a goroutine that
+// may be starved. A scheduler that shares its store with nobody, as with a file, asks once and leads.
 
-// leaseRow holds the lease as the database keeps it, by its own clock.
+// leaseRow holds the lease as the database keeps it, by the clock of the database.
 type leaseRow struct {
 	holder string
 	until  instant
-	lost   []uint64       // the epochs whose lease was over early, and whose leader has not renewed it since
-	slow   instant        // until then calls about it take up to more than a lease, either way …
-	whose  *schedulerHost // … those of this scheduler; nil: those of all
+	lost   []uint64       // epochs whose lease ended early, and whose leader has not renewed since
+	slow   instant        // until then each call about the lease may take longer than a lease, each way
+	whose  *schedulerHost // the scheduler whose calls are slow; nil: those of all schedulers
 }
 
-// lose ends the lease of an epoch before its time.
+// lose ends the lease of an epoch early.
 func (r *leaseRow) lose(now instant, epoch uint64) {
 	if r.until > now {
 		r.until, r.lost = now, append(r.lost, epoch)
 	}
 }
 
-// campaign is one process's part in who leads.
+// campaign holds the part of one process in the election.
 type campaign struct {
 	p        *process
 	holder   lease.Holder
 	standing *lease.Candidate
-	reign    *lease.Reign // nil until it leads
-	seq      int          // of the timer that counts
-	starved  int          // faults that keep its goroutine from being run
-	parked   []func()     // what it would have done meanwhile
-	waking   bool         // it will be run in a moment
+	reign    *lease.Reign // nil until the process leads
+	seq      int          // number of the current timer; earlier timers do nothing
+	starved  int          // number of faults that starve the goroutine
+	parked   []func()     // actions that wait until the goroutine runs again
+	waking   bool         // the goroutine will run soon
 }
 
-// held reports whether something keeps the process from looking at its lease.
+// held reports whether the process cannot look at its lease now.
 func (c *campaign) held() bool { return c.p.paused || c.starved > 0 || c.waking }
 
-// opening is how long a process takes to open a store that it shares with nobody.
+// opening is the time that a process takes to open a store that it shares with nobody.
 const opening = 10 * time.Millisecond
 
-// begin lets a process stand by until it leads.
+// begin makes a process stand by until it leads.
 func (h *schedulerHost) begin(p *process) {
 	if h.w.draw.Alone {
 		h.w.engine.after(opening, func() {
@@ -64,8 +63,8 @@ func (h *schedulerHost) begin(p *process) {
 	c.step()
 }
 
-// leadAlone is the start of a process that shares its store with nobody: where
-// the store does not open, the process ends and is started again.
+// leadAlone starts a process that shares its store with nobody. If the store does not open, the process ends and is
+// started again.
 func (h *schedulerHost) leadAlone(p *process) {
 	switch epoch, err := h.w.store.lead(p, p.holder().String()); {
 	case p.dead:
@@ -103,7 +102,7 @@ func (c *campaign) step() {
 	c.ask(step.Ask)
 }
 
-// ask puts a question to the database.
+// ask sends a question to the database.
 func (c *campaign) ask(q lease.Question) {
 	p, s := c.p, c.p.w.store
 	switch q {
@@ -132,8 +131,8 @@ func (c *campaign) ask(q lease.Question) {
 	}
 }
 
-// call is a question's way to the database and its answer's way back. One that is
-// bounded gets an error for its answer when a lease is over, and may arrive after that.
+// call carries a question to the database and its answer back. A bounded call gets an error as its answer after one
+// lease. It may still reach the database later.
 func (c *campaign) call(bounded bool, do func() error, answered func(error)) {
 	w, s := c.p.w, c.p.w.store
 	there, back := latency(w.crown), w.crown.between(50*time.Microsecond, time.Millisecond)
@@ -164,8 +163,7 @@ func (c *campaign) call(bounded bool, do func() error, answered func(error)) {
 
 var errAway = errors.New(away)
 
-// run lets the goroutine do something and then look what is next; later, where
-// it is not run now.
+// run lets the goroutine call do and then take the next step. If the goroutine is starved, it does so later.
 func (c *campaign) run(do func()) {
 	switch {
 	case c.p.dead:
@@ -190,8 +188,7 @@ func (c *campaign) proceed() {
 	})
 }
 
-// starve keeps the goroutine from being run for a while, as a machine without
-// enough processors does. The actors go on.
+// starve keeps the goroutine from running for a while, as on a host without enough processors. The actors continue.
 func (f *faults) starve(c *campaign, d time.Duration) {
 	c.starved++
 	f.until(d, func() {
@@ -201,7 +198,7 @@ func (f *faults) starve(c *campaign, d time.Duration) {
 	})
 }
 
-// lead is a new leader by word of the store.
+// lead makes a process the new leader by decision of the store.
 func (s *storage) lead(p *process, holder string) (uint64, error) {
 	if s.outage > 0 || p.host.cut > 0 {
 		return 0, errAway
@@ -223,7 +220,7 @@ func (s *storage) lead(p *process, holder string) (uint64, error) {
 	return epoch, err
 }
 
-// take is the same where nobody else has the lease.
+// take makes a process the leader if no other process has the lease.
 func (s *storage) take(p *process, holder string) (uint64, error) {
 	if s.row.holder != holder && s.row.until > s.w.engine.now {
 		return 0, store.ErrLed
@@ -235,7 +232,7 @@ func (s *storage) take(p *process, holder string) (uint64, error) {
 	return epoch, err
 }
 
-// renew makes the lease run from now.
+// renew extends the lease from now.
 func (s *storage) renew(p *process, epoch uint64) error {
 	if err := s.kept.HeldBy(p.holder().String()).Leads(epoch); err != nil {
 		return err
@@ -245,11 +242,11 @@ func (s *storage) renew(p *process, epoch uint64) error {
 	return nil
 }
 
-// lead makes a process the leader of an epoch that the store has given it.
+// lead makes a process the leader of an epoch that the store has assigned to it.
 func (h *schedulerHost) lead(p *process, epoch uint64) {
 	p.epoch = epoch
 	h.w.oldLeads(p.old)
-	if epoch == h.w.store.kept.Epoch() { // else another one was given a higher one meanwhile
+	if epoch == h.w.store.kept.Epoch() { // otherwise another process got a higher epoch meanwhile
 		h.w.leading = h
 		h.w.elections++
 		h.w.ledSince = h.w.engine.now
@@ -270,9 +267,8 @@ func (h *schedulerHost) lead(p *process, epoch uint64) {
 	})
 }
 
-// usurp lets somebody else take over while the leader simply goes on: the lease is
-// over early, and the leader does not look for a while. It answers the old leader's
-// process, or nil if nobody else can lead.
+// usurp lets another scheduler take over while the old leader continues. The lease ends early, and the old leader does
+// not look at it for a while. usurp returns the old leader's process, or nil if no other scheduler can lead.
 func (w *World) usurp(unaware time.Duration) *process {
 	old := w.leader()
 	if old == nil || old.campaign == nil || w.store.outage > 0 {

@@ -10,47 +10,47 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the people: they submit, cancel, hold and drain, ask again
-// when nobody answers, and remember what they were promised.
+// This file simulates the clients. They submit, cancel, hold and drain, repeat requests without an answer, and remember
+// the answers.
 
 const clientAddress = "client"
 
-// client is everybody that asks the scheduler for something.
+// client sends all requests to the schedulers, for users and operators alike.
 type client struct {
 	w    *World
-	asks map[string]*ask // open ones, by the path their answer comes to
+	asks map[string]*ask // open requests by the path for their answer
 	next int
 	jobs []*Order
 	byID map[string]*Order
 }
 
-// ask is one question until it is answered.
+// ask is one request until it is answered.
 type ask struct {
 	path    string
 	message messages.Message
 	sent    int
 	since   instant
-	full    instant // when a leader said last that there was no room for it; 0: never
-	// answered takes the reply and reports whether it settles the question.
+	full    instant // when a leader last answered that its queue is full; 0: never
+	// answered handles the reply and reports whether the request is settled.
 	answered func(messages.Message) bool
 }
 
-// Order is a job as the client that asked for it knows it.
+// Order is a job as its client knows it.
 type Order struct {
 	requestID string
 	owner     *messages.Principal
 	spec      *messages.JobSpec
 	id        string // empty until acknowledged
 	refused   bool
-	asked     instant // for the first time
+	asked     instant // when the submit was first sent
 	ackedAt   instant
 	cancelled instant // when the cancel was acknowledged; 0: never
 	submits   int
-	snared    func(*Order) // what is done at one of the first letters about the job …
-	steps     int          // … this one
+	snared    func(*Order) // what the client does at one of the first messages about the job …
+	steps     int          // … after this many messages
 }
 
-// Owner is in whose name the job was ordered.
+// Owner returns the principal that submitted the job.
 func (o *Order) Owner() *messages.Principal { return o.owner }
 
 func newClient(w *World) *client {
@@ -61,8 +61,8 @@ func newClient(w *World) *client {
 
 var anonymous = &messages.Principal{Name: messages.Anonymous}
 
-// ask sends a message to a leader until it is answered. Each try goes to
-// whoever leads then; now and then to one that only believes that it leads.
+// ask sends a message to a leader until it gets an answer. Each try goes to the current leader, or sometimes to a
+// process that wrongly believes that it leads.
 func (c *client) ask(message messages.Message, answered func(messages.Message) bool) {
 	c.next++
 	a := &ask{path: fmt.Sprintf("ask-%d", c.next), message: message, answered: answered, since: c.w.engine.now}
@@ -76,7 +76,7 @@ func (c *client) try(a *ask) {
 	}
 	if p := c.target(); p != nil {
 		if p.old && (brings(a.message) || !c.w.oldVersion().Knows(a.message)) {
-			delete(c.asks, a.path) // its gateway says at once that there is no such call
+			delete(c.asks, a.path) // the gateway answers at once that the call does not exist
 			return
 		}
 		a.sent++
@@ -86,7 +86,7 @@ func (c *client) try(a *ask) {
 	c.w.engine.after(c.w.jobs.between(2*time.Second, 6*time.Second), func() { c.try(a) })
 }
 
-// brings reports whether a message is one that clients send by a call of its own: a job with a script.
+// brings reports whether clients send a message by a separate call, as for a job with a script.
 func brings(m messages.Message) bool {
 	submit, is := m.(*messages.Submit)
 	return is && submit.Spec.GetScript() != nil
@@ -101,7 +101,7 @@ func (c *client) target() *process {
 	return c.w.leader()
 }
 
-// receive takes an answer; one to a question that is settled says nothing new.
+// receive handles an answer. It ignores an answer to a settled request.
 func (c *client) receive(path string, from *process, reply messages.Message) {
 	c.w.seen(Event{Kind: Replied, Process: from, Message: reply, Path: path})
 	a := c.asks[path]
@@ -114,12 +114,12 @@ func (c *client) receive(path string, from *process, reply messages.Message) {
 	}
 }
 
-// settled reports whether an outcome is an answer, rather than "come later".
+// settled reports whether an outcome is final, rather than "come later".
 func settled(o *messages.Outcome) bool {
 	return o.GetCode() != messages.Code_CODE_UNAVAILABLE && o.GetCode() != messages.Code_CODE_EXHAUSTED
 }
 
-// wish asks for something until an answer settles it, and then does what follows.
+// wish sends a request until an answer settles it, and then calls then.
 func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message messages.Message, then func(R)) {
 	c.ask(message, func(reply messages.Message) bool {
 		r, is := reply.(R)
@@ -131,7 +131,7 @@ func wish[R interface{ GetOutcome() *messages.Outcome }](c *client, message mess
 	})
 }
 
-// submit orders a job, without an owner's name.
+// submit submits a job without an owner's name.
 func (c *client) submit(spec *messages.JobSpec) *Order { return c.submitAs(anonymous, spec) }
 
 func (c *client) submitAs(owner *messages.Principal, spec *messages.JobSpec) *Order {
@@ -162,10 +162,10 @@ func (c *client) acknowledged(o *Order, r *messages.SubmitReply) {
 		return
 	}
 	if c.w.books.jobs[r.Job] == nil {
-		c.lose(o) // the store was put back while the answer was on its way
+		c.lose(o) // the store was restored while the answer was on its way
 		return
 	}
-	// What was refused when it was asked first may be taken when it is asked again.
+	// A submit that was refused the first time may be accepted when it is repeated.
 	o.id, o.ackedAt, o.refused = r.Job, c.w.engine.now, false
 	c.byID[o.id] = o
 	if o.snared != nil {
@@ -173,13 +173,15 @@ func (c *client) acknowledged(o *Order, r *messages.SubmitReply) {
 	}
 }
 
-// cancel asks until the cancel is on disk, or the job has ended by itself.
+// cancel repeats its request until the cancel is on disk or the job has finished.
 func (c *client) cancel(o *Order) {
 	if o.id == "" {
 		return
 	}
 	wish(c, &messages.Cancel{Principal: anonymous, Job: o.id, Reason: "no longer wanted"}, func(r *messages.CancelReply) {
-		page := c.w.books.jobs[o.id] // without the cancel, where the store was put back while the answer was on its way
+		// The job may have finished without the cancel if the store was restored while the answer was on its
+		// way.
+		page := c.w.books.jobs[o.id]
 		if r.Outcome.Code == messages.Code_CODE_OK && o.cancelled == 0 && page != nil && page.record.Cancel != nil {
 			o.cancelled = c.w.engine.now
 			c.w.count("client.cancelled", 1)
@@ -187,7 +189,7 @@ func (c *client) cancel(o *Order) {
 	})
 }
 
-// hold keeps a job from being planned, or lets it go.
+// hold holds a job or releases it.
 func (c *client) hold(o *Order, release bool) {
 	if o.id == "" {
 		return
@@ -203,7 +205,7 @@ func (c *client) hold(o *Order, release bool) {
 		})
 }
 
-// requeue has the run that the client knows of ended, and asks until it is.
+// requeue ends the attempt that the client knows, and repeats the request until the attempt has ended.
 func (c *client) requeue(o *Order) { c.requeueAnd(o, false) }
 
 func (c *client) requeueAnd(o *Order, hold bool) {
@@ -219,8 +221,7 @@ func (c *client) requeueAnd(o *Order, hold bool) {
 	})
 }
 
-// update gives a job another priority, another time limit or both, and asks until
-// that is on disk.
+// update changes the priority, the time limit or both. It repeats the request until the change is on disk.
 func (c *client) update(o *Order, q *messages.Update) {
 	if q.Principal, q.Job = anonymous, o.id; o.id == "" {
 		return
@@ -236,7 +237,7 @@ func (c *client) change(m *machine, verb messages.NodeVerb, deadline time.Durati
 	c.wants(m, &messages.ChangeNode{Verb: verb, DeadlineMs: deadline.Milliseconds()}, then...)
 }
 
-// wants has an operator want something of a machine.
+// wants queues an operator's request about a node.
 func (c *client) wants(m *machine, q *messages.ChangeNode, then ...func()) {
 	q.Principal, q.Node, q.Reason = anonymous, string(m.id), "maintenance"
 	wish := func() { c.askChange(m, q, then) }
@@ -245,15 +246,15 @@ func (c *client) wants(m *machine, q *messages.ChangeNode, then ...func()) {
 	}
 }
 
-// askChange asks what people want of a machine, one thing after the other: asked at
-// once, a cordon that waits for a leader would come after the uncordon, and stay.
+// askChange sends the requests about a node one after the other. If they were sent at once, a delayed cordon could
+// arrive after the uncordon and stay.
 func (c *client) askChange(m *machine, q *messages.ChangeNode, then []func()) {
 	c.ask(q, func(reply messages.Message) bool {
 		r, is := reply.(*messages.ChangeNodeReply)
 		if is && r.Outcome.GetCode() != messages.Code_CODE_OK {
 			c.w.count("client.change."+r.Outcome.GetCode().String(), 1)
 		}
-		// A machine that lost its power, or a clone that has its place, counts as alive until it is declared dead.
+		// A node without power, or whose name a clone has taken, counts as alive until it is declared dead.
 		early := q.Verb == messages.NodeVerb_NODE_VERB_REMOVE && (!m.powered || c.w.displaced(m)) &&
 			r.GetOutcome().GetCode() == messages.Code_CODE_CONFLICT
 		if !is || !settled(r.Outcome) || early {
@@ -280,7 +281,7 @@ func (c *client) drain(m *machine, deadline time.Duration) {
 	c.change(m, messages.NodeVerb_NODE_VERB_DRAIN, deadline)
 }
 
-// closes has a machine drained at a time of day.
+// closes schedules a drain of a node for a time of day.
 func (c *client) closes(m *machine, atUnixMs int64, deadline time.Duration) {
 	c.wants(m, &messages.ChangeNode{
 		Verb: messages.NodeVerb_NODE_VERB_DRAIN, AtUnixMs: atUnixMs, DeadlineMs: deadline.Milliseconds(),

@@ -8,19 +8,19 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns time as a process sees it: a monotonic clock that runs up to
-// one percent fast or slow, a wall clock that jumps, and timers.
+// This file simulates time as a process sees it: a monotonic clock that runs up to one percent fast or slow, a wall
+// clock that jumps, and timers.
 
 // WallBeganMs is the wall time at which every run begins.
 const WallBeganMs = 1_767_225_600_000
 
-// clock belongs to a machine and lives as long as its boot.
+// clock belongs to a node and lasts for one boot.
 type clock struct {
-	began  instant       // when it read base
-	base   time.Duration // what it read then
-	ppm    int64         // how much faster than virtual time, in millionths
+	began  instant       // virtual time at which the clock read base
+	base   time.Duration // reading of the clock at began
+	ppm    int64         // how much faster than virtual time the clock runs, in millionths
 	wallBy *time.Duration
-	exact  bool // a timer fires when it is due, to the nanosecond
+	exact  bool // timers fire exactly when they are due, to the nanosecond
 }
 
 func (c clock) read(now instant) actors.Instant {
@@ -32,8 +32,8 @@ func (c clock) wall(now instant) int64 {
 	return WallBeganMs + (now.duration() + *c.wallBy).Milliseconds()
 }
 
-// lasts is how much virtual time passes while the clock counts d. It is rounded
-// up: no timer may fire before its clock says that it is due.
+// lasts returns the virtual time that passes while the clock counts d. The result is rounded up, because no timer may
+// fire before its clock says that it is due.
 func (c clock) lasts(d time.Duration) time.Duration {
 	if c.exact {
 		return d
@@ -43,7 +43,7 @@ func (c clock) lasts(d time.Duration) time.Duration {
 	return time.Duration(whole - faster + 2)
 }
 
-// timer is a message that a process asked to have later. It dies with the process.
+// timer is a message that a process requested for later. It is lost with the process.
 type timer struct {
 	proc    *process
 	to      *actor.PID
@@ -57,7 +57,7 @@ func (t *timer) happen() {
 	}
 }
 
-// After wakes an actor.
+// After sends a message to an actor after a delay.
 func (p *process) After(d time.Duration, to *actor.PID, message any) {
 	p.timers++
 	p.w.engine.at(p.w.engine.now.plus(p.clock.lasts(max(d, 0))), &timer{p, to, message})

@@ -1,8 +1,8 @@
 package sim
 
-// This file owns what a set of runs reached.
+// This file counts what a set of runs reached.
 
-// Fired counts, for each sort of fault and each lie, how often it struck in these runs.
+// Fired counts how often each fault and each lie occurred in these runs.
 func Fired(results []Result) map[string]int64 {
 	fired := map[string]int64{}
 	names := Sites()

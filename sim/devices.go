@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the health of a machine's devices: what breaks and is mended, and
-// what the agent is told of it, as the watch of a real one tells it.
+// This file simulates the health of a node's GPUs: which GPUs fail and recover, and what the agent is told, in the form
+// of the real device watch.
 
-// fault breaks a device, until it is mended.
+// fault breaks a GPU until it is repaired.
 func (l *launcher) fault(gpu string) {
 	l.m.devicesAt = l.w.engine.now
 	l.mended = slices.DeleteFunc(l.mended, func(id string) bool { return id == gpu })
@@ -32,7 +32,7 @@ func (l *launcher) tellFaults(agent *process, to *actor.PID) {
 	}
 }
 
-// mend makes a device well again.
+// mend repairs a GPU.
 func (l *launcher) mend(gpu string) {
 	if i := slices.Index(l.faulted, gpu); i >= 0 {
 		l.m.devicesAt = l.w.engine.now
@@ -42,12 +42,12 @@ func (l *launcher) mend(gpu string) {
 	}
 }
 
-// deviceLook is how often the watch over devices looks at them.
+// deviceLook is the interval at which the device watch looks at the GPUs.
 const deviceLook = 30 * time.Second
 
-// tellMended tells at every look that a device is well, until the machine is seen to have taken it back: it may not be
-// able to yet. An agent that starts is told again, because the last one may have died before that was on its disk; and
-// so is one that is paused, because it has not received the fault either.
+// tellMended reports at every look that a GPU is healthy, until the node has taken it back, because the node may not be
+// able to do so at once. A restarted agent gets the report again, because its predecessor may have died before the
+// report was on disk. A paused agent gets it again too, because it has not received the fault either.
 func (l *launcher) tellMended(gpu string) {
 	if l.off || l.m.gone || !slices.Contains(l.mended, gpu) {
 		return

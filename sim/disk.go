@@ -8,25 +8,25 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// This file owns a machine's simulated disk. It keeps one record, whole and
-// replaced at once. What was not acknowledged may be there after a crash or not.
+// This file simulates the disk of a node. The disk holds one record, which each write replaces as a whole. After a
+// crash, a write without an acknowledgement may be on the disk or not.
 
-// disk survives agents and boots.
+// disk outlives agents and boots.
 type disk struct {
 	w       *World
 	content []byte
-	pending []*saving // in the order they were asked for
-	last    instant   // writes do not overtake each other
-	stalled instant   // nothing finishes before this
+	pending []*saving // writes in the order of the requests
+	last    instant   // when the latest write finishes; writes do not overtake each other
+	stalled instant   // no write finishes before this
 	failing instant   // until then every write fails …
-	full    bool      // … because nothing fits any more, rather than by an error of the device
-	aside   int       // records put aside
-	torn    bool      // the content was damaged and nobody has noticed yet
+	full    bool      // … because the disk is full, and not by an I/O error
+	aside   int       // number of records that were put aside
+	torn    bool      // the content was corrupted, and nobody has noticed yet
 }
 
 type saving struct {
 	data []byte
-	gone bool // the crash decided about it
+	gone bool // the crash has decided about this write
 }
 
 func (d *disk) latency() instant {
@@ -35,7 +35,7 @@ func (d *disk) latency() instant {
 	return d.last
 }
 
-// crash decides what of the pending writes is on the disk: the first few.
+// crash decides which of the pending writes are on the disk: the first few.
 func (d *disk) crash() {
 	if len(d.pending) > 0 {
 		kept := d.w.chance.below(len(d.pending) + 1)
@@ -49,7 +49,7 @@ func (d *disk) crash() {
 	}
 }
 
-// tear damages a machine's record, as a power loss on a bad disk does.
+// tear corrupts a node's record, as a power loss on a bad disk does.
 func (m *machine) tear() bool {
 	m.lossy = true
 	return m.disk.tear()
@@ -83,7 +83,7 @@ func (x *diskPort) Load(to *actor.PID) {
 	}))
 }
 
-// Save replaces the record and answers once it is durable.
+// Save replaces the record and answers when it is durable.
 func (x *diskPort) Save(seq uint64, data []byte, to *actor.PID) {
 	d := x.d
 	s := &saving{data: x.proc.asKept(append([]byte(nil), data...))}
@@ -99,8 +99,7 @@ func (x *diskPort) Save(seq uint64, data []byte, to *actor.PID) {
 	}))
 }
 
-// keep puts a record on the disk, or says why not. After a failed fsync the
-// record may be there all the same.
+// keep stores a record, or returns why it could not. After a failed fsync the record may be stored nevertheless.
 func (d *disk) keep(s *saving) string {
 	switch {
 	case d.failing <= d.w.engine.now:
@@ -114,7 +113,7 @@ func (d *disk) keep(s *saving) string {
 	return "input/output error"
 }
 
-// Quarantine puts the record aside for people to look at.
+// Quarantine puts the record aside for an operator.
 func (x *diskPort) Quarantine() {
 	x.d.content, x.d.torn = nil, false
 	x.d.aside++

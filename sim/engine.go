@@ -1,17 +1,15 @@
-// Package sim runs the actors of Synapse on virtual time, in an order that a
-// seed chooses, over a simulated network, disks, store and launchers. Nothing
-// in the actors knows. The same seed gives the same run, whatever the machine.
+// Package sim runs the actors of Synapse on virtual time, over a simulated network, disks, store and launchers. A seed
+// chooses the order of all events. The actors cannot detect the simulation. The same seed gives the same run on every
+// host.
 package sim
 
 import (
 	"time"
 )
 
-// This file owns the order of things: which mailbox runs next, and what
-// happens when. One goroutine, no wall clock.
+// This file orders all events: which mailbox runs next, and what happens when. It uses one goroutine and no wall clock.
 
-// instant is virtual time since the run began. No actor sees it: each
-// process reads it through its own, which drifts.
+// instant is virtual time since the run began. No actor sees it. Each process reads its own clock, which drifts.
 type instant int64
 
 func (i instant) plus(d time.Duration) instant  { return i + instant(d) }
@@ -21,31 +19,31 @@ func (i instant) duration() time.Duration       { return time.Duration(i) }
 // occurrence is something that happens at an instant.
 type occurrence interface{ happen() }
 
-// action is an occurrence that is a function. Frequent ones are types of their own.
+// action is a function as an occurrence. Frequent occurrences have their own types.
 type action func()
 
 func (d action) happen() { d() }
 
 type scheduled struct {
 	at   instant
-	seq  uint64 // among equals, the first that was asked for
+	seq  uint64 // order among occurrences of the same instant
 	what occurrence
 }
 
-// engine picks, by seed, one ready mailbox after the other and lets it have one
-// message. Each step takes a little virtual time, so that timers race with messages.
+// engine repeatedly picks a ready mailbox by seed and delivers one of its messages. Each step takes a little virtual
+// time, so that timers race with messages.
 type engine struct {
 	now     instant
 	order   *generator
 	ready   []*mailbox
-	agenda  []scheduled // a heap of four children each
-	passes  []func()    // that come after all else of their instant
+	agenda  []scheduled // a heap with four children per element
+	passes  []func()    // passes, which run after all other occurrences of their instant
 	seq     uint64
 	steps   uint64
-	costMax int // of a step, in nanoseconds of virtual time; 0: steps take none
+	costMax int // longest step in nanoseconds of virtual time; 0: steps take no time
 	trace   *trace
-	lag     time.Duration // after which a slow step's words leave
-	halted  bool          // a violation: nothing more runs
+	lag     time.Duration // delay after which the messages of a slow step leave
+	halted  bool          // set by a violation: nothing more runs
 	watch   func(*mailbox, any)
 }
 
@@ -53,7 +51,7 @@ func newEngine(seed *generator) *engine {
 	return &engine{order: seed.fork("order"), trace: newTrace(), costMax: 20_000}
 }
 
-// at puts an occurrence on the agenda; the past is now.
+// at schedules an occurrence. A time in the past counts as now.
 func (e *engine) at(when instant, what occurrence) {
 	e.seq++
 	e.push(scheduled{at: max(when, e.now).plus(e.lag), seq: e.seq, what: what})
@@ -61,8 +59,8 @@ func (e *engine) at(when instant, what occurrence) {
 
 func (e *engine) after(d time.Duration, what func()) { e.at(e.now.plus(d), action(what)) }
 
-// step does one thing: it lets time pass to the next occurrence, or one mailbox
-// have one message. It answers false when nothing will ever happen again before the limit.
+// step advances time to the next occurrence, or delivers one message. It returns false if nothing will happen before
+// the limit.
 func (e *engine) step(limit instant) bool {
 	for !e.halted {
 		for len(e.agenda) > 0 && e.agenda[0].at <= e.now {
@@ -91,7 +89,7 @@ func (e *engine) step(limit instant) bool {
 	return false
 }
 
-// runOne lets a mailbox chosen by the seed have one message, if any is ready.
+// runOne delivers one message of a mailbox that the seed chooses, if any is ready.
 func (e *engine) runOne() bool {
 	for len(e.ready) > 0 {
 		i := e.order.below(len(e.ready))
@@ -104,7 +102,7 @@ func (e *engine) runOne() bool {
 			continue
 		}
 		if box.busy > e.now {
-			e.unready(i) // it wakes when it is through
+			e.unready(i) // the mailbox wakes when its step has ended
 			continue
 		}
 		message, system := box.take()
@@ -132,8 +130,8 @@ func (e *engine) runOne() bool {
 	return false
 }
 
-// unready takes a mailbox off the ready ones. The place in the slice is chance
-// anyway, so the last one may take it.
+// unready removes a mailbox from the ready ones. The last one takes its place in the slice, because the order is random
+// anyway.
 func (e *engine) unready(i int) {
 	last := len(e.ready) - 1
 	e.ready[i].queued = false
@@ -146,7 +144,7 @@ func (s scheduled) before(o scheduled) bool {
 	return s.at < o.at || s.at == o.at && s.seq < o.seq
 }
 
-const children = 4 // of a place in the heap: flatter than two, so fewer cache misses
+const children = 4 // children per heap element: a flat heap has fewer cache misses
 
 func (e *engine) push(s scheduled) {
 	e.agenda = append(e.agenda, s)

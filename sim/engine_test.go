@@ -40,8 +40,8 @@ func TestQueueKeepsOrderAndGivesMemoryBack(t *testing.T) {
 	}
 }
 
-// TestTimersAreNeverEarly: a clock that runs fast or slow must read at least
-// what was asked for when its timer fires, and hardly more.
+// TestTimersAreNeverEarly checks timers on fast and slow clocks. When a timer fires, its clock must read at least the
+// requested time, and at most a little more.
 func TestTimersAreNeverEarly(t *testing.T) {
 	by := time.Duration(0)
 	for _, ppm := range []int64{-10_000, -1, 0, 1, 9_999, 10_000} {

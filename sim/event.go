@@ -7,47 +7,48 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what the checkers are shown: things as they truly happen in
-// the world, not as the actors believe them to be.
+// This file defines the events that checkers see. They show what truly happens in the world, not what the actors
+// believe.
 
-// EventKind is a sort of thing that happens.
+// EventKind names a kind of event.
 type EventKind uint8
 
 // The kinds of events.
 const (
-	Sent         EventKind = iota // a process put a message on its way
-	Handled                       // a Node has dealt with a message
-	Drafted                       // a Job handed a write about an attempt or a promise to the Journal: it is decided
-	Stored                        // a write became durable in the store
-	Refused                       // a write was not: somebody else came first, or it broke a rule
-	Led                           // the store gave a process an epoch
-	Replied                       // the client got an answer
-	Quarantined                   // a machine's ledger record was put aside
-	TaskPrepared                  // a container could be started
-	TaskSpawned                   // a process exists from now on
-	TaskTold                      // its launcher was told of its end, and has told it
-	ExecPassed                    // its launcher was told to run an exec session in it
-	Checked                       // a check of a machine's health has ended
-	TaskEnded                     // a process group has gone and its cgroup is empty
-	Scanned                       // some time has passed: the whole world may be looked at
+	Sent    EventKind = iota // a process sent a message
+	Handled                  // a Node has handled a message
+	// a Job passed a write about an attempt or a start guarantee to the Journal: it is decided
+	Drafted
+	Stored       // a write became durable in the store
+	Refused      // the store rejected a write, because of a conflict or a broken rule
+	Led          // the store assigned an epoch to a process
+	Replied      // the client got an answer
+	Quarantined  // a node's ledger record was put aside
+	TaskPrepared // a container is prepared
+	TaskSpawned  // a process exists from now on
+	TaskTold     // a launcher got the end of a task, and has reported it
+	ExecPassed   // a launcher got an exec session for a task
+	Checked      // a health check of a node has ended
+	TaskEnded    // a process group has ended, and its cgroup is empty
+	Scanned      // some time has passed: checkers may look at the whole world
 	eventKinds
 )
 
 // Event is one thing that happened.
 type Event struct {
 	Kind    EventKind
-	Process *process         // who sent, stored, led or handled it
-	Message messages.Message // that was sent, handled or replied
-	To      *endpoint        // of a message that was sent
-	Path    string           // of the actor it was sent to
-	Machine *machine         // of a task
+	Process *process         // the process that sent, stored, led or handled it
+	Message messages.Message // the message that was sent, handled or replied
+	To      *endpoint        // receiver of a sent message
+	Path    string           // path of the receiving actor
+	Machine *machine         // node of a task
 	Task    *task
 	Stored  *stored
 	Draft   *actors.Change
-	Since   instant // a draft's decisions may be as old as this: they waited for the write before
+	Since   instant // a draft's decisions may be as old as this, because they waited for the write before
 	Refused string
-	Epoch   uint64    // that a process was given
-	Before  nodeState // of a Node that has handled a message
+	Epoch   uint64    // epoch that a process was assigned
+	Before  nodeState // state of a Node before it handled a message
 }
 
 // Violation is a broken invariant.
@@ -57,16 +58,16 @@ type Violation struct {
 	At        instant
 }
 
-// String is the line that a failing seed prints.
+// String returns the line that a failing seed prints.
 func (v Violation) String() string {
 	return fmt.Sprintf("violation: %s: %s (at %s)", v.Invariant, v.Text, clockFace(v.At))
 }
 
-// Invariant is something that must hold whatever happens.
+// Invariant is a rule that must hold whatever happens.
 type Invariant interface {
 	about() *rule
 	Step(w *World, e *Event)
-	// Quiet looks at the world when nothing is under way any more.
+	// Quiet checks the world when nothing is in progress any more.
 	Quiet(w *World)
 }
 
@@ -80,29 +81,28 @@ type on []EventKind
 
 func (r *rule) about() *rule { return r }
 
-// Quiet looks at nothing: most have nothing to look at in a world at rest.
+// Quiet checks nothing, because most invariants have nothing to check in a world at rest.
 func (*rule) Quiet(*World) {}
 
 func (r *rule) violate(w *World, format string, args ...any) { w.violate(r.name, format, args...) }
 
-// seen shows an event to the checkers that want it.
+// seen shows an event to the checkers that watch it.
 func (w *World) seen(e Event) {
 	if !w.checking || len(w.byKind[e.Kind]) == 0 {
 		return
 	}
-	// The event lives in the world: its address is given away, and one on the
-	// heap for each message would cost more than the checks.
+	// The event is a field of the world, because its address escapes. An event on the heap for each message would
+	// cost more than the checks.
 	w.event = e
 	for _, inv := range w.byKind[e.Kind] {
 		inv.Step(w, &w.event)
 	}
 }
 
-// violationsMost is how many are told of one run: the step that broke one rule
-// may break others.
+// violationsMost limits the violations of one run, because the step that broke one rule may break others.
 const violationsMost = 5
 
-// violate ends the run: after a broken rule everything else may be its consequence.
+// violate ends the run, because everything after a broken rule may be its consequence.
 func (w *World) violate(invariant, format string, args ...any) {
 	if len(w.violations) >= violationsMost {
 		return
@@ -116,7 +116,7 @@ func (w *World) panicked(m *mailbox, message, reason any, stack []byte) {
 	w.violate("panic", "%s/%s at %s: %v\n%s", m.proc.address, m.self.Id, describe(unwrapped(message)), reason, stack)
 }
 
-// newInvariants are all of them, for one run.
+// newInvariants returns all invariants for one run.
 func newInvariants() []Invariant {
 	return []Invariant{
 		newOneOwner(), newBooksBalance(), newBarrier(), newOneDecision(), newTokensGrow(), newEpochsGrow(), newShapeKept(),

@@ -12,18 +12,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test that promises are exact where nothing goes wrong: L9 allows what faults and clocks make of a
-// bound, and here there are none.
+// This file tests that start guarantees are exact if nothing fails. L9 allows deviations by faults and clocks. Here
+// there are none.
 
 var exactly = flag.Int("exact", 6, "worlds that TestExactBounds draws")
 
-// exactBounds holds each COMMIT against the bound that its job was told when its promise became firm, by the store
-// alone: not a moment later.
+// exactBounds compares each COMMIT with the bound that was stored when the job got its start guarantee. The COMMIT must
+// not be later.
 type exactBounds struct {
 	rule
 	first map[string]instant
 	met   int
-	gangs int // of them
+	gangs int // number of gangs with more than one node
 }
 
 func (c *exactBounds) Step(w *World, e *Event) {
@@ -50,9 +50,9 @@ func (c *exactBounds) Step(w *World, e *Event) {
 	}
 }
 
-// TestExactBounds: all jobs run until their limits end them, of one priority, and nothing fails. Whoever has a firm
-// promise is committed no later than it was told first, in a queue that goes by what is expected, and in one where
-// whoever came first goes first.
+// TestExactBounds runs jobs of one priority until their limits end them, without faults. Each job with a start
+// guarantee must be committed no later than first published. The test covers a queue in expected order and a queue in
+// order of arrival.
 func TestExactBounds(t *testing.T) {
 	for _, order := range []messages.QueueOrder{
 		messages.QueueOrder_QUEUE_ORDER_EXPECTED, messages.QueueOrder_QUEUE_ORDER_FIFO,
@@ -89,7 +89,7 @@ func exactIn(t *testing.T, order messages.QueueOrder) {
 			spec := exactJob(r, machines)
 			w.At(10*time.Second+at, func() { w.Submit(spec) })
 		}
-		w.RunFor(2 * time.Hour) // what is left then would be judged beside a drain, which Finish sees to
+		w.RunFor(2 * time.Hour) // later jobs would be checked during a drain, for which Finish is responsible
 		left := w.unsettled(1)
 		if violations := w.Finish(); len(violations) > 0 || len(left) > 0 {
 			t.Fatalf("seed %d: %v %v", seed, violations, left)
@@ -102,7 +102,7 @@ func exactIn(t *testing.T, order messages.QueueOrder) {
 	}
 }
 
-// exactJob draws a job that would run for longer than it may.
+// exactJob draws a job that would run longer than its limit.
 func exactJob(r *rand.Rand, machines int) *messages.JobSpec {
 	limit := time.Duration(20+r.Intn(400)) * time.Second
 	n, gpus := int32(1), int64(1+r.Intn(8))

@@ -7,15 +7,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns exec sessions in tasks: in some worlds somebody wants one in each task at each step of its life,
-// by way of the leader and of one that led before. No chance is spent on it.
+// This file simulates exec sessions in tasks. In some worlds a client requests one in each task at each step of its
+// life, through the leader and through an earlier leader. It draws no random numbers.
 
-// execSeeds is of how many seeds one has them.
+// execSeeds sets how rare exec sessions are: one seed of so many has them.
 const execSeeds = 8
 
 func (w *World) wantsExecs() bool { return w.opts.Seed%execSeeds == 3 }
 
-// wantExec asks the agent for one in a task of which its launcher was just told something.
+// wantExec requests an exec session in a task whose launcher just got a command.
 func (l *launcher) wantExec(command any, agent *process) {
 	about, is := command.(interface{ GetId() *messages.TaskId })
 	if !is || !l.w.wantsExecs() || agent.dead || agent.machine == nil || agent.node == nil {
@@ -33,8 +33,8 @@ func (l *launcher) wantExec(command any, agent *process) {
 	}
 }
 
-// exec is a launcher that is told to run one. It is looked at as it is passed on: a launcher would refuse what has
-// ended meanwhile.
+// exec checks a launcher that gets an exec session. It checks when the command is passed on, because a launcher would
+// refuse a task that ended meanwhile.
 func (l *launcher) exec(c *messages.ExecTask, agent *process) {
 	if l.off || agent.dead {
 		return

@@ -11,14 +11,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that nobody who asks why a job waits costs the Scheduler anything;
-// `go test ./sim -run TestExplainBeside -explain-machines 10000` has them ask about a large cluster. How long passes
-// take beside that is what BENCH=ExplainBeside measures.
+// This file tests that explain requests cost the Scheduler nothing. `go test ./sim -run TestExplainBeside
+// -explain-machines 10000` uses a large cluster. BENCH=ExplainBeside measures the duration of passes next to explain
+// requests.
 
 var explainMachines = flag.Int("explain-machines", 100, "how many machines TestExplainBeside has")
 
-// TestExplainBeside: 100 gangs a second come, and 50 times a second somebody asks why one of those waits that have no
-// room, or would wait. All are answered, and the Scheduler is sent exactly what it is where nobody asks.
+// TestExplainBeside submits 100 gangs a second and sends 50 explain requests a second about jobs that wait or would
+// wait. All requests must be answered. The Scheduler must receive exactly the messages that it receives without explain
+// requests.
 func TestExplainBeside(t *testing.T) {
 	alone, _ := besideExplains(t, 0)
 	beside, answers := besideExplains(t, 50)
@@ -40,11 +41,12 @@ func TestExplainBeside(t *testing.T) {
 
 const explainFor = 4 * time.Second
 
-// byChance are the messages of which one stands for all that came meanwhile: how many there are depends on the order in
-// which actors have their turn, and that is another one wherever one message more is on its way.
+// byChance lists messages that stand for all changes since the last one. Their number depends on the order of the
+// actors, which every additional message changes.
 var byChance = []string{"PlanNow", "Reported", "ShowAgain", "TellAgain"}
 
-// besideExplains is how often the Scheduler was sent each kind of message, beside so many who ask each second.
+// besideExplains returns how often the Scheduler received each kind of message, with this many explain requests a
+// second.
 func besideExplains(t *testing.T, perSecond int) (sent map[string]int, answers int) {
 	machines := *explainMachines
 	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: machines, PerRack: 16, Unchecked: true})
@@ -59,7 +61,7 @@ func besideExplains(t *testing.T, perSecond int) (sent map[string]int, answers i
 			Gang: &messages.GangSpec{ReplicasMin: int32(replicas), ReplicasMax: int32(replicas)},
 		}
 	}
-	whole := gang(1, time.Minute) // of one machine, which the first of them has
+	whole := gang(1, time.Minute) // the first job takes one node
 	whole.Each.MilliCpu, whole.Nodes = 96_000, []string{string(w.at(1).id)}
 	w.Submit(whole)
 	var waiting []*Order

@@ -5,29 +5,27 @@ import (
 	"time"
 )
 
-// This file owns when faults happen. A site that was drawn has a next moment:
-// the world's own sites act at it, the others strike at the first chance after
-// it. So each one that was drawn happens, whatever else the run does.
+// This file decides when faults happen. Each drawn site has a next moment. The world's own sites act at that moment.
+// The others strike at the first chance after it. So each drawn fault happens, whatever else the run does.
 
-// site is a sort of fault.
+// site is one kind of fault.
 type site struct {
 	name         string
 	needsStandby bool
 	needsLease   bool
 	needsFile    bool
-	noFile       bool // what it does to the store is done to the model alone
-	deposes      bool // a leader that has a lease loses it by this
-	rare         bool // it is drawn in one run of ten, not of four
-	byGangs      bool // whether it can strike depends on which gangs start: a run that drew it may miss it
-	calm         bool // no word is lost by it, and no machine, agent or leader
-	apart        bool // whether it is drawn changes nothing else that is drawn
-	few          int  // how often at most; 0: as often as time allows
-	// act does it, and answers false when there was nothing to do it to. Sites
-	// without act strike where somebody asks fires.
+	noFile       bool // it affects only the in-memory model of the store
+	deposes      bool // a leader with a lease loses the lease by this fault
+	rare         bool // it is drawn in one run of ten instead of one of four
+	byGangs      bool // it can strike only if certain gangs start, so a run that drew it may miss it
+	calm         bool // it loses no message, node, agent or leader
+	apart        bool // drawing it changes no other draw
+	few          int  // most strikes in a run; 0: as many as time allows
+	// act causes the fault. It returns false if it found no target. Sites without act strike at calls of fires.
 	act func(*faults) bool
 }
 
-// moment is when a site strikes next, and how often it has.
+// moment holds when a site strikes next, and how often it has.
 type moment struct {
 	site   *site
 	next   instant
@@ -35,16 +33,16 @@ type moment struct {
 	eager  bool // it strikes at every opportunity, as often as its site allows
 }
 
-// faults are the sites that are active in this run.
+// faults holds the sites that are active in this run.
 type faults struct {
 	w       *World
 	active  []*moment
 	byName  map[string]*moment
-	counted map[string]int // everything that happened, drawn sites and their consequences
-	mending []func()       // what heals the faults that are on now
-	lost    int            // machines that never come back
+	counted map[string]int // all faults that happened, with their consequences
+	mending []func()       // functions that repair the present faults
+	lost    int            // number of nodes that never return
 	clocks  int
-	wall    *time.Duration // how far the last leader's wall clock is off
+	wall    *time.Duration // offset of the last leader's wall clock
 }
 
 func newFaults(w *World) *faults {
@@ -71,7 +69,7 @@ func (f *faults) activate(name string) {
 	}
 }
 
-// siteNamed is a sort of fault; nil: there is none of that name.
+// siteNamed returns the site with this name, or nil.
 func siteNamed(name string) *site {
 	if i := slices.IndexFunc(sites, func(s site) bool { return s.name == name }); i >= 0 {
 		return &sites[i]
@@ -79,13 +77,13 @@ func siteNamed(name string) *site {
 	return nil
 }
 
-// soon is the first moment of a site: early enough for the run to see it.
+// soon returns the first moment of a site, early enough for the run to see it.
 func (f *faults) soon() instant {
 	return f.w.engine.now.plus(f.w.luck.between(f.w.draw.Load/60, f.w.draw.Load/3))
 }
 
-// again is the next one: now and then right after the last, because faults in
-// a row find what single ones do not.
+// again returns the next moment of a site. Sometimes it follows the last one at once, because repeated faults find bugs
+// that single faults do not.
 func (f *faults) again() instant {
 	if f.w.luck.chance(0.25) {
 		return f.w.engine.now.plus(f.w.luck.between(0, 500*time.Millisecond))
@@ -115,7 +113,7 @@ func (f *faults) strike(m *moment) {
 	f.w.fired(m.site.name)
 }
 
-// fires reports whether a site strikes now, where somebody offers it the chance.
+// fires reports whether a site strikes now. Code calls it at each opportunity for the fault.
 func (w *World) fires(name string) bool {
 	m := w.faults.byName[name]
 	if m == nil || w.engine.now < m.next || w.faults.spent(m) {
@@ -125,39 +123,39 @@ func (w *World) fires(name string) bool {
 	return true
 }
 
-// fired counts something bad that happened.
+// fired counts a fault that happened.
 func (w *World) fired(what string) {
 	w.faults.counted[what]++
 	w.counters["fault."+what]++
 	w.struckBy(what)
 }
 
-// odds is how probable it is that a run has such faults.
+// odds returns the probability that a run draws a site.
 func (s *site) odds(d *Draw) float64 {
 	switch {
 	case s.needsFile:
-		return 1 // few worlds have one
+		return 1 // few worlds have a file
 	case s.rare:
 		return 0.1
 	}
 	return 0.25
 }
 
-// fits reports whether a world has what a site breaks.
+// fits reports whether a world has the part that a site breaks.
 func (s *site) fits(d *Draw) bool {
 	return (!s.needsLease || !d.Alone) && (!s.needsFile || d.File) && (!s.noFile || !d.File)
 }
 
-// calmIn reports whether no word is lost by a site in such a world.
+// calmIn reports whether a site loses no message in such a world.
 func (s *site) calmIn(d *Draw) bool { return s.calm && (d.Alone || !s.deposes) }
 
-// calm reports whether no word is ever lost in this run.
+// calm reports whether no message is ever lost in this run.
 func (f *faults) calm() bool {
 	loud := slices.ContainsFunc(f.active, func(m *moment) bool { return !m.site.calmIn(&f.w.draw) })
-	return !loud && len(f.byName) == len(f.active) // a script armed nothing beside
+	return !loud && len(f.byName) == len(f.active) // a script added no further fault
 }
 
-// missed are the sites that were drawn and never struck.
+// missed returns the sites that were drawn and never struck.
 func (f *faults) missed() []string {
 	var never []string
 	for _, m := range f.active {
@@ -176,7 +174,7 @@ func (f *faults) total() int {
 	return n
 }
 
-// until does something for a while: now, and back after so long or when all heals.
+// until starts a fault and calls back after d, or earlier when all faults are repaired.
 func (f *faults) until(d time.Duration, back func()) {
 	done := false
 	once := func() {
@@ -189,7 +187,7 @@ func (f *faults) until(d time.Duration, back func()) {
 	f.w.engine.after(d, once)
 }
 
-// heal ends every fault that does not last for ever.
+// heal ends every fault that is not permanent.
 func (f *faults) heal() {
 	f.w.healed = true
 	f.w.hostile = nil
@@ -203,7 +201,7 @@ func (f *faults) heal() {
 	f.mending = nil
 }
 
-// pick answers a random machine that has power.
+// pick returns a random node that has power.
 func (f *faults) pick() *machine {
 	for range 8 {
 		if m := f.w.machines[f.w.luck.below(len(f.w.machines))]; m.powered {
@@ -213,7 +211,7 @@ func (f *faults) pick() *machine {
 	return nil
 }
 
-// busy answers a machine that has work, if chance finds one.
+// busy returns a node that has work, if it finds one by chance.
 func (f *faults) busy() *machine {
 	var last *machine
 	for range 12 {
@@ -229,12 +227,12 @@ func (f *faults) busy() *machine {
 	return last
 }
 
-// mayLose reports whether one more machine may go for ever: a few, and one of each sort.
+// mayLose reports whether one more node may be lost for ever. A few may, and one by each site.
 func (f *faults) mayLose(site string) bool {
 	return f.lost < max(2, len(f.w.machines)/16) || f.byName[site].struck == 0
 }
 
-// spent reports whether a site has done its part while load only goes on for others.
+// spent reports whether a site has struck often enough while load continues only for other sites.
 func (f *faults) spent(m *moment) bool {
 	return f.w.healed || f.w.lingering && m.struck > 0 || m.site.few > 0 && m.struck >= m.site.few
 }

@@ -15,33 +15,31 @@ import (
 	"github.com/yi-json/synapse/store/sqlite/failing"
 )
 
-// This file owns the real store under some worlds: SQLite on a file, beside the model
-// in memory, which it must agree with at every write and every load. When the power
-// goes in the middle of a write, the disk keeps of what the write had not synced any
-// part. Then the file, opened again, has the whole of that write or nothing of it.
+// This file runs the real store under some worlds: SQLite on a file, next to the model in memory. Both must agree at
+// every write and every load. If the power fails during a write, the disk keeps an arbitrary part of the data that was
+// not synced. When the file is opened again, it must contain the whole write or nothing of it.
 //
-// The file is a real one in a temporary folder: a file system of our own can be given
-// to SQLite's Go translation only through its C structures, shared memory for the log
-// included, by hand. What a disk may lose is known without that: a transaction is
-// synced before the next one begins, so it is what the last one added to the log.
-// The log's salts are random, and nothing that the world sees depends on them.
+// The file is real and in a temporary directory. Giving our own file system to SQLite's Go translation would require
+// manual work on its C structures, including the log's shared memory. It is also not necessary. A transaction is synced
+// before the next one begins, so a disk can lose only the part that the last one added to the log. The log's salts are
+// random, and nothing in the world depends on them.
 
-// file is the store of a scheduler that is alone.
+// file is the store of a scheduler that shares its store with nobody.
 type file struct {
 	w        *World
 	folder   string
-	opened   int // how often, so that no start finds another one's files
+	opened   int // number of opens, so that each open uses a new file name
 	kept     *sqlite.Store
-	power    bool // goes at the next write
+	power    bool // the power fails at the next write
 	troubles troubles
 	backups  int
 }
 
 func (f *file) path() string { return filepath.Join(f.folder, fmt.Sprintf("store-%d.db", f.opened)) }
 
-// openFile makes the store of a world that has one.
+// openFile creates the store of a world that has a file.
 func openFile(w *World) *file {
-	// In memory where there is such a place: what SQLite waits for a real disk costs time that no simulated clock shows.
+	// Use a file in memory if possible. The time that SQLite waits for a real disk appears on no simulated clock.
 	folder, err := os.MkdirTemp("/dev/shm", "synapse-sim-")
 	if err != nil {
 		folder, err = os.MkdirTemp("", "synapse-sim-")
@@ -57,7 +55,7 @@ func openFile(w *World) *file {
 	return f
 }
 
-// close lets go of the file.
+// close closes and removes the file.
 func (f *file) close() {
 	if f != nil {
 		f.shut()
@@ -65,14 +63,14 @@ func (f *file) close() {
 	}
 }
 
-// shut lets go of the file as it is now; the next one is another.
+// shut closes the present file. The next open uses another name.
 func (f *file) shut() {
 	failing.Set(f.path(), nil)
 	_ = f.kept.Close()
 	f.opened++
 }
 
-// lead and apply do there what was done in memory, and must be answered the same.
+// lead and apply repeat on the file what was done in memory. Both must give the same answer.
 func (f *file) lead(holder string, epoch uint64) {
 	if f == nil {
 		return
@@ -92,7 +90,7 @@ func (f *file) apply(epoch uint64, changes []actors.Change, verdicts []actors.Ve
 	}
 }
 
-// loseApply does a write in whose middle the power goes, and starts again from what the disk has of it.
+// loseApply does a write during which the power fails, and restarts from the data on the disk.
 func (f *file) loseApply(epoch uint64, changes []actors.Change) {
 	log := f.path() + "-wal"
 	db, before := f.read(f.path()), f.read(log)
@@ -116,7 +114,7 @@ func (f *file) reopen(after string) {
 	}
 }
 
-// backUp copies the file while it is in use, and answers where to.
+// backUp copies the file while it is in use, and returns the path of the copy.
 func (f *file) backUp() string {
 	if f == nil {
 		return ""
@@ -129,7 +127,7 @@ func (f *file) backUp() string {
 	return path
 }
 
-// bringBack puts a backup in the file's place, as an operator does.
+// bringBack replaces the file with a backup, as an operator does.
 func (f *file) bringBack(backup string) {
 	if f == nil {
 		return
@@ -173,8 +171,8 @@ func (f *file) write(path string, data []byte) {
 	}
 }
 
-// agrees reports whether a leader would load the same from both; of the next epoch
-// from the file, where that has been given out there already.
+// agrees reports whether a leader would load the same from the file and from memory. If the file has already assigned
+// the epoch, agrees uses the next one for the file.
 func (f *file) agrees(epoch uint64) bool {
 	mine, err := f.kept.Load(epoch)
 	model, modelErr := f.w.store.kept.Load(f.w.store.kept.Epoch())
@@ -202,7 +200,7 @@ func same[M messages.Message](a, b []M) bool {
 	return len(a) == len(b)
 }
 
-// storePower lets the power of the scheduler's machine go in the middle of a write.
+// storePower cuts the power of the scheduler's host during a write.
 func storePower(f *faults) bool {
 	s := f.w.store
 	if s.file == nil || s.file.power || f.w.leader() == nil {

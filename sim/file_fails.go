@@ -12,15 +12,14 @@ import (
 	"github.com/yi-json/synapse/store/sqlite/failing"
 )
 
-// This file owns what becomes of the store's file when its disk is full, or fails
-// once. The store may tell of an error whether the write was done or not; it has all
-// of it or nothing, and goes on.
+// This file simulates a full disk and I/O errors under the store's file. The store may report an error although the
+// write was done. The file must contain the whole write or nothing of it, and continue.
 
 // troubles holds the faults of a file's disk.
 type troubles struct {
-	full bool // until somebody makes room: no write is done
+	full bool // no write succeeds until an operator frees space
 	next bool // the next write will meet an error …
-	once bool // … as this one does: one of its statements fails, done or not
+	once bool // … which this write meets: one of its statements fails, done or not
 }
 
 var (
@@ -28,8 +27,8 @@ var (
 	errIO   = errors.New("disk I/O error")
 )
 
-// fail decides about one statement. Of a write on a full disk at the latest COMMIT
-// fails, for only then the log has to grow.
+// fail decides about one statement. On a full disk a write fails at COMMIT at the latest, because only COMMIT must grow
+// the log.
 func (f *file) fail(text string) (instead, after error) {
 	last := text == "COMMIT"
 	switch {
@@ -48,10 +47,10 @@ func (f *file) fail(text string) (instead, after error) {
 	return errIO, nil
 }
 
-// failing reports whether a write now meets a disk that fails.
+// failing reports whether a write would now meet a failing disk.
 func (f *file) failing() bool { return f != nil && (f.troubles.full || f.troubles.next) }
 
-// open opens the file as it lies there, over a disk that may fail.
+// open opens the file over a disk that may fail.
 func (f *file) open() (err error) {
 	f.kept, err = sqlite.OpenBy(failing.Driver, f.path())
 	if err == nil {
@@ -60,8 +59,7 @@ func (f *file) open() (err error) {
 	return err
 }
 
-// commitFailing lets the file say whether a write that met a failing disk was done,
-// and the model follow.
+// commitFailing lets the file decide whether a write on a failing disk was done. The model follows.
 func (x *storePort) commitFailing(epoch, ticket uint64, changes []actors.Change) actors.Applied {
 	s := x.s
 	s.file.troubles.next, s.file.troubles.once = false, s.file.troubles.next
@@ -91,14 +89,14 @@ func (x *storePort) commitFailing(epoch, ticket uint64, changes []actors.Change)
 	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
 }
 
-// spared lets the file be looked at, until what it answers is called, as if its disk did not fail.
+// spared suspends the faults of the disk until the caller calls the returned function.
 func (f *file) spared() func() {
 	was := f.troubles
 	f.troubles = troubles{}
 	return func() { f.troubles = was }
 }
 
-// refused returns the error for a process that wants to lead and cannot write.
+// refused returns the error for a process that tries to lead and cannot write.
 func (f *file) refused(holder string) error {
 	if f == nil || !f.troubles.full {
 		return nil
@@ -110,7 +108,7 @@ func (f *file) refused(holder string) error {
 	return err
 }
 
-// storeFull lets the disk of the scheduler's machine be full for a while.
+// storeFull fills the disk of the scheduler's host for a while.
 func storeFull(f *faults) bool {
 	s := f.w.store
 	if s.file == nil || s.file.troubles.full {
@@ -127,7 +125,7 @@ func storeFull(f *faults) bool {
 	return true
 }
 
-// storeIO lets one write meet a disk that fails.
+// storeIO makes one write meet a failing disk.
 func storeIO(f *faults) bool {
 	s := f.w.store
 	if s.file == nil || s.file.troubles.next || f.w.leader() == nil {

@@ -2,10 +2,10 @@ package sim
 
 import "testing"
 
-// This file owns the test of worlds with a real file for their store.
+// This file tests worlds whose store is a real file.
 
-// TestFile plays one: the power goes in the middle of writes, and of some the file
-// has all, of others nothing. The same seed gives the same run in any folder.
+// TestFile cuts the power during writes. The file keeps some of these writes and loses others. The same seed gives the
+// same run in any directory.
 func TestFile(t *testing.T) {
 	c := played(t, "store-power", "store-error", "leader-crash").Counters
 	if c["store.torn"] == 0 || c["store.survived"] == 0 || c["store.survived"] >= c["store.torn"] {
@@ -13,8 +13,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestFileFails: its disk is full, or fails at one statement of a write, which is done
-// or not; and an old backup is restored.
+// TestFileFails runs on a full disk and on a disk that fails at one statement of a write, done or not. It also restores
+// an old backup.
 func TestFileFails(t *testing.T) {
 	c := played(t, "store-full", "store-io", "store-restored", "leader-crash").Counters
 	if c["store.unwritten"] == 0 || c["store.written"] == 0 || c["fault.store-restored"] == 0 {
@@ -23,7 +23,7 @@ func TestFileFails(t *testing.T) {
 	}
 }
 
-// played is the first world that has a file, with these faults, played twice.
+// played runs the first world that has a file, with these faults, twice.
 func played(t *testing.T, faults ...string) Result {
 	t.Helper()
 	o := Options{World: "small", Faults: faults}

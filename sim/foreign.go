@@ -10,23 +10,23 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns machines of another cluster: each comes with the ledger it has
-// from there and a task that runs, says Hello here for a while, and goes. They
-// are none of the cluster's machines, so that nobody counts on them; S13 looks whether they keep their identity.
+// This file simulates nodes of another cluster. Each comes with a ledger of its cluster and a running task, sends Hello
+// for a while, and leaves. They are not part of this cluster, so nobody counts on them. S13 checks that they keep their
+// identity.
 
 const (
 	ourCluster   = "sim"
 	otherCluster = "elsewhere"
-	foreignMost  = 4 // in one run
+	foreignMost  = 4 // limit per run
 )
 
-// foreignTask returns the task of a node of another cluster. No leader here assigns a counter so high.
+// foreignTask returns the task of a node of another cluster. No leader here assigns such a high counter.
 func foreignTask(epoch uint64) topology.TaskKey {
 	return topology.TaskKey{Token: topology.Token{Epoch: epoch, Counter: 1 << 40}}
 }
 
-// visit lets a machine of another cluster come, which obeys a leader of that epoch
-// there. In a restore drill the other cluster has our id: it was made of our store.
+// visit lets a node of another cluster connect that obeys a leader of that epoch. In a restore drill, the other cluster
+// has our ID, because it was restored from our store.
 func (w *World) visit(epoch uint64, cluster string) *machine {
 	if w.visits == foreignMost {
 		panic(fmt.Sprintf("more than %d machines of another cluster", foreignMost))
@@ -39,7 +39,7 @@ func (w *World) visit(epoch uint64, cluster string) *machine {
 	}
 	w.foreign = append(w.foreign, m)
 	m.powerOn()
-	// It was up before it came here: its agent reads all this a moment later.
+	// The node ran before it came here. Its agent reads all this a moment later.
 	key, spec := foreignTask(epoch), foreignSpec()
 	grant := &messages.Grant{
 		Amount: spec.Each, Gpus: []*messages.GpuShare{{GpuId: m.announcement.Gpus[0].Id, Milli: topology.WholeGPU}},
@@ -70,11 +70,11 @@ func (w *World) part(m *machine) {
 	}
 }
 
-// dialling are the machines that schedulers hear from.
+// dialling returns the nodes that connect to the schedulers.
 func (w *World) dialling() []*machine { return slices.Concat(w.machines, w.foreign) }
 
-// foreignMachine lets a machine of another cluster come for a while. Over there epochs are counted from the start: it
-// may be at any.
+// foreignMachine lets a node of another cluster connect for a while. Each cluster counts epochs separately, so its
+// epoch is arbitrary.
 func foreignMachine(f *faults, p *process) bool {
 	epoch := p.epoch + uint64(f.w.luck.below(1000))
 	if f.w.luck.chance(0.5) {
@@ -82,7 +82,8 @@ func foreignMachine(f *faults, p *process) bool {
 	}
 	cluster := otherCluster
 	if f.w.luck.chance(0.3) {
-		epoch, cluster = p.epoch+10*restoredEpochs, ourCluster // out of a drill; ours never count so far
+		// from a restore drill; our own epochs never become so high
+		epoch, cluster = p.epoch+10*restoredEpochs, ourCluster
 		f.w.fired("foreign-drill")
 	}
 	m := f.w.visit(epoch, cluster)
@@ -90,9 +91,9 @@ func foreignMachine(f *faults, p *process) bool {
 	return true
 }
 
-// Visit lets a machine of another cluster come, with a task that runs; it gets
-// the next number. It goes when the world ends.
+// Visit lets a node of another cluster connect, with a running task. The node gets the next number. It leaves when the
+// world ends.
 func (w *World) Visit(epoch uint64) { w.visit(epoch, otherCluster) }
 
-// VisitFromDrill lets one come that was used in a restore drill: its cluster's id is ours.
+// VisitFromDrill lets a node connect that was used in a restore drill. Its cluster's ID is ours.
 func (w *World) VisitFromDrill(epoch uint64) { w.visit(epoch, ourCluster) }

@@ -8,17 +8,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the account of what the checkers do not check. An invariant with exceptions names them in one place,
-// its clauses, and its checker asks there before it looks away. So every exception is counted: in job-seconds, the
-// virtual time for which the rule says something of a job, and the time for which its checker looks away from that job.
-// It must never decide what a checker does.
+// This file counts what the checkers do not check. An invariant with exceptions lists them in one place, its clauses.
+// Its checker consults the clauses before it skips a job. So each exception is counted, in job-seconds. A clause counts
+// the virtual time for which the rule applies to a job, and the time for which the checker skips that job. This file
+// must never decide what a checker does.
 
-// clause is one thing that an invariant says of jobs, with its exceptions.
+// clause is one statement of an invariant about jobs, with its exceptions.
 type clause struct {
-	name string // empty: all that the invariant says
-	// about reports whether the rule says something of a job now. What its sentence leaves out is no exception.
+	name string // empty: the complete invariant
+	// about reports whether the rule applies to the job now. Cases that the text of the rule leaves out are no
+	// exceptions.
 	about func(*World, *jobPage) bool
-	// away is why the checker does not judge the job now; empty: it does.
+	// away returns why the checker does not judge the job now. An empty result means that it does.
 	away func(*World, *jobPage) string
 }
 
@@ -28,14 +29,14 @@ type excepting interface {
 	clauses() []clause
 }
 
-// Gap is how much of one clause of an invariant went unchecked in one run, or in several.
+// Gap holds how much of one clause of an invariant went unchecked, in one run or in several.
 type Gap struct {
 	Name      string
-	Judged    time.Duration // of all jobs together
+	Judged    time.Duration // sum over all jobs
 	Unchecked map[string]time.Duration
 }
 
-// gaps counts the gaps of one run; nil: they are not counted.
+// gaps counts the gaps of one run. A nil gaps counts nothing.
 type gaps struct {
 	clauses []clause
 	found   []*Gap
@@ -60,7 +61,7 @@ func newGaps(checks []Invariant) *gaps {
 	return g
 }
 
-// count adds the time since the last look to each clause, for each job that is not over.
+// count adds the time since the last look to each clause, for each job that has not finished.
 func (g *gaps) count(w *World, passed time.Duration) {
 	if g == nil {
 		return
@@ -83,7 +84,7 @@ func (g *gaps) count(w *World, passed time.Duration) {
 	}
 }
 
-// all are the gaps that were found.
+// all returns the gaps that were found.
 func (g *gaps) all() (all []Gap) {
 	if g != nil {
 		for _, one := range g.found {
@@ -109,7 +110,7 @@ func GapsOf(results []Result) (sum []Gap) {
 	return sum
 }
 
-// Lost is all that went unchecked, whatever the reason.
+// Lost returns the total unchecked time over all reasons.
 func (g Gap) Lost() (sum time.Duration) {
 	for _, d := range g.Unchecked { //order: only added
 		sum += d
@@ -117,17 +118,17 @@ func (g Gap) Lost() (sum time.Duration) {
 	return sum
 }
 
-// Reasons are why, the widest first.
+// Reasons returns the reasons, the one with the most time first.
 func (g Gap) Reasons() []string {
 	all := sortedKeys(g.Unchecked)
 	slices.SortStableFunc(all, func(a, b string) int { return cmp.Compare(g.Unchecked[b], g.Unchecked[a]) })
 	return all
 }
 
-// isActive reports whether a job has an attempt that goes on.
+// isActive reports whether a job has a current attempt.
 func isActive(_ *World, page *jobPage) bool {
 	return page.record.State == messages.JobState_JOB_STATE_ACTIVE
 }
 
-// isShared reports whether the cluster goes by queues.
+// isShared reports whether the cluster uses queues.
 func isShared(w *World, _ *jobPage) bool { return w.books.queues != nil }

@@ -5,7 +5,7 @@ import (
 	"time"
 )
 
-// TestGaps checks that each second of a job that is active is counted once: as judged, or under the reason why not.
+// TestGaps checks that each second of an active job is counted once, as judged or under a reason.
 func TestGaps(t *testing.T) {
 	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 1, GPUs: []int{8}, Gaps: true})
 	if err != nil {
@@ -38,7 +38,7 @@ func TestGaps(t *testing.T) {
 	}
 }
 
-// TestGapsOfAWorld checks that the clauses of the invariants are asked, and that a world with a restore shows it.
+// TestGapsOfAWorld checks that the clauses of the invariants are evaluated, and that a world with a restore shows gaps.
 func TestGapsOfAWorld(t *testing.T) {
 	r := run(t, Options{Seed: 1, World: "small", Faults: []string{"store-restored"}, Gaps: true})
 	if len(r.Gaps) < 15 {

@@ -10,20 +10,20 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the checkers know of firm promises: what the store has of each, and whether something has come
-// between that allows it to be broken. Here the attempts in the store alone tell when room comes free.
+// This file holds the checkers' knowledge of start guarantees: the guarantees in the store, and events that allow a
+// guarantee to be broken. Only the attempts in the store tell here when capacity becomes free.
 
-// given is a firm promise as it is in the store.
+// given is a start guarantee as the store has it.
 type given struct {
 	job     string
 	promise *messages.Promise
-	said    instant // when its job handed it to the Journal
-	bound   instant // the earliest that was said since its machines were lost last; 0: none could be
-	excuse  string  // why it may be broken
-	waived  string  // the kind of the excuse, where it is none of those that S11a names
+	said    instant // when the job passed the guarantee to the Journal
+	bound   instant // the earliest bound since the guarantee's nodes were last lost; 0: none was possible
+	excuse  string  // why the guarantee may be broken
+	waived  string  // the kind of the excuse, if S11a does not name it
 }
 
-// promised enters what a write says of a job's firm promise.
+// promised enters a job's start guarantee from a write.
 func (b *books) promised(s *stored) {
 	was, p := b.given[s.job.Id], s.job.Promise
 	switch {
@@ -40,7 +40,8 @@ func (b *books) promised(s *stored) {
 	if was != nil && sameKept(was.promise, p) {
 		g.excuse, g.waived = was.excuse, was.waived
 	}
-	if was != nil && was.bound > 0 && was.excuse == g.excuse { // else its machines were lost, and it begins again
+	// otherwise its nodes were lost, and the guarantee starts again
+	if was != nil && was.bound > 0 && was.excuse == g.excuse {
 		g.bound = min(g.bound, was.bound)
 	}
 	b.given[s.job.Id] = g
@@ -50,8 +51,8 @@ func sameKept(a, b *messages.Promise) bool {
 	return proto.Equal(&messages.Promise{Kept: a.Kept}, &messages.Promise{Kept: b.Kept})
 }
 
-// crowds reports whether what a new attempt and others like these have on a machine leaves no room for a promise, of
-// something that the new one has there.
+// crowds reports whether a new attempt takes capacity that a guarantee needs on a node. It adds the new attempt, the
+// attempts that satisfy these, and the reserved capacity.
 func (g *given) crowds(
 	w *World, a *messages.AttemptRecord, node string, these func(*messages.AttemptRecord) bool,
 ) bool {
@@ -68,8 +69,8 @@ func (g *given) crowds(
 		own.MilliGPU > 0 && sum.MilliGPU > int64(room.WholeGPUs)*topology.WholeGPU
 }
 
-// waitsFor reports whether a machine does not hold both what an attempt has there and what is promised: then that has
-// left before the promise begins, whoever else is there.
+// waitsFor reports whether a node cannot hold an attempt and the reserved capacity together. The guarantee then expects
+// that the attempt leaves first, whatever else runs there.
 func (g *given) waitsFor(w *World, a *messages.AttemptRecord, node string) bool {
 	sum, _ := g.onMachine(node)
 	room := w.machine(node).empty()
@@ -78,7 +79,7 @@ func (g *given) waitsFor(w *World, a *messages.AttemptRecord, node string) bool 
 	return !sum.Plus(amountOn(a, node)).Within(total)
 }
 
-// nodesOf are the machines of a promise.
+// nodesOf returns the nodes of a start guarantee.
 func nodesOf(p *messages.Promise) (nodes []string) {
 	for _, k := range p.Kept {
 		if !slices.Contains(nodes, k.Node) {
@@ -88,7 +89,7 @@ func nodesOf(p *messages.Promise) (nodes []string) {
 	return nodes
 }
 
-// onMachine returns the capacity of one node that is promised.
+// onMachine returns the capacity that the guarantee reserves on one node.
 func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
 	for _, k := range g.promise.Kept {
 		if k.Node == node {
@@ -98,30 +99,31 @@ func (g *given) onMachine(node string) (sum topology.Resources, any bool) {
 	return sum, any
 }
 
-// isPromised reports whether a job has a firm promise with a bound, and nothing has happened that S11a names.
+// isPromised reports whether a job has a start guarantee with a bound, and no event that S11a names has happened.
 func isPromised(w *World, page *jobPage) bool {
 	g := w.books.given[page.record.Id]
 	return g != nil && g.bound > 0 && (g.excuse == "" || g.waived != "")
 }
 
-// awayFromPromise is why what becomes of a job's promise is not judged now.
+// awayFromPromise returns why a job's start guarantee is not judged now.
 func awayFromPromise(w *World, page *jobPage) string { return w.books.given[page.record.Id].waived }
 
-// excuseAll looks at what may have come between the promises and their machines.
+// excuseAll looks for events that allow guarantees to be broken.
 func (w *World) excuseAll() {
 	for _, id := range sortedKeys(w.books.given) {
 		w.books.given[id].lookAround(w)
 	}
 }
 
-// lookAround notes what allows a promise to be broken, if that is so now.
+// lookAround notes an event that allows the guarantee to be broken, if there is one now.
 func (g *given) lookAround(w *World) {
 	page := w.books.jobs[g.job]
 	if g.excuse == "" && page != nil && page.longerSince > g.said {
 		g.excuse, g.waived = "its own limit is a longer one", "its own limit was made longer"
 	}
 	if g.excuse == "" && w.books.queuesAt > g.said {
-		g.excuse, g.waived = "the queues are other ones", "the queues were changed" // and may have a lower limit
+		// the new queues may have a lower limit
+		g.excuse, g.waived = "the queues are other ones", "the queues were changed"
 	}
 	if array, _, _ := messages.ArrayOf(g.job); g.excuse == "" && w.books.jobs[array] != nil &&
 		w.books.jobs[array].mostSince > g.said {
@@ -143,9 +145,9 @@ func (g *given) lookAround(w *World) {
 	}
 }
 
-// takenBack reports whether one of these jobs may take back what the queue of a promise borrows for its job, as the
-// promise says: its queue takes back, and up to where the two meet it stays within what it is assured, and all of the
-// other's that are assured something do not.
+// takenBack reports whether one of these jobs may reclaim the quota that a guaranteed job borrows. Below the common
+// ancestor of both queues, the reclaiming queue must stay within its quotas, and the borrowing queue must exceed one of
+// its quotas.
 func (g *given) takenBack(w *World, these func(*messages.JobRecord) bool) bool {
 	page := w.books.jobs[g.job]
 	return g.promise.OnLoan && page != nil && slices.ContainsFunc(w.books.ids, func(id string) bool {
@@ -161,10 +163,10 @@ func (g *given) takenBack(w *World, these func(*messages.JobRecord) bool) bool {
 
 func queuedNow(r *messages.JobRecord) bool { return r.State == messages.JobState_JOB_STATE_QUEUED }
 
-// deviceNews is how long a leader takes to hear of a device that broke or was mended, where its machine can be heard.
+// deviceNews is the time that a leader may take to learn of a GPU that failed or recovered, if its node is connected.
 const deviceNews = 15 * time.Second
 
-// whyUnsure returns the fault of a node with promised capacity; empty: none.
+// whyUnsure returns the fault of a node with reserved capacity, or an empty string.
 func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	m, n, p := w.machine(k.Node), w.books.nodes[k.Node], w.leader()
 	switch {
@@ -175,13 +177,14 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	case m.launcher.health.illAt > 0 && m.launcher.health.illAt.plus(deviceNews) > g.said:
 		return k.Node + " was not well"
 	case p != nil && p.leader != nil:
-		// Who is not heard by then, by the leader's own clock, counts as lost.
+		// A node that has not reported by then, by the leader's own clock, counts as lost.
 		recovered := w.ledSince.plus(p.clock.lasts(w.constants.RecoveryWait))
 		_, closed, _ := p.leader.View(m.id)
 		if p.leader.Withdrawn(m.id) != len(m.launcher.faulted) {
 			return "of a device of " + k.Node + " the leader has yet to hear"
 		}
-		heard := w.leading.heardAt[m.index] > 0 || w.engine.now >= recovered // else it may be closed for want of a word
+		// otherwise the node may be unschedulable because it has not reported
+		heard := w.leading.heardAt[m.index] > 0 || w.engine.now >= recovered
 		if w.leading.quietAt[m.index] > max(g.said, recovered) || closed != "" && heard {
 			return k.Node + " was away, or is closed: " + closed
 		}
@@ -189,7 +192,7 @@ func (w *World) whyUnsure(g *given, k *messages.Kept) string {
 	return ""
 }
 
-// otherLimit returns a job that got a longer limit after a promise, on a node of that promise.
+// otherLimit returns a job that got a longer limit after a guarantee, on a node of that guarantee.
 func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
 	for _, a := range w.books.attemptsOn(k.Node) {
 		if page := w.books.jobs[a.Job]; page != nil && page.longerSince > g.said {
@@ -199,9 +202,9 @@ func (w *World) otherLimit(g *given, k *messages.Kept) (excuse, kind string) {
 	return "", ""
 }
 
-// takenOver looks at each promise as a leader takes over: of what had not begun nobody can say what it has spent. The
-// leader counts the time that was left of a promise when it was written from now on, because no clock of its own says
-// when that was.
+// takenOver examines each guarantee when a leader takes over. The new leader counts the remaining time of a guarantee
+// from now on, because its clock does not know when the guarantee was written. The time that a waiting job had already
+// spent is unknown to it.
 func (w *World) takenOver() {
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
@@ -220,7 +223,7 @@ func (w *World) takenOver() {
 	}
 }
 
-// attemptsOn are the attempts of which the store has no evidence that they have left a machine.
+// attemptsOn returns the attempts whose exit from a node is unconfirmed in the store.
 func (b *books) attemptsOn(node string) (all []*messages.AttemptRecord) {
 	for _, id := range b.ids {
 		for _, t := range b.jobs[id].tokens {
@@ -232,7 +235,7 @@ func (b *books) attemptsOn(node string) (all []*messages.AttemptRecord) {
 	return all
 }
 
-// isOn reports whether an attempt still has some of a machine.
+// isOn reports whether an attempt still holds resources of a node.
 func isOn(a *messages.AttemptRecord, node string) bool {
 	for _, p := range a.Places {
 		if p.Node == node && p.Exit == nil {

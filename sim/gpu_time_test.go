@@ -10,15 +10,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a day with faults, at the end of which the leader's classes of GPU time are held against a count of
-// what machines truly had, second by second.
+// This file tests a day with faults. At its end, the leader's classes of GPU time are compared with a count of what the
+// nodes truly had each second.
 
-// witness counts what was true. It asks machines, the store and nobody else.
+// witness counts the truth. It reads only the nodes and the store.
 type witness struct {
 	w        *World
 	of       [goodput.Classes]int64 // in milli-GPU-seconds
 	capacity int64
-	silent   map[*machine]int // for how many seconds in a row nobody can have heard it
+	silent   map[*machine]int // consecutive seconds in which nobody can have received a report of the node
 }
 
 // look counts one second.
@@ -30,7 +30,7 @@ func (x *witness) look() {
 		}
 		x.capacity += n.Announcement.GetTotal().GetMilliGpu()
 		if m.proc == nil || m.proc.node == nil || m.proc.paused {
-			if x.silent[m]++; x.silent[m] > 10 { // as everybody is told who asks when a machine counts as dead
+			if x.silent[m]++; x.silent[m] > 10 { // the documented time after which a node counts as dead
 				x.of[goodput.Broken] += n.Announcement.GetTotal().GetMilliGpu()
 				continue
 			}
@@ -43,7 +43,7 @@ func (x *witness) look() {
 
 func (x *witness) lookAt(m *machine, n *messages.NodeRecord) {
 	if m.proc == nil || m.proc.node == nil {
-		x.of[goodput.Unwanted] += n.Announcement.GetTotal().GetMilliGpu() // nobody knows
+		x.of[goodput.Unwanted] += n.Announcement.GetTotal().GetMilliGpu() // nobody knows the state of the node
 		return
 	}
 	l := m.proc.node.Ledger()
@@ -70,8 +70,8 @@ func (x *witness) lookAt(m *machine, n *messages.NodeRecord) {
 	}
 }
 
-// TestDayOfGPUTime: over a day in which leaders, agents, machines and devices fail and people close machines, the
-// classes make up to the second what there was, and each has what was true of it.
+// TestDayOfGPUTime simulates a day in which leaders, agents, nodes and GPUs fail and operators cordon nodes. The
+// classes must sum to the capacity, exactly to the second. Each class must be close to the truth.
 func TestDayOfGPUTime(t *testing.T) {
 	w, err := NewWorld(Options{
 		Seed: 9, Machines: 6, Minutes: 24 * 60, Prompt: true, Latency: 5 * time.Millisecond, Unchecked: true,
@@ -95,8 +95,8 @@ func TestDayOfGPUTime(t *testing.T) {
 	x.compare(t, w.leader().mirror.GPUTime())
 }
 
-// compare holds what a leader counted against what was true. Between the two lie the moments in which a leader learns
-// of something, and those in which there is none: what it hears first then counts for the time before.
+// compare compares the leader's count with the truth. They differ by the delay until a leader learns of a change, and
+// by the time without a leader, which the first report of the new leader covers.
 func (x *witness) compare(t *testing.T, rows []goodput.Row) {
 	var sum goodput.Amounts
 	for _, r := range rows {
@@ -134,10 +134,10 @@ func (x *witness) compare(t *testing.T, rows []goodput.Row) {
 	}
 }
 
-// TestWantedUnlessHeld: what is free is wanted while a job waits that could use it, and from the moment at which that
-// job is held nobody wants it.
+// TestWantedUnlessHeld checks that free GPUs are wanted while a job waits that could use them. When that job is held,
+// they are unwanted at once.
 func TestWantedUnlessHeld(t *testing.T) {
-	fifo := policy.OnlyFIFO() // it keeps no room
+	fifo := policy.OnlyFIFO() // it reserves no nodes
 	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 2, GPUs: []int{8}, Settings: &fifo})
 	if err != nil {
 		t.Fatal(err)

@@ -5,25 +5,25 @@ import (
 	"time"
 )
 
-// This file owns which faults the next seeds lean to, where a set of them is guided by
-// what the ones before have reached. A run is still all of its seed: what it leans to
-// is printed, and replays it.
+// This file chooses the faults that the next seeds lean to, if a set of seeds is guided by the results of earlier
+// seeds. A run still depends on its seed alone, apart from the faults it leans to. These are printed, so that a run can
+// be replayed.
 
-// Meeting is a step that some state machine took soon after a fault had struck. Bugs
-// live there: a fault alone, or a step alone, is met by the first seeds.
+// Meeting is a step of a state machine soon after a fault. Bugs are likely there. The first seeds already cover single
+// faults and single steps.
 type Meeting struct {
 	Fault string
 	Taken Taken
 }
 
 const (
-	// soonAfter is for how long a step counts as met by a fault.
+	// soonAfter is the time for which a fault counts for later steps.
 	soonAfter = 2 * time.Second
-	// guideKeeps is how many finds the next seeds are drawn from: the newest.
+	// guideKeeps is the number of newest finds from which the next seeds are drawn.
 	guideKeeps = 32
 )
 
-// strike is when a fault struck last.
+// strike records when a fault last struck.
 type strike struct {
 	fault string
 	at    instant
@@ -37,7 +37,7 @@ func (w *World) meet(step Taken) {
 	}
 }
 
-// struckBy notes a fault for what follows it.
+// struckBy notes a fault for the steps after it.
 func (w *World) struckBy(fault string) {
 	if w.meetings != nil {
 		w.strikes = slices.DeleteFunc(w.strikes, func(s strike) bool { return s.fault == fault })
@@ -45,15 +45,15 @@ func (w *World) struckBy(fault string) {
 	}
 }
 
-// Guide chooses. It learns from whole sets, so that what it chooses does not depend
-// on how many seeds run at once.
+// Guide chooses faults to lean to. It learns from complete sets, so its choice does not depend on the number of seeds
+// that run at once.
 type Guide struct {
 	seen  map[Meeting]bool
 	finds [][]string // the faults of seeds that met something new
 	draws *generator
 }
 
-// NewGuide begins with nothing seen.
+// NewGuide returns a Guide that has seen nothing.
 func NewGuide(seed uint64) *Guide {
 	return &Guide{seen: map[Meeting]bool{}, draws: newSource(seed).fork("guide")}
 }
@@ -73,7 +73,7 @@ func (g *Guide) Lean() []string {
 	return lean
 }
 
-// Learn takes in what a seed has met, and answers how much of that is new.
+// Learn adds the meetings of a seed, and returns how many of them are new.
 func (g *Guide) Learn(r Result) (news int) {
 	for m := range r.Meetings { //order: a set is added to a set
 		if !g.seen[m] {
@@ -88,5 +88,5 @@ func (g *Guide) Learn(r Result) (news int) {
 	return news
 }
 
-// Seen counts all that was met.
+// Seen returns the number of all meetings so far.
 func (g *Guide) Seen() int { return len(g.seen) }

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestGuide: what is chosen follows from what was met, and from nothing else; a seed
-// replays by what it leant to.
+// TestGuide checks that the choice depends only on the meetings, and that a seed replays by the faults that it leant
+// to.
 func TestGuide(t *testing.T) {
 	var leant [2][][]string
 	for i := range leant {

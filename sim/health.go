@@ -10,27 +10,27 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the checks of a machine's own health: what is true of it, and what the last check has found, which is
-// another thing. A machine has checks where machines may fall ill in the run; elsewhere nothing is checked, and no
-// agent waits for anything.
+// This file simulates health checks of a node. The true state of the node and the finding of the last check are
+// separate. A node has checks if nodes may become unhealthy in the run. Otherwise nothing is checked, and no agent
+// waits.
 
 // health holds a launcher's knowledge of its node's health. Defects of the node outlive boots.
 type health struct {
-	found   string  // by the last check that ended; empty: nothing
-	pending bool    // that of the agent's start has not ended
-	again   bool    // a check that failed is repeated
+	found   string  // finding of the last check that ended; empty: healthy
+	pending bool    // the check at the agent's start has not ended
+	again   bool    // a failed check is being repeated
 	illAt   instant // when a check last failed
-	// lookedFor are the attempts for which the checks before work have ended.
+	// lookedFor holds the attempts whose checks before work have ended.
 	lookedFor map[topology.Token]bool
 }
 
 const (
-	checkLasts = 2 * time.Second // at most, if it does not hang
-	checkHangs = 5 * time.Second // before it is killed
+	checkLasts = 2 * time.Second // longest check that does not hang
+	checkHangs = 5 * time.Second // time after which a hanging check is killed
 	checkAgain = 5 * time.Second
 )
 
-// unwell has a machine fall ill, for a while: its next check finds it.
+// unwell makes a node unhealthy for a while. Its next check detects that.
 func unwell(f *faults, m *machine) bool {
 	if m.ails {
 		return false
@@ -42,7 +42,7 @@ func unwell(f *faults, m *machine) bool {
 	return true
 }
 
-// healthNow returns the launcher's report of its node's health; nil: it has no checks.
+// healthNow returns the launcher's report of its node's health, or nil if the node has no checks.
 func (l *launcher) healthNow() *messages.MachineHealth {
 	if !l.w.draw.Checks {
 		return nil
@@ -50,7 +50,7 @@ func (l *launcher) healthNow() *messages.MachineHealth {
 	return &messages.MachineHealth{Unwell: l.health.found, Pending: l.health.pending, BeforeWork: true, AfterFailure: true}
 }
 
-// joins begins the checks of an agent's start.
+// joins starts the checks at an agent's start.
 func (l *launcher) joins() {
 	if l.w.draw.Checks {
 		l.health.pending = true
@@ -58,7 +58,7 @@ func (l *launcher) joins() {
 	}
 }
 
-// onCheck runs the checks that come before work, or after a failure.
+// onCheck runs the checks before work or after a failure.
 func (l *launcher) onCheck(c *messages.CheckMachine) {
 	l.check(func() {
 		if c.Token != nil {
@@ -68,10 +68,11 @@ func (l *launcher) onCheck(c *messages.CheckMachine) {
 	})
 }
 
-// fit reports whether a machine is well, as its last check has it.
+// fit reports whether a node is healthy according to its last check.
 func (l *launcher) fit() bool { return l.health.found == "" && !l.health.pending }
 
-// check runs once, and finds what is true when it ends. Now and then it hangs until it is killed, which is a failure.
+// check runs one check, which finds the state at its end. Sometimes the check hangs until it is killed, which counts as
+// a failure.
 func (l *launcher) check(ended func()) {
 	lasts := l.w.ills.skewed(time.Millisecond, checkLasts)
 	hangs := l.m.ails && l.w.ills.chance(0.25)
@@ -99,7 +100,7 @@ func (l *launcher) check(ended func()) {
 	})
 }
 
-// repeat has a check that failed run again until it passes.
+// repeat runs a failed check again until it passes.
 func (l *launcher) repeat() {
 	if l.health.found == "" || l.health.again {
 		return
@@ -111,7 +112,7 @@ func (l *launcher) repeat() {
 	})
 }
 
-// afterwards runs something about the machine, unless it has lost its power by then.
+// afterwards calls do after a delay, unless the node has lost its power by then.
 func (l *launcher) afterwards(d time.Duration, do func()) {
 	l.w.engine.at(l.w.engine.now.plus(l.m.clock.lasts(d)), action(func() {
 		if !l.off {
@@ -120,7 +121,7 @@ func (l *launcher) afterwards(d time.Duration, do func()) {
 	}))
 }
 
-// tellHealth tells the agent, if there is one, in answer or unasked.
+// tellHealth reports the health to the agent, if there is one, as an answer or unasked.
 func (l *launcher) tellHealth(about *messages.Token) {
 	if agent := l.m.proc; agent != nil {
 		agent.tell(actor.NewPID(l.m.address, actors.NodePath),

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the job mix: what arrives, when, and what people then do with it.
+// This file draws the job mix: which jobs arrive, when, and what clients then do with them.
 
-// arrive puts every job of the run on the agenda. Some come right behind each
-// other, because two attempts at once meet what one after the other does not.
+// arrive schedules every job of the run. Some arrive right after each other, because concurrent attempts meet states
+// that sequential ones do not.
 func (w *World) arrive() {
 	var at time.Duration
 	for i := range w.draw.Gangs + w.draw.Small {
@@ -33,11 +33,11 @@ func (w *World) submitDrawn(gang bool) {
 	}
 	switch len(w.client.jobs) % 8 {
 	case 3:
-		spec.User = "ann" // some name themselves
+		spec.User = "ann" // some jobs name a user
 	case 7:
-		spec.User = "root" // of their containers
+		spec.User = "root" // root of their containers
 	}
-	if len(w.client.jobs)%16 == 11 { // no chance is spent on it
+	if len(w.client.jobs)%16 == 11 { // without drawing a random number
 		spec.BeginUnixMs = w.momentIn(w.draw.LongestRun / 2)
 	}
 	w.follows(spec)
@@ -50,7 +50,7 @@ func (w *World) submitDrawn(gang bool) {
 	case s.chance(0.06):
 		later(s.skewed(time.Millisecond, 2*w.draw.LongestRun), func() { w.client.cancel(o) })
 	case s.chance(0.1):
-		// At each step of a gang's life somebody may lose interest.
+		// At each step of a gang's life its client may cancel it.
 		o.snared, o.steps = w.client.cancel, 1+s.below(30)
 	case len(w.client.jobs)%16 == 5:
 		// In each run some clients hold, release, and hold again.
@@ -81,12 +81,12 @@ func (w *World) submitDrawn(gang bool) {
 		o.snared, o.steps = w.client.requeue, 1+s.below(30)
 	}
 	if s.chance(0.08) {
-		// The same request again, as a client does that lost the answer.
+		// The client repeats a request whose answer was lost.
 		later(s.skewed(time.Millisecond, w.draw.LongestRun), func() { w.client.order(o) })
 	}
 }
 
-// follows has some run after others that were submitted before, one or two. No chance is spent on it.
+// follows makes some jobs follow one or two earlier jobs, without drawing a random number.
 func (w *World) follows(spec *messages.JobSpec) {
 	n := len(w.client.jobs)
 	if n%8 != 4 || w.oldVersion() != nil {
@@ -99,7 +99,7 @@ func (w *World) follows(spec *messages.JobSpec) {
 	}
 }
 
-// sweeps has some be arrays, of a few elements each. No chance is spent on it.
+// sweeps makes some jobs arrays of a few elements, without drawing a random number.
 func (w *World) sweeps(spec *messages.JobSpec) {
 	n := len(w.client.jobs)
 	if n%16 != 2 || w.oldVersion() != nil {
@@ -113,7 +113,7 @@ func (w *World) sweeps(spec *messages.JobSpec) {
 	}
 }
 
-// changeMinds has some find that a job matters more, takes another time, or is to begin later, than they had thought.
+// changeMinds makes some clients change the priority, the time limit or the begin time of their job.
 func (w *World) changeMinds(o *Order, later func(time.Duration, func())) {
 	s := w.jobs
 	for i := range 1 + s.below(4) {
@@ -128,18 +128,17 @@ func (w *World) changeMinds(o *Order, later func(time.Duration, func())) {
 	}
 }
 
-// momentIn is a time of day by clocks that nobody has set.
+// momentIn returns a time of day by an undisturbed wall clock.
 func (w *World) momentIn(d time.Duration) int64 {
 	return WallBeganMs + (w.engine.now.duration() + d).Milliseconds()
 }
 
-// submitUnwanted asks for a job that would run for long, and cancels it as it
-// runs, because some faults strike only a task that is told to stop. A job that
-// has not begun in time is cancelled as it waits.
+// submitUnwanted submits a long job and cancels it while it runs, because some faults strike only a task that is
+// stopped. A job that has not started in time is cancelled while it waits.
 func (w *World) submitUnwanted() {
 	spec := w.smallSpec()
 	spec.Command, spec.Script = Script(2*w.draw.LongestRun, 0), nil
-	spec.Priority = 9 // above all that is drawn
+	spec.Priority = 9 // above every drawn priority
 	o := w.client.submit(spec)
 	last := w.engine.now.plus(w.draw.LongestRun)
 	var look func()
@@ -174,19 +173,19 @@ func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 		Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1},
 		Stop: &messages.StopSpec{
 			GraceMs: s.between(time.Second, 12*time.Second).Milliseconds(),
-			Signal:  int32(10 + 2*(len(w.client.jobs)%2)), // of its own, and no chance is spent on it
+			Signal:  int32(10 + 2*(len(w.client.jobs)%2)), // chosen per job without drawing a random number
 		},
 		Restart: &messages.RestartSpec{Limit: int32(s.below(3)), BackoffMs: int64(s.below(3000))},
 		// A prepare that hangs is noticed within the run.
 		PrepareTimeoutMs: s.between(20*time.Second, time.Minute).Milliseconds(),
 	}
 	if len(w.client.jobs)%3 == 0 {
-		spec.GpuType = "H100" // as all machines have it; no chance is spent on it
+		spec.GpuType = "H100" // the type of all nodes; no random number is drawn
 	}
-	if len(w.client.jobs)%8 == 3 { // likewise
+	if len(w.client.jobs)%8 == 3 { // no random number is drawn
 		spec.Exclude = []string{string(w.machines[len(w.client.jobs)%len(w.machines)].id)}
 	}
-	if len(w.client.jobs)%8 == 6 { // likewise
+	if len(w.client.jobs)%8 == 6 { // no random number is drawn
 		spec.Restart = &messages.RestartSpec{Never: true}
 	}
 	if len(w.client.jobs)%8 == 5 {
@@ -217,7 +216,7 @@ func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 	w.warnings(spec, &run)
 	w.chooses(spec)
 	spec.Command = run.command()
-	if len(w.client.jobs)%16 == 9 { // likewise
+	if len(w.client.jobs)%16 == 9 { // no random number is drawn
 		spec.Script = &messages.Script{Name: "train.sh", Digest: strings.Repeat("5c", 32), SizeBytes: 1,
 			Args: spec.Command}
 		spec.Command = nil
@@ -225,7 +224,7 @@ func (w *World) baseSpec(longest time.Duration) *messages.JobSpec {
 	return spec
 }
 
-// gangSpec is a job over several machines.
+// gangSpec returns a job over several nodes.
 func (w *World) gangSpec() *messages.JobSpec {
 	s, spec := w.jobs, w.baseSpec(w.draw.LongestRun)
 	machines := 2
@@ -234,7 +233,7 @@ func (w *World) gangSpec() *messages.JobSpec {
 	}
 	perMachine := 1
 	if s.chance(0.2) {
-		perMachine = 2 + 2*s.below(2) // several members on one machine
+		perMachine = 2 + 2*s.below(2) // several members on one node
 	}
 	n := int32(machines * perMachine)
 	spec.Gang = &messages.GangSpec{ReplicasMin: n, ReplicasMax: n}
@@ -245,7 +244,7 @@ func (w *World) gangSpec() *messages.JobSpec {
 	spec.Each = &messages.Resources{MilliCpu: 4000 * gpus, MemoryBytes: gpus << 34, MilliGpu: gpus * topology.WholeGPU}
 	switch {
 	case s.chance(0.1):
-		// So many GPUs in all, however they lie.
+		// This total of GPUs, regardless of their nodes.
 		total := int64(8 + s.below(8*machines-8))
 		spec.Each = nil
 		spec.Gang = &messages.GangSpec{Split: messages.Split(1 + s.below(2)),
@@ -260,14 +259,14 @@ func (w *World) gangSpec() *messages.JobSpec {
 	return spec
 }
 
-// careless lets some jobs ask for no memory, of all that ask for an amount for each task. No chance is spent on it.
+// careless removes the memory request from some jobs that request an amount per task, without drawing a random number.
 func (w *World) careless(each *messages.Resources) {
 	if len(w.client.jobs)%16 == 1 && each != nil {
 		each.MemoryBytes = 0
 	}
 }
 
-// smallSpec is a job of one task: a few GPUs, a part of one, or none.
+// smallSpec returns a job of one task with a few GPUs, a part of one, or none.
 func (w *World) smallSpec() *messages.JobSpec {
 	s, spec := w.jobs, w.baseSpec(w.draw.ShortRun)
 	each := &messages.Resources{MilliCpu: int64(500 + s.below(8000)), MemoryBytes: int64(1+s.below(32)) << 30}

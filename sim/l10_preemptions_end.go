@@ -1,6 +1,6 @@
 package sim
 
-// preemptionsEnd is L10: once arrivals stop, preemptions end; and no job is stopped more than three times for others of
+// preemptionsEnd is L10: once arrivals stop, preemptions end. No job is preempted more than three times for jobs of
 // higher priority.
 type preemptionsEnd struct{ rule }
 
@@ -14,7 +14,7 @@ func (c *preemptionsEnd) Step(w *World, e *Event) {
 	}
 }
 
-// Quiet finds nobody who still waits for others to be stopped.
+// Quiet checks that no job still waits for a preemption.
 func (c *preemptionsEnd) Quiet(w *World) {
 	for _, id := range w.books.ids {
 		if r := w.books.jobs[id].record; len(r.Promise.GetVictims()) > 0 {

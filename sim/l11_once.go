@@ -6,31 +6,30 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// once is L11: each element of an array, and each job that is to run after others, runs exactly as often as it
-// should: until it has succeeded, and again only after an end that allows that (never, if the job allows no second
-// run); not at all where what it waits for can never be as it was to be; and once all is at rest none of them is
-// left that should have run and never did.
+// once is L11. It covers each element of an array and each job that follows others. Each runs until it has succeeded.
+// It runs again only after an end that allows another attempt, and never if the job allows no second attempt. It does
+// not run if its dependency cannot be met. When all is at rest, no such job is left that should have run and never did.
 type once struct {
 	rule
 	runs map[string]*runsOfJob
 }
 
-// runsOfJob are the attempts of one such job.
+// runsOfJob holds the attempts of one such job.
 type runsOfJob struct {
 	commits, failed int32
-	last            messages.Cause // of the attempt that ended last
+	last            messages.Cause // cause of the attempt that ended last
 }
 
 func newOnce() *once { return &once{rule{"L11 once", on{Stored}}, map[string]*runsOfJob{}} }
 
-// runsOnce reports whether a job is an element of an array, runs after others, or allows no second run. Of an array its
-// elements run.
+// runsOnce reports whether a job is an element of an array, follows others, or allows no second attempt. An array does
+// not run itself. Its elements do.
 func runsOnce(spec *messages.JobSpec) bool {
 	return spec.GetArray() == nil &&
 		(spec.GetElement() != nil || len(spec.GetAfter()) > 0 || spec.GetRestart().GetNever())
 }
 
-// restored begins again with what the store has: what it has lost may run once more.
+// restored starts again with the records of the store, because attempts that the store has lost may run once more.
 func (c *once) restored(w *World) {
 	clear(c.runs)
 	for _, id := range w.books.ids {
@@ -80,7 +79,7 @@ func (c *once) Step(w *World, e *Event) {
 	}
 }
 
-// second looks for a run of a job that allows no second one, after one that may have had a task.
+// second checks that a job which allows no second attempt gets none after an attempt that may have run a task.
 func (c *once) second(w *World, s *stored, now *messages.AttemptRecord) {
 	if !s.job.Spec.GetRestart().GetNever() {
 		return
@@ -102,7 +101,7 @@ func (r *runsOfJob) isLast(job *messages.JobRecord) bool {
 	return slices.Contains(final, r.last) || r.failed > job.Spec.GetRestart().GetLimit()
 }
 
-// Quiet looks for those that ran too seldom, or should not have.
+// Quiet checks that no job ran too rarely or without permission.
 func (c *once) Quiet(w *World) {
 	for _, id := range sortedKeys(c.runs) {
 		page := w.books.jobs[id]

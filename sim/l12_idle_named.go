@@ -7,23 +7,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// idleNamed is L12: room that is kept is idle for somebody, and until something ends. What is kept, is kept for a job
-// that waits; and who has a firm promise waits for something that is on one of its machines. L2 sees to the room that
-// nobody keeps, and L9 to the time that goes with a promise. What machines have is taken from their own ledgers. Where
-// words are lost or writes wait, news is late, and only what is well again is looked at; by then nobody holds or
-// cancels any more, so most of what can be found is found in calm runs.
+// idleNamed is L12: reserved capacity is idle only for a waiting job, and only until another job ends. A job with a
+// start guarantee waits for an allocation on one of its nodes. L2 checks capacity that is not reserved, and L9 checks
+// the time of a guarantee. The checker reads the ledgers of the nodes. If messages are lost or writes wait, information
+// is late, so the checker judges only healthy times. By then nobody holds or cancels any more, so calm runs find most
+// bugs.
 //
-// Whatever is kept for whom: if nothing at all runs, a job that fits and may start does so within a minute. No place
-// close together is worth a wait then, for if one could ever hold the job, it holds the job now. It is so with queues
-// too.
+// Whatever is reserved, one more rule applies. If no job runs at all, a job that fits and may start does so within a
+// minute. Waiting for close nodes is pointless then: if any domain could ever hold the job, it holds the job now. This
+// also applies with queues.
 type idleNamed struct {
 	rule
-	idle map[string]instant // since when there has been no reason, by the job for which room is kept
-	lone map[string]instant // since when nothing has run, by the job that could
-	seen *headRuns          // what is known of jobs that wait; it judges nothing
+	idle map[string]instant // since when a reservation has had no reason, by job
+	lone map[string]instant // since when nothing has run, by a job that could start
+	seen *headRuns          // what is known of waiting jobs; it judges nothing
 }
 
-// namedWithin is how long news may take: an end, a hold or a cancel to the Scheduler, and a start to a machine.
+// namedWithin is the time that information may take: an end, a hold or a cancel to the Scheduler, and a start to a
+// node.
 const namedWithin = 30 * time.Second
 
 func newIdleNamed() *idleNamed {
@@ -31,7 +32,7 @@ func newIdleNamed() *idleNamed {
 		lone: map[string]instant{}, seen: newHeadRuns()}
 }
 
-// isWell reports whether no news is late.
+// isWell reports whether no information is late.
 func isWell(w *World) bool {
 	calm := w.faults.prompt() && w.leadsLong() && !w.opts.Plain
 	return calm || w.healed &&
@@ -39,7 +40,7 @@ func isWell(w *World) bool {
 }
 
 func (c *idleNamed) Step(w *World, e *Event) {
-	if w.opts.Planner != nil { // whoever brings one has an order of its own
+	if w.opts.Planner != nil { // a custom planner has its own order
 		return
 	}
 	if e.Kind != Scanned {
@@ -47,7 +48,7 @@ func (c *idleNamed) Step(w *World, e *Event) {
 		return
 	}
 	p := w.leader()
-	// Where nobody waits no pass comes, and what is kept is in nobody's way.
+	// Without waiting jobs no pass runs, and reservations harm nobody.
 	if p == nil || p.leader == nil || w.books.queued == 0 || !isWell(w) {
 		clear(c.idle)
 		clear(c.lone)
@@ -57,7 +58,7 @@ func (c *idleNamed) Step(w *World, e *Event) {
 	c.keptInVain(w, p)
 }
 
-// idleHours looks for a job that could run on machines that are all idle.
+// idleHours looks for a job that could run on nodes that are all idle.
 func (c *idleNamed) idleHours(w *World, p *process) {
 	if slices.ContainsFunc(w.machines, func(m *machine) bool {
 		return m.core() && m.proc.node != nil && len(m.proc.node.Ledger().Slices()) > 0
@@ -83,9 +84,10 @@ func (c *idleNamed) idleHours(w *World, p *process) {
 	}
 }
 
-// keptInVain looks for room that is kept for somebody who does not wait, or who could start on it.
+// keptInVain looks for capacity that is reserved for a job that does not wait, or that could start on it.
 func (c *idleNamed) keptInVain(w *World, p *process) {
-	kept, lacking := map[string]bool{}, map[string]bool{} // by job: on any machine, and where there is no room for it yet
+	// by job: reserved on any node, and on nodes that still lack the capacity
+	kept, lacking := map[string]bool{}, map[string]bool{}
 	for _, m := range w.machines {
 		if !m.core() || !w.open(m) || m.proc == nil || m.proc.dead || m.proc.node == nil {
 			continue
@@ -121,7 +123,7 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 	}
 }
 
-// isPatient reports whether a job may still wait for its preferred level: any other place is kept for later.
+// isPatient reports whether a job may still wait for its preferred level. Other domains are reserved for a later start.
 func (w *World) isPatient(page *jobPage) bool {
 	patience := time.Duration(page.record.Spec.GetTopology().GetPatienceMs()) * time.Millisecond
 	return w.engine.now.since(page.since) <= patience

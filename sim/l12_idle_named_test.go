@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestIdleNamed plays worlds without faults, in which people hold, cancel and change their minds: there L12 looks all
-// the time at what is kept, and for whom.
+// TestIdleNamed runs worlds without faults, in which clients hold, cancel and change jobs. L12 checks there at all
+// times which capacity is reserved, and for which job.
 func TestIdleNamed(t *testing.T) {
 	for seed := range uint64(6) {
 		t.Run(fmt.Sprint(seed+1), func(t *testing.T) {
@@ -19,8 +19,8 @@ func TestIdleNamed(t *testing.T) {
 	}
 }
 
-// TestIdleHours checks that a gang starts at once on two idle machines in different racks if both racks have lost their
-// other machine for good, however long the gang has waited by then. If it does not, L12 says so.
+// TestIdleHours checks that a gang starts at once on two idle nodes in different racks if both racks have lost their
+// other node for good, however long the gang has waited by then. Otherwise L12 must report it.
 func TestIdleHours(t *testing.T) {
 	w, err := NewWorld(Options{
 		Seed: 1, World: "small", Plain: true, Machines: 4, PerRack: 2, GPUs: []int{8}, Settings: expected(),

@@ -7,10 +7,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// reservationsEnd is L1: a reservation ends within its TTL and two round trips.
-// Where no word is lost it ends sooner: an attempt that is given up is aborted
-// on every machine that was asked. Where passes of the leader are slow, what it
-// has to say may wait for two of them.
+// reservationsEnd is L1: a reservation ends within its TTL and two round trips. If no message is lost, it ends sooner,
+// because a given-up attempt is aborted on every node that was asked. If passes of the leader are slow, the Abort may
+// wait for two of them.
 type reservationsEnd struct {
 	rule
 	aborted map[topology.Token]instant // when the first Abort left

@@ -11,17 +11,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// headRuns is L2: the first gang of the queue, if brute force finds room for it
-// all the time, runs within 30 s. Machines that were left out for a while get
-// the longest bench to return first.
+// headRuns is L2: if a brute-force search always finds capacity for the first gang of the queue, this gang runs within
+// 30 s. Backed-off nodes first get the longest backoff to return.
 //
-// In a run where no word is lost and no write waits, two things more: no job is admitted past the first that asks for
-// no more; and a job that has room all the time runs within ten seconds, first or not.
+// Two more rules apply in a run without lost messages and waiting writes. No job is admitted before the first job that
+// requests no more than it. A job that always has capacity runs within ten seconds, first or not.
 //
-// Where the planner looks ahead, as it does unless told otherwise, room that is kept for another is none, and a gang
-// of several machines may wait for a place close together: a minute, or half as long as it has waited, and ten minutes
-// at most. Which job is first is then not told by the queue. Where there are queues, their limits may be full, and a
-// job is held only against those that the same limits bind.
+// A planner that looks ahead, which is the default, reserves nodes. Capacity reserved for another job does not count as
+// free. A gang of several nodes may wait for close nodes for a minute or half of its waiting time, and at most ten
+// minutes. The queue alone does not decide then which job is first. With queues, limits may be reached. A job is then
+// compared only with jobs under the same limits.
 type headRuns struct {
 	rule
 	head  string
@@ -29,12 +28,12 @@ type headRuns struct {
 	tried map[string]instant // when each job's latest attempt began
 	token map[string]topology.Token
 	wrote map[string]instant // when each job's record was last written
-	past  []passed           // to be looked at again
-	room  map[string]instant // since when there has been room for each that waits
-	early map[string]instant // when it was last too early for each that begins later
+	past  []passed           // jobs to be checked again
+	room  map[string]instant // since when each waiting job has had capacity
+	early map[string]instant // when each job with a begin time was last too early
 }
 
-// passed is a job before which another one, that asks for as much, was tried.
+// passed is a job that another job with the same request overtook.
 type passed struct {
 	job, by string
 	at      instant
@@ -54,12 +53,12 @@ func (c *headRuns) clauses() []clause {
 	return []clause{{"head", head, none}, {"room", roomy, c.awayFromRoom}, {"passed", passed, c.awayFromPassed}}
 }
 
-// isCalm reports whether all is healed and no machine is left out any more.
+// isCalm reports whether all faults are repaired and no node is backed off any more.
 func (c *headRuns) isCalm(w *World) bool {
 	return w.healed && w.engine.now.since(w.healedAt) >= w.constants.BenchCap+20*time.Second
 }
 
-// awayFromRoom is why it is not judged whether a job that has room runs.
+// awayFromRoom returns why the checker does not judge whether a job with capacity runs.
 func (*headRuns) awayFromRoom(w *World, _ *jobPage) string {
 	if !w.leadsLong() {
 		return "a leader took over a moment ago"
@@ -67,7 +66,7 @@ func (*headRuns) awayFromRoom(w *World, _ *jobPage) string {
 	return ""
 }
 
-// awayFromPassed is why it is not judged who is admitted past a job.
+// awayFromPassed returns why the checker does not judge which jobs are admitted before a job.
 func (*headRuns) awayFromPassed(w *World, page *jobPage) string {
 	if !w.inTurn(page.record.Spec.GetQueue()) {
 		return "its queue has another order"
@@ -75,13 +74,13 @@ func (*headRuns) awayFromPassed(w *World, page *jobPage) string {
 	return ""
 }
 
-// leadsLong reports whether a leader leads from the beginning, or has heard all machines since it took over.
+// leadsLong reports whether a leader has led from the beginning, or has heard all nodes since its takeover.
 func (w *World) leadsLong() bool {
 	return w.elections <= 1 || w.engine.now.since(w.ledSince) >= w.constants.BenchCap+20*time.Second
 }
 
 func (c *headRuns) Step(w *World, e *Event) {
-	if w.opts.Planner != nil { // whoever brings one has an order of its own
+	if w.opts.Planner != nil { // a custom planner has its own order
 		return
 	}
 	switch e.Kind {
@@ -107,7 +106,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		c.head = ""
 		return
 	}
-	if head.record.Id != c.head || head.since > c.since { // it may have run since the last look, or was held
+	if head.record.Id != c.head || head.since > c.since { // it may have run since the last look, or it was held
 		c.head, c.since = head.record.Id, w.engine.now
 		return
 	}
@@ -116,11 +115,11 @@ func (c *headRuns) Step(w *World, e *Event) {
 	}
 }
 
-// looksClosely reports whether every job that waits is looked at in this run:
-// in a large room that would cost more than the run itself.
+// looksClosely reports whether every waiting job is checked in this run. In a large cluster that would cost more than
+// the run itself.
 func (c *headRuns) looksClosely(w *World) bool { return w.faults.prompt() && len(w.machines) <= 1000 }
 
-// note keeps what the store and the machines were asked for, for whoever asks whether a job truly waits.
+// note records the requests to the store and the nodes. They tell later whether a job truly waits.
 func (c *headRuns) note(w *World, e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.Reserve:
@@ -142,7 +141,7 @@ func (c *headRuns) noteTried(w *World, o *messages.Order) bool {
 	return true
 }
 
-// onTried sees an attempt begin: is anybody passed over?
+// onTried checks at the start of an attempt whether it overtakes another job.
 func (c *headRuns) onTried(w *World, o *messages.Order) {
 	if !c.noteTried(w, o) {
 		return
@@ -161,7 +160,7 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 		want.GetScript() == nil && want.User == "" &&
 		len(messages.NetworkLabels(want.Network)) == 0
 	for _, n := range w.books.nodes { //order: any will do
-		anywhere = anywhere && n.Closing == nil // it may close too early for one of the two
+		anywhere = anywhere && n.Closing == nil // it may close too early for one of the two jobs
 	}
 	if want.Topology == nil && anywhere && want.Each != nil && proto.Equal(want.Each, got.Each) && want.GetGang().
 		GetReplicasMin() <= got.GetGang().GetReplicasMin() {
@@ -169,8 +168,8 @@ func (c *headRuns) onTried(w *World, o *messages.Order) {
 	}
 }
 
-// lookBack gives a job that was passed a moment: one pass may have admitted both, and then chance decides which is seen
-// first.
+// lookBack checks overtaken jobs again after a moment. One pass may have admitted both jobs, and chance decides which
+// event comes first.
 func (c *headRuns) lookBack(w *World) {
 	kept := c.past[:0]
 	for _, p := range c.past {
@@ -185,7 +184,7 @@ func (c *headRuns) lookBack(w *World) {
 	c.past = kept
 }
 
-// allWithRoom looks at every job that waits.
+// allWithRoom checks every waiting job.
 func (c *headRuns) allWithRoom(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil || c.awayFromRoom(w, nil) != "" {
@@ -204,7 +203,7 @@ func (c *headRuns) allWithRoom(w *World) {
 			delete(c.room, id)
 			continue
 		}
-		if c.room[id] < page.since { // it may have been held since the last look, and let go of
+		if c.room[id] < page.since { // it may have been held and released since the last look
 			c.room[id] = w.engine.now
 		}
 		if w.engine.now.since(c.room[id]) > 10*time.Second+w.locality(page, c.room[id]) {
@@ -234,9 +233,9 @@ func (w *World) unkept(p *process, m *machine, job *messages.JobRecord) topology
 	return leftOf(c.Less(p.leader.KeptForOthers(m.id, topology.JobID(job.Id))))
 }
 
-// leftOf returns the rest for other jobs if reserved capacity may exceed free capacity. While a reserved device is
-// missing, whole or in part, no part is left, because any part may grow into it. A missing share is a part below zero,
-// and the smallest part is the last.
+// leftOf returns the capacity left for other jobs if the reserved capacity may exceed the free capacity. While a
+// reserved GPU is missing, whole or in part, no part is left, because any free part may be needed for it. A missing
+// share is a part below zero, and the smallest part is the last.
 func leftOf(c topology.Capacity) topology.Capacity {
 	if lacksGPU(c) {
 		c.Parts = nil
@@ -244,14 +243,14 @@ func leftOf(c topology.Capacity) topology.Capacity {
 	return c.Floored()
 }
 
-// lacksGPU reports whether more GPUs, or a larger share of one, were taken away than there were.
+// lacksGPU reports whether more GPUs, or a larger share of one, were subtracted than were free.
 func lacksGPU(c topology.Capacity) bool {
 	n := len(c.Parts)
 	return c.WholeGPUs < 0 || n > 0 && c.Parts[n-1] < 0
 }
 
-// locality is how long a gang may wait for a place close together though there has been room since an instant: not at
-// all, unless the machines in service of one place could hold it.
+// locality returns how long a gang may wait for close nodes although it has had capacity since an instant. The result
+// is 0 unless the nodes in service of one domain could hold it.
 func (w *World) locality(page *jobPage, room instant) time.Duration {
 	spec := page.record.Spec
 	if !w.ahead() || spec.GetGang().GetReplicasMin() < 2 && spec.Each != nil || !w.holdsClose(spec) {
@@ -260,8 +259,8 @@ func (w *World) locality(page *jobPage, room instant) time.Duration {
 	return max(w.draw.Settings.Locality, min(room.since(page.since)/2, w.draw.Settings.LocalityMost))
 }
 
-// holdsClose reports whether a place that is closer together than a job requires could hold it, if its machines in
-// service were idle.
+// holdsClose reports whether a domain closer than a job requires could hold it, if the domain's nodes in service were
+// idle.
 func (w *World) holdsClose(spec *messages.JobSpec) bool {
 	p, close := w.leader(), copyOf(spec)
 	for _, level := range w.draw.Levels {
@@ -274,15 +273,14 @@ func (w *World) holdsClose(spec *messages.JobSpec) bool {
 	return false
 }
 
-// isServing reports whether a machine takes new work, by what it is itself and by what its leader believes.
+// isServing reports whether a node takes new work, by its own state and by its leader's view.
 func (w *World) isServing(p *process, m *machine) bool {
 	_, closed, _ := p.leader.View(m.id)
 	return closed == "" && w.open(m)
 }
 
-// trulyWaits reports whether nothing else is about to be done with a job that the
-// store has in the queue: an attempt, a hold or a cancel that is not on disk
-// yet, or an earlier attempt that lacks evidence.
+// trulyWaits reports whether nothing is about to happen to a job that is queued in the store. An attempt, a hold or a
+// cancel may not be on disk yet, or an earlier attempt may lack exit confirmations.
 func (c *headRuns) trulyWaits(w *World, page *jobPage) bool {
 	id := page.record.Id
 	if at, tried := c.tried[id]; tried && w.engine.now.since(at) < 20*time.Second {
@@ -306,7 +304,7 @@ func (c *headRuns) waits(w *World, page *jobPage) bool {
 		!c.beginsLater(w, r) && !w.books.follows(r) && !w.standsAside(r) && !(r.UidToCome && w.uidsRanOut())
 }
 
-// beginsLater reports whether a job may wait for its begin: whoever leads looks at his wall clock once a minute.
+// beginsLater reports whether a job may wait for its begin time. A leader reads its wall clock once a minute.
 func (c *headRuns) beginsLater(w *World, r *messages.JobRecord) bool {
 	if r.Spec.BeginUnixMs == 0 {
 		return false
@@ -318,12 +316,12 @@ func (c *headRuns) beginsLater(w *World, r *messages.JobRecord) bool {
 	return ok && w.engine.now.since(at) < time.Minute+10*time.Second
 }
 
-// first is the job that everybody else in the queue waits behind.
+// first returns the first job of the queue.
 func (c *headRuns) first(w *World) *jobPage {
 	return c.firstOf(w, anyJob)
 }
 
-// firstOf is the first of these jobs.
+// firstOf returns the first of these jobs.
 func (c *headRuns) firstOf(w *World, these func(*messages.JobRecord) bool) *jobPage {
 	var head *jobPage
 	for _, id := range w.books.ids {
@@ -339,16 +337,15 @@ func (c *headRuns) firstOf(w *World, these func(*messages.JobRecord) bool) *jobP
 	return head
 }
 
-// ahead is the order of the queue.
+// ahead compares two jobs by the order of the queue.
 func ahead(a, b *messages.JobRecord) bool {
 	arrived := func(r *messages.JobRecord) uint64 { return cmp.Or(r.Spec.GetElement().GetArrival(), r.Arrival) }
 	return a.Spec.Priority > b.Spec.Priority || a.Spec.Priority == b.Spec.Priority && arrived(a) < arrived(b)
 }
 
-// backsOff reports whether the job waits by itself. The wall clock it waits on may
-// have jumped since, by up to two hours; each leader bounds that by its backoff
-// and the time in which lost members stop by themselves. It counts from when the
-// last evidence of an earlier attempt was in.
+// backsOff reports whether the job waits by its own backoff. The wall clock that it waits for may have jumped by up to
+// two hours. Each leader limits this wait to its backoff and the time in which lost members stop by themselves. The
+// wait counts from the last exit confirmation of an earlier attempt.
 func (c *headRuns) backsOff(w *World, r *messages.JobRecord) bool {
 	since := max(w.books.jobs[r.Id].since, c.wrote[r.Id], w.ledSince, w.healedAt)
 	fence := 2 * time.Duration(r.Spec.GetStopWhenLostMs()) * time.Millisecond

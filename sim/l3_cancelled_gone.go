@@ -7,20 +7,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// cancelledGone is L3: a cancelled job has no process on a machine that can be
-// reached, after its grace and ten seconds. The same for one whose time is up,
-// and for a gang of which a member has failed.
+// cancelledGone is L3: a cancelled job has no process on a reachable node after its grace and ten seconds. The same
+// applies to a job at its time limit, and to a gang with a failed member.
 type cancelledGone struct {
 	rule
-	failed map[topology.Token]instant // when the store was first seen to have a member's failure
+	failed map[topology.Token]instant // when the store first had a member's failure
 }
 
 func newCancelledGone() *cancelledGone {
 	return &cancelledGone{rule: rule{"L3 cancelled-gone", on{Scanned}}, failed: map[topology.Token]instant{}}
 }
 
-// reconnect is how long a machine may take to be heard again once all is healed:
-// the next dial, Lead, Hello and Welcome.
+// reconnect is the time that a node may take to report again once all is repaired: the next dial, Lead, Hello and
+// Welcome.
 const reconnect = 20 * time.Second
 
 func (c *cancelledGone) Step(w *World, _ *Event) {
@@ -51,8 +50,8 @@ func (c *cancelledGone) Step(w *World, _ *Event) {
 	}
 }
 
-// mended is since when, once all is healed, nothing is in the way of a Stop: an end is on disk before it, and a leader
-// waits for the answer of a store that never gives one.
+// mended returns the time since which nothing delays a Stop, after all faults are repaired. An end must be on disk
+// before its Stop, and a leader waits for the answer of a store that never gives one.
 func (c *cancelledGone) mended(w *World) instant {
 	at := w.healedAt.plus(reconnect)
 	if w.store.silent > 0 {
@@ -61,7 +60,7 @@ func (c *cancelledGone) mended(w *World) instant {
 	return at
 }
 
-// memberFailed looks for the rest of a gang that has lost a member.
+// memberFailed looks for running members of a gang after one of its members has failed.
 func (c *cancelledGone) memberFailed(w *World) {
 	for _, m := range w.machines {
 		if !m.core() {
@@ -95,9 +94,9 @@ func (c *cancelledGone) lostMember(w *World, t topology.Token) bool {
 	return false
 }
 
-// timeUp looks at a time limit, which its leader counts by its own clock: that may go slower than the world's. A new
-// leader may count it from its takeover at the latest, and one that was changed to less than had been spent holds from
-// then on.
+// timeUp checks a time limit. Its leader counts the limit by its own clock, which may run slower than the world's. A
+// new leader may count it from its takeover at the latest. A limit that was lowered below the spent time holds from the
+// change.
 func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
 	if page == nil || page.limit == 0 {

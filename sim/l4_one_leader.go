@@ -5,14 +5,13 @@ import (
 	"time"
 )
 
-// oneLeader is L4: one leader within two leases, admitting five seconds later:
-// it answers a question, and the head of the queue runs (L2). And no more than
-// one: whoever led has ended when the store lets another one lead. Only a leader
-// that was not run at that time may still believe in itself, and one whose lease
-// the database forgot.
+// oneLeader is L4: within two leases there is one leader, which admits jobs five seconds later. It answers requests,
+// and the head of the queue runs (L2). There is no more than one leader: the former leader has ended when the store
+// accepts another one. Two exceptions may still believe that they lead: a leader that was not running at that time, and
+// a leader whose lease the database forgot.
 type oneLeader struct {
 	rule
-	without instant // since when nobody leads; 0: somebody does
+	without instant // since when there is no leader; 0: there is one
 }
 
 func newOneLeader() *oneLeader { return &oneLeader{rule: rule{"L4 one-leader", on{Scanned, Led}}} }
@@ -37,7 +36,7 @@ func (c *oneLeader) Step(w *World, e *Event) {
 		return
 	}
 	for _, path := range sortedKeys(w.client.asks) {
-		// That every uid is held is an answer too, until what is kept under them is old.
+		// The answer that every UID is taken counts too, until the files kept under the UIDs are old.
 		a, now := w.client.asks[path], w.engine.now
 		if now.since(max(a.since, a.full)) > 2*time.Minute && now.since(w.healedAt) > 2*time.Minute {
 			c.violate(w, "nobody answers %s since %s", describe(a.message), clockFace(a.since))

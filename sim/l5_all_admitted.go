@@ -6,22 +6,27 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The run itself waits for every job to be
-// over (settle in run.go), as long as what waits may need, and says which job waits for what when they are not.
-// Here stands the other half: a job does not end because of the cluster, whether or not it has run. It succeeds,
-// somebody cancels it, what it was to run after has ended otherwise, its time is over, or it fails: by itself and
-// more often than it allows, by anything once it may have run if it allows no second run, by what every machine
-// would find wrong with it, because it could not be prepared or launched as often as is tried, and on two machines
-// or on the only one that could hold it, or as often for no fault of its own as is ever tried.
+// allAdmitted is L5: once arrivals stop, every feasible gang is admitted. The run itself waits until every job has
+// finished (settle in run.go), or reports which job waits for what.
+//
+// This checker covers the other half: a job does not end because of the cluster, whether or not it has run. It may end
+// for these reasons only:
+// - It succeeds, a client cancels it, or its time limit is reached.
+// - The job that it follows has ended otherwise than required.
+// - It fails by itself more often than it allows.
+// - It allows no second attempt, and an attempt that may have run has ended.
+// - Every node would reject it.
+// - It could not be prepared or launched as often as is tried, and on two nodes or on the only one that fits.
+// - It failed by no fault of its own as often as is tried.
 type allAdmitted struct{ rule }
 
 func newAllAdmitted() *allAdmitted { return &allAdmitted{rule: rule{"L5 all-admitted", on{Stored}}} }
 
-// Step judges a job when its end is written, by the attempts that the store has of it.
+// Step judges a job when its end is written, by its attempts in the store.
 func (c *allAdmitted) Step(w *World, e *Event) {
 	s := e.Stored
 	if s.job.GetSpec().GetArray() != nil {
-		return // how its elements ended is how it did (S36)
+		return // it ended as its elements did (S36)
 	}
 	if s.job == nil || !s.job.State.Terminal() || s.jobWas != nil && s.jobWas.State.Terminal() {
 		return
@@ -36,14 +41,14 @@ func (c *allAdmitted) Step(w *World, e *Event) {
 // ends counts the ends of a job's attempts, by the limit that they count against.
 type ends struct {
 	last       *messages.AttemptRecord
-	succeeded  bool     // one of them, though that may have been known late
-	failed     int32    // by a member
-	unprepared int      // since a gang of it last ran
-	on         []string // where that was; two are enough to know
-	others     int      // for no fault of the job, the ones before among them
+	succeeded  bool     // one attempt succeeded, though that may have been known late
+	failed     int32    // ended by a failed member
+	unprepared int      // prepare failures since a gang of the job last ran
+	on         []string // nodes of these failures; two are enough to know
+	others     int      // ends by no fault of the job, including earlier ones
 }
 
-// endsOf counts the attempts of a job with the write that ends it.
+// endsOf counts the attempts of a job up to the write that ends it.
 func endsOf(w *World, s *stored) (n ends) {
 	for _, t := range s.page.tokens {
 		a := w.books.attempts[t]
@@ -91,7 +96,7 @@ func (n *ends) add(a *messages.AttemptRecord) {
 	}
 }
 
-// didSucceed reports whether every member exited 0 before anybody told it to stop.
+// didSucceed reports whether every member exited with 0 before it was stopped.
 func didSucceed(a *messages.AttemptRecord) bool {
 	return a != nil && !slices.ContainsFunc(a.Places, func(p *messages.Place) bool {
 		return p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.Code != 0 || !p.Exit.ByItself

@@ -9,11 +9,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// allAgree is L6: store, ledgers and processes say the same within three
-// heartbeats. A difference may exist for a while; the same one may not stay.
+// allAgree is L6: store, ledgers and processes agree within three heartbeats. A difference may exist for a while, but
+// the same difference may not stay.
 type allAgree struct {
 	rule
-	since map[string]instant // of each difference that is there now
+	since map[string]instant // since when each present difference has existed
 	seen  map[string]bool
 }
 
@@ -39,7 +39,7 @@ func (c *allAgree) Step(w *World, _ *Event) {
 	maps.DeleteFunc(c.since, func(text string, _ instant) bool { return !c.seen[text] })
 }
 
-// differs notes a difference, and complains of one that has stayed.
+// differs notes a difference, and reports one that has stayed too long.
 func (c *allAgree) differs(w *World, format string, args ...any) {
 	text := fmt.Sprintf(format, args...)
 	c.seen[text] = true
@@ -69,8 +69,8 @@ func (c *allAgree) machine(w *World, m *machine) {
 	}
 }
 
-// attempt looks for evidence that the store waits for and that will not come by
-// itself: the machine has nothing of the attempt, or is no more.
+// attempt looks for exit confirmations that the store needs and that cannot arrive, because the node has no trace of
+// the attempt or is gone.
 func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		m := w.machine(p.Node)
@@ -87,7 +87,7 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 	}
 }
 
-// waits reports whether the store lacks evidence from this machine.
+// waits reports whether the store lacks an exit confirmation from this node.
 func (c *allAgree) waits(a *messages.AttemptRecord, m *machine) bool {
 	return slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Node == string(m.id) && p.Exit == nil })
 }

@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// drainEmpties is L7: a drain empties a machine within its grace. When all is
-// healed an operator drains one that works, and opens it again afterwards.
+// drainEmpties is L7: a drain empties a node within its grace. When all is repaired, an operator drains a node with
+// work, and later takes the drain back.
 type drainEmpties struct {
 	rule
 	machine *machine

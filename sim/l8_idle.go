@@ -2,7 +2,7 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// idle is L8: when nothing is to be done, only heartbeats flow, and nothing is written.
+// idle is L8: when there is nothing to do, only heartbeats are sent and nothing is written.
 type idle struct {
 	rule
 	beats int
@@ -12,7 +12,7 @@ func newIdle() *idle { return &idle{rule: rule{"L8 idle", on{Sent, Stored}}} }
 
 func (c *idle) Step(w *World, e *Event) {
 	if !w.idling || e.Process != nil && e.Process.machine != nil && !e.Process.machine.core() {
-		return // a machine that is cut off for ever speaks to nobody
+		return // a node that is cut off for ever sends to nobody
 	}
 	if e.Kind == Stored {
 		c.violate(w, "%s writes to the store although nothing is to be done", e.Process.address)

@@ -2,9 +2,9 @@ package sim
 
 import "time"
 
-// promiseMet is L9: a firm promise with a bound is met within 60 s and the longest grace of its bound or of the
-// healing, whichever is later, 1% for drift, unless a machine of it was lost or closed, its job was held, or nobody
-// could say after a takeover what a holder had spent.
+// promiseMet is L9: a start guarantee with a bound is met within 60 s, the longest grace and 1 % of drift. The time
+// counts from the bound or from the repair of all faults, whichever is later. The guarantee does not hold in three
+// cases: one of its nodes was lost or closed, its job was held, or a takeover lost the time that a holder had spent.
 type promiseMet struct{ rule }
 
 func newPromiseMet() *promiseMet { return &promiseMet{rule{"L9 promise-met", on{Scanned}}} }
@@ -34,7 +34,7 @@ func (c *promiseMet) Step(w *World, _ *Event) {
 	}
 }
 
-// longestGrace is that of all jobs.
+// longestGrace returns the longest grace of all jobs.
 func (w *World) longestGrace() (grace time.Duration) {
 	for _, id := range w.books.ids {
 		grace = max(grace, time.Duration(w.books.jobs[id].record.GetSpec().GetStop().GetGraceMs())*time.Millisecond)

@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a gang whose list is longer than what the link carries at once.
+// This file tests a gang whose member list exceeds one message of the link.
 
-// largeGang submits 16,384 tasks to 128 machines with the longest addresses: told one
-// by one, their list would take more than a message may.
+// largeGang submits 16,384 tasks to 128 nodes with the longest addresses. Their list, sent entry by entry, would exceed
+// the limit of a message.
 func largeGang(t *testing.T, earlier bool) *World {
 	const machines, each = 128, 128
 	o := Options{World: "small", Plain: true, Machines: machines, LongNames: true, Seed: 1, Unchecked: true}
@@ -41,9 +41,8 @@ func running(w *World) (n int) {
 	return n
 }
 
-// TestNearTheLimit: agents that take a packed list run the gang. Where some are of an
-// earlier version, nothing is said that the link would drop, nothing is committed, and
-// whoever looks at the machines reads why.
+// TestNearTheLimit checks that agents which accept a packed list run the gang. If some agents are of an earlier
+// version, nothing may be sent that the link would drop, nothing may be committed, and the node list must show why.
 func TestNearTheLimit(t *testing.T) {
 	w := largeGang(t, false)
 	w.RunFor(20 * time.Second)

@@ -11,11 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns one machine's simulated launcher. It survives the agent, as
-// supervisors do, and it is the ground truth of the whole simulation: which
-// processes exist, with which token, on which devices.
+// This file simulates the launcher of one node. It survives the agent, as supervisors do. It is the ground truth of the
+// simulation: which processes exist, with which token, on which GPUs.
 
-// taskState is how far a container is.
+// taskState names how far a container is.
 type taskState uint8
 
 const (
@@ -36,43 +35,43 @@ type task struct {
 	spawned   bool
 	exit      *messages.Exit
 	grant     *messages.Grant
-	meet      *messages.Rendezvous // as it was told to start
-	agent     *process             // the actor that is told …
+	meet      *messages.Rendezvous // from its Start
+	agent     *process             // the agent process that gets reports …
 	to        *actor.PID
-	signal    int32         // by which its job wants to be stopped
+	signal    int32         // the stop signal that its job requests
 	fence     time.Duration // stopWhenLost; 0: none
 	grace     time.Duration
 	deaf      bool
 	began     actors.Instant
 	spawnedAt instant
 	killing   bool // a stop is on its way
-	told      bool // to stop, while it ran
-	saves     bool // it saves its work when it is told to, and exits 0
+	told      bool // it was stopped while it ran
+	saves     bool // it saves its work when it is stopped, and exits with 0
 	heeds     bool // it does so when it is warned
 	warned    []warnedOf
-	notice    *messages.WarnTask // what it was told last
+	notice    *messages.WarnTask // the last warning
 	slow      bool               // it will never be prepared
-	stuck     bool               // it was killed, and the kernel does not let go
+	stuck     bool               // it was killed, but the kernel does not end it
 }
 
-// launcher lives as long as a boot of its machine.
+// launcher lasts for one boot of its node.
 type launcher struct {
 	w       *World
 	m       *machine
 	tasks   map[topology.TaskKey]*task
-	order   []*task          // the same, as they came
-	used    map[string]int64 // thousandths of each device that running processes have
+	order   []*task          // the same tasks in order of arrival
+	used    map[string]int64 // thousandths of each GPU that running processes use
 	heard   actors.Instant   // when the last acknowledged heartbeat was sent
 	last    instant          // commands do not overtake each other
-	faulted []string         // devices that are broken
-	mended  []string         // devices that were
-	off     bool             // the machine lost its power
-	lacks   shortage         // what its kernel does not give out
+	faulted []string         // GPUs that are broken
+	mended  []string         // GPUs that were repaired
+	off     bool             // the node has lost its power
+	lacks   shortage         // resources that its kernel does not provide
 
 	kept     []*keptTask
-	agent    *process // that is told of uids …
+	agent    *process // the agent that gets UIDs …
 	node     *actor.PID
-	toldUids []uint32 // … and was told of these
+	toldUids []uint32 // … and the UIDs that it got
 
 	health health
 }
@@ -88,8 +87,7 @@ type launcherPort struct {
 	proc *process
 }
 
-// Tell gives the launcher a command. A command of an agent that dies meanwhile
-// may have been carried out or not.
+// Tell sends the launcher a command. If the agent dies meanwhile, the command may be executed or not.
 func (x *launcherPort) Tell(command any, answerTo *actor.PID) {
 	l := x.l
 	if c, is := command.(*messages.ExecTask); is {
@@ -121,7 +119,7 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	case *messages.WarnTask:
 		l.warn(c, agent, to)
 	case *messages.SignalTask:
-		// Signals of users change nothing that the protocol is about.
+		// Signals of users change nothing in the protocol.
 	case *messages.ForgetTask:
 		l.forget(c.Id.Key())
 	case *messages.CheckMachine:
@@ -145,7 +143,7 @@ func (l *launcher) obey(command any, agent *process, to *actor.PID) {
 	}
 }
 
-// known is the task of this id, which from now on answers to this agent.
+// known returns the task with this ID, which from now on reports to this agent.
 func (l *launcher) known(k topology.TaskKey, agent *process, to *actor.PID) *task {
 	t := l.tasks[k]
 	if t != nil {
@@ -200,7 +198,7 @@ func (l *launcher) prepare(c *messages.PrepareTask, agent *process, to *actor.PI
 	}
 }
 
-// unprepared lets a task fail before it is prepared, after a while.
+// unprepared makes a task fail after a while, before it is prepared.
 func (l *launcher) unprepared(t *task, after time.Duration, why string, fault messages.Fault) {
 	l.later(t, after, func() { l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, why, fault) })
 }
@@ -216,14 +214,14 @@ func (l *launcher) ready(t *task) {
 	}
 }
 
-// spoil loses what was prepared, unless it has started meanwhile.
+// spoil discards a prepared task, unless it has started meanwhile.
 func (l *launcher) spoil(t *task) {
 	if t.state == taskPrepared {
 		l.failed(t, messages.ExitKind_EXIT_KIND_PREPARE_FAILED, 0, "its rootfs has vanished", messages.Fault_FAULT_UNKNOWN)
 	}
 }
 
-// later runs something about a task, unless the machine or the task has gone by then.
+// later calls do about a task after a delay, unless the node or the task is gone by then.
 func (l *launcher) later(t *task, d time.Duration, do func()) {
 	l.w.engine.at(l.w.engine.now.plus(l.m.clock.lasts(d)), action(func() {
 		if !l.off && t.state != taskGone {
@@ -232,7 +230,7 @@ func (l *launcher) later(t *task, d time.Duration, do func()) {
 	}))
 }
 
-// start spawns, once per id.
+// start starts the process of a task, once per ID.
 func (l *launcher) start(c *messages.StartTask, agent *process, to *actor.PID) {
 	k := c.Id.Key()
 	t := l.known(k, agent, to)
@@ -284,7 +282,7 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 	case l.w.fires("task-fail"):
 		l.later(t, after/2, func() { l.exited(t, 1, false) })
 	case l.w.fires("task-hang"):
-		t.deaf = true // and it never ends by itself
+		t.deaf = true // it never ends by itself
 	default:
 		l.later(t, after, func() { l.endsItself(t, code, oom) })
 	}
@@ -294,10 +292,10 @@ func (l *launcher) spawn(t *task, c *messages.StartTask) {
 	l.answer(t)
 }
 
-// keep is the supervisor's own watch: with no acknowledged heartbeat for the
-// job's stopWhenLost, it stops its task, agent or no agent.
+// keep simulates the supervisor's own timer. Without an acknowledged heartbeat for the job's stopWhenLost, the
+// supervisor stops its task, even without an agent.
 func (l *launcher) keep(t *task) {
-	from := l.heard // also where the task began later: the leader knows nothing of that
+	from := l.heard // also if the task began later, because the leader does not know that
 	if from == 0 {
 		from = t.began
 	}
@@ -321,7 +319,7 @@ func (l *launcher) exited(t *task, code int32, oom bool) {
 	}
 }
 
-// failed is the end of what never ran, by whoever's fault.
+// failed ends a task that never ran, with the fault that caused this.
 func (l *launcher) failed(t *task, kind messages.ExitKind, code int32, detail string, fault messages.Fault) {
 	if t.state != taskGone {
 		l.end(t, kind, code, detail)
@@ -329,7 +327,7 @@ func (l *launcher) failed(t *task, kind messages.ExitKind, code int32, detail st
 	}
 }
 
-// end is the moment at which the process group has gone and the cgroup is empty.
+// end marks the moment at which the process group has ended and the cgroup is empty.
 func (l *launcher) end(t *task, kind messages.ExitKind, code int32, detail string) {
 	if t.state == taskGone || t.stuck {
 		return
@@ -344,11 +342,11 @@ func (l *launcher) end(t *task, kind messages.ExitKind, code int32, detail strin
 	t.exit = &messages.Exit{Rank: int32(t.key.Rank), Kind: kind, Code: code, Detail: detail,
 		AtUnixMs: l.m.clock.wall(l.w.engine.now)}
 	l.w.seen(Event{Kind: TaskEnded, Machine: l.m, Task: t})
-	// The exit's last details are filled in by the caller before the agent is told.
+	// The caller adds the last details of the exit before the agent gets it.
 	l.w.engine.after(l.w.chance.between(10*time.Microsecond, time.Millisecond), func() { l.answer(t) })
 }
 
-// answer tells whoever asked last how far the task is.
+// answer reports the state of a task to the agent that asked last.
 func (l *launcher) answer(t *task) {
 	if l.off || t.agent == nil || l.tasks[t.key] != t {
 		return
@@ -363,7 +361,7 @@ func (l *launcher) answer(t *task) {
 	}
 }
 
-// adopt takes a container over that an earlier agent left.
+// adopt gives a container of an earlier agent to a new one.
 func (l *launcher) adopt(k topology.TaskKey, agent *process, to *actor.PID) {
 	if t := l.known(k, agent, to); t != nil {
 		l.answer(t)
@@ -381,7 +379,7 @@ func (l *launcher) stop(c *messages.StopTask, agent *process, to *actor.PID) {
 		agent.tell(to, &messages.TaskGone{Id: messages.ToTaskID(k), Exit: exit})
 		return
 	}
-	// What no leader knows any more is stopped by the default.
+	// A task that no leader knows any more is stopped with the default signal.
 	if known := l.w.books.attempts[k.Token] != nil; known && c.Signal != t.signal {
 		l.w.violate("driver contract", "%s: %v of %s is stopped by signal %d, and wants %d", l.m.address, k, t.job,
 			c.Signal, t.signal)
@@ -389,7 +387,7 @@ func (l *launcher) stop(c *messages.StopTask, agent *process, to *actor.PID) {
 	l.terminate(t, time.Duration(c.GraceMs)*time.Millisecond)
 }
 
-// terminate signals, waits the grace, kills.
+// terminate signals a task, waits for the grace, and kills it.
 func (l *launcher) terminate(t *task, grace time.Duration) {
 	switch {
 	case t.state == taskGone:
@@ -405,7 +403,7 @@ func (l *launcher) terminate(t *task, grace time.Duration) {
 	}
 }
 
-// signal plays the reaction of a running task to a stop signal.
+// signal simulates how a running task reacts to a stop signal.
 func (l *launcher) signal(t *task, grace time.Duration) {
 	switch {
 	case t.stuck:
@@ -447,7 +445,7 @@ func (l *launcher) list() *messages.TaskList {
 	return all
 }
 
-// powerOff ends every process without anybody noticing.
+// powerOff ends every process without a report.
 func (l *launcher) powerOff() {
 	l.off = true
 	for _, t := range l.order {

@@ -12,11 +12,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns machines whose agent lies: the Node on them is the real one and
-// keeps honest books, and what it says is changed on its way out. A real link
-// would refuse some of these words; those are lost here as they are there. A machine that lied is a liar for the rest
-// of the run to the checkers that compare what a machine says with what is there; what holds for honest machines goes
-// on to.
+// This file simulates nodes whose agent lies. The Node is the real one and keeps an honest ledger, but its messages are
+// changed on their way out. A real link would drop some of these messages, and the simulation drops them too. For
+// checkers that compare a node's messages with the truth, a node that lied stays a liar for the rest of the run. Rules
+// about honest nodes continue to apply to it.
 
 // lies lists the values that a lying node may change, by name. Each function reports whether it changed the message.
 var lies = []struct {
@@ -41,7 +40,7 @@ var lies = []struct {
 	{"claims", lie(lieClaims)},
 }
 
-// lie is one in words of a sort.
+// lie applies a lie to messages of one type.
 func lie[W messages.Message](tell func(*machine, W) bool) func(*machine, messages.Message) bool {
 	return func(m *machine, word messages.Message) bool {
 		w, is := word.(W)
@@ -49,7 +48,7 @@ func lie[W messages.Message](tell func(*machine, W) bool) func(*machine, message
 	}
 }
 
-// inBooks is a lie in the ledger that a word has, if it has one.
+// inBooks applies a lie to the ledger in a message, if it has one.
 func inBooks(tell func(*machine, *messages.LedgerReport) bool) func(*machine, messages.Message) bool {
 	return func(m *machine, word messages.Message) bool {
 		l := told(word)
@@ -57,10 +56,10 @@ func inBooks(tell func(*machine, *messages.LedgerReport) bool) func(*machine, me
 	}
 }
 
-// liePrefix stands before a lie's name where faults are counted.
+// liePrefix precedes a lie's name in the counters of faults.
 const liePrefix = "lie-"
 
-// Lies are the names of all that a machine may lie about.
+// Lies returns the names of all lies.
 func Lies() []string {
 	var names []string
 	for _, l := range lies {
@@ -69,10 +68,10 @@ func Lies() []string {
 	return names
 }
 
-// liar lets a machine of ours lie for a while, about one thing or about several.
+// liar makes a node of the cluster lie for a while, about one thing or about several.
 func liar(f *faults, m *machine) bool {
 	if m.gone || slices.ContainsFunc(f.w.machines, func(m *machine) bool { return m.lies != nil }) {
-		return false // one at a time: two that agree are believed
+		return false // one at a time, because two nodes that agree are believed
 	}
 	var names []string
 	for range f.w.luck.span(1, 3) {
@@ -83,19 +82,18 @@ func liar(f *faults, m *machine) bool {
 	return true
 }
 
-// lie has a machine lie from now on.
+// lie makes a node lie from now on.
 func (w *World) lie(m *machine, names ...string) {
 	m.lies, m.lied, m.fibbed = names, true, true
 	w.say("%s lies about %s", m.address, strings.Join(names, ", "))
 }
 
-// mayLie reports whether what a leader believes of a machine may come from a lie that was told since then, or shortly
-// before.
+// mayLie reports whether a leader's view of a node may rest on a lie that was sent since then or shortly before.
 func (m *machine) mayLie(since instant) bool {
 	return m.lies != nil || m.fibbed && m.repented.plus(time.Minute) > since
 }
 
-// repent puts an honest agent in the liar's place.
+// repent replaces the liar's agent with an honest one.
 func (w *World) repent(m *machine) {
 	m.lies, m.repented = nil, w.engine.now
 	if m.proc != nil {
@@ -103,13 +101,13 @@ func (w *World) repent(m *machine) {
 	}
 }
 
-// tellLies changes a word on its way out; nil: a real link would not let it pass.
+// tellLies changes a message on its way out. It returns nil if a real link would drop the message.
 func (m *machine) tellLies(word messages.Message) messages.Message {
 	if r := told(word); r != nil {
 		m.books = proto.Clone(r).(*messages.LedgerReport)
 	}
 	if r, is := word.(*messages.Reserved); is && m.books != nil && slices.Contains(m.lies, "shortage") {
-		// The rest stands below.
+		// The remaining lies are below.
 		word = &messages.Refused{Origin: r.Origin, Ledger: proto.Clone(m.books).(*messages.LedgerReport)}
 	}
 	for _, l := range lies {
@@ -136,11 +134,11 @@ func lieAddress(_ *machine, r *messages.Reserved) bool {
 }
 
 func lieRanks(_ *machine, r *messages.Reserved) bool {
-	r.Grants[0].Rank += int32(len(r.Grants)) // foreign, or in the place of another
+	r.Grants[0].Rank += int32(len(r.Grants)) // an invented rank, or the rank of another task
 	return true
 }
 
-// lieGrants grants less than was asked for: fewer ranks, or half of the only one.
+// lieGrants grants less than requested: fewer ranks, or half of the only one.
 func lieGrants(_ *machine, r *messages.Reserved) bool {
 	switch {
 	case len(r.Grants) > 1:
@@ -162,7 +160,7 @@ func lieDevices(m *machine, r *messages.Reserved) bool {
 	return true
 }
 
-// lieToken answers for an attempt that was never made.
+// lieToken answers for an attempt that never existed.
 func lieToken(_ *machine, word messages.Message) bool {
 	switch word.(type) {
 	case *messages.Reserved, *messages.Committed, *messages.Prepared, *messages.Started:
@@ -172,7 +170,7 @@ func lieToken(_ *machine, word messages.Message) bool {
 	return false
 }
 
-// told is the ledger in a word, if it has one.
+// told returns the ledger in a message, or nil.
 func told(word messages.Message) *messages.LedgerReport {
 	if w, is := word.(interface{ GetLedger() *messages.LedgerReport }); is {
 		return w.GetLedger()
@@ -192,7 +190,7 @@ func lieCapacity(m *machine, l *messages.LedgerReport) bool {
 	return true
 }
 
-// lieGpus has one device free twice.
+// lieGpus reports one GPU as free twice.
 func lieGpus(_ *machine, l *messages.LedgerReport) bool {
 	if len(l.FreeGpus) == 0 {
 		return false
@@ -206,7 +204,8 @@ func lieLabels(m *machine, h *messages.Hello) bool {
 	return true
 }
 
-// lieClaims announces what the machine's certificate does not allow. A scheduler's link says so, and is not in here.
+// lieClaims announces more than the node's certificate allows. The scheduler's link, which is not simulated, would
+// report this doubt.
 func lieClaims(_ *machine, h *messages.Hello) bool {
 	h.Doubt = "it announces GPU count 8, but its certificate allows \"4\""
 	return true
@@ -222,7 +221,7 @@ func lieVersions(m *machine, l *messages.LedgerReport) bool {
 	return true
 }
 
-// lieEpoch obeys a leader that nobody else knows.
+// lieEpoch claims to obey a leader that nobody else knows.
 func lieEpoch(_ *machine, h *messages.Hello) bool {
 	h.Epoch, h.Ledger = h.Epoch+restoredEpochs, nil
 	return true
@@ -243,7 +242,7 @@ const madeUpCounter = 1 << 41
 // madeUp reports whether a liar invented an attempt.
 func madeUp(t topology.Token) bool { return t.Counter == madeUpCounter }
 
-// lieIntrudes has a part of a gang that is somewhere else, and not as far as it is.
+// lieIntrudes claims a part of a gang that runs on another node, in an earlier state than the true one.
 func lieIntrudes(m *machine, l *messages.LedgerReport) bool {
 	for _, other := range m.w.machines {
 		for _, s := range other.slices() {
@@ -262,8 +261,7 @@ func lieIntrudes(m *machine, l *messages.LedgerReport) bool {
 	return false
 }
 
-// lieShortage refuses what it has set aside, again and again, beside books in which
-// all of it is free.
+// lieShortage refuses a request repeatedly, although its ledger shows that all of it is free.
 func lieShortage(_ *machine, r *messages.Refused) bool {
 	if r.Ledger == nil {
 		return false
@@ -273,11 +271,11 @@ func lieShortage(_ *machine, r *messages.Refused) bool {
 	return true
 }
 
-// anythingAtAll is no lie of its own: the machine says whatever it can, at full speed.
+// anythingAtAll makes a node send arbitrary messages at full speed, instead of one lie.
 const anythingAtAll = "anything"
 
-// Lie has a machine lie from now on about the things that are named, as Lies lists
-// them; about none: an honest agent takes the liar's place.
+// Lie makes a node lie from now on about the given topics, as Lies lists them. Without topics, an honest agent replaces
+// the liar.
 func (w *World) Lie(number int, about ...string) {
 	if m := w.at(number); len(about) == 1 && about[0] == anythingAtAll {
 		w.harms()
@@ -299,9 +297,8 @@ func (w *World) Lie(number int, about ...string) {
 	}
 }
 
-// hardware changes what a machine has, honestly: its agent ends, and the next one
-// announces more or less memory, other labels, a device more or one less. What runs
-// there has what it had.
+// hardware changes a node's hardware, honestly. Its agent ends, and the next one announces other memory, other labels,
+// one GPU more or one less. Running tasks keep their resources.
 func hardware(f *faults, m *machine) bool {
 	if m.proc == nil || m.original != nil {
 		return false
@@ -322,7 +319,7 @@ func hardware(f *faults, m *machine) bool {
 	return true
 }
 
-// rebuild has the machine's next agent announce this.
+// rebuild makes the node's next agent announce this.
 func (w *World) rebuild(m *machine, a *messages.Announcement) {
 	w.say("%s is another machine at its agent's next start: %v", m.address, a.Total)
 	m.announcement = a
@@ -331,8 +328,8 @@ func (w *World) rebuild(m *machine, a *messages.Announcement) {
 	}
 }
 
-// Rebuild changes how much memory a machine has, its rack, and which labels; its agent reads that when it starts again.
-// An earlier one knows no network but that of the machine.
+// Rebuild changes the memory, rack and labels of a node. The agent reads them at its next start. An earlier agent knows
+// only the host network.
 func (w *World) Rebuild(number int, memory int64, rack string, earlier bool, labels ...*messages.Label) {
 	w.harms()
 	m := w.at(number)

@@ -7,11 +7,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns jobs that say how long they take, as a planner that looks ahead meets them: in a third of the seeds
-// all of them have a time limit, in another half of them, and in the last none. Some take longer than they say, and
-// some have an image that is slow to come: half of them where the world is crowded, and there it takes longer.
+// This file draws jobs that state their duration, for planners that look ahead. In a third of the seeds all jobs have a
+// time limit, in another third half of them, and in the last third none. Some jobs take longer than they state, and
+// some have a slow image. In a crowded world half of the images are slow, and slower.
 
-// limits draws what a job says of itself, and how long its image takes.
+// limits draws a job's stated duration and the duration of its image pull.
 func (w *World) limits(spec *messages.JobSpec, run *script) {
 	s := w.limiting
 	spec.TimeLimitMs = 0
@@ -30,15 +30,15 @@ func (w *World) limits(spec *messages.JobSpec, run *script) {
 	spec.PrepareTimeoutMs += run.image.Milliseconds()
 }
 
-// whole has most small jobs want all GPUs of a machine: what fits into any gap is never lent anything.
+// whole makes most small jobs request all GPUs of a node, because a job that fits into any gap is never backfilled.
 func (w *World) whole(each *messages.Resources) {
 	if w.draw.Crowded && w.limiting.chance(0.75) {
 		each.MilliGpu = 8 * topology.WholeGPU
 	}
 }
 
-// greedy has some gangs name no memory, and so have all of a machine's: what needs no GPU then has no room beside a
-// gang.
+// greedy removes the memory request of some gangs, so that they get all memory of a node. Jobs without GPUs then do not
+// fit next to such a gang.
 func (w *World) greedy(each *messages.Resources) {
 	if w.draw.Crowded && each != nil && w.limiting.chance(0.4) {
 		each.MemoryBytes = 0

@@ -12,11 +12,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what people see of a run: log lines, the step trace, and what
-// was happening just before something broke. Nothing is formatted unless
-// somebody reads it.
+// This file shows a run to developers: log lines, the trace of steps, and the last events before a violation. A line is
+// formatted only when it is read.
 
-// logLine holds a line of the log that nobody may ever format.
+// logLine holds a line of the log that may never be formatted.
 type logLine struct {
 	at      instant
 	address string
@@ -36,17 +35,17 @@ func clockFace(at instant) string {
 	return fmt.Sprintf("%02d:%02d:%09.6f", int(d.Hours()), int(d.Minutes())%60, (d % time.Minute).Seconds())
 }
 
-// logged takes a line of the actors' log.
+// logged records a line of the actors' log.
 func (w *World) logged(p *process, format string, args []any) {
 	w.record(logLine{w.engine.now, p.address, p.serial, format, args})
 }
 
-// note takes a line of the world's own about a process.
+// note records a line of the world about a process.
 func (w *World) note(p *process, format string, args ...any) {
 	w.record(logLine{w.engine.now, p.address, p.serial, "*** " + format, args})
 }
 
-// say takes a line of the world's own.
+// say records a line of the world.
 func (w *World) say(format string, args ...any) {
 	w.record(logLine{w.engine.now, "world", 0, "*** " + format, args})
 }
@@ -66,7 +65,7 @@ func (w *World) record(l logLine) {
 	w.recentAt = (w.recentAt + 1) % recentLines
 }
 
-// Recent are the last lines before now, oldest first.
+// Recent returns the last lines before now, oldest first.
 func (w *World) Recent() []string {
 	var out []string
 	for i := range w.recent {
@@ -75,7 +74,7 @@ func (w *World) Recent() []string {
 	return out
 }
 
-// OnLine hands every log line to a script, formatted, with its writer.
+// OnLine passes every formatted log line and its writer to a script.
 func (w *World) OnLine(told func(address, text string)) {
 	w.notable = func(l logLine) { told(l.address, fmt.Sprintf(l.format, l.args...)) }
 }
@@ -91,10 +90,10 @@ func (w *World) traceTo(out io.Writer) {
 	}
 }
 
-// address is that of a value in memory, as %v shows it.
+// address matches the address of a value in memory, as %v shows it.
 var address = regexp.MustCompile(`\b0x[0-9a-f]{6,}\b`)
 
-// describe shows a message on one line: the same in all runs, and of all builds.
+// describe shows a message on one line, which is the same in all runs and builds.
 func describe(message any) string {
 	text := ""
 	if p, is := message.(messages.Message); is {

@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the stream between one machine's agent and one scheduler
-// process: when it stands, when it breaks, and which actors are told.
+// This file simulates the stream between one node's agent and one scheduler process: when it connects, when it breaks,
+// and which actors are notified.
 
-// side is which end of a link something goes toward.
+// side names an end of a link as a direction.
 type side uint8
 
 const (
@@ -18,27 +18,27 @@ const (
 	towardScheduler
 )
 
-// link is dialled by the machine. The scheduler's end tells its Scheduler when
-// the link comes and goes; the agent is told nothing.
+// link is dialled by the node. The scheduler's end notifies its Scheduler when the link connects and breaks. The agent
+// gets no notification.
 type link struct {
 	w       *World
 	machine *machine
 	host    *schedulerHost
-	agent   *process // whose stream it is; nil while it is down
+	agent   *process // the agent of the present stream; nil while the link is down
 	peer    *process // the scheduler's process at the other end
 	stream  uint32   // grows with every break
-	cut     instant  // what of the last stream arrives after this is lost
+	cut     instant  // messages of the last stream that arrive later are lost
 	ends    [2]end
-	dialing [2]bool  // by the machine itself, and by a clone of it
+	dialing [2]bool  // by the node itself, and by a clone of it
 	untold  *process // a scheduler that has not noticed yet that the other end went silent
 }
 
 // end is one direction.
 type end struct {
-	blocked int // how many partitions lie in the way
+	blocked int // number of partitions that block it
 	last    instant
-	held    []*letter // in the sender's outbox, while blocked
-	bytes   int       // of those
+	held    []*letter // messages in the sender's outbox while blocked
+	bytes   int       // size of held in bytes
 }
 
 const (
@@ -50,7 +50,7 @@ func (l *link) up() bool { return l.agent != nil }
 
 func (l *link) blocked() bool { return l.ends[0].blocked > 0 || l.ends[1].blocked > 0 }
 
-// carry takes a letter from the sender's process.
+// carry takes a message from the sender's process.
 func (l *link) carry(from *process, m *letter) {
 	if !l.up() || m.toward == towardScheduler && l.agent != from || m.toward == towardMachine && l.peer != from {
 		l.w.count("net.no_stream", 1)
@@ -69,8 +69,8 @@ func (l *link) carry(from *process, m *letter) {
 	l.carryInOrder(e, m)
 }
 
-// hold puts a letter into the sender's outbox, which is as bounded as the real one,
-// and in some runs more: what is said to a peer that does not keep up is lost.
+// hold puts a message into the sender's outbox. The outbox has the limit of the real one, or a smaller one in some
+// runs. Messages to a peer that is too slow are lost.
 func (l *link) hold(e *end, m *letter) {
 	if len(e.held) >= l.w.draw.Queue || e.bytes+m.size > messages.MaxQueuedBytes {
 		l.w.fired("outbox-full")
@@ -79,21 +79,20 @@ func (l *link) hold(e *end, m *letter) {
 	e.held, e.bytes = append(e.held, m), e.bytes+m.size
 }
 
-// carryInOrder is a real stream: what arrives, arrives in order.
+// carryInOrder simulates a real stream, which delivers messages in order.
 func (l *link) carryInOrder(e *end, m *letter) {
 	at := l.w.engine.now.plus(l.w.net.between(50*time.Microsecond, 400*time.Microsecond))
 	e.last = max(at, e.last+l.w.apart)
 	l.w.engine.at(e.last, m)
 }
 
-// hostility is how badly an adversarial network behaves.
+// hostility holds the probabilities of an adversarial network.
 type hostility struct {
 	drop, double, late float64
 	lateMost           time.Duration
 }
 
-// carryHostile loses, doubles, delays and reorders. Nothing the protocol
-// promises may depend on the stream's manners.
+// carryHostile loses, doubles, delays and reorders messages. The protocol must not depend on the order of a stream.
 func (l *link) carryHostile(m *letter) {
 	h, net := l.w.hostile, l.w.net
 	if l.ends[m.toward].blocked > 0 || net.chance(h.drop) {
@@ -117,8 +116,8 @@ func (l *link) hostileDelay(h *hostility) time.Duration {
 	return l.w.net.between(50*time.Microsecond, 3*time.Millisecond)
 }
 
-// arrives reports whether a letter survived its way. On an orderly network a
-// broken stream loses its tail; on a hostile one a letter may outlive it.
+// arrives reports whether a message was delivered. On an orderly network a broken stream loses its last messages. On a
+// hostile network they may still arrive.
 func (l *link) arrives(m *letter) bool {
 	if l.w.hostile != nil || m.stream == l.stream && l.up() {
 		return true
@@ -130,8 +129,8 @@ func (l *link) arrives(m *letter) bool {
 	return false
 }
 
-// dial tries to bring the link up, after a while and again until it stands.
-// A clone dials with its original's name, and each throws the other out.
+// dial tries to connect the link after a delay, and repeats this until the link is up. A clone dials under its
+// original's name, and each of them disconnects the other.
 func (l *link) dial(who *machine, after time.Duration) {
 	which := 0
 	if who != l.machine {
@@ -150,19 +149,19 @@ func (l *link) dial(who *machine, after time.Duration) {
 func (l *link) connect(who *machine) {
 	agent, server := who.proc, l.host.proc
 	if agent == nil || l.agent == agent && l.peer == server {
-		return // it dials when it starts, or it stands already
+		return // it dials when it starts, or the link is already up
 	}
 	if agent.paused || l.blocked() || server == nil || server.paused {
 		l.dial(who, l.w.net.between(time.Second, 3*time.Second))
 		return
 	}
-	l.breakOff() // a newer stream of the same machine closes the older
+	l.breakOff() // a newer stream of the same node closes the older one
 	l.notice()
 	l.agent, l.peer = agent, server
 	l.host.linkUp(l)
 }
 
-// sever ends the stream. What was on its way arrives up to a random moment.
+// sever ends the stream. Messages on their way arrive up to a random moment.
 func (l *link) sever() {
 	if !l.up() {
 		return
@@ -176,7 +175,7 @@ func (l *link) sever() {
 	l.untold, l.peer = l.peer, nil
 }
 
-// notice tells the scheduler's end of a break.
+// notice notifies the scheduler's end of a break.
 func (l *link) notice() {
 	if l.untold != nil {
 		l.host.linkDown(l, l.untold)
@@ -184,14 +183,14 @@ func (l *link) notice() {
 	}
 }
 
-// fallSilent is the end of a stream whose other end lost its power: nothing
-// says so until keepalive fails or the machine comes back.
+// fallSilent ends a stream whose other end lost its power. The scheduler does not notice until keepalive fails or the
+// node returns.
 func (l *link) fallSilent() {
 	l.sever()
 	l.w.engine.after(l.w.net.between(keepaliveMin, keepaliveMax), l.notice)
 }
 
-// breakOff severs, and whose stream it was dials again.
+// breakOff severs the stream, and its agent dials again.
 func (l *link) breakOff() {
 	if agent := l.agent; agent != nil {
 		l.sever()
@@ -200,7 +199,7 @@ func (l *link) breakOff() {
 	}
 }
 
-// block puts a partition in one direction. If it lasts, keepalive finds it.
+// block adds a partition in one direction. If it lasts, keepalive detects it.
 func (l *link) block(toward side) {
 	l.ends[toward].blocked++
 	stream := l.stream
@@ -211,7 +210,7 @@ func (l *link) block(toward side) {
 	})
 }
 
-// unblock takes it away again; what was held goes on, in its order.
+// unblock removes a partition. The held messages are then sent in their order.
 func (l *link) unblock(toward side) {
 	e := &l.ends[toward]
 	if e.blocked--; e.blocked > 0 {
@@ -224,7 +223,7 @@ func (l *link) unblock(toward side) {
 	}
 }
 
-// linkUp tells the Scheduler, if this process leads, that a machine can be spoken to.
+// linkUp notifies the Scheduler that a node is connected, if this process leads.
 func (h *schedulerHost) linkUp(l *link) {
 	if h.proc != nil && h.proc.leader != nil {
 		h.proc.tell(h.scheduler(), actors.LinkUp{Node: l.machine.id})

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns one simulated machine: its hardware, its boots, and the starts
-// of its agent. The disk outlives boots, the launcher outlives agents.
+// This file simulates one node: its hardware, its boots, and the starts of its agent. The disk outlives boots, and the
+// launcher outlives agents.
 
-// machine is one worker.
+// machine is one simulated node.
 type machine struct {
 	w            *World
 	index        int
@@ -27,36 +27,36 @@ type machine struct {
 	boot         int
 	proc         *process // the agent; nil while it is down
 	links        []*link  // one per scheduler, in their order
-	original     *machine // of a clone
-	home         uint64   // the epoch that a machine of another cluster obeys there; 0: it is ours
-	gone         bool     // for ever
+	original     *machine // the node that a clone copies; nil otherwise
+	home         uint64   // the epoch that a node of another cluster obeys; 0: it is ours
+	gone         bool     // lost for ever
 	powered      bool
-	returning    bool                    // the agent's next start is on the agenda
-	lossy        bool                    // it lost its power or its record: what it knew may be gone
-	old          bool                    // what is installed here is the version before
-	fibbed       bool                    // its agent has lied, by lies
-	repented     instant                 // when it was honest again
-	oldUntil     instant                 // when that was so last
-	drained      bool                    // by the operator, that may take it back
-	lies         []string                // what its agent lies about; none: it is honest
-	rages        bool                    // it says anything, beside what its agent says
+	returning    bool                    // the agent's next start is scheduled
+	lossy        bool                    // it lost its power or its record, and with it recent state
+	old          bool                    // the installed agent is of the previous version
+	fibbed       bool                    // its agent has lied by an entry of lies
+	repented     instant                 // when it became honest again
+	oldUntil     instant                 // when it last ran the previous version
+	drained      bool                    // drained by the operator, who may take that back
+	lies         []string                // present lies of its agent; empty: it is honest
+	rages        bool                    // it sends arbitrary messages in addition to its agent's
 	raged        bool                    // now or earlier
 	lied         bool                    // now or earlier
-	intruded     map[topology.Token]bool // attempts that it lied to have a part of
-	books        *messages.LedgerReport  // as its agent told of them last
-	users        *messages.NodeUsers     // as which accounts it says that it runs jobs; nil: it does not say
-	usersSince   instant                 // since when
+	intruded     map[topology.Token]bool // attempts that it falsely claimed to be part of
+	books        *messages.LedgerReport  // the ledger that its agent reported last
+	users        *messages.NodeUsers     // accounts that it reports for jobs; nil: it reports none
+	usersSince   instant                 // when users last changed
 	earlier      bool                    // its agent is of an earlier version
-	unversed     bool                    // its agent is of one that knew no network but that of the machine
-	wishes       []func()                // what people want of it, the first of which is being asked
-	ails         bool                    // it is not well: its next check finds that
-	devicesAt    instant                 // when a device of it broke or was mended last
+	unversed     bool                    // its agent is of a version that knew only the host network
+	wishes       []func()                // operators' requests about it; the first one is in progress
+	ails         bool                    // it is unhealthy, which its next check will find
+	devicesAt    instant                 // when a GPU of it last broke or was repaired
 }
 
-// now reads the machine's monotonic clock.
+// now reads the node's monotonic clock.
 func (m *machine) now() actors.Instant { return m.clock.read(m.w.engine.now) }
 
-// slices returns the allocations in its agent's ledger; nil while it is down.
+// slices returns the allocations in its agent's ledger, or nil while the agent is down.
 func (m *machine) slices() []*topology.Slice {
 	if m.proc == nil || m.proc.node == nil {
 		return nil
@@ -67,7 +67,7 @@ func (m *machine) slices() []*topology.Slice {
 // bootID names the present boot.
 func (m *machine) bootID() string { return fmt.Sprintf("%s-boot-%d", m.machineID, m.boot) }
 
-// powerOn boots the machine and starts its agent.
+// powerOn boots the node and starts its agent.
 func (m *machine) powerOn() {
 	if m.powered || m.gone {
 		return
@@ -80,7 +80,7 @@ func (m *machine) powerOn() {
 		m.clock.wallBy = wall
 	}
 	var broken []string
-	if m.launcher != nil { // a clone's first boot
+	if m.launcher != nil { // at a clone's first boot it is nil
 		broken = m.launcher.faulted
 	}
 	before := m.launcher
@@ -90,13 +90,13 @@ func (m *machine) powerOn() {
 	m.startAgent()
 }
 
-// lacksScripts reports whether the agent that is meant is of a version that knows nothing of scripts.
+// lacksScripts reports whether the addressed agent is of a version without scripts.
 func (m *machine) lacksScripts(to *messages.Incarnation) bool {
 	return m.earlier || m.proc.lacks(&messages.JobSpec{Script: &messages.Script{}}) && messages.SameIncarnation(to,
 		m.proc.incarnation)
 }
 
-// startAgent is one start of the agent: a new incarnation.
+// startAgent starts the agent in a new incarnation.
 func (m *machine) startAgent() {
 	m.returning = false
 	if m.proc != nil || !m.powered || m.gone {
@@ -144,7 +144,7 @@ func (m *machine) agentGone() {
 		}
 	}
 	if m.powered {
-		// Now and then so soon that what the last one began is still going on.
+		// Sometimes the next agent starts while actions of the last one still continue.
 		longest := 8 * time.Second
 		if m.w.chance.chance(0.3) {
 			longest = 40 * time.Millisecond
@@ -160,8 +160,7 @@ func (m *machine) comeBack(after time.Duration) {
 	}
 }
 
-// powerLoss takes the machine down at once; it boots again after a while, or
-// never.
+// powerLoss takes the node down at once. It boots again after a while, or never.
 func (m *machine) powerLoss(away time.Duration) {
 	if !m.powered {
 		return
@@ -180,8 +179,7 @@ func (m *machine) powerLoss(away time.Duration) {
 	}
 }
 
-// clone starts a second machine from a copy of this one's disk: the node's id
-// is the same, the machine's is not.
+// clone starts a second host from a copy of this node's disk. The node ID is the same, and the machine ID differs.
 func (m *machine) clone() *machine {
 	c := &machine{w: m.w, index: m.index, id: m.id, address: m.address, original: m,
 		machineID: fmt.Sprintf("%s%s%d", m.machineID, cloneMark, m.w.processes), announcement: m.announcement, links: m.links}
@@ -190,8 +188,7 @@ func (m *machine) clone() *machine {
 	return c
 }
 
-// newClock makes a machine's clock: it began at some other time and runs a
-// little fast or slow.
+// newClock returns a node's clock. It began at a random time and runs a little fast or slow.
 func (w *World) newClock() clock {
 	var by time.Duration
 	return clock{

@@ -11,11 +11,10 @@ import (
 	"github.com/yi-json/synapse/actors/leader/scheduler"
 )
 
-// This file owns the simulated mailbox: it holds messages until the engine
-// picks it, and never runs anything by itself.
+// This file simulates the mailbox. It holds messages until the engine picks it, and never runs anything by itself.
 
-// mailbox is one actor's queue. Messages of one mailbox keep their order, as in
-// production; which mailbox goes next is the seed's choice.
+// mailbox is one actor's queue. Messages of one mailbox keep their order, as in production. The seed chooses which
+// mailbox is next.
 type mailbox struct {
 	proc      *process
 	kind      actors.Kind
@@ -24,16 +23,16 @@ type mailbox struct {
 	path      uint64 // hash of address and path, for the trace
 	user      fifo[any]
 	system    fifo[any]
-	posted    fifo[instant] // when each of user came, of a Job's that the checkers look at
-	handled   instant       // when what its actor handles now came, likewise
+	posted    fifo[instant] // arrival of each user message, for a Job that the checkers observe
+	handled   instant       // arrival of the message that the actor handles now, for the same Jobs
 	suspended bool
-	busy      instant // until then its actor is at its last step
-	queued    bool    // it stands among the engine's ready ones, or is parked
-	drafted   instant // when a Job last handed a write to the Journal
-	answered  bool    // what it handles now is the answer to that write
+	busy      instant // until then the actor is at its last step
+	queued    bool    // it is among the engine's ready mailboxes, or is parked
+	drafted   instant // when a Job last passed a write to the Journal
+	answered  bool    // the present message is the answer to that write
 }
 
-// fifo is a queue that gives its memory back when it is empty.
+// fifo is a queue that releases its memory when it is empty.
 type fifo[T any] struct {
 	items []T
 	head  int
@@ -60,7 +59,7 @@ func (f *fifo[T]) pop() (x T) {
 	return x
 }
 
-// PostUserMessage keeps a message. What is sent to a dead process is lost.
+// PostUserMessage keeps a message. Messages to a dead process are lost.
 func (m *mailbox) PostUserMessage(message any) {
 	if m.proc.dead {
 		return
@@ -83,7 +82,7 @@ func (m *mailbox) PostUserMessage(message any) {
 	m.wake()
 }
 
-// PostSystemMessage keeps a message of Proto.Actor's own.
+// PostSystemMessage keeps a message of Proto.Actor itself.
 func (m *mailbox) PostSystemMessage(message any) {
 	if m.proc.dead {
 		return
@@ -92,7 +91,7 @@ func (m *mailbox) PostSystemMessage(message any) {
 	m.wake()
 }
 
-// RegisterHandlers learns whose mailbox this is.
+// RegisterHandlers stores the owner of the mailbox.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatcher) {
 	m.invoker = invoker
 	m.self = invoker.(actor.Context).Self()
@@ -108,10 +107,10 @@ func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, _ actor.Dispatc
 // actor returns the owner of the mailbox.
 func (m *mailbox) actor() actor.Actor { return m.invoker.(actor.Context).Actor() }
 
-// Start does nothing: the engine starts everything.
+// Start does nothing, because the engine runs all mailboxes.
 func (m *mailbox) Start() {}
 
-// UserMessageCount is how many wait.
+// UserMessageCount returns the number of waiting messages.
 func (m *mailbox) UserMessageCount() int { return m.user.len() }
 
 func (m *mailbox) wake() {
@@ -122,7 +121,7 @@ func (m *mailbox) wake() {
 	m.proc.w.engine.ready = append(m.proc.w.engine.ready, m)
 }
 
-// take answers the next message, system messages first, or nil.
+// take returns the next message, system messages first, or nil.
 func (m *mailbox) take() (message any, system bool) {
 	if x := m.system.pop(); x != nil {
 		return x, true
@@ -134,8 +133,7 @@ func (m *mailbox) take() (message any, system bool) {
 	return m.user.pop(), false
 }
 
-// deliver runs the actor on one message. A panic is a bug of the actor, never
-// something to recover from: the run ends with it.
+// deliver runs the actor on one message. A panic is a bug of the actor and ends the run.
 func (m *mailbox) deliver(message any, system bool) {
 	defer m.catch(message)
 	w := m.proc.w
@@ -185,7 +183,7 @@ func isPass(message any) bool    { _, is := message.(scheduler.PlanNow); return 
 func isSuspend(message any) bool { _, is := message.(*actor.SuspendMailbox); return is }
 func isResume(message any) bool  { _, is := message.(*actor.ResumeMailbox); return is }
 
-// unwrapped is the message without Proto.Actor's envelope.
+// unwrapped returns the message without Proto.Actor's envelope.
 func unwrapped(message any) any {
 	if envelope, is := message.(*actor.MessageEnvelope); is {
 		return envelope.Message
@@ -193,7 +191,7 @@ func unwrapped(message any) any {
 	return message
 }
 
-// senderOf is the sender in Proto.Actor's envelope.
+// senderOf returns the sender in Proto.Actor's envelope.
 func senderOf(message any) *actor.PID {
 	if envelope, is := message.(*actor.MessageEnvelope); is {
 		return envelope.Sender
@@ -201,8 +199,7 @@ func senderOf(message any) *actor.PID {
 	return nil
 }
 
-// idleDispatcher is never used: a message that went through it would run on
-// another goroutine.
+// idleDispatcher is never used, because a message would run on another goroutine.
 type idleDispatcher struct{}
 
 func (idleDispatcher) Schedule(func()) {

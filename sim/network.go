@@ -10,11 +10,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what happens to a message between two processes: it is
-// marshalled, hashed, perhaps lost, doubled or late, and recreated at the other
-// side, so that nothing is ever shared between machines.
+// This file simulates the path of a message between two processes. The message is marshalled, hashed, perhaps lost,
+// doubled or late, and recreated at the other side. So no memory is shared between nodes.
 
-// endpoint is an address and what answers to it now.
+// endpoint is an address and its present receiver.
 type endpoint struct {
 	address   string
 	proc      *process
@@ -24,10 +23,10 @@ type endpoint struct {
 	receive func(path string, from *process, message messages.Message)
 }
 
-// remote sends what leaves a process: it is the Proto.Actor process of every actor elsewhere.
+// remote is the Proto.Actor process of every actor elsewhere. It sends the messages that leave a process.
 type remote process
 
-// SendUserMessage puts a message on its way.
+// SendUserMessage sends a message.
 func (x *remote) SendUserMessage(to *actor.PID, message any) {
 	p := (*process)(x)
 	if p.dead {
@@ -44,7 +43,7 @@ func (x *remote) SendUserMessage(to *actor.PID, message any) {
 	p.w.send(p, to, sender, said)
 }
 
-// vouched tells of orders and facts, which the link lets pass only from actors of certain paths.
+// vouched reports whether a message is an order or a fact. The link passes these only from actors of certain paths.
 func vouched(said messages.Message) bool {
 	switch said.(type) {
 	case interface{ GetOrder() *messages.Order }, interface{ GetOrigin() *messages.Origin }:
@@ -53,10 +52,10 @@ func vouched(said messages.Message) bool {
 	return false
 }
 
-// SendSystemMessage does nothing: Proto.Actor's own messages never cross.
+// SendSystemMessage does nothing, because Proto.Actor's own messages never cross processes.
 func (x *remote) SendSystemMessage(*actor.PID, any) {}
 
-// Stop does nothing: nobody stops an actor elsewhere.
+// Stop does nothing, because no actor elsewhere is stopped.
 func (x *remote) Stop(*actor.PID) {}
 
 // letter is one message on its way.
@@ -69,15 +68,15 @@ type letter struct {
 	message messages.Message
 	link    *link // nil between a client and a scheduler
 	toward  side
-	stream  uint32 // of the link, when it was sent
-	size    int    // in bytes, as it waits in an outbox
+	stream  uint32 // stream of the link when the letter was sent
+	size    int    // size in an outbox, in bytes
 }
 
-// send takes a message off a process.
+// send takes a message from a process.
 func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message messages.Message) {
 	dest := w.endpoints[to.Address]
 	message = w.worded(from, dest, message)
-	if !w.ranting { // what no actor said is no word of the Node that the checkers look at
+	if !w.ranting { // the checkers ignore messages that no actor sent
 		w.seen(Event{Kind: Sent, Process: from, Message: message, To: dest, Path: to.Id})
 	}
 	if dest == nil {
@@ -115,7 +114,7 @@ func (w *World) send(from *process, to *actor.PID, sender *actor.PID, message me
 		return
 	}
 	if n := len(w.buffer); n > messages.MaxMessageBytes && from != nil && dest.receive == nil {
-		// The real link drops it, and whoever waits for it waits for ever.
+		// The real link drops it, and its receiver waits for ever.
 		w.violate("S15 bounded", "%s said %T of %d bytes, more than %d", from.address, message, n,
 			messages.MaxMessageBytes)
 		return
@@ -143,8 +142,8 @@ func sizeOf(data int, message messages.Message, to, sender *actor.PID) int {
 	return n
 }
 
-// worded is a message as an agent of an earlier version says it, and finds what
-// such an agent is told that it does not understand.
+// worded returns a message in the form that an agent of an earlier version sends. It also reports a message to such an
+// agent that the agent does not understand.
 func (w *World) worded(from *process, to *endpoint, message messages.Message) messages.Message {
 	if start, ok := message.(*messages.Start); ok && start.Roster != nil && to != nil && to.machine != nil &&
 		to.machine.earlier {
@@ -167,7 +166,7 @@ func (w *World) worded(from *process, to *endpoint, message messages.Message) me
 	return message
 }
 
-// shown is a letter as a script sees it.
+// shown returns a letter as a script sees it.
 func (l *letter) shown() Letter {
 	from := clientAddress
 	if l.from != nil {
@@ -176,7 +175,7 @@ func (l *letter) shown() Letter {
 	return Letter{From: from, To: l.to.address, Path: l.path, Message: copyOf(l.message), sender: l.sender}
 }
 
-// remade is the message as the other side reads it from the bytes in the buffer.
+// remade returns the message as the other side decodes it from the buffer.
 func (w *World) remade(message messages.Message) messages.Message {
 	fresh := message.ProtoReflect().New().Interface().(messages.Message)
 	if err := proto.Unmarshal(w.buffer, fresh); err != nil {
@@ -185,8 +184,8 @@ func (w *World) remade(message messages.Message) messages.Message {
 	return fresh
 }
 
-// judge finds what an actor says and a real link refuses: it would be dropped there
-// and, where it is a fact, told again for ever. What clients say is for actors to refuse.
+// judge reports an actor's message that a real link would drop. If the message is a fact, the sender would repeat it
+// for ever. Invalid messages of clients are for actors to reject.
 func (w *World) judge(from *process, message messages.Message) {
 	if m, ok := message.(interface{ Validate() error }); ok {
 		if err := m.Validate(); err != nil {
@@ -195,7 +194,7 @@ func (w *World) judge(from *process, message messages.Message) {
 	}
 }
 
-// copied is a second one of what is on its way.
+// copied returns a copy of a letter on its way.
 func (l *letter) copied() *letter {
 	twin := *l
 	twin.message = copyOf(l.message)
@@ -205,7 +204,7 @@ func (l *letter) copied() *letter {
 	return &twin
 }
 
-// happen delivers the letter, if there is still somebody to deliver it to.
+// happen delivers the letter, if its receiver still exists.
 func (l *letter) happen() {
 	w := l.w
 	if l.to.receive != nil {

@@ -12,18 +12,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the close look at Nodes: what a message did to a machine's
-// books, whether the same message again changes anything, and the trap that
-// kills an agent at a chosen message.
+// This file observes Nodes closely. It compares a node's ledger before and after a message, and checks that a repeated
+// message changes nothing. It also holds the trap that kills an agent at a chosen message.
 
-// nodeState is a Node's books before a message.
+// nodeState is a Node's ledger before a message.
 type nodeState struct {
 	version uint64
 	epoch   uint64
 	sworn   bool
 }
 
-// trap is an agent's death in waiting.
+// trap is a planned death of an agent.
 type trap uint8
 
 const (
@@ -32,16 +31,16 @@ const (
 	trapAfter
 )
 
-// observer looks at every message a Node gets.
+// observer looks at every message that a Node gets.
 type observer struct {
 	w      *World
 	before nodeState
 	sample *generator
 	trap   trap
-	skip   int // messages about gangs before the trap snaps
+	skip   int // messages about gangs before the trap strikes
 }
 
-const repeatOneIn = 64 // messages that are delivered a second time
+const repeatOneIn = 64 // one message in so many is delivered a second time
 
 func newObserver(w *World) *observer {
 	return &observer{w: w, sample: newSource(w.opts.Seed).fork("sample")}
@@ -84,7 +83,7 @@ func (o *observer) repeat(m *mailbox, message any, said messages.Message) {
 	}
 }
 
-// digestOf is all of a ledger that a repeated message must leave alone.
+// digestOf returns a hash of the parts of a ledger that a repeated message must not change.
 func digestOf(l *topology.Ledger) uint64 {
 	t := newTrace()
 	for _, s := range l.Slices() {
@@ -114,7 +113,7 @@ func digestOf(l *topology.Ledger) uint64 {
 	return t.a ^ t.b
 }
 
-// springs looks whether the trap snaps at this message; if so the agent dies.
+// springs reports whether the trap strikes at this message. If so, the agent dies.
 func (o *observer) springs(m *mailbox, message any, which trap) bool {
 	if o.trap != which || m.proc.machine == nil || m.proc.machine.original != nil {
 		return false
@@ -124,7 +123,7 @@ func (o *observer) springs(m *mailbox, message any, which trap) bool {
 		return false
 	}
 	if strings.HasSuffix(fmt.Sprintf("%T", unwrapped(message)), "Due") {
-		return false // a timer: nothing about a gang is under way
+		return false // a timer: no message about a gang is in progress
 	}
 	if o.skip--; o.skip >= 0 {
 		return false
@@ -135,7 +134,7 @@ func (o *observer) springs(m *mailbox, message any, which trap) bool {
 	return true
 }
 
-// scanEvery is how much virtual time passes between two looks at the whole world.
+// scanEvery returns the virtual time between two looks at the whole world.
 func (w *World) scanEvery() time.Duration {
 	if len(w.machines) > 1000 {
 		return 30 * time.Second
@@ -143,7 +142,7 @@ func (w *World) scanEvery() time.Duration {
 	return time.Second
 }
 
-// scan shows the whole world to the checkers, again and again.
+// scan repeatedly shows the whole world to the checkers.
 func (w *World) scan() {
 	w.seen(Event{Kind: Scanned})
 	w.gaps.count(w, w.scanEvery())

@@ -15,65 +15,65 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a run is given, and what it draws from its seed.
+// This file defines the options of a run and the values that it draws from its seed.
 
 // Options holds the settings of a run.
 type Options struct {
 	Seed uint64
 	// World is "default", "small", "big" or "arrays".
 	World string
-	// Minutes of load and Machines replace the world's own where they are not 0.
+	// Minutes of load and Machines replace the world's own values if they are not 0.
 	Minutes  int
 	Machines int
-	// Constants of the protocol; nil means those of production.
+	// Constants are those of the protocol. nil means those of production.
 	Constants *actors.Constants
-	// Faults replaces the fault sites that the seed would draw; an empty list means none.
+	// Faults replaces the fault sites that the seed would draw. An empty list means none.
 	Faults []string
-	// Lean are fault sites that the seed draws in three runs of four, and not in one.
+	// Lean lists fault sites that the seed draws in three runs of four instead of one.
 	Lean []string
-	// Meet asks for the meetings of faults and steps.
+	// Meet records the meetings of faults and steps.
 	Meet bool
-	// Plain leaves the job mix and the faults to whoever scripts the world; the next
-	// five are for them, and take the world's own where they are not set.
+	// Plain leaves the job mix and the faults to a script. The next five options apply to such worlds. An unset
+	// option means the world's own value.
 	Plain      bool
 	PerRack    int
 	Schedulers int
-	GPUs       []int // of the machines, in turn
-	Racks      []int // machines in each rack, where they differ
-	Earlier    []int // numbers of the machines whose agents are of an earlier version
-	LongNames  bool  // machines have addresses as long as they may be
-	// Published is the baseline of the version before this one, where it is not the last that was published.
+	GPUs       []int // GPUs of the nodes, in turn
+	Racks      []int // nodes in each rack, if the racks differ
+	Earlier    []int // numbers of the nodes whose agents are of an earlier version
+	LongNames  bool  // nodes have addresses of the maximum length
+	// Published is the baseline of the previous version, if it is not the last published one.
 	Published string
-	// UIDs are given to jobs of a plain world; the seed draws those of the others.
+	// UIDs is the range for jobs of a plain world. The seed draws the range of other worlds.
 	UIDs topology.UIDRange
-	// Planner decides which gangs start; nil: the one that the settings ask for.
+	// Planner decides which gangs start. nil means the planner of the settings.
 	Planner policy.Planner
-	// Settings are the owner's of the cluster, as far as the leader itself goes by them. nil: those where nothing is set;
-	// one seed of eight, and whoever brings a Planner, goes by the order fifo.
+	// Settings are the operator's settings as far as the leader uses them. nil means the defaults, but one seed of
+	// eight and each run with a Planner use the order fifo.
 	Settings *policy.Settings
-	// Limits has jobs say how long they take, by the seed all, half or none of them, and lets some images be slow: what a
-	// planner that looks ahead keeps is lent then. It is so wherever the seed draws the settings and the planner looks
-	// ahead.
+	// Limits makes jobs state their duration: by the seed all jobs, half of them or none. It also makes some images
+	// slow. Reserved nodes are then backfilled. Limits is also on if the seed draws the settings and the planner
+	// looks ahead.
 	Limits bool
-	// Checks has machines check their own health. It is so wherever they may fall ill.
+	// Checks makes nodes check their own health. It is also on if nodes may become unhealthy.
 	Checks bool
-	// Shares has the cluster go by queues that the seed draws, whose jobs may be stopped for others.
+	// Shares makes the cluster use queues that the seed draws, with preemption.
 	Shares bool
-	// Prompt takes chance out of time, for whoever replays what was recorded: what would take a while takes Latency, a
-	// step takes none, clocks are exact, and a pass comes after all else of its instant.
+	// Prompt removes chance from durations, for replays of records. Each duration is Latency, a step takes no time,
+	// clocks are exact, and a pass runs after all other occurrences of its instant.
 	Prompt  bool
 	Latency time.Duration
-	// Calls, if any, is told every write that the store has taken, in their order. What a restore takes back and what a
-	// file loses are not told.
+	// Calls, if set, gets every write that the store accepted, in order. It does not get writes that a restore
+	// removes or a file loses.
 	Calls func(Call)
-	// Gaps asks for how long the checkers looked away from jobs.
+	// Gaps measures how long the checkers skipped jobs.
 	Gaps bool
-	// Unchecked leaves the invariants out, to see what they cost.
+	// Unchecked disables the invariants, to measure their cost.
 	Unchecked bool
-	// Trace, if any, is told every step; Lines every log line.
+	// Trace, if set, gets every step, and Lines every log line.
 	Trace io.Writer
 	Lines io.Writer
-	Debug bool // of the log lines, those for debugging too
+	Debug bool // Lines also gets debug lines
 }
 
 // SetConstant overrides one constant, as in "ResendFirst=260ms" or "LaunchFailures=5".
@@ -103,35 +103,35 @@ type Draw struct {
 	PerRack    int
 	Levels     []string
 	Schedulers int
-	Alone      bool          // the one scheduler shares its store with nobody: there is no lease
-	File       bool          // it is a file: SQLite itself, beside the model in memory
-	Load       time.Duration // how long jobs keep arriving, and faults happening
-	Gangs      int           // how many gangs are submitted, beside small jobs
+	Alone      bool          // the only scheduler shares its store with nobody, so there is no lease
+	File       bool          // the store is a SQLite file, next to the model in memory
+	Load       time.Duration // how long jobs arrive and faults happen
+	Gangs      int           // number of submitted gangs, in addition to small jobs
 	Small      int
-	Arrays     int // beside those that small jobs are
+	Arrays     int // number of arrays, in addition to small jobs that are arrays
 	LongestRun time.Duration
-	ShortRun   time.Duration // the longest of small jobs
-	Pace       time.Duration // the usual time between two faults of one site
+	ShortRun   time.Duration // longest run time of small jobs
+	Pace       time.Duration // usual time between two faults of one site
 	DriftPPM   int
 	Faults     []string
 	Drop       float64
 	Double     float64
 	Late       float64
 	LateMost   time.Duration
-	Busy       time.Duration // the most that a step of a slow actor takes
-	BigGang    int           // machines of the largest gang
+	Busy       time.Duration // longest step of a slow actor
+	BigGang    int           // nodes of the largest gang
 	RosterPart int           // bytes of a gang's list in one message; 0: as in production
-	Queue      int           // messages that may wait to be written to one peer
-	Enough     int           // gangs that must have run
+	Queue      int           // limit of messages that wait to be written to one peer
+	Enough     int           // number of gangs that must have run
 	UIDs       topology.UIDRange
-	Kept       time.Duration // the most that what is left of a task lies on its machine
+	Kept       time.Duration // longest time for which a node keeps the files of a task
 	Settings   policy.Settings
-	Limits     bool // jobs say how long they take
-	Crowded    bool // and they want more than there is
-	Checks     bool // machines check their own health
+	Limits     bool // jobs state their duration
+	Crowded    bool // jobs also request more than the cluster has
+	Checks     bool // nodes check their own health
 }
 
-// String is the options line of a failing seed.
+// String returns the options line of a failing seed.
 func (d Draw) String() string {
 	return fmt.Sprintf("machines=%d per-rack=%d levels=%s schedulers=%d alone=%t file=%t load=%s gangs=%d small=%d "+
 		"longest=%s pace=%s drift=%dppm drop=%.2f double=%.2f late=%.2f late-most=%s busy=%s roster-part=%d queue=%d "+
@@ -191,20 +191,20 @@ func draw(o Options, s *generator) (Draw, error) {
 	return d, nil
 }
 
-// fifoSeeds is of how many seeds one goes by the order fifo. It divides no number by which a seed decides how many jobs
-// have limits.
+// fifoSeeds sets how rare the order fifo is: one seed of so many uses it. It must not divide a number by which a seed
+// decides how many jobs have limits.
 const fifoSeeds = 8
 
-// longerRuns is how many times as long as elsewhere the longest gangs of the default world run where jobs say how long
-// they take: so long that the room is full for most of the hour.
+// longerRuns multiplies the run time of the longest gangs in the default world if jobs state their duration. The
+// cluster is then full for most of the hour.
 const longerRuns = 3
 
-// guards are the parts of a pool, in percent, that go to the oldest job: what it is where nothing is set, and more.
-// Credit is what firm promises are made from, and jobs of which nothing has been learned cost an hour of it each:
-// without more of it few seeds would have many.
+// guards lists the anti-starvation shares of a pool in percent: the default, and more. Start guarantees cost credit
+// from this share, and a job without estimates costs an hour of it. Without larger shares few seeds would have many
+// guarantees.
 var guards = []int64{5, 20, 50}
 
-// drawSettings chooses what the owner of the cluster has set: nothing, a larger guard, or the order fifo.
+// drawSettings chooses the operator's settings: none, a larger anti-starvation share, or the order fifo.
 func (d *Draw) drawSettings(o Options) {
 	switch {
 	case o.Settings != nil:
@@ -215,7 +215,7 @@ func (d *Draw) drawSettings(o Options) {
 		d.Settings, d.Limits = policy.DefaultSettings(), o.Limits || !o.Plain
 	}
 	d.ShortRun = d.LongestRun
-	// Who looks ahead wants somebody who waits.
+	// Looking ahead only matters if jobs wait.
 	if d.Crowded = d.Limits && !o.Plain && (o.World == "" || o.World == "default"); d.Crowded {
 		d.LongestRun *= longerRuns
 		if o.Settings == nil {
@@ -224,7 +224,7 @@ func (d *Draw) drawSettings(o Options) {
 	}
 }
 
-// drawUIDs chooses a range that goes round: some of its numbers are given again, and now and then all are held.
+// drawUIDs chooses a UID range small enough that UIDs are reused and are sometimes all taken.
 func (d *Draw) drawUIDs(s *generator) {
 	jobs := d.Gangs + d.Small + 20*d.Arrays
 	d.UIDs = topology.UIDRange{First: 2_000_000, Last: 2_999_999}
@@ -234,7 +234,7 @@ func (d *Draw) drawUIDs(s *generator) {
 	d.Kept = s.between(10*time.Second, d.Load/2)
 }
 
-// script leaves everything but the room out.
+// script leaves out everything except the cluster.
 func (d *Draw) script(o Options) {
 	d.Gangs, d.Small, d.Enough, d.Faults, d.UIDs, d.Kept = 0, 0, 0, nil, o.UIDs, time.Minute
 	if o.PerRack > 0 {
@@ -245,8 +245,7 @@ func (d *Draw) script(o Options) {
 	}
 }
 
-// drawFaults chooses the fault sites: each with a chance of one in four, and at
-// least one.
+// drawFaults chooses each fault site with a probability of one in four, and at least one site.
 func (d *Draw) drawFaults(s *generator, o Options) {
 	if s.chance(0.5) {
 		d.Levels = []string{"rack"}
@@ -262,8 +261,8 @@ func (d *Draw) drawFaults(s *generator, o Options) {
 	d.Drop, d.Double, d.Late = float64(s.below(31))/100, float64(s.below(51))/100, float64(s.below(6))/100
 	d.LateMost = s.between(time.Second, 4*time.Minute)
 	d.Pace = s.between(d.Pace/2, d.Pace*2)
-	// In some runs nobody is lost and no word is: there the finer rules are checked,
-	// which a lost word may break for a while.
+	// Some runs lose no node and no message. They check the stricter rules, which a lost message may break for a
+	// while.
 	calm := s.chance(0.125)
 	for len(d.Faults) == 0 {
 		for i := range sites {
@@ -282,6 +281,6 @@ func (d *Draw) drawFaults(s *generator, o Options) {
 		}
 	}
 	if s.chance(0.5) {
-		d.RosterPart = s.span(8, 32) // a few machines to a message: the parts of a large gang's list, in a small room
+		d.RosterPart = s.span(8, 32) // a few nodes per message, so that a small cluster needs several parts
 	}
 }

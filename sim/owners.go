@@ -9,17 +9,17 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns queues that are for some people only: their lists of owners, which the seed draws for some of the
-// shared worlds, and who is in which group. It spends no chance of other draws: worlds without lists are as they were.
+// This file simulates queues that only some users may use. The seed draws their owner lists for some worlds with
+// queues, and the groups of users. It draws from a separate source, so worlds without lists are unchanged.
 
-// The people of a shared world, as whose draws them, and their one group.
+// The users of a world with queues, as whose draws them, and their one group.
 const (
 	people  = 4
 	oneTeam = "ml"
 	inTeam  = "owner-1"
 )
 
-// groupsOf are the groups that the gateway says somebody is in.
+// groupsOf returns the groups of a user according to the gateway.
 func (w *World) groupsOf(owner *messages.Principal) []string {
 	if w.sharing.listed && owner.GetName() == inTeam {
 		return []string{oneTeam}
@@ -27,12 +27,12 @@ func (w *World) groupsOf(owner *messages.Principal) []string {
 	return nil
 }
 
-// isAdmin reports whether the gateway says that somebody is an admin.
+// isAdmin reports whether a user is an admin according to the gateway.
 func (w *World) isAdmin(owner *messages.Principal) bool {
 	return w.sharing.listed && owner.GetName() == "owner-3"
 }
 
-// drawOwners gives some queues lists of owners, in some worlds.
+// drawOwners gives some queues owner lists, in some worlds.
 func (w *World) drawOwners(q *messages.Queues) {
 	s := w.sharing.owners
 	if w.sharing.listed = s.chance(0.3); !w.sharing.listed {
@@ -45,7 +45,7 @@ func (w *World) drawOwners(q *messages.Queues) {
 	}
 }
 
-// changeOwners has somebody find other lists better.
+// changeOwners sometimes replaces the owner lists.
 func (w *World) changeOwners(q *messages.Queues) {
 	if s := w.sharing.owners; w.sharing.listed && s.chance(0.7) {
 		for range 1 + s.below(3) {
@@ -54,7 +54,7 @@ func (w *World) changeOwners(q *messages.Queues) {
 	}
 }
 
-// drawnList has somebody, and often the team in place of the one who is in it.
+// drawnList returns a list with one user, or often with the team instead of its member.
 func (w *World) drawnList() (list []string) {
 	s := w.sharing.owners
 	for i := range people {
@@ -72,18 +72,18 @@ func (w *World) drawnList() (list []string) {
 	return list
 }
 
-// former are queues that the store had until some time; nil: nobody had described any.
+// former holds queues that the store had until some time. nil means that no queues were applied.
 type former struct {
 	queues *messages.Queues
 	until  instant
 }
 
-// queuesWere enters that the store's queues are followed by others.
+// queuesWere notes that new queues replace those of the store.
 func (w *World) queuesWere(q *messages.QueuesRecord) {
 	w.sharing.former = append(w.sharing.former, former{q.GetQueues(), w.engine.now})
 }
 
-// queuesSince are the queues that the store has, and those that it had at some time since.
+// queuesSince returns the queues of the store, and those that it had since an instant.
 func (w *World) queuesSince(since instant) []*messages.Queues {
 	all := []*messages.Queues{w.books.queues.GetQueues()}
 	for _, f := range w.sharing.former {
@@ -94,7 +94,7 @@ func (w *World) queuesSince(since instant) []*messages.Queues {
 	return all
 }
 
-// admits reports whether queues have an owner on each list that holds for a queue. It asks no code of the cluster.
+// admits reports whether an owner is on each list that applies to a queue. It uses no code of the cluster.
 func (w *World) admits(q *messages.Queues, queue string, owner *messages.Principal) bool {
 	if queue == "" {
 		queue = q.GetDefault()
@@ -117,7 +117,7 @@ func (w *World) admits(q *messages.Queues, queue string, owner *messages.Princip
 	return true
 }
 
-// orderOf is the order that a request belongs to.
+// orderOf returns the order that a request belongs to.
 func (c *client) orderOf(requestID string) *Order {
 	n, err := strconv.Atoi(strings.TrimPrefix(requestID, "request-"))
 	if err != nil || n < 1 || n > len(c.jobs) {
@@ -126,6 +126,6 @@ func (c *client) orderOf(requestID string) *Order {
 	return c.jobs[n-1]
 }
 
-// slowWord is for how long a leader may go by queues that the store has no more: it has yet to hear that the others are
-// on disk.
+// slowWord is the time for which a leader may use queues that the store has replaced, because it does not know yet that
+// the new ones are on disk.
 const slowWord = time.Minute

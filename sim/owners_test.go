@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestOwnersKept plays small rooms with queues of which some are for some people only. That some jobs are refused
-// there, and others are not, is a part of it.
+// TestOwnersKept runs small clusters with restricted queues. Some jobs must be rejected there, and others accepted.
 func TestOwnersKept(t *testing.T) {
 	counters := map[string]int64{}
 	for _, seed := range []uint64{1, 2, 4} {

@@ -21,38 +21,37 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns one simulated operating system process: its actor system and
-// the ports through which its actors reach the simulated world. A crash drops
-// the whole of it; what comes back is another process at the same address.
+// This file simulates one operating system process: its actor system and the ports through which its actors reach the
+// simulated world. A crash drops all of it. The successor is another process at the same address.
 
-// process is one start of a scheduler or of a machine's agent.
+// process is one start of a scheduler or of a node's agent.
 type process struct {
 	w       *World
 	address string
-	serial  int // among all processes of the run, for people to tell starts apart
+	serial  int // unique in the run, so that developers can tell starts apart
 	system  *actor.ActorSystem
 	clock   clock
 	dead    bool
-	slow    []slowness // of its actors
-	old     bool       // of the version before
+	slow    []slowness // slowness of its actors
+	old     bool       // of the previous version
 	paused  bool
-	// coordinators counts those that were made, by path: a recreated one starts from nothing.
+	// coordinators counts the created Coordinators by path. A recreated one starts without state.
 	coordinators map[string]int
-	parked       []*mailbox // ready ones that wait for the process to go on
-	timers       int        // that have not fired
-	lasting      []*mailbox // of the actors that live as long as it does
+	parked       []*mailbox // ready mailboxes that wait until the process continues
+	timers       int        // timers that have not fired
+	lasting      []*mailbox // mailboxes of the actors that last as long as the process
 	peers        map[topology.NodeID]*actor.PID
 
-	machine     *machine // of an agent
+	machine     *machine // node of an agent
 	incarnation *messages.Incarnation
 	node        *worker.Node
-	host        *schedulerHost // of a scheduler
+	host        *schedulerHost // host of a scheduler
 	leader      *scheduler.Scheduler
 	mirror      *mirror.Mirror
-	epoch       uint64                    // under which it leads; 0: it stands by
-	campaign    *campaign                 // nil where nobody else may lead
-	drafts      map[topology.Token]handed // of each write that is not yet durable
-	// deposedAt is when the store first told it that it no longer leads.
+	epoch       uint64                    // the epoch under which it leads; 0: it stands by
+	campaign    *campaign                 // nil if no other process may lead
+	drafts      map[topology.Token]handed // by each write that is not yet durable
+	// deposedAt is when the store first answered that the process no longer leads.
 	deposedAt instant
 }
 
@@ -63,22 +62,22 @@ func (w *World) newProcess(address string, c clock) *process {
 	return p
 }
 
-// route is where every message to another address goes.
+// route sends every message to another address through the simulated network.
 func (p *process) route(*actor.PID) (actor.Process, bool) { return (*remote)(p), true }
 
-// holder names the process in the store, and no other one.
+// holder returns a name for the process in the store that no other process has.
 func (p *process) holder() lease.Holder {
 	return lease.Holder{Address: p.address, Process: fmt.Sprint(p.serial)}
 }
 
-// pause is SIGSTOP: messages and timers pile up.
+// pause simulates SIGSTOP: messages and timers accumulate.
 func (p *process) pause() { p.paused = true }
 
-// proceed is SIGCONT.
+// proceed simulates SIGCONT.
 func (p *process) proceed() {
 	p.paused = false
 	if p.deposedAt > 0 {
-		p.deposedAt = p.w.engine.now // it reads that only now
+		p.deposedAt = p.w.engine.now // the process reads that answer only now
 	}
 	for _, box := range p.parked {
 		box.wake()
@@ -89,25 +88,24 @@ func (p *process) proceed() {
 	}
 }
 
-// crash is kill -9. Its mailboxes and timers see the mark and do nothing more.
+// crash simulates kill -9. The process's mailboxes and timers see the mark and do nothing more.
 func (p *process) crash() {
 	p.dead = true
 	p.parked = nil
 	p.w.processGone(p)
 }
 
-// tell posts a message to one of the process's actors from outside of any actor.
+// tell posts a message to an actor of the process from outside of any actor.
 func (p *process) tell(to *actor.PID, message any) {
 	if !p.dead && to != nil {
 		p.system.Root.Send(to, message)
 	}
 }
 
-// handed is when a Job handed a write to the Journal, and when the word reached it on which it did.
+// handed holds when a Job passed a write to the Journal, and when the Job received the message that caused it.
 type handed struct{ at, heard instant }
 
-// draft notes when a leader decides: its write may become durable much later, and what its wall clock says proves
-// nothing.
+// draft notes when a leader decides. Its write may become durable much later, and its wall clock proves nothing.
 func (p *process) draft(message any) {
 	write, is := message.(protocol.Write)
 	job := p.w.current
@@ -140,8 +138,7 @@ func (p *process) draft(message any) {
 // observed reports whether the checkers look at each message of such an actor.
 func (p *process) observed(kind actors.Kind) bool { return kind == actors.KindNode && p.w.checking }
 
-// Props gives an actor its simulated mailbox, and keeps sight of the actors
-// that hold what the invariants are about.
+// Props gives an actor its simulated mailbox, and registers the actors that the invariants examine.
 func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	producer := make
 	switch kind {
@@ -161,7 +158,7 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 		producer = func() actor.Actor {
 			made := make()
 			p.leader, _ = made.(*scheduler.Scheduler)
-			// It has no mailbox yet: the links are told of when it has.
+			// It has no mailbox yet, so the links are reported afterwards.
 			p.w.engine.after(0, func() { p.host.tellLinks(p) })
 			return made
 		}
@@ -170,8 +167,8 @@ func (p *process) Props(kind actors.Kind, make actor.Producer) *actor.Props {
 	return actor.PropsFromProducer(producer, actor.WithMailbox(mailboxOf), actor.WithDispatcher(idleDispatcher{}))
 }
 
-// Panicked ends the run: a broken invariant in an actor is a bug, wherever; but
-// not where the run itself broke the actor.
+// Panicked ends the run, because a broken invariant in any actor is a bug. A panic that the run itself injected is no
+// bug.
 func (p *process) Panicked(who *actor.PID, reason any, fatal bool) {
 	if isBroken(reason) {
 		if fatal && !p.dead {
@@ -182,7 +179,7 @@ func (p *process) Panicked(who *actor.PID, reason any, fatal bool) {
 	p.w.violate("panic", "%s%s: %v", who.GetAddress()+"/", who.GetId(), reason)
 }
 
-// Deposed crashes the process at once: it no longer leads.
+// Deposed crashes the process at once, because it no longer leads.
 func (p *process) Deposed(epoch uint64) {
 	if p.dead {
 		return
@@ -192,7 +189,7 @@ func (p *process) Deposed(epoch uint64) {
 	p.w.count("deposed", 1)
 }
 
-// Moved counts the steps of state machines, to show which were ever taken.
+// Moved counts the steps of state machines, to show which steps were taken.
 func (p *process) Moved(kind actors.Kind, from, event, to string) {
 	step := Taken{kind, from, event, to}
 	p.w.edges[step]++
@@ -208,13 +205,13 @@ func (p *process) Count(name string, n int64) {
 	}
 }
 
-// Took does nothing: in a simulated world nothing takes the time that a real one would.
+// Took does nothing, because a simulated step takes no real time.
 func (*process) Took(string, time.Duration) {}
 
 // Now reads the process's monotonic clock.
 func (p *process) Now() actors.Instant { return p.clock.read(p.w.engine.now) }
 
-// WallMs reads its wall clock.
+// WallMs reads the process's wall clock.
 func (p *process) WallMs() int64 { return p.clock.wall(p.w.engine.now) }
 
 // Info logs a line for operators.
@@ -226,15 +223,14 @@ func (p *process) Warn(format string, args ...any) { p.w.logged(p, actors.TagWar
 // Error logs an error.
 func (p *process) Error(format string, args ...any) { p.w.logged(p, actors.TagError+format, args) }
 
-// Debug logs a line that only somebody who debugs wants.
+// Debug logs a line for debugging.
 func (p *process) Debug(format string, args ...any) {
 	if p.w.opts.Debug {
 		p.w.logged(p, format, args)
 	}
 }
 
-// template is the stock system that light ones are copied from: its logger and
-// its parts that keep no state.
+// template is the stock system from which small systems are copied: its logger and its stateless parts.
 var template = sync.OnceValue(func() *actor.ActorSystem {
 	config := actor.Configure(actor.WithLoggerFactory(func(*actor.ActorSystem) *slog.Logger {
 		return slog.New(slog.NewTextHandler(io.Discard, &slog.HandlerOptions{Level: slog.Level(100)}))
@@ -242,13 +238,12 @@ var template = sync.OnceValue(func() *actor.ActorSystem {
 	return actor.NewActorSystemWithConfig(config)
 })
 
-// init: a registry of a simulated process holds a handful of actors: 1,024 times 32
-// shards for each of ten thousand machines would take 29 GB.
+// init reduces the shards of a registry, because a simulated process has few actors. With 1,024 times 32 shards each,
+// ten thousand nodes would take 29 GB.
 func init() { cmap.SHARD_COUNT = 1 }
 
-// newSystem builds an actor system from the library's exported fields. It takes
-// 3.5 KB where a stock one takes 2.9 MB. It must never be shut down: it shares
-// its stopper with the template.
+// newSystem builds an actor system from the library's exported fields. It takes 3.5 KB instead of 2.9 MB for a stock
+// one. It must never be shut down, because it shares its stopper with the template.
 func newSystem(address string, route actor.AddressResolver) *actor.ActorSystem {
 	light := *template()
 	system := &light
@@ -260,8 +255,8 @@ func newSystem(address string, route actor.AddressResolver) *actor.ActorSystem {
 	system.ProcessRegistry.RegisterAddressResolver(route)
 	system.Root = actor.NewRootContext(system, actor.EmptyMessageHeader)
 	system.Guardians = actor.NewGuardians(system)
-	// NewDeadLetter subscribes handlers that log and throttle on the wall clock;
-	// they are left on a stream that nobody publishes on.
+	// NewDeadLetter subscribes handlers that log and throttle by the wall clock. They stay on a stream on which
+	// nothing is published.
 	system.EventStream = eventstream.NewEventStream()
 	system.DeadLetter = actor.NewDeadLetter(system)
 	system.EventStream = eventstream.NewEventStream()
@@ -269,8 +264,8 @@ func newSystem(address string, route actor.AddressResolver) *actor.ActorSystem {
 	return system
 }
 
-// answerWatch keeps the one promise of the stock dead letters that matters:
-// who watches an actor that has gone is told so.
+// answerWatch keeps the one necessary function of the stock dead letters: an actor that watches a stopped actor is
+// notified.
 func answerWatch(system *actor.ActorSystem, event any) {
 	letter, is := event.(*actor.DeadLetterEvent)
 	if !is {

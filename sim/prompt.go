@@ -7,16 +7,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a world is that replays a record: nothing takes a time of its
-// own, and whoever drives it is told of every process that comes to be and ends.
+// This file simulates a world that replays a record. Nothing takes time by itself, and the replay is notified of every
+// process that starts and ends.
 
-// prompt takes chance out of time.
+// prompt removes chance from durations.
 func (w *World) prompt() {
 	w.engine.costMax, w.apart = 0, 0
 	w.net.even, w.chance.even = &w.opts.Latency, &w.opts.Latency
 }
 
-// rackOf is the rack that a machine stands in.
+// rackOf returns the rack of a node.
 func (w *World) rackOf(index int) int {
 	for rack, machines := range w.opts.Racks {
 		if index < machines {
@@ -27,21 +27,21 @@ func (w *World) rackOf(index int) int {
 	return len(w.opts.Racks) + index/w.draw.PerRack
 }
 
-// Happening is a process that comes to be, or ends.
+// Happening is the start or the end of a process.
 type Happening struct {
 	Job     topology.JobID
 	Attempt topology.Token
-	Members int // of the attempt
-	Machine int // by its number, from 1
-	GPUs    int // whole ones
+	Members int // members of the attempt
+	Machine int // number of the node, from 1
+	GPUs    int // whole GPUs
 	Began   bool
-	Whole   bool // with this one all of its gang run
+	Whole   bool // with this process the whole gang runs
 }
 
-// OnTask hands a script every process that comes to be or ends, as it does.
+// OnTask calls a script at the start and the end of every process.
 func (w *World) OnTask(told func(Happening)) { w.onTask = told }
 
-// OnStart has a script say for how long the tasks of a job run that start now, whatever its command says.
+// OnStart lets a script set the run time of the tasks of a job, regardless of its command.
 func (w *World) OnStart(lasts func(topology.JobID) time.Duration) { w.lasts = lasts }
 
 func (w *World) happened(m *machine, t *task, began bool) {
@@ -58,7 +58,7 @@ func (w *World) happened(m *machine, t *task, began bool) {
 	w.onTask(h)
 }
 
-// NameOf is the name that a job was given which is not over; empty where there is no such job.
+// NameOf returns the name of a job that has not finished, or an empty string if there is none.
 func (w *World) NameOf(job topology.JobID) string {
 	if page := w.books.jobs[string(job)]; page != nil {
 		return page.record.Spec.GetName()
@@ -66,18 +66,18 @@ func (w *World) NameOf(job topology.JobID) string {
 	return ""
 }
 
-// TraceHash is one number for all that has happened so far.
+// TraceHash returns a hash of everything that has happened so far.
 func (w *World) TraceHash() string { return w.engine.trace.sum() }
 
-// NodeID is the id of a machine by its number, from 1.
+// NodeID returns the ID of a node by its number, from 1.
 func NodeID(number int) topology.NodeID { return topology.NodeID(fmt.Sprintf("n%05d", number)) }
 
-// Chance draws from 0 to below 1: the same for the same seed and the same number.
+// Chance returns a number from 0 to below 1, which depends only on the seed and the number.
 func Chance(seed, number uint64) float64 {
 	s := newSource(seed).fork("chance")
 	s.state ^= number * 0x9e3779b97f4a7c15
 	return float64(s.next()>>11) / (1 << 53)
 }
 
-// At has a script do something at a time since the world began.
+// At lets a script act at a time since the world began.
 func (w *World) At(at time.Duration, do func()) { w.engine.at(instant(at), action(do)) }

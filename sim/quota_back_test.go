@@ -9,14 +9,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test that what is lent comes back in time, with the actors and the machines beside the planner: a
-// victim's end goes to the disk first, then it is told, has its grace, and its machine gives evidence.
+// This file tests that borrowed quota returns in time, with actors and nodes in addition to the planner. A victim's end
+// is written first. Then the victim is stopped, has its grace, and its node confirms the exit.
 
 var quotasBack = flag.Int("quotas-back", 60, "worlds that TestQuotaIsBack draws")
 
-// TestQuotaIsBack: what an idle queue is assured others use meanwhile, a machine each. From its first submit on it is
-// back within the time for which the others run at the least, the longest grace and a minute, for jobs that fit what is
-// freed.
+// TestQuotaIsBack lets other queues borrow the quota of an idle queue, one node per job. When this queue gets its first
+// job, its quota must return in time, for jobs that fit the freed nodes. The time is the minimum runtime of the others,
+// the longest grace and a minute.
 func TestQuotaIsBack(t *testing.T) {
 	reclaimed, yielded := 0, 0
 	for seed := range uint64(*quotasBack) {
@@ -29,7 +29,7 @@ func TestQuotaIsBack(t *testing.T) {
 	}
 }
 
-// quotaIsBack plays one world, and returns how many were stopped, and how many promises with a latest time gave way.
+// quotaIsBack runs one world. It returns the number of stopped jobs, and the number of start guarantees that yielded.
 func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 	s := newSource(seed).fork("quota-back")
 	machines := 4 + s.below(6)
@@ -43,11 +43,11 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 	w.applyQueues(lentQueues(s, machines, quota, minRun))
 	w.RunFor(5 * time.Second)
 
-	longest, limited := time.Duration(0), s.chance(0.5) // what is promised has a latest time then
+	longest, limited := time.Duration(0), s.chance(0.5) // guarantees then have a bound
 	for range 2 * machines {
 		grace := s.between(time.Second, 30*time.Second).Truncate(time.Second)
 		longest = max(longest, grace)
-		deaf := s.chance(0.5) // it takes all of its grace
+		deaf := s.chance(0.5) // the job uses all of its grace
 		spec := lentJob([]string{"a", "b"}[s.below(2)], 8, grace, deaf)
 		if limited {
 			spec.TimeLimitMs = s.between(time.Hour, 6*time.Hour).Milliseconds()
@@ -60,7 +60,7 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 		if !w.StepUntil(func() bool { return w.Epoch() > epoch }, 5*time.Minute) {
 			t.Fatalf("seed %d: nobody leads again", seed)
 		}
-		w.RunFor(time.Minute) // by then all machines have said what they have
+		w.RunFor(time.Minute) // by then all nodes have reported their resources
 	}
 
 	first, began, own := w.Now(), map[topology.JobID]time.Duration{}, []*Order{}
@@ -88,8 +88,8 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 	return int(count["preemptions.reclaim"]), int(count["promises.taken-back"])
 }
 
-// lentQueues are an idle queue that is assured something, as the one above it is, and two others, of which one may be
-// assured something too.
+// lentQueues returns an idle queue with a quota, a parent with a quota, and two other queues, one of which may have a
+// quota too.
 func lentQueues(s *generator, machines, quota int, minRun time.Duration) *messages.Queues {
 	yes, least := true, minRun.Milliseconds()
 	queue := func(name, parent string, n int) *messages.QueueSpec {
@@ -105,7 +105,7 @@ func lentQueues(s *generator, machines, quota int, minRun time.Duration) *messag
 	}}
 }
 
-// lentJob runs for much longer than the test looks.
+// lentJob returns a job that runs much longer than the test.
 func lentJob(queue string, gpus int64, grace time.Duration, deaf bool) *messages.JobSpec {
 	run := script{run: 5 * time.Hour, rank: -1, image: 20 * time.Millisecond, deaf: deaf}
 	return &messages.JobSpec{

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what queues and owners have, as the checkers add it up from the attempts that the store has, by the
-// queues that it has. No planner is asked.
+// This file computes the usage of queues and owners for the checkers, from the attempts and queues in the store. It
+// uses no planner.
 
-// queueOf is a queue as the store describes it; nil: it does not.
+// queueOf returns a queue as the store describes it, or nil.
 func (w *World) queueOf(name string) *messages.QueueSpec {
 	for _, q := range w.books.queues.GetQueues().GetQueues() {
 		if q.Name == name {
@@ -22,7 +22,7 @@ func (w *World) queueOf(name string) *messages.QueueSpec {
 	return nil
 }
 
-// above are a queue and those above it, itself first.
+// above returns a queue and its ancestors, the queue first.
 func (w *World) above(name string) (all []*messages.QueueSpec) {
 	for q := w.queueOf(name); q != nil; q = w.queueOf(q.Parent) {
 		all = append(all, q)
@@ -38,8 +38,8 @@ func (w *World) isIn(job *messages.JobRecord, queue string) bool {
 // had sums the resources of some attempts in a queue.
 type had struct {
 	gpus, running int64
-	on            map[string]bool // machines
-	coming        int64           // machines of what may be committed soon, at the most
+	on            map[string]bool // nodes in use
+	coming        int64           // upper bound of the nodes that may be committed soon
 }
 
 func (h *had) add(a *messages.AttemptRecord) {
@@ -57,14 +57,14 @@ func gpusOf(a *messages.AttemptRecord) (n int64) {
 	return n
 }
 
-// had adds up the attempts that go on in a queue, of these jobs, as the store has them.
+// had sums the current attempts of these jobs in a queue, as the store has them.
 func (w *World) had(queue string, these func(*messages.JobRecord) bool) had {
 	h := had{on: map[string]bool{}}
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
 		a := w.books.latest(page)
 		if a == nil || a.End != nil || page.record.State.Terminal() || !w.isIn(page.record, queue) || !these(page.record) ||
-			w.unreadable(page.record.Id) { // nobody can read in which queue it is
+			w.unreadable(page.record.Id) { // its queue cannot be read
 			continue
 		}
 		h.add(a)
@@ -74,7 +74,7 @@ func (w *World) had(queue string, these func(*messages.JobRecord) bool) had {
 
 func anyJob(*messages.JobRecord) bool { return true }
 
-// gpusIn returns the GPUs in a list of amounts; below 0: it names none.
+// gpusIn returns the GPUs in a list of amounts, or a negative number if the list names none.
 func gpusIn(list []*messages.Amount) int64 {
 	for _, a := range list {
 		if a.Name == "gpu" {
@@ -84,9 +84,9 @@ func gpusIn(list []*messages.Amount) int64 {
 	return -1
 }
 
-// standing is how many queues of a job are assured something, up to where they meet those of another one, and how many
-// of them stay within that with the job. What is being stopped for others is not counted, be that on disk yet or not,
-// and more may be, by queue.
+// standing compares two jobs up to the common ancestor of their queues. It returns how many queues of job have a quota,
+// and how many of these stay within the quota with job. Jobs that are being preempted do not count, whether that is on
+// disk yet or not. The function more adds usage by queue.
 func (w *World) standing(job, other *messages.JobRecord, more func(queue string) int64) (within, assured int) {
 	goes := map[string]bool{job.Id: true}
 	for _, id := range w.books.ids {
@@ -114,7 +114,7 @@ func (w *World) standing(job, other *messages.JobRecord, more func(queue string)
 	return within, assured
 }
 
-// nothingMore is added to what a queue has by the store.
+// nothingMore adds nothing to the usage of a queue in the store.
 func nothingMore(string) int64 { return 0 }
 
 // starting sums the jobs that a leader may be starting in a queue, except one job. Starts of the same pass count before
@@ -134,13 +134,13 @@ func (w *World) starting(queue, but string) (sum int64) {
 	return sum
 }
 
-// alike reports whether two jobs are bound by the same limits of queues, and take turns by arrival.
+// alike reports whether the same queue limits apply to two jobs, and both are ordered by arrival.
 func (w *World) alike(a, b *messages.JobRecord) bool {
 	return w.books.queues == nil || w.inTurn(a.Spec.GetQueue()) && a.Spec.GetQueue() == b.Spec.GetQueue() &&
 		a.Owner.Known() == b.Owner.Known() && a.Spec.GetNotPreemptible() == b.Spec.GetNotPreemptible()
 }
 
-// inTurn reports whether the jobs of a queue take turns by arrival, in a cluster that does not look ahead.
+// inTurn reports whether the jobs of a queue are ordered by arrival, in a cluster that does not look ahead.
 func (w *World) inTurn(queue string) bool {
 	order := messages.QueueOrder_QUEUE_ORDER_UNSPECIFIED
 	for _, q := range w.above(queue) {
@@ -149,7 +149,7 @@ func (w *World) inTurn(queue string) bool {
 	return order == messages.QueueOrder_QUEUE_ORDER_UNSPECIFIED || order == messages.QueueOrder_QUEUE_ORDER_FIFO
 }
 
-// reclaims reports whether what a queue is assured is taken back for its jobs.
+// reclaims reports whether a queue's quota is reclaimed for its jobs.
 func (w *World) reclaims(queue string) bool {
 	for _, q := range w.above(queue) {
 		if q.Reclaim != nil {
@@ -159,8 +159,8 @@ func (w *World) reclaims(queue string) bool {
 	return false
 }
 
-// barred is a limit, or what is assured to jobs that are not to be stopped, that may be in the way of a job; empty:
-// none is. What is about to be committed, and what has been told to stop, may count.
+// barred returns a limit that may block a job, or the quota for jobs that are not preemptible. An empty result means
+// none. Attempts that are about to be committed or are stopping may count.
 func (c *headRuns) barred(w *World, page *jobPage) string {
 	if w.books.queues == nil {
 		return ""
@@ -182,7 +182,7 @@ func (c *headRuns) barred(w *World, page *jobPage) string {
 }
 
 // over returns the limit of a queue that a job on this many more nodes would exceed, with the present use by this
-// count; empty: none.
+// count. An empty result means none.
 func over(q *messages.QueueSpec, job *messages.JobRecord, machines int64,
 	count func(these func(*messages.JobRecord) bool) had,
 ) string {
@@ -213,7 +213,8 @@ func (c *headRuns) mayHave(w *World, queue string, these func(*messages.JobRecor
 		}
 		a := w.books.latest(page)
 		at, tried := c.tried[id]
-		comes := r.Promise != nil || tried && w.engine.now.since(at) < 20e9 // what is promised counts as if it had started
+		// a start guarantee counts as if the job had started
+		comes := r.Promise != nil || tried && w.engine.now.since(at) < 20e9
 		if a != nil && a.End != nil && a.Owes() {
 			h.add(a)
 		} else if (a == nil || a.End != nil) && comes {
@@ -236,12 +237,12 @@ func gpusAsked(spec *messages.JobSpec) int64 {
 // smallest is the size of the smallest nodes of a drawn world, in thousandths of GPUs.
 const smallest = 4 * topology.WholeGPU
 
-// machinesAsked is on how many machines a gang is at the most.
+// machinesAsked returns the maximum number of nodes of a gang.
 func machinesAsked(spec *messages.JobSpec) int64 {
 	return max(int64(spec.GetGang().GetReplicasMin()), gpusAsked(spec)/smallest)
 }
 
-// everAllowed reports whether a job could start in an idle cluster, by the queues that there are.
+// everAllowed reports whether a job could start in an idle cluster under the present queues.
 func (w *World) everAllowed(job *messages.JobRecord) bool {
 	if w.books.queues == nil {
 		return true

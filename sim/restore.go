@@ -11,29 +11,29 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the store's past: a backup that an operator brings back when the
-// cluster has gone on without it, a replica that takes over without the end of
-// what was acknowledged, and what the checkers may then no longer expect.
+// This file simulates old copies of the store: a backup that an operator restores after the cluster has continued, and
+// a replica that takes over without the last acknowledged writes. It also defines what the checkers may no longer
+// expect then.
 
-// restoredEpochs is how far a restore moves the epoch on.
+// restoredEpochs is the number by which a restore increases the epoch.
 const restoredEpochs = 1_000_000
 
-// backup is the store and the checkers' books as they were.
+// backup holds an earlier state of the store and of the checkers' records.
 type backup struct {
 	kept  *store.Memory
-	file  string // where the file's is; empty: there is none
+	file  string // path of the file's copy; empty: there is none
 	books *books
-	ripe  instant // an old one is brought back from then on, a replica only until then
+	ripe  instant // an old backup is restored from then on, a replica only until then
 }
 
 // loss lists the records that restores have removed from the store.
 type loss struct {
 	script   *backup
-	old      *backup                 // of a disk that will be lost
-	replica  *backup                 // behind by a moment
-	tokens   map[topology.Token]bool // committed, and unknown to the store
-	accepted uint64                  // the operator gave up what leaders up to this epoch decided
-	ledUpTo  uint64                  // up to which there is something to give up
+	old      *backup                 // backup from a disk that will be lost
+	replica  *backup                 // a copy with a short lag
+	tokens   map[topology.Token]bool // tokens that were committed and are unknown to the store
+	accepted uint64                  // the operator gave up the decisions of leaders up to this epoch
+	ledUpTo  uint64                  // up to this epoch there is something to give up
 	damaged  []string                // jobs of which a record was made unreadable
 }
 
@@ -42,7 +42,7 @@ func (w *World) backUp(age time.Duration) *backup {
 	return &backup{kept: s.kept.Copy(0), file: s.file.backUp(), books: w.books.copy(), ripe: w.engine.now.plus(age)}
 }
 
-// loses reports whether COMMITs would be lost by bringing a backup back.
+// loses reports whether restoring a backup would lose COMMITs.
 func (b *backup) loses(w *World) bool { return len(w.books.owner) > len(b.books.owner) }
 
 func (b *books) copy() *books {
@@ -63,8 +63,8 @@ func (b *books) copy() *books {
 	return c
 }
 
-// bringBack ends all schedulers and puts the backup in the store's place: by a
-// restore, which moves the epoch on, or as a mere copy of the file.
+// bringBack ends all schedulers and replaces the store with the backup. A restore increases the epoch. A plain copy of
+// the file does not.
 func (w *World) bringBack(b *backup, epochs uint64) {
 	for _, h := range w.schedulers {
 		if h.proc != nil {
@@ -83,7 +83,7 @@ func (w *World) replace(b *backup, epochs uint64) {
 	w.queuesWere(w.books.queues)
 	w.books = b.books
 	w.lost(committed)
-	for _, id := range w.loss.damaged { // what was given up is there again, and as unreadable
+	for _, id := range w.loss.damaged { // corrupted records that were given up are back, and still unreadable
 		w.engine.after(w.luck.between(5*time.Second, w.draw.Pace), func() { w.client.giveUp(id) })
 	}
 	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost
@@ -95,7 +95,7 @@ func (w *World) replace(b *backup, epochs uint64) {
 	}
 }
 
-// lost notes which attempts are not in the books any more.
+// lost notes which attempts are no longer in the records.
 func (w *World) lost(committed map[topology.Token]string) {
 	for t := range committed { //order: each is only entered
 		if _, known := w.books.owner[t]; !known {
@@ -104,8 +104,7 @@ func (w *World) lost(committed map[topology.Token]string) {
 	}
 }
 
-// forget lets people know which of their jobs and cancels were lost. They submit
-// the jobs again.
+// forget tells clients which of their jobs and cancels were lost. They submit the jobs again.
 func (c *client) forget() {
 	for _, o := range c.jobs {
 		page := c.w.books.jobs[o.id]
@@ -119,14 +118,14 @@ func (c *client) forget() {
 	}
 }
 
-// lose lets people know that a job was lost.
+// lose tells a client that a job was lost.
 func (c *client) lose(o *Order) {
 	delete(c.byID, o.id)
 	o.id, o.cancelled = "", 0
 	c.w.engine.after(c.w.jobs.between(time.Second, 20*time.Second), func() { c.order(o) })
 }
 
-// acceptLoss is the operator's word: the next leaders are started with it.
+// acceptLoss gives up lost decisions for the operator. The next leaders are started with it.
 func (w *World) acceptLoss() {
 	w.loss.accepted = w.loss.ledUpTo
 	w.say("the operator gives up what leaders up to epoch %d decided", w.loss.accepted)
@@ -135,8 +134,7 @@ func (w *World) acceptLoss() {
 	}
 }
 
-// storeRestored brings a backup back after a while, and the operator's word some
-// time later.
+// storeRestored restores a backup after a while, and accepts the loss some time later.
 func storeRestored(f *faults) bool {
 	w := f.w
 	b := w.loss.old
@@ -153,8 +151,8 @@ func storeRestored(f *faults) bool {
 	return f.putBack(b, restoredEpochs)
 }
 
-// storeTail lets an asynchronous replica take over: the last moments of what was
-// acknowledged are gone. Who leads was copied in time, so epochs go on.
+// storeTail lets an asynchronous replica take over. The last acknowledged writes are lost. The lease was copied in
+// time, so epochs continue.
 func storeTail(f *faults) bool {
 	w := f.w
 	b := w.loss.replica
@@ -176,11 +174,10 @@ func (f *faults) putBack(b *backup, epochs uint64) bool {
 	return true
 }
 
-// BackUp remembers the store as it is.
+// BackUp saves the present store.
 func (w *World) BackUp() { w.loss.script = w.backUp(0) }
 
-// Restore ends all schedulers and brings the backup back; a mere copy of the
-// file does not move the epoch on.
+// Restore ends all schedulers and restores the backup. A plain copy of the file does not increase the epoch.
 func (w *World) Restore(copied bool) {
 	w.harms()
 	epochs := uint64(restoredEpochs)
@@ -194,18 +191,18 @@ func (w *World) Restore(copied bool) {
 func (w *World) LoseTail() {
 	w.harms()
 	w.replace(w.loss.script, 0)
-	w.engine.after(time.Minute, w.client.forget) // nobody tells them
+	w.engine.after(time.Minute, w.client.forget) // nobody informs them earlier
 }
 
-// Prune forgets every job that is over and lacks no evidence.
+// Prune removes every finished job that lacks no exit confirmation.
 func (w *World) Prune() {
 	if _, err := w.store.kept.Prune(w.store.kept.Epoch(), math.MaxInt64, len(w.books.ids)); err != nil {
-		panic(err) // it is in memory
+		panic(err) // an in-memory store cannot fail
 	}
 	w.forgetPruned()
 }
 
-// DamageJob makes a job's record unreadable in the store, or those of its attempts.
+// DamageJob makes the record of a job, or the records of its attempts, unreadable in the store.
 func (w *World) DamageJob(o *Order, attempts bool) {
 	w.harms()
 	table := "job"
@@ -215,13 +212,13 @@ func (w *World) DamageJob(o *Order, attempts bool) {
 	w.damage(table, o.id)
 }
 
-// DamageNode does so with that of a machine.
+// DamageNode makes the record of a node unreadable.
 func (w *World) DamageNode(number int) {
 	w.harms()
 	w.damageNode(w.at(number))
 }
 
-// forgetPruned: of what the store has forgotten nothing more is expected.
+// forgetPruned ends all expectations about jobs that the store has pruned.
 func (w *World) forgetPruned() {
 	gone := func(id string) bool {
 		pruned, err := w.store.kept.Pruned(topology.JobID(id))
@@ -249,10 +246,10 @@ func (w *World) forgetPruned() {
 	})
 }
 
-// AcceptLoss is the operator's word that what the store does not know is given up.
+// AcceptLoss gives up everything that the store does not know, as the operator does.
 func (w *World) AcceptLoss() { w.acceptLoss() }
 
-// unknown reports whether an attempt on a machine is one that the store has lost.
+// unknown reports whether an attempt on a node is one that the store has lost.
 func (w *World) unknown(sl *messages.SliceReport) bool {
 	return w.isLost(messages.FromToken(sl.Token)) && sl.State > messages.SliceState_SLICE_STATE_RESERVED
 }

@@ -5,20 +5,19 @@ import (
 	"time"
 )
 
-// This file owns chance. Every random choice of a run comes from sources that
-// are forked from one seed, by name, so that drawing one more number for the
-// faults does not change which jobs arrive.
+// This file provides randomness. All random choices of a run come from sources that are forked by name from one seed.
+// So an additional draw for the faults does not change which jobs arrive.
 
-// generator draws by splitmix64: small, fast, and the same on every machine.
+// generator draws by splitmix64, which is small, fast, and the same on every host.
 type generator struct {
 	state uint64
-	// even is what every drawn duration is, where nothing takes a time of its own; nil: it is drawn.
+	// even replaces every drawn duration in a world without durations. nil means that durations are drawn.
 	even *time.Duration
 }
 
 func newSource(seed uint64) *generator { return &generator{state: seed * 0x9e3779b97f4a7c15} }
 
-// fork makes an independent source for one purpose.
+// fork returns an independent source for one purpose.
 func (s *generator) fork(purpose string) *generator {
 	h := s.state ^ 0x6a09e667f3bcc909
 	for i := 0; i < len(purpose); i++ {
@@ -37,13 +36,13 @@ func (s *generator) next() uint64 {
 	return z ^ (z >> 31)
 }
 
-// below draws from 0 to n-1; n must be positive.
+// below draws from 0 to n-1. n must be positive.
 func (s *generator) below(n int) int {
 	hi, _ := bits.Mul64(s.next(), uint64(n))
 	return int(hi)
 }
 
-// chance is true with this probability.
+// chance returns true with this probability.
 func (s *generator) chance(p float64) bool {
 	return s.next()>>11 < uint64(p*(1<<53))
 }
@@ -59,7 +58,7 @@ func (s *generator) between(lo, hi time.Duration) time.Duration {
 	return lo + time.Duration(s.below(int(hi-lo)+1))
 }
 
-// span draws a whole number from lo to hi, both included.
+// span draws an integer from lo to hi, both included.
 func (s *generator) span(lo, hi int) int {
 	if hi <= lo {
 		return lo
@@ -67,9 +66,8 @@ func (s *generator) span(lo, hi int) int {
 	return lo + s.below(hi-lo+1)
 }
 
-// skewed draws from lo to hi so that short ones are frequent and long ones
-// happen: the square of an even draw, in whole numbers so that every machine
-// computes the same.
+// skewed draws from lo to hi. Short durations are frequent and long ones possible. It squares an even draw in integers,
+// so that every host computes the same.
 func (s *generator) skewed(lo, hi time.Duration) time.Duration {
 	if s.even != nil {
 		return *s.even

@@ -8,14 +8,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns brute force: whether a gang fits, counted from the machines
-// themselves. It is slow and simple, and knows nothing of how placing is done.
+// This file checks by brute force whether a gang fits on the nodes. It is slow and simple, and independent of the code
+// for placement.
 
-// core reports whether a machine is one that liveness may count on.
+// core reports whether the liveness checks may count on a node.
 func (m *machine) core() bool { return m.powered && !m.gone && m.proc != nil }
 
-// serves reports whether a machine's agent and the leader, as they are now, know what a job names that earlier
-// versions did not. A leader of such a version has read nothing of it in what machines announced.
+// serves reports whether a node's present agent and the present leader know the features of a job that earlier versions
+// lack. A leader of an earlier version ignores these features in a node's announcement.
 func (w *World) serves(m *machine, spec *messages.JobSpec) bool {
 	news := &messages.JobSpec{Script: spec.GetScript(), Warn: spec.GetWarn()}
 	own := len(messages.NetworkLabels(spec.GetNetwork())) == 0
@@ -37,7 +37,7 @@ func (m *machine) empty() topology.Capacity {
 		WholeGPUs: int32(len(a.Gpus) - len(m.launcher.faulted))}
 }
 
-// members is how many members of this size a machine can take.
+// members returns how many members of this size fit on a node.
 func members(c topology.Capacity, each topology.Resources) int64 {
 	n := int64(1) << 40
 	if each.MilliCPU > 0 {
@@ -59,13 +59,12 @@ func members(c topology.Capacity, each topology.Resources) int64 {
 	return n
 }
 
-// fits reports whether a gang has room on these machines, one domain of its
-// required level at a time.
+// fits reports whether a gang fits on these nodes, in one domain of its required level.
 func (w *World) fits(spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
 	return w.fitsOn(len(w.machines), spec, room)
 }
 
-// fitsOn reports whether it has room on so many of them at the most.
+// fitsOn reports whether a gang fits on at most so many of these nodes.
 func (w *World) fitsOn(most int, spec *messages.JobSpec, room func(*machine) (topology.Capacity, bool)) bool {
 	level, one := spec.GetTopology().GetRequired(), memberOf(spec)
 	byPlace := map[string][]spot{}
@@ -101,7 +100,7 @@ func memberOf(spec *messages.JobSpec) topology.Resources {
 		MilliGPU: total.MilliGPU / pieces}
 }
 
-// piecesOf is into how many parts a total is divided at most.
+// piecesOf returns the maximum number of parts of a total.
 func piecesOf(total *messages.Resources) int64 {
 	if gpus := total.GetMilliGpu() / topology.WholeGPU; gpus > 0 {
 		return gpus
@@ -109,10 +108,10 @@ func piecesOf(total *messages.Resources) int64 {
 	return max(total.GetMilliCpu()/1000, 1)
 }
 
-// spot is a machine as far as a gang goes: how many of its members have room there, and how many GPUs it has in all.
+// spot describes a node for one gang: how many members fit, and how many GPUs are free in all.
 type spot struct{ members, gpus int64 }
 
-// holds reports whether a gang has room on so many machines at the most that are near enough to each other.
+// holds reports whether a gang fits on at most so many of these nodes.
 func holds(spec *messages.JobSpec, spots []spot, most int) bool {
 	gang := spec.GetGang()
 	want, sum := int64(gang.GetReplicasMin()), int64(0)
@@ -134,10 +133,10 @@ func holds(spec *messages.JobSpec, spots []spot, most int) bool {
 	return sum >= want
 }
 
-// holdsWhole reports whether a total has room on machines that it has whole, and a part of at most one more.
+// holdsWhole reports whether a total fits on whole nodes and a part of at most one more node.
 func holdsWhole(want int64, spots []spot, most int) bool {
 	for i, last := range spots {
-		fewest := make([]int, want+1) // machines that it has whole beside the last one, by what they have together
+		fewest := make([]int, want+1) // fewest whole nodes besides the last one, by their sum
 		for n := range fewest[1:] {
 			fewest[n+1] = len(spots)
 		}
@@ -158,7 +157,7 @@ func holdsWhole(want int64, spots []spot, most int) bool {
 	return false
 }
 
-// feasible reports whether the core could hold a gang if it were idle.
+// feasible reports whether the core nodes could hold a gang if they were idle.
 func (w *World) feasible(spec *messages.JobSpec) bool {
 	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
 		if !m.core() {
@@ -168,8 +167,7 @@ func (w *World) feasible(spec *messages.JobSpec) bool {
 	})
 }
 
-// feasibleWithout reports whether the machines of the cluster, dead ones among them,
-// could hold a gang without these.
+// feasibleWithout reports whether the nodes of the cluster, including dead ones, could hold a gang without these nodes.
 func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
 	return w.fits(spec, func(m *machine) (topology.Capacity, bool) {
 		n := w.books.nodes[string(m.id)]
@@ -177,7 +175,7 @@ func (w *World) feasibleWithout(spec *messages.JobSpec, nodes []string) bool {
 	})
 }
 
-// fitsNow reports whether a gang has room on what is free and open at this moment.
+// fitsNow reports whether a gang fits on the free capacity of schedulable nodes at this moment.
 func (w *World) fitsNow(job *messages.JobRecord) bool {
 	return w.fits(job.Spec, func(m *machine) (topology.Capacity, bool) {
 		if !w.open(m) || !m.accepts(job.Owner, job.Spec.User) {
@@ -187,8 +185,7 @@ func (w *World) fitsNow(job *messages.JobRecord) bool {
 	})
 }
 
-// open reports whether new work of any length may go to a machine, as far as the store
-// and the machine itself know.
+// open reports whether a node may get new work of any length, according to the store and the node.
 func (w *World) open(m *machine) bool {
 	if !m.core() || m.proc.node == nil || !m.proc.node.Member() {
 		return false

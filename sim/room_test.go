@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestHoldsAsPlaced: brute force finds room for a gang where placing does, and nowhere else. If it found more, a victim
-// would seem to be in vain that is not.
+// TestHoldsAsPlaced checks that brute force and placement agree on which gangs fit. If brute force found more, a
+// justified preemption would seem unnecessary.
 func TestHoldsAsPlaced(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		whole := &messages.Resources{MilliGpu: rapid.Int64Range(1, 24).Draw(t, "total") * topology.WholeGPU}

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns a whole run: jobs and faults for a while, then everything is
-// healed and must come to its end, then nothing happens and must go on so.
+// This file controls a whole run. Jobs and faults happen for a while. Then all faults are repaired and all jobs must
+// finish. Then nothing may happen any more.
 
 // Result holds the findings of a run.
 type Result struct {
@@ -19,16 +19,16 @@ type Result struct {
 	Gangs      int
 	Faults     int
 	Violations []Violation
-	Options    string // that the seed drew, on one line
+	Options    string // the draw of the seed on one line
 	Virtual    time.Duration
 	Machines   int
 	Jobs       int
 	Taken      map[Taken]int
-	Meetings   map[Meeting]bool // where they were asked for
+	Meetings   map[Meeting]bool // if they were requested
 	Drawn      []string         // the faults of this run
 	Counters   map[string]int64
-	Gaps       []Gap    // where they were asked for
-	Recent     []string // the last log lines of a run that failed
+	Gaps       []Gap    // if they were requested
+	Recent     []string // the last log lines of a failed run
 }
 
 // Line returns the printed line of a seed.
@@ -38,7 +38,8 @@ func (r Result) Line() string {
 }
 
 const (
-	settleLeast = 40 * time.Minute // after the faults, for everything to come to its end, beside what jobs need
+	// time after the faults until all jobs must have finished, in addition to their run times
+	settleLeast = 40 * time.Minute
 	restFor     = 20 * time.Second
 
 	prepareUsual = 5 * time.Second
@@ -64,15 +65,15 @@ func Run(o Options) (Result, error) {
 	return w.result(), nil
 }
 
-// RunFor lets this much virtual time pass, unless something breaks.
+// RunFor advances virtual time by d, unless a violation ends the run.
 func (w *World) RunFor(d time.Duration) {
 	limit := w.engine.now.plus(d)
 	for w.engine.now < limit && w.engine.step(limit) {
 	}
 }
 
-// linger lets load go on while a fault that was drawn has not had its chance, or
-// faults have left too little time for gangs to run.
+// linger continues the load while a drawn fault has not had its chance, or while faults have left too little time for
+// gangs.
 func (w *World) linger() {
 	limit := w.engine.now.plus(w.draw.Load)
 	w.lingering = true
@@ -84,8 +85,7 @@ func (w *World) linger() {
 	}
 }
 
-// stopOne has somebody cancel a job that runs, where tasks that ignore being told to stop were drawn and none has been
-// told yet.
+// stopOne cancels a running job if tasks that ignore a stop were drawn and none was stopped yet.
 func (w *World) stopOne() {
 	if m := w.faults.byName["term-ignored"]; m == nil || m.struck > 0 {
 		return
@@ -98,7 +98,7 @@ func (w *World) stopOne() {
 	}
 }
 
-// heal ends the faults and lets people take back what they had closed.
+// heal ends the faults, and operators undo their cordons and drains.
 func (w *World) heal() {
 	if w.engine.halted {
 		return
@@ -114,13 +114,13 @@ func (w *World) heal() {
 	for _, m := range w.machines {
 		m.powerOn()
 	}
-	w.applyQueues(w.sharing.tree) // what somebody lowered would keep jobs from ever starting
+	w.applyQueues(w.sharing.tree) // a lowered limit would keep jobs from ever starting
 	w.healedAt, w.settling = w.engine.now, settleLeast+w.owed()
 	w.reopen()
 	w.engine.after(time.Minute, w.giveUp)
 }
 
-// reopen takes back every cordon and drain, the ones of the scheduler too.
+// reopen removes every cordon and drain, including those of the scheduler.
 func (w *World) reopen() {
 	if w.resting {
 		return
@@ -135,15 +135,14 @@ func (w *World) reopen() {
 	w.engine.after(30*time.Second, w.reopen)
 }
 
-// giveUp cancels what can never run on the machines that are left and what has
-// hung, and lets go of what is held.
+// giveUp cancels jobs that can never run on the remaining nodes and jobs that hang, and releases held jobs.
 func (w *World) giveUp() {
 	if w.resting {
 		return
 	}
 	for _, o := range w.client.jobs {
 		if o.id == "" {
-			// A leader of the past may have refused what the present one took.
+			// An earlier leader may have refused a submit that the present one accepted.
 			o.id = w.books.requests[o.requestID]
 		}
 		page := w.books.jobs[o.id]
@@ -154,9 +153,9 @@ func (w *World) giveUp() {
 			len(page.record.GetArray().GetHeld()) > 0 {
 			w.client.hold(o, true)
 		}
-		if page.record.Spec.BeginUnixMs != 0 { // by a clock that jumped it may be an hour away
+		if page.record.Spec.BeginUnixMs != 0 { // by a clock that jumped, the begin time may be an hour away
 			w.client.update(o, &messages.Update{SetBegin: true})
-			if p := w.leader(); p != nil && p.old { // it has no such call
+			if p := w.leader(); p != nil && p.old { // a scheduler of the previous version lacks this call
 				w.client.cancel(o)
 			}
 		}
@@ -173,9 +172,9 @@ func (w *World) giveUp() {
 	w.engine.after(time.Minute, w.giveUp)
 }
 
-// removeGone gives the operator's word on machines that are gone for ever, where jobs wait for that word: those that
-// have something on a machine which lied about the leader that it obeys, for its silence proves nothing; and those that
-// lack a uid, for its last books hold some.
+// removeGone removes lost nodes by an operator's request if jobs wait for that. It applies to jobs with an allocation
+// on a node that lied about its leader, because the silence of such a node proves nothing. It also applies to jobs
+// without a UID, because the lost node's last report holds some UIDs.
 func (w *World) removeGone() {
 	lacking := w.noUIDIsFree()
 	for _, m := range w.machines {
@@ -186,8 +185,8 @@ func (w *World) removeGone() {
 	}
 }
 
-// giveUpElements does the same of jobs that nobody ordered one by one. What hangs there is found later than its like:
-// an array's elements run one after the other.
+// giveUpElements cancels hanging jobs that no client submitted one by one. Such jobs are found later, because elements
+// of an array run one after the other.
 func (w *World) giveUpElements() {
 	for _, id := range w.books.ids {
 		page := w.books.jobs[id]
@@ -203,8 +202,7 @@ func (w *World) giveUpElements() {
 	}
 }
 
-// settle waits for every job to be over. What is not says which job waits for
-// what.
+// settle waits until every job has finished. It reports which job waits for what.
 func (w *World) settle() {
 	limit := w.engine.now.plus(w.settling)
 	for !w.engine.halted && w.engine.now < limit {
@@ -221,9 +219,9 @@ func (w *World) settle() {
 	}
 }
 
-// owed is for how long the jobs that are not over need the room, one after the
-// other: what waits after an hour of load may well take another. A gang's share of
-// the machines is not looked at, for a large one leaves the rest to nobody.
+// owed returns how long the unfinished jobs need the cluster, one after the other. After an hour of load the waiting
+// jobs may need another hour. A gang's share of the nodes is ignored, because a large gang leaves too little for
+// others.
 func (w *World) owed() time.Duration {
 	var sum time.Duration
 	for _, id := range w.books.ids {
@@ -237,7 +235,7 @@ func (w *World) owed() time.Duration {
 	return sum
 }
 
-// unsettled says of a limited number of things what they wait for.
+// unsettled lists what unfinished jobs wait for, up to a limit.
 func (w *World) unsettled(most int) []string {
 	var out []string
 	for _, path := range sortedKeys(w.client.asks) {
@@ -260,7 +258,7 @@ func (w *World) unsettled(most int) []string {
 	return out
 }
 
-// whyWaits says what is known of a job that is not over.
+// whyWaits describes a job that has not finished.
 func (w *World) whyWaits(page *jobPage) string {
 	r := page.record
 	var text strings.Builder
@@ -290,13 +288,13 @@ func (w *World) whyWaits(page *jobPage) string {
 	return text.String()
 }
 
-// rest lets nothing happen for a while and then looks whether all agree.
+// rest lets nothing happen for a while and then checks whether all records agree.
 func (w *World) rest() {
 	if w.engine.halted || !w.checking {
 		return
 	}
 	w.resting = true
-	w.RunFor(restFor + w.constants.LearnedEvery) // what ended last is written down once more
+	w.RunFor(restFor + w.constants.LearnedEvery) // the estimates of the last end are saved once more
 	w.idling = true
 	w.RunFor(restFor)
 	w.idling = false
@@ -307,8 +305,7 @@ func (w *World) rest() {
 	}
 }
 
-// enough fails a seed that saw too little: a run that tests nothing must not
-// look like one that found nothing.
+// enough fails a seed that tested too little. Such a run must not look like one without findings.
 func (w *World) enough() {
 	if w.engine.halted {
 		return
@@ -333,7 +330,7 @@ func (w *World) result() Result {
 	return r
 }
 
-// condition says of a run that failed how its machines and links stood.
+// condition describes the nodes and links at the end of a failed run.
 func (w *World) condition() []string {
 	var out []string
 	for _, h := range w.schedulers {
@@ -356,7 +353,7 @@ func (w *World) condition() []string {
 	return out
 }
 
-// spawned notes a process that has come to be, and counts a gang when all of it has.
+// spawned notes a new process, and counts a gang when all of it has started.
 func (w *World) spawned(m *machine, t *task) {
 	w.seen(Event{Kind: TaskSpawned, Machine: m, Task: t})
 	a := w.books.attempts[t.key.Token]

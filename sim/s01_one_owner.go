@@ -2,11 +2,9 @@ package sim
 
 import "github.com/yi-json/synapse/topology"
 
-// oneOwner is S1: the shares of a device sum to at most one device, and a whole
-// one has one live attempt — in each ledger and among the processes. The store
-// cannot be held to it at every moment: a device is free on its machine's
-// evidence, and the evidence may still be on its way to the store when the next
-// attempt's COMMIT is written. S14 compares the store when all is at rest.
+// oneOwner is S1: the shares of a GPU sum to at most one GPU, and a whole GPU has one live attempt. This holds in each
+// ledger and among the processes. The store may be behind: a GPU is free by its node's exit confirmation, which may
+// still be on its way when the next COMMIT is written. S14 compares the store when all is at rest.
 type oneOwner struct {
 	rule
 	sums map[topology.GPUID]int64
@@ -26,7 +24,7 @@ func (c *oneOwner) Step(w *World, e *Event) {
 	}
 }
 
-// processes looks at the devices of a process that has just come to be.
+// processes checks the GPUs of a process that has just started.
 func (c *oneOwner) processes(w *World, m *machine, t *task) {
 	for _, g := range t.grant.GetGpus() {
 		if m.launcher.used[g.GpuId] > topology.WholeGPU {

@@ -2,8 +2,8 @@ package sim
 
 import "github.com/yi-json/synapse/topology"
 
-// booksBalance is S2: free, reserved, committed, stopping and withdrawn make up
-// the total on every machine, and none is negative.
+// booksBalance is S2: on every node, free, reserved, committed, stopping and withdrawn resources add up to the total,
+// and none is negative.
 type booksBalance struct{ rule }
 
 func newBooksBalance() *booksBalance {

@@ -6,9 +6,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// barrier is S3: a member past the start barrier means that COMMIT is on disk
-// and that every member was prepared; a member is spawned once, for ever; and a
-// gang is said to have started only when each of its members has been.
+// barrier is S3. A member passes the start barrier only if COMMIT is on disk and every member was prepared. A member
+// starts only once, ever. A gang counts as started only if each member has started.
 type barrier struct {
 	rule
 	prepared map[topology.TaskKey]struct{}
@@ -36,7 +35,7 @@ func (c *barrier) Step(w *World, e *Event) {
 		if m, is := e.Message.(*messages.Committed); is {
 			c.durable(w, e, messages.FromToken(m.Origin.GetToken()))
 		}
-		// One that was sent while all evidence came in finds a tombstone.
+		// A Start that was sent while the last exits arrived finds a tombstone.
 		if m, is := e.Message.(*messages.Start); is && !w.books.settled(messages.FromToken(m.Order.GetToken())) {
 			c.all(w, messages.FromToken(m.Order.GetToken()), "Start was sent")
 		}
@@ -51,7 +50,7 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 	}
 	c.spawned[k] = e.Machine
 	if e.Machine.raged && w.books.settled(k.Token) {
-		return // it had said that this is over, which is its own loss
+		return // the node had reported its end, and harms only itself
 	}
 	a := c.all(w, k.Token, "a process was spawned")
 	if a == nil {
@@ -64,12 +63,12 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 	}
 }
 
-// started looks for a member that was never spawned, though the store says from now on that the gang has started.
+// started looks for a member that never started although the store records the gang as started.
 func (c *barrier) started(w *World, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		k := messages.KeyOf(a.Token, p.Rank)
 		if m := w.machine(p.Node); m != nil && m.raged {
-			continue // it says so of its own, which is its own loss
+			continue // the node reports this about its own task, and harms only itself
 		}
 		if c.spawned[k] == nil && p.Exit == nil {
 			c.violate(w, "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
@@ -78,8 +77,8 @@ func (c *barrier) started(w *World, a *messages.AttemptRecord) {
 	}
 }
 
-// durable looks for a slice on the disk of the machine that calls it committed.
-// What is only in an agent's memory is no member's promise.
+// durable checks that the allocation is on the disk of a node that reports it as committed. An agent's memory alone is
+// no commitment.
 func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 	m := e.Process.machine
 	if m == nil || m.disk.torn {
@@ -96,12 +95,12 @@ func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 	c.violate(w, "%s says that %v is committed, and its disk does not have it", m.address, t)
 }
 
-// all looks for COMMIT and for a member that was never prepared. One whose own machine lied
-// that it is, when it had lost it, is believed: that harms nobody's members but of this gang.
+// all checks that COMMIT is on disk and every member was prepared. A false report of a node about its own lost member
+// is accepted, because it harms only this gang.
 func (c *barrier) all(w *World, t topology.Token, what string) *messages.AttemptRecord {
 	a := w.books.attempts[t]
 	if a == nil && w.loss.tokens[t] {
-		return nil // it was there, and its Start was on the way when the store was put back
+		return nil // it was there, and its Start was on the way when the store was restored
 	}
 	if a == nil {
 		c.violate(w, "%s for %v, of which there is no COMMIT on disk", what, t)

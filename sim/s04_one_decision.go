@@ -7,11 +7,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// oneDecision is S4: at most one COMMIT per token, ENDED only after it, and
-// nothing of either is ever taken back. No machine hears Commit before COMMIT
-// is on disk, and nothing is aborted after it. The decision is made while the
-// reservations surely stand. A store that has lost a COMMIT may be given the very
-// same one again, by a leader that was in doubt about it: that is still one.
+// oneDecision is S4. There is at most one COMMIT per token, ENDED comes only after it, and neither is ever undone. No
+// node gets Commit before COMMIT is on disk, and nothing is aborted after it. The decision falls while the reservations
+// surely hold. If a store has lost a COMMIT, a leader in doubt may write the same one again, which still counts as one.
 type oneDecision struct {
 	rule
 	reserved map[topology.Token]instant // when the first Reserve of an undecided attempt left
@@ -39,7 +37,7 @@ func (c *oneDecision) Step(w *World, e *Event) {
 			c.violate(w, "Commit of %v was sent and COMMIT is not on disk", m.Order)
 		}
 	case *messages.Abort:
-		// Of what is over with all evidence, an old report may still show a reservation.
+		// An old report may still show a reservation of a finished, fully confirmed attempt.
 		if a := w.books.attempts[messages.FromToken(m.Order.GetToken())]; a != nil && (a.End == nil || a.Owes()) {
 			c.violate(w, "Abort of %v was sent and COMMIT is on disk", m.Order)
 		}
@@ -47,7 +45,7 @@ func (c *oneDecision) Step(w *World, e *Event) {
 	}
 }
 
-// onDecided looks how long after its first Reserve an attempt was decided.
+// onDecided checks the time from an attempt's first Reserve to its decision.
 func (c *oneDecision) onDecided(w *World, s *stored, a *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	since, open := c.reserved[t]

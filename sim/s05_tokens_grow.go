@@ -5,13 +5,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// tokensGrow is S5: whoever checks tokens accepts nothing of attempt a after b,
-// where b is the later one. The store and each machine check them. A machine
-// that is cut off and never heard of b may go on with a: that is what debts and
-// stopWhenLost are about.
+// tokensGrow is S5: after attempt b of a job, a checker of tokens accepts nothing of an earlier attempt a. The store
+// and each node check tokens. A disconnected node that never heard of b may continue with a. Unconfirmed allocations
+// and stopWhenLost cover this case.
 type tokensGrow struct {
 	rule
-	ran map[jobAt]topology.Token // the latest of which a process was spawned
+	ran map[jobAt]topology.Token // the latest token of which a process started
 }
 
 type jobAt struct {

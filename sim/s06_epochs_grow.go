@@ -6,19 +6,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// epochsGrow is S6: every leader's epoch is higher than the one before, a
-// machine never goes back to a lower one, not even by a restart, and an order
-// from a lower one changes nothing there. A machine whose disk fails may follow a
-// leader before its disk has the epoch: it then begins nothing that it is told to,
-// and only a restart, which loses that epoch, may bring it back to the one before. Nothing is stored for a leader of
-// the past, and a process that the store told so leads no longer — unless the answer came so late that it had given it
-// up, which only a store in trouble does.
+// epochsGrow is S6. Every leader's epoch is higher than the one before. A node never returns to a lower epoch, not even
+// by a restart, and an order with a lower epoch changes nothing there.
+//
+// A node whose disk fails may follow a leader before the epoch is on its disk. Such a node starts no work for this
+// leader. Only a restart, which loses that epoch, may return it to the one before.
+//
+// Nothing is stored for a deposed leader. A process that learns this from the store stops leading, unless the answer
+// came after the process had given up waiting, which happens only with a store in trouble.
 type epochsGrow struct {
 	rule
 	led     uint64
-	leader  *process          // the last who led
-	highest map[string]uint64 // by machine id: the highest a ready Node had accepted and kept
-	heard   map[int]uint64    // by process: the highest it had accepted
+	leader  *process          // the last leader
+	highest map[string]uint64 // by machine ID: the highest epoch that a ready Node had accepted and saved
+	heard   map[int]uint64    // by process: the highest epoch that it had accepted
 }
 
 func newEpochsGrow() *epochsGrow {
@@ -34,8 +35,7 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 		}
 		c.led, c.leader = e.Epoch, e.Process
 	case Quarantined:
-		// The record that held the fence was unreadable. What the machine then
-		// accepts is a new start for it, as the design says.
+		// The record with the fence was unreadable. The node then starts anew with any epoch, as designed.
 		delete(c.highest, e.Process.machine.machineID)
 	case Handled:
 		c.onHandled(w, e)
@@ -58,8 +58,8 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 	}
 }
 
-// restored: a copy of the store may have had an earlier leader. Machines do not
-// go back with it.
+// restored starts again with the store's epoch, because a copy may have had an earlier leader. Nodes do not return to
+// it.
 func (c *epochsGrow) restored(w *World) { c.led = w.store.kept.Epoch() }
 
 func (c *epochsGrow) onHandled(w *World, e *Event) {

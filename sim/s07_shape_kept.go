@@ -9,18 +9,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// shapeKept is S7: what is committed is what was asked for — every rank once, its amount, its devices, and all in one
-// domain of the required level, on none but the machines that it names, on none that it leaves out, none whose agent
-// does not know the network that it is to have, and each apart where it says so. A port is set aside on rank 0's
-// machine, where the members meet, and on no other. Every member is told just that: where each member is, and where
-// rank 0 listens. What is recorded is what was asked for, but that a job which asks for no memory has its share of that
-// of a machine by its CPUs and devices, for all machines that there ever were at most, and is marked by that.
+// shapeKept is S7: the committed gang is what the client requested. Each rank occurs once, with its amount and its
+// GPUs. All ranks are in one domain of the required level, on the named nodes and on no excluded node. Each agent knows
+// the network of the job. Ranks that must be apart are on separate nodes.
+//
+// A port is allocated on rank 0's node, where the members meet, and on no other. Every member gets exactly the
+// addresses of all members and the port of rank 0.
+//
+// The stored job is the submitted one, with one exception. A job without a memory request gets a marked share of memory
+// by its CPUs and GPUs, at most the largest share on any node.
 type shapeKept struct {
 	rule
-	most map[string]memoryOf // of each machine, as it announced itself
+	most map[string]memoryOf // by node, from its announcements
 }
 
-// memoryOf is the most memory that a machine has had, and the fewest CPUs and devices.
+// memoryOf holds the most memory that a node has had, and the fewest CPUs and GPUs.
 type memoryOf struct{ bytes, milliCPU, milliGPU int64 }
 
 func newShapeKept() *shapeKept {
@@ -47,7 +50,7 @@ func (c *shapeKept) Step(w *World, e *Event) {
 	}
 }
 
-// announced remembers what a machine has, as the leader knows it.
+// announced records the resources of a node as the leader knows them.
 func (c *shapeKept) announced(n *messages.NodeRecord) {
 	total := n.GetAnnouncement().GetTotal()
 	was, ok := c.most[n.Id]
@@ -58,10 +61,10 @@ func (c *shapeKept) announced(n *messages.NodeRecord) {
 		min(was.milliGPU, total.GetMilliGpu())}
 }
 
-// awayFromRecord: a scheduler of the version before loses what it does not know of a job.
+// awayFromRecord skips records of a scheduler of the previous version, which loses fields that it does not know.
 func (*shapeKept) awayFromRecord(s *stored) bool { return s.proc.old }
 
-// recorded compares a fresh job with what its client asked for.
+// recorded compares a new job with its client's request.
 func (c *shapeKept) recorded(w *World, s *stored) {
 	job := s.job
 	var asked *messages.JobSpec
@@ -102,7 +105,7 @@ func (c *shapeKept) recorded(w *World, s *stored) {
 	}
 }
 
-// share is the most that a task's memory can come to on any machine.
+// share returns the largest memory share of a task on any node.
 func (c *shapeKept) share(each *messages.Resources) (most int64) {
 	for _, m := range c.most { //order: the greatest of them
 		part := float64(each.MilliCpu) / float64(m.milliCPU)
@@ -114,7 +117,7 @@ func (c *shapeKept) share(each *messages.Resources) (most int64) {
 	return most
 }
 
-// sent looks at what is asked of a machine, and at what it sets aside.
+// sent checks the requests to a node, and its reservations.
 func (c *shapeKept) sent(w *World, e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.Reserve:
@@ -131,11 +134,11 @@ func (c *shapeKept) sent(w *World, e *Event) {
 	}
 }
 
-// spawned compares a process's devices with the ones in COMMIT.
+// spawned compares a process's GPUs with those in COMMIT.
 func (c *shapeKept) spawned(w *World, e *Event) {
 	a := w.books.attempts[e.Task.key.Token]
 	if a == nil {
-		return // its COMMIT went with what a restore lost, while Start was on its way
+		return // a restore removed its COMMIT while Start was on its way
 	}
 	c.told(w, e.Task, a)
 	c.networked(w, e.Task)
@@ -150,8 +153,8 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 	}
 }
 
-// networked checks that the agent that starts a task knows the network that its job is to have: one that does not runs
-// it on that of the machine.
+// networked checks that the agent that starts a task knows the network of its job. An agent that does not would use the
+// host network.
 func (c *shapeKept) networked(w *World, t *task) {
 	page, m := w.books.jobs[t.job], w.machine(t.node)
 	if page == nil || m == nil || len(messages.NetworkLabels(page.record.GetSpec().GetNetwork())) == 0 {
@@ -163,7 +166,7 @@ func (c *shapeKept) networked(w *World, t *task) {
 	}
 }
 
-// told compares what a process knows of its gang with COMMIT.
+// told compares a process's view of its gang with COMMIT.
 func (c *shapeKept) told(w *World, t *task, a *messages.AttemptRecord) {
 	meet, err := t.meet.Unpacked()
 	if err != nil || len(meet.GetPeers()) != len(a.GetPlaces()) {
@@ -214,7 +217,7 @@ func (c *shapeKept) committed(w *World, spec *messages.JobSpec, a *messages.Atte
 	c.named(w, spec, a)
 }
 
-// named checks the machines that a job names.
+// named checks the nodes that a job names.
 func (c *shapeKept) named(w *World, spec *messages.JobSpec, a *messages.AttemptRecord) {
 	var last string
 	for _, p := range a.Places {
@@ -230,8 +233,8 @@ func (c *shapeKept) named(w *World, spec *messages.JobSpec, a *messages.AttemptR
 	}
 }
 
-// devices checks that a grant's shares are the amount, of devices that the
-// machine has, and that a whole device is not two halves.
+// devices checks that a grant's shares add up to the amount, that its GPUs exist on the node, and that a whole GPU is
+// not two halves.
 func (c *shapeKept) devices(w *World, a *messages.AttemptRecord, p *messages.Place, amount topology.Resources) {
 	var milli int64
 	parts := 0
@@ -265,7 +268,7 @@ func (c *shapeKept) together(w *World, spec *messages.JobSpec, a *messages.Attem
 	}
 }
 
-// placeOf is a machine's domain on a level, with the coarser ones before it.
+// placeOf returns a node's domain on a level, with the coarser domains before it.
 func (w *World) placeOf(node, level string) string {
 	m := w.machine(node)
 	if m == nil {

@@ -6,15 +6,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// acknowledgedKept is S8: every acknowledged submit is stored, under one id
-// however often it was asked, and a terminal state absorbs. The same for an
-// acknowledged cancel: the job does not end in another way later; of one whose record
-// was damaged, the store has nothing after it. A requeue that is said to stop a run has
-// that run's end on disk, and of an update what it says the job asks for was there.
+// acknowledgedKept is S8. Every acknowledged submit is stored, under one ID however often the client repeated it. A
+// terminal state is final. A job with an acknowledged cancel ends in no other way later. If its record was corrupted,
+// the store has nothing after the cancel. If a requeue is acknowledged, the end of the attempt is on disk. If an update
+// is acknowledged, the new values were on disk.
 type acknowledgedKept struct {
 	rule
-	asked map[string]string  // job id by request id, as acknowledged
-	terms map[string][]terms // that each job ever had on disk, the first ones first
+	asked map[string]string  // job ID by request ID, as acknowledged
+	terms map[string][]terms // all terms that each job ever had on disk, oldest first
 }
 
 // terms holds the fields of a live job that may be changed.
@@ -55,8 +54,8 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 	}
 }
 
-// onAcknowledged looks whether the same request became another job before. One
-// that the operator lost while its answer was on its way does not count any more.
+// onAcknowledged checks that the same request did not become another job before. A job that the operator lost while its
+// answer was on its way does not count any more.
 func (c *acknowledgedKept) onAcknowledged(w *World, m *messages.SubmitReply) {
 	page := w.books.jobs[m.Job]
 	if page == nil {
@@ -116,7 +115,7 @@ func (c *acknowledgedKept) onStored(w *World, s *stored) {
 	}
 }
 
-// restored forgives what the operator lost.
+// restored forgets the jobs that the operator lost.
 func (c *acknowledgedKept) restored(w *World) {
 	for request, id := range c.asked { //order: each is looked at alone
 		if w.books.jobs[id] == nil {
@@ -125,7 +124,7 @@ func (c *acknowledgedKept) restored(w *World) {
 	}
 }
 
-// Quiet looks for every job that a client was promised.
+// Quiet checks that every acknowledged job is stored.
 func (c *acknowledgedKept) Quiet(w *World) {
 	for _, o := range w.client.jobs {
 		if o.id == "" {

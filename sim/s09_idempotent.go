@@ -2,11 +2,10 @@ package sim
 
 import "github.com/yi-json/synapse/store"
 
-// idempotent is S9: delivering any message again leaves the durable state as it
-// was. One of 64 messages to Nodes is delivered twice at once and the books are
-// compared (observer.go). At the leader a repeated fact may lead to a repeated
-// write; the store recognises it, and refuses what breaks a rule. A refusal for
-// a broken rule is therefore a violation here.
+// idempotent is S9: a message that is delivered again does not change the durable state. One of 64 messages to Nodes is
+// delivered twice at once, and the ledgers are compared (observer.go). At the leader a repeated fact may lead to a
+// repeated write. The store recognises a repeated write, and rejects a write that breaks a rule. So a rejection for a
+// broken rule is a violation here.
 type idempotent struct {
 	rule
 	broken map[store.Rule]int

@@ -10,17 +10,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// freedOnEvidence is S10: a device is free only when the process group has gone
-// and its cgroup is empty, or after a new boot of the same machine. Whoever says
-// that something has gone is compared with the launchers, which know. What was
-// said stays true: it is on the machine's disk, and the token never comes back.
+// freedOnEvidence is S10: a GPU is free only when the process group has ended and its cgroup is empty, or after a new
+// boot of the same host. Each report of an end is compared with the launchers, which know the truth. A reported end
+// stays true, because it is on the node's disk and the token is never used again.
 type freedOnEvidence struct {
 	rule
-	ended map[topology.TaskKey]*messages.Exit // how processes truly ended; nil once it is in the store
+	ended map[topology.TaskKey]*messages.Exit // true ends of processes; an entry is nil once it is in the store
 	said  map[agentToken]word
 }
 
-// agentToken is an attempt at one start of a machine's agent.
+// agentToken is an attempt at one start of a node's agent.
 type agentToken struct {
 	agent int
 	token topology.Token
@@ -59,7 +58,7 @@ func (c *freedOnEvidence) Step(w *World, e *Event) {
 	}
 }
 
-// onSent checks what a machine says has gone.
+// onSent checks a node's reports of ended tasks.
 func (c *freedOnEvidence) onSent(w *World, e *Event) {
 	if _, is := e.Message.(*messages.Welcome); is && e.To != nil && e.To.machine != nil {
 		e.Process.host.welcomes(e.To.machine)
@@ -88,8 +87,8 @@ func (c *freedOnEvidence) onSent(w *World, e *Event) {
 	}
 }
 
-// staysTrue compares what an agent says of a token with what it said before: it
-// takes up nothing that was over, and what was committed does not lapse.
+// staysTrue compares an agent's report about a token with its earlier reports. The agent must not revive an ended
+// attempt, and a committed attempt must not expire.
 func (c *freedOnEvidence) staysTrue(w *World, e *Event) {
 	fact, is := e.Message.(interface{ GetOrigin() *messages.Origin })
 	if !is || fact.GetOrigin().GetToken() == nil {
@@ -117,9 +116,8 @@ func (c *freedOnEvidence) staysTrue(w *World, e *Event) {
 	}
 }
 
-// durable looks for exits on the disk of the machine that tells them: what it
-// tells must survive a restart. While the disk is in trouble, an end before the
-// start may be told without it, because nothing of it can run.
+// durable checks that reported exits are on the node's disk, because they must survive a restart. While the disk has an
+// error, an end before the start may be reported without it, because no process of the attempt can run.
 func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exits []*messages.Exit) {
 	record, err := worker.DecodeRecord(m.disk.content)
 	if err != nil {
@@ -156,7 +154,7 @@ func (c *freedOnEvidence) allGone(w *World, m *machine, t topology.Token, word s
 	}
 }
 
-// onMachine checks that every running process still has its devices in the ledger.
+// onMachine checks that every running process still has its GPUs in the ledger.
 func (c *freedOnEvidence) onMachine(w *World, m *machine) {
 	if m.proc == nil || m.proc.node == nil || !m.proc.node.Ready() {
 		return
@@ -178,14 +176,14 @@ func (c *freedOnEvidence) onMachine(w *World, m *machine) {
 	}
 }
 
-// onAttempt checks evidence that enters the store, and that no attempt is
-// committed while a machine that can be reached still runs an earlier one.
+// onAttempt checks exits that enter the store. It also checks that no attempt is committed while a reachable node still
+// runs an earlier one.
 func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.AttemptRecord) {
 	for i, p := range a.Places {
 		if p.Exit == nil || was != nil && was.Places[i].Exit != nil || p.Exit.Kind == messages.ExitKind_EXIT_KIND_REMOVED {
 			continue
 		}
-		// One that said anything may have said that of its own, too, which is its own loss.
+		// A hostile node may also have reported a false end of its own task, which harms only itself.
 		if m := w.machine(p.Node); m != nil && m.machineID == p.MachineId && !m.raged {
 			c.gone(w, m, messages.KeyOf(a.Token, p.Rank), "in the store")
 			c.matches(w, m, messages.KeyOf(a.Token, p.Rank), p.Exit)
@@ -205,9 +203,8 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 	}
 }
 
-// matches compares evidence with what happened. A machine that lost its power or
-// its record may know no better than that it is gone; and a store that was
-// brought back is told again what has been compared.
+// matches compares a reported exit with the truth. A node that lost its power or its record may report only that the
+// task is gone. A restored store receives exits that were already compared.
 func (c *freedOnEvidence) matches(w *World, m *machine, k topology.TaskKey, told *messages.Exit) {
 	truth, was := c.ended[k]
 	c.ended[k] = nil
@@ -220,7 +217,7 @@ func (c *freedOnEvidence) matches(w *World, m *machine, k topology.TaskKey, told
 	}
 }
 
-// onForget: a machine may drop its exits only once the store has them.
+// onForget checks that a node gets Forget only when the store has its exits.
 func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
 	a := w.books.attempts[messages.FromToken(f.Order.GetToken())]
 	for _, p := range a.GetPlaces() {
@@ -230,8 +227,8 @@ func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
 	}
 }
 
-// onClosed: an attempt is over only with the evidence of every machine that can
-// be reached; the rest are debts.
+// onClosed checks that an attempt ends only with the exits of every reachable node. The others remain unconfirmed
+// allocations.
 func (c *freedOnEvidence) onClosed(w *World, s *stored) {
 	if s.jobWas.GetState() != messages.JobState_JOB_STATE_ACTIVE || s.job.State == messages.JobState_JOB_STATE_ACTIVE {
 		return
@@ -246,7 +243,7 @@ func (c *freedOnEvidence) onClosed(w *World, s *stored) {
 	}
 }
 
-// lastWord is a place of an earlier attempt after the same transaction.
+// lastWord returns a place of an earlier attempt after the same transaction.
 func lastWord(s *stored, earlier *messages.AttemptRecord, i int) *messages.Place {
 	for _, a := range s.attempts {
 		if messages.FromToken(a.Token) == messages.FromToken(earlier.Token) {
@@ -256,10 +253,9 @@ func lastWord(s *stored, earlier *messages.AttemptRecord, i int) *messages.Place
 	return earlier.Places[i]
 }
 
-// reached reports whether the leader must have known that the machine can be
-// reached when it decided: it heard it all the time since well before that. The
-// write may have waited for the store for long after, and the word on which the
-// Job acts may have waited for a slow Job; what happened meanwhile does not count.
+// reached reports whether the leader must have known that the node was reachable when it decided. This is so if the
+// leader had heard the node without a pause since well before the decision. Events during the wait for the store or for
+// a slow Job do not count.
 func (c *freedOnEvidence) reached(w *World, s *stored, p *messages.Place) bool {
 	m, h := w.machine(p.Node), s.proc.host
 	if m == nil || h == nil || s.proc.dead || m.machineID != p.MachineId {

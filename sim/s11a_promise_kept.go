@@ -11,14 +11,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// promiseKept is S11a: no admission moves a firm promise's bound. What is committed on its machines has left them by
-// then, by its limit, or leaves room for it, where it is still there at all; and the promise that the store has is not
-// replaced by a later one, nor given up, while its machines are there, its job waits for its turn, and nobody takes
-// back what its queue borrows for it: it says that it is on loan, and whoever is stopped for them has no better right.
+// promiseKept is S11a: no admission moves the bound of a start guarantee. An attempt that is committed on the
+// guaranteed nodes has left them by the bound because of its time limit, or leaves enough capacity.
+//
+// While its nodes are in service and its job waits, the store neither replaces a guarantee by a later one nor drops it.
+// One exception exists: a guarantee on borrowed quota ends if the lending queue reclaims its quota. Such a guarantee is
+// marked as on loan, and its victims' job has no better right.
 type promiseKept struct {
 	rule
-	since map[topology.Token]instant // an attempt's COMMIT, or its barrier as the store learned of it
-	ended map[topology.Token]instant // its end, likewise: from then on it is told to stop
+	since map[topology.Token]instant // when an attempt's COMMIT, or later its barrier, reached the store
+	ended map[topology.Token]instant // when an attempt's end reached the store; it is stopped from then on
 }
 
 func newPromiseKept() *promiseKept {
@@ -30,7 +32,7 @@ func (c *promiseKept) clauses() []clause {
 	return []clause{{"lent", isPromised, awayFromPromise}, {"given up", isPromised, c.awayFromEnd}}
 }
 
-// awayFromEnd is why it is not judged whether a job's promise is given up.
+// awayFromEnd returns why the checker does not judge whether a job loses its start guarantee.
 func (*promiseKept) awayFromEnd(w *World, page *jobPage) string {
 	return cmp.Or(awayFromPromise(w, page), w.awayFromLack(w.books.given[page.record.Id], page.record))
 }
@@ -42,7 +44,7 @@ func (c *promiseKept) Step(w *World, e *Event) {
 		w.takenOver()
 	case e.Kind == Scanned:
 		w.excuseAll()
-		w.noUIDIsFree() // so that it is known when none was
+		w.noUIDIsFree() // also records when no UID is free
 	case e.Stored.job != nil:
 		for i, a := range e.Stored.attempts {
 			if e.Stored.attemptsWere[i] == nil || a.StartedUnixMs != 0 && e.Stored.attemptsWere[i].StartedUnixMs == 0 {
@@ -64,8 +66,8 @@ func (c *promiseKept) Step(w *World, e *Event) {
 // slackOf returns the tolerance of a bound for the clocks of two leaders and the delay of messages.
 func (g *given) slackOf() time.Duration { return 30*time.Second + g.bound.since(g.said)/50 }
 
-// hardEnd is when an attempt has left its machines at the latest, its margins left out; false: it has no limit, and no
-// end that the store knows of.
+// hardEnd returns the latest time at which an attempt has left its nodes, without margins. It returns false if the
+// attempt has no time limit and no stored end.
 func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *messages.JobSpec) (instant, bool) {
 	limit := time.Duration(spec.GetTimeLimitMs()) * time.Millisecond
 	grace := time.Duration(spec.GetStop().GetGraceMs()) * time.Millisecond
@@ -76,7 +78,8 @@ func (c *promiseKept) hardEnd(w *World, a *messages.AttemptRecord, spec *message
 	return c.since[t].plus(limit + grace), limit > 0
 }
 
-// onCommit adds up, for each promise that a new attempt has machines of, who is still there at its bound.
+// onCommit checks each start guarantee on the nodes of a new attempt. It adds up the attempts that are still there at
+// the bound.
 func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	end, limited := c.hardEnd(w, a, s.job.Spec)
 	commits := func(r *messages.JobRecord) bool { return r.Id == a.Job }
@@ -113,24 +116,23 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 }
 
-// hasLapsed reports whether an attempt in the store has nothing of a machine any more, and never will: a disk that
-// stands still may take its COMMIT only when what was reserved for it has lapsed. Its machine refuses that, and it
-// ends.
+// hasLapsed reports whether an attempt in the store has lost its resources on a node for ever. A stalled disk may
+// complete a COMMIT after the reservations have expired. The node refuses such a Commit, and the attempt ends.
 func (w *World) hasLapsed(a *messages.AttemptRecord, node string) bool {
 	m := w.machine(node)
 	if m.proc == nil || m.proc.node == nil || m.proc.node.Ledger() == nil {
-		return false // Nobody can tell before its agent is there.
+		return false // unknown until its agent runs
 	}
 	return m.proc.node.Ledger().Slice(messages.FromToken(a.Token)) == nil
 }
 
-// mayBeHeld reports whether a hold may be on its way that somebody asks for: one that is let go of before it comes to
-// disk ends a promise too.
+// mayBeHeld reports whether a hold may be on its way. A hold that is released before it is on disk also ends a
+// guarantee.
 func (p *jobPage) mayBeHeld(w *World) bool {
 	return p.holdAsked > 0 && w.engine.now.since(p.holdAsked) < time.Minute+w.draw.LateMost
 }
 
-// onChange holds what becomes of a promise in the store against what was said first.
+// onChange compares each change of a guarantee in the store with its first version.
 func (c *promiseKept) onChange(w *World, s *stored) {
 	g, r := w.books.given[s.job.Id], s.job
 	if g == nil || g.bound == 0 {
@@ -145,7 +147,8 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 	case g.excuse != "" || r.Hold != nil || r.Cancel != nil || s.page.mayBeHeld(w) ||
 		r.Spec.BeginUnixMs != s.jobWas.GetSpec().GetBeginUnixMs():
 	case proto.Equal(p, s.jobWas.GetPromise()):
-		// The record was written for another reason, and what is left of the promise's time is as it was when that was.
+		// The record was written for another reason, and the remaining time of the guarantee is from that
+		// moment.
 	case p != nil && p.LeftMs > 0 && s.decided.plus(time.Duration(p.LeftMs)*time.Millisecond) <= g.bound.plus(g.slackOf()):
 	case g.takenBack(w, queuedNow):
 		g.excuse = "what its queue borrows for it is taken back"

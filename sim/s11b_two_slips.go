@@ -5,9 +5,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// twoSlips is S11b: what was lent on estimates makes a promise slip at most twice, counted and shown. The count in the
-// store never goes back while the promise stands; and once it is two, nobody without a limit is started on what is
-// kept.
+// twoSlips is S11b: a start guarantee slips at most twice because of backfilled jobs that overran their estimates. The
+// slips are counted and shown. The stored count never decreases while the guarantee stands. After two slips, no job
+// without a time limit is started on the reserved nodes.
 type twoSlips struct{ rule }
 
 const mostSlips = 2
@@ -33,8 +33,9 @@ func (c *twoSlips) Step(w *World, e *Event) {
 	}
 }
 
-// onCommit looks whether one that may stay for ever was given what is kept for one that has slipped twice. What was
-// admitted before that was known was sooner; and what the promise waits for in any case is gone by then.
+// onCommit checks that a job without a time limit does not backfill nodes of a guarantee that has slipped twice. Two
+// cases are allowed: a job that was admitted before the second slip was known, and a job that leaves before other jobs
+// for which the guarantee waits anyway.
 func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	for _, id := range sortedKeys(w.books.given) {
 		g := w.books.given[id]
@@ -43,7 +44,9 @@ func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 		}
 		if p := w.leader(); p != nil && p.leader != nil {
 			if slips, known := p.leader.Slips(topology.JobID(id)); known && slips < mostSlips {
-				continue // one of those on disk is for what is lent now, should nobody come to know whether it is late
+				// one stored slip is reserved for the present backfill, in case its overrun is never
+				// observed
+				continue
 			}
 		}
 		for _, node := range nodesOf(g.promise) {

@@ -9,14 +9,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// wholeGang is S12: what is stopped for another job is stopped whole, and only for a promise that was on disk before
-// and names it; and that job's COMMIT comes after the last process of each of them has gone, wherever it can be
-// reached.
+// wholeGang is S12: a preempted gang is stopped as a whole. Its preemption must be in a start guarantee that was on
+// disk before. The preempting job commits only after the last process of each victim has ended, if it can be reached.
 type wholeGang struct {
 	rule
-	named map[topology.Token]map[string]bool // by promises, of which jobs
-	ended map[topology.Token]bool            // by them
-	by    map[topology.Token]uint64          // the epoch of the leader that chose each first
+	named map[topology.Token]map[string]bool // by guarantees: the jobs whose guarantees name a victim
+	ended map[topology.Token]bool            // victims ended by these guarantees
+	by    map[topology.Token]uint64          // epoch of the leader that first chose each victim
 }
 
 func newWholeGang() *wholeGang {
@@ -24,7 +23,7 @@ func newWholeGang() *wholeGang {
 		named: map[topology.Token]map[string]bool{}, ended: map[topology.Token]bool{}, by: map[topology.Token]uint64{}}
 }
 
-// restored: what the store has lost nobody goes by.
+// restored drops everything that the store has lost.
 func (c *wholeGang) restored(w *World) {
 	clear(c.named)
 	for _, id := range w.books.ids {
@@ -65,7 +64,7 @@ func (c *wholeGang) Step(w *World, e *Event) {
 	}
 }
 
-// names notes that a promise to a job names a victim, and reports whether it is the first.
+// names notes that a job's guarantee names a victim, and reports whether this is the first time.
 func (c *wholeGang) names(v *messages.Victim, job string) bool {
 	t := messages.FromToken(v.Token)
 	first := c.named[t] == nil
@@ -86,7 +85,7 @@ func ruleName(r messages.PreemptionRule) string {
 	return "priority"
 }
 
-// onEnd looks at the end of a victim when it is decided.
+// onEnd checks the end of a victim when it is decided.
 func (c *wholeGang) onEnd(w *World, a *messages.AttemptRecord) {
 	p, t := a.GetEnd().GetPreemption(), messages.FromToken(a.Token)
 	if p == nil || c.ended[t] {
@@ -97,13 +96,13 @@ func (c *wholeGang) onEnd(w *World, a *messages.AttemptRecord) {
 	}
 }
 
-// onCommit looks for what is left of those that were stopped for a job, when it starts.
+// onCommit checks that a starting job's victims have ended.
 func (c *wholeGang) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	for _, v := range s.jobWas.GetPromise().GetVictims() {
 		t := messages.FromToken(v.Token)
 		victim := w.books.attempts[t]
 		if !c.ended[t] || victim == nil {
-			continue // it was let go, or nothing is left of it
+			continue // the victim was spared, or has ended completely
 		}
 		if w.count("preemptions.started", 1); c.by[t] < s.epoch {
 			w.count("preemptions.taken-over", 1)
@@ -122,7 +121,7 @@ func (c *wholeGang) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 }
 
-// awaitsVictims reports whether a job waits for those that are stopped for it, wherever it could start.
+// awaitsVictims reports whether a job must wait for its victims, wherever it could start.
 func (b *books) awaitsVictims(page *jobPage) bool {
 	return slices.ContainsFunc(page.record.GetPromise().GetVictims(), func(v *messages.Victim) bool {
 		a := b.attempts[messages.FromToken(v.Token)]

@@ -6,10 +6,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// ownFacts is S13: facts about a machine count only from that machine and its
-// current incarnation. A clone is never welcomed, runs nothing, and takes no
-// machine's place in the store. A machine of another cluster keeps its
-// identity: it follows nobody here, and its task goes on.
+// ownFacts is S13: facts about a node count only from that node in its current incarnation. A clone is never welcomed,
+// runs nothing, and never replaces the node in the store. A node of another cluster keeps its identity: it follows no
+// leader here, and its task continues.
 type ownFacts struct{ rule }
 
 func newOwnFacts() *ownFacts {
@@ -41,11 +40,11 @@ func (c *ownFacts) Step(w *World, e *Event) {
 	}
 }
 
-// cloneMark is in the machine id of every clone.
+// cloneMark is part of the machine ID of every clone.
 const cloneMark = "-clone"
 
-// taken reports whether the clone is what the store knows under this node's id:
-// the operator removed the first machine, and the clone was the next to come.
+// taken reports whether the store knows the clone under this node's ID. This happens if the operator removed the first
+// host and the clone connected next.
 func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
 	if e.To == nil || e.To.machine == nil {
 		return false
@@ -58,7 +57,7 @@ func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
 }
 
 func (c *ownFacts) onStored(w *World, s *stored) {
-	// One whose record was unreadable is nobody.
+	// A node whose record was unreadable has no known identity.
 	if was := s.nodeWas.GetMachineId(); was != "" && s.node != nil && s.node.MachineId != was && s.nodeWas.Removed == nil {
 		c.violate(w, "%s was %s, and now is %s", s.node.Id, was, s.node.MachineId)
 	}

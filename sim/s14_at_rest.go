@@ -9,11 +9,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// atRest is S14: with no message in flight, no write pending and no claim, the
-// leader's memory is what the store and the machines say. Before that, in a run
-// where no word is ever lost, its view is never more than what there is: it
-// proposes nothing to a machine that has no room. And a claim ends with the
-// ledger that shows what it stood for.
+// atRest is S14: without messages in flight, pending writes and claims, the leader's memory agrees with the store and
+// the nodes. In a run without lost messages, a stricter rule applies at all times: the leader's view never exceeds the
+// true capacity, so no node gets a request for more than it has. A claim ends with the ledger that includes it.
 type atRest struct{ rule }
 
 func newAtRest() *atRest { return &atRest{rule: rule{"S14 at-rest", on{Sent, Scanned}}} }
@@ -28,7 +26,7 @@ func (c *atRest) Step(w *World, e *Event) {
 	}
 	switch m := e.Message.(type) {
 	case *messages.Refused:
-		// Parts of devices are the machine's to pair: the view only estimates them.
+		// The node alone pairs parts of GPUs. The view only estimates them.
 		if m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !strings.Contains(m.Detail, "device") {
 			c.violate(w, "%s was asked for what it has not: %s", e.Process.address, m.Detail)
 		}
@@ -37,8 +35,7 @@ func (c *atRest) Step(w *World, e *Event) {
 	}
 }
 
-// claims looks for what the leader still claims although it has been shown: by an
-// honest machine, for one that lies about its books' versions shows nothing.
+// claims looks for claims that outlive the ledger which includes them. It ignores nodes that lie about ledger versions.
 func (c *atRest) claims(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil {
@@ -51,9 +48,8 @@ func (c *atRest) claims(w *World) {
 	}
 }
 
-// claimed reports whether the leader counts on what a machine has just set
-// aside for it: the claim stays until the ledger that shows it has come. A device
-// that faulted since is not its to know of yet.
+// claimed checks that the leader still counts a reservation that a node has just made. The claim must stay until the
+// ledger with the reservation arrives. The leader may not know yet of a GPU that failed since.
 func (c *atRest) claimed(w *World, agent *process) {
 	p := w.leader()
 	if p == nil || p.leader == nil || agent.machine == nil || agent.node == nil {
@@ -68,7 +64,7 @@ func (c *atRest) claimed(w *World, agent *process) {
 	}
 }
 
-// Quiet compares everything with everything.
+// Quiet compares all views with each other.
 func (c *atRest) Quiet(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil {
@@ -84,7 +80,7 @@ func (c *atRest) Quiet(w *World) {
 	}
 }
 
-// store compares the database with what the checkers saw being written.
+// store compares the database with the writes that the checkers saw.
 func (c *atRest) store(w *World) {
 	for _, id := range w.books.ids {
 		if w.unreadable(id) {
@@ -104,7 +100,7 @@ func (c *atRest) store(w *World) {
 	}
 }
 
-// jobs counts what the leader keeps: what has not ended, and what still lacks evidence.
+// jobs counts the jobs that the leader must keep: jobs that have not ended and jobs that lack an exit confirmation.
 func (c *atRest) jobs(w *World, p *process) {
 	want := 0
 	for _, id := range w.books.ids {
@@ -122,7 +118,7 @@ func (c *atRest) jobs(w *World, p *process) {
 	}
 }
 
-// machine compares the leader's view of one machine with its ledger.
+// machine compares the leader's view of one node with its ledger.
 func (c *atRest) machine(w *World, p *process, m *machine) {
 	free, why, tenants := p.leader.View(m.id)
 	books := m.proc.node.Ledger().Capacity()

@@ -8,31 +8,30 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// bounded is S15: mailboxes, timers and tries stay within what the constants
-// and the size of the cluster allow. What grows without bound in an hour of
-// simulation is a leak in production, and a job that is proposed again and
-// again for the same refusal keeps a leader busy with nothing. A job that fails
-// by its own fault is run again as often as it allows, and no more. What a gang's
-// machines are told of each other is sent to each once, and a part of it again only
-// after a Start without any, which asks what is missing. And nobody says what is
-// longer than the link carries (send in network.go).
+// bounded is S15: mailboxes, timers and attempts stay within the bounds of the constants and the size of the cluster.
+// Unbounded growth in an hour of simulation would be a leak in production, and a job that is refused again and again
+// keeps a leader busy.
+//
+// A failing job is restarted as often as it allows. The member list of a gang goes to each node once. A part of it is
+// sent again only after the node requests it, in answer to a Start without a part. No message exceeds the limit of the
+// link (send in network.go).
 type bounded struct {
 	rule
 	tries  map[string]*tries
-	orders map[string]map[topology.Token]instant // by machine: when the last about an attempt left
-	lists  map[rosterSent]int32                  // until where it was sent
+	orders map[string]map[topology.Token]instant // by node: when the last order about an attempt left
+	lists  map[rosterSent]int32                  // end of the sent part of the list
 }
 
-// rosterSent is the list of one attempt as one leader sends it to one machine.
+// rosterSent identifies the list of one attempt from one leader to one node.
 type rosterSent struct {
-	from  *process // two may lead with one epoch, which a replica gave out twice
-	life  int      // which Coordinator of the attempt: one that is made again starts over
+	from  *process // two leaders may have one epoch, which a replica assigned twice
+	life  int      // which Coordinator of the attempt: a recreated one starts again
 	epoch uint64
 	token topology.Token
 	node  string
 }
 
-// tries are the attempts at one job within a second.
+// tries counts the attempts of one job within a second.
 type tries struct {
 	last  topology.Token
 	since instant
@@ -44,8 +43,8 @@ func newBounded() *bounded {
 		tries: map[string]*tries{}, orders: map[string]map[topology.Token]instant{}, lists: map[rosterSent]int32{}}
 }
 
-// mailboxMost is a queue that no actor may have while its process runs, for
-// rooms of any size: it is checked again with the room's size where it is passed.
+// mailboxMost is a length that no mailbox of a running process may exceed. At this length the checker compares it with
+// the bound for the cluster's size.
 const mailboxMost = 10_000
 
 func (c *bounded) Step(w *World, e *Event) {
@@ -88,8 +87,7 @@ func (c *bounded) order(w *World, machine string, t topology.Token) {
 	c.orders[machine][t] = w.engine.now
 }
 
-// restarted counts the attempts that ended by a fault of the job's own before
-// one that is committed now.
+// restarted counts the attempts that ended by the job's own fault before the attempt that is committed now.
 func (c *bounded) restarted(w *World, s *stored) {
 	for _, a := range s.committed() {
 		failed := int32(0)
@@ -105,7 +103,7 @@ func (c *bounded) restarted(w *World, s *stored) {
 	}
 }
 
-// tried counts attempts at a job: each machine may spoil one in a second, not more.
+// tried counts attempts of a job. Each node may fail one per second, and no more.
 func (c *bounded) tried(w *World, o *messages.Order) {
 	t := c.tries[o.Job]
 	if t == nil {
@@ -125,7 +123,7 @@ func (c *bounded) tried(w *World, o *messages.Order) {
 	}
 }
 
-// told watches the parts of a gang's list.
+// told checks the parts of a gang's list.
 func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	if m.Roster == nil {
 		return
@@ -144,8 +142,7 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 	c.lists[key] = m.Roster.OffsetBytes + int32(len(m.Roster.Data))
 }
 
-// crowded is asked when a mailbox grew beyond what a small room may need. A
-// process that was stopped has to catch up first.
+// crowded checks a mailbox that has exceeded mailboxMost. A process that was stopped must catch up first.
 func (w *World) crowded(m *mailbox, waiting int) {
 	if waiting > mailboxMost+64*len(w.machines) {
 		w.violate("S15 bounded", "%s/%s has %d messages waiting", m.proc.address, m.self.Id, waiting)

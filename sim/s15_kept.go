@@ -13,73 +13,72 @@ import (
 	"github.com/yi-json/synapse/policy/estimate"
 )
 
-// This file owns the other half of S15: at rest, when every job is over, no map
-// and no list of any actor holds what is over. The actors are walked by
-// reflection, so that a field which somebody adds is counted without a word here.
-// What is kept on purpose stands in keeps, with its bound and its reason.
+// This file holds the second half of S15: at rest, with all jobs finished, no map and no list of any actor holds
+// finished objects. Reflection walks through the actors, so new fields are counted automatically. The variable keeps
+// lists the exceptions with their bounds and reasons.
 
-// lasting are the actors that live as long as their process. The others must have
-// ended, which the process's registry tells.
+// lasting lists the actors that last as long as their process. All others must have ended, according to the process's
+// registry.
 var lasting = []actors.Kind{actors.KindScheduler, actors.KindRack, actors.KindJournal, actors.KindMirror,
 	actors.KindNode}
 
-// keep is the bound of a field at rest, and of all below it, that keeps more than
-// what is alive.
+// keep is the bound at rest for a field and everything below it, if the field keeps more than live objects.
 type keep struct {
-	field string // as walked: the actor's type, and the names of fields
+	field string // path of the walk: the actor's type and the names of fields
 	most  func(c *bounded, w *World, p *process) int
 }
 
 // keeps lists the fields that are kept on purpose.
 var keeps = []keep{
-	// The newest jobs that are over, for readers.
+	// The newest finished jobs, for readers.
 	{"Mirror.jobs", func(_ *bounded, w *World, p *process) int { return w.constants.MirrorFinished + usual(w, p) }},
 	{"Mirror.finished.order", func(_ *bounded, w *World, _ *process) int { return w.constants.MirrorFinished }},
-	// The last events, for watchers that come again.
+	// The last events, for watchers that reconnect.
 	{"Mirror.watch.last", func(*bounded, *World, *process) int { return 1_000 }},
-	// Which shelves changed since the lenses looked: as many as changeLimit in topology.
+	// Changed shelves since the last look of the lenses: at most changeLimit in topology.
 	{"Scheduler.view.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
-	// What each machine is selected by: beside its places the networks that its agent announces, of which there are two.
+	// Labels for selecting each node: its places, and the two networks that its agent announces.
 	{"Scheduler.view.fabric.root", labelsOfMachines},
-	// The texts of selectors that were asked for: as many as selectorLimit in topology.
+	// The texts of selectors that were used: at most selectorLimit in topology.
 	{"Scheduler.view.fabric.kinds.selectors", func(*bounded, *World, *process) int { return 1 << 12 }},
-	// The same of each kind of machine, of which there may be one for each that ever was: its places, its networks, its
-	// label.
+	// Labels of each kind of node, and there may be one kind per node that ever existed: its places, its networks,
+	// its label.
 	{"Scheduler.view.fabric.kinds", labelsOfKinds},
-	// The room as it looks to one sort of gang: a cache within lensBudget of topology, and the scratch of one question.
+	// The capacity for one shape of gang: a cache within lensBudget of topology, and the temporary data of one
+	// query.
 	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
-	// The same of what will be free: as many outlooks as topology keeps, each with its lens and its gains.
+	// The same for expected free capacity: as many outlooks as topology keeps, each with its lens and its gains.
 	{"Scheduler.view.fabric.horizon", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Scheduler.view.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
-	// What readers are answered from follows the view, machine for machine.
+	// The Mirror's copy follows the view, node by node.
 	{"Mirror.picture.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Mirror.picture.fabric.root", labelsOfMachines},
 	{"Mirror.picture.fabric.kinds", labelsOfKinds},
 	{"Mirror.picture.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	{"Mirror.picture.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
-	// How a late Hello of an earlier boot is known: as many as pastBootsKept in actors, of each machine.
+	// The boots that identify a late Hello of an earlier boot: at most pastBootsKept in actors, for each node.
 	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int {
 		return 16 * (len(w.machines) + w.visits)
 	}},
-	// What lies on machines under uids, until it is old: as each said last, and S28 says that it is true.
+	// UIDs with kept files, until the files are old: from each node's last report, which S28 checks.
 	{"Scheduler.machines.room.held", func(_ *bounded, w *World, _ *process) int {
 		return (len(w.machines) + w.visits) * w.draw.UIDs.Len()
 	}},
 	{"Scheduler.view.uids.holds", func(_ *bounded, w *World, p *process) int { return len(w.lying()) + usual(w, p) }},
 	{"Scheduler.view.uids.owners", func(_ *bounded, w *World, p *process) int { return len(w.lying()) + usual(w, p) }},
 	{"Node.uids", func(_ *bounded, w *World, _ *process) int { return w.draw.UIDs.Len() }},
-	// How long jobs of each kind ran, those that are used most.
+	// Run times of each kind of job, for the kinds in most frequent use.
 	{"Scheduler.learning.cells", func(*bounded, *World, *process) int { return estimate.MaxCells }},
-	// Attempts that are over, for as long as a late order about them may come.
+	// Ended attempts, for as long as a late order about them may arrive.
 	{"Node.ledger.tombs.list", (*bounded).ordered},
 }
 
-// labelsOfMachines bounds what the machines of a fabric are selected by.
+// labelsOfMachines returns the bound of the labels for selecting nodes.
 func labelsOfMachines(_ *bounded, w *World, p *process) int {
 	return 2*(len(w.machines)+w.visits) + usual(w, p)
 }
 
-// labelsOfKinds bounds the same of kinds of machines.
+// labelsOfKinds returns the bound of the labels of kinds of nodes.
 func labelsOfKinds(_ *bounded, w *World, p *process) int {
 	return (len(w.draw.Levels)+3)*(len(w.machines)+w.visits) + usual(w, p)
 }
@@ -93,9 +92,9 @@ func usual(w *World, p *process) int {
 	return 8 + 2*(len(w.machines)+w.visits+len(w.books.attempts))
 }
 
-// ordered counts the attempts that a machine was sent an order about in the busiest time
-// as long as tombstones are kept for. They are swept only as new ones come, and no order that is lost
-// or refused leaves one: the last sweep may be long ago, and what it left is of one such time.
+// ordered returns the maximum number of attempts with orders to a node within the lifetime of a tombstone. Tombstones
+// are swept only when a new one is added, and lost or refused orders leave none. So the last sweep may be long ago, and
+// its remainder is from one such time span.
 func (c *bounded) ordered(w *World, p *process) (most int) {
 	var times []instant
 	for _, at := range c.orders[p.machine.address] { //order: sorted below
@@ -112,7 +111,7 @@ func (c *bounded) ordered(w *World, p *process) (most int) {
 	return most
 }
 
-// fieldCounts counts the elements that each field has, in the actor and all that it owns.
+// fieldCounts counts the elements of each field, in the actor and everything that it owns.
 type fieldCounts struct {
 	fields map[string]int
 	seen   map[uintptr]bool
@@ -127,8 +126,7 @@ func countOf(a any) map[string]int {
 
 var message = reflect.TypeFor[proto.Message]()
 
-// ours reports whether a type is the actors' own to look into: not a message,
-// which is what they hold, and not the ports.
+// ours reports whether a type belongs to the actors themselves, and not to the messages that they hold or to the ports.
 func ours(t reflect.Type) bool {
 	if t == reflect.TypeFor[leader.Ports]() || t == reflect.TypeFor[worker.Ports]() ||
 		t == reflect.TypeFor[actors.Ports]() ||
@@ -152,7 +150,7 @@ func (c *fieldCounts) walk(v reflect.Value, field string) {
 		}
 	case reflect.Struct:
 		for i := range v.NumField() {
-			below := field // what is embedded is the struct's own
+			below := field // an embedded field belongs to the struct itself
 			if f := v.Type().Field(i); !f.Anonymous {
 				below += "." + f.Name
 			}
@@ -165,7 +163,7 @@ func (c *fieldCounts) walk(v reflect.Value, field string) {
 		}
 	case reflect.Slice:
 		if v.Type().Elem().Kind() == reflect.Uint8 {
-			return // text, or what a disk is written from
+			return // text, or the content of a disk
 		}
 		c.fields[field] += v.Len()
 		fallthrough
@@ -180,7 +178,7 @@ func (c *fieldCounts) walk(v reflect.Value, field string) {
 
 func plain(k reflect.Kind) bool { return k <= reflect.Complex128 || k == reflect.String }
 
-// Quiet counts what every process keeps.
+// Quiet counts the elements that every process keeps.
 func (c *bounded) Quiet(w *World) {
 	var all []*process
 	for _, h := range w.schedulers {
@@ -202,9 +200,9 @@ func (c *bounded) Quiet(w *World) {
 	}
 }
 
-// working is how many actors may work at rest: a leader's on attempts that lack evidence, and a machine's
-// one per member that its own ledger holds. Every machine that is open holds none at rest, which S14 sees;
-// one that was cut off for ever goes on with whole gangs, since nobody can tell it that they are over.
+// working returns how many actors may work at rest. A leader may have actors for attempts that lack exit confirmations.
+// A node may have one actor per member in its ledger. Every schedulable node has none at rest, which S14 checks. A node
+// that was cut off for ever continues with whole gangs, because no leader can stop them.
 func working(w *World, p *process) int {
 	if p.machine == nil {
 		return 2 * len(w.books.attempts)

@@ -7,11 +7,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// causeBeforeStop is S17: no Stop leaves without its cause on disk. A leader of the past may still say Stop of what
-// had ended before; never of what runs. An attempt that a liar made up has none, and is stopped with what the
-// operator gave up; nor has one that was given up before COMMIT, and that only the machine which is told to stop it
-// lied to have committed. And the cause is true, as far as the world knows better: a machine that is called lost was
-// silent, or lied about what it has, and the time that is up is the time since the barrier.
+// causeBeforeStop is S17: no Stop is sent before its cause is on disk. A deposed leader may still send Stop for an
+// attempt that had ended before, but never for a running attempt. Two kinds of attempts have no stored cause. A liar's
+// invented attempt is stopped after the operator has accepted a loss. An attempt that was given up before COMMIT is
+// stopped if its node falsely reports it as committed.
+//
+// The cause must also be true, as far as the world knows. A node that is called lost was silent, or lied about its
+// state. A time limit that is reached counts from the barrier.
 type causeBeforeStop struct{ rule }
 
 func newCauseBeforeStop() *causeBeforeStop {
@@ -46,7 +48,7 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 	}
 }
 
-// onEnded looks whether what is called the cause is so, when it is decided.
+// onEnded checks that a cause is true when it is decided.
 func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	switch m := w.machine(a.End.Node); {
 	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy && !m.lied:
@@ -59,8 +61,8 @@ func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord)
 	}
 }
 
-// timeUp compares a time limit with the processes that are still there. Each
-// came to be before the barrier was passed.
+// timeUp compares a time limit with the age of the processes that still exist. Each process started before the barrier
+// was passed.
 func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.AttemptRecord) {
 	for _, p := range a.Places {
 		m := w.machine(p.Node)
@@ -78,11 +80,11 @@ func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.Atte
 	}
 }
 
-// prompt reports whether in this run no word is ever lost and no write has to wait.
+// prompt reports whether in this run no message is ever lost and no write must wait.
 func (f *faults) prompt() bool { return f.calm() && !f.waitsForStore() }
 
-// waitsForStore reports whether a leader's writes may have to wait in this run, so
-// that the world has gone on by the time a decision is on disk.
+// waitsForStore reports whether a leader's writes may have to wait in this run. The world may then have changed before
+// a decision is on disk.
 func (f *faults) waitsForStore() bool {
 	waits := []string{"store-error", "store-stall", "store-outage", "store-full", "store-io", "leader-cut", "leader-pause"}
 	return slices.ContainsFunc(waits, func(name string) bool { return f.byName[name] != nil })

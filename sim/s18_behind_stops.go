@@ -8,18 +8,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// behindStops is S18: once two enrolled machines, or the only one there is, have
-// told a leader of attempts that the store has lost, that leader admits nothing. A
-// single one of many proves nothing and takes no work itself. Until the operator
-// gives up what was lost, no such attempt is stopped or forgotten. A leader that
-// heard of nothing lost, and of no higher epoch from two, goes on.
+// behindStops is S18. A leader stops all admissions once two enrolled nodes, or the only node, have reported attempts
+// that the store has lost. A single report of many nodes proves nothing, but this node gets no work. No such attempt is
+// stopped or forgotten until the operator gives it up. A leader without such reports, and without two reports of a
+// higher epoch, continues.
 type behindStops struct {
 	rule
-	told  map[int]instant // by process: when a machine with something lost was welcomed
-	since map[int]instant // … when it was first seen to admit nothing
+	told  map[int]instant // by process: when a node with a lost attempt was welcomed
+	since map[int]instant // by process: when it was first seen to admit nothing
 	tried map[topology.Token]bool
 
-	enrolled map[int]map[string]bool // by process: the machines in the store when it began to lead
+	enrolled map[int]map[string]bool // by process: the nodes in the store when it began to lead
 	witness  map[int]map[*machine]instant
 }
 
@@ -54,7 +53,7 @@ func (c *behindStops) Step(w *World, e *Event) {
 	}
 }
 
-// onTold: a machine that is welcome reports something lost. What is not heard is told again.
+// onTold notes that a welcomed node reports a lost attempt. A report that does not arrive is repeated.
 func (c *behindStops) onTold(w *World, e *Event, l *messages.LedgerReport) {
 	p := w.leader()
 	if p == nil || e.To == nil || e.To.proc != p || c.told[p.serial] > 0 {
@@ -71,7 +70,7 @@ func (c *behindStops) onTold(w *World, e *Event, l *messages.LedgerReport) {
 	}
 }
 
-// witnesses counts the machines that have told a leader of something lost, and have it still.
+// witnesses counts the nodes that have reported a lost attempt to a leader and still have it.
 func (c *behindStops) witnesses(w *World, p *process) int {
 	n := 0
 	for _, m := range w.machines {
@@ -82,8 +81,8 @@ func (c *behindStops) witnesses(w *World, p *process) int {
 	return n
 }
 
-// onScanned looks whether a leader that was told has understood. The store may
-// have to be asked first, and a word may be lost until all is healed.
+// onScanned checks that a leader with reports has reacted. It may have to read the store first, and messages may be
+// lost until all faults are repaired.
 func (c *behindStops) onScanned(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil {
@@ -120,7 +119,7 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	}
 }
 
-// still reports whether a machine still has something that the store has lost.
+// still reports whether a node still has an attempt that the store has lost.
 func (c *behindStops) still(w *World, m *machine) bool {
 	return slices.ContainsFunc(m.slices(), func(s *topology.Slice) bool {
 		return w.isLost(s.Token) && s.State > topology.SliceReserved
@@ -133,8 +132,7 @@ func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {
 	}
 }
 
-// calmButStore reports whether no word is lost in this run but by schedulers that
-// are ended with their store.
+// calmButStore reports whether this run loses messages only by schedulers that end together with their store.
 func (w *World) calmButStore() bool {
 	return !slices.ContainsFunc(w.faults.active, func(m *moment) bool {
 		return !m.site.calm && m.site.name != "store-restored" && m.site.name != "store-tail"

@@ -9,19 +9,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// lentIsBack is S19: nothing that was lent passes its barrier after startBy. How late that is COMMIT says, as the time
-// that is left; counted from when it was decided it holds for whoever leads by then, by any of the clocks, which are
-// off by up to 1%. After it no Start leaves, and a gang that is said to have started had all of its processes before.
+// lentIsBack is S19: a backfilled gang passes its barrier by startBy. COMMIT contains this deadline as the time that is
+// left. Counted from the decision, it holds for each leader by its own clock, which deviates by at most 1%. After the
+// deadline no Start is sent, and a gang that counts as started had all of its processes before.
 //
-// And COMMIT says no more than may be said: who passes its barrier at that moment, runs to its limit, and has its grace
-// and 20 seconds to be gone in, has left by the bound of whoever is kept room that it needs.
+// COMMIT must not allow too late a start. A gang that passes its barrier at the deadline, runs to its limit, and uses
+// its grace and 20 seconds to end, has left before the bound of the job for which the nodes are reserved.
 type lentIsBack struct {
 	rule
 	due   map[topology.Token]instant
-	began map[topology.Token]instant // when the latest process of what is lent came to be
+	began map[topology.Token]instant // when the latest process of a backfilled gang started
 }
 
-// leaveIn is how long room takes to be free when its job's time is over, beside its grace.
+// leaveIn is the time that a gang takes to free its nodes after its time limit, in addition to its grace.
 const leaveIn = 20 * time.Second
 
 func newLentIsBack() *lentIsBack {
@@ -41,7 +41,7 @@ func (c *lentIsBack) clauses() []clause {
 	return []clause{{"start by", lent, c.awayFromStart}, {"gone by", limited, fresh}}
 }
 
-// awayFromStart: an attempt that the store has lost is one that nobody knows.
+// awayFromStart returns a reason for attempts that the store has lost, because no deadline is known for them.
 func (c *lentIsBack) awayFromStart(w *World, page *jobPage) string {
 	if _, lent := c.due[messages.FromToken(w.books.latest(page).Token)]; !lent {
 		return "the store was put back while it started"
@@ -49,7 +49,8 @@ func (c *lentIsBack) awayFromStart(w *World, page *jobPage) string {
 	return ""
 }
 
-// awayFromLimit: what was planned with another limit may be committed a moment after that was changed.
+// awayFromLimit returns a reason for a short time after a limit changed, because a gang that was planned with another
+// limit may be committed.
 func (*lentIsBack) awayFromLimit(page *jobPage, decided instant) string {
 	if page.limitIsFresh(decided) {
 		return "its limit was changed a moment ago"
@@ -57,7 +58,7 @@ func (*lentIsBack) awayFromLimit(page *jobPage, decided instant) string {
 	return ""
 }
 
-// restored: an attempt that the store has lost is one that nobody knows.
+// restored drops attempts that the store has lost, because no deadline is known for them.
 func (c *lentIsBack) restored(w *World) {
 	maps.DeleteFunc(c.due, func(t topology.Token, _ instant) bool { return w.loss.tokens[t] })
 }
@@ -101,28 +102,29 @@ func (c *lentIsBack) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 	limit := time.Duration(s.job.Spec.GetTimeLimitMs()) * time.Millisecond
 	if s.proc != w.leader() || s.proc.leader == nil || limit == 0 || c.awayFromLimit(s.page, s.decided) != "" {
-		return // without a limit it is lent nothing that has a bound
+		return // a job without a limit backfills no nodes with a bound
 	}
 	if ttl := w.constants.ReservationTTL; w.engine.now.since(s.decided) > ttl+ttl/50 {
-		return // it came to disk when its reservations had run out: it will not start
+		return // it reached the disk after its reservations had expired, and will not start
 	}
 	phases := 2*w.constants.StartDeadline + w.constants.PrepareTimeout
 	if ms := s.job.Spec.GetPrepareTimeoutMs(); ms > 0 {
 		phases = 2*w.constants.StartDeadline + time.Duration(ms)*time.Millisecond
 	}
-	if left == 0 || left > phases { // after that it is given up in any case
+	if left == 0 || left > phases { // after that time it is given up anyway
 		left = phases
 	}
 	gone := s.proc.clock.read(s.decided).Plus(left + limit + graceOf(w, s.job.Spec) + leaveIn)
 	for n, amount := range amounts(a) { //order: any will do
 		if w.hasLapsed(a, n) {
-			continue // its agent started again before a disk that stood still took the COMMIT: it will not start
+			continue // its agent restarted before a stalled disk stored the COMMIT, so it will not start
 		}
 		c.inTime(w, s, topology.NodeID(n), amount, gone)
 	}
 }
 
-// inTime looks for a promise on a machine that has no room beside what a job has there, and wants it sooner.
+// inTime looks for a start guarantee on a node that has too little capacity next to a job, and that is due before the
+// job is gone.
 func (c *lentIsBack) inTime(
 	w *World, s *stored, n topology.NodeID, amount topology.Resources, gone actors.Instant,
 ) {

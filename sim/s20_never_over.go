@@ -2,16 +2,16 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// neverOver is S20: in no set of COMMITs is a queue's or an owner's limit exceeded, nor its quota by what must stay
-// within it. A limit that was lowered keeps only what comes later.
+// neverOver is S20: no set of COMMITs exceeds the limit of a queue or an owner. Jobs that must stay within a quota do
+// not exceed it. A lowered limit applies only to later COMMITs.
 type neverOver struct {
 	rule
-	revision uint64  // of the queues that its leader goes by
-	since    instant // it goes by them
+	revision uint64  // revision of the queues that the leader uses
+	since    instant // since when the leader uses them
 	epoch    uint64
 }
 
-// fresh is for how long after its leader learned of other queues what was planned before may still be committed.
+// fresh is the time after a change of queues for which a leader may still commit earlier plans.
 const fresh = 15e9
 
 func newNeverOver() *neverOver { return &neverOver{rule: rule{"S20 never-over", on{Stored, Scanned}}} }
@@ -21,7 +21,7 @@ func (c *neverOver) clauses() []clause {
 	return []clause{{about: waits, away: func(w *World, _ *jobPage) string { return c.away(w, w.engine.now) }}}
 }
 
-// away is why a COMMIT that was decided then is not judged.
+// away returns why a COMMIT with this time of decision is not judged.
 func (c *neverOver) away(w *World, decided instant) string {
 	if c.revision != w.books.queues.Revision || decided.since(c.since) <= fresh {
 		return "its leader may not know the queues yet"
@@ -47,7 +47,7 @@ func (c *neverOver) Step(w *World, e *Event) {
 	}
 }
 
-// onCommit adds a new attempt to what its queue, each above it and its owner in them have.
+// onCommit adds a new attempt to the usage of its queue, the queue's ancestors, and the owner in each of them.
 func (c *neverOver) onCommit(w *World, job *messages.JobRecord, a *messages.AttemptRecord) {
 	for _, q := range w.above(job.Spec.Queue) {
 		all := w.had(q.Name, anyJob)
@@ -77,7 +77,7 @@ func (c *neverOver) onCommit(w *World, job *messages.JobRecord, a *messages.Atte
 	}
 }
 
-// count counts what starts on quota that others are assured, or nobody is.
+// count counts jobs that start on another queue's quota, or on capacity without a quota.
 func (c *neverOver) count(w *World, job *messages.JobRecord, a *messages.AttemptRecord) {
 	assured, over := false, false
 	for _, q := range w.above(job.Spec.Queue) {

@@ -8,16 +8,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// notInVain is S21: no victim in vain. Without any one of them the gang would not fit, by brute force at the moment of
-// choice; each is of strictly lower priority in the same queue, or its queue and the others up to where the two meet
-// have more than their quotas, though the other victims had gone, for one that stays within its own, or it has run for
-// several times as long as one of no lower priority in the same queue is expected to; it has run for minRun; and it was
-// stopped for another of its queue at most twice before.
+// notInVain is S21: no preemption is unnecessary. Without any one of the victims the gang would not fit, by brute force
+// at the moment of choice. Each victim has run for minRun, and was preempted for a job of its queue at most twice
+// before. One of three reasons applies to each victim:
+//   - It has a lower priority in the same queue.
+//   - Its queue and that queue's ancestors, below the common one, exceed their quotas even without the other victims, and
+//     the job stays within its own quotas.
+//   - It has run several times as long as the estimate of a job in the same queue, whose priority is not lower.
 type notInVain struct {
 	rule
-	began map[topology.Token]instant // when an attempt's first process came to be
-	tried map[string]try             // each job's latest attempt that was asked for
-	given map[string]instant         // when each job's uid came to disk: it had been started by then
+	began map[topology.Token]instant // when an attempt's first process started
+	tried map[string]try             // each job's latest attempt with a Reserve
+	given map[string]instant         // when each job's UID was on disk, after the job was started
 }
 
 type try struct {
@@ -38,10 +40,10 @@ func (c *notInVain) clauses() []clause {
 	}
 }
 
-// isStoppable reports whether a job runs that may be stopped for another.
+// isStoppable reports whether a job runs that may be preempted.
 func isStoppable(w *World, page *jobPage) bool { return isShared(w, page) && isActive(w, page) }
 
-// awayFromQuota is why it is not judged what is reclaimed for a job.
+// awayFromQuota returns why the checker does not judge a reclaim for a job.
 func (c *notInVain) awayFromQuota(w *World, page *jobPage) string {
 	if w.engine.now.since(w.books.queuesAt) < fresh {
 		return "its leader may not know the queues yet"
@@ -68,7 +70,8 @@ func (c *notInVain) Step(w *World, e *Event) {
 		return
 	}
 	if e.Process.epoch < w.store.kept.Epoch() {
-		return // Another leader has written since: the store refuses this, and its writer could not know better.
+		// Another leader has written since. The store rejects this write, and its writer could not know better.
+		return
 	}
 	job := e.Draft.Job
 	was := w.books.jobs[job.GetId()]
@@ -87,14 +90,14 @@ func (c *notInVain) Step(w *World, e *Event) {
 	}
 }
 
-// onChosen looks by which right one was chosen.
+// onChosen checks the reason for which a victim was chosen.
 func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Victim) {
 	page, t := w.books.jobs[v.Job], messages.FromToken(v.Token)
 	if page == nil || page.record.Spec == nil {
-		return // It is over and forgotten. Who is deposed and does not know it may choose it still, and nobody writes that.
+		return // It has ended and was dropped. A deposed leader may still choose it, but cannot write that.
 	}
 	victim := page.record
-	changed := victim.Changed != nil || job.Changed != nil // the leader may have had another priority in mind
+	changed := victim.Changed != nil || job.Changed != nil // the leader may have used an earlier priority
 	switch {
 	case v.Rule == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
 		c.onReclaimed(w, job, victim)
@@ -114,7 +117,7 @@ func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Vict
 	}
 	least := time.Duration(0)
 	if v.Rule == messages.PreemptionRule_PREEMPTION_RULE_SHORTEST {
-		least = time.Hour // where no queue says anything
+		least = time.Hour // the default if no queue sets it
 	}
 	for _, q := range w.above(victim.Spec.Queue) {
 		if q.MinRunMs != nil {
@@ -128,9 +131,9 @@ func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Vict
 	}
 }
 
-// onLonger looks at one that is stopped for a shorter one: it saves its work, is no larger than four times the other,
-// and has run for four times as long as that is expected to: as long as it has run already, half an hour if it has not,
-// and no longer than its limit. Clocks are a little apart.
+// onLonger checks a victim that is preempted for a shorter job. The victim saves checkpoints, is at most four times as
+// large as the job, and has run four times the job's estimate. The estimate is the time that the job has already run,
+// or half an hour for a new job, and at most its limit. Clocks may differ a little.
 func (c *notInVain) onLonger(w *World, job, victim *messages.JobRecord, t topology.Token) {
 	const usual = 30 * time.Minute
 	had := time.Duration(job.RanMs) * time.Millisecond
@@ -153,8 +156,9 @@ func (c *notInVain) onLonger(w *World, job, victim *messages.JobRecord, t topolo
 	}
 }
 
-// onReclaimed holds the queues of both, up to where they meet, against what they are assured. What is about to be
-// committed counts for the victim's, and not for the other's; who is being stopped counts for neither.
+// onReclaimed compares the queues of both jobs, below their common ancestor, with their quotas. Attempts that are about
+// to be committed count for the victim's queues, and not for the job's queues. Attempts that are being stopped count
+// for neither.
 func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	if victim.Spec.Queue == job.Spec.Queue {
 		c.violate(w, "%s is reclaimed for %s of the same queue", victim.Id, job.Id)
@@ -163,7 +167,7 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	if c.awayFromQuota(w, &jobPage{record: job}) != "" {
 		return
 	}
-	goes := map[string]bool{} // with what is stopped for others, and for this one
+	goes := map[string]bool{} // including the victims of others and of this job
 	if p := w.leader(); p != nil && p.leader != nil {
 		for _, id := range p.leader.Stopping(job.Promise.Order) {
 			goes[string(id)] = true
@@ -192,10 +196,10 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	}
 }
 
-// atMost returns the resources of these jobs in a queue with everything that may have been given to them. Starts of the
-// same pass count. Otherwise a queue that the pass brought above its quota would seem to be within it: the promise is
-// written before the first Reserve of a start is sent, and only the leader knows of that. Firm promises of the same
-// pass that are not on disk yet count as well, and so do starts that it has declined, such as a job without a free uid.
+// atMost returns the resources of these jobs in a queue, with every resource that they may have received. Starts of the
+// same pass count, because a queue above its quota by the pass would otherwise seem to be within it. The guarantee is
+// written before the first Reserve of a start is sent, and only the leader knows of that start. New start guarantees of
+// the same pass count too, and so do starts that a job declined, such as a job without a free UID.
 func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecord) bool) had {
 	h, p := w.had(queue, these), w.leader()
 	for _, id := range w.books.ids {
@@ -207,14 +211,15 @@ func (c *notInVain) atMost(w *World, queue string, these func(*messages.JobRecor
 		last, tried := c.tried[id]
 		given, numbered := c.given[id]
 		starts := tried && w.engine.now.since(last.at) < 20*time.Second ||
-			numbered && w.engine.now.since(given) < time.Second // it may have given up since: its plan was too old
+			// it may have given up since, because its plan was too old
+			numbered && w.engine.now.since(given) < time.Second
 		if p != nil && p.leader != nil {
 			t := p.leader.Starting(topology.JobID(id))
 			_, firm := p.leader.Slips(topology.JobID(id))
 			starts = starts || firm || p.leader.Leaves(topology.JobID(id)) || !t.IsZero() && t != last.token
 		}
 		if _, lacked := w.uids.lacked[id]; lacked && r.UidToCome {
-			starts = true // each pass may start it, and it declines
+			starts = true // each pass may start it, and the job declines
 		}
 		if a.Owes() || r.Promise != nil || starts {
 			h.gpus += gpusAsked(r.Spec)

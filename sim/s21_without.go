@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the brute force of S21: each victim is left out, and the gang must not fit then.
+// This file checks S21 by brute force: it leaves out each victim, and the gang must not fit.
 
-// awayFromTrying is why it is not tried whether a job fits without one of its victims.
+// awayFromTrying returns why the checker does not try to fit a job without one of its victims.
 func (c *notInVain) awayFromTrying(w *World, page *jobPage) string {
 	job := page.record
 	if slices.ContainsFunc(job.Promise.GetVictims(), func(v *messages.Victim) bool {
@@ -20,7 +20,7 @@ func (c *notInVain) awayFromTrying(w *World, page *jobPage) string {
 	return ""
 }
 
-// perhapsOver reports whether a limit may be in the way of a job if one victim stays and the others have gone.
+// perhapsOver reports whether a limit may block a job if one victim stays and the others have ended.
 func (c *notInVain) perhapsOver(w *World, job *messages.JobRecord, stays *messages.Victim) bool {
 	return c.machinesFor(w, job, stays) < 1 ||
 		c.isOver(w, job, 1, func(queue string, these func(*messages.JobRecord) bool) had {
@@ -28,7 +28,8 @@ func (c *notInVain) perhapsOver(w *World, job *messages.JobRecord, stays *messag
 		})
 }
 
-// atMostWith returns the most that these jobs may have in a queue if one victim stays and the others have gone.
+// atMostWith returns the most resources that these jobs may have in a queue if one victim stays and the others have
+// ended.
 func (c *notInVain) atMostWith(w *World, job *messages.JobRecord, stays *messages.Victim, queue string,
 	these func(*messages.JobRecord) bool,
 ) had {
@@ -36,8 +37,8 @@ func (c *notInVain) atMostWith(w *World, job *messages.JobRecord, stays *message
 	return c.atMost(w, queue, func(o *messages.JobRecord) bool { return !goes[o.Id] && these(o) })
 }
 
-// machinesFor is to how many machines a job may surely go then by the limits of its queues. To how many others of its
-// owner go that have just been started, nobody can say.
+// machinesFor returns to how many nodes the limits of its queues surely allow a job then. The nodes of the owner's
+// other jobs that are just starting are unknown.
 func (c *notInVain) machinesFor(w *World, job *messages.JobRecord, stays *messages.Victim) int {
 	most, isOwn := len(w.machines), func(o *messages.JobRecord) bool { return o.Owner.Known() == job.Owner.Known() }
 	for _, q := range w.above(job.Spec.Queue) {
@@ -52,8 +53,8 @@ func (c *notInVain) machinesFor(w *World, job *messages.JobRecord, stays *messag
 	return most
 }
 
-// surelyOver reports whether a limit is, whatever the leader has started and is about to. What is stopped for others
-// counts no more, and where the job would go it may be the owner's already.
+// surelyOver reports whether a limit surely blocks the job, whatever the leader is starting. Resources of victims no
+// longer count, and the job's nodes may already be the owner's.
 func (c *notInVain) surelyOver(w *World, job *messages.JobRecord, stays *messages.Victim) bool {
 	goes := othersOf(job, stays)
 	for _, id := range w.books.ids {
@@ -71,7 +72,7 @@ func (c *notInVain) surelyOver(w *World, job *messages.JobRecord, stays *message
 	})
 }
 
-// othersOf are a job and the others that are stopped for it.
+// othersOf returns a job and its other victims.
 func othersOf(job *messages.JobRecord, stays *messages.Victim) map[string]bool {
 	all := map[string]bool{job.Id: true}
 	for _, v := range job.Promise.GetVictims() {
@@ -80,7 +81,7 @@ func othersOf(job *messages.JobRecord, stays *messages.Victim) map[string]bool {
 	return all
 }
 
-// isOver reports whether a job that goes to so many machines of others exceeds a limit of its queues, by this count.
+// isOver reports whether a job on so many additional nodes exceeds a limit of its queues, by this count.
 func (c *notInVain) isOver(w *World, job *messages.JobRecord, machines int64,
 	count func(queue string, these func(*messages.JobRecord) bool) had,
 ) bool {
@@ -90,10 +91,10 @@ func (c *notInVain) isOver(w *World, job *messages.JobRecord, machines int64,
 	})
 }
 
-// tryWithout leaves out one after the other, on what the leader believes to be free. Nothing can be said where room has
-// grown since it chose, where a limit may be in the way, or where something was kept for others at that moment that may
-// be kept for them no more: a later pass has started the job, or somebody after it was promised room in the same pass.
-// A gang may have been placed as close together as can be: so it is here.
+// tryWithout leaves out one victim after the other, on the capacity that the leader believes to be free. It judges
+// nothing in three cases: capacity has grown since the choice, a limit may block the job, or capacity was reserved for
+// others that may be free by now. In the last case a later pass has started the job, or the same pass has reserved
+// nodes for a later job. A gang may have been placed as close together as possible, so the check does the same.
 func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
 	if p == nil || p.leader == nil || p != w.leader() || p.leader.HasGrown() ||
 		!p.leader.ChosenNow(topology.JobID(job.Id)) {
@@ -111,21 +112,21 @@ func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
 	}
 }
 
-// fitsWithout reports whether a job has room on so many machines if one victim stays and the others have gone. What is
-// kept for others is theirs, whatever comes free, and where the job could not be prepared it does not go again.
+// fitsWithout reports whether a job fits on at most so many nodes if one victim stays and the others have ended.
+// Capacity that is reserved for other jobs stays reserved. Nodes on which the job could not be prepared are left out.
 func (w *World) fitsWithout(p *process, job *messages.JobRecord, stays *messages.Victim, most int) bool {
 	spec := copyOf(job.Spec)
 	if w.ahead() && gpusAsked(spec) > smallest {
 		spec.Topology = &messages.TopologySpec{Required: w.draw.Levels[len(w.draw.Levels)-1]}
 	} else if preferred := spec.GetTopology().GetPreferred(); preferred != "" && spec.Topology.Required == "" {
-		spec.Topology.Required = preferred // it may be patient still
+		spec.Topology.Required = preferred // it may still wait for close nodes
 	}
 	spec.Exclude = append(spec.Exclude, job.PrepareFailedOn...)
 	return w.fitsOn(most, spec, func(m *machine) (topology.Capacity, bool) {
 		room, closed, _ := p.leader.View(m.id)
 		for _, v := range job.Promise.Victims {
-			// What has left a machine is free there already, or another's by now: given back once more it would be room
-			// for two, and a victim in vain that is not.
+			// Capacity that a victim has left is already free, or used again. If it were counted twice, a
+			// justified preemption would seem unnecessary.
 			if a := w.books.attempts[messages.FromToken(v.Token)]; v != stays && a != nil && !w.hasLeft(a, string(m.id)) {
 				for _, place := range a.Places {
 					if place.Node == string(m.id) {

@@ -5,21 +5,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// freedIsKept is S22: what is being freed for a job is given to nobody else. Where a promise with victims keeps room of
-// a machine, that and what has no end there fit into it, whoever is committed.
+// freedIsKept is S22: capacity that is being freed for a job goes to no other job. On a node that a guarantee with
+// victims reserves, the reserved capacity and all jobs without an end must fit together.
 type freedIsKept struct{ rule }
 
 func newFreedIsKept() *freedIsKept { return &freedIsKept{rule{"S22 freed-is-kept", on{Stored}}} }
 
 func (c *freedIsKept) clauses() []clause { return []clause{{about: isFreed, away: c.away}} }
 
-// isFreed reports whether room is being freed for a job.
+// isFreed reports whether capacity is being freed for a job.
 func isFreed(w *World, page *jobPage) bool {
 	g := w.books.given[page.record.Id]
 	return isShared(w, page) && g != nil && len(g.promise.Victims) > 0 && (g.excuse == "" || g.waived != "")
 }
 
-// away is why what is freed for a job is not judged now.
+// away returns why the capacity freed for a job is not judged now.
 func (*freedIsKept) away(w *World, page *jobPage) string {
 	return w.books.given[page.record.Id].waived
 }
@@ -49,18 +49,17 @@ func (c *freedIsKept) Step(w *World, e *Event) {
 	}
 }
 
-// hasLeft reports whether a machine has evidence that nothing of an attempt is left there, though the store may not
-// know it yet.
+// hasLeft reports whether a node has confirmed that an attempt has left it, even if the store does not know that yet.
 func (w *World) hasLeft(a *messages.AttemptRecord, node string) bool {
 	p := w.machine(node).proc
 	if p == nil || p.node == nil {
-		return true // nobody can say
+		return true // unknown
 	}
 	s := p.node.Ledger().Slice(messages.FromToken(a.Token))
 	return s == nil || s.State == topology.SliceOver
 }
 
-// stops reports whether an attempt is stopped for a promise.
+// stops reports whether an attempt is a victim of the guarantee.
 func (g *given) stops(a *messages.AttemptRecord) bool {
 	for _, v := range g.promise.Victims {
 		if messages.FromToken(v.Token) == messages.FromToken(a.Token) {

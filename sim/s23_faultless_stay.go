@@ -6,17 +6,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// faultlessStay is S23: a machine closes itself only for what is its own fault,
-// or may be: a job's fault closes no machine, and neither does one job alone.
-// What its launcher failed at is counted from the machine's first day, and never
-// forgotten: a leader that forgets sooner closes later. A machine that lied is
-// closed for that, and S27 says when it may be.
+// faultlessStay is S23: a node becomes unschedulable only for faults that are, or may be, its own. A job's fault closes
+// no node, and a single job closes no node. This checker counts the failures of a node's launcher from the first day
+// and never forgets any. A leader that forgets earlier closes later. A node that lied is closed for that, which S27
+// checks.
 type faultlessStay struct {
 	rule
-	failed map[string][]failedTask // by machine, what never ran there
+	failed map[string][]failedTask // by node: tasks that never ran there
 }
 
-// failedTask is a task that never ran, and since when its agent knew that.
+// failedTask is a task that never ran, and the time since which its agent has known that.
 type failedTask struct {
 	*task
 	at instant
@@ -45,7 +44,7 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 	}
 	own, doubtful := 0, map[string]bool{}
 	for _, t := range c.failed[n.Id] {
-		mute := w.lostWords(w.machine(n.Id), t.at) // nobody has said whose fault it was
+		mute := w.lostWords(w.machine(n.Id), t.at) // nobody has reported whose fault it was
 		if t.exit.Fault == messages.Fault_FAULT_MACHINE {
 			own++
 		}

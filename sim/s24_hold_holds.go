@@ -5,20 +5,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// holdHolds is S24: nothing is committed over a Hold on disk. A Hold comes to
-// disk, and goes, only while somebody asks for it; and a client that was told that it is there, or gone, with nobody
-// else asking, finds it so. A wish that a leader of the past refused may still be granted by the present one, asked
-// before it; and one that was asked again while the write that answers it was under way goes with the next.
+// holdHolds is S24: nothing is committed over a Hold on disk. A Hold appears on disk, and disappears, only while a
+// client requests that. If no other client interferes, a client finds its acknowledged hold or release in the store.
+// Two cases are allowed. A deposed leader may refuse a request that the present leader, which got it earlier, grants. A
+// request that was repeated while the write of its answer was in progress is done with the next write.
 type holdHolds struct {
 	rule
-	answered map[string]instant      // by job: when the last wish of this sort was
-	refused  map[string]bool         // by job: one was, and had been asked twice
-	repeated map[heldAs]uint64       // one that had been asked twice was answered by this revision
-	swept    map[string]bool         // arrays of which that was wanted: their elements may be held, or released, for it
-	written  map[topology.Token]bool // by the write: it was asked for; it may land again in a replica that had lost it
+	answered map[string]instant // by job: when the last such request was answered
+	refused  map[string]bool    // by job: a request was refused, and had been sent twice
+	repeated map[heldAs]uint64  // revision that answered a request which had been sent twice
+	swept    map[string]bool    // arrays with such a request, which may hold or release their elements
+	// by write: it was requested, and may be repeated in a replica that had lost it
+	written map[topology.Token]bool
 }
 
-// heldAs is a job as somebody wants it: held, or released.
+// heldAs is a job in the requested state: held or released.
 type heldAs struct {
 	job  string
 	held bool
@@ -72,7 +73,7 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	}
 }
 
-// asked reports whether somebody waits for a job, or an element of it, to be held, or released.
+// asked reports whether a client waits for a hold or a release of a job or one of its elements.
 func asked(w *World, job string, held bool) bool {
 	for _, a := range w.client.asks { //order: any will do
 		of, wants, ok := wishOf(a.message)
@@ -90,7 +91,7 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 	}
 	alone := a.since > c.answered[job] && !asked(w, job, !held)
 	c.answered[job] = w.engine.now
-	if array, _, is := messages.ArrayOf(job); is { // what is wanted of all of it may go with the same write
+	if array, _, is := messages.ArrayOf(job); is { // a request about the whole array may be in the same write
 		alone = alone && a.since > c.answered[array] && !asked(w, array, !held)
 		c.answered[array] = w.engine.now
 	}
@@ -104,7 +105,7 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 		return
 	}
 	is := page.record.Hold != nil
-	if page.record.Spec.GetArray() != nil { // it is always held for leaders of an earlier version
+	if page.record.Spec.GetArray() != nil { // for leaders of an earlier version an array is always held
 		is = page.record.GetArray().GetHold() != nil
 	}
 	if is != held {

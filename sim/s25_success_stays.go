@@ -5,13 +5,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// successStays is S25: an attempt whose members all exited 0 before anybody told
-// them to stop is followed by no other, where the store knows of all of them by the
-// COMMIT of the next one. A machine that brings the news after that changes nothing,
-// for whatever comes after the next one either; and where a machine has lost its
-// record, is gone by the operator's word, or has an agent of an earlier version,
-// nobody can know. That nobody had told them to stop the launchers know, and not
-// the record.
+// successStays is S25: no attempt follows an attempt whose members all exited with 0 before they were stopped. This
+// holds if the store has all these exits by the COMMIT of the next attempt. Exits that arrive later change nothing,
+// also for the attempts after the next one. The rule cannot hold if a node has lost its record, was removed by the
+// operator, or has an agent of an earlier version. Only the launchers, and not the record, know whether the members had
+// been stopped.
 type successStays struct {
 	rule
 	clean map[topology.TaskKey]instant // when it exited
@@ -38,7 +36,7 @@ func (c *successStays) Step(w *World, e *Event) {
 	}
 }
 
-// awayFromMute: the version before neither says nor hears that a task ended by itself.
+// awayFromMute reports whether the previous version is involved, which does not report that a task ended by itself.
 func (*successStays) awayFromMute(w *World, node string, exited instant) bool {
 	m := w.machine(node)
 	return m == nil || w.lostWords(m, exited)

@@ -6,15 +6,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// fenceHolds is S26: where a job has stopWhenLost, no two of its runs have
-// processes at once, whatever the clocks say. The operator's word that a machine
-// is gone is taken for true. A leader of the past that still acknowledges heartbeats
-// keeps tasks alive of which the next one does not know: its lease ends it before
-// another may lead, and only the simulator lets it go on for longer than a moment. A
-// process that was killed and that the kernel does not let go of runs nothing any more.
+// fenceHolds is S26: if a job has stopWhenLost, no two of its attempts have processes at once, whatever the clocks say.
+// A removal of a node by the operator counts as true. A deposed leader that still acknowledges heartbeats keeps tasks
+// alive that its successor does not know. Its lease ends first, and only the simulator lets it continue for longer than
+// a moment. A killed process that the kernel does not end runs no code any more.
 type fenceHolds struct {
 	rule
-	past map[int]instant // by machine: when a leader of the past last acknowledged it
+	past map[int]instant // by node: when a deposed leader last acknowledged a heartbeat
 }
 
 func newFenceHolds() *fenceHolds {
@@ -39,7 +37,7 @@ func (c *fenceHolds) Step(w *World, e *Event) {
 	}
 }
 
-// gone looks for processes of another run beside one that has just come to be.
+// gone looks for processes of another attempt next to a new process.
 func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
 	for _, p := range a.GetPlaces() {
 		k := messages.KeyOf(a.Token, p.Rank)

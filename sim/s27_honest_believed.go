@@ -2,9 +2,8 @@ package sim
 
 import "slices"
 
-// honestBelieved is S27: a leader disbelieves no machine that keeps honest books,
-// whatever is lost, late, doubled, restarted or changed between two starts of its
-// agent.
+// honestBelieved is S27: a leader accepts the reports of every node with an honest ledger. Lost, late or doubled
+// messages, restarts, and changes between two starts of its agent must not matter.
 type honestBelieved struct{ rule }
 
 func newHonestBelieved() *honestBelieved {
@@ -12,7 +11,7 @@ func newHonestBelieved() *honestBelieved {
 }
 
 func (c *honestBelieved) Step(w *World, _ *Event) {
-	// One that has lied is the one, or nobody can tell.
+	// If a node has lied, it is that one or the rule cannot be judged.
 	if w.counters["scheduler.untrue"] > 0 && !slices.ContainsFunc(w.machines, func(m *machine) bool { return m.lied }) {
 		c.violate(w, "a machine was disbelieved, and none has lied")
 	}

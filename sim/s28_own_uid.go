@@ -9,26 +9,28 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// ownUID is S28: a job that names no user, or root, gets a uid of its own when it starts: the uid is on disk before its
-// first Reserve. The job keeps it for life, and its tasks have it on every machine. No two jobs of which anything is
-// left to do have the same; and one is given again only when the range has gone round, and while nothing of another job
-// lies under it on a machine. The leader cannot know that of a machine that it does not hear, or has only just heard
-// again, nor of one whose agent, or the leader itself, is of the version before: those see to it that nothing of the
-// last job is there any more when the next one comes. At rest the leader holds those and no others.
+// ownUID is S28: a job without a user, or with user root, gets its own UID when it starts. The UID is on disk before
+// the first Reserve. The job keeps it for life, and its tasks have it on every node. No two unfinished jobs have the
+// same UID. A UID is reused only after the range has been used up, and while no node keeps files of another job under
+// it.
+//
+// The leader cannot know kept files of a node that does not report or has just returned. It also cannot know them if
+// the agent or the leader is of the previous version. Such a node removes the files of the last job before the next one
+// starts. At rest the leader holds exactly the UIDs in use.
 type ownUID struct {
 	rule
 	given map[uint32]givenUID
 	sent  map[topology.Token]instant // when the first Commit of an attempt was sent
-	muted map[topology.Token]bool    // by a leader of the version before, which says no uid
+	muted map[topology.Token]bool    // sent by a leader of the previous version, which sends no UID
 }
 
-// givenUID is the job that was given a uid last.
+// givenUID is the job that last got a UID.
 type givenUID struct {
 	job  string
 	turn uint64
 }
 
-// ofItsOwn are the users of jobs that have one, among those that the runs name.
+// ofItsOwn lists the users in the runs whose jobs have their own UID.
 var ofItsOwn = []string{"", "root", "0:0"}
 
 func newOwnUID() *ownUID {
@@ -40,7 +42,7 @@ func (c *ownUID) clauses() []clause {
 	return []clause{{"spawned", isActive, c.awayFromLatest}}
 }
 
-// awayFromSpawn is why the uids of a job's latest attempt are not judged on a machine.
+// awayFromSpawn returns why the UIDs of a job's latest attempt are not judged on a node.
 func (c *ownUID) awayFromSpawn(w *World, page *jobPage, m *machine, t topology.Token) string {
 	switch {
 	case c.muted[t] || m.wasOld(c.sent[t]):
@@ -51,7 +53,7 @@ func (c *ownUID) awayFromSpawn(w *World, page *jobPage, m *machine, t topology.T
 	return ""
 }
 
-// awayFromLatest is the same of all machines of the latest attempt.
+// awayFromLatest returns the same for all nodes of the latest attempt.
 func (c *ownUID) awayFromLatest(w *World, page *jobPage) (why string) {
 	if a := w.books.latest(page); a != nil {
 		for _, p := range a.Places {
@@ -63,7 +65,7 @@ func (c *ownUID) awayFromLatest(w *World, page *jobPage) (why string) {
 	return why
 }
 
-// noteSent notes when the first Commit of an attempt was sent, and whether a leader of the version before sent any.
+// noteSent notes when the first Commit of an attempt was sent, and whether a leader of the previous version sent any.
 func (c *ownUID) noteSent(w *World, p *process, t topology.Token) {
 	if c.sent[t] == 0 {
 		c.sent[t] = w.engine.now
@@ -73,12 +75,13 @@ func (c *ownUID) noteSent(w *World, p *process, t topology.Token) {
 	}
 }
 
-// awayAtRest: an agent of the version before does not say what lies on its machine, and its leader does not hear it.
+// awayAtRest reports whether the leader or an agent is of the previous version. Such an agent does not report kept
+// files, and such a leader ignores the report.
 func (*ownUID) awayAtRest(w *World) bool {
 	return w.leader().old || slices.ContainsFunc(w.machines, func(m *machine) bool { return m.old })
 }
 
-// restored forgets what the store does not know any more.
+// restored drops everything that the store has lost.
 func (c *ownUID) restored(w *World) {
 	clear(c.given)
 	for _, id := range w.books.ids {
@@ -92,7 +95,7 @@ func (c *ownUID) Step(w *World, e *Event) {
 	switch e.Kind {
 	case Scanned:
 		if w.draw.UIDs.Len() <= len(w.books.ids) {
-			w.noUIDIsFree() // it notes when none was
+			w.noUIDIsFree() // it notes when no UID was free
 		}
 		return
 	case TaskSpawned:
@@ -130,13 +133,13 @@ func (c *ownUID) Step(w *World, e *Event) {
 func (c *ownUID) onGiven(w *World, s *stored, job *messages.JobRecord) {
 	last, again := c.given[job.Uid]
 	if c.given[job.Uid] = (givenUID{job.Id, job.UidTurn}); !again {
-		return // and nothing can lie anywhere under it
+		return // and no node can keep files under it
 	}
 	if job.UidTurn-last.turn < uint64(w.draw.UIDs.Len()) {
 		c.violate(w, "%s was given the uid %d, %d turns after %s, of a range of %d", job.Id, job.Uid,
 			job.UidTurn-last.turn, last.job, w.draw.UIDs.Len())
 	}
-	// Of a job that cannot be read the leader knows only what lies on machines.
+	// Of an unreadable job the leader knows only the files on nodes.
 	if page := w.books.jobs[last.job]; page != nil && !w.unreadable(last.job) &&
 		(!page.record.State.Terminal() || w.books.owes(page)) {
 		c.violate(w, "%s was given the uid %d of %s, which is %v", job.Id, job.Uid, last.job, page.record.State)
@@ -149,7 +152,7 @@ func (c *ownUID) onGiven(w *World, s *stored, job *messages.JobRecord) {
 	}
 }
 
-// knew reports whether the leader must have known what lies on a machine when it decided.
+// knew reports whether the leader must have known the files on a node when it decided.
 func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 	h := s.proc.host
 	if h == nil || s.proc.dead || s.proc.old || m.proc == nil || m.proc.old || m.proc.paused || m.gone || m.lied {
@@ -158,12 +161,11 @@ func (c *ownUID) knew(w *World, s *stored, m *machine) bool {
 	return h.heardSince(m, s.decided, 200*time.Millisecond)
 }
 
-// onSpawned looks at a process that has just come to be, and at what else is
-// there.
+// onSpawned compares a new process with the other processes on its node.
 func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 	page := w.books.jobs[t.job]
 	if page == nil || c.awayFromSpawn(w, page, m, t.key.Token) != "" {
-		return // The store has lost it, or there is nothing to compare with.
+		return // The store has lost it, or there is nothing to compare.
 	}
 	if t.uid != page.record.Uid {
 		c.violate(w, "%v of %s runs as %d on %s, and its record says %d",
@@ -177,7 +179,7 @@ func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 	}
 }
 
-// Quiet compares what the leader holds with what there is to hold.
+// Quiet compares the UIDs that the leader holds with the UIDs in use.
 func (c *ownUID) Quiet(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil || w.draw.UIDs == (topology.UIDRange{}) || c.awayAtRest(w) {
@@ -192,7 +194,7 @@ func (c *ownUID) Quiet(w *World) {
 	unheard := false
 	for _, m := range w.machines {
 		if m.proc == nil || m.gone || m.lied {
-			unheard = true // what it said last holds on, and what it has since is not known
+			unheard = true // its last report still counts, and its present files are unknown
 			continue
 		}
 		for _, uid := range m.launcher.uids() {

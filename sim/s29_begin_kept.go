@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// beginKept is S29: nothing is committed before the begin that its record names, by the wall clock of the leader that
-// commits it. Where clocks jump, one may do so between the decision and the write.
+// beginKept is S29: nothing is committed before the begin time in the job's record, by the wall clock of the committing
+// leader. The clock may jump between the decision and the write.
 type beginKept struct{ rule }
 
 func newBeginKept() *beginKept { return &beginKept{rule{"S29 begin-kept", on{Stored}}} }
@@ -19,8 +19,8 @@ func (c *beginKept) clauses() []clause {
 	}}}
 }
 
-// away is why a COMMIT that a scheduler decided then is not judged: its job has begun by its wall clock as that was,
-// and not as that is.
+// away returns why a COMMIT is not judged: its job had begun by the wall clock of the decision, and has not by the
+// present one.
 func (*beginKept) away(h *schedulerHost, job *messages.JobRecord, decided instant) string {
 	begin := job.Spec.GetBeginUnixMs()
 	if h != nil && h.jumped > 0 && decided.since(h.jumped) < time.Minute && begin > h.clock.wall(decided) &&
@@ -30,7 +30,7 @@ func (*beginKept) away(h *schedulerHost, job *messages.JobRecord, decided instan
 	return ""
 }
 
-// Step looks at each run that comes to disk.
+// Step checks each attempt that is stored.
 func (c *beginKept) Step(w *World, e *Event) {
 	s := e.Stored
 	if s.job == nil || c.away(s.proc.host, s.job, s.decided) != "" {

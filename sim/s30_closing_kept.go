@@ -7,13 +7,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// closingKept is S30: on a machine that is to be drained later nothing begins that has no time limit, or one that is
-// over too late. What was admitted before the order was on disk, or before the job's limit was another one, was sooner:
-// it has its decision window, and where leaders are held up a minute, until the COMMIT is handed to the Journal.
+// closingKept is S30: no job without a time limit starts on a node with a scheduled drain, and no job whose limit ends
+// after the drain begins. Jobs that were admitted before the drain or the new limit was on disk are exempt for the
+// decision window. If leaders may be delayed, the exemption lasts a minute, until the COMMIT is passed to the Journal.
 type closingKept struct {
 	rule
-	ordered map[string]instant // by machine: since when its record says that it closes then
-	limited map[string]instant // by job: since when its record has that limit
+	ordered map[string]instant // by node: since when its record has this drain time
+	limited map[string]instant // by job: since when its record has this limit
 }
 
 func newClosingKept() *closingKept {
@@ -33,7 +33,7 @@ func (c *closingKept) clauses() []clause {
 	}}}
 }
 
-// window is how long what was admitted before an order may take until its COMMIT is decided.
+// window returns the time for which an earlier admission may still be decided.
 func (c *closingKept) window(w *World) time.Duration {
 	if !w.faults.prompt() {
 		return time.Minute
@@ -41,7 +41,7 @@ func (c *closingKept) window(w *World) time.Duration {
 	return w.constants.ReservationTTL + 2*time.Second
 }
 
-// away is why a COMMIT of a job on a machine that closes is not judged.
+// away returns why a COMMIT of a job on a closing node is not judged.
 func (c *closingKept) away(w *World, h *schedulerHost, job string, decided instant) string {
 	switch window := c.window(w); {
 	case h == nil || h != w.leading:
@@ -54,7 +54,7 @@ func (c *closingKept) away(w *World, h *schedulerHost, job string, decided insta
 	return ""
 }
 
-// Step notes what comes to disk, and looks at each run that does.
+// Step notes each write, and checks each attempt that is stored.
 func (c *closingKept) Step(w *World, e *Event) {
 	s := e.Stored
 	if n := s.node; n != nil && (s.nodeWas == nil || s.nodeWas.ClosesUnixMs != n.ClosesUnixMs) {
@@ -76,7 +76,7 @@ func (c *closingKept) Step(w *World, e *Event) {
 	}
 }
 
-// judge holds what is left until a machine closes against a job's limit.
+// judge compares the time until a node closes with a job's limit.
 func (c *closingKept) judge(w *World, s *stored, a *messages.AttemptRecord, n *messages.NodeRecord) {
 	limit := s.job.Spec.GetTimeLimitMs()
 	left := n.ClosesUnixMs - a.CommittedUnixMs

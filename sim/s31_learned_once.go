@@ -9,25 +9,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// learnedOnce is S31: of each attempt that ended after it had run leaders learn exactly once, whichever of them die in
-// between, and what was learned outlives them. If the store is put back, what it had learned since goes with it, and is
-// learned once more.
+// learnedOnce is S31: leaders learn exactly once from each attempt that ended after it had run, whichever leader dies
+// in between. The estimates outlive leaders. If the store is restored, later estimates are lost and learned again.
 type learnedOnce struct {
 	rule
 	committed map[topology.Token]instant
-	passed    map[topology.Token]instant // when it came to disk that the barrier was passed
+	passed    map[topology.Token]instant // when the store got the passed barrier
 	ended     map[topology.Token]*lesson
-	learned   int64 // attempts that ran their length and are in the record
+	learned   int64 // ended attempts with a full run that are in the record
 }
 
-// lesson is one attempt that ended, and whether the record knows of it.
+// lesson is one ended attempt, and whether the record includes it.
 type lesson struct {
 	job   string
 	cause messages.Cause
 	known bool
 }
 
-// warm is how many jobs a cell counts before it stops to.
+// warm is the number of jobs after which a cell stops counting.
 const warm = 50
 
 func newLearnedOnce() *learnedOnce {
@@ -35,7 +34,7 @@ func newLearnedOnce() *learnedOnce {
 		passed: map[topology.Token]instant{}, ended: map[topology.Token]*lesson{}}
 }
 
-// restored goes on from what the store has now: what it had learned since went with it.
+// restored continues from the store, whose later estimates are lost.
 func (c *learnedOnce) restored(w *World) {
 	c.learned = 0
 	for t, l := range c.ended { //order: each by itself
@@ -52,7 +51,7 @@ func (c *learnedOnce) restored(w *World) {
 	})
 }
 
-// ranItsLength reports whether an attempt tells how long its job runs.
+// ranItsLength reports whether an attempt shows how long its job runs.
 func (l *lesson) ranItsLength() bool {
 	switch l.cause {
 	case messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_MEMBER_FAILED, messages.Cause_CAUSE_TIME_LIMIT,
@@ -80,9 +79,9 @@ func (c *learnedOnce) Step(w *World, e *Event) {
 	}
 }
 
-// onEnd holds for how long an attempt is said to have run against the time since its COMMIT, which is more, and since
-// it was known to run, which is less. A later leader has it from a machine's word, which says how long it was when
-// that left: where words come late it is less by as much.
+// onEnd compares the stored run time of an attempt with two bounds: the time since its COMMIT, and the time since it
+// was known to run. A later leader takes the run time from a node's message, as of the moment when the message left.
+// Late messages therefore make it shorter.
 func (c *learnedOnce) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	ran := time.Duration(a.End.RanMs) * time.Millisecond
@@ -99,7 +98,8 @@ func (c *learnedOnce) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 }
 
-// onRecord holds what the record knows for the first time against what has ended, and what it counts against that.
+// onRecord compares the attempts that the record includes for the first time with the ended attempts, and with the
+// counts in the record.
 func (c *learnedOnce) onRecord(w *World, s *stored) {
 	for _, t := range s.learned {
 		switch l := c.ended[t]; {
@@ -126,7 +126,7 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 	}
 }
 
-// Quiet: by now everything that ended is in the record, unless its job was forgotten before.
+// Quiet checks that every end is in the record, unless its job was pruned before.
 func (c *learnedOnce) Quiet(w *World) {
 	for _, t := range slices.SortedFunc(maps.Keys(c.ended), topology.Token.Compare) {
 		if l := c.ended[t]; !l.known && w.books.jobs[l.job] != nil && !w.books.gaveUp(l.job) && !w.unreadable(l.job) {

@@ -9,11 +9,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// sameAnswer is S32: why a job waits the Mirror answers as the Scheduler's own view would, a moment ago at most; and at
-// rest the room that the Mirror answers from is the Scheduler's, to the last machine, holder and amount that is kept.
+// sameAnswer is S32: the Mirror explains a waiting job as the Scheduler's own view would, with a delay of at most a
+// moment. At rest the Mirror's copy agrees with the Scheduler's view in every node, holder and reserved amount.
 type sameAnswer struct {
 	rule
-	asked map[string]unlike // by job: where the two answered otherwise
+	asked map[string]unlike // by job: where the two answers differed
 	scans int
 }
 
@@ -24,18 +24,18 @@ type unlike struct {
 }
 
 const (
-	askEvery  = 15 // looks at the world, for an answer is expensive
-	differing = 3  // looks in a row: one may fall between two tellings
+	askEvery  = 15 // in looks at the world, because an answer is expensive
+	differing = 3  // in consecutive looks, because one look may fall between two updates
 )
 
 func newSameAnswer() *sameAnswer {
 	return &sameAnswer{rule: rule{"S32 same-answer", on{Scanned}}, asked: map[string]unlike{}}
 }
 
-// Step compares the answers about one waiting job after another. Where they differ they are compared again a moment
-// later: while the Scheduler still answers the same, the Mirror has had the time to be told.
+// Step compares the answers about one waiting job after another. If they differ, it compares them again a moment later.
+// If the Scheduler's answer is unchanged by then, the Mirror had enough time for the update.
 func (c *sameAnswer) Step(w *World, _ *Event) {
-	if w.opts.Planner != nil { // one that is compared with tells nobody why
+	if w.opts.Planner != nil { // a baseline planner gives no reasons
 		return
 	}
 	p := w.leader()
@@ -71,8 +71,7 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 	}
 }
 
-// ask returns the answers of the Scheduler and of the Mirror. The first is empty if there is room or the job does not
-// wait.
+// ask returns the answers of the Scheduler and of the Mirror. The first is empty if the job fits or does not wait.
 func (c *sameAnswer) ask(p *process, id string) (mine, answer string) {
 	if mine, waits := p.leader.Explain(topology.JobID(id)); waits {
 		answer, _ = p.mirror.Explain(topology.JobID(id))
@@ -81,11 +80,11 @@ func (c *sameAnswer) ask(p *process, id string) (mine, answer string) {
 	return "", ""
 }
 
-// Quiet compares the rooms.
+// Quiet compares the views.
 func (c *sameAnswer) Quiet(w *World) {
 	p := w.leader()
 	if p == nil || p.leader == nil || p.mirror == nil {
-		return // S14 says so
+		return // S14 reports this
 	}
 	mine, others := pictureOf(p.leader.Room()), pictureOf(p.mirror.Room())
 	for _, id := range slices.Sorted(maps.Keys(mine)) {
@@ -99,7 +98,7 @@ func (c *sameAnswer) Quiet(w *World) {
 	}
 }
 
-// pictureOf is all that is known of each machine.
+// pictureOf returns all that is known of each node.
 func pictureOf(f *topology.Fabric, holders func(topology.NodeID) []topology.Holder) map[topology.NodeID]string {
 	all := map[topology.NodeID]string{}
 	f.Walk(func(m topology.Machine, free topology.Capacity, why string) {
@@ -112,7 +111,7 @@ func pictureOf(f *topology.Fabric, holders func(topology.NodeID) []topology.Hold
 	return all
 }
 
-// idleAt reports whether no message waits for an actor that lasts.
+// idleAt reports whether no message waits for an actor that lasts as long as the process.
 func (p *process) idleAt(kind actors.Kind) bool {
 	return !slices.ContainsFunc(p.lasting, func(m *mailbox) bool { return m.kind == kind && m.user.len() > 0 })
 }

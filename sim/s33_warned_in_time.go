@@ -6,19 +6,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// warnedInTime is S33: a task is told of its end if its job asks for that, and no other is; by the signal that its job
-// names, no sooner than it wants, and of a limit that the job has or had a moment ago. A task that is stopped by its
-// limit or by a drain had been told of just that, well before, on each machine that its leader had heard all the time.
-// What nobody knew so long before (a limit that was made shorter, a drain with a short deadline, a leader that has
-// just taken over) is told within moments. Where letters are lost, or leaders held up, only the first half is looked
-// at.
+// warnedInTime is S33: a task is warned of its end only if its job requests that. The warning uses the job's signal,
+// comes no sooner than requested, and names a limit that the job has or had a moment ago. A task that is stopped by its
+// limit or a drain was warned of it in time, on each node that its leader heard without a pause. If the end was not
+// known so early, the warning follows within moments. Examples are a shortened limit, a drain with a short deadline and
+// a new leader. If messages are lost or leaders delayed, only the first half is checked.
 type warnedInTime struct {
 	rule
 	limited map[string]instant // by job: since when its record has its limit
-	drained map[string]instant // by machine: since when its record says that it is emptied
+	drained map[string]instant // by node: since when its record says that it is drained
 }
 
-// warnedBound is how long it may take to say it: the longest pause before it is said again, and a little.
+// warnedBound is the time that a warning may take: the longest pause before it is resent, and a little more.
 const warnedBound = 12 * time.Second
 
 func newWarnedInTime() *warnedInTime {
@@ -54,7 +53,7 @@ func (c *warnedInTime) onStored(w *World, s *stored) {
 	}
 }
 
-// onTold looks at what a task is told.
+// onTold checks a warning to a task.
 func (c *warnedInTime) onTold(w *World, t *task, m *messages.WarnTask) {
 	page := w.books.jobs[t.job]
 	if page == nil {
@@ -76,7 +75,7 @@ func (c *warnedInTime) onTold(w *World, t *task, m *messages.WarnTask) {
 	}
 }
 
-// onEnded looks who was told of an end that was known before.
+// onEnded checks which tasks were warned of an end that was known before.
 func (c *warnedInTime) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	spec := e.Draft.Job.Spec
 	since := e.Process.host.quietest(a)
@@ -88,7 +87,7 @@ func (c *warnedInTime) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	default:
 		return
 	}
-	short := spec.GetWarn().GetAheadMs() < warnedBound.Milliseconds() // or there is none
+	short := spec.GetWarn().GetAheadMs() < warnedBound.Milliseconds() // or the job wants no warning
 	if short || !w.faults.prompt() || e.Since.since(since) < warnedBound {
 		return
 	}
@@ -109,7 +108,7 @@ func (c *warnedInTime) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 	}
 }
 
-// quietest is when the leader heard the last machine of an attempt again after a silence.
+// quietest returns when the leader last heard a node of an attempt again after a silence.
 func (h *schedulerHost) quietest(a *messages.AttemptRecord) (last instant) {
 	for _, p := range a.Places {
 		if m := h.w.machine(p.Node); m != nil {

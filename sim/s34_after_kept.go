@@ -2,20 +2,19 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// afterKept is S34: nothing is committed before all that it is to run after have ended as they were to, by their own
-// records; what its record says of them is what theirs say; and only a job for which one of them has ended otherwise is
-// cancelled without anybody's word. It is judged by what was read of the store as it was written, not by what any actor
-// knows.
+// afterKept is S34: nothing is committed before all jobs that it follows have ended as required, by their own records.
+// A job's record agrees with the records of these jobs. Without a request, a job is cancelled only if one of them ended
+// otherwise. The checker uses the records as they were written, and no actor's knowledge.
 type afterKept struct {
 	rule
-	ended map[string]messages.JobState // as a record said first
+	ended map[string]messages.JobState // as first recorded
 }
 
 func newAfterKept() *afterKept {
 	return &afterKept{rule: rule{"S34 after-kept", on{Stored}}, ended: map[string]messages.JobState{}}
 }
 
-// Step looks at each record of a job.
+// Step checks each record of a job.
 func (c *afterKept) Step(w *World, e *Event) {
 	job := e.Stored.job
 	if job == nil {
@@ -24,12 +23,12 @@ func (c *afterKept) Step(w *World, e *Event) {
 	if job.State.Terminal() {
 		c.ended[job.Id] = job.State
 	} else {
-		delete(c.ended, job.Id) // the store was put back
+		delete(c.ended, job.Id) // the store was restored
 	}
 	committed := e.Stored.committed()
 	met, never := true, false
 	if array := w.books.jobs[job.Spec.GetElement().GetArray()]; array != nil && len(committed) > 0 {
-		for _, a := range array.record.Spec.GetAfter() { // what an array waits for its elements do
+		for _, a := range array.record.Spec.GetAfter() { // elements wait for the same jobs as their array
 			ended, over := c.over(w, a.Job)
 			met = met && over && a.Meets(ended)
 		}
@@ -57,13 +56,13 @@ func (c *afterKept) Step(w *World, e *Event) {
 	}
 }
 
-// over is how a job has ended. One that was given up, because its record was damaged, has ended in no known way.
+// over returns how a job has ended. A job that was given up because of a corrupted record has no known end.
 func (c *afterKept) over(w *World, job string) (messages.JobState, bool) {
 	ended, over := c.ended[job]
 	return ended, over || w.books.gaveUp(job)
 }
 
-// restored goes on from what the store has now.
+// restored continues from the present store.
 func (c *afterKept) restored(w *World) {
 	c.ended = map[string]messages.JobState{}
 	for _, id := range w.books.ids {
@@ -73,7 +72,7 @@ func (c *afterKept) restored(w *World) {
 	}
 }
 
-// Quiet misses a job that nothing holds any more: what it waited for has ended.
+// Quiet looks for a waiting job whose dependencies have all ended.
 func (c *afterKept) Quiet(w *World) {
 	for _, id := range w.books.ids {
 		job := w.books.jobs[id].record

@@ -2,11 +2,11 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// harmsItself is S35: what a machine says harms nobody but what runs on it. No attempt ends by the word of a machine
-// that has no part in it. That the exits of all other machines are on disk as they were is S10.
+// harmsItself is S35: false reports of a node harm only its own tasks. No attempt ends because of a node that has no
+// part in it. S10 checks that the exits of all other nodes are stored truthfully.
 //
-// A store that was put back has forgotten attempts. One machine that still has such a run of a job is enough to give up
-// the one that is in the making: two runs of a job at once would be worse than one more that comes to nothing.
+// A restored store has forgotten attempts. If one node still has such an attempt of a job, the attempt that is being
+// made is given up. Two attempts of a job at once would be worse than one failed attempt.
 type harmsItself struct{ rule }
 
 func newHarmsItself() *harmsItself {
@@ -15,7 +15,7 @@ func newHarmsItself() *harmsItself {
 
 func (c *harmsItself) clauses() []clause { return []clause{{"requeued", isActive, c.away}} }
 
-// away is why it is not judged by whose word a job is queued again.
+// away returns why the cause for which a job is queued again is not judged.
 func (*harmsItself) away(w *World, page *jobPage) string {
 	if w.hasLostRun(page.record.Id) {
 		return "the store has lost a run of it"
@@ -23,7 +23,7 @@ func (*harmsItself) away(w *World, page *jobPage) string {
 	return ""
 }
 
-// Step looks at each record of an attempt.
+// Step checks each record of an attempt.
 func (c *harmsItself) Step(w *World, e *Event) {
 	for _, a := range e.Stored.attempts {
 		own := a.End.GetNode() == ""

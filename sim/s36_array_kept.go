@@ -7,24 +7,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// arrayKept is S36: of an array no element is lost and none is a job twice; no more of them run at once than it says,
-// and few are jobs that wait; what its record says of an element is what that one's own record says; and what people
-// were told of the whole array is on disk for each element that is a job. It is judged by the records as they were
-// written, by which what is reserving still waits: so twice as many may.
+// arrayKept is S36: no element of an array is lost, and none becomes two jobs. The number of running elements stays
+// within the array's limit, and few elements are waiting jobs. The array's record agrees with each element's record. An
+// acknowledged request about the whole array is on disk for each element that is a job. The checker uses the records as
+// written, in which a reserving job still waits. So it allows twice the number of waiting jobs.
 type arrayKept struct {
 	rule
 	of      map[string]*arraySeen
-	changed map[string]instant // when somebody asked last for something of an array, or of one of its elements
+	changed map[string]instant // when a client last sent a request about an array or one of its elements
 }
 
 // arraySeen holds the store's last state of one array's elements.
 type arraySeen struct {
-	states  map[int32]messages.JobState // of those that are jobs, or were
-	held    map[int32]bool              // likewise, those that wait for their release
+	states  map[int32]messages.JobState // elements that are jobs, or were
+	held    map[int32]bool              // elements of these that wait for their release
 	active  int
-	waiting int     // and are not held
-	most    int32   // as its record has it
-	lowered instant // when that was last made less: what was on its way to a machine by then may still run
+	waiting int     // waiting elements that are not held
+	most    int32   // limit of running elements in the array's record
+	lowered instant // when the limit was last lowered; elements on their way to a node may still run
 }
 
 func newArrayKept() *arrayKept {
@@ -33,7 +33,7 @@ func newArrayKept() *arrayKept {
 	}
 }
 
-// Step looks at each record of an array, and of an element, and at what is said of arrays.
+// Step checks each record of an array and of an element, and each answer about arrays.
 func (c *arrayKept) Step(w *World, e *Event) {
 	switch e.Kind {
 	case Sent:
@@ -66,7 +66,7 @@ func (c *arrayKept) seen(array string) *arraySeen {
 	return s
 }
 
-// see counts an element as its record has it, and no more as it was.
+// see replaces the counts of an element's former state by its present state.
 func (s *arraySeen) see(index int32, job *messages.JobRecord) {
 	s.count(s.states[index], s.held[index], -1)
 	s.states[index], s.held[index] = job.State, job.Hold != nil
@@ -88,7 +88,7 @@ func (s *arraySeen) count(state messages.JobState, held bool, by int) {
 	}
 }
 
-// throttle notes how many may run at once from now on.
+// throttle notes a new limit of running elements.
 func (s *arraySeen) throttle(w *World, most int32) {
 	if was := s.most; most > 0 && (was == 0 || most < was) && len(s.states) > 0 {
 		s.lowered = w.engine.now
@@ -132,8 +132,8 @@ func (c *arrayKept) element(w *World, s *stored) {
 	}
 }
 
-// lag is for how long after an array may have fewer at once another element may be committed: it was planned before its
-// leader learned of that. One that knows nothing of it for minutes was not told.
+// lag returns for how long after a lowered limit another element may be committed. The element was planned before its
+// leader learned of the limit. After minutes, the leader should have learned of it.
 func (c *arrayKept) lag(w *World, array string, most int) time.Duration {
 	if p := w.leader(); p != nil && p.leader != nil && p.leader.Allows(topology.JobID(array)) != most {
 		return 3 * time.Minute
@@ -141,7 +141,7 @@ func (c *arrayKept) lag(w *World, array string, most int) time.Duration {
 	return fresh
 }
 
-// restored goes on from what the store has now: what came after is lost.
+// restored continues from the present store.
 func (c *arrayKept) restored(w *World) {
 	c.of = map[string]*arraySeen{}
 	for _, id := range w.books.ids {
@@ -186,9 +186,8 @@ func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 	w.count("array.over", 1)
 }
 
-// onSaid looks whether what is answered of a whole array is so of those of its elements that are jobs and wait: one
-// that is being ended for its time limit is not changed. It looks away where somebody asked for something else
-// meanwhile.
+// onSaid checks that an answer about a whole array is true for each element that is a waiting job. An element that is
+// being ended for its time limit is not changed. The check is skipped if another client interfered.
 func (c *arrayKept) onSaid(w *World, message messages.Message) {
 	var job string
 	switch m := message.(type) {
@@ -237,7 +236,7 @@ func settledWell(message messages.Message) bool {
 	return is && m.GetOutcome().GetCode() == messages.Code_CODE_OK
 }
 
-// answers reports whether a message is an answer to such a question.
+// answers reports whether a message is an answer to such a request.
 func answers(message, question messages.Message) (does bool) {
 	switch question.(type) {
 	case *messages.Hold:
@@ -248,7 +247,7 @@ func answers(message, question messages.Message) (does bool) {
 	return does
 }
 
-// arrayOf is the array of which a question is as a whole; empty: it is of none.
+// arrayOf returns the array that a request is about as a whole, or an empty string.
 func arrayOf(question messages.Message) string {
 	switch m := question.(type) {
 	case *messages.Hold:
@@ -259,7 +258,7 @@ func arrayOf(question messages.Message) string {
 	return ""
 }
 
-// hasIt reports whether a job is held, released or changed as somebody wanted.
+// hasIt reports whether a job is held, released or changed as requested.
 func hasIt(question messages.Message, job *messages.JobRecord) bool {
 	switch m := question.(type) {
 	case *messages.Hold:

@@ -7,25 +7,25 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// wellFirst is S37: no gang starts on a machine whose last check of its health failed. What is to be prepared there is
-// prepared after a check that was begun for it, and passes the barrier only while the machine's agent knows of no check
-// that failed last; and no attempt that ends for that counts against its job. The leader may want a place despite a
-// check only where those of more than a twentieth of the pool failed of late.
+// wellFirst is S37: no gang starts on a node whose last health check failed. A task is prepared only after a check that
+// was started for it. It passes the barrier only while its agent knows of no failed check. An attempt that ends for
+// this reason does not count against its job. The leader may ignore a failed check only if checks failed recently on
+// more than a twentieth of the pool.
 type wellFirst struct {
 	rule
-	told    map[*machine]string  // which check failed, as its agent was told last
+	told    map[*machine]string  // the failed check that its agent last got
 	ill     map[*machine]instant // when a check last failed
-	passed  map[slot]string      // what the agent had been told when the attempt passed the barrier there
+	passed  map[slot]string      // the agent's knowledge when the attempt passed the barrier there
 	despite map[slot]bool
 }
 
-// slot is one attempt on one machine.
+// slot is one attempt on one node.
 type slot struct {
 	token topology.Token
 	m     *machine
 }
 
-// illLately is for how long a leader may count on what it was told of a machine's health: words are late by minutes.
+// illLately is the time for which a leader may rely on an earlier health report. Messages may be late by minutes.
 const illLately = 5 * time.Minute
 
 func newWellFirst() *wellFirst {
@@ -65,7 +65,7 @@ func (c *wellFirst) Step(w *World, e *Event) {
 	}
 }
 
-// handled notes what an agent knows, and what it knew when an attempt passed the barrier.
+// handled notes an agent's knowledge, and its knowledge when an attempt passed the barrier.
 func (c *wellFirst) handled(e *Event) {
 	switch m := e.Message.(type) {
 	case *messages.TaskList:
@@ -85,7 +85,7 @@ func (c *wellFirst) handled(e *Event) {
 	}
 }
 
-// excused looks whether checks failed on as many machines as a leader needs to pass over one.
+// excused checks that checks failed on enough nodes for a leader to ignore a failed one.
 func (c *wellFirst) excused(w *World, m *messages.Reserve) {
 	ill := 0
 	for _, other := range w.machines {
@@ -99,7 +99,7 @@ func (c *wellFirst) excused(w *World, m *messages.Reserve) {
 	}
 }
 
-// counts looks whether a job pays for an attempt that a machine was not well for.
+// counts checks whether an attempt on an unhealthy node counts against its job.
 func (c *wellFirst) counts(w *World, s *stored) {
 	if s.job == nil || s.jobWas == nil || s.jobWas.State != messages.JobState_JOB_STATE_ACTIVE ||
 		s.job.State == messages.JobState_JOB_STATE_ACTIVE {

@@ -2,8 +2,8 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// execInRunning is S38: an exec session is run only in a task that was started, and only
-// for the newest leader that the agent follows.
+// execInRunning is S38: an exec session starts only in a task that was started, and only for the newest leader that the
+// agent follows.
 type execInRunning struct{ rule }
 
 func newExecInRunning() *execInRunning {

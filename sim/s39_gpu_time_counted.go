@@ -6,14 +6,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// gpuTimeCounted is S39: of the cluster, of all owners and of all queues, the classes of GPU time make up what there
-// was, day by day, whoever led; and at rest each GPU is in the class that its own machine would say.
+// gpuTimeCounted is S39: the classes of GPU time sum to the capacity, for the cluster, all owners and all queues, day
+// by day, through all leaders. At rest each GPU is in the class of its node's true state.
 type gpuTimeCounted struct {
 	rule
 	scans int
 }
 
-// sumEvery is how many looks at the world pass between two sums: what was wrong once stays wrong.
+// sumEvery is the number of looks at the world between two sums. An error in the sums is permanent, so a later look
+// also finds it.
 const sumEvery = 60
 
 func newGPUTimeCounted() *gpuTimeCounted {
@@ -55,7 +56,7 @@ func (c *gpuTimeCounted) Step(w *World, _ *Event) {
 	}
 }
 
-// Quiet compares what is counted now with what machines have.
+// Quiet compares the present classes with the state of the nodes.
 func (c *gpuTimeCounted) Quiet(w *World) {
 	p := w.leader()
 	if p == nil || p.mirror == nil || p.old {
@@ -68,7 +69,7 @@ func (c *gpuTimeCounted) Quiet(w *World) {
 		case n == nil || n.Removed != nil || n.Announcement == nil:
 			continue
 		case m.proc == nil || m.proc.node == nil || m.lied || m.raged:
-			return // what it has nobody can say
+			return // its state is unknown
 		}
 		capacity += n.Announcement.GetTotal().GetMilliGpu()
 		books := m.proc.node.Ledger().Books()

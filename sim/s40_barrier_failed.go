@@ -8,10 +8,10 @@ import (
 )
 
 // barrierFailed is S40: if the start barrier of a gang fails, the ranks that had started are gone within 2 s of the
-// moment when its end is on disk. This holds on each machine that the leader can reach all that time, and whose agent
-// and disk work. An attempt that an earlier leader committed may have run for long, and what a user or an operator
-// stops is no failure of the barrier: both have the grace of their job. A process that the kernel does not let go of is
-// left out.
+// moment when its end is on disk. This holds on each node that the leader can reach all that time, and whose agent and
+// disk work. Two kinds of ends are no failure of the barrier, and have the job's grace: the end of an attempt that an
+// earlier leader committed, which may have run for long, and a stop by a user or an operator. A process that the kernel
+// does not end is left out.
 type barrierFailed struct {
 	rule
 	ending []ending
@@ -23,7 +23,7 @@ type ending struct {
 	m      *machine
 	agent  *process
 	leader *process
-	stream uint32 // of the link between the two
+	stream uint32 // stream of the link between the node and the leader
 	since  instant
 }
 
@@ -60,7 +60,7 @@ func (c *barrierFailed) Step(w *World, e *Event) {
 	c.ending = kept
 }
 
-// onEnd notes the ranks that run of a gang which never started whole.
+// onEnd notes the running ranks of a gang that did not start completely.
 func (c *barrierFailed) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	switch a.End.Cause {
@@ -87,7 +87,7 @@ func (c *barrierFailed) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 	}
 }
 
-// works reports whether nothing is in the way of a Stop and of its effect.
+// works reports whether nothing delays a Stop and its effect.
 func (x *ending) works(w *World) bool {
 	l := x.m.links[x.leader.host.index]
 	for _, p := range []*process{x.agent, x.leader} {

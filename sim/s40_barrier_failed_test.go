@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestBarrierFailed plays worlds in which agents stop between COMMIT and the start of their ranks. In most of them some
-// ranks of a gang run alone by then, and S40 bounds for how long.
+// TestBarrierFailed runs worlds in which agents stop between COMMIT and the start of their ranks. In most of them some
+// ranks of a gang run alone by then, and S40 bounds how long.
 func TestBarrierFailed(t *testing.T) {
 	judged := int64(0)
 	for seed := range uint64(12) {

@@ -2,17 +2,17 @@ package sim
 
 import "github.com/yi-json/synapse/messages"
 
-// ownersKept is S41: a job or an array whose owner may not use its queue is never taken into it. Lists may change while
-// a job is on its way, so one set of queues has to admit its owner that the store had at some time since the job was
-// first asked for. An element is taken in with its array. And no leader refuses somebody as no owner whom all such
-// queues admit, nor does one of the past whom all admit that there ever were.
+// ownersKept is S41: a job or an array of an owner who may not use its queue is never accepted. Lists may change while
+// a submit is on its way. So the owner must be allowed by some set of queues in the store since the first request. An
+// element is accepted with its array. No leader rejects an owner whom all such queues allow. A deposed leader may use
+// any earlier queues.
 type ownersKept struct{ rule }
 
 func newOwnersKept() *ownersKept {
 	return &ownersKept{rule{"S41 owners-kept", on{Stored, Replied}}}
 }
 
-// Step looks at each job that is taken in, and at each that is not.
+// Step checks each job that is accepted or rejected.
 func (c *ownersKept) Step(w *World, e *Event) {
 	if e.Kind == Replied {
 		c.onReply(w, e)
@@ -43,7 +43,7 @@ func (c *ownersKept) Step(w *World, e *Event) {
 	}
 }
 
-// onReply looks at a refusal.
+// onReply checks a rejection.
 func (c *ownersKept) onReply(w *World, e *Event) {
 	r, is := e.Message.(*messages.SubmitReply)
 	a := w.client.asks[e.Path]
@@ -52,7 +52,7 @@ func (c *ownersKept) onReply(w *World, e *Event) {
 	}
 	w.count("owners.refused", 1)
 	m := a.message.(*messages.Submit)
-	since := instant(0) // a leader of the past may go by any
+	since := instant(0) // a deposed leader may use any earlier queues
 	if o := w.client.orderOf(m.RequestId); o != nil && e.Process == w.leader() {
 		since = o.asked - instant(slowWord)
 	}

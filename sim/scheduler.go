@@ -11,9 +11,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machines that schedulers run on. Only the store's epoch is the
-// truth about which of them leads; a process that is paused or cut off may believe in
-// itself for a long time.
+// This file simulates the hosts of the schedulers. Only the store's epoch tells which of them leads. A process that is
+// paused or cut off may believe for a long time that it leads.
 
 // schedulerHost is where one scheduler process runs, start after start.
 type schedulerHost struct {
@@ -22,13 +21,13 @@ type schedulerHost struct {
 	address string
 	clock   clock
 	proc    *process
-	jumped  instant       // when its wall clock last did …
-	wallWas time.Duration // … and by how much it was off before
-	old     bool          // what is installed here is the version before
-	cut     int           // how many faults lie between it and the store
-	heardAt []instant     // when its leading process last heard each machine
-	quietAt []instant     // when the last silence of ten seconds or more ended, by a Welcome
-	silent  []bool        // there was one, and no Welcome since
+	jumped  instant       // when its wall clock last jumped …
+	wallWas time.Duration // … and its offset before
+	old     bool          // the installed scheduler is of the previous version
+	cut     int           // number of faults that cut it from the store
+	heardAt []instant     // when its leading process last heard each node
+	quietAt []instant     // when a Welcome last ended a silence of ten seconds or more
+	silent  []bool        // there was such a silence, and no Welcome since
 }
 
 // scheduler is the PID of the Scheduler actor at this address.
@@ -46,7 +45,7 @@ func (w *World) newSchedulerHost(index int) *schedulerHost {
 	return h
 }
 
-// start brings a standby up. Machines dial it when they next try.
+// start starts a standby. Nodes connect to it at their next try.
 func (h *schedulerHost) start() {
 	if h.proc != nil {
 		return
@@ -76,7 +75,7 @@ func (h *schedulerHost) stopped() {
 	}
 }
 
-// tellLinks tells a Scheduler that has just come to be of every link that stands.
+// tellLinks notifies a new Scheduler of every connected link.
 func (h *schedulerHost) tellLinks(p *process) {
 	for _, m := range h.w.dialling() {
 		if l := m.links[h.index]; l.up() && l.peer == p {
@@ -85,13 +84,13 @@ func (h *schedulerHost) tellLinks(p *process) {
 	}
 }
 
-// newJobID makes an id that was never used.
+// newJobID returns an ID that was never used.
 func (w *World) newJobID() topology.JobID {
 	w.jobIDs++
 	return topology.JobID(fmt.Sprintf("j%06d", w.jobIDs))
 }
 
-// Node is the address of a machine's Node.
+// Node returns the PID of a node's Node actor.
 func (p *process) Node(id topology.NodeID) *actor.PID {
 	known := p.peers[id]
 	if known == nil {
@@ -104,8 +103,8 @@ func (p *process) Node(id topology.NodeID) *actor.PID {
 	return known
 }
 
-// heard notes that a machine's word reached its rack at the leader. The
-// checkers compare what the leader may call unreachable with it.
+// heard notes that a node's message reached its Rack at the leader. The checkers compare this with the nodes that the
+// leader calls unreachable.
 func (h *schedulerHost) heard(l *letter, at *process) {
 	var epoch uint64
 	switch m := l.message.(type) {
@@ -125,18 +124,18 @@ func (h *schedulerHost) heard(l *letter, at *process) {
 	h.heardAt[from.index] = now
 }
 
-// heardSince reports whether the leader has heard a machine without a pause, since well before it decided something.
+// heardSince reports whether the leader has heard a node without a pause, since well before a decision.
 func (h *schedulerHost) heardSince(m *machine, decided instant, well time.Duration) bool {
 	return !h.silent[m.index] && h.w.engine.now.since(h.heardAt[m.index]) < h.w.constants.Heartbeat+time.Second &&
 		decided.since(h.quietAt[m.index]) > well
 }
 
-// welcomes notes that the leader takes a machine for reachable again.
+// welcomes notes that the leader counts a node as reachable again.
 func (h *schedulerHost) welcomes(m *machine) {
 	h.silent[m.index], h.quietAt[m.index], h.heardAt[m.index] = false, h.w.engine.now, h.w.engine.now
 }
 
-// processGone tidies up after a crash, whoever it was.
+// processGone cleans up after any crash.
 func (w *World) processGone(p *process) {
 	w.note(p, "died")
 	switch {

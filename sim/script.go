@@ -13,16 +13,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a script may do to a world: ask for things, break
-// things, look at things, and let time pass until something is so. A world for
-// a script is made with Options.Plain: nothing arrives and nothing breaks by
-// itself. Machines are named by their number, from 1.
+// This file defines what a script can do to a world: send requests, cause faults, read state, and advance time until a
+// condition holds. A world for a script is made with Options.Plain, so that nothing arrives and nothing breaks by
+// itself. Scripts name nodes by their number, from 1.
 
-// Now is the virtual time since the world began.
+// Now returns the virtual time since the world began.
 func (w *World) Now() time.Duration { return w.engine.now.duration() }
 
-// StepUntil runs the world until a condition holds, and reports whether it did
-// within the time. The condition is asked after every step.
+// StepUntil runs the world until a condition holds, and reports whether it did within the time. It calls holds after
+// every step.
 func (w *World) StepUntil(holds func() bool, within time.Duration) bool {
 	limit := w.engine.now.plus(within)
 	for !holds() {
@@ -33,7 +32,7 @@ func (w *World) StepUntil(holds func() bool, within time.Duration) bool {
 	return true
 }
 
-// Node is the id of a machine by its number.
+// Node returns the ID of a node by its number.
 func (w *World) Node(number int) topology.NodeID { return w.at(number).id }
 
 func (w *World) at(number int) *machine {
@@ -48,35 +47,34 @@ func (w *World) at(number int) *machine {
 	return w.machines[number-1]
 }
 
-// Submit orders a job, as a client that tries until it is acknowledged.
+// Submit submits a job as a client that repeats the request until it is acknowledged.
 func (w *World) Submit(spec *messages.JobSpec) *Order { return w.client.submit(spec) }
 
-// SubmitAs orders a job in somebody's name; empty: in that of nobody.
+// SubmitAs submits a job in an owner's name. An empty name means no owner.
 func (w *World) SubmitAs(owner string, spec *messages.JobSpec) *Order {
 	return w.client.submitAs(&messages.Principal{
 		Name: cmp.Or(owner, messages.Anonymous), Proven: owner != "",
 	}, spec)
 }
 
-// Cancel asks for a job's end until that is acknowledged.
+// Cancel requests a job's cancel until it is acknowledged.
 func (w *World) Cancel(o *Order) { w.client.cancel(o) }
 
-// Hold keeps a job from being planned; Release lets it go.
+// Hold holds a job, and Release releases it.
 func (w *World) Hold(o *Order)    { w.client.hold(o, false) }
 func (w *World) Release(o *Order) { w.client.hold(o, true) }
 
-// Change asks for an operator's change of a machine until it is acknowledged.
+// Change requests an operator's change of a node until it is acknowledged.
 func (w *World) Change(number int, verb messages.NodeVerb, deadline time.Duration) {
 	w.client.change(w.at(number), verb, deadline)
 }
 
-// Close asks for a drain that begins at a time of day, likewise.
+// Close requests a drain that begins at a time of day, until it is acknowledged.
 func (w *World) Close(number int, atUnixMs int64, deadline time.Duration) {
 	w.client.closes(w.at(number), atUnixMs, deadline)
 }
 
-// Ask sends any message to an actor of the leader; the answer is handed over,
-// if one comes.
+// Ask sends any message to an actor of the leader, and calls answered with the answer, if one comes.
 func (w *World) Ask(path string, message messages.Message, answered func(messages.Message)) {
 	p := w.leader()
 	if p == nil {
@@ -92,7 +90,7 @@ func (w *World) Ask(path string, message messages.Message, answered func(message
 	w.send(nil, actor.NewPID(p.address, path), actor.NewPID(clientAddress, a.path), message)
 }
 
-// Epoch is that of the leader.
+// Epoch returns the leader's epoch.
 func (w *World) Epoch() uint64 {
 	if p := w.leader(); p != nil {
 		return p.epoch
@@ -100,7 +98,7 @@ func (w *World) Epoch() uint64 {
 	return 0
 }
 
-// CrashLeader kills the leader's process. It comes back as a standby.
+// CrashLeader kills the leader's process. It returns as a standby.
 func (w *World) CrashLeader() {
 	w.harms()
 	if p := w.leader(); p != nil {
@@ -116,7 +114,7 @@ func (w *World) PauseLeader(d time.Duration) {
 	}
 }
 
-// Usurp lets a standby take over while the present leader knows nothing of it.
+// Usurp lets a standby take over without the present leader's knowledge.
 func (w *World) Usurp() bool {
 	w.harms()
 	return w.usurp(time.Minute) != nil
@@ -129,7 +127,7 @@ func (w *World) MoveClocks(by time.Duration) {
 	}
 }
 
-// MoveClock moves a machine's wall clock.
+// MoveClock moves a node's wall clock.
 func (w *World) MoveClock(number int, by time.Duration) { *w.at(number).clock.wallBy += by }
 
 // StoreAway makes every call to the store fail for a while.
@@ -141,7 +139,7 @@ func (w *World) StoreAway(d time.Duration) {
 	w.engine.after(d, func() { w.store.outage-- })
 }
 
-// CrashAgent kills a machine's agent, which starts again after a while.
+// CrashAgent kills a node's agent, which starts again after a while.
 func (w *World) CrashAgent(number int) {
 	w.harms()
 	if p := w.at(number).proc; p != nil {
@@ -149,7 +147,7 @@ func (w *World) CrashAgent(number int) {
 	}
 }
 
-// PauseAgent stops a machine's agent for a while.
+// PauseAgent stops a node's agent for a while.
 func (w *World) PauseAgent(number int, d time.Duration) {
 	w.harms()
 	if p := w.at(number).proc; p != nil {
@@ -157,13 +155,13 @@ func (w *World) PauseAgent(number int, d time.Duration) {
 	}
 }
 
-// PowerLoss takes a machine down for a while; for ever if that is 0.
+// PowerLoss takes a node down for a while, or for ever if away is 0.
 func (w *World) PowerLoss(number int, away time.Duration) {
 	w.harms()
 	w.at(number).powerLoss(away)
 }
 
-// Cut puts a machine off the network, in both directions; Mend takes that back.
+// Cut disconnects a node from the network in both directions. Mend undoes it.
 func (w *World) Cut(number int) {
 	w.harms()
 	for _, l := range w.at(number).links {
@@ -172,7 +170,7 @@ func (w *World) Cut(number int) {
 	}
 }
 
-// Mend takes a Cut back.
+// Mend undoes a Cut.
 func (w *World) Mend(number int) {
 	for _, l := range w.at(number).links {
 		l.unblock(towardMachine)
@@ -180,7 +178,7 @@ func (w *World) Mend(number int) {
 	}
 }
 
-// CutOneWay stops what goes to a machine, or what comes from it, for a while.
+// CutOneWay blocks the messages to a node, or from a node, for a while.
 func (w *World) CutOneWay(number int, toMachine bool, d time.Duration) {
 	w.harms()
 	toward := towardScheduler
@@ -192,19 +190,18 @@ func (w *World) CutOneWay(number int, toMachine bool, d time.Duration) {
 	}
 }
 
-// Lose makes the network lose every letter of which the script says so; nil ends it.
+// Lose makes the network lose every letter that the script selects. nil ends it.
 func (w *World) Lose(lost func(Letter) bool) {
 	w.lose = lost
 	w.harms()
 }
 
-// harms notes that this world loses words, so that nobody expects what only a
-// world without faults can promise.
+// harms notes that this world loses messages, so that no checker expects more than such a world can guarantee.
 func (w *World) harms() {
 	w.faults.byName["script"] = &moment{site: &site{name: "script"}}
 }
 
-// Hostile makes the network lose, double and delay letters; zeros make it kind again.
+// Hostile makes the network lose, double and delay letters. Zeros end it.
 func (w *World) Hostile(drop, double, late float64, lateMost time.Duration) {
 	w.hostile = nil
 	if drop+double+late > 0 {
@@ -213,46 +210,46 @@ func (w *World) Hostile(drop, double, late float64, lateMost time.Duration) {
 	}
 }
 
-// BreakDisk makes a machine's disk fail, or be full, for a while.
+// BreakDisk makes a node's disk fail, or be full, for a while.
 func (w *World) BreakDisk(number int, full bool, d time.Duration) {
 	m := w.at(number)
 	m.disk.failing, m.disk.full = w.engine.now.plus(d), full
 }
 
-// StallDisk has a machine's disk answer nothing for a while.
+// StallDisk makes a node's disk answer nothing for a while.
 func (w *World) StallDisk(number int, d time.Duration) {
 	w.at(number).disk.stalled = w.engine.now.plus(d)
 }
 
-// TearDisk damages what is on a machine's disk. The agent sees it when it next starts.
+// TearDisk corrupts the content of a node's disk. The agent detects it at its next start.
 func (w *World) TearDisk(number int) {
 	w.harms()
 	w.at(number).tear()
 }
 
-// MendGPU makes a device well again.
+// MendGPU repairs a GPU.
 func (w *World) MendGPU(number, device int) {
 	m := w.at(number)
 	m.launcher.mend(m.announcement.Gpus[device].Id)
 }
 
-// FaultGPU breaks a device until it is mended.
+// FaultGPU breaks a GPU until it is repaired.
 func (w *World) FaultGPU(number, device int) {
 	m := w.at(number)
 	m.launcher.fault(m.announcement.Gpus[device].Id)
 }
 
-// Ail has a machine be not well, or well again: its next check finds that.
+// Ail makes a node unhealthy or healthy. Its next check detects the change.
 func (w *World) Ail(number int, ails bool) { w.at(number).ails = ails }
 
-// Clone starts a second machine from a copy of a machine's disk, under its name.
+// Clone starts a second host from a copy of a node's disk, under the node's name.
 func (w *World) Clone(number int) {
 	w.harms()
 	w.clones = append(w.clones, w.at(number).clone())
 }
 
-// Arm makes a fault that strikes by chance strike at the next opportunities, as many as are asked for: "launch-fail",
-// "prepare-hang", "store-error" and their like.
+// Arm makes a random fault strike at the next opportunities, a given number of times. Examples are "launch-fail",
+// "prepare-hang" and "store-error".
 func (w *World) Arm(site string, times int) {
 	known := siteNamed(site)
 	if known == nil || known.act != nil {
@@ -263,15 +260,14 @@ func (w *World) Arm(site string, times int) {
 	w.faults.byName[site] = &moment{site: &armed, eager: true}
 }
 
-// BreakJob makes a job's actor panic at the next message to it, before it has done anything about it.
+// BreakJob makes a job's actor panic at its next message, before it handles the message.
 func (w *World) BreakJob(o *Order) {
 	w.harms()
 	w.Arm("actor-break", 1)
 	w.breaking = &breaking{kind: actors.KindJob, only: actors.JobPath(topology.JobID(o.id)), jobs: map[string]int{}}
 }
 
-// Processes are the containers that run on a machine, as "job/rank", in the
-// order in which they came.
+// Processes returns the containers that run on a node as "job/rank", in order of their start.
 func (w *World) Processes(number int) []string {
 	var out []string
 	for _, t := range w.at(number).launcher.order {
@@ -282,7 +278,7 @@ func (w *World) Processes(number int) []string {
 	return out
 }
 
-// Ledger is a machine's books; nil while its agent is down. Read only.
+// Ledger returns a node's ledger for reading, or nil while its agent is down.
 func (w *World) Ledger(number int) *topology.Ledger {
 	if p := w.at(number).proc; p != nil && p.node != nil {
 		return p.node.Ledger()
@@ -293,7 +289,7 @@ func (w *World) Ledger(number int) *topology.Ledger {
 // UIDs returns the uids of the leaders' range that own files on a node.
 func (w *World) UIDs(number int) []uint32 { return w.at(number).launcher.uids() }
 
-// NodeState is a Node's place in its table; "down" while its agent is.
+// NodeState returns a Node's state in its state table, or "down" while its agent is down.
 func (w *World) NodeState(number int) string {
 	if p := w.at(number).proc; p != nil && p.node != nil {
 		return p.node.State()
@@ -301,7 +297,7 @@ func (w *World) NodeState(number int) string {
 	return "down"
 }
 
-// RequestID is the client's name for the request.
+// RequestID returns the client's name for the request.
 func (o *Order) RequestID() string { return o.requestID }
 
 // Element returns one element of an ordered array as a job.
@@ -309,13 +305,13 @@ func (o *Order) Element(index string) *Order {
 	return &Order{requestID: o.requestID, owner: o.owner, spec: o.spec, id: o.id + "_" + index}
 }
 
-// ID is that of the job; empty until it was acknowledged.
+// ID returns the job's ID. It is empty until the submit was acknowledged.
 func (o *Order) ID() string { return o.id }
 
-// Refused reports whether the job was turned down.
+// Refused reports whether the job was rejected.
 func (o *Order) Refused() bool { return o.refused }
 
-// Stored is the job's record as it is on the leader's disk; nil if it is not there.
+// Stored returns the job's record as it is on the leader's disk, or nil if there is none.
 func (w *World) Stored(o *Order) *messages.JobRecord {
 	if page := w.books.jobs[o.id]; page != nil {
 		return page.record
@@ -323,7 +319,7 @@ func (w *World) Stored(o *Order) *messages.JobRecord {
 	return nil
 }
 
-// Attempts are all that were committed for the job, in that order, until it is over and all its evidence is in.
+// Attempts returns all committed attempts of the job, in order, until the job has finished with all exit confirmations.
 func (w *World) Attempts(o *Order) []*messages.AttemptRecord {
 	if page := w.books.jobs[o.id]; page != nil {
 		return w.books.attemptsOf(page)
@@ -331,8 +327,8 @@ func (w *World) Attempts(o *Order) []*messages.AttemptRecord {
 	return nil
 }
 
-// Attempt is the job's latest committed attempt; nil if there is none, or once
-// the job is over and all its evidence is in.
+// Attempt returns the job's latest committed attempt. It returns nil if there is none, or once the job has finished
+// with all exit confirmations.
 func (w *World) Attempt(o *Order) *messages.AttemptRecord {
 	if page := w.books.jobs[o.id]; page != nil {
 		return w.books.latest(page)
@@ -348,10 +344,10 @@ type Letter struct {
 	sender *actor.PID
 }
 
-// OnLetter hands a script every message that is put on its way.
+// OnLetter calls a script for every message that is sent.
 func (w *World) OnLetter(told func(Letter)) { w.onLetter = told }
 
-// Deliver hands a letter to whoever answers to its address now, however old it is.
+// Deliver delivers a letter to the present receiver at its address, however old the letter is.
 func (w *World) Deliver(l Letter) {
 	e := w.endpoints[l.To]
 	if e == nil || e.proc == nil || e.proc.dead {
@@ -367,13 +363,12 @@ func (w *World) Deliver(l Letter) {
 	}
 }
 
-// Script is the command of a task that runs for a while and then exits with a code.
+// Script returns the command of a task that runs for a while and then exits with a code.
 func Script(run time.Duration, exit int32) []string {
 	return script{run: run, exit: exit, rank: -1}.command()
 }
 
-// Finish ends all faults, waits until every job is over and all is at rest, and
-// answers what was found on the way.
+// Finish ends all faults, waits until every job has finished and all is at rest, and returns the violations.
 func (w *World) Finish() []Violation {
 	w.heal()
 	w.settle()

@@ -11,19 +11,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns worlds that are shared: a tree of queues that the seed draws and people change, whose jobs give way to
-// others, and the jobs' choice among them. No chance that other worlds need is spent on it.
+// This file simulates worlds with queues: a tree of queues that the seed draws and operators change, with preemption.
+// Jobs choose among the queues. It draws from a separate source, so other worlds are unchanged.
 
-// sharing are the queues of a world.
+// sharing holds the queues of a world.
 type sharing struct {
-	tree   *messages.Queues // as they were drawn; nil: it has none
+	tree   *messages.Queues // the drawn queues; nil: the world has none
 	source *generator
-	owners *generator // of the lists of owners
-	listed bool       // some queues have one
+	owners *generator // source for the owner lists
+	listed bool       // some queues have an owner list
 	former []former
 }
 
-// shareRoom has more asked for than fits, and jobs that are not over before they may be stopped.
+// shareRoom makes the load exceed the cluster, with jobs that run long enough to be preempted.
 func (d *Draw) shareRoom(o Options) {
 	switch o.World {
 	case "", "default":
@@ -34,10 +34,10 @@ func (d *Draw) shareRoom(o Options) {
 	}
 }
 
-// share draws the tree, has the cluster go by it as soon as somebody leads, and has people change it once or twice.
+// share draws the tree and applies it as soon as there is a leader. An operator then changes it once or twice.
 func (w *World) share() {
 	if !w.opts.Shares || w.oldVersion() != nil {
-		return // an earlier version knows no queues
+		return // an earlier version has no queues
 	}
 	s := w.sharing.source
 	w.sharing.tree = w.drawQueues(s)
@@ -49,7 +49,7 @@ func (w *World) share() {
 	}
 }
 
-// drawQueues draws a tree: one queue beside two that have others below them.
+// drawQueues draws a tree: one queue next to two queues with children.
 func (w *World) drawQueues(s *generator) *messages.Queues {
 	all := int64(w.draw.Machines) * 8
 	gpus := func(n int64) []*messages.Amount {
@@ -94,7 +94,7 @@ func (w *World) drawQueues(s *generator) *messages.Queues {
 	}}
 }
 
-// changedQueues are the queues as somebody finds them better: one is gone, has a lower limit, or is assured less.
+// changedQueues returns the queues after an operator's change: one queue is gone, has a lower limit, or a lower quota.
 func (w *World) changedQueues(s *generator) *messages.Queues {
 	q := proto.Clone(w.sharing.tree).(*messages.Queues)
 	one := q.Queues[1+s.below(len(q.Queues)-1)]
@@ -118,7 +118,7 @@ func (w *World) changedQueues(s *generator) *messages.Queues {
 	return q
 }
 
-// applyQueues has an operator want these.
+// applyQueues applies queues as an operator.
 func (w *World) applyQueues(q *messages.Queues) {
 	if w.resting || q == nil {
 		return
@@ -133,7 +133,7 @@ func (w *World) applyQueues(q *messages.Queues) {
 		})
 }
 
-// chooses gives a job a queue, and lets some say how often they save, or that they are not to be stopped.
+// chooses assigns a queue to a job. Some jobs also state their checkpoint interval, or that they are not preemptible.
 func (w *World) chooses(spec *messages.JobSpec) {
 	if w.sharing.tree == nil {
 		return

@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestShared plays small rooms with drawn queues whose jobs are stopped for others. That there are some, by both rules
-// and on borrowed quota, is a part of it: a tree in which nothing happens shows nothing.
+// TestShared runs small clusters with drawn queues and preemption. It requires preemptions by both rules and on
+// borrowed quota, because a tree in which nothing happens shows nothing.
 func TestShared(t *testing.T) {
 	seeds := []uint64{6000, 6002, 6004, 6005}
 	if testing.Short() {

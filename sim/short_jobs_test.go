@@ -11,14 +11,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a crowd of short jobs in many queues; `go test ./sim -run TestShortJobs -v -short-jobs 50000` is what
-// a large cluster is sent in a minute.
+// This file tests many short jobs in many queues. `go test ./sim -run TestShortJobs -v -short-jobs 50000` is the load
+// of a large cluster in a minute.
 
 var shortJobs = flag.Int("short-jobs", 400, "how many jobs TestShortJobs submits")
 
-// TestShortJobs submits jobs of one GPU and 1 to 10 seconds within a minute, over a queue for each 50 of them and over
-// 100 owners, to one machine of eight GPUs for each 200. The last ends within 1.3 of the time that the work would take
-// if no GPU was ever idle.
+// TestShortJobs submits jobs of one GPU and 1 to 10 seconds within a minute. It uses one queue per 50 jobs, 100 owners,
+// and one node of eight GPUs per 200 jobs. The last job must end within 1.3 times the work's duration without idle
+// GPUs.
 func TestShortJobs(t *testing.T) {
 	const span, gpus = time.Minute, 8
 	jobs := *shortJobs

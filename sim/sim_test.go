@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// seeds are what the tests run: small rooms, where faults are dense, and a few larger ones; some of them by the order
-// fifo, whatever they would draw. CI plays 400 small rooms besides.
+// seeds returns the worlds of the tests: small clusters with dense faults, and a few larger ones. Some use the order
+// fifo, whatever they would draw. CI runs 400 more small clusters.
 func seeds(short bool) []Options {
 	small, large, inOrder := 16, 4, 8
 	if short {
@@ -37,7 +37,7 @@ func seeds(short bool) []Options {
 	return all
 }
 
-// TestArrays plays worlds that are full of arrays, as `synapse-sim -world arrays` does with more of them.
+// TestArrays runs worlds full of arrays, as `synapse-sim -world arrays` does with more of them.
 func TestArrays(t *testing.T) {
 	few := 4
 	if testing.Short() {
@@ -51,13 +51,13 @@ func TestArrays(t *testing.T) {
 	}
 }
 
-// byFIFO are settings without a planner that looks ahead.
+// byFIFO returns settings without a planner that looks ahead.
 func byFIFO() *policy.Settings {
 	s := policy.OnlyFIFO()
 	return &s
 }
 
-// expected are those of a cluster whose owner has set nothing.
+// expected returns the default settings of a cluster.
 func expected() *policy.Settings {
 	s := policy.DefaultSettings()
 	return &s
@@ -72,9 +72,9 @@ func TestSeeds(t *testing.T) {
 	}
 }
 
-// TestPastCommands plays seeds in which the command once found something. Their constants are those of production,
-// also where the seed draws others. The faults of 70042 lean to stores that lose and machines that lie. 195 is in the
-// world of 64 machines.
+// TestPastCommands runs seeds in which the command once found a bug. They use the production constants, even if the
+// seed draws others. The faults of seed 70042 lean to stores that lose data and nodes that lie. Seed 195 is in the
+// world of 64 nodes.
 func TestPastCommands(t *testing.T) {
 	c := actors.DefaultConstants()
 	run(t, Options{Seed: 5604, World: "small", Constants: &c, Settings: byFIFO()})
@@ -84,8 +84,7 @@ func TestPastCommands(t *testing.T) {
 		Lean: []string{"store-restored", "store-tail", "liar"}})
 }
 
-// TestEverySite has each sort of fault alone, so that a run that finds something
-// also says which fault it takes.
+// TestEverySite runs each kind of fault alone, so that a failing run also shows which fault is needed.
 func TestEverySite(t *testing.T) {
 	for i, name := range Sites() {
 		t.Run(name, func(t *testing.T) {
@@ -95,14 +94,14 @@ func TestEverySite(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				o.Seed += 100 // some faults need somebody else to take over
+				o.Seed += 100 // some faults need another scheduler that takes over
 			}
 			run(t, o)
 		})
 	}
 }
 
-// fits reports whether a world has what a sort of fault breaks, and somebody else to take over.
+// fits reports whether a world has the part that a fault breaks, and another scheduler that takes over.
 func fits(name string, d Draw) bool {
 	for _, s := range sites {
 		if s.name == name && s.needsFile {
@@ -128,7 +127,7 @@ func run(t *testing.T, o Options) Result {
 	return r
 }
 
-// TestSameTrace is S16, and that the hash sees a difference where there is one.
+// TestSameTrace tests S16, and that the hash detects a difference.
 func TestSameTrace(t *testing.T) {
 	o := Options{Seed: 7, World: "small"}
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(1))
@@ -175,7 +174,7 @@ func spec(machines int32, run time.Duration) *messages.JobSpec {
 	}
 }
 
-// TestScript plays a whole small story with what scripts are given.
+// TestScript runs a short scenario with the functions for scripts.
 func TestScript(t *testing.T) {
 	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 4, PerRack: 2, Schedulers: 2})
 	if err != nil {
@@ -208,8 +207,8 @@ func TestScript(t *testing.T) {
 	}
 }
 
-// TestStallEnds: what the store held while it stalled goes on when that is healed. Seed
-// 407 had a scheduler that waited for an answer long after.
+// TestStallEnds checks that calls which waited during a stall of the store continue after it. In seed 407 a scheduler
+// waited for an answer long afterwards.
 func TestStallEnds(t *testing.T) {
 	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 2})
 	if err != nil {
@@ -225,8 +224,7 @@ func TestStallEnds(t *testing.T) {
 	}
 }
 
-// TestHarm shows that the checkers see what they are for: a process that nobody
-// started by the protocol.
+// TestHarm checks that the checkers detect a process that was not started by the protocol.
 func TestHarm(t *testing.T) {
 	w, err := NewWorld(Options{Seed: 1, World: "small", Plain: true, Machines: 2})
 	if err != nil {

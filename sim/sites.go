@@ -5,8 +5,7 @@ import (
 	"time"
 )
 
-// This file owns the sorts of faults, one function each. 2-protocol in the
-// design names them; what a site does is told by its name.
+// This file defines the kinds of faults, one function each. The name of a site tells what it does.
 
 var sites []site
 
@@ -80,7 +79,7 @@ func init() {
 	}
 }
 
-// ofLeader is a fault of who leads, if anybody does.
+// ofLeader turns a fault of a leader into a site, which strikes if there is a leader.
 func ofLeader(act func(*faults, *process) bool) func(*faults) bool {
 	return func(f *faults) bool {
 		p := f.w.leader()
@@ -88,7 +87,8 @@ func ofLeader(act func(*faults, *process) bool) func(*faults) bool {
 	}
 }
 
-// atWork is a fault of a machine that has work, if chance finds one, and anywhere one of any that has power.
+// atWork turns a fault of a node into a site. It strikes a node with work if chance finds one, and otherwise any node
+// with power.
 func atWork(act func(*faults, *machine) bool) func(*faults) bool {
 	return func(f *faults) bool {
 		m := f.busy()
@@ -103,7 +103,7 @@ func anywhere(act func(*faults, *machine) bool) func(*faults) bool {
 	}
 }
 
-// Sites are the names of all sorts of faults.
+// Sites returns the names of all kinds of faults.
 func Sites() []string {
 	var names []string
 	for _, s := range sites {
@@ -117,14 +117,14 @@ func leaderCrash(f *faults, p *process) bool {
 	return true
 }
 
-// leaderTrap kills the leader at a random one of the next letters about gangs.
+// leaderTrap kills the leader at a random one of the next messages about gangs.
 func leaderTrap(f *faults) bool {
 	f.w.snare("", 1+f.w.luck.below(60), func() { ofLeader(leaderCrash)(f) })
 	return true
 }
 
-// leaderPause stops the leader. If the stop outlives the lease and somebody
-// else is there, it wakes as a leader of the past.
+// leaderPause stops the leader. If the stop outlives the lease and a standby exists, the process wakes as a deposed
+// leader.
 func leaderPause(f *faults, p *process) bool {
 	if p.paused {
 		return false
@@ -135,8 +135,7 @@ func leaderPause(f *faults, p *process) bool {
 	return true
 }
 
-// suspend is SIGSTOP and, after a while, SIGCONT. Streams that are not served
-// for long are closed by the machines.
+// suspend sends SIGSTOP and, after a while, SIGCONT. Nodes close streams that are not served for long.
 func (f *faults) suspend(p *process, d time.Duration) {
 	p.pause()
 	f.w.engine.after(keepaliveMax, func() {
@@ -155,8 +154,8 @@ func (f *faults) suspend(p *process, d time.Duration) {
 	})
 }
 
-// leaderCut cuts the leader off from the machines and the store. Every other one
-// does not notice for a while that its lease is over.
+// leaderCut cuts the leader off from the nodes and the store. Every other time the leader does not notice for a while
+// that its lease has ended.
 func leaderCut(f *faults, p *process) bool {
 	if p.paused {
 		return false
@@ -175,7 +174,7 @@ func leaderCut(f *faults, p *process) bool {
 	return true
 }
 
-// leaderZombie lets another take over while the leader simply goes on.
+// leaderZombie lets another scheduler take over while the leader continues.
 func leaderZombie(f *faults, p *process) bool {
 	if p.paused {
 		return false
@@ -187,7 +186,7 @@ func leaderZombie(f *faults, p *process) bool {
 	return true
 }
 
-// leaderHalf cuts the leader off from a random half of the machines.
+// leaderHalf cuts the leader off from a random half of the nodes.
 func leaderHalf(f *faults, p *process) bool {
 	d := f.w.luck.skewed(time.Second, 90*time.Second)
 	f.w.note(p, "cut off from half of the machines for %s", d)
@@ -230,8 +229,7 @@ func agentCrash(f *faults, m *machine) bool {
 	return true
 }
 
-// agentTrap lets an agent die at the next message about a gang that any
-// machine gets: right before it, or right after.
+// agentTrap kills an agent at the next message about a gang that any node gets, right before or right after it.
 func agentTrap(f *faults) bool {
 	if f.w.observer == nil {
 		return false
@@ -264,7 +262,7 @@ func machineGone(f *faults, m *machine) bool {
 	return true
 }
 
-// cloneMachine starts a copy of a machine from its disk, for a while.
+// cloneMachine starts a copy of a node from its disk, for a while.
 func cloneMachine(f *faults, m *machine) bool {
 	if f.w.cloned(m) {
 		return false
@@ -280,8 +278,8 @@ func (w *World) cloned(m *machine) bool {
 	return slices.ContainsFunc(w.clones, func(c *machine) bool { return c.original == m })
 }
 
-// unclone switches a clone off for good. Where it has the machine's place, because that one's record was unreadable,
-// the operator makes room again.
+// unclone switches a clone off for good. If the clone replaced the node because the node's record was unreadable, the
+// operator removes the clone.
 func (w *World) unclone(c *machine) {
 	c.powerLoss(0)
 	w.clones = slices.DeleteFunc(w.clones, func(o *machine) bool { return o == c })
@@ -295,7 +293,7 @@ func (w *World) unclone(c *machine) {
 	}
 }
 
-// strayClocks lets the wall clocks of all machines and schedulers differ from the beginning, where they jump.
+// strayClocks offsets the wall clocks of all nodes and schedulers from the beginning, if clocks jump in the run.
 func (f *faults) strayClocks() {
 	if f.byName["clock-jump"] == nil {
 		return
@@ -308,7 +306,7 @@ func (f *faults) strayClocks() {
 	}
 }
 
-// takeover lets the next leader's wall clock be an hour ahead of the last one's, or behind it.
+// takeover sets the next leader's wall clock an hour ahead of the last leader's, or behind it.
 func (f *faults) takeover(next *schedulerHost) {
 	last := f.wall
 	f.wall = next.clock.wallBy
@@ -324,7 +322,7 @@ func (f *faults) takeover(next *schedulerHost) {
 func clockJump(f *faults) bool {
 	by := f.w.luck.between(0, 2*time.Hour) - time.Hour
 	f.clocks++
-	// Every other jump is that of a scheduler: wall times that matter are written there.
+	// Every other jump is a scheduler's, because schedulers write the wall times that matter.
 	if f.clocks%2 == 0 {
 		h := f.w.schedulers[f.w.luck.below(len(f.w.schedulers))]
 		h.wallWas, h.jumped = *h.clock.wallBy, f.w.engine.now
@@ -339,14 +337,13 @@ func clockJump(f *faults) bool {
 	return true
 }
 
-// drain, cordon and remove are what an operator does: the client asks the
-// leader.
+// drain, cordon and remove act as an operator: the client sends requests to the leader.
 func drain(f *faults, m *machine) bool {
 	if m.drained {
 		return false
 	}
 	d := f.w.luck.skewed(time.Second, time.Minute)
-	if d%2 == 0 { // some say so before
+	if d%2 == 0 { // some operators announce it before
 		ahead := 2*d + 20*time.Second
 		f.w.client.closes(m, f.w.momentIn(ahead), d)
 		f.reopens(m, ahead+d)
@@ -357,7 +354,7 @@ func drain(f *faults, m *machine) bool {
 	return true
 }
 
-// reopens has the operator open a machine again that he closes now: so long after, and some time.
+// reopens makes the operator open a node again after a while.
 func (f *faults) reopens(m *machine, after time.Duration) {
 	m.drained = true
 	f.until(after+f.w.luck.between(5*time.Second, f.w.draw.Pace), func() {
@@ -375,8 +372,7 @@ func cordon(f *faults, m *machine) bool {
 	return true
 }
 
-// remove takes a machine out for ever: it loses its power, and the operator
-// says that it is gone.
+// remove takes a node out for ever. The node loses its power, and the operator removes it.
 func remove(f *faults, m *machine) bool {
 	if !f.mayLose("remove") {
 		return false
@@ -384,7 +380,7 @@ func remove(f *faults, m *machine) bool {
 	f.lost++
 	m.powerLoss(0)
 	f.w.client.remove(m, func() {
-		// The leader's work about it may be cut short.
+		// A crash may interrupt the leader's work on the removal.
 		if f.w.luck.chance(0.5) {
 			f.w.engine.after(f.w.luck.between(0, 2*time.Millisecond), func() { ofLeader(leaderCrash)(f) })
 		}

@@ -2,10 +2,10 @@ package sim
 
 import "time"
 
-// This file owns the faults of leadership's lease.
+// This file defines the faults of the leader's lease.
 
-// leaseLost is a lease that is over too early, as when the database's clock jumps:
-// somebody else leads while the last leader still believes that it does.
+// leaseLost ends a lease early, as when the database's clock jumps. Another scheduler leads while the last leader still
+// believes that it leads.
 func leaseLost(f *faults, p *process) bool {
 	if p.campaign == nil || f.w.store.row.until <= f.w.engine.now {
 		return false
@@ -24,8 +24,8 @@ func leaseLate(f *faults, p *process) bool {
 	return true
 }
 
-// leaseSlow makes the database answer questions about the lease late, those of all or of the leader alone; what was
-// asked may be done long after nobody waits for it any more.
+// leaseSlow delays the database's answers about the lease, for all schedulers or for the leader alone. A request may be
+// executed long after its sender stopped waiting.
 func leaseSlow(f *faults) bool {
 	p := f.w.leader()
 	if f.w.draw.Alone || p == nil || f.w.store.row.slow > f.w.engine.now {

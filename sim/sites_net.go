@@ -6,9 +6,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the faults of networks, disks and devices.
+// This file defines the faults of networks, disks and GPUs.
 
-// block puts a partition in one direction of a link for a while.
+// block partitions one direction of a link for a while.
 func (f *faults) block(l *link, toward side, d time.Duration) {
 	l.block(toward)
 	if d > 0 {
@@ -16,7 +16,7 @@ func (f *faults) block(l *link, toward side, d time.Duration) {
 	}
 }
 
-// partition cuts a few machines off, now and then a whole rack.
+// partition cuts off a few nodes, or sometimes a whole rack.
 func partition(f *faults) bool {
 	d := f.w.luck.skewed(time.Second, 90*time.Second)
 	for _, m := range f.group() {
@@ -29,7 +29,7 @@ func partition(f *faults) bool {
 	return true
 }
 
-// group is one machine, or all of a rack.
+// group returns one node, or all nodes of a rack.
 func (f *faults) group() []*machine {
 	m := f.w.machines[f.w.luck.below(len(f.w.machines))]
 	if !f.w.luck.chance(0.15) {
@@ -51,8 +51,7 @@ func oneWay(f *faults) bool {
 	return true
 }
 
-// cutForEver takes a machine off the network for the rest of the run. Its
-// processes go on.
+// cutForEver takes a node off the network for the rest of the run. Its processes continue.
 func cutForEver(f *faults, m *machine) bool {
 	if m.gone || !f.mayLose("cut-for-ever") {
 		return false
@@ -67,7 +66,7 @@ func cutForEver(f *faults, m *machine) bool {
 	return true
 }
 
-// clog holds a machine's traffic back for less than keepalive would notice.
+// clog delays a node's traffic for less time than keepalive would notice.
 func clog(f *faults, m *machine) bool {
 	d := f.w.luck.skewed(50*time.Millisecond, 9*time.Second)
 	for _, l := range m.links {
@@ -76,7 +75,7 @@ func clog(f *faults, m *machine) bool {
 	return true
 }
 
-// flap breaks a machine's streams again and again.
+// flap breaks a node's streams again and again.
 func flap(f *faults, m *machine) bool {
 	at := time.Duration(0)
 	for range f.w.luck.span(2, 12) {
@@ -123,10 +122,10 @@ func diskStall(f *faults, m *machine) bool {
 	return true
 }
 
-// diskTorn is a power loss that damages the ledger's record.
+// diskTorn is a power loss that corrupts the ledger's record.
 func diskTorn(f *faults, m *machine) bool {
 	if f.w.luck.chance(0.5) {
-		// The agent alone dies: its tasks are there when it finds its books unreadable.
+		// Only the agent dies. Its tasks still run when it finds its ledger unreadable.
 		m.proc.crash()
 	} else {
 		m.powerLoss(f.w.luck.skewed(3*time.Second, time.Minute))
@@ -136,7 +135,7 @@ func diskTorn(f *faults, m *machine) bool {
 
 func gpuFault(f *faults, m *machine) bool { return f.breakGPU(m) != "" }
 
-// gpuFlap is a device that faults, and is well again after a while: before the gang on it has ended, or long after.
+// gpuFlap breaks a GPU and repairs it after a while, before or long after the end of its gang.
 func gpuFlap(f *faults, m *machine) bool {
 	gpu := f.breakGPU(m)
 	if gpu == "" {

@@ -6,10 +6,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns snares: things that happen at a certain letter about a gang,
-// rather than at a certain time, so that every step of the protocol is met.
+// This file defines snares, which act at a certain message about a gang instead of a certain time, so that every step
+// of the protocol is covered.
 
-// snare waits for a number of letters about one job, or about any.
+// snare waits for a number of messages about one job, or about any job.
 type snare struct {
 	job  string
 	left int
@@ -20,7 +20,7 @@ func (w *World) snare(job string, letters int, do func()) {
 	w.snares = append(w.snares, snare{job, letters, do})
 }
 
-// jobOf is the job that a letter of the gang protocol is about; empty for others.
+// jobOf returns the job that a message of the gang protocol is about, or an empty string for other messages.
 func jobOf(message messages.Message) string {
 	switch m := message.(type) {
 	case command:
@@ -31,8 +31,7 @@ func jobOf(message messages.Message) string {
 	return ""
 }
 
-// snap lets the snares see a letter that is put on its way. What they do comes
-// a little later: never in the middle of an actor's step.
+// snap shows a message that is being sent to the snares. They act a little later, never during an actor's step.
 func (w *World) snap(message messages.Message) {
 	job := jobOf(message)
 	if job == "" {

@@ -6,11 +6,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the fault start-stop: agents that stop between COMMIT and the start of their ranks, for so long that
-// the others of the gang, which have started by then, are ended.
+// This file defines the fault start-stop. An agent stops between COMMIT and the start of its ranks, for so long that
+// the other ranks of the gang, which have started, are ended.
 
-// stopsBefore reports whether an agent stops right before it has a rank of a gang started. Nothing else of the gang can
-// make the barrier fail so surely: all are prepared, and the others start.
+// stopsBefore reports whether an agent stops right before it starts a rank of a gang. This fails the barrier reliably,
+// because all ranks are prepared and the others start.
 func (l *launcher) stopsBefore(c *messages.StartTask, agent *process) bool {
 	a := l.w.books.attempts[c.Id.Key().Token]
 	if a == nil || len(a.Places) < 2 || agent.dead || agent.paused || agent.machine.original != nil ||

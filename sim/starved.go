@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a machine's kernel refuses: a process that does not go though it was killed, and a launcher that
-// gets no process, no descriptor or no room on the disk for a while. What runs there goes on.
+// This file simulates resources that a node's kernel refuses. A killed process does not end, or a launcher gets no
+// process, file descriptor or disk space for a while. Running tasks continue.
 
 // shortage names the resource that a launcher lacks.
 type shortage uint8
@@ -24,10 +24,10 @@ func (s shortage) String() string {
 		"the disk is full, and no room was made in time"}[s]
 }
 
-// roomPatience is how long a launcher waits for room on the disk.
+// roomPatience is the time for which a launcher waits for disk space.
 const roomPatience = 10 * time.Second
 
-// starve leaves a machine's launcher without one of them for a while.
+// starve makes a node's launcher lack one resource for a while.
 func starve(f *faults, m *machine) bool {
 	l := m.launcher
 	if l.lacks != nothing {
@@ -40,8 +40,8 @@ func starve(f *faults, m *machine) bool {
 	return true
 }
 
-// starved ends a task that is to be prepared or started then. A full disk is not blamed on anybody: the launcher waits
-// for room, and the task was never started then. Half of the time what does not fit is the job's image.
+// starved ends a task that is being prepared or started then. A full disk is nobody's fault: the launcher waits for
+// space, and the task never started. Half of the time the job's image is what does not fit.
 func (l *launcher) starved(t *task, kind messages.ExitKind, code int32) {
 	why, soon := l.lacks.String(), l.w.chance.between(time.Millisecond, 2*time.Second)
 	switch preparing := kind == messages.ExitKind_EXIT_KIND_PREPARE_FAILED; {
@@ -54,7 +54,7 @@ func (l *launcher) starved(t *task, kind messages.ExitKind, code int32) {
 	}
 }
 
-// endsItself is a task that exits, and may hang in that.
+// endsItself ends a task by its own exit, which may hang.
 func (l *launcher) endsItself(t *task, code int32, oom bool) {
 	if l.w.fires("unkillable") {
 		l.stick(t, code, oom)
@@ -63,8 +63,8 @@ func (l *launcher) endsItself(t *task, code int32, oom bool) {
 	l.exited(t, code, oom)
 }
 
-// stick keeps a task that was killed, or exits, as the kernel does while a file system or a driver hangs. Nothing of it
-// ends, and its devices are in use, until the kernel lets go.
+// stick makes a task that is killed or exits hang in the kernel, as with a hanging file system or driver. No process of
+// it ends, and its GPUs stay in use, until the kernel releases it.
 func (l *launcher) stick(t *task, code int32, oom bool) {
 	t.stuck = true
 	d := l.w.luck.skewed(10*time.Second, 10*time.Minute)

@@ -10,17 +10,19 @@ import (
 	"github.com/yi-json/synapse/actors/worker"
 )
 
-// rare are steps that no client of the simulated cluster can bring about.
+// rare lists steps that no client of the simulated cluster can cause.
 var rare = []string{
-	`task: "stopping" by "stop" to "stopping"`,    // a second Stop with less grace than the first
-	`task: "preparing" by "started" to "running"`, // a spawn between ListTasks and PrepareTask: it takes thousands of seeds
-	// What is lent has longer to start than a machine has to answer a Reserve. The scenario start-by-reserving takes it.
+	`task: "stopping" by "stop" to "stopping"`, // a second Stop with less grace than the first
+	// a spawn between ListTasks and PrepareTask takes thousands of seeds
+	`task: "preparing" by "started" to "running"`,
+	// A backfilled job has more time to start than a node has to answer a Reserve. The scenario start-by-reserving
+	// covers it.
 	`coordinator: "reserving" by "too late" to "aborting"`,
 }
 
-// TestEveryStepIsTaken: each edge of each table was taken by a run of a test before it (for that, this file is behind
-// sim_test.go: the same need not be played again), or is by one of these seeds. The first three took all edges on
-// 2026-11-29; the others are tried when they no longer do.
+// TestEveryStepIsTaken checks that each edge of each state table is taken, by a run of an earlier test or by one of
+// these seeds. For that, this file comes after sim_test.go. The first three seeds took all edges on 2026-11-29. The
+// others are tried if that is no longer so.
 func TestEveryStepIsTaken(t *testing.T) {
 	if testing.Short() {
 		t.Skip("it takes many seeds")
@@ -42,7 +44,7 @@ func TestEveryStepIsTaken(t *testing.T) {
 	}
 }
 
-// taken are the steps that runs of this package's tests took; they run beside each other.
+// taken records the steps that runs of this package's tests took. The runs are concurrent.
 var taken struct {
 	sync.Mutex
 	steps map[Taken]bool
@@ -59,8 +61,8 @@ func took(r Result) {
 	}
 }
 
-// untaken lists the steps of the actors' state machines that no run took, but for the rare: an edge that nothing ever
-// takes is dead, or untested.
+// untaken returns the steps of the actors' state machines that no run took, except the rare ones. An edge that is never
+// taken is dead or untested.
 func untaken() []string {
 	taken.Lock()
 	defer taken.Unlock()

@@ -10,21 +10,20 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the simulated way to the store: the real memory store behind
-// a connection that is slow, fails, stalls, or loses the answer to a commit
-// that succeeded.
+// This file simulates the connection to the store: the real memory store behind a connection that is slow, fails,
+// stalls, or loses the answer to a successful commit.
 
 // storage is the database, with its present faults.
 type storage struct {
 	w       *World
 	kept    *store.Memory
-	file    *file // beside it; nil: there is none, or nobody has led yet
+	file    *file // the file next to it; nil: there is none, or nobody has led yet
 	row     leaseRow
-	outage  int      // how many faults make every call fail
-	stalled instant  // nothing is answered before this …
-	held    []action // … what was asked meanwhile waits
-	silent  instant  // when it last wrote something and never answered; 0: it always did
-	unheard bool     // who asked for the write that is done now hears nothing of it, or late
+	outage  int      // number of faults that make every call fail
+	stalled instant  // no call is answered before this …
+	held    []action // … and calls during that time wait
+	silent  instant  // when it last wrote and never answered; 0: it always answered
+	unheard bool     // the caller of the present write gets no answer, or a late one
 }
 
 // trouble names the fault of one call.
@@ -34,18 +33,18 @@ const (
 	noTrouble     trouble = iota
 	errorBefore           // nothing was written
 	errorAfter            // it was written, and the answer is lost
-	errorLate             // the caller is told of an error, and it is written after that
-	crashed               // the database died at it: it was written, or not
+	errorLate             // the caller gets an error, and it is written after that
+	crashed               // the database died: it was written, or not
 	answerMissing         // it was written, and no answer ever comes
-	powerLost             // of the scheduler's machine, in the middle of it
+	powerLost             // the scheduler's host lost power during the write
 )
 
-// latency is how long one call takes to arrive.
+// latency returns the time that one call takes to arrive.
 func latency(chance *generator) time.Duration {
 	return chance.between(300*time.Microsecond, 3*time.Millisecond)
 }
 
-// after lets a call arrive after so long, and wait while nothing is answered.
+// after lets a call arrive after d, or later if the store is stalled.
 func (s *storage) after(d time.Duration, do action) {
 	s.w.engine.after(d, func() {
 		if s.stalled > s.w.engine.now {
@@ -56,7 +55,7 @@ func (s *storage) after(d time.Duration, do action) {
 	})
 }
 
-// proceed is the end of a stall.
+// proceed ends a stall.
 func (s *storage) proceed() {
 	held := s.held
 	s.stalled, s.held = s.w.engine.now, nil
@@ -65,7 +64,7 @@ func (s *storage) proceed() {
 	}
 }
 
-// trouble draws what happens to one write.
+// trouble draws the fault of one write.
 func (s *storage) trouble(p *process) trouble {
 	switch {
 	case s.outage > 0 || p.host.cut > 0:
@@ -79,7 +78,7 @@ func (s *storage) trouble(p *process) trouble {
 	return trouble(1 + s.w.chance.below(int(answerMissing)))
 }
 
-// Call is a write that the store has taken: changes with their verdicts, or none where a leader was given its epoch.
+// Call is a write that the store accepted: changes with their verdicts, or no changes if a leader got its epoch.
 type Call struct {
 	Epoch    uint64
 	Changes  []actors.Change
@@ -98,10 +97,10 @@ type storePort struct {
 	proc *process
 }
 
-// held is the store as it knows this process.
+// held returns the store under the name of this process.
 func (x *storePort) held() store.Held { return x.s.kept.HeldBy(x.proc.holder().String()) }
 
-// Load answers with all that is not over.
+// Load answers with everything that has not finished.
 func (x *storePort) Load(epoch uint64, to *actor.PID) {
 	x.read(func() any {
 		loaded, err := x.truth().Load(epoch)
@@ -122,7 +121,7 @@ func (x *storePort) Find(q actors.Query, to *actor.PID) {
 
 const away = "the store is away"
 
-// read asks the store something, after a while and unless it cannot be reached.
+// read reads the store after a delay, unless it is unreachable.
 func (x *storePort) read(ask func() any, failure any, to *actor.PID) {
 	x.s.w.writes++
 	x.s.after(latency(x.s.w.chance), func() {
@@ -137,7 +136,7 @@ func (x *storePort) read(ask func() any, failure any, to *actor.PID) {
 
 func (x *storePort) broken() bool { return x.s.outage > 0 || x.proc.host.cut > 0 }
 
-// Apply writes a transaction and answers, unless the world has other plans.
+// Apply writes a transaction and answers, unless a fault prevents that.
 func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *actor.PID) {
 	s := x.s
 	s.w.writes++
@@ -177,8 +176,7 @@ func (x *storePort) Apply(epoch, ticket uint64, changes []actors.Change, to *act
 	})
 }
 
-// commit is the transaction itself. A commit that arrived is done even when
-// the process that asked for it has died meanwhile.
+// commit does the transaction. A commit that arrived is done even if the process that sent it has died meanwhile.
 func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors.Applied {
 	w := x.s.w
 	if x.s.file.failing() {
@@ -198,14 +196,14 @@ func (x *storePort) commit(epoch, ticket uint64, changes []actors.Change) actors
 	return actors.Applied{Ticket: ticket, Verdicts: verdicts}
 }
 
-// commitUnheard is a commit of which its leader does not know yet.
+// commitUnheard does a commit of which its leader does not know yet.
 func (x *storePort) commitUnheard(epoch, ticket uint64, changes []actors.Change) {
 	x.s.unheard = true
 	x.commit(epoch, ticket, changes)
 	x.s.unheard = false
 }
 
-// crash loses the transaction, or only its answer: nothing had been promised.
+// crash loses the transaction, or only its answer. Nothing had been acknowledged.
 func (x *storePort) crash(epoch uint64, changes []actors.Change) {
 	if x.s.file != nil {
 		x.crashFile(epoch, changes)
@@ -228,15 +226,15 @@ func (x *storePort) truth() store.Store {
 	return x.held()
 }
 
-// crashFile lets the file say which of the two it was, and the model follow.
+// crashFile lets the file decide which of the two happened. The model follows.
 func (x *storePort) crashFile(epoch uint64, changes []actors.Change) {
 	s := x.s
 	s.file.loseApply(epoch, changes)
 	if s.file == nil {
 		return
 	}
-	// The scheduler that led is dead, and what a file has is read by a next leader alone: both have one more, which
-	// belongs to nobody.
+	// The former leader is dead, and only a next leader reads the file. So the file and the model both get one more
+	// leader, which is no process.
 	const reader = "after the power"
 	defer s.file.spared()()
 	s.file.lead(reader, s.kept.Epoch()+1)

@@ -18,11 +18,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the replay of worlds against the databases: each write that a world's store in memory took is given to
-// a database, which must answer the same and have the same afterwards. So what the seeds prove with the store in memory
-// holds for the others.
+// This file replays worlds against the databases. Each write that a world's store in memory accepted is given to a
+// database, which must give the same answer and have the same content afterwards. So the results of the seeds with the
+// memory store also hold for the databases.
 
-// TestSQLiteReplaysSeeds and TestPostgresReplaysSeeds do so with drawn worlds.
+// TestSQLiteReplaysSeeds and TestPostgresReplaysSeeds replay drawn worlds.
 func TestSQLiteReplaysSeeds(t *testing.T) {
 	replaySeeds(t, func(t *testing.T) store.Store {
 		s, err := sqlite.Open(filepath.Join(t.TempDir(), "synapse.db"))
@@ -47,11 +47,11 @@ func opened[S store.Store](t *testing.T, s S, err error) store.Store {
 	return s
 }
 
-// replayed is how many worlds are replayed.
+// replayed is the number of replayed worlds.
 const replayed = 4
 
-// replaySeeds replays the first worlds that draw faults of the store, and none that puts it back: of those the log of
-// calls tells only a part.
+// replaySeeds replays the first worlds with faults of the store but without restores, because the log of calls is
+// incomplete after a restore.
 func replaySeeds(t *testing.T, open func(*testing.T) store.Store) {
 	changes, conflicts := 0, 0
 	for seed, done := uint64(1), 0; done < replayed; seed++ {
@@ -118,7 +118,7 @@ func (r *replay) call(c Call) {
 	}
 }
 
-// compare reads both by the ways that leaders and clients read them.
+// compare reads both stores with the calls of leaders and clients.
 func (r *replay) compare() {
 	r.Helper()
 	got, err := r.tried.Load(r.epoch)

@@ -11,11 +11,11 @@ import (
 	"strings"
 )
 
-// This file owns the trace hash: one number for everything that happened in a
-// run, in order. Two runs with the same hash were the same run.
+// This file computes the trace hash: one number for everything that happened in a run, in order. Two runs with the same
+// hash were the same run.
 
-// trace is a running hash of two words. It is fast rather than safe against an
-// enemy; sha256 only gives its last value a common form.
+// trace is a running hash of two words. It is fast, and not secure against an attacker. sha256 only gives its last
+// value a common form.
 type trace struct {
 	a, b  uint64
 	types map[reflect.Type]uint64
@@ -28,22 +28,21 @@ func newTrace() *trace {
 	}
 }
 
-// word mixes in one number. Both halves of the product are kept: losing one
-// would let different runs meet.
+// word mixes in one number. Both halves of the product are kept, because with one half different runs could get the
+// same hash.
 func (t *trace) word(x uint64) {
 	hi, lo := bits.Mul64(t.a^x, 0x9fb21c651e98df25)
 	t.a, t.b = bits.RotateLeft64(t.b, 29)^lo, hi+t.b*0xd6e8feb86659fd93+x
 }
 
-// bytes mixes in what crossed from one process to another.
+// bytes mixes in a message between two processes.
 func (t *trace) bytes(p []byte) {
 	t.word(hashBytes(p))
 }
 
-// kind mixes in the type of a message. Its name is hashed once: the name is
-// part of the source, while the address of the type is not. Which package the
-// type is in does not matter, so a type that moves leaves all traces as they
-// are; but no two types may have one name.
+// kind mixes in the type of a message. Its name is hashed once, because the name is part of the source and the address
+// of the type is not. The package of the type does not matter, so moving a type changes no trace. No two types may have
+// the same name.
 func (t *trace) kind(message any) {
 	typ := reflect.TypeOf(message)
 	h, known := t.types[typ]
@@ -58,8 +57,8 @@ func (t *trace) kind(message any) {
 	t.word(h)
 }
 
-// nameOf returns the name of a message's type, without the package where that is one of this module, and as if it were
-// exported: so neither a move nor an export changes a trace.
+// nameOf returns the name of a message's type as if it were exported. It omits packages of this module. So neither a
+// move nor an export changes a trace.
 func nameOf(message any) string {
 	typ, star := reflect.TypeOf(message), ""
 	if typ.Kind() == reflect.Pointer {
@@ -75,7 +74,7 @@ func nameOf(message any) string {
 // module is the prefix of this module's package paths.
 var module = path.Dir(reflect.TypeFor[trace]().PkgPath()) + "/"
 
-// sum is the hash of all so far.
+// sum returns the hash of everything so far.
 func (t *trace) sum() string {
 	var state [16]byte
 	binary.LittleEndian.PutUint64(state[:8], t.a)

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestTraceNames: a trace goes by the name of a type and not by its package, so two types of this module that share a
-// name are refused. Those of other modules have their package in the name.
+// TestTraceNames checks that two types of this module with one name are rejected, because a trace uses the name of a
+// type without its package. Types of other modules have their package in the name.
 func TestTraceNames(t *testing.T) {
 	type Stop struct{}
 	tr := newTrace()

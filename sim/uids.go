@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what lies on a machine under the uids that leaders give: tasks that are not forgotten, and what is
-// kept of others for a while, over restarts of the agent and of the machine.
+// This file simulates files on a node under the UIDs that leaders assign. These are files of tasks that are not
+// forgotten, and files that are kept for a while. They outlive restarts of the agent and of the node.
 
 // keptTask holds the output of a forgotten task.
 type keptTask struct {
@@ -20,7 +20,7 @@ type keptTask struct {
 	job string
 }
 
-// lies is the owner of what lies on the machine under a uid; empty: none.
+// lies returns the job whose files are on the node under a UID, or an empty string.
 func (l *launcher) lies(uid uint32) (job string) {
 	for _, t := range l.order {
 		if t.uid == uid {
@@ -35,8 +35,7 @@ func (l *launcher) lies(uid uint32) (job string) {
 	return ""
 }
 
-// evicts lets a task's uid have nothing under it that belongs to another job, as a real launcher does; false: it
-// cannot.
+// evicts removes other jobs' files from a task's UID, as a real launcher does. It returns false if it cannot.
 func (l *launcher) evicts(t *task) bool {
 	if t.uid == 0 {
 		return true
@@ -51,7 +50,7 @@ func (l *launcher) evicts(t *task) bool {
 	return true
 }
 
-// keeps keeps something of a task for a while.
+// keeps keeps some files of a task for a while.
 func (l *launcher) keeps(t *task) {
 	if t.uid == 0 {
 		return
@@ -63,7 +62,7 @@ func (l *launcher) keeps(t *task) {
 
 func (l *launcher) dropKept(k *keptTask) {
 	if l.w.resting {
-		return // a machine that is let alone looks for what is old when it has something to do
+		return // an idle node looks for old files only when it has something to do
 	}
 	l.kept = slices.DeleteFunc(l.kept, func(o *keptTask) bool { return o == k })
 	l.tellUids()
@@ -80,7 +79,7 @@ func (l *launcher) inherits(before *launcher) {
 	}
 }
 
-// tellUids tells the agent under which uids anything lies, if they have changed.
+// tellUids reports the UIDs with files to the agent, if they have changed.
 func (l *launcher) tellUids() {
 	if uids := l.uids(); l.agent != nil && !l.off && !slices.Equal(uids, l.toldUids) {
 		l.toldUids = uids
@@ -100,14 +99,13 @@ func (l *launcher) uids() []uint32 {
 	return slices.Sorted(maps.Keys(all))
 }
 
-// listens notes the agent that asked for the tasks, and what it is told of them.
+// listens notes the agent that requested the tasks, and the UIDs in the answer.
 func (l *launcher) listens(agent *process, to *actor.PID, list *messages.TaskList) {
 	list.Uids = l.uids()
 	l.agent, l.node, l.toldUids = agent, to, list.Uids
 }
 
-// noUIDIsFree reports whether each uid of the range belongs to a job of which anything is left to do, or has something
-// lying under it.
+// noUIDIsFree reports whether each UID of the range belongs to an unfinished job or has files.
 func (w *World) noUIDIsFree() bool {
 	if now := w.engine.now; w.uids.at != now {
 		all := w.lying()
@@ -124,7 +122,8 @@ func (w *World) noUIDIsFree() bool {
 	return w.uids.none
 }
 
-// noteLacks notes for which jobs a leader finds no uid free. It comes whenever a job is kept out of the queue for that.
+// noteLacks notes the jobs for which a leader found no free UID. It is called whenever a job stays out of the queue for
+// that reason.
 func (w *World) noteLacks(p *process) {
 	if p.leader == nil {
 		return
@@ -139,7 +138,8 @@ func (w *World) noteLacks(p *process) {
 	}
 }
 
-// awayFromLack is why it is not judged whether a job gives up its promise, as far as uids go.
+// awayFromLack returns why the checker does not judge whether a job loses its start guarantee, as far as UIDs are
+// concerned.
 func (w *World) awayFromLack(g *given, r *messages.JobRecord) string {
 	switch {
 	case w.lackedUID(g):
@@ -150,16 +150,17 @@ func (w *World) awayFromLack(g *given, r *messages.JobRecord) string {
 	return ""
 }
 
-// lackedUID reports whether a leader has found no uid for a job since it handed the job's promise to the Journal, or in
-// the second before: the word of both was on its way to the job. Whether one was free then only the leader knows: it
-// has given some in the same pass, which are not on disk yet. That it holds none without a reason is seen at rest
-// (S28), and that no job waits for one that is free (L2, L5).
+// lackedUID reports whether a leader found no UID for a job since it passed the job's guarantee to the Journal, or in
+// the second before. Both messages were then on their way to the job. Only the leader knows whether a UID was free,
+// because it may have given away some in the same pass that are not on disk yet. S28 checks at rest that no UID is held
+// without a reason. L2 and L5 check that no job waits although a UID is free.
 func (w *World) lackedUID(g *given) bool {
 	at, lacked := w.uids.lacked[g.job]
 	return lacked && at.plus(time.Second) >= g.said
 }
 
-// uidsRanOut reports whether a leader may believe that no uid is free. It hears late of one that is where letters are.
+// uidsRanOut reports whether a leader may believe that no UID is free. It learns late of a free UID if messages are
+// late.
 func (w *World) uidsRanOut() bool {
 	late := 3 * w.constants.Heartbeat
 	if w.lateUntil >= w.uids.last {
@@ -171,13 +172,13 @@ func (w *World) uidsRanOut() bool {
 // uidLook holds the uids that were seen at an instant.
 type uidLook struct {
 	at   instant
-	none bool    // is free
-	last instant // when none was
-	// lacked is when a leader last found none for a job, by its id.
+	none bool    // no UID was free at that instant
+	last instant // when no UID was last free
+	// lacked is when a leader last found no UID for a job, by job ID.
 	lacked map[string]instant
 }
 
-// lying are the uids under which anything lies on any machine, by what each of them has said.
+// lying returns the UIDs with files on any node, by each node's last report.
 func (w *World) lying() map[uint32]bool {
 	all := map[uint32]bool{}
 	for _, m := range w.machines {

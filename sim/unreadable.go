@@ -10,11 +10,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the fault of one record that nobody can read: that of a job, those of a job's attempts, or that of a
-// machine. The record stands in the store as it was when a leader writes it again before anybody reads it.
+// This file defines the fault of an unreadable record: of a job, of a job's attempts, or of a node. If a leader writes
+// the record again before it is read, the record is complete again.
 
-// recordUnreadable damages one record. In two cases of three the leader dies soon after, and the next one reads it.
-// An operator notices after a while: he gives the job up, or opens the machine again.
+// recordUnreadable corrupts one record. In two of three cases the leader dies soon after, and the next one reads the
+// record. After a while an operator gives the job up, or makes the node schedulable again.
 func recordUnreadable(f *faults) bool {
 	w := f.w
 	if w.leader() == nil {
@@ -44,7 +44,7 @@ func recordUnreadable(f *faults) bool {
 	return true
 }
 
-// someLiving is the id of a job that is not over; empty if chance finds none.
+// someLiving returns the ID of an unfinished job, or an empty string if chance finds none.
 func (w *World) someLiving() string {
 	ids := w.books.ids
 	for range min(16, len(ids)) {
@@ -62,7 +62,7 @@ func (w *World) damage(table, id string) {
 	}
 }
 
-// damageNode also takes which machine it is from the books: whoever comes next by that name may be it.
+// damageNode also removes the host's identity from the checkers' records, because any host may take the name next.
 func (w *World) damageNode(m *machine) {
 	w.store.kept.Damage("node", string(m.id))
 	if n := w.books.nodes[string(m.id)]; n != nil {
@@ -72,13 +72,13 @@ func (w *World) damageNode(m *machine) {
 	}
 }
 
-// displaced reports whether the store knows another machine under its name.
+// displaced reports whether the store knows another host under the node's name.
 func (w *World) displaced(m *machine) bool {
 	n := w.books.nodes[string(m.id)]
 	return n != nil && n.Removed == nil && n.MachineId != "" && n.MachineId != m.machineID
 }
 
-// unreadable reports whether what the store has of a job cannot be read.
+// unreadable reports whether the store's record of a job cannot be read.
 func (w *World) unreadable(id string) bool {
 	if !slices.Contains(w.loss.damaged, id) {
 		return false
@@ -87,8 +87,8 @@ func (w *World) unreadable(id string) bool {
 	return errors.Is(err, store.ErrDamaged)
 }
 
-// giveUp cancels a job for as long as the store has something of it that nobody can read. A leader that has not read it
-// dies, and the next one does. Of a job that is over nothing is left to give up.
+// giveUp cancels a job as long as the store has an unreadable record of it. A leader that has not read the record dies,
+// and the next one reads it. A finished job needs no giving up.
 func (c *client) giveUp(id string) {
 	if !c.w.unreadable(id) {
 		return

@@ -2,8 +2,8 @@ package sim
 
 import "testing"
 
-// TestUnreadable plays worlds in which nobody can read one record after another. In seed 29 a job is given up while a
-// task of it goes on, and the leader must not count it on that node for ever.
+// TestUnreadable runs worlds in which one record after another is unreadable. In seed 29 a job is given up while a task
+// of it continues, and the leader must not count it on that node for ever.
 func TestUnreadable(t *testing.T) {
 	struck := int64(0)
 	for _, o := range []Options{

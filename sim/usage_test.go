@@ -11,11 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test that the usage of queues is the same to the planner, which holds jobs back by it, and to
-// readers, which are told of it.
+// This file tests that the planner and the readers see the same usage of queues.
 
-// TestUsageAgrees plays drawn worlds with queues and arrays. The planner counts for each queue what the Mirror answers,
-// and in addition those jobs that it has chosen and that wait for a write before they are told of it.
+// TestUsageAgrees runs drawn worlds with queues and arrays. For each queue the planner counts the usage that the Mirror
+// reports. It also counts the chosen jobs whose write is not yet done.
 func TestUsageAgrees(t *testing.T) {
 	const seeds = uint64(4)
 	var sum agreement
@@ -41,10 +40,10 @@ func TestUsageAgrees(t *testing.T) {
 	}
 }
 
-// agreement counts what was compared.
+// agreement counts the comparisons.
 type agreement struct {
 	compared, used, elements, chosen int
-	differs                          map[string]string // in the last look, by queue
+	differs                          map[string]string // difference in the last look, by queue
 }
 
 // look compares one moment. A difference that is the same half a second later is an error.
@@ -90,7 +89,7 @@ func (a *agreement) look(t *testing.T, w *World, seed uint64) {
 	}
 }
 
-// inUseOf is what the jobs of one queue use.
+// inUseOf returns the usage of one queue.
 func inUseOf(u *queues.Usage, queue string) *messages.Resources {
 	for _, q := range u.List() {
 		if q.GetQueue() == queue {

@@ -8,20 +8,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns as which accounts simulated machines run jobs. A machine says it to its leader, and holds each task
-// against it as the production agent does.
+// This file sets the accounts as which simulated nodes run jobs. A node reports its accounts to its leader, and checks
+// each task as the production agent does.
 
-// sayUsers is how long a leader may plan with what a machine said before: a Hello is said again until it is welcomed.
+// sayUsers is the time for which a leader may plan with an earlier report, because a Hello is repeated until the
+// Welcome.
 const sayUsers = 30 * time.Second
 
-// Users has a machine decide from now on as which accounts it runs jobs; nil: as an earlier version, it says nothing
-// and takes all.
+// Users sets the accounts of a node from now on. nil means an earlier version, which reports nothing and accepts all.
 func (w *World) Users(number int, users *messages.NodeUsers) {
 	m := w.at(number)
 	m.users, m.usersSince = users, w.engine.now
 }
 
-// accepts reports whether the machine runs a job of an owner as a user.
+// accepts reports whether the node runs a job of an owner as a user.
 func (m *machine) accepts(owner *messages.Principal, user string) bool {
 	u := m.users
 	if u == nil || m.unversed || user == "" || user == "root" || user == "0" {
@@ -35,7 +35,7 @@ func (m *machine) accepts(owner *messages.Principal, user string) bool {
 	return u.Any || user == owner.GetName() && owner.GetProven() && slices.Contains(u.Own, user)
 }
 
-// checkUser breaks the run if a leader has a machine run a task as an account that the machine said it refuses.
+// checkUser fails the run if a leader starts a task as an account that the node reported as refused.
 func (l *launcher) checkUser(c *messages.PrepareTask) {
 	owner := &messages.Principal{Name: c.Owner, Proven: c.OwnerProven}
 	if l.m.accepts(owner, c.Spec.GetUser()) || l.w.engine.now.since(l.m.usersSince) < sayUsers {

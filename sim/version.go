@@ -8,12 +8,11 @@ import (
 	"github.com/yi-json/synapse/messages/published"
 )
 
-// This file owns worlds in which two versions run side by side. A process of the
-// version before this one runs the same code, and neither says, hears nor keeps on
-// its machine's disk what was not published then. In such a world everything
-// begins old, and is restarted as new piece by piece; now and then one goes back.
+// This file simulates two versions side by side. A process of the previous version runs the same code, but it does not
+// send, receive or store fields that were not published then. In such a world every process starts with the previous
+// version and is upgraded one after the other. Sometimes one is downgraded.
 
-// oldVersion returns the vocabulary of processes of the last version; nil: the world has one version.
+// oldVersion returns the vocabulary of processes of the last version, or nil if the world has one version.
 func (w *World) oldVersion() *published.Version {
 	if w.old == nil && slices.Contains(w.draw.Faults, "upgrade") {
 		w.old = published.Last()
@@ -24,8 +23,7 @@ func (w *World) oldVersion() *published.Version {
 	return w.old
 }
 
-// understands takes away from a message what one end does not know, and reports
-// whether anything is left of it.
+// understands removes the fields that one end does not know from a message, and reports whether anything is left of it.
 func (p *process) understands(m messages.Message) bool {
 	if p == nil || !p.old {
 		return true
@@ -41,10 +39,10 @@ func (p *process) understands(m messages.Message) bool {
 	return true
 }
 
-// wasOld reports whether a machine's agent has been of the version before since then, however short.
+// wasOld reports whether a node's agent has been of the previous version since an instant, even briefly.
 func (m *machine) wasOld(since instant) bool { return m.old || m.oldUntil > 0 && m.oldUntil >= since }
 
-// oldLeads notes whether a process that takes over is of the version before.
+// oldLeads notes whether a process that takes over is of the previous version.
 func (w *World) oldLeads(is bool) {
 	if w.ledByOld && !is {
 		w.oldLedUntil = w.engine.now
@@ -52,19 +50,18 @@ func (w *World) oldLeads(is bool) {
 	w.ledByOld = is
 }
 
-// lostWords reports whether what a machine's agent has known since then may have been lost in part, because that agent
-// or a leader was of the version before.
+// lostWords reports whether a part of an agent's knowledge since an instant may be lost, because the agent or a leader
+// was of the previous version.
 func (w *World) lostWords(m *machine, since instant) bool {
 	return m.wasOld(since) || w.ledByOld || w.oldLedUntil > 0 && w.oldLedUntil >= since
 }
 
-// lacks reports whether a process is of the version before, to which something of a message is unknown.
+// lacks reports whether a process is of the previous version, which does not know a field of a message.
 func (p *process) lacks(m messages.Message) bool {
 	return p != nil && p.old && p.w.oldVersion().Strip(copyOf(m))
 }
 
-// asKept is a ledger's record as a process of its version writes and reads it. One
-// that is torn stays as it is.
+// asKept returns a ledger's record as a process of this version writes and reads it. A torn record stays as it is.
 func (p *process) asKept(data []byte) []byte {
 	if !p.old || len(data) == 0 {
 		return data

@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// This file owns the test of worlds in which two versions run side by side.
+// This file tests worlds with two versions side by side.
 
-// TestUpgrade plays an upgrade from the version that was published last, and from
-// one before it: what came since must not be needed, on the wire or in ledgers.
+// TestUpgrade simulates upgrades from the last published version and from one before it. Newer fields must not be
+// required, neither in messages nor in ledgers.
 func TestUpgrade(t *testing.T) {
 	text, err := os.ReadFile("../messages/baseline.txt")
 	if err != nil {
@@ -37,8 +37,8 @@ func TestUpgrade(t *testing.T) {
 	}
 }
 
-// TestEarlierLeader plays a world in which a leader of the version before records exits: it does not hear that tasks
-// ended by themselves. S25 looks away from those, and from no others.
+// TestEarlierLeader simulates a leader of the previous version that records exits. It does not learn that tasks ended
+// by themselves. S25 skips these exits, and no others.
 func TestEarlierLeader(t *testing.T) {
 	run(t, Options{Seed: 10, World: "small", Lean: []string{"store-restored"}})
 }

@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns jobs that want to be told of their end, and what a simulated machine tells their tasks. No chance is
-// spent on which they are. Every other one of them has a time limit that ends it.
+// This file draws jobs that request a warning before their end, and simulates the warnings to their tasks. It draws no
+// random numbers for that. Every other such job has a time limit that ends it.
 
-// warnings draws whether a job is warned, and what it makes of that.
+// warnings draws whether a job is warned, and how it reacts.
 func (w *World) warnings(spec *messages.JobSpec, run *script) {
 	n := len(w.client.jobs)
 	if n%8 != 6 {
@@ -31,13 +31,13 @@ func (w *World) warnings(spec *messages.JobSpec, run *script) {
 	run.heeds = run.saves
 }
 
-// warnedOf is an end that a task was signalled for.
+// warnedOf is an end for which a task was signalled.
 type warnedOf struct {
 	cause messages.Cause
 	of    int64
 }
 
-// warn tells a task of its end, as its supervisor would: it outlives agents, and signals once for each end.
+// warn warns a task of its end, as its supervisor would. The warning outlives agents, and is signalled once per end.
 func (l *launcher) warn(c *messages.WarnTask, agent *process, to *actor.PID) {
 	t := l.known(c.Id.Key(), agent, to)
 	if t == nil || t.state != taskRunning {

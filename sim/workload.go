@@ -9,23 +9,23 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what the simulated processes do. A job's command is a little
-// script that the simulated launcher plays; the actors see only a command.
+// This file defines the behaviour of simulated processes. A job's command is a small script that the simulated launcher
+// plays. The actors see only a command.
 
-// script says how the members of a job behave.
+// script describes how the members of a job behave.
 type script struct {
-	run   time.Duration // how long a member runs
-	exit  int32         // how it ends
-	rank  int32         // only this rank ends so, and after half the time; −1: all
-	runs  int32         // only so in this many runs, the first; 0: in every one
+	run   time.Duration // run time of a member
+	exit  int32         // exit code
+	rank  int32         // only this rank ends so, after half the time; −1: all ranks
+	runs  int32         // only in the first so many attempts; 0: in every attempt
 	oom   bool          // it is killed for its memory instead
 	deaf  bool          // it ignores SIGTERM
-	saves bool          // it saves its work at SIGTERM, and exits 0
+	saves bool          // it saves its work at SIGTERM, and exits with 0
 	heeds bool          // it does so when it is warned
-	image time.Duration // how long it takes to be prepared; 0: as chance has it
+	image time.Duration // duration of its preparation; 0: random
 }
 
-// command writes a script the way it stands in a job's spec.
+// command returns the script in the form of a job's command.
 func (s script) command() []string {
 	words := []string{"sim", "run=" + s.run.String()}
 	if s.exit != 0 {
@@ -63,8 +63,8 @@ func wordsOf(spec *messages.JobSpec) []string {
 	return spec.GetCommand()
 }
 
-// parseScript reads a script. What it does not know it leaves out: any command
-// may be submitted to a simulated cluster, and runs for a minute.
+// parseScript parses a script and ignores unknown words. So any command may be submitted to a simulated cluster, and
+// runs for a minute.
 func parseScript(words []string) script {
 	s := script{run: time.Minute, rank: -1}
 	for _, word := range words {
@@ -105,7 +105,7 @@ func parsed(value string) int32 {
 	return int32(n)
 }
 
-// end is how one member ends in one run, and after how long.
+// end returns how one member ends in one attempt, and after how long.
 func (s script) end(rank, run int32) (after time.Duration, code int32, oom bool) {
 	if s.runs > 0 && run > s.runs || s.rank >= 0 && s.rank != rank {
 		return s.run, 0, false

@@ -15,8 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the simulated world as a whole: what there is in it, and how
-// the parts find each other.
+// This file builds the simulated world: its parts, and their connections.
 
 // World is one simulated cluster.
 type World struct {
@@ -25,21 +24,21 @@ type World struct {
 	draw      Draw
 	constants actors.Constants
 	engine    *engine
-	net       *generator // chance on the network
-	chance    *generator // chance in disks, stores, launchers and leaders
-	crown     *generator // chance in the way to leadership
-	toil      *generator // chance in what steps cost
-	luck      *generator // chance of the faults
-	jobs      *generator // chance in what is submitted
-	kept      *generator // chance in how long what is left of tasks lies on machines
-	ills      *generator // chance in what the checks of machines take
-	limiting  *generator // chance in what jobs say of how long they take
+	net       *generator // source for the network
+	chance    *generator // source for disks, stores, launchers and leaders
+	crown     *generator // source for elections
+	toil      *generator // source for the duration of steps
+	luck      *generator // source for faults
+	jobs      *generator // source for submitted jobs
+	kept      *generator // source for how long nodes keep files of tasks
+	ills      *generator // source for the duration of health checks
+	limiting  *generator // source for the stated durations of jobs
 
 	endpoints   map[string]*endpoint
 	machines    []*machine
 	clones      []*machine
-	foreign     []*machine // of another cluster
-	visits      int        // of such, so far
+	foreign     []*machine // nodes of another cluster
+	visits      int        // number of such nodes so far
 	schedulers  []*schedulerHost
 	leading     *schedulerHost
 	elections   int
@@ -47,16 +46,16 @@ type World struct {
 	store       *storage
 	books       *books
 	uids        uidLook
-	loss        loss // what a restore has taken from the store
+	loss        loss // records that restores have removed from the store
 	client      *client
-	old         *published.Version // what processes of the version before know
+	old         *published.Version // vocabulary of processes of the previous version
 	ledByOld    bool               // such a process leads, or led last
-	oldLedUntil instant            // when that was so last
-	ranting     bool               // what is sent now no actor said
+	oldLedUntil instant            // when such a process last led
+	ranting     bool               // the present message comes from no actor
 	hostile     *hostility         // how the network misbehaves; nil: streams in order
 	lateUntil   instant            // when the last late letter will have arrived
 	faults      *faults
-	breaking    *breaking // actors do; nil: none does
+	breaking    *breaking // the planned panic of an actor; nil: none
 	snares      []snare
 
 	checking   bool
@@ -65,30 +64,30 @@ type World struct {
 	violations []Violation
 	event      Event
 	observer   *observer
-	gaps       *gaps    // nil: nobody asks
-	current    *mailbox // the actor that runs now
+	gaps       *gaps    // nil: not requested
+	current    *mailbox // the mailbox whose actor runs now
 
 	processes int
 	jobIDs    int
-	sent      uint64  // letters
-	apart     instant // of what must not overtake each other
+	sent      uint64  // number of letters
+	apart     instant // distance between occurrences that must not overtake each other
 	delivered uint64
-	writes    int // calls to stores and disks that are under way
+	writes    int // calls to stores and disks that are in progress
 	buffer    []byte
 	counters  map[string]int64
 	edges     map[Taken]int
-	meetings  map[Meeting]bool // nil: nobody asks
+	meetings  map[Meeting]bool // nil: not requested
 	strikes   []strike
 	recent    []logLine // the last log lines, for a run that fails
 	recentAt  int
-	lingering bool // load goes on only for faults that have not had their chance
-	healed    bool // the faults are over …
+	lingering bool // load continues only for faults that have not had their chance
+	healed    bool // the faults are repaired …
 	healedAt  instant
-	settling  time.Duration          // how long everything may take to come to its end after that
-	resting   bool                   // … nobody asks for anything any more …
+	settling  time.Duration          // how long all jobs may take to finish after that
+	resting   bool                   // … no client sends requests any more …
 	idling    bool                   // … and nothing should happen any more
-	running   map[topology.Token]int // members of each attempt that were spawned
-	gangs     int                    // that ran
+	running   map[topology.Token]int // started members of each attempt
+	gangs     int                    // number of gangs that ran
 	notable   func(logLine)
 	onLetter  func(Letter)
 	onTask    func(Happening)
@@ -96,14 +95,14 @@ type World struct {
 	lose      func(Letter) bool
 }
 
-// Taken is a step that some state machine took.
+// Taken is a step that a state machine took.
 type Taken struct {
 	Kind            actors.Kind
 	From, Event, To string
 }
 
-// NewWorld builds a cluster and starts everything in it. Nothing has happened
-// yet: Run or StepUntil makes it.
+// NewWorld builds a cluster and schedules the start of everything in it. Nothing happens until Run or StepUntil is
+// called.
 func NewWorld(o Options) (*World, error) {
 	seed := newSource(o.Seed)
 	d, err := draw(o, seed.fork("draw"))
@@ -129,8 +128,8 @@ func NewWorld(o Options) (*World, error) {
 	if o.Constants != nil {
 		w.constants = *o.Constants
 	}
-	// A step takes up to 20 µs in a small room. In a large one so many actors run
-	// at once that, one after the other, they would take longer than they have.
+	// A step takes up to 20 µs in a small cluster. In a large cluster so many actors run that sequential steps of
+	// this length would take too long.
 	w.engine.costMax, w.apart = max(200, 20_000*64/max(d.Machines, 64)), 1
 	if o.Prompt {
 		w.prompt()
@@ -141,7 +140,7 @@ func NewWorld(o Options) (*World, error) {
 	w.loss.tokens = map[topology.Token]bool{}
 	w.build()
 	w.traceTo(o.Trace)
-	if o.Plain && !o.Unchecked { // a look a second is most of what a month costs in which little happens
+	if o.Plain && !o.Unchecked { // one look per second would be most of the cost of a quiet month
 		w.scan()
 	}
 	return w, nil
@@ -184,7 +183,7 @@ func (w *World) build() {
 	}
 }
 
-// newMachine puts a machine into its rack.
+// newMachine adds a node to its rack.
 func (w *World) newMachine(index, gpus int) *machine {
 	rack := w.rackOf(index)
 	m := &machine{w: w, index: index, id: NodeID(index + 1), disk: &disk{w: w}}
@@ -222,7 +221,7 @@ func (w *World) newMachine(index, gpus int) *machine {
 	return m
 }
 
-// machine finds a machine by its node's id.
+// machine returns a node by its ID.
 func (w *World) machine(id string) *machine {
 	if e := w.endpoints["node-"+id]; e != nil {
 		return e.machine
@@ -230,7 +229,7 @@ func (w *World) machine(id string) *machine {
 	return nil
 }
 
-// leader is the process that leads, as the store sees it; nil when there is none.
+// leader returns the process that leads according to the store, or nil.
 func (w *World) leader() *process {
 	if w.leading == nil || w.leading.proc == nil || w.leading.proc.epoch == 0 {
 		return nil
@@ -240,7 +239,7 @@ func (w *World) leader() *process {
 
 func (w *World) count(name string, n int64) { w.counters[name] += n }
 
-// mailed looks at a mailbox that grew.
+// mailed checks a mailbox that grew.
 func (w *World) mailed(m *mailbox) {
 	if n := m.user.len(); n >= mailboxMost && !m.proc.paused && w.checking {
 		w.crowded(m, n)
