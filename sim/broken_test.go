@@ -18,7 +18,7 @@ func TestEveryKindBreaks(t *testing.T) {
 	}
 	for _, kind := range breakable {
 		if seen[string(kind)] == 0 {
-			t.Errorf("no %s has broken", kind)
+			t.Errorf("no %s failed", kind)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func (f *faults) slow(p *process, s slowness) bool {
 	}
 	d := f.w.luck.skewed(time.Second, f.w.draw.Pace)
 	s.until = f.w.engine.now.plus(d)
-	f.w.note(p, "its %s takes up to %s for a step, for %s", s.kind, s.most, d)
+	f.w.note(p, "its %s takes up to %s per step, for %s", s.kind, s.most, d)
 	p.slow = append(p.slow, s)
 	f.until(d, func() { p.slow = nil })
 	return true

@@ -43,7 +43,7 @@ func byzantine(f *faults, m *machine) bool {
 
 // rage makes a node send arbitrary messages until it is repaired.
 func (w *World) rage(m *machine) {
-	w.say("%s says anything", m.address)
+	w.say("%s sends arbitrary messages", m.address)
 	m.rages, m.raged, m.lied = true, true, true
 	w.rageOn(m)
 }

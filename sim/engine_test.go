@@ -19,7 +19,7 @@ func TestAgendaIsInOrder(t *testing.T) {
 	}
 	slices.Sort(want)
 	if !slices.Equal(got, want) {
-		t.Error("things did not happen by time, and then as they were asked for")
+		t.Error("occurrences are not ordered by time and then by request")
 	}
 }
 
@@ -70,11 +70,11 @@ func TestChanceIsFair(t *testing.T) {
 	}
 	for i, n := range counts {
 		if n < 9_500 || n > 10_500 {
-			t.Errorf("%d came %d times of 70,000", i, n)
+			t.Errorf("value %d was drawn %d times of 70,000", i, n)
 		}
 	}
 	if hits < 16_800 || hits > 18_200 {
-		t.Errorf("a chance of one in four came %d times of 70,000", hits)
+		t.Errorf("a probability of one in four was true %d times of 70,000", hits)
 	}
 	for range 1000 {
 		if d := s.skewed(time.Second, time.Minute); d < time.Second || d > time.Minute {
@@ -82,7 +82,7 @@ func TestChanceIsFair(t *testing.T) {
 		}
 	}
 	if a, b := newSource(1).fork("net"), newSource(1).fork("chance"); a.next() == b.next() {
-		t.Error("two purposes share their chance")
+		t.Error("two purposes draw the same numbers")
 	}
 }
 
@@ -92,7 +92,7 @@ func TestScriptsAreReadAsWritten(t *testing.T) {
 		{run: time.Hour, rank: -1, oom: true, deaf: true},
 	} {
 		if got := parseScript(s.command()); got != s {
-			t.Errorf("%v was read as %+v", s.command(), got)
+			t.Errorf("script %v was parsed as %+v", s.command(), got)
 		}
 	}
 	after, code, _ := script{run: time.Minute, exit: 4, rank: 2, runs: 1}.end(2, 1)
@@ -100,6 +100,6 @@ func TestScriptsAreReadAsWritten(t *testing.T) {
 		t.Errorf("rank 2 ends after %s with %d", after, code)
 	}
 	if _, code, _ := (script{run: time.Minute, exit: 4, rank: 2, runs: 1}).end(2, 2); code != 0 {
-		t.Error("the second run fails like the first")
+		t.Error("the second attempt fails like the first")
 	}
 }

@@ -37,7 +37,7 @@ func (c *exactBounds) Step(w *World, e *Event) {
 			c.gangs++
 		}
 		if delete(c.first, id); s.decided > first {
-			c.violate(w, "%s was told %s when its promise became firm, and is committed at %s", id, clockFace(first),
+			c.violate(w, "job %s has a guaranteed start by %s and is committed only at %s", id, clockFace(first),
 				clockFace(s.decided))
 		}
 		return
@@ -46,7 +46,7 @@ func (c *exactBounds) Step(w *World, e *Event) {
 		return
 	}
 	if c.first[id] = s.decided.plus(time.Duration(s.job.Promise.LeftMs) * time.Millisecond); s.job.Promise.LeftMs == 0 {
-		c.violate(w, "%s was told no latest time, though all have limits", id)
+		c.violate(w, "job %s has a start guarantee without a bound, although all jobs have time limits", id)
 	}
 }
 
@@ -96,9 +96,9 @@ func exactIn(t *testing.T, order messages.QueueOrder) {
 		}
 		met, gangs = met+c.met, gangs+c.gangs
 	}
-	t.Logf("%d firm promises were met, %d of them to gangs", met, gangs)
+	t.Logf("%d start guarantees were met, %d of them by gangs", met, gangs)
 	if met < 2**exactly || gangs < *exactly {
-		t.Errorf("%d firm promises were met, %d of them to gangs: that shows nothing", met, gangs)
+		t.Errorf("%d start guarantees were met, %d of them by gangs: too few for a test", met, gangs)
 	}
 }
 

@@ -24,7 +24,7 @@ func TestExplainBeside(t *testing.T) {
 	alone, _ := besideExplains(t, 0)
 	beside, answers := besideExplains(t, 50)
 	if want := 50 * int(explainFor/time.Second); answers != want {
-		t.Errorf("%d of %d were answered", answers, want)
+		t.Errorf("%d of %d explain requests were answered", answers, want)
 	}
 	for kind, n := range alone { //order: each by itself
 		if slices.Contains(byChance, kind) && beside[kind] > 0 {
@@ -32,10 +32,10 @@ func TestExplainBeside(t *testing.T) {
 		}
 	}
 	if !maps.Equal(alone, beside) {
-		t.Errorf("the Scheduler is sent\n%v, and\n%v beside people who ask", alone, beside)
+		t.Errorf("the Scheduler receives\n%v, and with explain requests\n%v", alone, beside)
 	}
 	if alone["*Submit"] == 0 {
-		t.Errorf("no gang came: %v", alone)
+		t.Errorf("no gang was submitted: %v", alone)
 	}
 }
 

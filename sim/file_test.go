@@ -9,7 +9,7 @@ import "testing"
 func TestFile(t *testing.T) {
 	c := played(t, "store-power", "store-error", "leader-crash").Counters
 	if c["store.torn"] == 0 || c["store.survived"] == 0 || c["store.survived"] >= c["store.torn"] {
-		t.Errorf("of %d torn writes %d were whole", c["store.torn"], c["store.survived"])
+		t.Errorf("of %d torn writes %d were complete", c["store.torn"], c["store.survived"])
 	}
 }
 
@@ -18,7 +18,7 @@ func TestFile(t *testing.T) {
 func TestFileFails(t *testing.T) {
 	c := played(t, "store-full", "store-io", "store-restored", "leader-crash").Counters
 	if c["store.unwritten"] == 0 || c["store.written"] == 0 || c["fault.store-restored"] == 0 {
-		t.Errorf("%d writes failed, %d were told to have failed and had not, %d backups were restored",
+		t.Errorf("%d writes failed, %d writes were reported as failed but were done, %d backups were restored",
 			c["store.unwritten"], c["store.written"], c["fault.store-restored"])
 	}
 }
@@ -35,7 +35,7 @@ func played(t *testing.T, faults ...string) Result {
 	}
 	first := run(t, o)
 	if again := run(t, o); again.Line() != first.Line() {
-		t.Errorf("first:\n%s\nin another folder:\n%s", first.Line(), again.Line())
+		t.Errorf("first run:\n%s\nrun in another directory:\n%s", first.Line(), again.Line())
 	}
 	return first
 }

@@ -29,7 +29,7 @@ func foreignTask(epoch uint64) topology.TaskKey {
 // has our ID, because it was restored from our store.
 func (w *World) visit(epoch uint64, cluster string) *machine {
 	if w.visits == foreignMost {
-		panic(fmt.Sprintf("more than %d machines of another cluster", foreignMost))
+		panic(fmt.Sprintf("script error: more than %d nodes of another cluster", foreignMost))
 	}
 	w.visits++
 	m := w.newMachine(len(w.machines)+w.visits-1, 8)
@@ -52,7 +52,7 @@ func (w *World) visit(epoch uint64, cluster string) *machine {
 	t := m.launcher.add(key, "theirs", 0, spec, grant)
 	t.state, t.prepared, t.spawned, t.spawnedAt = taskRunning, true, true, w.engine.now
 	m.launcher.used[grant.Gpus[0].GpuId] += topology.WholeGPU
-	w.note(m.proc, "is of another cluster, and follows %d there", epoch)
+	w.note(m.proc, "is of another cluster, and follows epoch %d there", epoch)
 	return m
 }
 

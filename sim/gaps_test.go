@@ -31,7 +31,7 @@ func TestGaps(t *testing.T) {
 	}
 	lost, all := sum[0].Lost()/2, (sum[0].Judged+sum[0].Lost())/2
 	if lost < 30*time.Second || lost >= time.Minute || all < 2*time.Minute || all > w.Now() {
-		t.Errorf("a job that ran for two minutes is counted for %s, and %s of that are early", all, lost)
+		t.Errorf("a job that ran for two minutes is counted for %s, of which %s are early", all, lost)
 	}
 	if why := sum[0].Reasons(); len(why) != 1 || why[0] != "early" {
 		t.Errorf("the reasons are %q", why)
@@ -54,6 +54,6 @@ func TestGapsOfAWorld(t *testing.T) {
 		}
 	}
 	if judged < 5 || lost < 1 {
-		t.Errorf("%d clauses judged something, and %d looked away from something", judged, lost)
+		t.Errorf("%d clauses judged a job, and %d skipped a job", judged, lost)
 	}
 }

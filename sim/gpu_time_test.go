@@ -105,14 +105,14 @@ func (x *witness) compare(t *testing.T, rows []goodput.Row) {
 		}
 	}
 	if sum.Sum() != sum.Capacity {
-		t.Errorf("there was %d, and the classes have %d", sum.Capacity, sum.Sum())
+		t.Errorf("the capacity is %d, but the classes sum to %d", sum.Capacity, sum.Sum())
 	}
 	gpuSeconds := func(name string, counted, true, slack int64) {
 		t.Helper()
 		counted, true = counted/1_000_000, true/1000
-		t.Logf("%-10s %8d GPU-seconds, %8d are true", name, counted, true)
+		t.Logf("%-10s %8d GPU-seconds counted, %8d true", name, counted, true)
 		if counted < true-slack || counted > true+slack || true == 0 {
-			t.Errorf("%s: %d GPU-seconds are counted, and %d are true", name, counted, true)
+			t.Errorf("%s: %d GPU-seconds are counted, but %d are true", name, counted, true)
 		}
 	}
 	of, all := &sum.Of, sum.Capacity/1_000_000
@@ -125,7 +125,7 @@ func (x *witness) compare(t *testing.T, rows []goodput.Row) {
 	lost := int64(0)
 	for cause, n := range sum.Lost {
 		if lost += n; n > 0 && cause == int(messages.Cause_CAUSE_SUCCEEDED) {
-			t.Errorf("what succeeded has lost %d", n)
+			t.Errorf("succeeded jobs have %d lost GPU-seconds", n)
 		}
 	}
 	if lost != of[goodput.Lost] || sum.Lost[messages.Cause_CAUSE_MACHINE_LOST] == 0 || of[goodput.Wanted] == 0 ||

@@ -12,7 +12,7 @@ func TestGuide(t *testing.T) {
 	for i := range leant {
 		g := NewGuide(7)
 		if g.Lean() != nil {
-			t.Error("it leans to something, and has seen nothing")
+			t.Error("the guide leans to faults before it has seen any run")
 		}
 		for seed := range uint64(3) {
 			lean := g.Lean()
@@ -22,15 +22,15 @@ func TestGuide(t *testing.T) {
 				t.Fatal(err)
 			}
 			if news := g.Learn(r); seed == 0 && (news == 0 || news != g.Seen()) {
-				t.Errorf("the first seed met %d new, and %d are seen", news, g.Seen())
+				t.Errorf("the first seed had %d new meetings, but %d are recorded", news, g.Seen())
 			}
 			if g.Learn(r) != 0 {
-				t.Error("what was met twice is new twice")
+				t.Error("a meeting counts as new a second time")
 			}
 			if i == 1 && seed == 2 {
 				again, err := Run(Options{Seed: seed + 1, World: "small", Lean: lean, Unchecked: true})
 				if err != nil || again.Trace != r.Trace {
-					t.Errorf("seed %d leaning to %q is another run the second time (%v)", seed+1, lean, err)
+					t.Errorf("seed %d leaning to %q gives another run the second time (%v)", seed+1, lean, err)
 				}
 			}
 		}
@@ -39,6 +39,6 @@ func TestGuide(t *testing.T) {
 		t.Errorf("two guides of one seed chose %q and %q", leant[0], leant[1])
 	}
 	if !slices.ContainsFunc(leant[0], func(l []string) bool { return len(l) > 0 }) {
-		t.Error("it never leans to anything")
+		t.Error("the guide never leans to a fault")
 	}
 }

@@ -37,7 +37,7 @@ func unwell(f *faults, m *machine) bool {
 	}
 	m.ails = true
 	d := f.w.luck.skewed(time.Second, f.w.draw.Pace)
-	f.w.say("%s is not well for %s", m.address, d)
+	f.w.say("%s is unhealthy for %s", m.address, d)
 	f.until(d, func() { m.ails = false })
 	return true
 }

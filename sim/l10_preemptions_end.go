@@ -10,7 +10,7 @@ func newPreemptionsEnd() *preemptionsEnd {
 
 func (c *preemptionsEnd) Step(w *World, e *Event) {
 	if r := e.Stored.job; r != nil && r.Outranked > 3 {
-		c.violate(w, "%s was stopped %d times for others of higher priority", r.Id, r.Outranked)
+		c.violate(w, "job %s was preempted %d times for jobs of higher priority", r.Id, r.Outranked)
 	}
 }
 
@@ -18,7 +18,7 @@ func (c *preemptionsEnd) Step(w *World, e *Event) {
 func (c *preemptionsEnd) Quiet(w *World) {
 	for _, id := range w.books.ids {
 		if r := w.books.jobs[id].record; len(r.Promise.GetVictims()) > 0 {
-			c.violate(w, "%s still waits for those that are stopped for it", id)
+			c.violate(w, "job %s still waits for its preempted victims", id)
 			return
 		}
 	}

@@ -68,7 +68,7 @@ func (c *once) Step(w *World, e *Event) {
 	for i, a := range s.attempts {
 		if s.attemptsWere[i] == nil {
 			if r.commits++; r.isLast(s.job) {
-				c.violate(w, "%s is committed again, and its last attempt ended by %v, after %d failures", s.job.Id, r.last,
+				c.violate(w, "job %s is committed again, although its last attempt ended by %v after %d failures", s.job.Id, r.last,
 					r.failed)
 			}
 			c.second(w, s, a)
@@ -87,7 +87,8 @@ func (c *once) second(w *World, s *stored, now *messages.AttemptRecord) {
 	w.count("once.never", 1)
 	for _, a := range w.books.attemptsOf(s.page) {
 		if a.Run < now.Run && a.MayHaveRun() {
-			c.violate(w, "%s allows no second run: run %d may have had a task, and run %d is committed", s.job.Id, a.Run,
+			c.violate(w, "job %s allows no second attempt: attempt %d may have run, and attempt %d is committed",
+				s.job.Id, a.Run,
 				now.Run)
 		}
 	}
@@ -114,9 +115,9 @@ func (c *once) Quiet(w *World) {
 		}
 		switch never := job.State == messages.JobState_JOB_STATE_CANCELLED && job.Cancel == nil; {
 		case never && r.commits > 0:
-			c.violate(w, "%s has run %d times, and what it was to run after ended otherwise", id, r.commits)
+			c.violate(w, "job %s has run %d times, although the job it follows ended otherwise", id, r.commits)
 		case job.State != messages.JobState_JOB_STATE_CANCELLED && r.commits == 0:
-			c.violate(w, "%s is %v and never ran", id, job.State)
+			c.violate(w, "job %s is %v and never ran", id, job.State)
 		}
 	}
 }

@@ -78,7 +78,7 @@ func (c *idleNamed) idleHours(w *World, p *process) {
 			c.lone[id] = w.engine.now
 		}
 		if w.engine.now.since(c.lone[id]) > time.Minute {
-			c.violate(w, "nothing has run since %s though this job could: %s", clockFace(c.lone[id]), w.whyWaits(page))
+			c.violate(w, "nothing has run since %s, although this job could: %s", clockFace(c.lone[id]), w.whyWaits(page))
 			return
 		}
 	}
@@ -114,10 +114,10 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 		case c.idle[id] == 0:
 			c.idle[id] = w.engine.now
 		case w.engine.now.since(c.idle[id]) > namedWithin && !waits:
-			c.violate(w, "room is kept for %s, which does not wait", id)
+			c.violate(w, "nodes are reserved for job %s, which does not wait", id)
 			return
 		case w.engine.now.since(c.idle[id]) > namedWithin:
-			c.violate(w, "all that is kept for %s has been free for %s: %s", id, namedWithin, w.whyWaits(page))
+			c.violate(w, "all nodes reserved for job %s have been free for %s: %s", id, namedWithin, w.whyWaits(page))
 			return
 		}
 	}

@@ -38,7 +38,8 @@ func (c *reservationsEnd) Step(w *World, e *Event) {
 		}
 		for _, s := range p.node.Ledger().Slices() {
 			if s.State == topology.SliceReserved && int64(p.Now())-s.ExpiresAt > int64(100*time.Millisecond) {
-				c.violate(w, "%s still has %v of %s reserved, %s past its time", m.address, s.Token, s.Job,
+				c.violate(w, "%s still has a reservation of %v of job %s, %s after it should have expired",
+					m.address, s.Token, s.Job,
 					time.Duration(int64(p.Now())-s.ExpiresAt))
 			}
 		}
@@ -55,7 +56,8 @@ func (c *reservationsEnd) givenUp(w *World) {
 		for _, s := range m.slices() {
 			since, given := c.aborted[s.Token]
 			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > within {
-				c.violate(w, "%s still has %v of %s reserved, aborted elsewhere at %s", m.address, s.Token, s.Job, clockFace(since))
+				c.violate(w, "%s still has a reservation of %v of job %s, which was aborted on other nodes at %s",
+					m.address, s.Token, s.Job, clockFace(since))
 			}
 		}
 	}

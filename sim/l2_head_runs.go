@@ -111,7 +111,7 @@ func (c *headRuns) Step(w *World, e *Event) {
 		return
 	}
 	if w.engine.now.since(c.since) > 30*time.Second+w.locality(head, c.since) {
-		c.violate(w, "there has been room for 30 s: %s", w.whyWaits(head))
+		c.violate(w, "the first job has had capacity for 30 s and does not run: %s", w.whyWaits(head))
 	}
 }
 
@@ -177,7 +177,8 @@ func (c *headRuns) lookBack(w *World) {
 		case w.engine.now.since(p.at) < time.Second/2:
 			kept = append(kept, p)
 		case c.tried[p.job] < p.at && c.wrote[p.job] < p.at:
-			c.violate(w, "%s was tried at %s before %s, which is ahead of it and asks for no more: %s", p.by, clockFace(p.at),
+			c.violate(w, "job %s was tried at %s before job %s, which is ahead of it and requests no more: %s",
+				p.by, clockFace(p.at),
 				p.job, w.whyWaits(w.books.jobs[p.job]))
 		}
 	}
@@ -207,7 +208,7 @@ func (c *headRuns) allWithRoom(w *World) {
 			c.room[id] = w.engine.now
 		}
 		if w.engine.now.since(c.room[id]) > 10*time.Second+w.locality(page, c.room[id]) {
-			c.violate(w, "there has been room for 10 s: %s", w.whyWaits(page))
+			c.violate(w, "a job has had capacity for 10 s and does not run: %s", w.whyWaits(page))
 			return
 		}
 	}

@@ -44,7 +44,7 @@ func (c *cancelledGone) Step(w *World, _ *Event) {
 			}
 			since := max(o.cancelled, c.mended(w))
 			if w.engine.now.since(since) > t.grace+10*time.Second {
-				c.violate(w, "%v of %s, cancelled at %s, still runs on %s", t.key, t.job, clockFace(o.cancelled), m.address)
+				c.violate(w, "%v of job %s, cancelled at %s, still runs on %s", t.key, t.job, clockFace(o.cancelled), m.address)
 			}
 		}
 	}
@@ -75,7 +75,7 @@ func (c *cancelledGone) memberFailed(w *World) {
 				since = max(since, c.mended(w))
 			}
 			if w.engine.now.since(since) > t.grace+10*time.Second {
-				c.violate(w, "%v of %s still runs on %s, and a member of its gang failed at %s", t.key, t.job, m.address,
+				c.violate(w, "%v of job %s still runs on %s, although a member of its gang failed at %s", t.key, t.job, m.address,
 					clockFace(c.failed[t.key.Token]))
 			}
 		}
@@ -109,7 +109,7 @@ func (c *cancelledGone) timeUp(w *World, m *machine, t *task) {
 	since := max(t.spawnedAt, w.ledSince, c.mended(w))
 	if w.engine.now.since(page.limitSince) > t.grace+10*time.Second &&
 		w.engine.now.since(since) > limit+t.grace+10*time.Second {
-		c.violate(w, "%v of %s still runs on %s, %s after its limit of %s", t.key, t.job, m.address,
+		c.violate(w, "%v of job %s still runs on %s, %s after its time limit of %s", t.key, t.job, m.address,
 			w.engine.now.since(since)-limit, limit)
 	}
 }

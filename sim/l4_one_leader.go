@@ -30,7 +30,7 @@ func (c *oneLeader) Step(w *World, e *Event) {
 	case c.without == 0:
 		c.without = w.engine.now
 	case w.engine.now.since(c.without) > 2*w.constants.Lease+5*time.Second:
-		c.violate(w, "nobody leads since %s", clockFace(c.without))
+		c.violate(w, "there has been no leader since %s", clockFace(c.without))
 	}
 	if w.engine.now.since(w.healedAt) < reconnect || w.engine.now.since(w.ledSince) < reconnect {
 		return
@@ -39,7 +39,7 @@ func (c *oneLeader) Step(w *World, e *Event) {
 		// The answer that every UID is taken counts too, until the files kept under the UIDs are old.
 		a, now := w.client.asks[path], w.engine.now
 		if now.since(max(a.since, a.full)) > 2*time.Minute && now.since(w.healedAt) > 2*time.Minute {
-			c.violate(w, "nobody answers %s since %s", describe(a.message), clockFace(a.since))
+			c.violate(w, "request %s has had no answer since %s", describe(a.message), clockFace(a.since))
 			return
 		}
 	}
@@ -52,6 +52,6 @@ func (c *oneLeader) onLed(w *World, next *process) {
 			slices.Contains(w.store.row.lost, p.campaign.reign.Epoch) {
 			continue
 		}
-		c.violate(w, "%s leads, and %s does not know that its lease is over", next.address, p.address)
+		c.violate(w, "%s leads, but %s does not know that its lease has ended", next.address, p.address)
 	}
 }

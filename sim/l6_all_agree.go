@@ -56,15 +56,15 @@ func (c *allAgree) machine(w *World, m *machine) {
 		switch {
 		case t.state != taskRunning:
 		case m.proc.node.Ledger().Slice(t.key.Token) == nil:
-			c.differs(w, "%s runs %v of %s and its ledger does not know it", m.address, t.key, t.job)
+			c.differs(w, "%s runs %v of job %s, but its ledger does not include it", m.address, t.key, t.job)
 		case a == nil || a.End != nil:
-			c.differs(w, "%s runs %v of %s, which is over in the store", m.address, t.key, t.job)
+			c.differs(w, "%s runs %v of job %s, which has ended in the store", m.address, t.key, t.job)
 		}
 	}
 	for _, s := range m.proc.node.Ledger().Slices() {
 		a := w.books.attempts[s.Token]
 		if a == nil || !c.waits(a, m) {
-			c.differs(w, "%s has %v of %s (%v), and the store waits for nothing of it", m.address, s.Token, s.Job, s.State)
+			c.differs(w, "%s has %v of job %s (%v), but the store waits for no exit of it", m.address, s.Token, s.Job, s.State)
 		}
 	}
 }
@@ -77,11 +77,11 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 		switch {
 		case p.Exit != nil || m == nil:
 		case w.books.nodes[p.Node].GetRemoved() != nil:
-			c.differs(w, "the store waits for the end of rank %d of %v of %s on %s, which was removed", p.Rank, t,
+			c.differs(w, "the store waits for the exit of rank %d of %v of job %s on node %s, which was removed", p.Rank, t,
 				a.Job, m.address)
 		case !m.core() || m.machineID != p.MachineId || m.proc.node == nil || !m.proc.node.Member():
 		case m.proc.node.Ledger().Slice(t) == nil:
-			c.differs(w, "the store waits for the end of rank %d of %v of %s, and %s has nothing of it", p.Rank, t,
+			c.differs(w, "the store waits for the exit of rank %d of %v of job %s, but %s has no trace of it", p.Rank, t,
 				a.Job, m.address)
 		}
 	}

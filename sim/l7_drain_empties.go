@@ -39,7 +39,8 @@ func (c *drainEmpties) Step(w *World, _ *Event) {
 	c.done, c.machine.drained = true, false
 	for _, t := range c.machine.launcher.order {
 		if t.state == taskRunning {
-			c.violate(w, "%v of %s still runs on %s, drained at %s", t.key, t.job, c.machine.address, clockFace(c.acked))
+			c.violate(w, "%v of job %s still runs on %s, which was drained at %s",
+				t.key, t.job, c.machine.address, clockFace(c.acked))
 			return
 		}
 	}

@@ -15,17 +15,17 @@ func (c *idle) Step(w *World, e *Event) {
 		return // a node that is cut off for ever sends to nobody
 	}
 	if e.Kind == Stored {
-		c.violate(w, "%s writes to the store although nothing is to be done", e.Process.address)
+		c.violate(w, "%s writes to the store although there is nothing to do", e.Process.address)
 		return
 	}
 	switch m := e.Message.(type) {
 	case *messages.Heartbeat:
 		if m.Ledger != nil {
-			c.violate(w, "%s still sends its ledger: %v", e.Process.address, m.Ledger)
+			c.violate(w, "%s still sends its ledger although nothing changes: %v", e.Process.address, m.Ledger)
 		}
 		c.beats++
 		if most := len(w.machines) * (2 + int(restFor/w.constants.Heartbeat)); c.beats > most {
-			c.violate(w, "%d heartbeats of %d machines within %s", c.beats, len(w.machines), restFor)
+			c.violate(w, "the world sent %d heartbeats of %d nodes within %s", c.beats, len(w.machines), restFor)
 		}
 	case *messages.HeartbeatAck:
 	default:
@@ -33,6 +33,6 @@ func (c *idle) Step(w *World, e *Event) {
 		if e.Process != nil {
 			from = e.Process.address
 		}
-		c.violate(w, "%s sends %s to %s although nothing is to be done", from, describe(m), e.Path)
+		c.violate(w, "%s sends %s to %s although there is nothing to do", from, describe(m), e.Path)
 	}
 }

@@ -28,7 +28,8 @@ func (c *promiseMet) Step(w *World, _ *Event) {
 			continue
 		}
 		if g.lookAround(w); g.excuse == "" {
-			c.violate(w, "%s was promised by %s, at %s, and waits: %s", id, clockFace(g.bound), clockFace(g.said),
+			c.violate(w, "job %s has a guaranteed start by %s, it is %s, and the job waits: %s",
+				id, clockFace(g.bound), clockFace(g.said),
 				w.whyWaits(w.books.jobs[id]))
 		}
 	}

@@ -55,10 +55,10 @@ func TestNearTheLimit(t *testing.T) {
 		return strings.Contains(why, "agent is too old for a gang")
 	}
 	if !w.StepUntil(told, 20*time.Second) {
-		t.Error("nobody is told why it waits")
+		t.Error("the node list does not show why the gang waits")
 	}
 	w.RunFor(20 * time.Second)
 	if running(w) != 0 || len(w.violations) > 0 {
-		t.Errorf("%d containers are there, violations %v", running(w), w.violations)
+		t.Errorf("%d containers exist, violations %v", running(w), w.violations)
 	}
 }

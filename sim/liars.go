@@ -321,7 +321,7 @@ func hardware(f *faults, m *machine) bool {
 
 // rebuild makes the node's next agent announce this.
 func (w *World) rebuild(m *machine, a *messages.Announcement) {
-	w.say("%s is another machine at its agent's next start: %v", m.address, a.Total)
+	w.say("%s has other hardware from its agent's next start: %v", m.address, a.Total)
 	m.announcement = a
 	if m.proc != nil {
 		m.proc.crash()

@@ -34,11 +34,11 @@ func (x *remote) SendUserMessage(to *actor.PID, message any) {
 	}
 	said, is := unwrapped(message).(messages.Message)
 	if !is {
-		panic(fmt.Sprintf("%s: %T cannot cross to %s", p.address, unwrapped(message), to.Address))
+		panic(fmt.Sprintf("%s: message %T to %s cannot be sent between processes", p.address, unwrapped(message), to.Address))
 	}
 	sender := senderOf(message)
 	if sender == nil && vouched(said) {
-		panic(fmt.Sprintf("%s: %T leaves for %s without a sender: the link asks whose word it is", p.address, said, to.Id))
+		panic(fmt.Sprintf("%s: message %T to %s has no sender, which the link requires", p.address, said, to.Id))
 	}
 	p.w.send(p, to, sender, said)
 }
@@ -179,7 +179,7 @@ func (l *letter) shown() Letter {
 func (w *World) remade(message messages.Message) messages.Message {
 	fresh := message.ProtoReflect().New().Interface().(messages.Message)
 	if err := proto.Unmarshal(w.buffer, fresh); err != nil {
-		panic(fmt.Sprintf("%T cannot be read again: %v", message, err))
+		panic(fmt.Sprintf("message %T cannot be decoded again: %v", message, err))
 	}
 	return fresh
 }

@@ -129,7 +129,7 @@ func (o *observer) springs(m *mailbox, message any, which trap) bool {
 		return false
 	}
 	o.trap = noTrap
-	o.w.note(m.proc, "trapped at %T", unwrapped(message))
+	o.w.note(m.proc, "killed by a trap at message %T", unwrapped(message))
 	m.proc.crash()
 	return true
 }

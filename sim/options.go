@@ -81,7 +81,7 @@ func SetConstant(c *actors.Constants, assignment string) error {
 	name, value, _ := strings.Cut(assignment, "=")
 	field := reflect.ValueOf(c).Elem().FieldByName(name)
 	if !field.IsValid() {
-		return fmt.Errorf("there is no constant %q", name)
+		return fmt.Errorf("unknown constant %q", name)
 	}
 	d, err := time.ParseDuration(value)
 	if field.Type() != reflect.TypeFor[time.Duration]() {
@@ -160,7 +160,7 @@ func draw(o Options, s *generator) (Draw, error) {
 		d = Draw{Machines: 8, PerRack: 4, Load: 3 * time.Minute, Gangs: 8, Small: 4, Arrays: 10,
 			LongestRun: 8 * time.Second, Pace: 12 * time.Second, BigGang: 3, Enough: 2}
 	default:
-		return d, fmt.Errorf("there is no world %q: default, small, big or arrays", o.World)
+		return d, fmt.Errorf("unknown world %q: use default, small, big or arrays", o.World)
 	}
 	if o.Shares {
 		d.shareRoom(o)

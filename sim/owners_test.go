@@ -18,7 +18,7 @@ func TestOwnersKept(t *testing.T) {
 	}
 	for _, name := range []string{"owners.refused", "owners.admitted"} {
 		if counters[name] == 0 {
-			t.Errorf("there is no %s", name)
+			t.Errorf("counter %s is 0", name)
 		}
 	}
 }

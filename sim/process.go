@@ -184,7 +184,7 @@ func (p *process) Deposed(epoch uint64) {
 	if p.dead {
 		return
 	}
-	p.w.note(p, "deposed of epoch %d", epoch)
+	p.w.note(p, "no longer leads in epoch %d", epoch)
 	p.crash()
 	p.w.count("deposed", 1)
 }

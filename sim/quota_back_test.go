@@ -24,7 +24,7 @@ func TestQuotaIsBack(t *testing.T) {
 		reclaimed, yielded = reclaimed+stopped, yielded+promises
 	}
 	if reclaimed < 2**quotasBack || yielded < *quotasBack/10 {
-		t.Errorf("%d were stopped in all, and %d promises with a latest time gave way: nothing was on loan", reclaimed,
+		t.Errorf("%d jobs were preempted and %d start guarantees yielded: too few for a test", reclaimed,
 			yielded)
 	}
 }
@@ -58,7 +58,7 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 	if epoch := w.Epoch(); s.chance(0.3) {
 		w.CrashLeader()
 		if !w.StepUntil(func() bool { return w.Epoch() > epoch }, 5*time.Minute) {
-			t.Fatalf("seed %d: nobody leads again", seed)
+			t.Fatalf("seed %d: no scheduler leads again", seed)
 		}
 		w.RunFor(time.Minute) // by then all nodes have reported their resources
 	}
@@ -77,7 +77,7 @@ func quotaIsBack(t *testing.T, seed uint64) (stopped, yielded int) {
 	w.RunFor(by + time.Second)
 	for _, o := range own {
 		if at := began[topology.JobID(o.ID())]; at == 0 || at > by {
-			t.Errorf("seed %d: of %d machines %d are assured to it, and %s, of %d GPUs, began after %s, and not within %s",
+			t.Errorf("seed %d: of %d nodes the queue has a quota of %d, and job %s of %d GPUs started after %s, not within %s",
 				seed, machines, quota, o.ID(), size, at, by)
 		}
 	}

@@ -87,7 +87,7 @@ func (w *World) replace(b *backup, epochs uint64) {
 		w.engine.after(w.luck.between(5*time.Second, w.draw.Pace), func() { w.client.giveUp(id) })
 	}
 	w.books.owner, w.books.commits = committed, commits // a token is never used again, whatever was lost
-	w.say("the store was put back, %d attempts are unknown to it", len(w.loss.tokens))
+	w.say("the store was restored, %d attempts are unknown to it", len(w.loss.tokens))
 	for _, inv := range w.checks {
 		if r, is := inv.(interface{ restored(*World) }); is {
 			r.restored(w)
@@ -128,7 +128,7 @@ func (c *client) lose(o *Order) {
 // acceptLoss gives up lost decisions for the operator. The next leaders are started with it.
 func (w *World) acceptLoss() {
 	w.loss.accepted = w.loss.ledUpTo
-	w.say("the operator gives up what leaders up to epoch %d decided", w.loss.accepted)
+	w.say("the operator gives up the lost decisions of leaders up to epoch %d", w.loss.accepted)
 	if p := w.leader(); p != nil {
 		p.crash()
 	}

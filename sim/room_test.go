@@ -38,7 +38,7 @@ func TestHoldsAsPlaced(t *testing.T) {
 		for k, spec := range specs {
 			_, refusal := topology.Place(fabric, messages.GangOf(spec))
 			if got := holds(spec, spots[k], len(spots[k])); got != (refusal == nil) {
-				t.Errorf("%v on %v: there is room: %v, and placing says %v", spec, spots[k], got, refusal)
+				t.Errorf("%v on %v: fits by brute force: %v, by placement: %v", spec, spots[k], got, refusal)
 			}
 		}
 	})

@@ -240,7 +240,7 @@ func (w *World) unsettled(most int) []string {
 	var out []string
 	for _, path := range sortedKeys(w.client.asks) {
 		if a := w.client.asks[path]; len(out) < most {
-			out = append(out, fmt.Sprintf("the client waits for an answer to %s since %s",
+			out = append(out, fmt.Sprintf("the client has waited for an answer to %s since %s",
 				describe(a.message), clockFace(a.since)))
 		}
 	}

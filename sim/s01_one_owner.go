@@ -28,7 +28,7 @@ func (c *oneOwner) Step(w *World, e *Event) {
 func (c *oneOwner) processes(w *World, m *machine, t *task) {
 	for _, g := range t.grant.GetGpus() {
 		if m.launcher.used[g.GpuId] > topology.WholeGPU {
-			c.violate(w, "processes have %d thousandths of %s after %v of %s started", m.launcher.used[g.GpuId],
+			c.violate(w, "processes use %d thousandths of %s after %v of job %s started", m.launcher.used[g.GpuId],
 				g.GpuId, t.key, t.job)
 		}
 	}
@@ -43,7 +43,7 @@ func (c *oneOwner) ledger(w *World, m *machine) {
 		for i := range s.Grants {
 			for _, g := range s.Grants[i].GPUs {
 				if c.sums[g.GPU] += g.Milli; c.sums[g.GPU] > topology.WholeGPU {
-					c.violate(w, "%s: the ledger gives %d thousandths of %s away", m.address, c.sums[g.GPU], g.GPU)
+					c.violate(w, "%s: the ledger allocates %d thousandths of %s", m.address, c.sums[g.GPU], g.GPU)
 				}
 			}
 		}

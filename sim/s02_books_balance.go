@@ -21,7 +21,7 @@ func (c *booksBalance) Step(w *World, _ *Event) {
 		}
 		for _, r := range [...]topology.Resources{b.Free, b.Reserved, b.Committed, b.Stopping, b.Withdrawn} {
 			if r.IsNegative() {
-				c.violate(w, "%s has a negative part: %+v", m.address, b)
+				c.violate(w, "%s has a negative amount in its ledger: %+v", m.address, b)
 			}
 		}
 	}

@@ -45,7 +45,7 @@ func (c *barrier) Step(w *World, e *Event) {
 func (c *barrier) onSpawned(w *World, e *Event) {
 	k := e.Task.key
 	if before, twice := c.spawned[k]; twice {
-		c.violate(w, "%v of %s was spawned on %s, and before on %s", k, e.Task.job, e.Machine.address, before.address)
+		c.violate(w, "%v of job %s was started on %s, and before on %s", k, e.Task.job, e.Machine.address, before.address)
 		return
 	}
 	c.spawned[k] = e.Machine
@@ -58,7 +58,7 @@ func (c *barrier) onSpawned(w *World, e *Event) {
 	}
 	for _, p := range a.Places {
 		if p.Rank == int32(k.Rank) && (p.Node != string(e.Machine.id) || p.MachineId != e.Machine.machineID) {
-			c.violate(w, "%v of %s was spawned on %s, its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
+			c.violate(w, "%v of job %s was started on %s, but its place is %s", k, a.Job, e.Machine.machineID, p.MachineId)
 		}
 	}
 }
@@ -71,7 +71,7 @@ func (c *barrier) started(w *World, a *messages.AttemptRecord) {
 			continue // the node reports this about its own task, and harms only itself
 		}
 		if c.spawned[k] == nil && p.Exit == nil {
-			c.violate(w, "%s is said to have started, and its rank %d was never spawned", a.Job, p.Rank)
+			c.violate(w, "job %s counts as started, but its rank %d never started", a.Job, p.Rank)
 			return
 		}
 	}
@@ -92,7 +92,7 @@ func (c *barrier) durable(w *World, e *Event, t topology.Token) {
 			}
 		}
 	}
-	c.violate(w, "%s says that %v is committed, and its disk does not have it", m.address, t)
+	c.violate(w, "%s reports %v as committed, but its disk does not have it", m.address, t)
 }
 
 // all checks that COMMIT is on disk and every member was prepared. A false report of a node about its own lost member
@@ -103,14 +103,14 @@ func (c *barrier) all(w *World, t topology.Token, what string) *messages.Attempt
 		return nil // it was there, and its Start was on the way when the store was restored
 	}
 	if a == nil {
-		c.violate(w, "%s for %v, of which there is no COMMIT on disk", what, t)
+		c.violate(w, "%s for %v, which has no COMMIT on disk", what, t)
 		return nil
 	}
 	for _, p := range a.Places {
 		liar := w.machine(p.Node)
 		if _, ready := c.prepared[topology.TaskKey{Token: t, Rank: topology.Rank(p.Rank)}]; !ready && p.Exit == nil &&
 			!(liar != nil && (liar.intruded[t] || liar.raged)) {
-			c.violate(w, "%s for %v of %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
+			c.violate(w, "%s for %v of job %s, whose rank %d was never prepared", what, t, a.Job, p.Rank)
 			return nil
 		}
 	}

@@ -34,12 +34,12 @@ func (c *oneDecision) Step(w *World, e *Event) {
 		}
 	case *messages.Commit:
 		if _, committed := w.books.owner[messages.FromToken(m.Order.GetToken())]; !committed {
-			c.violate(w, "Commit of %v was sent and COMMIT is not on disk", m.Order)
+			c.violate(w, "Commit of %v was sent before COMMIT is on disk", m.Order)
 		}
 	case *messages.Abort:
 		// An old report may still show a reservation of a finished, fully confirmed attempt.
 		if a := w.books.attempts[messages.FromToken(m.Order.GetToken())]; a != nil && (a.End == nil || a.Owes()) {
-			c.violate(w, "Abort of %v was sent and COMMIT is on disk", m.Order)
+			c.violate(w, "Abort of %v was sent although COMMIT is on disk", m.Order)
 		}
 		delete(c.reserved, messages.FromToken(m.Order.GetToken()))
 	}
@@ -52,7 +52,7 @@ func (c *oneDecision) onDecided(w *World, s *stored, a *messages.AttemptRecord) 
 	delete(c.reserved, t)
 	if window := w.constants.ReservationTTL - w.constants.DecisionMargin; open &&
 		s.decided.since(since) > window+window/50 {
-		c.violate(w, "%v of %s was decided %s after its first Reserve", t, a.Job, s.decided.since(since))
+		c.violate(w, "%v of job %s was decided %s after its first Reserve", t, a.Job, s.decided.since(since))
 	}
 }
 
@@ -61,28 +61,28 @@ func (c *oneDecision) onAttempt(w *World, a, was *messages.AttemptRecord) {
 	if was == nil {
 		owner, used := w.books.owner[t]
 		if again := w.loss.tokens[t] && w.books.commits[t] == decisionOf(a); used && !again {
-			c.violate(w, "%v was committed for %s, and before for %s", t, a.Job, owner)
+			c.violate(w, "%v was committed for job %s, and before for job %s", t, a.Job, owner)
 		}
 		if a.End != nil {
-			c.violate(w, "%v of %s was ended without COMMIT", t, a.Job)
+			c.violate(w, "%v of job %s was ended without COMMIT", t, a.Job)
 		}
 		return
 	}
 	if was.End != nil && (a.End == nil || a.End.Cause != was.End.Cause) {
-		c.violate(w, "%v of %s had ended by %v, and now by %v", t, a.Job, was.End, a.End)
+		c.violate(w, "%v of job %s had ended by %v, and now by %v", t, a.Job, was.End, a.End)
 	}
 	if len(a.Places) != len(was.Places) {
-		c.violate(w, "%v of %s had %d places, and now has %d", t, a.Job, len(was.Places), len(a.Places))
+		c.violate(w, "%v of job %s had %d places, and now has %d", t, a.Job, len(was.Places), len(a.Places))
 		return
 	}
 	for i, p := range a.Places {
 		before := was.Places[i]
 		if p.Rank != before.Rank || p.Node != before.Node || p.MachineId != before.MachineId ||
 			!proto.Equal(p.Grant, before.Grant) {
-			c.violate(w, "%v of %s had %v, and now has %v", t, a.Job, before, p)
+			c.violate(w, "%v of job %s had %v, and now has %v", t, a.Job, before, p)
 		}
 		if before.Exit != nil && p.Exit == nil {
-			c.violate(w, "%v of %s: the evidence about rank %d is gone", t, a.Job, p.Rank)
+			c.violate(w, "%v of job %s: the exit of rank %d is gone from the store", t, a.Job, p.Rank)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func (c *tokensGrow) Step(w *World, e *Event) {
 		at := jobAt{e.Task.job, e.Machine.id}
 		t, last := e.Task.key.Token, c.ran[at]
 		if t.Less(last) {
-			c.violate(w, "a process of %v of %s was spawned on %s after one of %v", t, e.Task.job, e.Machine.address, last)
+			c.violate(w, "a process of %v of job %s was started on %s after one of %v", t, e.Task.job, e.Machine.address, last)
 		}
 		c.ran[at] = t
 		return
@@ -37,11 +37,11 @@ func (c *tokensGrow) Step(w *World, e *Event) {
 		return
 	}
 	if now, was := messages.FromToken(s.job.Attempt), messages.FromToken(s.jobWas.GetAttempt()); now.Less(was) {
-		c.violate(w, "the attempt of %s was %v, and now is %v", s.job.Id, was, now)
+		c.violate(w, "the attempt of job %s was %v, and now is %v", s.job.Id, was, now)
 	}
 	for _, a := range s.committed() {
 		if t, n := messages.FromToken(a.Token), len(s.page.tokens); n > 0 && !s.page.tokens[n-1].Less(t) {
-			c.violate(w, "%s committed %v after %v", s.job.Id, t, s.page.tokens[n-1])
+			c.violate(w, "job %s committed attempt %v after %v", s.job.Id, t, s.page.tokens[n-1])
 		}
 	}
 }

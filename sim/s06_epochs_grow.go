@@ -31,20 +31,21 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 	switch e.Kind {
 	case Led:
 		if e.Epoch <= c.led {
-			c.violate(w, "%s leads with %d after %d", e.Process.address, e.Epoch, c.led)
+			c.violate(w, "%s leads with epoch %d after epoch %d", e.Process.address, e.Epoch, c.led)
 		}
 		c.led, c.leader = e.Epoch, e.Process
 	case Quarantined:
-		// The record with the fence was unreadable. The node then starts anew with any epoch, as designed.
+		// The record with the fence was unreadable. The node then starts again with any epoch, as designed.
 		delete(c.highest, e.Process.machine.machineID)
 	case Handled:
 		c.onHandled(w, e)
 	case Stored:
 		if e.Stored.epoch < c.led {
-			c.violate(w, "a write of epoch %d was stored, and %d leads", e.Stored.epoch, c.led)
+			c.violate(w, "a write of epoch %d was stored, although epoch %d leads", e.Stored.epoch, c.led)
 		}
 		if e.Stored.proc != c.leader {
-			c.violate(w, "a write of %s was stored, and %s leads with the same epoch", e.Stored.proc.holder(), c.leader.holder())
+			c.violate(w, "a write of %s was stored, although %s leads with the same epoch",
+				e.Stored.proc.holder(), c.leader.holder())
 		}
 	case Scanned:
 		if w.faults.byName["store-stall"] != nil || w.faults.byName["store-error"] != nil {
@@ -52,7 +53,7 @@ func (c *epochsGrow) Step(w *World, e *Event) {
 		}
 		for _, h := range w.schedulers {
 			if p := h.proc; p != nil && !p.paused && p.deposedAt > 0 && w.engine.now.since(p.deposedAt) > 2*time.Second {
-				c.violate(w, "%s was told at %s that it no longer leads, and goes on", p.address, clockFace(p.deposedAt))
+				c.violate(w, "%s learned at %s that it no longer leads, and continues", p.address, clockFace(p.deposedAt))
 			}
 		}
 	}
@@ -67,7 +68,7 @@ func (c *epochsGrow) onHandled(w *World, e *Event) {
 	if node.Ready() {
 		id, now := e.Machine.machineID, node.Epoch()
 		if most := max(c.highest[id], c.heard[e.Process.serial]); now < most {
-			c.violate(w, "%s accepted %d and follows %d", e.Machine.address, most, now)
+			c.violate(w, "%s accepted epoch %d but follows epoch %d", e.Machine.address, most, now)
 		}
 		c.heard[e.Process.serial] = now
 		if node.Sworn() {
@@ -77,13 +78,14 @@ func (c *epochsGrow) onHandled(w *World, e *Event) {
 	switch e.Message.(type) {
 	case *messages.Reserve, *messages.Commit, *messages.Start:
 		if !e.Before.sworn && node.Ledger().Version() != e.Before.version {
-			c.violate(w, "%s follows %d, which its disk does not have, and its books were changed by %T", e.Machine.address,
+			c.violate(w, "%s follows epoch %d, which is not on its disk, and its ledger was changed by %T", e.Machine.address,
 				e.Before.epoch, e.Message)
 		}
 	}
 	order, is := e.Message.(command)
 	if is && order.GetOrder().GetEpoch() < e.Before.epoch && node.Ledger().Version() != e.Before.version {
-		c.violate(w, "%s follows %d and its books were changed by %T of %d", e.Machine.address, e.Before.epoch, e.Message,
+		c.violate(w, "%s follows epoch %d, and its ledger was changed by %T of epoch %d",
+			e.Machine.address, e.Before.epoch, e.Message,
 			order.GetOrder().GetEpoch())
 	}
 }

@@ -80,13 +80,13 @@ func (c *shapeKept) recorded(w *World, s *stored) {
 	if asked.Each.MemoryBytes == 0 {
 		asked.Each.MemoryBytes = given
 		if most := c.share(asked.Each); given <= 0 || given > most {
-			c.violate(w, "%s asks for no memory, and has %d of at most %d", job.Id, given, most)
+			c.violate(w, "job %s requests no memory and has %d bytes, more than its share of %d", job.Id, given, most)
 		}
 		if !job.MemoryByShare && !c.awayFromRecord(s) {
-			c.violate(w, "%s asks for no memory, and its record does not say so", job.Id)
+			c.violate(w, "job %s requests no memory, but its record does not mark that", job.Id)
 		}
 	} else if job.MemoryByShare {
-		c.violate(w, "%s asks for its memory, and its record says that it did not", job.Id)
+		c.violate(w, "job %s requests memory, but its record says that it did not", job.Id)
 	}
 	limit := w.draw.Settings.DefaultLimit.Milliseconds()
 	byDefault := limit > 0 && asked.TimeLimitMs == 0
@@ -94,14 +94,14 @@ func (c *shapeKept) recorded(w *World, s *stored) {
 		asked.TimeLimitMs = limit
 	}
 	if job.LimitByDefault != byDefault && !c.awayFromRecord(s) {
-		c.violate(w, "that %s has the default time limit is %v, and its record says %v", job.Id, byDefault,
+		c.violate(w, "job %s has the default time limit: %v, but its record says %v", job.Id, byDefault,
 			job.LimitByDefault)
 	}
 	if asked.User == messages.UserMe {
 		asked.User = job.GetOwner().GetName()
 	}
 	if !c.awayFromRecord(s) && !proto.Equal(asked, job.Spec) {
-		c.violate(w, "%s asks for %v, and its record for %v", job.Id, asked, job.Spec)
+		c.violate(w, "job %s requests %v, but its record has %v", job.Id, asked, job.Spec)
 	}
 }
 
@@ -123,12 +123,12 @@ func (c *shapeKept) sent(w *World, e *Event) {
 	case *messages.Reserve:
 		if page := w.books.jobs[m.Order.GetJob()]; page != nil && page.record.Spec != nil &&
 			m.GpuType != page.record.Spec.GpuType {
-			c.violate(w, "%s asks for devices of type %q, and a machine is asked for %q", m.Order.Job,
+			c.violate(w, "job %s requests GPUs of type %q, but a node gets a request for %q", m.Order.Job,
 				page.record.Spec.GpuType, m.GpuType)
 		}
 	case *messages.Reserved:
 		if len(m.Grants) > 0 && (m.RendezvousPort != 0) != (m.Grants[0].Rank == 0) {
-			c.violate(w, "%s has set port %d aside for %s, of which its first rank is %d",
+			c.violate(w, "%s has allocated port %d for job %s, but its first rank is %d",
 				e.Process.address, m.RendezvousPort, m.Origin.Job, m.Grants[0].Rank)
 		}
 	}
@@ -148,7 +148,7 @@ func (c *shapeKept) spawned(w *World, e *Event) {
 		}
 		granted, got := messages.FromShares(p.Grant.GetGpus()), messages.FromShares(e.Task.grant.GetGpus())
 		if !slices.Equal(granted, got) {
-			c.violate(w, "%v of %s was granted %v and runs on %v", e.Task.key, a.Job, granted, got)
+			c.violate(w, "%v of job %s was granted %v, but runs on %v", e.Task.key, a.Job, granted, got)
 		}
 	}
 }
@@ -161,7 +161,7 @@ func (c *shapeKept) networked(w *World, t *task) {
 		return
 	}
 	if m.unversed || t.agent.lacks(&messages.JobSpec{Network: page.record.Spec.Network}) {
-		c.violate(w, "%v of %s is to have the network %q, and %s's agent knows none but the machine's",
+		c.violate(w, "%v of job %s requests network %q, but %s's agent knows only the host network",
 			t.key, t.job, page.record.Spec.Network.Word(), t.node)
 	}
 }
@@ -170,7 +170,7 @@ func (c *shapeKept) networked(w *World, t *task) {
 func (c *shapeKept) told(w *World, t *task, a *messages.AttemptRecord) {
 	meet, err := t.meet.Unpacked()
 	if err != nil || len(meet.GetPeers()) != len(a.GetPlaces()) {
-		c.violate(w, "%v of %s was told of %d members, COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()),
+		c.violate(w, "%v of job %s got a list of %d members, but COMMIT has %d: %v", t.key, t.job, len(meet.GetPeers()),
 			len(a.GetPlaces()), err)
 		return
 	}
@@ -178,13 +178,14 @@ func (c *shapeKept) told(w *World, t *task, a *messages.AttemptRecord) {
 		peer := meet.Peers[i]
 		if peer.Rank != p.Rank || peer.Node != p.Node || peer.Address != p.Address ||
 			!hasPlace(w.machine(p.Node), peer.Rack) {
-			c.violate(w, "%v of %s was told of %v, COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank,
+			c.violate(w, "%v of job %s got member %v, but COMMIT has rank %d on %s at %s", t.key, t.job, peer, p.Rank,
 				p.Node, p.Address)
 			return
 		}
 	}
 	if meet.Address != meet.Peers[0].Address || meet.Port != a.Rendezvous.GetPort() || meet.Port == 0 {
-		c.violate(w, "%v of %s meets at %s:%d, rank 0 is at %s:%d", t.key, t.job, meet.Address, meet.Port,
+		c.violate(w, "%v of job %s has its rendezvous at %s:%d, but rank 0 is at %s:%d",
+			t.key, t.job, meet.Address, meet.Port,
 			meet.Peers[0].Address, a.Rendezvous.GetPort())
 	}
 }
@@ -197,21 +198,21 @@ func (c *shapeKept) committed(w *World, spec *messages.JobSpec, a *messages.Atte
 	var sum topology.Resources
 	for i, p := range a.Places {
 		if p.Rank != int32(i) {
-			c.violate(w, "%s: place %d is rank %d", a.Job, i, p.Rank)
+			c.violate(w, "job %s: place %d is rank %d", a.Job, i, p.Rank)
 		}
 		amount := messages.FromResources(p.Grant.GetAmount())
 		sum = sum.Plus(amount)
 		if spec.GetEach() != nil && amount != messages.FromResources(spec.Each) {
-			c.violate(w, "%s: rank %d has %v, asked was %v", a.Job, p.Rank, amount, spec.Each)
+			c.violate(w, "job %s: rank %d has %v, requested was %v", a.Job, p.Rank, amount, spec.Each)
 		}
 		c.devices(w, a, p, amount)
 	}
 	if total := spec.GetGang().GetTotal(); total != nil {
 		if want := messages.FromResources(total); sum != want {
-			c.violate(w, "%s: has %v in all, asked was %v", a.Job, sum, want)
+			c.violate(w, "job %s: has %v in total, requested was %v", a.Job, sum, want)
 		}
 	} else if n := int(spec.GetGang().GetReplicasMin()); len(a.Places) != n {
-		c.violate(w, "%s: has %d members, asked were %d", a.Job, len(a.Places), n)
+		c.violate(w, "job %s: has %d members, requested were %d", a.Job, len(a.Places), n)
 	}
 	c.together(w, spec, a)
 	c.named(w, spec, a)
@@ -223,11 +224,11 @@ func (c *shapeKept) named(w *World, spec *messages.JobSpec, a *messages.AttemptR
 	for _, p := range a.Places {
 		switch {
 		case len(spec.GetNodes()) > 0 && !slices.Contains(spec.GetNodes(), p.Node):
-			c.violate(w, "%s names %v, and is on %s", a.Job, spec.GetNodes(), p.Node)
+			c.violate(w, "job %s names the nodes %v, but is on %s", a.Job, spec.GetNodes(), p.Node)
 		case slices.Contains(spec.GetExclude(), p.Node):
-			c.violate(w, "%s leaves %v out, and is on %s", a.Job, spec.GetExclude(), p.Node)
+			c.violate(w, "job %s excludes the nodes %v, but is on %s", a.Job, spec.GetExclude(), p.Node)
 		case spec.GetGang().GetApart() && p.Node == last:
-			c.violate(w, "%s has two members on %s, and each is to be on a machine of its own", a.Job, p.Node)
+			c.violate(w, "job %s has two members on %s, but requires separate nodes", a.Job, p.Node)
 		}
 		last = p.Node
 	}
@@ -245,7 +246,7 @@ func (c *shapeKept) devices(w *World, a *messages.AttemptRecord, p *messages.Pla
 		}
 	}
 	if milli != amount.MilliGPU || parts > 1 || parts == 1 && amount.MilliGPU%topology.WholeGPU == 0 {
-		c.violate(w, "%s: rank %d of %v milli-GPU has %v", a.Job, p.Rank, amount.MilliGPU, p.Grant.GetGpus())
+		c.violate(w, "job %s: rank %d of %v milli-GPU has %v", a.Job, p.Rank, amount.MilliGPU, p.Grant.GetGpus())
 	}
 }
 
@@ -262,7 +263,7 @@ func (c *shapeKept) together(w *World, spec *messages.JobSpec, a *messages.Attem
 			first = where
 		}
 		if where != first {
-			c.violate(w, "%s must stay in one %s, and is in %s and %s", a.Job, level, first, where)
+			c.violate(w, "job %s must stay in one %s, but is in %s and %s", a.Job, level, first, where)
 			return
 		}
 	}

@@ -43,7 +43,8 @@ func (c *acknowledgedKept) Step(w *World, e *Event) {
 			now := terms{m.Priority, m.TimeLimitMs}
 			if m.Outcome.GetCode() == messages.Code_CODE_OK && !slices.Contains(c.terms[m.Job], now) &&
 				!w.books.isToAsk(m.Job, now) {
-				c.violate(w, "the update of %s to %d and %d ms was acknowledged and is not on disk", m.Job, m.Priority,
+				c.violate(w, "the update of job %s to priority %d and limit %d ms was acknowledged but is not on disk",
+					m.Job, m.Priority,
 					m.TimeLimitMs)
 			}
 		}
@@ -63,14 +64,14 @@ func (c *acknowledgedKept) onAcknowledged(w *World, m *messages.SubmitReply) {
 	}
 	request := page.record.RequestId
 	if before := c.asked[request]; before != "" && before != m.Job && !w.books.gaveUp(before) {
-		c.violate(w, "%s was acknowledged as %s, and before as %s", request, m.Job, before)
+		c.violate(w, "submit %s was acknowledged as job %s, and before as job %s", request, m.Job, before)
 	}
 	c.asked[request] = m.Job
 }
 
 func (c *acknowledgedKept) onSubmitReply(w *World, m *messages.SubmitReply) {
 	if m.Outcome.GetCode() == messages.Code_CODE_OK && w.books.jobs[m.Job] == nil {
-		c.violate(w, "%s was acknowledged and is not on disk", m.Job)
+		c.violate(w, "job %s was acknowledged but is not on disk", m.Job)
 	}
 }
 
@@ -78,7 +79,7 @@ func (c *acknowledgedKept) onCancelReply(w *World, m *messages.CancelReply) {
 	page := w.books.jobs[m.Job]
 	if m.Outcome.GetCode() == messages.Code_CODE_OK && !w.books.gaveUp(m.Job) && !w.books.neverBorn(m.Job) &&
 		(page == nil || page.record.Cancel == nil) {
-		c.violate(w, "the cancel of %s was acknowledged and is not on disk", m.Job)
+		c.violate(w, "the cancel of job %s was acknowledged but is not on disk", m.Job)
 	}
 }
 
@@ -92,7 +93,7 @@ func (c *acknowledgedKept) onRequeueReply(w *World, m *messages.RequeueReply) {
 			return
 		}
 	}
-	c.violate(w, "the requeue of %s was acknowledged, and the end of run %d is not on disk", m.Job, m.Run)
+	c.violate(w, "the requeue of job %s was acknowledged, but the end of attempt %d is not on disk", m.Job, m.Run)
 }
 
 func (c *acknowledgedKept) onStored(w *World, s *stored) {
@@ -108,10 +109,10 @@ func (c *acknowledgedKept) onStored(w *World, s *stored) {
 		return
 	}
 	if was.State.Terminal() && s.job.State != was.State {
-		c.violate(w, "%s was %v, and now is %v", was.Id, was.State, s.job.State)
+		c.violate(w, "job %s was %v, and now is %v", was.Id, was.State, s.job.State)
 	}
 	if was.Cancel != nil && s.job.Cancel == nil {
-		c.violate(w, "the cancel of %s is no longer on disk", was.Id)
+		c.violate(w, "the cancel of job %s is no longer on disk", was.Id)
 	}
 }
 
@@ -131,7 +132,7 @@ func (c *acknowledgedKept) Quiet(w *World) {
 			continue
 		}
 		if page := w.books.jobs[o.id]; page == nil || page.record.RequestId != o.requestID {
-			c.violate(w, "%s was acknowledged as %s and is not in the store", o.requestID, o.id)
+			c.violate(w, "submit %s was acknowledged as job %s but is not in the store", o.requestID, o.id)
 		}
 	}
 }

@@ -17,7 +17,7 @@ func (c *idempotent) Step(w *World, e *Event) {
 	broken := w.store.kept.Broken()
 	for rule, n := range broken { //order: one violation says enough
 		if n > c.broken[rule] && rule.Bug() {
-			c.violate(w, "the store refused a write by the rule %q: %s", rule, e.Refused)
+			c.violate(w, "the store rejected a write that breaks the rule %q: %s", rule, e.Refused)
 			return
 		}
 	}

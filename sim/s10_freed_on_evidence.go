@@ -99,11 +99,11 @@ func (c *freedOnEvidence) staysTrue(w *World, e *Event) {
 	switch e.Message.(type) {
 	case *messages.Reserved, *messages.Committed, *messages.Prepared, *messages.Started:
 		if before == saidOver {
-			c.violate(w, "%s says %s of %v, which was over there", e.Process.address, describe(e.Message), k.token)
+			c.violate(w, "%s reports %s for %v, which had ended there", e.Process.address, describe(e.Message), k.token)
 		}
 	case *messages.Expired, *messages.Aborted:
 		if before == saidCommitted {
-			c.violate(w, "%s says %s of %v, which it had committed", e.Process.address, describe(e.Message), k.token)
+			c.violate(w, "%s reports %s for %v, which it had committed", e.Process.address, describe(e.Message), k.token)
 		}
 	}
 	switch e.Message.(type) {
@@ -134,7 +134,7 @@ func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exit
 	for _, x := range exits {
 		if kept[x.Rank] == nil && x.Kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED &&
 			x.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED {
-			c.violate(w, "%s tells %v of %v, and its disk does not have it", m.address, x, o.Token)
+			c.violate(w, "%s reports %v for %v, but its disk does not have it", m.address, x, o.Token)
 			return
 		}
 	}
@@ -142,7 +142,7 @@ func (c *freedOnEvidence) durable(w *World, m *machine, o *messages.Origin, exit
 
 func (c *freedOnEvidence) gone(w *World, m *machine, k topology.TaskKey, word string) {
 	if m.launcher.running(k) {
-		c.violate(w, "%s says %s of %v, which runs", m.address, word, k)
+		c.violate(w, "%s reports %s for %v, which still runs", m.address, word, k)
 	}
 }
 
@@ -165,12 +165,12 @@ func (c *freedOnEvidence) onMachine(w *World, m *machine) {
 		}
 		s := m.proc.node.Ledger().Slice(t.key.Token)
 		if s == nil || !s.Holds() {
-			c.violate(w, "%s: %v of %s runs and the ledger holds nothing for it", m.address, t.key, t.job)
+			c.violate(w, "%s: %v of job %s runs, but the ledger holds no resources for it", m.address, t.key, t.job)
 			return
 		}
 		for _, g := range s.Grants {
 			if g.Rank == t.key.Rank && g.Gone {
-				c.violate(w, "%s: %v of %s runs and the ledger has evidence of its end", m.address, t.key, t.job)
+				c.violate(w, "%s: %v of job %s runs, but the ledger has its exit", m.address, t.key, t.job)
 			}
 		}
 	}
@@ -196,7 +196,7 @@ func (c *freedOnEvidence) onAttempt(w *World, s *stored, a, was *messages.Attemp
 		earlier := w.books.attempts[t]
 		for i := range earlier.GetPlaces() {
 			if p := lastWord(s, earlier, i); p.Exit == nil && c.reached(w, s, p) {
-				c.violate(w, "%s committed %v while rank %d of %v on %s, which can be reached, has left no evidence",
+				c.violate(w, "job %s committed %v while the exit of rank %d of %v on reachable node %s is unconfirmed",
 					a.Job, messages.FromToken(a.Token), p.Rank, t, p.Node)
 			}
 		}
@@ -211,9 +211,9 @@ func (c *freedOnEvidence) matches(w *World, m *machine, k topology.TaskKey, told
 	switch {
 	case m.lossy:
 	case truth != nil && (truth.Kind != told.Kind || truth.Code != told.Code):
-		c.violate(w, "%v ended on %s as %v, and the store says %v", k, m.address, truth, told)
+		c.violate(w, "%v ended on %s as %v, but the store has %v", k, m.address, truth, told)
 	case !was && told.Kind == messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST:
-		c.violate(w, "%v was never on %s, and the store says %v", k, m.address, told)
+		c.violate(w, "%v was never on %s, but the store has %v", k, m.address, told)
 	}
 }
 
@@ -222,7 +222,7 @@ func (c *freedOnEvidence) onForget(w *World, f *messages.Forget) {
 	a := w.books.attempts[messages.FromToken(f.Order.GetToken())]
 	for _, p := range a.GetPlaces() {
 		if p.Node == f.Order.Node && p.Exit == nil {
-			c.violate(w, "Forget of %v was sent to %s, and the store has no end of rank %d", f.Order.Token, p.Node, p.Rank)
+			c.violate(w, "Forget of %v was sent to %s, but the store has no exit of rank %d", f.Order.Token, p.Node, p.Rank)
 		}
 	}
 }
@@ -237,7 +237,8 @@ func (c *freedOnEvidence) onClosed(w *World, s *stored) {
 	a := w.books.attempts[t]
 	for i := range a.GetPlaces() {
 		if p := lastWord(s, a, i); p.Exit == nil && c.reached(w, s, p) {
-			c.violate(w, "%s is %v while rank %d of %v on %s, which can be reached, has left no evidence", s.job.Id, s.job.State,
+			c.violate(w, "job %s is %v while the exit of rank %d of %v on reachable node %s is unconfirmed",
+				s.job.Id, s.job.State,
 				p.Rank, t, p.Node)
 		}
 	}

@@ -107,7 +107,7 @@ func (c *promiseKept) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 				if limited {
 					until = "until " + clockFace(end)
 				}
-				c.violate(w, "%s is committed on %s, where it may stay %s, and %s was promised that by %s",
+				c.violate(w, "job %s is committed on %s, where it may stay %s, but job %s has a guaranteed start there by %s",
 					a.Job, node, until, g.job, clockFace(g.bound))
 				return
 			}
@@ -157,9 +157,10 @@ func (c *promiseKept) onChange(w *World, s *stored) {
 		g.excuse = "no uid is free for it"
 		w.count("promises.no-uid", 1)
 	case p == nil:
-		c.violate(w, "the promise to %s, by %s, is given up", r.Id, clockFace(g.bound))
+		c.violate(w, "the start guarantee of job %s, by %s, was dropped", r.Id, clockFace(g.bound))
 	default:
-		c.violate(w, "what was promised to %s by %s is promised within %d ms of %s", r.Id, clockFace(g.bound), p.LeftMs,
+		c.violate(w, "the start guarantee of job %s by %s was replaced by one within %d ms of %s",
+			r.Id, clockFace(g.bound), p.LeftMs,
 			clockFace(s.decided))
 	}
 }

@@ -23,7 +23,7 @@ func (c *twoSlips) Step(w *World, e *Event) {
 	}
 	if p, was := s.job.Promise, s.jobWas.GetPromise(); p.GetSlips() > mostSlips ||
 		p != nil && was.GetOrder() == p.Order && was.Slips > p.Slips {
-		c.violate(w, "the promise to %s has slipped %d times, and had %d", s.job.Id, p.Slips, was.GetSlips())
+		c.violate(w, "the start guarantee of job %s has slipped %d times, after %d before", s.job.Id, p.Slips, was.GetSlips())
 		return
 	}
 	for _, a := range s.committed() {
@@ -55,7 +55,8 @@ func (c *twoSlips) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 			}
 			g.lookAround(w)
 			if g.excuse == "" && isOn(a, node) && g.crowds(w, a, node, endless) {
-				c.violate(w, "%s has no limit, and is committed on %s, which is kept for %s after two slips", a.Job, node, id)
+				c.violate(w, "job %s has no time limit and is committed on %s, which is reserved for job %s after two slips",
+					a.Job, node, id)
 				return
 			}
 		}

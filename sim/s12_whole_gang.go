@@ -92,7 +92,8 @@ func (c *wholeGang) onEnd(w *World, a *messages.AttemptRecord) {
 		return
 	}
 	if !c.named[t][p.ForJob] {
-		c.violate(w, "%v of %s is stopped for %s, and no promise to that was on disk which names it", t, a.Job, p.ForJob)
+		c.violate(w, "%v of job %s is preempted for job %s, but no stored start guarantee names it as a victim",
+			t, a.Job, p.ForJob)
 	}
 }
 
@@ -113,7 +114,7 @@ func (c *wholeGang) onCommit(w *World, s *stored, a *messages.AttemptRecord) {
 				continue
 			}
 			if task := m.launcher.tasks[messages.KeyOf(victim.Token, p.Rank)]; task != nil && task.spawned && task.exit == nil {
-				c.violate(w, "%s is committed and rank %d of %s, which was stopped for it, still runs on %s",
+				c.violate(w, "job %s is committed while rank %d of its victim %s still runs on %s",
 					a.Job, p.Rank, victim.Job, p.Node)
 				return
 			}

@@ -19,15 +19,16 @@ func (c *ownFacts) Step(w *World, e *Event) {
 	switch e.Kind {
 	case TaskSpawned:
 		if e.Machine.original != nil && w.books.nodes[string(e.Machine.id)].GetMachineId() != e.Machine.machineID {
-			c.violate(w, "%v of %s was spawned on a clone of %s", e.Task.key, e.Task.job, e.Machine.address)
+			c.violate(w, "%v of job %s was started on a clone of %s", e.Task.key, e.Task.job, e.Machine.address)
 		}
 	case TaskEnded:
 		if e.Machine.home > 0 && e.Task.exit != nil {
-			c.violate(w, "%v of another cluster was ended on %s: %v", e.Task.key, e.Machine.address, e.Task.exit)
+			c.violate(w, "task %v of another cluster was ended on %s: %v", e.Task.key, e.Machine.address, e.Task.exit)
 		}
 	case Handled:
 		if n, home := e.Process.node, e.Machine.home; home > 0 && n.Ready() && (n.Epoch() != home || !n.Alone()) {
-			c.violate(w, "%s is of another cluster, where it follows %d: it is %s here and follows %d", e.Machine.address, home,
+			c.violate(w, "%s is of another cluster, where it follows epoch %d: it is %s here and follows epoch %d",
+				e.Machine.address, home,
 				n.State(), n.Epoch())
 		}
 	case Stored:
@@ -59,12 +60,12 @@ func (c *ownFacts) taken(w *World, e *Event, m *messages.Welcome) bool {
 func (c *ownFacts) onStored(w *World, s *stored) {
 	// A node whose record was unreadable has no known identity.
 	if was := s.nodeWas.GetMachineId(); was != "" && s.node != nil && s.node.MachineId != was && s.nodeWas.Removed == nil {
-		c.violate(w, "%s was %s, and now is %s", s.node.Id, was, s.node.MachineId)
+		c.violate(w, "node %s was host %s, and now is host %s", s.node.Id, was, s.node.MachineId)
 	}
 	for _, a := range s.committed() {
 		for _, p := range a.Places {
 			if n := w.books.nodes[p.Node]; n == nil || n.MachineId != "" && n.MachineId != p.MachineId {
-				c.violate(w, "%s was committed to %s, which the store does not know as %s", a.Job, p.MachineId, p.Node)
+				c.violate(w, "job %s was committed to %s, which the store does not know as node %s", a.Job, p.MachineId, p.Node)
 			}
 		}
 	}

@@ -28,7 +28,7 @@ func (c *atRest) Step(w *World, e *Event) {
 	case *messages.Refused:
 		// The node alone pairs parts of GPUs. The view only estimates them.
 		if m.Reason == messages.RefusalReason_REFUSAL_REASON_SHORTAGE && !strings.Contains(m.Detail, "device") {
-			c.violate(w, "%s was asked for what it has not: %s", e.Process.address, m.Detail)
+			c.violate(w, "%s got a request for more than it has: %s", e.Process.address, m.Detail)
 		}
 	case *messages.Reserved:
 		c.claimed(w, e.Process)
@@ -43,7 +43,7 @@ func (c *atRest) claims(w *World) {
 	}
 	for _, m := range w.machines {
 		if n := p.leader.Overdue(m.id); n > 0 && !m.lied {
-			c.violate(w, "the leader claims %d attempts on %s that its ledger shows as committed", n, m.address)
+			c.violate(w, "the leader still claims %d attempts on %s that the node's ledger shows as committed", n, m.address)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func (c *atRest) claimed(w *World, agent *process) {
 	unheard := len(agent.node.Ledger().WithdrawnGPUs()) - p.leader.Withdrawn(agent.machine.id)
 	if seen.MilliCPU > has.MilliCPU || seen.MemoryBytes > has.MemoryBytes ||
 		seen.MilliGPU() > has.MilliGPU()+int64(max(unheard, 0))*topology.WholeGPU {
-		c.violate(w, "the leader believes %s to have %+v free, its ledger has %+v", agent.address, seen, has)
+		c.violate(w, "the leader's view of %s has %+v free, but its ledger has %+v", agent.address, seen, has)
 	}
 }
 
@@ -93,7 +93,7 @@ func (c *atRest) store(w *World) {
 		}
 		page := w.books.jobs[id]
 		if record.Revision != page.record.Revision || record.State != page.record.State {
-			c.violate(w, "%s is at revision %d (%v) in the store, %d (%v) was the last write", id,
+			c.violate(w, "job %s is at revision %d (%v) in the store, but %d (%v) was the last write", id,
 				record.Revision, record.State, page.record.Revision, page.record.State)
 			return
 		}
@@ -110,10 +110,10 @@ func (c *atRest) jobs(w *World, p *process) {
 		}
 	}
 	if n := p.leader.Requests(); n > want {
-		c.violate(w, "the leader remembers %d requests of %d jobs", n, want)
+		c.violate(w, "the leader keeps %d requests of %d jobs", n, want)
 	}
 	if got, waiting := p.leader.Living(); got != want || waiting > 0 {
-		c.violate(w, "the leader keeps %d jobs, %d of them waiting; the store has %d that are not settled", got,
+		c.violate(w, "the leader keeps %d jobs, %d of them waiting; the store has %d unsettled jobs", got,
 			waiting, want)
 	}
 }
@@ -123,16 +123,16 @@ func (c *atRest) machine(w *World, p *process, m *machine) {
 	free, why, tenants := p.leader.View(m.id)
 	books := m.proc.node.Ledger().Capacity()
 	if why != "" || tenants != len(m.proc.node.Ledger().Slices()) || !free.Equal(books) {
-		c.violate(w, "the leader believes %s to have %+v free, %d tenants, closed %q; its ledger has %+v and %d slices",
+		c.violate(w, "the view of %s has %+v free, %d tenants, unschedulable %q; its ledger has %+v and %d allocations",
 			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Slices()))
 	}
 	has, ledger := messages.FromResources(m.announcement.Total), m.proc.node.Ledger()
 	has.MilliGPU = ledger.Books().Total.MilliGPU - int64(len(ledger.WithdrawnGPUs()))*topology.WholeGPU
 	if size := p.leader.Size(m.id); size != has {
-		c.violate(w, "the leader plans with %s as a machine of %+v, and it is one of %+v", m.address, size, has)
+		c.violate(w, "the leader plans node %s with a total of %+v, but the node has %+v", m.address, size, has)
 	}
 	record := w.books.nodes[string(m.id)]
 	if !proto.Equal(record.GetAnnouncement().GetTotal(), m.announcement.Total) {
-		c.violate(w, "the store believes %s to have %v", m.address, record.GetAnnouncement().GetTotal())
+		c.violate(w, "the store's record of %s has %v", m.address, record.GetAnnouncement().GetTotal())
 	}
 }

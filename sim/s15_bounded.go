@@ -75,7 +75,7 @@ func (c *bounded) Step(w *World, e *Event) {
 	}
 	for _, m := range w.machines {
 		if p := m.proc; p != nil && p.node != nil && p.timers > 256+32*len(p.node.Ledger().Slices())+len(m.launcher.order)*8 {
-			c.violate(w, "%s has %d timers for %d slices", p.address, p.timers, len(p.node.Ledger().Slices()))
+			c.violate(w, "%s has %d timers for %d allocations", p.address, p.timers, len(p.node.Ledger().Slices()))
 		}
 	}
 }
@@ -97,7 +97,7 @@ func (c *bounded) restarted(w *World, s *stored) {
 			}
 		}
 		if failed > s.job.Spec.GetRestart().GetLimit() {
-			c.violate(w, "%s is run again as %v after %d failures, it allows %d", s.job.Id, messages.FromToken(a.Token),
+			c.violate(w, "job %s is restarted as %v after %d failures, but allows %d", s.job.Id, messages.FromToken(a.Token),
 				failed, s.job.Spec.GetRestart().GetLimit())
 		}
 	}
@@ -119,7 +119,7 @@ func (c *bounded) tried(w *World, o *messages.Order) {
 		t.since, t.count = w.engine.now, 0
 	}
 	if t.count++; t.count > 16+len(w.machines) {
-		c.violate(w, "%s was tried %d times within a second", o.Job, t.count)
+		c.violate(w, "job %s was tried %d times within a second", o.Job, t.count)
 	}
 }
 
@@ -136,7 +136,8 @@ func (c *bounded) told(w *World, from *process, m *messages.Start) {
 		return
 	}
 	if until := c.lists[key]; m.Roster.OffsetBytes < until {
-		c.violate(w, "%s is sent its list of %s from byte %d again, and had it until %d", m.Order.Node, m.Order.Job,
+		c.violate(w, "%s gets the member list of job %s from byte %d again, although it got it until %d",
+			m.Order.Node, m.Order.Job,
 			m.Roster.OffsetBytes, until)
 	}
 	c.lists[key] = m.Roster.OffsetBytes + int32(len(m.Roster.Data))

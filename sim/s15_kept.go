@@ -195,7 +195,7 @@ func (c *bounded) Quiet(w *World) {
 			c.kept(w, p, box)
 		}
 		if n := p.system.ProcessRegistry.LocalPIDs.LocalPIDs[0].Count(); n > len(p.lasting)+4+working(w, p) {
-			c.violate(w, "%s at rest: %d actors live, and %d of them last", p.address, n, len(p.lasting))
+			c.violate(w, "%s at rest: %d actors live, but only %d may", p.address, n, len(p.lasting))
 		}
 	}
 }
@@ -222,7 +222,7 @@ func (c *bounded) kept(w *World, p *process, box *mailbox) {
 			most = keeps[i].most(c, w, p)
 		}
 		if fields[field] > most {
-			c.violate(w, "%s at rest: %s holds %d, and %d are allowed", p.address, field, fields[field], most)
+			c.violate(w, "%s at rest: %s holds %d, but %d are allowed", p.address, field, fields[field], most)
 		}
 	}
 }

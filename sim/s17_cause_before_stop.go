@@ -37,14 +37,14 @@ func (c *causeBeforeStop) Step(w *World, e *Event) {
 	t := messages.FromToken(m.Order.GetToken())
 	if a := w.books.attempts[t]; a != nil {
 		if a.End == nil {
-			c.violate(w, "Stop{%v} of %v of %s was sent and no cause is on disk", m.Cause, t, a.Job)
+			c.violate(w, "Stop{%v} of %v of job %s was sent before a cause is on disk", m.Cause, t, a.Job)
 		}
 		return
 	}
 	liar := w.machine(m.Order.Node)
 	intruder := liar != nil && liar.intruded[t]
 	if _, committed := w.books.owner[t]; !committed && !intruder && !(madeUp(t) && t.Epoch <= w.loss.accepted) {
-		c.violate(w, "Stop{%v} of %v was sent, of which there is no COMMIT on disk", m.Cause, t)
+		c.violate(w, "Stop{%v} of %v was sent, which has no COMMIT on disk", m.Cause, t)
 	}
 }
 
@@ -53,7 +53,7 @@ func (c *causeBeforeStop) onEnded(w *World, e *Event, a *messages.AttemptRecord)
 	switch m := w.machine(a.End.Node); {
 	case a.End.Cause == messages.Cause_CAUSE_MACHINE_LOST && a.End.Rank < 0 && m != nil && !m.lossy && !m.lied:
 		if e.Process.host.heardSince(m, e.Since, 2*time.Second) {
-			c.violate(w, "%v of %s ended by %v, and the machine was heard all the time",
+			c.violate(w, "%v of job %s ended by %v, although the node reported all the time",
 				messages.FromToken(a.Token), a.Job, a.End)
 		}
 	case a.End.Cause == messages.Cause_CAUSE_TIME_LIMIT:
@@ -74,7 +74,7 @@ func (c *causeBeforeStop) timeUp(w *World, limit time.Duration, a *messages.Atte
 			continue
 		}
 		if ran := w.engine.now.since(t.spawnedAt); ran < limit-limit/50-time.Second/10 {
-			c.violate(w, "%v of %s ran for %s and was ended by its limit of %s", t.key, t.job, ran, limit)
+			c.violate(w, "%v of job %s ran for %s and was ended by its limit of %s", t.key, t.job, ran, limit)
 			return
 		}
 	}

@@ -99,7 +99,7 @@ func (c *behindStops) onScanned(w *World) {
 		return
 	}
 	if at := c.told[p.serial]; at > 0 && w.engine.now.since(at) > 5*time.Second {
-		c.violate(w, "%s was told at %s of an attempt that the store has lost, and goes on", p.address, clockFace(at))
+		c.violate(w, "%s learned at %s of an attempt that the store has lost, and continues", p.address, clockFace(at))
 	}
 }
 
@@ -110,12 +110,14 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 	if m := w.machine(o.Node); m != nil && first && m.lies == nil {
 		if at := c.witness[p.serial][m]; at > 0 && w.engine.now.since(at) > 5*time.Second && c.still(w, m) &&
 			w.calmButStore() {
-			c.violate(w, "%s asks %s for %s, which has told it at %s of an attempt that the store has lost", p.address, o.Node,
+			c.violate(w, "%s asks %s for resources of job %s, although the node reported a lost attempt at %s",
+				p.address, o.Node,
 				o.Job, clockFace(at))
 		}
 	}
 	if at := c.since[p.serial]; first && at > 0 && w.engine.now.since(at) > time.Second {
-		c.violate(w, "%s admits %s since %s, although the store is behind its machines", p.address, o.Job, clockFace(at))
+		c.violate(w, "%s has admitted job %s since %s, although its store is older than the nodes",
+			p.address, o.Job, clockFace(at))
 	}
 }
 
@@ -128,7 +130,7 @@ func (c *behindStops) still(w *World, m *machine) bool {
 
 func (c *behindStops) spares(w *World, m messages.Message, o *messages.Order) {
 	if w.isLost(messages.FromToken(o.Token)) && !w.books.gaveUp(o.Job) {
-		c.violate(w, "%s was sent about an attempt that the store has lost, and nobody has given it up", describe(m))
+		c.violate(w, "%s was sent about an attempt that the store has lost and no operator has given up", describe(m))
 	}
 }
 

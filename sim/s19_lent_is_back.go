@@ -72,7 +72,7 @@ func (c *lentIsBack) Step(w *World, e *Event) {
 		}
 		t := messages.FromToken(m.Order.GetToken())
 		if due, lent := c.due[t]; lent && w.engine.now > due && w.books.attempts[t].GetStartedUnixMs() == 0 {
-			c.violate(w, "Start of %v of %s was sent %s after it had to have started", t, m.Order.Job,
+			c.violate(w, "Start of %v of job %s was sent %s after its start deadline", t, m.Order.Job,
 				w.engine.now.since(due))
 		}
 	case TaskSpawned:
@@ -130,7 +130,7 @@ func (c *lentIsBack) inTime(
 ) {
 	s.proc.leader.Bound(n, func(job topology.JobID, kept topology.Resources, by actors.Instant) {
 		if job != topology.JobID(s.job.Id) && gone > by && !kept.Plus(amount).Within(s.proc.leader.Size(n)) {
-			c.violate(w, "%s may be on %s until %s, where room is kept for %s by %s", s.job.Id, n,
+			c.violate(w, "job %s may be on %s until %s, where capacity is reserved for job %s by %s", s.job.Id, n,
 				time.Duration(gone), job, time.Duration(by))
 		}
 	})
@@ -155,7 +155,7 @@ func graceOf(w *World, spec *messages.JobSpec) time.Duration {
 func (c *lentIsBack) onWritten(w *World, a, was *messages.AttemptRecord) {
 	t := messages.FromToken(a.Token)
 	if due, lent := c.due[t]; lent && a.StartedUnixMs != 0 && was.GetStartedUnixMs() == 0 && c.began[t] > due {
-		c.violate(w, "%v of %s is said to have started, %s after it had to have", t, a.Job, c.began[t].since(due))
+		c.violate(w, "%v of job %s counts as started %s after its start deadline", t, a.Job, c.began[t].since(due))
 	}
 	if a.End != nil && was.GetEnd() == nil {
 		if a.End.Cause == messages.Cause_CAUSE_START_BY {

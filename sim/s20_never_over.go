@@ -56,7 +56,7 @@ func (c *neverOver) onCommit(w *World, job *messages.JobRecord, a *messages.Atte
 		own.add(a)
 		over := func(what string, has, most int64) {
 			if most >= 0 && has > most {
-				c.violate(w, "with %s, %s has %d %s, and may have %d", job.Id, q.Name, has, what, most)
+				c.violate(w, "with job %s, queue %s has %d %s, but may have %d", job.Id, q.Name, has, what, most)
 			}
 		}
 		if gpusOf(a) > 0 {

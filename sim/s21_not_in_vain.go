@@ -12,8 +12,8 @@ import (
 // at the moment of choice. Each victim has run for minRun, and was preempted for a job of its queue at most twice
 // before. One of three reasons applies to each victim:
 //   - It has a lower priority in the same queue.
-//   - Its queue and that queue's ancestors, below the common one, exceed their quotas even without the other victims, and
-//     the job stays within its own quotas.
+//   - Its queue and that queue's ancestors, below the common one, exceed their quotas even without the other victims,
+//     and the job stays within its own quotas.
 //   - It has run several times as long as the estimate of a job in the same queue, whose priority is not lower.
 type notInVain struct {
 	rule
@@ -102,18 +102,19 @@ func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Vict
 	case v.Rule == messages.PreemptionRule_PREEMPTION_RULE_RECLAIM:
 		c.onReclaimed(w, job, victim)
 	case victim.Spec.Queue != job.Spec.Queue:
-		c.violate(w, "%s of %s gives way by priority to %s of %s", v.Job, victim.Spec.Queue, job.Id, job.Spec.Queue)
+		c.violate(w, "job %s of queue %s is preempted by priority for job %s of queue %s",
+			v.Job, victim.Spec.Queue, job.Id, job.Spec.Queue)
 	case v.Rule == messages.PreemptionRule_PREEMPTION_RULE_SHORTEST:
 		c.onLonger(w, job, victim, t)
 	case victim.Spec.Priority >= job.Spec.Priority && !changed:
-		c.violate(w, "%s of priority %d gives way to %s of priority %d", v.Job, victim.Spec.Priority, job.Id,
+		c.violate(w, "job %s of priority %d is preempted for job %s of priority %d", v.Job, victim.Spec.Priority, job.Id,
 			job.Spec.Priority)
 	}
 	if victim.Outranked >= 3 && v.Rule != messages.PreemptionRule_PREEMPTION_RULE_RECLAIM {
-		c.violate(w, "%s was stopped %d times for others of its queue, and is again", v.Job, victim.Outranked)
+		c.violate(w, "job %s was preempted %d times for jobs of its queue, and is again", v.Job, victim.Outranked)
 	}
 	if victim.Spec.NotPreemptible {
-		c.violate(w, "%s is not to be stopped, and is chosen for %s", v.Job, job.Id)
+		c.violate(w, "job %s is not preemptible, but is chosen as a victim for job %s", v.Job, job.Id)
 	}
 	least := time.Duration(0)
 	if v.Rule == messages.PreemptionRule_PREEMPTION_RULE_SHORTEST {
@@ -127,7 +128,8 @@ func (c *notInVain) onChosen(w *World, job *messages.JobRecord, v *messages.Vict
 	}
 	began, ran := c.began[t], w.engine.now.since(c.began[t])
 	if least > 0 && (began == 0 || ran < least-least/50-100*time.Millisecond) {
-		c.violate(w, "%s is chosen for %s after %s, and its queue gives it %s", v.Job, job.Id, ran, least)
+		c.violate(w, "job %s is chosen as a victim for job %s after %s, but its queue's minimum runtime is %s",
+			v.Job, job.Id, ran, least)
 	}
 }
 
@@ -145,14 +147,15 @@ func (c *notInVain) onLonger(w *World, job, victim *messages.JobRecord, t topolo
 	switch {
 	case victim.Changed != nil || job.Changed != nil:
 	case victim.Spec.Priority > job.Spec.Priority:
-		c.violate(w, "%s of priority %d gives way to %s of priority %d, which is shorter", victim.Id, victim.Spec.Priority,
+		c.violate(w, "job %s of priority %d is preempted for the shorter job %s of priority %d",
+			victim.Id, victim.Spec.Priority,
 			job.Id, job.Spec.Priority)
 	case victim.Spec.CheckpointMs == 0:
-		c.violate(w, "%s saves nothing, and gives way to %s, which is shorter", victim.Id, job.Id)
+		c.violate(w, "job %s has no checkpoints, but is preempted for the shorter job %s", victim.Id, job.Id)
 	case gpusAsked(victim.Spec) > 4*gpusAsked(job.Spec):
-		c.violate(w, "%s gives way to %s, which is much smaller", victim.Id, job.Id)
+		c.violate(w, "job %s is preempted for job %s, which is much smaller", victim.Id, job.Id)
 	case max(usual-ran, ran) < 4*takes-takes/10-time.Second:
-		c.violate(w, "%s has run for %s and gives way to %s, which is expected to run for %s", victim.Id, ran, job.Id, takes)
+		c.violate(w, "job %s has run for %s and is preempted for job %s, whose estimate is %s", victim.Id, ran, job.Id, takes)
 	}
 }
 
@@ -161,7 +164,7 @@ func (c *notInVain) onLonger(w *World, job, victim *messages.JobRecord, t topolo
 // for neither.
 func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 	if victim.Spec.Queue == job.Spec.Queue {
-		c.violate(w, "%s is reclaimed for %s of the same queue", victim.Id, job.Id)
+		c.violate(w, "job %s is reclaimed for job %s of the same queue", victim.Id, job.Id)
 		return
 	}
 	if c.awayFromQuota(w, &jobPage{record: job}) != "" {
@@ -184,13 +187,14 @@ func (c *notInVain) onReclaimed(w *World, job, victim *messages.JobRecord) {
 		if has := c.atMost(w, q.Name, func(o *messages.JobRecord) bool {
 			return o.Id == victim.Id || !goes[o.Id]
 		}).gpus; has <= quota {
-			c.violate(w, "%s is reclaimed for %s, and %s has %d of %d without the others", victim.Id, job.Id, q.Name, has, quota)
+			c.violate(w, "job %s is reclaimed for job %s, but queue %s has only %d of its quota %d without the other victims",
+				victim.Id, job.Id, q.Name, has, quota)
 		}
 	}
 	for _, q := range w.above(job.Spec.Queue) {
 		quota, has := gpusIn(q.Quota), w.had(q.Name, func(o *messages.JobRecord) bool { return !goes[o.Id] }).gpus
 		if quota >= 0 && gpusAsked(job.Spec) > 0 && !w.isIn(victim, q.Name) && has+gpusAsked(job.Spec) > quota {
-			c.violate(w, "%s is reclaimed for %s, with which %s has %d of %d", victim.Id, job.Id, q.Name,
+			c.violate(w, "job %s is reclaimed for job %s, with which queue %s has %d of its quota %d", victim.Id, job.Id, q.Name,
 				has+gpusAsked(job.Spec), quota)
 		}
 	}

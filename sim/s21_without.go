@@ -106,7 +106,7 @@ func (c *notInVain) tryWithout(w *World, p *process, job *messages.JobRecord) {
 			continue
 		}
 		if w.fitsWithout(p, job, v, c.machinesFor(w, job, v)) {
-			c.violate(w, "%s is stopped in vain: %s fits without that", v.Job, job.Id)
+			c.violate(w, "job %s is preempted unnecessarily: job %s fits without that", v.Job, job.Id)
 			return
 		}
 	}

@@ -41,7 +41,7 @@ func (c *freedIsKept) Step(w *World, e *Event) {
 					continue
 				}
 				if g.lookAround(w); g.excuse == "" && c.away(w, w.books.jobs[id]) == "" {
-					c.violate(w, "%s is committed on %s, which is being freed for %s", a.Job, node, id)
+					c.violate(w, "job %s is committed on %s, which is being freed for job %s", a.Job, node, id)
 					return
 				}
 			}

@@ -53,7 +53,8 @@ func (c *faultlessStay) Step(w *World, e *Event) {
 		}
 	}
 	if own < w.constants.LaunchFailures && len(doubtful) < w.constants.LaunchFailures {
-		c.violate(w, "%s closed itself after %d failures of its own and those of %d jobs that may be: %s", n.Id, own,
+		c.violate(w, "%s became unschedulable after %d own failures and failures of %d jobs that may be its own: %s",
+			n.Id, own,
 			len(doubtful), n.Cordoned.Reason)
 	}
 }

@@ -59,7 +59,7 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	}
 	for _, a := range s.committed() {
 		if s.jobWas.Hold != nil || s.job.Hold != nil {
-			c.violate(w, "%s is committed as run %d over a Hold", s.job.Id, a.Run)
+			c.violate(w, "job %s is committed as attempt %d despite a Hold", s.job.Id, a.Run)
 		}
 	}
 	held := s.job.Hold != nil
@@ -67,7 +67,7 @@ func (c *holdHolds) onStored(w *World, s *stored) {
 	if by := messages.FromToken(s.job.WrittenBy); held != (s.jobWas.Hold != nil) && !c.written[by] {
 		array, _, _ := messages.ArrayOf(s.job.Id)
 		if !c.refused[s.job.Id] && !asked(w, s.job.Id, held) && !again && !asked(w, array, held) && !c.swept[array] {
-			c.violate(w, "%s is held=%v on disk, and nobody asks for that", s.job.Id, held)
+			c.violate(w, "job %s is held=%v on disk, but no client requests that", s.job.Id, held)
 		}
 		c.written[by] = true
 	}
@@ -109,6 +109,6 @@ func (c *holdHolds) onAnswer(w *World, a *ask, reply messages.Message, job strin
 		is = page.record.GetArray().GetHold() != nil
 	}
 	if is != held {
-		c.violate(w, "somebody was told that %s is held=%v, and on disk it is held=%v", job, held, is)
+		c.violate(w, "a client got the answer that job %s is held=%v, but on disk it is held=%v", job, held, is)
 	}
 }

@@ -30,7 +30,8 @@ func (c *successStays) Step(w *World, e *Event) {
 		if n := len(e.Stored.page.tokens); n > 0 {
 			t := e.Stored.page.tokens[n-1]
 			if earlier := w.books.attempts[t]; earlier != nil && c.succeeded(w, e.Stored, earlier) {
-				c.violate(w, "%v of %s was committed, and all members of %v had exited 0", messages.FromToken(a.Token), a.Job, t)
+				c.violate(w, "%v of job %s was committed, although all members of %v had exited with 0",
+					messages.FromToken(a.Token), a.Job, t)
 			}
 		}
 	}

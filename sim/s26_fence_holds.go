@@ -49,7 +49,7 @@ func (c *fenceHolds) gone(w *World, now *task, a *messages.AttemptRecord) {
 		if past, ever := c.past[m.index]; ever && w.engine.now.since(past) < now.fence+now.grace+time.Minute {
 			continue
 		}
-		c.violate(w, "%v of %s was spawned while %v runs on %s", now.key, now.job, k, m.address)
+		c.violate(w, "%v of job %s was started while %v runs on %s", now.key, now.job, k, m.address)
 		return
 	}
 }

@@ -13,6 +13,6 @@ func newHonestBelieved() *honestBelieved {
 func (c *honestBelieved) Step(w *World, _ *Event) {
 	// If a node has lied, it is that one or the rule cannot be judged.
 	if w.counters["scheduler.untrue"] > 0 && !slices.ContainsFunc(w.machines, func(m *machine) bool { return m.lied }) {
-		c.violate(w, "a machine was disbelieved, and none has lied")
+		c.violate(w, "a node's report was rejected as false, but no node has lied")
 	}
 }

@@ -107,7 +107,7 @@ func (c *ownUID) Step(w *World, e *Event) {
 		}
 		m, is := e.Message.(*messages.Reserve)
 		if page := w.books.jobs[m.GetOrder().GetJob()]; is && page != nil && page.record.UidToCome {
-			c.violate(w, "%s is reserved for before its uid is on disk", page.record.Id)
+			c.violate(w, "job %s reserves before its UID is on disk", page.record.Id)
 		}
 		return
 	}
@@ -117,16 +117,16 @@ func (c *ownUID) Step(w *World, e *Event) {
 	case was == nil:
 		needs := job.Spec.Array == nil && slices.Contains(ofItsOwn, job.Spec.User)
 		if job.Uid != 0 || job.UidToCome != needs {
-			c.violate(w, "%s, of user %q, came in with the uid %d, and one is to come: %t",
+			c.violate(w, "job %s, of user %q, was accepted with UID %d, and a UID will be assigned: %t",
 				job.Id, job.Spec.User, job.Uid, job.UidToCome)
 		}
 	case was.Uid == 0 && job.Uid != 0:
 		if !was.UidToCome || job.UidToCome || !w.draw.UIDs.Has(job.Uid) {
-			c.violate(w, "%s, of user %q, was given the uid %d", job.Id, job.Spec.User, job.Uid)
+			c.violate(w, "job %s, of user %q, was assigned UID %d", job.Id, job.Spec.User, job.Uid)
 		}
 		c.onGiven(w, e.Stored, job)
 	case job.Uid != was.Uid || job.UidToCome != was.UidToCome:
-		c.violate(w, "%s had the uid %d, and has %d", job.Id, was.Uid, job.Uid)
+		c.violate(w, "job %s had UID %d, and now has UID %d", job.Id, was.Uid, job.Uid)
 	}
 }
 
@@ -136,17 +136,17 @@ func (c *ownUID) onGiven(w *World, s *stored, job *messages.JobRecord) {
 		return // and no node can keep files under it
 	}
 	if job.UidTurn-last.turn < uint64(w.draw.UIDs.Len()) {
-		c.violate(w, "%s was given the uid %d, %d turns after %s, of a range of %d", job.Id, job.Uid,
+		c.violate(w, "job %s was assigned UID %d, %d assignments after job %s had it, in a range of %d", job.Id, job.Uid,
 			job.UidTurn-last.turn, last.job, w.draw.UIDs.Len())
 	}
 	// Of an unreadable job the leader knows only the files on nodes.
 	if page := w.books.jobs[last.job]; page != nil && !w.unreadable(last.job) &&
 		(!page.record.State.Terminal() || w.books.owes(page)) {
-		c.violate(w, "%s was given the uid %d of %s, which is %v", job.Id, job.Uid, last.job, page.record.State)
+		c.violate(w, "job %s was assigned UID %d of job %s, which is %v", job.Id, job.Uid, last.job, page.record.State)
 	}
 	for _, m := range w.machines {
 		if whose := m.launcher.lies(job.Uid); whose != "" && whose != job.Id && c.knew(w, s, m) {
-			c.violate(w, "%s was given the uid %d, under which things of %s lie on %s",
+			c.violate(w, "job %s was assigned UID %d, under which job %s has files on %s",
 				job.Id, job.Uid, whose, m.address)
 		}
 	}
@@ -168,12 +168,12 @@ func (c *ownUID) onSpawned(w *World, m *machine, t *task) {
 		return // The store has lost it, or there is nothing to compare.
 	}
 	if t.uid != page.record.Uid {
-		c.violate(w, "%v of %s runs as %d on %s, and its record says %d",
+		c.violate(w, "%v of job %s runs with UID %d on %s, but its record has UID %d",
 			t.key, t.job, t.uid, m.address, page.record.Uid)
 	}
 	for _, o := range m.launcher.order {
 		if o.uid == t.uid && o.job != t.job && t.uid != 0 {
-			c.violate(w, "%v of %s runs as %d on %s, where %v of %s is",
+			c.violate(w, "%v of job %s runs with UID %d on %s, as does %v of job %s",
 				t.key, t.job, t.uid, m.address, o.key, o.job)
 		}
 	}
@@ -204,9 +204,9 @@ func (c *ownUID) Quiet(w *World) {
 	for uid := w.draw.UIDs.First; uid <= w.draw.UIDs.Last; uid++ {
 		switch holds := p.leader.HoldsUID(uid); {
 		case want[uid] != "" && !holds:
-			c.violate(w, "the uid %d is free, and %s has it", uid, want[uid])
+			c.violate(w, "UID %d is free, but job %s has it", uid, want[uid])
 		case want[uid] == "" && holds && !unheard:
-			c.violate(w, "the uid %d is held, and there is nothing under it", uid)
+			c.violate(w, "UID %d is held, but no job or file uses it", uid)
 		}
 	}
 }

@@ -38,7 +38,8 @@ func (c *beginKept) Step(w *World, e *Event) {
 	}
 	for _, a := range s.committed() {
 		if begin := s.job.Spec.GetBeginUnixMs(); a.CommittedUnixMs < begin {
-			c.violate(w, "%s is committed as run %d, %d ms before its begin", s.job.Id, a.Run, begin-a.CommittedUnixMs)
+			c.violate(w, "job %s is committed as attempt %d, %d ms before its begin time",
+				s.job.Id, a.Run, begin-a.CommittedUnixMs)
 		}
 	}
 }

@@ -81,7 +81,8 @@ func (c *closingKept) judge(w *World, s *stored, a *messages.AttemptRecord, n *m
 	limit := s.job.Spec.GetTimeLimitMs()
 	left := n.ClosesUnixMs - a.CommittedUnixMs
 	if limit == 0 || limit+s.job.Spec.GetStop().GetGraceMs() > left {
-		c.violate(w, "%s, with a limit of %d ms, is committed as run %d on %s, which closes in %d ms", s.job.Id, limit,
+		c.violate(w, "job %s, with a limit of %d ms, is committed as attempt %d on %s, which is drained in %d ms",
+			s.job.Id, limit,
 			a.Run, n.Id, left)
 	}
 }

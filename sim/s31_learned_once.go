@@ -90,7 +90,8 @@ func (c *learnedOnce) onEnd(w *World, s *stored, a *messages.AttemptRecord) {
 		least = 0
 	}
 	if ran > 0 && (ran > most+most/20+time.Second || ran < least-least/20-time.Second) {
-		c.violate(w, "%v of %s is said to have run for %s; it ran for %s at least, and was committed %s before", t, a.Job,
+		c.violate(w, "%v of job %s has a stored runtime of %s, but it ran at least %s and was committed %s before its end",
+			t, a.Job,
 			ran, least, most)
 	}
 	if ran > 0 {
@@ -104,10 +105,10 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 	for _, t := range s.learned {
 		switch l := c.ended[t]; {
 		case l == nil:
-			c.violate(w, "the policy record knows %v, which has not ended", t)
+			c.violate(w, "the policy record includes %v, which has not ended", t)
 			return
 		case l.known:
-			c.violate(w, "%v is learned of twice", t)
+			c.violate(w, "%v is learned twice", t)
 			return
 		default:
 			if l.known = true; l.ranItsLength() {
@@ -122,7 +123,7 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 		}
 	}
 	if counted > c.learned || counted < min(c.learned, warm) {
-		c.violate(w, "the policy record counts %d jobs, and %d ran their length that it knows", counted, c.learned)
+		c.violate(w, "the policy record counts %d jobs, but includes %d attempts with a full run", counted, c.learned)
 	}
 }
 
@@ -130,7 +131,7 @@ func (c *learnedOnce) onRecord(w *World, s *stored) {
 func (c *learnedOnce) Quiet(w *World) {
 	for _, t := range slices.SortedFunc(maps.Keys(c.ended), topology.Token.Compare) {
 		if l := c.ended[t]; !l.known && w.books.jobs[l.job] != nil && !w.books.gaveUp(l.job) && !w.unreadable(l.job) {
-			c.violate(w, "%v of %s ended, and no record knows it", t, l.job)
+			c.violate(w, "%v of job %s ended, but no record includes it", t, l.job)
 		}
 	}
 }

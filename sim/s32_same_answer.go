@@ -52,7 +52,7 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 			continue
 		}
 		if c.asked[id] = was; was.times == differing {
-			c.violate(w, "asked why %s waits the Mirror answers %q; for a while the Scheduler's own view has been %q",
+			c.violate(w, "why job %s waits: the Mirror answers %q, but for a while the Scheduler's view has been %q",
 				id, answer, mine)
 		}
 	}
@@ -89,12 +89,12 @@ func (c *sameAnswer) Quiet(w *World) {
 	mine, others := pictureOf(p.leader.Room()), pictureOf(p.mirror.Room())
 	for _, id := range slices.Sorted(maps.Keys(mine)) {
 		if mine[id] != others[id] {
-			c.violate(w, "%s is to the Scheduler %s, and to the Mirror %s", id, mine[id], others[id])
+			c.violate(w, "node %s differs: in the Scheduler's view %s, in the Mirror's %s", id, mine[id], others[id])
 			return
 		}
 	}
 	if len(mine) != len(others) {
-		c.violate(w, "the Scheduler knows %d machines, and the Mirror %d", len(mine), len(others))
+		c.violate(w, "the Scheduler knows %d nodes, but the Mirror %d", len(mine), len(others))
 	}
 }
 
@@ -102,9 +102,9 @@ func (c *sameAnswer) Quiet(w *World) {
 func pictureOf(f *topology.Fabric, holders func(topology.NodeID) []topology.Holder) map[topology.NodeID]string {
 	all := map[topology.NodeID]string{}
 	f.Walk(func(m topology.Machine, free topology.Capacity, why string) {
-		text := fmt.Sprintf("%+v with %+v free, held by %+v, closed %q", m, free, holders(m.ID), why)
+		text := fmt.Sprintf("%+v with %+v free, held by %+v, unschedulable %q", m, free, holders(m.ID), why)
 		f.EachKept(m.ID, func(id topology.KeepID, amount topology.Resources) {
-			text += fmt.Sprintf(", %s keeps %+v", id, amount)
+			text += fmt.Sprintf(", reserved for %s: %+v", id, amount)
 		})
 		all[m.ID] = text
 	})

@@ -62,15 +62,15 @@ func (c *warnedInTime) onTold(w *World, t *task, m *messages.WarnTask) {
 	warn := page.record.Spec.GetWarn()
 	switch {
 	case warn == nil:
-		c.violate(w, "%v of %s is told of its end, and its job does not ask for that", t.key, t.job)
+		c.violate(w, "%v of job %s is warned of its end, but its job does not request that", t.key, t.job)
 	case m.Cause == messages.Cause_CAUSE_UNSPECIFIED:
 	case m.Signal != warn.Signal:
-		c.violate(w, "%v of %s is warned by signal %d, and wants %d", t.key, t.job, m.Signal, warn.Signal)
+		c.violate(w, "%v of job %s is warned by signal %d, but requests %d", t.key, t.job, m.Signal, warn.Signal)
 	case m.LeftMs > warn.AheadMs:
-		c.violate(w, "%v of %s is warned %d ms ahead, and wants %d", t.key, t.job, m.LeftMs, warn.AheadMs)
+		c.violate(w, "%v of job %s is warned %d ms ahead, but requests %d", t.key, t.job, m.LeftMs, warn.AheadMs)
 	case m.Cause == messages.Cause_CAUSE_TIME_LIMIT && m.Of != page.record.Spec.TimeLimitMs && w.faults.prompt() &&
 		w.engine.now.since(c.limited[t.job]) > warnedBound:
-		c.violate(w, "%v of %s is warned of a limit of %d ms, and has one of %d ms", t.key, t.job, m.Of,
+		c.violate(w, "%v of job %s is warned of a limit of %d ms, but has one of %d ms", t.key, t.job, m.Of,
 			page.record.Spec.TimeLimitMs)
 	}
 }
@@ -102,7 +102,7 @@ func (c *warnedInTime) onEnded(w *World, e *Event, a *messages.AttemptRecord) {
 		}
 		w.count("warned.judged", 1)
 		if t.notice.GetCause() != a.End.Cause {
-			c.violate(w, "%v of %s ends by %v, and its task was told of %v", t.key, t.job, a.End, t.notice)
+			c.violate(w, "%v of job %s ends by %v, but its task was warned of %v", t.key, t.job, a.End, t.notice)
 			return
 		}
 	}

@@ -37,7 +37,7 @@ func (c *afterKept) Step(w *World, e *Event) {
 		ended, over := c.over(w, a.Job)
 		known, isKnown := job.KnownOf(a.Job)
 		if isKnown && known != ended && !w.books.gaveUp(a.Job) {
-			c.violate(w, "%s knows that %s has ended as %v, and its record says %v", job.Id, a.Job, known, ended)
+			c.violate(w, "job %s records that job %s ended as %v, but that job's record has %v", job.Id, a.Job, known, ended)
 		}
 		met = met && over && a.Meets(ended)
 		never = never || isKnown && !a.Meets(known)
@@ -47,10 +47,10 @@ func (c *afterKept) Step(w *World, e *Event) {
 	}
 	switch was := e.Stored.jobWas; {
 	case len(committed) > 0 && !met:
-		c.violate(w, "%s is committed, and is to run after %v", job.Id, job.Spec.After)
+		c.violate(w, "job %s is committed, but must follow %v", job.Id, job.Spec.After)
 	case job.State != messages.JobState_JOB_STATE_CANCELLED || job.Cancel != nil || was.GetState().Terminal():
 	case !never:
-		c.violate(w, "%s is cancelled, and nobody asked for it: %s", job.Id, job.Outcome)
+		c.violate(w, "job %s is cancelled without a request: %s", job.Id, job.Outcome)
 	default:
 		w.count("after.cancelled", 1)
 	}
@@ -78,7 +78,7 @@ func (c *afterKept) Quiet(w *World) {
 		job := w.books.jobs[id].record
 		for _, a := range job.Awaits() {
 			if ended, over := c.over(w, a.Job); over && !job.State.Terminal() {
-				c.violate(w, "%s waits for %s, which has ended as %v", id, a.Job, ended)
+				c.violate(w, "job %s waits for job %s, which has ended as %v", id, a.Job, ended)
 			}
 		}
 	}

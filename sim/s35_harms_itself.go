@@ -32,7 +32,7 @@ func (c *harmsItself) Step(w *World, e *Event) {
 		}
 		forgotten := a.End.GetCause() == messages.Cause_CAUSE_REQUEUED && c.away(w, e.Stored.page) != ""
 		if !own && !forgotten {
-			c.violate(w, "%s ended by the word of %s, which has no part in it: %v", a.Job, a.End.Node, a.End)
+			c.violate(w, "job %s ended because of a report by %s, which has no part in it: %v", a.Job, a.End.Node, a.End)
 		}
 	}
 }

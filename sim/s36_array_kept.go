@@ -102,17 +102,17 @@ func (c *arrayKept) element(w *World, s *stored) {
 	page, seen := w.books.jobs[array], c.seen(array)
 	if w.books.gaveUp(array) {
 		if since := w.engine.now.since(w.books.dropped[array]); len(s.committed()) > 0 && since > 2*time.Minute {
-			c.violate(w, "%s is committed %s after its array was given up", job.Id, since)
+			c.violate(w, "element %s is committed %s after its array was given up", job.Id, since)
 		}
 		return
 	}
 	if page == nil || page.record.Spec.GetArray().Place(index) < 0 && !page.record.State.Terminal() {
-		c.violate(w, "%s is a job, and no array has it", job.Id)
+		c.violate(w, "element %s is a job, but no array has it", job.Id)
 		return
 	}
 	_, known := seen.states[index]
 	if known && s.jobWas == nil {
-		c.violate(w, "%s is a job for the second time", job.Id)
+		c.violate(w, "element %s became a job for the second time", job.Id)
 	}
 	if !known {
 		w.count("array.elements", 1)
@@ -125,10 +125,10 @@ func (c *arrayKept) element(w *World, s *stored) {
 	}
 	if most := int(page.record.Spec.GetArray().GetMost()); most > 0 && seen.active > most && len(s.committed()) > 0 &&
 		(seen.lowered == 0 || s.decided.since(seen.lowered) > c.lag(w, array, most)) {
-		c.violate(w, "%d elements of %s run, and %d may", seen.active, array, most)
+		c.violate(w, "%d elements of array %s run, but %d may", seen.active, array, most)
 	}
 	if s.jobWas == nil && seen.waiting > 128 {
-		c.violate(w, "%d elements of %s are jobs that wait", seen.waiting, array)
+		c.violate(w, "%d elements of array %s are waiting jobs, which is too many", seen.waiting, array)
 	}
 }
 
@@ -169,7 +169,7 @@ func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 				}
 				lost := w.books.gaveUp(messages.ElementID(job.Id, index))
 				if (e.Unborn == born || born && state != e.State) && !lost {
-					c.violate(w, "%s says that its element %d ended as %v (unborn: %t), and that one is %v (a job: %t)",
+					c.violate(w, "array %s records that element %d ended as %v (never a job: %t), but the element is %v (a job: %t)",
 						job.Id, index, e.State, e.Unborn, state, born)
 				}
 			}
@@ -180,7 +180,8 @@ func (c *arrayKept) array(w *World, job *messages.JobRecord) {
 	}
 	if all != spec.Len() || (job.State == messages.JobState_JOB_STATE_SUCCEEDED) != (ok == all) && job.Cancel == nil &&
 		job.NeverMet() == "" {
-		c.violate(w, "%s is over as %v, and %d of its %d elements are, %d of them well", job.Id, job.State, all, spec.Len(),
+		c.violate(w, "array %s has finished as %v, but %d of its %d elements have, %d of them with success",
+			job.Id, job.State, all, spec.Len(),
 			ok)
 	}
 	w.count("array.over", 1)
@@ -217,7 +218,8 @@ func (c *arrayKept) onSaid(w *World, message messages.Message) {
 		for index, state := range c.seen(job).states { //order: each by itself
 			each := w.books.jobs[messages.ElementID(job, index)]
 			if each != nil && state == messages.JobState_JOB_STATE_QUEUED && !hasIt(a.message, each.record) {
-				c.violate(w, "somebody was told that all of %s have what %T asks for, and element %d has not", job, a.message,
+				c.violate(w, "a client got the answer that all elements of %s have the change of %T, but element %d does not",
+					job, a.message,
 					index)
 			}
 		}

@@ -50,13 +50,14 @@ func (c *wellFirst) Step(w *World, e *Event) {
 		c.counts(w, e.Stored)
 	case TaskPrepared:
 		if a := e.Machine.proc; a != nil && !a.old && !e.Machine.launcher.health.lookedFor[e.Task.key.Token] {
-			c.violate(w, "%v of %s is prepared on %s, which was not checked for it", e.Task.key, e.Task.job,
+			c.violate(w, "%v of job %s is prepared on %s without a health check for it", e.Task.key, e.Task.job,
 				e.Machine.address)
 		}
 	case TaskSpawned:
 		at := slot{e.Task.key.Token, e.Machine}
 		if why := c.passed[at]; why != "" && !c.despite[at] {
-			c.violate(w, "%v of %s begins on %s, whose agent knew: %s", e.Task.key, e.Task.job, e.Machine.address, why)
+			c.violate(w, "%v of job %s starts on %s, whose agent knew a failed check: %s",
+				e.Task.key, e.Task.job, e.Machine.address, why)
 		}
 	case Checked:
 		if !e.Machine.launcher.fit() {
@@ -94,7 +95,7 @@ func (c *wellFirst) excused(w *World, m *messages.Reserve) {
 		}
 	}
 	if ill <= max(len(w.machines)/20, 1) {
-		c.violate(w, "%s is wanted despite its check, and checks failed on %d machines of %d", m.Order.Node, ill,
+		c.violate(w, "%s is used despite its failed check, but checks failed on only %d nodes of %d", m.Order.Node, ill,
 			len(w.machines))
 	}
 }
@@ -116,6 +117,6 @@ func (c *wellFirst) counts(w *World, s *stored) {
 	}
 	if s.job.Failures != s.jobWas.Failures || s.job.InfraRestarts != s.jobWas.InfraRestarts ||
 		s.job.PrepareFailures != s.jobWas.PrepareFailures {
-		c.violate(w, "%s pays for run %d, for which a machine was not well", s.job.Id, a.Run)
+		c.violate(w, "attempt %[2]d of job %[1]s counts against the job, although a node was unhealthy", s.job.Id, a.Run)
 	}
 }

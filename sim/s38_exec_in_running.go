@@ -14,9 +14,9 @@ func (c *execInRunning) Step(w *World, e *Event) {
 	m := e.Message.(*messages.ExecTask)
 	switch t := e.Task; {
 	case t == nil || !t.spawned:
-		c.violate(w, "%s: a process is to be run in %v, which was never started", e.Machine.address, m.Id.Key())
+		c.violate(w, "%s: an exec session is to run in %v, which was never started", e.Machine.address, m.Id.Key())
 	case m.Epoch != e.Process.node.Epoch():
-		c.violate(w, "%s: a leader of epoch %d has a process run in %v, and the machine follows that of epoch %d",
+		c.violate(w, "%s: a leader of epoch %d starts an exec session in %v, but the node follows epoch %d",
 			e.Machine.address, m.Epoch, t.key, e.Process.node.Epoch())
 	}
 }

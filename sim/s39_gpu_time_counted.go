@@ -51,7 +51,8 @@ func (c *gpuTimeCounted) Step(w *World, _ *Event) {
 	}
 	for _, at := range order {
 		if sums[at].Sum() != sums[at].Capacity || *sums[at] != *sums[rowKey{goodput.Cluster, at.day}] {
-			c.violate(w, "%v: there was %d, and the classes have %d: %+v", at, sums[at].Capacity, sums[at].Sum(), *sums[at])
+			c.violate(w, "%v: the capacity was %d, but the classes sum to %d: %+v",
+				at, sums[at].Capacity, sums[at].Sum(), *sums[at])
 		}
 	}
 }
@@ -79,11 +80,12 @@ func (c *gpuTimeCounted) Quiet(w *World) {
 		}
 	}
 	if n := w.counters["mirror.gpus_unequal"]; n > 0 {
-		c.violate(w, "the books of honest machines did not make up what they have, %d times", n)
+		c.violate(w, "the ledgers of honest nodes did not add up to their capacity, %d times", n)
 	}
 	of, all := p.mirror.GPUsNow()
 	if open := of[goodput.Kept] + of[goodput.Wanted] + of[goodput.Unwanted]; all != capacity || open != free ||
 		of[goodput.Broken] < broken {
-		c.violate(w, "counted are %d in %v, and machines have %d, %d broken, %d free", all, of, capacity, broken, free)
+		c.violate(w, "%d are counted in %v, but the nodes have %d in use, %d broken, %d free",
+			all, of, capacity, broken, free)
 	}
 }

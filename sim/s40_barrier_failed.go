@@ -51,7 +51,7 @@ func (c *barrierFailed) Step(w *World, e *Event) {
 			continue
 		}
 		if late := w.engine.now.since(x.since); late > barrierGone {
-			c.violate(w, "%v of %s runs on %s, %s after its gang had ended without having started", x.key, t.job,
+			c.violate(w, "%v of job %s runs on %s, %s after the start barrier of its gang had failed", x.key, t.job,
 				x.m.address, late)
 			return
 		}

@@ -24,7 +24,7 @@ func (c *ownersKept) Step(w *World, e *Event) {
 	}
 	o := w.client.orderOf(job.RequestId)
 	if o == nil {
-		c.violate(w, "%s is taken in, and nobody asked for it", job.Id)
+		c.violate(w, "job %s was accepted, but no client submitted it", job.Id)
 		return
 	}
 	admitted, barred := false, false
@@ -36,7 +36,7 @@ func (c *ownersKept) Step(w *World, e *Event) {
 		}
 	}
 	if !admitted {
-		c.violate(w, "%s is taken into queue %s, which %s may not use", job.Id, job.Spec.Queue, job.Owner.GetName())
+		c.violate(w, "job %s was accepted into queue %s, which %s may not use", job.Id, job.Spec.Queue, job.Owner.GetName())
 	}
 	if len(w.books.queues.GetQueues().GetQueues()) > 0 && !barred && w.sharing.listed {
 		w.count("owners.admitted", 1)
@@ -61,5 +61,6 @@ func (c *ownersKept) onReply(w *World, e *Event) {
 			return
 		}
 	}
-	c.violate(w, "%s is kept from queue %s, which all may use: %s", m.Principal.GetName(), m.Spec.Queue, r.Outcome.Text)
+	c.violate(w, "%s was rejected by queue %s, although it may use the queue: %s",
+		m.Principal.GetName(), m.Spec.Queue, r.Outcome.Text)
 }

@@ -42,7 +42,7 @@ func (w *World) at(number int) *machine {
 		}
 	}
 	if number < 1 || number > len(w.machines) {
-		panic(fmt.Sprintf("there is no machine %d", number))
+		panic(fmt.Sprintf("script error: no node has the number %d", number))
 	}
 	return w.machines[number-1]
 }

@@ -127,7 +127,7 @@ func (w *World) applyQueues(q *messages.Queues) {
 		func(m messages.Message) bool {
 			r, is := m.(*messages.ApplyQueuesReply)
 			if is && r.Outcome.GetCode() == messages.Code_CODE_INVALID {
-				panic(fmt.Sprintf("the queues that were drawn are refused: %v", r.Outcome))
+				panic(fmt.Sprintf("the drawn queues were rejected: %v", r.Outcome))
 			}
 			return is && settled(r.Outcome)
 		})

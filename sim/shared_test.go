@@ -27,7 +27,7 @@ func TestShared(t *testing.T) {
 		"shares.borrowed", "preemptions.priority", "preemptions.reclaim", "preemptions.started", "preemptions.tried",
 	} {
 		if counters[name] == 0 && !testing.Short() {
-			t.Errorf("there is no %s", name)
+			t.Errorf("counter %s is 0", name)
 		}
 	}
 }

@@ -72,6 +72,6 @@ func TestShortJobs(t *testing.T) {
 		ended, jobs, work.Truncate(time.Second), names, machines*gpus, took.Truncate(time.Millisecond),
 		float64(took)/float64(ideal), time.Since(clock).Truncate(time.Millisecond), w.engine.steps)
 	if !all || float64(took) > 1.3*float64(ideal) {
-		t.Errorf("%d of %d jobs ended in %s, and the work takes %s", ended, jobs, took, ideal)
+		t.Errorf("%d of %d jobs ended in %s, but the work takes %s", ended, jobs, took, ideal)
 	}
 }

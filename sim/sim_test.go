@@ -135,7 +135,7 @@ func TestSameTrace(t *testing.T) {
 	for _, processors := range []int{1, 2} {
 		runtime.GOMAXPROCS(processors)
 		if again := run(t, o); again.Line() != first.Line() {
-			t.Errorf("S16: at first:\n%s\nagain, with %d processors:\n%s", first.Line(), processors, again.Line())
+			t.Errorf("S16: first run:\n%s\nsecond run with %d processors:\n%s", first.Line(), processors, again.Line())
 		}
 	}
 	c := actors.DefaultConstants()
@@ -190,12 +190,12 @@ func TestScript(t *testing.T) {
 	epoch := w.Epoch()
 	w.CrashLeader()
 	if !w.StepUntil(func() bool { return w.Epoch() > epoch && running() }, time.Minute) {
-		t.Fatal("nobody took over, or the gang did not outlive it")
+		t.Fatal("no scheduler took over, or the gang did not survive the takeover")
 	}
 	w.Cancel(first)
 	over := func() bool { return w.Stored(first).GetState() == messages.JobState_JOB_STATE_CANCELLED }
 	if !w.StepUntil(over, time.Minute) {
-		t.Fatalf("the cancel came to nothing: %v\n%s", w.Violations(), strings.Join(w.Recent(), "\n"))
+		t.Fatalf("the cancel had no effect: %v\n%s", w.Violations(), strings.Join(w.Recent(), "\n"))
 	}
 	second := w.Submit(spec(4, 10*time.Second))
 	w.Arm("launch-fail", 1)
@@ -238,6 +238,6 @@ func TestHarm(t *testing.T) {
 	}, nil)
 	w.RunFor(10 * time.Second)
 	if len(w.Violations()) == 0 {
-		t.Error("nobody complained")
+		t.Error("no checker reported a violation")
 	}
 }

@@ -182,14 +182,14 @@ func leaderZombie(f *faults, p *process) bool {
 	if f.w.usurp(f.w.constants.Lease+f.w.luck.skewed(100*time.Millisecond, 30*time.Second)) == nil {
 		return false
 	}
-	f.w.note(p, "goes on as leader without looking")
+	f.w.note(p, "continues as leader without looking at its lease")
 	return true
 }
 
 // leaderHalf cuts the leader off from a random half of the nodes.
 func leaderHalf(f *faults, p *process) bool {
 	d := f.w.luck.skewed(time.Second, 90*time.Second)
-	f.w.note(p, "cut off from half of the machines for %s", d)
+	f.w.note(p, "cut off from half of the nodes for %s", d)
 	for _, m := range f.w.machines {
 		if f.w.luck.chance(0.5) {
 			f.block(m.links[p.host.index], towardMachine, d)
@@ -257,7 +257,7 @@ func machineGone(f *faults, m *machine) bool {
 		return false
 	}
 	f.lost++
-	f.w.say("%s is gone for ever", m.address)
+	f.w.say("%s is lost for ever", m.address)
 	m.powerLoss(0)
 	return true
 }

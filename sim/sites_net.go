@@ -142,7 +142,7 @@ func gpuFlap(f *faults, m *machine) bool {
 		return false
 	}
 	f.until(f.w.luck.skewed(time.Second, 10*time.Minute), func() {
-		f.w.say("%s is well again", topology.GPUID(gpu))
+		f.w.say("%s is healthy again", topology.GPUID(gpu))
 		m.launcher.mend(gpu) // of this boot or a later one
 	})
 	return true

@@ -17,7 +17,7 @@ func (l *launcher) stopsBefore(c *messages.StartTask, agent *process) bool {
 		!l.w.fires("start-stop") {
 		return false
 	}
-	l.w.note(agent, "stopped before it had rank %d of %s started", c.Id.Key().Rank, a.Job)
+	l.w.note(agent, "stopped before it started rank %d of %s", c.Id.Key().Rank, a.Job)
 	l.w.faults.suspend(agent, l.w.constants.StartDeadline+l.w.luck.between(5*time.Second, 40*time.Second))
 	return true
 }

@@ -40,7 +40,7 @@ func starve(f *faults, m *machine) bool {
 	return true
 }
 
-// starved ends a task that is being prepared or started then. A full disk is nobody's fault: the launcher waits for
+// starved ends a task that is being prepared or started then. A full disk has no culprit: the launcher waits for
 // space, and the task never started. Half of the time the job's image is what does not fit.
 func (l *launcher) starved(t *task, kind messages.ExitKind, code int32) {
 	why, soon := l.lacks.String(), l.w.chance.between(time.Millisecond, 2*time.Second)

@@ -82,7 +82,7 @@ func replaySeeds(t *testing.T, open func(*testing.T) store.Store) {
 		})
 	}
 	if !t.Failed() && (changes < 400 || conflicts == 0) {
-		t.Errorf("%d changes and %d conflicts prove little", changes, conflicts)
+		t.Errorf("%d changes and %d conflicts are too few for a test", changes, conflicts)
 	}
 }
 
@@ -99,7 +99,7 @@ func (r *replay) call(c Call) {
 	if c.Changes == nil {
 		epoch, err := r.tried.Lead("replay")
 		if err != nil || epoch != c.Epoch {
-			r.Fatalf("the database gives epoch %d (%v), and memory %d", epoch, err, c.Epoch)
+			r.Fatalf("the database assigns epoch %d (%v), but memory %d", epoch, err, c.Epoch)
 		}
 		if r.epoch = epoch; r.kept != nil {
 			r.compare()
@@ -108,7 +108,7 @@ func (r *replay) call(c Call) {
 	}
 	got, err := r.tried.Apply(c.Epoch, c.Changes)
 	if err != nil || !slices.Equal(got, c.Verdicts) {
-		r.Fatalf("the database answers %v (%v), and memory %v to %v", got, err, c.Verdicts, c.Changes)
+		r.Fatalf("the database answers %v (%v), but memory answers %v to %v", got, err, c.Verdicts, c.Changes)
 	}
 	r.changes += len(c.Changes)
 	for _, v := range c.Verdicts {

@@ -49,7 +49,7 @@ func (t *trace) kind(message any) {
 	if !known {
 		name := nameOf(message)
 		if other := t.names[name]; other != nil {
-			panic(fmt.Sprintf("the trace cannot tell %v from %v: give one of them another name", typ, other))
+			panic(fmt.Sprintf("the trace cannot distinguish %v from %v: rename one of them", typ, other))
 		}
 		h, t.names[name] = hashString(name), typ
 		t.types[typ] = h

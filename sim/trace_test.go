@@ -20,7 +20,7 @@ func TestTraceNames(t *testing.T) {
 	tr.kind(Stop{}) // a value is no pointer
 	defer func() {
 		if text, is := recover().(string); !is || !strings.Contains(text, "messages.Stop") {
-			t.Errorf("a second type of one name: %q", text)
+			t.Errorf("a second type with the same name was accepted: %q", text)
 		}
 	}()
 	tr.kind(&Stop{})

@@ -33,10 +33,11 @@ func TestUsageAgrees(t *testing.T) {
 			sum.look(t, w, 6000+seed)
 		}
 	}
-	t.Logf("%d queues compared, %d in use, %d elements of arrays ran, %d jobs were chosen and not told", sum.compared,
+	t.Logf("%d queues compared, %d in use, %d elements of arrays ran, %d jobs were chosen before their write",
+		sum.compared,
 		sum.used, sum.elements, sum.chosen)
 	if sum.compared < 1000 || sum.used < 100 || sum.elements < 10 || sum.chosen > sum.used/10 {
-		t.Error("too little happened, or too much was not told")
+		t.Error("too little happened, or too many jobs differed between planner and readers")
 	}
 }
 
@@ -76,7 +77,7 @@ func (a *agreement) look(t *testing.T, w *World, seed uint64) {
 		got, more := messages.FromResources(u.GetInUse()), messages.FromResources(inUseOf(chosen, name))
 		got.MilliCPU, got.MemoryBytes = got.MilliCPU+more.MilliCPU, got.MemoryBytes+more.MemoryBytes
 		if got.MilliGPU += more.MilliGPU; got != has {
-			text = fmt.Sprintf("the planner counts %+v for %s, and readers are told %+v: %v", has, name, got, u)
+			text = fmt.Sprintf("the planner counts %+v for queue %s, but readers see %+v: %v", has, name, got, u)
 		}
 		if a.differs[name] = text; text != "" && text == before {
 			t.Errorf("seed %d at %s: %s", seed, w.Now(), text)

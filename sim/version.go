@@ -80,7 +80,7 @@ func upgrade(f *faults) bool {
 	if w.luck.chance(0.3) {
 		if h := w.schedulers[w.luck.below(len(w.schedulers))]; h.proc != nil && !h.proc.paused {
 			h.old = !h.old && w.luck.chance(0.3)
-			w.note(h.proc, "ends for an upgrade: old=%t", h.old)
+			w.note(h.proc, "ends for an upgrade: previous version=%t", h.old)
 			h.proc.crash()
 			return true
 		}
@@ -95,7 +95,7 @@ func upgrade(f *faults) bool {
 			m.oldUntil = w.engine.now
 		}
 		m.old = !m.old && w.luck.chance(0.15)
-		w.note(m.proc, "ends for an upgrade: old=%t", m.old)
+		w.note(m.proc, "ends for an upgrade: previous version=%t", m.old)
 		m.proc.crash()
 		done = true
 	}

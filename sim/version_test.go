@@ -31,7 +31,7 @@ func TestUpgrade(t *testing.T) {
 				t.Error("nothing was upgraded")
 			}
 			if baseline != "" && (r.Counters["version.stripped"] == 0 || r.Counters["version.kept"] == 0) {
-				t.Errorf("nothing was taken away: %v", r.Counters)
+				t.Errorf("no field was removed from a message: %v", r.Counters)
 			}
 		})
 	}

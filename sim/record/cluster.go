@@ -12,15 +12,15 @@ import (
 	"strings"
 )
 
-// This file owns the machines on which a record is replayed.
+// This file describes the nodes on which a record is replayed.
 
-// Cluster is machines in racks. They are numbered rack by rack.
+// Cluster describes nodes in racks. The nodes are numbered rack by rack.
 type Cluster struct {
-	Racks []int // machines in each
-	GPUs  []int // of each machine
+	Racks []int // nodes in each rack
+	GPUs  []int // GPUs of each node
 }
 
-// NewCluster is machines that are alike.
+// NewCluster returns a cluster of equal nodes.
 func NewCluster(racks []int, gpus int) Cluster {
 	c := Cluster{Racks: racks}
 	for _, machines := range racks {
@@ -31,7 +31,7 @@ func NewCluster(racks []int, gpus int) Cluster {
 	return c
 }
 
-// Sum counts the GPUs.
+// Sum returns the number of GPUs.
 func (c Cluster) Sum() int {
 	sum := 0
 	for _, n := range c.GPUs {
@@ -40,20 +40,20 @@ func (c Cluster) Sum() int {
 	return sum
 }
 
-// Largest is the GPUs of the machine that has the most.
+// Largest returns the GPUs of the largest node.
 func (c Cluster) Largest() int { return slices.Max(c.GPUs) }
 
-// Alike reports whether all machines have as many GPUs.
+// Alike reports whether all nodes have the same number of GPUs.
 func (c Cluster) Alike() bool { return slices.Min(c.GPUs) == slices.Max(c.GPUs) }
 
-// Limits of what can be simulated.
+// Limits of the simulation.
 const (
 	maxMachines = 100_000
-	// MaxGPUs is the most that one simulated machine has.
+	// MaxGPUs is the maximum number of GPUs of a simulated node.
 	MaxGPUs = 64
 )
 
-// Check refuses a cluster that cannot be simulated.
+// Check returns an error for a cluster that cannot be simulated.
 func (c Cluster) Check() error {
 	standing := 0
 	for _, n := range c.Racks {
@@ -75,8 +75,8 @@ func (c Cluster) Check() error {
 	return nil
 }
 
-// ReadCluster reads machines: what `get nodes -o json` prints, or rows of the columns machines and gpus, and racks
-// where they are known. It answers as well how many machines it left out, since they have no GPU.
+// ReadCluster reads nodes from the output of `get nodes -o json`, or from rows with the columns nodes and gpus, and
+// optionally racks. It also returns the number of nodes that it skipped because they have no GPU.
 func ReadCluster(from io.Reader) (c Cluster, without int, err error) {
 	in := bufio.NewReader(from)
 	if text, _ := in.Peek(peekBytes); strings.HasPrefix(strings.TrimLeft(string(text), " \t\r\n"), "{") {
@@ -90,10 +90,10 @@ func ReadCluster(from io.Reader) (c Cluster, without int, err error) {
 	return c, without, c.Check()
 }
 
-// perRack is how many machines stand in a rack where nothing is said.
+// perRack is the default number of nodes in a rack.
 const perRack = 8
 
-// InRacks spreads machines over racks, the first ones filled first; 0 racks: eight to one.
+// InRacks distributes nodes over racks and fills the first racks first. With 0 racks, each rack gets eight nodes.
 func InRacks(machines, racks int) []int {
 	if racks == 0 {
 		racks = (machines + perRack - 1) / perRack
@@ -131,13 +131,13 @@ func readMachines(from io.Reader) (Cluster, error) {
 	return c, cmp.Or(err, wrong)
 }
 
-// readNodes reads the machines of a cluster that runs. Those that share a place are in one rack.
+// readNodes reads the nodes of a running cluster. Nodes of one place are in one rack.
 func readNodes(from io.Reader) (c Cluster, without int, err error) {
 	type node struct {
 		Metadata struct {
 			ID       string
 			Topology []struct{ Domain string }
-			Place    json.RawMessage // of an earlier version
+			Place    json.RawMessage // from an earlier version
 		}
 		Status struct{ Total struct{ MilliGPU int } }
 	}

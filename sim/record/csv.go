@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns records in columns: a header that names them, and a row for each job.
+// This file reads records in CSV: a header with the names of the columns, and a row for each job.
 
-// Columns of a record. What is not there is unknown.
+// Columns of a record. A missing value is unknown.
 const (
 	columnID       = "job_id"
 	columnSubmit   = "submit_s"
@@ -28,7 +28,7 @@ const (
 	columnWaited   = "real_wait_s"
 )
 
-// ReadCSV reads a record, and more about its jobs from a second one, if it is not nil. Either may be compressed.
+// ReadCSV reads a record, and the limits of its jobs from a second file, if it is not nil. Either may be compressed.
 func ReadCSV(record, limits io.Reader) (*Trace, error) {
 	more, err := readLimits(limits)
 	if err != nil {
@@ -52,13 +52,13 @@ func ReadCSV(record, limits io.Reader) (*Trace, error) {
 	return t.checked()
 }
 
-// LimitsError is about the second file.
+// LimitsError is an error in the second file.
 type LimitsError struct{ err error }
 
 func (e *LimitsError) Error() string { return e.err.Error() }
 func (e *LimitsError) Unwrap() error { return e.err }
 
-// readLimits reads the second file, which names its jobs.
+// readLimits reads the second file, which identifies its jobs.
 func readLimits(from io.Reader) (map[string]csvRow, error) {
 	rows := map[string]csvRow{}
 	if from == nil {
@@ -67,7 +67,7 @@ func readLimits(from io.Reader) (map[string]csvRow, error) {
 	return rows, eachRow(from, []string{columnID, columnLimit}, func(r csvRow) { rows[r.get(columnID)] = r })
 }
 
-// asked enters what a row says of the time that a job asked for, and of how long it waited.
+// asked takes a job's requested time limit and its waiting time from a row.
 func (j *Job) asked(r csvRow) {
 	if d, err := r.seconds(columnLimit, secondsMost); err == nil && d > 0 {
 		j.Limit = d
@@ -77,7 +77,7 @@ func (j *Job) asked(r csvRow) {
 	}
 }
 
-// jobOf reads a row.
+// jobOf parses a row.
 func jobOf(r csvRow) (Job, error) {
 	submit, err := r.seconds(columnSubmit, submitMost)
 	duration, wrong := r.seconds(columnDuration, secondsMost)
@@ -121,9 +121,9 @@ func (r csvRow) get(column string) string {
 }
 
 const (
-	// secondsMost is ten years: a job that took longer is a mistake.
+	// secondsMost is ten years. A longer job is an error in the record.
 	secondsMost = 10 * 365 * 24 * 3600
-	// submitMost is two hundred years: jobs may come in seconds since 1970.
+	// submitMost is two hundred years, because submit times may be in seconds since 1970.
 	submitMost = 20 * secondsMost
 )
 
@@ -140,7 +140,7 @@ func (r csvRow) seconds(column string, most float64) (time.Duration, error) {
 	return secs(s), nil
 }
 
-// eachRow visits the rows under the header, which must name certain columns.
+// eachRow visits the rows under the header. The header must contain the wanted columns.
 func eachRow(from io.Reader, wanted []string, visit func(csvRow)) error {
 	plain, err := decompressed(from)
 	if err != nil {
@@ -173,7 +173,7 @@ func eachRow(from io.Reader, wanted []string, visit func(csvRow)) error {
 	}
 }
 
-// WriteCSV writes a workload as ReadCSV reads it.
+// WriteCSV writes a workload in the form that ReadCSV reads.
 func WriteCSV(to io.Writer, t *Trace) error {
 	out := csv.NewWriter(to)
 	rows := [][]string{
@@ -186,7 +186,7 @@ func WriteCSV(to io.Writer, t *Trace) error {
 	for i, j := range t.Jobs {
 		row := []string{
 			strconv.Itoa(i + 1), inSeconds(j.Submit - first), inSeconds(j.Duration), strconv.Itoa(j.GPUs), "",
-			messages.OneLine(j.User), messages.OneLine(j.Queue), "", "", // so that a row is a line
+			messages.OneLine(j.User), messages.OneLine(j.Queue), "", "", // so that a row is one line
 		}
 		if j.Tasks > 0 {
 			row[4] = strconv.Itoa(j.Tasks)

@@ -10,8 +10,8 @@ import (
 	"time"
 )
 
-// This file owns what `history -o json` of a running cluster prints. It reads it as any other program does: by the
-// keys, which stay as they are.
+// This file reads the output of `history -o json` of a running cluster. Like any other program, it reads the public
+// keys.
 
 // pastJob holds the fields that are read of one finished job.
 type pastJob struct {
@@ -32,8 +32,8 @@ type pastJob struct {
 	}
 }
 
-// readHistory reads the jobs that are over. What a job is replayed for is how long its GPUs were held: from when nobody
-// else could have them until all its tasks were gone, over all attempts.
+// readHistory reads the finished jobs. The replayed run time is the time for which a job held its GPUs over all
+// attempts, from their allocation until all its tasks had ended.
 func readHistory(from io.Reader) (*Trace, error) {
 	text, err := io.ReadAll(from)
 	if err != nil {
@@ -62,7 +62,7 @@ func readHistory(from io.Reader) (*Trace, error) {
 	return t.checked()
 }
 
-// toItems goes to the list of jobs.
+// toItems moves the decoder to the list of jobs.
 func toItems(in *json.Decoder) error {
 	for {
 		word, err := in.Token()
@@ -92,7 +92,7 @@ func (t *Trace) pastRow(line int, p *pastJob) {
 		}
 	}
 	submit := time.Duration(p.SubmittedUnixMs) * time.Millisecond
-	if at, err := time.Parse(time.RFC3339, p.SubmittedAt); submit == 0 && err == nil { // of an earlier scheduler
+	if at, err := time.Parse(time.RFC3339, p.SubmittedAt); submit == 0 && err == nil { // from an earlier scheduler
 		submit = time.Duration(at.Unix()) * time.Second
 	}
 	held := 0.0

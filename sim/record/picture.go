@@ -1,29 +1,29 @@
 package record
 
-// This file owns what a run looked like over its time: as many points for 100,000 jobs as for a hundred.
+// This file defines the course of a run over time, with the same number of points for 100,000 jobs as for a hundred.
 
 // Picture holds the data of a report's charts.
 type Picture struct {
-	Step     float64  `json:"step"`    // seconds that each of Steps is long
-	Steps    []Step   `json:"steps"`   // from the first job's submit on
+	Step     float64  `json:"step"`    // length of each step in seconds
+	Steps    []Step   `json:"steps"`   // from the first job's submit
 	Submits  float64  `json:"submits"` // seconds until the last job's submit
-	Sizes    []Spread `json:"sizes"`   // waits by the size of jobs
-	Queues   []Spread `json:"queues"`  // and by their queue
+	Sizes    []Spread `json:"sizes"`   // waiting times by the size of jobs
+	Queues   []Spread `json:"queues"`  // waiting times by queue
 	Promises []Told   `json:"promises"`
 }
 
-// Step is means over a short time.
+// Step holds means over a short time.
 type Step struct {
 	Used    float64 `json:"used"`    // share of the GPUs
-	Waiting float64 `json:"waiting"` // jobs
-	Gangs   float64 `json:"gangs"`   // that run and are larger than a machine
-	Near    float64 `json:"near"`    // of these, in as few racks as can be
+	Waiting float64 `json:"waiting"` // number of jobs
+	Gangs   float64 `json:"gangs"`   // running gangs that are larger than one node
+	Near    float64 `json:"near"`    // of these, in the fewest possible racks
 }
 
-// Spread is how long the jobs of one kind waited, in seconds: the mean, the percentiles and the longest.
+// Spread describes how long the jobs of one kind waited, in seconds: the mean, the percentiles and the maximum.
 type Spread struct {
 	Name string  `json:"name"`
-	Jobs int     `json:"jobs"` // that are over
+	Jobs int     `json:"jobs"` // finished jobs
 	Avg  float64 `json:"avg"`
 	P50  float64 `json:"p50"`
 	P90  float64 `json:"p90"`
@@ -31,14 +31,14 @@ type Spread struct {
 	Max  float64 `json:"max"`
 }
 
-// Told is a job that was told when it would start, in seconds since the first job's submit.
+// Told describes a job with a start estimate, in seconds since the first job's submit.
 type Told struct {
-	Told    float64 `json:"told"`    // when it was told for the first time
-	At      float64 `json:"at"`      // the time that it was told
-	Started float64 `json:"started"` // the time at which it did
+	Told    float64 `json:"told"`    // when the first estimate was made
+	At      float64 `json:"at"`      // the estimated start
+	Started float64 `json:"started"` // the actual start
 }
 
-// MaxSteps is how many steps a picture has at most, MaxPromises how many promises.
+// MaxSteps limits the steps of a picture, and MaxPromises the start estimates.
 const (
 	MaxSteps    = 480
 	MaxPromises = 2000

@@ -9,17 +9,17 @@ import (
 	"strings"
 )
 
-// This file owns how the form of a record is recognised. A record is a file of others: what it contains is never
-// trusted to be in order or whole.
+// This file recognises the format of a record. A record is a foreign file, so its content is never trusted to be
+// ordered or complete.
 
-// Formats are the forms of records that can be read.
+// Formats returns the formats of records that can be read.
 func Formats() []string { return []string{"csv", "swf", "sacct", "history"} }
 
-// Input says how a record is to be read.
+// Input tells how to read a record.
 type Input struct {
-	Format     string    // one of Formats; empty: its content tells
-	Limits     io.Reader // of CSV: a second file with the jobs' limits; may be nil
-	ProcsToGPU int       // of SWF: the processors that stand for one GPU
+	Format     string    // one of Formats; empty: detect it from the content
+	Limits     io.Reader // for CSV: a second file with the jobs' limits; may be nil
+	ProcsToGPU int       // for SWF: the number of processors that stand for one GPU
 }
 
 // Read reads a record, compressed or not.
@@ -45,11 +45,11 @@ func Read(from io.Reader, s Input) (*Trace, error) {
 	return nil, fmt.Errorf("format %q is not known: %s", format, strings.Join(Formats(), ", "))
 }
 
-// peekBytes is how much of a record is looked at to recognise its form: a comment of an SWF file may be long.
+// peekBytes is the part of a record that is examined to recognise its format. A comment of an SWF file may be long.
 const peekBytes = 1 << 16
 
-// formatOf recognises a record by its first line. What it does not recognise it takes for CSV, whose reader says which
-// columns are missing.
+// formatOf recognises a record by its first line. An unknown format counts as CSV, whose reader reports the missing
+// columns.
 func formatOf(from *bufio.Reader) string {
 	text, _ := from.Peek(peekBytes)
 	line, _, _ := strings.Cut(strings.TrimLeft(string(text), " \t\r\n\ufeff"), "\n")
@@ -67,7 +67,7 @@ func formatOf(from *bufio.Reader) string {
 	return "csv"
 }
 
-// decompressed is a file's content, whether it is compressed or not.
+// decompressed returns a file's content, whether it is compressed or not.
 func decompressed(from io.Reader) (*bufio.Reader, error) {
 	buffered := bufio.NewReaderSize(from, peekBytes)
 	if magic, _ := buffered.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {

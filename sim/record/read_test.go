@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// seconds are what matters of a job, in seconds: what each form of record has to say of the same job.
+// seconds formats the important values of a job in seconds, which every format of records must give for the same job.
 func seconds(j Job) string {
 	waited := "-"
 	if j.HasWaited {
@@ -55,8 +55,8 @@ const slurm = `JobID|User|Partition|Submit|Start|End|Timelimit|State|ElapsedRaw|
 104|cy|cpu|2026-10-01T08:00:03|2026-10-01T08:00:04|2026-10-01T08:30:00|UNLIMITED|FAILED|1796|cpu=4|billing=4,cpu=4
 `
 
-// TestSacct: what a job was given, for how long, and what it had asked for; steps are parts of jobs, elements of an
-// array are jobs, and one that never ran is none.
+// TestSacct checks the allocated GPUs, the run time and the requested limit of jobs. Steps are parts of jobs, elements
+// of an array are jobs, and a job that never ran is skipped.
 func TestSacct(t *testing.T) {
 	start := float64(time.Date(2026, 10, 1, 8, 0, 0, 0, time.UTC).Unix())
 	wants(t, read(t, slurm, Input{}),
@@ -80,7 +80,7 @@ func TestSacct(t *testing.T) {
 	}
 }
 
-// TestSlurmSpan: as Slurm writes them.
+// TestSlurmSpan reads durations as Slurm writes them.
 func TestSlurmSpan(t *testing.T) {
 	for text, want := range map[string]time.Duration{
 		"00:30": 30 * time.Second, "30:00": 30 * time.Minute, "12:00:00": 12 * time.Hour,
@@ -94,7 +94,7 @@ func TestSlurmSpan(t *testing.T) {
 	}
 }
 
-// TestSWF: processors stand for GPUs, what is -1 is not known, and parts of a job are no jobs.
+// TestSWF checks that processors stand for GPUs, that -1 means unknown, and that parts of a job are no jobs.
 func TestSWF(t *testing.T) {
 	const log = "; Version: 2.2\n; MaxProcs: 128\n\n" +
 		"1 0 10 100 16 -1 -1 16 200 -1 1 3 1 -1 2 -1 -1 -1\n2 5 -1 60 -1 -1 -1 3 -1 -1 0 -1 1 -1 -1 -1 -1 -1\n" +
@@ -132,7 +132,7 @@ const lived = `{
   ]
 }`
 
-// TestHistory: a job is replayed in its shape, for as long as its GPUs were held.
+// TestHistory checks that a job keeps its shape and runs as long as its GPUs were held.
 func TestHistory(t *testing.T) {
 	wants(t, read(t, lived, Input{}),
 		"line 5: 1000.25+20<60 gpus 16/2 ann@night waited 1.5", "line 7: 1000.5+3<0 gpus 12/0 bob@default waited 0",
@@ -152,7 +152,7 @@ func TestHistory(t *testing.T) {
 	}
 }
 
-// TestPrinted: what was read is printed such that it is read again as the same, from its first job on.
+// TestPrinted checks that a record which is read and written is read again as the same, starting at its first job.
 func TestPrinted(t *testing.T) {
 	for name, text := range map[string]string{"sacct": slurm, "history": lived} {
 		was := read(t, text, Input{Format: name})
@@ -171,7 +171,7 @@ func TestPrinted(t *testing.T) {
 	}
 }
 
-// TestCluster: machines that differ, and those of a cluster that runs, by their places.
+// TestCluster reads nodes of different sizes, and the nodes of a running cluster with their places.
 func TestCluster(t *testing.T) {
 	c, _, err := ReadCluster(strings.NewReader("nodes,gpus,racks\n5,8,2\n1,4,\n"))
 	if err != nil || fmt.Sprint(c) != "{[3 2 1] [8 8 8 8 8 4]}" || c.Sum() != 44 || c.Largest() != 8 || c.Alike() {
@@ -202,8 +202,8 @@ func TestCluster(t *testing.T) {
 	}
 }
 
-// TestSynthetic: the same words give the same bytes, on every machine and in every version, or figures that are told
-// somewhere would be of another workload. And they give what makes a workload hard.
+// TestSynthetic checks that the same parameters give the same bytes on every host and in every version. Otherwise
+// published results would refer to another workload. It also checks the properties that make a workload hard.
 func TestSynthetic(t *testing.T) {
 	var b bytes.Buffer
 	s := DefaultSynthetic()
@@ -251,7 +251,7 @@ func TestSynthetic(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever a file has, it is read or refused, and what is read can be replayed.
+// FuzzRead checks that any file is read or rejected, and that a record that was read can be replayed.
 func FuzzRead(f *testing.F) {
 	for _, text := range []string{
 		slurm, lived, rows(3, "1,2"), "; swf\n1 0 10 100 16 -1 -1 16 200 -1 1 3 1 -1 2 -1 -1 -1\n",

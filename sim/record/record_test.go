@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// rows are a record of n good rows, with others behind them.
+// rows returns a record of n good rows, followed by others.
 func rows(good int, others ...string) string {
 	text := "gpus, submit_s,job_id,duration_s\n"
 	for i := range good {
@@ -18,7 +18,8 @@ func rows(good int, others ...string) string {
 	return text + strings.Join(others, "\n")
 }
 
-// TestReadCSV: columns by their names, compressed or not, limits from beside; a bad row is named by its line.
+// TestReadCSV reads columns by their names, compressed or not, with limits from a second file. A bad row is reported by
+// its line.
 func TestReadCSV(t *testing.T) {
 	var packed bytes.Buffer
 	z := gzip.NewWriter(&packed)
@@ -48,7 +49,7 @@ func TestReadCSV(t *testing.T) {
 	}
 }
 
-// TestRefused: what is no record, or a bad one.
+// TestRefused rejects files that are no record, or a bad one.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                           "it has no header",
@@ -66,7 +67,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestTake: rows by their submit time, times from the first, stretched until they offer a load.
+// TestTake checks that rows are ordered by submit time, that times start at the first job, and that arrivals are scaled
+// to an offered load.
 func TestTake(t *testing.T) {
 	trace := &Trace{Jobs: []Job{
 		{Submit: 300 * time.Second, Duration: 40 * time.Second, GPUs: 2, HasWaited: true},
@@ -79,7 +81,7 @@ func TestTake(t *testing.T) {
 	}
 	// 300 GPU-seconds at half of 4 GPUs take 150 s.
 	jobs, err = trace.Take(Cut{Load: 0.5}, 4)
-	// That was under another load.
+	// The waiting times were measured under another load.
 	if err != nil || jobs[2].Submit.Round(time.Millisecond) != 150*time.Second || jobs[2].HasWaited {
 		t.Errorf("%v, %v", jobs, err)
 	}

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// This file owns what Slurm's `sacct --parsable2` (or --parsable) prints: a header that names the columns, and a row
-// for each job, element of an array, and step. Which columns there are was decided by whoever called it.
+// This file reads the output of Slurm's `sacct --parsable2` (or --parsable): a header with the names of the columns,
+// and a row for each job, element of an array, and step. The caller of sacct chose the columns.
 
 // Columns of sacct.
 const (
@@ -18,7 +18,7 @@ const (
 	sacctSubmit = "Submit"
 )
 
-// readSacct reads what sacct printed.
+// readSacct reads the output of sacct.
 func readSacct(from io.Reader) (*Trace, error) {
 	t := &Trace{}
 	var header []string
@@ -43,7 +43,7 @@ func readSacct(from io.Reader) (*Trace, error) {
 	return t.checked()
 }
 
-// sacctColumns refuses a header that lacks what every replay needs.
+// sacctColumns rejects a header that lacks a column which every replay needs.
 func sacctColumns(header []string) error {
 	for _, wanted := range [][]string{
 		{sacctID}, {sacctSubmit}, {"ElapsedRaw", "Elapsed", "End"}, {"AllocTRES", "ReqTRES"},
@@ -55,7 +55,7 @@ func sacctColumns(header []string) error {
 	return nil
 }
 
-// sacctRow reads one row. Steps are parts of a job that has a row of its own, and count for nothing.
+// sacctRow reads one row. It ignores steps, because they are parts of a job with its own row.
 func (t *Trace) sacctRow(r csvRow) {
 	state, _, _ := strings.Cut(r.get("State"), " ") // "CANCELLED by 1000"
 	gpus, wrong := r.slurmGPUs()
@@ -89,8 +89,8 @@ func (t *Trace) sacctRow(r csvRow) {
 	}
 }
 
-// slurmTime reads a moment. sacct prints local time without a zone: where clocks were put back, an hour is there twice,
-// unless it was asked for seconds (SLURM_TIME_FORMAT=%s).
+// slurmTime parses a time. sacct prints local time without a zone. When clocks are set back, one hour is ambiguous,
+// unless sacct printed seconds (SLURM_TIME_FORMAT=%s).
 func (r csvRow) slurmTime(column string) (time.Duration, error) {
 	text := r.get(column)
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil && n >= 0 && n < submitMost {
@@ -103,7 +103,7 @@ func (r csvRow) slurmTime(column string) (time.Duration, error) {
 	return time.Duration(at.Unix()) * time.Second, nil
 }
 
-// slurmElapsed is for how long a job ran.
+// slurmElapsed returns how long a job ran.
 func (r csvRow) slurmElapsed() (time.Duration, error) {
 	if text := r.get("ElapsedRaw"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
@@ -127,7 +127,7 @@ func (r csvRow) slurmElapsed() (time.Duration, error) {
 	return end - start, nil
 }
 
-// slurmLimit returns the requested time limit; 0: it is unknown, or there was none.
+// slurmLimit returns the requested time limit, or 0 if it is unknown or there was none.
 func (r csvRow) slurmLimit() time.Duration {
 	if n, err := strconv.ParseInt(r.get("TimelimitRaw"), 10, 64); err == nil && n > 0 && n < secondsMost/60 {
 		return time.Duration(n) * time.Minute
@@ -136,7 +136,7 @@ func (r csvRow) slurmLimit() time.Duration {
 	return d
 }
 
-// slurmSpan reads [days-]hours:minutes:seconds or minutes:seconds, with thousandths or without.
+// slurmSpan parses [days-]hours:minutes:seconds or minutes:seconds, with or without thousandths.
 func slurmSpan(text string) (time.Duration, bool) {
 	days, clock, long := strings.Cut(text, "-")
 	if !long {
@@ -165,7 +165,7 @@ func slurmSpan(text string) (time.Duration, bool) {
 	return time.Duration(sum) * time.Second, err == nil
 }
 
-// slurmGPUs counts the GPUs of a job: what it was given, or else what it asked for.
+// slurmGPUs returns the allocated GPUs of a job, or else the requested ones.
 func (r csvRow) slurmGPUs() (int, error) {
 	for _, column := range []string{"AllocTRES", "ReqTRES"} {
 		if text := r.get(column); text != "" {
@@ -175,8 +175,8 @@ func (r csvRow) slurmGPUs() (int, error) {
 	return 0, nil
 }
 
-// tresGPUs reads "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=1": the plain count, or the sum of the types where
-// there is none.
+// tresGPUs parses "billing=8,cpu=8,gres/gpu=4,gres/gpu:a100=4,node=1". It returns the plain count, or the sum of the
+// types if there is none.
 func tresGPUs(column, text string) (int, error) {
 	all, typed := -1, 0
 	for _, part := range strings.Split(text, ",") {

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// This file owns the standard workload format of the Parallel Workloads Archive: 18 numbers in a line, -1 for what is
-// not known, and comments behind a semicolon.
+// This file reads the Standard Workload Format of the Parallel Workloads Archive: 18 numbers in a line, -1 for an
+// unknown value, and comments after a semicolon.
 
 // Fields of a line.
 const (
@@ -24,10 +24,10 @@ const (
 	swfUser        = 11
 	swfQueue       = 14
 	swfFields      = 18
-	swfFieldsLeast = 15 // older logs leave the last ones out
+	swfFieldsLeast = 15 // older logs lack the last fields
 )
 
-// readSWF reads a record in SWF, whose processors are taken for GPUs: a number of them for one.
+// readSWF reads a record in SWF. A number of its processors count as one GPU.
 func readSWF(from io.Reader, procsToGPU int) (*Trace, error) {
 	t := &Trace{}
 	err := eachLine(from, func(number int, text string) error {
@@ -79,7 +79,7 @@ func (t *Trace) swfRow(line int, fields []string, procsToGPU int) {
 	}
 }
 
-// numbered is a name of what SWF only numbers.
+// numbered returns a name for an entity that SWF only numbers.
 func numbered(what string, n float64) string {
 	if n < 0 {
 		return ""

@@ -7,26 +7,27 @@ import (
 	"time"
 )
 
-// This file owns workloads that nobody ran: drawn from a seed, by integers alone, so that the same words give the same
-// jobs on every machine. They have what makes real ones hard: most jobs are short and most GPU-hours are in few long
-// ones, most gangs are small and a few want half a room, people submit by day and on weekdays, and many at once.
+// This file draws synthetic workloads from a seed. It uses only integers, so that the same parameters give the same
+// jobs on every host. The workloads have the properties that make real ones hard. Most jobs are short, and a few long
+// ones use most GPU-hours. Most gangs are small, and a few need half the cluster. Users submit during the day and on
+// weekdays, and often many jobs at once.
 
-// Synthetic is a workload that is drawn.
+// Synthetic holds the parameters of a drawn workload.
 type Synthetic struct {
 	Jobs   int
 	Days   int
 	Users  int
-	Gangs  int // how many of a hundred jobs want more than 8 GPUs
-	Bursts int // how many of a hundred submissions are of many jobs at once
+	Gangs  int // percentage of jobs that need more than 8 GPUs
+	Bursts int // percentage of submissions with many jobs at once
 	Seed   int
 }
 
-// DefaultSynthetic is a week that keeps a dozen machines of 8 GPUs busy.
+// DefaultSynthetic describes a week that keeps a dozen nodes of 8 GPUs busy.
 func DefaultSynthetic() Synthetic {
 	return Synthetic{Jobs: 2500, Days: 7, Users: 40, Gangs: 8, Bursts: 8, Seed: 1}
 }
 
-// field is one word of a Synthetic: where it is, and between what.
+// field describes one parameter of a Synthetic: its location and its bounds.
 type field struct {
 	word        string
 	to          *int
@@ -50,7 +51,7 @@ func SyntheticWords() []string {
 	return words
 }
 
-// Set sets one word of it. A word that is not one of SyntheticWords is the caller's mistake.
+// Set sets one parameter. The caller must use a word of SyntheticWords.
 func (s *Synthetic) Set(word string, n int) error {
 	for _, f := range s.fields() {
 		if f.word != word {
@@ -65,7 +66,7 @@ func (s *Synthetic) Set(word string, n int) error {
 	panic("a synthetic workload has no " + word)
 }
 
-// Weights of what is drawn. They are of the shape of published traces, and of no one of them.
+// Weights of the draws. They resemble published traces, but none in particular.
 var (
 	hourWeights = []int{3, 2, 2, 1, 1, 1, 2, 4, 8, 12, 14, 14, 11, 13, 15, 15, 14, 12, 9, 7, 6, 5, 5, 4}
 	dayWeights  = []int{10, 11, 11, 10, 9, 3, 3} // from Monday
@@ -75,9 +76,9 @@ var (
 	gangGPUs     = []int{16, 24, 32, 48, 64, 96}
 	gangWeights  = []int{50, 10, 22, 4, 10, 4}
 
-	burstGPUs = 8 // a user that tries many things at once tries each on one machine
+	burstGPUs = 8 // a user with many experiments runs each on one node
 
-	// Job lengths, by octaves from a minute on: an hour is in the sixth.
+	// Job lengths in octaves from one minute. An hour is in the sixth octave.
 	octaveWeights = []int{12, 14, 15, 15, 13, 11, 8, 5, 4, 2, 1}
 
 	limits = []time.Duration{
@@ -85,7 +86,7 @@ var (
 	}
 )
 
-// dice draws numbers by SplitMix64, which fits in three lines and is the same everywhere.
+// dice draws numbers by SplitMix64, which is short and the same everywhere.
 type dice uint64
 
 func (d *dice) below(n int) int {
@@ -144,9 +145,9 @@ func (s Synthetic) Trace() *Trace {
 	return t
 }
 
-// draw draws a job, all but when it comes. A user that comes twice has the same queue, and like lengths.
+// draw draws a job without its submit time. All jobs of a user have the same queue and similar lengths.
 func (s Synthetic) draw(d *dice) Job {
-	user := d.below(1 + d.below(s.Users)) // the first ones submit most
+	user := d.below(1 + d.below(s.Users)) // the first users submit most
 	habit := dice(user + 1)
 	j := Job{
 		User: fmt.Sprintf("user-%02d", user+1), Queue: []string{
@@ -160,7 +161,7 @@ func (s Synthetic) draw(d *dice) Job {
 	octave := max(0, min(len(octaveWeights)-1, d.weighted(octaveWeights)+habit.below(3)-1))
 	length := 60 << octave
 	j.Duration = time.Duration(length+d.below(length)) * time.Second
-	if d.below(10) > 0 { // one in ten says nothing
+	if d.below(10) > 0 { // one job in ten has no limit
 		generous := j.Duration * time.Duration(100+d.below(300)) / 100
 		at, _ := slices.BinarySearch(limits, generous)
 		j.Limit = limits[min(at, len(limits)-1)]

@@ -1,6 +1,5 @@
-// Package record holds what a recorded workload is, how a part of it is ordered to be
-// replayed, and the figures that are found. It knows nothing of the simulator: one program orders a replay and another
-// runs it.
+// Package record defines recorded workloads, orders of replays, and the results of replays. It does not import the
+// simulator, because one program orders a replay and another runs it.
 package record
 
 import (
@@ -10,34 +9,34 @@ import (
 	"time"
 )
 
-// This file owns what a workload is, and how a part of it is taken.
+// This file defines a workload, and how a part of it is selected.
 
 // Job is one job of a record.
 type Job struct {
-	Submit   time.Duration // since any moment that all jobs of the record share
-	Duration time.Duration // that it ran
-	Limit    time.Duration // that it asked for; 0: none is known
-	GPUs     int           // of the whole gang
-	Tasks    int           // that are alike and share the GPUs evenly; 0: the GPUs are a total, on whole machines
+	Submit   time.Duration // since a moment that all jobs of the record share
+	Duration time.Duration // run time
+	Limit    time.Duration // requested time limit; 0: unknown
+	GPUs     int           // total of the gang
+	Tasks    int           // equal tasks that share the GPUs evenly; 0: the GPUs are a total on whole nodes
 	Priority int32
 	User     string
 	Queue    string
-	Line     int // of the file
+	Line     int // line in the file
 
-	Waited    time.Duration // before it began, where it really ran
+	Waited    time.Duration // waiting time in the real cluster
 	HasWaited bool          // Waited is known
 }
 
-// BadRow is a row that says nothing that can be replayed.
+// BadRow is a row that cannot be replayed.
 type BadRow struct {
 	Line int
 	Why  string
 }
 
-// String is the row and what is wrong with it.
+// String returns the row and its error.
 func (b BadRow) String() string { return fmt.Sprintf("line %d: %s", b.Line, b.Why) }
 
-// Aside are rows that are right and yet none to replay, such as jobs without GPUs.
+// Aside counts valid rows that are not replayed for one reason, such as jobs without GPUs.
 type Aside struct {
 	Why  string
 	Rows int
@@ -50,7 +49,7 @@ type Trace struct {
 	Aside []Aside
 }
 
-// setAside counts a row that is right and yet none to replay.
+// setAside counts a valid row that is not replayed.
 func (t *Trace) setAside(why string) {
 	i := slices.IndexFunc(t.Aside, func(a Aside) bool { return a.Why == why })
 	if i < 0 {
@@ -59,10 +58,10 @@ func (t *Trace) setAside(why string) {
 	t.Aside[i].Rows++
 }
 
-// badMost is the share of bad rows above which a record is refused.
+// badMost is the share of bad rows above which a record is rejected.
 const badMost = 0.01
 
-// checked refuses a record of which too much is bad.
+// checked rejects a record with too many bad rows.
 func (t *Trace) checked() (*Trace, error) {
 	rows := len(t.Jobs) + len(t.Bad)
 	for _, a := range t.Aside {
@@ -77,11 +76,11 @@ func (t *Trace) checked() (*Trace, error) {
 	return t, nil
 }
 
-// Cut is which part of a workload is replayed, and how fast it arrives.
+// Cut selects the part of a workload to replay, and how fast it arrives.
 type Cut struct {
 	First, Rows int     // rows of the record by their submit time; 0 rows: all
-	Timescale   float64 // by which arrivals are stretched; 0: such that they bring Load
-	Load        float64 // offered load, where Timescale is 0
+	Timescale   float64 // scale of arrival times; 0: choose it for Load
+	Load        float64 // offered load if Timescale is 0
 }
 
 // Take cuts a workload for a cluster of this many GPUs. Times begin at the first job.
@@ -106,13 +105,13 @@ func (t *Trace) Take(c Cut, gpus int) ([]Job, error) {
 		jobs[i].Submit -= began
 		if scale != 1 {
 			jobs[i].Submit = time.Duration(jobs[i].Submit.Seconds() * scale * 1e9)
-			jobs[i].HasWaited = false // that was under another load
+			jobs[i].HasWaited = false // the waiting time was measured under another load
 		}
 	}
 	return jobs, nil
 }
 
-// stretch is the scale at which jobs offer a load.
+// stretch returns the scale at which jobs offer a load.
 func stretch(jobs []Job, load float64, gpus int) float64 {
 	var work float64
 	for _, j := range jobs {

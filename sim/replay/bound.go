@@ -10,25 +10,25 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns the bound of docs/explain/start-times.md, held against what became of each job: with n older ones
-// of total work W ahead of it, a job starts within (n + 1)·L + W / (the guard's part of the cluster) + a minute.
+// This file compares the bound of docs/explain/start-times.md with the start of each job. If n older jobs with total
+// work W are ahead, a job starts within (n + 1)·L + W / (anti-starvation share of the cluster) + a minute.
 
-// leaving is how long after its limit a job may hold its machines at most: it is told to stop, has its grace, and its
-// end is written down.
+// leaving is the longest time for which a job holds its nodes after its limit: its stop, its grace, and the write of
+// its end.
 const leaving = 2 * time.Minute
 
-// hasBound reports whether the bound holds of a run: all jobs have limits, and nothing but the planner as it is
-// decides who is next. Without queues nobody is stopped for another either.
+// hasBound reports whether the bound applies to a run: all jobs have limits, only the unchanged planner decides the
+// order, and without queues there is no preemption.
 func (r *run) hasBound() bool {
 	return r.o.Policy == record.Synapse && r.o.Without == "" && r.o.Queues == nil &&
 		!slices.ContainsFunc(r.jobs, func(j record.Job) bool { return j.Limit == 0 })
 }
 
-// overBound is an error if a job waited for longer than its bound. What the guard owes for those that it let go
-// before is not counted, so a bound is a little earlier here than it is told to people.
+// overBound returns an error if a job waited longer than its bound. It ignores the share that is owed to earlier jobs,
+// so its bound is slightly earlier than the published one.
 func (r *run) overBound() error {
 	guarded := int64(r.o.Cluster.Sum()) * policy.DefaultSettings().GuardPercent
-	// All in seconds: thousands of weeks are too many nanoseconds.
+	// The unit is seconds, because thousands of weeks overflow nanoseconds.
 	hard := func(i int) int64 { return int64((max(r.jobs[i].Limit, r.jobs[i].Duration) + leaving) / time.Second) }
 	work := func(i int) int64 { return hard(i) * int64(r.jobs[i].GPUs) }
 	started := func(i int) time.Duration {

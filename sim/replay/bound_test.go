@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// stream are jobs of one GPU that never leave more than a few free, and one that wants the whole room beside them.
+// stream returns jobs of one GPU that leave only a few GPUs free, and one job that needs the whole cluster.
 func stream() []record.Job {
 	var all []record.Job
 	for i := range 4000 {
@@ -23,8 +23,8 @@ func stream() []record.Job {
 	return all
 }
 
-// TestBound: no job waits for longer than its bound, and where nobody sees to that the whole room is had by nobody
-// within it.
+// TestBound checks that no job waits longer than its bound. It also checks that without the anti-starvation share the
+// job for the whole cluster misses its bound.
 func TestBound(t *testing.T) {
 	o := record.Order{Jobs: stream(), Cluster: room, Policy: record.Synapse}
 	r, err := replayed(o, Watch{})

@@ -6,34 +6,33 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what is counted while a run goes on: the free GPUs, which jobs wait, and whether what is free would
-// do.
+// This file measures a run: the free GPUs, the waiting jobs, and whether a waiting job fits on the free GPUs.
 
-// census integrates over the time that passes between two changes.
+// census integrates over the time between two changes.
 type census struct {
 	ground  *ground
-	waiting map[shape]int // jobs
-	number  int           // of them
+	waiting map[shape]int // number of waiting jobs by shape
+	number  int           // number of waiting jobs
 	at      time.Duration
-	gangs   int // that run and are larger than a machine
-	near    int // of these, in as few racks as can be
+	gangs   int // running gangs that are larger than one node
+	near    int // of these, in the fewest possible racks
 	course  *steps
 
-	// blocked reports whether the gang that a comparison stops at is no larger than what is free, and has no place;
-	// nil: any gang that waits counts.
+	// blocked reports whether the gang at which a compared policy stops is no larger than the free GPUs, and does
+	// not fit. If blocked is nil, any waiting gang counts.
 	blocked func() bool
 
-	withheld *withheld // nil: the planner does not say what it withholds
+	withheld *withheld // nil: the planner gives no reasons
 
-	idleFit float64 // GPU-seconds free while a waiting job has a place on them
-	stuck   float64 // GPU-seconds free while one that is no larger has none
+	idleFit float64 // GPU-seconds that were free while a waiting job fits on them
+	stuck   float64 // GPU-seconds that were free while a job of at most this size did not fit
 }
 
 func newCensus(g *ground) *census {
 	return &census{ground: g, waiting: map[shape]int{}, course: newSteps()}
 }
 
-// waits and starts move a job of a shape.
+// waits counts one more waiting job of a shape.
 func (c *census) waits(now time.Duration, s shape) {
 	c.pass(now)
 	c.waiting[s]++
@@ -49,13 +48,13 @@ func (c *census) starts(now time.Duration, s shape) {
 	}
 }
 
-// moved lets a machine have more or fewer GPUs free.
+// moved changes the number of free GPUs of a node.
 func (c *census) moved(now time.Duration, machine, gpus int) {
 	c.pass(now)
 	c.ground.move(machine, gpus)
 }
 
-// gang lets one more gang run that is larger than a machine, or one fewer.
+// gang changes the number of running gangs that are larger than one node.
 func (c *census) gang(now time.Duration, near bool, by int) {
 	c.pass(now)
 	if c.gangs += by; near {

@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what is kept of a run's course: sums over equal steps of time. How long a run will be is not known
-// while it goes on, so whenever it outgrows the steps, two of them become one that is twice as long.
+// This file keeps the course of a run as sums over equal steps of time. The length of a run is unknown while it
+// continues. When it exceeds the steps, pairs of steps are merged into steps of twice the length.
 
 // steps lists the steps so far.
 type steps struct {
@@ -18,7 +18,7 @@ type steps struct {
 
 func newSteps() *steps { return &steps{width: time.Second} }
 
-// add counts what was so from one time to another.
+// add counts a state from one time to another.
 func (c *steps) add(from, to time.Duration, was record.Step) {
 	for to > c.width*record.MaxSteps {
 		c.fold()
@@ -55,7 +55,7 @@ func plus(a, b record.Step, times float64) record.Step {
 	return a
 }
 
-// means are the steps of a run of this length: of the last one only the part that was.
+// means returns the steps of a run of this length. The last step covers only the time that has passed.
 func (c *steps) means(ran time.Duration) []record.Step {
 	out := make([]record.Step, len(c.sums))
 	for i, sum := range c.sums {
@@ -88,7 +88,7 @@ func (r *run) picture() *record.Picture {
 	return p
 }
 
-// thinned is as many as a picture has at most, evenly among all.
+// thinned returns at most MaxPromises entries, evenly selected.
 func thinned(all []record.Told) []record.Told {
 	n := min(len(all), record.MaxPromises)
 	for i := range n {
@@ -97,7 +97,7 @@ func thinned(all []record.Told) []record.Told {
 	return all[:n]
 }
 
-// spreadsOf is how the waits of a name spread; nothing where no job of it is over.
+// spreadsOf returns the distribution of waiting times for a name, or nothing if none of its jobs has finished.
 func spreadsOf(all map[string]*tally, name string) []record.Spread {
 	t := all[name]
 	if t == nil || len(t.waits) == 0 {

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestCourse: however long a run gets, its steps are few, and nothing of what is counted is lost or moves.
+// TestCourse checks that a run of any length has few steps, and that folding neither loses nor moves a count.
 func TestCourse(t *testing.T) {
 	for _, jumps := range []float64{0.3, 40, 5000} {
 		c, at, sum, later := newSteps(), time.Duration(0), 0.0, 0.0
@@ -44,8 +44,8 @@ func TestCourse(t *testing.T) {
 	}
 }
 
-// TestPicture: what is known by heart. Of two machines in two racks one is taken for 100 s; a gang of both waits for
-// it.
+// TestPicture checks a run whose results are known: of two nodes in two racks one is in use for 100 s, and a gang of
+// both waits.
 func TestPicture(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 8, Queue: "b"}, {Duration: 50 * time.Second, GPUs: 16, Queue: "a"},
@@ -77,7 +77,7 @@ func TestPicture(t *testing.T) {
 	}
 }
 
-// TestPictureIsBounded: a hundred thousand jobs make no larger picture than a hundred.
+// TestPictureIsBounded checks that a hundred thousand jobs give no larger picture than a hundred.
 func TestPictureIsBounded(t *testing.T) {
 	r := &run{o: record.Order{Cluster: room}, jobs: make([]record.Job, 100_000), lives: make([]life, 100_000),
 		tooBig: make([]bool, 100_000)}
@@ -95,7 +95,7 @@ func TestPictureIsBounded(t *testing.T) {
 	}
 }
 
-// TestThinned: of too many promises some are left, from the first to the last.
+// TestThinned checks that the selected estimates cover the range from the first to the last.
 func TestThinned(t *testing.T) {
 	for _, n := range []int{0, 1, record.MaxPromises, record.MaxPromises + 1, 7 * record.MaxPromises} {
 		all := make([]record.Told, n)

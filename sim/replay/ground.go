@@ -7,26 +7,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is free on the machines, as the watching run counts it by the processes that come and go: it asks
-// neither the leader, whose view may be late, nor the policy.
+// This file counts the free GPUs by the processes that start and end. It reads neither the leader's view, which may be
+// late, nor the policy.
 
-// ground is the machines. Where all are alike a Room answers, by counting; else topology itself.
+// ground holds the nodes. If all nodes are equal, a Room answers by counting. Otherwise topology answers.
 type ground struct {
 	cluster record.Cluster
-	rack    []int            // of each machine
-	free    []int            // GPUs of each machine
-	sum     int              // free GPUs
-	room    *rival.Room      // nil where machines differ
-	fabric  *topology.Fabric // nil where the room can answer all
+	rack    []int            // rack of each node
+	free    []int            // free GPUs of each node
+	sum     int              // free GPUs in total
+	room    *rival.Room      // nil if nodes differ
+	fabric  *topology.Fabric // nil if the room can answer everything
 }
 
 // shape holds the properties of a gang that decide whether it fits.
 type shape struct {
-	gpus  int // in all
-	tasks int // that share them evenly; 0: they are a total
+	gpus  int // total
+	tasks int // equal tasks that share the GPUs; 0: the GPUs are a total
 }
 
-// newGround is an idle cluster. Topology is asked of gangs in tasks, too.
+// newGround returns an idle cluster. It also creates the fabric if gangs have tasks.
 func newGround(c record.Cluster, tasks bool) *ground {
 	g := &ground{cluster: c, sum: c.Sum(), free: append([]int(nil), c.GPUs...)}
 	for rack, machines := range c.Racks {
@@ -52,7 +52,7 @@ func gpusOnly(n int) topology.Resources {
 	return topology.Resources{MilliGPU: int64(n) * topology.WholeGPU}
 }
 
-// move lets a machine have more or fewer GPUs free.
+// move changes the number of free GPUs of a node.
 func (g *ground) move(machine, gpus int) {
 	g.free[machine] += gpus
 	g.sum += gpus
@@ -64,7 +64,7 @@ func (g *ground) move(machine, gpus int) {
 	}
 }
 
-// fits reports whether a gang has a place on what is free.
+// fits reports whether a gang fits on the free GPUs.
 func (g *ground) fits(s shape) bool {
 	switch {
 	case s.gpus > g.sum:
@@ -83,7 +83,7 @@ func gangOf(s shape) topology.Gang {
 	return topology.Gang{Replicas: int32(s.tasks), Each: gpusOnly(s.gpus / s.tasks)}
 }
 
-// fewestRacks is in how few racks of an empty cluster a gang has room.
+// fewestRacks returns the smallest number of racks that hold a gang in an empty cluster.
 func (g *ground) fewestRacks(s shape) int {
 	each, wanted := 1, s.gpus
 	if s.tasks > 0 {

@@ -7,9 +7,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestNothingStaysKept: what is kept for a job whose firm promise has moved, or was given up, is others' as soon as
-// that is on disk, which takes no time in a replay. Else a gang of most of the room leaves nobody any once it has
-// moved, and jobs wait for ever.
+// TestNothingStaysKept checks that nodes of a moved or dropped start guarantee are free once the change is on disk,
+// which takes no time in a replay. Otherwise a moved gang could leave too few nodes, and jobs would wait for ever.
 func TestNothingStaysKept(t *testing.T) {
 	for seed := range 3 {
 		jobs := workload(uint64(seed), 200)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain lets garbage lie longer: a run makes much of it and keeps little, and the default has it collected so often
-// that a seventh of the time goes there.
+// TestMain makes garbage collection rarer. A run creates much garbage and keeps little, and with the default a seventh
+// of the time goes into the collection.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

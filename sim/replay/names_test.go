@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns the tests that a policy of ours knows no trace: neither names nor dates are anything to it.
+// This file tests that Synapse's own policies depend on no particular record: names and dates have no influence.
 
-// waitsOf is how long each job waits, in the order of the record.
+// waitsOf returns how long each job waits, in the order of the record.
 func waitsOf(t *testing.T, policy string, jobs []record.Job) (waits []time.Duration) {
 	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: policy}, Watch{})
 	if err != nil {
@@ -24,7 +24,7 @@ func waitsOf(t *testing.T, policy string, jobs []record.Job) (waits []time.Durat
 	return waits
 }
 
-// crowded are jobs of some users and queues that come faster than they run.
+// crowded returns jobs of some users and queues that arrive faster than they run.
 func crowded(change func(i int, j *record.Job)) []record.Job {
 	return changed(func(i int, j *record.Job) {
 		j.Duration *= 4
@@ -33,8 +33,8 @@ func crowded(change func(i int, j *record.Job)) []record.Job {
 	})
 }
 
-// TestKnowsNoNames: users and queues that are renamed one for one, so that they sort otherwise, and the same jobs some
-// days later: each job waits as before. One user more, though, is another workload, or this would be no test.
+// TestKnowsNoNames renames users and queues so that they sort differently, and shifts the jobs by some days. Each job
+// must wait as before. An additional user must change the waiting times, because otherwise the test would show nothing.
 func TestKnowsNoNames(t *testing.T) {
 	for _, policy := range []string{record.InOrder, record.Synapse} {
 		as := waitsOf(t, policy, crowded(func(int, *record.Job) {}))
@@ -42,7 +42,7 @@ func TestKnowsNoNames(t *testing.T) {
 			t.Fatalf("%s: nobody waits for longer than %v", policy, slices.Max(as))
 		}
 		for name, change := range map[string]func(i int, j *record.Job){ //order: each by itself
-			"renamed": func(i int, j *record.Job) { // the other way round in the alphabet
+			"renamed": func(i int, j *record.Job) { // in reverse alphabetical order
 				j.User, j.Queue = fmt.Sprint(9-i%5, " is who"), fmt.Sprint("of ", 9-i%2)
 			},
 			"some days later": func(_ int, j *record.Job) { j.Submit += 3*day + 4*time.Hour + 7*time.Second },
@@ -59,8 +59,8 @@ func TestKnowsNoNames(t *testing.T) {
 	}
 }
 
-// TestSameHash: the same seed and the same record give the same trace of every message, and the same figures, whatever
-// the number of processors. The checkers, which look at the world now and then, are in the trace, and change no figure.
+// TestSameHash checks that the same seed and the same record give the same trace of every message and the same results,
+// for any number of processors. The checkers appear in the trace, and must change no result.
 func TestSameHash(t *testing.T) {
 	defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(0))
 	figures := func(o record.Order) (hash, all string) {

@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestKnowsNoFuture: under a policy of ours, what has started by the time at which a job ends would have started just
-// so, had that job gone on for longer. Backfilling that knows the future is not like that, or this would be no test.
+// TestKnowsNoFuture lengthens a job. Under Synapse's own policies, every job that has started by the original end must
+// start at the same time. Backfilling with an oracle must differ, because otherwise the test would show nothing.
 func TestKnowsNoFuture(t *testing.T) {
 	jobs := changed(func(_ int, j *record.Job) { j.Limit = 2 * time.Hour })
 	for _, policy := range []string{record.Synapse, record.InOrder, "easy"} {

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// workload draws jobs that come faster than a small room can take them, many at one instant.
+// workload draws jobs that arrive faster than a small cluster can run them, many at one instant.
 func workload(seed uint64, jobs int) []record.Job {
 	var all []record.Job
 	var at time.Duration
@@ -38,7 +38,8 @@ var (
 	room  = record.NewCluster(racks, 8)
 )
 
-// plain replays without actors: ends, then arrivals, then one pass, at each instant. It is for policies of one line.
+// plain replays without actors: at each instant first ends, then arrivals, then one pass. It supports policies with one
+// line.
 func plain(jobs []record.Job, policy string) []time.Duration {
 	room := rival.NewRoom(racks, 8)
 	starts, parts := make([]time.Duration, len(jobs)), make([][]rival.Part, len(jobs))
@@ -84,7 +85,7 @@ func plain(jobs []record.Job, policy string) []time.Duration {
 	return starts
 }
 
-// TestEngine: what passes through the production actors starts when it would start without any.
+// TestEngine checks that jobs start through the production actors when they would start without actors.
 func TestEngine(t *testing.T) {
 	for seed := range uint64(3) {
 		jobs := workload(seed+1, 400)
@@ -107,8 +108,8 @@ func TestEngine(t *testing.T) {
 	}
 }
 
-// TestAllPolicies: each of them brings every job to its end under the simulator's checkers, wherever gangs go, the same
-// way twice, on one processor or on several.
+// TestAllPolicies checks that each policy finishes every job under the simulator's checkers. Each placement must give
+// the same run twice, on one processor and on several.
 func TestAllPolicies(t *testing.T) {
 	jobs := workload(7, 150)
 	for _, policy := range record.Policies() {
@@ -129,14 +130,14 @@ func TestAllPolicies(t *testing.T) {
 	}
 }
 
-// TestPromised: backfilling never lets the first in line start later than a line that nobody may pass, and starts
-// others meanwhile.
+// TestPromised checks that backfilling never delays the first job compared with a strict line, and starts other jobs
+// meanwhile.
 func TestPromised(t *testing.T) {
 	jobs := []record.Job{
-		{Duration: 100 * time.Second, GPUs: 48},                     // leaves one machine of seven
-		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 56}, // waits for all
+		{Duration: 100 * time.Second, GPUs: 48},                     // leaves one node of seven free
+		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 56}, // needs all GPUs
 		{Submit: 2 * time.Second, Duration: 90 * time.Second, GPUs: 8},
-		{Submit: 3 * time.Second, Duration: 97 * time.Second, GPUs: 4}, // would delay it, were it to start
+		{Submit: 3 * time.Second, Duration: 97 * time.Second, GPUs: 4}, // would delay that job if it started
 	}
 	r, err := replayed(record.Order{Jobs: jobs, Cluster: room, Policy: "easy", Ref: true, Oracle: true}, Watch{})
 	if err != nil {
@@ -149,7 +150,7 @@ func TestPromised(t *testing.T) {
 	}
 }
 
-// TestTooBig: a gang that no cluster of this size can hold is left out and counted, and waits for nobody.
+// TestTooBig checks that a gang that never fits on the cluster is counted and left out, and delays no other job.
 func TestTooBig(t *testing.T) {
 	jobs := []record.Job{{Duration: time.Second, GPUs: 57}, {Submit: 5 * time.Second, Duration: time.Second, GPUs: 56}}
 	f, err := Run(record.Order{Jobs: jobs, Cluster: room, Policy: record.Synapse}, Watch{})
@@ -158,8 +159,8 @@ func TestTooBig(t *testing.T) {
 	}
 }
 
-// TestFigures: what is known by heart. Of two machines in two racks one is taken for 100 s; a gang of both waits for
-// it.
+// TestFigures checks a run whose results are known: of two nodes in two racks one is in use for 100 s, and a gang of
+// both waits.
 func TestFigures(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 8}, {Duration: 50 * time.Second, GPUs: 16},
@@ -176,8 +177,8 @@ func TestFigures(t *testing.T) {
 		"gangs": {*f.WaitMultiAvg, 100},
 		"jct":   {f.JCTAvg, (100 + 150 + 10) / 3.0},
 		"util":  {f.Util, (100*8 + 50*16) / (16.0 * 200)},
-		"rack":  {*f.Rack, 1}, // it has no room in one
-		"frag":  {f.Frag, 0},  // 8 are free, and it wants 16
+		"rack":  {*f.Rack, 1}, // it fits in no single rack
+		"frag":  {f.Frag, 0},  // 8 are free, and it needs 16
 	} {
 		if math.Abs(figures[0]-figures[1]) > 1e-9 {
 			t.Errorf("%s is %v, and not %v", what, figures[0], figures[1])
@@ -185,7 +186,7 @@ func TestFigures(t *testing.T) {
 	}
 }
 
-// TestStopped: a run that is stopped tells of what has been done.
+// TestStopped checks that a run that is stopped reports its results so far.
 func TestStopped(t *testing.T) {
 	f, err := Run(record.Order{Jobs: workload(3, 100), Cluster: room, Policy: record.Synapse},
 		Watch{Progress: func(ended int) bool { return ended < 10 }})
@@ -199,7 +200,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// TestUntil: a run that is cut counts to its end. A gang waits for all of two machines, of which one is free.
+// TestUntil checks that a cut run counts until its end. A gang waits for all of two nodes, of which one is free.
 func TestUntil(t *testing.T) {
 	jobs := []record.Job{{Duration: time.Hour, GPUs: 8}, {Duration: time.Hour, GPUs: 16}}
 	two := record.NewCluster([]int{2}, 8)
@@ -207,7 +208,7 @@ func TestUntil(t *testing.T) {
 	if err != nil || f.Unfinished != 2 || f.IdleFit != 0 || f.Frag != 0 || f.Util != 0 {
 		t.Errorf("%v, %+v", err, f)
 	}
-	// One of 4 that follows a gang in line: under a policy that lets nobody pass, it has a place and may not have it.
+	// A job of 4 GPUs follows a gang in line. Under a policy without backfill it fits but must wait.
 	jobs = append(jobs, record.Job{Submit: 500 * time.Second, Duration: time.Hour, GPUs: 4})
 	f, err = Run(record.Order{Jobs: jobs, Cluster: two, Policy: "fifo", Until: 1000 * time.Second}, Watch{})
 	if err != nil || f.IdleFit != 0.25 || f.Util != 0.5 {
@@ -215,17 +216,17 @@ func TestUntil(t *testing.T) {
 	}
 }
 
-// TestShapes: tasks that are alike go wherever each has room, and a total onto whole machines, whichever machines there
-// are; and one that no machines here could hold waits for nobody.
+// TestShapes checks that equal tasks go to any nodes that fit, and a total to whole nodes of any size. A job that never
+// fits delays no other job.
 func TestShapes(t *testing.T) {
 	mixed := record.Cluster{Racks: []int{2, 1}, GPUs: []int{8, 4, 4}}
 	jobs := []record.Job{
-		{Duration: 100 * time.Second, GPUs: 3}, // each on one of 4, where it leaves least
+		{Duration: 100 * time.Second, GPUs: 3}, // each on a node of 4, which leaves the fewest GPUs
 		{Duration: 100 * time.Second, GPUs: 3},
-		// of a total no machine would hold what is left
+		// as a total, its remainder would fit on no node
 		{Submit: time.Second, Duration: 10 * time.Second, GPUs: 10, Tasks: 10},
 		{Submit: 2 * time.Second, Duration: 10 * time.Second, GPUs: 16},
-		// of 5 each, and two machines have 4
+		// of 5 each, and two nodes have 4
 		{Submit: 3 * time.Second, Duration: 10 * time.Second, GPUs: 15, Tasks: 3, Line: 9},
 	}
 	for _, policy := range []string{record.Synapse, record.InOrder, "fifo", "easy"} {
@@ -234,7 +235,7 @@ func TestShapes(t *testing.T) {
 			t.Fatal(err)
 		}
 		third := time.Second
-		if policy == record.Synapse { // it waits for a place closer together, until it is its turn whatever that is
+		if policy == record.Synapse { // it waits for a closer domain until its topology wait ends
 			third = 6 * time.Second
 		}
 		for i, want := range []time.Duration{0, 0, third, 100 * time.Second, -1} {
@@ -243,7 +244,7 @@ func TestShapes(t *testing.T) {
 			}
 		}
 		f := r.result()
-		// ten tasks would have had room in one
+		// ten tasks would have fit in one rack
 		if fmt.Sprint(f.TooBigLines) != "[9]" || f.TooBig != 1 || f.Unfinished != 0 || *f.Rack != 0.5 {
 			t.Errorf("%s: %+v", policy, f)
 		}
@@ -253,7 +254,7 @@ func TestShapes(t *testing.T) {
 	}
 }
 
-// TestStartedAnew: a job whose machines were lost and that is started again is one job, which waited once.
+// TestStartedAnew checks that a job which is restarted after its nodes were lost counts as one job, which waited once.
 func TestStartedAnew(t *testing.T) {
 	jobs := []record.Job{{Duration: 100 * time.Second, GPUs: 16},
 		{Submit: 10 * time.Second, Duration: 5 * time.Second, GPUs: 1}}
@@ -280,7 +281,8 @@ func TestStartedAnew(t *testing.T) {
 	}
 }
 
-// TestClasses: of each size and each queue by itself, and what really was where the record says it of all.
+// TestClasses checks the results of each size and each queue, and the real waiting times if the record has them for all
+// jobs.
 func TestClasses(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 100 * time.Second, GPUs: 56, Queue: "b", HasWaited: true, Waited: 7 * time.Second},
@@ -299,7 +301,7 @@ func TestClasses(t *testing.T) {
 	}
 }
 
-// TestShaken: a duration is moved by the seed and the row alone, wherever else the workload is cut.
+// TestShaken checks that the jitter of a duration depends only on the seed and the row, and not on the cut.
 func TestShaken(t *testing.T) {
 	jobs := workload(5, 50)
 	o := record.Order{Jobs: jobs, Seed: 3, Shake: 0.01}
@@ -320,7 +322,7 @@ func TestShaken(t *testing.T) {
 	}
 }
 
-// TestStrange: workloads that a division could stumble on are replayed by every policy.
+// TestStrange checks that every policy replays workloads that could cause a division by zero.
 func TestStrange(t *testing.T) {
 	same := func(n int, j record.Job) (all []record.Job) {
 		for range n {
@@ -341,14 +343,14 @@ func TestStrange(t *testing.T) {
 			if err != nil || f.Unfinished != 0 || f.Jobs+f.TooBig != len(jobs) {
 				t.Fatalf("%s, %s: %v, %+v", name, policy, err, f)
 			}
-			if _, err := json.Marshal(f); err != nil { // that is, no figure is no number
+			if _, err := json.Marshal(f); err != nil { // this fails for infinite or undefined results
 				t.Errorf("%s, %s: %v", name, policy, err)
 			}
 		}
 	}
 }
 
-// TestSlow: where everything takes a while, jobs still run for as long as they did, limits or not.
+// TestSlow checks that jobs keep their run times if every step takes time, with and without limits.
 func TestSlow(t *testing.T) {
 	jobs := workload(9, 60)
 	for i := range jobs {
@@ -361,8 +363,7 @@ func TestSlow(t *testing.T) {
 	}
 }
 
-// TestToldTimes: what the planner that looks ahead promises first is counted against what came. One gang waits for a
-// job with a limit, which it keeps to.
+// TestToldTimes compares the first start estimates with the actual starts. One gang waits for a job with a limit.
 func TestToldTimes(t *testing.T) {
 	jobs := []record.Job{
 		{Duration: 5000 * time.Second, Limit: 5000 * time.Second, GPUs: 48, User: "a"},
@@ -372,7 +373,7 @@ func TestToldTimes(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// 3600 s were expected at first, and then half as much again; the limit is a second more than the trace has.
+	// 3600 s were estimated at first, and then half as much again. The limit is a second longer than the run time.
 	if got := r.lives[1].started; got != 5000*time.Second {
 		t.Errorf("the gang starts at %s", got)
 	}

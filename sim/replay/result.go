@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns how the figures of a run are found.
+// This file computes the results of a run.
 
-// classes are the sizes of jobs that are told of by themselves, by their most GPUs.
+// classes lists the sizes of jobs with separate results, by their largest number of GPUs.
 var classes = []struct {
 	name string
 	most int
@@ -26,10 +26,10 @@ func classOf(gpus int) string {
 	})].name
 }
 
-// linesShown is how many gangs that no machines can hold are named.
+// linesShown is the number of gangs that never fit and are listed.
 const linesShown = 100
 
-// result sums a run up.
+// result computes the results of a run.
 func (r *run) result() *record.Result {
 	out := &record.Result{Policy: r.o.Policy, Seed: r.o.Seed, TraceHash: r.w.TraceHash(), TooBigLines: []int{},
 		Classes: []record.Class{}, Queues: []record.Queue{}}
@@ -89,12 +89,12 @@ func (r *run) result() *record.Result {
 	return out
 }
 
-// isNear reports whether a job has run in as few racks as can be.
+// isNear reports whether a job has run in the fewest possible racks.
 func (r *run) isNear(i int) bool {
 	return len(r.lives[i].racks) == r.census.ground.fewestRacks(shapeOf(r.jobs[i]))
 }
 
-// shares finds what part of the GPUs was used, and what part was not although a job waited.
+// shares computes the share of the GPUs in use, and the share that was free although a job waited.
 func (r *run) shares(out *record.Result, span time.Duration) {
 	gpus := float64(r.o.Cluster.Sum())
 	if span = min(span, r.ran); span > 0 {
@@ -109,7 +109,7 @@ func (r *run) shares(out *record.Result, span time.Duration) {
 	}
 }
 
-// usedBy is the GPU-seconds used until a time.
+// usedBy returns the GPU-seconds used until a time.
 func (r *run) usedBy(span time.Duration) float64 {
 	var used float64
 	for i, j := range r.jobs {
@@ -120,14 +120,14 @@ func (r *run) usedBy(span time.Duration) float64 {
 	return used
 }
 
-// tally gathers the waits of some jobs.
+// tally gathers the waiting times of some jobs.
 type tally struct {
-	waits []float64 // of those that are over
-	took  float64   // from submit to end, all together
-	open  int       // that are not over
+	waits []float64 // of finished jobs
+	took  float64   // sum of the times from submit to end
+	open  int       // number of unfinished jobs
 }
 
-// of is the tally of a name.
+// of returns the tally of a name.
 func of[K comparable](all map[K]*tally, name K) *tally {
 	if all[name] == nil {
 		all[name] = &tally{}
@@ -158,7 +158,7 @@ func (t *tally) figures() record.Waits {
 	return out
 }
 
-// fewest is how few racks hold so much, if each holds what is said.
+// fewest returns the smallest number of racks that hold this many GPUs, by the GPUs of each rack.
 func fewest(holds []int, wanted int) int {
 	slices.SortFunc(holds, func(a, b int) int { return cmp.Compare(b, a) })
 	for i, n := range holds {
@@ -177,7 +177,7 @@ func mean(of []float64) float64 {
 	return sum / float64(len(of))
 }
 
-// percentile is of a sorted list.
+// percentile returns a percentile of a sorted list.
 func percentile(sorted []float64, p float64) float64 {
 	return sorted[min(len(sorted)-1, int(p*float64(len(sorted))))]
 }

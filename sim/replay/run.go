@@ -1,6 +1,5 @@
-// Package replay runs a recorded workload through the production actors on virtual
-// time, and measures what it would have met: what waits, for how long, and what the
-// machines did meanwhile.
+// Package replay runs a recorded workload through the production actors on virtual time, and measures the result: which
+// jobs wait, for how long, and how the nodes are used.
 package replay
 
 import (
@@ -21,18 +20,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a run: the jobs are submitted to a simulated cluster when they came,
-// run for as long as they did, and are watched.
+// This file runs a replay. It submits the jobs to a simulated cluster at their submit times, runs them for their
+// durations, and observes them.
 
 // Watch holds the observers of a replay. Either may be nil.
 type Watch struct {
-	// Clock is read around each pass; nil: passes are not timed.
+	// Clock is read around each pass. If it is nil, passes are not timed.
 	Clock func() time.Duration
-	// Progress is told of each job that ends how many have; it answers whether to go on.
+	// Progress is called at the end of each job with the number of ended jobs. It returns whether to continue.
 	Progress func(ended int) bool
 }
 
-// run is one run.
+// run is one replay.
 type run struct {
 	o       record.Order
 	watch   Watch
@@ -41,15 +40,15 @@ type run struct {
 	lives   []life
 	known   map[topology.JobID]int
 	names   names
-	began   time.Duration // when the first job came, since the world began
-	next    int           // job to be submitted
+	began   time.Duration // submit of the first job, since the world began
+	next    int           // next job to be submitted
 	ended   int
-	due     int           // jobs that are to end
-	tooBig  []bool        // jobs that the cluster could not hold if it were idle
-	ran     time.Duration // of the time since the first job came, what was looked at
-	broken  error         // what cannot be of a replay
+	due     int           // number of jobs that must end
+	tooBig  []bool        // jobs that do not fit on the idle cluster
+	ran     time.Duration // observed time since the submit of the first job
+	broken  error         // first inconsistency of the replay
 	census  *census
-	seen    *seen // what the planner is told of what runs; nil: it asks for nothing
+	seen    *seen // what the planner learns about running jobs; nil: it needs nothing
 	passes  int
 	passing time.Duration
 }
@@ -57,7 +56,7 @@ type run struct {
 // life holds the history of a job. A job that is started again because its nodes were unavailable counts as one job: it
 // waits until its first start, and ends with its last attempt.
 type life struct {
-	started, ended time.Duration // since the first job came; below 0: not yet
+	started, ended time.Duration // since the submit of the first job; negative: not yet
 	attempt        topology.Token
 	gone           int // members of the attempt that have ended
 	racks          map[int]bool
@@ -65,7 +64,7 @@ type life struct {
 	shifts
 }
 
-// Run carries an order out.
+// Run executes an order.
 func Run(o record.Order, watch Watch) (*record.Result, error) {
 	r, err := replayed(o, watch)
 	if err != nil {
@@ -74,7 +73,7 @@ func Run(o record.Order, watch Watch) (*record.Result, error) {
 	return r.result(), nil
 }
 
-// replayed is a run at its end.
+// replayed returns a finished run.
 func replayed(o record.Order, watch Watch) (*run, error) {
 	if err := o.Cluster.Check(); err != nil {
 		return nil, err
@@ -111,7 +110,7 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 	return r, r.broken
 }
 
-// run lets time pass until all jobs are over, the time is, or nobody wants to see more.
+// run advances time until all jobs have finished, the order's end time is reached, or the observer stops it.
 func (r *run) run() {
 	told, stopped := 0, false
 	over := func() bool {
@@ -132,7 +131,7 @@ func (r *run) run() {
 	r.census.pass(r.ran)
 }
 
-// totals are jobs that say how many GPUs they want, and not in how many tasks: published simulators know no others.
+// totals removes the tasks of jobs, so that each requests a total of GPUs. Published simulators know only such jobs.
 func totals(jobs []record.Job) []record.Job {
 	jobs = slices.Clone(jobs)
 	for i := range jobs {
@@ -142,7 +141,7 @@ func totals(jobs []record.Job) []record.Job {
 }
 
 const (
-	// settling is how long a new cluster takes until all its machines have registered.
+	// settling is the time that a new cluster takes until all its nodes have registered.
 	settling = time.Minute
 	day      = 24 * time.Hour
 	forever  = 100 * 365 * day
@@ -157,7 +156,7 @@ func constants() *actors.Constants {
 	return &c
 }
 
-// build makes the cluster.
+// build creates the cluster.
 func (r *run) build() error {
 	g := newGround(r.o.Cluster, slices.ContainsFunc(r.jobs, func(j record.Job) bool { return j.Tasks > 0 }))
 	r.census = newCensus(g)
@@ -194,7 +193,7 @@ func (r *run) build() error {
 
 func shapeOf(j record.Job) shape { return shape{gpus: j.GPUs, tasks: j.Tasks} }
 
-// planner is the policy's, with a clock around its passes.
+// planner returns the policy's planner, with a clock around its passes.
 func (r *run) planner() (policy.Planner, error) {
 	switch r.o.Policy {
 	case record.InOrder:
@@ -230,7 +229,7 @@ func (r *run) planner() (policy.Planner, error) {
 	return timed{p, r}, err
 }
 
-// timed measures what passes cost.
+// timed measures the duration of passes.
 type timed struct {
 	policy.Planner
 	r *run
@@ -238,7 +237,7 @@ type timed struct {
 
 // Plan runs a pass.
 func (t timed) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
-	t.r.census.pass(t.r.w.Now() - t.r.began) // the time before was as the pass before has left it
+	t.r.census.pass(t.r.w.Now() - t.r.began) // the time before belongs to the state after the previous pass
 	t.r.passes++
 	if t.r.watch.Clock == nil {
 		return t.Planner.Plan(view, queue, nowNs)
@@ -249,17 +248,17 @@ func (t timed) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) pol
 	return d
 }
 
-// Stopped tells the planner whom the leader stops for a job, if it is one that has others stopped.
+// Stopped reports a preemption by the leader to the planner, if the planner supports preemption.
 func (t timed) Stopped(job topology.JobID, token topology.Token) {
 	if p, is := t.Planner.(policy.Preempter); is {
 		p.Stopped(job, token)
 	}
 }
 
-// oracle answers comparisons.
+// oracle answers policies for comparison.
 type oracle struct{ r *run }
 
-// Length is how long a job runs, or how long it may.
+// Length returns the run time of a job, or its limit.
 func (o oracle) Length(id topology.JobID) time.Duration {
 	j := o.r.jobs[o.r.of(id)]
 	if o.r.o.Oracle || j.Limit == 0 {
@@ -271,7 +270,7 @@ func (o oracle) Length(id topology.JobID) time.Duration {
 // Over reports whether a job has ended.
 func (o oracle) Over(id topology.JobID) bool { return o.r.lives[o.r.of(id)].ended >= 0 }
 
-// of is the number of a job in the record: its name in the cluster.
+// of returns the number of a job in the record, which is its name in the cluster.
 func (r *run) of(id topology.JobID) int {
 	if i, known := r.known[id]; known {
 		return i
@@ -284,7 +283,7 @@ func (r *run) of(id topology.JobID) int {
 	return i
 }
 
-// submitNext submits the jobs of one instant, and comes again at the next one's.
+// submitNext submits the jobs of one instant, and schedules itself for the next one.
 func (r *run) submitNext() {
 	for r.next < len(r.jobs) {
 		j := r.jobs[r.next]
@@ -300,7 +299,7 @@ func (r *run) submitNext() {
 	}
 }
 
-// ownerOf returns the owner of a job; empty: the record names none.
+// ownerOf returns the owner of a job, or an empty string if the record names none.
 func ownerOf(j record.Job) string { return (&messages.Principal{Name: j.User}).Known() }
 
 // names maps the users and queues of a record, which may have any name, to names that a cluster permits, in order of
@@ -318,8 +317,8 @@ func (n names) of(name, prefix string) string {
 	return n[key]
 }
 
-// specOf is a job as a user would submit it: tasks that are alike, or so many GPUs in all on as few machines as can be.
-// Its name is its number alone, which says nothing of how long it runs.
+// specOf returns a job as a user would submit it: equal tasks, or a total of GPUs on the fewest possible nodes. Its
+// name is only its number, which reveals nothing about its run time.
 func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	gpus := int64(j.GPUs)
 	spec := &messages.JobSpec{
@@ -334,11 +333,11 @@ func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 		spec.Gang = &messages.GangSpec{Split: messages.Split_SPLIT_WHOLE, Total: resources(gpus)}
 	}
 	if j.Limit > 0 {
-		// A job that ran for longer than it had asked for was let: it is here as well. That it is over takes a few messages
-		// and writes to be known.
+		// If a job ran longer than its requested limit, the real cluster permitted that, and the replay does
+		// too. The end of a job is known only after some messages and writes.
 		limit := max(j.Limit, j.Duration) + time.Second + 100*r.o.Latency
 		if r.o.Preempt {
-			limit += resuming // or one that saved nothing would not come to its end
+			limit += resuming // otherwise a job without checkpoints would not finish
 		}
 		spec.TimeLimitMs = limit.Milliseconds()
 	}
@@ -346,7 +345,7 @@ func (r *run) specOf(i int, j record.Job) *messages.JobSpec {
 	return spec
 }
 
-// queueOf is the queue of a job in the cluster. Where there are queues it is one of those.
+// queueOf returns the queue of a job in the cluster. If there are queues, it is one of them.
 func (r *run) queueOf(j record.Job) string {
 	switch q := r.o.Queues; {
 	case q == nil:
@@ -358,16 +357,16 @@ func (r *run) queueOf(j record.Job) string {
 	}
 }
 
-// resources are GPUs with the little of all else that lets as many of them on a machine as it has.
+// resources returns GPUs with so little CPU and memory that only the GPUs of a node limit the number of tasks.
 func resources(gpus int64) *messages.Resources {
 	return &messages.Resources{MilliCpu: 1000 * gpus, MemoryBytes: gpus << 30, MilliGpu: topology.WholeGPU * gpus}
 }
 
-// happened takes note of a process that came to be or ended.
+// happened handles the start or the end of a process.
 func (r *run) happened(h sim.Happening) {
 	i, now := r.of(h.Job), r.w.Now()-r.began
 	l := &r.lives[i]
-	if l.attempt != h.Attempt { // the first one, or one more
+	if l.attempt != h.Attempt { // the first attempt, or a later one
 		if l.ended >= 0 {
 			r.ended--
 		}
@@ -400,7 +399,7 @@ func (r *run) happened(h sim.Happening) {
 	}
 }
 
-// begins notes that all of a job run.
+// begins notes that all tasks of a job run.
 func (r *run) begins(i int, job topology.JobID, now time.Duration) {
 	l := &r.lives[i]
 	l.begun = now
@@ -414,7 +413,7 @@ func (r *run) begins(i int, job topology.JobID, now time.Duration) {
 	r.seen.note(job, true, false)
 }
 
-// gang counts a job that runs, by 1, or does so no more, by -1, if it is larger than a machine.
+// gang counts a job that starts (1) or ends (-1), if it is larger than one node.
 func (r *run) gang(i int, now time.Duration, by int) {
 	l := &r.lives[i]
 	if runs := by > 0; l.whole != runs && r.jobs[i].GPUs > r.o.Cluster.Largest() {
@@ -423,7 +422,7 @@ func (r *run) gang(i int, now time.Duration, by int) {
 	}
 }
 
-// shaken are the jobs with durations a little different, each by a chance of its own.
+// shaken returns the jobs with jittered durations, each with its own draw.
 func shaken(o record.Order) []record.Job {
 	out := slices.Clone(o.Jobs)
 	if o.Shake == 0 {

@@ -12,26 +12,26 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a planner that looks ahead is told of what runs: as a leader would be, when a gang began and when
-// it was over, and never how long it will run.
+// This file informs a planner that looks ahead about running jobs, as a leader would: when a gang began and ended, and
+// never how long it will run.
 
-// seen is such a planner, and what it has not been told yet.
+// seen holds such a planner, and the changes that it does not know yet.
 type seen struct {
 	*policy.Judgement
 	r     *run
 	runs  *policy.Runs
-	since []change            // the last pass
-	told  map[int]policy.Told // by the job's number in the record
-	// rules are by which those are stopped that are named in promises.
+	since []change            // changes since the last pass
+	told  map[int]policy.Told // start estimates by the job's number in the record
+	// rules holds the rule by which each victim in a start guarantee is preempted.
 	rules map[topology.Token]preempt.Rule
 }
 
-// change is a gang that began, or was over.
+// change is a gang that began or ended.
 type change struct {
 	job     topology.JobID
 	at      time.Duration
 	began   bool
-	learned bool // of one that was over: it was by itself
+	learned bool // it ended by itself
 }
 
 func newSeen(r *run, settings policy.Settings) *seen {
@@ -45,17 +45,17 @@ func newSeen(r *run, settings policy.Settings) *seen {
 	s.told, s.rules = map[int]policy.Told{}, map[topology.Token]preempt.Rule{}
 	s.Obey(r.o.Queues)
 	s.Watch(func(t policy.Told) {
-		if i := r.of(t.Job); r.lives[i].started < 0 { // that is its first start
+		if i := r.of(t.Job); r.lives[i].started < 0 { // this is its first start
 			s.told[i] = t
 		}
 	})
 	return s
 }
 
-// longWait is from which wait on a job should have been told when it starts.
+// longWait is the waiting time above which a job should have had a start estimate.
 const longWait = 10 * time.Minute
 
-// promises sums up what jobs were told, and how right it was.
+// promises computes the accuracy of the start estimates.
 func (s *seen) promises(out *record.Result) {
 	slips := float64(s.Slips())
 	out.Slips = &slips
@@ -90,7 +90,7 @@ func (s *seen) promises(out *record.Result) {
 	}
 }
 
-// picture lists what was told, on the record's clock.
+// picture lists the start estimates, on the record's clock.
 func (s *seen) picture() []record.Told {
 	all := []record.Told{}
 	if s == nil {
@@ -106,7 +106,7 @@ func (s *seen) picture() []record.Told {
 	return thinned(all)
 }
 
-// partOf returns a part of a number; nil where there is none.
+// partOf returns a part of a number, or nil if there is none.
 func partOf(part, of int) *float64 {
 	if of == 0 {
 		return nil
@@ -115,20 +115,20 @@ func partOf(part, of int) *float64 {
 	return &s
 }
 
-// note keeps what the next pass is to know.
+// note keeps a change for the next pass.
 func (s *seen) note(job topology.JobID, began, learned bool) {
 	if s != nil {
 		s.since = append(s.since, change{job, s.r.w.Now(), began, learned})
 	}
 }
 
-// Plan runs a pass. Changes are told on the leader's clock.
+// Plan runs a pass. Changes use the leader's clock.
 func (s *seen) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
 	clock := nowNs - int64(s.r.w.Now())
 	for _, c := range s.since {
 		if at := clock + int64(c.at); c.began {
 			s.runs.Began(c.job, at)
-			s.Committed(c.job) // which was before that
+			s.Committed(c.job) // the commit was before that
 		} else {
 			s.Ended(c.job, s.runs.Ended(c.job, at, c.learned))
 		}
@@ -140,9 +140,10 @@ func (s *seen) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) pol
 			s.rules[v.Token] = v.Rule
 		}
 	}
-	for _, f := range d.Firm { // the planner stands behind others here, so the leader cannot tell it that it is on disk
+	// the leader sees only the wrapper, so it cannot report that the guarantee is on disk
+	for _, f := range d.Firm {
 		if s.Written(f.Job) {
-			d.NextAt = nowNs + 1 // and there may be room by that
+			d.NextAt = nowNs + 1 // this may free capacity
 		}
 	}
 	return d

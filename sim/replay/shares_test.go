@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// endless are jobs of three queues, each of which wants a quarter more than its share of the cluster for all of a week:
-// gangs of 1 to 64 GPUs that run from 10 minutes to 4 hours, drawn alike.
+// endless returns jobs of three queues. Each queue submits a quarter more than its share of the cluster for a week. The
+// gangs have 1 to 64 GPUs, run from 10 minutes to 4 hours, and are drawn equally.
 func endless(names []string, weights []int64) []record.Job {
 	var jobs []record.Job
 	const week, first = 7 * day, 40
@@ -36,7 +36,8 @@ func endless(names []string, weights []int64) []record.Job {
 	return jobs
 }
 
-// TestSharesByWeight: over a half-life three queues with endless work get the GPUs by their weights, within 5%.
+// TestSharesByWeight checks that three queues with endless work get the GPUs by their weights over a half-life, within
+// 5%.
 func TestSharesByWeight(t *testing.T) {
 	names, weights := []string{"q1", "q2", "q5"}, []int64{1, 2, 5}
 	queues := &share.Queues{}
@@ -79,8 +80,8 @@ func TestSharesByWeight(t *testing.T) {
 	}
 }
 
-// TestQueuesInReplay: both of Synapse's own policies go by queues, and whoever is of no queue that is known is in the
-// default one.
+// TestQueuesInReplay checks that both of Synapse's own policies use queues, and that a job of an unknown queue is in
+// the default queue.
 func TestQueuesInReplay(t *testing.T) {
 	none := share.Amounts{{Name: share.AmountGPU, Amount: 8000}}
 	queues := &share.Queues{Default: "rest", Queues: []share.QueueSpec{{Name: "few", Limit: none}, {Name: "rest"}}}

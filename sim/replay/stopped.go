@@ -9,27 +9,27 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns jobs that are stopped for others: what they have done and saved, what is lost by it, and what a
-// planner knows of those that it could have stopped.
+// This file measures preempted jobs: their saved work, their lost work, and what a planner knows about possible
+// victims.
 
 // resuming is the time to continue from the last checkpoint.
 const resuming = time.Minute
 
-// shifts are the attempts of a job that may be stopped. It waits until all its work is done: what it ran for beside
-// that was lost.
+// shifts holds the attempts of a job that may be preempted. The job waits until all its work is done. Run time in
+// excess of its work was lost.
 type shifts struct {
-	begun   time.Duration // when all of its latest attempt ran; below 0: they do not
-	again   bool          // it was stopped, and waits
+	begun   time.Duration // when all of its latest attempt ran; negative: not running
+	again   bool          // it was preempted, and waits
 	stopped []shift
-	inside  int           // times that it was stopped for another of its queue
-	saved   time.Duration // of its work
+	inside  int           // preemptions for jobs of the same queue
+	saved   time.Duration // saved part of its work
 	lost    time.Duration
 }
 
-// shift is an attempt, from when all of it ran until one did no more.
+// shift is the time in which all members of an attempt ran.
 type shift struct{ from, to time.Duration }
 
-// toRun is for how long an attempt runs that goes on from what is saved.
+// toRun returns how long an attempt runs that continues from the saved work.
 func (r *run) toRun(i int) time.Duration {
 	l, left := &r.lives[i], r.jobs[i].Duration
 	if left -= l.saved; len(l.stopped) > 0 {
@@ -38,7 +38,8 @@ func (r *run) toRun(i int) time.Duration {
 	return left
 }
 
-// ends notes that nothing of a job runs any more, and answers for how long its attempt ran and whether it was stopped.
+// ends notes that no task of a job runs any more. It returns how long its attempt ran and whether the job was
+// preempted.
 func (r *run) ends(i int, now time.Duration) (ran time.Duration, stopped bool) {
 	l, resumed := &r.lives[i], time.Duration(0)
 	if l.begun >= 0 {
@@ -78,8 +79,8 @@ func (r *run) shiftsOf(i int) []shift {
 	return all
 }
 
-// waited is for how long a job waited: until it began, or, if it was stopped, all the time until its end in which its
-// work did not go on. So nothing is gained in the figures by starting what is then stopped.
+// waited returns how long a job waited: until it began, or for a preempted job, all the time in which its work made no
+// progress. So a policy gains nothing by starting jobs that it then preempts.
 func (r *run) waited(i int) time.Duration {
 	l, j := &r.lives[i], &r.jobs[i]
 	if len(l.stopped) > 0 {
@@ -88,7 +89,7 @@ func (r *run) waited(i int) time.Duration {
 	return l.started - j.Submit
 }
 
-// stops sums up how often jobs were stopped, and the GPU-hours that were lost by it.
+// stops returns the number of preemptions and the GPU-hours lost by them.
 func (r *run) stops() (stops, gpuHours *float64) {
 	stops, gpuHours = new(float64), new(float64)
 	for i := range r.lives {
@@ -99,14 +100,15 @@ func (r *run) stops() (stops, gpuHours *float64) {
 	return stops, gpuHours
 }
 
-// stoppable says beside when what runs ends what a stop would cost.
+// stoppable adds the cost of a preemption to the expected ends of running jobs.
 type stoppable struct {
 	policy.Ends
 	runs *policy.Runs
 	r    *run
 }
 
-// Running returns what is known of a job's attempt (policy.Stopper). An attempt that has yet to begin is left alone.
+// Running returns the known facts about a job's attempt (policy.Stopper). It excludes an attempt that has not yet
+// begun.
 func (s stoppable) Running(job topology.JobID, nowNs int64) (preempt.Running, bool) {
 	a, began := s.runs.Of(job)
 	if a == nil {

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns the tests of jobs that are stopped for others in a replay.
+// This file tests preempted jobs in a replay.
 
-// stops replays jobs of a whole machine on one, with others stopped for them.
+// stops replays jobs that each need the whole single node, with preemption.
 func stops(t *testing.T, queues *share.Queues, checkpoint time.Duration, jobs ...record.Job) *run {
 	t.Helper()
 	for i := range jobs {
@@ -26,8 +26,8 @@ func stops(t *testing.T, queues *share.Queues, checkpoint time.Duration, jobs ..
 	return r
 }
 
-// TestStoppedGoesOn: a job that is stopped goes on from its last checkpoint and a minute poorer, within its limit. It
-// waits all the time in which its work does not go on; what it did since is lost, and is learned by nobody.
+// TestStoppedGoesOn checks that a preempted job continues from its last checkpoint after one minute, within its limit.
+// It waits while its work makes no progress. Work after the checkpoint is lost, and no estimate learns from it.
 func TestStoppedGoesOn(t *testing.T) {
 	yes, none := true, int64(0)
 	byPriority := &share.Queues{Default: "q", Queues: []share.QueueSpec{
@@ -36,7 +36,7 @@ func TestStoppedGoesOn(t *testing.T) {
 	for name, c := range map[string]struct {
 		queues     *share.Queues
 		checkpoint time.Duration
-		at         time.Duration // when the other one begins
+		at         time.Duration // start of the other job
 		lost       time.Duration
 	}{
 		"by priority":              {byPriority, 10 * time.Minute, came, 5 * time.Minute},
@@ -70,8 +70,8 @@ func TestStoppedGoesOn(t *testing.T) {
 	}
 }
 
-// TestAllWorkIsDone: whatever is stopped, each job has done its work at its end, and what it ran for beside that was
-// counted as lost; none is stopped more than three times.
+// TestAllWorkIsDone checks that each job has done its work at its end, despite preemptions. Additional run time counts
+// as lost, and no job is preempted more than three times.
 func TestAllWorkIsDone(t *testing.T) {
 	stopped := 0
 	for seed := range 2 {

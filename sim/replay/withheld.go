@@ -6,21 +6,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the parts of the GPUs that idle while a waiting job has a place on them: what the planner says that it
-// keeps them for. What idles at one time for several reasons is shared among the bursts that have a place.
+// This file splits the idle GPU time while a waiting job fits, by the planner's reasons. If there are several reasons
+// at one time, the idle time is divided among the bursts that fit.
 
-// withheld counts, by what the planner says, the bursts that have a place on what is free and do not start.
+// withheld counts, by the planner's reasons, the bursts that fit on the free GPUs and do not start.
 type withheld struct {
 	ground *ground
 	ask    func(say func(*topology.Gang, policy.Withholding))
-	passes *int // of the planner so far
-	looked int  // after how many passes these were counted
-	free   int  // and with how many GPUs free
+	passes *int // passes of the planner so far
+	looked int  // pass after which the bursts were last counted
+	free   int  // free GPUs at the last count
 	number [policy.Withholdings]int
 	sum    int
 
 	idle  [policy.Withholdings]float64 // GPU-seconds
-	other float64                      // for which the planner names no reason
+	other float64                      // GPU-seconds without a reason of the planner
 }
 
 // add counts GPU-seconds that have just passed.
@@ -51,7 +51,7 @@ func (w *withheld) look() {
 	})
 }
 
-// shapeOfGang is the shape of a gang as specOf made it.
+// shapeOfGang returns the shape of a gang as specOf made it.
 func shapeOfGang(g *topology.Gang) shape {
 	if g.Split == topology.SplitWhole {
 		return shape{gpus: int(g.Total.MilliGPU / topology.WholeGPU)}
@@ -59,7 +59,7 @@ func shapeOfGang(g *topology.Gang) shape {
 	return shape{gpus: int(g.Each.MilliGPU/topology.WholeGPU) * int(g.Replicas), tasks: int(g.Replicas)}
 }
 
-// parts are shares of all GPUs over the whole run; nil where the planner does not say.
+// parts returns shares of all GPUs over the whole run, or nil if the planner gives no reasons.
 func (w *withheld) parts(gpuSeconds float64) *record.IdleParts {
 	if w == nil || gpuSeconds == 0 {
 		return nil

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// changed are jobs as workload draws them, each changed in a way.
+// changed returns the jobs of workload, each changed by a function.
 func changed(change func(i int, j *record.Job)) []record.Job {
 	jobs := workload(11, 24)
 	for i := range jobs {
@@ -22,8 +22,8 @@ func changed(change func(i int, j *record.Job)) []record.Job {
 	return jobs
 }
 
-// TestWorkloads: whatever a record lacks or has too much of, no policy divides by nothing or leaves a job unfinished,
-// and what idles has its parts.
+// TestWorkloads checks records with missing or extreme values. No policy may divide by zero or leave a job unfinished,
+// and idle GPU time must have its parts.
 func TestWorkloads(t *testing.T) {
 	for name, jobs := range map[string][]record.Job{ //order: each by itself
 		"as they come": changed(func(int, *record.Job) {}),
@@ -35,8 +35,9 @@ func TestWorkloads(t *testing.T) {
 			j.Duration *= 200
 			j.Limit = j.Duration
 		}),
-		"only gangs":     changed(func(i int, j *record.Job) { j.GPUs = 9 + i%48 }),
-		"mostly gangs":   changed(func(i int, j *record.Job) { j.GPUs = 8 + i%24 }), // some begin by no event
+		"only gangs": changed(func(i int, j *record.Job) { j.GPUs = 9 + i%48 }),
+		// some start without an event
+		"mostly gangs":   changed(func(i int, j *record.Job) { j.GPUs = 8 + i%24 }),
 		"of all GPUs":    changed(func(_ int, j *record.Job) { j.GPUs = 56 }),
 		"all at once":    changed(func(_ int, j *record.Job) { j.Submit = 0 }),
 		"tiny":           changed(func(_ int, j *record.Job) { j.Duration, j.Limit = 1, 1 }),
@@ -53,7 +54,7 @@ func TestWorkloads(t *testing.T) {
 			if err != nil || f.Unfinished != 0 || f.Jobs+f.TooBig != len(jobs) {
 				t.Fatalf("%s, %s: %v, %+v", name, policy, err, f)
 			}
-			if _, err := json.Marshal(f); err != nil { // that is, no figure is no number
+			if _, err := json.Marshal(f); err != nil { // this fails for infinite or undefined results
 				t.Errorf("%s, %s: %v", name, policy, err)
 			}
 			if f.IdleFitParts == nil == (policy == record.Synapse) && f.JCTAvg > 0 {

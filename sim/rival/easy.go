@@ -1,7 +1,7 @@
 package rival
 
-// This file owns EASY backfilling: the first in line is promised the time at which the
-// ends of those that run leave room for it, and whoever does not delay that may pass.
+// This file implements EASY backfilling: the first job in line gets the time at which the ends of running jobs leave
+// enough capacity, and any job that does not delay it may start earlier.
 
 import (
 	"cmp"
@@ -15,16 +15,16 @@ import (
 // easy holds the state of backfilling between passes.
 type easy struct {
 	running []runner
-	ended   bool          // earlier than was thought, since the promise was made
-	head    *waiter       // the job that is promised; nil: none
-	until   time.Duration // when it will have room; below 0: nobody knows
-	later   Ground        // the room then, the head in it
+	ended   bool          // a job ended earlier than expected since the reservation was made
+	head    *waiter       // the job with the reservation; nil: none
+	until   time.Duration // when it will fit; negative: unknown
+	later   Ground        // the capacity at that time, without the head
 
-	sizes map[int][]*waiter // those that wait, by their GPUs, the first to come first
-	at    map[int]int       // how far a pass is in each of these
+	sizes map[int][]*waiter // waiting jobs by their GPUs, in order of arrival
+	at    map[int]int       // position of the pass in each of these lists
 }
 
-// runner is a gang that runs.
+// runner is a running gang.
 type runner struct {
 	job   topology.JobID
 	ends  time.Duration
@@ -42,12 +42,12 @@ func (e *easy) started(g *waiter, place Place, now time.Duration) {
 	e.running = append(e.running, runner{g.Job, now + g.length, place})
 }
 
-// letGo takes those that have started out of the line of a size.
+// letGo removes started jobs from the line of a size.
 func (e *easy) letGo(gpus int) {
 	e.sizes[gpus] = slices.DeleteFunc(e.sizes[gpus], func(g *waiter) bool { return g.started })
 }
 
-// look lets go of those that have ended.
+// look removes the jobs that have ended.
 func (e *easy) look(now time.Duration, oracle Oracle) {
 	e.running = slices.DeleteFunc(e.running, func(r runner) bool {
 		over := oracle.Over(r.job)
@@ -69,7 +69,7 @@ func (p *Planner) backfilling() {
 	p.fill(head)
 }
 
-// startHeads starts the first in line while they fit, and answers the first that does not.
+// startHeads starts the first jobs in line while they fit, and returns the first that does not.
 func (p *Planner) startHeads() *waiter {
 	for p.one.Len() > 0 {
 		first := p.one[0]
@@ -89,7 +89,7 @@ func (p *Planner) startHeads() *waiter {
 	return nil
 }
 
-// promise finds out when the head will have room.
+// promise computes when the head will fit.
 func (p *Planner) promise(head *waiter) {
 	e := &p.easy
 	e.head, e.ended, e.later, e.until = head, false, p.ground.clone(), -1
@@ -108,7 +108,7 @@ func (p *Planner) promise(head *waiter) {
 	}
 }
 
-// fill starts, in the order of the line, what is over by the promised time or leaves room for the head all the same.
+// fill starts jobs in the order of the line if they end by the reserved time, or leave enough capacity for the head.
 func (p *Planner) fill(head *waiter) {
 	e := &p.easy
 	var next waitHeap
@@ -118,7 +118,7 @@ func (p *Planner) fill(head *waiter) {
 		}
 	}
 	heap.Init(&next)
-	beside := map[int]bool{} // sizes of which none has a place beside the head
+	beside := map[int]bool{} // sizes of which no job fits next to the head
 	started := map[int]bool{}
 	for next.Len() > 0 && p.ground.free() > 0 {
 		g := heap.Pop(&next).(*waiter)
@@ -130,7 +130,7 @@ func (p *Planner) fill(head *waiter) {
 			started[g.gpus] = started[g.gpus] || g.started
 		}
 		all, i := e.sizes[g.gpus], e.at[g.gpus]+1
-		for beside[g.gpus] && i < len(all) && !p.short(all[i]) { // only short ones can still go
+		for beside[g.gpus] && i < len(all) && !p.short(all[i]) { // only short jobs can still start
 			i++
 		}
 		if e.at[g.gpus] = i; i < len(all) {
@@ -142,7 +142,7 @@ func (p *Planner) fill(head *waiter) {
 	}
 }
 
-// short reports whether a gang is over by the time at which the head will have room.
+// short reports whether a gang ends by the time at which the head will fit.
 func (p *Planner) short(g *waiter) bool { return p.easy.until < 0 || p.now+g.length <= p.easy.until }
 
 // pass starts a gang before the head, if that delays nothing.

@@ -1,7 +1,7 @@
 package rival
 
-// This file owns where the gangs of a comparison go: by the rules of published simulators,
-// or where Synapse itself would place them.
+// This file places the gangs of a policy for comparison: by the rules of published simulators, or as Synapse places
+// them.
 
 import (
 	"cmp"
@@ -10,27 +10,27 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Ground is the room as a comparison sees it.
+// Ground is the cluster as a policy for comparison sees it.
 type Ground interface {
 	look(view *topology.Fabric)
 	free() int
 	fits(g *waiter) bool
-	choose(g *waiter) Place // of a gang that fits
-	// both is a place that a gang has here and on a later ground too; false if there is none.
+	choose(g *waiter) Place // for a gang that fits
+	// both returns a place for a gang that is free here and on a later ground, or false if there is none.
 	both(later Ground, g *waiter) (Place, bool)
 	take(p Place)
 	give(p Place)
 	clone() Ground
 }
 
-// Place is where a gang goes: as parts of a Room, or as Synapse placed it.
+// Place is the place of a gang: parts of a Room, or a placement of Synapse.
 type Place struct {
 	parts []Part
 	ids   []topology.NodeID
 	given topology.Placement
 }
 
-// placement is the place in the words of the fabric.
+// placement returns the place as a placement of the fabric.
 func (p Place) placement(view *topology.Fabric, g *topology.Gang) topology.Placement {
 	if p.parts == nil {
 		return p.given
@@ -62,14 +62,14 @@ func shareOf(g *topology.Gang, units int64) topology.Resources {
 	}
 }
 
-// Published is the ground of published simulators: a Room, as the leader believes it to be.
+// Published is the ground of published simulators: a Room, filled from the leader's view.
 type Published struct {
 	room *Room
 	ids  []topology.NodeID
 	at   map[topology.NodeID]int
 }
 
-// NewPublished makes it, for machines that are named in the order of the room.
+// NewPublished returns the ground for nodes in the order of the room.
 func NewPublished(room *Room, ids []topology.NodeID) *Published {
 	g := &Published{room: room, ids: ids, at: map[topology.NodeID]int{}}
 	for i, id := range ids {
@@ -105,10 +105,10 @@ func (g *Published) take(p Place)  { g.room.Take(p.parts) }
 func (g *Published) give(p Place)  { g.room.Give(p.parts) }
 func (g *Published) clone() Ground { return &Published{room: g.room.Clone(), ids: g.ids, at: g.at} }
 
-// Own places as Synapse does.
+// Own places gangs as Synapse does.
 type Own struct {
 	view *topology.Fabric
-	mine bool // it is a copy, and what is taken is to be taken from it
+	mine bool // the view is a copy, from which takes are subtracted
 }
 
 func (g *Own) look(view *topology.Fabric) { g.view = view }
@@ -139,7 +139,7 @@ func (g *Own) both(later Ground, w *waiter) (Place, bool) {
 		return Place{}, false
 	}
 	there := later.(*Own).view
-	for _, slot := range p.Slots { // a machine has one of them at most
+	for _, slot := range p.Slots { // each node has at most one of them
 		if c, _ := there.Free(slot.Node); int64(c.WholeGPUs)*topology.WholeGPU < slot.Amount.MilliGPU {
 			return Place{}, false
 		}
@@ -147,7 +147,7 @@ func (g *Own) both(later Ground, w *waiter) (Place, bool) {
 	return Place{given: p}, true
 }
 
-// take does nothing to the leader's own view, from which Queue.Admit takes.
+// take leaves the leader's own view unchanged, because Queue.Admit subtracts from it.
 func (g *Own) take(p Place) {
 	if g.mine {
 		g.view.Take(p.given)

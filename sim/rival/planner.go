@@ -1,7 +1,7 @@
 package rival
 
-// This file owns what the comparisons have in common, and those of one line each: which job is first, and whether a
-// gang that does not fit lets others pass.
+// This file holds the common parts of the policies for comparison, and the simple policies. They differ in which job is
+// first, and whether jobs may pass a gang that does not fit.
 
 import (
 	"cmp"
@@ -18,13 +18,13 @@ import (
 
 // Oracle knows the durations of jobs. Policies for comparison may use it, and the default policy never does.
 type Oracle interface {
-	// Length is how long a job will run, or how long it may.
+	// Length returns how long a job will run, or its limit.
 	Length(job topology.JobID) time.Duration
-	// Over reports whether a job that was admitted has ended.
+	// Over reports whether an admitted job has ended.
 	Over(job topology.JobID) bool
 }
 
-// New makes a comparison by its name. Its gangs go where ground says.
+// New returns the policy for comparison with this name, whose gangs go where ground says.
 func New(name string, ground Ground, oracle Oracle) (*Planner, error) {
 	if !slices.Contains(record.Rivals(), name) {
 		return nil, fmt.Errorf("there is no policy %q to compare with: %s", name, strings.Join(record.Rivals(), ", "))
@@ -33,27 +33,27 @@ func New(name string, ground Ground, oracle Oracle) (*Planner, error) {
 		easy: easy{sizes: map[int][]*waiter{}, at: map[int]int{}}}, nil
 }
 
-// Planner is one comparison.
+// Planner is one policy for comparison.
 type Planner struct {
 	name   string
 	ground Ground
 	oracle Oracle
 
-	view  *topology.Fabric // of this pass
+	view  *topology.Fabric // view of this pass
 	queue *policy.Queue
 	now   time.Duration
 	done  policy.Decisions
 
-	sizes map[int]*waitHeap // the waiting, by their GPUs
-	one   waitHeap          // the waiting, where those of all sizes stand in one line
+	sizes map[int]*waitHeap // waiting jobs by their GPUs
+	one   waitHeap          // waiting jobs of all sizes in one line
 	easy  easy
 
-	// stuck: in the last pass the gang that blocks the others, or any gang where none
-	// does, was no larger than what was free, and had no place.
+	// stuck reports that the last pass left a gang that is no larger than the free GPUs and does not fit. If a gang
+	// blocks the others, only this gang counts.
 	stuck bool
 }
 
-// Stuck reports whether the last pass left a gang that is no larger than the free room and has no place in it.
+// Stuck reports whether the last pass left a gang that is no larger than the free GPUs and does not fit.
 func (p *Planner) Stuck() bool { return p.stuck }
 
 // waiter is a waiting gang.
@@ -83,7 +83,7 @@ func (p *Planner) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) 
 	return p.done
 }
 
-// take enters the jobs that came since the last pass, the first to come first.
+// take adds the jobs that arrived since the last pass, in order of arrival.
 func (p *Planner) take() {
 	var came []*waiter
 	p.queue.Entered(func(w policy.Waiting) {
@@ -117,7 +117,7 @@ func (p *Planner) size(gpus int) *waitHeap {
 	return p.sizes[gpus]
 }
 
-// gpusOf counts what a gang wants.
+// gpusOf returns the GPUs of a gang.
 func gpusOf(g *topology.Gang) int {
 	milli := g.Total.MilliGPU
 	if g.Split == topology.SplitNone {
@@ -126,7 +126,7 @@ func gpusOf(g *topology.Gang) int {
 	return int(milli / topology.WholeGPU)
 }
 
-// waits reports whether a gang still waits: it may have been cancelled.
+// waits reports whether a gang still waits. It may have been cancelled.
 func (p *Planner) waits(g *waiter) bool {
 	_, waits := p.queue.Get(g.Job)
 	return waits
@@ -141,7 +141,7 @@ func (p *Planner) start(g *waiter, place Place) {
 	}
 }
 
-// inLine: the first one blocks all others.
+// inLine starts jobs in order. The first job that does not fit blocks all others.
 func (p *Planner) inLine() {
 	for p.one.Len() > 0 {
 		first := p.one[0]
@@ -156,7 +156,7 @@ func (p *Planner) inLine() {
 	}
 }
 
-// skipping: whoever does not fit is passed by, and all of that size with him.
+// skipping starts jobs in order and skips a job that does not fit, with all others of its size.
 func (p *Planner) skipping() {
 	var heads waitHeap
 	for _, l := range p.sizes { //order: a heap brings them into theirs
@@ -182,7 +182,7 @@ func (p *Planner) skipping() {
 	}
 }
 
-// waitHeap orders those that wait.
+// waitHeap orders the waiting jobs.
 type waitHeap []*waiter
 
 func (l waitHeap) Len() int { return len(l) }
@@ -191,10 +191,10 @@ func (l waitHeap) Less(i, j int) bool {
 }
 func (l waitHeap) Swap(i, j int) { l[i], l[j] = l[j], l[i] }
 
-// Push is for heap.Push.
+// Push implements heap.Interface.
 func (l *waitHeap) Push(x any) { *l = append(*l, x.(*waiter)) }
 
-// Pop is for heap.Pop.
+// Pop implements heap.Interface.
 func (l *waitHeap) Pop() any {
 	last := len(*l) - 1
 	g := (*l)[last]

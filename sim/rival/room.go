@@ -1,26 +1,25 @@
-// Package rival holds the policies that Synapse's own is compared with. They stand
-// beside the simulator and never in a cluster: most of them know how long each job will
-// run. Rules and ties are those of published simulators, so that figures compare.
+// Package rival holds the policies that Synapse's own policy is compared with. They run in the simulator and never in a
+// cluster, because most of them know how long each job will run. Rules and ties are those of published simulators, so
+// that results are comparable.
 package rival
 
 import "slices"
 
-// This file owns the room as published simulators see it: equal machines in racks, of
-// which only the number of free GPUs counts.
+// This file models the cluster as published simulators do: equal nodes in racks, of which only the number of free GPUs
+// counts.
 
-// Room is how many GPUs are free on each machine. A gang of no more GPUs than a machine
-// has goes on one; a larger one takes whole empty machines, and what is left over goes
-// on one more.
+// Room holds the free GPUs of each node. A gang that fits on one node goes to one node. A larger gang takes whole empty
+// nodes, and its remainder goes to one more node.
 type Room struct {
-	gpus   int   // of each machine
-	rack   []int // of each machine
-	free   []int // of each machine
-	counts []int // of machines, by their free GPUs
+	gpus   int   // GPUs of each node
+	rack   []int // rack of each node
+	free   []int // free GPUs of each node
+	counts []int // number of nodes by their free GPUs
 	spare  []int // free GPUs of each rack
-	sum    int   // free GPUs
+	sum    int   // free GPUs in total
 }
 
-// NewRoom is an idle room with this many machines in each rack.
+// NewRoom returns an idle room with this many nodes in each rack.
 func NewRoom(racks []int, gpus int) *Room {
 	r := &Room{gpus: gpus, counts: make([]int, gpus+1), spare: make([]int, len(racks))}
 	for i, machines := range racks {
@@ -37,19 +36,19 @@ func NewRoom(racks []int, gpus int) *Room {
 // Part holds the share of a gang on one node.
 type Part struct{ Machine, GPUs int }
 
-// Free counts the free GPUs.
+// Free returns the number of free GPUs.
 func (r *Room) Free() int { return r.sum }
 
 // FreeOf returns the free GPUs of a node.
 func (r *Room) FreeOf(machine int) int { return r.free[machine] }
 
-// Machines counts the machines.
+// Machines returns the number of nodes.
 func (r *Room) Machines() int { return len(r.free) }
 
-// Rack is the rack of a machine.
+// Rack returns the rack of a node.
 func (r *Room) Rack(machine int) int { return r.rack[machine] }
 
-// Set says what a machine has free.
+// Set sets the free GPUs of a node.
 func (r *Room) Set(machine, free int) {
 	was := r.free[machine]
 	r.counts[was]--
@@ -59,28 +58,28 @@ func (r *Room) Set(machine, free int) {
 	r.free[machine] = free
 }
 
-// Take and Give move a gang's parts.
+// Take allocates a gang's parts, and Give frees them.
 func (r *Room) Take(parts []Part) {
 	for _, p := range parts {
 		r.Set(p.Machine, r.free[p.Machine]-p.GPUs)
 	}
 }
 
-// Give returns a gang's parts.
+// Give frees a gang's parts.
 func (r *Room) Give(parts []Part) {
 	for _, p := range parts {
 		r.Set(p.Machine, r.free[p.Machine]+p.GPUs)
 	}
 }
 
-// Clone makes a copy.
+// Clone returns a copy.
 func (r *Room) Clone() *Room {
 	c := *r
 	c.free, c.counts, c.spare = slices.Clone(r.free), slices.Clone(r.counts), slices.Clone(r.spare)
 	return &c
 }
 
-// Fits reports whether a gang has a place now.
+// Fits reports whether a gang fits now.
 func (r *Room) Fits(gang int) bool {
 	if gang > r.sum {
 		return false
@@ -93,15 +92,15 @@ func (r *Room) Fits(gang int) bool {
 	return empty > whole || empty == whole && (rest == 0 || r.anyBelow(rest))
 }
 
-// anyFrom reports whether a machine has this many GPUs free; anyBelow, whether one that is not empty has.
+// anyFrom reports whether any node has this many free GPUs. anyBelow considers only nodes that are not empty.
 func (r *Room) anyFrom(gpus int) bool { return r.counts[r.gpus] > 0 || r.anyBelow(gpus) }
 
 func (r *Room) anyBelow(gpus int) bool {
 	return slices.ContainsFunc(r.counts[gpus:r.gpus], func(n int) bool { return n > 0 })
 }
 
-// Choose is where a gang goes that fits: on the machine it fills best; a larger one into
-// the rack that it fills best, or else into as few racks as can be.
+// Choose returns the place of a gang that fits. A small gang goes to the node that it fills best. A larger gang goes to
+// the rack that it fills best, or else to the fewest racks.
 func (r *Room) Choose(gang int) []Part {
 	if gang <= r.gpus {
 		return []Part{{r.tightest(gang, func(int) bool { return true }), gang}}
@@ -133,7 +132,7 @@ func (r *Room) Choose(gang int) []Part {
 	return parts
 }
 
-// remainder is the machine for what is left over: in the same racks if one is there.
+// remainder returns the node for a gang's remainder, in the same racks if possible.
 func (r *Room) remainder(rest int, parts []Part, used map[int]bool) int {
 	spare := func(m int) bool {
 		return !slices.ContainsFunc(parts, func(p Part) bool { return p.Machine == m })
@@ -144,8 +143,8 @@ func (r *Room) remainder(rest int, parts []Part, used map[int]bool) int {
 	return r.tightest(rest, spare)
 }
 
-// tightest is, of the machines that are allowed, the one with the fewest GPUs that are
-// enough; of equals the one in the rack with the fewest. It is -1 if there is none.
+// tightest returns the allowed node with the fewest sufficient GPUs, or -1. Among equal nodes it prefers the one in the
+// rack with the fewest GPUs.
 func (r *Room) tightest(gpus int, allowed func(machine int) bool) int {
 	best := -1
 	for m, free := range r.free {
@@ -159,7 +158,7 @@ func (r *Room) tightest(gpus int, allowed func(machine int) bool) int {
 	return best
 }
 
-// emptyByRack counts the empty machines of each rack.
+// emptyByRack returns the number of empty nodes in each rack.
 func (r *Room) emptyByRack() []int {
 	empty := make([]int, len(r.spare))
 	for m, free := range r.free {
@@ -170,7 +169,7 @@ func (r *Room) emptyByRack() []int {
 	return empty
 }
 
-// oneRack is the rack with the fewest empty machines that holds the whole gang; -1 if none does.
+// oneRack returns the rack with the fewest empty nodes that holds the whole gang, or -1.
 func (r *Room) oneRack(empty []int, whole, rest int) int {
 	best := -1
 	for rack, n := range empty {
@@ -184,7 +183,7 @@ func (r *Room) oneRack(empty []int, whole, rest int) int {
 	return best
 }
 
-// brokenIn reports whether a machine of a rack that is not empty has this many GPUs free.
+// brokenIn reports whether a partly used node of a rack has this many free GPUs.
 func (r *Room) brokenIn(rack, gpus int) bool {
 	for m, free := range r.free {
 		if r.rack[m] == rack && free >= gpus && free < r.gpus {
@@ -194,8 +193,8 @@ func (r *Room) brokenIn(rack, gpus int) bool {
 	return false
 }
 
-// nextRack is the next rack of a gang that no rack holds: the one with the most empty
-// machines, but the last one is filled as well as can be.
+// nextRack returns the next rack for a gang that needs several racks: the one with the most empty nodes, or for the
+// last part the one that is filled best.
 func nextRack(empty []int, used map[int]bool, left int) int {
 	most, best := -1, -1
 	for rack, n := range empty {
@@ -215,7 +214,7 @@ func nextRack(empty []int, used map[int]bool, left int) int {
 	return most
 }
 
-// ChooseBoth is a place that a gang has now and in a later room as well; nil if there is none.
+// ChooseBoth returns a place for a gang that is free now and in a later room, or nil.
 func (r *Room) ChooseBoth(later *Room, gang int) []Part {
 	if !later.Fits(gang) {
 		return nil
@@ -229,7 +228,7 @@ func (r *Room) ChooseBoth(later *Room, gang int) []Part {
 	whole, rest := gang/r.gpus, gang%r.gpus
 	need := whole
 	if rest > 0 {
-		need++ // what is left over gets an empty machine too
+		need++ // the remainder also needs an empty node
 	}
 	return r.emptyInBoth(later, need, whole, rest)
 }
