@@ -61,15 +61,15 @@ func (c Cluster) Check() error {
 	}
 	switch {
 	case len(c.GPUs) == 0:
-		return errors.New("a cluster has at least one machine with one GPU")
+		return errors.New("the cluster has no GPUs: name at least one node with one GPU")
 	case standing != len(c.GPUs):
-		return fmt.Errorf("%d machines stand in racks, and there are %d", standing, len(c.GPUs))
+		return fmt.Errorf("the racks hold %d nodes, but the cluster has %d: correct the racks", standing, len(c.GPUs))
 	case len(c.GPUs) > maxMachines:
-		return fmt.Errorf("%d machines are more than %d", len(c.GPUs), maxMachines)
+		return fmt.Errorf("%d nodes are too many: at most %d can be simulated", len(c.GPUs), maxMachines)
 	}
 	for i, n := range c.GPUs {
 		if n < 1 || n > MaxGPUs {
-			return fmt.Errorf("machine %d has %d GPUs: 1 to %d can be simulated", i+1, n, MaxGPUs)
+			return fmt.Errorf("node %d has %d GPUs: use 1 to %d", i+1, n, MaxGPUs)
 		}
 	}
 	return nil
@@ -115,13 +115,14 @@ func readMachines(from io.Reader) (Cluster, error) {
 		whole := func(column string) int {
 			n, err := strconv.Atoi(cmp.Or(r.get(column), "0"))
 			if err != nil || n < 0 || n > maxMachines {
-				wrong = cmp.Or(wrong, fmt.Errorf("line %d: %s: %q is no number that can be meant", r.line, column, r.get(column)))
+				wrong = cmp.Or(wrong, fmt.Errorf("line %d: %s: %q is not a valid number", r.line, column, r.get(column)))
 			}
 			return n
 		}
 		machines, gpus, racks := whole("nodes"), whole("gpus"), whole("racks")
 		if racks > machines || machines == 0 {
-			wrong = cmp.Or(wrong, fmt.Errorf("line %d: %d machines in %d racks", r.line, machines, racks))
+			wrong = cmp.Or(wrong, fmt.Errorf("line %d: %d nodes cannot fill %d racks: use at most one rack per node",
+				r.line, machines, racks))
 		}
 		if wrong == nil {
 			more := NewCluster(InRacks(machines, racks), gpus)
@@ -143,7 +144,7 @@ func readNodes(from io.Reader) (c Cluster, without int, err error) {
 	}
 	var list struct{ Items []node }
 	if err := json.NewDecoder(from).Decode(&list); err != nil {
-		return c, 0, fmt.Errorf("it is no list of `get nodes -o json`: %w", err)
+		return c, 0, fmt.Errorf("not the output of `get nodes -o json`: %w", err)
 	}
 	place := func(n node) string {
 		var names []string

@@ -88,16 +88,16 @@ func jobOf(r csvRow) (Job, error) {
 	case wrong != nil:
 		return Job{}, wrong
 	case odd != nil:
-		return Job{}, fmt.Errorf("%s: %q is no whole number", columnGPUs, r.get(columnGPUs))
+		return Job{}, fmt.Errorf("%s: %q is not an integer", columnGPUs, r.get(columnGPUs))
 	case gpus < 1:
-		return Job{}, fmt.Errorf("%s: %d: a job has at least 1", columnGPUs, gpus)
+		return Job{}, fmt.Errorf("%s: %d is too small: a job has at least 1", columnGPUs, gpus)
 	case duration == 0:
 		return Job{}, fmt.Errorf("%s: must not be 0", columnDuration)
 	}
 	tasks := 0
 	if text := r.get(columnTasks); text != "" {
 		if tasks, err = strconv.Atoi(text); err != nil || tasks < 0 || tasks > 0 && gpus%tasks != 0 {
-			return Job{}, fmt.Errorf("%s: %d GPUs are not for %q tasks that are alike", columnTasks, gpus, text)
+			return Job{}, fmt.Errorf("%s: %d GPUs cannot be divided evenly among %q tasks", columnTasks, gpus, text)
 		}
 	}
 	j := Job{Submit: submit, Duration: duration, GPUs: gpus, Tasks: tasks, User: r.get(columnUser),
@@ -131,11 +131,11 @@ func (r csvRow) seconds(column string, most float64) (time.Duration, error) {
 	s, err := strconv.ParseFloat(r.get(column), 64)
 	switch {
 	case err != nil || math.IsNaN(s):
-		return 0, fmt.Errorf("%s: %q is no number of seconds", column, r.get(column))
+		return 0, fmt.Errorf("%s: %q is not a number of seconds", column, r.get(column))
 	case s < 0:
-		return 0, fmt.Errorf("%s: must not be negative, and is %v", column, s)
+		return 0, fmt.Errorf("%s: %v is negative", column, s)
 	case s > most:
-		return 0, fmt.Errorf("%s: %v seconds are more than %v years", column, s, most/secondsMost*10)
+		return 0, fmt.Errorf("%s: %v seconds exceed %v years", column, s, most/secondsMost*10)
 	}
 	return secs(s), nil
 }
@@ -150,14 +150,14 @@ func eachRow(from io.Reader, wanted []string, visit func(csvRow)) error {
 	in.FieldsPerRecord, in.ReuseRecord = -1, false
 	header, err := in.Read()
 	if err != nil {
-		return fmt.Errorf("it has no header: %w", err)
+		return fmt.Errorf("no header: %w", err)
 	}
 	for i := range header {
 		header[i] = strings.TrimSpace(strings.TrimPrefix(header[i], "\ufeff"))
 	}
 	for _, column := range wanted {
 		if !slices.Contains(header, column) {
-			return fmt.Errorf("it has no column %s; those it has: %s", column, strings.Join(header, ", "))
+			return fmt.Errorf("column %s is missing; present columns: %s", column, strings.Join(header, ", "))
 		}
 	}
 	for {

@@ -52,7 +52,7 @@ func readHistory(from io.Reader) (*Trace, error) {
 		var odd *json.UnmarshalTypeError
 		switch err := in.Decode(&j); {
 		case errors.As(err, &odd):
-			t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("%s: a %s is not what it should be", odd.Field, odd.Value)})
+			t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("%s: a %s has the wrong type", odd.Field, odd.Value)})
 		case err != nil:
 			return nil, fmt.Errorf("line %d: %w", line, err)
 		default:
@@ -67,16 +67,16 @@ func toItems(in *json.Decoder) error {
 	for {
 		word, err := in.Token()
 		if err != nil {
-			return errors.New("it is no list of `history -o json`: it has no items")
+			return errors.New("not the output of `history -o json`: no items")
 		}
 		if word == "items" {
 			if open, _ := in.Token(); open != json.Delim('[') {
-				return errors.New("it is no list of `history -o json`: its items are no list")
+				return errors.New("not the output of `history -o json`: items is not a list")
 			}
 			return nil
 		}
 		if depth, isDelim := word.(json.Delim); isDelim && depth == '[' {
-			return errors.New("it is no list of `history -o json`")
+			return errors.New("not the output of `history -o json`")
 		}
 	}
 }
@@ -101,7 +101,7 @@ func (t *Trace) pastRow(line int, p *pastJob) {
 	}
 	switch {
 	case submit <= 0:
-		t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("job %s has no time of submit", p.ID)})
+		t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("job %s has no submit time", p.ID)})
 	case p.WaitSeconds == nil || len(p.Attempts) == 0:
 		t.setAside("never ran")
 	case gpus == 0:

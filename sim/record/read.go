@@ -42,7 +42,7 @@ func Read(from io.Reader, s Input) (*Trace, error) {
 	case "csv":
 		return ReadCSV(plain, s.Limits)
 	}
-	return nil, fmt.Errorf("format %q is not known: %s", format, strings.Join(Formats(), ", "))
+	return nil, fmt.Errorf("unknown format %q: use %s", format, strings.Join(Formats(), ", "))
 }
 
 // peekBytes is the part of a record that is examined to recognise its format. A comment of an SWF file may be long.

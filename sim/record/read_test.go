@@ -68,11 +68,11 @@ func TestSacct(t *testing.T) {
 		t.Errorf("of few columns: %+v", j)
 	}
 	for text, want := range map[string]string{
-		"JobID|Submit|Elapsed\n": "it has no column AllocTRES or ReqTRES; those it has: " +
+		"JobID|Submit|Elapsed\n": "column AllocTRES or ReqTRES is missing; present columns: " +
 			"JobID, Submit, Elapsed",
-		"JobID|Submit|Elapsed|ReqTRES\n1|soon|1:00|gres/gpu=1": `line 2: Submit: "soon" is no time`,
-		"JobID|Submit|Elapsed|ReqTRES\n1|5|long|gres/gpu=1":    `line 2: Elapsed: "long" is no span of time`,
-		"JobID|Submit|Elapsed|ReqTRES\n1|5|1:00|gres/gpu=-1":   `line 2: ReqTRES: "gres/gpu=-1" is no number of GPUs`,
+		"JobID|Submit|Elapsed|ReqTRES\n1|soon|1:00|gres/gpu=1": `line 2: Submit: "soon" is not a time`,
+		"JobID|Submit|Elapsed|ReqTRES\n1|5|long|gres/gpu=1":    `line 2: Elapsed: "long" is not a duration`,
+		"JobID|Submit|Elapsed|ReqTRES\n1|5|1:00|gres/gpu=-1":   `line 2: ReqTRES: "gres/gpu=-1" is not a number of GPUs`,
 	} {
 		if _, err := Read(strings.NewReader(text), Input{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, and not %s", text, err, want)
@@ -101,15 +101,15 @@ func TestSWF(t *testing.T) {
 		"3 6 0 0 8 -1 -1 8 60 -1 5 1 1 -1 -1 -1 -1 -1\n4 7 0 9 8 -1 -1 8 60 -1 3 1 1 -1 -1 -1 -1 -1\n"
 	wants(t, read(t, log, Input{ProcsToGPU: 8}),
 		"line 4: 0+100<200 gpus 2/0 user-3@queue-2 waited 10", "line 5: 5+60<0 gpus 1/0 @ waited -",
-		"1 never ran", "1 parts of a job, which has a line of its own")
+		"1 never ran", "1 parts of a job with its own line")
 	if j := read(t, log, Input{}).Jobs[0]; j.GPUs != 16 {
 		t.Errorf("%+v", j)
 	}
 	for text, want := range map[string]string{
-		"; x\n1 2 3": "line 2: it has 3 fields",
-		"; x\n1 x 0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1":  `field 2: "x" is no number`,
-		"; x\n1 0 0 1 -1 1 1 -1 1 1 1 1 1 1 1 1 1":  "it has no processors",
-		"; x\n1 0 0 1e18 1 1 1 1 1 1 1 1 1 1 1 1 1": "is no number that can be meant",
+		"; x\n1 2 3": "line 2: 3 fields are too few",
+		"; x\n1 x 0 1 1 1 1 1 1 1 1 1 1 1 1 1 1 1":  `field 2: "x" is not a valid number`,
+		"; x\n1 0 0 1 -1 1 1 -1 1 1 1 1 1 1 1 1 1":  "no processors",
+		"; x\n1 0 0 1e18 1 1 1 1 1 1 1 1 1 1 1 1 1": "is not a valid number",
 	} {
 		if _, err := Read(strings.NewReader(text), Input{}); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, and not %s", text, err, want)
@@ -121,14 +121,17 @@ const lived = `{
   "apiVersion": "synapse/v1",
   "kind": "History",
   "items": [
-    {"id": "j1", "owner": "ann", "queue": "night", "submittedAt": "2026-10-01T08:00:00Z", "submittedUnixMs": 1000250, "waitSeconds": 1.5,
+    {"id": "j1",
+	"owner": "ann", "queue": "night", "submittedAt": "2026-10-01T08:00:00Z", "submittedUnixMs": 1000250, "waitSeconds": 1.5,
       "gpuSeconds": 320, "timeLimitSeconds": 60, "gang": {"tasks": 2, "gpusPerTask": 8}, "attempts": [{"tasks": 2, "gpus": 16}]},
     {"id": "j2", "owner": "bob", "queue": "default", "submittedUnixMs": 1000500, "waitSeconds": 0,
       "gpuSeconds": 36, "gang": {"gpus": 12, "split": "whole"}, "attempts": [{"tasks": 1, "gpus": 12}, {"tasks": 2, "gpus": 12}]},
     {"id": "j3", "submittedUnixMs": 1000500, "gpuSeconds": 0, "attempts": []},
-    {"id": "j4", "submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 2, "attempts": [{"tasks": 1, "gpus": 0.5}]},
+    {"id": "j4",
+	"submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 2, "attempts": [{"tasks": 1, "gpus": 0.5}]},
     {"id": "j5", "submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 0, "attempts": [{"tasks": 1, "gpus": 0}]},
-    {"id": "j6", "submittedAt": "1970-01-01T00:20:00Z", "waitSeconds": 2, "gpuSeconds": 12, "attempts": [{"tasks": 3, "gpus": 3}]}
+    {"id": "j6",
+	"submittedAt": "1970-01-01T00:20:00Z", "waitSeconds": 2, "gpuSeconds": 12, "attempts": [{"tasks": 3, "gpus": 3}]}
   ]
 }`
 
@@ -138,11 +141,11 @@ func TestHistory(t *testing.T) {
 		"line 5: 1000.25+20<60 gpus 16/2 ann@night waited 1.5", "line 7: 1000.5+3<0 gpus 12/0 bob@default waited 0",
 		"line 12: 1200+4<0 gpus 3/3 @ waited 2", "1 never ran", "1 with a part of a GPU", "1 without GPUs")
 	for text, want := range map[string]string{
-		"{}":                     "it has no items",
-		`{"items": 3}`:           "its items are no list",
-		`{"runs": [{}]}`:         "it is no list of `history -o json`",
-		`{"items": [{"id": 3}]}`: "1 of 1 rows are bad, as line 1",
-		`{"items": [` + "\n3]}":  "1 of 1 rows are bad, as line 2",
+		"{}":                     "no items",
+		`{"items": 3}`:           "items is not a list",
+		`{"runs": [{}]}`:         "not the output of `history -o json`",
+		`{"items": [{"id": 3}]}`: "1 of 1 rows are invalid, for example line 1",
+		`{"items": [` + "\n3]}":  "1 of 1 rows are invalid, for example line 2",
 		`{"items": [{"id":`:      "unexpected EOF",
 		`{"items": [{"id":"j","submittedUnixMs":5,"waitSeconds":1,"gpuSeconds":-4,"attempts":[{"tasks":1,"gpus":1}]}]}`: "job j held 1 GPUs for -4 seconds",
 	} {
@@ -178,22 +181,25 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 	c, without, err := ReadCluster(strings.NewReader(`{"items": [
-		{"metadata": {"id": "n2", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 4000}}},
-		{"metadata": {"id": "n3", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r1"}]}, "status": {"total": {"milliGpu": 8000}}},
+		{"metadata": {"id": "n2",
+			"topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 4000}}},
+		{"metadata": {"id": "n3",
+			"topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r1"}]}, "status": {"total": {"milliGpu": 8000}}},
 		{"metadata": {"id": "n4"}, "status": {"total": {"milliCpu": 8000}}},
-		{"metadata": {"id": "n1", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 2000}}}]}`))
+		{"metadata": {"id": "n1",
+			"topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 2000}}}]}`))
 	if err != nil || without != 1 || fmt.Sprint(c) != "{[1 2] [8 2 4]}" {
 		t.Errorf("%v, %d, %v", c, without, err)
 	}
 	for text, want := range map[string]string{
-		"nodes\n1\n":                "it has no column gpus",
-		"nodes,gpus\n":              "at least one machine",
-		"nodes,gpus\n1,65\n":        "machine 1 has 65 GPUs",
-		"nodes,gpus\n1,0\n":         "machine 1 has 0 GPUs",
-		"nodes,gpus,racks\n1,1,2":   "line 2: 1 machines in 2 racks",
+		"nodes\n1\n":                "column gpus is missing",
+		"nodes,gpus\n":              "at least one node",
+		"nodes,gpus\n1,65\n":        "node 1 has 65 GPUs",
+		"nodes,gpus\n1,0\n":         "node 1 has 0 GPUs",
+		"nodes,gpus,racks\n1,1,2":   "line 2: 1 nodes cannot fill 2 racks",
 		"nodes,gpus\n1000000,8\n":   "line 2: nodes",
-		"nodes,gpus\n100000,8\n1,8": "are more than 100000",
-		"{":                         "it is no list of `get nodes -o json`",
+		"nodes,gpus\n100000,8\n1,8": "at most 100000",
+		"{":                         "not the output of `get nodes -o json`",
 		`{"items": [{"metadata": {"id": "n1", "place": []}}]}`: "use metadata.topology",
 	} {
 		if _, _, err := ReadCluster(strings.NewReader(text)); err == nil || !strings.Contains(err.Error(), want) {

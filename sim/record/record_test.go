@@ -43,7 +43,7 @@ func TestReadCSV(t *testing.T) {
 	if j := trace.Jobs[2]; j.Limit != 0 {
 		t.Errorf("%+v", j)
 	}
-	want := "[line 202: gpus: 0: a job has at least 1 line 203: submit_s: must not be negative, and is -1]"
+	want := "[line 202: gpus: 0 is too small: a job has at least 1 line 203: submit_s: -1 is negative]"
 	if got := fmt.Sprint(trace.Bad); got != want {
 		t.Errorf("%s, and not %s", got, want)
 	}
@@ -52,13 +52,13 @@ func TestReadCSV(t *testing.T) {
 // TestRefused rejects files that are no record, or a bad one.
 func TestRefused(t *testing.T) {
 	for text, want := range map[string]string{
-		"":                           "it has no header",
-		"submit_s,gpus\n1,1\n":       "it has no column duration_s; those it has: submit_s, gpus",
-		"submit_s,gpus,duration_s\n": "it has a header and no rows",
-		rows(50, "1.5,1,a,1"):        `1 of 51 rows are bad, as line 52: gpus: "1.5" is no whole number`,
-		rows(50, "1,soon,a,1"):       `1 of 51 rows are bad, as line 52: submit_s: "soon" is no number of seconds`,
-		rows(50, "1,NaN,a,1"):        "is no number of seconds",
-		rows(50, "1,1e30,a,1"):       "more than 200 years",
+		"":                           "no header",
+		"submit_s,gpus\n1,1\n":       "column duration_s is missing; present columns: submit_s, gpus",
+		"submit_s,gpus,duration_s\n": "the record has a header but no rows",
+		rows(50, "1.5,1,a,1"):        `1 of 51 rows are invalid, for example line 52: gpus: "1.5" is not an integer`,
+		rows(50, "1,soon,a,1"):       `1 of 51 rows are invalid, for example line 52: submit_s: "soon" is not a number of seconds`,
+		rows(50, "1,NaN,a,1"):        "is not a number of seconds",
+		rows(50, "1,1e30,a,1"):       "exceed 200 years",
 		rows(50, "1,1,a,0"):          "duration_s: must not be 0",
 	} {
 		if _, err := ReadCSV(strings.NewReader(text), nil); err == nil || !strings.Contains(err.Error(), want) {

@@ -38,7 +38,7 @@ func readSacct(from io.Reader) (*Trace, error) {
 	case err != nil:
 		return nil, err
 	case header == nil:
-		return nil, fmt.Errorf("it has no header: leave --noheader out")
+		return nil, fmt.Errorf("no header: run sacct without --noheader")
 	}
 	return t.checked()
 }
@@ -49,7 +49,8 @@ func sacctColumns(header []string) error {
 		{sacctID}, {sacctSubmit}, {"ElapsedRaw", "Elapsed", "End"}, {"AllocTRES", "ReqTRES"},
 	} {
 		if !slices.ContainsFunc(wanted, func(column string) bool { return slices.Contains(header, column) }) {
-			return fmt.Errorf("it has no column %s; those it has: %s", strings.Join(wanted, " or "), strings.Join(header, ", "))
+			return fmt.Errorf("column %s is missing; present columns: %s",
+				strings.Join(wanted, " or "), strings.Join(header, ", "))
 		}
 	}
 	return nil
@@ -65,7 +66,7 @@ func (t *Trace) sacctRow(r csvRow) {
 	case strings.Contains(r.get(sacctID), "."):
 		return
 	case r.get(sacctID) == "":
-		t.Bad = append(t.Bad, BadRow{r.line, "it has no JobID"})
+		t.Bad = append(t.Bad, BadRow{r.line, "JobID is empty"})
 	case slices.Contains([]string{"PENDING", "RUNNING", "SUSPENDED", "REQUEUED"}, state):
 		t.setAside("not over yet")
 	case err != nil || odd != nil || wrong != nil:
@@ -98,7 +99,7 @@ func (r csvRow) slurmTime(column string) (time.Duration, error) {
 	}
 	at, err := time.Parse("2006-01-02T15:04:05", text)
 	if err != nil || at.Unix() < 0 || at.Unix() > submitMost {
-		return 0, fmt.Errorf("%s: %q is no time", column, text)
+		return 0, fmt.Errorf("%s: %q is not a time", column, text)
 	}
 	return time.Duration(at.Unix()) * time.Second, nil
 }
@@ -108,14 +109,14 @@ func (r csvRow) slurmElapsed() (time.Duration, error) {
 	if text := r.get("ElapsedRaw"); text != "" {
 		n, err := strconv.ParseInt(text, 10, 64)
 		if err != nil || n < 0 || n > secondsMost {
-			return 0, fmt.Errorf("%s: %q is no number of seconds", "ElapsedRaw", text)
+			return 0, fmt.Errorf("%s: %q is not a number of seconds", "ElapsedRaw", text)
 		}
 		return time.Duration(n) * time.Second, nil
 	}
 	if text := r.get("Elapsed"); text != "" {
 		d, ok := slurmSpan(text)
 		if !ok {
-			return 0, fmt.Errorf("%s: %q is no span of time", "Elapsed", text)
+			return 0, fmt.Errorf("%s: %q is not a duration", "Elapsed", text)
 		}
 		return d, nil
 	}
@@ -186,7 +187,7 @@ func tresGPUs(column, text string) (int, error) {
 		}
 		n, err := strconv.ParseUint(amount, 10, 31)
 		if err != nil {
-			return 0, fmt.Errorf("%s: %q is no number of GPUs", column, part)
+			return 0, fmt.Errorf("%s: %q is not a number of GPUs", column, part)
 		}
 		if name == "gres/gpu" {
 			all = int(n)

@@ -45,14 +45,15 @@ func readSWF(from io.Reader, procsToGPU int) (*Trace, error) {
 
 func (t *Trace) swfRow(line int, fields []string, procsToGPU int) {
 	if len(fields) < swfFieldsLeast {
-		t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("it has %d fields, and a line of SWF has %d", len(fields), swfFields)})
+		t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("%d fields are too few: a line of SWF has %d",
+			len(fields), swfFields)})
 		return
 	}
 	var n [swfFields]float64
 	for i := range min(len(fields), swfFields) {
 		f, err := strconv.ParseFloat(fields[i], 64)
 		if err != nil || math.IsNaN(f) || math.Abs(f) > submitMost {
-			t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("field %d: %q is no number that can be meant", i+1, fields[i])})
+			t.Bad = append(t.Bad, BadRow{line, fmt.Sprintf("field %d: %q is not a valid number", i+1, fields[i])})
 			return
 		}
 		n[i] = f
@@ -63,13 +64,13 @@ func (t *Trace) swfRow(line int, fields []string, procsToGPU int) {
 	}
 	switch {
 	case n[swfStatus] >= 2 && n[swfStatus] <= 4:
-		t.setAside("parts of a job, which has a line of its own")
+		t.setAside("parts of a job with its own line")
 	case n[swfRun] <= 0:
 		t.setAside("never ran")
 	case n[swfSubmit] < 0:
-		t.Bad = append(t.Bad, BadRow{line, "field 2: it has no time of submit"})
+		t.Bad = append(t.Bad, BadRow{line, "field 2: no submit time"})
 	case procs < 1:
-		t.Bad = append(t.Bad, BadRow{line, "fields 5 and 8: it has no processors"})
+		t.Bad = append(t.Bad, BadRow{line, "fields 5 and 8: no processors"})
 	default:
 		j := Job{Submit: secs(n[swfSubmit]), Duration: secs(n[swfRun]), Limit: secs(max(n[swfLimit], 0)),
 			GPUs: (procs + procsToGPU - 1) / procsToGPU, Line: line,

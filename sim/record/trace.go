@@ -69,9 +69,9 @@ func (t *Trace) checked() (*Trace, error) {
 	}
 	switch {
 	case rows == 0:
-		return nil, fmt.Errorf("it has a header and no rows")
+		return nil, fmt.Errorf("the record has a header but no rows")
 	case float64(len(t.Bad)) > badMost*float64(rows):
-		return nil, fmt.Errorf("%d of %d rows are bad, as %v", len(t.Bad), rows, t.Bad[0])
+		return nil, fmt.Errorf("%d of %d rows are invalid, for example %v", len(t.Bad), rows, t.Bad[0])
 	}
 	return t, nil
 }
@@ -93,7 +93,7 @@ func (t *Trace) Take(c Cut, gpus int) ([]Job, error) {
 		jobs = jobs[:min(c.Rows, len(jobs))]
 	}
 	if len(jobs) == 0 {
-		return nil, fmt.Errorf("no rows are left: the record has %d, and the first that is wanted is %d",
+		return nil, fmt.Errorf("no rows are left: the record has %d rows, but the first requested row is %d",
 			len(t.Jobs), c.First)
 	}
 	began := jobs[0].Submit

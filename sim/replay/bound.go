@@ -55,7 +55,7 @@ func (r *run) overBound() error {
 		}
 		most := (older+1)*longest + 100*ahead/guarded + 60
 		if waited := int64((min(started(i), r.ran) - came) / time.Second); waited > most {
-			return fmt.Errorf("the job of line %d waited for %d s behind %d older ones, and its bound was %d s", r.jobs[i].Line,
+			return fmt.Errorf("the job of line %d waited %d s behind %d older jobs, but its bound is %d s", r.jobs[i].Line,
 				waited, older, most)
 		}
 		older++

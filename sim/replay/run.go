@@ -82,7 +82,7 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 		if !o.Cluster.Alike() {
 			return nil,
 				errors.New(
-					"published simulators place on machines that are alike: with others, gangs go where the cluster places them")
+					"published simulators need equal nodes: use the placement of the cluster for nodes that differ")
 		}
 		o.Jobs = totals(o.Jobs)
 	}
@@ -102,7 +102,7 @@ func replayed(o record.Order, watch Watch) (*run, error) {
 	r.submitNext()
 	r.run()
 	if v := r.w.Violations(); len(v) > 0 {
-		return nil, fmt.Errorf("the simulated cluster broke a rule: %v", v[0])
+		return nil, fmt.Errorf("the simulated cluster broke an invariant: %v", v[0])
 	}
 	if r.broken == nil && o.Check && r.hasBound() {
 		r.broken = r.overBound()
@@ -206,7 +206,7 @@ func (r *run) planner() (policy.Planner, error) {
 		settings, known := policy.DefaultSettings(), true
 		if r.o.Without != "" {
 			if settings, known = settings.Without(r.o.Without); !known {
-				return nil, fmt.Errorf("the policy has no part %q: there are %s", r.o.Without,
+				return nil, fmt.Errorf("unknown part %q of the policy: use %s", r.o.Without,
 					strings.Join(policy.Parts(), ", "))
 			}
 		}
@@ -277,7 +277,7 @@ func (r *run) of(id topology.JobID) int {
 	}
 	i, err := strconv.Atoi(r.w.NameOf(id))
 	if err != nil {
-		panic(fmt.Sprintf("replay: the cluster has a job %s that no record has", id))
+		panic(fmt.Sprintf("replay: job %s of the cluster is not in the record", id))
 	}
 	r.known[id] = i
 	return i
@@ -395,7 +395,7 @@ func (r *run) happened(h sim.Happening) {
 	l.ended = now
 	r.ended++
 	if l.started >= 0 && ran < r.toRun(i) && r.broken == nil {
-		r.broken = fmt.Errorf("the job of line %d was stopped after %s, and runs for %s", r.jobs[i].Line, ran, r.toRun(i))
+		r.broken = fmt.Errorf("the job of line %d was stopped after %s, but runs for %s", r.jobs[i].Line, ran, r.toRun(i))
 	}
 }
 

@@ -54,7 +54,8 @@ func (r *run) ends(i int, now time.Duration) (ran time.Duration, stopped bool) {
 	}
 	rule, told := r.seen.rules[l.attempt]
 	if !told && r.broken == nil {
-		r.broken = fmt.Errorf("the job of line %d was stopped after %s, and no promise names it", r.jobs[i].Line, ran)
+		r.broken = fmt.Errorf("the job of line %d was preempted after %s, but no start guarantee names it",
+			r.jobs[i].Line, ran)
 	}
 	if rule != preempt.Reclaim {
 		l.inside++

@@ -27,7 +27,7 @@ type Oracle interface {
 // New returns the policy for comparison with this name, whose gangs go where ground says.
 func New(name string, ground Ground, oracle Oracle) (*Planner, error) {
 	if !slices.Contains(record.Rivals(), name) {
-		return nil, fmt.Errorf("there is no policy %q to compare with: %s", name, strings.Join(record.Rivals(), ", "))
+		return nil, fmt.Errorf("unknown policy %q for comparison: use %s", name, strings.Join(record.Rivals(), ", "))
 	}
 	return &Planner{name: name, ground: ground, oracle: oracle, sizes: map[int]*waitHeap{},
 		easy: easy{sizes: map[int][]*waiter{}, at: map[int]int{}}}, nil
