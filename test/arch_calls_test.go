@@ -1,5 +1,5 @@
-// This file owns the rules on what is called where: what runs beside an actor, what waits, what belongs to a process,
-// and what relies on the inside of Go or removes trees.
+// This file holds the rules on calls: concurrency, waiting, access to the process, the internals of Go, and the removal
+// of directory trees.
 package test
 
 import (
@@ -11,9 +11,9 @@ import (
 	"strings"
 )
 
-// removalRule: what tasks and images made is removed by runtime/tree. The library's way opens one directory in the
-// other, and fails at a tree that is deeper than a process may open files. A package that only tests use makes its own
-// trees.
+// removalRule: runtime/tree removes the files of tasks and images. The standard library opens one directory inside the
+// other, and fails at trees that are deeper than a process may open files. A package for tests only creates its own
+// trees, and is exempt.
 func removalRule(s source) []string {
 	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/conformance/") {
 		return nil
@@ -26,7 +26,7 @@ func removalRule(s source) []string {
 	})
 }
 
-// concurrencyRule: an actor is one thread of control by construction; whatever else runs is asked for by message.
+// concurrencyRule: an actor is one thread of control by construction. Other concurrent work is requested by message.
 func concurrencyRule(s source) []string {
 	if !s.production() || !packages[packageOf(path.Dir(s.path))].pure {
 		return nil
@@ -56,7 +56,7 @@ func concurrencyRule(s source) []string {
 	return findings
 }
 
-// protoActorRule: the calls of Proto.Actor that wait, use the wall clock, or lose what they are given.
+// protoActorRule forbids the calls of Proto.Actor that wait, use the wall clock, or lose messages.
 func protoActorRule(s source) []string {
 	if !s.production() || s.layer() == "tools" {
 		return nil
@@ -70,7 +70,7 @@ func protoActorRule(s source) []string {
 	})
 }
 
-// processRule: flags, environment and exit belong to cmd/, where a reader looks for them. Tests' own programs are free.
+// processRule: flags, environment and exit belong to cmd/, where a reader looks for them. Programs of tests are exempt.
 func processRule(s source) []string {
 	if !s.production() || slices.Contains([]string{"cmd", "test", "tools", "examples"}, s.layer()) {
 		return nil
@@ -89,8 +89,8 @@ func processRule(s source) []string {
 	})...)
 }
 
-// insidesRule: nothing takes from Go what its packages do not show, which another version may not have. One package has
-// functions in which Go's runtime has no say.
+// insidesRule forbids the internals of Go's packages, which may be missing in another version. One package has
+// functions without Go's runtime, and is exempt.
 func insidesRule(s source) []string {
 	if s.syntax == nil {
 		return nil

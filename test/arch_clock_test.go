@@ -1,5 +1,5 @@
-// The rule of the wall clock: machines' clocks differ, so nothing is decided by one. It reads the syntax only: a use is
-// a reading of the wall clock, a time of day that comes from a disk, or two times of day held against each other.
+// The rule of the wall clock: the clocks of nodes differ, so no decision may depend on one. The rule reads only the
+// syntax. It counts readings of the wall clock, times of day from a disk, and comparisons of two times of day.
 package test
 
 import (
@@ -10,16 +10,16 @@ import (
 	"strings"
 )
 
-// wallPackages are the packages that decide about a cluster. The client shows times of day to people, and sim has none.
+// wallPackages lists the packages that decide about a cluster. The client only shows times of day, and sim uses none.
 var wallPackages = []string{"actors", "cluster", "server", "store", "runtime", "topology", "policy", "messages"}
 
-// wallUse is what one file may do with the wall clock.
+// wallUse is the permitted use of the wall clock in one file.
 type wallUse struct {
 	uses int
-	why  string // nothing is decided by it, or what a wrong clock can do at worst
+	why  string // nothing depends on it, or the worst effect of a wrong clock
 }
 
-// wallUses is the whole list. A new use is counted here with a thought, or it becomes a duration on a steady clock.
+// wallUses is the complete list. A new use needs an entry with its reason, or becomes a duration on a monotonic clock.
 var wallUses = map[string]wallUse{
 	"actors/leader/protocol/wishes.go":  {2, "that a time of day is too far ahead, and how long it is until then"},
 	"actors/leader/job/begin.go":        {2, "the same: the Job looks again when the time has come"},
@@ -109,7 +109,7 @@ var wallUses = map[string]wallUse{
 	"store/postgres/lead.go":          {3, "the lease, by the database's clock; if it jumps, the epoch fences"},
 }
 
-// wallReadings are methods and functions that answer a time of day, or make one of what a disk says.
+// wallReadings lists methods and functions that return a time of day, or convert one from a disk.
 var wallReadings = []string{"WallMs", "Unix", "UnixMilli", "UnixMicro", "UnixNano", "ModTime"}
 
 // wallRule: a file uses the wall clock exactly as often as the list says.
@@ -132,7 +132,7 @@ func wallRule(s source) []string {
 	return nil
 }
 
-// wallClock names a use of the wall clock.
+// wallClock returns the name of a use of the wall clock, or an empty string.
 func (s source) wallClock(node ast.Node) string {
 	switch n := node.(type) {
 	case *ast.CallExpr:
@@ -152,7 +152,7 @@ func (s source) wallClock(node ast.Node) string {
 	return ""
 }
 
-// timeOfDay reports whether an expression is a time of day by its name.
+// timeOfDay reports whether the name of an expression says that it is a time of day.
 func timeOfDay(x ast.Expr) bool {
 	switch x := x.(type) {
 	case *ast.Ident:
@@ -165,7 +165,7 @@ func timeOfDay(x ast.Expr) bool {
 	return false
 }
 
-// isZero: against zero a time of day is only there, or not.
+// isZero reports whether an expression is zero. A comparison with zero only tells whether a time of day is set.
 func isZero(x ast.Expr) bool {
 	literal, ok := x.(*ast.BasicLit)
 	return ok && literal.Value == "0"

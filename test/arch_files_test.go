@@ -1,4 +1,5 @@
-// The rules of how a file looks: its lengths, its opening and its words. Each is a pure function of one file.
+// The rules on the form of a file: its lengths, its opening comment and its words. Each rule is a pure function of one
+// file.
 package test
 
 import (
@@ -11,7 +12,8 @@ import (
 	"strings"
 )
 
-// functionLengthRule counts from the word func to the closing brace; literals inside count with it.
+// functionLengthRule counts from the word func to the closing brace. Function literals inside count as part of the
+// function.
 func functionLengthRule(s source) []string {
 	if !s.production() {
 		return nil
@@ -31,7 +33,7 @@ func functionLengthRule(s source) []string {
 	return findings
 }
 
-// fileLengthRule holds for tests too: a reader looks for one thing there as well.
+// fileLengthRule also applies to tests, because readers search them too.
 func fileLengthRule(s source) []string {
 	if lines := strings.Count(s.text, "\n"); s.syntax != nil && !ast.IsGenerated(s.syntax) && lines > maxFileLines {
 		return []string{fmt.Sprintf("%s: %d lines, at most %d", s.path, lines, maxFileLines)}
@@ -39,9 +41,9 @@ func fileLengthRule(s source) []string {
 	return nil
 }
 
-// openingRule: a file says what it owns before anything else: above the package clause, on its own around the imports,
-// or as the comment of the type that it opens with, as an actor's file does. A build constraint, or the comment of a
-// first constant or function, says nothing of the kind.
+// openingRule: a file states its content first. The statement is above the package clause, a separate comment around
+// the imports, or the comment of the first type, as in an actor's file. A build constraint, or the comment of a first
+// constant or function, does not count.
 func openingRule(s source) []string {
 	if !s.production() {
 		return nil
@@ -59,17 +61,17 @@ func openingRule(s source) []string {
 		break
 	}
 	for _, comment := range s.syntax.Comments {
-		if comment.Pos() < end && strings.TrimSpace(comment.Text()) != "" { // Text leaves directives out.
+		if comment.Pos() < end && strings.TrimSpace(comment.Text()) != "" { // Text omits directives.
 			return nil
 		}
 	}
 	return []string{s.path + ": opens without a word on what it owns"}
 }
 
-// packageCommentRule: what stands above a package clause is shown as what the whole package is for. What a file owns
-// stands below the clause.
+// packageCommentRule: Go shows the comment above a package clause as the purpose of the whole package. The content of
+// one file is stated below the clause.
 func packageCommentRule(s source) []string {
-	if !s.production() || s.syntax.Doc.Text() == "" { // Text leaves directives out.
+	if !s.production() || s.syntax.Doc.Text() == "" { // Text omits directives.
 		return nil
 	}
 	name := s.syntax.Name.Name
@@ -84,7 +86,7 @@ func packageCommentRule(s source) []string {
 		"what a file owns stands below", s.path, begins)}
 }
 
-// declarationDoc is the comment that belongs to a declaration, and whether that is a type.
+// declarationDoc returns the comment of a declaration, and whether the declaration is a type.
 func declarationDoc(declaration ast.Decl) (doc *ast.CommentGroup, isType bool) {
 	switch declaration := declaration.(type) {
 	case *ast.GenDecl:
@@ -95,7 +97,7 @@ func declarationDoc(declaration ast.Decl) (doc *ast.CommentGroup, isType bool) {
 	return nil, false
 }
 
-// packageNameRule: a package is a noun of the domain.
+// packageNameRule: the name of a package is a noun of the domain.
 func packageNameRule(s source) []string {
 	if s.syntax == nil {
 		return nil
@@ -107,10 +109,10 @@ func packageNameRule(s source) []string {
 	return nil
 }
 
-// unfinished is in two pieces, or this file would break its own rule.
+// unfinished is split, because this file would otherwise break its own rule.
 var unfinished = regexp.MustCompile(`\b(TO` + `DO|FIX` + `ME|XX` + `X)\b`)
 
-// unfinishedRule: what is left to do is in the tracker, where somebody sees it.
+// unfinishedRule: open work belongs into the tracker, where it is seen.
 func unfinishedRule(s source) []string {
 	if ext := path.Ext(s.path); ext != ".go" && ext != ".proto" && ext != ".sh" {
 		return nil
@@ -124,13 +126,13 @@ func unfinishedRule(s source) []string {
 	return findings
 }
 
-// elsewhere are folders of a workplace, in pieces for the same reason.
+// elsewhere matches directories of a workplace. It is split for the same reason.
 var elsewhere = regexp.MustCompile(`(^|[^\w.])/wor` + `k/|\.\./shar` + `ed\b`)
 
-// tag is how a line of a log begins that users know by it.
+// tag matches the tag at the beginning of a log line.
 var tag = regexp.MustCompile("^[\"`]\\[[A-Z]+\\] ")
 
-// tagsRule: what a line of the log is tagged with, the log knows by its level.
+// tagsRule: a log line has no tag in its text, because the log adds the tag of its level.
 func tagsRule(s source) []string {
 	if !s.production() || s.path == "actors/log.go" {
 		return nil
@@ -146,7 +148,7 @@ func tagsRule(s source) []string {
 	return findings
 }
 
-// placesRule: nothing committed points at a folder that a clone does not have.
+// placesRule: no committed file refers to a directory that a clone does not have.
 func placesRule(s source) []string {
 	var findings []string
 	for i, line := range strings.Split(s.text, "\n") {

@@ -1,5 +1,5 @@
-// The rule on exceptions of invariants. This file owns which facts about a whole simulated world may switch a check
-// off.
+// The rule on exceptions of invariants. This file lists the facts about a whole simulated world that may switch off a
+// check.
 package test
 
 import (
@@ -12,18 +12,19 @@ import (
 	"strings"
 )
 
-// invariantFile is where a checker of the simulator stands.
+// invariantFile matches the files of the simulator's checkers.
 var invariantFile = regexp.MustCompile(`^sim/[sl][0-9]+[ab]?_[a-z0-9_]+\.go$`)
 
 var (
-	// worldFacts are of a whole world: that it has two versions, and up to which epoch a restore has lost something.
+	// worldFacts are properties of a whole world: two versions, and the epochs up to which a restore has lost
+	// records.
 	worldFacts = []string{"oldVersion", "ledUpTo"}
 	// worldFaults are faults after which a checker may not know enough, if it looks at the wrong job, node or time.
 	worldFaults = []string{"liar", "byzantine", "upgrade", "clock-jump"}
 )
 
-// gapsRule: a checker looks away in functions named away… alone. Those are what `synapse-sim -gaps` counts with; an
-// exception that stands anywhere else is one of which nobody sees how wide it is.
+// gapsRule: a checker skips a job only in functions named away…. `synapse-sim -gaps` counts these. The extent of any
+// other exception would be invisible.
 func gapsRule(s source) []string {
 	if s.syntax == nil || !invariantFile.MatchString(s.path) {
 		return nil

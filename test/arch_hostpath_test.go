@@ -1,5 +1,5 @@
-// The rule of host paths: what a job names on a machine is opened by runtime/hostpath and by nobody else. It reads
-// the syntax only, so it follows a job's word through a variable of the same function, and no further.
+// The rule of host paths: only runtime/hostpath opens a path that a job names on a node. The rule reads only the
+// syntax, so it follows a job's text through variables of one function.
 package test
 
 import (
@@ -9,16 +9,16 @@ import (
 	"strings"
 )
 
-// jobWords are the getters of a job's paths.
+// jobWords lists the getters of a job's paths.
 var jobWords = []string{"GetSource", "GetWorkdir", "GetSubmitDir", "GetImage"}
 
-// openers are the packages that resolve a path. What only looks at the text is let through.
+// openers lists the packages that resolve a path. Functions that only look at the text are allowed.
 var (
 	openers  = []string{"os", "syscall", "golang.org/x/sys/unix", "path/filepath", "os/exec", "io/ioutil"}
 	textOnly = []string{"IsAbs", "Clean", "Join", "Base", "Dir"}
 )
 
-// hostPathRule: no path of a job's reaches a call that would resolve it with the agent's rights.
+// hostPathRule: no path of a job reaches a call that would resolve it with the agent's permissions.
 func hostPathRule(s source) []string {
 	if !s.production() || s.layer() != "runtime" || strings.HasPrefix(s.path, "runtime/hostpath/") {
 		return nil
@@ -53,7 +53,7 @@ func (s source) opens(call *ast.CallExpr) bool {
 	return ok && slices.Contains(openers, s.imported(selector)) && !slices.Contains(textOnly, selector.Sel.Name)
 }
 
-// jobVariables are the names that a function gives to a job's words.
+// jobVariables returns the variables of a function that hold a job's paths.
 func jobVariables(body *ast.BlockStmt) []string {
 	var names []string
 	ast.Inspect(body, func(n ast.Node) bool {
@@ -71,7 +71,7 @@ func jobVariables(body *ast.BlockStmt) []string {
 	return names
 }
 
-// ofJob reports whether an expression has a job's word in it that was not handed to runtime/hostpath.
+// ofJob reports whether an expression contains a job's path that was not passed to runtime/hostpath.
 func ofJob(expression ast.Expr, words []string) bool {
 	found := false
 	ast.Inspect(expression, func(n ast.Node) bool {

@@ -1,4 +1,4 @@
-// The rule on mailboxes. This file owns which mailbox an actor may have.
+// The rule on mailboxes. This file defines which mailbox an actor may have.
 package test
 
 import (
@@ -7,12 +7,12 @@ import (
 	"slices"
 )
 
-// propsMakers are the functions of Proto.Actor that make Props.
+// propsMakers lists the functions of Proto.Actor that create Props.
 var propsMakers = []string{"PropsFromProducer", "PropsFromFunc"}
 
 // mailboxRule: every Props names its mailbox, and it is not one of Proto.Actor's own. Proto.Actor's default mailbox
-// panics when a message arrives between the registration of an actor and its start. Rigs of tests are not exempt: a
-// test on the default mailbox fails by chance, and does not test what production runs.
+// panics if a message arrives between the registration of an actor and its start. Tests are not exempt: a test on the
+// default mailbox fails by chance, and does not test production behaviour.
 func mailboxRule(s source) []string {
 	if s.syntax == nil || s.layer() == "tools" {
 		return nil
@@ -43,7 +43,7 @@ func mailboxRule(s source) []string {
 	return findings
 }
 
-// namesMailbox reports whether an argument is actor.WithMailbox of a mailbox that is not Proto.Actor's.
+// namesMailbox reports whether an argument is actor.WithMailbox with a mailbox that is not Proto.Actor's.
 func (s source) namesMailbox(argument ast.Expr) bool {
 	call, is := argument.(*ast.CallExpr)
 	if !is || len(call.Args) != 1 {

@@ -1,5 +1,5 @@
-// This file owns the rule that what a comment names is there. A comment outlives the name that it explains with: nobody
-// renames a type in prose, and no compiler sees it.
+// This file holds the rule that names in comments exist. A comment may survive the rename of a type, and no compiler
+// checks it.
 package test
 
 import (
@@ -12,15 +12,15 @@ import (
 )
 
 var (
-	// camel is how a name of Go looks in prose, with two humps or more.
+	// camel matches a Go name with at least two capital letters in prose.
 	camel = regexp.MustCompile(`\b[A-Z][a-z0-9]+(?:[A-Z][a-z0-9]+)+\b`)
-	// member is how a method or a field of a type is named in prose.
+	// member matches a method or a field of a type in prose.
 	member = regexp.MustCompile(`\b([A-Z][a-z]\w*)\.([A-Za-z]\w+)\b`)
-	// quoted is what is no name of this module: an address, a path, or a text.
+	// quoted matches text that is no name of this module: an address, a path, or a quotation.
 	quoted = regexp.MustCompile("https?://\\S+|`[^`]*`|\"[^\"]*\"|\\S*/\\S*")
 )
 
-// foreign are the names of others: of the kernel, of libraries, of protocols and of programs.
+// foreign lists names from elsewhere: the kernel, libraries, protocols and programs.
 var foreign = []string{
 	"ConfigMap", "DeepSpeed", "ExportTraceServiceRequest", "ExportTraceServiceResponse", "InfiniBand", "OpenTelemetry",
 	"Proto.Actor", "RemoteMessage.message_batch", "SplitMix64",
@@ -53,10 +53,10 @@ func TestNamedRule(t *testing.T) {
 	}
 }
 
-// named holds the names that code has.
+// named holds the names in the code.
 type named struct {
-	has map[string]bool            // all, those that are used of others among them
-	of  map[string]map[string]bool // by type: its methods and fields; "" where it may have more from another type
+	has map[string]bool            // all names, including names that other modules define
+	of  map[string]map[string]bool // by type: its methods and fields; "" if another type may provide more
 }
 
 // namesIn returns every name that the code of a tree has.
@@ -89,7 +89,7 @@ func (n named) add(of, name string) {
 	n.of[of][name] = true
 }
 
-// addType adds what the declaration of a type says of its methods and fields.
+// addType adds the methods and fields in the declaration of a type.
 func (n named) addType(spec *ast.TypeSpec) {
 	var fields *ast.FieldList
 	switch declared := spec.Type.(type) {
@@ -111,7 +111,8 @@ func (n named) addType(spec *ast.TypeSpec) {
 	}
 }
 
-// unnamed answers a sentence for each name in a comment that no code has, and how many names it looked up.
+// unnamed returns a sentence for each name in a comment that the code does not have, and the number of names that it
+// looked up.
 func unnamed(s source, names named) (findings []string, seen int) {
 	if !s.production() {
 		return nil, 0
@@ -122,7 +123,7 @@ func unnamed(s source, names named) (findings []string, seen int) {
 			all := camel.FindAllString(text, -1)
 			for _, m := range member.FindAllStringSubmatch(text, -1) {
 				if all = append(all, m[0]); !names.has[m[1]] {
-					continue // The whole is looked up as it is, and is not there.
+					continue // The complete name was looked up, and does not exist.
 				}
 				if of := names.of[m[1]]; names.has[m[2]] && (of == nil || of[m[2]] || of[""]) {
 					all = all[:len(all)-1]

@@ -1,5 +1,5 @@
-// This file owns the rule that the name of a type has one meaning. A word that names a type in many packages tells
-// a reader nothing: a line was once a line of the log, a heap, a right and a connection.
+// This file holds the rule that the name of a type has one meaning. A name that many packages use for different types
+// tells a reader nothing.
 package test
 
 import (
@@ -12,10 +12,11 @@ import (
 	"testing"
 )
 
-// maxNamesakes is in how many packages a type may have one name. Tests count, and types within functions.
+// maxNamesakes is the number of packages in which a type may have the same name. Tests and types within functions
+// count.
 const maxNamesakes = 4
 
-// namesakes may be in more, because they mean the same in each.
+// namesakes may be in more packages, because they have the same meaning in each.
 var namesakes = map[string]string{
 	"Clock":   "the port to time, and what stands behind it",
 	"Driver":  "the port to what runs tasks, and what stands behind it",
@@ -24,7 +25,7 @@ var namesakes = map[string]string{
 	"rig":     "what a package's tests are played on",
 }
 
-// TestNamesakesRule counts the packages in which each name stands for a type, and shows that the rule can fail.
+// TestNamesakesRule counts the packages in which each name is a type, and shows that the rule can fail.
 func TestNamesakesRule(t *testing.T) {
 	for _, finding := range compareNamesakes(readTree(t), namesakes) {
 		t.Error(finding)
@@ -58,8 +59,7 @@ func TestNamesakesRule(t *testing.T) {
 	}
 }
 
-// compareNamesakes answers a sentence for each name that is in too many packages, and for each that is allowed to be
-// and is not.
+// compareNamesakes returns a sentence for each name that is in too many packages, and for each needless exception.
 func compareNamesakes(tree []source, allowed map[string]string) (findings []string) {
 	packages := map[string]map[string]bool{} // by name
 	for _, s := range tree {

@@ -1,5 +1,5 @@
-// One rule that needs types: what decides and what simulates never ranges over a map, because Go shuffles maps on
-// purpose and one such loop makes the same seed tell two stories. Where the order cannot matter, the line says why:
+// One rule needs types: code that decides or simulates never ranges over a map. Go randomises the order of maps, so one
+// such loop gives different runs for the same seed. If the order cannot matter, the line states why:
 //
 //	for id := range members { //order: every member is only counted
 package test
@@ -21,10 +21,10 @@ import (
 	"testing"
 )
 
-// orderedFolders are the folders, with what lies under them, whose behaviour must follow from their input alone.
+// orderedFolders lists the directory trees whose behaviour must follow from their input alone.
 var orderedFolders = []string{"topology", "policy", "messages", "actors", "store", "sim"}
 
-// listed is one package as `go list -export` tells it.
+// listed is one package in the output of `go list -export`.
 type listed struct {
 	ImportPath, Dir, Export string
 	GoFiles                 []string
@@ -32,7 +32,7 @@ type listed struct {
 	Error                   *struct{ Err string }
 }
 
-// TestOrderRule keeps the rule over the ordered packages, and shows that it can fail.
+// TestOrderRule checks the rule in the ordered packages, and shows that it can fail.
 func TestOrderRule(t *testing.T) {
 	if testing.Short() {
 		t.Skip("asks for everything to be compiled once more under -race, and has nothing concurrent in it")
@@ -75,11 +75,11 @@ func TestOrderRule(t *testing.T) {
 	refuses("type n map[int]int; for range (n{}) {\n}", 1)
 }
 
-// listPackages asks the go command for the packages of the folders and for the compiled form of all they import. It
-// goes through the build cache, which `go test ./...` has filled by then or fills anyway.
+// listPackages asks the go command for the packages of the folders and for the compiled form of their imports. It uses
+// the build cache, which `go test ./...` fills anyway.
 func listPackages(t *testing.T, folders []string) ([]listed, map[string]string) {
 	t.Helper()
-	// maps and slices are named for the sake of the examples above.
+	// maps and slices are listed for the examples above.
 	arguments := []string{
 		"list", "-export", "-deps", "-e", "-json=ImportPath,Dir,Export,GoFiles,DepOnly,Error", "maps", "slices",
 	}
@@ -114,8 +114,8 @@ func listPackages(t *testing.T, folders []string) ([]listed, map[string]string) 
 	}
 }
 
-// exportImporter resolves imports from compiled packages: type-checking Proto.Actor and all below it from source would
-// take a hundred times as long.
+// exportImporter resolves imports from compiled packages. Type-checking Proto.Actor and its dependencies from source
+// would take a hundred times as long.
 func exportImporter(fset *token.FileSet, exports map[string]string) types.Importer {
 	return importer.ForCompiler(fset, "gc", func(importPath string) (io.ReadCloser, error) {
 		if exports[importPath] == "" {
@@ -125,7 +125,7 @@ func exportImporter(fset *token.FileSet, exports map[string]string) types.Import
 	})
 }
 
-// unordered lists each place of a package that goes through a map in no order and does not say why it may.
+// unordered lists each place of a package that iterates over a map in random order without a stated reason.
 func unordered(t *testing.T, fset *token.FileSet, name string, files []*ast.File, imports types.Importer) []string {
 	t.Helper()
 	info := &types.Info{Types: map[ast.Expr]types.TypeAndValue{}, Uses: map[*ast.Ident]types.Object{}}
@@ -140,7 +140,7 @@ func unordered(t *testing.T, fset *token.FileSet, name string, files []*ast.File
 			continue
 		}
 		excused := orderComments(fset, file)
-		sorted := map[ast.Expr]bool{} // calls whose answer goes straight into a sort
+		sorted := map[ast.Expr]bool{} // calls whose result is sorted at once
 		ast.Inspect(file, func(node ast.Node) bool {
 			pos, what := shuffled(info, node, sorted)
 			if what == "" {
@@ -157,8 +157,8 @@ func unordered(t *testing.T, fset *token.FileSet, name string, files []*ast.File
 	return findings
 }
 
-// shuffled reports whether a node goes through a map in Go's shuffled order. A walk meets the outer call first, so that
-// a sort can name the call inside it before that one is judged.
+// shuffled reports whether a node iterates over a map in random order. The walk visits the outer call first, so a sort
+// can mark the call inside it before that call is judged.
 func shuffled(info *types.Info, node ast.Node, sorted map[ast.Expr]bool) (token.Pos, string) {
 	switch node := node.(type) {
 	case *ast.RangeStmt:
@@ -176,7 +176,7 @@ func shuffled(info *types.Info, node ast.Node, sorted map[ast.Expr]bool) (token.
 	return token.NoPos, ""
 }
 
-// callee names the package and function of a call such as maps.Keys(m).
+// callee returns the package and function of a call such as maps.Keys(m).
 func callee(info *types.Info, call *ast.CallExpr) (from, name string) {
 	selector, ok := call.Fun.(*ast.SelectorExpr)
 	if !ok {
@@ -189,7 +189,7 @@ func callee(info *types.Info, call *ast.CallExpr) (from, name string) {
 	return function.Pkg().Path(), function.Name()
 }
 
-// orderComments are the lines of a file that carry an excuse with words in it.
+// orderComments returns the lines of a file with a stated reason.
 func orderComments(fset *token.FileSet, file *ast.File) map[int]bool {
 	lines := map[int]bool{}
 	for _, group := range file.Comments {

@@ -1,15 +1,16 @@
-// The packages of this module. This file owns which package may import which.
+// The packages of this module. This file defines which package may import which.
 package test
 
 import "path"
 
 // packageRule lists the imports that a folder and its subfolders may use.
 type packageRule struct {
-	// ours are this module's folders, or single packages of one. A package may always import its own sub-folders.
+	// ours lists folders of this module, or single packages in them. A package may always import its own
+	// subfolders.
 	ours []string
-	// libraries are the modules of others that it may import, as path prefixes; nil means any that no rule bans.
+	// libraries lists the permitted modules of others as path prefixes. nil means any module that no rule bans.
 	libraries []string
-	// pure packages take from the standard library only what has no clock, no I/O, no randomness and no locking.
+	// pure packages use only those parts of the standard library that have no clock, I/O, randomness or locks.
 	pure bool
 }
 
@@ -18,35 +19,36 @@ const (
 	protobuf   = "google.golang.org/protobuf"
 )
 
-// packages lists what each package may import. A folder that is not listed here is refused.
+// packages lists the permitted imports of each package. A folder that is not listed here is rejected.
 var packages = map[string]packageRule{
 	"topology": {libraries: []string{}, pure: true},
-	// What the leader believes stands on what a machine is and has, which knows nothing of it.
+	// The leader's view depends on the model of nodes, which does not know the view.
 	"topology/belief": {ours: []string{"topology", "clock/backoff"}, libraries: []string{}, pure: true},
 
-	// Where GPU time goes is counted by one who knows no jobs and no messages.
+	// The count of GPU time knows no jobs and no messages.
 	"goodput": {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy": {
 		ours:      []string{"topology", "policy/estimate", "policy/heap", "policy/preempt", "policy/share"},
 		libraries: []string{}, pure: true,
 	},
-	// What is learned of jobs knows nothing of who waits.
+	// Estimates of jobs do not depend on the queue.
 	"policy/estimate": {ours: []string{"topology", "policy/heap"}, libraries: []string{}, pure: true},
 	"policy/share":    {ours: []string{"topology"}, libraries: []string{}, pure: true},
 	"policy/preempt":  {ours: []string{"topology", "policy/share"}, libraries: []string{}, pure: true},
 	"policy/heap":     {libraries: []string{}, pure: true},
 	"messages":        {ours: []string{"topology"}, libraries: []string{protobuf}, pure: true},
-	// What is said of queues and what is planned by them are two packages that do not know each other.
+	// The configuration of queues and the planning of queues are two packages that do not know each other.
 	"messages/queues": {ours: []string{"topology", "policy/share", "messages"}, libraries: []string{}, pure: true},
-	// What leader and worker have in common knows neither; the leader speaks to the mirror, which speaks to readers alone.
+	// The common parts of leader and worker know neither of them. The leader sends to the mirror, which sends only
+	// to readers.
 	"actors":        actorPackage("topology", "messages", "clock/backoff"),
 	"actors/worker": actorPackage("topology", "messages", "actors"),
 	"actors/mirror": actorPackage("topology", "goodput", "policy", "messages", "actors"),
 	"actors/leader": actorPackage("messages", "actors", "actors/mirror", "actors/leader/protocol", "actors/leader/journal",
 		"actors/leader/rack", "actors/leader/array", "actors/leader/coordinator", "actors/leader/job",
 		"actors/leader/scheduler"),
-	// Each actor of a leader knows what they say to each other, and none knows another: the leader hands in how they are
-	// made.
+	// Each actor of a leader knows the messages between them, and no other actor. The leader passes in their
+	// constructors.
 	"actors/leader/protocol":   actorPackage("topology", "policy", "messages", "actors"),
 	"actors/leader/leadertest": actorPackage("topology", "policy", "messages", "actors", "actors/leader/protocol"),
 	"actors/leader/intake":     leaderPackage("policy/share"),
@@ -59,14 +61,14 @@ var packages = map[string]packageRule{
 	"actors/leader/array":       leaderPackage("actors/mirror"),
 	"store":                     {ours: []string{"topology", "policy", "messages", "actors"}},
 	"cluster":                   {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "clock"}},
-	// What is served stands on how processes find, prove and hear each other, which knows of no client.
+	// The server depends on how processes find, authenticate and reach each other. That code knows no client.
 	"server":  {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster", "clock"}},
 	"runtime": {ours: []string{"topology", "policy", "messages", "actors", "clock"}},
-	// What runs in real time measures by one clock; what is simulated cannot.
+	// Code in real time measures with one clock. Simulated code cannot use it.
 	"clock":         {libraries: []string{"golang.org/x/sys/unix"}},
 	"clock/backoff": {libraries: []string{}, pure: true},
 	"sim":           {ours: []string{"topology", "goodput", "policy", "messages", "actors", "store", "cluster/lease"}},
-	// A client knows what is said and how to prove who says it, and no part that decides.
+	// A client knows the messages and how to authenticate, and no code that decides.
 	"clients": {
 		ours: []string{"topology", "policy/share", "messages", "cluster/credential", "cluster/identity", "server/api",
 			"server/unixsocket"},
@@ -78,7 +80,7 @@ var packages = map[string]packageRule{
 			"clients",
 		},
 	},
-	// What users start from: programs that know nothing of this module.
+	// Examples for users are programs that know nothing of this module.
 	"examples": {libraries: []string{}},
 	"test": {
 		ours: []string{
@@ -88,8 +90,8 @@ var packages = map[string]packageRule{
 	},
 }
 
-// actorPackage is a package in which actors live. Of protobuf only proto: the results of protojson and
-// prototext differ from build to build, by design.
+// actorPackage returns the rule of a package with actors. Of protobuf it allows only proto, because the output of
+// protojson and prototext differs between builds by design.
 func actorPackage(ours ...string) packageRule {
 	return packageRule{
 		ours: ours, libraries: []string{
@@ -98,7 +100,7 @@ func actorPackage(ours ...string) packageRule {
 	}
 }
 
-// leaderPackage is a package in which one actor of a leader lives.
+// leaderPackage returns the rule of a package with one actor of a leader.
 func leaderPackage(ours ...string) packageRule {
 	return actorPackage(append(ours, "topology", "messages", "actors", "actors/leader/protocol",
 		"actors/leader/leadertest")...)

@@ -1,5 +1,5 @@
-// One rule that needs the whole of a program: what it is linked from, through however many packages. The rules on
-// imports see one file at a time, and would not notice that a library brings what another one was dropped for.
+// One rule needs a complete program: all packages that it is linked from, directly or indirectly. The rules on imports
+// see one file at a time. They would not notice a library that brings back an unwanted dependency.
 package test
 
 import (
@@ -10,12 +10,12 @@ import (
 	"testing"
 )
 
-// absent is a package, with what lies under it, that a program must do without.
+// absent is a directory tree of packages that a program must not contain.
 type absent struct {
-	program string // by its folder under cmd; empty: every one
+	program string // its folder below cmd; empty: every program
 	prefix  string
 	why     string
-	but     []string // packages there that it may have
+	but     []string // permitted packages in that tree
 }
 
 var absents = []absent{
@@ -27,7 +27,7 @@ var absents = []absent{
 	{"synapse-node", module + "/actors/leader", "a machine never leads", nil},
 	{"synapse-scheduler", module + "/actors/worker", "a scheduler's process runs no tasks", nil},
 	{"synapse-scheduler", module + "/runtime", "a scheduler's process runs no tasks",
-		// A scheduler runs its administrator's programs, whose files it checks.
+		// A scheduler runs its administrator's programs, and checks their files.
 		[]string{module + "/runtime/procgroup", module + "/runtime/file"}},
 	{"synapse-node", module + "/server/authn", "a machine lets nobody in", nil},
 	{"synapse-cli", protoActor, "a command of people has no actors", nil},
@@ -37,12 +37,12 @@ var absents = []absent{
 		[]string{module + "/cluster/identity", module + "/cluster/credential"}},
 	{"synapse-cli", module + "/policy", "it decides nothing, and reads queues alone", []string{module + "/policy/share"}},
 	{"synapse-cli", module + "/server", "it has the client's half alone",
-		// Besides what it says: it reads the audit and makes the keys of secrets on a scheduler's machine, and serves the
-		// page to a browser beside it.
+		// The CLI also reads the audit log, creates the keys of secrets on a scheduler's host, and serves the
+		// web UI to a local browser.
 		[]string{module + "/server/api", module + "/server/unixsocket", module + "/server/oidc/described",
 			module + "/server/audit", module + "/server/secretseal", module + "/server/web"}},
 	{"synapse-cli", module + "/runtime", "`up` starts a node's program, which knows what nodes run",
-		[]string{module + "/runtime/transfer"}}, // files on their way into a task: `cp` has the other end
+		[]string{module + "/runtime/transfer"}}, // `cp` is the other end of copies into a task
 	{"synapse-cli", module + "/sim", "`simulate` starts synapse-sim", []string{module + "/sim/record"}},
 	{"synapse-cli", "github.com/google/nftables", "networks of tasks are made by a node's program", nil},
 	{"synapse-cli", "github.com/vishvananda", "networks of tasks are made by a node's program", nil},
@@ -50,7 +50,7 @@ var absents = []absent{
 	{"carapace", protoActor, "what supervises a task stays small", nil},
 }
 
-// findings are the packages, of those that a program is linked from, that it must do without.
+// findings returns the forbidden packages that a program is linked from.
 func (a absent) findings(program string, linked []string) []string {
 	if a.program != "" && a.program != path.Base(program) {
 		return nil
@@ -64,7 +64,7 @@ func (a absent) findings(program string, linked []string) []string {
 	return findings
 }
 
-// TestProgramsRule keeps the rule over every program, and shows that it can fail.
+// TestProgramsRule checks the rule for every program, and shows that it can fail.
 func TestProgramsRule(t *testing.T) {
 	command := exec.Command("go", "list", "-f", `{{if eq .Name "main"}}{{.ImportPath}} {{join .Deps " "}}{{end}}`, "./cmd/...")
 	command.Dir = root

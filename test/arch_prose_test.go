@@ -1,5 +1,5 @@
-// The architecture rules of style: how wide a line of Go may be, which words a stranger would stumble over, and
-// how the comment of a declaration begins. They hold in every package, for tests too.
+// The style rules: the width of Go lines, confusing words, and the beginning of a declaration's comment. They apply to
+// every package, including tests.
 package test
 
 import (
@@ -12,7 +12,7 @@ import (
 	"unicode/utf8"
 )
 
-// proseRules are the rules, each with what it finds in a file: numbers of lines.
+// proseRules lists the rules. Each returns the numbers of the lines with a finding.
 var proseRules = []struct {
 	find func(source) []int
 	what string
@@ -23,7 +23,7 @@ var proseRules = []struct {
 	{circular, "says that a name is what or those …; say what it does, holds or means"},
 }
 
-// proseRule is one of them as a rule of single files.
+// proseRule returns one of them as a rule of single files.
 func proseRule(i int) func(source) []string {
 	return func(s source) []string {
 		if s.syntax == nil || ast.IsGenerated(s.syntax) {
@@ -37,10 +37,10 @@ func proseRule(i int) func(source) []string {
 	}
 }
 
-// overlong are the lines that are too long. A tab is one column, as it is where Go says at which column something
-// stands. What stands between backquotes is quoted as it is and does not count.
+// overlong returns the lines that are too long. A tab counts as one column, as in the positions that Go reports. Text
+// between backquotes does not count, because it is quoted unchanged.
 func overlong(s source) []int {
-	quoted := map[int]int{} // columns, by line
+	quoted := map[int]int{} // columns by line
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
 		if text, ok := node.(*ast.BasicLit); ok && strings.HasPrefix(text.Value, "`") {
 			first := s.fset.Position(text.Pos()).Line
@@ -59,16 +59,16 @@ func overlong(s source) []int {
 	return numbers
 }
 
-// stumble is what comments and texts do without: words that are not those of today, the possessive of nothing, and what
-// has a plain word that the rest of this module uses.
+// stumble matches words and phrases that comments and texts avoid, because they are archaic or have a plainer word in
+// this module.
 var stumble = regexp.MustCompile(`(?i)\b(reckons?|anew|deeds?|(tells?|says) whether|so many as|looked at is whether|` +
 	`(is|are) (nobody|somebody)('s| else's)|(no|none of its) business of|whose affair|` +
 	`(is|are) (the|a|an|its|one) (caller|machine|agent|leader|container|job|task|kernel|image|driver)'s[.,;:)])`)
 
-// stumbling are the lines of comments and texts with such a word.
+// stumbling returns the lines of comments and texts with such a word.
 func stumbling(s source) []int {
 	if s.path == "test/arch_prose_test.go" || s.path == "test/arch_rules_test.go" ||
-		s.path == "tools/prose/rules.go" { // They name the words.
+		s.path == "tools/prose/rules.go" { // These files list the words.
 		return nil
 	}
 	var numbers []int
@@ -86,7 +86,8 @@ func stumbling(s source) []int {
 		}
 	}
 	ast.Inspect(s.syntax, func(node ast.Node) bool {
-		if text, ok := node.(*ast.BasicLit); ok && text.Kind == token.STRING && text.Value != `"Deed"` { // a message
+		// Deed is a message
+		if text, ok := node.(*ast.BasicLit); ok && text.Kind == token.STRING && text.Value != `"Deed"` {
 			look(text.Pos(), text.Value)
 		}
 		return true
@@ -94,8 +95,8 @@ func stumbling(s source) []int {
 	return numbers
 }
 
-// misnamed are the comments of functions and types that begin with another word than the name of what they document, in
-// Go's own way.
+// misnamed returns the comments of functions and types that do not begin with the name of the declaration, as Go
+// requires.
 func misnamed(s source) []int {
 	return documented(s, func(text, name string) bool {
 		first, _, _ := strings.Cut(strings.ReplaceAll(text, "\n", " "), " ")
@@ -104,16 +105,16 @@ func misnamed(s source) []int {
 	})
 }
 
-// plainFolders are those whose comments have been written again in plain words: subject, verb, object. The list grows.
+// plainFolders lists the folders whose comments are in plain English: subject, verb, object. The list grows.
 var plainFolders = []string{
 	"server/", "actors/", "policy/", "topology/", "messages/", "store/", "goodput/", "clock/", "sim/", "cluster/",
 	"clients/", "runtime/",
 }
 
-// circle is how a comment begins that only turns the name around.
+// circle matches the beginning of a comment that only paraphrases the name.
 var circle = regexp.MustCompile(`^\w+ (is|are) (what|those|who|whom|whoever)\b`)
 
-// circular are the comments of functions and types that begin so, in the folders that are written in plain words.
+// circular returns the comments of functions and types with such a beginning, in the folders in plain English.
 func circular(s source) []int {
 	in := func(folder string) bool { return strings.HasPrefix(s.path, folder) }
 	if !s.production() || !slices.ContainsFunc(plainFolders, in) {
@@ -122,7 +123,7 @@ func circular(s source) []int {
 	return documented(s, func(text, _ string) bool { return !circle.MatchString(text) })
 }
 
-// documented returns the lines of the comments of functions and types that are not as they should be.
+// documented returns the lines of the comments of functions and types that are not good.
 func documented(s source, good func(text, name string) bool) []int {
 	var numbers []int
 	look := func(doc *ast.CommentGroup, name string) {

@@ -11,34 +11,33 @@ import (
 	"strings"
 )
 
-// pureLibrary is what pure packages may take from the standard library. It is a list of what is allowed, not of what is
-// banned, so that next year's packages have to be looked at first. time is here for Duration; the clock is banned by
-// call.
+// pureLibrary lists the parts of the standard library that pure packages may use. It is a list of permitted packages,
+// so that new packages are examined first. time is permitted for Duration. A separate rule bans calls of the clock.
 var pureLibrary = []string{
 	"bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding/base32", "encoding/binary",
 	"embed", "encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "hash/maphash", "iter", "maps", "math",
 	"math/bits", "net/netip", "path", "regexp", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
 }
 
-// actorPackages are the parts of Proto.Actor that stay allowed outside actors/: its core, and what a light actor system
-// is built from. Its cluster, remote, router, persistence and scheduler have wall clocks, locks or panics inside.
+// actorPackages lists the parts of Proto.Actor that are permitted outside actors/: its core, and the parts of a light
+// actor system. Its cluster, remote, router, persistence and scheduler contain wall clocks, locks or panics.
 var actorPackages = []string{"/actor", "/eventstream"}
 
-// actorBans are calls of Proto.Actor that wait, use the wall clock, reorder messages or drop their sender.
+// actorBans matches calls of Proto.Actor that wait, use the wall clock, reorder messages or drop their sender.
 var actorBans = regexp.MustCompile(`^(RequestFuture|ReenterAfter|SetReceiveTimeout|CancelReceiveTimeout|Stash|` +
 	`NewFuture|StopFuture|PoisonFuture|AutoRespond|MessageBatch|Bounded|BoundedDropping|WithContextDecorator|` +
 	`NewOneForOneStrategy|NewAllForOneStrategy|NewExponentialBackoffStrategy|NewRestartingStrategy)$`)
 
-// clockCalls are the parts of package time that read the clock, wait, or know the machine's time zone.
+// clockCalls lists the parts of package time that read the clock, wait, or use the local time zone.
 var clockCalls = []string{
 	"Now", "Since", "Until", "Sleep", "After", "AfterFunc", "NewTimer", "NewTicker", "Tick", "Timer", "Ticker",
 	"Local", "LoadLocation",
 }
 
 const (
-	maxFunctionLines = 70  // what a reader holds in view at once
-	maxFileLines     = 500 // beyond it, a file owns more than one thing
-	maxColumns       = 120 // what two files beside each other show of a line
+	maxFunctionLines = 70  // more does not fit on one screen
+	maxFileLines     = 500 // a longer file holds more than one topic
+	maxColumns       = 120 // the width of two files next to each other
 )
 
 var rules = []archRule{
@@ -219,7 +218,7 @@ var rules = []archRule{
 	}},
 }
 
-// importsRule: each package imports what its line in the table says, and nothing by dot.
+// importsRule: each package imports only what its entry in the table permits, and nothing by dot.
 func importsRule(s source) []string {
 	if !s.production() || s.layer() == "tools" {
 		return nil
@@ -242,7 +241,7 @@ func importsRule(s source) []string {
 	return findings
 }
 
-// refuses says why a package may not import a path, or nothing.
+// refuses returns why a package may not import a path, or an empty string.
 func (r packageRule) refuses(name, importPath string) string {
 	if ours, isOurs := strings.CutPrefix(importPath, module+"/"); isOurs {
 		target := packageOf(ours)
@@ -274,8 +273,8 @@ func (r packageRule) refuses(name, importPath string) string {
 	return ""
 }
 
-// clockRule: a pure package reads no clock, seeds no hash by chance and prints nothing, though the packages are
-// allowed.
+// clockRule: a pure package reads no clock, uses no random hash seed and prints nothing, though the packages for that
+// are permitted.
 func clockRule(s source) []string {
 	if !s.production() || !packages[packageOf(path.Dir(s.path))].pure {
 		return nil
@@ -293,14 +292,14 @@ func clockRule(s source) []string {
 	})
 }
 
-// integerRooms are where something is decided that another processor, or the next leader, must decide alike.
+// integerRooms lists the packages whose decisions must be the same on another processor and for the next leader.
 var integerRooms = []string{"topology", "policy", "actors"}
 
-// limitOfIntegers are what package math has for them.
+// limitOfIntegers matches the constants of package math for integers.
 var limitOfIntegers = regexp.MustCompile("^(MaxInt|MinInt|MaxUint)[0-9]*$")
 
-// integersRule: a multiplication that one processor fuses with an addition, and another does not, comes to another
-// number: two leaders would tell two stories of one history, and a seed another one on another machine.
+// integersRule forbids floating point. Some processors fuse a multiplication with an addition and get another result.
+// Two leaders would then decide differently, and a seed would give another run on another host.
 func integersRule(s source) []string {
 	if !s.production() || !slices.Contains(integerRooms, s.layer()) {
 		return nil
@@ -326,15 +325,16 @@ func integersRule(s source) []string {
 		switch {
 		case from == "math" && !limitOfIntegers.MatchString(name),
 			from == "strconv" && strings.HasSuffix(name, "Float"),
-			from == "" && slices.Contains([]string{"Seconds", "Minutes", "Hours"}, name): // of a Duration
+			// methods of a Duration
+			from == "" && slices.Contains([]string{"Seconds", "Minutes", "Hours"}, name):
 			return "is a floating-point number; what is decided is in integers"
 		}
 		return ""
 	})...)
 }
 
-// selectors walks every X.Name of the file; the judge gets X's import path ("" if it is no package) and answers why
-// not.
+// selectors visits every X.Name of the file. The judge gets X's import path, or "" if X is no package, and returns the
+// finding.
 func (s source) selectors(judge func(from, name string) string) []string {
 	var findings []string
 	ast.Inspect(s.syntax, func(node ast.Node) bool {

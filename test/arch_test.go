@@ -1,9 +1,9 @@
-// The architecture rules, kept by reading the syntax trees: what each package may import, what the pure packages and
-// the actors may not touch, and how long a thing may be. This file owns the walk over the tree and the list; each rule
-// stands in arch_rules_test.go, those of how a file looks in arch_files_test.go, and the one that needs types in
+// The architecture rules are checked on syntax trees: the permitted imports of each package, forbidden calls of pure
+// packages and actors, and lengths. This file holds the walk over the tree and the list of rules. The rules are in
+// arch_rules_test.go, the rules on the form of a file in arch_files_test.go, and the rule that needs types in
 // arch_order_test.go.
 //
-// A rule that cannot fail guards nothing, so each is fed small bad sources besides the tree.
+// A rule that cannot fail is useless, so each rule also gets small bad sources.
 package test
 
 import (
@@ -18,32 +18,32 @@ import (
 	"testing"
 )
 
-// root is the repository's root as seen from this package's folder.
+// root is the repository's root relative to this package's folder.
 const root = ".."
 
-// module is the path under which this repository's packages are imported.
+// module is the import path of this module.
 const module = "github.com/yi-json/synapse"
 
 // source is one file of the tree. Files that are not Go have no syntax.
 type source struct {
-	path   string // with slashes, from the repository's root
+	path   string // path with slashes, from the repository's root
 	text   string
 	fset   *token.FileSet
 	syntax *ast.File
 }
 
-// archRule is one architecture rule. holds answers a sentence for each place where it does not.
+// archRule is one architecture rule. holds returns a sentence for each place that breaks it.
 type archRule struct {
 	name  string
 	holds func(source) []string
-	// breaches are files that the rule must refuse.
+	// breaches are files that the rule must reject.
 	breaches []breach
 }
 
-// breach is a small file that breaks a rule, as if it lay at path.
+// breach is a small file that breaks a rule, as if it were at path.
 type breach struct{ path, text string }
 
-// TestArchitectureRules keeps every rule over the whole tree, and shows for each that it can fail.
+// TestArchitectureRules checks every rule in the whole tree, and shows that each rule can fail.
 func TestArchitectureRules(t *testing.T) {
 	tree := readTree(t)
 	if len(tree) < 10 {
@@ -65,7 +65,7 @@ func TestArchitectureRules(t *testing.T) {
 	}
 }
 
-// readTree reads every file that could be committed: hidden folders (but CI's) and build outputs are left out.
+// readTree reads every file that could be committed. It skips build outputs and hidden folders except CI's.
 func readTree(t *testing.T) []source {
 	t.Helper()
 	var tree []source
@@ -83,7 +83,8 @@ func readTree(t *testing.T) []source {
 			}
 			return nil
 		}
-		if !entry.Type().IsRegular() || name == ".git" { // In a worktree of git's that is a file, with a path in it.
+		// In a git worktree, .git is a file that contains a path.
+		if !entry.Type().IsRegular() || name == ".git" {
 			return nil
 		}
 		text, err := os.ReadFile(file)
@@ -103,7 +104,7 @@ func readTree(t *testing.T) []source {
 	return tree
 }
 
-// parse reads one file. What lies under testdata is data, whatever its ending.
+// parse reads one file. Files below testdata are data, whatever their extension.
 func parse(t *testing.T, name, text string) source {
 	t.Helper()
 	s := source{path: name, text: text, fset: token.NewFileSet()}
@@ -119,25 +120,25 @@ func parse(t *testing.T, name, text string) source {
 	return s
 }
 
-// production reports whether the file is code that ships and that people wrote: the rules on style and layers are for
-// these.
+// production reports whether the file is handwritten code that ships. The rules on style and layers apply to such
+// files.
 func (s source) production() bool {
 	return s.syntax != nil && !strings.HasSuffix(s.path, "_test.go") && !ast.IsGenerated(s.syntax)
 }
 
-// layer is the first folder of the path: the top folders are the coarsest packages.
+// layer returns the first folder of the path. The top folders are the coarsest packages.
 func (s source) layer() string {
 	first, _, _ := strings.Cut(path.Dir(s.path), "/")
 	return first
 }
 
-// at gives a place in the file, in the form that editors jump to.
+// at returns a position in the file, in the form that editors understand.
 func (s source) at(pos token.Pos) string {
 	return s.fset.Position(pos).String()
 }
 
-// imported answers the import path that a selector's left side names, or "" where it names something else. The parser's
-// old object resolution tells a package from a local variable of the same name.
+// imported returns the import path that a selector's left side names, or "" if it is no package. The parser's old
+// object resolution distinguishes a package from a local variable of the same name.
 func (s source) imported(selector *ast.SelectorExpr) string {
 	name, isName := selector.X.(*ast.Ident)
 	if !isName || name.Obj != nil {
@@ -147,7 +148,7 @@ func (s source) imported(selector *ast.SelectorExpr) string {
 		importPath := strings.Trim(spec.Path.Value, `"`)
 		local := path.Base(importPath)
 		if strings.HasPrefix(local, "v") && strings.Trim(local, "v0123456789") == "" {
-			local = path.Base(path.Dir(importPath)) // math/rand/v2 is called rand.
+			local = path.Base(path.Dir(importPath)) // math/rand/v2 has the name rand.
 		}
 		if spec.Name != nil {
 			local = spec.Name.Name

@@ -7,16 +7,17 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file keeps it that whatever the pages have a reader type is typed by a test. e2e.TestPagesAreTyped types it.
+// This file checks that tests run every command block of the pages. e2e.TestPagesAreTyped runs them.
 
 const (
-	// leastTyped is how many blocks of the pages are typed as they stand.
+	// leastTyped is the minimum number of blocks that run unchanged.
 	leastTyped = 25
-	// mostNotRun is how many no test can do. The pages that compare us with others have none.
+	// mostNotRun is the maximum number of blocks that no test can run. The pages that compare Synapse with other
+	// systems have none.
 	mostNotRun = 15
 )
 
-// TestBlocksRule: every block of every page says what is done with it; a test that it names is there.
+// TestBlocksRule checks that every block of every page is marked with its use, and that the tests it names exist.
 func TestBlocksRule(t *testing.T) {
 	tests, uses := declaredTests(t), map[page.Use]int{}
 	for _, d := range documents(readTree(t)) {

@@ -1,4 +1,4 @@
-// This file owns that tests which `make test` leaves out are run elsewhere.
+// This file checks that other targets run the tests which `make test` skips.
 package test
 
 import (
@@ -9,11 +9,11 @@ import (
 	"testing"
 )
 
-// skipped is the test that make test leaves out by its name.
+// skipped is the test that make test skips by name.
 const skipped = "TestManyBehindOneAddress"
 
-// TestCrowdsAreRun: each test that asks for a crowd is in the Makefile's CROWDS, its package is in CROWDED, and nothing
-// else is in CROWDS.
+// TestCrowdsAreRun checks that each test with a crowd is in the Makefile's CROWDS and its package in CROWDED, and that
+// CROWDS has no other entry.
 func TestCrowdsAreRun(t *testing.T) {
 	var makefile string
 	var found, folders []string

@@ -1,5 +1,5 @@
-// What lies in deploy/ is for machines that no test has. This file keeps what can be kept without one: each setting of
-// a program stands in its file, and a unit does not end tasks.
+// No test has the hosts for which deploy/ is made. This file checks what can be checked without such a host: each
+// setting of a program is in its settings file, and a unit does not end tasks.
 package test
 
 import (
@@ -16,7 +16,7 @@ var (
 	aFlag    = regexp.MustCompile(`f\.[A-Za-z0-9]*Var\(&o\.\w+, "([a-z-]+)"`)
 )
 
-// TestSettingsFiles: an operator finds every setting in the file that the package brings, and none that is not there.
+// TestSettingsFiles checks that the packaged file of a program lists all its settings and no others.
 func TestSettingsFiles(t *testing.T) {
 	for file, program := range map[string]string{"scheduler.yaml": "synapse-scheduler", "node.yaml": "synapse-node"} {
 		flags := matches(t, aFlag, filepath.Join(root, "cmd", program, "main.go"))
@@ -44,8 +44,8 @@ func matches(t *testing.T, of *regexp.Regexp, file string) []string {
 	return all
 }
 
-// TestUnitsLeaveTasks: no stop, restart or lack of memory of the agent's unit ends a task, and nothing of it is between
-// the agent and the machine that its containers are made of.
+// TestUnitsLeaveTasks checks that no stop, restart or memory shortage of the agent's unit ends a task, and that the
+// unit puts no isolation between the agent and the host on which it creates containers.
 func TestUnitsLeaveTasks(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join(root, "deploy", "systemd", "synapse-node.service"))
 	if err != nil {

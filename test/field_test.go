@@ -1,4 +1,4 @@
-// This file owns the rule that no page promises a test that there is not.
+// This file holds the rule that pages name only tests that exist.
 package test
 
 import (
@@ -34,7 +34,7 @@ func TestFieldPageIsTrue(t *testing.T) {
 	}
 }
 
-// TestPagesNameTests looks up every test that a page names, with its package where that is named.
+// TestPagesNameTests looks up every test that a page names, with its package if the page names it.
 func TestPagesNameTests(t *testing.T) {
 	tests := declaredTests(t)
 	for page, least := range map[string]int{
@@ -57,7 +57,7 @@ func TestPagesNameTests(t *testing.T) {
 	}
 }
 
-// declaredTests are all tests of the tree, by their names and with their packages before them.
+// declaredTests returns all tests of the tree, by name and by package and name.
 func declaredTests(t *testing.T) map[string]bool {
 	t.Helper()
 	tests := map[string]bool{}
@@ -70,7 +70,7 @@ func declaredTests(t *testing.T) map[string]bool {
 		text, err := os.ReadFile(path)
 		name := filepath.Base(filepath.Dir(path))
 		if c := clause.FindStringSubmatch(string(text)); c != nil && c[1] != "main" {
-			name = c[1] // its folder may have another
+			name = c[1] // its folder may have another name
 		}
 		for _, m := range declared.FindAllStringSubmatch(string(text), -1) {
 			tests[m[1]], tests[name+"."+m[1]] = true, true

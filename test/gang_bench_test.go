@@ -22,15 +22,13 @@ func gangSpec(machines int32) *messages.JobSpec {
 	}
 }
 
-// BenchmarkGang measures submit → running: placement, both phases, the memory
-// store, the ledgers and the start barrier, over in-process actors. The clock is
-// read where the job becomes running: stopping the benchmark's own would stop the
-// world as well, for longer than a small gang takes. The cancel that makes room
-// for the next gang is not in the time, but in the allocations.
+// BenchmarkGang measures the time from submit to running: placement, both phases, the memory store, the ledgers and the
+// start barrier, over in-process actors. The clock is read when the job becomes running. The benchmark's own timer
+// would stop the world for longer than a small gang takes. The cancel after each gang is not in the time, but in the
+// allocations.
 //
-// Before each gang the machines' reports are awaited. A processor that sleeps
-// meanwhile wakes up slow, with caches that others have used: what a gang takes then depends on the machine as much as
-// on the code. Both are measured.
+// The benchmark waits for the nodes' reports before each gang. An idle processor wakes up slowly, with caches that
+// others have used, so the time of a gang would depend on the host as much as on the code. Both cases are measured.
 func BenchmarkGang(b *testing.B) {
 	for _, machines := range []int{1, 8, 64} {
 		benchGang(b, fmt.Sprintf("machines=%d", machines), machines, awake)
@@ -38,7 +36,7 @@ func BenchmarkGang(b *testing.B) {
 	benchGang(b, "machines=64,asleep", 64, time.Sleep)
 }
 
-// awake is a wait that keeps every processor at work.
+// awake waits and keeps every processor busy.
 func awake(d time.Duration) {
 	end := time.Now().Add(d)
 	work := func() {
@@ -52,14 +50,15 @@ func awake(d time.Duration) {
 	work()
 }
 
-// benchGang has one cluster for all that the benchmark asks for, its trial of one
-// gang and the rest: recreated, the one before would live on beside it.
+// benchGang uses one cluster for the trial and all runs of a benchmark. A new cluster for each run would leave the last
+// one alive.
 func benchGang(b *testing.B, name string, machines int, pause func(time.Duration)) {
 	var g *gangs
 	b.Run(name, func(b *testing.B) {
 		if g == nil {
 			g = newGangs(b, machines)
-			pause(actors.DefaultConstants().RecoveryWait + time.Second) // the leader is ready, all have joined
+			// the leader is ready, and all nodes have joined
+			pause(actors.DefaultConstants().RecoveryWait + time.Second)
 		}
 		g.cluster.tb = b
 		b.ReportAllocs()
@@ -68,7 +67,8 @@ func benchGang(b *testing.B, name string, machines int, pause func(time.Duration
 		for range b.N {
 			t, u := g.one(b)
 			took, used = took+t, used+u
-			pause(2*actors.DefaultConstants().ReportDelay + 5*time.Millisecond) // the machines' reports make the room
+			// the nodes' reports free the capacity
+			pause(2*actors.DefaultConstants().ReportDelay + 5*time.Millisecond)
 		}
 		b.ReportMetric(float64(took.Nanoseconds())/float64(b.N), "ns/op")
 		b.ReportMetric(float64(used.Nanoseconds())/float64(b.N), "cpu-ns/op")
@@ -97,8 +97,7 @@ func newGangs(tb testing.TB, machines int) *gangs {
 	return &gangs{cluster: c, spec: gangSpec(int32(machines)), client: client, answers: answers}
 }
 
-// one submits a gang and cancels it, and answers what it took until it ran, by
-// the clock and by the processors.
+// one submits a gang and cancels it. It returns the time until the gang ran, by the clock and in CPU time.
 func (g *gangs) one(tb testing.TB) (took, used time.Duration) {
 	who := &messages.Principal{Name: "bench"}
 	g.asked++
@@ -115,8 +114,7 @@ func (g *gangs) one(tb testing.TB) (took, used time.Duration) {
 	return took, used
 }
 
-// cpu is what this process has used so far: what a gang costs on a machine that
-// has other things to do as well.
+// cpu returns the CPU time of this process, which is the cost of a gang on a host with other work.
 func cpu() time.Duration {
 	var u syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &u); err != nil {
@@ -125,7 +123,7 @@ func cpu() time.Duration {
 	return time.Duration(u.Utime.Nano() + u.Stime.Nano())
 }
 
-// submitted reads answers up to that of a submit.
+// submitted reads answers until the answer to a submit.
 func submitted(tb testing.TB, answers chan any) string {
 	limit := time.After(pace.Of(10 * time.Second))
 	for {

@@ -1,4 +1,4 @@
-// This file owns the rule that docs/contribute/type-names.md lists the types that exist.
+// This file holds the rule that docs/contribute/type-names.md lists the types that exist.
 package test
 
 import (
@@ -15,8 +15,8 @@ const glossaryPage = "docs/contribute/type-names.md"
 
 var typeInGlossary = regexp.MustCompile("`(\\w+\\.(\\w+))`")
 
-// TestGlossary: every type of the glossary exists under its word, and no type of that name is missing.
-// A word with one more meaning needs one more row.
+// TestGlossary checks that every type of the glossary exists under its word, and that no type of that name is missing.
+// A further meaning of a word needs a further row.
 func TestGlossary(t *testing.T) {
 	words := glossary(pageOf(t, glossaryPage))
 	if len(words) < 15 {
@@ -57,7 +57,7 @@ func glossary(table string) map[string][]string {
 	return words
 }
 
-// compareWords says where words and types do not agree.
+// compareWords returns the differences between words and types.
 func compareWords(words map[string][]string, types map[string]bool) (findings []string) {
 	for _, word := range slices.Sorted(maps.Keys(words)) {
 		for _, named := range words[word] {
@@ -76,12 +76,12 @@ func compareWords(words map[string][]string, types map[string]bool) (findings []
 	return findings
 }
 
-// isNamed reports whether a type has the name of a word, which may be two.
+// isNamed reports whether a type has the name of a term, which may have two words.
 func isNamed(name, word string) bool {
 	return strings.EqualFold(name, strings.ReplaceAll(word, " ", ""))
 }
 
-// typesOf are the types of what ships, behind their packages.
+// typesOf returns the types of production code, with their packages.
 func typesOf(tree []source) map[string]bool {
 	types := map[string]bool{}
 	for _, s := range tree {

@@ -1,4 +1,4 @@
-// This file owns the rule that a reader finds every page: from README to the index, and from there to each page.
+// This file holds the rule that a reader can find every page, from README through the index.
 package test
 
 import (
@@ -13,13 +13,13 @@ const (
 	indexPage, mostIndex = "docs/README.md", 6 << 10
 )
 
-// commandIndex links the pages of the commands; the index of docs/ links it.
+// commandIndex links the pages of the commands. The index of docs/ links it.
 const commandIndex = "docs/reference/cli/README.md"
 
-// notIndexed are the pages of docs/ that the index leaves out: a log of experiments is kept as it was written.
+// notIndexed lists the pages of docs/ that the index omits. The research log is kept as it was written.
 var notIndexed = []string{"docs/reports/research-log.md"}
 
-// TestIndexRule: README links the index, the index links every page, and both are short.
+// TestIndexRule checks that README links the index, that the index links every page, and that both are short.
 func TestIndexRule(t *testing.T) {
 	front, index := pageOf(t, frontPage), pageOf(t, indexPage)
 	if !slices.Contains(linkedFrom(frontPage, front), indexPage) {

@@ -1,9 +1,8 @@
 package test
 
-// This file owns a whole cluster in one process: the production actors on
-// Proto.Actor's own mailboxes and dispatcher, real time, the memory store, and
-// machines whose disks and containers answer at once. It is what remains of the
-// protocol's cost when the world costs nothing.
+// This file runs a whole cluster in one process: the production actors on the production mailboxes and dispatcher, real
+// time, the memory store, and nodes whose disks and containers answer at once. It measures the protocol's cost without
+// the cost of the environment.
 
 import (
 	"fmt"
@@ -32,15 +31,15 @@ type inprocess struct {
 	start   time.Time
 	mu      sync.RWMutex
 	systems map[string]*actor.ActorSystem // by address
-	stop    []func()                      // of each process
+	stop    []func()                      // stops the actors of each process
 	nodes   map[topology.NodeID]*actor.PID
 	leader  *actor.ActorSystem
 	pool    *host.Host
 	jobs    int
-	reached chan state // states that jobs come to
+	reached chan state // states that jobs reach
 }
 
-// state is one that a job has come to, and when.
+// state is a state that a job has reached, and when.
 type state struct {
 	name string
 	at   time.Time
@@ -52,7 +51,7 @@ func newInprocess(tb testing.TB) *inprocess {
 		pool: host.New(host.NewLog(io.Discard, false))}
 }
 
-// system makes an actor system that reaches the others by their addresses.
+// system creates an actor system that reaches the others by their addresses.
 func (c *inprocess) system(address string) *actor.ActorSystem {
 	s := host.NewSystem(func() {}) // as in production
 	s.ProcessRegistry.Address = address
@@ -72,7 +71,7 @@ func (c *inprocess) system(address string) *actor.ActorSystem {
 }
 
 func (c *inprocess) Props(kind actors.Kind, make actor.Producer) *actor.Props {
-	return c.pool.Props(kind, make) // production has its goroutines, too
+	return c.pool.Props(kind, make) // production also uses its pool of goroutines
 }
 
 func (c *inprocess) Panicked(who *actor.PID, reason any, _ bool) {
@@ -85,21 +84,21 @@ func (c *inprocess) Took(string, time.Duration) {}
 func (c *inprocess) Now() actors.Instant        { return actors.Instant(time.Since(c.start)) }
 func (c *inprocess) WallMs() int64              { return time.Now().UnixMilli() }
 
-// Node is a machine's address, found once, as a stream that stands is.
+// Node returns a node's address, which is looked up only once, as on a link.
 func (c *inprocess) Node(id topology.NodeID) *actor.PID {
 	c.mu.RLock()
 	defer c.mu.RUnlock()
 	return c.nodes[id]
 }
 
-// Moved reports what the benchmark waits for: a job's states.
+// Moved reports the states of jobs, for which the benchmark waits.
 func (c *inprocess) Moved(kind actors.Kind, _, _, to string) {
 	if kind == actors.KindJob {
 		c.reached <- state{to, time.Now()}
 	}
 }
 
-// await blocks until some job comes to a state, and answers when it did.
+// await waits until some job reaches a state, and returns the time of that.
 func (c *inprocess) await(name string) time.Time {
 	limit := time.After(pace.Of(20 * time.Second))
 	for {
@@ -114,7 +113,7 @@ func (c *inprocess) await(name string) time.Time {
 	}
 }
 
-// clock wakes actors of one system.
+// clock delivers timers to actors of one system.
 type clock struct {
 	*inprocess
 	system *actor.ActorSystem
@@ -124,7 +123,7 @@ func (k clock) After(d time.Duration, to *actor.PID, m any) {
 	time.AfterFunc(d, func() { k.system.Root.Send(to, m) })
 }
 
-// disk keeps nothing and answers at once.
+// disk stores nothing and answers at once.
 type disk struct{ system *actor.ActorSystem }
 
 func (d disk) Load(to *actor.PID) { d.system.Root.Send(to, actors.DiskLoaded{}) }
@@ -133,7 +132,7 @@ func (d disk) Save(seq uint64, _ []byte, to *actor.PID) {
 }
 func (disk) Quarantine() {}
 
-// launcher starts at once and runs until it is stopped.
+// launcher starts tasks at once and runs them until they are stopped.
 type launcher struct{ system *actor.ActorSystem }
 
 func (l launcher) Tell(command any, to *actor.PID) {
@@ -172,21 +171,19 @@ func (c *inprocess) lead() {
 	born(s, actors.SchedulerPath)
 }
 
-// ends has a process's actors end with the cluster.
+// ends stops a process's actors when the cluster closes.
 func (c *inprocess) ends(s *actor.ActorSystem, root *actor.PID) {
 	c.stop = append(c.stop, func() { s.Root.Stop(root) })
 }
 
-// close ends all processes, so that none takes time or memory from the next
-// test.
+// close ends all processes, so that they cost the next test neither time nor memory.
 func (c *inprocess) close() {
 	for _, stop := range c.stop {
 		stop()
 	}
 }
 
-// born waits for an actor: Assemble returns before it is there, and what is
-// said to nobody is lost.
+// born waits for an actor, because Assemble returns before the actor exists and an earlier message would be lost.
 func born(s *actor.ActorSystem, path string) {
 	for {
 		if _, there := s.ProcessRegistry.GetLocal(path); there {
@@ -196,7 +193,7 @@ func born(s *actor.ActorSystem, path string) {
 	}
 }
 
-// join starts a machine of 8 GPUs and tells the leader that its link stands.
+// join starts a node of 8 GPUs and notifies the leader that its link is up.
 func (c *inprocess) join(i int) {
 	id := fmt.Sprintf("n%04d", i)
 	s := c.system("node-" + id)
@@ -226,7 +223,7 @@ func (c *inprocess) join(i int) {
 	c.leader.Root.Send(actor.NewPID("scheduler", actors.SchedulerPath), actors.LinkUp{Node: topology.NodeID(id)})
 }
 
-// client is an actor that hands every message it gets to a channel.
+// client creates an actor that passes all its messages to a channel.
 func (c *inprocess) client() (*actor.PID, chan any) {
 	got := make(chan any, 1024)
 	pass := func(ctx actor.Context) { got <- ctx.Message() }

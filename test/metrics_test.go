@@ -20,12 +20,12 @@ import (
 	"github.com/yi-json/synapse/server/metrics/machine"
 )
 
-// This file keeps docs/reference/metrics.md true, and with it what lies in deploy/ for Prometheus and Grafana: the
-// page is what the code registers, and each query names series, labels and values that there are.
+// This file checks docs/reference/metrics.md and the files in deploy/ for Prometheus and Grafana. The page lists the
+// metrics that the code registers, and each query names existing series, labels and values.
 
 const metricsPage = "docs/reference/metrics.md"
 
-// metricTables are the families, by whoever shows them.
+// metricTables lists the metric families by the program that exports them.
 var metricTables = []struct {
 	title, words string
 	source       metrics.Source
@@ -36,7 +36,7 @@ var metricTables = []struct {
 		metrics.Process{}},
 }
 
-// TestMetricsPage: the page is its introduction and what the code registers, and nothing else.
+// TestMetricsPage checks that the page consists of its introduction and the registered metrics.
 func TestMetricsPage(t *testing.T) {
 	introduction, err := os.ReadFile("testdata/metrics.md")
 	if err != nil {
@@ -62,7 +62,7 @@ func TestMetricsPage(t *testing.T) {
 	}
 }
 
-// TestMetricNames: names are as Prometheus' users expect them.
+// TestMetricNames checks that names follow the conventions of Prometheus.
 func TestMetricNames(t *testing.T) {
 	seen := map[string]bool{}
 	for _, table := range metricTables {
@@ -84,7 +84,7 @@ var (
 	aSelector = regexp.MustCompile(`([a-z]+)(=~|!=|!~|=)"([^"]*)"`)
 )
 
-// labelValues are what some labels may be, whatever the series.
+// labelValues lists the possible values of some labels, for all series.
 var labelValues = map[string][]string{
 	"reason": append(waitWords(), seriesWords("synapse_nodes_unavailable", mirror.OutageWords[:])...),
 	"state":  seriesWords("synapse_gpus", mirror.StockWords[:]),
@@ -101,7 +101,7 @@ func seriesWords(family string, words []string) (shown []string) {
 	return shown
 }
 
-// wrongIn says what is wrong with the series that an expression names.
+// wrongIn returns the errors in the series that an expression names.
 func wrongIn(expression string, all map[string]*metrics.Family) (wrong []string) {
 	for _, found := range aSeries.FindAllStringSubmatch(expression, -1) {
 		name := found[1]
@@ -139,8 +139,8 @@ func families() map[string]*metrics.Family {
 	return all
 }
 
-// TestQueries: each query of the dashboard, and each alert's, names what there is. The world's tests hold them
-// against Prometheus itself.
+// TestQueries checks that each query of the dashboard and of the alerts names existing series. The integration tests
+// run them in Prometheus.
 func TestQueries(t *testing.T) {
 	var board struct {
 		Panels []struct {
@@ -200,7 +200,7 @@ func TestQueries(t *testing.T) {
 	}
 }
 
-// waitWords are the codes of the reasons why jobs wait.
+// waitWords returns the codes of the reasons for which jobs wait.
 func waitWords() (all []string) {
 	for _, r := range messages.WaitReasons[messages.WaitNone+1:] {
 		all = append(all, r.Word)

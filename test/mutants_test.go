@@ -1,4 +1,4 @@
-// The planted bugs are kept in step with the code here, in milliseconds; `make mutants` sees whether each is caught.
+// This file checks in milliseconds that the planted bugs apply to the code. `make mutants` checks that each is caught.
 package test
 
 import (
@@ -18,11 +18,11 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// minMutants is how many planted bugs the tests promise to notice.
+// minMutants is the minimum number of planted bugs.
 const minMutants = 150
 
-// long type-checks every harmed package too. Without it a mutant is only known to apply and to parse; `make mutants`
-// builds each anyway.
+// long type-checks every changed package too. Without it a mutant is only applied and parsed. `make mutants` builds
+// each mutant anyway.
 var long = flag.Bool("long", false, "type-check every mutant")
 
 func TestMutantsStillApply(t *testing.T) {
@@ -50,7 +50,7 @@ func TestMutantsStillApply(t *testing.T) {
 	}
 }
 
-// TestOtherPatchesStillApply: what tests change in the code for one run still applies, each in its folder.
+// TestOtherPatchesStillApply checks that the patches which tests use for one run still apply, each in its folder.
 func TestOtherPatchesStillApply(t *testing.T) {
 	folders, err := filepath.Glob("*/testdata/*")
 	if err != nil {
@@ -83,7 +83,7 @@ const (
 	mutantsHead = "| name | in | harm | caught by |\n|---|---|---|---|\n"
 )
 
-// checkMutantsPage holds the table of mutants against what they say of themselves.
+// checkMutantsPage compares the table of mutants with the patches.
 func checkMutantsPage(t *testing.T, mutants []patch.Mutant) {
 	page, err := os.ReadFile(mutantsPage)
 	if err != nil {
@@ -108,8 +108,8 @@ func checkMutantsPage(t *testing.T, mutants []patch.Mutant) {
 	}
 }
 
-// typeCheck tries each harmed package against the compiled form of what it imports, which takes a tenth of a second
-// where a build takes seconds.
+// typeCheck checks each changed package against its compiled imports, which takes a tenth of a second instead of
+// seconds for a build.
 func typeCheck(t *testing.T, mutants []patch.Mutant) {
 	packages, exports := listPackages(t, append([]string{"cluster", "server", "runtime", "cmd"}, orderedFolders...))
 	fset := token.NewFileSet()
@@ -117,7 +117,7 @@ func typeCheck(t *testing.T, mutants []patch.Mutant) {
 	for _, mutant := range mutants {
 		harmed, err := mutant.Apply(root)
 		if err != nil {
-			continue // Told already.
+			continue // Already reported.
 		}
 		for _, p := range packages {
 			if p.ImportPath != path.Join(module, path.Dir(mutant.File)) {

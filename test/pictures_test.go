@@ -1,5 +1,5 @@
-// This file owns the rule that the pictures of ARCHITECTURE.md are of this code:
-// the packages are compared with what they import, and each message with the actors that make it and act on it.
+// This file checks the diagrams of ARCHITECTURE.md. The packages are compared with their imports, and each message with
+// the actors that create and handle it.
 package test
 
 import (
@@ -20,16 +20,17 @@ var (
 	gangMessage  = regexp.MustCompile("(?m)^\\| `(\\w+)` \\|")
 )
 
-// notDrawn are packages that would only make the picture larger: nothing of this module imports them.
+// notDrawn lists packages that would only enlarge the diagram, because nothing in this module imports them.
 var notDrawn = []string{"test", "examples"}
 
-// isDrawn reports whether a package is to be in the picture by itself: those of a leader's actors are drawn as the
+// isDrawn reports whether a package has its own box in the diagram. The packages of a leader's actors are drawn as the
 // leader.
 func isDrawn(folder string) bool {
 	return !slices.Contains(notDrawn, folder) && !strings.HasPrefix(folder, "actors/leader/")
 }
 
-// TestPackagesPictureRule: every arrow is an import, every import is a way along the arrows, and no package is missing.
+// TestPackagesPictureRule checks that every arrow is an import, that every import is a path of arrows, and that no
+// package is missing.
 func TestPackagesPictureRule(t *testing.T) {
 	drawn := packagesPicture(pictureOf(t, "flowchart"))
 	tree := readTree(t)
@@ -54,7 +55,7 @@ func TestPackagesPictureRule(t *testing.T) {
 	}
 }
 
-// comparePicture says where a picture is not of these imports.
+// comparePicture returns the differences between a diagram and the imports.
 func comparePicture(drawn, real map[string][]string) (findings []string) {
 	for _, from := range slices.Sorted(maps.Keys(drawn)) {
 		for _, to := range drawn[from] {
@@ -71,7 +72,7 @@ func comparePicture(drawn, real map[string][]string) (findings []string) {
 	return findings
 }
 
-// leads reports whether a way of arrows goes from one package to another.
+// leads reports whether a path of arrows leads from one package to another.
 func leads(drawn map[string][]string, from, to string) bool {
 	seen := map[string]bool{}
 	for ahead := slices.Clone(drawn[from]); len(ahead) > 0; ahead = ahead[1:] {
@@ -86,7 +87,7 @@ func leads(drawn map[string][]string, from, to string) bool {
 	return false
 }
 
-// packagesPicture reads which package's arrows lead to which.
+// packagesPicture reads the arrows between packages.
 func packagesPicture(picture string) map[string][]string {
 	names, arrows := map[string]string{}, map[string][]string{}
 	for _, m := range drawnPackage.FindAllStringSubmatch(picture, -1) {
@@ -99,7 +100,7 @@ func packagesPicture(picture string) map[string][]string {
 	return arrows
 }
 
-// importsOf are the pictured packages that each of them imports.
+// importsOf returns the imports of each package in the diagram.
 func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 	within := func(folder string) string {
 		for ; folder != "."; folder = path.Dir(folder) {
@@ -125,8 +126,8 @@ func importsOf(tree []source, drawn map[string][]string) map[string][]string {
 	return real
 }
 
-// TestMessagesPictureRule: each arrow's message is made by the actor that it comes from, and is a case in the actor
-// that it leads to; and of the conversation about a gang none is missing.
+// TestMessagesPictureRule checks that each arrow's message is created by the actor at its beginning and handled by the
+// actor at its end. No message about a gang may be missing.
 func TestMessagesPictureRule(t *testing.T) {
 	made, handled := conversations(readTree(t))
 	arrows := drawnMessage.FindAllStringSubmatch(pictureOf(t, "sequenceDiagram"), -1)
@@ -157,8 +158,8 @@ func TestMessagesPictureRule(t *testing.T) {
 	}
 }
 
-// conversations are the messages that each kind of actor makes, and those that are a case of its own, or a line of
-// its table. A declaration without a receiver counts for the actors that have methods in its file.
+// conversations returns the messages that each kind of actor creates, and those that it handles in a case or a dispatch
+// table. A declaration without a receiver counts for the actors that have methods in its file.
 func conversations(tree []source) (made, handled map[string]map[string]bool) {
 	made, handled = map[string]map[string]bool{}, map[string]map[string]bool{}
 	note := func(in map[string]map[string]bool, actors []string, message ast.Expr) {
@@ -201,7 +202,7 @@ func conversations(tree []source) (made, handled map[string]map[string]bool) {
 	return made, handled
 }
 
-// actorsIn are the types that have methods in a file.
+// actorsIn returns the types that have methods in a file.
 func actorsIn(file *ast.File) (all []string) {
 	for _, d := range file.Decls {
 		if f, ok := d.(*ast.FuncDecl); ok && receiver(f) != "" && !slices.Contains(all, receiver(f)) {
@@ -211,7 +212,7 @@ func actorsIn(file *ast.File) (all []string) {
 	return all
 }
 
-// typeOf is a type's name without its package.
+// typeOf returns a type's name without its package.
 func typeOf(x ast.Expr) string {
 	switch x := x.(type) {
 	case *ast.StarExpr:
@@ -224,7 +225,7 @@ func typeOf(x ast.Expr) string {
 	return ""
 }
 
-// pictureOf is the picture of this kind in ARCHITECTURE.md.
+// pictureOf returns the diagram of this kind in ARCHITECTURE.md.
 func pictureOf(t *testing.T, kind string) string {
 	t.Helper()
 	_, picture, found := strings.Cut(pageOf(t, "ARCHITECTURE.md"), "```mermaid\n"+kind)

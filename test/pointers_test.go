@@ -10,18 +10,17 @@ import (
 	"testing"
 )
 
-// This file keeps the documents' pointers true: whoever reads that something
-// happens in a function must find the function there, and every link must lead
-// somewhere.
+// This file checks the references in documents: each named function must be in the named file, and each link must lead
+// to an existing target.
 
 var (
-	// pointer is how a document names a place: `Type.function` in `folder/file.go`.
+	// pointer matches a place that a document names: `Type.function` in `folder/file.go`.
 	pointer = regexp.MustCompile("`([A-Za-z]+(?:\\.[A-Za-z]+)?)`\\s+in\\s+`([a-z0-9_/]+\\.go)`")
-	// pointingLink is the other way, with the file as the link's target.
+	// pointingLink matches the form with the file as the link's target.
 	pointingLink = regexp.MustCompile("\\[`([A-Za-z]+(?:\\.[A-Za-z]+)?)`\\]\\(([a-z0-9_/.]+\\.go)\\)")
-	// relativeLink leads to a file of the tree, or to a heading in it.
+	// relativeLink matches a link to a file of the tree, or to a heading in it.
 	relativeLink = regexp.MustCompile(`\]\(([^)\s:#]*)(?:#([^)\s]+))?\)`)
-	// notInAnchor is what the anchor of a heading leaves out.
+	// notInAnchor matches the characters that the anchor of a heading omits.
 	notInAnchor = regexp.MustCompile(`[^\p{L}\p{N}_ -]`)
 )
 
@@ -33,7 +32,8 @@ func TestPointersRule(t *testing.T) {
 	for _, d := range documents(tree) {
 		for _, m := range pointer.FindAllStringSubmatch(d.text, -1) {
 			found++
-			beside := path.Join(path.Dir(d.path), m[2]) // a folder's own page names its files without the folder
+			// a folder's own page names its files without the folder
+			beside := path.Join(path.Dir(d.path), m[2])
 			if !code.has(m[2], m[1]) && !code.has(beside, m[1]) {
 				t.Errorf("%s points at %s in %s, and it is not there", d.path, m[1], m[2])
 			}
@@ -78,7 +78,7 @@ func TestLinksRule(t *testing.T) {
 	}
 }
 
-// deadLink says why a link of a document leads nowhere; empty: it does not.
+// deadLink returns why a link of a document is broken, or an empty string.
 func deadLink(d source, file, anchor string) string {
 	text := d.text
 	if file != "" {
@@ -104,13 +104,13 @@ func deadLink(d source, file, anchor string) string {
 	return "there is no such heading"
 }
 
-// anchorOf is how a heading is linked.
+// anchorOf returns the anchor of a heading.
 func anchorOf(heading string) string {
 	plain := notInAnchor.ReplaceAllString(strings.ToLower(strings.TrimSpace(heading)), "")
 	return strings.ReplaceAll(plain, " ", "-")
 }
 
-// documents are the pages that people read.
+// documents returns the documentation pages.
 func documents(tree []source) (all []source) {
 	for _, s := range tree {
 		if strings.HasSuffix(s.path, ".md") {
@@ -120,8 +120,8 @@ func documents(tree []source) (all []source) {
 	return all
 }
 
-// declared are the names of a tree's top level, by file: functions, methods
-// behind their type, types, variables and constants.
+// declared holds the names of a tree's top level by file: functions, methods after their type, types, variables and
+// constants.
 type declared map[string]map[string]bool
 
 func declarations(tree []source) declared {
@@ -153,8 +153,8 @@ func declarations(tree []source) declared {
 	return all
 }
 
-// has reports whether a file declares a name. A document may leave a method's
-// type out where the file has one method of that name.
+// has reports whether a file declares a name. A document may omit a method's type if the file has one method of that
+// name.
 func (d declared) has(file, name string) bool {
 	if d[file][name] {
 		return true
@@ -170,7 +170,7 @@ func (d declared) has(file, name string) bool {
 	return false
 }
 
-// qualified is a function's name, behind its receiver's type where it has one.
+// qualified returns a function's name, after its receiver's type if it has one.
 func qualified(f *ast.FuncDecl) string {
 	if of := receiver(f); of != "" {
 		return of + "." + f.Name.Name
@@ -178,7 +178,7 @@ func qualified(f *ast.FuncDecl) string {
 	return f.Name.Name
 }
 
-// receiver is the type that a function is a method of; empty: none.
+// receiver returns the type of a method, or an empty string for a function.
 func receiver(f *ast.FuncDecl) string {
 	if f.Recv == nil || len(f.Recv.List) == 0 {
 		return ""

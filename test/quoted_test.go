@@ -1,4 +1,4 @@
-// This file owns the rule that a page quotes errors as the programs write them.
+// This file holds the rule that a page quotes errors as the programs write them.
 package test
 
 import (
@@ -14,9 +14,9 @@ const (
 )
 
 var (
-	// quotedCell is the first cell of a row, a part of a message.
+	// quotedCell matches the first cell of a row, a part of a message.
 	quotedCell = regexp.MustCompile("(?m)^\\| `([^`]+)` \\|")
-	// joined is where a string goes on in the next line.
+	// joined matches a string that continues on the next line.
 	joined = regexp.MustCompile(`"\s*\+\s*"`)
 )
 

@@ -18,12 +18,12 @@ import (
 	"github.com/yi-json/synapse/messages/renamed"
 )
 
-// This file owns the test that a renamed name does not return: as a flag, a key, a column, a label, a metric, or in the
-// code spans of a page. It also keeps the page of renamed names as the table has it.
+// This file tests that a renamed name does not return as a flag, a key, a column, a label, a metric, or in the code
+// spans of a page. It also compares the page of renamed names with the table.
 
 const renamedPage = "docs/operate/renamed.md"
 
-// outputs are the structs that are printed as JSON or YAML, by what the table calls them.
+// outputs lists the structs that are printed as JSON or YAML, by their name in the table.
 var outputs = map[string]struct {
 	files string
 	types []string
@@ -44,7 +44,7 @@ var outputs = map[string]struct {
 	"Simulation ":  {"sim/record/order.go", []string{"Result", "IdleParts"}},
 }
 
-// keyFiles are the sources that name the keys of a file.
+// keyFiles lists the sources that define the keys of a file.
 var keyFiles = map[string]string{
 	renamed.SchedulerFile: "cmd/synapse-scheduler/policy.go", renamed.NodeFile: "cmd/synapse-node/health.go",
 	renamed.QueuesFile: "clients/go/jobfile/queues*.go", renamed.HostsFile: "cmd/synapse-cli/internal/rollout/hosts.go",
@@ -82,7 +82,7 @@ func parsed(t *testing.T, text string) *ast.File {
 	return file
 }
 
-// literals returns the texts in quotation marks of a file, without import paths and tags.
+// literals returns the strings of a file, without import paths and tags.
 func literals(file *ast.File) (all []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {
@@ -122,8 +122,8 @@ func tags(file *ast.File, types []string) (all []string) {
 	return all
 }
 
-// oldIn returns the old names of a kind and place that are among the names. A name that is also a new one there is
-// none of them.
+// oldIn returns the old names of a kind and place that are among the names. It skips a name that is also a new one
+// there.
 func oldIn(kind renamed.Kind, in string, names []string) (wrong []string) {
 	now := map[string]bool{}
 	for _, n := range renamed.All() {
@@ -140,7 +140,7 @@ func oldIn(kind renamed.Kind, in string, names []string) (wrong []string) {
 	return wrong
 }
 
-// TestRenamedNames: no program, file, output or metric has an old name.
+// TestRenamedNames checks that no program, file, output or metric has an old name.
 func TestRenamedNames(t *testing.T) {
 	var wrong []string
 	for _, n := range renamed.All() {
@@ -183,7 +183,7 @@ func TestRenamedNames(t *testing.T) {
 	}
 }
 
-// oldFlags finds definitions of a flag: calls of the flag set whose first text is its name.
+// oldFlags finds definitions of a flag: calls of the flag set whose first string is its name.
 func oldFlags(file *ast.File, old string) (wrong []string) {
 	ast.Inspect(file, func(n ast.Node) bool {
 		call, is := n.(*ast.CallExpr)
@@ -206,7 +206,7 @@ func oldFlags(file *ast.File, old string) (wrong []string) {
 
 var codeSpan = regexp.MustCompile("(?s)```.*?```|`[^`\n]+`")
 
-// spanWords returns the old names that are told from other words by their form, with what replaced each.
+// spanWords returns the old names whose form distinguishes them from ordinary words, with their replacements.
 func spanWords() map[string]string {
 	words := map[string]string{}
 	kept := map[string]bool{"timeLimit": true}
@@ -223,12 +223,14 @@ func spanWords() map[string]string {
 		case n.Kind == renamed.Flag && old != "policy" && old != "patience":
 			words["--"+old] = "--" + n.New
 		case n.Kind == renamed.YAML && !odd && !kept[old] && !slices.Contains([]string{"page", "past", "policy"}, old):
-			words["`"+old+"`"] = "`" + last(n.New) + "`" // a plain word is a key if it is a span of its own
+			// a plain word is a key only as a complete code span
+			words["`"+old+"`"] = "`" + last(n.New) + "`"
 		case odd && !kept[old] && n.Kind != renamed.Column:
 			words[old] = last(n.New)
 		}
 	}
-	for _, shared := range []string{"MADE", "UNTIL", "STOPS", "WAITS", "SHOWS"} { // words of other tables too
+	// words that other tables also use
+	for _, shared := range []string{"MADE", "UNTIL", "STOPS", "WAITS", "SHOWS"} {
 		delete(words, shared)
 	}
 	return words
@@ -247,7 +249,8 @@ func oldSpans(text string, words map[string]string) (wrong []string) {
 	return wrong
 }
 
-// TestRenamedInPages: no code span of a page has an old name. Reports are of their time.
+// TestRenamedInPages checks that no code span of a page has an old name. Reports are exempt, because they describe
+// their date.
 func TestRenamedInPages(t *testing.T) {
 	words := spanWords()
 	err := filepath.WalkDir(filepath.Join(root, "docs"), func(path string, d os.DirEntry, err error) error {
@@ -266,7 +269,7 @@ func TestRenamedInPages(t *testing.T) {
 	}
 }
 
-// oldTexts finds the old names of flags, variables and keys in the texts of a program.
+// oldTexts finds the old names of flags, variables and keys in the strings of a program.
 func oldTexts(texts []string) (wrong []string) {
 	words, names := spanWords(), []string(nil)
 	for old := range words {
@@ -285,7 +288,8 @@ func oldTexts(texts []string) (wrong []string) {
 	return wrong
 }
 
-// TestRenamedInTexts: no text of a program, such as an error, names an old flag or key. The table itself does.
+// TestRenamedInTexts checks that no string of a program, such as an error, names an old flag or key. The table itself
+// is exempt.
 func TestRenamedInTexts(t *testing.T) {
 	for _, s := range readTree(t) {
 		if !s.production() || strings.HasPrefix(s.path, "messages/renamed/") {
@@ -297,7 +301,7 @@ func TestRenamedInTexts(t *testing.T) {
 	}
 }
 
-// TestRenamedIsSeen: each of the checks finds an old name that is planted.
+// TestRenamedIsSeen checks that each check finds an old name that is planted.
 func TestRenamedIsSeen(t *testing.T) {
 	file := parsed(t, "package x\ntype jobStatus struct { A bool `json:\"debts\"`; B bool `json:\"finished\"` }\n"+
 		"var c = []string{\"SLICES\", \"Told first\", \"keepMost\"}\nfunc f() { g.StringVar(&x, \"past\", \"\", \"\") }\n")
@@ -324,7 +328,8 @@ func TestRenamedIsSeen(t *testing.T) {
 	}
 }
 
-// TestRenamedPage: the page is its introduction and the table. `go test ./test -run RenamedPage -rewrite` writes it.
+// TestRenamedPage checks that the page consists of its introduction and the table. `go test ./test -run RenamedPage
+// -rewrite` writes it.
 func TestRenamedPage(t *testing.T) {
 	var page bytes.Buffer
 	introduction, err := os.ReadFile("testdata/renamed.md")

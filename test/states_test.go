@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file compares docs/contribute/states.md with leader.Tables() and worker.Tables().
-// TestEveryStepIsTaken in sim shows that each transition occurs. This file also enforces that the word of a state
-// occurs once, because a misspelt literal compiles wherever a state is expected.
+// This file compares docs/contribute/states.md with leader.Tables() and worker.Tables(). TestEveryStepIsTaken in sim
+// shows that each transition occurs. This file also enforces that the word of a state occurs once, because a misspelt
+// literal compiles wherever a state is expected.
 
 const statesPage = "docs/contribute/states.md"
 
@@ -33,7 +33,7 @@ Another test runs the simulator until each transition was taken.
 
 var rewrite = flag.Bool("rewrite", false, "write docs/contribute/states.md")
 
-// TestStatesPage: the page is what the tables say.
+// TestStatesPage checks that the page agrees with the tables.
 func TestStatesPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(statesIntroduction)
@@ -59,7 +59,7 @@ func TestStatesPage(t *testing.T) {
 	}
 }
 
-// stateWords are the words of every actor's states.
+// stateWords returns the words of every actor's states.
 func stateWords() (words []string) {
 	for _, table := range append(leader.Tables(), worker.Tables()...) {
 		for _, e := range table.Edges {
@@ -69,8 +69,9 @@ func stateWords() (words []string) {
 	return words
 }
 
-// stateRule: in actors/ a state's word stands in the list of its type, and elsewhere the constant. What leads to a
-// state may have the same word. The words for where a job stands are those of messages, in cluster/ and server/ too.
+// stateRule: in actors/ the word of a state occurs only in the list of its type. All other code uses the constant. An
+// event may have the same word as its state. The rule also applies to the phases of a job in messages, in cluster/ and
+// server/ too.
 func stateRule(s source) []string {
 	words := messages.Phases
 	switch {

@@ -1,4 +1,4 @@
-// This file owns the rule that the questions of a newcomer have an answer.
+// This file holds the rule that the questions of a newcomer have an answer.
 package test
 
 import (
@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// questions are those that docs/contribute/code-map.md answers, in its order.
+// questions lists the questions that docs/contribute/code-map.md answers, in its order.
 var questions = []string{
 	"Where is a gang admitted?",
 	"Where can a GPU become free?",
@@ -21,8 +21,8 @@ var questions = []string{
 	"Where would I add a queue policy?",
 }
 
-// TestTourRule keeps each question on the page, with an answer that points into
-// the code. That what it points at is there, TestPointersRule sees to.
+// TestTourRule checks that each question is on the page, with an answer that refers to the code. TestPointersRule
+// checks these references.
 func TestTourRule(t *testing.T) {
 	page := pageOf(t, "docs/contribute/code-map.md")
 	for i, question := range questions {

@@ -1,4 +1,4 @@
-// This file owns the rule that the web UI understands each suggestion of `explain` that changes the job file.
+// This file holds the rule that the web UI understands each suggestion of `explain` that changes the job file.
 package test
 
 import (
@@ -19,15 +19,16 @@ const (
 )
 
 var (
-	// wayPattern is one entry of the list of the page.
+	// wayPattern matches one entry of the list of the page.
 	wayPattern = regexp.MustCompile(`(?m)^  \[/(\^.*\$)/, `)
-	// nextChange is where a suggestion of two changes is cut, as the page does it.
+	// nextChange splits a suggestion of two changes, as the page does.
 	nextChange = regexp.MustCompile(` and topology `)
-	// onlySaid is a suggestion that the page shows without a change: fewer GPUs for a gang that has no number of tasks.
+	// onlySaid matches a suggestion that the page shows without a change: fewer GPUs for a gang that has no number
+	// of tasks.
 	onlySaid = regexp.MustCompile(`^with \d+ GPUs$`)
 )
 
-// suggested returns the suggestions for gangs that differ from what fits in one thing each.
+// suggested returns the suggestions for gangs that do not fit because of one property each.
 func suggested() (all []string) {
 	const gpus = 8000
 	f := topology.NewFabric([]string{"zone", "rack"})
@@ -58,7 +59,8 @@ func suggested() (all []string) {
 	return all
 }
 
-// TestSuggestionsOfThePage: each suggestion is one that the page understands, and each that it understands is made.
+// TestSuggestionsOfThePage checks that the page understands each suggestion, and that each suggestion it understands
+// occurs.
 func TestSuggestionsOfThePage(t *testing.T) {
 	read := func(name string) string {
 		text, err := os.ReadFile(filepath.Join(root, name))

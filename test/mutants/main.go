@@ -1,9 +1,9 @@
-// Command mutants plants each known bug in the code and sees whether the tests notice: the simulator's seeds on a small
-// world, a golden scenario, or a test of a package. A bug that nothing notices is a hole in the tests, and the command
-// fails.
+// Command mutants plants each known bug in the code and checks that the tests notice it: the simulator's seeds on a
+// small world, a golden scenario, or a test of a package. If nothing notices a bug, the tests have a gap, and the
+// command fails.
 //
-// The tree is never touched: the harmed file goes to a temporary folder and the go command reads it from there
-// (-overlay). Several mutants are tried at a time, each in processes of its own, because a harmed program may do
+// The tree is never changed. The changed file is written to a temporary folder, and the go command reads it from there
+// (-overlay). Several mutants are tried at a time, each in separate processes, because a changed program may do
 // anything.
 package main
 
@@ -24,14 +24,14 @@ type trial struct {
 	root    string // the repository
 	patches string // the folder of *.patch files
 	program string // the simulator's package
-	world   string // which world the simulator plays
+	world   string // the world that the simulator runs
 	tests   string // the package of the golden scenarios
-	seeds   int    // how many seeds a mutant may survive
+	seeds   int    // the number of seeds that must catch a mutant
 	atOnce  int
 	name    string // only mutants whose name contains this
-	since   string // only mutants of folders that have changed since this commit, and a few others; empty: all
-	most    int    // so many of those
-	// limit bounds one mutant, building included; seedLimit bounds one seed, for bugs that never end.
+	since   string // only mutants in folders changed since this commit, and a few others; empty: all
+	most    int    // maximum number of those
+	// limit bounds one mutant with its build. seedLimit bounds one seed, for bugs that never end.
 	limit     time.Duration
 	seedLimit time.Duration
 }
@@ -74,7 +74,7 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	}
 	defer os.RemoveAll(folder)
 
-	// The unchanged code must pass where the mutants must fail: else each would be "caught" by an unrelated bug.
+	// The unchanged code must pass all checks of the mutants. Otherwise an unrelated bug would "catch" each mutant.
 	verdict := t.tryUnharmed(mutants, folder)
 	switch {
 	case verdict.err != nil:
@@ -85,7 +85,8 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	seeds, cpu := 0, verdict.cpu
 	for outcome := range t.tryAll(mutants, folder) {
 		if e := outcome.verdict.err; e != nil {
-			// The others go on: their processes are using the folder, and what they find is news as well.
+			// The other mutants continue. Their processes use the folder, and their outcomes are useful
+			// too.
 			err = errors.Join(err, fmt.Errorf("mutant %s: %w", outcome.mutant.Name, e))
 			continue
 		}
@@ -104,8 +105,8 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	return survivors, nil
 }
 
-// load reads the mutants and checks at once that each applies: a patch that no longer applies is found in the first
-// second, not in the tenth minute.
+// load reads the mutants and checks that each applies, so that a stale patch is found in the first second and not in
+// the tenth minute.
 func (t trial) load() ([]patch.Mutant, error) {
 	all, err := patch.Load(t.root, t.patches)
 	if err != nil {
@@ -138,8 +139,8 @@ type outcome struct {
 	verdict verdict
 }
 
-// tryAll spreads the mutants over the workers. The channel has room for all, so that nobody waits for a reader that
-// left after an error.
+// tryAll distributes the mutants over the workers. The channel has room for all outcomes, so that no worker blocks if
+// the reader stops after an error.
 func (t trial) tryAll(mutants []patch.Mutant, folder string) <-chan outcome {
 	waiting := make(chan patch.Mutant, len(mutants))
 	for _, mutant := range mutants {
@@ -152,7 +153,8 @@ func (t trial) tryAll(mutants []patch.Mutant, folder string) <-chan outcome {
 		workers.Go(func() {
 			for mutant := range waiting {
 				found := t.try(mutant, folder)
-				// A test of real processes may miss a bug by chance, as where two signals arrive as one.
+				// A test with real processes may miss a bug by chance, for example if two signals
+				// arrive as one.
 				for range 2 {
 					if !found.caught && found.err == nil && !mutant.BySeeds() {
 						found = t.try(mutant, folder)

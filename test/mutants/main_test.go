@@ -1,5 +1,5 @@
-// The harness is tried on a toy: a system of one rule, with bugs that seeds catch, a scenario catches, and nothing
-// does.
+// The harness is tested on a toy system of one rule. Seeds catch some of its bugs, a scenario catches others, and
+// nothing catches the rest.
 package main
 
 import (
@@ -47,7 +47,7 @@ func TestHarnessTellsCaughtFromSurvived(t *testing.T) {
 	}
 }
 
-// TestHarnessRefusesAFailingTree: if the code as it is fails already, no mutant may be called caught.
+// TestHarnessRefusesAFailingTree checks that no mutant counts as caught if the unchanged code already fails.
 func TestHarnessRefusesAFailingTree(t *testing.T) {
 	broken := toy()
 	broken.world = "vast"
@@ -56,7 +56,8 @@ func TestHarnessRefusesAFailingTree(t *testing.T) {
 	}
 }
 
-// TestHarnessRefusesAMissingTest: a test that is not there, or is skipped, must not pass for one that noticed nothing.
+// TestHarnessRefusesAMissingTest checks that a test that does not exist, or is skipped, does not count as a test that
+// noticed nothing.
 func TestHarnessRefusesAMissingTest(t *testing.T) {
 	for _, name := range []string{"TestNothing", "TestSkipped"} {
 		m := patch.Mutant{Name: name, Package: "world", Test: name}

@@ -1,7 +1,7 @@
 package main
 
-// This file owns which mutants a short run tries: those of the folders that a change touches, and a few of the others.
-// Those that only seeds catch are left to the long run: each may take minutes.
+// This file chooses the mutants of a short run: mutants in the folders that a change touches, and a few others. Mutants
+// that only seeds catch are left to the long run, because each may take minutes.
 
 import (
 	"cmp"
@@ -15,8 +15,9 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// some returns at most so many mutants: of those whose folder has changed since a commit, and of every twentieth of the
-// others. Which they are the present commit decides, so that each run tries others and can be repeated.
+// some returns a limited number of mutants. It draws from the mutants in folders that changed since a commit, and from
+// every twentieth of the others. The present commit seeds the draw, so different commits try different mutants, and
+// each run can be repeated.
 func some(root, since string, most int, all []patch.Mutant) ([]patch.Mutant, error) {
 	head, err := git(root, "rev-parse", "HEAD")
 	if err != nil {

@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// TestChoose: a short run tries mutants of folders that a change touches, and about one of twenty others; another
+// TestChoose checks that a short run tries mutants in touched folders and about one of twenty others, and that another
 // commit draws others.
 func TestChoose(t *testing.T) {
 	var all []patch.Mutant

@@ -1,6 +1,6 @@
 package main
 
-// This file owns the trial of one mutant: build it aside, run it until something notices.
+// This file tries one mutant: it builds the mutant aside and runs it until a check notices it.
 
 import (
 	"context"
@@ -19,19 +19,19 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// verdict is what one trial found.
+// verdict is the result of one trial.
 type verdict struct {
 	caught   bool
-	check    string // what was tried, if not seeds
+	check    string // the check that was tried, if not seeds
 	seed     int    // the last seed that ran
 	evidence string // the invariant that broke, or how the program died
-	said     string // the end of what a check printed that failed
-	late     bool   // the time was up before the seeds were
+	said     string // the last output of a failed check
+	late     bool   // the time ran out before all seeds were tried
 	cpu      time.Duration
-	err      error // the trial itself failed; nothing is known
+	err      error // the trial itself failed, and its result is unknown
 }
 
-// String is the line that a reader sees behind the mutant's name.
+// String returns the text after the mutant's name.
 func (v verdict) String() string {
 	switch {
 	case v.caught && v.check != "":
@@ -46,19 +46,19 @@ func (v verdict) String() string {
 	return fmt.Sprintf("SURVIVED after %d seeds", v.seed)
 }
 
-// twiceSeeds is how many of the first seeds are played a second time, to see whether the run is the same: an order that
-// is left to a map shows in no single run.
+// twiceSeeds is the number of first seeds that run twice, to compare the runs. A random map order is visible only by
+// comparison.
 const twiceSeeds = 5
 
-// check is one test in Go, as the go command names it.
+// check is one Go test, as the go command names it.
 type check struct {
-	title string // for people
+	title string // shown to developers
 	pkg   string
-	run   string         // which tests, as -test.run wants it
-	told  *regexp.Regexp // what its verbose output contains where it was there, was not skipped, and noticed nothing
+	run   string         // the tests, in the form of -test.run
+	told  *regexp.Regexp // matches the verbose output of a test that ran, was not skipped, and noticed nothing
 }
 
-// checkOf is the test that must catch a mutant which seeds need not.
+// checkOf returns the test that must catch a mutant without seeds.
 func (t trial) checkOf(m patch.Mutant) check {
 	title, pkg, run := "test "+m.Package+" "+m.Test, "./"+m.Package, "^"+regexp.QuoteMeta(m.Test)+"$"
 	told := regexp.QuoteMeta(m.Test)
@@ -81,7 +81,7 @@ func (t trial) try(mutant patch.Mutant, folder string) verdict {
 	return t.trySeeds(mutant.Name, overlay, folder, 1, t.seeds)
 }
 
-// plant writes the harmed file aside, and the note that tells the go command to read it in the other's place.
+// plant writes the changed file aside, and an overlay file that makes the go command read it instead of the original.
 func (t trial) plant(mutant patch.Mutant, folder string) (overlay string, err error) {
 	harmed, err := mutant.Apply(t.root)
 	if err != nil {
@@ -103,7 +103,7 @@ func (t trial) plant(mutant patch.Mutant, folder string) (overlay string, err er
 	return overlay, os.WriteFile(overlay, note, 0o600)
 }
 
-// trySeeds builds the simulator and plays seed after seed until one of them fails.
+// trySeeds builds the simulator and runs one seed after another until one fails.
 func (t trial) trySeeds(name, overlay, folder string, first, last int) (v verdict) {
 	deadline, cancel := context.WithTimeout(context.Background(), t.limit)
 	defer cancel()
@@ -128,7 +128,7 @@ func (t trial) trySeeds(name, overlay, folder string, first, last int) (v verdic
 	return verdict{seed: last}
 }
 
-// playSeed plays one seed; one of the first is played twice.
+// playSeed runs one seed. It runs the first few seeds twice.
 func (t trial) playSeed(ctx context.Context, used *meter, folder, program string,
 	seed int) (evidence string, err error) {
 	arguments := []string{"-world", t.world, "-seed", strconv.Itoa(seed)}
@@ -143,8 +143,8 @@ func (t trial) playSeed(ctx context.Context, used *meter, folder, program string
 	return evidence, err
 }
 
-// tryCheck builds a package's tests and runs the one that must notice. A test that is not there would pass for one that
-// ran, so the verbose output has to name it.
+// tryCheck builds a package's tests and runs the one that must notice. A missing test would look like a passed one, so
+// the verbose output must name the test.
 func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict) {
 	deadline, cancel := context.WithTimeout(context.Background(), t.limit)
 	defer cancel()
@@ -159,7 +159,7 @@ func (t trial) tryCheck(name string, c check, overlay, folder string) (v verdict
 	return t.runCheck(deadline, &used, program, overlay, c)
 }
 
-// runCheck runs one check of a test program. Programs that it builds have the mutant too.
+// runCheck runs one check of a test program. Programs that the check builds also contain the mutant.
 func (t trial) runCheck(ctx context.Context, used *meter, program, overlay string, c check) verdict {
 	run, cancel := context.WithTimeout(ctx, t.seedLimit)
 	defer cancel()
@@ -184,14 +184,14 @@ func (t trial) runCheck(ctx context.Context, used *meter, program, overlay strin
 	return verdict{check: c.title}
 }
 
-// quick builds our own packages as they are: what a check runs once is not worth making fast. But the functions of a
-// forked process have little stack, which as they are they do not fit in; the last pattern that matches a package
+// quick builds this module without optimisation, because a check that runs once does not repay it. One package is
+// exempt, because the functions of its forked process have little stack. The last pattern that matches a package
 // counts.
 var quick = []string{"-gcflags=./...=-N -l -dwarf=false", "-gcflags=./runtime/carapace/fork=-dwarf=false"}
 
-// build runs the go command over the tree, with the mutant in it. A mutant that does not compile proves nothing.
+// build runs the go command over the tree with the mutant. A mutant that does not compile proves nothing.
 func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arguments ...string) error {
-	// To link what a debugger wants takes a third of a build.
+	// Linking the data for debuggers takes a third of a build.
 	arguments = append([]string{verb, "-ldflags=-s -w"}, arguments...)
 	if overlay != "" {
 		arguments = slices.Insert(arguments, 1, "-overlay", overlay)
@@ -204,21 +204,21 @@ func (t trial) build(ctx context.Context, used *meter, overlay, verb string, arg
 	return nil
 }
 
-// lastOf is the end of what a program printed.
+// lastOf returns the end of a program's output.
 func lastOf(output []byte) string {
 	const most = 4000
 	return string(output[max(0, len(output)-most):])
 }
 
-// bounded starts a program with a ceiling on its memory (8 GiB, in KiB), where the shell has one to give: a bug that
-// piles up messages without end shall die alone. It is one of addresses: 200 containers that start at once reserve more
-// than half of it.
+// bounded starts a program with a memory limit of 8 GiB (in KiB), if the shell supports it. A bug that accumulates
+// messages must kill only its own process. The limit counts address space, of which 200 simultaneously started
+// containers reserve more than half.
 const bounded = `ulimit -v 8388608 2>/dev/null; exec "$0" "$@"`
 
-// meter sums up what the processes of a trial cost. On a machine that others use, the clock says little.
+// meter sums the CPU time of a trial's processes, because wall time says little on a shared host.
 type meter struct{ cpu time.Duration }
 
-// run waits for a process and answers all that it printed.
+// run waits for a process and returns its output.
 func (m *meter) run(command *exec.Cmd) ([]byte, error) {
 	output, err := command.CombinedOutput()
 	if s := command.ProcessState; s != nil {
@@ -227,7 +227,7 @@ func (m *meter) run(command *exec.Cmd) ([]byte, error) {
 	return output, err
 }
 
-// play runs the program once and answers what it printed, and what gave the mutant away, or nothing.
+// play runs the program once. It returns the output and the evidence of the mutant, if any.
 func (t trial) play(ctx context.Context, used *meter, folder, program string,
 	arguments ...string) (printed, evidence string, err error) {
 	run, cancel := context.WithTimeout(ctx, t.seedLimit)
@@ -253,11 +253,11 @@ func (t trial) play(ctx context.Context, used *meter, folder, program string,
 	return printed, "", nil
 }
 
-// clean is how a seed without a finding ends.
+// clean matches the result of a seed without a finding.
 var clean = regexp.MustCompile(`\bviolations=0\b`)
 
-// readEvidence is the first broken invariant's name ("violation: S3 barrier: …"), else how a panic begins, else
-// otherwise.
+// readEvidence returns the name of the first broken invariant ("violation: S3 barrier: …"), or the beginning of a
+// panic, or otherwise.
 func readEvidence(output, otherwise string) string {
 	died := ""
 	for _, line := range strings.Split(output, "\n") {

@@ -1,7 +1,7 @@
 package main
 
-// This file owns the trial of the code as it is, over all that the mutants need: every seed and every test. One that
-// fails without a bug would call any mutant caught that comes so far.
+// This file tests the unchanged code with every seed and test that the mutants need. A check that fails without a bug
+// would count every mutant as caught.
 
 import (
 	"context"
@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// tryUnharmed spreads the seeds over as many programs as mutants are tried at a time, and builds each package's tests
-// once for all its checks. It answers the first failure, or what all of it cost.
+// tryUnharmed divides the seeds among as many programs as mutants are tried at a time, and builds each package's tests
+// once for all its checks. It returns the first failure, or the total cost.
 func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
 	var parts []func() verdict
 	bySeeds, checks := false, map[string][]check{}
@@ -49,7 +49,7 @@ func (t trial) tryUnharmed(mutants []patch.Mutant, folder string) verdict {
 	return total
 }
 
-// tryParts runs some at a time; the channel has room for all.
+// tryParts runs some parts at a time. The channel has room for all results.
 func (t trial) tryParts(parts []func() verdict) <-chan verdict {
 	out := make(chan verdict, len(parts))
 	slots := make(chan struct{}, t.atOnce)

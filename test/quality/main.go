@@ -1,6 +1,5 @@
-// Command quality finds the figures of docs/reports/quality.md: it replays published traces, and prints what the
-// default policy makes of them beside the policies that it is compared with. The traces are not part of this
-// project; without them it replays workloads that are drawn.
+// Command quality computes the figures of docs/reports/quality.md. It replays published traces and compares the default
+// policy with other policies. The traces are not part of this project. Without them it replays synthetic workloads.
 package main
 
 import (
@@ -15,21 +14,22 @@ import (
 	"github.com/yi-json/synapse/sim/replay"
 )
 
-// study is what is to be replayed.
+// study describes a requested replay.
 type study struct {
 	traces string   // the folder of the traces; empty: there are none
-	full   bool     // the largest one too, each ten times, and how right the instrument is
-	runs   int      // of the default policy, each with durations a little different; 0: one as they were, or ten if full
-	page   string   // whose tables are replaced; empty: none
+	full   bool     // also the largest trace, ten runs of each, and the comparison with published simulators
+	runs   int      // runs of the default policy with jittered durations; 0: one unchanged run, or ten if full
+	page   string   // page whose tables are replaced; empty: none
 	name   string   // only cases whose name contains this
-	slices int      // so many pieces of the traces instead
-	seed   uint64   // by which they are drawn
-	rows   rowRange // how many rows each has
-	// without is a part of the policy that it is replayed without, eachPart: one after another; empty: it is whole.
+	slices int      // replay so many random slices of the traces instead
+	seed   uint64   // seed of the slices
+	rows   rowRange // number of rows of each slice
+	// without is a part of the policy to disable. eachPart disables one part after another. Empty means the
+	// complete policy.
 	without string
 }
 
-// ours is the policy of a cluster on which nothing is set.
+// ours is the policy of a cluster with default settings.
 const ours = record.Synapse
 
 func main() {
@@ -62,13 +62,13 @@ type scenario struct {
 	cut        record.Cut
 	machines   int
 	racks      int
-	full       bool // only where all is wanted
-	instrument bool // one of those that the instrument is held against
+	full       bool // only in a full study
+	instrument bool // a case for the comparison with published simulators
 	drawn      record.Synthetic
 	goal       goal
 }
 
-// goal is what the default policy is to reach; 0: nothing is said. What misses it is bold.
+// goal is the target of the default policy. 0 means no target. A missed target is bold.
 type goal struct {
 	sjf, easy, gangs, longest, rack float64
 	p99, cover                      bool
@@ -78,7 +78,7 @@ func asTheyCame(first, rows int) record.Cut {
 	return record.Cut{First: first, Rows: rows, Timescale: 1}
 }
 
-// published are the cases of docs/reports/quality.md.
+// published returns the cases of docs/reports/quality.md.
 func published() []scenario {
 	usual := goal{sjf: 1.3, gangs: 1.3, longest: 3.2, rack: 0.82, p99: true, cover: true}
 	a3, a4, p1, p1b := usual, usual, usual, usual
@@ -102,7 +102,7 @@ func published() []scenario {
 	}
 }
 
-// drawn are cases for whoever has no traces.
+// drawn returns synthetic cases, for users without traces.
 func drawn() []scenario {
 	busy := record.Cut{Load: 0.85}
 	gangs, bursts := record.DefaultSynthetic(), record.DefaultSynthetic()
@@ -118,7 +118,7 @@ const described = "No TRACES: these are the results of drawn workloads. docs/rep
 	"traces. TRACES=DIR needs them as NAME.csv.gz, with the columns of docs/operate/capacity.md, and limits in\n" +
 	"NAME_extra.csv.gz.\n"
 
-// run replays all that is wanted, prints the tables, and writes them.
+// run replays all requested cases, prints the tables, and writes them.
 func (s study) run(out, progress io.Writer) error {
 	cases := published()
 	if s.traces == "" {
@@ -181,7 +181,7 @@ func (s study) run(out, progress io.Writer) error {
 	return os.WriteFile(s.page, []byte(written(string(text), table.String())), 0o644)
 }
 
-// times is how often the default policy is replayed.
+// times returns the number of runs of the default policy.
 func (s study) times() int {
 	if s.runs == 0 && s.full {
 		return shakes
@@ -221,14 +221,14 @@ func traceOf(folder, name string) (*record.Trace, error) {
 const (
 	gpusPerMachine = 8
 
-	// shakes is how often the default policy is replayed where all is wanted, each time with durations a little
-	// different: a cluster that is full is chaotic, and one run says little.
+	// shakes is the number of runs of the default policy in a full study, each with jittered durations. A full
+	// cluster is chaotic, so a single run says little.
 	shakes = 10
 	shake  = 0.01
 )
 
-// replays replays jobs so often, of many times once with the simulator's checkers: the policies that are compared
-// with as published simulators have them; ours perhaps without one of its parts.
+// replays replays jobs several times. Of several runs one uses the simulator's checkers. Compared policies place gangs
+// as published simulators do. Synapse's own policy may lack one of its parts.
 func replays(jobs []record.Job, cluster record.Cluster, policy, without string, times int) ([]*record.Result, error) {
 	var all []*record.Result
 	for seed := range times {

@@ -15,19 +15,20 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the experiment of FGD (ATC'23) on Alibaba's published cluster, whose pods want shares of GPUs: they
-// come in an order drawn by chance until they have wanted 130% of the GPUs, none ends, and whoever has no place is
-// turned away. What counts is how much of the GPUs is given away when they have wanted all of them. It asks topology
-// alone, since no time passes.
+// This file repeats the experiment of FGD (ATC'23) on Alibaba's published cluster, whose pods request shares of GPUs.
+// Pods arrive in random order until they have requested 130% of the GPUs. None ends, and a pod that does not fit is
+// rejected. The result is the share of allocated GPUs when 100% have been requested. No time passes, so the experiment
+// uses only topology.
 
 const (
 	openbNodes = "openb_node_list_gpu_node.csv.gz"
 	openbPods  = "openb_pod_list_default.csv.gz"
-	openbLoad  = 1.3 // that is offered in all
-	openbRuns  = 10  // orders
+	openbLoad  = 1.3 // total load that is offered
+	openbRuns  = 10  // number of orders
 )
 
-// openb finds the share of GPUs given away at a load of 1, in several orders. The folder of the traces may lack it.
+// openb computes the share of allocated GPUs at a load of 1, in several orders. It returns nothing if the traces lack
+// the folder.
 func openb(traces string, out io.Writer) error {
 	folder := filepath.Join(traces, "openb")
 	nodes, err := columns(filepath.Join(folder, openbNodes), "cpu_milli", "memory_mib", "gpu")
@@ -51,7 +52,7 @@ func openb(traces string, out io.Writer) error {
 	return nil
 }
 
-// podsOf is what each pod wants.
+// podsOf returns the request of each pod.
 func podsOf(rows [][]int64) []topology.Resources {
 	var pods []topology.Resources
 	for _, r := range rows {
@@ -64,8 +65,8 @@ func podsOf(rows [][]int64) []topology.Resources {
 	return pods
 }
 
-// openbRun offers pods in one order: what share of the GPUs is given away when they have wanted all of them, and at the
-// end.
+// openbRun offers pods in one order. It returns the share of allocated GPUs when all GPUs have been requested, and at
+// the end.
 func openbRun(nodes [][]int64, pods []topology.Resources, seed uint64) (full, last float64) {
 	fabric, all := topology.NewFabric(nil), int64(0)
 	for i, n := range nodes {
@@ -88,7 +89,7 @@ func openbRun(nodes [][]int64, pods []topology.Resources, seed uint64) (full, la
 	return full, float64(given) / float64(all)
 }
 
-// openbOrder is all pods, and further ones drawn from them until the load is offered, in an order drawn by the seed.
+// openbOrder returns all pods and further random ones up to the offered load, in an order drawn by the seed.
 func openbOrder(pods []topology.Resources, all int64, seed uint64) []topology.Resources {
 	order, wanted, drawn := slices.Clone(pods), int64(0), uint64(0)
 	draw := func(n int) int {
@@ -109,7 +110,7 @@ func openbOrder(pods []topology.Resources, all int64, seed uint64) []topology.Re
 	return order
 }
 
-// percent is a mean, and how far its runs spread.
+// percent formats a mean and the spread of its runs.
 func percent(of []float64) string {
 	mean, spread := 0.0, 0.0
 	for _, x := range of {
@@ -122,7 +123,7 @@ func percent(of []float64) string {
 		slices.Max(of))
 }
 
-// columns reads whole numbers out of a compressed table, by the names of its columns.
+// columns reads integers from a compressed table, by the names of its columns.
 func columns(name string, wanted ...string) ([][]int64, error) {
 	file, err := os.Open(name)
 	if err != nil {

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestOpenb: known by heart. Of two machines of two GPUs, pods that want 0.6 of one leave 0.4 of each to nobody, and
-// those that want 0.4 fill them.
+// TestOpenb checks known results. On two nodes of two GPUs, pods that request 0.6 of a GPU waste 0.4 of each, and pods
+// that request 0.4 use these parts.
 func TestOpenb(t *testing.T) {
 	nodes := [][]int64{{8000, 8000, 2}, {8000, 8000, 2}}
 	large, small := topology.Resources{MilliCPU: 1, MilliGPU: 600}, topology.Resources{MilliCPU: 1, MilliGPU: 400}
@@ -21,7 +21,8 @@ func TestOpenb(t *testing.T) {
 	}{
 		{[]topology.Resources{large}, 0.6, 0.6},
 		{[]topology.Resources{{MilliCPU: 1, MilliGPU: 2000}}, 1, 1},
-		{[]topology.Resources{{MilliCPU: 5000, MilliGPU: 1000}}, 0.5, 0.5}, // the cores do for one on each
+		// the cores suffice for one pod on each node
+		{[]topology.Resources{{MilliCPU: 5000, MilliGPU: 1000}}, 0.5, 0.5},
 	} {
 		if full, last := openbRun(nodes, c.pods, 1); full != c.full || last != c.last {
 			t.Errorf("%v: %v and %v are given away, and not %v and %v", c.pods, full, last, c.full, c.last)
@@ -44,7 +45,7 @@ func TestOpenb(t *testing.T) {
 	}
 }
 
-// TestOpenbReads: without the folder nothing is said; a table that is none is refused by its name.
+// TestOpenbReads checks that nothing is printed without the folder, and that an invalid table is rejected by its name.
 func TestOpenbReads(t *testing.T) {
 	folder := t.TempDir()
 	var out strings.Builder

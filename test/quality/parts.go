@@ -9,13 +9,13 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what each part of the default policy brings: it is replayed without one part after another.
+// This file measures the effect of each part of the default policy by disabling one part after another.
 
-// eachPart stands for all of them, and for none.
+// eachPart stands for all parts, one after another, and for none.
 const eachPart = "each"
 
-// runParts replays the cases under the default policy without a part of it, or without each, and prints them. It writes
-// nothing: docs/reports/quality-details.md has a table of its own for them.
+// runParts replays the cases without one part of the default policy, or without each part in turn, and prints the
+// results. It writes no page. docs/reports/quality-details.md has a separate table for them.
 func (s study) runParts(out, progress io.Writer) error {
 	parts := []string{s.without}
 	if s.without == eachPart {

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestWritten: only what stands between the two lines is replaced, as often as one likes.
+// TestWritten checks that only the text between the two marks is replaced, any number of times.
 func TestWritten(t *testing.T) {
 	once := written("# Page\n\nwords\n", "| a |\n")
 	if again := written(once+"more words\n", "| b |\n"); again != "# Page\n\nwords\n\n"+from+"| b |\n"+to+"more words\n" {
@@ -19,7 +19,8 @@ func TestWritten(t *testing.T) {
 	}
 }
 
-// TestRow: what misses its goal is bold. Means over the runs of the default policy, beside what the others have.
+// TestRow checks that a missed target is bold, and that a row shows means over the runs of the default policy next to
+// the other policies.
 func TestRow(t *testing.T) {
 	run := func(wait, gangs float64) *record.Result {
 		waits := record.Waits{WaitAvg: wait, WaitMax: 2 * wait, WaitP99: wait}
@@ -35,7 +36,7 @@ func TestRow(t *testing.T) {
 	}
 }
 
-// small is a folder with one trace, of a few jobs.
+// small creates a folder with one trace of a few jobs.
 func small(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -53,7 +54,7 @@ func small(t *testing.T) string {
 	return folder
 }
 
-// TestStudy: a folder of traces is replayed and the page written; what is not in the folder is named.
+// TestStudy checks that a folder of traces is replayed, that the page is written, and that a missing trace is named.
 func TestStudy(t *testing.T) {
 	folder := small(t)
 	page := filepath.Join(folder, "page.md")
@@ -75,7 +76,8 @@ func TestStudy(t *testing.T) {
 	}
 }
 
-// TestWithoutEachPart: the policy is replayed whole and without each of its parts, and a part that it has not is named.
+// TestWithoutEachPart checks that the policy is replayed complete and without each of its parts, and that an unknown
+// part is named.
 func TestWithoutEachPart(t *testing.T) {
 	s := study{traces: small(t), name: "P2", without: eachPart}
 	var out strings.Builder

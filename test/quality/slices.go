@@ -12,41 +12,41 @@ import (
 	"github.com/yi-json/synapse/sim/replay"
 )
 
-// This file owns the pieces of traces that a seed draws: whoever doubts that the default policy was not made for the
-// cases of docs/reports/quality.md gives a seed of his own.
+// This file draws random slices of traces. A reader who suspects that the default policy is tuned to the cases of
+// docs/reports/quality.md can choose another seed.
 
-// slice is a piece of a trace on a cluster, by number.
+// slice is a part of a trace on a cluster.
 type slice struct {
 	trace          string
 	cut            record.Cut
 	machines       int
 	easy           *record.Result
 	ours           []*record.Result
-	overEasy, over float64 // the mean wait over easy's, and that of gangs; 0: there are none
+	overEasy, over float64 // the mean wait relative to easy, and that of gangs; 0: there are none
 }
 
 const (
-	// What a piece must reach, and how many of ten must.
+	// Targets of a slice, and how many of ten slices must reach them.
 	sliceMean, sliceGangs, sliceOfTen = 1.0, 2.5, 8
-	// sliceWait is what jobs must wait on average under easy, in seconds: where nobody waits nothing is shown.
+	// sliceWait is the minimum mean wait under easy in seconds, because a slice without waiting shows nothing.
 	sliceWait = 600
-	// sliceTries is how many pieces are drawn at most for each that is wanted.
+	// sliceTries is the maximum number of drawn slices per requested slice.
 	sliceTries = 20
 )
 
-// ok reports whether a piece reaches what it must.
+// ok reports whether a slice reaches its targets.
 func (s *slice) ok() bool { return s.overEasy <= sliceMean && s.over <= sliceGangs }
 
-// rowRange says how many rows a piece may have: at least, and fewer than at most.
+// rowRange is the range of a slice's number of rows: at least least, and fewer than most.
 type rowRange struct{ least, most int }
 
-// usualRows are those of the cases of docs/reports/quality.md but the largest. Of pieces that are shorter fewer are
-// within: see there.
+// usualRows is the range of the cases of docs/reports/quality.md except the largest. The page explains why fewer of the
+// shorter slices reach the targets.
 var usualRows = rowRange{5_000, 20_000}
 
 func (s *rowRange) String() string { return fmt.Sprintf("%d-%d", s.least, s.most) }
 
-// Set reads what String writes.
+// Set parses the output of String.
 func (s *rowRange) Set(text string) error {
 	least, most, _ := strings.Cut(text, "-")
 	var errs [2]error
@@ -58,7 +58,7 @@ func (s *rowRange) Set(text string) error {
 	return nil
 }
 
-// drawnSlice draws the trace, the rows, the machines and the load of a piece.
+// drawnSlice draws the trace, the rows, the nodes and the load of a slice.
 func drawnSlice(r *rand.Rand, names []string, lengths map[string]int, of rowRange) slice {
 	s := slice{trace: names[r.IntN(len(names))]}
 	rows := min(of.least+r.IntN(of.most-of.least), lengths[s.trace])
@@ -67,8 +67,7 @@ func drawnSlice(r *rand.Rand, names []string, lengths map[string]int, of rowRang
 	return s
 }
 
-// runSlices replays pieces until there are as many as are wanted, prints them, and fails where too few of them reach
-// what they must.
+// runSlices replays the requested number of slices, prints them, and fails if too few of them reach the targets.
 func (s study) runSlices(out, progress io.Writer) error {
 	if s.traces == "" {
 		return errors.New("pieces are cut from traces: -traces names their folder")
@@ -111,8 +110,8 @@ func (s study) runSlices(out, progress io.Writer) error {
 	return nil
 }
 
-// run replays a piece under easy, and, where jobs wait long enough under that, so often under the default policy: of
-// one of ten pieces once with the simulator's checkers.
+// run replays a slice under easy. If jobs wait long enough, it also replays the slice several times under the default
+// policy. Every tenth slice runs once with the simulator's checkers.
 func (s *slice) run(t *record.Trace, number, times int) (waits bool, err error) {
 	cluster := record.NewCluster(record.InRacks(s.machines, max(1, s.machines/8)), gpusPerMachine)
 	o := record.Order{Cluster: cluster, Policy: "easy", Ref: true, Oracle: true, Seed: 1}
@@ -145,7 +144,7 @@ func (s *slice) run(t *record.Trace, number, times int) (waits bool, err error) 
 	return true, nil
 }
 
-// wait is the mean of the default policy's runs.
+// wait returns the mean wait of the default policy's runs.
 func (s *slice) wait() float64 {
 	wait, _ := mean(s.ours, func(r *record.Result) float64 { return r.WaitAvg })
 	return wait

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// TestSlices: a seed draws pieces, the same ones each time, of which as many as are wanted are replayed; another seed
-// draws others. Without traces there is an error that names the way out.
+// TestSlices checks that a seed always draws the same slices, that the requested number of them is replayed, and that
+// another seed draws others. Without traces the error must name the fix.
 func TestSlices(t *testing.T) {
 	folder := t.TempDir()
 	for i, c := range published() {
@@ -44,7 +44,7 @@ func TestSlices(t *testing.T) {
 	}
 }
 
-// TestSpan: how many rows a piece has is read as it is written; what is no such thing is refused with one that is.
+// TestSpan checks that a row range is parsed in its printed form, and that an invalid one is rejected with an example.
 func TestSpan(t *testing.T) {
 	var s rowRange
 	if err := s.Set(usualRows.String()); err != nil || s != usualRows {
@@ -57,7 +57,7 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestWithin: a piece counts by the mean of its runs, and is within up to what it must reach.
+// TestWithin checks that the mean of a slice's runs is compared with the targets, including equality.
 func TestWithin(t *testing.T) {
 	run := func(wait float64) *record.Result { return &record.Result{Waits: record.Waits{WaitAvg: wait}} }
 	if s := (slice{ours: []*record.Result{run(100), run(300)}}); s.wait() != 200 {

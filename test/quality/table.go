@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns how the figures look: as the tables of docs/reports/quality.md.
+// This file formats the figures as the tables of docs/reports/quality.md.
 
 const (
 	head = "| case | runs | mean wait | ÷ `sjf` | ÷ `easy` | gangs' wait | ÷ `easy` | p99 | longest | ÷ `easy` | " +
@@ -16,12 +16,12 @@ const (
 		"|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|---|\n"
 	instrumentHead = "| mean wait in seconds | fifo | greedy | easy | sjf |\n|---|---|---|---|---|\n"
 
-	// Between these two lines of the page stands the table that is replaced.
+	// The table between these two lines of the page is replaced.
 	from = "<!-- written by make quality -->\n"
 	to   = "<!-- end of what make quality writes -->\n"
 )
 
-// mean is that of a figure over some runs, and spread its standard deviation; 0 of one run.
+// mean returns the mean of a figure over some runs, and its standard deviation, which is 0 for one run.
 func mean(runs []*record.Result, of func(*record.Result) float64) (mean, spread float64) {
 	for _, r := range runs {
 		mean += of(r) / float64(len(runs))
@@ -35,7 +35,7 @@ func mean(runs []*record.Result, of func(*record.Result) float64) (mean, spread 
 	return mean, math.Sqrt(spread / float64(len(runs)-1))
 }
 
-// within is a mean of seconds with its spread.
+// within formats a mean in seconds with its spread.
 func within(mean, spread float64) string {
 	if spread == 0 {
 		return whole(mean)
@@ -43,8 +43,8 @@ func within(mean, spread float64) string {
 	return whole(mean) + " ± " + whole(spread)
 }
 
-// row is a line of the table: the means of the default policy's runs, with the spread of its waits, beside one run of
-// each of the others.
+// row returns a line of the table: the means of the default policy's runs with the spread of its waits, next to one run
+// of each other policy.
 func row(name string, g goal, runs []*record.Result, easy, sjf *record.Result) string {
 	of := func(figure func(*record.Result) float64) float64 {
 		m, _ := mean(runs, figure)
@@ -81,8 +81,7 @@ func known(figure *float64) float64 {
 	return *figure
 }
 
-// ratio is how many times as much one is, or a dash where there is nothing to compare with; bold if that is more than
-// it is to be.
+// ratio formats a quotient, or a dash if the divisor is 0. It is bold if it exceeds most.
 func ratio(a, b, most float64) string {
 	if b == 0 {
 		return "–"
@@ -97,7 +96,7 @@ func bold(text string, missed bool) string {
 	return text
 }
 
-// whole is a number of seconds as people read it: 12,345.
+// whole formats a number of seconds as 12,345.
 func whole(seconds float64) string {
 	text := fmt.Sprintf("%.0f", seconds)
 	for i := len(text) - 3; i > 0; i -= 3 {
@@ -106,7 +105,7 @@ func whole(seconds float64) string {
 	return text
 }
 
-// written is a page with its table replaced. A page without the two lines gets it at its end, between them.
+// written returns a page with its table replaced. A page without the two lines gets them and the table at its end.
 func written(page, table string) string {
 	before, rest, ok := strings.Cut(page, from)
 	_, after, closed := strings.Cut(rest, to)

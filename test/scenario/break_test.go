@@ -1,4 +1,4 @@
-// This file owns what goes wrong in a scenario, and letters that are kept, lost or delivered a second time.
+// This file holds the commands for faults in a scenario, and for messages that are kept, lost or delivered again.
 package scenario
 
 import (
@@ -76,7 +76,7 @@ func (s *stage) oneWay(l commandLine) string {
 	return ""
 }
 
-// lose has the network lose some letters of one kind.
+// lose makes the network lose some messages of one kind.
 func (s *stage) lose(l commandLine) string {
 	if len(l.words()) == 0 {
 		s.w.Lose(nil)
@@ -119,8 +119,8 @@ func (s *stage) backUp(commandLine) string {
 	return ""
 }
 
-// restore puts the store back as an operator does; copied: as a mere copy of the file; unnoticed: as a replica does
-// that takes over, under a leader that goes on.
+// restore restores the store as an operator does. "copied" restores a plain copy of the file. "unnoticed" lets a
+// replica take over under a leader that continues.
 func (s *stage) restore(l commandLine) string {
 	if l.has("unnoticed") {
 		s.w.LoseTail()
@@ -135,7 +135,7 @@ func (s *stage) prune(commandLine) string {
 	return ""
 }
 
-// damage makes records unreadable: that of a job, those of its attempts, or that of a machine.
+// damage makes records unreadable: of a job, of its attempts, or of a node.
 func (s *stage) damage(l commandLine) string {
 	if l.first(0) == "node" {
 		s.w.DamageNode(l.machine(1))
@@ -199,14 +199,15 @@ func (s *stage) foreign(l commandLine) string {
 	return ""
 }
 
-// lie has a machine's agent lie about the things that are named; about none: an honest agent takes its place.
+// lie makes a node's agent lie about the named topics. Without topics, an honest agent replaces it.
 func (s *stage) lie(l commandLine) string {
 	s.w.Lie(l.machine(0), l.words()[1:]...)
 	return ""
 }
 
-// users has a machine say as which accounts it runs jobs: own=ann,zoe lists accounts for owners of the same name, any
-// takes every account, mapped=max:svc gives one owner one account; earlier: it says nothing, as an earlier version.
+// users sets the accounts for jobs that a node reports. own=ann,zoe lists accounts for owners of the same name. any
+// accepts every account. mapped=max:svc gives one owner one account. earlier reports nothing, as an earlier version
+// does.
 func (s *stage) users(l commandLine) string {
 	var said *messages.NodeUsers
 	if !l.has("earlier") {
@@ -219,7 +220,7 @@ func (s *stage) users(l commandLine) string {
 	return ""
 }
 
-// rebuild has a machine's next agent announce other memory, in GiB, and labels; or be one of an earlier version.
+// rebuild makes a node's next agent announce other memory, in GiB, and labels, or be of an earlier version.
 func (s *stage) rebuild(l commandLine) string {
 	var labels []*messages.Label
 	if shelf := l.word("shelf", ""); shelf != "" {
@@ -234,7 +235,7 @@ func (s *stage) arm(l commandLine) string {
 	return ""
 }
 
-// keep begins to keep letters, for replay; off ends it.
+// keep starts to keep messages for replay. off ends it.
 func (s *stage) keep(l commandLine) string {
 	if l.has("off") {
 		s.keeping = ""
@@ -247,8 +248,8 @@ func (s *stage) keep(l commandLine) string {
 	return ""
 }
 
-// replay delivers all that was kept once more, to whoever answers to the address now; slowly, so that what one of them
-// sets off has come to its end before the next.
+// replay delivers all kept messages again to the present receivers at their addresses. "slowly" waits until the effects
+// of one message have ended before it sends the next.
 func (s *stage) replay(l commandLine) string {
 	s.keeping = ""
 	pause := 5 * time.Millisecond

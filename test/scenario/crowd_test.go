@@ -1,5 +1,4 @@
-// This file owns the scenario that is too large for a scenario: ten thousand jobs wait while ten thousand machines
-// live.
+// This file holds the largest scenario: ten thousand jobs wait in a cluster of ten thousand nodes.
 package scenario
 
 import (
@@ -14,16 +13,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestScenarioTenThousandWaiting has a queue as long as the cluster is wide. Every job wants a whole rack, and in each
-// rack one machine is closed, so that all wait and every pass of the planner looks at all there is. Meanwhile
-// heartbeats go on: planning must never hold up the heartbeats of a living machine, nor hide one that died.
-// `make test` plays a fifth of each: the same rules, with 4% of the pairs.
+// TestScenarioTenThousandWaiting has as many waiting jobs as nodes. Every job needs a whole rack, and in each rack one
+// node is unschedulable. So all jobs wait, and every pass of the planner examines everything. Meanwhile heartbeats
+// continue. Planning must neither delay the heartbeats of a live node nor hide a dead one. `make test` runs a fifth of
+// each, which has the same rules and 4% of the pairs.
 func TestScenarioTenThousandWaiting(t *testing.T) {
 	n := 2_000
 	if pace.Crowded() {
 		n = 10_000
 	}
-	// A subtest, so that whoever names a scenario does not play the crowd beside it.
+	// A subtest, so that selecting another scenario does not also run the crowd.
 	t.Run("crowd", func(t *testing.T) { playCrowd(t, n) })
 }
 
@@ -76,7 +75,8 @@ func playCrowd(t *testing.T, n int) {
 	if len(deaths) > 0 {
 		t.Errorf("%d machines were declared dead, the first of them: %s", len(deaths), deaths[0])
 	}
-	// A machine that truly dies in this crowd is found in time, and a rack that opens is used at once.
+	// A node that truly dies in this crowd is detected in time, and a rack that becomes schedulable is used at
+	// once.
 	w.PowerLoss(n, 0)
 	w.RunFor(16 * time.Second)
 	if len(deaths) != 1 {

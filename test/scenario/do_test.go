@@ -1,4 +1,5 @@
-// This file owns what people do in a scenario: they submit, cancel, hold and change machines; and its end.
+// This file holds the commands of users and operators in a scenario: submit, cancel, hold, changes of nodes, and the
+// end of the scenario.
 package scenario
 
 import (
@@ -16,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// submit orders a job, or many of one sort.
+// submit submits a job, or many equal jobs.
 func (s *stage) submit(l commandLine) string {
 	count := l.number("count", 0)
 	if count == 0 {
@@ -50,7 +51,7 @@ func (s *stage) submitOne(l commandLine, name string) string {
 	return ""
 }
 
-// spec is the job that a command's words describe.
+// spec returns the job that a command's words describe.
 func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 	n := int32(l.number("replicas", 1))
 	spec := &messages.JobSpec{
@@ -100,7 +101,7 @@ func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 			})
 		}
 	}
-	for _, word := range l.list("after") { // a job by its name, or by an id that nobody has
+	for _, word := range l.list("after") { // a job by its name, or by an unknown ID
 		job, end, _ := strings.Cut(word, ":")
 		after := &messages.After{Job: job}
 		if o := s.orders[job]; o != nil {
@@ -115,15 +116,15 @@ func (s *stage) spec(l commandLine, name string) *messages.JobSpec {
 	return spec
 }
 
-// parsed is a number, or 0 where nothing is written.
+// parsed returns a number, or 0 for an empty text.
 func (l commandLine) parsed(text string) int32 {
 	n, err := strconv.ParseInt(cmp.Or(text, "0"), 10, 32)
 	l.must(err)
 	return int32(n)
 }
 
-// moment is a time of day that a command names, as in 00:30: every world begins at midnight, by clocks that nobody has
-// set. 0: none is named, or now.
+// moment returns the time of day of a command, such as 00:30. Every world begins at midnight by undisturbed clocks. The
+// result is 0 for now or for a missing time.
 func (l commandLine) moment(key string) int64 {
 	text := l.word(key, "now")
 	if text == "now" {
@@ -134,7 +135,7 @@ func (l commandLine) moment(key string) int64 {
 	return sim.WallBeganMs + int64(at.Hour()*60+at.Minute())*60_000
 }
 
-// machines are the names of those that are given by number, which need not be there.
+// machines returns the names of nodes that are given by number. The nodes need not exist.
 func (l commandLine) machines(key string) (names []string) {
 	for _, number := range l.list(key) {
 		n, err := strconv.Atoi(number)
@@ -146,7 +147,7 @@ func (l commandLine) machines(key string) (names []string) {
 	return names
 }
 
-// amount is what one task asks for, or all together. A part of a GPU is written like 0.5.
+// amount returns the request of one task, or of all together. A part of a GPU has the form 0.5.
 func (l commandLine) amount(gpus string) *messages.Resources {
 	if l.list("cpu") == nil && l.list("mem") == nil && l.list(gpus) == nil {
 		return nil
@@ -158,7 +159,7 @@ func (l commandLine) amount(gpus string) *messages.Resources {
 	}
 }
 
-// command is the little script that the simulated machine plays.
+// command returns the script that the simulated node plays.
 func (l commandLine) command() []string {
 	words := []string{"sim", "run=" + l.time("run", time.Hour).String()}
 	for _, key := range []string{"exit", "rank", "runs", "image"} {
@@ -174,7 +175,7 @@ func (l commandLine) command() []string {
 	return words
 }
 
-// again sends a request a second time, with the same body or another.
+// again repeats a request, with the same body or another.
 func (s *stage) again(l commandLine) string {
 	name := l.first(0)
 	spec := proto.Clone(s.specs[name]).(*messages.JobSpec)
@@ -184,7 +185,7 @@ func (s *stage) again(l commandLine) string {
 	return s.ask(s.order(l, name), spec)
 }
 
-// ask submits under an order's request id, and prints what the answer was.
+// ask submits under an order's request ID, and prints the answer.
 func (s *stage) ask(o *sim.Order, spec *messages.JobSpec) string {
 	out := "no answer"
 	q := &messages.Submit{Principal: o.Owner(), RequestId: o.RequestID(), Spec: spec}
@@ -229,7 +230,7 @@ func (s *stage) release(l commandLine) string {
 	return ""
 }
 
-// requeue tells which run is being stopped, or what was answered instead.
+// requeue prints the attempt that is being stopped, or the error.
 func (s *stage) requeue(l commandLine) string {
 	out := "no answer"
 	q := &messages.Requeue{Principal: &messages.Principal{Name: "anonymous"}, Job: s.order(l, l.first(0)).ID(),
@@ -245,7 +246,7 @@ func (s *stage) requeue(l commandLine) string {
 	return s.plain(out)
 }
 
-// dryRun prints what would become of a job.
+// dryRun prints the outcome of a submit.
 func (s *stage) dryRun(l commandLine) string {
 	out := "no answer"
 	q := &messages.DryRun{Principal: &messages.Principal{Name: "anonymous"}, Spec: s.spec(l, "dry")}
@@ -258,7 +259,7 @@ func (s *stage) dryRun(l commandLine) string {
 	return s.plain(out)
 }
 
-// update prints what a job asks for from then on, or what was answered instead.
+// update prints a job's new request, or the error.
 func (s *stage) update(l commandLine) string {
 	out := "no answer"
 	q := &messages.Update{
@@ -296,13 +297,13 @@ func (s *stage) change(verb messages.NodeVerb) func(commandLine) string {
 			s.w.Change(l.machine(0), verb, l.time("deadline", 0))
 		}
 		if verb != messages.NodeVerb_NODE_VERB_UNCORDON {
-			s.w.RunFor(50 * time.Millisecond) // it is on disk before anything else is asked
+			s.w.RunFor(50 * time.Millisecond) // it is on disk before the next request
 		}
 		return ""
 	}
 }
 
-// finish takes back what the scenario broke and has the world come to its end.
+// finish undoes the faults of the scenario and runs the world to its end.
 func (s *stage) finish(commandLine) string {
 	s.finished = true
 	for n := 1; n <= s.machines; n++ {

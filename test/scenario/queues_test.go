@@ -1,4 +1,4 @@
-// This file owns how a scenario describes queues.
+// This file holds the command for queues in a scenario.
 package scenario
 
 import (
@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// queues has the cluster go by those of its lines, as in "q quota=8 limit=16 by-priority reclaim min-run=60s": amounts
-// are GPUs. The first one is that of jobs that name none.
+// queues applies the queues of its lines, such as "q quota=8 limit=16 by-priority reclaim min-run=60s". Amounts are
+// GPUs. Jobs without a queue use the first one.
 func (s *stage) queues(l commandLine) string {
 	q := &messages.Queues{}
 	for _, text := range strings.Split(strings.TrimSpace(l.d.Input), "\n") {

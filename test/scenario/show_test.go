@@ -1,4 +1,4 @@
-// This file owns what a scenario shows: letters, log lines, processes, books, and what users are told.
+// This file holds the commands that show messages, log lines, processes, ledgers, and what users see.
 package scenario
 
 import (
@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// letters shows what was sent since the last look. Neighbours of one kind are one line, so that the order in which two
-// machines happen to answer says nothing; and what is only said again is left out, unless all is asked for.
+// letters shows the messages since the last look. Neighbours of one kind are one line, so the order in which two nodes
+// answer does not matter. Repeated messages are omitted, unless all are requested.
 func (s *stage) letters(l commandLine) string {
 	var kinds []string
 	if w := l.words(); len(w) > 0 && w[0] != "all" {
@@ -56,7 +56,7 @@ func (s *stage) letters(l commandLine) string {
 	return strings.Join(out, "\n")
 }
 
-// title is a letter without its machine.
+// title returns a message without its node.
 func (s *stage) title(h heard) (machine int, text string) {
 	text = h.kind + detailOf(h.letter.Message)
 	if h.job != "" && len(s.names) > 1 {
@@ -71,7 +71,7 @@ func (s *stage) title(h heard) (machine int, text string) {
 	return numberOf(h.letter.From), text + " ←"
 }
 
-// detailOf is the word in a letter that matters most.
+// detailOf returns the most important value of a message.
 func detailOf(m messages.Message) string {
 	var exits []*messages.Exit
 	word := ""
@@ -134,7 +134,7 @@ func machinesIn(count map[int]int) string {
 	return out
 }
 
-// lines shows what operators saw since the last look.
+// lines shows the log lines since the last look.
 func (s *stage) lines(l commandLine) string {
 	want := strings.TrimSpace(l.d.Input)
 	if w := l.words(); len(w) > 0 {
@@ -154,7 +154,7 @@ func (s *stage) lines(l commandLine) string {
 	return strings.Join(out, "\n")
 }
 
-// which are the machines that a command names: one, or all.
+// which returns the nodes that a command names: one, or all.
 func (s *stage) which(l commandLine) []int {
 	if len(l.words()) > 0 {
 		return []int{l.machine(0)}
@@ -184,7 +184,7 @@ func (s *stage) processes(l commandLine) string {
 	return strings.Join(out, "\n")
 }
 
-// told shows what the tasks that run were told of their end, and by how many signals.
+// told shows the warnings that running tasks got, and the number of signals.
 func (s *stage) told(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
@@ -198,7 +198,7 @@ func (s *stage) told(l commandLine) string {
 	return strings.Join(out, "\n")
 }
 
-// uids shows under which users that leaders give anything lies on machines.
+// uids shows the UIDs of the leaders' range under which nodes keep files.
 func (s *stage) uids(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
@@ -207,7 +207,7 @@ func (s *stage) uids(l commandLine) string {
 	return strings.Join(out, "\n")
 }
 
-// ledger shows a machine's own books, in whole GPUs, CPUs and GiB.
+// ledger shows a node's own ledger, in whole GPUs, CPUs and GiB.
 func (s *stage) ledger(l commandLine) string {
 	var out []string
 	for _, n := range s.which(l) {
@@ -241,7 +241,7 @@ func amountWords(r topology.Resources) string {
 		float64(r.MilliGPU)/topology.WholeGPU, float64(r.MilliCPU)/1000, r.MemoryBytes>>30)
 }
 
-// job shows what a user is told of a job.
+// job shows what a user sees of a job.
 func (s *stage) job(l commandLine) string {
 	name := l.first(0)
 	out := "no answer"
@@ -298,7 +298,7 @@ func (s *stage) jobWords(name string, j *messages.JobStatus) string {
 	return text
 }
 
-// placesIn is where an attempt's members are, how each ended, and the attempt; nothing, if there is none.
+// placesIn returns the nodes of an attempt's members, how each ended, and the attempt, or nothing if there is none.
 func placesIn(a *messages.AttemptRecord) string {
 	text := ""
 	for _, p := range a.GetPlaces() {
@@ -313,13 +313,13 @@ func placesIn(a *messages.AttemptRecord) string {
 	return text
 }
 
-// ran shows how long all runs of a job that are over took together, in whole seconds.
+// ran shows the total run time of a job's ended attempts, in whole seconds.
 func (s *stage) ran(l commandLine) string {
 	ms := s.w.Stored(s.order(l, l.first(0))).GetRanMs()
 	return fmt.Sprintf("%d s", (ms+500)/1000)
 }
 
-// evidence shows what the store has of every attempt.
+// evidence shows the store's records of every attempt.
 func (s *stage) evidence(l commandLine) string {
 	var out []string
 	for i, a := range s.w.Attempts(s.order(l, l.first(0))) {
@@ -328,7 +328,7 @@ func (s *stage) evidence(l commandLine) string {
 	return s.plain(strings.Join(out, "\n"))
 }
 
-// nodes shows what a user is told of the machines.
+// nodes shows what a user sees of the nodes.
 func (s *stage) nodes(commandLine) string {
 	var out []string
 	s.asked(actors.MirrorPath, &messages.ListNodes{}, func(m messages.Message) {
@@ -360,7 +360,7 @@ func (s *stage) explain(l commandLine) string {
 	return s.plain(strings.TrimSpace(out))
 }
 
-// attempts shows, of each token that was committed, where it went and with which cause it was stopped.
+// attempts shows, for each committed token, its nodes and the cause of its stop.
 func (s *stage) attempts(l commandLine) string {
 	var out []string
 	for i, t := range s.attemptsOf(l.first(0), "Commit") {
@@ -386,7 +386,7 @@ func (s *stage) attempts(l commandLine) string {
 	return strings.Join(out, "\n")
 }
 
-// attemptsOf are the tokens of a job with a letter of the kind, in the order in which they came up.
+// attemptsOf returns the tokens of a job with a message of the kind, in order of appearance.
 func (s *stage) attemptsOf(name, kind string) []topology.Token {
 	var out []topology.Token
 	for _, h := range s.all {
@@ -420,7 +420,7 @@ func (s *stage) died(commandLine) string {
 	return strings.Join(s.deaths, "\n")
 }
 
-// ids reports whether each job has an id of its own.
+// ids reports whether each job has a unique ID.
 func (s *stage) ids(commandLine) string {
 	distinct := map[string]bool{}
 	for _, o := range s.orders { //order: only counted
@@ -429,7 +429,7 @@ func (s *stage) ids(commandLine) string {
 	return fmt.Sprintf("%d jobs, %d ids", len(s.orders), len(distinct))
 }
 
-// waits shows how long it took from a letter of one attempt to a letter of the next.
+// waits shows the time from a message of one attempt to a message of the next.
 func (s *stage) waits(l commandLine) string {
 	from, to := l.first(0), l.first(1)
 	tokens := s.attemptsOf(l.first(2), to)
@@ -444,7 +444,7 @@ func (s *stage) waits(l commandLine) string {
 	return strings.Join(out, ", ")
 }
 
-// counted reports whether something was counted that leaves no other trace.
+// counted reports whether a counter without any other effect increased.
 func (s *stage) counted(l commandLine) string {
 	if s.w.Counters()[l.first(0)] > 0 {
 		return "yes"
@@ -452,7 +452,7 @@ func (s *stage) counted(l commandLine) string {
 	return "no"
 }
 
-// reserved counts the Reserves that a machine was sent since the last look.
+// reserved counts the Reserves to a node since the last look.
 func (s *stage) reserved(l commandLine) string {
 	n := l.machine(0)
 	defer delete(s.reserves, n)

@@ -1,5 +1,5 @@
-// This file owns a scenario's stage: the simulated world, what was heard in it since the last look, and the names that
-// people know its jobs and machines by.
+// This file holds the state of a scenario: the simulated world, the messages and log lines since the last look, and the
+// names of jobs and nodes.
 package scenario
 
 import (
@@ -20,25 +20,25 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// stage is one scenario as it plays.
+// stage is one running scenario.
 type stage struct {
 	w        *sim.World
 	machines int
-	hosts    int // schedulers
+	hosts    int // number of schedulers
 	finished bool
 
 	orders map[string]*sim.Order
-	names  []string // of the orders, as they came
+	names  []string // names of the orders, in order of submit
 	specs  map[string]*messages.JobSpec
-	owner  map[topology.Token]string // job ids by attempt
+	owner  map[topology.Token]string // job IDs by attempt
 
-	heard    []heard                  // letters since the last look
+	heard    []heard                  // messages since the last look
 	said     []said                   // log lines since the last look
-	all      []heard                  // letters about gangs since the beginning
-	spoke    map[string]time.Duration // the last word of a machine to a scheduler
+	all      []heard                  // messages about gangs since the beginning
+	spoke    map[string]time.Duration // when a node last sent to a scheduler
 	deaths   []string
 	cut      map[int]bool
-	mute     map[int]bool // what it says does not leave the machine
+	mute     map[int]bool // nodes whose messages are lost
 	kept     []sim.Letter
 	keeping  string // a kind, "*" for all about gangs, or empty
 	losing   *losing
@@ -46,26 +46,26 @@ type stage struct {
 	reserves map[int]int
 }
 
-// heard is one letter.
+// heard is one message.
 type heard struct {
 	at     time.Duration
 	letter sim.Letter
 	kind   string
-	job    string // its id
+	job    string // ID of its job
 	token  topology.Token
 }
 
 // said is one log line.
 type said struct{ who, text string }
 
-// losing is what the network is to lose.
+// losing describes the messages that the network must lose.
 type losing struct {
 	kinds []string
 	node  int
 	left  int
 }
 
-// world builds the cluster and waits until every machine has joined.
+// world builds the cluster and waits until every node has joined.
 func (s *stage) world(l commandLine) string {
 	constants := actors.DefaultConstants()
 	for _, assignment := range l.list("constants") {
@@ -119,7 +119,7 @@ func (s *stage) world(l commandLine) string {
 	return ""
 }
 
-// onLetter notes what is put on its way.
+// onLetter records a message that is sent.
 func (s *stage) onLetter(l sim.Letter) {
 	h := heard{at: s.w.Now(), letter: l, kind: kindOf(l.Message)}
 	switch m := l.Message.(type) {
@@ -146,7 +146,7 @@ func (s *stage) onLetter(l sim.Letter) {
 
 var dead = regexp.MustCompile(`REAPER: Node (\S+) is DEAD`)
 
-// onLine notes what operators read; what the world says of itself is left out.
+// onLine records a log line for operators. It omits lines of the simulated world.
 func (s *stage) onLine(who, text string) {
 	if strings.HasPrefix(text, "***") {
 		return
@@ -164,7 +164,7 @@ func (s *stage) onLine(who, text string) {
 
 func kindOf(m messages.Message) string { return string(m.ProtoReflect().Descriptor().Name()) }
 
-// numberOf is a machine's number by its address; 0 for anybody else.
+// numberOf returns a node's number by its address, or 0 for any other address.
 func numberOf(address string) int {
 	digits, ok := strings.CutPrefix(address, "node-n")
 	n, err := strconv.Atoi(digits)
@@ -177,14 +177,14 @@ func numberOf(address string) int {
 var nodeID = regexp.MustCompile(`(?:node-)?\bn0*([1-9][0-9]*)\b`)
 var jobID = regexp.MustCompile(`\bj[0-9]{6}\b`)
 
-// plain puts the names of the scenario in the place of ids.
+// plain replaces IDs by the names of the scenario.
 func (s *stage) plain(text string) string {
 	text = nodeID.ReplaceAllString(text, "n$1")
 	return jobID.ReplaceAllStringFunc(text, s.nameOf)
 }
 
-// nameOf is the name that a job was submitted under. An id that nobody was told yet is the one job's that waits for its
-// answer.
+// nameOf returns the name under which a job was submitted. An ID without an acknowledged submit belongs to the only job
+// that waits for its answer.
 func (s *stage) nameOf(id string) string {
 	var untold []string
 	for _, name := range s.names {
@@ -213,7 +213,7 @@ func (l commandLine) must(err error) {
 	}
 }
 
-// words are those without a value.
+// words returns the words without a value.
 func (l commandLine) words() []string {
 	var out []string
 	for _, a := range l.d.CmdArgs {
@@ -224,7 +224,7 @@ func (l commandLine) words() []string {
 	return out
 }
 
-// first is a word by its place, which has to be there.
+// first returns the word at a position, which must exist.
 func (l commandLine) first(place int) string {
 	w := l.words()
 	if len(w) <= place {
@@ -289,7 +289,7 @@ func (l commandLine) time(key string, otherwise time.Duration) time.Duration {
 	return d
 }
 
-// order is the job of this name.
+// order returns the job with this name.
 func (s *stage) order(l commandLine, name string) *sim.Order {
 	o := s.orders[name]
 	if array, index, ok := strings.Cut(name, "_"); o == nil && ok && s.orders[array] != nil {
@@ -317,7 +317,7 @@ func (s *stage) play(t *testing.T, l commandLine) string {
 	return out
 }
 
-// commands are the language.
+// commands returns the functions of all commands.
 func (s *stage) commands() map[string]func(commandLine) string {
 	return map[string]func(commandLine) string{
 		"world": s.world, "run": s.run, "elapsed": s.elapsed, "until": s.until, "never": s.never,
@@ -340,7 +340,7 @@ func (s *stage) commands() map[string]func(commandLine) string {
 	}
 }
 
-// violations are what broke, one line each.
+// violations returns the violations, one per line.
 func (s *stage) violations() string {
 	found := s.w.Violations()
 	if len(found) == 0 {

@@ -1,4 +1,4 @@
-// This file owns how time passes in a scenario, and what it may wait for.
+// This file holds the commands for time in a scenario, and the conditions to wait for.
 package scenario
 
 import (
@@ -23,7 +23,7 @@ func (s *stage) elapsed(commandLine) string {
 	return fmt.Sprintf("%d s", int(since.Round(time.Second)/time.Second))
 }
 
-// until waits for something.
+// until waits for a condition.
 func (s *stage) until(l commandLine) string {
 	within := l.time("within", 0)
 	if within == 0 {
@@ -35,7 +35,7 @@ func (s *stage) until(l commandLine) string {
 	return fmt.Sprintf("no, not within %s%s", within, broken(s.violations()))
 }
 
-// never waits, and hopes that something does not happen.
+// never checks that a condition does not become true.
 func (s *stage) never(l commandLine) string {
 	during := l.time("for", 0)
 	if during == 0 {
@@ -54,7 +54,7 @@ func broken(violations string) string {
 	return "\n" + violations
 }
 
-// holds is the condition that a command names.
+// holds returns the condition that a command names.
 func (s *stage) holds(l commandLine) func() bool {
 	began, from := len(s.all), len(s.said)
 	switch what := l.first(0); what {
@@ -95,7 +95,7 @@ func (s *stage) holds(l commandLine) func() bool {
 	}
 }
 
-// letterHolds counts letters about gangs from now on.
+// letterHolds counts messages about gangs from now on.
 func (s *stage) letterHolds(l commandLine, began int) func() bool {
 	kind, job, node, want := l.first(1), l.word("job", ""), l.number("node", 0), l.number("count", 1)
 	return func() bool {
@@ -110,7 +110,7 @@ func (s *stage) letterHolds(l commandLine, began int) func() bool {
 	}
 }
 
-// where are the machines on which a job has processes, one entry for each.
+// where returns the nodes of a job's processes, one entry per process.
 func (s *stage) where(o *sim.Order) []int {
 	var out []int
 	for n := 1; n <= s.machines; n++ {
@@ -123,7 +123,7 @@ func (s *stage) where(o *sim.Order) []int {
 	return out
 }
 
-// runs reports whether all of a gang's members are processes now, and that this is known: the barrier is on disk.
+// runs reports whether all members of a gang are processes, and the passed barrier is on disk.
 func (s *stage) runs(o *sim.Order) bool {
 	a := s.w.Attempt(o)
 	if a == nil || a.End != nil || a.StartedUnixMs == 0 {

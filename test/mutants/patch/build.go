@@ -8,12 +8,11 @@ import (
 	"path/filepath"
 )
 
-// This file owns programs with a change in them, for tests of real processes: the
-// changed files are laid over the sources, which nobody touches, and the programs
-// as they are shipped have no switch for it.
+// This file builds programs with a change in them, for tests of real processes. An overlay replaces the changed files,
+// so the sources stay unchanged and the shipped programs need no switch.
 
-// Build builds a program with all these changes, which are of different files, into
-// a file. The changed sources lie beside it.
+// Build builds a program with all these changes, each in a different file. It writes the changed sources next to the
+// program.
 func Build(root string, changes []Mutant, program, into string) error {
 	replace := map[string]string{}
 	for _, change := range changes {

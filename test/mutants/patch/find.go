@@ -10,9 +10,9 @@ import (
 	"strings"
 )
 
-// This file owns where a patch finds its words. A patch names a folder, so that it finds them again after a file moved.
+// This file finds the text that a patch replaces. A patch names a folder, so that its text is found after a file moved.
 
-// sources are the Go files of a tree, without tests and what is generated: their texts by their paths.
+// sources holds the Go files of a tree by path, without tests and generated files.
 type sources map[string]string
 
 // read reads a tree.
@@ -56,8 +56,8 @@ func locate(root string, mutants []Mutant) error {
 	return nil
 }
 
-// find is the one file that has all old texts of a mutant, each once. One of them must occur nowhere else below the
-// folder: else a copy of the code would make the patch mean something else.
+// find returns the file that contains each old text of a mutant exactly once. At least one of these texts must not
+// occur elsewhere below the folder, because otherwise a copy of the code would change the patch's meaning.
 func (s sources) find(m *Mutant) (file string, err error) {
 	counts, whole := make([]int, len(m.Blocks)), 0
 	for path, text := range s { //order: one file is looked for, and the others are counted
@@ -89,7 +89,7 @@ func (s sources) find(m *Mutant) (file string, err error) {
 	return file, nil
 }
 
-// where says in which part of the code a mutant's words are looked for.
+// where describes the part of the code in which a mutant's text is searched.
 func (m *Mutant) where() string {
 	if m.Func != "" {
 		return "the functions " + m.Func + " in " + m.In
@@ -97,7 +97,7 @@ func (m *Mutant) where() string {
 	return m.In
 }
 
-// places are where an old text begins in a file: in the functions of the mutant's name, if it has one.
+// places returns the positions of an old text in a file, within the functions that the mutant names, if it names any.
 func (m *Mutant) places(text, old string) (all []int) {
 	if strings.TrimSpace(old) == "" {
 		return nil
@@ -115,7 +115,7 @@ func (m *Mutant) places(text, old string) (all []int) {
 	return all
 }
 
-// parts are the stretches of a file in which to look.
+// parts returns the ranges of a file to search.
 func (m *Mutant) parts(text string) (all [][2]int) {
 	if m.Func == "" {
 		return [][2]int{{0, len(text)}}
@@ -131,7 +131,7 @@ func (m *Mutant) parts(text string) (all [][2]int) {
 	return all
 }
 
-// Apply answers the file's text with the bug in it.
+// Apply returns the file's text with the bug in it.
 func (m Mutant) Apply(root string) (string, error) {
 	if m.File == "" {
 		return "", errors.New("mutant " + m.Name + " was not located: load it from its folder")

@@ -1,8 +1,7 @@
-// Package patch reads planted bugs and writes the files they change. A patch names what it replaces by its words, and
-// the folder in which they are, not by a file or line numbers, so that it survives every edit but one of the very lines
-// it is about:
+// Package patch reads planted bugs and writes the files they change. A patch names the text to replace and the folder
+// that contains it, instead of a file or line numbers. So it survives every edit except an edit of those lines:
 //
-//	# harm: a leader that lost its lease still commands machines
+//	# harm: a deposed leader still commands nodes
 //	# catches: seeds
 //	in: actors
 //	<<<<
@@ -11,9 +10,9 @@
 //	if false {
 //	>>>>
 //
-// The old text must occur exactly once in or below the folder; where it does not, `func: NAME` has it looked for in the
-// functions of that name alone. A patch changes one file, in one block or several. `catches` is `seeds`,
-// `scenario NAME`, or `test PACKAGE NAME` for a test in Go, its package as a folder from the repository's root.
+// The old text must occur exactly once below the folder. If it does not, `func: NAME` limits the search to the
+// functions of that name. A patch changes one file, in one or more blocks. `catches` is `seeds`, `scenario NAME`, or
+// `test PACKAGE NAME` for a Go test, with its package as a folder from the repository's root.
 package patch
 
 import (
@@ -27,28 +26,28 @@ import (
 // Mutant is one planted bug.
 type Mutant struct {
 	Name string // the file's name, without .patch
-	Harm string // what goes wrong for a user, in a sentence
-	// Scenario is the golden scenario that must catch it, and Test a test of Package; without either the simulator's seeds
-	// must.
+	Harm string // what goes wrong for a user, in one sentence
+	// Scenario is the golden scenario that must catch it, and Test a test of Package. Without either, the
+	// simulator's seeds must catch it.
 	Scenario      string
 	Package, Test string
-	In            string // the folder below which its words are, with slashes, from the repository's root
-	Func          string // the name of the functions in which they are; empty: of any
-	File          string // the file that it changes, with slashes, from the repository's root: Load finds it
+	In            string // the folder that contains its text, with slashes, from the repository's root
+	Func          string // the name of the functions that contain the text; empty: any
+	File          string // the file that it changes, from the repository's root; Load finds it
 	Blocks        []Block
 }
 
 // Block is one replacement.
 type Block struct{ Old, New string }
 
-// The marks stand alone on their lines.
+// The marks are alone on their lines.
 const (
 	markOld = "<<<<"
 	markNew = "===="
 	markEnd = ">>>>"
 )
 
-// Load reads every patch of a folder, in the order of their names, and finds what each changes in a repository.
+// Load reads every patch of a folder, ordered by name, and finds the file of each in a repository.
 func Load(root, folder string) ([]Mutant, error) {
 	paths, err := filepath.Glob(filepath.Join(folder, "*.patch")) // Glob sorts.
 	if err != nil {
@@ -104,7 +103,7 @@ func Parse(name, text string) (Mutant, error) {
 	return mutant, mutant.complete(catches)
 }
 
-// parseBlock reads from behind the first mark; it answers the line of the last one.
+// parseBlock reads from after the first mark. It also returns the line of the last mark.
 func parseBlock(lines []string, i int) (Block, int, error) {
 	from, to := i, -1
 	for ; i < len(lines); i++ {
@@ -118,7 +117,7 @@ func parseBlock(lines []string, i int) (Block, int, error) {
 	return Block{}, i, fmt.Errorf("line %d: a block without %s and %s", from, markNew, markEnd)
 }
 
-// complete checks that nothing is missing, and reads what must catch the mutant.
+// complete checks that no part is missing, and parses the catches line.
 func (m *Mutant) complete(catches string) error {
 	known := catches == "seeds"
 	switch words := strings.Fields(catches); {
@@ -140,7 +139,7 @@ func (m *Mutant) complete(catches string) error {
 	return nil
 }
 
-// Catcher says what must catch it.
+// Catcher returns the check that must catch it.
 func (m Mutant) Catcher() string {
 	switch {
 	case m.Scenario != "":

@@ -29,8 +29,8 @@ func TestParseRefusesWhatIsIncomplete(t *testing.T) {
 	}
 }
 
-// TestApply: the words are found wherever they are below the folder, and nowhere else; where they are twice, the name
-// of the function tells them apart.
+// TestApply checks that the text is found only below the folder, and that a function's name distinguishes two
+// occurrences.
 func TestApply(t *testing.T) {
 	root := t.TempDir()
 	for name, text := range map[string]string{
