@@ -165,7 +165,7 @@ func timeOfDay(x ast.Expr) bool {
 	return false
 }
 
-// isZero reports whether an expression is zero. A comparison with zero only tells whether a time of day is set.
+// isZero reports whether an expression is zero. A comparison with zero only shows if a time of day is set.
 func isZero(x ast.Expr) bool {
 	literal, ok := x.(*ast.BasicLit)
 	return ok && literal.Value == "0"

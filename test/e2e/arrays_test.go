@@ -13,13 +13,13 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns arrays on a cluster of real processes, whose scheduler is killed again and again meanwhile:
-// `go test ./test/e2e -run TestArrayOutlivesTheLeader -e2e.elements 400 -e2e.failovers 8` for more of them.
+// This file tests arrays on a cluster of real processes whose scheduler is killed repeatedly. `go test ./test/e2e -run
+// TestArrayOutlivesTheLeader -e2e.elements 400 -e2e.failovers 8` tests more of them.
 
 var elements = flag.Int("e2e.elements", 60, "how many elements the array has whose leader is killed")
 
-// TestArrayOutlivesTheLeader: no element is lost, and none is run twice; whoever follows the array's output has that of
-// each element, once.
+// TestArrayOutlivesTheLeader checks that no element is lost or run twice, and that a client that follows the array's
+// output gets the output of each element once.
 func TestArrayOutlivesTheLeader(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { arrayOutlives(t) })
@@ -38,7 +38,7 @@ func arrayOutlives(t *testing.T, more ...string) {
 	spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: 1, Last: int32(*elements)}}, Most: 16}
 	id := c.submit(spec)
 	follows := c.begins("logs", "-f", id)
-	follows.says(t, "] written\n") // of no scheduler that it has never reached would it wait for the next
+	follows.says(t, "] written\n") // a client that never reached a scheduler would not wait for the next one
 	within := 2*time.Minute + time.Duration(*elements)*time.Second/4
 	for kill := range *failovers {
 		enough := int32(*elements * kill / *failovers)

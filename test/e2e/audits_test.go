@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the audits of several schedulers on one store, and what they say of each other.
+// This file tests the audit logs of several schedulers on one store, and how they refer to each other.
 
-// TestAuditsOverALeader: the leader goes, the next one names how far the audit of the first had got, `audit verify`
-// follows both over that, and says which line is missing where one was cut off.
+// TestAuditsOverALeader checks that a new leader names the head of its predecessor's audit log. `audit verify` must
+// follow both logs across the takeover, and report the missing line if one was cut off.
 func TestAuditsOverALeader(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
@@ -69,6 +69,6 @@ func TestAuditsOverALeader(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(one, "audit.log"), cut, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	cli("audit", "verify", one).wants(t, 0, "", "") // alone nobody sees it
+	cli("audit", "verify", one).wants(t, 0, "", "") // the log alone does not show the gap
 	cli("audit", "verify", one, other).wants(t, 4, "", "of synapse://e2e/scheduler/head1 is missing: line")
 }

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the way back after the scheduler's disk was lost.
+// This file tests recovery after the loss of the scheduler's disk.
 
 // operator runs the scheduler's own commands.
 func operator(args ...string) (string, error) {
@@ -21,7 +21,7 @@ func operator(args ...string) (string, error) {
 	return string(out), err
 }
 
-// healthy reports whether a scheduler would take a job: one that it has taken already.
+// healthy reports whether a scheduler accepts jobs. It repeats a submit that was already accepted.
 func healthy(c *cluster) bool {
 	_, err := c.client.Submit(c.ctx(), &messages.Submit{
 		RequestId: "again", Spec: gang(1, 1, "exit 3"), AllowInfeasible: true,
@@ -29,8 +29,7 @@ func healthy(c *cluster) bool {
 	return err == nil
 }
 
-// told waits until the scheduler has said that its records are too old, and
-// answers the flag that it named.
+// told waits until the scheduler has logged that its records are too old, and returns the flag that the line names.
 func (c *cluster) told(within time.Duration) string {
 	c.t.Helper()
 	for limit := time.Now().Add(within); time.Now().Before(limit); time.Sleep(20 * time.Millisecond) {
@@ -42,9 +41,9 @@ func (c *cluster) told(within time.Duration) string {
 	return ""
 }
 
-// TestBackupAndRestore: a backup is taken while the scheduler serves. After the
-// loss of its folder what was in the backup runs on. Of what came later the
-// operator is told, and nothing is started or stopped before his word.
+// TestBackupAndRestore makes a backup while the scheduler serves. After the loss of its directory, jobs in the backup
+// must continue. The operator must be informed of later jobs, and nothing may be started or stopped before the operator
+// decides.
 func TestBackupAndRestore(t *testing.T) {
 	c := newCluster(t)
 	t.Cleanup(func() { killAll(c.dir) })
@@ -101,12 +100,12 @@ func TestBackupAndRestore(t *testing.T) {
 		t.Errorf("what was in the backup is %s, and what came later runs: %t", s.Phase, alive(lost))
 	}
 
-	// The operator's word.
+	// The operator accepts the loss.
 	c.scheduler.kill()
 	c.lead(c.address, loss)
 	c.client = c.dial()
 	gone(t, lost)
-	limit := pace.Until(10 * time.Second) // until its machines have reported it takes no jobs
+	limit := pace.Until(10 * time.Second) // it accepts no jobs until its nodes have reported
 	for !healthy(c) {
 		if time.Now().After(limit) {
 			t.Fatal("the restored scheduler takes no jobs")
@@ -114,7 +113,7 @@ func TestBackupAndRestore(t *testing.T) {
 		time.Sleep(20 * time.Millisecond)
 	}
 
-	// A new gang needs all that is left, so the machine must have obeyed and let go of what was given up.
+	// A new gang needs the rest of the cluster, so the node must have stopped the jobs that were given up.
 	all := c.submit(gang(1, 6, "exit 0"))
 	c.await(all, "succeeded")
 	if s := c.job(kept); s.Phase != "running" || s.Record.Runs != 1 || earlyStarts() != 2 {
@@ -125,9 +124,8 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 }
 
-// TestCopiedRecords: an old copy of the records is put in their place by hand. No
-// machine obeys its epochs, and the operator is told why; no gang suffers, and a
-// proper restore puts all right.
+// TestCopiedRecords replaces the records by hand with an old copy. No node may obey its epochs, and the operator must
+// see why. No gang may suffer, and a proper restore must repair everything.
 func TestCopiedRecords(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("n1", "r1")
@@ -191,7 +189,7 @@ func TestCopiedRecords(t *testing.T) {
 			t.Fatal("the restored scheduler takes no jobs")
 		}
 	}
-	// The machine was refused for ten seconds, so up to three may pass until it tries again.
+	// The node was rejected for ten seconds, so up to three may pass until it tries again.
 	c.eventually("n1 is up", func() bool { return c.machine("n1").Phase == "up" }, func() {})
 	if s := c.await(id, "running"); s.Record.Runs != 1 || starts() != 2 {
 		t.Errorf("the gang is %s after %d runs and %d starts", s.Phase, s.Record.Runs, starts())

@@ -15,11 +15,11 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what a leader that is killed leaves of what it learned: how long jobs ran, and what queues used.
+// This file tests which estimates survive the death of a leader: the run times of jobs, and the usage of queues.
 
-// TestLearnedOutlivesTheLeader kills the scheduler right after jobs ended, and again when it has written down what it
-// learned of them: both times all of it is on disk, each job once, with the time that it ran. The next leader expects
-// of a job like those that it is as short.
+// TestLearnedOutlivesTheLeader kills the scheduler right after jobs ended, and again after it has saved their
+// estimates. Both times all jobs must be on disk, each once, with its run time. The next leader must expect the same
+// short run time of a similar job.
 func TestLearnedOutlivesTheLeader(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) {
@@ -45,7 +45,7 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 		t.Fatal(err)
 	}
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied", "")
-	var ran time.Duration // of all jobs
+	var ran time.Duration // sum over all jobs
 	brief := func() {
 		t.Helper()
 		spec := gang(1, 8, "exec sleep 0.3")
@@ -67,13 +67,13 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 	same := func(l *actors.Loaded) {
 		t.Helper()
 		n, of := learnedOf(l)
-		if off := (of - ran).Abs(); n != 3 || off > ran/100 { // what is older counts a little less
+		if off := (of - ran).Abs(); n != 3 || off > ran/100 { // older usage counts slightly less
 			t.Fatalf("%d jobs of %s are on disk, and 3 of %s have ended", n, of, ran)
 		}
 	}
 	same(next())
 	for limit := pace.Until(5 * time.Minute); ; {
-		time.Sleep(65 * time.Second) // what was learned is written down once a minute, and each leader begins a new one
+		time.Sleep(65 * time.Second) // estimates are saved once a minute, and each leader starts a new minute
 		late := next()
 		same(late)
 		if late.Policy != nil && len(late.Unlearned) == 0 {
@@ -91,8 +91,8 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 	c.nextIsBrief()
 }
 
-// nextIsBrief: of a job like those that ended it is expected that it is gone within minutes. Of one of which nobody
-// knows anything it is an hour.
+// nextIsBrief checks that a job similar to the ended ones is expected to end within minutes. A job without estimates is
+// expected to run an hour.
 func (c *cluster) nextIsBrief() {
 	c.t.Helper()
 	spec := gang(1, 8, "exec sleep 600")
@@ -107,7 +107,7 @@ func (c *cluster) nextIsBrief() {
 	}
 }
 
-// onDisk is what a next leader would find: the test leads for a moment.
+// onDisk returns what a next leader would load. The test leads for a moment.
 func (c *cluster) onDisk(open func(dir string) (store.Store, error)) *actors.Loaded {
 	c.t.Helper()
 	var err error
@@ -117,7 +117,7 @@ func (c *cluster) onDisk(open func(dir string) (store.Store, error)) *actors.Loa
 			continue
 		}
 		var epoch uint64
-		if epoch, err = s.Lead("test"); err == nil { // a leader that is killed has its lease for a while
+		if epoch, err = s.Lead("test"); err == nil { // a killed leader keeps its lease for a while
 			var loaded *actors.Loaded
 			if loaded, err = s.Load(epoch); err == nil {
 				s.Close()
@@ -130,8 +130,8 @@ func (c *cluster) onDisk(open func(dir string) (store.Store, error)) *actors.Loa
 	return nil
 }
 
-// learnedOf is of how many jobs something is learned, and for how long they ran: by what all jobs have in common, and
-// by what ended since that was written.
+// learnedOf returns the number of learned jobs and their total run time, from the estimates of all jobs and from the
+// ends since they were saved.
 func learnedOf(l *actors.Loaded) (jobs int64, ran time.Duration) {
 	for _, cell := range l.Policy.GetCells() {
 		if cell.Level == messages.CellLevel_CELL_LEVEL_POOL {

@@ -21,17 +21,16 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what people do at a terminal: each command as it is shipped,
-// against a real scheduler and real machines.
+// This file tests the commands as shipped, against a real scheduler and real nodes.
 
 const (
-	// prompt is within what a command should have answered, its process's start included.
+	// prompt is the time within which a command should answer, including the start of its process.
 	prompt = 200 * time.Millisecond
-	// slow is what no load of this machine excuses.
+	// slow is a time that no load of the host excuses.
 	slow = 2 * time.Second
 )
 
-// result holds what a command said, and how it ended.
+// result holds the output of a command, and how it ended.
 type result struct {
 	args     []string
 	code     int
@@ -39,7 +38,7 @@ type result struct {
 	took     time.Duration
 }
 
-// command makes one run of the command line, set to speak to the cluster.
+// command returns one run of the command line with the cluster's settings.
 func (c *cluster) command(name string, args ...string) *exec.Cmd {
 	cmd := exec.Command(name, args...)
 	cmd.Env = append(os.Environ(), "SYNAPSE_SERVER="+c.address, "SYNAPSE_TLS="+c.tls, "SYNAPSE_CONFIG=", "NO_COLOR=",
@@ -53,7 +52,7 @@ func (c *cluster) cli(args ...string) result {
 	return ask(c.t, c.command(filepath.Join(bin, "synapse-cli"), args...))
 }
 
-// ask runs a program to its end; whoever wants to end it is told its number once it has one.
+// ask runs a program to its end. It calls begun with the process ID, so that a caller can end the program.
 func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) result {
 	t.Helper()
 	var out, errs bytes.Buffer
@@ -73,7 +72,7 @@ func ask(t *testing.T, cmd *exec.Cmd, begun ...func(pid int)) result {
 	return result{cmd.Args[1:], cmd.ProcessState.ExitCode(), out.String(), errs.String(), time.Since(began)}
 }
 
-// wants holds the code, what stands on standard output, and what on standard error.
+// wants checks the code, standard output, and standard error.
 func (a result) wants(t *testing.T, code int, out, errs string) result {
 	t.Helper()
 	if a.code != code || !strings.Contains(a.out, out) || !strings.Contains(a.err, errs) ||
@@ -84,19 +83,19 @@ func (a result) wants(t *testing.T, code int, out, errs string) result {
 	return a
 }
 
-// shell is a submit of a line of shell, one task, for the id alone.
+// shell returns a submit of one task with a line of shell, which prints only the ID.
 func shell(line string, more ...string) []string {
 	return slices.Concat([]string{"submit", "-q", "--cpu", "1", "--image", "host"}, more,
 		[]string{"--", "/bin/sh", "-c", line})
 }
 
-// order submits a line of shell and answers the job's id.
+// order submits a line of shell and returns the job's ID.
 func (c *cluster) order(line string, more ...string) string {
 	c.t.Helper()
 	return strings.TrimSpace(c.cli(shell(line, more...)...).wants(c.t, 0, "\n", "").out)
 }
 
-// TestCommandsAreQuick: every command answers while its user still looks at it.
+// TestCommandsAreQuick checks that every command answers quickly.
 func TestCommandsAreQuick(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -143,7 +142,7 @@ func TestCommandsAreQuick(t *testing.T) {
 	c.cli("uncordon", "n2").wants(t, 0, "Node n2 schedulable again\n", "")
 }
 
-// said waits until a job's output is to be read.
+// said waits until a job's output can be read.
 func (c *cluster) said(id, words string) {
 	c.t.Helper()
 	for limit := pace.Until(5 * time.Second); !strings.Contains(c.logs(id), words); time.Sleep(20 * time.Millisecond) {
@@ -153,7 +152,7 @@ func (c *cluster) said(id, words string) {
 	}
 }
 
-// TestSubmitWaits: the command ends as the job did.
+// TestSubmitWaits checks that the command ends as the job did.
 func TestSubmitWaits(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -175,7 +174,7 @@ func TestSubmitWaits(t *testing.T) {
 	c.cli("wait", limited).wants(t, 6, "", "job "+limited+" timed-out")
 }
 
-// TestExitCodes: what scripts decide by.
+// TestExitCodes checks the exit codes that scripts depend on.
 func TestExitCodes(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -203,7 +202,7 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestSeedCommand: under its first name the program takes its first flags, and says its first words.
+// TestSeedCommand checks that the program, under its first name, accepts its first flags and prints its first output.
 func TestSeedCommand(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("n1", "r1")
@@ -241,7 +240,7 @@ func TestSeedCommand(t *testing.T) {
 	ask(t, c.command(synctl, "wait", second)).wants(t, 0, "", "job "+second+" succeeded\n")
 }
 
-// TestWhatProgramsRead: JSON parses, names are bare, and nothing else is on standard output.
+// TestWhatProgramsRead checks that JSON parses, that names are plain, and that standard output contains nothing else.
 func TestWhatProgramsRead(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -285,14 +284,14 @@ func TestWhatProgramsRead(t *testing.T) {
 	c.cli("get", "nodes", "--parsable", "--no-headers").wants(t, 0, "n1|up|", "")
 }
 
-// TestStreams: a list that goes on tells each change, a log ends with its job,
-// and neither minds a reader that has seen enough.
+// TestStreams checks that a watched list shows each change, that a log ends with its job, and that both accept a reader
+// that stops early.
 func TestStreams(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
 	watch := launch(t, "get -w", "synapse-cli", "--server", c.address, "get", "jobs", "-w", "--parsable", "--no-headers")
 	events := launch(t, "events -f", "synapse-cli", "--server", c.address, "events", "-f", "-o", "json")
-	told := filepath.Join(c.dir, "told") // to write its second line
+	told := filepath.Join(c.dir, "told") // lets it write its second line
 	id := c.order("echo one; while ! test -e "+told+"; do sleep 0.02; done; echo two", "-n", "2")
 	follow := launch(t, "logs -f", "synapse-cli", "--server", c.address, "logs", "-f", id)
 	follow.says(t, "[0] one")
@@ -311,7 +310,7 @@ func TestStreams(t *testing.T) {
 	c.telling(watch, id+"|sh|succeeded|")
 	c.telling(events, `"job":"`+id+`","phase":"succeeded"`)
 
-	// A reader that goes after one line, as head does.
+	// A reader that stops after one line, as head does.
 	for _, args := range [][]string{{"get", "jobs", "-w"}, {"watch"}, {"logs", "-f", id}, {"get", "jobs", "-o", "json"}} {
 		cmd := c.command(filepath.Join(bin, "synapse-cli"), args...)
 		out, err := cmd.StdoutPipe()
@@ -328,14 +327,14 @@ func TestStreams(t *testing.T) {
 			t.Errorf("%v wrote nothing: %v", args, err)
 		}
 		out.Close()
-		c.order("true") // what it writes next finds nobody
+		c.order("true") // its next write fails, because the reader is gone
 		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
 			t.Errorf("%v ended with %v and said %q", args, err, errs.String())
 		}
 	}
 }
 
-// telling waits until a process has said something within a line.
+// telling waits until a process has printed these words in one line.
 func (c *cluster) telling(p *process, words string) {
 	c.t.Helper()
 	for limit := pace.Until(10 * time.Second); !strings.Contains(p.said(), words); time.Sleep(10 * time.Millisecond) {
@@ -345,7 +344,7 @@ func (c *cluster) telling(p *process, words string) {
 	}
 }
 
-// TestColour: on a terminal tables are painted, unless NO_COLOR asks for none.
+// TestColour checks that tables have colours on a terminal, unless NO_COLOR is set.
 func TestColour(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -387,7 +386,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) string {
 		t.Fatal(err)
 	}
 	terminal.Close()
-	said, err := io.ReadAll(master) // ends in EIO once nobody has the other end
+	said, err := io.ReadAll(master) // ends with EIO when the other end is closed
 	if err != nil && !errors.Is(err, syscall.EIO) {
 		t.Fatal(err)
 	}

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what is built on exec sessions: copies of files, and ports that are reached through a task.
+// This file tests functions that use exec sessions: copies of files, and port forwarding through a task.
 
 func TestCopyAndForward(t *testing.T) {
 	t.Parallel()
@@ -32,7 +32,7 @@ func TestCopyAndForward(t *testing.T) {
 	}
 }
 
-// copies brings a folder and a larger file there and back.
+// copies copies a directory and a larger file in both directions.
 func copies(t *testing.T, c *cluster, id string) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -64,7 +64,7 @@ func copies(t *testing.T, c *cluster, id string) {
 	}
 }
 
-// forwards reaches a server through the task: one that answers when it has heard all, and one that ends first.
+// forwards reaches a server through the task. One server answers after it has read everything, and one closes first.
 func forwards(t *testing.T, c *cluster, id string) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns many clients at once, and those that are none.
+// This file tests many clients at once, and peers that are no clients.
 
-// TestManyClients: a hundred jobs from eight clients at once all come to their end.
+// TestManyClients checks that a hundred jobs from eight concurrent clients all finish.
 func TestManyClients(t *testing.T) {
 	c := newCluster(t)
 	for i := range 4 {
@@ -66,7 +66,7 @@ func TestManyClients(t *testing.T) {
 	t.Logf("%d jobs of %d clients took %s", jobs, clients, time.Since(began).Round(time.Millisecond))
 }
 
-// TestHostileClients: whatever is sent to the port, the scheduler lives and serves its clients.
+// TestHostileClients checks that the scheduler survives arbitrary data on its port and serves its clients.
 func TestHostileClients(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -100,10 +100,10 @@ func TestHostileClients(t *testing.T) {
 	c.await(c.submit(gang(1, 8, "true")), "succeeded")
 }
 
-// preface is how an HTTP/2 client begins.
+// preface is the beginning of an HTTP/2 connection.
 const preface = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
-// halfOpen makes connections that say nothing, or only begin to.
+// halfOpen opens connections that send nothing, or only a beginning.
 func halfOpen(t *testing.T, address string, many int) (conns []net.Conn) {
 	t.Helper()
 	for i := range many {
@@ -120,8 +120,7 @@ func halfOpen(t *testing.T, address string, many int) (conns []net.Conn) {
 	return conns
 }
 
-// babble sends bytes without a meaning, bare and behind an HTTP/2 preface, until
-// it is told to stop.
+// babble sends meaningless bytes until it is stopped, with and without an HTTP/2 preface.
 func babble(ctx context.Context, address string, seed uint64) {
 	random := rand.New(rand.NewPCG(seed, 1))
 	for ctx.Err() == nil {
@@ -134,7 +133,8 @@ func babble(ctx context.Context, address string, seed uint64) {
 			noise[i] = byte(random.Uint32())
 		}
 		if random.IntN(2) == 0 {
-			noise = append([]byte(preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"), noise...) // and settings
+			// including settings
+			noise = append([]byte(preface+"\x00\x00\x00\x04\x00\x00\x00\x00\x00"), noise...)
 		}
 		_ = conn.SetDeadline(time.Now().Add(50 * time.Millisecond))
 		_, _ = conn.Write(noise)
@@ -143,7 +143,7 @@ func babble(ctx context.Context, address string, seed uint64) {
 	}
 }
 
-// shout sends a hundred megabytes in one message, as a client and as a machine.
+// shout sends a hundred megabytes in one message, as a client and as a node.
 func shout(ctx context.Context, t *testing.T, address string) {
 	const large = 100 << 20
 	conn, err := grpc.NewClient(address, grpc.WithTransportCredentials(insecure.NewCredentials()),
@@ -161,7 +161,7 @@ func shout(ctx context.Context, t *testing.T, address string) {
 		"synapse-boot", "b9", "synapse-started-ns", "1")
 	stream, err := remote.NewRemotingClient(conn).Receive(as)
 	if err != nil {
-		return // the connection was not taken at all
+		return // the connection was refused
 	}
 	_ = stream.Send(&remote.RemoteMessage{
 		MessageType: &remote.RemoteMessage_MessageBatch{
@@ -169,6 +169,6 @@ func shout(ctx context.Context, t *testing.T, address string) {
 		},
 	})
 	for err == nil {
-		_, err = stream.Recv() // until it is thrown out
+		_, err = stream.Recv() // until the scheduler closes it
 	}
 }

@@ -25,10 +25,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns nodes whose disk gets short, and who pays for it.
+// This file tests nodes whose disk becomes full, and which tasks are ended for that.
 
-// TestFullScratch: tasks that fill the machine's disk at one blow, again and again, end by name, and close no machine:
-// what others submit meanwhile runs there, for there is no other.
+// TestFullScratch checks tasks that fill the node's disk at once, repeatedly. They must end with a reason that names
+// them, and the node must stay schedulable. It is the only node, so jobs of other users run there meanwhile.
 func TestFullScratch(t *testing.T) {
 	able.Need(t, able.Mounts)
 	c := newClusterHere(t)
@@ -55,8 +55,9 @@ func TestFullScratch(t *testing.T) {
 	}
 }
 
-// TestImageBomb: an archive of 6 MB unpacks to far more than the node's disk has. The job that named it is told why,
-// and waits before it is tried again; another user's task, which keeps much of that disk, goes on to its end.
+// TestImageBomb uses an archive of 6 MB that unpacks to far more than the node's disk. The job's reason must name the
+// cause, and its next attempt must wait. A task of another user, which uses much of that disk, must continue to its
+// end.
 func TestImageBomb(t *testing.T) {
 	able.Need(t, able.Mounts)
 	needDriver(t, "carapace")
@@ -96,12 +97,12 @@ func TestImageBomb(t *testing.T) {
 	}
 }
 
-// bombArchive is an archive as docker saves it, of which each thousandth byte is there.
+// bombArchive creates an archive as docker save does, in which every thousandth byte is stored.
 func bombArchive(t *testing.T, size int64) string {
 	t.Helper()
 	var packed bytes.Buffer
 	small, _ := gzip.NewWriterLevel(&packed, gzip.BestCompression)
-	// One member of a MiB, again and again: to compress them all would take minutes.
+	// It repeats one member of a MiB, because compressing all would take minutes.
 	_, err := small.Write(bytes.Repeat([]byte("x"), 1<<20))
 	if err = errors.Join(err, small.Close()); err != nil {
 		t.Fatal(err)

@@ -16,10 +16,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what must be the same whatever tasks run in, and what only a
-// container can do.
+// This file tests behaviour that all drivers share, and behaviour that only a container has.
 
-// eachDriver runs a test on a cluster of each kind.
+// eachDriver runs a test on a cluster of each driver.
 func eachDriver(t *testing.T, test func(*testing.T, *cluster)) {
 	t.Parallel()
 	for _, driver := range []string{"process", "carapace", "oci"} {
@@ -35,7 +34,7 @@ func clusterOf(t *testing.T, driver string) *cluster {
 	return c
 }
 
-// needDriver skips a test where a driver cannot be.
+// needDriver skips a test if a driver is not available.
 func needDriver(t *testing.T, driver string) {
 	t.Helper()
 	if driver != "process" {
@@ -46,7 +45,7 @@ func needDriver(t *testing.T, driver string) {
 	}
 }
 
-// contain has the cluster's tasks run in a driver.
+// contain makes the cluster's tasks run in a driver.
 func (c *cluster) contain(driver string) {
 	c.driver = driver
 	c.t.Cleanup(func() { // the agents have ended by now
@@ -55,8 +54,8 @@ func (c *cluster) contain(driver string) {
 	})
 }
 
-// collect removes what containers left whose supervisors were killed: the next
-// agent would do it, and after a test there is none.
+// collect removes the remains of containers whose supervisors were killed. The next agent would do so, but there is
+// none after a test.
 func (c *cluster) collect() {
 	limit := pace.Until(10 * time.Second)
 	for {
@@ -79,8 +78,8 @@ func (c *cluster) collect() {
 	}
 }
 
-// writing lets a gang write into a folder of the machine. The folder is where it
-// was for it, so that the same job runs in every driver.
+// writing lets a gang write into a host directory. It is mounted at the same path, so that the same job runs in every
+// driver.
 func writing(t *testing.T, folder string, spec *messages.JobSpec) *messages.JobSpec {
 	t.Helper()
 	if err := os.Chmod(folder, 0o777); err != nil {
@@ -90,20 +89,21 @@ func writing(t *testing.T, folder string, spec *messages.JobSpec) *messages.JobS
 	return spec
 }
 
-// TestDriverIsTold: the agent says what tasks run in, and why.
+// TestDriverIsTold checks that the agent logs its driver, and the reason for it.
 func TestDriverIsTold(t *testing.T) {
 	c := newClusterHere(t)
 	c.driver = "auto"
 	want := "Driver carapace: each task runs in a separate container"
 	if err := able.Containers.Lacks(); err != nil {
-		want = "Driver process: tasks are " // and what keeps them, if anything does
+		want = "Driver process: tasks are " // and the limits of tasks, if there are any
 	}
 	if n := c.node("n1", "r1"); !strings.Contains(n.said(), want) {
 		t.Errorf("it did not say %q", want)
 	}
 }
 
-// TestOutOfMemory: a task that takes more than it asked for is killed, and all that look are told which, where and why.
+// TestOutOfMemory checks that a task which exceeds its memory request is killed, and that all commands show which task,
+// where and why.
 func TestOutOfMemory(t *testing.T) {
 	c := clusterOf(t, "carapace")
 	c.node("n1", "r1")
@@ -116,8 +116,8 @@ func TestOutOfMemory(t *testing.T) {
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
 
-// TestMemoryByDefault: a task that asks for no memory has its share of that of the machine, in the books, in its files,
-// and as the limit by which it ends; what is shown of it can be submitted again and asks for that.
+// TestMemoryByDefault checks that a task without a memory request gets its share of the node's memory, in the ledger,
+// in its files, and as its limit. The printed job file must be submittable and request the same.
 func TestMemoryByDefault(t *testing.T) {
 	c := clusterOf(t, "carapace")
 	c.node("n1", "r1", "--memory", "1Gi")
@@ -130,7 +130,7 @@ func TestMemoryByDefault(t *testing.T) {
 	}
 	c.cli("describe", "job", id).wants(t, 0, "1 task of 1 GPU, 1 CPU, 72Mi (memory by default)", "")
 	c.cli("describe", "job", id).wants(t, 0, "rank 0 on n1 ran out of memory", "")
-	// Where a task's control group ends as a whole (version 2) it has ended by the file already.
+	// With cgroup version 2 the whole control group has already ended at the file.
 	if said := c.cli("logs", id); said.code != 0 || strings.Contains(said.out, "fits") {
 		t.Errorf("more than its memory went into its files: %q", said.out)
 	}
@@ -149,8 +149,8 @@ func TestMemoryByDefault(t *testing.T) {
 	}
 }
 
-// TestDiskEnd: a task that keeps more on the disk than it may is ended for that, and all that look are told which,
-// where and why; what it left is known to belong to its owner.
+// TestDiskEnd checks that a task which exceeds its disk limit is ended, and that all commands show which task, where
+// and why. Its remaining files must be attributed to its owner.
 func TestDiskEnd(t *testing.T) { eachDriver(t, diskEnd) }
 
 func diskEnd(t *testing.T, c *cluster) {
@@ -179,8 +179,8 @@ func diskEnd(t *testing.T, c *cluster) {
 	}
 }
 
-// TestDeafToSIGTERM: what does not end when told is killed after its grace, and
-// nobody has its GPUs before it is gone.
+// TestDeafToSIGTERM checks that a task that ignores its stop is killed after its grace, and that no other job gets its
+// GPUs earlier.
 func TestDeafToSIGTERM(t *testing.T) { eachDriver(t, deafToSIGTERM) }
 
 func deafToSIGTERM(t *testing.T, c *cluster) {
@@ -208,7 +208,8 @@ func deafToSIGTERM(t *testing.T, c *cluster) {
 	c.await(next, "succeeded")
 }
 
-// TestRequeue: the run is stopped, which counts as no failure, and the next one has the machine to itself.
+// TestRequeue checks that the attempt is stopped without counting as a failure, and that the next attempt has the node
+// to itself.
 func TestRequeue(t *testing.T) { eachDriver(t, requeued) }
 
 func requeued(t *testing.T, c *cluster) {
@@ -235,7 +236,7 @@ func requeued(t *testing.T, c *cluster) {
 	c.cli("requeue", id).wants(t, 4, "", "job has already ended: succeeded")
 }
 
-// TestGPUsApart: two tasks of one machine are never shown each other's GPUs.
+// TestGPUsApart checks that two tasks on one node never see each other's GPUs.
 func TestGPUsApart(t *testing.T) { eachDriver(t, gpusApart) }
 
 func gpusApart(t *testing.T, c *cluster) {
@@ -264,8 +265,8 @@ func gpusApart(t *testing.T, c *cluster) {
 	}
 }
 
-// TestContainerShowsNothing: a task sees neither the agent's own directory nor
-// what others have in theirs, and writes nowhere but where it may.
+// TestContainerShowsNothing checks that a task sees neither the agent's own directory nor the files of other tasks, and
+// that it can write only where permitted.
 func TestContainerShowsNothing(t *testing.T) {
 	c := clusterOf(t, "carapace")
 	c.node("n1", "r1")

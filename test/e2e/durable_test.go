@@ -17,11 +17,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what acknowledged means: on disk before the answer, no answer
-// without the disk, and an exit code that outlives whoever was to pass it on.
+// This file tests the meaning of an acknowledgement: the record is on disk before the answer, there is no answer
+// without the disk, and an exit code survives the process that should report it.
 
-// traced runs strace on a process, with the ends of every descriptor, until the
-// returned function is called, which answers the lines.
+// traced runs strace on a process, with the peers of every descriptor, until the returned function is called, which
+// returns the lines.
 func traced(t *testing.T, pid int, calls string) func() []string {
 	t.Helper()
 	strace, err := exec.LookPath("strace")
@@ -71,8 +71,8 @@ func attached(pid int) bool {
 	return err == nil && len(threads) > 0
 }
 
-// seen finds the first line after another one that begins so, behind the
-// thread's number, and contains all of the words; −1 if there is none.
+// seen returns the first line after another one that begins with a text, after the thread ID, and contains all words.
+// It returns −1 if there is none.
 func seen(lines []string, after int, begins string, words ...string) int {
 next:
 	for i := after + 1; i < len(lines); i++ {
@@ -90,9 +90,8 @@ next:
 	return -1
 }
 
-// TestFsyncBeforeReply watches the system calls of one submit: the record goes
-// into the write-ahead log, the log to the disk, and only then the answer to the
-// client.
+// TestFsyncBeforeReply observes the system calls of one submit. The record must go into the write-ahead log, the log to
+// the disk, and only then the answer to the client.
 func TestFsyncBeforeReply(t *testing.T) {
 	c := newClusterHere(t)
 	c.submit(gang(1, 1, "exit 3"))
@@ -127,14 +126,13 @@ func TestFsyncBeforeReply(t *testing.T) {
 	}
 }
 
-// TestNoAnswerWithoutDisk freezes the file system under the scheduler: whoever
-// submits is not answered, whoever asks is, and after the thaw the same request
-// makes one job.
+// TestNoAnswerWithoutDisk freezes the file system under the scheduler. A submit must get no answer, a read must get
+// one, and after the thaw the repeated request must create one job.
 func TestNoAnswerWithoutDisk(t *testing.T) {
 	disk := newDisk(t)
 	c := newClusterHere(t, "--data-dir", filepath.Join(disk.mounted, "data"))
 	c.submit(gang(1, 1, "exit 3"))
-	t.Cleanup(disk.thaw) // before anything is ended that would wait for it
+	t.Cleanup(disk.thaw) // before processes are ended that would wait for it
 	disk.freeze(t)
 	request := &messages.Submit{RequestId: "while-frozen", Spec: gang(1, 1, "true"), AllowInfeasible: true}
 	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
@@ -161,7 +159,7 @@ func TestNoAnswerWithoutDisk(t *testing.T) {
 	}
 }
 
-// disk is a file system of its own, in a file.
+// disk is a separate file system in a file.
 type disk struct{ mounted string }
 
 func newDisk(t *testing.T) *disk {
@@ -206,11 +204,11 @@ func (d *disk) freeze(t *testing.T) {
 	}
 }
 
-// thaw may be asked for again.
+// thaw may be called more than once.
 func (d *disk) thaw() { _ = exec.Command("fsfreeze", "-u", d.mounted).Run() }
 
-// TestExitOutlivesAgent: a member exits while nobody can take its exit code, and
-// its agent is killed. The code that users see in the end is the one.
+// TestExitOutlivesAgent kills the agent while a member's exit code cannot be reported. Users must later see the exact
+// code.
 func TestExitOutlivesAgent(t *testing.T) {
 	c := newClusterHere(t)
 	n := c.node("n1", "r1")

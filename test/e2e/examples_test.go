@@ -9,23 +9,23 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns that examples/ can be believed.
+// This file tests that examples/ work.
 
-// exampleSays is what each example's job writes.
+// exampleSays holds the output of each example's job.
 var exampleSays = map[string]string{
 	"cpu-sweep": "[15] share 15 of 16\n", "single-gpu": " runs on node-", "allreduce": "[0] ",
 	"total-gpus": "[1] task 1 of 2 has GPUs 0,1,2,3,4,5,6,7 of node-",
 }
 
-// elsewhere are the examples whose commands are not typed here, and why.
+// elsewhere lists the examples whose commands other tests run, and the reason.
 var elsewhere = map[string]string{
 	"pytorch":    "world.TestPyTorch types them",
 	"checkpoint": "world.TestFirstGang types the tutorial that uses it",
 	"torchrun":   "it is for machines of a real size: what its reader sees is checked with the job files",
 }
 
-// TestExamplesRun: what the head of each example has its reader type is typed, on a cluster of `up`, where README has
-// the reader stand.
+// TestExamplesRun runs the commands at the head of each example, on a cluster of `up`, in the directory that README
+// uses.
 func TestExamplesRun(t *testing.T) {
 	l := up(t, "--nodes", "8", "--gpus", "8", "--listen", "127.0.0.1:0")
 	l.ready(8, 64, 1)
@@ -65,8 +65,7 @@ func TestExamplesRun(t *testing.T) {
 	l.cli("submit", "../../examples/checkpoint.yaml", "--dry-run=server").wants(t, 0, "first-gang"+room, "")
 }
 
-// types types a line where the repository was cloned, and answers what it wrote. What is built is built of the
-// repository itself.
+// types runs a line in the root of the clone, and returns its output. Programs are built from the repository itself.
 func (l *local) types(home, line string) string {
 	l.t.Helper()
 	dir, ends := home, ""

@@ -5,10 +5,11 @@ import (
 	"testing"
 )
 
-// This file owns the remote shell among the tasks of a gang, with real processes.
+// This file tests exec among the tasks of a gang, with real processes.
 
-// TestExecInGang: a task runs commands in the gang's other tasks, by machine and by rank, with its streams and the exit
-// code; another gang's are out of reach, and with --lead the gang ends well when its first task's command does.
+// TestExecInGang checks that a task can run commands in the gang's other tasks, by node and by rank, with streams and
+// exit code. Tasks of another gang must be unreachable. With --lead the gang must succeed when its first task's command
+// does.
 func TestExecInGang(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"process", "carapace"} {

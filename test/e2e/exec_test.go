@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns exec sessions in tasks, with real processes: from the command line to the task and back, and who
-// is killed on the way is no harm to the task.
+// This file tests exec sessions with real processes, from the command line to the task and back. A killed process on
+// the way must not harm the task.
 
 func TestExec(t *testing.T) {
 	t.Parallel()
@@ -39,7 +39,7 @@ func executes(t *testing.T, c *cluster) {
 	c.cli("exec", "nobody", "--", "true").wants(t, 3, "", `unknown job "nobody"`)
 	c.cli("exec", id, "true").wants(t, 2, "", "only one JOB may precede --")
 
-	// Whose client is killed is hung up on; nobody reads or writes meanwhile.
+	// If the client is killed, the session ends although no data is sent.
 	began := filepath.Join(filepath.Dir(ends), "began")
 	waits := []string{"exec", id, "--", "sh", "-c", "echo $$ > " + began + "; exec sleep 1000"}
 	killed := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(pid int) {
@@ -51,7 +51,7 @@ func executes(t *testing.T, c *cluster) {
 	}
 	goes(t, id, "sleep 1000")
 
-	// An agent that is killed ends what it carries, with a word, and the next one runs more.
+	// A killed agent ends its sessions with an error, and the next agent starts new ones.
 	lost := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
 		appears(t, began)
 		n.kill()
@@ -69,7 +69,7 @@ func executes(t *testing.T, c *cluster) {
 	}
 	again()
 
-	// So does a scheduler that is killed, perhaps before its client heard that the process began; the task goes on.
+	// So does a killed scheduler, perhaps before its client learned that the process began. The task continues.
 	unled := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
 		appears(t, began)
 		c.scheduler.kill()
@@ -79,7 +79,7 @@ func executes(t *testing.T, c *cluster) {
 	c.lead(c.address)
 	again()
 
-	// The task ends as it would have, and takes along what runs in it.
+	// The task ends normally, and its exec sessions end with it.
 	over := ask(t, c.command(filepath.Join(bin, "synapse-cli"), waits...), func(int) {
 		appears(t, began)
 		if err := os.WriteFile(ends, nil, 0o644); err != nil {
@@ -93,7 +93,7 @@ func executes(t *testing.T, c *cluster) {
 	c.cli("exec", id, "--", "true").wants(t, 4, "", "job is failed, not running")
 }
 
-// appears waits for a file, and takes it away for the next one.
+// appears waits for a file, and removes it for the next use.
 func appears(t *testing.T, path string) {
 	t.Helper()
 	for limit := pace.Until(30 * time.Second); time.Now().Before(limit); time.Sleep(10 * time.Millisecond) {
@@ -107,7 +107,7 @@ func appears(t *testing.T, path string) {
 	t.Errorf("%s does not appear", path)
 }
 
-// goes waits until no process of a job runs this.
+// goes waits until no process of a job runs this command.
 func goes(t *testing.T, id, command string) {
 	t.Helper()
 	for limit := pace.Until(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {

@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/test/spiffe"
 )
 
-// This file owns a cluster whose certificates an outside issuer signs, with real processes.
+// This file tests a cluster whose certificates come from an external issuer, with real processes.
 
-// outside is what the tests' issuer signs, and what of it is who in the cluster.
+// outside holds the certificates of the tests' issuer, and the identities that they have in the cluster.
 type outside struct {
 	t   *testing.T
 	by  *spiffe.Issuer
@@ -31,7 +31,7 @@ ids:
 - {id: "spiffe://example.org/synapse/node/{name}", role: node}
 `
 
-// of is the file of --tls of whoever has an id.
+// of returns the --tls file for an ID.
 func (o outside) of(id string) string {
 	o.t.Helper()
 	dir := filepath.Join(o.dir, filepath.Base(id))
@@ -40,8 +40,8 @@ func (o outside) of(id string) string {
 	return filepath.Join(dir, "tls.yaml")
 }
 
-// TestOutsideIssuer: a cluster by certificates of an outside issuer runs a gang; who is somebody else by the file, or
-// nobody, is refused in words.
+// TestOutsideIssuer checks that a cluster with certificates of an external issuer runs a gang. A certificate of another
+// identity, or of none, must be rejected with a clear error.
 func TestOutsideIssuer(t *testing.T) {
 	everywhere(t)
 	keys, err := os.MkdirTemp("", "synapse-e2e-issuer-")
@@ -72,7 +72,7 @@ func TestOutsideIssuer(t *testing.T) {
 	s.as(ada, "token", "create", "--user", "ann", "--role", "viewer").
 		wants(t, 2, "", "user tokens require TLS and an admin's certificate or token of the cluster")
 
-	// A machine is no scheduler, whatever port it has.
+	// A node cannot act as a scheduler on any port.
 	posing := launch(t, "n9 as a scheduler", "synapse-scheduler", "--listen", "127.0.0.1:0", "--store", "memory",
 		"--data-dir", filepath.Join(s.dir, "posing"), "--tls", o.of("synapse/node/n9"))
 	<-posing.silent

@@ -15,13 +15,13 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what happens when processes and machines break.
+// This file tests failures of processes and nodes.
 
-// crash ends a machine as a power loss would: its agent, its supervisors and all
-// its tasks at once.
+// crash ends a node as a power loss would: its agent, its supervisors and all its tasks at once.
 func (c *cluster) crash(n *process) {
 	c.t.Helper()
-	folder := filepath.Join(c.dir, n.name) // every process of the machine names it, or stands below one that does
+	// every process of the node names it, or descends from a process that does
+	folder := filepath.Join(c.dir, n.name)
 	n.kill()
 	for limit := pace.Until(5 * time.Second); time.Now().Before(limit); {
 		if killAll(folder) == 0 {
@@ -32,8 +32,7 @@ func (c *cluster) crash(n *process) {
 	c.t.Fatalf("processes of %s are still there", n.name)
 }
 
-// killAll kills every process whose command line or environment names a folder,
-// and answers how many there were.
+// killAll kills every process whose command line or environment names a folder, and returns their number.
 func killAll(folder string) int {
 	found := 0
 	entries, err := os.ReadDir("/proc")
@@ -54,8 +53,8 @@ func killAll(folder string) int {
 	return found
 }
 
-// TestReaper: a machine that is silent for ten seconds is declared dead, not
-// earlier, and its gang runs again elsewhere.
+// TestReaper checks that a node is declared dead after ten seconds of silence and not earlier, and that its gang runs
+// again on another node.
 func TestReaper(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
@@ -71,7 +70,8 @@ func reap(t *testing.T) time.Duration {
 	n.says(t, "Pulse sent")
 	c.crash(n)
 	var last time.Time
-	for _, l := range c.scheduler.copy() { // a report also tells that it lives, so the last heartbeat is a lower bound
+	// a report also proves that it is alive, so the last heartbeat is a lower bound
+	for _, l := range c.scheduler.copy() {
 		if strings.HasSuffix(l.text, "[GRPC] Heartbeat from n1") {
 			last = l.at
 		}
@@ -91,7 +91,7 @@ func reap(t *testing.T) time.Duration {
 		t.Errorf("n1 is %s", m.Phase)
 	}
 
-	// It comes back, with nothing of what it had: the debt is settled.
+	// It returns without its tasks, which confirms the exits.
 	c.node("n1", "r1")
 	c.until(id, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
 	return dead.at.Sub(killed)
@@ -103,7 +103,7 @@ func (p *process) copy() []logLine {
 	return append([]logLine(nil), p.lines...)
 }
 
-// TestSchedulerAsleep: silence that was the scheduler's own kills nobody.
+// TestSchedulerAsleep checks that a pause of the scheduler kills no node.
 func TestSchedulerAsleep(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -121,7 +121,8 @@ func TestSchedulerAsleep(t *testing.T) {
 	}
 }
 
-// TestAgentKilled: the tasks go on, the next agent takes them up, and the exit code is exact.
+// TestAgentKilled checks that tasks continue without their agent, that the next agent adopts them, and that the exit
+// code is exact.
 func TestAgentKilled(t *testing.T) { eachDriver(t, agentKilled) }
 
 func agentKilled(t *testing.T, c *cluster) {
@@ -139,14 +140,13 @@ func agentKilled(t *testing.T, c *cluster) {
 	if s.Record.ExitCode != 7 { // as rank 1 of this job ends by itself
 		t.Errorf("it ended with code %d: %s", s.Record.ExitCode, s.Record.Outcome)
 	}
-	// A machine that is too slow to have its next agent within ten seconds is dead meanwhile, and then they run again.
+	// If a node takes more than ten seconds to start the next agent, it is dead meanwhile, and its tasks run again.
 	if s.Record.Runs != 1 && !strings.Contains(c.scheduler.said(), "is DEAD") {
 		t.Errorf("it ran %d times: %s", s.Record.Runs, s.Record.Outcome)
 	}
 }
 
-// TestSchedulerKilled: what runs goes on, what waits still waits, and what was
-// acknowledged is there.
+// TestSchedulerKilled checks that running jobs continue, waiting jobs still wait, and acknowledged jobs exist.
 func TestSchedulerKilled(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -162,7 +162,7 @@ func TestSchedulerKilled(t *testing.T) {
 	c.await(waits, "succeeded")
 }
 
-// TestSecondMachineOfAName: another machine under a known id is refused, and both sides say so.
+// TestSecondMachineOfAName checks that another host under a known ID is rejected, and that both sides log that.
 func TestSecondMachineOfAName(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -181,7 +181,7 @@ func TestSecondMachineOfAName(t *testing.T) {
 	}
 }
 
-// TestEndings: a signal ends each process within five seconds, with the right code.
+// TestEndings checks that a signal ends each process within five seconds, with the right code.
 func TestEndings(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("n1", "r1")
@@ -198,7 +198,7 @@ func TestEndings(t *testing.T) {
 	}
 }
 
-// TestRefusalsAtTheStart: one clear line, the right code, no stack.
+// TestRefusalsAtTheStart checks that a failed start prints one clear line, has the right code, and prints no stack.
 func TestRefusalsAtTheStart(t *testing.T) {
 	c := newCluster(t)
 	for _, r := range []struct {
@@ -220,7 +220,7 @@ func TestRefusalsAtTheStart(t *testing.T) {
 	} {
 		p := launch(t, r.program, r.program, r.args...)
 		select {
-		case <-p.silent: // and not before its last line has come through the pipe
+		case <-p.silent: // but not before its last line has arrived through the pipe
 		case <-time.After(pace.Of(15 * time.Second)):
 			t.Errorf("%s %v did not end", r.program, r.args)
 			continue

@@ -8,9 +8,9 @@ import (
 	"time"
 )
 
-// This file owns a machine that comes with the data directory of another cluster.
+// This file tests a node that comes with the data directory of another cluster.
 
-// hears waits until a process has said some words.
+// hears waits until a process has printed these words.
 func (p *process) hears(t *testing.T, words string) {
 	t.Helper()
 	for limit := time.Now().Add(patience); !strings.Contains(p.said(), words); time.Sleep(20 * time.Millisecond) {
@@ -20,9 +20,8 @@ func (p *process) hears(t *testing.T, words string) {
 	}
 }
 
-// TestMachineOfAnotherCluster: it is refused with words at both ends, what it runs
-// goes on, and so does all else in the cluster that it came to. Its own cluster has
-// it back as it was; and the way to keep it here is the one that the words name.
+// TestMachineOfAnotherCluster checks that such a node is rejected with a message on both sides. Its tasks and the rest
+// of the cluster must continue. Its own cluster must get it back unchanged, and the fix in the message must work.
 func TestMachineOfAnotherCluster(t *testing.T) {
 	old := newCluster(t)
 	agent := old.node("n1", "r1")
@@ -32,7 +31,7 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	old.await(theirs, "running")
 	diary.written(t, 0)
 	task := diary.starts(0)[0]
-	for range 2 { // its epochs run higher than those of the cluster it comes to
+	for range 2 { // its epochs are higher than those of the new cluster
 		old.scheduler.kill()
 		old.lead(old.address)
 		old.scheduler.hears(t, "RegisterWorker: ID=n1")

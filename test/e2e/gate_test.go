@@ -22,10 +22,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the gate with real processes: a cluster under TLS runs a gang, and who does not belong is refused at
-// both ends, with one line and the right exit code.
+// This file tests authentication with real processes. A cluster under TLS must run a gang, and a foreign peer must be
+// rejected on both sides, with one line and the right exit code.
 
-// secured is a cluster under TLS, and where its keys are.
+// secured is a cluster under TLS, with the directory of its keys.
 type secured struct {
 	*cluster
 	keys string
@@ -46,7 +46,7 @@ func newSecured(t *testing.T, more ...string) *secured {
 	return s
 }
 
-// through is a client with somebody's badge.
+// through returns a client with a badge.
 func (s *secured) through(badge *credential.Badge) api.SynapseClient {
 	s.t.Helper()
 	conn, err := grpc.NewClient("passthrough:///"+s.address, grpc.WithTransportCredentials(badge.Credentials(nil)))
@@ -57,7 +57,7 @@ func (s *secured) through(badge *credential.Badge) api.SynapseClient {
 	return api.NewSynapseClient(conn)
 }
 
-// folder is the keys of a machine, made by the command.
+// folder returns the keys of a node, made by the command.
 func (s *secured) folder(role, name string) string {
 	s.t.Helper()
 	out := filepath.Join(s.keys, name)
@@ -65,7 +65,7 @@ func (s *secured) folder(role, name string) string {
 	return out
 }
 
-// as runs the command line with somebody's folder; empty: in plaintext.
+// as runs the command line with a folder of keys. An empty folder means plaintext.
 func (s *secured) as(folder string, args ...string) result {
 	s.t.Helper()
 	cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
@@ -73,7 +73,7 @@ func (s *secured) as(folder string, args ...string) result {
 	return ask(s.t, cmd)
 }
 
-// made is a folder that no command makes: of another time, or another cluster's.
+// made creates a folder that no command creates: from another time, or of another cluster.
 func made(t *testing.T, by *identity.Folder, role identity.Role, at time.Time) string {
 	t.Helper()
 	folder, err := by.Certify(role, "n9", at)
@@ -99,9 +99,9 @@ func TestClusterUnderTLS(t *testing.T) {
 	}
 	admin := filepath.Join(s.keys, "admin")
 	s.as(admin, "submit", "--cpu", "1", "--image", "host", "--wait", "--", "true").wants(t, 0, "", "")
-	s.as(admin, "get", "jobs", "--no-headers").wants(t, 0, "admin", "") // the owner is who the certificate names
+	s.as(admin, "get", "jobs", "--no-headers").wants(t, 0, "admin", "") // the owner is the name in the certificate
 
-	// A machine's certificate opens its own link, and makes no call of people.
+	// A node's certificate opens its own link, but allows no client calls.
 	badge, err := credential.OpenBadge(filepath.Join(s.keys, "n1"), identity.RoleNode)
 	if err != nil {
 		t.Fatal(err)
@@ -118,7 +118,7 @@ func TestClusterUnderTLS(t *testing.T) {
 	}
 }
 
-// says waits for words of the scheduler.
+// says waits for a line of the scheduler.
 func (s *secured) says(words string) {
 	s.t.Helper()
 	for limit := pace.Until(10 * time.Second); !strings.Contains(s.scheduler.said(), words); {
@@ -147,7 +147,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 
-	// At the command line each ends with 5, at once, in one line that says why.
+	// On the command line each attempt ends with code 5, at once, with one line that states the reason.
 	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
 	s.as(filepath.Join(foreign, "admin"), "get", "jobs").wants(t, 5, "", "no scheduler of this cluster")
 	s.says("client does not accept this scheduler's certificate")
@@ -155,7 +155,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	s.as(old, "get", "jobs").wants(t, 5, "", "is not good any more: it is good from")
 	s.as(s.folder("node", "n1"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
 
-	// A program that asks nobody is refused by the scheduler, in one line.
+	// The scheduler rejects a program without TLS, with one line.
 	s.says("client does not use TLS")
 	pair := func(dir string) []tls.Certificate {
 		folder, err := identity.OpenFolder(dir)
@@ -177,7 +177,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 		s.says(words)
 	}
 
-	// Machines without a good certificate are linked to nothing, and say why.
+	// Nodes without a valid certificate get no link, and log the reason.
 	plain := s.agent("n2", "r1")
 	s.refuses(plain, "the scheduler speaks TLS only")
 	lapsed := made(t, by, identity.RoleNode, time.Now().Add(-32*24*time.Hour))
@@ -186,7 +186,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	s.cli("certify", "node", "n3", "--by", filepath.Join(foreign, "scheduler"), "--out", other).wants(t, 0, "", "is in")
 	s.refuses(s.agent("n3", "r1", "--tls", other), "no scheduler of this cluster")
 
-	// Whoever is denied is refused once the list has been read again, which is every 15 s.
+	// A denied user is rejected after the list has been read again, which happens every 15 s.
 	for limit := pace.Until(40 * time.Second); s.as(denied, "get", "jobs").code == 0; {
 		if time.Now().After(limit) {
 			t.Fatal("who is on the denylist comes in")
@@ -199,7 +199,7 @@ func TestStrangersUnderTLS(t *testing.T) {
 	}
 }
 
-// refuses waits until an agent has said why it is linked to nothing.
+// refuses waits until an agent has logged why it has no link.
 func (s *secured) refuses(p *process, words string) {
 	s.t.Helper()
 	for limit := pace.Until(10 * time.Second); !strings.Contains(p.said(), words); {
@@ -213,7 +213,7 @@ func (s *secured) refuses(p *process, words string) {
 	}
 }
 
-// intrudes must not come in.
+// intrudes checks that a peer is rejected.
 func (s *secured) intrudes(config *tls.Config, what string) {
 	s.t.Helper()
 	config.InsecureSkipVerify, config.NextProtos = true, []string{"h2"}
@@ -228,8 +228,8 @@ func (s *secured) intrudes(config *tls.Config, what string) {
 	}
 }
 
-// TestJoinTokens: a machine joins with a token, with a key that it made itself; the token is good once, and the machine
-// needs none when it starts again.
+// TestJoinTokens checks that a node joins with a token and a key that it created itself. The token must work once, and
+// the restarted node must need none.
 func TestJoinTokens(t *testing.T) {
 	s := newSecured(t)
 	by := filepath.Join(s.keys, "scheduler")
@@ -256,7 +256,7 @@ func TestJoinTokens(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(s.keys, "n2")); err == nil {
 		t.Error("a folder was made for a machine that was refused")
 	}
-	// A machine that claims more than its token allowed is linked, and is given nothing; an admin sees why.
+	// A node that claims more than its token allows is linked but gets no work, and an admin sees why.
 	made = s.cli("token", "create", "--by", by, "--node-name", "n3", "--gpus", "4")
 	few := filepath.Join(s.keys, "few")
 	if err := os.WriteFile(few, []byte(made.out), 0o600); err != nil {
@@ -271,8 +271,8 @@ func TestJoinTokens(t *testing.T) {
 	}
 }
 
-// TestMachinePosesAsScheduler: a stolen certificate of a machine makes no scheduler. Whoever is led to it says nothing
-// there: no certificate, no request, no Hello.
+// TestMachinePosesAsScheduler checks that a stolen node certificate cannot act as a scheduler. A client or node that
+// connects to it must send nothing: no certificate, no request, no Hello.
 func TestMachinePosesAsScheduler(t *testing.T) {
 	s := newSecured(t)
 	folder, err := identity.OpenFolder(s.folder("node", "n1"))

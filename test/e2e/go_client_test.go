@@ -11,7 +11,7 @@ import (
 )
 
 // TestGoClient runs the program of docs/jobs/go.md. It finds the scheduler by the environment, submits the job of a
-// file, waits for its end, and prints the output. A file that is wrong is refused with the field.
+// file, waits for its end, and prints the output. An invalid file must be rejected with its field.
 func TestGoClient(t *testing.T) {
 	text, err := os.ReadFile("../../docs/jobs/go.md")
 	if err != nil {

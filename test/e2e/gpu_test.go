@@ -8,8 +8,8 @@ import (
 	"time"
 )
 
-// TestAgentKilledSlowGPUs: on a machine whose driver takes seconds to answer the next agent is there as soon as on any
-// other, and takes up the task on its GPU.
+// TestAgentKilledSlowGPUs checks a node whose driver takes seconds to answer. The next agent must start as fast as
+// elsewhere and adopt the task on its GPU.
 func TestAgentKilledSlowGPUs(t *testing.T) {
 	c := newCluster(t)
 	dir := t.TempDir()

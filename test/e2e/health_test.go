@@ -11,10 +11,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the checks of a machine's own health, with real agents and programs.
+// This file tests health checks of a node, with real agents and programs.
 
-// TestHealthBeforeWork: a check that fails before a slice is prepared keeps the gang from that machine, which closes
-// itself in the check's words; another machine has the gang, and it paid for nothing. One that hangs is killed.
+// TestHealthBeforeWork checks that a failed check before an allocation is prepared keeps the gang from that node. The
+// node must become unschedulable with the check's output, and the gang must run on another node without a counted
+// failure. A check that hangs must be killed.
 func TestHealthBeforeWork(t *testing.T) {
 	told, rules := tells(t)
 	c := newCluster(t, "--config", rules)
@@ -33,7 +34,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	n1 := c.node("n1", "r1", "--config", file)
 	first := c.submit(gang(1, 1, "exit 0"))
 	c.await(first, "succeeded")
-	told.has(t, "job-finished job "+first) // by then it is seen what happens
+	told.has(t, "job-finished job "+first) // notifications work by then
 	if err := os.WriteFile(ill, []byte("a port is down"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -59,10 +60,10 @@ func TestHealthBeforeWork(t *testing.T) {
 		"job-finished job "+id+" (gang) of anonymous succeeded\n")
 }
 
-// told is a file into which a scheduler's rule writes what happens.
+// told is a file into which a scheduler's rule writes notifications.
 type told string
 
-// tells makes a program that people are told by, and the scheduler's settings that say so.
+// tells creates a notification program, and the scheduler's settings for it.
 func tells(t *testing.T) (told, string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -78,7 +79,7 @@ func tells(t *testing.T) (told, string) {
 	return told(to), file
 }
 
-// has waits until all of that was told.
+// has waits until all of these notifications were sent.
 func (f told) has(t *testing.T, words ...string) {
 	t.Helper()
 	for limit := pace.Until(time.Minute); ; time.Sleep(20 * time.Millisecond) {

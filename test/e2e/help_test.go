@@ -16,16 +16,16 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns that help can be believed: each of its examples is run.
+// This file tests the help texts by running each of their examples.
 
-// goesOn are the examples that go on for ever, and slowly those of them that have much to begin. All others end by
+// goesOn matches the examples that run for ever. slowly matches those of them that start slowly. All others end by
 // themselves.
 var (
 	goesOn = regexp.MustCompile(`synapse-cli (attach|port-forward|watch|web|wait .*--timeout|(events|logs) -f)\b`)
 	slowly = regexp.MustCompile(`synapse-cli (up|simulate --synthetic)\b`)
 )
 
-// exampleTime is when an example is ended. One that was wrong has said so by then.
+// exampleTime returns when an example is ended. A wrong example has failed by then.
 func exampleTime(line string) time.Duration {
 	switch {
 	case slowly.MatchString(line):
@@ -36,7 +36,7 @@ func exampleTime(line string) time.Duration {
 	return patience
 }
 
-// examplesOf collects the examples of a command and of all below it.
+// examplesOf collects the examples of a command and of its subcommands.
 func (c *cluster) examplesOf(path ...string) (lines []string) {
 	help := c.cli(append(slices.Clone(path), "--help")...).wants(c.t, 0, "Usage:", "").out
 	_, rest, _ := strings.Cut(help, "Examples:\n")
@@ -56,10 +56,10 @@ func (c *cluster) examplesOf(path ...string) (lines []string) {
 	return lines
 }
 
-// insideTasks are the commands that want a job whose tasks run.
+// insideTasks matches the commands that need a job with running tasks.
 var insideTasks = regexp.MustCompile(`synapse-cli (exec|cp|port-forward) `)
 
-// working is a job whose tasks run, and have the files that examples speak of.
+// working returns a job whose tasks run and have the files that the examples name.
 func (c *cluster) working() string {
 	id := c.submit(gang(4, 1, "mkdir checkpoints && : >checkpoints/last.pt && : >trace.json && exec sleep 60"))
 	c.await(id, "running")
@@ -74,8 +74,8 @@ func (c *cluster) working() string {
 	return id
 }
 
-// TestEveryExampleInHelp: what --help shows works as it stands, on a cluster with such machines and jobs. A cluster
-// of `up` that an example begins ends with it.
+// TestEveryExampleInHelp runs every example in --help unchanged, on a cluster with suitable nodes and jobs. A cluster
+// of `up` that an example starts ends with the example.
 func TestEveryExampleInHelp(t *testing.T) {
 	c := newCluster(t)
 	for _, id := range []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n17"} {
@@ -111,7 +111,7 @@ func TestEveryExampleInHelp(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	c.example("synapse-cli init keys", home).wants(t, 0, "", "") // what certify needs
+	c.example("synapse-cli init keys", home).wants(t, 0, "", "") // certify needs it
 	lines := c.examplesOf()
 	if len(lines) < 40 {
 		t.Fatalf("%d examples were found: %q", len(lines), lines)
@@ -132,12 +132,12 @@ func TestEveryExampleInHelp(t *testing.T) {
 			told += " --listen 127.0.0.1:0"
 		}
 		if told == "synapse-cli init keys" {
-			os.RemoveAll(filepath.Join(home, "keys")) // nothing is written over keys
+			os.RemoveAll(filepath.Join(home, "keys")) // existing keys are never overwritten
 		}
 		a := c.example(told, home)
 		switch {
-		case a.code == 0, a.code == -1: // it went on until it was ended
-		case strings.Contains(line, "--previous") && a.code == 3: // there is but one attempt
+		case a.code == 0, a.code == -1: // it ran until it was ended
+		case strings.Contains(line, "--previous") && a.code == 3: // there is only one attempt
 		case strings.Contains(line, "remove") && strings.Contains(a.err, "is alive"):
 		default:
 			t.Errorf("$ %s\nended with %d: %s%s", told, a.code, a.out, a.err)
@@ -145,7 +145,7 @@ func TestEveryExampleInHelp(t *testing.T) {
 	}
 }
 
-// deployable has an ssh that stands for a machine whose agent lacks its settings, and what else `deploy` is told.
+// deployable provides an ssh that acts as a node without settings for its agent, and the other inputs of `deploy`.
 func (c *cluster) deployable(home string) {
 	c.t.Helper()
 	for name, text := range map[string]string{
@@ -164,7 +164,7 @@ fi
 	}
 }
 
-// example runs a line in a shell, and ends it where it does not end by itself.
+// example runs a line in a shell, and ends it if it does not end by itself.
 func (c *cluster) example(line, home string) result {
 	cmd := c.command("/bin/sh", "-c", line)
 	cmd.Dir = home

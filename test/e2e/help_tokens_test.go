@@ -8,18 +8,19 @@ import (
 	"testing"
 )
 
-// This file owns the examples in help that are about people's tokens, which want a cluster under TLS.
+// This file tests the examples in help texts about user tokens, which need a cluster under TLS.
 
 var ofTokens = regexp.MustCompile(`synapse-cli (login|logout|context use|contexts|token (list|revoke|create --role))`)
 
-// TestExamplesOfTokens: they work as they stand, for an admin who has logged in to a cluster called research.
+// TestExamplesOfTokens runs these examples unchanged, for an admin who has logged in to a cluster called research.
 func TestExamplesOfTokens(t *testing.T) {
 	s := newSecured(t)
 	admin := filepath.Join(s.keys, "admin")
 	var lines []string
 	for _, command := range []string{"context", "contexts", "login", "logout", "token"} {
 		for _, line := range s.examplesOf(command) {
-			if ofTokens.MatchString(line) && !strings.Contains(line, "--oidc") { // TestIssuersTokens has an issuer
+			// TestIssuersTokens has an issuer
+			if ofTokens.MatchString(line) && !strings.Contains(line, "--oidc") {
 				lines = append(lines, line)
 			}
 		}
@@ -45,7 +46,7 @@ func TestExamplesOfTokens(t *testing.T) {
 		env = env[:1]
 		run("synapse-cli login "+s.address+" --name research").wants(t, 0, "", "Logged in")
 		if env = nil; strings.Contains(line, "login") {
-			run("rm -r .config") // the first of all
+			run("rm -r .config") // the first line
 		}
 		told := strings.NewReplacer("head1:9000,head2:9000", s.address, "head1:9000", s.address,
 			"pass show research", "cat ann.token", "3f9a2c01d4e58b77", id).Replace(line)

@@ -16,10 +16,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the past: what a cluster did is known when it is started again,
-// and the accounts are those of what really ran.
+// This file tests the history: a restarted cluster knows its past jobs, and their accounting agrees with the attempts
+// that ran.
 
-// pastJob is what -o json says of a job that is over.
+// pastJob holds the -o json fields of a finished job.
 type pastJob struct {
 	ID, Name, Owner, Queue, State, Reason string
 	SubmittedAt, StartedAt, FinishedAt    string
@@ -40,7 +40,7 @@ type pastJob struct {
 	}
 }
 
-// history asks for the past, and answers it by the jobs' ids.
+// history reads the history, and returns it by job ID.
 func (c *cluster) history(more ...string) (text string, jobs map[string]pastJob) {
 	c.t.Helper()
 	a := c.cli(append([]string{"history", "-o", "json", "--ranks"}, more...)...).wants(c.t, 0, "items", "")
@@ -55,7 +55,7 @@ func (c *cluster) history(more ...string) (text string, jobs map[string]pastJob)
 	return a.out, jobs
 }
 
-// gpuSeconds are what a job held, by the attempt that it shows.
+// gpuSeconds returns the GPU-seconds of a job, by the attempt that it shows.
 func gpuSeconds(s *messages.JobStatus) float64 {
 	sum := int64(0)
 	for _, p := range s.Attempt.Places {
@@ -64,7 +64,7 @@ func gpuSeconds(s *messages.JobStatus) float64 {
 	return float64(sum) / 1e6
 }
 
-// settled waits until a job is over and all its evidence is in.
+// settled waits until a job has finished with all exit confirmations.
 func (c *cluster) settled(id, phase string) *messages.JobStatus {
 	c.t.Helper()
 	return c.until(id, phase+" and settled", func(s *messages.JobStatus) bool {
@@ -91,8 +91,8 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	l.ready(2, 16, 1)
 
 	shown := map[string]*messages.JobStatus{}
-	// One after the other: which of them ended first is what is asked later. Each runs for a moment: of a run that ends
-	// before the barrier was seen to be passed the account has no beginning.
+	// The jobs run one after the other, because the test later checks the order of their ends. Each runs for a
+	// moment, because an attempt that ends before its barrier was recorded has no start.
 	over := func(phase, line string, more ...string) string {
 		id := l.order(line, more...)
 		if phase == "cancelled" {
@@ -151,7 +151,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	checkSums(t, l)
 }
 
-// checkAccounts holds each account against what the job showed while it was there.
+// checkAccounts compares each account with what the job showed while it was live.
 func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*messages.JobStatus) {
 	t.Helper()
 	if len(jobs) != len(shown) {
@@ -163,7 +163,8 @@ func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*mess
 			j.Attempts[0].GPUSeconds != j.GPUSeconds {
 			t.Errorf("%s: %v GPU-seconds, want %v", j.Name, j.GPUSeconds, want)
 		}
-		if j.Name == "good" && (j.GPUSeconds < 16 || j.GPUSeconds > 16*20) { // sixteen, for a second and what a start takes
+		// sixteen GPUs, for a second and the time of a start
+		if j.Name == "good" && (j.GPUSeconds < 16 || j.GPUSeconds > 16*20) {
 			t.Errorf("%s: %v GPU-seconds", j.Name, j.GPUSeconds)
 		}
 		for i, r := range j.Attempts[0].Ranks {
@@ -180,7 +181,7 @@ func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*mess
 	}
 }
 
-// checkFilters: each answers with its own, the newest first.
+// checkFilters checks that each filter returns its jobs, newest first.
 func checkFilters(t *testing.T, l *local, names map[string]string) {
 	t.Helper()
 	for filter, want := range map[string]string{
@@ -208,7 +209,7 @@ func checkFilters(t *testing.T, l *local, names map[string]string) {
 	}
 }
 
-// checkSums holds sums against the accounts they are of.
+// checkSums compares the sums with the accounts.
 func checkSums(t *testing.T, l *local) {
 	t.Helper()
 	_, jobs := l.history()
@@ -237,7 +238,7 @@ func checkSums(t *testing.T, l *local) {
 	l.cli("history", "--sum", "day", "-o", "json").wants(t, 0, `"key": "`+today+`"`, "")
 }
 
-// ownName is who has the jobs of a cluster of `up`: who this is, or admin where the machine has no name for that.
+// ownName returns the owner of jobs in a cluster of `up`: the user, or admin if the host has no name for the user.
 func ownName() string {
 	own, err := account.Current()
 	if err != nil {

@@ -30,22 +30,21 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns 64 clients that mean harm, each with a certificate of its own, in a process that takes half a core;
-// and an honest one beside them, which submits 100 jobs a second.
+// This file tests 64 hostile clients, each with its own certificate, in a process that uses half a core. Next to them,
+// an honest client submits 100 jobs a second.
 
-// beingHostile is the first argument of a process that is the hostile clients; the scheduler and the keys follow.
-// Without a scheduler it computes, and turns to nobody.
+// beingHostile is the first argument of the process with the hostile clients. The scheduler and the keys follow.
+// Without a scheduler the process only computes.
 const beingHostile = "be-hostile"
 
 const (
 	hostiles   = 64
-	halfACore  = 500 * time.Millisecond // of each second
+	halfACore  = 500 * time.Millisecond // per second
 	honestPace = 10 * time.Millisecond
 )
 
-// TestHostileIdentities: the honest client is served within a bounded time, and what the others cost is bounded and
-// given back. How much longer it waits than alone is measured, on a machine that does nothing else, by
-// BenchmarkHostileIdentities.
+// TestHostileIdentities checks that the honest client is served within a bounded time, and that the cost of the others
+// is bounded and returned. BenchmarkHostileIdentities measures the additional waiting time on an otherwise idle host.
 func TestHostileIdentities(t *testing.T) {
 	pace.Crowd(t)
 	got := besideHostiles(t, 3*time.Second)
@@ -55,8 +54,8 @@ func TestHostileIdentities(t *testing.T) {
 	}
 }
 
-// BenchmarkHostileIdentities has a control beside: half a core that computes and turns to nobody. What that costs is
-// the machine's, and no scheduler's to mend.
+// BenchmarkHostileIdentities includes a control: half a core that computes and connects to nobody. The scheduler cannot
+// reduce that cost.
 func BenchmarkHostileIdentities(b *testing.B) {
 	each := 15 * time.Second
 	if testing.Short() {
@@ -78,14 +77,14 @@ func BenchmarkHostileIdentities(b *testing.B) {
 	}
 }
 
-// hostility is what the hostile clients cost.
+// hostility holds the cost of the hostile clients.
 type hostility struct {
-	alone, beside time.Duration // in which 99 of 100 submits were acknowledged
-	computing     time.Duration // and those beside half a core of somebody who computes
-	grown, left   int64         // MB more at most while they were there, and at the end
+	alone, beside time.Duration // 99 of 100 submits were acknowledged within this time
+	computing     time.Duration // the same next to a process that computes on half a core
+	grown, left   int64         // additional MB: the maximum during the attack, and the rest at the end
 	failed        int
-	share         float64 // of a processor, that they had
-	why           error   // the first of them failed
+	share         float64 // share of a processor that they used
+	why           error   // the first error of them
 }
 
 func (h hostility) String() string {
@@ -115,7 +114,7 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 			}
 		}
 	}()
-	time.Sleep(each / 3) // until all of them are there
+	time.Sleep(each / 3) // until all of them have started
 	h.beside = s.honest(each, &h)
 	close(stop)
 	h.grown = (<-watched - before) >> 20
@@ -128,7 +127,7 @@ func besideHostiles(tb testing.TB, each time.Duration) (h hostility) {
 	return h
 }
 
-// victim is the scheduler that they turn to.
+// victim is the scheduler that they attack.
 type victim struct {
 	tb            testing.TB
 	address, keys string
@@ -190,7 +189,7 @@ func hostileCluster(tb testing.TB) *victim {
 	return v
 }
 
-// hire begins a process that turns to a scheduler. Over ends it, and answers what it had of a processor.
+// hire starts a process that attacks a scheduler. over ends it, and returns its CPU share.
 func (v *victim) hire(address string) (over func() float64) {
 	v.tb.Helper()
 	c := exec.Command("/proc/self/exe", beingHostile, address, v.keys)
@@ -199,7 +198,7 @@ func (v *victim) hire(address string) (over func() float64) {
 	if err := c.Start(); err != nil {
 		v.tb.Fatal(err)
 	}
-	v.tb.Cleanup(func() { _ = c.Process.Kill() }) // where something fails meanwhile
+	v.tb.Cleanup(func() { _ = c.Process.Kill() }) // if something fails meanwhile
 	return func() float64 {
 		_ = c.Process.Kill()
 		_ = c.Wait()
@@ -215,7 +214,7 @@ func badgeOf(keys, name string) *credential.Badge {
 	return badge
 }
 
-// resident is the memory that the scheduler has.
+// resident returns the scheduler's resident memory.
 func (v *victim) resident() int64 {
 	text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", v.pid))
 	for line := range strings.Lines(string(text)) {
@@ -227,7 +226,8 @@ func (v *victim) resident() int64 {
 	return 0
 }
 
-// honest submits at its pace, whether or not earlier ones were answered, and answers the p99 of those that were.
+// honest submits at a fixed rate, whether or not earlier submits were answered. It returns the p99 of the answered
+// ones.
 func (v *victim) honest(each time.Duration, h *hostility) (p99 time.Duration) {
 	var mu sync.Mutex
 	var took []time.Duration
@@ -254,7 +254,7 @@ func (v *victim) honest(each time.Duration, h *hostility) (p99 time.Duration) {
 	return took[len(took)*99/100]
 }
 
-// beHostile is all of them, until the process is killed.
+// beHostile runs all hostile clients until the process is killed.
 func beHostile(address, keys string) int {
 	kinds := []func(string, *credential.Badge){idles, readsNothing, isSlow, sendsMuch, reconnects}
 	if address == "" {
@@ -277,10 +277,10 @@ func beHostile(address, keys string) int {
 	return 0
 }
 
-// restrain has this process take no more than so much of each second of a processor: it stops itself for the rest. What
-// it does not take it cannot have later, as in a group with a quota.
+// restrain limits the CPU time of this process to a part of each second. It stops itself for the rest. Unused time is
+// lost, as in a cgroup with a quota.
 func restrain(of time.Duration) {
-	const period = 100 * time.Millisecond // the kernel's
+	const period = 100 * time.Millisecond // as in the kernel
 	used := func() time.Duration {
 		var u syscall.Rusage
 		_ = syscall.Getrusage(syscall.RUSAGE_SELF, &u)
@@ -297,8 +297,8 @@ func restrain(of time.Duration) {
 	}
 }
 
-// stand stops this process until then. The calls are raw ones, because Go's own would give the process's one place to
-// run to the next goroutine; and no signal comes through, because the runtime would have the place back by one.
+// stand stops this process until a time. It uses raw system calls, because Go's calls would let another goroutine run.
+// No signal is delivered meanwhile, because the runtime would continue at a signal.
 func stand(until time.Time) {
 	left := time.Until(until)
 	if left <= 0 {
@@ -321,7 +321,7 @@ func hostileCalls(address string, badge *credential.Badge) (api.SynapseClient, f
 	return api.NewSynapseClient(conn), func() { conn.Close() }
 }
 
-// idles opens all the streams that it is given, and does nothing with them.
+// idles opens all streams that it may, and does nothing with them.
 func idles(address string, badge *credential.Badge) {
 	c, done := hostileCalls(address, badge)
 	defer done()
@@ -334,7 +334,7 @@ func idles(address string, badge *credential.Badge) {
 	time.Sleep(time.Hour)
 }
 
-// readsNothing asks for all that there is, and takes nothing of it.
+// readsNothing requests everything, and reads nothing.
 func readsNothing(address string, badge *credential.Badge) {
 	c, done := hostileCalls(address, badge)
 	defer done()
@@ -344,7 +344,7 @@ func readsNothing(address string, badge *credential.Badge) {
 	time.Sleep(time.Hour)
 }
 
-// isSlow says its first words a byte at a time, without a certificate.
+// isSlow sends its first bytes one at a time, without a certificate.
 func isSlow(address string, _ *credential.Badge) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {
@@ -359,7 +359,7 @@ func isSlow(address string, _ *credential.Badge) {
 	}
 }
 
-// sendsMuch submits what is larger than anything may be, and what is just not.
+// sendsMuch submits requests above the size limit, and just below it.
 func sendsMuch(address string, badge *credential.Badge) {
 	c, done := hostileCalls(address, badge)
 	defer done()
@@ -370,7 +370,7 @@ func sendsMuch(address string, badge *credential.Badge) {
 	}
 }
 
-// reconnects proves who it is, or does not, and goes.
+// reconnects authenticates, or does not, and disconnects.
 func reconnects(address string, badge *credential.Badge) {
 	conn, err := net.Dial("tcp", address)
 	if err != nil {

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// This file owns the client API over HTTP, as a program without any library of ours uses it.
+// This file tests the client API over HTTP, as a program without our libraries uses it.
 
-// posted sends a request, and hands each line of the answer to take until that has seen enough.
+// posted sends a request, and passes each line of the answer to take until it returns true.
 func (c *cluster) posted(call, body string, take func(line string) (enough bool)) int {
 	c.t.Helper()
 	q, err := http.NewRequestWithContext(c.t.Context(), "POST", "http://"+c.address+"/v1/"+call, strings.NewReader(body))
@@ -40,7 +40,8 @@ func (c *cluster) posted(call, body string, take func(line string) (enough bool)
 	return answer.StatusCode
 }
 
-// TestHTTP: a job is submitted, watched until it is over, read, and looked into while it runs, by HTTP and JSON alone.
+// TestHTTP submits a job, watches it until its end, reads its output, and runs an exec session in it, with only HTTP
+// and JSON.
 func TestHTTP(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -78,11 +79,11 @@ func TestHTTP(t *testing.T) {
 	if code != 200 || !strings.Contains(said, `"end":{"code":3}`) {
 		t.Errorf("inside of it: %d %s", code, said)
 	}
-	inside("touch $(dirname $SYNAPSE_HOSTFILE)/go") // it may end with the task, which ends by it
+	inside("touch $(dirname $SYNAPSE_HOSTFILE)/go") // it may end with the task, which ends because of it
 	until("succeeded")
 	said = ""
 	c.posted("ReadLogs", fmt.Sprintf(`{"job":%q,"follow":true}`, job), func(line string) bool { said += line; return false })
-	if !strings.Contains(said, "b3V0Cg==") { // out
+	if !strings.Contains(said, "b3V0Cg==") { // base64 of "out"
 		t.Errorf("it wrote %s", said)
 	}
 	c.asksAsDescribed(job)
@@ -92,7 +93,7 @@ func TestHTTP(t *testing.T) {
 	}
 }
 
-// asksAsDescribed sends what docs/jobs/http.md sends, about a job.
+// asksAsDescribed sends the requests in docs/jobs/http.md about a job.
 func (c *cluster) asksAsDescribed(job string) {
 	c.t.Helper()
 	page, err := os.ReadFile("../../docs/jobs/http.md")

@@ -31,14 +31,14 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the cluster of `up` as its own tasks meet it: what runs there has no credentials and finds none, so it
-// makes no call, opens no stream and joins no machine. The intruder is this test's own program, run as a task.
+// This file tests a cluster of `up` from inside its own tasks. A task has no credentials and finds none, so it can make
+// no call, open no stream and join no node. The intruder is this test's own program, run as a task.
 
-// intruding is the word by which the program is the intruder: its scheduler's address, the folder of `up`, that of
-// the programs, and the machine's pace follow: in a task it would measure itself.
+// intruding is the argument that makes the program the intruder. The arguments after it are the scheduler's address,
+// the folder of `up`, the folder of the programs, and the host's pace, which a task would measure wrongly.
 const intruding = "intrude"
 
-// intrude tries every way in, prints those that led somewhere, and last how many it tried.
+// intrude tries every way of access, prints the successful ones, and last the number of tries.
 func intrude(address, cluster, programs string) int {
 	i := &intruder{address: address, programs: programs}
 	forged, err := i.forge()
@@ -61,7 +61,7 @@ func intrude(address, cluster, programs string) int {
 
 type intruder struct {
 	address, programs string
-	forgery           string // the folder with the certificate of its own making
+	forgery           string // the folder with a certificate that it made itself
 	tried             int
 }
 
@@ -72,7 +72,7 @@ func (i *intruder) tell(in bool, format string, args ...any) {
 	}
 }
 
-// forge makes the certificate of a machine as a cluster of `up` has one, by another root.
+// forge makes a node certificate like those of a cluster of `up`, by another root.
 func (i *intruder) forge() (*identity.Folder, error) {
 	root, err := identity.NewRoot("local", time.Now())
 	if err != nil {
@@ -95,8 +95,8 @@ func (i *intruder) forge() (*identity.Folder, error) {
 	return forged, forged.Create()
 }
 
-// calls makes every call that a scheduler has, and opens every stream, with nothing in it: whatever is said of what it
-// asks for was said to somebody who had come in.
+// calls makes every call and opens every stream of a scheduler with an empty request. An answer about the request
+// itself means that access was granted.
 func (i *intruder) calls(how string, proof credentials.TransportCredentials, more ...grpc.DialOption) {
 	more = append(more, grpc.WithTransportCredentials(proof))
 	conn, err := grpc.NewClient("passthrough:///"+i.address, more...)
@@ -131,7 +131,7 @@ func (i *intruder) calls(how string, proof credentials.TransportCredentials, mor
 	}
 }
 
-// callsHere tries the socket of the scheduler's machine.
+// callsHere tries the local socket of the scheduler's host.
 func (i *intruder) callsHere(dataDir string) {
 	i.calls("by the local socket", credential.Beside(nil), grpc.WithContextDialer(
 		func(ctx context.Context, _ string) (net.Conn, error) {
@@ -173,7 +173,7 @@ func (i *intruder) joins(how string, more ...string) {
 	_ = agent.Wait() // it was killed
 }
 
-// reads looks for keys and records below the cluster's folder, where its own scratch may be as well.
+// reads searches the cluster's folder for keys and records. Its own scratch may be there as well.
 func (i *intruder) reads(cluster string) {
 	i.tried++
 	_ = filepath.WalkDir(cluster, func(path string, entry fs.DirEntry, err error) error {
@@ -191,7 +191,7 @@ func (i *intruder) reads(cluster string) {
 	})
 }
 
-// TestUpFromWithin: a task of `up`, in whatever it runs and on whatever network, does nothing to its own cluster.
+// TestUpFromWithin checks that a task of `up` cannot affect its own cluster, in any driver and on any network.
 func TestUpFromWithin(t *testing.T) {
 	t.Parallel()
 	t.Run("process", func(t *testing.T) { fromWithin(t, nil, "process", "host") })
@@ -223,22 +223,22 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 			defer l.killedWithNetwork()
 		}
 	}
-	if as != nil { // the task is the cluster's user, and no wall but one keeps it from the socket
+	if as != nil { // the task runs as the cluster's user, and only one barrier keeps it from the socket
 		l.telling(fmt.Sprintf("by the local socket: it is of uid %d, but ", as.Uid))
 	}
 	nodes := l.cli("get", "nodes", "-q").wants(t, 0, "", "").out
 	if nodes != "node-1\nnode-2\n" {
 		t.Errorf("the machines are %q", nodes)
 	}
-	if driver == "process" { // nothing keeps plain processes from the port, and each way has its line
+	if driver == "process" { // plain processes can reach the port, and each tried way prints a line
 		l.telling("client does not use TLS")
 		l.telling("it shows no certificate")
 		l.telling("client does not accept this scheduler's certificate")
 	}
 }
 
-// killedWithNetwork kills the cluster while a job has a network of its own: what `up --clean` removes is that, too, and
-// the groups of its containers.
+// killedWithNetwork kills the cluster while a job has a private network. `up --clean` must remove the network and the
+// cgroups of its containers too.
 func (l *local) killedWithNetwork() {
 	l.t.Helper()
 	l.await(l.order("exec sleep 600", "--network", "private"), "running")
@@ -279,7 +279,7 @@ func (l *local) killedWithNetwork() {
 	}
 }
 
-// intruded runs the intruder as a task, and answers what it says.
+// intruded runs the intruder as a task, and returns its output.
 func (l *local) intruded(more ...string) string {
 	l.t.Helper()
 	id := submitIntruder(l.t, l.cli, l.dir, l.address, filepath.Dir(l.settings()), more...)
@@ -287,7 +287,8 @@ func (l *local) intruded(more ...string) string {
 	return l.logs(id)
 }
 
-// submitIntruder submits it, as a program in dir, against the scheduler at an address and the folder of its cluster.
+// submitIntruder submits the intruder as a program in dir, against the scheduler at an address and the folder of its
+// cluster.
 func submitIntruder(
 	t *testing.T, cli func(...string) result, dir, address, cluster string, more ...string,
 ) (id string) {
@@ -313,7 +314,7 @@ func submitIntruder(
 	return strings.TrimSpace(cli(args...).wants(t, 0, "\n", "").out)
 }
 
-// TestUpInsecure: plaintext has to be said twice and is loud, and the same intruder comes in.
+// TestUpInsecure checks that plaintext needs two flags and a loud warning, and that the same intruder then gets access.
 func TestUpInsecure(t *testing.T) {
 	once := up(t, "--nodes", "1", "--insecure")
 	once.ends(2, 10*time.Second)
@@ -333,7 +334,7 @@ func TestUpInsecure(t *testing.T) {
 	}
 }
 
-// TestUpKeysAreItsUsers: whoever is not the cluster's user finds no way in by its files.
+// TestUpKeysAreItsUsers checks that another user finds no access in the cluster's files.
 func TestUpKeysAreItsUsers(t *testing.T) {
 	able.Need(t, able.Root)
 	l := up(t, "--nodes", "1")

@@ -20,15 +20,15 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns people who come by an issuer of OpenID Connect, with real processes and an issuer of the test's own.
+// This file tests users of an OpenID Connect issuer, with real processes and the test's own issuer.
 
-// issuer lets everybody log in as ann, of the group ml.
+// issuer logs in everybody as ann, of the group ml.
 type issuer struct {
 	*httptest.Server
 	t       *testing.T
 	key     *rsa.PrivateKey
-	lives   time.Duration // a token that it gives
-	renewed atomic.Int64  // how often, each time for another refresh token
+	lives   time.Duration // lifetime of a token
+	renewed atomic.Int64  // number of renewals, each with another refresh token
 }
 
 func newIssuer(t *testing.T) *issuer {
@@ -59,7 +59,7 @@ func (i *issuer) token(audience, group string, lives time.Duration) string {
 	return text
 }
 
-// ServeHTTP is the issuer.
+// ServeHTTP implements the issuer.
 func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	var answer any
 	switch r.URL.Path {
@@ -89,7 +89,7 @@ func (i *issuer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 func (*issuer) refresh(nth int64) string { return fmt.Sprint("refresh-", nth) }
 
-// believed is a file by which a scheduler believes the issuer.
+// believed returns a file that makes a scheduler trust the issuer.
 func (i *issuer) believed() string {
 	file := filepath.Join(i.t.TempDir(), "oidc.yaml")
 	text := fmt.Sprintf("issuer: %s\naudience: synapse\nroles: {submitter: [ml]}\nleeway: 0s\n", i.URL)
@@ -99,8 +99,8 @@ func (i *issuer) believed() string {
 	return file
 }
 
-// TestIssuersTokens: who logs in at the issuer is its person here, with the role of the group; a token for another
-// program, of another group or over is refused, and says why.
+// TestIssuersTokens checks that a user who logs in at the issuer has the same name here, with the role of the group. A
+// token for another program, of another group, or expired must be rejected with the reason.
 func TestIssuersTokens(t *testing.T) {
 	i := newIssuer(t)
 	s := newSecured(t, "--oidc", i.believed())
@@ -135,11 +135,11 @@ func TestIssuersTokens(t *testing.T) {
 	login(i.token("synapse", "ml", time.Hour)).wants(t, 0, "", "Logged in") // its keys are known
 }
 
-// TestGoesOnOverATokensEnd: what waits for long goes on when the issuer's token is over by which it came: the issuer
-// renews it. Nobody is told, and what renews it is in the file of the contexts alone.
+// TestGoesOnOverATokensEnd checks that a long wait continues after the issuer's token has expired, because the issuer
+// renews it. The refresh token must be only in the file of the contexts.
 func TestGoesOnOverATokensEnd(t *testing.T) {
 	i := newIssuer(t)
-	i.lives = 12 * time.Second // renewed after half of that: on a busy machine a connection takes its time
+	i.lives = 12 * time.Second // it is renewed after half of that, because a connection takes time on a busy host
 	s := newSecured(t, "--oidc", i.believed())
 	s.node("n1", "r1", "--tls", s.folder("node", "n1"))
 	contexts, over := filepath.Join(t.TempDir(), "contexts"), filepath.Join(s.dir, "over")
@@ -161,7 +161,7 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 	closed := func() int {
 		return strings.Count(s.scheduler.said(), "Closed the connection of synapse://e2e/submitter/ann")
 	}
-	for limit := pace.Until(2 * time.Minute); closed() < 2; time.Sleep(100 * time.Millisecond) { // that of each
+	for limit := pace.Until(2 * time.Minute); closed() < 2; time.Sleep(100 * time.Millisecond) { // one of each
 		if time.Now().After(limit) {
 			t.Fatalf("the tokens are over, and %d connections were closed", closed())
 		}

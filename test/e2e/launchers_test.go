@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns that docs/jobs/launchers.md can be believed: each of its job files is run as it is, with programs that
-// stand in for the frameworks and read what those read (testdata/launchers).
+// This file tests docs/jobs/launchers.md. Each of its job files runs unchanged, with programs that replace the
+// frameworks and read the same inputs (testdata/launchers).
 
-// TestLaunchers: each file's gang comes to a world of the right size, in which each rank is there once.
+// TestLaunchers checks that each file's gang forms a world of the right size, in which each rank occurs once.
 func TestLaunchers(t *testing.T) {
 	l := up(t, "--nodes", "2", "--gpus", "8", "--racks", "2", "--listen", "127.0.0.1:0")
 	l.ready(2, 16, 2)
@@ -67,15 +67,15 @@ func TestLaunchers(t *testing.T) {
 	}
 }
 
-// namesResolve: each member of a gang finds the others by the names of their machines, at addresses of their own,
-// where tasks have a root of their own; and the machine's own names are still there.
+// namesResolve checks that each member of a gang finds the others by their node names, at their own addresses, if tasks
+// have their own root. The host's own names must still resolve.
 func (l *local) namesResolve() {
 	submit := l.command(filepath.Join(bin, "synapse-cli"), "submit", "-N", "2", "--image", "host", "--attach", "--",
 		"sh", "-c", "getent hosts node-1 node-2 localhost; head -c 4096 $SYNAPSE_HOSTFILE")
 	r := ask(l.t, submit)
 	r.wants(l.t, 0, "", "succeeded")
 	if able.Containers.Lacks() != nil {
-		return // a task is a plain process of the machine's, and has its names
+		return // a task is a plain process of the host, and has its names
 	}
 	found := regexp.MustCompile(`(?m)^\[[01]\] (127\.[0-9.]+) +node-([12])$`).FindAllStringSubmatch(r.out, -1)
 	addresses := map[string]string{}

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the command line over several schedulers: whoever leads, and
-// whoever dies, a user's command does what it was asked for.
+// This file tests the command line with several schedulers. A user's command must do its work, whichever scheduler
+// leads or dies.
 
 // running is a run of the command line that has not ended.
 type running struct {
@@ -21,7 +21,7 @@ type running struct {
 	ended chan result
 }
 
-// terminal is what a run has written so far.
+// terminal holds the output of a run so far.
 type terminal struct {
 	mu        sync.Mutex
 	out, errs bytes.Buffer
@@ -63,7 +63,7 @@ func (c *cluster) begins(args ...string) *running {
 	return r
 }
 
-// says waits until a run has written something.
+// says waits until a run has printed a text.
 func (r *running) says(t *testing.T, text string) {
 	t.Helper()
 	for limit := pace.Until(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -89,8 +89,8 @@ func (r *running) end(t *testing.T, within time.Duration) result {
 	}
 }
 
-// TestCommandLineOverLeaders: three schedulers in the list, and the one that leads
-// is killed between commands, while they run, and while they are made.
+// TestCommandLineOverLeaders lists three schedulers, and kills the leader between commands, while they run, and while
+// they start.
 func TestCommandLineOverLeaders(t *testing.T) {
 	c := newCouncil(t)
 	c.node("n1", "r1")
@@ -103,7 +103,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	}
 	c.leader()
 
-	// Any command finds the leader, wherever it stands in the list.
+	// Any command finds the leader, at any position in the list.
 	for i := range seats {
 		var turned []string
 		for j := range seats {
@@ -113,14 +113,14 @@ func TestCommandLineOverLeaders(t *testing.T) {
 		ask(t, cmd).wants(t, 0, "n1\nn2\n", "")
 	}
 
-	// While a user waits, reads and watches, two leaders die: nothing is lost or comes twice.
+	// Two leaders die while a user waits, reads and watches. Nothing may be lost or repeated.
 	const ticks = 60
 	waits := c.begins(shell(fmt.Sprintf("i=0; while [ $i -lt %d ]; do echo tick $i; i=$((i+1)); sleep 0.25; done; exit 42",
 		ticks), "--wait", "--workdir", "/")...)
 	waits.says(t, "running")
-	out, _ := waits.said.texts() // the id was written before the first word on how it goes
+	out, _ := waits.said.texts() // the ID was printed before the first progress message
 	for limit := pace.Until(5 * time.Second); out == "" && time.Now().Before(limit); out, _ = waits.said.texts() {
-		time.Sleep(10 * time.Millisecond) // and comes through a pipe of its own
+		time.Sleep(10 * time.Millisecond) // it arrives through a separate pipe
 	}
 	id := strings.TrimSpace(out)
 	follows := c.begins("logs", "-f", id)
@@ -146,7 +146,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 		t.Errorf("watched %q, %q", out, errs)
 	}
 
-	// A command that is given while nobody leads waits for a leader, and is done once.
+	// A command without a leader waits for one, and is executed once.
 	leads, _ := c.leader()
 	c.members[leads].kill()
 	c.cli(shell("exit 7", "--wait")...).wants(t, 7, "\n", "")

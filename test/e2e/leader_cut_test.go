@@ -13,10 +13,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns a leader that is cut off from everybody: from its database, from
-// machines, and from clients; and how times are told.
+// This file tests a leader that is cut off from its database, from nodes and from clients, and formats times.
 
-// relay carries what comes to an address of ours to the database's socket.
+// relay forwards connections at one of our addresses to the database's socket.
 func (c *council) relay(t *testing.T, at string) string {
 	t.Helper()
 	listener, err := net.Listen("tcp", at+":0")
@@ -51,8 +50,8 @@ func (c *council) relay(t *testing.T, at string) string {
 	return store.String()
 }
 
-// TestLeaderCutOff: a leader that reaches neither the database nor machines nor
-// clients is replaced, and ends by itself without ever being told.
+// TestLeaderCutOff checks that a leader which reaches neither the database nor nodes nor clients is replaced, and ends
+// by itself without a message.
 func TestLeaderCutOff(t *testing.T) {
 	i := newIsland(t)
 	c := emptyCouncil(t)
@@ -92,7 +91,7 @@ func TestLeaderCutOff(t *testing.T) {
 	}
 }
 
-// spread is the middle, the 99th of a hundred and the worst of some times.
+// spread formats the median, the 99th percentile and the maximum of some times.
 func spread(all []time.Duration) string {
 	if len(all) == 0 {
 		return "none"

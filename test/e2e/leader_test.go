@@ -22,10 +22,10 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns several schedulers on one database: what becomes of gangs and
-// of clients when the one that leads dies, freezes, goes, or loses its database.
+// This file tests several schedulers on one database: the effects on gangs and clients when the leader dies, freezes,
+// stops, or loses its database.
 
-// How often, and for how long, in the usual run; more and longer gives figures.
+// Number and duration of the usual run. Larger values give better figures.
 var (
 	failovers = flag.Int("e2e.failovers", 3, "how often the leader is killed")
 	dbAway    = flag.Duration("e2e.away", 20*time.Second, "for how long the database is away")
@@ -33,7 +33,7 @@ var (
 
 const (
 	seats = 3
-	// admission is the most that may pass between a leader's death and the next gang's start.
+	// admission is the maximum time between a leader's death and the next gang's start.
 	admission = 5 * time.Second
 )
 
@@ -45,7 +45,7 @@ type council struct {
 	members  [seats]member
 }
 
-// member is one seat: whichever process has its address now.
+// member is one seat, with the process that has its address now.
 type member struct {
 	*process
 	address string
@@ -61,7 +61,7 @@ func newCouncil(t *testing.T) *council {
 	}
 	c.seated()
 	leads, _ := c.leader()
-	for i, m := range c.members { // who listens has yet to look who leads
+	for i, m := range c.members { // a new process does not know the leader yet
 		if i != leads {
 			m.hears(t, "Standing by: "+c.members[leads].address+" leads")
 		}
@@ -69,7 +69,7 @@ func newCouncil(t *testing.T) *council {
 	return c
 }
 
-// emptyCouncil has a database and nobody on it yet.
+// emptyCouncil has a database and no scheduler yet.
 func emptyCouncil(t *testing.T) *council {
 	t.Helper()
 	everywhere(t)
@@ -93,7 +93,7 @@ func emptyCouncil(t *testing.T) *council {
 	return c
 }
 
-// seated lets machines know where all of them are.
+// seated configures the nodes with the addresses of all seats.
 func (c *council) seated() {
 	var all []string
 	for _, m := range c.members {
@@ -140,14 +140,14 @@ func (c *council) await(i int) {
 	c.t.Fatalf("scheduler %d does not listen:\n%s", i, m.said())
 }
 
-// leader asks all until one says that it leads, and makes its client that of the cluster.
+// leader queries all schedulers until one reports that it leads, and makes its client that of the cluster.
 func (c *council) leader() (int, uint64) {
 	c.t.Helper()
 	limit := time.Now().Add(patience)
 	for time.Now().Before(limit) {
 		for i := range c.members {
 			if c.members[i].client == nil {
-				continue // nobody sits there yet
+				continue // no process at this seat yet
 			}
 			ctx, cancel := context.WithTimeout(c.t.Context(), 300*time.Millisecond)
 			reply, err := c.members[i].client.Cluster(ctx, &api.Cluster{})
@@ -163,7 +163,7 @@ func (c *council) leader() (int, uint64) {
 	return 0, 0
 }
 
-// admitted submits through whoever takes it until a gang runs, and answers how long that took.
+// admitted submits through any scheduler until a gang runs, and returns how long that took.
 func (c *council) admitted(spec *messages.JobSpec, within time.Duration) (id string, took time.Duration) {
 	c.t.Helper()
 	within = pace.Of(within)
@@ -174,7 +174,8 @@ func (c *council) admitted(spec *messages.JobSpec, within time.Duration) (id str
 		for i := range c.members {
 			ctx, cancel := context.WithTimeout(c.t.Context(), pace.Of(500*time.Millisecond))
 			client := c.members[i].client
-			if reply, err := client.Submit(ctx, request); err == nil { // again: the same answer
+			// a repeated submit gets the same answer
+			if reply, err := client.Submit(ctx, request); err == nil {
 				id = reply.Job
 				status, err := client.GetJob(ctx, &messages.GetJob{Job: id})
 				if err == nil && status.Job.Attempt != nil && (status.Job.Phase == "running" || status.Job.Phase == "succeeded") {
@@ -191,7 +192,7 @@ func (c *council) admitted(spec *messages.JobSpec, within time.Duration) (id str
 	return "", 0
 }
 
-// ends waits for a scheduler's end by itself, and holds its code and its last words.
+// ends waits until a scheduler ends by itself, and checks its code and its last words.
 func (c *council) ends(i int, within time.Duration, code int, words string) {
 	c.t.Helper()
 	m := c.members[i]
@@ -209,7 +210,7 @@ func (c *council) ends(i int, within time.Duration, code int, words string) {
 	}
 }
 
-// witness is a gang whose members each write down that they started.
+// witness returns a gang whose members each record their start.
 func witness(t *testing.T, tasks int32, gpus float64, then string) (spec *messages.JobSpec, starts func() int) {
 	t.Helper()
 	out := t.TempDir()
@@ -224,7 +225,7 @@ func witness(t *testing.T, tasks int32, gpus float64, then string) (spec *messag
 	}
 }
 
-// TestSeveralSchedulers: one gang runs through all that happens to those who lead.
+// TestSeveralSchedulers checks that one gang runs through all changes of leaders.
 func TestSeveralSchedulers(t *testing.T) {
 	c := newCouncil(t)
 	c.node("n1", "r1")
@@ -235,7 +236,7 @@ func TestSeveralSchedulers(t *testing.T) {
 	c.cluster.await(long, "running")
 	intact := func(t *testing.T, after string) {
 		t.Helper()
-		c.cluster.await(long, "running") // until its machines have reported, a new leader has it starting
+		c.cluster.await(long, "running") // a new leader shows it as starting until its nodes have reported
 		if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 {
 			t.Fatalf("%s the gang is %s after %d runs and %d starts: %s", after, s.Phase, s.Record.Runs, starts(), s.Reason)
 		}
@@ -257,7 +258,7 @@ func TestSeveralSchedulers(t *testing.T) {
 	}
 }
 
-// standby: a scheduler that does not lead names the leader, to clients and to machines.
+// standby checks that a scheduler that does not lead names the leader to clients and nodes.
 func standby(t *testing.T, c *council, n *process) {
 	leads, _ := c.leader()
 	at := c.members[leads].address
@@ -285,7 +286,7 @@ func standby(t *testing.T, c *council, n *process) {
 	}
 }
 
-// killed: a gang that is submitted to another scheduler runs within five seconds.
+// killed checks that a gang that is submitted to another scheduler runs within five seconds.
 func killed(t *testing.T, c *council) {
 	var all []time.Duration
 	defer func() { t.Logf("kill -9 of the leader, %d times: %s", len(all), spread(all)) }()
@@ -315,7 +316,7 @@ func killOne(t *testing.T, c *council) time.Duration {
 	return took
 }
 
-// toldToEnd: a leader that goes in peace keeps nobody waiting.
+// toldToEnd checks that a leader that stops in order causes no delay.
 func toldToEnd(t *testing.T, c *council) {
 	inTime(t, "another one's lead after SIGTERM", time.Second, func() time.Duration {
 		leads, _ := c.leader()
@@ -332,7 +333,7 @@ func toldToEnd(t *testing.T, c *council) {
 	})
 }
 
-// frozen: a leader that slept through its lease ends, and decides nothing more.
+// frozen checks that a leader that slept through its lease ends, and decides nothing more.
 func frozen(t *testing.T, c *council) {
 	var all []time.Duration
 	for range max(1, *failovers/4) {
@@ -359,8 +360,8 @@ func freezeOne(t *testing.T, c *council) time.Duration {
 	return took
 }
 
-// databaseAway: nothing new is decided, nothing that runs is touched, and all is
-// well soon after it is back.
+// databaseAway checks that nothing new is decided without the database, that running jobs are untouched, and that all
+// recovers soon after its return.
 func databaseAway(t *testing.T, c *council) {
 	inTime(t, "the next gang after the database was back", admission, func() time.Duration { return awayOnce(t, c) })
 }
@@ -402,7 +403,7 @@ func awayOnce(t *testing.T, c *council) time.Duration {
 	return took
 }
 
-// load submits gangs of which some run and the others wait.
+// load submits gangs, of which some run and the others wait.
 func (c *council) load(t *testing.T, gangs int) map[string]func() int {
 	t.Helper()
 	all := map[string]func() int{}

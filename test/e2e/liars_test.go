@@ -9,14 +9,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns agents that lie, beside honest ones: real processes, of which one
-// is built with a lie in it.
+// This file tests lying agents next to honest ones, with real processes. One of them is built with a lie.
 
-// lyingAgent is the program. A lie is chosen by the machine's name.
+// lyingAgent is the program. The node's name selects a lie.
 var lyingAgent = overlaid("liars", "synapse-node")
 
-// TestOneMachineLies: three honest machines and a liar. It is named with what was
-// wrong, the honest ones have their gang, and the store opens again.
+// TestOneMachineLies runs three honest nodes and a liar. The liar must be named with the false value, the honest nodes
+// must run their gang, and admissions must continue.
 func TestOneMachineLies(t *testing.T) {
 	t.Parallel()
 	for about, words := range map[string]string{
@@ -40,10 +39,10 @@ func besideALiar(t *testing.T, liar, words string) {
 		c.node(fmt.Sprintf("n%d", i), "r1")
 	}
 	launch(t, liar, program, c.agentArgs(liar, "r1")...)
-	// Only with the liar there is room for this: it is asked until it is named.
+	// This gang fits only with the liar, which is used until it is named.
 	bait := c.submit(gang(8, 4, "exec sleep 600"))
 	c.named(liar, words)
-	if liar != "liar-capacity" && liar != "liar-epoch" { // those are found out again by what they say of themselves
+	if liar != "liar-capacity" && liar != "liar-epoch" { // these are detected again by their own reports
 		c.named(liar, "cordoned by synapse")
 	}
 	c.cancel(bait)
@@ -61,19 +60,19 @@ func besideALiar(t *testing.T, liar, words string) {
 		t.Errorf("one machine stopped the cluster:\n%s", said)
 	}
 	c.cancel(honest)
-	// A leader that has just taken over takes no submits until its machines have reported, for 2 s at most.
+	// A new leader accepts no submits until its nodes have reported, for at most 2 s.
 	time.Sleep(3 * time.Second)
 	c.await(c.submit(gang(3, 8, "exit 0")), "succeeded")
 }
 
-// named waits until people are told what is wrong with a machine.
+// named waits until a node's status names the error.
 func (c *cluster) named(machine, words string) {
 	c.t.Helper()
 	closed := ""
 	for limit := time.Now().Add(patience); time.Now().Before(limit); time.Sleep(50 * time.Millisecond) {
 		reply, err := c.client.ListNodes(c.ctx(), &messages.ListNodes{})
 		if err != nil {
-			continue // a scheduler that has just begun
+			continue // a scheduler that has just started
 		}
 		for _, n := range reply.Nodes {
 			if n.Record.Id == machine {

@@ -13,15 +13,15 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the way in on the scheduler's own machine, by its socket.
+// This file tests access through the local socket on the scheduler's host.
 
-// here runs the command line with the socket alone, as a user of the machine; nil: as we are.
+// here runs the command line with only the socket, as a user of the host. nil means the present user.
 func (s *secured) here(as *syscall.Credential, args ...string) result {
 	s.t.Helper()
 	return ask(s.t, s.knocks(as, args...))
 }
 
-// knocks is that command, before it runs.
+// knocks returns that command, before it runs.
 func (s *secured) knocks(as *syscall.Credential, args ...string) *exec.Cmd {
 	cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 	cmd.Env = append(cmd.Env, "SYNAPSE_TLS=", "SYNAPSE_SERVER="+unixsocket.Scheme+s.socket())
@@ -33,8 +33,8 @@ func (s *secured) knocks(as *syscall.Credential, args ...string) *exec.Cmd {
 
 func (s *secured) socket() string { return unixsocket.Path(filepath.Join(s.dir, "scheduler")) }
 
-// TestLocalSocket: whoever a scheduler runs as commands it by the socket, with the uid in the audit, and nobody else
-// does, also where the folder was opened.
+// TestLocalSocket checks that only the scheduler's own user has access by the socket, with the UID in the audit log,
+// even if the directory's permissions were opened.
 func TestLocalSocket(t *testing.T) {
 	s := newSecured(t)
 	s.here(nil, "whoami").wants(t, 0, ", admin of cluster e2e, through the scheduler's socket on this host", "")
@@ -43,7 +43,7 @@ func TestLocalSocket(t *testing.T) {
 	s.here(nil, "cancel", id).wants(t, 0, "", "")
 	s.cli("audit", filepath.Join(s.dir, "scheduler", "audit"), "-o", "json").
 		wants(t, 0, fmt.Sprintf("uid %d by the local socket", os.Geteuid()), "")
-	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only") // the port is as it was
+	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only") // the port is unchanged
 
 	able.Need(t, able.Root)
 	other := &syscall.Credential{Uid: 61874, Gid: 61874}
@@ -60,8 +60,8 @@ func TestLocalSocket(t *testing.T) {
 	s.says("Refused a connection of uid 61874 by the local socket")
 }
 
-// TestMeByTheLocalSocket: on the scheduler's own machine `me` is the account whose process asks, as the kernel says and
-// whatever the environment says. Root is never `me`, also where the scheduler runs as somebody else.
+// TestMeByTheLocalSocket checks that `me` on the scheduler's host is the account of the calling process, as the kernel
+// reports it, regardless of the environment. Root is never `me`, even if the scheduler runs as another user.
 func TestMeByTheLocalSocket(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Program("setpriv"))
@@ -77,7 +77,7 @@ func TestMeByTheLocalSocket(t *testing.T) {
 	s := &secured{&cluster{t: t, dir: dir, program: filepath.Join(dir, "as-nobody")}, filepath.Join(dir, "keys")}
 	s.cli("init", s.keys, "--cluster", "e2e").wants(t, 0, "", "")
 	node := s.folder("node", "n1")
-	const uid = 65534 // of nobody, whom every machine has
+	const uid = 65534 // the UID of nobody, which every host has
 	behind := fmt.Sprintf("#!/bin/sh\nexec setpriv --reuid %d --regid %d --clear-groups %s \"$@\"\n", uid, uid,
 		filepath.Join(bin, "synapse-scheduler"))
 	if err := os.WriteFile(s.program, []byte(behind), 0o755); err != nil {
@@ -109,5 +109,6 @@ func TestMeByTheLocalSocket(t *testing.T) {
 	s.here(nil, submit("me")...).wants(t, 2, "", "me is never root, and you are root").
 		wants(t, 2, "", "omit --user")
 	s.here(nil, submit("daemon")...).wants(t, 7, "", "no node")
-	s.here(nil, "slurm", "sbatch", "--parsable", "--wrap", "true").wants(t, 0, "", "") // root's, with a uid of its own
+	// a job of root, with its own UID
+	s.here(nil, "slurm", "sbatch", "--parsable", "--wrap", "true").wants(t, 0, "", "")
 }

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestLogsAsJSON: with --log-format json every line of a scheduler and an agent is one object, and those about a job's
-// start and end say which job, attempt, machine and leader.
+// TestLogsAsJSON checks that with --log-format json every line of a scheduler and an agent is one object, and that
+// lines about a job's start and end name the job, attempt, node and leader.
 func TestLogsAsJSON(t *testing.T) {
 	c := newCluster(t, "--log-format", "json")
 	n := c.agent("n1", "r1", "--log-format", "json")

@@ -7,16 +7,17 @@ import (
 	"time"
 )
 
-// This file owns the end of an output: whoever follows a job has all of it, whatever happens to the scheduler.
+// This file tests the end of an output. A client that follows a job must get all of it, whatever happens to the
+// scheduler.
 
-// TestOutputOverARestart: the only scheduler dies under three clients that follow a job, which ends a moment after the
-// next one has come: each has every line, and ends as the job does.
+// TestOutputOverARestart kills the only scheduler under three clients that follow a job. The job ends soon after the
+// next scheduler starts. Each client must get every line, and end as the job does.
 func TestOutputOverARestart(t *testing.T) {
 	const tasks, lines = 16, 20
 	c := newCluster(t)
 	c.node("n1", "r1")
 	c.node("n2", "r1")
-	// The failure comes when the others are through, since it ends whoever is not.
+	// The failure comes after the other members have ended, because it ends running members.
 	dir := t.TempDir()
 	id := c.submit(writing(t, dir, gang(tasks, 1, fmt.Sprintf("for i in $(seq %d); do echo line $i; sleep 0.5; done; "+
 		"[ $SYNAPSE_RANK = 0 ] || { touch %s/$SYNAPSE_RANK; exit 0; }; "+

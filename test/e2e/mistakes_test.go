@@ -16,13 +16,12 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns one owner's typing mistakes beside somebody else's work.
+// This file tests one owner's mistakes next to the jobs of another owner.
 
-// ownersScheduler believes the name that a caller gives: until there are identities all are one.
+// ownersScheduler accepts the name that a caller gives. Without identities all callers have one name.
 var ownersScheduler = overlaid("owners", "synapse-scheduler")
 
-// mistakes are the ways in which a job can name on a machine what is not there, or
-// what it may not have.
+// mistakes lists the ways in which a job can name something that a node lacks or forbids.
 var mistakes = []struct {
 	name string
 	make func(*messages.JobSpec, string)
@@ -45,9 +44,8 @@ var mistakes = []struct {
 	{"command", func(s *messages.JobSpec, n string) { s.Command = []string{"/no/such/program-" + n} }},
 }
 
-// TestHundredMistakes: one owner's hundred jobs with a mistake each, at once. They
-// end; no machine is closed or left out for it, and a stranger's jobs start as if
-// they were not there.
+// TestHundredMistakes submits one owner's hundred jobs with one mistake each. They must end. No node may become
+// unschedulable or backed off for it, and another owner's jobs must start as without them.
 func TestHundredMistakes(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
@@ -86,7 +84,7 @@ func besideMistakes(t *testing.T, c *cluster) {
 	if len(wrong) < 50 {
 		t.Fatalf("only %d were taken", len(wrong))
 	}
-	// A backoff would last for several tries in a row. One alone is slow where the machine is busy with something else.
+	// A backoff would affect several tries in a row. A single slow try occurs on a busy host.
 	var lately [3]time.Duration
 	longest := time.Duration(0)
 	for limit := pace.Until(2 * time.Minute); len(wrong) > 0; {
@@ -111,8 +109,8 @@ func besideMistakes(t *testing.T, c *cluster) {
 	}
 }
 
-// strangersWait is how long a stranger's gang of both machines waits for them, in one try. How long containers take to
-// start on a machine that other tests keep busy says nothing of others' mistakes.
+// strangersWait returns how long another owner's gang of both nodes waits for them, in one try. The start time of
+// containers on a busy host does not count.
 func (c *cluster) strangersWait(name string) time.Duration {
 	c.t.Helper()
 	spec := gang(2, 8, "exit 0")
@@ -132,8 +130,8 @@ func as(owner string) context.Context {
 	return metadata.AppendToOutgoingContext(context.Background(), "owner", owner)
 }
 
-// TestBrokenMachineCloses: where one owner has a whole cluster, a machine on which nothing can be started closes all
-// the same, says why, and its jobs run elsewhere.
+// TestBrokenMachineCloses checks that in a cluster with one owner, a node on which nothing can start becomes
+// unschedulable, states why, and its jobs run on another node.
 func TestBrokenMachineCloses(t *testing.T) {
 	needDriver(t, "carapace")
 	c := newCluster(t)
@@ -152,7 +150,7 @@ func TestBrokenMachineCloses(t *testing.T) {
 		if i == 40 {
 			t.Fatalf("n2 is still open: %v", c.machine("n2"))
 		}
-		one, other := c.submit(gang(1, 8, "exit 0")), c.submit(gang(1, 8, "exit 0")) // a machine's worth each
+		one, other := c.submit(gang(1, 8, "exit 0")), c.submit(gang(1, 8, "exit 0")) // each needs a whole node
 		c.await(one, "succeeded")
 		c.await(other, "succeeded")
 		closed = c.machine("n2").Closed
@@ -163,8 +161,8 @@ func TestBrokenMachineCloses(t *testing.T) {
 	t.Logf("n2 is closed: %s", closed)
 }
 
-// TestCauseAtOnce: from the first failure on, people are told why a job with a mistake does not run: in the list, by
-// explain and by squeue, while it is tried again.
+// TestCauseAtOnce checks that the reason of a job with a mistake is shown from the first failure on, in the list, by
+// explain and by squeue, while it is retried.
 func TestCauseAtOnce(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -178,14 +176,14 @@ func TestCauseAtOnce(t *testing.T) {
 		m.make(spec, fmt.Sprint(i))
 		reply, err := c.client.Submit(t.Context(), &messages.Submit{RequestId: fmt.Sprintf("c-%d", i), Spec: spec})
 		if err != nil {
-			continue // it is refused at once
+			continue // it is rejected at once
 		}
 		s := c.until(reply.Job, "tried", func(s *messages.JobStatus) bool {
 			return s.Record.State.Terminal() || s.Phase == "queued" && s.Attempt.GetEnd() != nil
 		})
 		cause := messages.StartFailure(s)
 		if s.Record.State.Terminal() {
-			continue // no other try could end otherwise, and its outcome says why
+			continue // no other try could end otherwise, and its outcome states why
 		}
 		told++
 		if cause == "" {
@@ -197,10 +195,11 @@ func TestCauseAtOnce(t *testing.T) {
 			"squeue": {"slurm", "squeue", "-j", messages.NumericID(reply.Job)},
 		} {
 			text, words := "", words
-			if where == "the list" { // a list has the beginning
+			if where == "the list" { // the list shows only the beginning
 				words = words[:min(len(words), 16)]
 			}
-			for limit := time.Now().Add(patience); !strings.Contains(text, words); { // it may be tried again just now
+			// it may be in another attempt just now
+			for limit := time.Now().Add(patience); !strings.Contains(text, words); {
 				if text = c.cli(args...).out; time.Now().After(limit) || c.job(reply.Job).Record.State.Terminal() {
 					break
 				}

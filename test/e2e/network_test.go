@@ -12,10 +12,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns which networks jobs have, from submit to the task.
+// This file tests the networks of jobs, from submit to the task.
 
-// TestNetworkNone: a job without a network runs where one can be had, and sees a loopback alone; where none can be
-// had it waits, and is told why.
+// TestNetworkNone checks that a job without a network sees only a loopback interface. If no node supports that, the job
+// waits, and its reason says so.
 func TestNetworkNone(t *testing.T) { eachDriver(t, networkNone) }
 
 func networkNone(t *testing.T, c *cluster) {
@@ -37,8 +37,8 @@ func networkNone(t *testing.T, c *cluster) {
 	c.cli("describe", "job", id).wants(t, 0, "Network:      none", "")
 }
 
-// TestSchedulerOutOfReach: a task on the machine's network does not reach the port of the scheduler that its machine
-// follows, unless the machine's owner says so. Its gang's ports it reaches.
+// TestSchedulerOutOfReach checks that a task on the host network cannot reach the port of its node's scheduler, unless
+// the node's operator permits it. The ports of its gang must be reachable.
 func TestSchedulerOutOfReach(t *testing.T) {
 	t.Parallel()
 	for _, driver := range []string{"carapace", "oci"} {
@@ -48,7 +48,7 @@ func TestSchedulerOutOfReach(t *testing.T) {
 
 func schedulerOutOfReach(t *testing.T, c *cluster) {
 	groups := carapace.Cgroups{Parent: "/e2e-reach"}
-	t.Cleanup(func() { // they stay for as long as anybody else makes a container
+	t.Cleanup(func() { // they stay as long as any process creates a container
 		for end := pace.Until(30 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 			_, err := carapace.GC(t.TempDir(), groups)
 			left, _ := filepath.Glob("/sys/fs/cgroup/*" + groups.Parent)

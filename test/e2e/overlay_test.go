@@ -7,12 +7,10 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// This file owns programs with something in them that a test needs and nobody else
-// may have: patches of testdata, laid over the sources (go build -overlay). The
-// programs as they are shipped know nothing of them.
+// This file builds programs with test-only code: patches of testdata, laid over the sources (go build -overlay). The
+// shipped programs do not contain it.
 
-// overlaid builds a program once with the patches of a folder of testdata, and
-// answers its path.
+// overlaid builds a program once with the patches of a folder of testdata, and returns its path.
 func overlaid(folder, program string) func() (string, error) {
 	return sync.OnceValues(func() (string, error) {
 		const root = "../.."

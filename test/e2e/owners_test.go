@@ -11,12 +11,12 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns two jobs of two owners on one machine.
+// This file tests two jobs of two owners on one node.
 
-// TestJobsOfTwoOwners: what a job has, another owner's job on the same machine does not reach.
+// TestJobsOfTwoOwners checks that a job cannot reach anything of another owner's job on the same node.
 func TestJobsOfTwoOwners(t *testing.T) {
 	t.Parallel()
-	able.Need(t, able.Root) // an agent that is not root runs all jobs as itself
+	able.Need(t, able.Root) // an agent that is not root runs all jobs as its own user
 	for _, driver := range []string{"process", "carapace", "oci"} {
 		t.Run(driver, func(t *testing.T) {
 			needDriver(t, driver)
@@ -24,7 +24,7 @@ func TestJobsOfTwoOwners(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			first := 3_000_000 + os.Getpid()%1000*1000 // other tests of this machine have jobs too
+			first := 3_000_000 + os.Getpid()%1000*1000 // other tests on this host also have jobs
 			uids := fmt.Sprintf("%d-%d", first, first+999)
 			c := newClusterOf(t, program, "--uids", uids)
 			c.contain(driver)
@@ -36,7 +36,7 @@ func TestJobsOfTwoOwners(t *testing.T) {
 
 func twoOwners(t *testing.T, c *cluster) {
 	tmp, shm := fmt.Sprintf("/tmp/owners-%d", os.Getpid()), fmt.Sprintf("/dev/shm/owners-%d", os.Getpid())
-	t.Cleanup(func() { _, _ = os.Remove(tmp), os.Remove(shm) }) // of plain processes they belong to the machine
+	t.Cleanup(func() { _, _ = os.Remove(tmp), os.Remove(shm) }) // for plain processes these belong to the host
 	begun := func(owner, script string) *messages.JobStatus {
 		spec := gang(1, 0, script)
 		spec.User, spec.Env = "", []*messages.EnvVar{{Name: "TOKEN", Value: "secret-of-" + owner}}
@@ -50,7 +50,7 @@ func twoOwners(t *testing.T, c *cluster) {
 	}
 	victim := begun("alice",
 		fmt.Sprintf("umask 077; echo secret > file; echo secret > %s; echo secret > %s; sleep 600 & echo ready; wait",
-			tmp, shm)) // which has all its processes then
+			tmp, shm)) // which then has all its processes
 	c.said(victim.Record.Id, "ready\n")
 	pids := pidsOf(t, victim.Record.Uid)
 	if len(pids) == 0 || victim.Record.Owner.Name != "alice" {
@@ -78,7 +78,7 @@ func twoOwners(t *testing.T, c *cluster) {
 		func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
 }
 
-// pidsOf are the processes of a user.
+// pidsOf returns the processes of a user.
 func pidsOf(t *testing.T, uid uint32) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")

@@ -18,14 +18,13 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns a cluster as the packages have it: what their units start, as whom, with the settings files that they
-// install, but for the places, which are folders of the test. It has no systemd: of what a unit is closed to nothing
-// is shown here.
+// This file tests a cluster as the packages install it: the commands and users of the units, and the installed settings
+// files with folders of the test. It has no systemd, so the restrictions of a unit are not tested here.
 
-// service is the user of the scheduler's unit: one of the machine's services, as whom no job may run.
+// service is the user of the scheduler's unit. It is a service user, as whom no job may run.
 const service = 873
 
-// packaged is such a cluster, of a scheduler and a machine.
+// packaged returns such a cluster, of a scheduler and a node.
 func packaged(t *testing.T) *secured {
 	t.Helper()
 	able.Need(t, able.Root, able.Containers, able.Program("setpriv"))
@@ -49,7 +48,7 @@ func packaged(t *testing.T) *secured {
 		}
 	}
 	given(t, state, service)
-	s.cli("token", "create", "--by", filepath.Join(state, "tls"), "--out", token).wants(t, 0, "", "") // by root
+	s.cli("token", "create", "--by", filepath.Join(state, "tls"), "--out", token).wants(t, 0, "", "") // run as root
 	address := filepath.Join(state, "address")
 	s.scheduler = s.unit("synapse-scheduler", map[string]string{
 		"listen": "127.0.0.1:0", "listen-file": address, "data-dir": state, "tls": filepath.Join(state, "tls"),
@@ -74,8 +73,8 @@ func packaged(t *testing.T) *secured {
 	return s
 }
 
-// unit starts what a unit starts, behind a program if one is given, with its settings file in which these settings are
-// made.
+// unit starts the command of a unit, behind a wrapper program if one is given, with its settings file and these
+// settings.
 func (s *secured) unit(name string, settings map[string]string, behind ...string) *process {
 	s.t.Helper()
 	text, err := os.ReadFile("../../deploy/systemd/" + name + ".service")
@@ -105,7 +104,7 @@ func (s *secured) unit(name string, settings map[string]string, behind ...string
 	return launch(s.t, name, args[0], args[1:]...)
 }
 
-// TestPackagedFromWithin: a task of a cluster as the packages have it does nothing to that cluster, on any network.
+// TestPackagedFromWithin checks that a task cannot affect its packaged cluster, on any network.
 func TestPackagedFromWithin(t *testing.T) {
 	s := packaged(t)
 	cli := func(args ...string) result { return s.as(filepath.Join(s.keys, "admin"), args...) }
@@ -120,10 +119,10 @@ func TestPackagedFromWithin(t *testing.T) {
 	}
 	withoutNetworks(t, filepath.Join(s.dir, "node"))
 	cli("get", "nodes", "-q").wants(t, 0, "n1\n", "")
-	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e", "") // so there was a socket to come in by
+	s.here(nil, "whoami").wants(t, 0, "root, admin of cluster e2e", "") // so the socket exists
 }
 
-// given makes a user the owner of a folder with all that is in it.
+// given changes the owner of a folder and of all its content.
 func given(t *testing.T, folder string, uid int) {
 	t.Helper()
 	err := filepath.WalkDir(folder, func(path string, _ fs.DirEntry, err error) error {

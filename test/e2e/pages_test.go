@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/test/crowd"
 )
 
-// This file owns what pages cost that read nothing, beside machines that have to be heard.
+// This file tests the cost of web pages that read nothing, next to nodes whose heartbeats must be received.
 
-// figure is one of the scheduler's, as Prometheus would read it; 0: there is none of that name.
+// figure returns a metric of the scheduler, as Prometheus would read it, or 0 if there is none with that name.
 func (c *cluster) figure(name string) float64 {
 	c.t.Helper()
 	answer, err := http.Get("http://" + c.address + "/metrics")
@@ -43,7 +43,7 @@ func (c *cluster) figure(name string) float64 {
 	return n
 }
 
-// eventually waits until something is so, doing something meanwhile once a second.
+// eventually waits until a condition holds, and calls meanwhile once a second.
 func (c *cluster) eventually(what string, holds func() bool, meanwhile func()) {
 	c.t.Helper()
 	for deadline := pace.Until(2 * time.Minute); !holds(); time.Sleep(time.Second) {
@@ -54,7 +54,7 @@ func (c *cluster) eventually(what string, holds func() bool, meanwhile func()) {
 	}
 }
 
-// opened asks for the stream that a page reads, and is answered by it.
+// opened requests the stream of a web page, and returns the connection after the answer began.
 func (c *cluster) opened() net.Conn {
 	conn, err := net.Dial("tcp", c.address)
 	if err != nil {
@@ -72,7 +72,7 @@ func (c *cluster) opened() net.Conn {
 	return conn
 }
 
-// silentPages opens so many pages that read no more of the stream than that it is one, ever.
+// silentPages opens pages that read only the beginning of the stream.
 func (c *cluster) silentPages(many int) {
 	c.t.Helper()
 	var wait sync.WaitGroup
@@ -87,9 +87,9 @@ func (c *cluster) silentPages(many int) {
 	wait.Wait()
 }
 
-// TestSilentPages: a thousand pages that read nothing of a cluster that changes all the time. The scheduler takes less
-// than 50 MB for them, a page that reads is sent what changes, and every machine is heard as often as ever, so that
-// none is declared dead. That those are let go for whom there is more than a connection takes, server/web tests.
+// TestSilentPages opens a thousand pages that read nothing of a cluster that changes all the time. The scheduler must
+// need less than 50 MB for them. A page that reads must get the changes. Every node must be heard as usual, so that
+// none is declared dead. server/web tests that a page with too much unsent data is closed.
 func TestSilentPages(t *testing.T) {
 	const many, machines, beats, most = 1000, 32, 3, 50 << 20
 	pace.Crowd(t)
@@ -102,7 +102,7 @@ func TestSilentPages(t *testing.T) {
 	c.eventually("all machines are up", func() bool { return c.figure(`synapse_nodes{phase="up"}`) == machines }, nothing)
 	change := func() { c.cancel(c.submit(gang(2, 8, "true"))) }
 	for range 20 {
-		change() // as much as it does with them it has done without
+		change() // the scheduler has done as much without them
 	}
 	pid, threads := c.scheduler.cmd.Process.Pid, c.figure("go_goroutines")
 	before := resident(t, pid)

@@ -22,9 +22,9 @@ import (
 	"github.com/yi-json/synapse/test/island"
 )
 
-// This file owns machines that are cut off: for a moment, for long, for ever.
+// This file tests nodes that are cut off for a moment, for long, or for ever.
 
-// cutoff is a machine's own network, with one cable to ours.
+// cutoff is a node's separate network, with one cable to the host's network.
 type cutoff struct {
 	*island.Island
 	t *testing.T
@@ -32,7 +32,7 @@ type cutoff struct {
 
 var islands atomic.Int32
 
-// newIsland makes a network with one cable to ours, and takes it away at the test's end.
+// newIsland creates such a network, and removes it at the test's end.
 func newIsland(t *testing.T) cutoff {
 	t.Helper()
 	able.Need(t, able.Networks, able.Program("ip"), able.Program("nsenter"))
@@ -58,7 +58,7 @@ func (i cutoff) heal() {
 	}
 }
 
-// node starts a machine's agent on the island, and waits until it has joined.
+// node starts a node's agent on the island, and waits until it has joined.
 func (i cutoff) node(c *cluster, id, rack string) *process {
 	i.t.Helper()
 	p := i.launch(id, "synapse-node", c.agentArgs(id, rack, "--address", i.Machine)...)
@@ -77,8 +77,7 @@ func (i cutoff) launch(name, program string, args ...string) *process {
 	return launch(i.t, name, path, args...)
 }
 
-// diary is a gang whose members each write down the process that they are, under
-// the attempt's name, and then run for long.
+// diary is a gang whose members each record their process ID under the attempt's name, and then run for long.
 type diary struct{ folder string }
 
 func newDiary(t *testing.T, tasks int32, gpus float64) (diary, *messages.JobSpec) {
@@ -89,11 +88,11 @@ func newDiary(t *testing.T, tasks int32, gpus float64) (diary, *messages.JobSpec
 	return d, writing(t, d.folder, gang(tasks, gpus, script))
 }
 
-// starts are the processes of a rank's starts, in the order of their attempts.
+// starts returns the process IDs of a rank's starts, in the order of their attempts.
 func (d diary) starts(rank int) []int {
 	var pids []int
 	files, _ := filepath.Glob(filepath.Join(d.folder, fmt.Sprintf("%d.*", rank)))
-	slices.Sort(files) // attempts' names sort as they come
+	slices.Sort(files) // attempts' names sort in order of time
 	for _, file := range files {
 		text, _ := os.ReadFile(file)
 		if pid, err := strconv.Atoi(strings.TrimSpace(string(text))); err == nil {
@@ -103,7 +102,7 @@ func (d diary) starts(rank int) []int {
 	return pids
 }
 
-// written waits until a rank has written down what it is.
+// written waits until a rank has recorded its process.
 func (d diary) written(t *testing.T, rank int) {
 	t.Helper()
 	for limit := time.Now().Add(patience); len(d.starts(rank)) == 0; time.Sleep(10 * time.Millisecond) {
@@ -129,7 +128,8 @@ func gone(t *testing.T, pid int) {
 	}
 }
 
-// pulse waits for a machine's next heartbeat, so that what follows has its time, and returns when that came.
+// pulse waits for a node's next heartbeat and returns its time, so that the following events have a known distance from
+// it.
 func pulse(t *testing.T, n *process) time.Time {
 	t.Helper()
 	beats := strings.Count(n.said(), "Pulse sent")
@@ -144,18 +144,18 @@ func pulse(t *testing.T, n *process) time.Time {
 	return came
 }
 
-// TestShortPartition: a machine that is back within ten seconds has lost nothing,
-// and nothing was started twice.
+// TestShortPartition checks that a node that returns within ten seconds has lost nothing, and that nothing was started
+// twice.
 func TestShortPartition(t *testing.T) {
 	t.Parallel()
-	// Who changes networks waits for all others of the machine who do, for seconds at times: a cable that was mended too
-	// late shows nothing.
+	// Network changes wait for other network changes of the host, sometimes for seconds. A cable that was repaired
+	// too late proves nothing.
 	const mended = 7500 * time.Millisecond
 	inTime(t, "a cable that is cut for 7 s", mended, func() time.Duration { return cutShortly(t, mended) })
 }
 
-// cutShortly cuts a machine off, and returns how long after its last heartbeat it was no more; was that too late,
-// nothing is looked at.
+// cutShortly cuts a node off, and returns how long after its last heartbeat the cut ended. If that was too late, it
+// checks nothing.
 func cutShortly(t *testing.T, limit time.Duration) time.Duration {
 	i := newIsland(t)
 	c := newClusterOf(t, "", "--listen", i.Address+":0", "--insecure", "--insecure")
@@ -166,7 +166,7 @@ func cutShortly(t *testing.T, limit time.Duration) time.Duration {
 	c.await(id, "running")
 	last := pulse(t, n)
 	i.cut()
-	time.Sleep(time.Until(last.Add(7 * time.Second))) // what is sent meanwhile comes late, or on a new link
+	time.Sleep(time.Until(last.Add(7 * time.Second))) // messages sent meanwhile arrive late, or on a new link
 	i.heal()
 	silent := time.Since(last)
 	if silent > limit {
@@ -189,8 +189,8 @@ func cutShortly(t *testing.T, limit time.Duration) time.Duration {
 	return silent
 }
 
-// TestLongPartition: the gang runs elsewhere without waiting for what cannot be
-// reached, names the machines that still owe evidence, and the rest is stopped on return.
+// TestLongPartition checks that the gang runs on other nodes without waiting for the unreachable one, that its status
+// names the unconfirmed allocations, and that these are stopped on return.
 func TestLongPartition(t *testing.T) {
 	i := newIsland(t)
 	c := newClusterHere(t, "--listen", i.Address+":0", "--insecure", "--insecure")
@@ -234,16 +234,15 @@ func TestLongPartition(t *testing.T) {
 	c.await(id, "cancelled")
 }
 
-// TestPartitionForEver: a cancelled job ends though its machine never answers;
-// what may still run there is shown until the operator says that it is gone. If
-// that was wrong, what ran there is stopped all the same.
+// TestPartitionForEver checks that a cancelled job ends although its node never answers. The unconfirmed allocation is
+// shown until the operator removes the node. If that was wrong, the tasks are still stopped when the node returns.
 func TestPartitionForEver(t *testing.T) {
 	t.Parallel()
 	inTime(t, "the end of a cancelled job whose machine is cut off", 12*time.Second,
 		func() time.Duration { return cutForEver(t) })
 }
 
-// cutForEver answers how long a job lived after it was cancelled.
+// cutForEver returns how long a job lived after its cancel.
 func cutForEver(t *testing.T) time.Duration {
 	i := newIsland(t)
 	c := newClusterOf(t, "", "--listen", i.Address+":0", "--insecure", "--insecure")
@@ -279,25 +278,24 @@ func cutForEver(t *testing.T) time.Duration {
 	return took
 }
 
-// TestFullDisk: a machine that cannot write takes no part, says why, and is not
-// asked again and again.
+// TestFullDisk checks that a node that cannot write gets no work, states why, and is not asked again and again.
 func TestFullDisk(t *testing.T) {
 	able.Need(t, able.Mounts)
 	c := newClusterHere(t)
-	folder := smallDisk(t, c, "a", "512k") // its name comes first, and so does it where all else is equal
+	folder := smallDisk(t, c, "a", "512k") // its name sorts first, so it is preferred among equal nodes
 	c.node("a", "r1")
 	c.node("b", "r1")
 	first := c.submit(gang(1, 8, "true"))
 	if s := c.await(first, "succeeded"); s.Attempt.Places[0].Node != "a" {
 		t.Fatalf("the first machine is %s, and this test is about it", s.Attempt.Places[0].Node)
 	}
-	forgotten(t, filepath.Join(folder, "launcher", "tasks")) // else there is room again when it goes
+	forgotten(t, filepath.Join(folder, "launcher", "tasks")) // otherwise space is freed when it is removed
 	fill(t, filepath.Join(folder, "ballast"))
 	told := false
 	for range 5 {
 		id := c.submit(gang(1, 8, "true"))
 		s := c.until(id, "succeeded", func(s *messages.JobStatus) bool {
-			// It says so while it is left out for that, which is for a second at first.
+			// It states that while it is backed off, which lasts a second at first.
 			told = told || strings.Contains(c.machine("a").String(), "no space left on device")
 			return s.Phase == "succeeded"
 		})
@@ -314,7 +312,8 @@ func TestFullDisk(t *testing.T) {
 		t.Errorf("the full machine was asked %d times", asked)
 	}
 
-	// It may have been full for long, and was asked at least as often as closes a machine whose launches fail.
+	// It may have been full for long, and had at least as many requests as make a node with failed launches
+	// unschedulable.
 	for full := strings.Count(c.scheduler.said(), "to Nodes [a]"); full < 5; {
 		c.cli("cordon", "b", "--reason=busy").wants(t, 0, "", "")
 		id := c.submit(gang(1, 8, "true"))
@@ -327,7 +326,7 @@ func TestFullDisk(t *testing.T) {
 		c.await(id, "succeeded")
 	}
 
-	// Space again: it comes back by itself.
+	// With free space it returns by itself.
 	if err := os.Remove(filepath.Join(folder, "ballast")); err != nil {
 		t.Fatal(err)
 	}
@@ -335,7 +334,7 @@ func TestFullDisk(t *testing.T) {
 	c.await(both, "succeeded")
 }
 
-// smallDisk gives a machine a disk of its own.
+// smallDisk gives a node a separate disk.
 func smallDisk(t *testing.T, c *cluster, id, size string) string {
 	t.Helper()
 	folder := filepath.Join(c.dir, id)
@@ -354,7 +353,7 @@ func smallDisk(t *testing.T, c *cluster, id, size string) string {
 	return folder
 }
 
-// forgotten waits until a machine has nothing of tasks any more.
+// forgotten waits until a node has no files of tasks any more.
 func forgotten(t *testing.T, tasks string) {
 	t.Helper()
 	for limit := pace.Until(time.Minute); ; time.Sleep(10 * time.Millisecond) {
@@ -368,7 +367,7 @@ func forgotten(t *testing.T, tasks string) {
 	}
 }
 
-// fill leaves a file system without a byte.
+// fill fills a file system to the last byte.
 func fill(t *testing.T, path string) {
 	t.Helper()
 	file, err := os.Create(path)

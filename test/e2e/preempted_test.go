@@ -9,10 +9,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that real processes give way to others, whole, and go on from what they saved.
+// This file tests that real gangs are preempted as a whole, and continue from their saved work.
 
-// TestPreempted: a gang that saves its work when it is told to stop, and exits 0, is stopped for a job of higher
-// priority, which runs beside nothing of it; then it runs again, from what it saved, and ends well.
+// TestPreempted checks that a gang that saves its work at its stop, and exits with 0, is preempted for a job of higher
+// priority. That job may start only after the gang has ended. The gang must then run again from its saved work, and
+// succeed.
 func TestPreempted(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")

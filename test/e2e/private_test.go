@@ -20,14 +20,14 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns private networks on a whole cluster. It is in a network namespace of its own, which plays the
-// machine, and has another one beside it: nothing of the real machine's network is touched.
+// This file tests private networks on a whole cluster. The cluster is in a network namespace, which acts as the host,
+// next to another namespace. The real host's network is not touched.
 
-// insideNamespace says to this test's own process that it is in that namespace.
+// insideNamespace tells this test's own process that it is in that namespace.
 const insideNamespace = "SYNAPSE_E2E_NAMESPACE"
 
-// TestNetworkPrivate: a job with a private network speaks to the outside and not to its machine; the agent and all
-// that supervises are killed, and the next agent leaves nothing of it.
+// TestNetworkPrivate checks that a job with a private network can reach the outside but not its node. After the agent
+// and all supervisors were killed, the next agent must leave nothing of the network.
 func TestNetworkPrivate(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Containers, able.Networks)
@@ -43,7 +43,7 @@ func TestNetworkPrivate(t *testing.T) {
 	}
 	outside := besideMachine(t)
 	for _, driver := range []string{"carapace", "oci"} {
-		t.Run(driver, func(t *testing.T) { // one after the other: they share the machine
+		t.Run(driver, func(t *testing.T) { // one after the other, because they share the host
 			needDriver(t, driver)
 			c := newClusterOf(t, "")
 			c.contain(driver)
@@ -52,8 +52,7 @@ func TestNetworkPrivate(t *testing.T) {
 	}
 }
 
-// besideMachine makes the machine's network, and a process that answers
-// outside.
+// besideMachine creates the host's network, and a process that answers outside.
 func besideMachine(t *testing.T) (port string) {
 	up := func(name, address string) {
 		link, err := netlink.LinkByName(name)
@@ -149,7 +148,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 }
 
 // withoutNetworks waits until the agent of a data directory has removed all private networks, which may be some time
-// after their jobs are over. An agent that is killed before leaves what stands for each, a mount of the machine.
+// after the end of their jobs. An agent that is killed earlier leaves a mount of the host for each.
 func withoutNetworks(t *testing.T, dir string) {
 	t.Helper()
 	for limit := pace.Until(20 * time.Second); ; time.Sleep(50 * time.Millisecond) {
@@ -163,7 +162,7 @@ func withoutNetworks(t *testing.T, dir string) {
 	}
 }
 
-// ownInterfaces are those of private networks.
+// ownInterfaces returns the interfaces of private networks.
 func ownInterfaces(t *testing.T) (names []string) {
 	links, err := netlink.LinkList()
 	if err != nil {

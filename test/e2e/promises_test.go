@@ -11,11 +11,11 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the turn of a gang that waits, on a cluster of real processes: smaller work runs meanwhile and takes
-// nothing from it, and what it was promised outlives the leader.
+// This file tests the start guarantee of a waiting gang on a cluster of real processes. Smaller jobs run meanwhile
+// without delaying it, and the guarantee outlives the leader.
 
-// lookingAhead is a cluster whose planner looks ahead, with two machines of one rack. Its guard saves up quickly, so
-// that a gang's promise is firm within seconds.
+// lookingAhead returns a cluster whose planner looks ahead, with two nodes of one rack. Its anti-starvation credit
+// grows quickly, so that a gang gets a start guarantee within seconds.
 func lookingAhead(t *testing.T, more ...string) (c *cluster, args []string) {
 	t.Helper()
 	config := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -29,14 +29,14 @@ func lookingAhead(t *testing.T, more ...string) (c *cluster, args []string) {
 	return c, args
 }
 
-// limited is a gang of whole machines with a time limit.
+// limited returns a gang of whole nodes with a time limit.
 func limited(tasks int32, limit time.Duration, shell string) *messages.JobSpec {
 	spec := gang(tasks, 8, shell)
 	spec.TimeLimitMs = limit.Milliseconds()
 	return spec
 }
 
-// busy is a job that has a machine until it is told to let it go.
+// busy returns a job that occupies a node until free is called.
 func (c *cluster) busy(t *testing.T) (id string, free func()) {
 	t.Helper()
 	dir := t.TempDir()
@@ -50,8 +50,8 @@ func (c *cluster) busy(t *testing.T) (id string, free func()) {
 	}
 }
 
-// isServedFirst waits for the end of a gang that was promised room and of a job that would have kept a part of that for
-// an hour: the gang must have started first.
+// isServedFirst waits for the end of a gang with reserved nodes and of a job that would have used a part of them for an
+// hour. The gang must have started first.
 func (c *cluster) isServedFirst(big, long string) {
 	c.t.Helper()
 	gang, other := c.await(big, "succeeded"), c.await(long, "succeeded")
@@ -60,7 +60,7 @@ func (c *cluster) isServedFirst(big, long string) {
 	}
 }
 
-// promised waits until a job's promise is firm, on disk and shown with its latest time.
+// promised waits until a job's start guarantee is on disk and shown with its latest time.
 func (c *cluster) promised(id string) *messages.JobStatus {
 	c.t.Helper()
 	return c.until(id, "promised", func(s *messages.JobStatus) bool {
@@ -68,8 +68,8 @@ func (c *cluster) promised(id string) *messages.JobStatus {
 	})
 }
 
-// TestBigGangGetsItsTurn: one machine is busy for a while and a gang wants both. A short job runs on the other one
-// meanwhile, a long one does not, and the gang starts when the first has ended.
+// TestBigGangGetsItsTurn occupies one node for a while, and a gang needs both. A short job must run on the other node
+// meanwhile, a long one must not, and the gang must start when the first job has ended.
 func TestBigGangGetsItsTurn(t *testing.T) {
 	c, _ := lookingAhead(t)
 	busy, free := c.busy(t)
@@ -85,8 +85,8 @@ func TestBigGangGetsItsTurn(t *testing.T) {
 	}
 }
 
-// TestPromiseOutlivesTheLeader kills the scheduler while a gang waits: the next one keeps the same machines until the
-// same time, and writes nothing to say so.
+// TestPromiseOutlivesTheLeader kills the scheduler while a gang waits. The next one must reserve the same nodes until
+// the same time, and write nothing for that.
 func TestPromiseOutlivesTheLeader(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { promiseOutlives(t) })
@@ -110,8 +110,8 @@ func promiseOutlives(t *testing.T, more ...string) {
 	if was, is := before.Prospect, after.Prospect; !slices.Equal(was.Kept, is.Kept) {
 		t.Errorf("%v were kept for the gang, and %v are under the next leader", was.Kept, is.Kept)
 	}
-	// The machine says for how long the first job has run when it finds a scheduler, which may come to lead later: the
-	// latest time is later by as much, and never by more than the takeover took.
+	// The node reports the run time of the first job when it finds a scheduler, which may become the leader later.
+	// The latest start is later by that time, and never by more than the takeover took.
 	moved := time.Duration(after.Prospect.LatestUnixMs-before.Prospect.LatestUnixMs) * time.Millisecond
 	if moved > time.Since(killed)+time.Second || moved < -time.Second {
 		t.Errorf("the gang's latest time moved by %s with the leader, %s after its end", moved, time.Since(killed))

@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the client for Python: its own tests, beside a cluster that is real.
+// This file runs the tests of the Python client next to a real cluster.
 
-// TestPython: jobs are submitted, watched, read, entered and cancelled from Python, by a certificate, a token and the
-// local socket; and nothing is told to what is not proved.
+// TestPython submits, watches, reads, enters and cancels jobs from Python, with a certificate, a token and the local
+// socket. The client must send nothing to an unverified server.
 func TestPython(t *testing.T) {
 	able.Need(t, able.Program("python3"))
 	s := newSecured(t)

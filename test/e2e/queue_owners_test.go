@@ -10,7 +10,8 @@ import (
 	"time"
 )
 
-// This file owns who may use a queue, with real processes: people with certificates, and one of a group of an issuer.
+// This file tests who may use a queue, with real processes: users with certificates, and a user with a group of an
+// issuer.
 
 const ownedQueues = `apiVersion: synapse/v1
 kind: Queues
@@ -21,8 +22,8 @@ queues:
 - {name: leads, parent: lab, owners: [bob, "group:leads"]}
 `
 
-// TestOwnersOfAQueue: whoever is not an owner of a queue is refused, whatever the way in. The list may change under
-// jobs that have come in: they stay, and their owner can change them no more.
+// TestOwnersOfAQueue checks that a user who is not an owner of a queue is rejected on every way. The list may change
+// after jobs were accepted. They stay, and their owner can no longer change them.
 func TestOwnersOfAQueue(t *testing.T) {
 	i := newIssuer(t)
 	oidc := i.believed()
@@ -40,7 +41,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 		}
 		return as("admin", "apply", "-f", file)
 	}
-	ann := func(stdin string, args ...string) result { // a person of the issuer, of the group ml
+	ann := func(stdin string, args ...string) result { // a user of the issuer, of the group ml
 		cmd := s.command(filepath.Join(bin, "synapse-cli"), args...)
 		cmd.Env = append(os.Environ(), "HOME="+home, "SYNAPSE_CONTEXTS="+filepath.Join(home, "contexts"))
 		cmd.Stdin = strings.NewReader(stdin)
@@ -62,7 +63,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 	} {
 		as("zoe", args...).wants(t, 5, "", no).wants(t, 5, "", "use one of zoe's queues: open")
 	}
-	as("zoe", "slurm", "sbatch", "-p", "lab", "--wrap", "true").wants(t, 1, "", no) // as Slurm's ends
+	as("zoe", "slurm", "sbatch", "-p", "lab", "--wrap", "true").wants(t, 1, "", no) // with the exit code of Slurm
 	if code, text := s.submitsByHTTP(folders["zoe"], "lab"); code != 403 || !strings.Contains(text, no) {
 		t.Errorf("by HTTP: %d, %s", code, text)
 	}
@@ -90,11 +91,12 @@ func TestOwnersOfAQueue(t *testing.T) {
   ]`, "")
 	marksQueues(t, as, ann)
 	reply := as("zoe", "get", "queues", "-o", "yaml").wants(t, 0, "notAllowed: [lab, leads]\n", "").out
-	apply(reply).wants(t, 0, "queues unchanged (revision 1)\n", "") // what is told of zoe is no part of the description
+	// the information about zoe is not part of the description
+	apply(reply).wants(t, 0, "queues unchanged (revision 1)\n", "")
 
 	as("bob", "update", id, "--array-max-running", "2").wants(t, 0, "", "")
 	apply(strings.Replace(ownedQueues, "[bob,", "[zoe,", 1)).wants(t, 0, "queues applied (revision 2)\n", "")
-	s.scheduler.kill() // the next leader goes by the same lists
+	s.scheduler.kill() // the next leader uses the same lists
 	s.lead(s.address, "--oidc", oidc, "--tls", filepath.Join(s.keys, "scheduler"))
 	as("bob", "update", id, "--array-max-running", "3").
 		wants(t, 5, "", "bob may not use queue lab: it is only for zoe, group:ml").
@@ -111,7 +113,7 @@ func TestOwnersOfAQueue(t *testing.T) {
 	as("bob", "cancel", id).wants(t, 0, "", "")
 }
 
-// marksQueues looks at the last column of the queues, which is there where one of them is closed to who asks.
+// marksQueues checks the last column of the queue list, which is present if one of the queues is closed to the caller.
 func marksQueues(t *testing.T, as func(who string, args ...string) result, ann func(in string, args ...string) result) {
 	t.Helper()
 	marks := func(a result) string {
@@ -136,7 +138,7 @@ func marksQueues(t *testing.T, as func(who string, args ...string) result, ann f
 	as("zoe", "describe", "queue", "leads").wants(t, 0, "Allowed:      no: you are not in one of these lists\n", "")
 }
 
-// submitsByHTTP is the answer to a job of a queue by HTTP, of somebody with this folder.
+// submitsByHTTP returns the answer to a submit to a queue over HTTP, with the keys in this folder.
 func (s *secured) submitsByHTTP(folder, queue string) (status int, text string) {
 	s.t.Helper()
 	pair, err := tls.LoadX509KeyPair(filepath.Join(folder, "cert.pem"), filepath.Join(folder, "key.pem"))
@@ -144,7 +146,7 @@ func (s *secured) submitsByHTTP(folder, queue string) (status int, text string) 
 		s.t.Fatal(err)
 	}
 	client := &http.Client{Timeout: time.Minute, Transport: &http.Transport{TLSClientConfig: &tls.Config{
-		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // the scheduler's name is no host
+		Certificates: []tls.Certificate{pair}, InsecureSkipVerify: true, // the scheduler's name is no host name
 	}}}
 	defer client.CloseIdleConnections()
 	body := `{"allow_infeasible":true,"spec":{"name":"plain","image":"host","queue":"` + queue + `","command":["true"],` +

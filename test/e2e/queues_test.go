@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the test of queues in clusters of real processes: applied by the CLI, obeyed by the scheduler, and by
-// the one that takes over from it.
+// This file tests queues in clusters of real processes: applied by the CLI, and enforced by the scheduler and by its
+// successor.
 
 const limitedQueues = `apiVersion: synapse/v1
 kind: Queues
@@ -22,8 +22,8 @@ queues:
 - {name: vision}
 `
 
-// TestQueuesOutliveTheLeader: a queue that may have the GPUs of one machine has no more, however much is free, under
-// the scheduler that was told and under the next.
+// TestQueuesOutliveTheLeader checks that a queue with a limit of one node's GPUs gets no more, however much is free,
+// under the first scheduler and under the next.
 func TestQueuesOutliveTheLeader(t *testing.T) {
 	t.Parallel()
 	t.Run("SQLite", func(t *testing.T) { queuesOutlive(t) })
@@ -50,7 +50,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 		spec.Queue = queue
 		return c.submit(spec)
 	}
-	early := of("nlp", "exec sleep 600") // what runs already is counted
+	early := of("nlp", "exec sleep 600") // running jobs count too
 	c.await(early, "running")
 	write(limitedQueues)
 	c.cli("apply", "-f", file, "--dry-run").wants(t, 0, "dry run: queues would be applied (revision 1)\n", "")
@@ -70,7 +70,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 
 	c.scheduler.kill()
 	c.lead(c.address, more...)
-	passes := of("vision", "true") // once it has run, a pass has looked at all
+	passes := of("vision", "true") // after it has run, a pass has examined all jobs
 	c.await(passes, "succeeded")
 	still()
 	ran := c.cli("get", "queues", "-o", "yaml").wants(t, 0, "revision: 1\n", "")
@@ -81,7 +81,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 	write(strings.Replace(ran.out, "quota: {gpu: 8}", "quota: {gpu: 4}", 1))
 	c.cli("apply", "-f", file).wants(t, 4, "", "file is based on revision 1, but the cluster has revision 2")
 
-	// A limit below what a queue has, and a queue that is no longer described, stop nothing.
+	// A limit below a queue's usage, and a deleted queue, stop no job.
 	write(strings.Replace(limitedQueues, "- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}\n", "", 1))
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 3)\n",
 		"queue nlp is closed: it has jobs and is missing from the file")

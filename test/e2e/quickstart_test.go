@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns the pages with a cluster of `up`: each command of README and of the quickstart is typed here.
+// This file tests the pages that use a cluster of `up`: it runs each command of README and of the quickstart.
 
-// quickBefore is the reader's shell. Its make only looks whether there is such a target, since the programs are built
-// already. The reader's first terminal is a process in the background, which ends with the shell.
+// quickBefore is the reader's shell. Its make only checks that the target exists, because the programs are already
+// built. The reader's first terminal is a background process, which ends with the shell.
 const quickBefore = `set -eE -o pipefail
 trap 'kill "$up" && wait "$up"' EXIT
 trap 'cat log >&2' ERR
@@ -28,7 +28,7 @@ first() {
 }
 `
 
-// TestQuickstart: README and the quickstart show what their commands answer.
+// TestQuickstart checks that README and the quickstart show the real output of their commands.
 func TestQuickstart(t *testing.T) {
 	everywhere(t)
 	for _, name := range []string{"README.md", "docs/tutorials/quickstart.md"} {
@@ -39,7 +39,7 @@ func TestQuickstart(t *testing.T) {
 	}
 }
 
-// quickstart types the commands of a page, and compares what they answer with what the page shows.
+// quickstart runs the commands of a page, and compares their output with the page.
 func quickstart(t *testing.T, name string) {
 	root, err := filepath.Abs("../..")
 	if err != nil {

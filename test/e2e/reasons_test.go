@@ -11,10 +11,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns that nobody has to ask why a job waits: it is there wherever a
-// job is shown, in words, and as things are now.
+// This file tests that every display of a waiting job shows a current reason.
 
-// listed is what programs read of a list of jobs.
+// listed holds the fields of a job list that programs read.
 type listed struct {
 	Items []struct {
 		Metadata struct{ ID string }
@@ -25,7 +24,7 @@ type listed struct {
 	}
 }
 
-// reasons are those of all jobs, by id.
+// reasons returns the reasons of all jobs by ID.
 func (c *cluster) reasons() map[string]string {
 	c.t.Helper()
 	var l listed
@@ -39,7 +38,7 @@ func (c *cluster) reasons() map[string]string {
 	return out
 }
 
-// wantsReason waits until a job is shown with these words.
+// wantsReason waits until a job is shown with this reason.
 func (c *cluster) wantsReason(id, words string) {
 	c.t.Helper()
 	for limit := time.Now().Add(patience); ; time.Sleep(20 * time.Millisecond) {
@@ -53,7 +52,7 @@ func (c *cluster) wantsReason(id, words string) {
 	}
 }
 
-// explains waits until that is a part of why a job waits: who stands before it is told once a second.
+// explains waits until the explanation of a job contains these words. The jobs ahead are updated once a second.
 func (c *cluster) explains(id, words string) {
 	c.t.Helper()
 	got := c.cli("explain", id)
@@ -64,7 +63,7 @@ func (c *cluster) explains(id, words string) {
 	got.wants(c.t, 0, words, "")
 }
 
-// again is a job that fails and is tried again a minute later.
+// again is a job that fails and is retried a minute later.
 const again = `
 apiVersion: synapse/v1
 kind: Job
@@ -77,7 +76,7 @@ spec:
   restart: {limit: 2, backoff: 1m}
 `
 
-// TestEveryWaitingJobHasAReason: from its submit on, through all that makes a job wait.
+// TestEveryWaitingJobHasAReason checks a job from its submit through all causes of waiting.
 func TestEveryWaitingJobHasAReason(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")
@@ -90,7 +89,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	first := gang("exec sleep 600")
 	c.await(first, "running")
 
-	// Whoever is acknowledged and looks at once is told why.
+	// A job has a reason right after its acknowledgement.
 	var waiting []string
 	for range 20 {
 		waiting = append(waiting, gang("exec sleep 600"))
@@ -109,7 +108,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	waits := c.begins("wait", waiting[5])
 	waits.says(t, waiting[5]+" queued: "+needs+"0 of 16 free\n")
 
-	// What changes is shown within a second or so.
+	// A change is shown within about a second.
 	c.cli("cordon", "n2", "--reason", "fan").wants(t, 0, "cordoned", "")
 	c.wantsReason(waiting[5], "1 node cordoned")
 	waits.says(t, "0 of 16 free, 1 node cordoned\n")
@@ -124,7 +123,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	c.wantsReason(waiting[2], "queued: "+needs+"0 of 16 free")
 	c.cli("get", "jobs", first).wants(t, 0, "cancelled by anonymous\n", "")
 
-	// Between two attempts, it says for how long.
+	// Between two attempts, the reason includes the remaining time.
 	file := filepath.Join(t.TempDir(), "again.yaml")
 	if err := os.WriteFile(file, []byte(again), 0o644); err != nil {
 		t.Fatal(err)

@@ -13,11 +13,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns a cluster's past, replayed: what `simulate` makes of what a real cluster tells is held against what
-// was.
+// This file compares the result of `simulate` on a real cluster's history with what happened in the cluster.
 
-// lived are 200 gangs for 128 GPUs, which come faster than they can run: of one machine's part, of several machines,
-// and of many small tasks.
+// lived returns one of 200 gangs for 128 GPUs, which arrive faster than they can run. They need a part of a node,
+// several nodes, or many small tasks.
 func lived(i int) *messages.JobSpec {
 	draw := func(n int) int { return (i*7919 + n*104729 + i*i*31) % 1009 }
 	line := fmt.Sprintf("exec sleep %d.%02d", draw(1)%2, 30+draw(2)%70)
@@ -30,16 +29,16 @@ func lived(i int) *messages.JobSpec {
 	return unnamed(gang(1, float64(1+draw(4)%8), line))
 }
 
-// unnamed is a job that names no user: machines of `up` let none be root.
+// unnamed removes the user of a job, because nodes of `up` do not permit root.
 func unnamed(spec *messages.JobSpec) *messages.JobSpec {
 	spec.User = ""
 	return spec
 }
 
-// TestHistoryReplays: what `history -o json` shows of 200 jobs on 16 machines, most of which had to wait, is replayed
-// on the machines that `get nodes -o json` shows. No job is missing, and the mean wait is within a tenth, or a second,
-// of what it was. Nothing else ties the simulated cluster to a real one: were the policies, the books or the barrier of
-// either a little different, this is where it would show.
+// TestHistoryReplays records 200 jobs on 16 nodes with `history -o json`, most of which had to wait. It replays them on
+// the nodes of `get nodes -o json`. No job may be missing, and the mean wait must be within a tenth, or a second, of
+// the real one. This is the only test that compares the simulated cluster with a real one. Differences in policies,
+// ledgers or the barrier would appear here.
 func TestHistoryReplays(t *testing.T) {
 	pace.Crowd(t)
 	const jobs = 200

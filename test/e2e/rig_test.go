@@ -1,7 +1,5 @@
-// Package e2e runs real processes: a scheduler and machines' agents as they are
-// shipped, on loopback, each test with a cluster of its own in a folder of its
-// own. What a simulation cannot show is shown here: that the pieces fit, and the
-// words that users see.
+// Package e2e runs real processes: a scheduler and node agents as shipped, on loopback, with a separate cluster and
+// folder for each test. It tests what a simulation cannot: that the parts fit together, and what users see.
 package e2e
 
 import (
@@ -37,13 +35,12 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the rig: the programs, their processes, and the client.
+// This file provides the test rig: the programs, their processes, and the client.
 
-// bin is where the programs are, built once for all tests.
+// bin is the folder of the programs, which are built once for all tests.
 var bin string
 
-// atOnce is how many tests run beside each other at least, on a machine of two
-// cores too: they mostly wait.
+// atOnce is the minimum number of parallel tests, even on a host with two cores, because the tests mostly wait.
 const atOnce = 8
 
 func TestMain(m *testing.M) {
@@ -85,7 +82,7 @@ func run(m *testing.M) int {
 		return 1
 	}
 	code := m.Run()
-	if able.Containers.Lacks() == nil { // then agents have left the groups that all of them share
+	if able.Containers.Lacks() == nil { // agents have then left the cgroups that they share
 		if err := able.Sweep(filepath.Join(folder, "none"), carapace.Cgroups{}); err != nil {
 			fmt.Fprintln(os.Stderr, "what containers left:", err)
 			return 1
@@ -94,13 +91,13 @@ func run(m *testing.M) int {
 	return code
 }
 
-// process is one of the cluster, with all that it said.
+// process is one process of the cluster, with its output.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	ended  chan struct{}
-	silent chan struct{} // closed when nobody can write to its output any more
-	err    error         // of its end; read after ended
+	silent chan struct{} // closed when its output has ended
+	err    error         // error of its end; read after ended
 
 	mu    sync.Mutex
 	lines []logLine
@@ -108,11 +105,11 @@ type process struct {
 }
 
 type logLine struct {
-	at   time.Time // when it was said, as far as it tells; else when it was read
+	at   time.Time // when the line was printed, if it has a time; otherwise when it was read
 	text string
 }
 
-// lineOf is a line that was read now. Whoever reads may have been kept waiting for it.
+// lineOf returns a line that was just read. The reader may have been delayed.
 func lineOf(text string) logLine {
 	const stamp = "2006/01/02 15:04:05.000000"
 	if len(text) >= len(stamp) {
@@ -123,8 +120,7 @@ func lineOf(text string) logLine {
 	return logLine{time.Now(), text}
 }
 
-// launch starts one of the programs, or any that a path names, in a process group
-// of its own; the test's end kills it.
+// launch starts one of the programs, or the program at a path, in a separate process group. The test's end kills it.
 func launch(t *testing.T, name, program string, args ...string) *process {
 	t.Helper()
 	if !filepath.IsAbs(program) {
@@ -181,7 +177,7 @@ func (p *process) said() string {
 	return all.String()
 }
 
-// find is the first line that ends in the words, which is how an exact line looks behind its time.
+// find returns the first line that ends with the words, because an exact line follows its time.
 func (p *process) find(words string) (logLine, bool, <-chan struct{}) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -212,18 +208,18 @@ func (p *process) says(t *testing.T, words string) logLine {
 
 func (p *process) signal(s syscall.Signal) { _ = p.cmd.Process.Signal(s) }
 
-// kill ends the process as a crash would, and waits until it has let go of what it had. Its tasks are in groups of
-// their own.
+// kill ends the process as a crash would, and waits until it has released its resources. Its tasks are in separate
+// groups.
 func (p *process) kill() {
 	p.signal(syscall.SIGKILL)
 	<-p.ended
 }
 
-// patience is for how long a test waits for what must come. Other tests keep the machine busy for seconds, so it says
-// nothing of how quick something is: who promises that compares the moments at which things came, mostly by inTime.
+// patience is the time for which a test waits for an event. Other tests keep the host busy for seconds, so it is no
+// bound on speed. A test of speed compares the times of events, usually with inTime.
 var patience = time.Minute
 
-// cluster is that of one test.
+// cluster is the cluster of one test.
 type cluster struct {
 	t         *testing.T
 	dir       string
@@ -231,19 +227,19 @@ type cluster struct {
 	scheduler *process
 	client    api.SynapseClient
 	requests  int
-	driver    string // what tasks run in; empty: plain processes
-	program   string // of the scheduler; empty: as it is shipped
-	tls       string // the folder of the person who asks; empty: in plaintext
+	driver    string // driver of tasks; empty: plain processes
+	program   string // the scheduler's program; empty: as shipped
+	tls       string // keys folder of the calling user; empty: plaintext
 }
 
-// newCluster starts a scheduler, for what is the same on every machine.
+// newCluster starts a scheduler, for tests that give the same result on every host.
 func newCluster(t *testing.T, more ...string) *cluster {
 	t.Helper()
 	everywhere(t)
 	return newClusterHere(t, more...)
 }
 
-// everywhere leaves a test out of short runs: what it shows does not depend on what the machine lets it do.
+// everywhere skips a test in short runs, because its result does not depend on the host's permissions.
 func everywhere(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
@@ -251,14 +247,14 @@ func everywhere(t *testing.T) {
 	}
 }
 
-// newClusterHere starts a scheduler, for what depends on the machine.
+// newClusterHere starts a scheduler, for tests that depend on the host.
 func newClusterHere(t *testing.T, more ...string) *cluster {
 	t.Helper()
 	t.Parallel()
 	return newClusterOf(t, "", more...)
 }
 
-// newClusterOf starts a scheduler that is built in another way.
+// newClusterOf starts a scheduler with another program.
 func newClusterOf(t *testing.T, program string, more ...string) *cluster {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "synapse-e2e-cluster-")
@@ -317,7 +313,7 @@ func (c *cluster) lead(at string, more ...string) {
 	c.t.Fatalf("the scheduler does not listen:\n%s", c.scheduler.said())
 }
 
-// node starts a machine's agent of 8 declared GPUs, and waits until it has joined.
+// node starts a node's agent with 8 declared GPUs, and waits until it has joined.
 func (c *cluster) node(id, rack string, more ...string) *process {
 	c.t.Helper()
 	p := c.agent(id, rack, more...)
@@ -325,7 +321,7 @@ func (c *cluster) node(id, rack string, more ...string) *process {
 	return p
 }
 
-// agent starts a machine's agent.
+// agent starts a node's agent.
 func (c *cluster) agent(id, rack string, more ...string) *process {
 	c.t.Helper()
 	return launch(c.t, id, "synapse-node", c.agentArgs(id, rack, more...)...)
@@ -339,7 +335,7 @@ func (c *cluster) agentArgs(id, rack string, more ...string) []string {
 	}, more...)
 }
 
-// gang is a job of tasks that each run a line of shell.
+// gang returns a job whose tasks each run a line of shell.
 func gang(tasks int32, gpus float64, shell string) *messages.JobSpec {
 	return &messages.JobSpec{
 		Name: "gang", Image: "host", Command: []string{"/bin/sh", "-c", shell}, User: user(),
@@ -349,7 +345,7 @@ func gang(tasks int32, gpus float64, shell string) *messages.JobSpec {
 	}
 }
 
-// user is the user as which the tasks run: the tests write into folders of their own.
+// user returns the user of the tasks, because the tests write into their own folders.
 func user() string {
 	if os.Geteuid() == 0 {
 		return "root"
@@ -363,7 +359,7 @@ func (c *cluster) ctx() context.Context {
 	return ctx
 }
 
-// submit orders a job and answers its id. A scheduler that does not lead yet is asked again.
+// submit submits a job and returns its ID. It retries while the scheduler does not lead yet.
 func (c *cluster) submit(spec *messages.JobSpec) string {
 	c.t.Helper()
 	c.requests++
@@ -379,7 +375,7 @@ func (c *cluster) submit(spec *messages.JobSpec) string {
 	return reply.Job
 }
 
-// job is a job as people see it. A leader that has just taken over says that it is to be asked again.
+// job returns a job as users see it. It retries while a new leader requests that.
 func (c *cluster) job(id string) *messages.JobStatus {
 	c.t.Helper()
 	reply, err := c.client.GetJob(c.ctx(), &messages.GetJob{Job: id})
@@ -399,13 +395,13 @@ func (c *cluster) await(id, phase string) *messages.JobStatus {
 	return c.until(id, phase, func(s *messages.JobStatus) bool { return s.Phase == phase })
 }
 
-// until waits for something to be so of a job.
+// until waits until a condition on a job holds.
 func (c *cluster) until(id, what string, holds func(*messages.JobStatus) bool) *messages.JobStatus {
 	c.t.Helper()
 	return c.untilWithin(id, patience, what, holds)
 }
 
-// untilWithin is until for what takes longer than most.
+// untilWithin is until with another bound.
 func (c *cluster) untilWithin(id string, within time.Duration, what string,
 	holds func(*messages.JobStatus) bool) *messages.JobStatus {
 	c.t.Helper()
@@ -429,10 +425,10 @@ func (c *cluster) cancel(id string) {
 	}
 }
 
-// explain is the answer to why a job waits.
+// explain returns why a job waits.
 func (c *cluster) explain(id string) string {
 	c.t.Helper()
-	// People are answered from what was told a tenth of a second ago at most, which may be before the job was looked at.
+	// Answers are up to a tenth of a second old, so they may be older than the job.
 	for limit := pace.Until(5 * time.Second); ; time.Sleep(20 * time.Millisecond) {
 		reply, err := c.client.ExplainJob(c.ctx(), &messages.ExplainJob{Job: id})
 		if err != nil {
@@ -444,7 +440,7 @@ func (c *cluster) explain(id string) string {
 	}
 }
 
-// logs are what a job's members wrote.
+// logs returns the output of a job's members.
 func (c *cluster) logs(id string) string {
 	c.t.Helper()
 	stream, err := c.client.ReadLogs(c.ctx(), &api.ReadLogs{Job: id})
@@ -465,7 +461,7 @@ func (c *cluster) logs(id string) string {
 	}
 }
 
-// machine is a machine as people see it.
+// machine returns a node as users see it.
 func (c *cluster) machine(id string) *messages.NodeStatus {
 	c.t.Helper()
 	reply, err := c.client.ListNodes(c.ctx(), &messages.ListNodes{})
@@ -481,8 +477,8 @@ func (c *cluster) machine(id string) *messages.NodeStatus {
 	return nil
 }
 
-// inTime fails the test unless one of three tries takes no longer than it may. What is slow is so each time; a machine
-// that was busy with something else for a moment is not.
+// inTime fails the test unless one of three tries is within the limit. Slow code is slow each time, unlike a host that
+// was busy for a moment.
 func inTime(t *testing.T, what string, limit time.Duration, try func() time.Duration) {
 	t.Helper()
 	limit = pace.Of(limit)

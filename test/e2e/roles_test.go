@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the roles with real processes: two who submit, one who looks, one who looks after machines.
+// This file tests roles with real processes: two submitters, one viewer, and one operator.
 
 func TestRoles(t *testing.T) {
 	s := newSecured(t)
@@ -41,7 +41,7 @@ func TestRoles(t *testing.T) {
 		t.Errorf("bob has %s", got.out)
 	}
 
-	// Nobody else is shown what is in it, by whatever way, and only who may ends it.
+	// No other user sees its content by any way, and only permitted users may end it.
 	for _, who := range []string{"bob", "vic", "oli"} {
 		said := ""
 		for _, args := range [][]string{
@@ -81,7 +81,7 @@ func TestRoles(t *testing.T) {
 	s.accounted(as, id, secret)
 }
 
-// arrayMost: the owner of an array and an operator change how many of its elements run at once, and nobody else does.
+// arrayMost checks that only the owner of an array and an operator can change its limit of running elements.
 func (s *secured) arrayMost(as func(string, ...string) result) {
 	id := strings.TrimSpace(as("ann", "submit", "-q", "--array", "0-9%1", "--cpu", "1", "--image", "host", "--",
 		"sleep", "600").wants(s.t, 0, "", "").out)
@@ -93,7 +93,8 @@ func (s *secured) arrayMost(as func(string, ...string) result) {
 	as("ann", "cancel", id).wants(s.t, 0, "", "")
 }
 
-// accounted: all of that is in the scheduler's account, without what the job brought; a line that is changed is found.
+// accounted checks that the scheduler's audit log contains all of these actions, without the job's content, and that a
+// changed line is detected.
 func (s *secured) accounted(as func(string, ...string) result, id, secret string) {
 	dir := filepath.Join(s.dir, "scheduler", "audit")
 	said := as("admin", "audit", dir).wants(s.t, 0, "cancel job "+id+" of ann: refused", "").out
@@ -124,10 +125,10 @@ func (s *secured) accounted(as func(string, ...string) result, id, secret string
 	as("admin", "audit", "verify", other).wants(s.t, 4, "", "it does not follow from the line before")
 }
 
-// mapped: a machine's policy says as which user the jobs of an owner run, and it counts where owners are proven.
+// mapped checks that a node's policy assigns a user to the jobs of an owner, if owners are proven.
 func (s *secured) mapped(as func(string, ...string) result) {
 	if os.Geteuid() != 0 {
-		return // its agent is nobody but itself
+		return // its agent can only run tasks as itself
 	}
 	policy := filepath.Join(s.dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte("users: {owners: {ann: nobody}}\n"), 0o600); err != nil {
@@ -156,7 +157,8 @@ func (s *secured) mapped(as func(string, ...string) result) {
 	s.node("n3", "r1", "--tls", s.folder("node", "n3"), "--job-policy", deny)
 	as("admin", "describe", "node", "n2").wants(s.t, 0, "(--user me), of ", "").
 		wants(s.t, 0, "users.owners: 1 owner: ann as nobody\n", "")
-	for who, node := range map[string]string{"bob": "n2", "admin": "n3"} { // names are for admins, and n3 denies nobody
+	// admins may see the names, and n3 denies nobody
+	for who, node := range map[string]string{"bob": "n2", "admin": "n3"} {
 		said := as(who, "describe", "node", node).wants(s.t, 0, "Users:  ", "")
 		if strings.Contains(said.out, "nobody") {
 			s.t.Errorf("%s is shown of %s: %s", who, node, said.out)

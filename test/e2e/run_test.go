@@ -12,8 +12,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns that a job of `run` and its command end together, whichever of them, or of what is between them, ends
-// first.
+// This file tests that a job of `run` and its command end together, whichever part ends first.
 
 func TestRun(t *testing.T) {
 	t.Parallel()
@@ -43,10 +42,10 @@ func runs(t *testing.T, c *cluster) {
 	last("failed")
 	c.cli("run", "--time-limit", "1s", "--", "sleep", "1000").wants(t, 6, "", "timed-out")
 
-	// Whose client is killed ends, with its command, unless it is to stay.
+	// If its client is killed, a job ends with its command, unless it should stay.
 	began := filepath.Join(t.TempDir(), "began")
 	shared := filepath.Dir(began)
-	for _, dir := range []string{filepath.Dir(shared), shared} { // tasks have users of their own
+	for _, dir := range []string{filepath.Dir(shared), shared} { // tasks have their own users
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -74,7 +73,7 @@ func runs(t *testing.T, c *cluster) {
 		last("cancelled")
 	}
 
-	// One that waits is cancelled by Ctrl-C.
+	// Ctrl-C cancels a waiting job.
 	waits := c.command(filepath.Join(bin, "synapse-cli"), "run", "--allow-infeasible", "--gpu", "64", "--", "true")
 	ask(t, waits, func(pid int) {
 		for limit := pace.Until(60 * time.Second); c.newestPhase() != "queued" && time.Now().Before(limit); {
@@ -88,7 +87,7 @@ func runs(t *testing.T, c *cluster) {
 	}
 }
 
-// newest is the id of the job that was submitted last.
+// newest returns the ID of the job that was submitted last.
 func (c *cluster) newest() string {
 	c.t.Helper()
 	return c.newestJob().GetRecord().GetId()

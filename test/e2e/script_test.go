@@ -13,16 +13,16 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns scripts that are sent along with a job.
+// This file tests scripts that are submitted with a job.
 
-// TestScriptIsSentAlong: a script that no machine has runs on the machines' own root and in an image, by every
-// driver, with its arguments; its machine's agent may restart and another leader take over in between, and the
-// file that a job is shown as submits it again.
+// TestScriptIsSentAlong runs a submitted script on the host's root and in an image, with every driver and with
+// arguments. The node's agent may restart and another leader take over meanwhile. The printed job file must submit it
+// again.
 func TestScriptIsSentAlong(t *testing.T) { eachDriver(t, scriptIsSentAlong) }
 
 func scriptIsSentAlong(t *testing.T, c *cluster) {
 	n := c.node("n1", "r1")
-	file := filepath.Join(t.TempDir(), "train.sh") // for nobody's eyes but ours
+	file := filepath.Join(t.TempDir(), "train.sh") // readable only by its owner
 	if err := os.WriteFile(file, []byte("#!/bin/sh\n#SBATCH -N 2\necho \"$# $2 ${0##*/}\"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
@@ -45,7 +45,7 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 	first := strings.TrimSpace(a.out)
 	over(first, "2 a b train.sh\n")
 
-	// What waits while the agent is away and a leader dies finds its script afterwards.
+	// A job that waits while the agent is down and a leader dies finds its script afterwards.
 	n.kill()
 	for limit := pace.Until(20 * time.Second); time.Now().Before(limit); {
 		if c.machine("n1").GetPhase() == "dead" {
@@ -80,7 +80,7 @@ func scriptIsSentAlong(t *testing.T, c *cluster) {
 	}
 }
 
-// scriptRoot is an image that has a shell and no more.
+// scriptRoot creates an image that contains only a shell.
 func scriptRoot(t *testing.T) string {
 	t.Helper()
 	able.Need(t, able.Program("busybox"))

@@ -24,16 +24,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// secretRun is a cluster on which jobs with secrets run.
+// secretRun is a cluster that runs jobs with secrets.
 type secretRun struct {
 	*secured
 	ann    string
-	values map[string]string // by the name of the file that has each
+	values map[string]string // values by the name of their file
 }
 
 func (r *secretRun) file(name string) string { return filepath.Join(r.keys, "values-"+name) }
 
-// submits puts in a job of ann's that tells the digests of what it was given, and stays.
+// submits submits a job of ann's that prints the digests of its secrets, and stays.
 func (r *secretRun) submits(machine string, env, file bool) string {
 	r.t.Helper()
 	args, script := []string{"submit", "-q", "--cpu", "1", "--image", "host", "--grace", "1s", "--nodelist", machine}, ""
@@ -50,7 +50,7 @@ func (r *secretRun) submits(machine string, env, file bool) string {
 	return strings.TrimSpace(got.out)
 }
 
-// told waits until the job has told what it was given, and holds that against what was submitted.
+// told waits until the job has printed its digests, and compares them with the submitted secrets.
 func (r *secretRun) told(id string, times int, names ...string) {
 	r.t.Helper()
 	var said string
@@ -68,8 +68,7 @@ func (r *secretRun) told(id string, times int, names ...string) {
 	}
 }
 
-// nowhere looks for the values in every file of the scheduler and the machines, in all that they log, and in all that
-// anybody can ask for.
+// nowhere searches for the values in every file of the scheduler and the nodes, in all their logs, and in every answer.
 func (r *secretRun) nowhere(when string, agents ...*process) {
 	r.t.Helper()
 	has := func(text []byte) bool {
@@ -112,9 +111,9 @@ func (r *secretRun) nowhere(when string, agents ...*process) {
 	}
 }
 
-// TestSecrets: what a job brings as a secret reaches its tasks, as a file in memory or as a variable, in each driver as
-// far as that can, also by a later agent and in a later attempt; it is in no file, log or answer, and asked for again
-// where a job is submitted once more.
+// TestSecrets checks that a secret of a job reaches its tasks, as a file in memory or as a variable, as far as each
+// driver supports it. This must also work with a later agent and in a later attempt. The secret must be in no file, log
+// or answer, and must be requested again when the job is submitted once more.
 func TestSecrets(t *testing.T) {
 	needDriver(t, "oci")
 	s := newSecured(t)
@@ -166,7 +165,7 @@ func TestSecrets(t *testing.T) {
 	r.unkept(both, env, file, waits)
 }
 
-// unkept: nothing is left of the secrets of a job that is over, not even as it was sealed.
+// unkept checks that no secret of a finished job is left, not even its sealed form.
 func (r *secretRun) unkept(ids ...string) {
 	r.t.Helper()
 	r.scheduler.kill()
@@ -184,7 +183,7 @@ func (r *secretRun) unkept(ids ...string) {
 	}
 }
 
-// refusedSecrets: what would show a value, or have none, is refused before anything is sent.
+// refusedSecrets checks that a secret that would show its value, or has none, is rejected before anything is sent.
 func (r *secretRun) refusedSecrets(id string) {
 	r.t.Helper()
 	one := []string{"submit", "--cpu", "1", "--image", "host"}
@@ -206,7 +205,7 @@ func (r *secretRun) refusedSecrets(id string) {
 		wants(r.t, 2, "", "unknown secret other: no job here uses it")
 }
 
-// again: the same job once more, with its secrets said again.
+// again submits the same job once more, with its secrets given again.
 func (r *secretRun) again(id string) {
 	r.t.Helper()
 	got := r.as(r.ann, "submit", "-q", "--from", id, "--secret", "TOKEN=@"+r.file("TOKEN"), "--secret",
@@ -217,8 +216,8 @@ func (r *secretRun) again(id string) {
 	r.as(r.ann, "cancel", next).wants(r.t, 0, "", "")
 }
 
-// onlyToItsMachine: a machine is answered the secrets of an attempt that has tasks there, as long as that has not
-// ended. Another machine, and people of whatever role, are not.
+// onlyToItsMachine checks that a node gets the secrets of an attempt with tasks there until the attempt ends. Another
+// node, and users of any role, get none.
 func (r *secretRun) onlyToItsMachine(id string) {
 	r.t.Helper()
 	attempt := r.job(id).GetRecord().GetAttempt()

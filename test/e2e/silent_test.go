@@ -19,17 +19,18 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what those cost who connect and prove nothing: memory, and whether anybody else is still served.
+// This file measures the cost of connections that never authenticate: their memory, and whether other clients are
+// served.
 
-// silent is how many connect in the usual run, beside other tests: more than there may be of all sources. Ten times as
-// many take the machine from everything else.
+// silent is the number of connections in a usual run, next to other tests. It exceeds the limit of all sources. Ten
+// times as many would use up the host.
 var silent = flag.Int("e2e.silent", 2000, "how many silent connections there are")
 
-// keepingSilent is the word by which this test's program is a crowd of silent connections: the scheduler's address and
-// their number follow.
+// keepingSilent is the argument that makes this test's program a crowd of silent connections. The scheduler's address
+// and their number follow.
 const keepingSilent = "silent"
 
-// keepSilent connects so many times from a few addresses, and again whenever it is cut off, until its input ends.
+// keepSilent connects from a few addresses, and reconnects whenever it is cut off, until its input ends.
 func keepSilent(address, number string) int {
 	many, err := strconv.Atoi(number)
 	if err != nil {
@@ -62,7 +63,7 @@ func keepSilent(address, number string) int {
 	return 0
 }
 
-// resident is what a process has of memory, in bytes.
+// resident returns the resident memory of a process, in bytes.
 func resident(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -77,8 +78,9 @@ func resident(t *testing.T, pid int) int {
 	return kilobytes << 10
 }
 
-// TestSilentConnections: thousands of silent connections, at most as many as there may be descriptors, which come again
-// whenever they are closed, cost less than 100 MB, which are given back; meanwhile an honest client is served.
+// TestSilentConnections opens thousands of silent connections, at most as many as file descriptors allow, which
+// reconnect whenever they are closed. They must cost less than 100 MB, which must be freed afterwards. An honest client
+// must be served meanwhile.
 func TestSilentConnections(t *testing.T) {
 	pace.Crowd(t)
 	s := newSecured(t)

@@ -8,16 +8,16 @@ import (
 	"testing"
 )
 
-// TestSlurmSequences plays what programs that drive Slurm send, as their sources have it, and reads the answers as they
-// do: Snakemake's executor and its plugin, torchx, NeMo-Run, Nextflow, ClusterShell and SkyPilot. What such a program
-// does inside of a job is not played here.
+// TestSlurmSequences runs the commands of programs that drive Slurm, as in their sources, and parses the answers as
+// they do: Snakemake's executor and its plugin, torchx, NeMo-Run, Nextflow, ClusterShell and SkyPilot. Their actions
+// inside a job are not tested here.
 func TestSlurmSequences(t *testing.T) {
 	c := clusterOf(t, "process")
 	for _, n := range []string{"n1", "n2"} {
 		c.node(n, "r1")
 	}
 	home := t.TempDir()
-	for _, dir := range []string{filepath.Dir(home), home} { // jobs of root's have users of their own
+	for _, dir := range []string{filepath.Dir(home), home} { // jobs of root have their own users
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -43,7 +43,7 @@ func TestSlurmSequences(t *testing.T) {
 		return found[len(found)-1]
 	}
 
-	// torchx and Nextflow look at the version and the partitions first.
+	// torchx and Nextflow first query the version and the partitions.
 	matches(run("sinfo --version"), `^slurm (\d+)\.(\d+)\.`)
 	matches(run("sinfo --format %P,%m --noconvert"), `(?m)^PARTITION,MEMORY\n\S+\*?,\d+$`)
 
@@ -63,7 +63,7 @@ func TestSlurmSequences(t *testing.T) {
 	}
 	run("scancel " + id)
 
-	// Its plugin.
+	// Snakemake's plugin.
 	matches(run("sshare -U --format Account%256 --noheader"), `(?m)^\s*all$`)
 	id = strings.TrimSpace(run("sbatch --parsable --job-name u1 --output o.log --export=ALL --comment rule_a "+
 		"--clusters x -t 10 --mem-per-cpu 100 --ntasks=1 --cpus-per-task=1 --requeue -D "+home, "--wrap", "sleep 600"))
@@ -84,7 +84,7 @@ func TestSlurmSequences(t *testing.T) {
 	matches(run("sacct --name=u2 --parsable2 --noheader "+
 		"--format=JobID,JobName,Comment,Elapsed,TotalCPU,NNodes,NCPUS,MaxRSS,ReqMem"), `^\d+\|u2\|[^|]*\|[\d:]+\|\|1\|1\|`)
 
-	// Nextflow wants a task to run once, and NeMo-Run's Ray helper one job of a name at a time.
+	// Nextflow needs a task to run once, and NeMo-Run's Ray helper needs one job per name at a time.
 	id = strings.TrimSpace(run("sbatch --parsable --no-requeue -J nf-1 -A lab --wckey w -c 1 -t 30:00:00 --mem 100M",
 		"--wrap", "sleep 600"))
 	second := strings.TrimSpace(run("sbatch --parsable --requeue --dependency=singleton -J nf-1", "--wrap", "true"))
@@ -101,13 +101,13 @@ func TestSlurmSequences(t *testing.T) {
 	matches(run("sacctmgr -n -s list user "+owner+" format=account%20"), `(?m)^\s*lab$`)
 	run("scancel " + id + " " + second)
 
-	// NeMo-Run and torchx read JSON of all that ever was.
+	// NeMo-Run and torchx read JSON of all past jobs.
 	if got := run("sacct --json -S1970-01-01-00:00:01"); !strings.Contains(got, `"name": "u2"`) {
 		t.Errorf("sacct --json: %q", got)
 	}
 	run("squeue --json")
 
-	// Several jobs, as submitit asks for them, and one by its node.
+	// Several jobs, as submitit requests them, and one by its node.
 	id = strings.TrimSpace(run("sbatch --parsable --job-name u3 -w n2 -t 10", "--wrap", "sleep 600"))
 	c.eventually("the job runs", func() bool { return run("squeue -h -o %t -j "+id) == "R\n" }, func() {})
 	if got := run("squeue -h -o %A|%u -w n[2-3] -t R"); !strings.HasPrefix(got, id+"|") {

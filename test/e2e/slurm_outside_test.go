@@ -11,10 +11,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns srun and salloc outside of a script: a job that ends with its command, and steps from here in a job
-// that is there.
+// This file tests srun and salloc outside of a script: a job that ends with its command, and steps in an existing job.
 
-// steppedFromOutside runs them in a folder, on a cluster of two machines.
+// steppedFromOutside runs them in a folder, on a cluster of two nodes.
 func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	t.Helper()
 	doors := filepath.Join(t.TempDir(), "bin")
@@ -51,7 +50,7 @@ func steppedFromOutside(t *testing.T, c *cluster, home string) {
 	run("srun", "-N", "2", "--pty", "sh", "-c", "test -t 1 || echo at a pipe; srun true && echo stepped").
 		wants(t, 0, "at a pipe\nstepped\n", "srun: no terminal is allocated: standard input is not a terminal\n")
 
-	// The command runs here, and its srun there; a scheduler that is killed meanwhile is waited for.
+	// The command runs here, and its srun in the job. It waits for a scheduler that is killed meanwhile.
 	began, goes := filepath.Join(home, "began"), filepath.Join(home, "goes")
 	room := begun("", func(int) {
 		appears(t, began)
@@ -81,7 +80,7 @@ exit 6`)
 	}
 	ended("failed", 6)
 
-	// A command that ends while no scheduler is there has its code handed on when one is.
+	// The exit code of a command that ends without a scheduler is passed on when one returns.
 	if err := os.Remove(goes); err != nil {
 		t.Fatal(err)
 	}
@@ -97,14 +96,14 @@ exit 6`)
 		wants(t, 5, "", "Relinquishing")
 	ended("failed", 5)
 
-	// An allocation that is ended ends its command, if that is asked for, and says so in any case.
+	// If an allocation is ended, it ends its command if requested, and prints a message in any case.
 	begun("", func(int) {
 		appears(t, began)
 		run("scancel", messages.NumericID(c.newest())).wants(t, 0, "", "")
 	}, "salloc", "-K", "sh", "-c", "echo $$ >began; exec sleep 1000").wants(t, 143, "", "has been revoked")
 	ended("cancelled", 0)
 
-	// One without a command stays, and takes steps.
+	// An allocation without a command stays, and accepts steps.
 	run("salloc", "--no-shell").wants(t, 0, "", "Granted job allocation")
 	kept := messages.NumericID(c.newest())
 	run("srun", "--jobid="+kept, "sh", "-c", "echo in $SLURM_JOB_ID").wants(t, 0, "in "+kept+"\n", "")

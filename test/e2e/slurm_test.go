@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that a batch script finds on a cluster what it would find on Slurm's: its files, its environment, its
-// number, and an end that its own programs see.
+// This file tests that a batch script finds the same as on Slurm: its files, its environment, its number, and an end
+// that its own programs see.
 
 func TestSlurm(t *testing.T) {
 	c := clusterOf(t, "process")
@@ -19,7 +19,7 @@ func TestSlurm(t *testing.T) {
 		c.node(n, "r1")
 	}
 	home := t.TempDir()
-	for _, dir := range []string{filepath.Dir(home), home} { // jobs of root's have users of their own
+	for _, dir := range []string{filepath.Dir(home), home} { // jobs of root have their own users
 		if err := os.Chmod(dir, 0o777); err != nil {
 			t.Fatal(err)
 		}
@@ -78,8 +78,8 @@ func TestSlurm(t *testing.T) {
 	run("sacct", "-j", held, "-P", "-n", "-o", "State").wants(t, 0, "CANCELLED\n", "")
 }
 
-// stepped: srun of a script runs a step in all nodes, with the script's environment, numbered as Slurm does; its code
-// is the worst of them, and what it cannot honour it refuses.
+// stepped checks that srun in a script runs a step on all nodes, with the script's environment and Slurm's numbering.
+// Its exit code is the worst of them. Unsupported options are rejected.
 func stepped(t *testing.T, home string, run func(...string) result) {
 	t.Helper()
 	script := "#!/bin/sh\nexport MINE=\"it's mine\"\nscontrol show hostnames | wc -l\n" +

@@ -13,18 +13,18 @@ import (
 	"time"
 )
 
-// This file owns that scripts as people have them (internal/slurm/testdata/wild) run as they would on Slurm: what each
-// says of its gang and its environment, the files that it leaves, and how it ends, are in testdata/slurm.txt.
-// `go test ./test/e2e -run TestSlurmWild -update` writes that again.
+// This file runs real batch scripts (internal/slurm/testdata/wild) and checks that they behave as on Slurm.
+// testdata/slurm.txt holds what each script prints about its gang and its environment, its files, and how it ends. `go
+// test ./test/e2e -run TestSlurmWild -update` writes that file.
 
 const (
 	wildScripts = "../../cmd/synapse-cli/internal/slurm/testdata/wild"
 	wildRan     = "testdata/slurm.txt"
-	// wildPatience bounds one of them, on a machine that is busy.
+	// wildPatience bounds one script on a busy host.
 	wildPatience = 2 * time.Minute
 )
 
-// standIn is each program that the scripts call: it says how it was called, and as which process of what.
+// standIn replaces each program that the scripts call. It prints its arguments and its process's rank.
 const standIn = `#!/bin/sh
 line=${0##*/}
 for word in "$@"; do line="$line ${word##*/}"; done
@@ -41,7 +41,7 @@ case $line in
 esac
 `
 
-// standIns are their names; those with a slash lie where the scripts are submitted.
+// standIns lists the names of these programs. Names with a slash are in the folder of the submit.
 var standIns = []string{"python", "python3", "torchrun", "mpirun", "hostname", "ray", "solver", "accelerate",
 	"./solver",
 	"./work", "./hello", "./hybrid"}
@@ -54,7 +54,7 @@ func TestSlurmWild(t *testing.T) {
 			"--memory", "1Ti")
 	}
 	home := t.TempDir()
-	if err := os.Chmod(filepath.Dir(home), 0o777); err != nil { // jobs of root's have users of their own
+	if err := os.Chmod(filepath.Dir(home), 0o777); err != nil { // jobs of root have their own users
 		t.Fatal(err)
 	}
 	names, err := filepath.Glob(filepath.Join(wildScripts, "*.sh"))
@@ -69,7 +69,7 @@ func TestSlurmWild(t *testing.T) {
 			t.Fatal(err)
 		}
 		dir := filepath.Join(home, strings.TrimSuffix(filepath.Base(name), ".sh"))
-		// A job that was there before, and a smaller array.
+		// An existing job and a smaller array.
 		smaller := strings.NewReplacer("1128448779", first, "=0-31%8", "=0-3%2").Replace(string(text))
 		ran := c.wild(t, dir, filepath.Base(name), smaller)
 		if first == "" {
@@ -88,7 +88,7 @@ func TestSlurmWild(t *testing.T) {
 	}
 }
 
-// wild runs one script to its end, in a folder of its own, and returns its number.
+// wild runs one script to its end in a separate folder, and returns its number.
 func (c *cluster) wild(t *testing.T, dir, name, text string) string {
 	t.Helper()
 	for _, part := range []string{"", "bin", "logs", "venv/bin", "my runs"} {
@@ -120,7 +120,7 @@ func (c *cluster) wild(t *testing.T, dir, name, text string) string {
 		t.Fatal(err)
 	}
 	words := []string{"slurm", "sbatch", "--parsable", "--wait"}
-	if strings.Contains(text, "--signal") { // it is not waited for as long as it says
+	if strings.Contains(text, "--signal") { // its stated time is not awaited
 		words = append(words, "-t", "1", "--signal=B:USR1@55")
 	}
 	cmd := c.command(filepath.Join(bin, "synapse-cli"), append(words, name, "--epochs", "3")...)
@@ -139,16 +139,16 @@ func (c *cluster) wild(t *testing.T, dir, name, text string) string {
 }
 
 var (
-	// random is what differs from one time to the next.
+	// random matches text that differs between runs.
 	random = regexp.MustCompile(`--rdzv_id \d+|/\S*/|line \d+|127\.0\.0\.\d|r1\.n\d`)
-	// passing are the words of steps that the job's end has ended, which may still be said or not, variables that are
-	// none of Slurm's, and those that differ by who tests: jobs of root name no user.
+	// passing matches text that may be present or not: output of steps that the job's end has ended, variables that
+	// are not Slurm's, and values that depend on the user of the test, because jobs of root name no user.
 	passing = regexp.MustCompile(`^(srun: error: task 0: Exited with exit code (137|143|255)|synapse-exec:)` +
 		`|^SLURM_(SUBMIT_HOST|JOB_USER)=` +
 		`|^\}|^[A-RT-Z_]\w*(%%)?=|^S[A-KM-Z]\w*=`)
 )
 
-// left is what a job left: how it ended, and the files that were not there before, their lines in order.
+// left returns what a job left: how it ended, and its new files with sorted lines.
 func (c *cluster) left(t *testing.T, dir, number string) string {
 	t.Helper()
 	ended := c.cli("slurm", "sacct", "-j", number, "-P", "-n", "-o", "JobID,JobName,State,ExitCode,NNodes,ReqTRES").out

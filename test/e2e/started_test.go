@@ -16,28 +16,30 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns the page that a stranger follows first: what it says to type is typed here.
+// This file tests the first page for new users: it runs the page's commands.
 
-// startedPage is the page, and ownLines how many lines of Synapse's own programs it may take until a gang has run.
+// startedPage is the page. ownLines is the maximum number of lines with Synapse's own programs until a gang has run.
 const (
 	startedPage = "docs/tutorials/three-nodes.md"
 	ownLines    = 10
 )
 
-// within is what no page says: a machine of our own for the page, with its own processes, networks and /srv. All of it
-// ends with the shell. The jobs of an interactive shell have a group each, so that `kill %1` is understood here too.
+// within prepares what the page does not mention: a separate host for the page, with its own processes, networks and
+// /srv. It all ends with the shell. Jobs of an interactive shell have separate groups, so that `kill %1` works here
+// too.
 const within = `set -m -e
 mkdir -p /run/netns && mount -t tmpfs none /run/netns && mount -t tmpfs none /srv && chmod 755 /srv
 ip link set lo up
 `
 
-// untilUp waits as a reader does, who looks again.
+// untilUp waits as a reader does who looks repeatedly.
 const untilUp = `
 up() { [ "$(synapse-cli get nodes --no-headers | grep -c ' up ')" = 3 ]; }
 for i in $(seq 150); do up && break; sleep 0.2; done
 `
 
-// TestThreeNodes: docs/tutorials/three-nodes.md as it stands: three nodes, a token for each, a gang on all of them.
+// TestThreeNodes runs docs/tutorials/three-nodes.md unchanged: three nodes, a token for each, and a gang on all of
+// them.
 func TestThreeNodes(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Networks, able.Bridges, able.Mounts, able.Program("unshare"), able.Program("nsenter"))
@@ -83,7 +85,7 @@ func TestThreeNodes(t *testing.T) {
 	}
 }
 
-// lines are those of a text, without what sets its columns apart.
+// lines returns the lines of a text without column spacing.
 func lines(text string) string {
 	all := strings.Split(text, "\n")
 	for i, line := range all {
@@ -92,7 +94,7 @@ func lines(text string) string {
 	return strings.Join(all, "\n")
 }
 
-// blocksOf are the blocks of a page that are typed, and those that show answers.
+// blocksOf returns the command blocks of a page, and the blocks with output.
 func blocksOf(t *testing.T, name string) (typed, shown []string) {
 	t.Helper()
 	all, err := page.Read("../..", name)

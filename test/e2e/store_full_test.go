@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns a scheduler whose disk is full.
+// This file tests a scheduler whose disk is full.
 
-// fullStore starts a cluster whose scheduler has a disk of its own, and fills the disk. It returns a waiting job and
-// what makes room again.
+// fullStore starts a cluster whose scheduler has a separate disk, and fills the disk. It returns a waiting job and a
+// function that frees space.
 func fullStore(t *testing.T) (c *cluster, waiting string, makeRoom func()) {
 	t.Helper()
 	able.Need(t, able.Mounts)
@@ -41,14 +41,14 @@ func fullStore(t *testing.T) (c *cluster, waiting string, makeRoom func()) {
 	}
 }
 
-// TestFullStore: while the scheduler's disk is full, every change is refused with the cause within the time of --retry,
-// and reads go on. When there is room again, what was asked for has happened once.
+// TestFullStore checks that every change is rejected with the cause within the time of --retry while the scheduler's
+// disk is full, and that reads work. After space is freed, each request must have been executed once.
 func TestFullStore(t *testing.T) {
 	c, waiting, makeRoom := fullStore(t)
 	const cause = "scheduler cannot write to its store"
 	large := "--env=LARGE=" + strings.Repeat("x", 60<<10)
 	refused, accepted := result{}, 0
-	for range 200 { // the write-ahead log has some room left
+	for range 200 { // the write-ahead log still has some space
 		if refused = c.cli("submit", "--retry=1s", "--name=late", "--image=host", large, "--", "true"); refused.code != 0 {
 			break
 		}

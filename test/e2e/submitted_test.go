@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns where a job begins that says nothing of it.
+// This file tests the working directory of a job that does not set one.
 
-// TestBeginsWhereSubmitted: a job on the machine's own root begins where it was submitted if its user can enter
-// that, and writes there what that user could; else in its scratch directory, and is told.
+// TestBeginsWhereSubmitted checks that a job on the host's own root starts in its submit directory if its user can
+// enter it, and writes there with the user's permissions. Otherwise it starts in its scratch directory, with a message.
 func TestBeginsWhereSubmitted(t *testing.T) { eachDriver(t, beginsWhereSubmitted) }
 
 func beginsWhereSubmitted(t *testing.T, c *cluster) {
@@ -48,7 +48,7 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 		return dir
 	}
 
-	// An engine's container may see it under a name that no link can take its place of.
+	// A container of an engine may see it under a name that no link can replace.
 	begun := func(out, dir string) bool { return out == dir+"\n" || out == "/.workdir\n" }
 
 	open := folder()
@@ -65,7 +65,7 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 		t.Errorf("where there is nothing it %s: %s", phase, out)
 	}
 	if strings.TrimSpace(string(user)) == strconv.Itoa(os.Geteuid()) {
-		return // there is no other user to be kept out
+		return // there is no other user to test
 	}
 	looked := folder()
 	if phase, out := run(looked, 0o755, "echo no > made 2> /dev/null && echo written"); phase != "failed" ||

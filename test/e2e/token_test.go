@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns people's tokens with real processes: made by an admin, kept by `login`, good for what the role may,
-// and refused when they are revoked, on what is open too.
+// This file tests user tokens with real processes. An admin creates them, `login` stores them, and they have the
+// permissions of the role. After their revocation they are rejected, also on open connections.
 
 func TestPeoplesTokens(t *testing.T) {
 	s := newSecured(t)
@@ -62,7 +62,7 @@ func TestPeoplesTokens(t *testing.T) {
 		t.Fatal("who is revoked goes on watching")
 	}
 
-	// The secret is in nothing that the cluster keeps or says.
+	// The secret is in no record or output of the cluster.
 	secret := strings.TrimSpace(string(text[bytes.LastIndexByte(text, '.')+1:]))
 	if strings.Contains(s.scheduler.said(), secret) {
 		t.Error("the log has the secret")
@@ -83,7 +83,7 @@ func TestPeoplesTokens(t *testing.T) {
 	s.plaintext(token)
 }
 
-// watching starts a watch, and waits until it has shown something that stir causes.
+// watching starts a watch, and waits until it has shown an effect of stir.
 func (s *secured) watching(follows *exec.Cmd, stir func()) <-chan error {
 	s.t.Helper()
 	shown, err := os.Create(filepath.Join(s.keys, "watched"))
@@ -109,7 +109,7 @@ func (s *secured) watching(follows *exec.Cmd, stir func()) <-chan error {
 	}
 }
 
-// plaintext: a token is not said to a scheduler that speaks none, or to whatever else listens.
+// plaintext checks that a token is sent neither to a scheduler without TLS nor to another listener.
 func (s *secured) plaintext(token string) {
 	s.t.Helper()
 	plain := newClusterOf(s.t, "")

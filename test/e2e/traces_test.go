@@ -16,10 +16,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns that a collector of OpenTelemetry is told how a gang lived, and that nobody is where none is named.
+// This file tests that an OpenTelemetry collector gets the life of a gang, and that nothing is exported without a
+// collector.
 
-// tracesAsked is ExportTraceServiceRequest in JSON, as opentelemetry-proto has it: what stands in none of these fields
-// is refused, as a number that is no text would be.
+// tracesAsked is ExportTraceServiceRequest in JSON, as opentelemetry-proto defines it. Unknown fields are rejected, and
+// so is a number with the wrong type.
 type tracesAsked struct {
 	ResourceSpans []struct {
 		Resource   struct{ Attributes []attributeAsked }
@@ -46,7 +47,7 @@ type spanAsked struct {
 	}
 }
 
-// collector keeps what it is told, by the names of spans.
+// collector keeps the received spans by name.
 type collector struct {
 	*httptest.Server
 	mu    sync.Mutex
@@ -78,7 +79,7 @@ func newCollector(t *testing.T) *collector {
 	return c
 }
 
-// has waits until a span has come, and answers all.
+// has waits until a span has arrived, and returns all.
 func (c *collector) has(t *testing.T, name string) map[string]spanAsked {
 	t.Helper()
 	for limit := pace.Until(time.Minute); ; time.Sleep(20 * time.Millisecond) {
@@ -97,8 +98,8 @@ func (c *collector) has(t *testing.T, name string) map[string]spanAsked {
 
 var traceIDs = regexp.MustCompile(`^[0-9a-f]{32} [0-9a-f]{16}$`)
 
-// TestTraces: a gang that runs to its end is one trace, from its submit to its end, whose phases follow each other; a
-// scheduler that is told of no collector has told this one nothing, as there is no other span in it.
+// TestTraces checks that a finished gang is one trace from its submit to its end, with consecutive phases. A scheduler
+// without a collector must have sent no span.
 func TestTraces(t *testing.T) {
 	to := newCollector(t)
 	c := newCluster(t, "--otlp", to.URL)
@@ -128,7 +129,8 @@ func TestTraces(t *testing.T) {
 		if s.ParentSpanID != above {
 			t.Errorf("%s is below %q, want %q", name, s.ParentSpanID, above)
 		}
-		// The end of the last phase and the begin of what runs are noted by two actors, and one of them may be kept up.
+		// Two actors record the end of the last phase and the beginning of the run, and one of them may be
+		// delayed.
 		late := 2 * time.Millisecond
 		if name == "run" {
 			late = time.Minute

@@ -16,19 +16,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the transcript: what people type, right and wrong, against a real
-// cluster, with all that the program answers. A change of a word shows in it as a
-// diff. `go test ./test/e2e -run TestTranscript -update` writes it again.
+// This file tests the transcript: right and wrong commands against a real cluster, with their complete output. A
+// changed word appears as a diff. `go test ./test/e2e -run TestTranscript -update` writes it.
 
 var update = flag.Bool("update", false, "write the transcript again")
 
-// transcripts is where it lies: the transcript, and the files that its lines name.
+// transcripts is the folder of the transcript and of the files that its lines name.
 const transcripts = "testdata/transcript"
 
-// leastLines is how many lines a transcript of everything has.
+// leastLines is the minimum number of lines of a complete transcript.
 const leastLines = 150
 
-// linePatience bounds one line of it, on a machine that is busy.
+// linePatience bounds one line on a busy host.
 const linePatience = 60 * time.Second
 
 func TestTranscript(t *testing.T) {
@@ -38,7 +37,7 @@ func TestTranscript(t *testing.T) {
 			"pool="+[]string{"a", "b"}[i/2])
 	}
 	home := t.TempDir()
-	for _, dir := range []string{filepath.Dir(home), home} { // jobs begin where they are submitted
+	for _, dir := range []string{filepath.Dir(home), home} { // jobs start where they are submitted
 		if err := os.Chmod(dir, 0o755); err != nil {
 			t.Fatal(err)
 		}
@@ -88,17 +87,16 @@ func TestTranscript(t *testing.T) {
 	}
 }
 
-// goWords are what no user should read: types, files, functions and packages of a Go program.
+// goWords matches internals that no user should see: types, files, functions and packages of a Go program.
 var goWords = regexp.MustCompile(`\*?\b(messages|client|jobfile|strconv|proto|grpc|cobra|pflag)\.[A-Z]\w*|\.go:\d+|goroutine |rpc error|strconv\.|desc = |unmarshal|replicas_(min|max)|milli_(cpu|gpu)|_ms\b`)
 
-// exchange holds one line and what was answered, or a comment.
+// exchange holds one line and its output, or a comment.
 type exchange struct {
 	comment, line string
 	told          []string
 }
 
-// stepsOf reads a transcript: `$ ` begins a line, `# ` a comment, and what was
-// answered stands behind `| ` (output), `! ` (errors) and `= ` (the code).
+// stepsOf parses a transcript: `$ ` begins a line, `# ` a comment, `| ` output, `! ` errors and `= ` the exit code.
 func stepsOf(text string) []exchange {
 	var steps []exchange
 	for line := range strings.Lines(text) {
@@ -151,7 +149,7 @@ func (s *exchange) write(to *strings.Builder, mask func(string) string) {
 	}
 }
 
-// masks are what differs from run to run, and what stands in its place.
+// masks lists text that differs between runs, and its replacement.
 var masks = []struct {
 	of *regexp.Regexp
 	by string
@@ -161,7 +159,7 @@ var masks = []struct {
 	{regexp.MustCompile(`TIME, \d+[smh] ago`), "TIME, N ago"},
 	{regexp.MustCompile(`(Last seen: +)\d+s`), "${1}N"},
 	{regexp.MustCompile(`(Runtime: +)\d+s`), "${1}N"},
-	{regexp.MustCompile(`declared-\d+`), "declared-N"}, // the last job's may still be on its way back
+	{regexp.MustCompile(`declared-\d+`), "declared-N"}, // the last job's GPU may still be on its way back
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`("?(?:lastSeenMsAgo|runtimeSeconds|heldSeconds|waitedSeconds|gpuSeconds|seq|revision|submittedUnixMs)"?: )[\d.]+`), "${1}N"},
 	{regexp.MustCompile(`((?:^\| |^! )?(?:synapse-[a-z]+|carapace|synctl)) \S+ \(go[^)]*\)`), "${1} VERSION"},
@@ -170,11 +168,11 @@ var masks = []struct {
 	{regexp.MustCompile(`<job-\d{6}>`), "<job>"},
 	{regexp.MustCompile(`  +`), "  "},
 	{regexp.MustCompile(`  \d+[smh]\b`), "  AGE"},
-	// A job that was short enough may have run for no time that is told.
+	// A very short job may have no run time.
 	{regexp.MustCompile(`(  (?:-|research)  )(?:-|AGE)  AGE`), "${1}RAN  AGE"},
 }
 
-// mask hides what differs from run to run. A job's id is shown by the job's name.
+// mask hides text that differs between runs. A job's ID is replaced by its name.
 func (c *cluster) mask(home string) func(string) string {
 	jobs := []string{home, "HOME", c.version(), "VERSION"}
 	seen := map[string]int{}
@@ -203,7 +201,7 @@ func (c *cluster) mask(home string) func(string) string {
 	}
 }
 
-// version is that of the programs, which depends on where they were built and how.
+// version returns the version of the programs, which depends on their build.
 func (c *cluster) version() string {
 	text, err := c.command(filepath.Join(bin, "synapse-cli"), "--version").Output()
 	_, version, ok := strings.Cut(strings.TrimSpace(string(text)), " ")

@@ -16,19 +16,19 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns that every page can be believed: what it has its reader type is typed, on a machine of our own.
+// This file tests every page: it runs the page's commands on a separate host.
 
 const (
-	// typedPatience is how long all pages may take together, on a machine that is busy.
+	// typedPatience is the time for all pages together on a busy host.
 	typedPatience = 5 * time.Minute
-	// begins is the page whose blocks make the cluster that those of all others find, behind those of plain, which
-	// start one without keys and end it.
+	// begins is the page whose blocks create the cluster for all other pages. It runs after plain, whose blocks
+	// start a cluster without keys and end it.
 	begins, plain = "docs/operate/tls.md", "docs/operate/run.md"
-	// aToken is the id that a page shows of the token that its reader has made.
+	// aToken is the ID that a page shows for the token that its reader has created.
 	aToken = "3f9a2c01d4e58b77"
 )
 
-// pages are all that are typed, the two that begin before the others.
+// pages returns all pages to run, with these two first.
 func pages(t *testing.T, root string) []string {
 	all := []string{plain, begins}
 	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "test/*.md"} {
@@ -45,8 +45,8 @@ func pages(t *testing.T, root string) []string {
 	return all
 }
 
-// TestPagesAreTyped: each block that is to be typed, of every page, does what it says, on one machine and one cluster.
-// Where answers stand below the commands, they are what is answered on the standard output.
+// TestPagesAreTyped runs each command block of every page on one host and one cluster. The output below commands must
+// be their standard output.
 func TestPagesAreTyped(t *testing.T) {
 	everywhere(t)
 	able.Need(t, able.Root, able.Networks, able.Mounts, able.Program("unshare"), able.Program("ip"), able.Program("curl"),
@@ -87,7 +87,7 @@ func TestPagesAreTyped(t *testing.T) {
 	}
 }
 
-// typing is the part of the script that a block is.
+// typing returns the part of the script for a block.
 func typing(t *testing.T, b page.Block) string {
 	use, word, err := b.Use()
 	if err != nil {
@@ -103,7 +103,8 @@ func typing(t *testing.T, b page.Block) string {
 	case b.Info == page.Console:
 		text = ""
 		for n, step := range page.Steps(b.Text) {
-			// Without the standard error: the shell itself says there, now and then, which of its jobs has ended.
+			// Standard error is omitted, because the shell sometimes prints there which of its jobs has
+			// ended.
 			text += fmt.Sprintf("{ %s; } >%s\n", step.Command, answerOf("$lab", b, n))
 		}
 	}
@@ -111,12 +112,12 @@ func typing(t *testing.T, b page.Block) string {
 	return where + "given " + about + text + "seen " + about
 }
 
-// answerOf is the file with what a command of a console block answered.
+// answerOf returns the file with the output of a command of a console block.
 func answerOf(lab string, b page.Block, step int) string {
 	return fmt.Sprintf("%s/log/answer-%d-%d", lab, b.Line, step)
 }
 
-// typed runs the script, with processes, networks and mounts of its own: all of it ends with the shell.
+// typed runs the script with its own processes, networks and mounts, which all end with the shell.
 func typed(t *testing.T, lab, script string) {
 	file := filepath.Join(lab, "script")
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {

@@ -14,11 +14,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns a cluster in one command that is killed before it could end in
-// order: its tasks are found by its directory, and no others.
+// This file tests a cluster of `up` that is killed before it can end in order. Its tasks must be found by its
+// directory, and no others.
 
-// TestUpKilled: what was left in a directory that somebody named is ended by
-// --clean, or by the next cluster there, which runs the job again.
+// TestUpKilled checks that --clean, or the next cluster in the same named directory, ends what was left there. The next
+// cluster must run the job again.
 func TestUpKilled(t *testing.T) {
 	l := up(t, "--nodes", "2", "--data-dir", filepath.Join(t.TempDir(), "cluster"))
 	l.ready(2, 16, 1)
@@ -28,7 +28,7 @@ func TestUpKilled(t *testing.T) {
 	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu",
 		"8"), "running")
 
-	// An editor has the directory's name among its words too, and is no task.
+	// An editor also has the directory's name in its arguments, and is no task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")
 	stranger.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
 	if err := stranger.Start(); err != nil {
@@ -54,7 +54,7 @@ func TestUpKilled(t *testing.T) {
 	}
 }
 
-// cleaned ends what a test leaves of a cluster, by the command for that.
+// cleaned removes what a test leaves of a cluster, with the command for that.
 func cleaned(t *testing.T, dir string) {
 	if out, err := exec.Command(filepath.Join(bin, "synapse-cli"), "up", "--clean", "--data-dir", dir).
 		CombinedOutput(); err != nil {
@@ -62,8 +62,7 @@ func cleaned(t *testing.T, dir string) {
 	}
 }
 
-// TestUpKilledAndAgain: the next cluster in the directory ends what is left, and
-// goes on with the jobs.
+// TestUpKilledAndAgain checks that the next cluster in the directory ends what is left, and continues with the jobs.
 func TestUpKilledAndAgain(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "cluster")
 	l := up(t, "--nodes", "1", "--data-dir", dir)
@@ -85,8 +84,8 @@ func TestUpKilledAndAgain(t *testing.T) {
 	}
 }
 
-// TestUpCleansTemporaries: what went without a directory of its own is found as
-// well, and goes whole; a cluster that lives is left alone.
+// TestUpCleansTemporaries checks that clusters in temporary directories are also found and removed completely, and that
+// a live cluster is left alone.
 func TestUpCleansTemporaries(t *testing.T) {
 	l := up(t, "--nodes", "1")
 	l.ready(1, 8, 1)
@@ -111,8 +110,7 @@ func TestUpCleansTemporaries(t *testing.T) {
 	}
 }
 
-// kill kills `up` as no one should, and waits until the processes that die with
-// it are gone.
+// kill kills `up` with SIGKILL, and waits until the processes that die with it are gone.
 func (l *local) kill() {
 	l.t.Helper()
 	if err := l.cmd.Process.Kill(); err != nil {
@@ -127,7 +125,7 @@ func (l *local) kill() {
 	}
 }
 
-// withWord counts the processes that have a word in their command lines.
+// withWord returns the number of processes with a word in their command lines.
 func withWord(word string) int {
 	n := 0
 	lines, _ := filepath.Glob("/proc/[0-9]*/cmdline")

@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns a cluster in one command: that it stands, that its parts may
-// die as machines do, and that nothing of it is left when it ends.
+// This file tests a cluster of `up`: it becomes ready, its parts may die like nodes, and nothing of it is left when it
+// ends.
 
 // local is an `up` and the cluster that it runs.
 type local struct {
@@ -29,7 +29,7 @@ type local struct {
 	ended       chan struct{}
 }
 
-// said is what a process has said so far.
+// said holds the output of a process so far.
 type said struct {
 	mu   sync.Mutex
 	text bytes.Buffer
@@ -54,13 +54,13 @@ func up(t *testing.T, args ...string) *local {
 	return upAgain(t, args...)
 }
 
-// upAgain is up once more in the same test.
+// upAgain runs `up` once more in the same test.
 func upAgain(t *testing.T, args ...string) *local {
 	t.Helper()
 	return upAs(t, nil, args...)
 }
 
-// upAs is up as another user.
+// upAs runs `up` as another user.
 func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
 	t.Helper()
 	dir, err := os.MkdirTemp("", "synapse-e2e-up-")
@@ -85,7 +85,7 @@ func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
 		t.Fatal(err)
 	}
 	go func() {
-		_ = l.cmd.Wait() // how it ended stands in ProcessState
+		_ = l.cmd.Wait() // ProcessState holds how it ended
 		close(l.ended)
 	}()
 	t.Cleanup(func() {
@@ -100,7 +100,7 @@ func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
 	return l
 }
 
-// telling waits until `up` has said something.
+// telling waits until `up` has printed these words.
 func (l *local) telling(words string) {
 	l.t.Helper()
 	for limit := time.Now().Add(patience); !strings.Contains(l.out.String()+l.errors.String(),
@@ -113,7 +113,7 @@ func (l *local) telling(words string) {
 
 var readyLine = regexp.MustCompile(`^ready: scheduler (127\.0\.0\.1:\d+), (\d+) nodes, (\d+) GPUs, (\d+) racks\n$`)
 
-// ready waits until the cluster stands, and takes its settings from the file that it names.
+// ready waits until the cluster is ready, and reads its settings from the file that it names.
 func (l *local) ready(nodes, gpus, racks int) {
 	l.t.Helper()
 	l.telling("ready: ")
@@ -134,10 +134,10 @@ func there(path string) bool {
 	return err == nil
 }
 
-// settings is the file that `up` offers to the commands that follow.
+// settings returns the settings file that `up` prints for other commands.
 func (l *local) settings() string {
 	l.t.Helper()
-	// It comes before the line that says ready, by another pipe.
+	// It comes before the ready line, through another pipe.
 	for limit := pace.Until(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, rest, _ := strings.Cut(l.errors.String(), "synapse-cli: export SYNAPSE_CONFIG=")
 		if path, _, whole := strings.Cut(rest, "\n"); whole {
@@ -149,7 +149,7 @@ func (l *local) settings() string {
 	}
 }
 
-// part is the pid of one of the cluster's processes, by what its command line has.
+// part returns the PID of one of the cluster's processes, by its command line.
 func (l *local) part(words ...string) int {
 	l.t.Helper()
 	found, _ := filepath.Glob("/proc/[0-9]*/cmdline")
@@ -168,7 +168,7 @@ func (l *local) part(words ...string) int {
 	return 0
 }
 
-// ends waits for the end, and holds its code, its time, and that nothing is left.
+// ends waits for the end, and checks its code, its time, and that nothing is left.
 func (l *local) ends(code int, within time.Duration) {
 	l.t.Helper()
 	began := time.Now()
@@ -190,8 +190,8 @@ func (l *local) ends(code int, within time.Duration) {
 	}
 }
 
-// TestUp: four machines in two racks in one command, usable by its settings
-// alone. A machine may die; Ctrl-C ends all the others, and all that runs.
+// TestUp starts four nodes in two racks with one command, which must work with only the printed settings. A node may
+// die. Ctrl-C must end all others, and all tasks.
 func TestUp(t *testing.T) {
 	l := up(t, "--nodes", "4", "--racks", "2", "--gpus", "8")
 	l.ready(4, 32, 2)
@@ -224,7 +224,7 @@ func TestUp(t *testing.T) {
 	l.ends(0, 10*time.Second)
 }
 
-// TestUpTold: what a service manager says is as good as Ctrl-C.
+// TestUpTold checks that the signal of a service manager works like Ctrl-C.
 func TestUpTold(t *testing.T) {
 	l := up(t, "--nodes", "2", "--quiet")
 	l.ready(2, 16, 1)
@@ -237,7 +237,7 @@ func TestUpTold(t *testing.T) {
 	}
 }
 
-// TestUpTwice: a second Ctrl-C waits for nothing, and leaves nothing either.
+// TestUpTwice checks that a second Ctrl-C ends at once and leaves nothing either.
 func TestUpTwice(t *testing.T) {
 	t.Parallel()
 	inTime(t, "the end of `up` by two interrupts", 2*time.Second, func() time.Duration { return endTwice(t) })
@@ -252,11 +252,10 @@ func endTwice(t *testing.T) time.Duration {
 	began := time.Now()
 	_ = l.cmd.Process.Signal(os.Interrupt)
 	l.ends(0, patience)
-	return time.Since(began) // in order it would take longer: the task does not heed SIGTERM
+	return time.Since(began) // an orderly end would take longer, because the task ignores SIGTERM
 }
 
-// TestUpWithoutScheduler: without the one process that all hangs on, the cluster
-// ends, and says what was said last.
+// TestUpWithoutScheduler checks that the cluster ends without its scheduler, and prints its last output.
 func TestUpWithoutScheduler(t *testing.T) {
 	l := up(t, "--nodes", "2")
 	l.ready(2, 16, 1)
@@ -271,7 +270,7 @@ func TestUpWithoutScheduler(t *testing.T) {
 	}
 }
 
-// TestUpWherePortsAreTaken: one clear line of the scheduler, and its code.
+// TestUpWherePortsAreTaken checks that the scheduler prints one clear line, and that its code is returned.
 func TestUpWherePortsAreTaken(t *testing.T) {
 	taken, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

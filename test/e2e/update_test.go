@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// This file owns what is done to a job that lives: its priority, its time limit, and a client that joins it.
+// This file tests changes of a live job: its priority, its time limit, and a client that attaches.
 
-// TestUpdate: a running job is given more time, and then less than it has spent.
+// TestUpdate gives a running job more time, and then less than it has spent.
 func TestUpdate(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1", "--cpus", "1")
@@ -37,8 +37,8 @@ func TestUpdate(t *testing.T) {
 	c.cli("describe", "job", second).wants(t, 0, "Changed by:", "")
 }
 
-// TestAttach: whoever joins a job sees its output from the beginning, each stream on its
-// own, and ends as it does; an interrupt leaves the job to itself.
+// TestAttach checks that a client that attaches to a job sees its output from the beginning, with separate streams, and
+// ends as the job does. An interrupt must not affect the job.
 func TestAttach(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1")

@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns a cluster that spoke plaintext and comes to speak TLS: no job of it ends for that, and those that it
-// had belong to admins until one gives them to somebody.
+// This file tests the change of a cluster from plaintext to TLS. No job may end because of it. Jobs from before belong
+// to admins until an admin gives them to a user.
 
 func TestFromPlaintextToTLS(t *testing.T) {
 	c := newCluster(t)
@@ -25,7 +25,7 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	c.await(id, "running")
 	before := c.job(id)
 
-	// As docs/operate/upgrade.md has it. The machines are without a scheduler for longer than one may be silent.
+	// As in docs/operate/upgrade.md. The nodes are without a scheduler for longer than the silence limit.
 	s := &secured{c, filepath.Join(t.TempDir(), "keys")}
 	by, token := filepath.Join(s.keys, "scheduler"), filepath.Join(s.keys, "token")
 	made := ask(t, c.command(filepath.Join(bin, "synapse-cli"), "init", s.keys, "--cluster", "e2e"))
@@ -60,13 +60,13 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	s.await(waiting, "succeeded")
 }
 
-// ends tells a process to end, and waits until it has.
+// ends sends SIGTERM to a process, and waits until it has ended.
 func ends(p *process) {
 	p.signal(syscall.SIGTERM)
 	<-p.ended
 }
 
-// given: what is in the job is for admins until one gives it to somebody.
+// given checks that the content of a job is only for admins until one gives it to a user.
 func (s *secured) given(id string) {
 	t := s.t
 	ann, bob := s.folder("submitter", "ann"), s.folder("submitter", "bob")

@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that tasks of real processes are told of their end, and people that they were.
+// This file tests that tasks of real processes are warned of their end, and that users see that.
 
-// TestWarned: a job is told of its time limit ahead of it, ends by itself with its work done, and that counts. Another
-// is told of a drain, and whoever describes it sees that.
+// TestWarned checks that a job is warned of its time limit, and succeeds if it ends by itself with its work done.
+// Another job is warned of a drain, which describe shows.
 func TestWarned(t *testing.T) {
 	c := newCluster(t)
 	c.node("n1", "r1", "--cpus", "1")

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// This file owns the words that users have seen from the first day on.
+// This file tests output that must never change for users.
 
 func TestWordsOfJoining(t *testing.T) {
 	c := newCluster(t)
@@ -43,15 +43,15 @@ func wordsOfAJob(t *testing.T, c *cluster) {
 	n.says(t, "Job "+id+" failed: rank 0 exited with code 3")
 }
 
-// TestGreedyJobWaits: eight CPUs asked and four there; a second machine joins,
-// and it starts at once, on both.
+// TestGreedyJobWaits requests eight CPUs with four available. When a second node joins, the job must start at once, on
+// both.
 func TestGreedyJobWaits(t *testing.T) {
 	everywhere(t)
 	t.Parallel()
 	inTime(t, "a gang's start once there is room", time.Second, func() time.Duration { return greedyWaits(t) })
 }
 
-// greedyWaits answers how long after a machine had joined a gang was placed on it.
+// greedyWaits returns how long after a node had joined a gang was placed on it.
 func greedyWaits(t *testing.T) time.Duration {
 	c := newClusterOf(t, "")
 	c.node("a", "r1", "--cpus", "4")
@@ -98,7 +98,7 @@ func TestAFullMachineIsNotGivenTwice(t *testing.T) {
 	c.await(second, "succeeded")
 }
 
-// TestGangMeets: every member finds the others by what is in its environment.
+// TestGangMeets checks that every member finds the others by its environment.
 func TestGangMeets(t *testing.T) { eachDriver(t, gangMeets) }
 
 func gangMeets(t *testing.T, c *cluster) {
