@@ -1,8 +1,6 @@
-// Package able reports what this machine lets tests do. It owns the one place
-// where that is found out: a test names what it needs, and where the machine
-// lacks it the test is skipped by name with what is missing, instead of failing
-// half a minute later with the words of whatever gave way first. It is for tests
-// alone, and must never decide anything in a program.
+// Package able reports which tests this host supports. It is the only place that finds this out. A test names the
+// abilities that it needs. If the host lacks one, the test is skipped with the missing ability, instead of failing
+// later with an unrelated error. The package is only for tests, and must never decide anything in a program.
 package able
 
 import (
@@ -22,8 +20,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// Ability is one thing that a machine can or cannot do. It is tried once in each
-// test binary.
+// Ability is one ability of a host. It is tried once in each test binary.
 type Ability struct {
 	what string
 	try  func() error
@@ -33,7 +30,7 @@ func ability(what string, try func() error) *Ability {
 	return &Ability{what: what, try: sync.OnceValue(try)}
 }
 
-// Lacks answers why this machine does not have the ability, or nil.
+// Lacks returns why this host lacks the ability, or nil.
 func (a *Ability) Lacks() error {
 	if err := a.try(); err != nil {
 		return fmt.Errorf("this machine cannot %s: %w", a.what, err)
@@ -41,7 +38,7 @@ func (a *Ability) Lacks() error {
 	return nil
 }
 
-// Need skips a test on a machine that lacks one of the abilities.
+// Need skips a test on a host that lacks one of the abilities.
 func Need(t testing.TB, all ...*Ability) {
 	t.Helper()
 	for _, a := range all {
@@ -52,32 +49,33 @@ func Need(t testing.TB, all ...*Ability) {
 }
 
 var (
-	// Root is an agent with a user to choose for its tasks.
+	// Root is the ability of an agent to choose the user of its tasks.
 	Root = ability("be root", tryRoot)
-	// Containers is a container of carapace, with all its walls.
+	// Containers is the ability to run a container of carapace with all its restrictions.
 	Containers = ability("make containers", tryContainers)
-	// Cgroups is a group of a container's own in every hierarchy, with each limit.
+	// Cgroups is the ability to create a container's own cgroup in every hierarchy, with each limit.
 	Cgroups = ability("limit by cgroups", tryCgroups)
-	// Mounts is a file system mounted where the whole machine sees it.
+	// Mounts is the ability to mount a file system that the whole host sees.
 	Mounts = ability("mount a file system", tryMount)
-	// Strangers is a look at what a process has open or stands in that root started as another user. Where the tests do
-	// not run as root, all that they start is their own.
+	// Strangers is the ability to inspect the open files and directories of a process that root started as another
+	// user. Tests that do not run as root start only processes of their own user.
 	Strangers = ability("look into other users' processes (SYS_PTRACE)", tryStrangers)
-	// Slack is to say how late another thread may wake.
+	// Slack is the ability to set how late another thread may wake.
 	Slack = ability("set another thread's timer slack (SYS_NICE)", func() error { return capable(unix.CAP_SYS_NICE) })
-	// Networks is a network namespace, as machines of tests have that can be cut off.
+	// Networks is the ability to create network namespaces, such as those of test nodes that can be cut off.
 	Networks = ability("make networks of its own", tryNetwork)
-	// Bridges are several networks on one cable.
+	// Bridges is the ability to connect several networks.
 	Bridges = ability("join networks by a bridge", tryBridge)
-	// Nesting is a user namespace: containers without root stand on it, and a chroot or an engine may forbid it.
+	// Nesting is the ability to create user namespaces. Containers without root need them, and a chroot or an
+	// engine may forbid them.
 	Nesting = ability("make user namespaces", tryNesting)
-	// OwnRoot is a container whose root is not that of the machine.
+	// OwnRoot is the ability to run a container whose root is not root on the host.
 	OwnRoot = ability("show files under other users' numbers", tryOwnRoot)
-	// Freezer is a v1 group that stops processes, to stand for some that hang in the kernel.
+	// Freezer is a v1 cgroup that stops processes, to simulate processes that hang in the kernel.
 	Freezer = ability("freeze processes by a v1 cgroup", tryFreezer)
 )
 
-// Program is a program that a test starts.
+// Program returns the ability to run a program.
 func Program(name string) *Ability {
 	return ability("run "+name, func() error {
 		_, err := exec.LookPath(name)
@@ -112,8 +110,8 @@ func capable(number int) error {
 	return nil
 }
 
-// tryContainers runs one. Nothing short of that tells, since walls differ by
-// kernel, engine and policy.
+// tryContainers runs one, because restrictions depend on kernel, engine and policy and only a real container shows
+// them.
 func tryContainers() error {
 	if err := tryRoot(); err != nil {
 		return err
@@ -134,8 +132,8 @@ func tryContainers() error {
 	return errors.Join(err, Sweep(options.StateDir, cgroups))
 }
 
-// Sweep removes what containers left, and the groups above them, which stay as long as anybody on this machine makes
-// one.
+// Sweep removes the remains of containers, and their parent cgroups, which exist as long as any process on this host
+// creates a container.
 func Sweep(stateDir string, cgroups carapace.Cgroups) error {
 	for tries := 0; ; tries++ {
 		_, err := carapace.GC(stateDir, cgroups)
@@ -174,7 +172,7 @@ func tryCgroups() error {
 	return nil
 }
 
-// groupName is a parent for groups that no other process of tests uses.
+// groupName returns a parent for cgroups that no other test process uses.
 func groupName() string { return fmt.Sprintf("/able-%d", os.Getpid()) }
 
 func tryMount() error {

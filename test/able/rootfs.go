@@ -2,8 +2,7 @@
 
 package able
 
-// What containers of a test are made of: a root directory from the machine's busybox, and OCI runtimes as they are
-// found.
+// This file provides the containers of tests: a root directory from the host's busybox, and the installed OCI runtimes.
 
 import (
 	"os"
@@ -14,14 +13,14 @@ import (
 	"testing"
 )
 
-// busyboxPaths are where a static busybox may be; /bin is a link to /usr/bin on most machines.
+// busyboxPaths lists the possible paths of a static busybox. /bin is a link to /usr/bin on most hosts.
 var busyboxPaths = []string{"/bin/busybox", "/usr/bin/busybox"}
 
-// plainCommands are what a root directory has of busybox.
+// plainCommands lists the busybox commands of a root directory.
 const plainCommands = "sh true false cat ls echo sleep id dd tail mknod kill mount umount unshare hostname grep " +
 	"wc sed test readlink setsid env head od pwd mkdir rm cp chmod df stat yes ps"
 
-// Busybox answers why there is no rootfs to test with, or nothing.
+// Busybox returns why there is no rootfs for tests, or an empty string.
 func Busybox() string {
 	for _, path := range busyboxPaths {
 		// A dynamic one cannot run in an empty root.
@@ -32,7 +31,8 @@ func Busybox() string {
 	return "no static busybox at " + strings.Join(busyboxPaths, " or ") + " (Debian: apt-get install busybox-static)"
 }
 
-// MakeRootfs makes a root from the machine's busybox: a shell and the plain commands, and nothing of the machine.
+// MakeRootfs creates a root from the host's busybox, with a shell and the plain commands and without any files of the
+// host.
 func MakeRootfs(t testing.TB) string {
 	t.Helper()
 	root := t.TempDir()
@@ -63,19 +63,19 @@ func MakeRootfs(t testing.TB) string {
 	return root
 }
 
-// WriteFile makes a file, of the very mode that is asked for.
+// WriteFile writes a file with exactly this mode.
 func WriteFile(t testing.TB, path, text string, mode os.FileMode) {
 	t.Helper()
 	if err := os.WriteFile(path, []byte(text), mode); err != nil {
 		t.Fatal(err)
 	}
-	if err := os.Chmod(path, mode); err != nil { // The umask has no say here.
+	if err := os.Chmod(path, mode); err != nil { // regardless of the umask
 		t.Fatal(err)
 	}
 }
 
-// Runtime answers an OCI runtime's path, and skips where there is none. crun refuses machines whose cgroups are hybrid;
-// on such it is shown an empty folder instead of their v2 tree, in which no controller is then anyway.
+// Runtime returns the path of an OCI runtime, or skips the test if there is none. crun rejects hosts with hybrid
+// cgroups. There it sees an empty folder instead of their v2 tree, which has no controllers anyway.
 func Runtime(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
@@ -91,9 +91,9 @@ func Runtime(t testing.TB, name string) string {
 	return path
 }
 
-// Delegate has the kernel take the borders of cgroup namespaces for the borders of rights, for as long as a test runs:
-// systemd mounts v2's tree so on nearly every machine, and one whose tree somebody else has mounted would not show what
-// that refuses. It says where it cannot.
+// Delegate makes the kernel enforce permissions at the borders of cgroup namespaces while a test runs. systemd mounts
+// the v2 tree in this way on nearly every host. Without it a test would not show the resulting errors. Delegate logs if
+// this is impossible.
 func Delegate(t testing.TB) {
 	t.Helper()
 	root := UnifiedRoot()
@@ -115,7 +115,7 @@ func Delegate(t testing.TB) {
 	t.Logf("v2's tree does not keep namespaces apart here, which it does elsewhere: %v", err)
 }
 
-// UnifiedRoot is where the v2 tree of a machine with hybrid cgroups is, or nothing.
+// UnifiedRoot returns the path of the v2 tree on a host with hybrid cgroups, or an empty string.
 func UnifiedRoot() string {
 	const root = "/sys/fs/cgroup/unified"
 	if _, err := os.Stat(root + "/cgroup.controllers"); err != nil {

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the figures, each with its target.
+// This file measures the figures, each with its target.
 
 func BenchmarkBody(b *testing.B) {
 	b.Run("real", benchReal)
@@ -21,12 +21,12 @@ func BenchmarkBody(b *testing.B) {
 	b.Run("sweep", benchSweep)
 }
 
-// benchReal is a scheduler and 64 agents, each a process on this one machine, and tasks that are processes.
+// benchReal runs a scheduler and 64 agents as processes on this host, with tasks as processes.
 func benchReal(b *testing.B) {
 	machines := size(64, 8)
 	c := newCluster(b)
 	c.machines(machines)
-	time.Sleep(6 * time.Second)          // a heartbeat of each
+	time.Sleep(6 * time.Second)          // one heartbeat of each
 	b.Run("memory", func(b *testing.B) { // target: ≤ 8 MB
 		once(b, func() {
 			var each []float64
@@ -48,7 +48,7 @@ func benchReal(b *testing.B) {
 				once(b, func() {
 					times := size(15, 1)
 					var took []time.Duration
-					c.costs(b, times, func() { // of the way back, too
+					c.costs(b, times, func() { // including the way back
 						for range times {
 							began := time.Now()
 							id := c.cli(b, "submit", "-q", "--gpu", "8", "-n", fmt.Sprint(k), "--image", "host", "--",
@@ -77,7 +77,7 @@ func benchReal(b *testing.B) {
 			})
 		})
 	})
-	b.Run("submits", func(b *testing.B) { // target: ≥ 300 a second; they wait for machines that are not there
+	b.Run("submits", func(b *testing.B) { // target: ≥ 300 a second; the jobs wait for nodes that do not exist
 		once(b, func() {
 			submits := size(400, 24)
 			c.costs(b, submits, func() {
@@ -103,13 +103,13 @@ func (c *cluster) cli(b *testing.B, args ...string) string {
 	return strings.TrimSpace(string(out))
 }
 
-// crowded is how many machines one scheduler has.
+// crowded returns the number of nodes of one scheduler.
 func crowded() int { return size(1000, 100) }
 
-// span is how long an idle scheduler is measured.
+// span returns how long an idle scheduler is measured.
 func span() time.Duration { return time.Duration(size(20, 2)) * time.Second }
 
-// benchThousand is a scheduler's process, and a thousand machines in another one.
+// benchThousand runs a scheduler's process, and a thousand nodes in another process.
 func benchThousand(b *testing.B) {
 	c := newCluster(b)
 	c.crowd(crowded())
@@ -145,7 +145,7 @@ func benchThousand(b *testing.B) {
 	})
 }
 
-// fill takes every machine, so that all other jobs wait.
+// fill occupies every node, so that all other jobs wait.
 func (c *cluster) fill() string {
 	changes := c.watch()
 	ids := c.submitAll(1, 1, gang(int32(crowded()), "/bin/true"))
@@ -153,7 +153,7 @@ func (c *cluster) fill() string {
 	return ids[0]
 }
 
-// held submits gangs to a full cluster, holds them, and makes room.
+// held submits gangs to a full cluster, holds them, and frees the nodes.
 func (c *cluster) held(gangs int, size int32) []string {
 	c.b.Helper()
 	filler := c.fill()
@@ -164,7 +164,7 @@ func (c *cluster) held(gangs int, size int32) []string {
 	return ids
 }
 
-// release releases gangs, all at once, and returns how many started per second.
+// release releases gangs all at once, and returns how many started per second.
 func (c *cluster) release(ids []string) float64 {
 	c.b.Helper()
 	changes := c.watch()

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// This file owns what certificates cost whoever calls.
+// This file measures the cost of certificates for clients.
 
-// BenchmarkCall is the command line from its start to its end, with one answer: by turns from a scheduler in plaintext
-// and from one with TLS, of which each proves to the other who it is.
+// BenchmarkCall measures the command line from its start to its end with one answer. It alternates between a scheduler
+// in plaintext and one with mutual TLS.
 func BenchmarkCall(b *testing.B) {
 	keys := filepath.Join(b.TempDir(), "keys")
 	secured := newClusterOf(b, "synapse-scheduler", "--tls", newKeys(b, keys))

@@ -16,16 +16,16 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the cold start: a scheduler's process dies in a large and busy
-// cluster, and a new one on the same records starts the next gang.
+// This file measures the cold start. A scheduler's process dies in a large and busy cluster, and a new one on the same
+// records starts the next gang.
 
-// coldMachines is how many machines there are; coldTasks are those of each gang, of which two machines are full.
+// coldMachines returns the number of nodes. coldTasks is the number of tasks of each gang, which fill two nodes.
 func coldMachines() int { return size(5_000, 100) }
 
 const coldTasks = 56
 
-// BenchmarkCold has 5,000 machines, in one process beside the scheduler's, and 140,000 tasks on them. The measurement
-// begins with the new process.
+// BenchmarkCold uses 5,000 nodes in one process next to the scheduler's, with 140,000 tasks. The measurement begins
+// with the new process.
 func BenchmarkCold(b *testing.B) {
 	c := newCluster(b)
 	c.crowdOf(coldMachines())
@@ -48,7 +48,7 @@ func BenchmarkCold(b *testing.B) {
 }
 
 // cold kills the scheduler, starts another one, and returns how long it took until its first gang ran, on two whole
-// machines.
+// nodes.
 func (c *cluster) cold(b *testing.B) time.Duration {
 	b.Helper()
 	before := load(b)
@@ -94,8 +94,8 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 	return ran
 }
 
-// up waits until this many machines are up, without asking often: a page of a thousand
-// machines costs the scheduler that is measured.
+// up waits until this many nodes are up. It polls rarely, because a page of a thousand nodes costs the measured
+// scheduler.
 func (c *cluster) up(many int) {
 	c.b.Helper()
 	for limit := pace.Until(2 * time.Minute); ; time.Sleep(500 * time.Millisecond) {

@@ -16,20 +16,21 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the cost of an acknowledged submit through the gateway of a real scheduler: the answer comes when the
-// job is on disk. Beside it, over the same connections, is a call that does nothing.
+// This file measures acknowledged submits through the gateway of a real scheduler, which answers when the job is on
+// disk. For comparison it measures an empty call over the same connections.
 
 const (
-	submitters  = 64 // callers at once
-	connections = 8  // that they share
+	submitters  = 64 // concurrent callers
+	connections = 8  // shared by the callers
 )
 
-// durable is how many submits all callers together make.
+// durable returns the total number of submits.
 func durable() int { return size(30_000, 500) }
 
 func benchDurable(b *testing.B) {
-	b.Run("sqlite", func(b *testing.B) { benchSubmits(newCluster(b)) }) // targets: ≥ 10,000 a second, p50 ≤ 2 ms alone
-	b.Run("postgres", func(b *testing.B) {                              // target: ≥ 5,000 a second
+	// targets: ≥ 10,000 a second, p50 ≤ 2 ms alone
+	b.Run("sqlite", func(b *testing.B) { benchSubmits(newCluster(b)) })
+	b.Run("postgres", func(b *testing.B) { // target: ≥ 5,000 a second
 		benchSubmits(newCluster(b, "--store", pgtest.Start(b).Database(b)))
 	})
 }

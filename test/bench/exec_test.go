@@ -21,10 +21,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns what is run inside of tasks: how long one process takes, and how fast bytes go in and out, by cp and
-// by port-forward. It is a cluster as people have it: TLS on each way, and containers where the machine makes them.
+// This file measures exec sessions in tasks: the duration of one process, and the throughput of cp and port-forward in
+// both directions. The cluster has TLS on every connection, and containers if the host supports them.
 
-// BenchmarkExec has one machine, and a task that does nothing.
+// BenchmarkExec has one node, and a task that does nothing.
 //
 //	make bench BENCH=Exec/true      p50 ≤ 30 ms
 //	make bench BENCH=Exec/copy      ≥ 100 MB/s each way, of 1 GB, and no more memory
@@ -43,12 +43,12 @@ func BenchmarkExec(b *testing.B) {
 	})
 }
 
-// inside is a cluster with a job that runs, and whoever gets inside of it.
+// inside is a cluster with a running job, and the means to enter it.
 type inside struct {
 	*cluster
 	job, keys, folder string
-	used              time.Duration // of the processor, by the command line of the last stream
-	pace              int64         // bytes a second that a server gives at most; 0: as many as go
+	used              time.Duration // CPU time of the command line in the last stream
+	pace              int64         // maximum rate of a server in bytes a second; 0: unlimited
 }
 
 func newInside(b *testing.B, program string) *inside {
@@ -75,17 +75,17 @@ func newInside(b *testing.B, program string) *inside {
 		"64Gi", "--address", "127.0.0.1", "--driver", driver, "--tls", filepath.Join(x.keys, "n1")))
 	x.idle(1)
 	spec := gang(1, "/bin/sleep", "infinity")
-	spec.Each.MemoryBytes = 4 << 30 // what it has written counts until it is on the disk
+	spec.Each.MemoryBytes = 4 << 30 // written data counts as memory until it is on the disk
 	x.job = x.submit("inside", spec)
 	x.eventually("it runs", func() bool {
 		reply, err := x.client.GetJob(x.ctx(), &messages.GetJob{Job: x.job})
 		return err == nil && reply.Job.Phase == messages.PhaseRunning
 	})
-	x.cli(b, "exec", x.job, "--", "truncate", "-s", fmt.Sprint(streamed()), "big") // which has no place on the disk
+	x.cli(b, "exec", x.job, "--", "truncate", "-s", fmt.Sprint(streamed()), "big") // it uses no blocks of the disk
 	return x
 }
 
-// newKeys makes the keys of a cluster with one machine, and answers the folder of its scheduler's.
+// newKeys creates the keys of a cluster with one node, and returns the folder of its scheduler's keys.
 func newKeys(b *testing.B, keys string) (scheduler string) {
 	scheduler = filepath.Join(keys, "scheduler")
 	for _, args := range [][]string{
@@ -99,7 +99,7 @@ func newKeys(b *testing.B, keys string) (scheduler string) {
 	return scheduler
 }
 
-// command is the command line, as an admin's.
+// command returns the command line of an admin.
 func (x *inside) command(args ...string) *exec.Cmd {
 	c := exec.Command(filepath.Join(bin, "synapse-cli"), args...)
 	c.Env = append(os.Environ(), "SYNAPSE_SERVER="+x.address, "SYNAPSE_TLS="+filepath.Join(x.keys, "admin"))
@@ -129,11 +129,11 @@ func (x *inside) benchTrue(b *testing.B) {
 	})
 }
 
-// streamed is how many bytes go through.
+// streamed returns the number of bytes per stream.
 func streamed() int64 { return int64(size(1000, 12)) * 1_000_000 }
 
-// stream measures a way once: its speed, the processors that it takes, and what memory the scheduler and the agent have
-// more than before at most.
+// stream measures one direction once: its throughput, its CPU use, and the maximum additional memory of the scheduler
+// and the agent.
 func (x *inside) stream(b *testing.B, through func(*testing.B)) {
 	once(b, func() {
 		resident := func() float64 {
@@ -175,7 +175,7 @@ func (x *inside) copyOut(b *testing.B) {
 	x.cli(b, "cp", x.job+":big", filepath.Join(x.folder, "big"))
 }
 
-// copyIn copies one to the task.
+// copyIn copies a file to the task.
 func (x *inside) copyIn(b *testing.B) {
 	path := filepath.Join(x.folder, "sent")
 	err := os.WriteFile(path, nil, 0o644)
@@ -196,7 +196,7 @@ func (x *inside) forwardOut(b *testing.B) {
 	}, func(client *net.TCPConn) (int64, error) { return io.Copy(io.Discard, client) })
 }
 
-// forwardIn writes to one, until it has said that it had all.
+// forwardIn writes to such a server, until it has confirmed that it got everything.
 func (x *inside) forwardIn(b *testing.B) {
 	x.forward(b, func(server net.Conn) (int64, error) { return io.Copy(io.Discard, server) },
 		func(client *net.TCPConn) (int64, error) {
@@ -211,7 +211,7 @@ func (x *inside) forwardIn(b *testing.B) {
 		})
 }
 
-// zeros is an endless source, at a pace.
+// zeros is an endless source with a rate.
 type zeros struct {
 	pace  int64
 	began time.Time
@@ -229,7 +229,7 @@ func (z *zeros) Read(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// forward has a server serve one connection that comes through the task.
+// forward starts a server for one connection through the task.
 func (x *inside) forward(b *testing.B, serve func(net.Conn) (int64, error), use func(*net.TCPConn) (int64, error)) {
 	server, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

@@ -1,15 +1,13 @@
-// Package bench measures a whole cluster: the programs as they are shipped, on
-// this machine, with the process driver. Each figure is one line, with the
-// machine's load as it was before; a figure taken on a busy machine says little.
+// Package bench measures a whole cluster: the shipped programs on this host, with the process driver. Each figure is
+// one line, with the load of the host before the measurement. A figure from a busy host says little.
 //
 //	make bench BENCH=Body                              all of them, in some two minutes
 //	make bench BENCH=Body/real/gang                    one
 //	TMPDIR=/dev/shm make bench BENCH=Body/real         without the disk
 //	make bench BENCH=Body SMOKE=1                      all of them in small, to see that they work
 //
-// An agent writes some ten small files for each task, so the file system shows:
-// on ext4 without a journal, which looks for an inode that was not freed lately,
-// half of what a task costs is that search.
+// An agent writes about ten small files for each task, so the file system matters. ext4 without a journal searches for
+// an inode that was not freed recently, and that search is half of a task's cost.
 package bench
 
 import (
@@ -36,12 +34,12 @@ import (
 	"github.com/yi-json/synapse/test/crowd"
 )
 
-// This file owns the cluster that is measured, and how it is measured.
+// This file provides the cluster that is measured, and the measurements.
 
-// bin is where the programs are.
+// bin is the folder of the programs.
 var bin string
 
-// size is the size of a measurement: full, or that of a smoke test, whose figures nobody reads.
+// size returns the size of a measurement: full, or that of a smoke test, whose figures do not matter.
 func size(full, smoke int) int {
 	if testing.Short() {
 		return smoke
@@ -51,7 +49,7 @@ func size(full, smoke int) int {
 
 func TestMain(m *testing.M) { os.Exit(run(m)) }
 
-// run builds the programs, but only where something is to be measured.
+// run builds the programs, but only if there is something to measure.
 func run(m *testing.M) int {
 	flag.Parse()
 	if flag.Lookup("test.bench").Value.String() == "" {
@@ -72,8 +70,8 @@ func run(m *testing.M) int {
 	build := exec.Command("go", "build", "-ldflags=-s -w", "-o", built+"/", "../../cmd/...")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	build.Stdout, build.Stderr = os.Stderr, os.Stderr
-	// They are copied, as an installation does: a file from the linker lies in the page cache in small pieces, and starts
-	// a fifth slower.
+	// They are copied, as an installation does. A file written by the linker is in the page cache in small pieces,
+	// and starts a fifth slower.
 	if err = build.Run(); err == nil {
 		err = os.CopyFS(folder, os.DirFS(built))
 	}
@@ -84,7 +82,7 @@ func run(m *testing.M) int {
 	return m.Run()
 }
 
-// cluster is a scheduler, and what is started beside it.
+// cluster is a scheduler with its other processes.
 type cluster struct {
 	b         *testing.B
 	dir       string
@@ -95,7 +93,7 @@ type cluster struct {
 	requests  int
 }
 
-// start starts a program whose lines go to a log that is shown if the measurement fails.
+// start starts a program whose output goes to a log, which is shown if the measurement fails.
 func (c *cluster) start(name, program string, args ...string) *exec.Cmd {
 	c.b.Helper()
 	log, err := os.Create(filepath.Join(c.dir, name+".log"))
@@ -119,7 +117,7 @@ func (c *cluster) start(name, program string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// newCluster starts a scheduler; settings are more of its flags.
+// newCluster starts a scheduler with additional flags.
 func newCluster(b *testing.B, settings ...string) *cluster {
 	b.Helper()
 	return newClusterOf(b, "synapse-scheduler", settings...)
@@ -158,7 +156,7 @@ func newClusterOf(b *testing.B, program string, settings ...string) *cluster {
 	return c
 }
 
-// sweep kills what the agents have left: tasks outlive them by design.
+// sweep kills the remains of the agents, because tasks outlive them by design.
 func (c *cluster) sweep() {
 	processes, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range processes {
@@ -199,7 +197,7 @@ func (c *cluster) machines(many int) {
 
 const perRack = 16
 
-// idle waits until this many machines are up, and nothing is on any.
+// idle waits until this many nodes are up and have no allocations.
 func (c *cluster) idle(many int) {
 	c.b.Helper()
 	c.eventually(fmt.Sprintf("%d machines are up and empty", many), func() bool {
@@ -227,7 +225,7 @@ func (c *cluster) ctx() context.Context {
 	return ctx
 }
 
-// gang is a job of whole machines.
+// gang returns a job of whole nodes.
 func gang(tasks int32, command ...string) *messages.JobSpec {
 	return &messages.JobSpec{
 		Name: "bench", Image: "host", Command: command, Gang: &messages.GangSpec{ReplicasMin: tasks, ReplicasMax: tasks},
@@ -244,7 +242,7 @@ func (c *cluster) submit(request string, spec *messages.JobSpec) string {
 	return reply.Job
 }
 
-// submitAll submits jobs from several callers at once, and returns their ids.
+// submitAll submits jobs from several concurrent callers, and returns their IDs.
 func (c *cluster) submitAll(many, callers int, spec *messages.JobSpec) []string {
 	c.requests++
 	ids := make([]string, many)
@@ -255,7 +253,7 @@ func (c *cluster) submitAll(many, callers int, spec *messages.JobSpec) []string 
 	return ids
 }
 
-// together does something this many times, from several callers at once.
+// together calls do this many times, from several concurrent callers.
 func together(callers, many int, do func(i int)) {
 	next := make(chan int)
 	var all sync.WaitGroup
@@ -339,7 +337,7 @@ func (c *cluster) cancel(id string) {
 	}
 }
 
-// load is the machine's load average over a minute, before the measurement adds to it.
+// load returns the host's load average over a minute, before the measurement adds to it.
 func load(b *testing.B) float64 {
 	b.Helper()
 	text, err := os.ReadFile("/proc/loadavg")
@@ -353,7 +351,7 @@ func load(b *testing.B) float64 {
 	return value
 }
 
-// memory is the memory of a process, in megabytes, by the names of /proc/PID/status.
+// memory returns the memory of a process in megabytes, by the names of /proc/PID/status.
 func memory(b *testing.B, pid int, name string) float64 {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
@@ -368,7 +366,7 @@ func memory(b *testing.B, pid int, name string) float64 {
 	return float64(kb) / 1000
 }
 
-// computed is the CPU time of a process and its ended children since its start.
+// computed returns the CPU time of a process and its ended children since its start.
 func computed(b *testing.B, pid int) time.Duration {
 	b.Helper()
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
@@ -384,10 +382,10 @@ func computed(b *testing.B, pid int) time.Duration {
 		}
 		ticks += n
 	}
-	return time.Duration(ticks) * 10 * time.Millisecond // the kernel counts hundredths for everybody
+	return time.Duration(ticks) * 10 * time.Millisecond // the kernel always counts hundredths of a second
 }
 
-// ended is the CPU time of our own ended children.
+// ended returns the CPU time of our own ended children.
 func ended(b *testing.B) time.Duration {
 	b.Helper()
 	var used syscall.Rusage
@@ -397,8 +395,8 @@ func ended(b *testing.B) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// costs measures what a number of actions costs the scheduler and the agents, in computing time for each action. Other
-// load on the machine affects it less than wall time.
+// costs measures the CPU time of the scheduler and the agents per action. Other load on the host affects it less than
+// wall time.
 func (c *cluster) costs(b *testing.B, actions int, do func()) {
 	b.Helper()
 	agents := func() (sum time.Duration) {
@@ -418,7 +416,7 @@ func (c *cluster) costs(b *testing.B, actions int, do func()) {
 	}
 }
 
-// busy is how much of one core a process uses, in percent, over a span.
+// busy returns the CPU use of a process in percent of one core, over a span.
 func busy(b *testing.B, pid int, span time.Duration) float64 {
 	b.Helper()
 	before, began := computed(b, pid), time.Now()
@@ -426,7 +424,7 @@ func busy(b *testing.B, pid int, span time.Duration) float64 {
 	return 100 * float64(computed(b, pid)-before) / float64(time.Since(began))
 }
 
-// report reports the median and the worst of what was measured.
+// report reports the median and the maximum of the measurements.
 func report(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
@@ -434,7 +432,7 @@ func report(b *testing.B, took []time.Duration) {
 	b.ReportMetric(float64(len(took)), "times")
 }
 
-// once measures a figure that takes long enough to be measured once. The time of one round would say nothing.
+// once measures a figure that takes long enough to be measured once. The time of one iteration would mean nothing.
 func once(b *testing.B, measure func()) {
 	b.Helper()
 	before := load(b)
@@ -445,8 +443,8 @@ func once(b *testing.B, measure func()) {
 	b.ReportMetric(0, "ns/op")
 }
 
-// pipe makes a named pipe that every task may write to. A task is confined to its own files and to those that all may
-// use, so it lies in /var/tmp, and not with the cluster.
+// pipe creates a named pipe that every task may write to. A task can write only to its own files and to public
+// directories, so the pipe is in /var/tmp and not with the cluster.
 func (c *cluster) pipe() *os.File {
 	c.b.Helper()
 	folder, err := os.MkdirTemp("/var/tmp", "synapse-bench-")
@@ -464,7 +462,7 @@ func (c *cluster) pipe() *os.File {
 	if err := os.Chmod(path, 0o666); err != nil {
 		c.b.Fatal(err)
 	}
-	file, err := os.OpenFile(path, os.O_RDWR, 0) // a writer too, so that it never ends
+	file, err := os.OpenFile(path, os.O_RDWR, 0) // also a writer, so that it never ends
 	if err != nil {
 		c.b.Fatal(err)
 	}

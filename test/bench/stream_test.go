@@ -19,16 +19,17 @@ import (
 	"github.com/yi-json/synapse/test/mutants/patch"
 )
 
-// This file owns what streams of bytes, which go through the scheduler's process, do to the passes of its Scheduler.
+// This file measures how streams of bytes through the scheduler's process affect the passes of its Scheduler.
 
-// BenchmarkStreamBeside has 5,000 gangs wait for the one machine, of which fifty a second go and fifty come, and tells
-// the 99th part of the passes beside 1 GB through port-forward each way at a pace, and beside a cp at none; and without
-// them before and behind each, for such a queue's passes change with time. The command line, the agent and the task
-// share the processors with the scheduler here, which has precedence over them, as it would have machines of its own.
-// Its passes go ahead besides (host.Ahead), as they do wherever a scheduler may have real time.
-// What is left of sharing is seen by the first way: a program that keeps one processor busy and streams nothing. The
-// second way says what handing bytes on costs at least: a relay in the scheduler's process, from TLS to TLS, which does
-// nothing else with them.
+// BenchmarkStreamBeside has 5,000 gangs wait for one node. Fifty a second leave and fifty arrive. It measures the 99th
+// percentile of the passes next to 1 GB through port-forward in each direction at a limited rate, and next to an
+// unlimited cp. It also measures before and after each stream, because the passes of such a queue change over time.
+//
+// The command line, the agent and the task share the host's processors with the scheduler, which has a higher priority.
+// With separate hosts it would have the processors alone. Its passes also have real-time priority if the host permits
+// it (host.Ahead). Two controls show the rest of the effects. The first is a program that keeps one processor busy and
+// streams nothing. The second is a relay in the scheduler's process, from TLS to TLS, which shows the minimum cost of
+// forwarding bytes.
 //
 //	TMPDIR=/dev/shm make bench BENCH=StreamBeside
 func BenchmarkStreamBeside(b *testing.B) {
@@ -77,10 +78,11 @@ func busyProcessor(b *testing.B) {
 	_ = c.Wait() // it was killed
 }
 
-// relayAt is where the relay listens that testdata/passes puts into the scheduler's process.
+// relayAt names the address of the relay that testdata/passes adds to the scheduler's process.
 const relayAt = "BENCH_RELAY"
 
-// relay sends through it what the command line would send through the scheduler, in one process with who takes it.
+// relay sends the same data through the relay as the command line sends through the scheduler. The sender and the
+// receiver are in one process.
 func (x *inside) relay(b *testing.B) {
 	keys := filepath.Join(x.keys, "scheduler")
 	pair, err := tls.LoadX509KeyPair(filepath.Join(keys, "cert.pem"), filepath.Join(keys, "key.pem"))
@@ -118,7 +120,7 @@ func (x *inside) relay(b *testing.B) {
 	}
 }
 
-// freePort is an address where nobody listens.
+// freePort returns an address without a listener.
 func freePort(b *testing.B) string {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -128,7 +130,7 @@ func freePort(b *testing.B) string {
 	return l.Addr().String()
 }
 
-// beside tells the passes without a stream, beside it, and without it again.
+// beside measures the passes without a stream, next to it, and without it again.
 func (x *inside) beside(b *testing.B, waiting *[]string, through func(*testing.B)) {
 	alone := func() []time.Duration {
 		return x.passes(waiting, func() { time.Sleep(time.Duration(size(5000, 300)) * time.Millisecond) })
@@ -160,7 +162,7 @@ func (x *inside) beside(b *testing.B, waiting *[]string, through func(*testing.B
 	b.ReportMetric(float64(len(with)), "passes")
 }
 
-// passes are what the Scheduler's took while something is done, and jobs come and go.
+// passes returns the durations of the Scheduler's passes while do runs and jobs come and go.
 func (x *inside) passes(waiting *[]string, do func()) (took []time.Duration) {
 	log := filepath.Join(x.dir, "scheduler.log")
 	before, err := os.ReadFile(log)

@@ -9,16 +9,16 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what an array of the most elements costs: how long its submit takes until it is on disk, and what the
-// scheduler keeps of it while all of it waits.
+// This file measures the largest array: how long its submit takes until it is on disk, and how much memory the
+// scheduler needs while all of it waits.
 
 func benchSweep(b *testing.B) {
 	b.Run("sqlite", func(b *testing.B) { sweep(b, newCluster(b)) })
 	b.Run("postgres", func(b *testing.B) { sweep(b, newCluster(b, "--store", pgtest.Start(b).Database(b))) })
 }
 
-// sweep submits the array five times, each time to a scheduler that has the ones before: the slowest submit counts, and
-// of the memory the mean, for a process takes it in large pieces.
+// sweep submits the array five times, each time to a scheduler with the previous ones. It reports the slowest submit
+// and the mean memory, because a process allocates memory in large pieces.
 func sweep(b *testing.B, c *cluster) {
 	times, elements := size(5, 2), int32(size(messages.MaxElements, 1000))
 	ask := func(spec *messages.JobSpec, name string) (took time.Duration) {
@@ -39,7 +39,7 @@ func sweep(b *testing.B, c *cluster) {
 			spec := gang(1, "/bin/true")
 			spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: elements - 1}}}
 			took = append(took, ask(spec, string(rune('a'+i))))
-			time.Sleep(time.Second) // its elements that may be next become jobs
+			time.Sleep(time.Second) // the first of its elements become jobs
 		}
 		reply, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{})
 		if err != nil || waiting(reply) != int32(times)*elements {
@@ -54,7 +54,7 @@ func sweep(b *testing.B, c *cluster) {
 	})
 }
 
-// waiting counts the elements that wait, by the lines of their arrays.
+// waiting returns the number of waiting elements, by the lines of their arrays.
 func waiting(reply *messages.ListJobsReply) (n int32) {
 	for _, j := range reply.GetJobs() {
 		n += j.GetCounts().GetWaiting()

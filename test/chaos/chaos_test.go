@@ -1,6 +1,6 @@
-// Package chaos breaks a cluster of real processes while gangs stream through it, and checks afterwards what was
-// promised: every job that was acknowledged is accounted for, no device had two owners, no gang ran in part, nothing
-// was decided twice. The members of the gangs are the witnesses.
+// Package chaos injects faults into a cluster of real processes while gangs stream through it. Afterwards it checks the
+// guarantees: every acknowledged job is accounted for, no GPU had two owners, no gang ran in part, and nothing was
+// decided twice. The members of the gangs record the evidence.
 package chaos
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the run and the verdict.
+// This file controls the run and checks its result.
 
 var (
 	duration = flag.Duration("chaos.duration", time.Minute, "for how long things break")
@@ -32,7 +32,7 @@ var (
 // A run with few faults proves little, and fails.
 const (
 	gangEvery = 4 * time.Second
-	healed    = 2 * time.Minute // in which all must be over once the faults have stopped
+	healed    = 2 * time.Minute // time until all jobs must have finished after the last fault
 )
 
 func TestChaos(t *testing.T) {
@@ -77,8 +77,8 @@ func TestChaos(t *testing.T) {
 	}
 }
 
-// mayEndBy is what may end an attempt here. No member fails by itself, and no fault of an agent ends one: its
-// supervisor lives.
+// mayEndBy lists the causes that may end an attempt here. No member fails by itself, and no fault of an agent ends one,
+// because its supervisor lives.
 var mayEndBy = []messages.Cause{
 	messages.Cause_CAUSE_SUCCEEDED, messages.Cause_CAUSE_CANCELLED, messages.Cause_CAUSE_REQUEUED,
 	messages.Cause_CAUSE_MACHINE_LOST, // its agent was silent for ten seconds
@@ -86,11 +86,11 @@ var mayEndBy = []messages.Cause{
 	messages.Cause_CAUSE_START_TIMEOUT,
 }
 
-// mustNotSay is what no process may say: that an invariant broke, or that the
-// database is older than the machines. It never is, here.
+// mustNotSay lists lines that no process may log: that an invariant broke, or that the database is older than the
+// nodes, which never happens here.
 var mustNotSay = []string{"BUG in ", "which the store does not contain"}
 
-// settle waits until the healed cluster has nothing left to do.
+// settle waits until the repaired cluster has nothing left to do.
 func (w *world) settle(jobs []submitted) {
 	w.t.Helper()
 	ctx, cancel := context.WithTimeout(w.t.Context(), healed)
@@ -110,7 +110,7 @@ func (w *world) settle(jobs []submitted) {
 	}
 }
 
-// busy says what the machines still have that should be free.
+// busy describes the allocations of the nodes that should be free.
 func (w *world) busy() string {
 	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.ListNodesReply, error) {
 		return c.ListNodes(ctx, &messages.ListNodes{})
@@ -130,7 +130,7 @@ func (w *world) busy() string {
 	return ""
 }
 
-// sumGPUTime holds the classes of GPU time, day by day, against what there was, whoever led meanwhile.
+// sumGPUTime checks that the classes of GPU time add up to the capacity on each day, through all leaders.
 func (w *world) sumGPUTime() {
 	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.GetEfficiencyReply, error) {
 		return c.GetEfficiency(ctx, &messages.GetEfficiency{})
@@ -150,7 +150,7 @@ func (w *world) sumGPUTime() {
 	}
 }
 
-// verdict compares what the store, the users and the members know, and returns how many attempts there were.
+// verdict compares the records of the store, the users and the members, and returns the number of attempts.
 func (w *world) verdict(jobs []submitted) (attempts int) {
 	for _, complaint := range w.read("broken") {
 		text, _ := os.ReadFile(filepath.Join(w.dir, "broken", complaint))
@@ -216,8 +216,8 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 	if record.Owner.GetName() == "" || record.RequestId != j.request {
 		w.t.Errorf("job %s is of request %q, not %q", j.id, record.RequestId, j.request)
 	}
-	// The attempt that succeeded need not be the last: a machine that was lost may come back and say that its member had
-	// done its work, when the next attempt has ended without a start.
+	// The attempt that succeeded need not be the last. A lost node may return and report that its member had
+	// finished its work, after the next attempt ended without a start.
 	whole := false
 	for i, a := range tried {
 		token := messages.FromToken(a.Token).String()
@@ -243,7 +243,7 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			}
 			delete(marks, mark+"started")
 			delete(marks, mark+"done")
-			// No fault touches a supervisor, so each member was watched to its end, or never begun.
+			// No fault affects a supervisor, so each member was observed until its end, or never started.
 			if kind := p.Exit.GetKind(); kind != messages.ExitKind_EXIT_KIND_EXITED &&
 				kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED {
 				w.t.Errorf("rank %d of attempt %s of job %s left as evidence %s: %s", p.Rank, token, j.id, kind, p.Exit.GetDetail())
@@ -258,8 +258,8 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		} else if a.End.GetCause() == messages.Cause_CAUSE_SUCCEEDED {
 			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
 		}
-		// If a machine was lost, nobody knew in time that its member had done its work; and a member of an attempt that will
-		// be repeated may do its work before it is stopped.
+		// If a node was lost, the success of its member was not known in time. A member of an attempt that will
+		// be repeated may also finish its work before it is stopped.
 		stopped := a.End.GetCause() == messages.Cause_CAUSE_MACHINE_LOST || a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
 		if cause := a.End.GetCause(); !last && !stopped && allWell(a) {
 			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)
@@ -280,7 +280,7 @@ func allWell(a *messages.AttemptRecord) bool {
 	return true
 }
 
-// read lists what members left in a folder.
+// read lists the files that members left in a folder.
 func (w *world) read(folder string) []string {
 	entries, err := os.ReadDir(filepath.Join(w.dir, folder))
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// This file owns the faults that are done to the cluster.
+// This file injects the faults.
 
-// tally counts what was done, by name.
+// tally counts events by name.
 type tally struct {
 	mu     *sync.Mutex
 	counts map[string]int
@@ -52,8 +52,8 @@ func (t tally) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// carryOut executes the plan, each fault at its time, and returns when all are mended. Once ctx has ended nothing more
-// is broken.
+// carryOut executes the plan, each fault at its time, and returns when all are repaired. After ctx has ended it injects
+// no more faults.
 func (w *world) carryOut(ctx context.Context, plan []fault) {
 	began := time.Now()
 	var running sync.WaitGroup
@@ -78,7 +78,7 @@ func wait(ctx context.Context, d time.Duration) {
 	}
 }
 
-// harm does one fault and mends it; it reports whether it happened.
+// harm injects one fault and repairs it. It reports whether the fault happened.
 func (w *world) harm(ctx context.Context, s fault) bool {
 	switch s.name {
 	case schedulerKilled:
@@ -95,16 +95,16 @@ func (w *world) harm(ctx context.Context, s fault) bool {
 	return w.restartDatabase(ctx, s.crash, s.down)
 }
 
-// freeze is SIGSTOP and, after a while, SIGCONT.
+// freeze sends SIGSTOP and, after a while, SIGCONT.
 func (w *world) freeze(ctx context.Context, s *service, down time.Duration) bool {
 	frozen := s.signal(ctx, syscall.SIGSTOP)
 	wait(ctx, down)
-	// It may have been started again meanwhile; then this does nothing.
+	// If the process was restarted meanwhile, this does nothing.
 	s.signal(context.WithoutCancel(ctx), syscall.SIGCONT)
 	return frozen
 }
 
-// part cuts machines off, all at once.
+// part cuts nodes off, all at once.
 func (w *world) part(ctx context.Context, s fault) bool {
 	done := true
 	for i := range 1 + s.more {
@@ -122,8 +122,8 @@ func (w *world) part(ctx context.Context, s fault) bool {
 	return done
 }
 
-// restartDatabase ends the database and starts it again. It may take longer to come
-// back than the plan has foreseen; then the next one waits.
+// restartDatabase ends the database and starts it again. It may take longer to return than the plan expects. Then the
+// next restart waits.
 func (w *world) restartDatabase(ctx context.Context, crash bool, down time.Duration) bool {
 	w.restarting.Lock()
 	defer w.restarting.Unlock()

@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the stream of gangs, and what users were told about them.
+// This file submits the stream of gangs, and records the answers to users.
 
-// users is how many submit at the same time; each waits for its gang.
+// users is the number of concurrent submitters. Each waits for its gang.
 const users = 6
 
 // submitted is a gang that was acknowledged.
@@ -23,11 +23,11 @@ type submitted struct {
 	id, request string
 	spec        *messages.JobSpec
 	cancelled   bool  // a cancel was acknowledged
-	requeued    int32 // the run that was said to be stopped; 0: none
+	requeued    int32 // the attempt that a requeue stopped, according to its answer; 0: none
 }
 
-// stream submits gangs until ctx ends, and returns all that were acknowledged. It repeats requests that were not
-// acknowledged by then until they are.
+// stream submits gangs until ctx ends, and returns all acknowledged ones. It repeats open requests until they are
+// acknowledged.
 func (w *world) stream(ctx context.Context) []submitted {
 	var mu sync.Mutex
 	var all []submitted
@@ -59,14 +59,14 @@ func (w *world) stream(ctx context.Context) []submitted {
 	return all
 }
 
-// patience is the longest time without any answer: faults may follow each other, and overlap.
+// patience is the longest time without any answer, because faults may follow each other and overlap.
 var patience = pace.Of(3 * time.Minute)
 
 // spec draws a gang.
 func (w *world) spec() *messages.JobSpec {
 	tasks, gpus := int32(1+w.draw(4)), 1+w.draw(gpusEach)
 	work := w.between(50*time.Millisecond, 2500*time.Millisecond)
-	if w.draw(3) == 0 { // long enough to outlive its agent, or its leader
+	if w.draw(3) == 0 { // long enough to outlive its agent or its leader
 		work = w.between(2*time.Second, 10*time.Second)
 	}
 	user := ""
@@ -86,12 +86,13 @@ func (w *world) spec() *messages.JobSpec {
 		Gang: &messages.GangSpec{ReplicasMin: tasks, ReplicasMax: tasks},
 		Each: &messages.Resources{MilliCpu: 1000, MemoryBytes: 64 << 20, MilliGpu: int64(gpus) * 1000},
 		Stop: &messages.StopSpec{Signal: 15, GraceMs: 2000},
-		// Longer than any run here, and shorter than what the schedulers' wall clocks differ.
+		// It is longer than any run here, and shorter than the differences of the schedulers' wall clocks.
 		TimeLimitMs: (30 * time.Minute).Milliseconds(),
 	}
 }
 
-// submit asks until it is answered, then once more, like a client that lost the answer: it must be the same job.
+// submit repeats its request until it is answered, and then once more, like a client that lost the answer. The job must
+// be the same.
 func (w *world) submit(request string) (submitted, bool) {
 	s := submitted{request: request, spec: w.spec()}
 	for began := time.Now(); time.Since(began) < patience; time.Sleep(100 * time.Millisecond) {
@@ -123,7 +124,7 @@ func (w *world) cancel(id string) bool {
 	return err == nil
 }
 
-// requeue returns which run is being stopped, if any.
+// requeue returns the attempt that is being stopped, if any.
 func (w *world) requeue(id string) int32 {
 	reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.RequeueReply, error) {
 		return c.Requeue(ctx, &messages.Requeue{Job: id, Reason: "chaos"})
@@ -134,7 +135,7 @@ func (w *world) requeue(id string) int32 {
 	return reply.Run
 }
 
-// over waits until a job or ctx is over.
+// over waits until a job has finished or ctx has ended.
 func (w *world) over(ctx context.Context, id string) {
 	for ctx.Err() == nil {
 		reply, err := ask(w, func(ctx context.Context, c api.SynapseClient) (*messages.GetJobReply, error) {

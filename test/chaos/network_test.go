@@ -7,13 +7,13 @@ import (
 	"github.com/yi-json/synapse/test/island"
 )
 
-// This file owns the machines' networks: one for each, with one cable to the schedulers.
+// This file creates the nodes' networks: one for each, with one cable to the schedulers.
 
-// firstIsland is far from those of other tests: their processes' ids may share the bytes that addresses have of them.
+// firstIsland is far from the numbers of other tests, because addresses contain only some bytes of a process ID.
 const firstIsland = island.Most / 2
 
-// newNetworks makes this many, and removes them at the end. If that is impossible it says why: then the cluster is on
-// loopback, and nothing is cut.
+// newNetworks creates this many networks, and removes them at the end. If that is impossible it returns the reason. The
+// cluster is then on loopback, and nothing is cut.
 func newNetworks(t *testing.T, many int) (all []*island.Island, why error) {
 	t.Helper()
 	for _, needed := range []*able.Ability{able.Networks, able.Program("ip"), able.Program("nsenter")} {

@@ -9,10 +9,10 @@ import (
 	"time"
 )
 
-// This file owns the plan: what is broken when, drawn from the seed before
-// anything runs. So a run has the faults that it must have, by construction, and lists them.
+// This file draws the plan of all faults from the seed before anything runs. So a run has the required faults by
+// construction, and lists them.
 
-// The sorts of faults.
+// The kinds of faults.
 const (
 	schedulerKilled = "schedulers killed"
 	schedulerFrozen = "schedulers frozen"
@@ -23,8 +23,8 @@ const (
 	databaseOutage  = "database outages"
 )
 
-// sort is one of them: how many there are per minute, and the minimum for a run of 20 minutes. Shorter and longer runs
-// must have their share, rounded up.
+// sort is one of them, with its number per minute and its minimum in a run of 20 minutes. Other lengths need a
+// proportional minimum, rounded up.
 type sort struct {
 	name  string
 	each  float64
@@ -44,7 +44,7 @@ var sorts = []sort{
 	{databaseOutage, 0.5, 5}, // and 5 outages of the database
 }
 
-// share is the part of n that belongs to a run of this length.
+// share returns the part of n that belongs to a run of this length.
 func share(n float64, of, d time.Duration) int {
 	exact := n * float64(d) / float64(of)
 	return int(exact) + min(1, int((exact-float64(int(exact)))*1e6))
@@ -54,11 +54,11 @@ func share(n float64, of, d time.Duration) int {
 type fault struct {
 	at     time.Duration
 	name   string
-	target int // of the schedulers or machines
+	target int // index of the scheduler or node
 	down   time.Duration
-	more   int  // partitions: how many machines beside the target
-	oneWay bool // partitions: only what goes to the machine is lost
-	crash  bool // database: it dies, and is not told to end
+	more   int  // partitions: number of nodes besides the target
+	oneWay bool // partitions: only messages to the node are lost
+	crash  bool // database: it crashes instead of stopping
 }
 
 func (s fault) String() string {
@@ -69,11 +69,11 @@ func (s fault) String() string {
 	return text
 }
 
-// mending is the time that a target has after a fault to come back.
+// mending is the time that a target has after a fault to return.
 const mending = 1500 * time.Millisecond
 
-// newPlan draws the faults of a run: of each sort its share, at least its minimum, and none on a target that another
-// fault has just broken.
+// newPlan draws the faults of a run: each kind with its share and at least its minimum, and none on a target that
+// another fault has just broken.
 func newPlan(random *rand.Rand, d time.Duration, networks bool) []fault {
 	var deck []string
 	for _, s := range sorts {
@@ -85,8 +85,8 @@ func newPlan(random *rand.Rand, d time.Duration, networks bool) []fault {
 		}
 	}
 	random.Shuffle(len(deck), func(i, j int) { deck[i], deck[j] = deck[j], deck[i] })
-	free := map[string]time.Duration{}           // by target: when it is whole again
-	gap := d * 9 / 10 / time.Duration(len(deck)) // what is broken last is mended before the end
+	free := map[string]time.Duration{}           // by target: when it is available again
+	gap := d * 9 / 10 / time.Duration(len(deck)) // the last fault is repaired before the end
 	var plan []fault
 	for i, name := range deck {
 		s := draw(random, name)
@@ -98,7 +98,7 @@ func newPlan(random *rand.Rand, d time.Duration, networks bool) []fault {
 	return plan
 }
 
-// targets are the names of what a fault breaks.
+// targets returns the names of the targets of a fault.
 func (s fault) targets() (names []string) {
 	switch s.name {
 	case schedulerKilled, schedulerFrozen:
@@ -112,8 +112,8 @@ func (s fault) targets() (names []string) {
 	return names
 }
 
-// fit draws the target of a fault among those that are whole at that time. If none is, it moves the fault to when one
-// will be.
+// fit draws the target of a fault among those that are available at that time. If there is none, it delays the fault
+// until there is one.
 func (s *fault) fit(random *rand.Rand, free map[string]time.Duration) {
 	of := machines
 	if s.name == schedulerKilled || s.name == schedulerFrozen {
@@ -142,7 +142,7 @@ func (s *fault) fit(random *rand.Rand, free map[string]time.Duration) {
 	}
 }
 
-// draw decides how bad a fault is.
+// draw decides the severity of a fault.
 func draw(random *rand.Rand, name string) fault {
 	between := func(least, most time.Duration) time.Duration {
 		return least + time.Duration(random.Int64N(int64((most-least)/time.Millisecond)))*time.Millisecond
@@ -154,7 +154,7 @@ func draw(random *rand.Rand, name string) fault {
 	case schedulerKilled:
 		s.down = between(0, 3*time.Second)
 	case schedulerFrozen:
-		s.down = between(500*time.Millisecond, 6*time.Second) // a lease is three
+		s.down = between(500*time.Millisecond, 6*time.Second) // a lease is 3 s
 	case agentKilled:
 		s.down = between(0, 1500*time.Millisecond)
 	case agentFrozen, partition:
@@ -178,8 +178,8 @@ func draw(random *rand.Rand, name string) fault {
 	return s
 }
 
-// TestPlan: whatever the seed, a whole run has what the minimums say, no target
-// has two faults at once, and all is drawn from the seed alone.
+// TestPlan checks for many seeds that a run has the minimum faults, that no target has two faults at once, and that the
+// plan depends only on the seed.
 func TestPlan(t *testing.T) {
 	for seed := range uint64(50) {
 		for _, d := range []time.Duration{time.Minute, whole} {

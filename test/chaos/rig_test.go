@@ -24,15 +24,14 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the cluster: its processes, and the service manager that starts
-// each again when it has ended.
+// This file starts the cluster: its processes, and a service manager that restarts each after its end.
 
 const (
 	schedulers  = 3
 	machines    = 8
 	gpusEach    = 4
-	restartWait = 300 * time.Millisecond // of the service manager
-	comeback    = 10 * time.Second       // the longest that a process may be away which nobody keeps down
+	restartWait = 300 * time.Millisecond // delay of the service manager
+	comeback    = 10 * time.Second       // maximum downtime of a process that is not kept down
 	lastWords   = 4 << 10
 )
 
@@ -42,44 +41,43 @@ type world struct {
 	dir        string
 	store      string
 	database   *pgtest.Server
-	restarting sync.Mutex // held while the database goes and comes back
+	restarting sync.Mutex // locked while the database restarts
 	heads      []*service
 	nodes      []*service
 	clients    []api.SynapseClient
-	networks   []*island.Island // of the machines; none: all is on the loopback
-	tally      tally            // of the faults
-	ends       tally            // of attempts, by their cause
-	suspect    string           // the first job of which something is wrong
+	networks   []*island.Island // networks of the nodes; none: everything is on loopback
+	tally      tally            // counts of faults
+	ends       tally            // counts of attempts by cause
+	suspect    string           // the first job with an error
 	random     struct {
 		sync.Mutex
 		*rand.Rand
 	}
 }
 
-// draw is a number below n.
+// draw returns a number below n.
 func (w *world) draw(n int) int {
 	w.random.Lock()
 	defer w.random.Unlock()
 	return w.random.IntN(n)
 }
 
-// between is a duration, down to the millisecond.
+// between returns a duration in whole milliseconds.
 func (w *world) between(least, most time.Duration) time.Duration {
 	return least + time.Duration(w.draw(int((most-least)/time.Millisecond)))*time.Millisecond
 }
 
-// service is a process that is started again whenever it has ended, until it is
-// told to stay down.
+// service is a process that is restarted whenever it has ended, unless it must stay down.
 type service struct {
 	name string
 	args []string
 	log  string
 	bin  string
-	at   *island.Island // nil: ours
+	at   *island.Island // nil: the host's network
 
 	mu     sync.Mutex
-	cmd    *exec.Cmd     // nil: none runs
-	hold   time.Duration // before the next start
+	cmd    *exec.Cmd     // nil: no process runs
+	hold   time.Duration // delay before the next start
 	ending bool
 	starts int
 	over   chan struct{}
@@ -107,7 +105,7 @@ func (s *service) run() {
 	}
 }
 
-// start runs the process; its words go to a file.
+// start starts the process, with its output in a file.
 func (s *service) start() (*exec.Cmd, error) {
 	log, err := os.OpenFile(s.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -129,8 +127,7 @@ func (s *service) start() (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// present waits for the process, which may be about to be started again, and calls do with it. It reports whether that
-// happened.
+// present waits for the process, which may be about to restart, and calls do with it. It reports whether that happened.
 func (s *service) present(ctx context.Context, do func(*os.Process) error) bool {
 	for limit := time.Now().Add(comeback); time.Now().Before(limit); wait(ctx, 20*time.Millisecond) {
 		s.mu.Lock()
@@ -165,13 +162,13 @@ func (s *service) end() {
 	<-s.over
 }
 
-// said is the end of its output.
+// said returns the end of its output.
 func (s *service) said() string {
 	text, _ := os.ReadFile(s.log)
 	return string(text[max(0, len(text)-lastWords):])
 }
 
-// saidOf are all lines of its output that contain one of the words.
+// saidOf returns all lines of its output that contain one of the words.
 func (s *service) saidOf(words ...string) string {
 	text, _ := os.ReadFile(s.log)
 	var kept strings.Builder
@@ -186,7 +183,7 @@ func (s *service) saidOf(words ...string) string {
 	return kept.String()
 }
 
-// shared are the folders that the gangs' members write to, whichever machine they are on.
+// shared lists the folders that the gangs' members write to, on every node.
 var shared = []string{"marks", "devices", "broken"}
 
 // newWorld starts a cluster.
@@ -238,9 +235,8 @@ func newWorld(t *testing.T, seed uint64) *world {
 	return w
 }
 
-// buildHeads builds the scheduler as it is shipped, and as it is where the wall
-// clock is an hour ahead, or behind. No decision may depend on that: each takeover goes to another clock, and the
-// gangs' time limit is shorter than the difference.
+// buildHeads builds the scheduler as shipped, and with a wall clock that is an hour ahead or behind. No decision may
+// depend on that clock. Each takeover changes the clock, and the gangs' time limit is shorter than the difference.
 func (w *world) buildHeads() {
 	w.t.Helper()
 	clocks, err := patch.Load("../..", "testdata/clocks")
@@ -248,7 +244,7 @@ func (w *world) buildHeads() {
 		w.t.Fatalf("%d wrong clocks for %d schedulers: %v", len(clocks), schedulers, err)
 	}
 	for i := range schedulers {
-		var wrong []patch.Mutant // of the first: none
+		var wrong []patch.Mutant // the first one has no change
 		if i > 0 {
 			wrong = clocks[i-1 : i]
 			w.t.Logf("scheduler-%d: %s", i, wrong[0].Harm)
@@ -262,14 +258,14 @@ func (w *world) buildHeads() {
 
 func headProgram(i int) string { return fmt.Sprintf("synapse-scheduler-%d", i) }
 
-// head starts a scheduler, learns its port, and keeps it on that port.
+// head starts a scheduler, reads its port, and keeps it on that port.
 func (w *world) head(i int) string {
 	w.t.Helper()
 	name := fmt.Sprintf("scheduler-%d", i)
 	file := filepath.Join(w.dir, name+".address")
 	ours := "127.0.0.1"
 	if w.networks != nil {
-		ours = w.networks[0].Address // every machine reaches it through its own cable
+		ours = w.networks[0].Address // every node reaches it through its own cable
 	}
 	args := []string{"--store", w.store, "--data-dir", filepath.Join(w.dir, name), "--levels", "zone,rack",
 		"--insecure", "--insecure", "--listen-file", file, "--listen", ours + ":0"}
@@ -307,7 +303,7 @@ func (w *world) service(name, program string, at *island.Island, args ...string)
 	return s
 }
 
-// close comes last: it removes what agents that were killed left running.
+// close runs last, and removes the remains of killed agents.
 func (w *world) close() {
 	if w.t.Failed() {
 		for _, s := range append(w.heads, w.nodes...) {
@@ -325,7 +321,7 @@ func (w *world) close() {
 	os.RemoveAll(w.dir)
 }
 
-// killAll kills processes that name a folder in their command line or environment, and returns how many there were.
+// killAll kills processes that name a folder in their command line or environment, and returns their number.
 func killAll(folder string) int {
 	found := 0
 	entries, err := os.ReadDir("/proc")

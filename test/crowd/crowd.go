@@ -1,5 +1,5 @@
-// Package crowd plays machines by the thousand in one process: real actors and real links, with disks and containers
-// that answer at once. It owns nothing of what a machine does, and is for measurements alone.
+// Package crowd simulates thousands of nodes in one process for measurements, with real actors and real links. Their
+// disks and containers answer at once.
 package crowd
 
 import (
@@ -22,14 +22,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the machines, and the process that they are in: another one than the scheduler's, so that what they
-// cost is not counted for it.
+// This file runs the nodes in a process separate from the scheduler's, so that their cost is not counted for it.
 
-// variable makes a child of a test binary be that many machines.
+// variable makes a child process of a test binary run this many nodes.
 const variable = "SYNAPSE_CROWD_MACHINES"
 
-// Be plays the machines where this process was started by Start, until that has seen enough or is gone. It belongs into
-// a test named TestBeMachines.
+// Be runs the nodes if Start started this process, until its parent stops it or is gone. It must be called in a test
+// named TestBeMachines.
 func Be(t testing.TB, perRack int) {
 	many, err := strconv.Atoi(os.Getenv(variable))
 	if err != nil {
@@ -46,7 +45,7 @@ func Be(t testing.TB, perRack int) {
 	_, _ = io.Copy(io.Discard, input)
 }
 
-// Start starts a process of this many machines, which join the scheduler at the address, and go with the test.
+// Start starts a process with this many nodes, which join the scheduler at the address and end with the test.
 func Start(t testing.TB, many int, address string) {
 	t.Helper()
 	child := exec.Command(os.Args[0], "-test.run=^TestBeMachines$")
@@ -68,10 +67,10 @@ func Start(t testing.TB, many int, address string) {
 	}
 }
 
-// Name is what a machine is called.
+// Name returns the name of a node.
 func Name(i int) string { return fmt.Sprintf("n%04d", i) }
 
-// Join makes a machine of 8 GPUs, which stands in a rack of so many.
+// Join creates a node of 8 GPUs, in a rack of this size.
 func Join(i, perRack int, address string) *link.Client {
 	id := Name(i)
 	h := host.New(host.NewLog(io.Discard, false))
@@ -102,7 +101,7 @@ func Join(i, perRack int, address string) *link.Client {
 	return client
 }
 
-// disk keeps nothing and answers at once.
+// disk stores nothing and answers at once.
 type disk struct{ system *actor.ActorSystem }
 
 func (d disk) Load(to *actor.PID) { d.system.Root.Send(to, actors.DiskLoaded{}) }
@@ -111,7 +110,7 @@ func (d disk) Save(seq uint64, _ []byte, to *actor.PID) {
 }
 func (disk) Quarantine() {}
 
-// launcher starts at once and runs until it is stopped.
+// launcher starts tasks at once and runs them until they are stopped.
 type launcher struct{ system *actor.ActorSystem }
 
 func (l launcher) Tell(command any, to *actor.PID) {

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package island gives a machine of a test a network of its own, with one cable to ours that can be cut without anybody
-// being told. It owns how that is made, and that nothing of it is left: the network has no name on the machine, and
-// ends with its last process.
+// Package island gives a test node a separate network, with one cable to the host's network that can be cut without
+// notice. Nothing of it stays behind: the network has no name on the host, and ends with its last process.
 package island
 
 import (
@@ -13,26 +12,26 @@ import (
 	"syscall"
 )
 
-// Island is one network, and its cable.
+// Island is one network with its cable.
 type Island struct {
-	Address, Machine string // ours and that of the machine
+	Address, Machine string // the host's address and the node's
 	cable, theirs    string // the cable's two ends
 	network          *os.File
-	path             string // where other programs find it
+	path             string // path of the namespace for other programs
 }
 
-// Most is how many a test process can have.
+// Most is the maximum number of islands of a test process.
 const Most = 64
 
-// nobody is a hardware address that no device here has: what is sent there is lost.
+// nobody is a hardware address that no device here has, so packets to it are lost.
 const nobody = "02:00:00:00:00:fe"
 
-// New makes an island. Its names and addresses come from the test process's id and from a number below Most, which no
-// other island of the process has. Close takes it away.
+// New creates an island. Its names and addresses are derived from the test process's ID and from a number below Most,
+// which no other island of the process may have. Close removes it.
 func New(number int) (*Island, error) {
 	pid := os.Getpid()
-	// Of class E, which no network has, and no private network of a job either. What is set aside for tests of networks is
-	// theirs.
+	// The addresses are of class E, which no network and no private network of a job uses. The ranges reserved for
+	// tests of networks are needed by such tests.
 	net := fmt.Sprintf("%d.%d.%d.", 240+pid>>16%15, pid>>8&255, pid&255)
 	i := &Island{
 		Address: fmt.Sprintf("%s%d", net, 4*number+1), Machine: fmt.Sprintf("%s%d", net, 4*number+2),
@@ -49,7 +48,7 @@ func New(number int) (*Island, error) {
 	}
 	for _, args := range [][]string{
 		{"addr", "add", i.Machine + "/30", "dev", i.theirs}, {"link", "set", i.theirs, "up"}, {"link", "set", "lo", "up"},
-		{"route", "add", "default", "via", i.Address}, // it reaches every address of ours through its cable
+		{"route", "add", "default", "via", i.Address}, // it reaches every address of the host through its cable
 	} {
 		if err == nil {
 			err = i.there(args...)
@@ -62,8 +61,8 @@ func New(number int) (*Island, error) {
 	return i, nil
 }
 
-// hold makes the network namespace, and holds it by a descriptor. `ip netns add` would give it a name, and for that a
-// mount that stays on the machine for ever.
+// hold creates the network namespace, and holds it by a file descriptor. `ip netns add` would give it a name, and for
+// that a mount that stays on the host for ever.
 func (i *Island) hold() error {
 	first := exec.Command("sleep", "infinity")
 	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
@@ -82,19 +81,19 @@ func (i *Island) hold() error {
 	return nil
 }
 
-// Close takes the cable away at once. Tasks that still run there keep the rest.
+// Close removes the cable at once. Tasks that still run there keep the rest.
 func (i *Island) Close() {
 	_ = ours("link", "del", i.cable)
 	i.network.Close()
 }
 
-// Within is how a program is started on the island, apart from us in no other way.
+// Within returns the command that starts a program on the island, without any other isolation.
 func (i *Island) Within(program string, args ...string) (string, []string) {
 	return "nsenter", append([]string{"--net=" + i.path, program}, args...)
 }
 
-// Cut loses every packet between the two silently, as when a switch dies: each side sends to a device that is not
-// there. Cut one way, only what goes to the machine is lost.
+// Cut silently loses every packet between the two, as when a switch dies. Each side sends to a device that does not
+// exist. A one-way cut loses only packets to the node.
 func (i *Island) Cut(oneWay bool) error {
 	err := ours("neigh", "replace", i.Machine, "lladdr", nobody, "dev", i.cable, "nud", "permanent")
 	if err == nil && !oneWay {

@@ -1,5 +1,5 @@
-// Package page reads the pages of this repository as their readers do: it finds the fenced blocks, and says what a
-// reader does with each. It owns how a block says that of itself, and runs none: tests do. It is for tests alone.
+// Package page parses the pages of this repository for tests. It finds the fenced blocks, and how a reader uses each of
+// them. It defines how a block states its use, and runs none.
 package page
 
 import (
@@ -14,39 +14,39 @@ import (
 // Block is one fenced block of a page.
 type Block struct {
 	Page    string // from the repository's root
-	Line    int    // of its fence
-	Heading string // below which it stands
-	Info    string // the word behind its fence
-	Note    string // the comment right above it
+	Line    int    // line of its fence
+	Heading string // heading above it
+	Info    string // the word after its fence
+	Note    string // the comment directly above it
 	Text    string // without the page's indentation
 }
 
-// Use is what a reader does with a block.
+// Use is how a reader uses a block.
 type Use int
 
 const (
-	// Typed is typed into a shell: "sh", and "console" where what is answered stands below each "$ ".
+	// Typed is typed into a shell: "sh", or "console" with the output below each "$ ".
 	Typed Use = iota + 1
 	// File is written into a file, by a note "file: PATH".
 	File
-	// Elsewhere is done by a test, by a note "run by PACKAGE.TEST".
+	// Elsewhere is run by another test, by a note "run by PACKAGE.TEST".
 	Elsewhere
-	// Shown is read and nothing else; no command stands in it.
+	// Shown is only read, and contains no command.
 	Shown
-	// NotRun is what no test can do, by a note "not run: REASON".
+	// NotRun cannot be run by a test, by a note "not run: REASON".
 	NotRun
 )
 
-// shown are the words of blocks that are read.
+// shown lists the words of blocks that are only read.
 var shown = []string{"text", "json", "promql", "mermaid"}
 
-// Console is the word of blocks that have answers in them.
+// Console is the word of blocks with commands and output.
 const Console = "console"
 
-// leastReason is how long a reason is that says something.
+// leastReason is the minimum length of a reason.
 const leastReason = 20
 
-// Use reports what a reader does with the block, and the path, the test or the reason that its note names.
+// Use returns how a reader uses the block, and the path, the test or the reason in its note.
 func (b Block) Use() (Use, string, error) {
 	for prefix, use := range map[string]Use{"file: ": File, "run by ": Elsewhere, "not run: ": NotRun} {
 		if word, is := strings.CutPrefix(b.Note, prefix); is {
@@ -75,7 +75,7 @@ func (b Block) Use() (Use, string, error) {
 	return Shown, "", nil
 }
 
-// String is where the block stands.
+// String returns the position of the block.
 func (b Block) String() string { return fmt.Sprintf("%s:%d", b.Page, b.Line) }
 
 // Read finds the blocks of a page, which is named from the repository's root.
@@ -87,7 +87,7 @@ func Read(root, page string) ([]Block, error) {
 	return Blocks(page, string(text)), nil
 }
 
-// Blocks finds the blocks of a page's text. One whose fence is never closed goes to the end of the page.
+// Blocks finds the blocks of a page's text. A block without a closing fence extends to the end of the page.
 func Blocks(page, text string) (all []Block) {
 	var above, heading string
 	var b *Block
@@ -114,7 +114,7 @@ func Blocks(page, text string) (all []Block) {
 	return all
 }
 
-// noteOf is what a comment says that is a whole line; empty: the line is none.
+// noteOf returns the text of a comment that is a complete line, or an empty string.
 func noteOf(line string) string {
 	note, begins := strings.CutPrefix(line, "<!-- ")
 	note, ends := strings.CutSuffix(note, " -->")
@@ -124,10 +124,10 @@ func noteOf(line string) string {
 	return note
 }
 
-// Step is a command of a terminal, behind "$ ", and what is answered.
+// Step is a command of a terminal, after "$ ", and its output.
 type Step struct{ Command, Answer string }
 
-// Steps are those of a console block, or of what a program shows.
+// Steps returns the steps of a console block, or of a program's output.
 func Steps(text string) (all []Step) {
 	for line := range strings.Lines(text) {
 		if command, is := strings.CutPrefix(line, "$ "); is {
@@ -139,7 +139,7 @@ func Steps(text string) (all []Step) {
 	return all
 }
 
-// Commands are those that the head of an example has: lines of its comment that are set in.
+// Commands returns the commands at the head of an example: the indented lines of its comment.
 func Commands(text string) (all []string) {
 	for line := range strings.Lines(text) {
 		if command, is := strings.CutPrefix(line, "#   "); is {
@@ -149,7 +149,7 @@ func Commands(text string) (all []string) {
 	return all
 }
 
-// masks are what differs from run to run, and what stands in its place.
+// masks lists text that differs between runs, and its replacement.
 var masks = []struct {
 	of *regexp.Regexp
 	by string
@@ -160,10 +160,10 @@ var masks = []struct {
 	{regexp.MustCompile(`\b\d\d:\d\dZ`), "HH:MMZ"},
 	{regexp.MustCompile(`\b\d+[smhd]\b`), "AGE"},
 	{regexp.MustCompile(`[ \t]+`), " "},
-	{regexp.MustCompile(` (-|AGE) AGE\b`), " RAN AGE"}, // what was short enough ran for no time that is told
+	{regexp.MustCompile(` (-|AGE) AGE\b`), " RAN AGE"}, // a very short job may have no run time
 }
 
-// Mask hides what differs from run to run in what a program answers.
+// Mask hides text in a program's output that differs between runs.
 func Mask(text string) string {
 	for _, m := range masks {
 		text = m.of.ReplaceAllString(text, m.by)

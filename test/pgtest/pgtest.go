@@ -1,6 +1,5 @@
-// Package pgtest runs a PostgreSQL server of its own for tests: in a folder of
-// its own, reachable by a socket in it and by nothing else, and gone with the
-// process that started it, however that ends.
+// Package pgtest runs a separate PostgreSQL server for tests. It is in its own folder, reachable only by a socket
+// there, and ends with the process that started it, however that ends.
 package pgtest
 
 import (
@@ -23,7 +22,7 @@ import (
 	"github.com/jackc/pgx/v5"
 )
 
-// ErrMissing tells that PostgreSQL is not installed here.
+// ErrMissing is returned if PostgreSQL is not installed.
 var ErrMissing = errors.New("PostgreSQL is not installed (no initdb in the path or in /usr/lib/postgresql/*/bin); on " +
 	"Debian: apt-get install postgresql")
 
@@ -33,13 +32,12 @@ type Server struct {
 	as       *syscall.Credential // PostgreSQL refuses to run as root
 	cmd      *exec.Cmd
 	ended    chan struct{} // closed when the present process has ended
-	made     int           // databases
+	made     int           // number of created databases
 }
 
 const superuser = "postgres"
 
-// Start makes a server and runs it until the test ends. Where PostgreSQL is not
-// installed the test is skipped.
+// Start creates a server and runs it until the test ends. It skips the test if PostgreSQL is not installed.
 func Start(t testing.TB) *Server {
 	t.Helper()
 	s, err := New()
@@ -57,7 +55,7 @@ func Start(t testing.TB) *Server {
 	return s
 }
 
-// New makes a server and runs it.
+// New creates a server and runs it.
 func New() (*Server, error) {
 	s := new(Server)
 	var err error
@@ -67,7 +65,7 @@ func New() (*Server, error) {
 	if s.as, err = unprivileged(); err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
-	// The path of a socket is bounded at a hundred bytes, so no test's name is in it.
+	// The path of a socket is limited to a hundred bytes, so it contains no test's name.
 	if s.dir, err = os.MkdirTemp("", "synapse-pg-"); err != nil {
 		return nil, fmt.Errorf("pgtest: %w", err)
 	}
@@ -86,7 +84,7 @@ func New() (*Server, error) {
 	return s, nil
 }
 
-// binaries finds the newest version's folder.
+// binaries returns the folder of the newest version.
 func binaries() (string, error) {
 	if path, err := exec.LookPath("initdb"); err == nil {
 		return filepath.Dir(path), nil
@@ -102,7 +100,7 @@ func binaries() (string, error) {
 	return filepath.Dir(slices.MaxFunc(found, func(a, b string) int { return version(a) - version(b) })), nil
 }
 
-// unprivileged is the user that root becomes for the server; nil where we are not root.
+// unprivileged returns the user that root becomes for the server, or nil if the process is not root.
 func unprivileged() (*syscall.Credential, error) {
 	if os.Geteuid() != 0 {
 		return nil, nil
@@ -148,7 +146,7 @@ func (s *Server) Run() error {
 	s.ended = make(chan struct{})
 	started := make(chan error)
 	go func(cmd *exec.Cmd, ended chan struct{}) {
-		// The kernel sends that signal when the thread ends which started the process.
+		// The kernel sends that signal when the thread that started the process ends.
 		runtime.LockOSThread()
 		defer runtime.UnlockOSThread()
 		err := cmd.Start()
@@ -187,12 +185,12 @@ func (s *Server) await() error {
 	}
 }
 
-// URL is how to reach a database of the server.
+// URL returns the address of a database of the server.
 func (s *Server) URL(database string) string {
 	return "postgres:///" + database + "?" + url.Values{"host": {s.dir}, "user": {superuser}}.Encode()
 }
 
-// Database makes an empty database, and answers how to reach it.
+// Database creates an empty database, and returns its address.
 func (s *Server) Database(t testing.TB) string {
 	t.Helper()
 	s.made++
@@ -218,7 +216,7 @@ func (s *Server) Exec(t testing.TB, url string, statements ...string) {
 	}
 }
 
-// Stop shuts the server down: connections break, and what was committed stays.
+// Stop shuts the server down. Connections break, and committed data stays.
 func (s *Server) Stop() error { return s.end(syscall.SIGINT) }
 
 // Kill ends the server as a crash does.
@@ -243,7 +241,7 @@ func (s *Server) end(signal syscall.Signal) error {
 	return fmt.Errorf("the server did not end by %v and was killed", signal)
 }
 
-// Close ends the server and removes what it left.
+// Close ends the server and removes its files.
 func (s *Server) Close() error {
 	return errors.Join(s.Kill(), os.RemoveAll(s.dir))
 }

@@ -1,5 +1,5 @@
-// Package spiffe is an outside issuer of certificates, for tests: it signs ids as SPIRE does, by a root and an
-// authority below it, and writes the files that SPIRE's helper would. It knows nothing of Synapse.
+// Package spiffe is an external issuer of certificates for tests. It signs IDs as SPIRE does, by a root and an
+// intermediate authority, and writes the files of SPIRE's helper. It knows nothing of Synapse.
 package spiffe
 
 import (
@@ -26,16 +26,16 @@ type Issuer struct {
 	root    *x509.Certificate
 	rootKey crypto.Signer
 	between *x509.Certificate
-	key     crypto.Signer // of between
+	key     crypto.Signer // of the intermediate authority
 }
 
-// SVID is what it signed: a certificate, those above it but the root, and the key.
+// SVID is a signed certificate with its intermediates and its key.
 type SVID struct {
 	Key   crypto.Signer
 	Chain []*x509.Certificate
 }
 
-// New makes an issuer of a domain, whose certificates are good around a moment.
+// New returns an issuer of a domain, whose certificates are valid around a moment.
 func New(t testing.TB, domain string, now time.Time) *Issuer {
 	t.Helper()
 	i := &Issuer{t: t, now: now, domain: domain}
@@ -46,7 +46,7 @@ func New(t testing.TB, domain string, now time.Time) *Issuer {
 	return i
 }
 
-// Again makes the authority below the root another one, as where its key was lost, and returns the one before.
+// Again replaces the intermediate authority, as after the loss of its key, and returns the previous one.
 func (i *Issuer) Again() (before *x509.Certificate) {
 	i.t.Helper()
 	before, i.key = i.between, i.newKey()
@@ -61,7 +61,7 @@ func (i *Issuer) authority() *x509.Certificate {
 	})
 }
 
-// Lasts is how long its authorities are good.
+// Lasts is the validity of its authorities.
 const Lasts = 365 * 24 * time.Hour
 
 func (i *Issuer) newKey() crypto.Signer {
@@ -108,20 +108,20 @@ func (i *Issuer) sign(template, by *x509.Certificate, of, with crypto.Signer) *x
 	return made
 }
 
-// Sign makes a key and the certificate of an id; change, if any, makes another one of it.
+// Sign creates a key and a certificate for an ID. change, if not nil, modifies the certificate.
 func (i *Issuer) Sign(id string, change func(*x509.Certificate)) SVID {
 	i.t.Helper()
 	return i.SignKey(id, i.newKey(), change)
 }
 
-// SignKey makes the certificate of an id and a key.
+// SignKey creates a certificate for an ID and a key.
 func (i *Issuer) SignKey(id string, key crypto.Signer, change func(*x509.Certificate)) SVID {
 	i.t.Helper()
 	leaf := i.sign(i.template(id, change), i.between, key, i.key)
 	return SVID{Key: key, Chain: []*x509.Certificate{leaf, i.between}}
 }
 
-// Write puts the files of an id into a folder: svid.pem, svid_key.pem and bundle.pem.
+// Write writes the files of an ID into a folder: svid.pem, svid_key.pem and bundle.pem.
 func (i *Issuer) Write(dir string, one SVID) {
 	i.t.Helper()
 	key, err := x509.MarshalPKCS8PrivateKey(one.Key)
@@ -137,10 +137,10 @@ func (i *Issuer) Write(dir string, one SVID) {
 	i.Put(dir, "bundle.pem", i.Bundle())
 }
 
-// Bundle is its root, as a file has it.
+// Bundle returns its root in the form of a file.
 func (i *Issuer) Bundle() []byte { return encode("CERTIFICATE", i.root.Raw) }
 
-// Put replaces a file of a folder, which only its owner reads.
+// Put replaces a file of a folder, which only its owner can read.
 func (i *Issuer) Put(dir, name string, text []byte) {
 	i.t.Helper()
 	err := os.MkdirAll(dir, 0o700)
@@ -159,5 +159,5 @@ func encode(kind string, der []byte) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: kind, Bytes: der})
 }
 
-// Serial is a certificate's, as openssl prints it.
+// Serial returns a certificate's serial number, as openssl prints it.
 func (s SVID) Serial() string { return s.Chain[0].SerialNumber.Text(16) }

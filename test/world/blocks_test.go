@@ -16,12 +16,12 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns the blocks of the pages that take longer than e2e.TestPagesAreTyped may.
+// This file runs the blocks of pages that take too long for e2e.TestPagesAreTyped.
 
-// blockPatience is how long one of them may take, on a machine that is busy.
+// blockPatience bounds one block on a busy host.
 const blockPatience = 5 * time.Minute
 
-// blocksFor are the blocks of a page that say that a test runs them.
+// blocksFor returns the blocks of a page that a test must run.
 func blocksFor(t *testing.T, name string) (all []page.Block) {
 	t.Helper()
 	blocks, err := page.Read("../..", name)
@@ -39,14 +39,14 @@ func blocksFor(t *testing.T, name string) (all []page.Block) {
 	return all
 }
 
-// output runs a shell for a while, and answers what it said.
+// output runs a shell for a while, and returns its output.
 func output(t *testing.T, bin, folder string, words ...string) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), blockPatience)
 	defer cancel()
 	shell := exec.CommandContext(ctx, "bash", words...)
 	shell.Env = append(os.Environ(), "PATH="+bin+":"+os.Getenv("PATH"), "TMPDIR="+folder)
-	shell.Cancel = func() error { return shell.Process.Signal(syscall.SIGTERM) } // the tour takes its cluster with it
+	shell.Cancel = func() error { return shell.Process.Signal(syscall.SIGTERM) } // the tour ends its cluster
 	shell.WaitDelay = time.Minute
 	text, err := shell.CombinedOutput()
 	if err != nil {
@@ -55,7 +55,7 @@ func output(t *testing.T, bin, folder string, words ...string) string {
 	return string(text)
 }
 
-// TestTour: `make run` shows what the quickstart says that it shows, in that order.
+// TestTour checks that `make run` shows the same steps as the quickstart, in that order.
 func TestTour(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Containers)
@@ -79,14 +79,14 @@ func TestTour(t *testing.T) {
 	}
 }
 
-// alike reports whether a step is the one that a page has, but for what differs from run to run.
+// alike reports whether a step equals the step of a page, apart from text that differs between runs.
 func alike(got, want page.Step) bool {
 	return page.Mask(got.Command) == page.Mask(want.Command) &&
 		strings.HasPrefix(page.Mask(got.Answer)+"\n", page.Mask(want.Answer)+"\n")
 }
 
-// TestCapacityBlocks: the longer replays of docs/operate/capacity.md end well, and the page that one of them draws
-// is there.
+// TestCapacityBlocks checks that the longer replays of docs/operate/capacity.md succeed, and that one of them writes
+// its report.
 func TestCapacityBlocks(t *testing.T) {
 	t.Parallel()
 	bin, folder := made(t)

@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns machines that are booted: Debian as debootstrap made it, with its systemd as the first process, each
-// in namespaces and control groups of its own and all on one cable. They are gone when their test is over.
+// This file boots test hosts: Debian from debootstrap with systemd as the first process, each in separate namespaces
+// and cgroups and all on one cable. They end with their test.
 
-// booted is such a machine.
+// booted is such a host.
 type booted struct {
 	t                   *testing.T
 	name, root, address string
@@ -26,7 +26,7 @@ type booted struct {
 	pid                 int // of its first process
 }
 
-// needBoots skips a test of such machines where there can be none.
+// needBoots skips a test of such hosts if they cannot run here.
 func needBoots(t *testing.T) {
 	t.Helper()
 	able.Need(t, able.Containers, able.Cgroups, able.Bridges, able.Program("debootstrap"), able.Program("dpkg-deb"),
@@ -37,7 +37,7 @@ func needBoots(t *testing.T) {
 	}
 }
 
-// boots copies a root so often, boots each copy, and waits until they run.
+// boots makes copies of a root, boots each, and waits until they run.
 func boots(t *testing.T, root string, number int) (all []*booted) {
 	t.Helper()
 	cable := exec.Command("unshare", "--net", "sh", "-c", "ip link add lab type bridge && ip link set lab up && exec cat")
@@ -72,7 +72,7 @@ func boots(t *testing.T, root string, number int) (all []*booted) {
 	return all
 }
 
-// start boots it.
+// start boots the host.
 func (m *booted) start() {
 	m.t.Helper()
 	var said bytes.Buffer
@@ -82,7 +82,7 @@ func (m *booted) start() {
 		m.t.Fatal(err)
 	}
 	m.t.Cleanup(func() {
-		_ = m.boot.Process.Kill() // its first process goes with it, and all others with that
+		_ = m.boot.Process.Kill() // its first process ends with it, and all others with that one
 		_ = m.boot.Wait()
 		remove := exec.Command("find", "/sys/fs/cgroup", "-depth", "-path", "*/"+m.name+"*", "-type", "d", "-delete")
 		for limit := time.Now().Add(time.Minute); remove.Run() != nil; time.Sleep(100 * time.Millisecond) {
@@ -131,7 +131,7 @@ func (m *booted) asks(script string) (string, error) {
 	return strings.TrimSpace(string(text)), err
 }
 
-// does runs one that ends well.
+// does runs a script that must succeed.
 func (m *booted) does(script string) string {
 	m.t.Helper()
 	said, err := m.asks(script)
@@ -142,7 +142,7 @@ func (m *booted) does(script string) string {
 	return said
 }
 
-// until waits until one ends well.
+// until waits until a script succeeds.
 func (m *booted) until(what, script string) {
 	m.t.Helper()
 	for limit := time.Now().Add(2 * time.Minute); ; time.Sleep(200 * time.Millisecond) {
@@ -157,7 +157,7 @@ func (m *booted) until(what, script string) {
 	}
 }
 
-// gives puts a file there, for its root alone.
+// gives writes a file there, readable only by its root.
 func (m *booted) gives(path string, text []byte) {
 	m.t.Helper()
 	if err := os.WriteFile(filepath.Join(m.root, path), text, 0o600); err != nil {

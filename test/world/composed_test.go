@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the compose file: what it says is done by runc here, with the image of this commit.
+// This file tests the compose file. runc executes its content here, with the image of this commit.
 
-// composed are the words of the compose file that are understood here; one more is a failure.
+// composed holds the keys of the compose file that this test supports. An unknown key is a failure.
 type composed struct {
 	Services struct {
 		Scheduler struct {
@@ -38,11 +38,11 @@ type composed struct {
 	}
 }
 
-// composeUser stands for the person who made the folders.
+// composeUser is the user who created the folders.
 const composeUser = 10017
 
-// TestComposed: a scheduler runs from the image as the compose file says, as the user who made its folders and with no
-// right beside that. A machine joins it, a job runs, and goes on when the container is another one.
+// TestComposed runs a scheduler from the image as in the compose file, as the user who created its folders and without
+// further permissions. A node must join, and a job must run and continue when the container is replaced.
 func TestComposed(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Containers, able.Cgroups, able.Networks, able.Program("runc"), able.Program("git"))
@@ -93,8 +93,8 @@ func TestComposed(t *testing.T) {
 	}
 }
 
-// unpackImage makes the image of this commit, and of that a root; it answers the image's own command. The programs lie
-// in the root, for the machine too.
+// unpackImage builds the image of this commit and unpacks its root. It returns the image's own command. The root also
+// contains the programs for the node.
 func unpackImage(t *testing.T, folder string) (entry []string) {
 	t.Helper()
 	dist, err := distributed()
@@ -109,7 +109,7 @@ func unpackImage(t *testing.T, folder string) (entry []string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, err := index.IndexManifest() // of one index, of all kinds of machine
+	all, err := index.IndexManifest() // from one index with all platforms
 	if err == nil {
 		index, err = index.ImageIndex(all.Manifests[0].Digest)
 	}

@@ -17,9 +17,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns Debian: a whole distribution, for a task that is root of its container.
+// This file tests Debian: a complete distribution, in a task that is root of its container.
 
-// debianScript does as root what people do as root, and says each time what came of it.
+// debianScript runs typical commands of root, and prints each result.
 const debianScript = `set -e
 mkdir -p /build/DEBIAN /build/usr/bin
 cat >/build/DEBIAN/control <<END
@@ -54,9 +54,9 @@ cat /proc/sys/kernel/core_pattern >/dev/null; (echo x >/proc/sys/kernel/core_pat
 const debianSays = "install ok installed\nroot 4755\ntried 644\n0\n5\ntried\npurged\npasswd\nPORT\nno node\n" +
 	"no mount\nno setting\n"
 
-// TestDebian: packages with users and set-user-id programs of their own are installed and removed by root of a
-// container, and nothing of the machine changes. A port below 1024 is served on a network of the job's own, and on the
-// machine's it is not.
+// TestDebian installs and removes packages with their own users and set-user-ID programs as root of a container.
+// Nothing on the host may change. A port below 1024 must work on a private network of the job, and not on the host
+// network.
 func TestDebian(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.OwnRoot, able.Program("debootstrap"))
@@ -75,7 +75,7 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// debianInContainers runs it in containers of ours.
+// debianInContainers runs it in Synapse's containers.
 func debianInContainers(t *testing.T, root, folder string) {
 	for net, port := range map[string]string{carapace.NetNone: "served", "host": "refused"} {
 		layer, said := filepath.Join(folder, "layer-"+net), filepath.Join(folder, "said-"+net)
@@ -108,7 +108,7 @@ func debianInContainers(t *testing.T, root, folder string) {
 	}
 }
 
-// debianOnAMachine runs it as jobs that name root.
+// debianOnAMachine runs it as jobs with user root.
 func debianOnAMachine(t *testing.T, root string, m *machine) {
 	for network, port := range map[messages.Network]string{
 		messages.Network_NETWORK_NONE: "served", messages.Network_NETWORK_HOST: "refused",
@@ -122,7 +122,7 @@ func debianOnAMachine(t *testing.T, root string, m *machine) {
 	}
 }
 
-// debootstrap makes a Debian out of this machine's own sources of packages, with some of them beside the least.
+// debootstrap creates a Debian root from this host's package sources, with additional packages.
 func debootstrap(t *testing.T, root string, packages ...string) {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
@@ -137,7 +137,7 @@ debootstrap --variant=minbase ${1:+--include="$1"} "$suite" "$0" "$mirror"`
 	}
 }
 
-// listing is what there is, whose, and when it changed.
+// listing lists all files with their owners and times.
 func listing(t *testing.T, root string) string {
 	t.Helper()
 	text, err := exec.Command("find", root, "-printf", `%P %U:%G %m %s %T@\n`).Output()

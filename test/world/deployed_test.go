@@ -12,11 +12,11 @@ import (
 	"testing"
 )
 
-// This file owns `synapse-cli deploy` on machines as people have them, by their own ssh.
+// This file tests `synapse-cli deploy` on realistic hosts, through ssh.
 
-// TestDeployed: from the scheduler's machine an operator has three machines join, one of them as a user who is not
-// root, as docs/operate/deploy.md has it. Doing so again changes nothing; a new version reaches all while a gang
-// runs; what somebody changed by hand is not lost; what would leave machines worse stops at the first of them.
+// TestDeployed makes three nodes join from the scheduler's host, one of them as a user who is not root, as in
+// docs/operate/deploy.md. A repetition must change nothing. A new version must reach all nodes while a gang runs.
+// Manual changes must not be lost. A change that would break nodes must stop at the first of them.
 func TestDeployed(t *testing.T) {
 	t.Parallel()
 	needBoots(t)
@@ -63,13 +63,15 @@ func TestDeployed(t *testing.T) {
 	deployedByHand(t, head, machines[1], new)
 	same("what was written by hand")
 	wants(t, head.does("synapse-cli get jobs"), " running ")
-	deployedWorse(t, head, new, names, join) // a machine that is cut off for so long has its gang started again elsewhere
+	// a node that is cut off for so long has its gang restarted on another node
+	deployedWorse(t, head, new, names, join)
 	for _, m := range machines {
 		m.does("test -z \"$(find /var/tmp -name 'synapse*')\"")
 	}
 }
 
-// deployedByHand: what somebody wrote on a machine is written over only where that is said, and kept then.
+// deployedByHand checks that a manually written file is overwritten only with an explicit flag, and that it is then
+// saved.
 func deployedByHand(t *testing.T, head, other *booted, version string) {
 	t.Helper()
 	other.does("echo 'labels: pool=c' >>/etc/synapse/node.yaml")
@@ -78,8 +80,8 @@ func deployedByHand(t *testing.T, head, other *booted, version string) {
 	wants(t, other.does("cat /etc/synapse/node.yaml.before"), "labels: pool=c")
 }
 
-// deployedWorse: settings that an agent refuses are never put in force, and what keeps a machine away stops the rest.
-// The right file mends it.
+// deployedWorse checks that settings which an agent rejects are never activated, and that settings which keep a node
+// away stop the deployment. A correct file must repair it.
 func deployedWorse(t *testing.T, head *booted, version string, names func(common, second string), join string) {
 	t.Helper()
 	pid := head.does("systemctl show -P MainPID synapse-node")
@@ -88,13 +90,13 @@ func deployedWorse(t *testing.T, head *booted, version string, names func(common
 	if now := head.does("systemctl show -P MainPID synapse-node"); now != pid {
 		t.Errorf("settings that are wrong have started another agent")
 	}
-	names(join, ", settings: {join: \""+head.address+":9001\"}") // where nobody listens
+	names(join, ", settings: {join: \""+head.address+":9001\"}") // an address without a listener
 	wants(t, head.deploys(1, version, "--canary", "3", "--within", "20s"), "n1 unchanged: ", "n2 worse: ")
 	names(join, "")
 	wants(t, head.deploys(0, version), "n2 deployed: ")
 }
 
-// wants complains of texts that are not in another.
+// wants reports texts that are missing in another text.
 func wants(t *testing.T, said string, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
@@ -104,7 +106,7 @@ func wants(t *testing.T, said string, texts ...string) {
 	}
 }
 
-// keeps puts a package there under the name that it is made with, and answers its version.
+// keeps stores a package there under its original name, and returns its version.
 func (m *booted) keeps(pack string) (version string) {
 	m.t.Helper()
 	said, err := exec.Command("dpkg-deb", "-f", pack, "Version").Output()
@@ -120,7 +122,7 @@ func (m *booted) keeps(pack string) (version string) {
 	return version
 }
 
-// deploys runs the command that docs/operate/deploy.md has, which is to end so, and answers all that it said.
+// deploys runs the command of docs/operate/deploy.md, checks its exit code, and returns its output.
 func (m *booted) deploys(code int, version string, more ...string) string {
 	m.t.Helper()
 	line := strings.NewReplacer("VERSION_amd64", version+"_"+runtime.GOARCH, "\n", "").
@@ -132,7 +134,7 @@ func (m *booted) deploys(code int, version string, more ...string) string {
 	return said
 }
 
-// letsIn has the root of the first machine reach all by ssh: as root, and as a user who may become it.
+// letsIn lets root on the first host reach all hosts by ssh: as root, and as a user who can become root.
 func letsIn(machines []*booted) {
 	key := machines[0].does("ssh-keygen -q -t ed25519 -N '' -f .ssh/id_ed25519 && cat .ssh/id_ed25519.pub && " +
 		"echo 'StrictHostKeyChecking accept-new' >.ssh/config")

@@ -26,12 +26,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file owns the page on the scheduler's own port, on which people log in.
+// This file tests the web UI on the scheduler's own port, where users log in.
 
 var tokenText = regexp.MustCompile(`synapselogin1\.\S+`)
 
-// TestDesk: a viewer logs in on the scheduler's own port, sees what a viewer may and nothing else, stays in while the
-// scheduler starts again, and is out within a minute once the token is revoked.
+// TestDesk checks a viewer on the scheduler's own port. The viewer sees exactly what the role permits, stays logged in
+// when the scheduler restarts, and is logged out within a minute after the token is revoked.
 func TestDesk(t *testing.T) {
 	t.Parallel()
 	bin, folder := programs(t)
@@ -61,11 +61,11 @@ func TestDesk(t *testing.T) {
 	s.tells("synapselogin1.wrong")
 	s.shows("the token cannot be read")
 	s.tells(token)
-	s.shows(job) // in the view that was asked for
+	s.shows(job) // in the view that was requested
 	s.shows("vera, viewer")
 	s.readsOnly(job)
 	s.mu.Lock()
-	s.console = nil // the refusals that were asked for
+	s.console = nil // the rejections were expected
 	s.mu.Unlock()
 
 	running.stop()
@@ -86,13 +86,13 @@ func TestDesk(t *testing.T) {
 	}
 }
 
-// daemon is a scheduler that runs.
+// daemon is a running scheduler.
 type daemon struct {
 	pid  int
 	stop func()
 }
 
-// scheduler starts one, and answers once it takes calls.
+// scheduler starts a scheduler, and returns when it accepts calls.
 func (s *surf) scheduler(program string, arguments ...string) *daemon {
 	s.t.Helper()
 	command, said := exec.Command(program, arguments...), &strings.Builder{}
@@ -129,8 +129,7 @@ func (s *surf) tells(token string) {
 	s.do(chromedp.SendKeys("#token", token+"\r"))
 }
 
-// readsOnly looks at a job as a viewer: nothing is there that a viewer may not do, and asking for it all the same is
-// refused.
+// readsOnly views a job as a viewer. No forbidden action may be offered, and a direct request for one must be rejected.
 func (s *surf) readsOnly(job string) {
 	s.t.Helper()
 	s.visit("#/job/" + job)
@@ -156,7 +155,7 @@ func (s *surf) readsOnly(job string) {
 	}
 }
 
-// certificate is one for the loop, as somebody whom a browser believes would have signed it.
+// certificate creates a certificate for loopback, which stands for one from a public authority.
 func certificate(t *testing.T, folder string) (cert, key string) {
 	t.Helper()
 	cert, key = filepath.Join(folder, "page.pem"), filepath.Join(folder, "page-key.pem")

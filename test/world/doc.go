@@ -1,4 +1,3 @@
-// Package world runs what users bring: programs too big to ask of everybody that runs the tests. Its tests are behind a
-// build tag, and `make test-integration` installs what they need. This file owns that the package is there without the
-// tag.
+// Package world tests programs that users bring and that are too large for every developer's tests. Its tests need a
+// build tag, and `make test-integration` installs their programs. This file makes the package exist without the tag.
 package world

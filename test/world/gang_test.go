@@ -16,15 +16,15 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns the tutorial of the first gang.
+// This file tests the tutorial of the first gang.
 
 const (
 	gangPage = "docs/tutorials/first-gang.md"
-	// gangCluster are the lines of the page that start its cluster. The test starts it itself.
+	// gangCluster holds the lines of the page that start its cluster. The test starts the cluster itself.
 	gangCluster = "make programs\nbin/synapse-cli up --nodes 2 --gpus 8 --data-dir /tmp/gang\n"
 )
 
-// TestFirstGang types the tutorial: PyTorch trains, is killed, resumes from its checkpoint, is stopped, and resumes.
+// TestFirstGang runs the tutorial: PyTorch trains, is killed, resumes from its checkpoint, is stopped, and resumes.
 func TestFirstGang(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Program("torchrun"), able.Program("pkill"))
@@ -64,7 +64,7 @@ func TestFirstGang(t *testing.T) {
 	}
 }
 
-// gangScript returns the commands of the page, for a cluster that runs already.
+// gangScript returns the commands of the page, for a cluster that already runs.
 func gangScript(t *testing.T, config string) string {
 	t.Helper()
 	root, err := filepath.Abs("../..")

@@ -14,12 +14,12 @@ import (
 	"testing"
 )
 
-// This file owns the package for Debian on machines as people have them: installed by apt, run by systemd, upgraded,
-// removed and purged, with a gang that lives through all of it but the last.
+// This file tests the Debian package on realistic hosts: installed by apt, run by systemd, upgraded, removed and
+// purged. A gang lives through all of this except the purge.
 
-// TestInstalled: an operator of three machines installs the package, starts the units, and has the machines join by
-// tokens. A gang that runs in containers then outlives an agent's death, the stop of each unit, an upgrade in place,
-// and the package itself. A purge waits for it, and leaves nothing.
+// TestInstalled installs the package on three hosts, starts the units, and lets the nodes join with tokens. A gang in
+// containers must then outlive an agent's death, the stop of each unit, an upgrade in place, and the removal of the
+// package. A purge must wait for the gang, and leave nothing behind.
 func TestInstalled(t *testing.T) {
 	t.Parallel()
 	needBoots(t)
@@ -60,15 +60,15 @@ func TestInstalled(t *testing.T) {
 	}
 }
 
-// traces is all that a package could leave: files by name, users, groups, mounts, control groups, networks, and rules
-// of the packet filter. What Debian's own programs note of every package is theirs.
+// traces lists everything that a package could leave: files by name, users, groups, mounts, cgroups, networks, and
+// packet filter rules. It omits the records that Debian's own programs keep of every package.
 const traces = `find / -xdev -not -path '/proc/*' -not -path '/run/*' -not -path '/tmp/*' -not -path '/var/log/*' ` +
 	`-not -path '/var/cache/*' -not -path '/var/lib/dpkg/*' -not -path '/var/lib/apt/*' -not -path '/etc/*-' ` +
 	`-not -name .pwd.lock | sort
 cat /etc/passwd /etc/group; cut -d' ' -f5 /proc/self/mountinfo
 find /sys/fs/cgroup -type d -name '*synapse*'; ls /sys/class/net; nft list ruleset`
 
-// differing are the lines that only one of two texts has.
+// differing returns the lines that only one of two texts has.
 func differing(before, after string) string {
 	had, has := strings.Split(before, "\n"), strings.Split(after, "\n")
 	var lines []string
@@ -85,7 +85,7 @@ func differing(before, after string) string {
 	return strings.Join(lines, "\n")
 }
 
-// distributed is where all is that a release of this commit has for this kind of machine, once a test has needed it.
+// distributed returns the folder of this commit's release for this platform, built when a test first needs it.
 var distributed = sync.OnceValues(func() (string, error) {
 	folder, err := shared("dist")
 	if err != nil {
@@ -98,7 +98,7 @@ var distributed = sync.OnceValues(func() (string, error) {
 	return filepath.Join(folder, "dist"), nil
 })
 
-// nextPackage is the package of this commit as the next version would be.
+// nextPackage returns the package of this commit with the next version number.
 var nextPackage = sync.OnceValues(func() (string, error) {
 	dist, err := distributed()
 	if err != nil {
@@ -113,7 +113,7 @@ dpkg-deb --root-owner-group -b "$1/next" "$1/next.deb"`
 	return filepath.Join(dist, "next.deb"), nil
 })
 
-// packages are that of this commit, and the same as the next version would be.
+// packages returns the package of this commit, and the same package with the next version number.
 func packages(t *testing.T) (release, next string) {
 	t.Helper()
 	next, err := nextPackage()
@@ -127,7 +127,7 @@ func packages(t *testing.T) (release, next string) {
 	return found[0], next
 }
 
-// installs has apt install a package, by the line that docs/operate/install.md has for it.
+// installs installs a package with apt, by the command in docs/operate/install.md.
 func (m *booted) installs(pack string) {
 	m.t.Helper()
 	text, err := os.ReadFile(pack)
@@ -140,7 +140,7 @@ func (m *booted) installs(pack string) {
 	}
 }
 
-// founds makes a cluster of them, as docs/operate/install.md and docs/operate/tls.md have it: the first one has the
+// founds creates a cluster of the hosts, as in docs/operate/install.md and docs/operate/tls.md. The first host runs the
 // scheduler.
 func founds(t *testing.T, machines []*booted) {
 	t.Helper()
@@ -159,7 +159,7 @@ systemctl enable --now synapse-node`)
 	head.until("three machines are up", "test $(synapse-cli get nodes | grep -c ' up ') = 3")
 }
 
-// leads has a machine's scheduler begin, of a cluster that has keys.
+// leads starts a host's scheduler, for a cluster with keys.
 func leads(m *booted) {
 	m.t.Helper()
 	m.does(`synapse-cli init keys --cluster doorstep
@@ -170,11 +170,11 @@ s|^#tls: .*|tls: /var/lib/synapse/tls|' /etc/synapse/scheduler.yaml
 systemctl enable --now synapse-scheduler`)
 }
 
-// tasksThere are the processes of tasks on a machine.
+// tasksThere lists the processes of tasks on a node.
 const tasksThere = `find /sys/fs/cgroup -path '*/synapse/*' -name cgroup.procs -exec cat {} + | sort -nu`
 
-// beginsGang starts a task on each machine, which runs until it is told to end and starts no process, and answers
-// their processes.
+// beginsGang starts a task on each node, which runs until it is stopped and starts no process. It returns their
+// processes.
 func beginsGang(t *testing.T, machines []*booted) (tasks []string) {
 	t.Helper()
 	for _, m := range machines {
@@ -190,7 +190,7 @@ func beginsGang(t *testing.T, machines []*booted) (tasks []string) {
 	return tasks
 }
 
-// unharmed answers what complains where the processes of tasks are others than these.
+// unharmed returns a function that reports an error if the processes of tasks are not these.
 func unharmed(t *testing.T, machines []*booted, tasks []string) func(after string) {
 	return func(after string) {
 		t.Helper()
@@ -202,7 +202,7 @@ func unharmed(t *testing.T, machines []*booted, tasks []string) func(after strin
 	}
 }
 
-// outlives has the gang live through what operators do, and what happens to them.
+// outlives checks that the gang lives through operations and failures.
 func outlives(t *testing.T, machines []*booted, next string, same func(after string)) {
 	t.Helper()
 	head := machines[0]

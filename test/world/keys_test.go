@@ -9,15 +9,15 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file owns the page without a pointer, and in many tabs of one browser.
+// This file tests the web UI without a mouse, and in many tabs of one browser.
 
-// key presses one.
+// key presses a key.
 func (s *surf) key(key string) {
 	s.t.Helper()
 	s.do(chromedp.KeyEvent(key))
 }
 
-// tabTo presses the tabulator until something has the focus, as an expression of it has it.
+// tabTo presses Tab until an element that satisfies an expression has the focus.
 func (s *surf) tabTo(what string) {
 	s.t.Helper()
 	const most = 100
@@ -30,7 +30,7 @@ func (s *surf) tabTo(what string) {
 	s.t.Fatalf("no %s is reached by %d tabulators", what, most)
 }
 
-// byKeyboard goes through the views by their letters, narrows a list to a job by the search, and opens that job.
+// byKeyboard visits the views by their keys, narrows a list to a job by the search, and opens that job.
 func (s *surf) byKeyboard(job string) {
 	s.t.Helper()
 	for key, view := range map[string]string{"m": "map", "n": "nodes", "q": "queues", "t": "over", "e": "events",
@@ -42,7 +42,7 @@ func (s *surf) byKeyboard(job string) {
 	s.await(`location.hash === "#/jobs" && document.querySelectorAll("tbody tr").length > 1`)
 	s.key("/")
 	s.await(`document.activeElement.id === "find"`)
-	s.do(chromedp.KeyEvent("\b" + job)) // chromedp sends the sign of a key that the page has taken all the same
+	s.do(chromedp.KeyEvent("\b" + job)) // chromedp also sends the character of a key that the page has handled
 	s.await(`document.querySelectorAll("tbody tr").length === 1`)
 	s.tabTo(fmt.Sprintf(`e.tagName === "A" && e.innerText.includes(%q)`, job))
 	s.key("\r")
@@ -54,12 +54,12 @@ func (s *surf) byKeyboard(job string) {
 	s.tabTo(`e.innerText === "Skip to content"`) // from the top
 	s.key("\r")
 	s.await(fmt.Sprintf(`document.activeElement.id === "main" && location.hash === %q`, "#/job/"+job))
-	s.visit("#/nodes/%E0%A4") // an address that somebody has cut off
+	s.visit("#/nodes/%E0%A4") // a truncated address
 	s.await(`document.querySelector("h1")?.innerText === "Nodes"`)
 }
 
-// inTenTabs opens nine more, as many as need more connections than a browser makes to one server, and has a job come
-// while all of them are open.
+// inTenTabs opens nine more tabs, which need more connections than a browser makes to one server, and submits a job
+// while all are open.
 func (s *surf) inTenTabs() {
 	s.t.Helper()
 	var tabs []*surf

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what the page does when another scheduler leads.
+// This file tests the web UI when another scheduler becomes the leader.
 
-// TestPageFollows: the scheduler that leads is killed, and the page says that what it shows may be old until the other
-// one leads; then it shows what that one knows, by itself.
+// TestPageFollows kills the leading scheduler. The page must say that its data may be old until the other scheduler
+// leads, and then show that scheduler's data by itself.
 func TestPageFollows(t *testing.T) {
 	t.Parallel()
 	bin, folder := programs(t)

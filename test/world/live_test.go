@@ -14,10 +14,11 @@ import (
 	"time"
 )
 
-// This file owns how the page changes by itself with its cluster.
+// This file tests how the web UI follows the changes of its cluster.
 
-// TestPageLive: a machine dies, and the page shows it dead, the gang's first attempt over, and the next one elsewhere;
-// a promise that moves moves on the page; and its numbers are the command line's while the cluster changes.
+// TestPageLive kills a node. The page must show it as dead, the gang's first attempt as ended, and the next attempt on
+// other nodes. A moved start guarantee must move on the page. The page must show the same numbers as the command line
+// while the cluster changes.
 func TestPageLive(t *testing.T) {
 	t.Parallel()
 	s := newSurf(t)
@@ -42,13 +43,13 @@ func TestPageLive(t *testing.T) {
 	s.silent()
 }
 
-// promiseMoves has a gang wait for all machines, and its latest start move with the limit of the job before it.
+// promiseMoves lets a gang wait for all nodes, and moves its latest start with the limit of the job before it.
 func (s *surf) promiseMoves(before string) {
 	s.t.Helper()
 	big := s.submit("--name", "big", "-n", "4", "--gpu", "8", "--time-limit", "10m", "--image", "host", "--", "true")
 	s.visit("#/job/" + big)
 	const starts = `[...document.querySelectorAll("main dt")].find((e) => e.innerText === "Starts")?.nextSibling.innerText`
-	// After midnight, by UTC, it is "Sat 01:04".
+	// After midnight UTC it has the form "Sat 01:04".
 	const latest = `/no later than ((?:[A-Z][a-z]+ )?[0-9]+:[0-9]+)/.exec(` + starts + `)?.[1]`
 	s.await(latest)
 	first := js[string](s, latest)
@@ -60,7 +61,7 @@ func (s *surf) promiseMoves(before string) {
 	s.shows("Ranks")
 }
 
-// kill kills a machine as a power loss would: its agent first, which then tells nobody of its tasks.
+// kill kills a node as a power loss would. The agent dies first, so it reports nothing about its tasks.
 func (s *surf) kill(machine string) {
 	s.t.Helper()
 	folder := filepath.Join(filepath.Dir(s.config), machine)
@@ -69,7 +70,7 @@ func (s *surf) kill(machine string) {
 	}
 }
 
-// kills kills the processes that have this in their command, and returns how many there were.
+// kills kills the processes whose command contains a mark, and returns their number.
 func kills(mark string) (killed int) {
 	all, _ := filepath.Glob("/proc/[0-9]*")
 	for _, process := range all {
@@ -83,11 +84,11 @@ func kills(mark string) (killed int) {
 	return killed
 }
 
-// moments is how often the page is held against the command line.
+// moments is the number of comparisons between the page and the command line.
 const moments = 100
 
-// sameWhileItChanges compares the list of jobs with the command line's, job by job where both have the same revision of
-// it, while jobs come and end all the time.
+// sameWhileItChanges compares the list of jobs with the command line's, for each job that both show in the same
+// revision, while jobs come and end all the time.
 func (s *surf) sameWhileItChanges() {
 	s.t.Helper()
 	s.visit("#/jobs")
@@ -106,17 +107,17 @@ func (s *surf) sameWhileItChanges() {
 	}()
 	compared, revisions := 0, map[string]bool{}
 	enough := func() bool { return compared >= 5*moments && len(revisions) >= 20 }
-	// A machine that is quick has seen few jobs come after so many moments.
+	// On a fast host few jobs have arrived after so many comparisons.
 	for n, limit := 0, time.Now().Add(2*time.Minute); n < moments || !enough() && time.Now().Before(limit); n++ {
 		shown := js[map[string][]string](s, `Object.fromEntries([...document.querySelectorAll("tbody tr")].map((r) =>
 			[r.cells[0].innerText.trim(), [r.dataset.revision, ...[...r.cells].slice(1, 6).map((c) => c.innerText.trim())]]))`)
 		for _, job := range s.jobs() {
 			row, want := shown[job.Metadata.ID], job.row()
 			if row == nil || row[0] != want[0] {
-				continue // one of the two is a moment ahead
+				continue // one of them is newer
 			}
 			if !job.Status.Over {
-				want[2] = row[2] // of what lives the phase says more than the record
+				want[2] = row[2] // for a live job the phase shows more than the record
 			}
 			compared++
 			revisions[job.Metadata.ID+want[0]] = true
@@ -133,7 +134,7 @@ func (s *surf) sameWhileItChanges() {
 	s.t.Logf("%d jobs were compared, in %d revisions", compared, len(revisions))
 }
 
-// listed is a job as the command line has it.
+// listed is a job in the command line's output.
 type listed struct {
 	Metadata struct {
 		ID, Name, Owner string
@@ -149,7 +150,7 @@ type listed struct {
 	}
 }
 
-// row is the job as the page's table has it: revision, name, phase, tasks, GPUs, owner.
+// row returns the job in the form of the page's table: revision, name, phase, tasks, GPUs, owner.
 func (j *listed) row() []string {
 	each, _ := strconv.Atoi(j.Spec.Resources.GPU) // none: 0
 	return []string{strconv.FormatUint(j.Metadata.Revision, 10), j.Metadata.Name, j.Status.Phase,

@@ -25,7 +25,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a machine's launcher with a runtime of others.
+// This file provides a node's launcher with an OCI runtime.
 
 type machine struct {
 	launcher *launcher.Launcher
@@ -42,7 +42,7 @@ type quiet struct {
 
 func (q quiet) Info(format string, args ...any) { q.t.Logf(format, args...) }
 
-// newMachine makes one on which jobs may be root of containers of their own, and whose images lie beside its folder.
+// newMachine returns a launcher for jobs that may be root of their containers, with its images next to its folder.
 func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 	t.Helper()
 	cgroups := carapace.Cgroups{Parent: "/world-" + filepath.Base(dir)}
@@ -92,7 +92,8 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 		if err := able.Sweep(filepath.Join(dir, "carapace"), cgroups); err != nil {
 			t.Error(err)
 		}
-		left, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroups.Parent) // in hierarchies that only the runtime uses
+		// in hierarchies that only the runtime uses
+		left, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroups.Parent)
 		for _, folder := range left {
 			_ = os.Remove(folder)
 		}
@@ -100,7 +101,7 @@ func newMachine(t *testing.T, binary, runtime, dir string) *machine {
 	return m
 }
 
-// runs runs a job's task to its end, and answers what it said.
+// runs runs a job's task to its end, and returns its output.
 func (m *machine) runs(t *testing.T, spec *messages.JobSpec) (*messages.Exit, string) {
 	t.Helper()
 	m.counter++

@@ -17,23 +17,23 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns MPI.
+// This file tests MPI.
 
-// TestMPI runs an allreduce over four machines, each with a network of its own, by Open MPI and by MPICH: mpirun on
-// rank 0 starts its daemons in the other tasks by synapse-exec. No machine has an ssh server that would answer.
+// TestMPI runs an allreduce over four nodes with separate networks, by Open MPI and by MPICH. mpirun on rank 0 starts
+// its daemons in the other tasks by synapse-exec. No node runs an ssh server.
 //
-// MPICH 4.0 with UCX, as Debian has it, does not end in one run of four: in MPI_Finalize some ranks stand in a barrier
-// that reads nothing of UCX, and others wait for what those have yet to read. So its sums count, and its end only where
-// it comes before the time limit; that mpirun's end is the gang's shows with Open MPI.
+// MPICH 4.0 with UCX in Debian hangs in one of four runs. In MPI_Finalize some ranks wait in a barrier that reads
+// nothing from UCX, and others wait until those ranks read. So the test checks its sums, and its end only if that comes
+// before the time limit. Open MPI shows that mpirun's end is the gang's end.
 func TestMPI(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Bridges, able.Containers)
 	bin, folder := made(t)
-	here := room(t) // what the agents' own directories lie in is shown to no task
+	here := room(t) // tasks cannot see the parents of the agents' own directories
 	whole, s := t, (*street)(nil)
 	for kind, launcher := range map[string]string{
 		"openmpi": "mpirun.openmpi",
-		// The machines do not resolve the name of this one. They are one kernel, so UCX would take them for one machine
+		// The nodes cannot resolve this host's name. They share one kernel, so UCX would treat them as one host
 		// and wait for ever at the end, for memory that they do not share.
 		"mpich": "mpiexec.hydra -localhost $MASTER_ADDR -genv UCX_TLS tcp,self",
 	} {
@@ -56,7 +56,8 @@ func TestMPI(t *testing.T) {
 				submit.Env = append(os.Environ(), "SYNAPSE_SERVER="+s.scheduler)
 				return submit.CombinedOutput()
 			}
-			// As many programs do which have no use for it: nothing says to it that srun has started it.
+			// Many programs initialise MPI without mpirun. Nothing may make them believe that srun started
+			// them.
 			text, err = run("-N", "2", "--", "./allreduce."+kind)
 			if n := bytes.Count(text, []byte("rank 0 of 1 at ")); n != 2 || err != nil {
 				t.Errorf("alone, %d of 2 began: %v:\n%s", n, err, text)
@@ -78,7 +79,7 @@ func TestMPI(t *testing.T) {
 	}
 }
 
-// street is a switch with machines on it, and the scheduler.
+// street is a switch with nodes on it, and the scheduler.
 type street struct {
 	t         *testing.T
 	folder    string
@@ -86,7 +87,7 @@ type street struct {
 	scheduler string
 }
 
-// newStreet begins at the first subtest that wants one, and ends with the whole test.
+// newStreet starts at the first subtest that needs it, and ends with the whole test.
 func newStreet(t *testing.T, folder, bin string, machines int) *street {
 	s := &street{t: t, folder: folder, scheduler: "10.231.0.1:9000"}
 	for range machines + 1 {
@@ -116,7 +117,7 @@ func newStreet(t *testing.T, folder, bin string, machines int) *street {
 
 func address(machine int) string { return fmt.Sprint("10.231.0.", machine+1) }
 
-// network is one that ends with its process.
+// network creates a network that ends with its process.
 func (s *street) network() string {
 	first := exec.Command("sleep", "infinity")
 	first.SysProcAttr = &syscall.SysProcAttr{Cloneflags: syscall.CLONE_NEWNET, Pdeathsig: syscall.SIGKILL}
@@ -137,7 +138,7 @@ func (s *street) run(command *exec.Cmd) {
 	})
 }
 
-// within is a command in a network.
+// within returns a command in a network.
 func (s *street) within(ctx context.Context, network int, program string, args ...string) *exec.Cmd {
 	return exec.CommandContext(ctx, "nsenter", append([]string{"--net=" + s.networks[network], program}, args...)...)
 }
@@ -148,7 +149,7 @@ func (s *street) ip(network int, args ...string) {
 	}
 }
 
-// start runs a service, and shows what it said where the test fails.
+// start runs a service, and shows its output if the test fails.
 func (s *street) start(network int, name, program string, args ...string) {
 	log, err := os.Create(filepath.Join(s.folder, name+".log"))
 	if err != nil {

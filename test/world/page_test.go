@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the page of `synapse-cli web` in a real browser.
+// This file tests the page of `synapse-cli web` in a real browser.
 
 // surf is a cluster, its page, and a browser that shows it.
 type surf struct {
@@ -31,10 +31,10 @@ type surf struct {
 	cli    string
 	config string
 
-	variables []string // that the command line finds the cluster by, without a configuration
+	variables []string // environment with which the command line finds the cluster without a configuration
 
 	mu      sync.Mutex
-	console []string // what the browser complained of
+	console []string // errors in the browser's console
 }
 
 var pageLink = regexp.MustCompile(`http://127\.0\.0\.1:\d+/\?secret=\S+`)
@@ -47,7 +47,7 @@ func newSurf(t *testing.T) *surf {
 	return s
 }
 
-// built is where all programs are, once a test has needed them.
+// built returns the folder of all programs, built when a test first needs them.
 var built = sync.OnceValues(func() (string, error) {
 	folder, err := shared("bin")
 	if err != nil {
@@ -60,13 +60,13 @@ var built = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// sharedFolders are those that go after the last test.
+// sharedFolders lists the folders that are removed after the last test.
 var sharedFolders struct {
 	sync.Mutex
 	names []string
 }
 
-// shared makes a folder for what several tests use, which tasks' users may pass through.
+// shared creates a folder for several tests, which the users of tasks may pass through.
 func shared(name string) (string, error) {
 	folder, err := os.MkdirTemp("", "synapse-world-"+name+"-")
 	if err != nil {
@@ -86,14 +86,14 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// programs are all programs, for a test with a browser, and a folder of the test's.
+// programs returns all programs for a test with a browser, and a folder of the test.
 func programs(t *testing.T) (bin, folder string) {
 	t.Helper()
 	able.Need(t, able.Program("chromium"))
 	return made(t)
 }
 
-// made are all programs, and a folder of the test's.
+// made returns all programs, and a folder of the test.
 func made(t *testing.T) (bin, folder string) {
 	t.Helper()
 	bin, err := built()
@@ -103,15 +103,15 @@ func made(t *testing.T) (bin, folder string) {
 	return bin, room(t)
 }
 
-// browse opens a link in a browser of its own.
+// browse opens a link in a separate browser.
 func (s *surf) browse(link string) {
 	s.t.Helper()
 	ctx, cancel := context.WithTimeout(s.t.Context(), 15*time.Minute)
 	s.t.Cleanup(cancel)
-	// The certificate of a test is of nobody whom a browser believes.
+	// A browser does not trust the certificate of a test.
 	ctx, cancel = chromedp.NewExecAllocator(ctx, chromedp.NoSandbox, chromedp.Headless, chromedp.DisableGPU,
 		chromedp.IgnoreCertErrors, chromedp.Flag("enable-precise-memory-info", true),
-		chromedp.Env("TMPDIR="+room(s.t))) // it leaves something there
+		chromedp.Env("TMPDIR="+room(s.t))) // it leaves files there
 	s.t.Cleanup(cancel)
 	s.ctx, cancel = chromedp.NewContext(ctx)
 	s.t.Cleanup(cancel)
@@ -129,7 +129,7 @@ func (s *surf) browse(link string) {
 	s.do(chromedp.Navigate(link))
 }
 
-// silent checks that the browser has nothing to complain of so far.
+// silent checks that the browser's console has no errors so far.
 func (s *surf) silent() {
 	s.t.Helper()
 	s.mu.Lock()
@@ -140,7 +140,7 @@ func (s *surf) silent() {
 	s.console = nil
 }
 
-// serve starts the page, and returns the link to it.
+// serve starts the page, and returns its link.
 func (s *surf) serve(more ...string) string {
 	s.t.Helper()
 	page := exec.Command(s.cli, append([]string{"web", "--no-open"}, more...)...)
@@ -161,7 +161,7 @@ func (s *surf) serve(more ...string) string {
 	lines := bufio.NewScanner(said)
 	for lines.Scan() {
 		if link := pageLink.FindString(lines.Text()); link != "" {
-			go func() { // it says more, and must not wait for a reader
+			go func() { // it prints more, and must not wait for a reader
 				for lines.Scan() {
 				}
 			}()
@@ -172,7 +172,7 @@ func (s *surf) serve(more ...string) string {
 	return ""
 }
 
-// environment is that of the command line, which finds the cluster by it.
+// environment returns the environment with which the command line finds the cluster.
 func (s *surf) environment() []string {
 	if s.config == "" {
 		return append(os.Environ(), s.variables...)
@@ -197,7 +197,7 @@ func js[T any](s *surf, expression string) T {
 	return value
 }
 
-// await waits until an expression is true in the page. While that loads again there may be nothing to ask.
+// await waits until an expression is true in the page. The expression may fail while the page reloads.
 func (s *surf) await(expression string) {
 	s.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); ; time.Sleep(100 * time.Millisecond) {
@@ -223,7 +223,7 @@ func (s *surf) visit(hash string) {
 	js[string](s, fmt.Sprintf("location.hash = %q", hash))
 }
 
-// run has the command line do something, and returns what it prints.
+// run runs the command line, and returns its output.
 func (s *surf) run(words ...string) string {
 	s.t.Helper()
 	command := exec.CommandContext(s.t.Context(), s.cli, words...)
@@ -235,14 +235,14 @@ func (s *surf) run(words ...string) string {
 	return string(text)
 }
 
-// submit submits a job, and returns its id.
+// submit submits a job, and returns its ID.
 func (s *surf) submit(words ...string) string {
 	s.t.Helper()
 	return strings.TrimSpace(s.run(append([]string{"submit", "-q"}, words...)...))
 }
 
-// TestPage shows a real cluster in Chromium: every view, a gang from its wait to its end, who is let do what, and that
-// the page has the command line's figures. It is one test, since a cluster and a browser take their time to start.
+// TestPage shows a real cluster in Chromium: every view, a gang from its wait to its end, permitted actions, and the
+// same numbers as the command line. It is one test, because a cluster and a browser take long to start.
 func TestPage(t *testing.T) {
 	t.Parallel()
 	s := newSurf(t)
@@ -257,7 +257,7 @@ func TestPage(t *testing.T) {
 	s.await(phase(first) + ` === "running"`)
 	s.await(phase(second) + ` === "queued"`)
 	s.sameAsCommandLine()
-	s.visit("#/map") // what came to run since the page was opened is on the map
+	s.visit("#/map") // a job that started after the page was opened is on the map
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("16 of 32 GPUs")`)
 	s.everyView(first, second)
 	s.byKeyboard(first)
@@ -276,7 +276,7 @@ func TestPage(t *testing.T) {
 	s.silent()
 }
 
-// owned: the table of queues says who may use which, once a queue has owners.
+// owned checks that the table of queues shows who may use each, once a queue has owners.
 func (s *surf) owned() {
 	s.t.Helper()
 	file := filepath.Join(s.t.TempDir(), "queues.yaml")
@@ -292,7 +292,7 @@ func (s *surf) owned() {
 	}
 }
 
-// everyView looks at each view, dark and light: nothing is too wide for a telephone, and nothing is found by axe.
+// everyView views each view, dark and light. Nothing may be too wide for a phone, and axe must find no errors.
 func (s *surf) everyView(running, waiting string) {
 	s.t.Helper()
 	s.loadAxe()
@@ -318,7 +318,7 @@ func (s *surf) everyView(running, waiting string) {
 	}
 }
 
-// loadAxe gives the page the checks of accessible.
+// loadAxe loads axe into the page for accessible.
 func (s *surf) loadAxe() {
 	s.t.Helper()
 	axe, err := os.ReadFile("testdata/axe.min.js")
@@ -328,7 +328,7 @@ func (s *surf) loadAxe() {
 	js[any](s, string(axe)+"; 0")
 }
 
-// keep keeps a picture of the page with the run of the tests.
+// keep stores a screenshot of the page with the results of the tests.
 func (s *surf) keep(name string) {
 	s.t.Helper()
 	picture, err := chromedp.Run(s.ctx, chromedp.CaptureScreenshot())
@@ -340,7 +340,7 @@ func (s *surf) keep(name string) {
 	}
 }
 
-// accessible has axe look for what keeps people from reading the page, contrast and names among it.
+// accessible runs axe, which finds accessibility errors such as low contrast and missing names.
 func (s *surf) accessible(hash string) {
 	s.t.Helper()
 	js[any](s, `window.found = undefined; axe.run({ preload: false, resultTypes: ["violations"] }).then((r) => { window.found =
@@ -351,7 +351,7 @@ func (s *surf) accessible(hash string) {
 	}
 }
 
-// cancelByHand cancels a job with the keyboard alone: the page asks once more, and shows the command.
+// cancelByHand cancels a job with the keyboard alone. The page must ask for confirmation, and show the command.
 func (s *surf) cancelByHand(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
@@ -373,7 +373,7 @@ func (s *surf) cancelByHand(id string) {
 	}
 }
 
-// onTheMap follows a job to where it is on the map, with its ranks; and reads what changed of it.
+// onTheMap follows a job to its place on the map with its ranks, and reads its changes.
 func (s *surf) onTheMap(running string) {
 	s.t.Helper()
 	s.visit("#/job/" + running)
@@ -386,7 +386,7 @@ func (s *surf) onTheMap(running string) {
 	s.await(`document.querySelector("h1")?.innerText === "Map"`)
 }
 
-// press clicks a link of the view, once it is there.
+// press clicks a link of the view when it is present.
 func (s *surf) press(text string) {
 	s.t.Helper()
 	s.await(fmt.Sprintf(`(() => { const link = [...document.querySelectorAll("main a")].find((a) => a.innerText === %q);
@@ -394,7 +394,7 @@ func (s *surf) press(text string) {
 		return link; })()`, text))
 }
 
-// wayOut opens a way out of a job that waits, which is what its file would have to say, and stays open while the page
+// wayOut opens a suggestion for a waiting job, which shows the change of the job file and stays open while the page
 // changes.
 func (s *surf) wayOut(id string) {
 	s.t.Helper()
@@ -408,13 +408,14 @@ func (s *surf) wayOut(id string) {
 	s.shows("+     replicas: 2")
 }
 
-// readsOutput reads what a task wrote, which stays text.
+// readsOutput reads a task's output, which must stay text.
 func (s *surf) readsOutput(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
 	s.await(`/reserved nodes: .*, prepared nodes: .*, started tasks: .*, attempt 1 ran: /.test(
 		document.querySelector(".lane").getAttribute("aria-label")) &&
-		document.querySelector(".lane .made") && document.querySelector(".lane .ran")`) // it is past its barrier
+		// it has passed its barrier
+		document.querySelector(".lane .made") && document.querySelector(".lane .ran")`)
 	s.shows("Output of 0")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)
 	s.shows("<img src=x onerror=alert(1)>")
@@ -429,13 +430,13 @@ func (s *surf) readsOutput(id string) {
 	s.accessible("the output of a rank")
 }
 
-// drained drains a machine on the command line, and sees the page change; the words that say why stay text.
+// drained drains a node with the command line, and sees the page change. The reason must stay text.
 func (s *surf) drained() {
 	s.t.Helper()
 	s.visit("#/node/node-3")
 	s.shows("Drain")
-	// Names of jobs, owners and queues have no such letters, and no label of a job is ever sent: reasons, and what tasks
-	// write, is what people may put markup in.
+	// Names of jobs, owners and queues cannot contain such characters, and labels of a job are never sent. Only
+	// reasons and output of tasks can contain markup.
 	const reason = "a fan </td></script><img src=x onerror=alert(1)>naf a"
 	s.run("drain", "node-3", "--reason", reason)
 	for _, hash := range []string{"#/node/node-3", "#/nodes", "#/events"} {

@@ -10,10 +10,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file owns how the page shows the cluster's own past.
+// This file tests how the page shows the cluster's past.
 
-// TestPagePast: whoever looks back sees the map as it was while a gang ran that has ended since, can do nothing there,
-// and comes back to how it is; and over time the gang is in the sums.
+// TestPagePast views the map at a time when a gang ran that has ended since. No action may be possible there, and the
+// user must be able to return to the present. The sums over time must include the gang.
 func TestPagePast(t *testing.T) {
 	t.Parallel()
 	s := newSurf(t)
@@ -21,7 +21,7 @@ func TestPagePast(t *testing.T) {
 		return fmt.Sprintf(`document.querySelector("canvas")?.getAttribute("aria-label").includes("%d of 32 GPUs")`, n)
 	}
 	s.await(gpus(0))
-	s.visit("#/over") // what GPUs did is known from the first sum on
+	s.visit("#/over") // GPU time is known from the first sum on
 	s.await(`document.querySelector('[aria-label="GPUs"] tbody tr')`)
 	s.visit("#/map")
 	s.await(gpus(0))
@@ -74,10 +74,10 @@ func TestPagePast(t *testing.T) {
 	s.silent()
 }
 
-// kept waits until the past has a moment at which a job was in a phase, and answers that.
+// kept waits until the timeline has a moment at which a job was in a phase, and returns it.
 func (s *surf) kept(job, phase string) int64 {
 	s.t.Helper()
-	at := time.Now().Add(12 * time.Second).UnixMilli() // a block is written every ten
+	at := time.Now().Add(12 * time.Second).UnixMilli() // a block is written every ten seconds
 	js[any](s, fmt.Sprintf(`window.kept = false; (async () => {
 		for (;;) {
 			const text = Date.now() > %[1]d && await (await fetch("/past?at=%[1]d&until=%[1]d")).text();

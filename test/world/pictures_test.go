@@ -12,12 +12,12 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file owns the pictures of README and docs/operate/web.md: they are of a real run, and nobody else makes them.
+// This file takes the screenshots of README and docs/operate/web.md from a real run.
 
 var pictures = flag.String("world.pictures", "", "write README's pictures into this `folder`")
 
-// TestPictures is no test: `make pictures` takes them by it. Some gangs run, one waits for room that is kept for it,
-// and a machine is drained.
+// TestPictures is no test: `make pictures` takes the screenshots with it. Some gangs run, one waits for its reserved
+// nodes, and a node is drained.
 func TestPictures(t *testing.T) {
 	if *pictures == "" {
 		return
@@ -43,12 +43,12 @@ func TestPictures(t *testing.T) {
 	s.picture("job.png")
 	s.visit("#/map")
 	s.await(`document.querySelector("canvas")`)
-	time.Sleep(time.Second) // the machines have been drawn
+	time.Sleep(time.Second) // the nodes have been drawn
 	s.picture("map.png")
 	s.silent()
 }
 
-// picture writes what the page shows.
+// picture stores a screenshot.
 func (s *surf) picture(name string) {
 	s.t.Helper()
 	s.do(chromedp.EmulateViewport(1280, 760))

@@ -22,11 +22,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns Prometheus: what a cluster shows is held against the program that reads it, and so is what lies in
-// deploy/ for it.
+// This file tests a cluster's metrics, and the files in deploy/, with Prometheus itself.
 
-// TestPrometheus: promtool accepts the figures, the rules and the configuration; Prometheus scrapes a cluster, and
-// every query of the dashboard returns data.
+// TestPrometheus checks that promtool accepts the metrics, the rules and the configuration, that Prometheus scrapes a
+// cluster, and that every query of the dashboard returns data.
 func TestPrometheus(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Program("prometheus"), able.Program("promtool"))
@@ -64,7 +63,7 @@ func TestPrometheus(t *testing.T) {
 	}
 }
 
-// accepts runs promtool, which must find nothing wrong.
+// accepts runs promtool, which must find no error.
 func accepts(t *testing.T, input string, arguments ...string) {
 	t.Helper()
 	tool := exec.Command("promtool", arguments...)
@@ -74,7 +73,7 @@ func accepts(t *testing.T, input string, arguments ...string) {
 	}
 }
 
-// fetch reads what is at an address, once it is there.
+// fetch reads the content of an address once it is available.
 func fetch(t *testing.T, at string) string {
 	t.Helper()
 	var why error
@@ -95,8 +94,8 @@ func fetch(t *testing.T, at string) string {
 	return ""
 }
 
-// busyCluster is a scheduler that looks ahead and one machine, with a job that runs, one that is promised its place,
-// and queues; where they show figures.
+// busyCluster starts a scheduler that looks ahead and one node, with a running job, a job with a planned start, and
+// queues. It returns the addresses of their metrics.
 func busyCluster(t *testing.T, bin, folder string) (scheduler, node string) {
 	t.Helper()
 	scheduler, node = free(t), free(t)
@@ -132,7 +131,7 @@ func busyCluster(t *testing.T, bin, folder string) (scheduler, node string) {
 	} {
 		ask(words...)
 	}
-	t.Cleanup(func() { // before the agent ends, or its tasks would go on
+	t.Cleanup(func() { // before the agent ends, because its tasks would continue
 		for _, job := range strings.Fields(ask("get", "jobs", "-o", "name")) {
 			ask("cancel", strings.TrimPrefix(job, "job/"))
 		}
@@ -171,7 +170,7 @@ func prometheus(t *testing.T, folder, scheduler, node string) string {
 	return at
 }
 
-// awaitData asks until there is an answer: a rate needs two scrapes.
+// awaitData queries until there is an answer, because a rate needs two scrapes.
 func awaitData(t *testing.T, at, what, expression string) {
 	t.Helper()
 	var answer struct {
@@ -196,7 +195,7 @@ func awaitData(t *testing.T, at, what, expression string) {
 	t.Errorf("%s: %s returns nothing", what, expression)
 }
 
-// free is an address on loopback that nobody listens on now.
+// free returns an unused address on loopback.
 func free(t *testing.T) string {
 	t.Helper()
 	at, err := net.Listen("tcp", "127.0.0.1:0")

@@ -16,10 +16,10 @@ import (
 	"github.com/chromedp/chromedp"
 )
 
-// This file owns a record in a real browser, without its cluster.
+// This file tests a recording in a real browser, without its cluster.
 
-// TestRecord: what was recorded is shown from a folder, by file:// and under a policy that lets nothing be fetched: the
-// map, the jobs, a job, and how it was before; and by the command.
+// TestRecord shows a recording from a folder by file://, with a policy that forbids all requests, and with the command.
+// It checks the map, the jobs, a job, and earlier times.
 func TestRecord(t *testing.T) {
 	t.Parallel()
 	bin, folder := programs(t)
@@ -42,7 +42,7 @@ func TestRecord(t *testing.T) {
 			}
 		}
 	}
-	has(`"synced":true`) // of a cluster in which nothing runs
+	has(`"synced":true`) // of a cluster without running jobs
 	job := s.submit("--name", "recorded", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
 	has(`"taken":1000`)
 	has(`"phase":"running"`)
@@ -55,11 +55,11 @@ func TestRecord(t *testing.T) {
 	if err := command.Wait(); err != nil {
 		t.Fatal(err)
 	}
-	s.config = "" // nobody knows of a cluster from here on
+	s.config = "" // the cluster is unknown from here on
 	s.run("web", "--replay", record, "--out", out)
 	s.browse("file://" + out + "/index.html")
 	s.await(`document.querySelector("#player input")`)
-	// However fast it plays, each moment can be looked at.
+	// Each moment must be viewable, however fast it plays.
 	seen := js[[]string](s, `(() => {
 		const slide = document.querySelector("#player input"), seen = new Set();
 		for (let at = Number(slide.min); at <= Number(slide.max); at += 100) {

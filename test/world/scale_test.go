@@ -26,22 +26,22 @@ import (
 	"github.com/yi-json/synapse/test/crowd"
 )
 
-// This file owns what the page costs where there are very many machines: figures of a browser, of the scheduler and of
-// its readers. In small it shows that all of it works; for the figures:
+// This file measures the page with very many nodes: in a browser, in the scheduler and in its readers. A small run
+// shows that everything works. For the figures:
 //
 //	go test -tags world ./test/world -run PageAtScale -world.machines 10000 -v -timeout 30m
 //
-// The clock says little on a machine that does other things: beside it is the processor time that was spent.
+// Wall time says little on a busy host, so the CPU time is reported as well.
 
 var machines = flag.Int("world.machines", 400, "how many machines TestPageAtScale plays; 10,000 for its figures")
 
-// whole is when the figures count, against which they are held then.
+// whole is the number of nodes from which on the figures are compared with their targets.
 const whole = 10_000
 
 // TestBeMachines is not a test: TestPageAtScale runs it as another process.
 func TestBeMachines(t *testing.T) { crowd.Be(t, 32) }
 
-// hall is a scheduler of very many machines on which something changes all the time.
+// hall is a scheduler with very many nodes that change all the time.
 type hall struct {
 	*surf
 	address string
@@ -49,8 +49,8 @@ type hall struct {
 	client  api.SynapseClient
 }
 
-// TestPageAtScale: the map of very many machines, of which a hundred change each second, is there at once and moves as
-// fast as the eye; ten readers of the stream cost the scheduler little, and its passes nothing.
+// TestPageAtScale checks that the map of very many nodes, of which a hundred change each second, appears at once and
+// moves smoothly. Ten readers of the stream must cost the scheduler little, and must not slow its passes.
 func TestPageAtScale(t *testing.T) {
 	bin, folder := programs(t)
 	began, h := time.Now(), newHall(t, bin, folder)
@@ -61,14 +61,14 @@ func TestPageAtScale(t *testing.T) {
 	}
 	var alone, read []float64
 	var aloneLate, readLate []float64
-	for range runs { // by turns, since what else the machine does comes and goes
+	for range runs { // interleaved, because other load on the host varies
 		cpu, late := h.spends(span)
 		alone, aloneLate = append(alone, cpu), append(aloneLate, late)
 		ctx, cancel := context.WithCancel(t.Context())
 		for range 10 {
 			h.reads(ctx)
 		}
-		h.spends(span / 2) // what was there has been sent
+		h.spends(span / 2) // the existing data has been sent
 		cpu, late = h.spends(span)
 		cancel()
 		read, readLate = append(read, cpu), append(readLate, late)
@@ -107,7 +107,7 @@ func TestPageAtScale(t *testing.T) {
 	if *machines < whole {
 		return
 	}
-	for what, wrong := range map[string]bool{ // where others use the machine, what it took counts
+	for what, wrong := range map[string]bool{ // on a shared host the CPU time counts
 		"the first picture takes a second or more": median(first) >= 1000 && median(paints) >= 1000,
 		"fewer than 30 frames a second":            median(frames) < 30 && median(work) > 1000./30,
 		"the heap has 300 MB":                      median(heap) >= 300,
@@ -119,7 +119,7 @@ func TestPageAtScale(t *testing.T) {
 	}
 }
 
-// newHall starts all of it. Half of the machines are full for as long as the test runs.
+// newHall starts everything. Half of the nodes are full for as long as the test runs.
 func newHall(t *testing.T, bin, folder string) *hall {
 	h := &hall{surf: &surf{t: t, cli: filepath.Join(bin, "synapse-cli")}, address: free(t)}
 	h.variables = []string{"SYNAPSE_SERVER=" + h.address}
@@ -141,7 +141,7 @@ func newHall(t *testing.T, bin, folder string) *hall {
 	return h
 }
 
-// eventually waits for what takes its time with very many machines.
+// eventually waits for a condition that takes long with very many nodes.
 func (h *hall) eventually(what string, holds func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
@@ -153,7 +153,7 @@ func (h *hall) eventually(what string, holds func() bool) {
 
 const gangOf = 8
 
-// begin submits a gang of whole machines.
+// begin submits a gang of whole nodes.
 func (h *hall) begin(request string) string {
 	reply, err := h.client.Submit(context.Background(), &messages.Submit{RequestId: request, Spec: &messages.JobSpec{
 		Name: "gang", Image: "host", Command: []string{"true"},
@@ -166,7 +166,7 @@ func (h *hall) begin(request string) string {
 	return reply.GetJob()
 }
 
-// changes has gangs begin and end, so that each second a hundred machines change on the map.
+// changes starts and ends gangs, so that a hundred nodes change on the map each second.
 func (h *hall) changes(ctx context.Context) {
 	var live []string
 	for i := 0; ctx.Err() == nil; i++ {
@@ -181,7 +181,7 @@ func (h *hall) changes(ctx context.Context) {
 	}
 }
 
-// spends is how much of a core the scheduler takes for a while, and within which time 99 of 100 passes are over.
+// spends returns the scheduler's CPU use in cores over a span, and the time within which 99 of 100 passes end.
 func (h *hall) spends(span time.Duration) (cores, late float64) {
 	h.t.Helper()
 	before, began, passes := spent(h.t, h.pid), time.Now(), h.passes()
@@ -199,7 +199,7 @@ func (h *hall) spends(span time.Duration) (cores, late float64) {
 	return cores, 0
 }
 
-// bucket is how many passes took at most so long.
+// bucket counts the passes up to a duration.
 type bucket struct{ most, count float64 }
 
 var bucketLine = regexp.MustCompile(`(?m)^synapse_pass_seconds_bucket\{le="([^"]+)"\} (\S+)$`)
@@ -213,7 +213,7 @@ func (h *hall) passes() (all []bucket) {
 	return all
 }
 
-// figure is one of the scheduler's.
+// figure returns a metric of the scheduler.
 func (h *hall) figure(name string) float64 {
 	m := regexp.MustCompile(`(?m)^` + name + ` (\S+)$`).FindStringSubmatch(fetch(h.t, "http://"+h.address+"/metrics"))
 	if m == nil {
@@ -240,8 +240,8 @@ func (h *hall) reads(ctx context.Context) {
 	}()
 }
 
-// moves moves and zooms the map for a while, a step for each frame, and answers how many frames there were a second,
-// and what each took of the browser's processor time, in milliseconds.
+// moves moves and zooms the map for a while, one step per frame. It returns the frames per second, and the browser's
+// CPU time per frame in milliseconds.
 func (h *hall) moves(span time.Duration) (frames, work float64) {
 	h.t.Helper()
 	js[any](h.surf, fmt.Sprintf(`window.moved = undefined; (() => {
@@ -267,7 +267,7 @@ func (h *hall) moves(span time.Duration) (frames, work float64) {
 	return frames, float64((browserSpent(h.t) - before).Milliseconds()) / (frames * span.Seconds())
 }
 
-// spent is the processor time that a process has taken so far.
+// spent returns the CPU time of a process so far.
 func spent(t *testing.T, pid int) time.Duration {
 	t.Helper()
 	fields, err := statOf(pid)
@@ -276,10 +276,10 @@ func spent(t *testing.T, pid int) time.Duration {
 	}
 	user, _ := strconv.Atoi(fields[11])
 	system, _ := strconv.Atoi(fields[12])
-	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's unit, on every machine of ours
+	return time.Duration(user+system) * 10 * time.Millisecond // the kernel's unit on all supported platforms
 }
 
-// statOf are the fields of a process's stat behind its name.
+// statOf returns the fields of a process's stat after its name.
 func statOf(pid int) ([]string, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
@@ -288,7 +288,7 @@ func statOf(pid int) ([]string, error) {
 	return strings.Fields(string(text[strings.LastIndexByte(string(text), ')')+2:])), nil
 }
 
-// browserSpent is that of all processes of the browser that this one has started.
+// browserSpent returns the CPU time of all processes of the browser that this process has started.
 func browserSpent(t *testing.T) (sum time.Duration) {
 	t.Helper()
 	parents := map[int]int{}

@@ -19,10 +19,10 @@ import (
 	"github.com/yi-json/synapse/test/page"
 )
 
-// This file owns PyTorch.
+// This file tests PyTorch.
 
-// TestPyTorch trains examples/pytorch.yaml on a local cluster, as it is: four machines of two GPUs, and torchrun on
-// each; and the program alone, sent along.
+// TestPyTorch trains examples/pytorch.yaml unchanged on a local cluster with four nodes of two GPUs and torchrun on
+// each. It also submits the program alone.
 func TestPyTorch(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Program("torchrun"))
@@ -33,7 +33,7 @@ func TestPyTorch(t *testing.T) {
 	config := up(t, bin, folder, "--nodes", "4", "--gpus", "2")
 	ctx, cancel := context.WithTimeout(t.Context(), 8*time.Minute)
 	defer cancel()
-	here := room(t) // another one: what the agents' own directories lie in is shown to no task
+	here := room(t) // a separate folder, because tasks cannot see the parents of the agents' own directories
 	if err := os.CopyFS(filepath.Join(here, "examples"), os.DirFS("../../examples")); err != nil {
 		t.Fatal(err)
 	}
@@ -53,7 +53,7 @@ func TestPyTorch(t *testing.T) {
 	}
 }
 
-// trains submits the example, and looks whether all its members have done their part.
+// trains submits the example, and checks that all its members have done their part.
 func trains(t *testing.T, submit *exec.Cmd) {
 	t.Helper()
 	text, err := submit.CombinedOutput()
@@ -73,7 +73,7 @@ func trains(t *testing.T, submit *exec.Cmd) {
 	}
 }
 
-// room is a folder that the tasks' users may pass through.
+// room creates a folder that the users of tasks may pass through.
 func room(t *testing.T) string {
 	t.Helper()
 	folder, err := os.MkdirTemp("", "synapse-world-")
@@ -91,7 +91,7 @@ func room(t *testing.T) string {
 	return folder
 }
 
-// up starts a local cluster and answers its client's configuration.
+// up starts a local cluster and returns its client's configuration.
 func up(t *testing.T, bin, folder string, arguments ...string) string {
 	t.Helper()
 	data := filepath.Join(folder, "cluster")

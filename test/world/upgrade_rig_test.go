@@ -21,9 +21,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns a cluster whose parts are of the last release or of now, each by itself.
+// This file runs a cluster in which each part is of the last release or of this commit.
 
-// version is which of the two.
+// version names the release of a part.
 type version int
 
 const (
@@ -45,7 +45,7 @@ var (
 // releaseFile names the commit of the last release.
 const releaseFile = "../../messages/published/release.txt"
 
-// released is where the programs of the last release are, once a test has needed them.
+// released returns the folder of the last release's programs, built when a test first needs them.
 var released = sync.OnceValues(func() (string, error) {
 	text, err := os.ReadFile(releaseFile)
 	if err != nil {
@@ -64,13 +64,13 @@ var released = sync.OnceValues(func() (string, error) {
 	return folder, nil
 })
 
-// lastLine is the last line of a file, which has comments above.
+// lastLine returns the last line of a file, which has comments above.
 func lastLine(text []byte) string {
 	lines := strings.Split(strings.TrimSpace(string(text)), "\n")
 	return strings.TrimSpace(lines[len(lines)-1])
 }
 
-// needRelease skips a test where the clone does not have the last release's commit.
+// needRelease skips a test if the clone does not have the last release's commit.
 func needRelease(t *testing.T) {
 	t.Helper()
 	able.Need(t, able.Program("git"), able.Program("tar"))
@@ -83,20 +83,20 @@ func needRelease(t *testing.T) {
 	}
 }
 
-// moving is that cluster. It speaks TLS, by keys that the last release made.
+// moving is that cluster. It uses TLS, with keys that the last release created.
 type moving struct {
 	t              *testing.T
 	bin            [2]string // of each version
 	folder         string    // of the test
 	address, store string
 	driver         string
-	is             map[string]version // of each process, and of the desk
+	is             map[string]version // of each process, and of the client
 	runs           map[string]*exec.Cmd
 	starts         int
 
-	gang  string   // runs through everything
+	gang  string   // it runs through everything
 	names []string // of its tasks
-	goOn  string   // where this file is, they end
+	goOn  string   // its tasks end while this file exists
 }
 
 func newMoving(t *testing.T, store, driver string) *moving {
@@ -132,7 +132,7 @@ func (m *moving) path(name string) string { return filepath.Join(m.folder, name)
 // becomes ends a process and starts the other version of it.
 func (m *moving) becomes(name string, to version) {
 	m.t.Helper()
-	running := m.runs[name] != nil // whoever sits at a desk only takes another program
+	running := m.runs[name] != nil // a client only uses another program
 	if running {
 		m.stop(name)
 	}
@@ -145,7 +145,7 @@ func (m *moving) becomes(name string, to version) {
 	}
 }
 
-// start starts a process in its present version, and waits until it is there.
+// start starts a process in its present version, and waits until it is ready.
 func (m *moving) start(name string) {
 	m.t.Helper()
 	m.starts++
@@ -160,7 +160,7 @@ func (m *moving) start(name string) {
 		if m.store != "" {
 			arguments = append(arguments, "--store", m.store)
 		}
-		if m.is[name] == now { // the last release has no such rules, and would refuse them
+		if m.is[name] == now { // the last release does not know such rules, and would reject them
 			arguments = append(arguments, "--config", m.rules())
 		}
 	}
@@ -182,7 +182,7 @@ func (m *moving) start(name string) {
 	})
 }
 
-// stop ends a process as whoever upgrades it does.
+// stop ends a process as an upgrade does.
 func (m *moving) stop(name string) {
 	m.t.Helper()
 	command := m.runs[name]
@@ -193,7 +193,7 @@ func (m *moving) stop(name string) {
 	}
 }
 
-// rules writes the newer scheduler's settings: a program notes each job of the queue night that is over.
+// rules writes the newer scheduler's settings, with a program that records each finished job of the queue night.
 func (m *moving) rules() string {
 	m.t.Helper()
 	program := m.path("tell")
@@ -204,13 +204,14 @@ func (m *moving) rules() string {
 	return file
 }
 
-// told is how often somebody was told that a job is over.
+// told returns how often a job's end was notified.
 func (m *moving) told(id string) int {
 	text, _ := os.ReadFile(m.path("told"))
 	return strings.Count(string(text), "job-finished/"+id+"\n")
 }
 
-// refuses: the last release does not open what the scheduler of now has written, says why, and changes nothing.
+// refuses checks that the last release does not open the newer scheduler's data, states the reason, and changes
+// nothing.
 func (m *moving) refuses() {
 	m.t.Helper()
 	arguments := []string{"--listen", free(m.t), "--data-dir", m.path("scheduler"), "--levels", "zone,rack",
@@ -226,7 +227,7 @@ func (m *moving) refuses() {
 	}
 }
 
-// run has the command line of the present version do something.
+// run runs the command line of the present version.
 func (m *moving) run(words ...string) string {
 	m.t.Helper()
 	command := exec.CommandContext(m.t.Context(), filepath.Join(m.bin[m.is[desks[0]]], "synapse-cli"), words...)
@@ -240,14 +241,14 @@ func (m *moving) run(words ...string) string {
 	return said.String()
 }
 
-// submit submits a job of tasks of one CPU, and returns its id.
+// submit submits a job of tasks of one CPU, and returns its ID.
 func (m *moving) submit(words ...string) string {
 	m.t.Helper()
 	all := append([]string{"submit", "-q", "--cpu", "1", "--mem", "64Mi", "--image", "host"}, words...)
 	return strings.TrimSpace(m.run(all...))
 }
 
-// state is what both versions print of a job.
+// state holds the fields of a job that both versions print.
 type state struct {
 	Phase    string
 	Runs     int // of the last release
@@ -273,7 +274,7 @@ func (m *moving) until(what string, so func() bool) {
 	}
 }
 
-// clear ends all that is left.
+// clear ends everything that is left.
 func (m *moving) clear() {
 	for name, command := range m.runs { //order: all end
 		_ = command.Process.Kill()

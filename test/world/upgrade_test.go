@@ -15,24 +15,25 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns upgrades from the last release and the way back, with the programs of both, while a gang runs.
+// This file tests upgrades from the last release and back, with the programs of both, while a gang runs.
 
-// orders are all in which a cluster's parts can be upgraded, and taken back.
+// orders lists all orders in which a cluster's parts can be upgraded and downgraded.
 var orders = [][]upgraded{
 	{schedulers, agents, desks}, {schedulers, desks, agents}, {agents, schedulers, desks},
 	{agents, desks, schedulers}, {desks, schedulers, agents}, {desks, agents, schedulers},
 }
 
-// TestUpgradeAndBack: scheduler, machines and command line are upgraded from the last release in each order, and
-// machines and command line are taken back in each. The last release's scheduler refuses what the newer one wrote: it
-// would run waiting jobs as nobody. A gang that the last release started runs through all of it, and small jobs run to
-// their end after each step.
+// TestUpgradeAndBack upgrades scheduler, nodes and command line from the last release in each order, and downgrades
+// nodes and command line in each. The last release's scheduler must reject the newer data, because it would run waiting
+// jobs as nobody. A gang that the last release started must run through all of it, and small jobs must succeed after
+// each step.
 func TestUpgradeAndBack(t *testing.T) {
 	t.Parallel()
 	newMoving(t, "", "process").upAndDown(orders)
 }
 
-// TestUpgradeAndBackInContainers: the same of tasks in containers and a database that schedulers share, in one order.
+// TestUpgradeAndBackInContainers does the same with tasks in containers and a database that schedulers share, in one
+// order.
 func TestUpgradeAndBackInContainers(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Containers)
@@ -55,7 +56,7 @@ func (m *moving) upAndDown(orders [][]upgraded) {
 	m.ends(all)
 }
 
-// moves has the parts become another version, one after the other.
+// moves changes the version of the parts, one after the other.
 func (m *moving) moves(order []upgraded, to version) {
 	m.t.Helper()
 	m.t.Logf("%v go to %s", order, to)
@@ -67,11 +68,11 @@ func (m *moving) moves(order []upgraded, to version) {
 	}
 }
 
-// begins starts the gang by the last release.
+// begins starts the gang with the last release.
 func (m *moving) begins() {
 	m.t.Helper()
 	words := []string{"--name", "gang", "-N", "2", "--gpu", "4"}
-	if m.driver != "process" { // which shows its tasks the folder as it is
+	if m.driver != "process" { // its tasks see the folder unchanged
 		words = append(words, "--mount", fmt.Sprintf("%[1]s:%[1]s:ro", filepath.Dir(m.goOn)))
 	}
 	m.gang = m.submit(append(words, "--", "sh", "-c", fmt.Sprintf(
@@ -84,7 +85,7 @@ func (m *moving) begins() {
 
 var begun = regexp.MustCompile(`began as \S+`)
 
-// began are the names that the gang's tasks have given themselves: one that begins again says another one, too.
+// began returns the names that the gang's tasks have chosen. A restarted task adds another name.
 func (m *moving) began() []string {
 	m.t.Helper()
 	names := begun.FindAllString(m.run("logs", m.gang), -1)
@@ -92,7 +93,7 @@ func (m *moving) began() []string {
 	return names
 }
 
-// goesOn: the gang runs, its tasks as they began in the same attempt, and what is submitted now ends well.
+// goesOn checks that the gang runs with its original tasks in the same attempt, and that a new job succeeds.
 func (m *moving) goesOn(when string) {
 	m.t.Helper()
 	m.run("wait", m.submit("--name", "small", "--", "true"))
@@ -105,7 +106,8 @@ func (m *moving) goesOn(when string) {
 	}
 }
 
-// wrote is what the newer version wrote in one round: a token, and jobs of which one is over and two wait for the gang.
+// wrote holds what the newer version wrote in one round: a token, and jobs of which one has finished and two wait for
+// the gang.
 type wrote struct{ person, done, waiting, array, revision string }
 
 func (m *moving) writes(round int) *wrote {
@@ -126,7 +128,7 @@ func (m *moving) writes(round int) *wrote {
 	return w
 }
 
-// has: the newer version has all of it, and tells of each end once.
+// has checks that the newer version has all of it, and notifies each end once.
 func (m *moving) has(all []*wrote) {
 	m.t.Helper()
 	if len(all) == 0 {
@@ -157,7 +159,7 @@ func (m *moving) has(all []*wrote) {
 	}
 }
 
-// shows: the last release's command line shows what it knows of it.
+// shows checks that the last release's command line shows the fields that it knows.
 func (m *moving) shows(all []*wrote) {
 	m.t.Helper()
 	history := m.run("history", "--queue", "night")
@@ -173,7 +175,7 @@ func (m *moving) shows(all []*wrote) {
 	}
 }
 
-// ends lets the gang end, and all that waited for it runs, in whichever round it was written.
+// ends lets the gang end, and checks that all jobs that waited for it run, from every round.
 func (m *moving) ends(all []*wrote) {
 	m.t.Helper()
 	able.WriteFile(m.t, m.goOn, "", 0o644)

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// This file owns tar: the same files give the same bytes, whoever packs them and when.
+// This file writes tar archives. The same files give the same bytes, whoever packs them and when.
 
-// archived packs files, and the folders that they lie in, below a folder. All of it is root's, and of one time.
+// archived packs files and their folders below a folder. All of them belong to root and have one time.
 func archived(below string, when time.Time, files []file) []byte {
 	var b bytes.Buffer
 	w := tar.NewWriter(&b)
@@ -23,13 +23,14 @@ func archived(below string, when time.Time, files []file) []byte {
 			_, err = w.Write(body)
 		}
 		if err != nil {
-			panic(fmt.Errorf("%s: %w", h.Name, err)) // a buffer takes all, and the headers are ours
+			// a buffer accepts all writes, and the headers are valid
+			panic(fmt.Errorf("%s: %w", h.Name, err))
 		}
 	}
 	for _, f := range files {
 		name := path.Join(below, f.path)
 		if strings.HasPrefix(below, "./") {
-			name = "./" + name // as Debian's tools have it
+			name = "./" + name // as in the output of Debian's tools
 		}
 		for at, part := range name {
 			if folder := name[:at]; part == '/' && !made[folder] {
@@ -49,7 +50,7 @@ func archived(below string, when time.Time, files []file) []byte {
 	return b.Bytes()
 }
 
-// tarball is for machines of which no package is: to be unpacked anywhere, or at the root.
+// tarball returns an archive for systems without a package, to be unpacked at any place or at the root.
 func tarball(r release, arch string, files []file) product {
 	name := fmt.Sprintf("synapse_%s_linux_%s", r.plain(), arch)
 	return product{name + ".tar.gz", squeezed(archived(name, r.when, files))}

@@ -11,8 +11,8 @@ import (
 	"time"
 )
 
-// This file owns the bill of materials, in CycloneDX's JSON: the modules that the programs were linked from. It is what
-// Go wrote into the programs, and not what a file of the repository says.
+// This file writes the bill of materials, in CycloneDX's JSON: the modules that the programs were linked from. It reads
+// the data that Go wrote into the programs, and no file of the repository.
 
 type bill struct {
 	Format       string      `json:"bomFormat"`
@@ -47,20 +47,20 @@ type linkedOf struct {
 	DependsOn []string `json:"dependsOn"`
 }
 
-// library is a module as a part.
+// library returns a module as a component.
 func library(m *debug.Module) component {
 	if m.Replace != nil {
 		m = m.Replace
 	}
 	purl := "pkg:golang/" + m.Path + "@" + m.Version
 	p := component{Type: "library", Ref: purl, Name: m.Path, Version: m.Version, PURL: purl}
-	if m.Sum != "" { // of the module's files, as go.sum has it
+	if m.Sum != "" { // hash of the module's files, as in go.sum
 		p.Properties = []property{{"go:sum", m.Sum}}
 	}
 	return p
 }
 
-// bill is of all programs of a build.
+// bill returns the bill of all programs of a build.
 func (b build) bill() (product, error) {
 	parts := map[string]component{}
 	var programs []component

@@ -15,28 +15,25 @@ import (
 	"time"
 )
 
-// This file owns how a commit becomes programs. It is checked out aside, so that nothing of the tree that is not
-// committed gets in, and Go finds a clean repository to stamp the programs from: by the tag, or by time and commit.
+// This file builds the programs of a commit. It checks the commit out to another folder, so that uncommitted files are
+// left out and Go stamps the programs with the version of a clean repository: the tag, or time and commit.
 
-// programs are what a machine of a cluster gets; people elsewhere get the first.
+// programs lists the programs of a node. Workstations get only the first.
 var programs = []string{"synapse-cli", "synapse-scheduler", "synapse-node", "synapse-sim", "carapace", "synapse-exec"}
 
-// ceilings are how many bytes a program may have, stripped: carapace stands once beside each task that runs. It was
-// meant to have 3.4 MB and has had more since before there was this list: 3.51 when tasks got networks, 3.59 before and
-// 3.67 after secrets and exec sessions. No one package is to blame (net, which is asked for three functions, is
-// 20 kB of it; encoding/json and reflect 140). synapse-node was meant to have 23; it has had 23.06 with checks of its
-// health, 23.20 with the remote shell among tasks and what ends programs, 23.26 with certificates of an outside
-// issuer, and 23.46 with the rules of who runs as whom and of a short disk. synapse-exec is shown to each task from one
-// file.
+// ceilings limits the size of stripped programs in bytes. carapace runs once next to each task, and synapse-exec is
+// mounted into each task from one file. A larger program needs a reason here: carapace has networks, secrets and exec
+// sessions. synapse-node has health checks, exec among tasks, certificates of an external issuer, and the rules on
+// users and disks.
 var ceilings = map[string]int{
 	"carapace": 3_700_000, "synapse-exec": 3_500_000, "synapse-node": 23_600_000, "synapse-scheduler": 32_200_000,
 }
 
-// released has gRPC leave out its pages about single calls, which nobody is shown: they bring html/template, a third of
-// a megabyte.
+// released removes gRPC's pages about single calls, which are not served: they need html/template, a third of a
+// megabyte.
 const released = "-tags=grpcnotrace"
 
-// tooBig says which program is over its ceiling.
+// tooBig returns an error if a program exceeds its ceiling.
 func tooBig(name string, size int) error {
 	if limit, watched := ceilings[name]; watched && size > limit {
 		return fmt.Errorf("%s has %d bytes, and may have %d: what was added to it? (go version -m, go tool nm -size)",
@@ -48,7 +45,7 @@ func tooBig(name string, size int) error {
 // tree is a commit that is checked out.
 type tree struct {
 	dir  string
-	when time.Time // of the commit: all that is made is of that time
+	when time.Time // time of the commit, and of everything that is made
 }
 
 func checkOut(root, dir string) (tree, error) {
@@ -96,14 +93,14 @@ func said(err error) string {
 	return ""
 }
 
-// release is what is said of a build wherever it is named.
+// release identifies a build.
 type release struct {
-	version string // as the programs say it: v1.2.3, or v0.0.0-20261124022841-d1b03a4c9b5e
+	version string // as the programs print it: v1.2.3, or v0.0.0-20261124022841-d1b03a4c9b5e
 	when    time.Time
 }
 
-// plain is the version as packages and files have it. What follows a tilde is before the version that it follows, for
-// Debian and for RPM, as Go has it with a dash; another dash is not allowed in either.
+// plain returns the version for packages and files. For Debian and RPM a tilde begins an earlier version, as a dash
+// does in Go. Neither permits another dash.
 func (r release) plain() string {
 	number, more, is := strings.Cut(strings.TrimPrefix(r.version, "v"), "-")
 	if !is {
@@ -112,7 +109,7 @@ func (r release) plain() string {
 	return number + "~" + strings.ReplaceAll(more, "-", ".")
 }
 
-// build is the programs for one kind of machine.
+// build holds the programs for one platform.
 type build struct {
 	release
 	os, arch string
@@ -135,7 +132,7 @@ func (t tree) build(target, dir string) (build, error) {
 	}
 	run := exec.Command("go", words...)
 	run.Dir = t.dir
-	// What this machine's user has set for builds of his own would change the bytes.
+	// The present user's build settings would change the bytes.
 	run.Env = append(os.Environ(), "GOOS="+b.os, "GOARCH="+b.arch, "CGO_ENABLED=0", "GOFLAGS=", "GOWORK=off",
 		"GOAMD64=v1", "GOARM64=v8.0", "GOEXPERIMENT=", "PWD="+t.dir)
 	if text, err := run.CombinedOutput(); err != nil {
@@ -171,7 +168,7 @@ func (b *build) read(dir string, names []string) error {
 	return nil
 }
 
-// client is the one program of a build for a desk, which needs no installing.
+// client returns the single program for a workstation, which needs no installation.
 func (b build) client() (product, error) {
 	name := fmt.Sprintf("synapse-cli_%s_%s_%s", b.plain(), b.os, b.arch)
 	if b.os == "windows" {
@@ -180,8 +177,8 @@ func (b build) client() (product, error) {
 	return product{name, b.programs[0].body}, nil
 }
 
-// pages are the manual's, and the completion of shells: the program writes them itself, so one is needed that runs
-// here.
+// pages returns the manual and the shell completions. The program writes them itself, so one build must run on this
+// host.
 func (t tree) pages(machines []build) ([]file, error) {
 	at := slices.IndexFunc(machines, func(b build) bool { return b.os == runtime.GOOS && b.arch == runtime.GOARCH })
 	if at < 0 {

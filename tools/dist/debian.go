@@ -9,8 +9,8 @@ import (
 	"strings"
 )
 
-// This file owns the package for Debian: an ar archive of two tars, as deb(5) has it. It is written here because the
-// library that does it brings a hundred modules, git's protocols among them, for a format of three members.
+// This file writes the Debian package: an ar archive of two tars, as in deb(5). The available library would add a
+// hundred modules, including git's protocols, for a format of three members.
 
 const (
 	homepage = "https://github.com/yi-json/synapse"
@@ -21,10 +21,10 @@ const (
 	packager = "Synapse <synapse@localhost>"
 )
 
-// scripts are what a package runs, by the names that Debian has for the moments.
+// scripts holds the scripts of a package, by Debian's names for their occasions.
 type scripts map[string]string
 
-// readScripts reads deploy/scripts, which both kinds of packages have.
+// readScripts reads deploy/scripts, which both kinds of packages contain.
 func readScripts(dir string) (scripts, error) {
 	all := scripts{}
 	for _, name := range []string{"postinst", "prerm", "postrm"} {

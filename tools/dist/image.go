@@ -11,10 +11,10 @@ import (
 	"github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// This file owns the image: an OCI layout in a tar, for all architectures at once, of one layer with the programs and
-// nothing beside them. No container engine takes part.
+// This file writes the image: an OCI layout in a tar for all architectures, with one layer that contains only the
+// programs. It needs no container engine.
 
-// layout is the blobs of an image, by digest.
+// layout holds the blobs of an image, by digest.
 type layout struct{ blobs []file }
 
 func (l *layout) add(kind string, body []byte) v1.Descriptor {
@@ -28,7 +28,7 @@ func (l *layout) addJSON(kind string, value any) (v1.Descriptor, error) {
 	return l.add(kind, body), err
 }
 
-// image has the scheduler as its command: the agent belongs on its machine and not into a container of somebody's.
+// image returns the image, whose command is the scheduler. The agent must run on its host and not in a container.
 func image(machines []build) (product, error) {
 	l := &layout{}
 	var manifests []v1.Descriptor

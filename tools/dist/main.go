@@ -1,6 +1,6 @@
-// Command dist makes what a release is made of, out of the commit that is checked out: programs, archives, packages for
-// Debian and for RPM, an image, a bill of materials, and the sums of them all. It never touches the tree, and what it
-// writes depends on the commit and on the version of Go alone.
+// Command dist builds a release from the commit that is checked out: programs, archives, Debian and RPM packages, an
+// image, a bill of materials, and the checksums of all. It never changes the tree, and its output depends only on the
+// commit and the version of Go.
 //
 //	go -C tools run ./dist -root .. -out ../dist                  makes a release
 //	go -C tools run ./dist -root .. -install ../bin -into /       installs programs that are built already
@@ -18,7 +18,7 @@ import (
 	"strings"
 )
 
-// targets are what is built without -only: whole for machines, and the client for where people sit.
+// targets lists the platforms that are built without -only: all programs for nodes, and the client for workstations.
 var targets = []string{
 	"linux/amd64", "linux/arm64", "darwin/amd64", "darwin/arm64", "windows/amd64", "windows/arm64",
 }
@@ -93,7 +93,7 @@ func compose(root, out string, targets []string) error {
 	return write(out, append(products, made...))
 }
 
-// packed is all that is made of programs for machines.
+// packed returns all files that contain the programs for nodes.
 func packed(t tree, machines []build) ([]product, error) {
 	var products []product
 	pages, err := t.pages(machines)
@@ -127,10 +127,10 @@ func packed(t tree, machines []build) ([]product, error) {
 	return append(products, all), err
 }
 
-// sumsFile is the last to be written, and tells a release from anything else.
+// sumsFile is written last, and identifies a folder as a release.
 const sumsFile = "SHA256SUMS"
 
-// write leaves nothing in the folder of what an earlier release left there, and takes no other folder for one.
+// write replaces an earlier release in the folder, and refuses any other folder that is not empty.
 func write(out string, products []product) error {
 	if there, err := os.ReadDir(out); err == nil && len(there) > 0 {
 		if _, err := os.Stat(filepath.Join(out, sumsFile)); err != nil {

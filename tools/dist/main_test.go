@@ -19,8 +19,8 @@ import (
 	"github.com/opencontainers/image-spec/specs-go/v1"
 )
 
-// linked links programs of this tree for this machine, as a release has them but for the trimmed paths: those would
-// compile all of it once more.
+// linked links programs of this tree for this host, as in a release but without trimmed paths, which would compile
+// everything again.
 func linked(t *testing.T, names ...string) build {
 	t.Helper()
 	dir := t.TempDir()
@@ -45,7 +45,7 @@ func linked(t *testing.T, names ...string) build {
 	return b
 }
 
-// TestSizes: the programs of which a machine has many, or that everybody downloads, do not grow unseen.
+// TestSizes checks the sizes of the programs that a host runs many times, or that every user downloads.
 func TestSizes(t *testing.T) {
 	for _, p := range linked(t, "synapse-scheduler", "synapse-node", "carapace", "synapse-exec").programs {
 		t.Logf("%s: %d bytes", p.name, len(p.body))
@@ -58,7 +58,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// small is a release with programs that are texts, which is enough for what is packed.
+// small returns a release whose programs are short texts, which is enough to test the packages.
 func small(t *testing.T, dir string) []product {
 	t.Helper()
 	var machines []build
@@ -97,7 +97,7 @@ func packAll(t *testing.T, from tree, machines []build) []product {
 	return append(all, one)
 }
 
-// TestSameBytes: what is packed of a commit in one folder and again, later, in another is the same.
+// TestSameBytes checks that two builds of a commit, in different folders and at different times, are equal.
 func TestSameBytes(t *testing.T) {
 	first := small(t, "../..")
 	other := filepath.Join(t.TempDir(), "elsewhere")
@@ -125,7 +125,7 @@ func TestSameBytes(t *testing.T) {
 	}
 }
 
-// TestWrite: a release takes the place of another one, and of nothing else.
+// TestWrite checks that a release replaces only an earlier release in its folder.
 func TestWrite(t *testing.T) {
 	out := filepath.Join(t.TempDir(), "dist")
 	for _, name := range []string{"first", "second"} {
@@ -149,7 +149,7 @@ func TestWrite(t *testing.T) {
 	}
 }
 
-// TestNames: a version before another one is so for Debian and RPM, too.
+// TestNames checks that versions have the same order for Debian and RPM.
 func TestNames(t *testing.T) {
 	for version, want := range map[string]string{
 		"v1.2.3": "1.2.3", "v1.2.3-rc.1": "1.2.3~rc.1",
@@ -163,7 +163,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// unpacked are the members of a tar, by name.
+// unpacked returns the members of a tar by name.
 func unpacked(t *testing.T, body []byte) map[string][]byte {
 	t.Helper()
 	all := map[string][]byte{}
@@ -181,7 +181,7 @@ func unpacked(t *testing.T, body []byte) map[string][]byte {
 	}
 }
 
-// TestImage: every blob is what its name says, and the layers are those that the configuration names.
+// TestImage checks that every blob has the digest in its name, and that the layers are those of the configuration.
 func TestImage(t *testing.T) {
 	all := small(t, "../..")
 	members := unpacked(t, all[len(all)-1].body)
@@ -230,7 +230,7 @@ func TestImage(t *testing.T) {
 	}
 }
 
-// TestDebian: Debian's own program reads the package, if it is here, and finds everything in it.
+// TestDebian checks that Debian's own program, if it is installed, reads the package and finds everything in it.
 func TestDebian(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
 		t.Skip("dpkg-deb is not on this machine")
@@ -253,7 +253,8 @@ func TestDebian(t *testing.T) {
 	}
 }
 
-// TestRPM: RPM's own program reads the package, if it is here, and finds the files and scripts of Debian's.
+// TestRPM checks that RPM's own program, if it is installed, reads the package and finds the same files and scripts as
+// in Debian's.
 func TestRPM(t *testing.T) {
 	if _, err := exec.LookPath("rpm"); err != nil {
 		t.Skip("rpm is not on this machine")

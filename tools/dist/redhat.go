@@ -8,15 +8,15 @@ import (
 	"github.com/google/rpmpack"
 )
 
-// This file owns the package for RPM.
+// This file writes the RPM package.
 
-// redhatNames are that world's names of architectures.
+// redhatNames maps architectures to RPM's names.
 var redhatNames = map[string]string{"amd64": "x86_64", "arm64": "aarch64"}
 
 const symbolicLink = 0o120000
 
 func redhat(s scripts, r release, arch string, files []file) (product, error) {
-	// RPM's Release is the packager's count, and this is the first of each version.
+	// RPM's Release counts the packages of a version, and this is the first.
 	p, err := rpmpack.NewRPM(rpmpack.RPMMetaData{
 		Name: "synapse", Version: r.plain(), Release: "1", Arch: redhatNames[arch], OS: "linux", Summary: summary,
 		Description: about, URL: homepage, Packager: packager, Licence: "see the repository", BuildHost: "localhost",
@@ -37,7 +37,8 @@ func redhat(s scripts, r release, arch string, files []file) (product, error) {
 		}
 		p.AddFile(at)
 	}
-	// Debian's words of the moments in place of RPM's count of packages that are left: the scripts are the same.
+	// The scripts get Debian's argument for the occasion instead of RPM's count of remaining packages, so that both
+	// kinds share the scripts.
 	p.AddPostin(asked(s["postinst"], "configure", "configure"))
 	p.AddPreun(asked(s["prerm"], "remove", "upgrade"))
 	p.AddPostun(asked(s["postrm"], "remove", "upgrade"))
@@ -48,7 +49,7 @@ func redhat(s scripts, r release, arch string, files []file) (product, error) {
 	return product{fmt.Sprintf("synapse-%s-1.%s.rpm", r.plain(), redhatNames[arch]), b.Bytes()}, nil
 }
 
-// asked gives a script the word for when the package goes, and for when another version of it stays.
+// asked adds the argument to a script: gone if the package is removed, and stays if another version of it remains.
 func asked(script, gone, stays string) string {
 	_, body, _ := strings.Cut(script, "\n") // rpm has its own first line
 	return fmt.Sprintf("if [ \"$1\" = 0 ]; then set -- %s; else set -- %s; fi\n%s", gone, stays, body)

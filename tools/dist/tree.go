@@ -12,18 +12,18 @@ import (
 	"strings"
 )
 
-// This file owns what lies where on a machine: the same for every kind of package, and for `make install`.
+// This file defines the installed files, which are the same for every kind of package and for `make install`.
 
-// file is one of an installed system.
+// file is one file of an installed system.
 type file struct {
-	path   string // from the root, without the slash
+	path   string // path from the root, without the slash
 	mode   int64
 	body   []byte
-	link   string // where it leads, of a link
-	config bool   // the operator's from then on: an upgrade does not write over it
+	link   string // target, if the file is a link
+	config bool   // a configuration file, which an upgrade does not overwrite
 }
 
-// settled is what comes from deploy/ as it is.
+// settled lists the files that come unchanged from deploy/.
 var settled = []struct {
 	from, to string
 	mode     int64
@@ -37,7 +37,7 @@ var settled = []struct {
 	{"deploy/etc/node.yaml", "etc/synapse/node.yaml", 0o644, true},
 }
 
-// installed is a whole system of ours, by path.
+// installed returns all installed files, by path.
 func (t tree) installed(programs []product, pages []file) ([]file, error) {
 	all := slices.Clone(pages)
 	for _, p := range programs {
@@ -55,14 +55,14 @@ func (t tree) installed(programs []product, pages []file) ([]file, error) {
 	return all, nil
 }
 
-// shells are those that a completion is written for, and where each looks for it.
+// shells lists the shells with a completion, and the path that each reads.
 var shells = []struct{ name, at string }{
 	{"bash", "usr/share/bash-completion/completions/synapse-cli"},
 	{"zsh", "usr/share/zsh/vendor-completions/_synapse-cli"},
 	{"fish", "usr/share/fish/vendor_completions.d/synapse-cli.fish"},
 }
 
-// pagesOf has a client write its manual and completions.
+// pagesOf runs a client to write its manual and completions.
 func pagesOf(program string) ([]file, error) {
 	dir, err := os.MkdirTemp("", "synapse-man-")
 	if err != nil {
@@ -94,7 +94,7 @@ func pagesOf(program string) ([]file, error) {
 	return pages, nil
 }
 
-// squeezed is gzip without a name and a time, which would be another one each day.
+// squeezed compresses with gzip without a name and a time, because the time would change each day.
 func squeezed(body []byte) []byte {
 	var b bytes.Buffer
 	w := gzip.NewWriter(&b)
@@ -103,12 +103,12 @@ func squeezed(body []byte) []byte {
 		err = w.Close()
 	}
 	if err != nil {
-		panic(err) // a buffer takes all
+		panic(err) // a buffer accepts all writes
 	}
 	return b.Bytes()
 }
 
-// moved has a file lie under another prefix, and what it says of itself, too.
+// moved moves a file to another prefix, and changes the paths in its content as well.
 func (f file) moved(prefix string) file {
 	rest, is := strings.CutPrefix(f.path, "usr/")
 	if prefix == "/usr" {
@@ -123,7 +123,7 @@ func (f file) moved(prefix string) file {
 	return f
 }
 
-// install puts programs that were built here, with all that goes with them, under a folder. An operator's file stays.
+// install installs locally built programs and their files below a folder. It keeps existing configuration files.
 func install(root, bin, into, prefix string) error {
 	if !path.IsAbs(prefix) {
 		return fmt.Errorf("PREFIX=%s: must begin with a slash", prefix)
@@ -152,7 +152,7 @@ func install(root, bin, into, prefix string) error {
 	return nil
 }
 
-// put writes the file beside its place first: a program that runs is not written into.
+// put writes the file under another name and renames it, because a running program must not be overwritten.
 func (f file) put(into string) error {
 	at := filepath.Join(into, f.path)
 	if _, err := os.Lstat(at); f.config && err == nil {

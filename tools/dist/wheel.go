@@ -15,18 +15,18 @@ import (
 	"time"
 )
 
-// This file owns the wheel of the client for Python: a zip of its files, with three that say what it is. Python's own
-// tools would have to be fetched first, and write into it when it was made.
+// This file writes the wheel of the Python client: a zip of its files, with three files of metadata. Python's own tools
+// would have to be downloaded, and they record the time of the build.
 
 const (
 	clientFolder  = "clients/python"
 	clientPackage = "synapse_client"
 )
 
-// wheelTime is when every file of a wheel was made: the first that a zip can say.
+// wheelTime is the time of every file in a wheel: the earliest that a zip can store.
 var wheelTime = time.Date(1980, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// wheel is what root has of the client.
+// wheel returns the wheel of the client in root.
 func wheel(root string) (product, error) {
 	project, err := os.ReadFile(filepath.Join(root, clientFolder, "pyproject.toml"))
 	if err != nil {
@@ -63,7 +63,7 @@ func wheel(root string) (product, error) {
 	return product{stem + "-py3-none-any.whl", body}, err
 }
 
-// zipped is an archive of files, with a record of them as the last.
+// zipped returns an archive of files, with a record of them as the last.
 func zipped(files map[string][]byte, record string) ([]byte, error) {
 	var names []string
 	for name := range files {
@@ -93,7 +93,7 @@ func zipped(files map[string][]byte, record string) ([]byte, error) {
 	return out.Bytes(), err
 }
 
-// writeWheel makes the wheel alone, in a folder.
+// writeWheel writes only the wheel into a folder.
 func writeWheel(root, out string) error {
 	made, err := wheel(root)
 	if err == nil {

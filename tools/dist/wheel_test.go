@@ -14,7 +14,8 @@ import (
 	"testing"
 )
 
-// TestWheel: the wheel is the same each time, has every file of the client with its sum, and Python takes it.
+// TestWheel checks that the wheel is the same each time, that it has every file of the client with its checksum, and
+// that Python imports it.
 func TestWheel(t *testing.T) {
 	first, err := wheel("../..")
 	if err != nil {
@@ -60,7 +61,7 @@ func TestWheel(t *testing.T) {
 	t.Run("imported", func(t *testing.T) { imports(t, first) })
 }
 
-// imports has Python import a wheel, as it can without installing it.
+// imports makes Python import a wheel, which is possible without installing it.
 func imports(t *testing.T, made product) {
 	if _, err := exec.LookPath("python3"); err != nil {
 		t.Skip("there is no python3")

@@ -7,9 +7,9 @@ import (
 	"strings"
 )
 
-// This file owns the ceilings: how often each pattern may occur.
+// This file reads and compares the ceilings: how often each pattern may occur.
 
-// ceiling is the most that a pattern may occur, and where it is to come to.
+// ceiling is the maximum number of occurrences of a pattern, and its goal.
 type ceiling struct{ most, goal int }
 
 // readCeilings reads a line for each rule: its name, its ceiling, and its goal.
@@ -43,7 +43,7 @@ func readCeilings(path string) (map[string]ceiling, error) {
 	return all, nil
 }
 
-// writeCeilings writes the counts as ceilings. One that has a ceiling already only gets a lower one.
+// writeCeilings writes the counts as ceilings. It never increases an existing ceiling.
 func writeCeilings(path string, old map[string]ceiling, counts map[string]int) error {
 	var b strings.Builder
 	b.WriteString("# How often each pattern of tools/prose may occur in what people read, and the goal.\n" +
@@ -58,7 +58,7 @@ func writeCeilings(path string, old map[string]ceiling, counts map[string]int) e
 	return os.WriteFile(path, []byte(b.String()), 0o644)
 }
 
-// compare says which patterns occur more often than they may, and, as notes, which ceilings could be lower.
+// compare returns the patterns that exceed their ceilings, and as notes the ceilings that could be lower.
 func compare(ceilings map[string]ceiling, counts map[string]int) (findings, notes []string) {
 	for _, l := range limits {
 		c, known := ceilings[l.name]

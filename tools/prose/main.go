@@ -1,11 +1,11 @@
-// Command prose checks the English that people read: the documentation, the help of the programs, the web UI and
-// errors. It counts the patterns that a reader stumbles over. Each has a ceiling (ceilings.txt) that may only shrink.
-// It also checks the subjects of commits.
+// Command prose checks the English of the documentation, the help of the programs, the web UI and errors. It counts
+// patterns that confuse readers. Each has a ceiling (ceilings.txt) that may only decrease. It also checks the subjects
+// of commits.
 //
 //	go -C tools run ./prose -root ..                     check
 //	go -C tools run ./prose -root .. -list told          print every sentence with a pattern
 //	go -C tools run ./prose -root .. -list error/told    print every error with a pattern
-//	go -C tools run ./prose -root .. -lower              write the counts of now as the ceilings
+//	go -C tools run ./prose -root .. -lower              write the present counts as the ceilings
 //	go -C tools run ./prose -root .. -sample 200 -seed 7 print sentences for readers who rate them
 package main
 
@@ -100,7 +100,7 @@ func countAll(all []sentence) map[string]int {
 	return counts
 }
 
-// draw takes sentences by chance. Each surface gets an equal part, so that the many errors do not hide the few pages.
+// draw selects random sentences. Each surface gets an equal part, so that the many errors do not hide the few pages.
 func draw(all []sentence, most int, seed int64) (drawn []sentence) {
 	bySurface := map[surface][]sentence{}
 	for _, s := range all {
@@ -121,5 +121,5 @@ func draw(all []sentence, most int, seed int64) (drawn []sentence) {
 	return drawn
 }
 
-// leastWords is how many words a text needs to be drawn: a label is no sentence.
+// leastWords is the minimum number of words of a drawn text, because a label is no sentence.
 const leastWords = 4

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// refusedSentences once stood in the documentation, in help or in the web UI. A reader had to read each of them twice.
+// refusedSentences are former sentences of the documentation, the help or the web UI that a reader had to read twice.
 var refusedSentences = map[surface][]string{
 	docs: {
 		"Who is not let in, or does not know who answers, ends at once with code 5.",
@@ -47,7 +47,7 @@ var refusedSentences = map[surface][]string{
 	},
 }
 
-// TestRefusedSentences: every sentence that the style guide rewrites has a pattern.
+// TestRefusedSentences checks that every sentence that the style guide rewrites matches a pattern.
 func TestRefusedSentences(t *testing.T) {
 	for of, texts := range refusedSentences {
 		for _, text := range texts {
@@ -64,7 +64,7 @@ func TestRefusedSentences(t *testing.T) {
 	}
 }
 
-// TestPlainErrors: the errors that the style guide writes instead have no pattern.
+// TestPlainErrors checks that the style guide's errors match no pattern.
 func TestPlainErrors(t *testing.T) {
 	for _, text := range []string{
 		"-f cannot be combined with JOB or -l", "job is queued, not running", `unknown topology level "shelf"`,
@@ -79,7 +79,8 @@ func TestPlainErrors(t *testing.T) {
 	}
 }
 
-// TestErrorsAreCountedApart: an error counts under the ceilings of errors, and only in the folders that users meet.
+// TestErrorsAreCountedApart checks that an error counts under the ceilings of errors, and only in the folders that
+// users meet.
 func TestErrorsAreCountedApart(t *testing.T) {
 	all := []sentence{{"cmd/a.go", 1, errs, "nobody was told"}, {"docs/a.md", 1, docs, "it is known here"}}
 	counts := countAll(all)
@@ -91,7 +92,7 @@ func TestErrorsAreCountedApart(t *testing.T) {
 	}
 }
 
-// TestPlainSentences: the sentences that the style guide writes instead have no pattern.
+// TestPlainSentences checks that the style guide's sentences match no pattern.
 func TestPlainSentences(t *testing.T) {
 	for _, text := range []string{
 		"If authentication fails in either direction, the command exits with code 5.",
@@ -112,7 +113,7 @@ func TestPlainSentences(t *testing.T) {
 	}
 }
 
-// TestReadMarkdown: code, quotations and addresses are no prose, and each cell is read by itself.
+// TestReadMarkdown checks that code, quotations and addresses are skipped, and that each table cell is read separately.
 func TestReadMarkdown(t *testing.T) {
 	page := "# Told\n\nOne sentence\ngoes here. Another says “told” and `told` and [a link](told.md).\n\n" +
 		"```text\ntold\n```\n\n| a cell | `a|b` told |\n|---|---|\n- an item\n- another\n<!-- told -->\n"
@@ -126,7 +127,7 @@ func TestReadMarkdown(t *testing.T) {
 	}
 }
 
-// TestReadGo: help, errors and doc comments are found, joined strings as one.
+// TestReadGo checks that help, errors and doc comments are found, and that joined strings are one text.
 func TestReadGo(t *testing.T) {
 	found, err := readGo("cmd/x/x.go", []byte("package x\n\n// F does it.\nfunc F() {\n"+
 		"\tc := cobra.Command{Short: \"show \" +\n\"jobs\", Long: \"Two:\\n  a  one\\n     row\\n  b  two\"}\n"+
@@ -145,7 +146,7 @@ func TestReadGo(t *testing.T) {
 	}
 }
 
-// TestReadWeb: labels of two words are read, names of classes are not.
+// TestReadWeb checks that labels of two words are read, and names of classes are not.
 func TestReadWeb(t *testing.T) {
 	found := readWeb("server/web/page/x.js", "// a comment here\nsay('Lost its way', 'class-name', `${n} of them`)\n")
 	if len(found) != 2 || found[0].text != "Lost its way" || found[1].text != "X of them" {
@@ -153,7 +154,7 @@ func TestReadWeb(t *testing.T) {
 	}
 }
 
-// TestCeilings: a count above the ceiling is found, and so is a ceiling that could be lower.
+// TestCeilings checks that a count above the ceiling is found, and so is a ceiling that could be lower.
 func TestCeilings(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ceilings.txt")
 	err := writeCeilings(path, map[string]ceiling{"told": {30, 10}}, map[string]int{"told": 40, "beside": 3})
@@ -191,7 +192,8 @@ func TestCeilings(t *testing.T) {
 	}
 }
 
-// TestSubjects: a subject is an area, a colon and what to do, in one short line. Old commits are not looked at.
+// TestSubjects checks that a subject is an area, a colon and an imperative in one short line. Old commits are not
+// checked.
 func TestSubjects(t *testing.T) {
 	dir := t.TempDir()
 	commit := func(subject string) {
@@ -229,7 +231,7 @@ func TestSubjects(t *testing.T) {
 	}
 }
 
-// TestDraw: a seed draws the same sentences again, and labels are left out.
+// TestDraw checks that a seed draws the same sentences again, and that labels are left out.
 func TestDraw(t *testing.T) {
 	all := []sentence{{"a.md", 1, docs, "Too short"}}
 	for i := range 50 {

@@ -5,20 +5,20 @@ import (
 	"strings"
 )
 
-// This file owns the patterns that a reader stumbles over.
+// This file defines the patterns that confuse readers.
 
 // rule is one pattern.
 type rule struct {
 	name    string
 	pattern *regexp.Regexp
-	goal    int    // how often it may occur in the end
+	goal    int    // final maximum of occurrences
 	instead string // what to write
-	helpAt  bool   // it counts in help texts only
-	errorAt bool   // it counts in errors only
+	helpAt  bool   // it counts only in help texts
+	errorAt bool   // it counts only in errors
 	words   int    // instead of a pattern: a sentence with more words counts
 }
 
-// count counts a rule's pattern in a sentence.
+// count returns the occurrences of a rule's pattern in a sentence.
 func (r *rule) count(s sentence) int {
 	if r.words > 0 {
 		if len(strings.Fields(s.text)) > r.words {
@@ -32,13 +32,13 @@ func (r *rule) count(s sentence) int {
 	return len(r.pattern.FindAllString(s.text, -1))
 }
 
-// any makes a pattern of whole words.
+// any returns a pattern of whole words.
 func any(words string) *regexp.Regexp { return regexp.MustCompile(`(?i)\b(?:` + words + `)\b`) }
 
-// starts makes a pattern of how a sentence begins.
+// starts returns a pattern for the beginning of a sentence.
 func starts(words string) *regexp.Regexp { return regexp.MustCompile(`^(?:` + words + `)`) }
 
-// rules are all patterns, each with the most that is left in the end.
+// rules lists all patterns, each with its final maximum.
 var rules = []rule{
 	{name: "clause-subject", goal: 10, instead: "begin with a noun: job, user, node, scheduler",
 		pattern: starts(`(?i)(?:what|who|whoever|whose|whom|how \w+ (?:it|they|a|the)) (?:.*[^?])?$`)},
@@ -93,7 +93,7 @@ var rules = []rule{
 	{name: "long", goal: 20, words: 35, instead: "one idea for each sentence, at most 25 words"},
 }
 
-// limit is a rule with a ceiling. Errors have ceilings that are separate from those of all else.
+// limit is a rule with a ceiling. Errors have separate ceilings.
 type limit struct {
 	name   string
 	rule   *rule
@@ -101,7 +101,7 @@ type limit struct {
 	errors bool
 }
 
-// count counts a limit's pattern in a sentence.
+// count returns the occurrences of a limit's pattern in a sentence.
 func (l *limit) count(s sentence) int {
 	if l.errors != (s.surface == errs) {
 		return 0
@@ -112,7 +112,7 @@ func (l *limit) count(s sentence) int {
 // maxErrorGoal is the highest goal for errors, which are fewer and shorter than pages.
 const maxErrorGoal = 5
 
-// limits are all limits: each rule's for pages, help and the web UI, then each rule's for errors.
+// limits lists all limits: each rule's for pages, help and the web UI, then each rule's for errors.
 var limits = func() (all []limit) {
 	for i := range rules {
 		if !rules[i].errorAt {

@@ -7,16 +7,16 @@ import (
 	"strings"
 )
 
-// This file owns how the subject of a commit reads.
+// This file checks the subjects of commits.
 
-// subjectForm is `area: imperative what`.
+// subjectForm matches `area: imperative what`.
 var subjectForm = regexp.MustCompile(`^[a-z0-9][a-z0-9 ,/.-]*: [a-z0-9]`)
 
-// maxSubject is the longest subject that git's own lists show whole.
+// maxSubject is the longest subject that git's own lists show completely.
 const maxSubject = 72
 
-// checkSubjects says which subjects of commits are not written so. Commits from before this check are left as they are.
-// A tree without its history has none to check.
+// checkSubjects returns the commits with a wrong subject. It ignores commits from before this check, and a tree without
+// its history.
 func checkSubjects(root string) (findings []string) {
 	const begins = "tools/prose/ceilings.txt" // came with the check
 	first, err := git(root, "log", "--diff-filter=A", "--format=%H", "--", begins)
@@ -36,7 +36,7 @@ func checkSubjects(root string) (findings []string) {
 	return findings
 }
 
-// refuseSubject says what is wrong with a subject; empty: nothing is.
+// refuseSubject returns the error in a subject, or an empty string.
 func refuseSubject(subject string) string {
 	switch {
 	case len(subject) > maxSubject:

@@ -13,7 +13,7 @@ import (
 	"strings"
 )
 
-// This file owns where the texts are that people read.
+// This file finds the texts that people read.
 
 // surface is where a reader meets a sentence.
 type surface string
@@ -27,13 +27,13 @@ const (
 	comments surface = "comment"
 )
 
-// sampled are the surfaces that -sample draws from.
+// sampled lists the surfaces that -sample draws from.
 var sampled = []surface{docs, help, web, errs, comments}
 
-// errorAreas are the folders whose errors, hints and outcomes are counted: those that users meet.
+// errorAreas lists the folders whose errors, hints and outcomes are counted, because users meet them.
 var errorAreas = []string{"cmd/", "clients/", "server/", "messages/", "actors/leader/intake/"}
 
-// counted reports whether the patterns are counted in a sentence. Comments are read by the rules of ./test.
+// counted reports whether the patterns are counted in a sentence. The rules of ./test check comments.
 func (s sentence) counted() bool {
 	if s.surface == errs {
 		return slices.ContainsFunc(errorAreas, func(area string) bool { return strings.HasPrefix(s.file, area) })
@@ -49,10 +49,10 @@ type sentence struct {
 	text    string
 }
 
-// archived are pages that are kept as they were written.
+// archived lists pages that are kept as they were written.
 var archived = []string{"docs/reports/research-log.md"}
 
-// readTexts reads all that people read.
+// readTexts reads all texts that people read.
 func readTexts(root string) (all []sentence, err error) {
 	err = filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -101,7 +101,7 @@ var (
 	ends      = regexp.MustCompile(`[.!?:]["”')]*\s+`)
 )
 
-// readMarkdown reads the sentences of a page: without code, quotations and addresses.
+// readMarkdown reads the sentences of a page, without code, quotations and addresses.
 func readMarkdown(name, text string) (all []sentence) {
 	of := docs
 	if slices.Contains(archived, name) {
@@ -147,7 +147,7 @@ func readMarkdown(name, text string) (all []sentence) {
 // hideCode replaces code, so that a bar in it ends no cell.
 func hideCode(line string) string { return codeSpan.ReplaceAllString(line, "CODE") }
 
-// sentences splits a text. Code and quotations are the words of others.
+// sentences splits a text into sentences. It skips code and quotations.
 func sentences(name string, line int, of surface, text string) (all []sentence) {
 	text = htmlNote.ReplaceAllString(text, "")
 	text = link.ReplaceAllString(hideCode(text), "$1")
@@ -162,7 +162,7 @@ func sentences(name string, line int, of surface, text string) (all []sentence) 
 	return all
 }
 
-// begins reports whether a sentence may begin so.
+// begins reports whether a sentence may begin with this text.
 func begins(rest string) bool {
 	return rest == "" || strings.IndexAny(rest[:1], "ABCDEFGHIJKLMNOPQRSTUVWXYZ(“\"") == 0
 }
@@ -174,7 +174,7 @@ var (
 	inserted = regexp.MustCompile(`\$\{[^}]*\}`)
 )
 
-// readWeb reads the texts of the web UI: what stands between tags, and strings of two words or more.
+// readWeb reads the texts of the web UI: text between tags, and strings of two words or more.
 func readWeb(name, text string) (all []sentence) {
 	pattern := jsText
 	if strings.HasSuffix(name, ".html") {
@@ -202,7 +202,8 @@ var (
 	helpKey  = []string{"Short", "Long"}
 )
 
-// tableRow begins a row of a table in help: it is indented by two columns, its further lines by more.
+// tableRow matches the beginning of a row of a table in help. The row is indented by two columns, and its further lines
+// by more.
 var tableRow = regexp.MustCompile(`\n {2}(\S)`)
 
 // readGo reads help, errors and doc comments of a file.
@@ -273,7 +274,7 @@ func calledName(call *ast.CallExpr) string {
 	return ""
 }
 
-// stringOf returns the text of a string, or of several that are joined. A part that is no constant is left out.
+// stringOf returns the text of a string, or of several that are joined. It omits parts that are no constants.
 func stringOf(e ast.Expr) (string, bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -297,5 +298,5 @@ func stringOf(e ast.Expr) (string, bool) {
 	return "", false
 }
 
-// String names a sentence for a list.
+// String returns a sentence in the form of a list.
 func (s sentence) String() string { return fmt.Sprintf("%s:%d: %s", s.file, s.line, s.text) }

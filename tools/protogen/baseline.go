@@ -1,6 +1,6 @@
 package main
 
-// This file owns the additive law: what was published once on the wire stays as it was.
+// This file protects published definitions of the wire format, which must never change.
 
 import (
 	"errors"
@@ -15,13 +15,13 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// baselineHeader opens the file. Starting over is deleting the file, a thing that a reviewer sees.
+// baselineHeader opens the file. Deleting the file starts again, which a reviewer would see.
 const baselineHeader = `# Every message, field, enum value and call that was published, one per line, sorted.
 # Lines are only ever added, by ` + "`make proto`" + `. A line that no longer holds is a break on the wire, and is refused.
 `
 
-// guardedBaseline answers the baseline's new text, or an error that names each broken line. Without a baseline there is
-// nothing to break and the first one is made; -check then reports the file as missing.
+// guardedBaseline returns the baseline's new text, or an error that names each broken line. Without a baseline nothing
+// can break, and the first one is created. -check then reports the file as missing.
 func guardedBaseline(root string, files linker.Files) (string, error) {
 	current := describe(files)
 	text := baselineHeader + strings.Join(current, "\n") + "\n"
@@ -41,7 +41,7 @@ func guardedBaseline(root string, files linker.Files) (string, error) {
 		"and run `make proto` to start it over.)", baselineFile, strings.Join(broken, "\n  "))
 }
 
-// brokenLines are the published lines that do not hold, each with what stands in its place.
+// brokenLines returns the published lines that no longer hold, each with its replacement.
 func brokenLines(published string, current []string) []string {
 	now := map[string]string{}
 	for _, line := range current {
@@ -65,7 +65,8 @@ func brokenLines(published string, current []string) []string {
 	return broken
 }
 
-// describe lists all that the wire depends on. A line reads `name = what it is`; the name alone is the key.
+// describe lists everything that the wire format depends on. A line has the form `name = what it is`, and the name is
+// the key.
 func describe(files linker.Files) []string {
 	var lines []string
 	for _, file := range files {
@@ -82,9 +83,9 @@ func describeMessages(messages protoreflect.MessageDescriptors) []string {
 	for i := range messages.Len() {
 		message := messages.Get(i)
 		if message.IsMapEntry() {
-			continue // The map's own field tells its key and value.
+			continue // The map's own field describes its key and value.
 		}
-		// An empty message is published too: its name travels as a type name.
+		// An empty message is published too, because its name is sent as a type name.
 		lines = append(lines, fmt.Sprintf("%s = message", message.FullName()))
 		fields := message.Fields()
 		for j := range fields.Len() {
@@ -96,8 +97,8 @@ func describeMessages(messages protoreflect.MessageDescriptors) []string {
 	return lines
 }
 
-// describeField gives number, type and label. A oneof belongs to the label: a field that moves into one starts to
-// clear its neighbours on readers that know the oneof.
+// describeField returns number, type and label. The label includes the oneof, because moving a field into a oneof makes
+// it clear its neighbours in readers that know the oneof.
 func describeField(field protoreflect.FieldDescriptor) string {
 	label := "single"
 	switch {
@@ -134,7 +135,7 @@ func describeEnums(enums protoreflect.EnumDescriptors) []string {
 		lines = append(lines, fmt.Sprintf("%s = enum", enum.FullName()))
 		values := enum.Values()
 		for j := range values.Len() {
-			// protobuf's full name of a value leaves its enum out; a reader of the list wants it.
+			// The full name of a value in protobuf omits its enum, which readers of the list need.
 			value := values.Get(j)
 			lines = append(lines, fmt.Sprintf("%s.%s = %d", enum.FullName(), value.Name(), value.Number()))
 		}

@@ -1,13 +1,13 @@
-// Command protogen turns the .proto files of messages/ and server/api/ into Go, into a description of the client API
-// and into its client's types for Python, and guards the wire.
+// Command protogen generates Go code from the .proto files of messages/ and server/api/, a description of the client
+// API and the Python client's types. It also protects the wire format.
 //
-// It owns two promises. The generated files are exactly what the pinned tools make of the .proto files (-check compares
-// without writing). And the wire only ever grows: messages/baseline.txt lists every message, field, enum value and
-// call that was ever published, one per line, and a line that no longer holds is refused by name, because a
-// scheduler and a node of different versions talk to each other during every upgrade.
+// It gives two guarantees. The generated files are exactly the output of the pinned tools for the .proto files (-check
+// compares without writing). And the wire format only grows. messages/baseline.txt lists every published message,
+// field, enum value and call, one per line. A line that no longer holds is rejected by name, because schedulers and
+// nodes of different versions communicate during every upgrade.
 //
-// protocompile stands in for protoc so that no C++ binary has to be installed at the right version: everything comes
-// through go.mod.
+// protocompile replaces protoc, so that no C++ binary of the right version must be installed. Everything comes through
+// go.mod.
 package main
 
 import (
@@ -26,14 +26,13 @@ import (
 	"github.com/bufbuild/protocompile/linker"
 )
 
-// protoFolders are where the .proto files lie. They import each other by bare name, as neighbours do, so a name is
-// given once; the plugins are told "messages/x.proto", because a bare name would one day clash, in protobuf's
-// process-wide registry, with a file of the same name in a library (Proto.Actor has an actor.proto of its own), and
-// that is a panic at start. The calls are a folder of their own because their Go code imports gRPC, which nothing that
-// speaks in messages may.
+// protoFolders lists the folders of the .proto files. The files import each other by bare name, so each name is unique.
+// Plugins get the name "messages/x.proto". A bare name could clash with a library's file in protobuf's process-wide
+// registry, such as Proto.Actor's actor.proto, which is a panic at start. The calls are in a separate folder, because
+// their Go code imports gRPC, which packages that only use messages must not import.
 var protoFolders = []string{"messages", "server/api"}
 
-// baselineFile is the list of what was published.
+// baselineFile is the list of published definitions.
 const baselineFile = "messages/baseline.txt"
 
 func main() {
@@ -46,8 +45,8 @@ func main() {
 	}
 }
 
-// run does the whole: compile, guard the wire, generate, then compare or write. The guard comes before anything is
-// written, so that a breaking change leaves the tree as it was.
+// run does everything: it compiles, checks the wire format, generates, and then compares or writes. The check comes
+// before any write, so that a breaking change leaves the tree unchanged.
 func run(root string, check bool) error {
 	names, err := namesWithSuffix(root, ".proto")
 	if err != nil {
@@ -81,8 +80,7 @@ func run(root string, check bool) error {
 	return write(root, outputs)
 }
 
-// namesWithSuffix lists files of the proto folders as slash paths from the root, sorted; a folder that is not there yet
-// has none.
+// namesWithSuffix lists files of the proto folders as sorted slash paths from the root. A missing folder has no files.
 func namesWithSuffix(root, suffix string) ([]string, error) {
 	var names []string
 	for _, folder := range protoFolders {
@@ -100,7 +98,7 @@ func namesWithSuffix(root, suffix string) ([]string, error) {
 	return names, nil
 }
 
-// compile parses and links the files. Source positions are kept, because protoc-gen-go copies the comments.
+// compile parses and links the files. It keeps source positions, because protoc-gen-go copies the comments.
 func compile(root string, names []string) (linker.Files, error) {
 	neighbours := make([]string, len(names))
 	for i, name := range names {
@@ -119,8 +117,8 @@ func compile(root string, names []string) (linker.Files, error) {
 	return compiler.Compile(context.Background(), neighbours...)
 }
 
-// write puts every output in place and removes generated files whose source is gone. Files that are already right are
-// left alone, so that their times, and the build cache's stat shortcuts, stay.
+// write writes every output and removes generated files without a source. It does not touch unchanged files, so that
+// their times, and with them the build cache's shortcuts, stay.
 func write(root string, outputs map[string]string) error {
 	for _, name := range sortedKeys(outputs) {
 		file := filepath.Join(root, filepath.FromSlash(name))
@@ -145,7 +143,7 @@ func write(root string, outputs map[string]string) error {
 	return nil
 }
 
-// compare names every file that differs, with the first line that does.
+// compare names every file that differs, with its first different line.
 func compare(root string, outputs map[string]string) error {
 	var problems []string
 	for _, name := range sortedKeys(outputs) {
@@ -172,7 +170,7 @@ func compare(root string, outputs map[string]string) error {
 	return nil
 }
 
-// staleFiles are generated files that nothing generates any more.
+// staleFiles returns generated files that nothing generates any more.
 func staleFiles(root string, outputs map[string]string) ([]string, error) {
 	names, err := namesWithSuffix(root, ".pb.go")
 	if err != nil {
@@ -187,7 +185,7 @@ func staleFiles(root string, outputs map[string]string) ([]string, error) {
 	return stale, nil
 }
 
-// firstDifference says where two texts part, with both lines.
+// firstDifference returns the first difference of two texts, with both lines.
 func firstDifference(name, committed, generated string) string {
 	oldLines, newLines := strings.Split(committed, "\n"), strings.Split(generated, "\n")
 	for i := 0; i < len(oldLines) || i < len(newLines); i++ {

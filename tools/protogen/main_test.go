@@ -22,7 +22,7 @@ option go_package = "example.org/toy";
 message Name { string first = 1; }
 `
 
-// tree makes a repository of two .proto files that were published once.
+// tree creates a repository of two .proto files that were published once.
 func tree(t *testing.T) string {
 	t.Helper()
 	root := t.TempDir()
@@ -31,7 +31,7 @@ func tree(t *testing.T) string {
 	}
 	put(t, root, "messages/job.proto", before)
 	put(t, root, "messages/names.proto", names)
-	t.Chdir("..") // `go tool` is asked in the tools module's root.
+	t.Chdir("..") // `go tool` runs in the tools module's root.
 	if err := run(root, false); err != nil {
 		t.Fatal(err)
 	}
@@ -48,7 +48,8 @@ func put(t *testing.T, root, name, text string) {
 	}
 }
 
-// TestAdditiveLawRefuses: what was published stays: each of these changes is refused by the name of what it breaks.
+// TestAdditiveLawRefuses checks that published definitions stay. Each of these changes must be rejected with the name
+// of the broken definition.
 func TestAdditiveLawRefuses(t *testing.T) {
 	root := tree(t)
 	for _, change := range []struct{ old, new, names string }{
@@ -70,7 +71,7 @@ func TestAdditiveLawRefuses(t *testing.T) {
 	}
 }
 
-// TestAdditionsPass: an addition is told by -check until it is generated, and is published then.
+// TestAdditionsPass checks that -check reports an addition until it is generated, and that it is published then.
 func TestAdditionsPass(t *testing.T) {
 	root := tree(t)
 	put(t, root, "messages/job.proto", strings.Replace(before, "string id = 1;", "string id = 1; int64 since_ns = 9;", 1))
@@ -87,7 +88,7 @@ func TestAdditionsPass(t *testing.T) {
 	}
 }
 
-// TestStaleFilesGo: a generated file whose source is gone is told, and removed.
+// TestStaleFilesGo checks that a generated file without its source is reported, and removed.
 func TestStaleFilesGo(t *testing.T) {
 	root := tree(t)
 	put(t, root, "messages/old.pb.go", "package toy")

@@ -1,7 +1,7 @@
 package main
 
-// This file owns the OpenAPI document of the client API, as server/httpapi serves it. The descriptions are the comments
-// of the .proto files.
+// This file writes the OpenAPI document of the client API, as server/httpapi serves it. The descriptions are the
+// comments of the .proto files.
 
 import (
 	"encoding/json"
@@ -63,7 +63,7 @@ func openAPI(s protoreflect.ServiceDescriptor) (string, error) {
 		"components": node{"schemas": schemas, "securitySchemes": node{"token": node{
 			"type": "http", "scheme": "bearer", "description": "A login token. It is not needed with a client certificate " +
 				"or over the Unix socket of the scheduler."}}},
-	}, "", "") // the scheduler holds it, so it has lines for a diff and no columns
+	}, "", "") // the scheduler contains it, so it has lines for a diff but no indentation
 	return string(text) + "\n", err
 }
 

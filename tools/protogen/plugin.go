@@ -1,6 +1,6 @@
 package main
 
-// This file owns the talk with protoc's plugins: one request on a plugin's standard input, one answer on its output.
+// This file calls protoc's plugins, with one request on a plugin's standard input and one answer on its output.
 
 import (
 	"bytes"
@@ -19,24 +19,24 @@ import (
 	"google.golang.org/protobuf/types/pluginpb"
 )
 
-// plugin is one code generator. Its version is pinned as a `tool` of tools/go.mod; adding one is a line there
-// (`go get -tool`) and a line here.
+// plugin is one code generator. Its version is pinned as a `tool` of tools/go.mod. A new one needs a line there (`go
+// get -tool`) and a line here.
 type plugin struct {
-	tool      string // the name that `go tool` knows it by
+	tool      string // the name for `go tool`
 	parameter string
-	folder    string // whose files it is for; empty: all
+	folder    string // folder of the files it applies to; empty: all
 }
 
 var plugins = []plugin{
 	{tool: "protoc-gen-go", parameter: "paths=source_relative"},
 	{tool: "protoc-gen-go-grpc", parameter: "paths=source_relative"}, // writes nothing for a file without calls
-	// Bytes without reflection, for what goes to disks and between machines. Reading stays with the library, which
-	// refuses text that is not UTF-8.
+	// Marshalling without reflection, for data on disks and between nodes. The library still parses, because it
+	// rejects text that is not UTF-8.
 	{tool: "protoc-gen-go-vtproto", parameter: "paths=source_relative,features=marshal+size", folder: "messages"},
 }
 
-// generate runs every plugin over the files, whose slash paths from the root are names; the answer maps such a path to
-// a file's text.
+// generate runs every plugin over the files, which are named by slash paths from the root. The result maps such a path
+// to a file's text.
 func generate(files linker.Files, names []string) (map[string]string, error) {
 	request := &pluginpb.CodeGeneratorRequest{}
 	ours := map[string]string{} // a neighbour's bare name → the name it is registered under
@@ -67,8 +67,8 @@ func generate(files linker.Files, names []string) (map[string]string, error) {
 	return outputs, nil
 }
 
-// qualifyNames gives a file, and what it imports of ours, the name under which it is registered. Imports from elsewhere
-// (google/protobuf/…) keep theirs.
+// qualifyNames replaces the names of a file and of its imports from this module by their registered names. Other
+// imports (google/protobuf/…) keep their names.
 func qualifyNames(file *descriptorpb.FileDescriptorProto, ours map[string]string) {
 	if public, ok := ours[file.GetName()]; ok {
 		file.Name = proto.String(public)
@@ -80,7 +80,7 @@ func qualifyNames(file *descriptorpb.FileDescriptorProto, ours map[string]string
 	}
 }
 
-// appendWithImports puts a file behind everything it imports: plugins resolve names while they read.
+// appendWithImports adds a file after all its imports, because plugins resolve names while they read.
 func appendWithImports(
 	list []*descriptorpb.FileDescriptorProto, file protoreflect.FileDescriptor, seen map[string]bool,
 ) []*descriptorpb.FileDescriptorProto {
@@ -92,7 +92,7 @@ func appendWithImports(
 	for i := range imports.Len() {
 		list = appendWithImports(list, imports.Get(i).FileDescriptor, seen)
 	}
-	// A copy, because the names in it are about to change.
+	// A copy, because the names in it will change.
 	return append(list, proto.Clone(protoutil.ProtoFromFileDescriptor(file)).(*descriptorpb.FileDescriptorProto))
 }
 

@@ -1,7 +1,7 @@
 package main
 
-// This file owns the types of the client for Python: what the API's messages and calls are there. Its words are the
-// comments of the .proto files.
+// This file writes the types of the Python client for the API's messages and calls, with the comments of the .proto
+// files.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// pythonFile is generated; all else of the client is written by hand.
+// pythonFile is generated. The rest of the client is written by hand.
 const pythonFile = "clients/python/synapse_client/api.py"
 
 const pythonHeader = `"""The API's messages and calls, written by tools/protogen from the .proto files: do not edit."""
@@ -26,10 +26,10 @@ from .codec import Answers, Message, Transport, many, one, plain
 
 `
 
-// pythonWords are those that no field can be called there.
+// pythonWords lists the names that a Python field cannot have.
 var pythonWords = []string{"from", "is", "in", "None", "class", "def", "for", "with", "not", "and", "or", "pass", "as"}
 
-// python is the module.
+// python returns the module.
 func python(s protoreflect.ServiceDescriptor) string {
 	var out strings.Builder
 	out.WriteString(pythonHeader)
@@ -48,7 +48,7 @@ func python(s protoreflect.ServiceDescriptor) string {
 	return out.String()
 }
 
-// pythonEnum writes an enum without what each of its values begins with.
+// pythonEnum writes an enum without the common prefix of its values.
 func pythonEnum(out *strings.Builder, e protoreflect.EnumDescriptor) {
 	fmt.Fprintf(out, "\nclass %s(str, Enum):\n%s", e.Name(), doc(e, "    "))
 	for i := range e.Values().Len() {
@@ -58,7 +58,7 @@ func pythonEnum(out *strings.Builder, e protoreflect.EnumDescriptor) {
 	out.WriteString("\n")
 }
 
-// pythonValue is what a value is called there.
+// pythonValue returns the Python name of a value.
 func pythonValue(v protoreflect.EnumValueDescriptor) string {
 	first := v.Parent().(protoreflect.EnumDescriptor).Values().Get(0)
 	return strings.TrimPrefix(string(v.Name()), strings.TrimSuffix(string(first.Name()), "UNSPECIFIED"))
@@ -92,7 +92,7 @@ func pythonClass(out *strings.Builder, m protoreflect.MessageDescriptor) {
 	out.WriteString("\n")
 }
 
-// pythonKind is how a value of a field is written, in a word of codec.py.
+// pythonKind returns the encoding of a field's value, as a word of codec.py.
 func pythonKind(f protoreflect.FieldDescriptor) string {
 	switch f.Kind() {
 	case protoreflect.Int64Kind, protoreflect.Uint64Kind:
@@ -140,7 +140,7 @@ func pythonCalls(out *strings.Builder, s protoreflect.ServiceDescriptor) {
 	}
 }
 
-// snake is a call's name as Python has it.
+// snake returns a call's name in Python's form.
 func snake(name string) string {
 	var out strings.Builder
 	for i, r := range name {
@@ -155,7 +155,7 @@ func snake(name string) string {
 	return out.String()
 }
 
-// doc is what a comment says, as a docstring.
+// doc returns a comment as a docstring.
 func doc(d protoreflect.Descriptor, indent string) string {
 	text := words(d)
 	if text == "" {
@@ -164,7 +164,7 @@ func doc(d protoreflect.Descriptor, indent string) string {
 	return indent + `"""` + text + "\"\"\"\n"
 }
 
-// beside is what a comment says, behind a line.
+// beside returns a comment for the end of a line.
 func beside(d protoreflect.Descriptor) string {
 	if text := words(d); text != "" {
 		return "  # " + text

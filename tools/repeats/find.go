@@ -12,12 +12,13 @@ import (
 	"strings"
 )
 
-// This file owns what a repeat is: the same lines of code in two places, whatever things are called there.
+// This file finds repeats: the same lines of code in two places, whatever the names are.
 
-// atLeast is how many lines of code make a repeat. Lines of brackets alone belong to their neighbours and do not count.
+// atLeast is the minimum number of lines of a repeat. Lines with only brackets belong to their neighbours and do not
+// count.
 const atLeast = 6
 
-// word is a token: a name, or anything else with its text.
+// word is a token: a name, or any other token with its text.
 type word struct {
 	name bool
 	text string
@@ -27,10 +28,11 @@ type word struct {
 type codeLine struct {
 	number int
 	words  []word
-	counts bool // it says something beside brackets
+	counts bool // the line has more than brackets
 }
 
-// function is where code is: lines are compared within functions only, because fields and imports look alike by nature.
+// function holds the code of one function. Lines are compared only within functions, because fields and imports are
+// alike by nature.
 type function struct {
 	file, name string
 	lines      []codeLine
@@ -38,7 +40,7 @@ type function struct {
 
 func (f *function) String() string { return f.file + ":" + f.name }
 
-// readTree is every function of production code beneath a directory, in the order of its files.
+// readTree returns every function of production code below a directory, in the order of its files.
 func readTree(root string) ([]*function, error) {
 	var all []*function
 	err := eachFile(root, func(path string, text []byte) error {
@@ -49,7 +51,7 @@ func readTree(root string) ([]*function, error) {
 	return all, err
 }
 
-// eachFile calls do for each file of production code: what is neither a test, nor generated, nor of tools.
+// eachFile calls do for each file of production code. It omits tests, generated files and tools.
 func eachFile(root string, do func(path string, text []byte) error) error {
 	return filepath.WalkDir(root, func(path string, d os.DirEntry, err error) error {
 		if err != nil {
@@ -81,7 +83,7 @@ func eachFile(root string, do func(path string, text []byte) error) error {
 	})
 }
 
-// read is the functions of one file.
+// read returns the functions of one file.
 func read(path string, text []byte) ([]*function, error) {
 	set := token.NewFileSet()
 	file, err := parser.ParseFile(set, path, text, parser.SkipObjectResolution)
@@ -107,7 +109,7 @@ func read(path string, text []byte) ([]*function, error) {
 	return all, nil
 }
 
-// nameOf is a function's name, behind its receiver's type.
+// nameOf returns a function's name, after its receiver's type.
 func nameOf(fn *ast.FuncDecl) string {
 	if fn.Recv == nil {
 		return fn.Name.Name
@@ -122,7 +124,7 @@ func nameOf(fn *ast.FuncDecl) string {
 	return fmt.Sprintf("%v.%s", t, fn.Name.Name)
 }
 
-// codeLines are the lines of a file that have code.
+// codeLines returns the lines of a file that have code.
 func codeLines(text []byte) (lines []codeLine) {
 	set := token.NewFileSet()
 	file := set.AddFile("", set.Base(), len(text))
@@ -147,7 +149,8 @@ func codeLines(text []byte) (lines []codeLine) {
 	}
 }
 
-// shape is what lines look like whatever the names are: each name is the number of its first place.
+// shape returns a form of lines that is independent of names. Each name is replaced by the number of its first
+// occurrence.
 func shape(lines []codeLine) string {
 	var b strings.Builder
 	numbers := map[string]int{}
@@ -170,7 +173,7 @@ func shape(lines []codeLine) string {
 	return b.String()
 }
 
-// lineRange names lines of a function, the last one left out.
+// lineRange names lines of a function, without the last one.
 type lineRange struct {
 	f           *function
 	first, last int
@@ -180,7 +183,7 @@ func (s lineRange) String() string {
 	return fmt.Sprintf("%s:%d-%d", s.f, s.f.lines[s.first].number, s.f.lines[s.last-1].number)
 }
 
-// window is the span of atLeast lines that count from there on; false: the function ends before.
+// window returns the range of atLeast counted lines from a line. It returns false if the function ends before.
 func window(f *function, first int) (lineRange, bool) {
 	if !f.lines[first].counts {
 		return lineRange{}, false
@@ -197,7 +200,7 @@ func window(f *function, first int) (lineRange, bool) {
 	return lineRange{}, false
 }
 
-// repeat is what looks alike in two places.
+// repeat is a pair of ranges that look alike.
 type repeat struct{ a, b lineRange }
 
 func (r repeat) String() string {
@@ -210,10 +213,11 @@ func (r repeat) String() string {
 	return fmt.Sprintf("%s and %s: %d lines are alike", r.a, r.b, n)
 }
 
-// find is all repeats among functions, as long as they can be: of the places of one shape each with the first.
+// find returns all repeats among functions with their maximum length. It compares each place of a shape with the first
+// one.
 func find(all []*function) (found []repeat) {
 	first := map[string]lineRange{}
-	seen := map[[2]*function]int{} // until which line of the second function a pair is told of
+	seen := map[[2]*function]int{} // last line of the second function that a pair already reports
 	for _, f := range all {
 		for i := range f.lines {
 			w, ok := window(f, i)
@@ -238,7 +242,7 @@ func find(all []*function) (found []repeat) {
 	return found
 }
 
-// grow takes in the lines that follow in both places, as long as they look alike.
+// grow extends a repeat by the following lines in both places, as long as they look alike.
 func grow(r repeat) repeat {
 	for r.a.last < len(r.a.f.lines) && r.b.last < len(r.b.f.lines) {
 		a, b := lineRange{r.a.f, r.a.first, r.a.last + 1}, lineRange{r.b.f, r.b.first, r.b.last + 1}

@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// This file owns what may stand in the tree twice.
+// This file holds the list of permitted repeats.
 
-// maxPlaces is how many entries the list may have.
+// maxPlaces is the maximum number of entries in the list.
 const maxPlaces = 14
 
-// alike names functions that may look alike, and says why.
+// alike names functions that may look alike, with the reason.
 type alike struct {
 	functions []string
 	why       string
 }
 
-// parseKnown reads the list: functions, each on a line of its own, and beneath them, indented, the reason.
+// parseKnown parses the list: functions on separate lines, and below them, indented, the reason.
 func parseKnown(text string) (all []alike, err error) {
 	for i, l := range strings.Split(text, "\n") {
 		switch said := strings.TrimSpace(l); {
@@ -43,7 +43,7 @@ func parseKnown(text string) (all []alike, err error) {
 	return all, nil
 }
 
-// judge says what is wrong with what was found, in view of what may stay.
+// judge compares the found repeats with the permitted ones, and returns the errors.
 func judge(found []repeat, places []alike) (wrong []string) {
 	used := map[string]bool{}
 	for _, r := range found {

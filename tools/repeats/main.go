@@ -1,10 +1,10 @@
-// Command repeats looks for code that stands in the tree twice: six lines or more that are alike but for their names.
-// What may stay is listed in known.txt, with its reason. Whatever else it finds is an error, and so is an entry that is
-// true no more, and a list that has grown too long.
+// Command repeats finds duplicate code: six lines or more that are equal except for their names. known.txt lists the
+// permitted repeats with their reasons. Any other repeat is an error. So is an outdated entry, and a list that has
+// become too long.
 //
-//	go -C tools run ./repeats -root ..           says what is wrong
-//	go -C tools run ./repeats -root .. -all      says all that it finds
-//	go -C tools run ./repeats -root .. -lines    counts the lines of production code instead
+//	go -C tools run ./repeats -root ..           report errors
+//	go -C tools run ./repeats -root .. -all      report all repeats
+//	go -C tools run ./repeats -root .. -lines    count the lines of production code instead
 package main
 
 import (
@@ -59,8 +59,8 @@ func run(root string, all, lines bool) error {
 	return nil
 }
 
-// count prints how many lines of production code each room has, and all: without tests, generated files, tools,
-// comments and blank lines.
+// count prints the number of lines of production code of each top folder and their sum, without tests, generated files,
+// tools, comments and blank lines.
 func count(root string) error {
 	rooms, total := map[string]int{}, 0
 	err := eachFile(root, func(file string, text []byte) error {

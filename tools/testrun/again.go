@@ -7,25 +7,25 @@ import (
 	"strings"
 )
 
-// This file owns the second look at a test that failed. Thousands of tests run beside each other, many of them with
-// real processes and real clocks, and one that a busy machine has kept waiting says nothing about the change that is
-// tested. So a few that failed are run again, each alone: one that passes then is unsteady. It is named, its first
-// words stand above, and it is a bug to be mended, but it refuses nobody's change. What is wrong by itself fails alone,
-// too: the simulator's seeds, the scenarios, the goldens. STRICT=1 gives no second look.
+// This file reruns failed tests. Thousands of tests run in parallel, many with real processes and real clocks, so a
+// failure on a busy host may have no relation to the change. If only a few tests failed, each is run again alone. A
+// test that then passes is unsteady: it is listed with its first output, and is a bug to fix, but it fails no run. A
+// true failure also fails alone, as in the simulator's seeds, the scenarios and the golden files. STRICT=1 disables
+// reruns.
 
-// mostAgain is how many tests are run again. Where more fail, something is broken, and nobody wants to hear it twice.
+// mostAgain is the maximum number of reruns. More failures mean a real error.
 const mostAgain = 3
 
-// suspects are the tests that are worth a second look: none where a package did not build or did not come to its end,
-// because then nobody knows what else it would have said, and none where too many failed. What a race or a panic has
-// shown, a run without it does not refute.
+// suspects returns the tests to rerun. It returns none if a package did not build or did not complete, because its
+// other results are unknown, and none if too many failed. A race or a panic is never rerun, because a pass would not
+// disprove it.
 func (r *run) suspects() []test {
 	var tops []test
 	for _, f := range r.failed {
 		if f.name == "" {
 			return nil
 		}
-		f.name, _, _ = strings.Cut(f.name, "/") // a subtest is run again with its test
+		f.name, _, _ = strings.Cut(f.name, "/") // a subtest is rerun with its test
 		if !slices.Contains(tops, f) {
 			tops = append(tops, f)
 		}
@@ -36,13 +36,13 @@ func (r *run) suspects() []test {
 	return tops
 }
 
-// alone is the command that runs one test by itself: what it was, with that test's package in place of all.
+// alone returns the command that runs one test by itself: the original command with that test's package instead of all.
 func alone(command []string, t test) []string {
 	flags := slices.DeleteFunc(slices.Clone(command), func(word string) bool { return strings.HasPrefix(word, "./") })
 	return append(flags, "-count=1", "-run", "^"+regexp.QuoteMeta(t.name)+"$", t.pkg)
 }
 
-// again runs the suspects, each alone, and notes which of them pass then.
+// again runs each suspect alone, and notes which of them pass.
 func (r *run) again(suspects []test, look func(test, *run) error) error {
 	for _, t := range suspects {
 		fmt.Fprintf(r.out, "\nonce more, alone: %s %s\n", shortOf(t.pkg), t.name)

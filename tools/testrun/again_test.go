@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// looked runs a stream, and then each test that is run again by the stream for it, and answers all that was written.
+// looked processes a stream, and for each test that is rerun another stream. It returns the output.
 func looked(t *testing.T, stream []string, seconds map[string][]string) (text string, ran []string, ok bool) {
 	t.Helper()
 	var out strings.Builder
@@ -29,7 +29,7 @@ func verdictOf(action, name string) string {
 	return `{"Action":"` + action + `","Package":"host/a/b/x","Test":"` + name + `"}`
 }
 
-// TestUnsteady: a test that passes alone is named and fails nothing; its subtests are with it.
+// TestUnsteady checks that a test that passes alone is listed and does not fail the run, with its subtests.
 func TestUnsteady(t *testing.T) {
 	first := []string{
 		verdictOf("fail", "TestA/one"), verdictOf("fail", "TestA"), verdictOf("pass", "TestAll"),
@@ -43,7 +43,7 @@ func TestUnsteady(t *testing.T) {
 	}
 }
 
-// TestFailsAgain: what fails alone, what is skipped there and what says nothing has failed.
+// TestFailsAgain checks that a test that fails alone, is skipped there or prints nothing has failed.
 func TestFailsAgain(t *testing.T) {
 	first := []string{verdictOf("fail", "TestA"), `{"Action":"fail","Package":"host/a/b/x"}`}
 	for _, second := range [][]string{
@@ -59,7 +59,8 @@ func TestFailsAgain(t *testing.T) {
 	}
 }
 
-// TestNoSecondLook: a race, a panic, a package that died or did not build, and too many failures are what they are.
+// TestNoSecondLook checks that no test is rerun after a race, a panic, a package that died or did not build, or too
+// many failures.
 func TestNoSecondLook(t *testing.T) {
 	says := func(name, words string) string {
 		return `{"Action":"output","Package":"host/a/b/x","Test":"` + name + `","Output":"` + words + `\n"}`

@@ -15,10 +15,10 @@ import (
 	"time"
 )
 
-// This file owns the end of a run that is stopped: whatever the tests started ends with it, and what they made is
-// removed. Two processes watch each other. The guard is what a user starts. It adopts every process below it whose
-// parent has ended, so that none can get away, and starts the worker, which runs the tests. If the worker is killed,
-// the guard cleans up; if the guard is killed, the worker does.
+// This file ends a run that is stopped. Everything that the tests started ends with the run, and their files are
+// removed. Two processes watch each other. The user starts the guard. It adopts every descendant whose parent has
+// ended, so that none can escape, and starts the worker, which runs the tests. If the worker is killed, the guard
+// cleans up. If the guard is killed, the worker does.
 
 // workerWord is the first argument of the worker.
 const workerWord = "worker"
@@ -26,9 +26,9 @@ const workerWord = "worker"
 // setChildSubreaper is prctl's PR_SET_CHILD_SUBREAPER.
 const setChildSubreaper = 36
 
-// guard runs the tests of a directory in a worker, cleans up after it, and answers the exit code.
+// guard runs the tests of a directory in a worker, cleans up after it, and returns the exit code.
 func guard(args []string) (int, error) {
-	// Where that fails, processes that hide their origin are not found.
+	// If that fails, processes that hide their origin are not found.
 	_, _, _ = syscall.RawSyscall(syscall.SYS_PRCTL, setChildSubreaper, 1, 0)
 	l, err := newLeavings()
 	if err != nil {
@@ -57,11 +57,11 @@ func guard(args []string) (int, error) {
 	return code, nil
 }
 
-// interruptTime is for how long tests that were interrupted may go on.
+// interruptTime is the time that interrupted tests may continue.
 const interruptTime = time.Minute
 
-// watch waits for the worker, passes an interrupt on to the tests, and answers the exit code. It returns early if the
-// run is to be stopped at once.
+// watch waits for the worker, passes an interrupt on to the tests, and returns the exit code. It returns early if the
+// run must stop at once.
 func watch(worker int, signals <-chan os.Signal) int {
 	parent, look := os.Getppid(), time.NewTicker(time.Second)
 	defer look.Stop()
@@ -73,7 +73,7 @@ func watch(worker int, signals <-chan os.Signal) int {
 		select {
 		case s := <-signals:
 			switch s {
-			case os.Interrupt: // the tests end, and the worker says how far they got
+			case os.Interrupt: // the tests end, and the worker prints their progress
 				_ = syscall.Kill(-worker, syscall.SIGINT)
 				if late == nil {
 					late = time.After(interruptTime)
@@ -94,7 +94,7 @@ func watch(worker int, signals <-chan os.Signal) int {
 	}
 }
 
-// reap takes the ends of all children that have ended, adopted ones among them, and reports that of the worker.
+// reap collects the exits of all ended children, including adopted ones, and returns the worker's exit.
 func reap(worker int) (code int, ended bool) {
 	for {
 		var status syscall.WaitStatus
@@ -112,9 +112,10 @@ func reap(worker int) (code int, ended bool) {
 	}
 }
 
-// work is the worker: it runs the tests, and ends with all that they started if the guard is killed.
+// work is the worker. It runs the tests, and ends with everything they started if the guard is killed.
 func work(temp string, args []string) int {
-	signal.Notify(make(chan os.Signal, 1), os.Interrupt) // a user that interrupts the tests wants to see how far they got
+	// a user who interrupts the tests wants to see their progress
+	signal.Notify(make(chan os.Signal, 1), os.Interrupt)
 	syscall.CloseOnExec(3)
 	l := leavingsIn(temp)
 	go func() {
@@ -133,9 +134,9 @@ func work(temp string, args []string) int {
 	return 0
 }
 
-// clean ends what the tests started and removes what they left.
+// clean ends the processes of the tests and removes their files.
 func (l *leavings) clean() {
-	for range 100 { // a process that is ended may just have started another
+	for range 100 { // a process may start another one just before it is ended
 		if l.endAll() == 0 {
 			break
 		}
@@ -143,8 +144,8 @@ func (l *leavings) clean() {
 		reap(0)
 	}
 	mounts := l.mounts()
-	for tries := 0; len(mounts) > 0 && tries < 10; tries++ { // one may lie on another
-		slices.Reverse(mounts) // what lies below another comes first
+	for tries := 0; len(mounts) > 0 && tries < 10; tries++ { // one may be mounted on another
+		slices.Reverse(mounts) // nested mounts come first
 		for _, path := range mounts {
 			_ = syscall.Unmount(path, syscall.MNT_DETACH)
 		}
@@ -165,11 +166,11 @@ func (l *leavings) clean() {
 	}
 	if len(mounts) > 0 {
 		fmt.Fprintf(os.Stderr, "testrun: %s is left, because %q cannot be unmounted\n", l.temp, mounts)
-		return // to remove it would remove what is mounted there
+		return // removing it would remove the content of the mount
 	}
 	_ = filepath.WalkDir(l.temp, func(path string, entry fs.DirEntry, _ error) error {
 		if entry != nil && entry.IsDir() {
-			_ = os.Chmod(path, 0o700) // a test may have taken the right to remove what is in it
+			_ = os.Chmod(path, 0o700) // a test may have removed the permission
 		}
 		return nil
 	})
@@ -177,7 +178,7 @@ func (l *leavings) clean() {
 }
 
 // endAll kills the processes below this one, and all whose environment or command names the temporary directory. It
-// answers how many there were.
+// returns their number.
 func (l *leavings) endAll() (n int) {
 	for _, pid := range l.ours() {
 		if syscall.Kill(pid, syscall.SIGKILL) == nil {
@@ -187,7 +188,7 @@ func (l *leavings) endAll() (n int) {
 	return n
 }
 
-// ours are the processes of this run, but for this one and those above it.
+// ours returns the processes of this run, except this one and its ancestors.
 func (l *leavings) ours() (pids []int) {
 	parents, named := map[int]int{}, map[int]bool{}
 	all, _ := filepath.Glob(filepath.Join(l.root, "proc/[0-9]*"))
@@ -231,7 +232,7 @@ func descends(pid, from int, parents map[int]int) bool {
 	return false
 }
 
-// mounts are those in the temporary directory, in order.
+// mounts returns the mounts in the temporary directory, in order.
 func (l *leavings) mounts() (paths []string) {
 	for name := range l.look(false) {
 		if path, is := strings.CutPrefix(name, "mount "); is && below(path, l.temp) {
@@ -242,7 +243,7 @@ func (l *leavings) mounts() (paths []string) {
 	return paths
 }
 
-// paced measures how slow this machine is, for all tests of the run, and gives packages as much more time.
+// paced measures how slow this host is, for all tests of the run, and gives packages proportionally more time.
 func paced(dir string, command []string) []string {
 	if os.Getenv(paceVariable) == "" {
 		out, _ := exec.Command("go", "-C", dir, "run", "./test/able/pace/measure").Output()
@@ -266,8 +267,8 @@ func paced(dir string, command []string) []string {
 	return command
 }
 
-// paceVariable hands the factor to the tests, which read it in test/able/pace.
+// paceVariable passes the factor to the tests, which read it in test/able/pace.
 const paceVariable = "SYNAPSE_TEST_PACE"
 
-// packageTime is how long the tests of one package may take on a usual machine.
+// packageTime is the time limit for the tests of one package on a usual host.
 const packageTime = 15 * time.Minute

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// This file owns the tests of a run that is stopped.
+// This file tests a run that is stopped.
 
-// TestMain lets this test's binary be the guard and the worker.
+// TestMain lets this test's binary act as the guard and the worker.
 func TestMain(m *testing.M) {
 	if os.Getenv("TESTRUN_TEST") != "" {
 		main()
@@ -22,12 +22,12 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// stray plays `go test`: it has a file, a process that hides its origin, and one that has left its parent and keeps its
-// environment.
+// stray acts as `go test`. It leaves a file, a process that hides its origin, and a process that has left its parent
+// and keeps its environment.
 const stray = `echo there >$TMPDIR/file; mkdir -p $TMPDIR/closed/dir; chmod 0 $TMPDIR/closed
 setsid env -i sleep 86391 >/dev/null & setsid sleep 86392 >/dev/null & echo started $TMPDIR $$; sleep 86393`
 
-// sleeping are the processes of stray.
+// sleeping returns the processes of stray.
 func sleeping() (pids []int) {
 	all, _ := filepath.Glob("/proc/[0-9]*/cmdline")
 	for _, path := range all {
@@ -40,7 +40,8 @@ func sleeping() (pids []int) {
 	return pids
 }
 
-// TestStopped: whether the run is asked to stop, or the guard or the worker is killed: no process and no file is left.
+// TestStopped checks that no process and no file is left after an interrupt, and after the guard or the worker was
+// killed.
 func TestStopped(t *testing.T) {
 	for name, stop := range map[string]func(guard, worker int){
 		"SIGTERM":               func(guard, _ int) { _ = syscall.Kill(guard, syscall.SIGTERM) },
@@ -75,7 +76,7 @@ func TestStopped(t *testing.T) {
 	}
 }
 
-// parentOf answers a process's parent.
+// parentOf returns a process's parent.
 func parentOf(t *testing.T, pid int) int {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("/proc", strconv.Itoa(pid), "stat"))
@@ -96,7 +97,7 @@ func wait(t *testing.T, what string, holds func() bool) {
 	}
 }
 
-// TestPaced: packages of a slow machine have as much more time, whether or not a limit was given.
+// TestPaced checks that packages on a slow host get proportionally more time, with or without an explicit limit.
 func TestPaced(t *testing.T) {
 	t.Setenv(paceVariable, "4")
 	for given, want := range map[string]string{

@@ -15,40 +15,41 @@ import (
 	"time"
 )
 
-// This file owns what tests may leave on a machine, which is nothing: no file where they keep what is temporary, no
-// process that began there, no mount beneath it, no named network, no control group.
+// This file finds what tests leave on a host. They must leave nothing: no temporary file, no process from there, no
+// mount below it, no named network, and no cgroup.
 
-// leavings knows what was there before.
+// leavings holds the state before the tests.
 type leavings struct {
-	root   string // the machine's files, as tests of this file have their own
-	temp   string // where the tests keep what is temporary
+	root   string // root of the files to examine; tests of this file use another one
+	temp   string // temporary directory of the tests
 	before map[string]uint64
-	wait   time.Duration // what is ending may be seen for so long
+	wait   time.Duration // time for which an ending object may still exist
 }
 
-// newLeavings makes a directory for what is temporary, and remembers what there is already. Not all that comes later
-// is left by the tests: other people's containers come and go meanwhile. So what lies in that directory counts, and of
-// the rest what belongs to nobody.
+// newLeavings creates a temporary directory, and records the present state. Not every later change comes from the
+// tests, because containers of other users come and go. So everything in that directory counts, and elsewhere only
+// objects without a process.
 func newLeavings() (*leavings, error) {
 	temp, err := newTemp(os.TempDir())
 	if err != nil {
 		return nil, err
 	}
-	if err := os.Chmod(temp, 0o777|os.ModeSticky); err != nil { // as /tmp is: tests have tasks of other users
+	// as /tmp is, because tests have tasks of other users
+	if err := os.Chmod(temp, 0o777|os.ModeSticky); err != nil {
 		return nil, err
 	}
 	return leavingsIn(temp), nil
 }
 
-// leavingsIn remembers what there is already, beside a directory that is empty.
+// leavingsIn records the present state, for an empty directory.
 func leavingsIn(temp string) *leavings {
 	l := &leavings{root: "/", temp: temp, wait: 10 * time.Second}
 	l.before = l.look(true)
 	return l
 }
 
-// newTemp makes the first directory that is free. Its path is short, since sockets are made beneath it, and the same
-// one the next time: go test takes no result over from a run that had another.
+// newTemp creates the first free directory. Its path is short, because sockets are created below it. The path is the
+// same the next time, because go test reuses cached results only with the same path.
 func newTemp(above string) (string, error) {
 	for n := 0; ; n++ {
 		temp := filepath.Join(above, fmt.Sprintf("syn%d", n))
@@ -58,11 +59,11 @@ func newTemp(above string) (string, error) {
 	}
 }
 
-// alsoTemporary is where crun and runc make files for a moment. They ask for no TMPDIR, and what one leaves that is
-// killed meanwhile would lie in /tmp, where nobody looks.
+// alsoTemporary is where crun and runc create files for a moment. They ignore TMPDIR, so the files of a killed runtime
+// would stay in /tmp, which is not watched.
 const alsoTemporary = "_LIBCONTAINER_STATEDIR"
 
-// run runs a command in a directory, and hands its output to read.
+// run runs a command in a directory, and passes its output to read.
 func (l *leavings) run(dir string, command []string, read func(io.Reader) error) error {
 	child := exec.Command(command[0], command[1:]...)
 	child.Dir, child.Stderr = dir, os.Stderr
@@ -77,11 +78,11 @@ func (l *leavings) run(dir string, command []string, read func(io.Reader) error)
 	if err := read(from); err != nil {
 		return err
 	}
-	_ = child.Wait() // why it failed is in what it said
+	_ = child.Wait() // its output shows why it failed
 	return nil
 }
 
-// left is what the tests left: what is there, the same thing, for as long as it may take to go.
+// left returns what the tests left: objects that still exist, unchanged, after the time for ending.
 func (l *leavings) left() []string {
 	left := l.look(false)
 	maps.DeleteFunc(left, func(name string, _ uint64) bool { _, ok := l.before[name]; return ok })
@@ -96,11 +97,11 @@ func (l *leavings) left() []string {
 	return nil
 }
 
-// ownPlaces are where programs have folders of their own unless they are told of another one, as tests must.
+// ownPlaces lists the default folders of programs, which tests must not use.
 var ownPlaces = []string{"etc", "run", "srv", "var/lib", "var/tmp"}
 
-// look finds all that counts, with what tells it from another of its name; of control groups all, or those that belong
-// to nobody.
+// look finds everything that counts, with a value that distinguishes it from another object of its name. Of cgroups it
+// returns all, or those without a process.
 func (l *leavings) look(all bool) map[string]uint64 {
 	found := map[string]uint64{}
 	entries, _ := os.ReadDir(l.temp)
@@ -129,7 +130,8 @@ func (l *leavings) look(all bool) map[string]uint64 {
 	return found
 }
 
-// processes are those that were started beneath us, whoever is their parent now: their environment leads there.
+// processes finds the processes that the tests started, whatever their parent is now, by the directory in their
+// environment.
 func (l *leavings) processes(found map[string]uint64) {
 	all, _ := filepath.Glob(filepath.Join(l.root, "proc/[0-9]*"))
 	for _, dir := range all {
@@ -138,17 +140,17 @@ func (l *leavings) processes(found map[string]uint64) {
 			continue
 		}
 		words, _ := os.ReadFile(filepath.Join(dir, "cmdline"))
-		if len(words) > 0 { // else it has ended
+		if len(words) > 0 { // otherwise it has ended
 			found[fmt.Sprintf("process %s: %s", filepath.Base(dir), strings.ReplaceAll(string(words), "\x00", " "))] = 0
 		}
 	}
 }
 
-// shared is the group above their tasks' that all agents of a machine have if nobody says otherwise: an idle agent
-// beside the tests may keep it, and nothing more.
+// shared is the default parent of the cgroups of tasks, which all agents of a host use. An idle agent next to the tests
+// may keep it, and nothing more.
 const shared = "synapse"
 
-// groups are control groups, all or those without a process in them or in one below.
+// groups finds cgroups: all, or those without a process in them or below.
 func (l *leavings) groups(found map[string]uint64, all bool) {
 	var empty []string
 	top := filepath.Join(l.root, "sys/fs/cgroup")
@@ -173,5 +175,5 @@ func (l *leavings) groups(found map[string]uint64, all bool) {
 	}
 }
 
-// below reports whether a path is a directory or lies beneath it.
+// below reports whether a path is a directory or below it.
 func below(path, dir string) bool { return path == dir || strings.HasPrefix(path, dir+"/") }

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// TestLeavings: what tests may leave is seen, each by its name; what was there before, what goes in time and what
-// others have is not.
+// TestLeavings checks that everything that tests may leave is found by name. Existing files, files that disappear in
+// time and files of others are ignored.
 func TestLeavings(t *testing.T) {
 	root := t.TempDir()
 	l := &leavings{root: root, temp: filepath.Join(root, "temp"), wait: time.Second}
@@ -30,7 +30,7 @@ func TestLeavings(t *testing.T) {
 	put("sys/fs/cgroup/pids/old/cgroup.procs", "")
 	put("run/netns/old", "")
 	put("sys/fs/cgroup/pids/service/cgroup.procs", "5\n")
-	put("var/lib/synapse-node/ledger", "") // of an agent of the machine
+	put("var/lib/synapse-node/ledger", "") // of an agent on the host
 	l.before = l.look(true)
 	if left := l.left(); left != nil {
 		t.Errorf("nothing happened, and left is %q", left)
@@ -47,7 +47,7 @@ func TestLeavings(t *testing.T) {
 	put("sys/fs/cgroup/pids/synapse/cgroup.procs", "") // of an idle agent
 	again := filepath.Join(root, "sys/fs/cgroup/pids/again")
 	put("sys/fs/cgroup/pids/again/cgroup.procs", "")
-	go func() { // somebody makes it for each of theirs, and another one is there whenever we look
+	go func() { // another program creates it again and again, so a new one exists at each look
 		time.Sleep(l.wait / 2)
 		_ = os.Rename(again, filepath.Join(root, "gone"))
 		put("sys/fs/cgroup/pids/again/cgroup.procs", "")
@@ -67,7 +67,7 @@ func TestLeavings(t *testing.T) {
 	}
 }
 
-// TestTemporaryPlaces: however a program asks for a place for what is temporary, it gets the one that is looked at.
+// TestTemporaryPlaces checks that every way to request a temporary directory gives the watched one.
 func TestTemporaryPlaces(t *testing.T) {
 	l := &leavings{root: t.TempDir(), temp: t.TempDir()}
 	script := `: >$TMPDIR/one; : >$_LIBCONTAINER_STATEDIR/crun.x`
@@ -82,7 +82,8 @@ func TestTemporaryPlaces(t *testing.T) {
 	}
 }
 
-// TestTempIsTheSame: two runs at once are apart, and the next one is where the first was.
+// TestTempIsTheSame checks that two concurrent runs have different directories, and that the next run has the first
+// directory again.
 func TestTempIsTheSame(t *testing.T) {
 	above := t.TempDir()
 	first, err := newTemp(above)

@@ -1,8 +1,8 @@
-// Command testrun runs `go test -json …` in a directory and writes what a person wants of it: a line for each package,
-// all that a failed test said, and at the end every test that was skipped, by name and with its reason. `go test` alone
-// is silent about those, and a suite that skips what it cannot do here would look as green as one that did it. It fails
-// if a test failed twice, if none ran, and if the tests left something on the machine. If it is stopped or killed, the
-// tests and all that they started end with it.
+// Command testrun runs `go test -json …` in a directory and prints a summary: a line for each package, the complete
+// output of failed tests, and at the end every skipped test with its reason. `go test` alone does not show skipped
+// tests, so a suite that skips most tests would look successful. testrun fails if a test failed twice, if none ran, and
+// if the tests left something on the host. If it is stopped or killed, the tests and everything they started end with
+// it.
 package main
 
 import (
@@ -47,7 +47,7 @@ func tested(l *leavings, dir string, command []string) (bool, error) {
 	return r.sum(), nil
 }
 
-// event is one of `go test -json`, or of the build before it.
+// event is one event of `go test -json`, or of the build before it.
 type event struct {
 	Action, Package, ImportPath, Test, Output, FailedBuild string
 }
@@ -55,16 +55,16 @@ type event struct {
 // test names a test, or with an empty Test a package.
 type test struct{ pkg, name string }
 
-// run is what has been read so far.
+// run holds the events so far.
 type run struct {
 	out      io.Writer
-	said     map[test][]string // until the verdict: most tests pass, and then nobody wants to know
+	said     map[test][]string // output until the verdict; output of passed tests is dropped
 	skipped  []skip
 	passed   int
 	failed   []test
-	unsteady []test   // failed beside others and passed alone
-	broken   bool     // something did not come to its end, or raced
-	left     []string // on the machine
+	unsteady []test   // failed in parallel with others and passed alone
+	broken   bool     // a package did not complete, or had a race
+	left     []string // on the host
 }
 
 type skip struct {
@@ -90,7 +90,7 @@ func (r *run) read(from io.Reader) error {
 	}
 }
 
-// take takes one line. What is no event is passed on: the go command itself has something to say.
+// take processes one line. It passes on other output, which comes from the go command itself.
 func (r *run) take(line []byte) {
 	var e event
 	if json.Unmarshal(line, &e) != nil || e.Action == "" {
@@ -126,8 +126,8 @@ func (r *run) verdict(key test, action string) {
 	}
 }
 
-// packageEnds writes a package's own lines. A test that was running when its process died has no verdict of its own,
-// and what it said is the only trace of why.
+// packageEnds prints a package's own lines. A test that was running when its process died has no verdict, and its
+// output is the only trace of the cause.
 func (r *run) packageEnds(key test, action string, said []string) {
 	if action == "fail" {
 		if !slices.ContainsFunc(r.failed, func(f test) bool { return f.pkg == key.pkg }) {
@@ -146,7 +146,7 @@ func (r *run) packageEnds(key test, action string, said []string) {
 	}
 }
 
-// notes writes what a test said that failed.
+// notes prints the output of a failed test.
 func (r *run) notes(said []string) {
 	all := strings.Join(said, "")
 	for _, word := range []string{"WARNING: DATA RACE", "panic: ", "fatal error: "} {
@@ -155,7 +155,7 @@ func (r *run) notes(said []string) {
 	fmt.Fprint(r.out, all)
 }
 
-// unfinished are a package's tests without a verdict, in order.
+// unfinished returns a package's tests without a verdict, in order.
 func (r *run) unfinished(pkg string) []test {
 	var left []test
 	for key := range r.said {
@@ -167,7 +167,7 @@ func (r *run) unfinished(pkg string) []test {
 	return left
 }
 
-// reasonIn finds what a test said when it was skipped: the line behind `file.go:12: `.
+// reasonIn finds the output of a skipped test: the line after `file.go:12: `.
 func reasonIn(said []string) string {
 	for _, line := range said {
 		line = strings.TrimSpace(line)
@@ -180,7 +180,7 @@ func reasonIn(said []string) string {
 	return "no reason given"
 }
 
-// sum writes what was skipped and the numbers, and reports whether all is well.
+// sum prints the skipped tests and the numbers, and reports whether all is well.
 func (r *run) sum() bool {
 	short := len(r.skipped)
 	r.skipped = slices.DeleteFunc(r.skipped, func(s skip) bool {
@@ -203,7 +203,7 @@ func (r *run) sum() bool {
 	return len(r.failed)+len(r.left) == 0
 }
 
-// list writes names below a heading, if there are any.
+// list prints names below a heading, if there are any.
 func (r *run) list(heading string, names []string) {
 	if len(names) == 0 {
 		return
@@ -221,7 +221,7 @@ func namesOf(tests []test) (names []string) {
 	return names
 }
 
-// leftOut says how many tests were left out because they were asked to be few: nobody wants their names.
+// leftOut describes how many tests a short run left out, without their names.
 func leftOut(n int) string {
 	if n == 0 {
 		return ""
@@ -229,7 +229,7 @@ func leftOut(n int) string {
 	return fmt.Sprintf(", %d left out by -short or for `make test-integration`", n)
 }
 
-// shortOf is a package's path behind its host, owner and repository.
+// shortOf returns a package's path after its host, owner and repository.
 func shortOf(pkg string) string {
 	parts := strings.SplitN(pkg, "/", 4)
 	return parts[len(parts)-1]

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// read runs a stream through and answers what was written and whether all is well.
+// read processes a stream, and returns the output and whether all is well.
 func read(t *testing.T, stream ...string) (string, bool) {
 	t.Helper()
 	var out strings.Builder
