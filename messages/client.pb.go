@@ -1522,6 +1522,124 @@ func (x *Warning) GetEndsUnixMs() int64 {
 	return 0
 }
 
+// JobProgress is the progress of the latest attempt of a job, as its tasks report it. The slowest rank counts.
+type JobProgress struct {
+	state   protoimpl.MessageState `protogen:"open.v1"`
+	Step    int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`       // of the slowest rank
+	Total   int64                  `protobuf:"varint,2,opt,name=total,proto3" json:"total,omitempty"`     // 0: unknown
+	Percent int32                  `protobuf:"varint,3,opt,name=percent,proto3" json:"percent,omitempty"` // of the total, rounded down; 0 without a total
+	// Thousandths of steps per second of the slowest rank, measured by the steady clock of its node. 0: not known yet.
+	MilliRate     int64     `protobuf:"varint,4,opt,name=milli_rate,json=milliRate,proto3" json:"milli_rate,omitempty"`
+	LeftMs        int64     `protobuf:"varint,5,opt,name=left_ms,json=leftMs,proto3" json:"left_ms,omitempty"`                     // time for the remaining steps at that rate; 0: unknown, or none remain
+	MostStep      int64     `protobuf:"varint,6,opt,name=most_step,json=mostStep,proto3" json:"most_step,omitempty"`               // of the fastest rank
+	ChangedMsAgo  int64     `protobuf:"varint,7,opt,name=changed_ms_ago,json=changedMsAgo,proto3" json:"changed_ms_ago,omitempty"` // since a step last changed on any rank
+	Ranks         int32     `protobuf:"varint,8,opt,name=ranks,proto3" json:"ranks,omitempty"`                                     // number of ranks that report a step
+	Garbage       int64     `protobuf:"varint,9,opt,name=garbage,json=not_understood,proto3" json:"garbage,omitempty"`             // reports that were not understood
+	Metrics       []*Metric `protobuf:"bytes,10,rep,name=metrics,proto3" json:"metrics,omitempty"`                                 // of the first rank that reports some
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobProgress) Reset() {
+	*x = JobProgress{}
+	mi := &file_messages_client_proto_msgTypes[17]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobProgress) ProtoMessage() {}
+
+func (x *JobProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[17]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobProgress.ProtoReflect.Descriptor instead.
+func (*JobProgress) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{17}
+}
+
+func (x *JobProgress) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *JobProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *JobProgress) GetPercent() int32 {
+	if x != nil {
+		return x.Percent
+	}
+	return 0
+}
+
+func (x *JobProgress) GetMilliRate() int64 {
+	if x != nil {
+		return x.MilliRate
+	}
+	return 0
+}
+
+func (x *JobProgress) GetLeftMs() int64 {
+	if x != nil {
+		return x.LeftMs
+	}
+	return 0
+}
+
+func (x *JobProgress) GetMostStep() int64 {
+	if x != nil {
+		return x.MostStep
+	}
+	return 0
+}
+
+func (x *JobProgress) GetChangedMsAgo() int64 {
+	if x != nil {
+		return x.ChangedMsAgo
+	}
+	return 0
+}
+
+func (x *JobProgress) GetRanks() int32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *JobProgress) GetGarbage() int64 {
+	if x != nil {
+		return x.Garbage
+	}
+	return 0
+}
+
+func (x *JobProgress) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
 // ArrayCounts counts the elements of an array by state.
 type ArrayCounts struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -1536,7 +1654,7 @@ type ArrayCounts struct {
 
 func (x *ArrayCounts) Reset() {
 	*x = ArrayCounts{}
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1548,7 +1666,7 @@ func (x *ArrayCounts) String() string {
 func (*ArrayCounts) ProtoMessage() {}
 
 func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[17]
+	mi := &file_messages_client_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1561,7 +1679,7 @@ func (x *ArrayCounts) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ArrayCounts.ProtoReflect.Descriptor instead.
 func (*ArrayCounts) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{17}
+	return file_messages_client_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ArrayCounts) GetWaiting() int32 {
@@ -1618,14 +1736,15 @@ type JobStatus struct {
 	// Code of a waiting job's reason, one of WaitReasons in reason.go. Empty if the job does not wait.
 	ReasonCode string `protobuf:"bytes,12,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	// Warning of the running attempt. Unset if no warning was sent, or if an earlier leader sent it.
-	Warned        *Warning `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`
+	Warned        *Warning     `protobuf:"bytes,10,opt,name=warned,proto3" json:"warned,omitempty"`
+	Progress      *JobProgress `protobuf:"bytes,13,opt,name=progress,proto3" json:"progress,omitempty"` // of the latest attempt; unset: no progress was reported to this leader
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobStatus) Reset() {
 	*x = JobStatus{}
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1637,7 +1756,7 @@ func (x *JobStatus) String() string {
 func (*JobStatus) ProtoMessage() {}
 
 func (x *JobStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[18]
+	mi := &file_messages_client_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1650,7 +1769,7 @@ func (x *JobStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobStatus.ProtoReflect.Descriptor instead.
 func (*JobStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{18}
+	return file_messages_client_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *JobStatus) GetRecord() *JobRecord {
@@ -1737,6 +1856,13 @@ func (x *JobStatus) GetWarned() *Warning {
 	return nil
 }
 
+func (x *JobStatus) GetProgress() *JobProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 // NodeStatus is the public view of a node.
 type NodeStatus struct {
 	state      protoimpl.MessageState `protogen:"open.v1"`
@@ -1755,7 +1881,7 @@ type NodeStatus struct {
 
 func (x *NodeStatus) Reset() {
 	*x = NodeStatus{}
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1767,7 +1893,7 @@ func (x *NodeStatus) String() string {
 func (*NodeStatus) ProtoMessage() {}
 
 func (x *NodeStatus) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[19]
+	mi := &file_messages_client_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1780,7 +1906,7 @@ func (x *NodeStatus) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use NodeStatus.ProtoReflect.Descriptor instead.
 func (*NodeStatus) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{19}
+	return file_messages_client_proto_rawDescGZIP(), []int{20}
 }
 
 func (x *NodeStatus) GetRecord() *NodeRecord {
@@ -1844,7 +1970,7 @@ type GetJob struct {
 
 func (x *GetJob) Reset() {
 	*x = GetJob{}
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1856,7 +1982,7 @@ func (x *GetJob) String() string {
 func (*GetJob) ProtoMessage() {}
 
 func (x *GetJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[20]
+	mi := &file_messages_client_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1869,7 +1995,7 @@ func (x *GetJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJob.ProtoReflect.Descriptor instead.
 func (*GetJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{20}
+	return file_messages_client_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *GetJob) GetPrincipal() *Principal {
@@ -1904,7 +2030,7 @@ type GetJobReply struct {
 
 func (x *GetJobReply) Reset() {
 	*x = GetJobReply{}
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1916,7 +2042,7 @@ func (x *GetJobReply) String() string {
 func (*GetJobReply) ProtoMessage() {}
 
 func (x *GetJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[21]
+	mi := &file_messages_client_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1929,7 +2055,7 @@ func (x *GetJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetJobReply.ProtoReflect.Descriptor instead.
 func (*GetJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{21}
+	return file_messages_client_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *GetJobReply) GetOutcome() *Outcome {
@@ -1971,7 +2097,7 @@ type ListJobs struct {
 
 func (x *ListJobs) Reset() {
 	*x = ListJobs{}
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1983,7 +2109,7 @@ func (x *ListJobs) String() string {
 func (*ListJobs) ProtoMessage() {}
 
 func (x *ListJobs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[22]
+	mi := &file_messages_client_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1996,7 +2122,7 @@ func (x *ListJobs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobs.ProtoReflect.Descriptor instead.
 func (*ListJobs) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{22}
+	return file_messages_client_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *ListJobs) GetPrincipal() *Principal {
@@ -2080,7 +2206,7 @@ type ListJobsReply struct {
 
 func (x *ListJobsReply) Reset() {
 	*x = ListJobsReply{}
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2092,7 +2218,7 @@ func (x *ListJobsReply) String() string {
 func (*ListJobsReply) ProtoMessage() {}
 
 func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[23]
+	mi := &file_messages_client_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2105,7 +2231,7 @@ func (x *ListJobsReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListJobsReply.ProtoReflect.Descriptor instead.
 func (*ListJobsReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{23}
+	return file_messages_client_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *ListJobsReply) GetOutcome() *Outcome {
@@ -2142,7 +2268,7 @@ type ListNodes struct {
 
 func (x *ListNodes) Reset() {
 	*x = ListNodes{}
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2154,7 +2280,7 @@ func (x *ListNodes) String() string {
 func (*ListNodes) ProtoMessage() {}
 
 func (x *ListNodes) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[24]
+	mi := &file_messages_client_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2167,7 +2293,7 @@ func (x *ListNodes) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodes.ProtoReflect.Descriptor instead.
 func (*ListNodes) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{24}
+	return file_messages_client_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *ListNodes) GetPrincipal() *Principal {
@@ -2209,7 +2335,7 @@ type ListNodesReply struct {
 
 func (x *ListNodesReply) Reset() {
 	*x = ListNodesReply{}
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2221,7 +2347,7 @@ func (x *ListNodesReply) String() string {
 func (*ListNodesReply) ProtoMessage() {}
 
 func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[25]
+	mi := &file_messages_client_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2234,7 +2360,7 @@ func (x *ListNodesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListNodesReply.ProtoReflect.Descriptor instead.
 func (*ListNodesReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{25}
+	return file_messages_client_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *ListNodesReply) GetOutcome() *Outcome {
@@ -2270,7 +2396,7 @@ type ExplainJob struct {
 
 func (x *ExplainJob) Reset() {
 	*x = ExplainJob{}
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2282,7 +2408,7 @@ func (x *ExplainJob) String() string {
 func (*ExplainJob) ProtoMessage() {}
 
 func (x *ExplainJob) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[26]
+	mi := &file_messages_client_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2295,7 +2421,7 @@ func (x *ExplainJob) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJob.ProtoReflect.Descriptor instead.
 func (*ExplainJob) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{26}
+	return file_messages_client_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *ExplainJob) GetPrincipal() *Principal {
@@ -2329,7 +2455,7 @@ type ExplainJobReply struct {
 
 func (x *ExplainJobReply) Reset() {
 	*x = ExplainJobReply{}
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2341,7 +2467,7 @@ func (x *ExplainJobReply) String() string {
 func (*ExplainJobReply) ProtoMessage() {}
 
 func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[27]
+	mi := &file_messages_client_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2354,7 +2480,7 @@ func (x *ExplainJobReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExplainJobReply.ProtoReflect.Descriptor instead.
 func (*ExplainJobReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{27}
+	return file_messages_client_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *ExplainJobReply) GetOutcome() *Outcome {
@@ -2387,15 +2513,18 @@ type Watch struct {
 	Reasons bool `protobuf:"varint,10,opt,name=reasons,proto3" json:"reasons,omitempty"`
 	// Of nodes: also send each node whose ledger has changed. Such an Event has no text, and its seq is the seq of the
 	// last change.
-	Books         bool   `protobuf:"varint,11,opt,name=books,json=usage,proto3" json:"books,omitempty"`
-	Array         string `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"` // of jobs: only this array and its elements that have become jobs; empty: all
+	Books bool   `protobuf:"varint,11,opt,name=books,json=usage,proto3" json:"books,omitempty"`
+	Array string `protobuf:"bytes,12,opt,name=array,proto3" json:"array,omitempty"` // of jobs: only this array and its elements that have become jobs; empty: all
+	// Of jobs: also send each job whose progress has changed. Such an Event has no text, and its seq is the seq of the
+	// last change.
+	Progress      bool `protobuf:"varint,13,opt,name=progress,proto3" json:"progress,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2407,7 +2536,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[28]
+	mi := &file_messages_client_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2420,7 +2549,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{28}
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -2507,6 +2636,13 @@ func (x *Watch) GetArray() string {
 	return ""
 }
 
+func (x *Watch) GetProgress() bool {
+	if x != nil {
+		return x.Progress
+	}
+	return false
+}
+
 // client → Mirror.
 type Unwatch struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -2516,7 +2652,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[30]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2528,7 +2664,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[30]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2541,7 +2677,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{29}
+	return file_messages_client_proto_rawDescGZIP(), []int{30}
 }
 
 // Event is one change of the public view of a job or a node. Mirror → client.
@@ -2566,7 +2702,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[31]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2578,7 +2714,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[31]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2591,7 +2727,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{30}
+	return file_messages_client_proto_rawDescGZIP(), []int{31}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -2683,7 +2819,7 @@ type GetEfficiency struct {
 
 func (x *GetEfficiency) Reset() {
 	*x = GetEfficiency{}
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[32]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2695,7 +2831,7 @@ func (x *GetEfficiency) String() string {
 func (*GetEfficiency) ProtoMessage() {}
 
 func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[32]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2708,7 +2844,7 @@ func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiency.ProtoReflect.Descriptor instead.
 func (*GetEfficiency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{31}
+	return file_messages_client_proto_rawDescGZIP(), []int{32}
 }
 
 func (x *GetEfficiency) GetPrincipal() *Principal {
@@ -2743,7 +2879,7 @@ type GpuNow struct {
 
 func (x *GpuNow) Reset() {
 	*x = GpuNow{}
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[33]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2755,7 +2891,7 @@ func (x *GpuNow) String() string {
 func (*GpuNow) ProtoMessage() {}
 
 func (x *GpuNow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[33]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2768,7 +2904,7 @@ func (x *GpuNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNow.ProtoReflect.Descriptor instead.
 func (*GpuNow) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{32}
+	return file_messages_client_proto_rawDescGZIP(), []int{33}
 }
 
 func (x *GpuNow) GetClass() GpuClass {
@@ -2797,7 +2933,7 @@ type GetEfficiencyReply struct {
 
 func (x *GetEfficiencyReply) Reset() {
 	*x = GetEfficiencyReply{}
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[34]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2809,7 +2945,7 @@ func (x *GetEfficiencyReply) String() string {
 func (*GetEfficiencyReply) ProtoMessage() {}
 
 func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[34]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2822,7 +2958,7 @@ func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiencyReply.ProtoReflect.Descriptor instead.
 func (*GetEfficiencyReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{33}
+	return file_messages_client_proto_rawDescGZIP(), []int{34}
 }
 
 func (x *GetEfficiencyReply) GetOutcome() *Outcome {
@@ -2858,7 +2994,7 @@ var File_messages_client_proto protoreflect.FileDescriptor
 const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"\x15messages/client.proto\x12\n" +
-	"synapse.v1\x1a\x19messages/membership.proto\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\x1a\x15messages/record.proto\"m\n" +
+	"synapse.v1\x1a\x19messages/membership.proto\x1a\x14messages/names.proto\x1a\x12messages/job.proto\x1a\x13messages/gang.proto\x1a\x17messages/launcher.proto\x1a\x15messages/record.proto\"m\n" +
 	"\aOutcome\x12$\n" +
 	"\x04code\x18\x01 \x01(\x0e2\x10.synapse.v1.CodeR\x04code\x12\x14\n" +
 	"\x05field\x18\x02 \x01(\tR\x05field\x12\x12\n" +
@@ -2973,13 +3109,26 @@ const file_messages_client_proto_rawDesc = "" +
 	"\n" +
 	"at_unix_ms\x18\x02 \x01(\x03R\batUnixMs\x12 \n" +
 	"\fends_unix_ms\x18\x03 \x01(\x03R\n" +
-	"endsUnixMs\"\x95\x01\n" +
+	"endsUnixMs\"\xb1\x02\n" +
+	"\vJobProgress\x12\x12\n" +
+	"\x04step\x18\x01 \x01(\x03R\x04step\x12\x14\n" +
+	"\x05total\x18\x02 \x01(\x03R\x05total\x12\x18\n" +
+	"\apercent\x18\x03 \x01(\x05R\apercent\x12\x1d\n" +
+	"\n" +
+	"milli_rate\x18\x04 \x01(\x03R\tmilliRate\x12\x17\n" +
+	"\aleft_ms\x18\x05 \x01(\x03R\x06leftMs\x12\x1b\n" +
+	"\tmost_step\x18\x06 \x01(\x03R\bmostStep\x12$\n" +
+	"\x0echanged_ms_ago\x18\a \x01(\x03R\fchangedMsAgo\x12\x14\n" +
+	"\x05ranks\x18\b \x01(\x05R\x05ranks\x12\x1f\n" +
+	"\agarbage\x18\t \x01(\x03R\x0enot_understood\x12,\n" +
+	"\ametrics\x18\n" +
+	" \x03(\v2\x12.synapse.v1.MetricR\ametrics\"\x95\x01\n" +
 	"\vArrayCounts\x12\x18\n" +
 	"\awaiting\x18\x01 \x01(\x05R\awaiting\x12\x18\n" +
 	"\arunning\x18\x02 \x01(\x05R\arunning\x12\x1c\n" +
 	"\tsucceeded\x18\x03 \x01(\x05R\tsucceeded\x12\x16\n" +
 	"\x06failed\x18\x04 \x01(\x05R\x06failed\x12\x1c\n" +
-	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xaf\x03\n" +
+	"\tcancelled\x18\x05 \x01(\x05R\tcancelled\"\xe4\x03\n" +
 	"\tJobStatus\x12-\n" +
 	"\x06record\x18\x01 \x01(\v2\x15.synapse.v1.JobRecordR\x06record\x12\x14\n" +
 	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
@@ -2994,7 +3143,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\vreason_code\x18\f \x01(\tR\n" +
 	"reasonCode\x12+\n" +
 	"\x06warned\x18\n" +
-	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\"\xa7\x02\n" +
+	" \x01(\v2\x13.synapse.v1.WarningR\x06warned\x123\n" +
+	"\bprogress\x18\r \x01(\v2\x17.synapse.v1.JobProgressR\bprogress\"\xa7\x02\n" +
 	"\n" +
 	"NodeStatus\x12.\n" +
 	"\x06record\x18\x01 \x01(\v2\x16.synapse.v1.NodeRecordR\x06record\x12\x14\n" +
@@ -3044,7 +3194,7 @@ const file_messages_client_proto_rawDesc = "" +
 	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\"T\n" +
 	"\x0fExplainJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xc5\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\"\xe1\x02\n" +
 	"\x05Watch\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
 	"\x04jobs\x18\x02 \x01(\bR\x04jobs\x12\x14\n" +
@@ -3058,7 +3208,8 @@ const file_messages_client_proto_rawDesc = "" +
 	"\areasons\x18\n" +
 	" \x01(\bR\areasons\x12\x14\n" +
 	"\x05books\x18\v \x01(\bR\x05usage\x12\x14\n" +
-	"\x05array\x18\f \x01(\tR\x05array\"\t\n" +
+	"\x05array\x18\f \x01(\tR\x05array\x12\x1a\n" +
+	"\bprogress\x18\r \x01(\bR\bprogress\"\t\n" +
 	"\aUnwatch\"\xbe\x02\n" +
 	"\x05Event\x12\x10\n" +
 	"\x03seq\x18\x01 \x01(\x04R\x03seq\x12\x1c\n" +
@@ -3125,7 +3276,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 34)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),                  // 0: synapse.v1.Code
 	(NodeVerb)(0),              // 1: synapse.v1.NodeVerb
@@ -3147,96 +3298,100 @@ var file_messages_client_proto_goTypes = []any{
 	(*ChangeNodeReply)(nil),    // 17: synapse.v1.ChangeNodeReply
 	(*Prospect)(nil),           // 18: synapse.v1.Prospect
 	(*Warning)(nil),            // 19: synapse.v1.Warning
-	(*ArrayCounts)(nil),        // 20: synapse.v1.ArrayCounts
-	(*JobStatus)(nil),          // 21: synapse.v1.JobStatus
-	(*NodeStatus)(nil),         // 22: synapse.v1.NodeStatus
-	(*GetJob)(nil),             // 23: synapse.v1.GetJob
-	(*GetJobReply)(nil),        // 24: synapse.v1.GetJobReply
-	(*ListJobs)(nil),           // 25: synapse.v1.ListJobs
-	(*ListJobsReply)(nil),      // 26: synapse.v1.ListJobsReply
-	(*ListNodes)(nil),          // 27: synapse.v1.ListNodes
-	(*ListNodesReply)(nil),     // 28: synapse.v1.ListNodesReply
-	(*ExplainJob)(nil),         // 29: synapse.v1.ExplainJob
-	(*ExplainJobReply)(nil),    // 30: synapse.v1.ExplainJobReply
-	(*Watch)(nil),              // 31: synapse.v1.Watch
-	(*Unwatch)(nil),            // 32: synapse.v1.Unwatch
-	(*Event)(nil),              // 33: synapse.v1.Event
-	(*GetEfficiency)(nil),      // 34: synapse.v1.GetEfficiency
-	(*GpuNow)(nil),             // 35: synapse.v1.GpuNow
-	(*GetEfficiencyReply)(nil), // 36: synapse.v1.GetEfficiencyReply
-	(*Principal)(nil),          // 37: synapse.v1.Principal
-	(*JobSpec)(nil),            // 38: synapse.v1.JobSpec
-	(Cause)(0),                 // 39: synapse.v1.Cause
-	(*JobRecord)(nil),          // 40: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),      // 41: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),         // 42: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),       // 43: synapse.v1.LedgerReport
-	(*Token)(nil),              // 44: synapse.v1.Token
-	(*NodeUsers)(nil),          // 45: synapse.v1.NodeUsers
-	(*Label)(nil),              // 46: synapse.v1.Label
-	(GpuTimeKind)(0),           // 47: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 48: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 49: synapse.v1.GpuTime
+	(*JobProgress)(nil),        // 20: synapse.v1.JobProgress
+	(*ArrayCounts)(nil),        // 21: synapse.v1.ArrayCounts
+	(*JobStatus)(nil),          // 22: synapse.v1.JobStatus
+	(*NodeStatus)(nil),         // 23: synapse.v1.NodeStatus
+	(*GetJob)(nil),             // 24: synapse.v1.GetJob
+	(*GetJobReply)(nil),        // 25: synapse.v1.GetJobReply
+	(*ListJobs)(nil),           // 26: synapse.v1.ListJobs
+	(*ListJobsReply)(nil),      // 27: synapse.v1.ListJobsReply
+	(*ListNodes)(nil),          // 28: synapse.v1.ListNodes
+	(*ListNodesReply)(nil),     // 29: synapse.v1.ListNodesReply
+	(*ExplainJob)(nil),         // 30: synapse.v1.ExplainJob
+	(*ExplainJobReply)(nil),    // 31: synapse.v1.ExplainJobReply
+	(*Watch)(nil),              // 32: synapse.v1.Watch
+	(*Unwatch)(nil),            // 33: synapse.v1.Unwatch
+	(*Event)(nil),              // 34: synapse.v1.Event
+	(*GetEfficiency)(nil),      // 35: synapse.v1.GetEfficiency
+	(*GpuNow)(nil),             // 36: synapse.v1.GpuNow
+	(*GetEfficiencyReply)(nil), // 37: synapse.v1.GetEfficiencyReply
+	(*Principal)(nil),          // 38: synapse.v1.Principal
+	(*JobSpec)(nil),            // 39: synapse.v1.JobSpec
+	(Cause)(0),                 // 40: synapse.v1.Cause
+	(*Metric)(nil),             // 41: synapse.v1.Metric
+	(*JobRecord)(nil),          // 42: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),      // 43: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),         // 44: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 45: synapse.v1.LedgerReport
+	(*Token)(nil),              // 46: synapse.v1.Token
+	(*NodeUsers)(nil),          // 47: synapse.v1.NodeUsers
+	(*Label)(nil),              // 48: synapse.v1.Label
+	(GpuTimeKind)(0),           // 49: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 50: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 51: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	37, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	38, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	38, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	39, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	38, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	38, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	39, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	38, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	38, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	38, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	38, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	38, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	39, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
-	40, // 20: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	41, // 21: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
-	18, // 22: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
-	20, // 23: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
-	19, // 24: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
-	42, // 25: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	43, // 26: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	44, // 27: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	45, // 28: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
-	37, // 29: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
-	3,  // 30: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 31: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	41, // 32: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	37, // 33: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	46, // 34: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
-	3,  // 35: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
-	21, // 36: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	37, // 37: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
-	3,  // 38: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
-	22, // 39: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	37, // 40: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	38, // 41: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
-	3,  // 42: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	37, // 43: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	46, // 44: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	21, // 45: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	22, // 46: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	37, // 47: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	47, // 48: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	48, // 49: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	3,  // 50: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	49, // 51: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	35, // 52: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	53, // [53:53] is the sub-list for method output_type
-	53, // [53:53] is the sub-list for method input_type
-	53, // [53:53] is the sub-list for extension type_name
-	53, // [53:53] is the sub-list for extension extendee
-	0,  // [0:53] is the sub-list for field type_name
+	40, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	41, // 20: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
+	42, // 21: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	43, // 22: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	18, // 23: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
+	21, // 24: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
+	19, // 25: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
+	20, // 26: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
+	44, // 27: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	45, // 28: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	46, // 29: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	47, // 30: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	38, // 31: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	3,  // 32: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
+	22, // 33: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
+	43, // 34: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	38, // 35: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	48, // 36: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	3,  // 37: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
+	22, // 38: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
+	38, // 39: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	3,  // 40: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
+	23, // 41: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
+	38, // 42: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	39, // 43: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	3,  // 44: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
+	38, // 45: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	48, // 46: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	22, // 47: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	23, // 48: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	38, // 49: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	49, // 50: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	50, // 51: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	3,  // 52: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	51, // 53: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	36, // 54: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	55, // [55:55] is the sub-list for method output_type
+	55, // [55:55] is the sub-list for method input_type
+	55, // [55:55] is the sub-list for extension type_name
+	55, // [55:55] is the sub-list for extension extendee
+	0,  // [0:55] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -3248,6 +3403,7 @@ func file_messages_client_proto_init() {
 	file_messages_names_proto_init()
 	file_messages_job_proto_init()
 	file_messages_gang_proto_init()
+	file_messages_launcher_proto_init()
 	file_messages_record_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
@@ -3255,7 +3411,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   34,
+			NumMessages:   35,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

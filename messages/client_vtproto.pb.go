@@ -1228,6 +1228,96 @@ func (m *Warning) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *JobProgress) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *JobProgress) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *JobProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Metrics) > 0 {
+		for iNdEx := len(m.Metrics) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Metrics[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x52
+		}
+	}
+	if m.Garbage != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Garbage))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.Ranks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Ranks))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.ChangedMsAgo != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.ChangedMsAgo))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.MostStep != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MostStep))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.LeftMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeftMs))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.MilliRate != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MilliRate))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Percent != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Percent))
+		i--
+		dAtA[i] = 0x18
+	}
+	if m.Total != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Total))
+		i--
+		dAtA[i] = 0x10
+	}
+	if m.Step != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Step))
+		i--
+		dAtA[i] = 0x8
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *ArrayCounts) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -1315,6 +1405,16 @@ func (m *JobStatus) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Progress != nil {
+		size, err := m.Progress.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0x6a
 	}
 	if len(m.ReasonCode) > 0 {
 		i -= len(m.ReasonCode)
@@ -2077,6 +2177,16 @@ func (m *Watch) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if m.Progress {
+		i--
+		if m.Progress {
+			dAtA[i] = 1
+		} else {
+			dAtA[i] = 0
+		}
+		i--
+		dAtA[i] = 0x68
 	}
 	if len(m.Array) > 0 {
 		i -= len(m.Array)
@@ -2982,6 +3092,49 @@ func (m *Warning) SizeVT() (n int) {
 	return n
 }
 
+func (m *JobProgress) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Step != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Step))
+	}
+	if m.Total != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Total))
+	}
+	if m.Percent != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Percent))
+	}
+	if m.MilliRate != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MilliRate))
+	}
+	if m.LeftMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeftMs))
+	}
+	if m.MostStep != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MostStep))
+	}
+	if m.ChangedMsAgo != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.ChangedMsAgo))
+	}
+	if m.Ranks != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Ranks))
+	}
+	if m.Garbage != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Garbage))
+	}
+	if len(m.Metrics) > 0 {
+		for _, e := range m.Metrics {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *ArrayCounts) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -3058,6 +3211,10 @@ func (m *JobStatus) SizeVT() (n int) {
 	}
 	l = len(m.ReasonCode)
 	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Progress != nil {
+		l = m.Progress.SizeVT()
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
 	}
 	n += len(m.unknownFields)
@@ -3364,6 +3521,9 @@ func (m *Watch) SizeVT() (n int) {
 	l = len(m.Array)
 	if l > 0 {
 		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Progress {
+		n += 2
 	}
 	n += len(m.unknownFields)
 	return n

@@ -66,6 +66,7 @@ func goodMessages() []validator {
 		&Hello{Origin: goodOrigin, Epoch: 1, Announcement: goodAnnouncement, ClusterId: "c1"},
 		&LedgerRecord{Epoch: 1, ClusterId: "c1"},
 		&Rejected{Epoch: 1, Reason: RejectReason_REJECT_REASON_MALFORMED}, &Heartbeat{Origin: goodOrigin, Epoch: 1},
+		&Heartbeat{Origin: goodOrigin, Epoch: 1, Progress: []*AttemptProgress{{Token: &Token{Epoch: 1}, Job: "j-1"}}},
 		&Report{Origin: goodOrigin, Epoch: 1, Ledger: goodLedger}, &Report{Origin: goodOrigin, Epoch: 1, Ledger: two},
 
 		goodSpec(), &Submit{Principal: goodCaller, Spec: goodSpec()}, &Cancel{Principal: goodCaller, Job: "j-1"},
@@ -128,6 +129,7 @@ func goodMessages() []validator {
 		&TaskGone{Id: goodTask, Exit: rank1}, &AdoptTask{Id: goodTask}, &SignalTask{Id: goodTask, Signal: 9},
 		&StopTask{Id: goodTask}, &WarnTask{Id: goodTask, Signal: 10}, &TaskWarned{Id: goodTask},
 		&StatsTask{Id: goodTask}, &TaskStats{Id: goodTask}, &LogsTask{Id: goodTask, LimitBytes: 1}, &TaskLogs{Id: goodTask},
+		&TaskProgress{Id: goodTask, Step: 1, Metrics: []*Metric{{Name: "loss", Value: "2.1"}}},
 		&ExecTask{Id: goodTask, Job: "j-1", Epoch: 1, Session: "s"}, &ExecRefused{Id: goodTask, Session: "s", Text: "no"},
 		&ForgetTask{Id: goodTask}, &ListTasks{}, &TaskList{Tasks: []*TaskEntry{{Id: goodTask, Exit: rank1}}},
 		&UidsInUse{Uids: []uint32{2_000_000}}, &KeepTasks{}, &GpuFaulted{GpuId: "a"}, &GpuRecovered{GpuId: "a"},

@@ -870,6 +870,60 @@ func (x *Element) GetArrival() uint64 {
 	return 0
 }
 
+// ProgressSpec says how the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS.
+type ProgressSpec struct {
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// Regular expression for lines of stdout. Its groups are the step and, if there are two, the total. Empty: none.
+	Pattern       string `protobuf:"bytes,1,opt,name=pattern,proto3" json:"pattern,omitempty"`
+	KubeflowOff   bool   `protobuf:"varint,2,opt,name=kubeflow_off,json=kubeflowOff,proto3" json:"kubeflow_off,omitempty"` // the tasks get no variables of the Kubeflow Trainer progress protocol
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *ProgressSpec) Reset() {
+	*x = ProgressSpec{}
+	mi := &file_messages_job_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *ProgressSpec) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*ProgressSpec) ProtoMessage() {}
+
+func (x *ProgressSpec) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_job_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use ProgressSpec.ProtoReflect.Descriptor instead.
+func (*ProgressSpec) Descriptor() ([]byte, []int) {
+	return file_messages_job_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *ProgressSpec) GetPattern() string {
+	if x != nil {
+		return x.Pattern
+	}
+	return ""
+}
+
+func (x *ProgressSpec) GetKubeflowOff() bool {
+	if x != nil {
+		return x.KubeflowOff
+	}
+	return false
+}
+
 // JobSpec is the specification of one job, as validated by the gateway.
 type JobSpec struct {
 	state            protoimpl.MessageState `protogen:"open.v1"`
@@ -915,15 +969,16 @@ type JobSpec struct {
 	NotPreemptible bool       `protobuf:"varint,40,opt,name=not_preemptible,json=notPreemptible,proto3" json:"not_preemptible,omitempty"` // never stopped for another job, and therefore limited to its queue's quota
 	CheckpointMs   int64      `protobuf:"varint,41,opt,name=checkpoint_ms,json=checkpointMs,proto3" json:"checkpoint_ms,omitempty"`       // interval between checkpoints, which is the most work that a stop loses; 0: unknown
 	// Only names and kinds; the values are sealed in the job's record, and the node requests them.
-	Secrets       []*Secret `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
-	Title         string    `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"` // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
+	Secrets       []*Secret     `protobuf:"bytes,42,rep,name=secrets,proto3" json:"secrets,omitempty"`
+	Progress      *ProgressSpec `protobuf:"bytes,44,opt,name=progress,proto3" json:"progress,omitempty"` // unset: no pattern
+	Title         string        `protobuf:"bytes,43,opt,name=title,proto3" json:"title,omitempty"`       // the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *JobSpec) Reset() {
 	*x = JobSpec{}
-	mi := &file_messages_job_proto_msgTypes[12]
+	mi := &file_messages_job_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -935,7 +990,7 @@ func (x *JobSpec) String() string {
 func (*JobSpec) ProtoMessage() {}
 
 func (x *JobSpec) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_job_proto_msgTypes[12]
+	mi := &file_messages_job_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -948,7 +1003,7 @@ func (x *JobSpec) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use JobSpec.ProtoReflect.Descriptor instead.
 func (*JobSpec) Descriptor() ([]byte, []int) {
-	return file_messages_job_proto_rawDescGZIP(), []int{12}
+	return file_messages_job_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *JobSpec) GetName() string {
@@ -1224,6 +1279,13 @@ func (x *JobSpec) GetSecrets() []*Secret {
 	return nil
 }
 
+func (x *JobSpec) GetProgress() *ProgressSpec {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 func (x *JobSpec) GetTitle() string {
 	if x != nil {
 		return x.Title
@@ -1290,7 +1352,10 @@ const file_messages_job_proto_rawDesc = "" +
 	"\x05first\x18\x04 \x01(\x05R\x05first\x12\x12\n" +
 	"\x04last\x18\x05 \x01(\x05R\x04last\x12\x12\n" +
 	"\x04step\x18\x06 \x01(\x05R\x04step\x12\x18\n" +
-	"\aarrival\x18\a \x01(\x04R\aarrival\"\xce\v\n" +
+	"\aarrival\x18\a \x01(\x04R\aarrival\"K\n" +
+	"\fProgressSpec\x12\x18\n" +
+	"\apattern\x18\x01 \x01(\tR\apattern\x12!\n" +
+	"\fkubeflow_off\x18\x02 \x01(\bR\vkubeflowOff\"\x84\f\n" +
 	"\aJobSpec\x12\x12\n" +
 	"\x04name\x18\x01 \x01(\tR\x04name\x12)\n" +
 	"\x06labels\x18\x02 \x03(\v2\x11.synapse.v1.LabelR\x06labels\x12\x14\n" +
@@ -1333,7 +1398,8 @@ const file_messages_job_proto_rawDesc = "" +
 	"\aelement\x18$ \x01(\v2\x13.synapse.v1.ElementR\aelement\x12'\n" +
 	"\x0fnot_preemptible\x18( \x01(\bR\x0enotPreemptible\x12#\n" +
 	"\rcheckpoint_ms\x18) \x01(\x03R\fcheckpointMs\x12,\n" +
-	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets\x12\x14\n" +
+	"\asecrets\x18* \x03(\v2\x12.synapse.v1.SecretR\asecrets\x124\n" +
+	"\bprogress\x18, \x01(\v2\x18.synapse.v1.ProgressSpecR\bprogress\x12\x14\n" +
 	"\x05title\x18+ \x01(\tR\x05title*>\n" +
 	"\x05Split\x12\x15\n" +
 	"\x11SPLIT_UNSPECIFIED\x10\x00\x12\x0f\n" +
@@ -1358,7 +1424,7 @@ func file_messages_job_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_job_proto_enumTypes = make([]protoimpl.EnumInfo, 2)
-var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 13)
+var file_messages_job_proto_msgTypes = make([]protoimpl.MessageInfo, 14)
 var file_messages_job_proto_goTypes = []any{
 	(Split)(0),           // 0: synapse.v1.Split
 	(AfterEnd)(0),        // 1: synapse.v1.AfterEnd
@@ -1374,42 +1440,44 @@ var file_messages_job_proto_goTypes = []any{
 	(*IndexRange)(nil),   // 11: synapse.v1.IndexRange
 	(*ArraySpec)(nil),    // 12: synapse.v1.ArraySpec
 	(*Element)(nil),      // 13: synapse.v1.Element
-	(*JobSpec)(nil),      // 14: synapse.v1.JobSpec
-	(*Resources)(nil),    // 15: synapse.v1.Resources
-	(*Label)(nil),        // 16: synapse.v1.Label
-	(*EnvVar)(nil),       // 17: synapse.v1.EnvVar
-	(*Mount)(nil),        // 18: synapse.v1.Mount
-	(Network)(0),         // 19: synapse.v1.Network
-	(Launch)(0),          // 20: synapse.v1.Launch
+	(*ProgressSpec)(nil), // 14: synapse.v1.ProgressSpec
+	(*JobSpec)(nil),      // 15: synapse.v1.JobSpec
+	(*Resources)(nil),    // 16: synapse.v1.Resources
+	(*Label)(nil),        // 17: synapse.v1.Label
+	(*EnvVar)(nil),       // 18: synapse.v1.EnvVar
+	(*Mount)(nil),        // 19: synapse.v1.Mount
+	(Network)(0),         // 20: synapse.v1.Network
+	(Launch)(0),          // 21: synapse.v1.Launch
 }
 var file_messages_job_proto_depIdxs = []int32{
-	15, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
+	16, // 0: synapse.v1.GangSpec.total:type_name -> synapse.v1.Resources
 	0,  // 1: synapse.v1.GangSpec.split:type_name -> synapse.v1.Split
 	8,  // 2: synapse.v1.Secrets.secrets:type_name -> synapse.v1.Secret
 	1,  // 3: synapse.v1.After.end:type_name -> synapse.v1.AfterEnd
 	11, // 4: synapse.v1.ArraySpec.indices:type_name -> synapse.v1.IndexRange
-	16, // 5: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
+	17, // 5: synapse.v1.JobSpec.labels:type_name -> synapse.v1.Label
 	2,  // 6: synapse.v1.JobSpec.gang:type_name -> synapse.v1.GangSpec
-	15, // 7: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
+	16, // 7: synapse.v1.JobSpec.each:type_name -> synapse.v1.Resources
 	3,  // 8: synapse.v1.JobSpec.topology:type_name -> synapse.v1.TopologySpec
-	16, // 9: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
-	17, // 10: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
-	18, // 11: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
+	17, // 9: synapse.v1.JobSpec.node_selector:type_name -> synapse.v1.Label
+	18, // 10: synapse.v1.JobSpec.env:type_name -> synapse.v1.EnvVar
+	19, // 11: synapse.v1.JobSpec.mounts:type_name -> synapse.v1.Mount
 	4,  // 12: synapse.v1.JobSpec.stop:type_name -> synapse.v1.StopSpec
 	6,  // 13: synapse.v1.JobSpec.restart:type_name -> synapse.v1.RestartSpec
 	7,  // 14: synapse.v1.JobSpec.script:type_name -> synapse.v1.Script
-	19, // 15: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
-	20, // 16: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
+	20, // 15: synapse.v1.JobSpec.network:type_name -> synapse.v1.Network
+	21, // 16: synapse.v1.JobSpec.launcher:type_name -> synapse.v1.Launch
 	5,  // 17: synapse.v1.JobSpec.warn:type_name -> synapse.v1.WarnSpec
 	10, // 18: synapse.v1.JobSpec.after:type_name -> synapse.v1.After
 	12, // 19: synapse.v1.JobSpec.array:type_name -> synapse.v1.ArraySpec
 	13, // 20: synapse.v1.JobSpec.element:type_name -> synapse.v1.Element
 	8,  // 21: synapse.v1.JobSpec.secrets:type_name -> synapse.v1.Secret
-	22, // [22:22] is the sub-list for method output_type
-	22, // [22:22] is the sub-list for method input_type
-	22, // [22:22] is the sub-list for extension type_name
-	22, // [22:22] is the sub-list for extension extendee
-	0,  // [0:22] is the sub-list for field type_name
+	14, // 22: synapse.v1.JobSpec.progress:type_name -> synapse.v1.ProgressSpec
+	23, // [23:23] is the sub-list for method output_type
+	23, // [23:23] is the sub-list for method input_type
+	23, // [23:23] is the sub-list for extension type_name
+	23, // [23:23] is the sub-list for extension extendee
+	0,  // [0:23] is the sub-list for field type_name
 }
 
 func init() { file_messages_job_proto_init() }
@@ -1424,7 +1492,7 @@ func file_messages_job_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_job_proto_rawDesc), len(file_messages_job_proto_rawDesc)),
 			NumEnums:      2,
-			NumMessages:   13,
+			NumMessages:   14,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -785,6 +785,153 @@ func (x *StopTask) GetGraceMs() int64 {
 	return 0
 }
 
+// Metric is a value that a task reports beside its step, such as its loss.
+type Metric struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
+	Value         string                 `protobuf:"bytes,2,opt,name=value,proto3" json:"value,omitempty"` // as the task wrote it
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Metric) Reset() {
+	*x = Metric{}
+	mi := &file_messages_launcher_proto_msgTypes[11]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Metric) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Metric) ProtoMessage() {}
+
+func (x *Metric) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[11]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Metric.ProtoReflect.Descriptor instead.
+func (*Metric) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{11}
+}
+
+func (x *Metric) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *Metric) GetValue() string {
+	if x != nil {
+		return x.Value
+	}
+	return ""
+}
+
+// launcher → Task. Reports the progress of the task, unasked, when the progress has changed, at
+// most once a second for each task.
+type TaskProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	Step          int64                  `protobuf:"varint,2,opt,name=step,proto3" json:"step,omitempty"`
+	Total         int64                  `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`                          // 0: not known
+	MilliRate     int64                  `protobuf:"varint,4,opt,name=milli_rate,json=milliRate,proto3" json:"milli_rate,omitempty"` // thousandths of steps a second, by the node's steady clock; 0: not known yet
+	ChangedNs     int64                  `protobuf:"varint,5,opt,name=changed_ns,json=changedNs,proto3" json:"changed_ns,omitempty"` // when the step last changed, by the clock of this boot; 0: no step was reported yet
+	Garbage       int64                  `protobuf:"varint,6,opt,name=garbage,proto3" json:"garbage,omitempty"`                      // how many reports were not understood
+	Metrics       []*Metric              `protobuf:"bytes,7,rep,name=metrics,proto3" json:"metrics,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *TaskProgress) Reset() {
+	*x = TaskProgress{}
+	mi := &file_messages_launcher_proto_msgTypes[12]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *TaskProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*TaskProgress) ProtoMessage() {}
+
+func (x *TaskProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_launcher_proto_msgTypes[12]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use TaskProgress.ProtoReflect.Descriptor instead.
+func (*TaskProgress) Descriptor() ([]byte, []int) {
+	return file_messages_launcher_proto_rawDescGZIP(), []int{12}
+}
+
+func (x *TaskProgress) GetId() *TaskId {
+	if x != nil {
+		return x.Id
+	}
+	return nil
+}
+
+func (x *TaskProgress) GetStep() int64 {
+	if x != nil {
+		return x.Step
+	}
+	return 0
+}
+
+func (x *TaskProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *TaskProgress) GetMilliRate() int64 {
+	if x != nil {
+		return x.MilliRate
+	}
+	return 0
+}
+
+func (x *TaskProgress) GetChangedNs() int64 {
+	if x != nil {
+		return x.ChangedNs
+	}
+	return 0
+}
+
+func (x *TaskProgress) GetGarbage() int64 {
+	if x != nil {
+		return x.Garbage
+	}
+	return 0
+}
+
+func (x *TaskProgress) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
 type StatsTask struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -794,7 +941,7 @@ type StatsTask struct {
 
 func (x *StatsTask) Reset() {
 	*x = StatsTask{}
-	mi := &file_messages_launcher_proto_msgTypes[11]
+	mi := &file_messages_launcher_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -806,7 +953,7 @@ func (x *StatsTask) String() string {
 func (*StatsTask) ProtoMessage() {}
 
 func (x *StatsTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[11]
+	mi := &file_messages_launcher_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -819,7 +966,7 @@ func (x *StatsTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use StatsTask.ProtoReflect.Descriptor instead.
 func (*StatsTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{11}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{13}
 }
 
 func (x *StatsTask) GetId() *TaskId {
@@ -842,7 +989,7 @@ type TaskStats struct {
 
 func (x *TaskStats) Reset() {
 	*x = TaskStats{}
-	mi := &file_messages_launcher_proto_msgTypes[12]
+	mi := &file_messages_launcher_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -854,7 +1001,7 @@ func (x *TaskStats) String() string {
 func (*TaskStats) ProtoMessage() {}
 
 func (x *TaskStats) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[12]
+	mi := &file_messages_launcher_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -867,7 +1014,7 @@ func (x *TaskStats) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskStats.ProtoReflect.Descriptor instead.
 func (*TaskStats) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{12}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *TaskStats) GetId() *TaskId {
@@ -917,7 +1064,7 @@ type LogsTask struct {
 
 func (x *LogsTask) Reset() {
 	*x = LogsTask{}
-	mi := &file_messages_launcher_proto_msgTypes[13]
+	mi := &file_messages_launcher_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -929,7 +1076,7 @@ func (x *LogsTask) String() string {
 func (*LogsTask) ProtoMessage() {}
 
 func (x *LogsTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[13]
+	mi := &file_messages_launcher_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -942,7 +1089,7 @@ func (x *LogsTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use LogsTask.ProtoReflect.Descriptor instead.
 func (*LogsTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{13}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
 }
 
 func (x *LogsTask) GetId() *TaskId {
@@ -985,7 +1132,7 @@ type TaskLogs struct {
 
 func (x *TaskLogs) Reset() {
 	*x = TaskLogs{}
-	mi := &file_messages_launcher_proto_msgTypes[14]
+	mi := &file_messages_launcher_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -997,7 +1144,7 @@ func (x *TaskLogs) String() string {
 func (*TaskLogs) ProtoMessage() {}
 
 func (x *TaskLogs) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[14]
+	mi := &file_messages_launcher_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1010,7 +1157,7 @@ func (x *TaskLogs) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskLogs.ProtoReflect.Descriptor instead.
 func (*TaskLogs) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{14}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *TaskLogs) GetId() *TaskId {
@@ -1055,7 +1202,7 @@ type ExecTask struct {
 
 func (x *ExecTask) Reset() {
 	*x = ExecTask{}
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1067,7 +1214,7 @@ func (x *ExecTask) String() string {
 func (*ExecTask) ProtoMessage() {}
 
 func (x *ExecTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[15]
+	mi := &file_messages_launcher_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1080,7 +1227,7 @@ func (x *ExecTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecTask.ProtoReflect.Descriptor instead.
 func (*ExecTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{15}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *ExecTask) GetId() *TaskId {
@@ -1122,7 +1269,7 @@ type ExecRefused struct {
 
 func (x *ExecRefused) Reset() {
 	*x = ExecRefused{}
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1134,7 +1281,7 @@ func (x *ExecRefused) String() string {
 func (*ExecRefused) ProtoMessage() {}
 
 func (x *ExecRefused) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[16]
+	mi := &file_messages_launcher_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1147,7 +1294,7 @@ func (x *ExecRefused) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecRefused.ProtoReflect.Descriptor instead.
 func (*ExecRefused) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{16}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *ExecRefused) GetId() *TaskId {
@@ -1181,7 +1328,7 @@ type ForgetTask struct {
 
 func (x *ForgetTask) Reset() {
 	*x = ForgetTask{}
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1193,7 +1340,7 @@ func (x *ForgetTask) String() string {
 func (*ForgetTask) ProtoMessage() {}
 
 func (x *ForgetTask) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[17]
+	mi := &file_messages_launcher_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1206,7 +1353,7 @@ func (x *ForgetTask) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ForgetTask.ProtoReflect.Descriptor instead.
 func (*ForgetTask) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{17}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *ForgetTask) GetId() *TaskId {
@@ -1225,7 +1372,7 @@ type ListTasks struct {
 
 func (x *ListTasks) Reset() {
 	*x = ListTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1237,7 +1384,7 @@ func (x *ListTasks) String() string {
 func (*ListTasks) ProtoMessage() {}
 
 func (x *ListTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[18]
+	mi := &file_messages_launcher_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1250,7 +1397,7 @@ func (x *ListTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListTasks.ProtoReflect.Descriptor instead.
 func (*ListTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{18}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
 }
 
 type TaskEntry struct {
@@ -1267,7 +1414,7 @@ type TaskEntry struct {
 
 func (x *TaskEntry) Reset() {
 	*x = TaskEntry{}
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1279,7 +1426,7 @@ func (x *TaskEntry) String() string {
 func (*TaskEntry) ProtoMessage() {}
 
 func (x *TaskEntry) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[19]
+	mi := &file_messages_launcher_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1292,7 +1439,7 @@ func (x *TaskEntry) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskEntry.ProtoReflect.Descriptor instead.
 func (*TaskEntry) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{19}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *TaskEntry) GetId() *TaskId {
@@ -1341,7 +1488,7 @@ type TaskList struct {
 
 func (x *TaskList) Reset() {
 	*x = TaskList{}
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1353,7 +1500,7 @@ func (x *TaskList) String() string {
 func (*TaskList) ProtoMessage() {}
 
 func (x *TaskList) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[20]
+	mi := &file_messages_launcher_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1366,7 +1513,7 @@ func (x *TaskList) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use TaskList.ProtoReflect.Descriptor instead.
 func (*TaskList) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{20}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *TaskList) GetTasks() []*TaskEntry {
@@ -1403,7 +1550,7 @@ type MachineHealth struct {
 
 func (x *MachineHealth) Reset() {
 	*x = MachineHealth{}
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1415,7 +1562,7 @@ func (x *MachineHealth) String() string {
 func (*MachineHealth) ProtoMessage() {}
 
 func (x *MachineHealth) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[21]
+	mi := &file_messages_launcher_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1428,7 +1575,7 @@ func (x *MachineHealth) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineHealth.ProtoReflect.Descriptor instead.
 func (*MachineHealth) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{21}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *MachineHealth) GetUnwell() string {
@@ -1471,7 +1618,7 @@ type CheckMachine struct {
 
 func (x *CheckMachine) Reset() {
 	*x = CheckMachine{}
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1483,7 +1630,7 @@ func (x *CheckMachine) String() string {
 func (*CheckMachine) ProtoMessage() {}
 
 func (x *CheckMachine) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[22]
+	mi := &file_messages_launcher_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1496,7 +1643,7 @@ func (x *CheckMachine) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CheckMachine.ProtoReflect.Descriptor instead.
 func (*CheckMachine) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{22}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *CheckMachine) GetOccasion() CheckOccasion {
@@ -1524,7 +1671,7 @@ type MachineChecked struct {
 
 func (x *MachineChecked) Reset() {
 	*x = MachineChecked{}
-	mi := &file_messages_launcher_proto_msgTypes[23]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1536,7 +1683,7 @@ func (x *MachineChecked) String() string {
 func (*MachineChecked) ProtoMessage() {}
 
 func (x *MachineChecked) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[23]
+	mi := &file_messages_launcher_proto_msgTypes[25]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1549,7 +1696,7 @@ func (x *MachineChecked) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use MachineChecked.ProtoReflect.Descriptor instead.
 func (*MachineChecked) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{23}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
 }
 
 func (x *MachineChecked) GetHealth() *MachineHealth {
@@ -1577,7 +1724,7 @@ type UidsInUse struct {
 
 func (x *UidsInUse) Reset() {
 	*x = UidsInUse{}
-	mi := &file_messages_launcher_proto_msgTypes[24]
+	mi := &file_messages_launcher_proto_msgTypes[26]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1589,7 +1736,7 @@ func (x *UidsInUse) String() string {
 func (*UidsInUse) ProtoMessage() {}
 
 func (x *UidsInUse) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[24]
+	mi := &file_messages_launcher_proto_msgTypes[26]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1602,7 +1749,7 @@ func (x *UidsInUse) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use UidsInUse.ProtoReflect.Descriptor instead.
 func (*UidsInUse) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{24}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{26}
 }
 
 func (x *UidsInUse) GetUids() []uint32 {
@@ -1623,7 +1770,7 @@ type KeepTasks struct {
 
 func (x *KeepTasks) Reset() {
 	*x = KeepTasks{}
-	mi := &file_messages_launcher_proto_msgTypes[25]
+	mi := &file_messages_launcher_proto_msgTypes[27]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1635,7 +1782,7 @@ func (x *KeepTasks) String() string {
 func (*KeepTasks) ProtoMessage() {}
 
 func (x *KeepTasks) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[25]
+	mi := &file_messages_launcher_proto_msgTypes[27]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1648,7 +1795,7 @@ func (x *KeepTasks) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use KeepTasks.ProtoReflect.Descriptor instead.
 func (*KeepTasks) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{25}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{27}
 }
 
 func (x *KeepTasks) GetHeardNs() int64 {
@@ -1669,7 +1816,7 @@ type GpuFaulted struct {
 
 func (x *GpuFaulted) Reset() {
 	*x = GpuFaulted{}
-	mi := &file_messages_launcher_proto_msgTypes[26]
+	mi := &file_messages_launcher_proto_msgTypes[28]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1681,7 +1828,7 @@ func (x *GpuFaulted) String() string {
 func (*GpuFaulted) ProtoMessage() {}
 
 func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[26]
+	mi := &file_messages_launcher_proto_msgTypes[28]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1694,7 +1841,7 @@ func (x *GpuFaulted) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuFaulted.ProtoReflect.Descriptor instead.
 func (*GpuFaulted) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{26}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{28}
 }
 
 func (x *GpuFaulted) GetGpuId() string {
@@ -1722,7 +1869,7 @@ type GpuRecovered struct {
 
 func (x *GpuRecovered) Reset() {
 	*x = GpuRecovered{}
-	mi := &file_messages_launcher_proto_msgTypes[27]
+	mi := &file_messages_launcher_proto_msgTypes[29]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1734,7 +1881,7 @@ func (x *GpuRecovered) String() string {
 func (*GpuRecovered) ProtoMessage() {}
 
 func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_launcher_proto_msgTypes[27]
+	mi := &file_messages_launcher_proto_msgTypes[29]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1747,7 +1894,7 @@ func (x *GpuRecovered) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuRecovered.ProtoReflect.Descriptor instead.
 func (*GpuRecovered) Descriptor() ([]byte, []int) {
-	return file_messages_launcher_proto_rawDescGZIP(), []int{27}
+	return file_messages_launcher_proto_rawDescGZIP(), []int{29}
 }
 
 func (x *GpuRecovered) GetGpuId() string {
@@ -1817,7 +1964,20 @@ const file_messages_launcher_proto_rawDesc = "" +
 	"\bStopTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x16\n" +
 	"\x06signal\x18\x02 \x01(\x05R\x06signal\x12\x19\n" +
-	"\bgrace_ms\x18\x03 \x01(\x03R\agraceMs\"/\n" +
+	"\bgrace_ms\x18\x03 \x01(\x03R\agraceMs\"2\n" +
+	"\x06Metric\x12\x12\n" +
+	"\x04name\x18\x01 \x01(\tR\x04name\x12\x14\n" +
+	"\x05value\x18\x02 \x01(\tR\x05value\"\xe2\x01\n" +
+	"\fTaskProgress\x12\"\n" +
+	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\x12\x12\n" +
+	"\x04step\x18\x02 \x01(\x03R\x04step\x12\x14\n" +
+	"\x05total\x18\x03 \x01(\x03R\x05total\x12\x1d\n" +
+	"\n" +
+	"milli_rate\x18\x04 \x01(\x03R\tmilliRate\x12\x1d\n" +
+	"\n" +
+	"changed_ns\x18\x05 \x01(\x03R\tchangedNs\x12\x18\n" +
+	"\agarbage\x18\x06 \x01(\x03R\agarbage\x12,\n" +
+	"\ametrics\x18\a \x03(\v2\x12.synapse.v1.MetricR\ametrics\"/\n" +
 	"\tStatsTask\x12\"\n" +
 	"\x02id\x18\x01 \x01(\v2\x12.synapse.v1.TaskIdR\x02id\"\xb3\x01\n" +
 	"\tTaskStats\x12\"\n" +
@@ -1900,7 +2060,7 @@ func file_messages_launcher_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_launcher_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 28)
+var file_messages_launcher_proto_msgTypes = make([]protoimpl.MessageInfo, 30)
 var file_messages_launcher_proto_goTypes = []any{
 	(CheckOccasion)(0),     // 0: synapse.v1.CheckOccasion
 	(*TaskId)(nil),         // 1: synapse.v1.TaskId
@@ -1914,71 +2074,75 @@ var file_messages_launcher_proto_goTypes = []any{
 	(*WarnTask)(nil),       // 9: synapse.v1.WarnTask
 	(*TaskWarned)(nil),     // 10: synapse.v1.TaskWarned
 	(*StopTask)(nil),       // 11: synapse.v1.StopTask
-	(*StatsTask)(nil),      // 12: synapse.v1.StatsTask
-	(*TaskStats)(nil),      // 13: synapse.v1.TaskStats
-	(*LogsTask)(nil),       // 14: synapse.v1.LogsTask
-	(*TaskLogs)(nil),       // 15: synapse.v1.TaskLogs
-	(*ExecTask)(nil),       // 16: synapse.v1.ExecTask
-	(*ExecRefused)(nil),    // 17: synapse.v1.ExecRefused
-	(*ForgetTask)(nil),     // 18: synapse.v1.ForgetTask
-	(*ListTasks)(nil),      // 19: synapse.v1.ListTasks
-	(*TaskEntry)(nil),      // 20: synapse.v1.TaskEntry
-	(*TaskList)(nil),       // 21: synapse.v1.TaskList
-	(*MachineHealth)(nil),  // 22: synapse.v1.MachineHealth
-	(*CheckMachine)(nil),   // 23: synapse.v1.CheckMachine
-	(*MachineChecked)(nil), // 24: synapse.v1.MachineChecked
-	(*UidsInUse)(nil),      // 25: synapse.v1.UidsInUse
-	(*KeepTasks)(nil),      // 26: synapse.v1.KeepTasks
-	(*GpuFaulted)(nil),     // 27: synapse.v1.GpuFaulted
-	(*GpuRecovered)(nil),   // 28: synapse.v1.GpuRecovered
-	(*Token)(nil),          // 29: synapse.v1.Token
-	(*JobSpec)(nil),        // 30: synapse.v1.JobSpec
-	(*Grant)(nil),          // 31: synapse.v1.Grant
-	(*Rendezvous)(nil),     // 32: synapse.v1.Rendezvous
-	(*Exit)(nil),           // 33: synapse.v1.Exit
-	(Cause)(0),             // 34: synapse.v1.Cause
-	(*StopSpec)(nil),       // 35: synapse.v1.StopSpec
+	(*Metric)(nil),         // 12: synapse.v1.Metric
+	(*TaskProgress)(nil),   // 13: synapse.v1.TaskProgress
+	(*StatsTask)(nil),      // 14: synapse.v1.StatsTask
+	(*TaskStats)(nil),      // 15: synapse.v1.TaskStats
+	(*LogsTask)(nil),       // 16: synapse.v1.LogsTask
+	(*TaskLogs)(nil),       // 17: synapse.v1.TaskLogs
+	(*ExecTask)(nil),       // 18: synapse.v1.ExecTask
+	(*ExecRefused)(nil),    // 19: synapse.v1.ExecRefused
+	(*ForgetTask)(nil),     // 20: synapse.v1.ForgetTask
+	(*ListTasks)(nil),      // 21: synapse.v1.ListTasks
+	(*TaskEntry)(nil),      // 22: synapse.v1.TaskEntry
+	(*TaskList)(nil),       // 23: synapse.v1.TaskList
+	(*MachineHealth)(nil),  // 24: synapse.v1.MachineHealth
+	(*CheckMachine)(nil),   // 25: synapse.v1.CheckMachine
+	(*MachineChecked)(nil), // 26: synapse.v1.MachineChecked
+	(*UidsInUse)(nil),      // 27: synapse.v1.UidsInUse
+	(*KeepTasks)(nil),      // 28: synapse.v1.KeepTasks
+	(*GpuFaulted)(nil),     // 29: synapse.v1.GpuFaulted
+	(*GpuRecovered)(nil),   // 30: synapse.v1.GpuRecovered
+	(*Token)(nil),          // 31: synapse.v1.Token
+	(*JobSpec)(nil),        // 32: synapse.v1.JobSpec
+	(*Grant)(nil),          // 33: synapse.v1.Grant
+	(*Rendezvous)(nil),     // 34: synapse.v1.Rendezvous
+	(*Exit)(nil),           // 35: synapse.v1.Exit
+	(Cause)(0),             // 36: synapse.v1.Cause
+	(*StopSpec)(nil),       // 37: synapse.v1.StopSpec
 }
 var file_messages_launcher_proto_depIdxs = []int32{
-	29, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
+	31, // 0: synapse.v1.TaskId.token:type_name -> synapse.v1.Token
 	1,  // 1: synapse.v1.PrepareTask.id:type_name -> synapse.v1.TaskId
-	30, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
-	31, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
+	32, // 2: synapse.v1.PrepareTask.spec:type_name -> synapse.v1.JobSpec
+	33, // 3: synapse.v1.PrepareTask.grant:type_name -> synapse.v1.Grant
 	1,  // 4: synapse.v1.TaskPrepared.id:type_name -> synapse.v1.TaskId
 	1,  // 5: synapse.v1.StartTask.id:type_name -> synapse.v1.TaskId
-	30, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
-	31, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
-	32, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
+	32, // 6: synapse.v1.StartTask.spec:type_name -> synapse.v1.JobSpec
+	33, // 7: synapse.v1.StartTask.grant:type_name -> synapse.v1.Grant
+	34, // 8: synapse.v1.StartTask.rendezvous:type_name -> synapse.v1.Rendezvous
 	1,  // 9: synapse.v1.TaskStarted.id:type_name -> synapse.v1.TaskId
 	1,  // 10: synapse.v1.TaskGone.id:type_name -> synapse.v1.TaskId
-	33, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
+	35, // 11: synapse.v1.TaskGone.exit:type_name -> synapse.v1.Exit
 	1,  // 12: synapse.v1.AdoptTask.id:type_name -> synapse.v1.TaskId
 	1,  // 13: synapse.v1.SignalTask.id:type_name -> synapse.v1.TaskId
 	1,  // 14: synapse.v1.WarnTask.id:type_name -> synapse.v1.TaskId
-	34, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
+	36, // 15: synapse.v1.WarnTask.cause:type_name -> synapse.v1.Cause
 	1,  // 16: synapse.v1.TaskWarned.id:type_name -> synapse.v1.TaskId
 	1,  // 17: synapse.v1.StopTask.id:type_name -> synapse.v1.TaskId
-	1,  // 18: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 19: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
-	1,  // 20: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
-	1,  // 21: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
-	1,  // 22: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
-	1,  // 23: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
-	1,  // 24: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
-	1,  // 25: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
-	33, // 26: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
-	35, // 27: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
-	20, // 28: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
-	22, // 29: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
-	0,  // 30: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
-	29, // 31: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
-	22, // 32: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
-	29, // 33: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
-	34, // [34:34] is the sub-list for method output_type
-	34, // [34:34] is the sub-list for method input_type
-	34, // [34:34] is the sub-list for extension type_name
-	34, // [34:34] is the sub-list for extension extendee
-	0,  // [0:34] is the sub-list for field type_name
+	1,  // 18: synapse.v1.TaskProgress.id:type_name -> synapse.v1.TaskId
+	12, // 19: synapse.v1.TaskProgress.metrics:type_name -> synapse.v1.Metric
+	1,  // 20: synapse.v1.StatsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 21: synapse.v1.TaskStats.id:type_name -> synapse.v1.TaskId
+	1,  // 22: synapse.v1.LogsTask.id:type_name -> synapse.v1.TaskId
+	1,  // 23: synapse.v1.TaskLogs.id:type_name -> synapse.v1.TaskId
+	1,  // 24: synapse.v1.ExecTask.id:type_name -> synapse.v1.TaskId
+	1,  // 25: synapse.v1.ExecRefused.id:type_name -> synapse.v1.TaskId
+	1,  // 26: synapse.v1.ForgetTask.id:type_name -> synapse.v1.TaskId
+	1,  // 27: synapse.v1.TaskEntry.id:type_name -> synapse.v1.TaskId
+	35, // 28: synapse.v1.TaskEntry.exit:type_name -> synapse.v1.Exit
+	37, // 29: synapse.v1.TaskEntry.stop:type_name -> synapse.v1.StopSpec
+	22, // 30: synapse.v1.TaskList.tasks:type_name -> synapse.v1.TaskEntry
+	24, // 31: synapse.v1.TaskList.health:type_name -> synapse.v1.MachineHealth
+	0,  // 32: synapse.v1.CheckMachine.occasion:type_name -> synapse.v1.CheckOccasion
+	31, // 33: synapse.v1.CheckMachine.token:type_name -> synapse.v1.Token
+	24, // 34: synapse.v1.MachineChecked.health:type_name -> synapse.v1.MachineHealth
+	31, // 35: synapse.v1.MachineChecked.token:type_name -> synapse.v1.Token
+	36, // [36:36] is the sub-list for method output_type
+	36, // [36:36] is the sub-list for method input_type
+	36, // [36:36] is the sub-list for extension type_name
+	36, // [36:36] is the sub-list for extension extendee
+	0,  // [0:36] is the sub-list for field type_name
 }
 
 func init() { file_messages_launcher_proto_init() }
@@ -1995,7 +2159,7 @@ func file_messages_launcher_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_launcher_proto_rawDesc), len(file_messages_launcher_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   28,
+			NumMessages:   30,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

@@ -649,6 +649,123 @@ func (x *Rejected) GetIncarnation() *Incarnation {
 	return nil
 }
 
+// AttemptProgress is the progress of the tasks of one attempt on one node, as they report it.
+type AttemptProgress struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Token         *Token                 `protobuf:"bytes,1,opt,name=token,proto3" json:"token,omitempty"`
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`
+	Ranks         int32                  `protobuf:"varint,3,opt,name=ranks,proto3" json:"ranks,omitempty"`                          // number of tasks on this node that report a step
+	LeastStep     int64                  `protobuf:"varint,4,opt,name=least_step,json=leastStep,proto3" json:"least_step,omitempty"` // of the slowest rank on this node; total and milli_rate are of the same rank
+	Total         int64                  `protobuf:"varint,5,opt,name=total,proto3" json:"total,omitempty"`                          // 0: unknown
+	MilliRate     int64                  `protobuf:"varint,6,opt,name=milli_rate,json=milliRate,proto3" json:"milli_rate,omitempty"` // thousandths of steps per second; 0: not known yet
+	MostStep      int64                  `protobuf:"varint,7,opt,name=most_step,json=mostStep,proto3" json:"most_step,omitempty"`    // of the fastest rank on this node
+	AgeMs         int64                  `protobuf:"varint,8,opt,name=age_ms,json=ageMs,proto3" json:"age_ms,omitempty"`             // since a step last changed on this node
+	Garbage       int64                  `protobuf:"varint,9,opt,name=garbage,proto3" json:"garbage,omitempty"`                      // reports of the tasks on this node that were not understood
+	Metrics       []*Metric              `protobuf:"bytes,10,rep,name=metrics,proto3" json:"metrics,omitempty"`                      // of the first rank on this node that reports some
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *AttemptProgress) Reset() {
+	*x = AttemptProgress{}
+	mi := &file_messages_membership_proto_msgTypes[7]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *AttemptProgress) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*AttemptProgress) ProtoMessage() {}
+
+func (x *AttemptProgress) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_membership_proto_msgTypes[7]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use AttemptProgress.ProtoReflect.Descriptor instead.
+func (*AttemptProgress) Descriptor() ([]byte, []int) {
+	return file_messages_membership_proto_rawDescGZIP(), []int{7}
+}
+
+func (x *AttemptProgress) GetToken() *Token {
+	if x != nil {
+		return x.Token
+	}
+	return nil
+}
+
+func (x *AttemptProgress) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *AttemptProgress) GetRanks() int32 {
+	if x != nil {
+		return x.Ranks
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetLeastStep() int64 {
+	if x != nil {
+		return x.LeastStep
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetTotal() int64 {
+	if x != nil {
+		return x.Total
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetMilliRate() int64 {
+	if x != nil {
+		return x.MilliRate
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetMostStep() int64 {
+	if x != nil {
+		return x.MostStep
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetAgeMs() int64 {
+	if x != nil {
+		return x.AgeMs
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetGarbage() int64 {
+	if x != nil {
+		return x.Garbage
+	}
+	return 0
+}
+
+func (x *AttemptProgress) GetMetrics() []*Metric {
+	if x != nil {
+		return x.Metrics
+	}
+	return nil
+}
+
 // Node → Rack, every heartbeat interval. Has the ledger if the leader has not acknowledged its version, or if the
 // ledger has exits that are not forgotten.
 type Heartbeat struct {
@@ -659,13 +776,14 @@ type Heartbeat struct {
 	Ledger        *LedgerReport          `protobuf:"bytes,4,opt,name=ledger,proto3" json:"ledger,omitempty"`
 	LoadPercent   int32                  `protobuf:"varint,5,opt,name=load_percent,json=loadPercent,proto3" json:"load_percent,omitempty"`
 	RunningTasks  int32                  `protobuf:"varint,6,opt,name=running_tasks,json=runningTasks,proto3" json:"running_tasks,omitempty"`
+	Progress      []*AttemptProgress     `protobuf:"bytes,7,rep,name=progress,proto3" json:"progress,omitempty"` // the attempts whose progress has changed, each at most once in 5 s
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
 
 func (x *Heartbeat) Reset() {
 	*x = Heartbeat{}
-	mi := &file_messages_membership_proto_msgTypes[7]
+	mi := &file_messages_membership_proto_msgTypes[8]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -677,7 +795,7 @@ func (x *Heartbeat) String() string {
 func (*Heartbeat) ProtoMessage() {}
 
 func (x *Heartbeat) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[7]
+	mi := &file_messages_membership_proto_msgTypes[8]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -690,7 +808,7 @@ func (x *Heartbeat) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Heartbeat.ProtoReflect.Descriptor instead.
 func (*Heartbeat) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{7}
+	return file_messages_membership_proto_rawDescGZIP(), []int{8}
 }
 
 func (x *Heartbeat) GetOrigin() *Origin {
@@ -735,6 +853,13 @@ func (x *Heartbeat) GetRunningTasks() int32 {
 	return 0
 }
 
+func (x *Heartbeat) GetProgress() []*AttemptProgress {
+	if x != nil {
+		return x.Progress
+	}
+	return nil
+}
+
 // Rack → Node. A node counts silence from the moment when it SENT the last acknowledged heartbeat, because the control
 // plane certainly received that message later.
 type HeartbeatAck struct {
@@ -749,7 +874,7 @@ type HeartbeatAck struct {
 
 func (x *HeartbeatAck) Reset() {
 	*x = HeartbeatAck{}
-	mi := &file_messages_membership_proto_msgTypes[8]
+	mi := &file_messages_membership_proto_msgTypes[9]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -761,7 +886,7 @@ func (x *HeartbeatAck) String() string {
 func (*HeartbeatAck) ProtoMessage() {}
 
 func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[8]
+	mi := &file_messages_membership_proto_msgTypes[9]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -774,7 +899,7 @@ func (x *HeartbeatAck) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use HeartbeatAck.ProtoReflect.Descriptor instead.
 func (*HeartbeatAck) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{8}
+	return file_messages_membership_proto_rawDescGZIP(), []int{9}
 }
 
 func (x *HeartbeatAck) GetEpoch() uint64 {
@@ -817,7 +942,7 @@ type Report struct {
 
 func (x *Report) Reset() {
 	*x = Report{}
-	mi := &file_messages_membership_proto_msgTypes[9]
+	mi := &file_messages_membership_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -829,7 +954,7 @@ func (x *Report) String() string {
 func (*Report) ProtoMessage() {}
 
 func (x *Report) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_membership_proto_msgTypes[9]
+	mi := &file_messages_membership_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -842,7 +967,7 @@ func (x *Report) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Report.ProtoReflect.Descriptor instead.
 func (*Report) Descriptor() ([]byte, []int) {
-	return file_messages_membership_proto_rawDescGZIP(), []int{9}
+	return file_messages_membership_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *Report) GetOrigin() *Origin {
@@ -871,7 +996,7 @@ var File_messages_membership_proto protoreflect.FileDescriptor
 const file_messages_membership_proto_rawDesc = "" +
 	"\n" +
 	"\x19messages/membership.proto\x12\n" +
-	"synapse.v1\x1a\x14messages/names.proto\x1a\x13messages/gang.proto\";\n" +
+	"synapse.v1\x1a\x14messages/names.proto\x1a\x13messages/gang.proto\x1a\x17messages/launcher.proto\";\n" +
 	"\x04Lead\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x1d\n" +
 	"\n" +
@@ -926,14 +1051,29 @@ const file_messages_membership_proto_rawDesc = "" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x120\n" +
 	"\x06reason\x18\x02 \x01(\x0e2\x18.synapse.v1.RejectReasonR\x06reason\x12\x12\n" +
 	"\x04text\x18\x03 \x01(\tR\x04text\x129\n" +
-	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"\xd9\x01\n" +
+	"\vincarnation\x18\x04 \x01(\v2\x17.synapse.v1.IncarnationR\vincarnation\"\xb2\x02\n" +
+	"\x0fAttemptProgress\x12'\n" +
+	"\x05token\x18\x01 \x01(\v2\x11.synapse.v1.TokenR\x05token\x12\x10\n" +
+	"\x03job\x18\x02 \x01(\tR\x03job\x12\x14\n" +
+	"\x05ranks\x18\x03 \x01(\x05R\x05ranks\x12\x1d\n" +
+	"\n" +
+	"least_step\x18\x04 \x01(\x03R\tleastStep\x12\x14\n" +
+	"\x05total\x18\x05 \x01(\x03R\x05total\x12\x1d\n" +
+	"\n" +
+	"milli_rate\x18\x06 \x01(\x03R\tmilliRate\x12\x1b\n" +
+	"\tmost_step\x18\a \x01(\x03R\bmostStep\x12\x15\n" +
+	"\x06age_ms\x18\b \x01(\x03R\x05ageMs\x12\x18\n" +
+	"\agarbage\x18\t \x01(\x03R\agarbage\x12,\n" +
+	"\ametrics\x18\n" +
+	" \x03(\v2\x12.synapse.v1.MetricR\ametrics\"\x92\x02\n" +
 	"\tHeartbeat\x12*\n" +
 	"\x06origin\x18\x01 \x01(\v2\x12.synapse.v1.OriginR\x06origin\x12\x14\n" +
 	"\x05epoch\x18\x02 \x01(\x04R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x03 \x01(\x04R\x03seq\x120\n" +
 	"\x06ledger\x18\x04 \x01(\v2\x18.synapse.v1.LedgerReportR\x06ledger\x12!\n" +
 	"\fload_percent\x18\x05 \x01(\x05R\vloadPercent\x12#\n" +
-	"\rrunning_tasks\x18\x06 \x01(\x05R\frunningTasks\"\x98\x01\n" +
+	"\rrunning_tasks\x18\x06 \x01(\x05R\frunningTasks\x127\n" +
+	"\bprogress\x18\a \x03(\v2\x1b.synapse.v1.AttemptProgressR\bprogress\"\x98\x01\n" +
 	"\fHeartbeatAck\x12\x14\n" +
 	"\x05epoch\x18\x01 \x01(\x04R\x05epoch\x12\x10\n" +
 	"\x03seq\x18\x02 \x01(\x04R\x03seq\x12%\n" +
@@ -963,51 +1103,57 @@ func file_messages_membership_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_membership_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
-var file_messages_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 10)
+var file_messages_membership_proto_msgTypes = make([]protoimpl.MessageInfo, 11)
 var file_messages_membership_proto_goTypes = []any{
-	(RejectReason)(0),    // 0: synapse.v1.RejectReason
-	(*Lead)(nil),         // 1: synapse.v1.Lead
-	(*Announcement)(nil), // 2: synapse.v1.Announcement
-	(*NodeUsers)(nil),    // 3: synapse.v1.NodeUsers
-	(*MappedUser)(nil),   // 4: synapse.v1.MappedUser
-	(*Hello)(nil),        // 5: synapse.v1.Hello
-	(*Welcome)(nil),      // 6: synapse.v1.Welcome
-	(*Rejected)(nil),     // 7: synapse.v1.Rejected
-	(*Heartbeat)(nil),    // 8: synapse.v1.Heartbeat
-	(*HeartbeatAck)(nil), // 9: synapse.v1.HeartbeatAck
-	(*Report)(nil),       // 10: synapse.v1.Report
-	(*Resources)(nil),    // 11: synapse.v1.Resources
-	(*Gpu)(nil),          // 12: synapse.v1.Gpu
-	(*Label)(nil),        // 13: synapse.v1.Label
-	(Network)(0),         // 14: synapse.v1.Network
-	(*Origin)(nil),       // 15: synapse.v1.Origin
-	(*LedgerReport)(nil), // 16: synapse.v1.LedgerReport
-	(*Incarnation)(nil),  // 17: synapse.v1.Incarnation
+	(RejectReason)(0),       // 0: synapse.v1.RejectReason
+	(*Lead)(nil),            // 1: synapse.v1.Lead
+	(*Announcement)(nil),    // 2: synapse.v1.Announcement
+	(*NodeUsers)(nil),       // 3: synapse.v1.NodeUsers
+	(*MappedUser)(nil),      // 4: synapse.v1.MappedUser
+	(*Hello)(nil),           // 5: synapse.v1.Hello
+	(*Welcome)(nil),         // 6: synapse.v1.Welcome
+	(*Rejected)(nil),        // 7: synapse.v1.Rejected
+	(*AttemptProgress)(nil), // 8: synapse.v1.AttemptProgress
+	(*Heartbeat)(nil),       // 9: synapse.v1.Heartbeat
+	(*HeartbeatAck)(nil),    // 10: synapse.v1.HeartbeatAck
+	(*Report)(nil),          // 11: synapse.v1.Report
+	(*Resources)(nil),       // 12: synapse.v1.Resources
+	(*Gpu)(nil),             // 13: synapse.v1.Gpu
+	(*Label)(nil),           // 14: synapse.v1.Label
+	(Network)(0),            // 15: synapse.v1.Network
+	(*Origin)(nil),          // 16: synapse.v1.Origin
+	(*LedgerReport)(nil),    // 17: synapse.v1.LedgerReport
+	(*Incarnation)(nil),     // 18: synapse.v1.Incarnation
+	(*Token)(nil),           // 19: synapse.v1.Token
+	(*Metric)(nil),          // 20: synapse.v1.Metric
 }
 var file_messages_membership_proto_depIdxs = []int32{
-	11, // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
-	12, // 1: synapse.v1.Announcement.gpus:type_name -> synapse.v1.Gpu
-	13, // 2: synapse.v1.Announcement.place:type_name -> synapse.v1.Label
-	13, // 3: synapse.v1.Announcement.labels:type_name -> synapse.v1.Label
-	14, // 4: synapse.v1.Announcement.networks:type_name -> synapse.v1.Network
+	12, // 0: synapse.v1.Announcement.total:type_name -> synapse.v1.Resources
+	13, // 1: synapse.v1.Announcement.gpus:type_name -> synapse.v1.Gpu
+	14, // 2: synapse.v1.Announcement.place:type_name -> synapse.v1.Label
+	14, // 3: synapse.v1.Announcement.labels:type_name -> synapse.v1.Label
+	15, // 4: synapse.v1.Announcement.networks:type_name -> synapse.v1.Network
 	4,  // 5: synapse.v1.NodeUsers.mapped:type_name -> synapse.v1.MappedUser
-	15, // 6: synapse.v1.Hello.origin:type_name -> synapse.v1.Origin
+	16, // 6: synapse.v1.Hello.origin:type_name -> synapse.v1.Origin
 	2,  // 7: synapse.v1.Hello.announcement:type_name -> synapse.v1.Announcement
-	16, // 8: synapse.v1.Hello.ledger:type_name -> synapse.v1.LedgerReport
+	17, // 8: synapse.v1.Hello.ledger:type_name -> synapse.v1.LedgerReport
 	3,  // 9: synapse.v1.Hello.users:type_name -> synapse.v1.NodeUsers
-	17, // 10: synapse.v1.Welcome.incarnation:type_name -> synapse.v1.Incarnation
+	18, // 10: synapse.v1.Welcome.incarnation:type_name -> synapse.v1.Incarnation
 	0,  // 11: synapse.v1.Rejected.reason:type_name -> synapse.v1.RejectReason
-	17, // 12: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
-	15, // 13: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
-	16, // 14: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
-	17, // 15: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
-	15, // 16: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
-	16, // 17: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
-	18, // [18:18] is the sub-list for method output_type
-	18, // [18:18] is the sub-list for method input_type
-	18, // [18:18] is the sub-list for extension type_name
-	18, // [18:18] is the sub-list for extension extendee
-	0,  // [0:18] is the sub-list for field type_name
+	18, // 12: synapse.v1.Rejected.incarnation:type_name -> synapse.v1.Incarnation
+	19, // 13: synapse.v1.AttemptProgress.token:type_name -> synapse.v1.Token
+	20, // 14: synapse.v1.AttemptProgress.metrics:type_name -> synapse.v1.Metric
+	16, // 15: synapse.v1.Heartbeat.origin:type_name -> synapse.v1.Origin
+	17, // 16: synapse.v1.Heartbeat.ledger:type_name -> synapse.v1.LedgerReport
+	8,  // 17: synapse.v1.Heartbeat.progress:type_name -> synapse.v1.AttemptProgress
+	18, // 18: synapse.v1.HeartbeatAck.incarnation:type_name -> synapse.v1.Incarnation
+	16, // 19: synapse.v1.Report.origin:type_name -> synapse.v1.Origin
+	17, // 20: synapse.v1.Report.ledger:type_name -> synapse.v1.LedgerReport
+	21, // [21:21] is the sub-list for method output_type
+	21, // [21:21] is the sub-list for method input_type
+	21, // [21:21] is the sub-list for extension type_name
+	21, // [21:21] is the sub-list for extension extendee
+	0,  // [0:21] is the sub-list for field type_name
 }
 
 func init() { file_messages_membership_proto_init() }
@@ -1017,13 +1163,14 @@ func file_messages_membership_proto_init() {
 	}
 	file_messages_names_proto_init()
 	file_messages_gang_proto_init()
+	file_messages_launcher_proto_init()
 	type x struct{}
 	out := protoimpl.TypeBuilder{
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_membership_proto_rawDesc), len(file_messages_membership_proto_rawDesc)),
 			NumEnums:      1,
-			NumMessages:   10,
+			NumMessages:   11,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

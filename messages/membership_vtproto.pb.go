@@ -558,6 +558,103 @@ func (m *Rejected) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	return len(dAtA) - i, nil
 }
 
+func (m *AttemptProgress) MarshalVT() (dAtA []byte, err error) {
+	if m == nil {
+		return nil, nil
+	}
+	size := m.SizeVT()
+	dAtA = make([]byte, size)
+	n, err := m.MarshalToSizedBufferVT(dAtA[:size])
+	if err != nil {
+		return nil, err
+	}
+	return dAtA[:n], nil
+}
+
+func (m *AttemptProgress) MarshalToVT(dAtA []byte) (int, error) {
+	size := m.SizeVT()
+	return m.MarshalToSizedBufferVT(dAtA[:size])
+}
+
+func (m *AttemptProgress) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
+	if m == nil {
+		return 0, nil
+	}
+	i := len(dAtA)
+	_ = i
+	var l int
+	_ = l
+	if m.unknownFields != nil {
+		i -= len(m.unknownFields)
+		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Metrics) > 0 {
+		for iNdEx := len(m.Metrics) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Metrics[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x52
+		}
+	}
+	if m.Garbage != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Garbage))
+		i--
+		dAtA[i] = 0x48
+	}
+	if m.AgeMs != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.AgeMs))
+		i--
+		dAtA[i] = 0x40
+	}
+	if m.MostStep != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MostStep))
+		i--
+		dAtA[i] = 0x38
+	}
+	if m.MilliRate != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.MilliRate))
+		i--
+		dAtA[i] = 0x30
+	}
+	if m.Total != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Total))
+		i--
+		dAtA[i] = 0x28
+	}
+	if m.LeastStep != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.LeastStep))
+		i--
+		dAtA[i] = 0x20
+	}
+	if m.Ranks != 0 {
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.Ranks))
+		i--
+		dAtA[i] = 0x18
+	}
+	if len(m.Job) > 0 {
+		i -= len(m.Job)
+		copy(dAtA[i:], m.Job)
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(len(m.Job)))
+		i--
+		dAtA[i] = 0x12
+	}
+	if m.Token != nil {
+		size, err := m.Token.MarshalToSizedBufferVT(dAtA[:i])
+		if err != nil {
+			return 0, err
+		}
+		i -= size
+		i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+		i--
+		dAtA[i] = 0xa
+	}
+	return len(dAtA) - i, nil
+}
+
 func (m *Heartbeat) MarshalVT() (dAtA []byte, err error) {
 	if m == nil {
 		return nil, nil
@@ -587,6 +684,18 @@ func (m *Heartbeat) MarshalToSizedBufferVT(dAtA []byte) (int, error) {
 	if m.unknownFields != nil {
 		i -= len(m.unknownFields)
 		copy(dAtA[i:], m.unknownFields)
+	}
+	if len(m.Progress) > 0 {
+		for iNdEx := len(m.Progress) - 1; iNdEx >= 0; iNdEx-- {
+			size, err := m.Progress[iNdEx].MarshalToSizedBufferVT(dAtA[:i])
+			if err != nil {
+				return 0, err
+			}
+			i -= size
+			i = protohelpers.EncodeVarint(dAtA, i, uint64(size))
+			i--
+			dAtA[i] = 0x3a
+		}
 	}
 	if m.RunningTasks != 0 {
 		i = protohelpers.EncodeVarint(dAtA, i, uint64(m.RunningTasks))
@@ -966,6 +1075,51 @@ func (m *Rejected) SizeVT() (n int) {
 	return n
 }
 
+func (m *AttemptProgress) SizeVT() (n int) {
+	if m == nil {
+		return 0
+	}
+	var l int
+	_ = l
+	if m.Token != nil {
+		l = m.Token.SizeVT()
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	l = len(m.Job)
+	if l > 0 {
+		n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+	}
+	if m.Ranks != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Ranks))
+	}
+	if m.LeastStep != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.LeastStep))
+	}
+	if m.Total != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Total))
+	}
+	if m.MilliRate != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MilliRate))
+	}
+	if m.MostStep != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.MostStep))
+	}
+	if m.AgeMs != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.AgeMs))
+	}
+	if m.Garbage != 0 {
+		n += 1 + protohelpers.SizeOfVarint(uint64(m.Garbage))
+	}
+	if len(m.Metrics) > 0 {
+		for _, e := range m.Metrics {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
+	}
+	n += len(m.unknownFields)
+	return n
+}
+
 func (m *Heartbeat) SizeVT() (n int) {
 	if m == nil {
 		return 0
@@ -991,6 +1145,12 @@ func (m *Heartbeat) SizeVT() (n int) {
 	}
 	if m.RunningTasks != 0 {
 		n += 1 + protohelpers.SizeOfVarint(uint64(m.RunningTasks))
+	}
+	if len(m.Progress) > 0 {
+		for _, e := range m.Progress {
+			l = e.SizeVT()
+			n += 1 + l + protohelpers.SizeOfVarint(uint64(l))
+		}
 	}
 	n += len(m.unknownFields)
 	return n

@@ -29,6 +29,7 @@ func (x *JobSpec) Validate() error {
 		x.validProcess(),
 		x.validTimes(),
 		x.validWarn(),
+		x.validProgress(),
 		x.validSize(),
 	)
 }

@@ -81,6 +81,19 @@ func (x *StopTask) Validate() error {
 func (x *StatsTask) Validate() error { return task(x.GetId()) }
 
 // Validate refuses values outside the limits.
+func (x *TaskProgress) Validate() error {
+	return first(
+		task(x.GetId()),
+		between("step", x.GetStep(), 0, MaxSteps),
+		between("total", x.GetTotal(), 0, MaxSteps),
+		between("milli_rate", x.GetMilliRate(), 0, MaxSteps),
+		between("changed_ns", x.GetChangedNs(), 0, 1<<62),
+		between("garbage", x.GetGarbage(), 0, MaxSteps),
+		parts("metrics", x.GetMetrics(), 0, MaxMetrics),
+	)
+}
+
+// Validate refuses values outside the limits.
 func (x *TaskStats) Validate() error {
 	return first(
 		task(x.GetId()),

@@ -102,6 +102,7 @@ func (x *Heartbeat) Validate() error {
 		maybe("ledger", x.GetLedger()),
 		between("load_percent", int64(x.GetLoadPercent()), 0, 1<<20),
 		between("running_tasks", int64(x.GetRunningTasks()), 0, 1<<20),
+		parts("progress", x.GetProgress(), 0, MaxProgresses),
 	)
 }
 

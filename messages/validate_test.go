@@ -102,6 +102,16 @@ var specCases = []struct {
 	{"a warning that kills", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 9, AheadMs: 1} }, "warn.signal"},
 	{"a warning at the end", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10} }, "warn.ahead_ms"},
 	{"a warning after the end", func(s *JobSpec) { s.Warn = &WarnSpec{Signal: 10, AheadMs: -1} }, "warn.ahead_ms"},
+	{"a pattern", func(s *JobSpec) { s.Progress = &ProgressSpec{Pattern: `step (\d+)/(\d+)`} }, ""},
+	{"a pattern without a group", func(s *JobSpec) { s.Progress = &ProgressSpec{Pattern: `step \d+`} }, "progress.pattern"},
+	{"a pattern of three groups", func(s *JobSpec) { s.Progress = &ProgressSpec{Pattern: `(a)(b)(c)`} }, "progress.pattern"},
+	{"no pattern", func(s *JobSpec) { s.Progress = &ProgressSpec{Pattern: `step (\d+`} }, "progress.pattern"},
+	{"a long pattern", func(s *JobSpec) {
+		s.Progress = &ProgressSpec{Pattern: "(" + strings.Repeat("x", MaxPatternBytes) + ")"}
+	}, "progress.pattern"},
+	{"a pattern that is expensive to match", func(s *JobSpec) {
+		s.Progress = &ProgressSpec{Pattern: `(([a-z]{10}){99})`}
+	}, "progress.pattern"},
 	{"a private network of several machines", func(s *JobSpec) { s.Network = Network_NETWORK_PRIVATE }, "network"},
 	{"a private network of one machine", func(s *JobSpec) {
 		s.Network, s.Topology = Network_NETWORK_PRIVATE, &TopologySpec{Required: topology.NodeLevel}

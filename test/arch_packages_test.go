@@ -53,7 +53,7 @@ var packages = map[string]packageRule{
 	"actors/leader/leadertest": actorPackage("topology", "policy", "messages", "actors", "actors/leader/protocol"),
 	"actors/leader/intake":     leaderPackage("policy/share"),
 	"actors/leader/journal":    leaderPackage("clock/backoff"),
-	"actors/leader/rack":       leaderPackage(),
+	"actors/leader/rack":       leaderPackage("actors/mirror"),
 	"actors/leader/scheduler": leaderPackage("actors/leader/intake", "policy", "goodput", "actors/mirror",
 		"clock/backoff"),
 	"actors/leader/job":         leaderPackage("actors/mirror", "clock/backoff"),

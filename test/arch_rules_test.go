@@ -16,7 +16,8 @@ import (
 var pureLibrary = []string{
 	"bytes", "cmp", "container/heap", "container/list", "crypto/sha256", "encoding/base32", "encoding/binary",
 	"embed", "encoding/hex", "errors", "fmt", "hash", "hash/crc32", "hash/fnv", "hash/maphash", "iter", "maps", "math",
-	"math/bits", "net/netip", "path", "regexp", "slices", "sort", "strconv", "strings", "time", "unicode", "unicode/utf8",
+	"math/bits", "net/netip", "path", "regexp", "regexp/syntax", "slices", "sort", "strconv",
+	"strings", "time", "unicode", "unicode/utf8",
 }
 
 // actorPackages lists the parts of Proto.Actor that are permitted outside actors/: its core, and the parts of a light

@@ -45,12 +45,13 @@ type Mirror struct {
 // shownJob holds a job's last status and the last event about the job.
 type shownJob struct {
 	*messages.JobStatus
-	told   *messages.Event
-	group  policy.GroupID // its group of waiting jobs; 0: it is in no queue
-	turn   policy.Turn    // its position in the queue, while it is queued
-	burst  uint64         // the planner's burst of similar jobs; 0: none
-	counts tally          // its part of its owner's and its queue's shares
-	lent   int64          // the last backfill window that was too short for it to get ready
+	told     *messages.Event
+	group    policy.GroupID // its group of waiting jobs; 0: it is in no queue
+	turn     policy.Turn    // its position in the queue, while it is queued
+	burst    uint64         // the planner's burst of similar jobs; 0: none
+	counts   tally          // its part of its owner's and its queue's shares
+	progress *gangProgress  // progress of its latest attempt; nil: none was reported
+	lent     int64          // the last backfill window that was too short for it to get ready
 }
 
 // shownNode holds a node's last status and the last event about the node.
@@ -99,6 +100,8 @@ func (m *Mirror) Receive(ctx actor.Context) {
 		m.onJobRecalled(actors.Ended(message))
 	case NodeShown:
 		m.onNodeShown(ctx, message)
+	case ProgressShown:
+		m.onProgressShown(ctx, message)
 	case NodeHidden:
 		m.onNodeHidden(ctx, string(message.Node))
 	case *messages.GetJob:
@@ -157,6 +160,7 @@ func (m *Mirror) onJobShown(ctx actor.Context, s *messages.JobStatus) {
 		m.waiting.leave(&now)
 	}
 	m.charge(&now, ok)
+	m.keepProgress(&now)
 	m.jobs.put(id, now)
 	m.meterJob(before.JobStatus, s)
 	if !s.GetRecord().GetState().Terminal() || len(s.GetDebts()) > 0 {
@@ -202,7 +206,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 		}
 	}
 	if s, ok := m.jobs.get(id); ok {
-		return m.withProspect(s, m.present(s)), messages.OK()
+		return m.withProspect(s, m.progressed(s)), messages.OK()
 	}
 	var fits []string
 	var found shownJob
@@ -218,7 +222,7 @@ func (m *Mirror) find(id string) (*messages.JobStatus, *messages.Outcome) {
 	})
 	switch len(fits) {
 	case 1:
-		return m.withProspect(found, m.present(found)), messages.OK()
+		return m.withProspect(found, m.progressed(found)), messages.OK()
 	case 0:
 		if s := m.unborn(id); s != nil {
 			return s, messages.OK()
@@ -249,7 +253,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 			return false
 		}
 		if fits(q, s.JobStatus) {
-			entry := m.withProspect(s, listed(m.present(s)))
+			entry := m.withProspect(s, listed(m.progressed(s)))
 			if !page.takes(messages.Size(entry)) {
 				r.Next = page.last
 				return false
@@ -266,7 +270,7 @@ func (m *Mirror) onListJobs(q *messages.ListJobs) *messages.ListJobsReply {
 func listed(s *messages.JobStatus) *messages.JobStatus {
 	l := &messages.JobStatus{
 		Record: s.Record, Phase: s.Phase, Reason: s.Reason, ReasonCode: s.ReasonCode, Debts: s.Debts, Group: s.Group,
-		Warned: s.Warned, Counts: s.Counts,
+		Warned: s.Warned, Counts: s.Counts, Progress: s.Progress,
 	}
 	if s.Attempt != nil {
 		l.Attempt, l.Tasks = s.Attempt.Brief(), int32(len(s.Attempt.Places))

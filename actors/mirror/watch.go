@@ -107,8 +107,12 @@ func (m *Mirror) tellPresent(ctx actor.Context, q *messages.Watch, who *actor.PI
 				s.told = &messages.Event{Seq: s.told.Seq, AtUnixMs: s.told.AtUnixMs, Text: jobWords(now), Job: listed(now)}
 				m.jobs.put(id, s)
 			}
-			if wants(q, s.told) {
-				ctx.Send(who, s.told)
+			e := s.told
+			if q.Progress && s.progress != nil {
+				e = &messages.Event{Seq: e.Seq, AtUnixMs: e.AtUnixMs, Text: e.Text, Job: listed(m.progressed(s))}
+			}
+			if wants(q, e) {
+				ctx.Send(who, e)
 			}
 		})
 	}
@@ -191,10 +195,16 @@ func (m *Mirror) tellBooks(ctx actor.Context, before, now *messages.NodeStatus) 
 			continue
 		}
 		if e == nil {
-			e = &messages.Event{Seq: m.watch.seq, AtUnixMs: m.p.Clock.WallMs(), Node: now}
+			e = m.figure(&messages.Event{Node: now})
 		}
 		ctx.Send(w.pid, e)
 	}
+}
+
+// figure completes an event that is no change in words, and that has no number of its own.
+func (m *Mirror) figure(e *messages.Event) *messages.Event {
+	e.Seq, e.AtUnixMs = m.watch.seq, m.p.Clock.WallMs()
+	return e
 }
 
 func (m *Mirror) tellHidden(ctx actor.Context, last *messages.NodeStatus) {

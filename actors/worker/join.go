@@ -151,6 +151,7 @@ func (n *Node) onWelcome(ctx actor.Context, m *messages.Welcome) {
 	n.p.Log.Info("Success! Master says: %s", m.Text)
 	n.rack, n.users.known = ctx.Sender(), n.users.said
 	n.pulse.acked, n.pulse.reported = 0, 0
+	n.repeatProgress()
 	n.beat(ctx)
 	n.armPulse(ctx)
 }

@@ -21,7 +21,7 @@ import (
 // Its files: start.go startup until the first message; join.go the choice of the leader; fence.go valid commands;
 // reserve.go phase one; commit.go phase two and the barrier; warn.go warnings before the end; stop.go the end; slice.go
 // the next step of an allocation; health.go the effect of health checks; disk.go and record.go durability; report.go
-// reports to the leader; check.go the invariants.
+// reports to the leader; progress.go the progress of tasks; check.go the invariants.
 type Node struct {
 	p      *Ports
 	states actors.States[nodeState]
@@ -157,6 +157,8 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 		n.onRankStarted(ctx, m)
 	case rankWarned:
 		n.onRankWarned(ctx, m)
+	case rankProgress:
+		n.onRankProgress(ctx, m)
 	case rankGone:
 		n.onRankGone(ctx, m)
 	case pulseDue:

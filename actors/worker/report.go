@@ -67,6 +67,7 @@ func (n *Node) beat(ctx actor.Context) {
 		beat.Ledger = n.ledgerReport()
 		n.pulse.reported = n.ledger.Version()
 	}
+	beat.Progress = n.progressReport()
 	ctx.Request(n.rack, beat)
 	n.p.Log.Debug("Pulse sent")
 }
@@ -101,6 +102,7 @@ func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 		n.p.Host.Count("node.stale_ack", 1)
 		return
 	}
+	n.progressAcked(m.Seq)
 	n.pulse.acked = max(n.pulse.acked, min(m.LedgerVersion, n.ledger.Version()))
 	sent := n.pulse.sent[m.Seq%uint64(len(n.pulse.sent))]
 	if sent.seq == m.Seq && sent.at > n.pulse.heard {

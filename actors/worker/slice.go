@@ -33,6 +33,7 @@ type nodeSlice struct {
 	checked  bool              // … and has done so
 	unwell   string            // the failed check because of which its ranks do not start
 	notice   notice            // the warning for its tasks
+	progress progressSent      // the progress of its ranks that the leader has
 	ranks    []nodeRank        // as in the ledger
 	grants   []*messages.Grant // of the ranks, as messages
 	newer    []byte            // fields of its record that a newer agent wrote
@@ -53,7 +54,8 @@ type nodeRank struct {
 	prepared bool
 	told     bool // its Task was asked to start it
 	started  bool
-	began    actors.Instant // start of its process, by the clock of this boot; 0: unknown or not started
+	began    actors.Instant         // start of its process, by the clock of this boot; 0: unknown or not started
+	progress *messages.TaskProgress // last progress from its Task; nil: none
 	exit     *messages.Exit
 	ended    actors.Instant // when the Node received the exit
 	shown    bool           // the exit was sent, or may have been

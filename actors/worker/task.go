@@ -13,8 +13,9 @@ import (
 // Task owns one container: one rank of one attempt on this node. A Task is a child of the Node, which owns all durable
 // state of the container. The Task exchanges messages with the launcher. It never decides to start or stop by itself.
 //
-// A Task sends facts to the Node (rankPrepared, rankStarted, rankWarned, rankGone). It sends requests to the launcher
-// (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted, WarnTask → TaskWarned, StopTask → TaskGone).
+// A Task sends facts to the Node (rankPrepared, rankStarted, rankWarned, rankProgress, rankGone). It sends requests to
+// the launcher (PrepareTask → TaskPrepared, StartTask and AdoptTask → TaskStarted, WarnTask → TaskWarned, StopTask →
+// TaskGone).
 type Task struct {
 	p       *Ports
 	states  actors.States[taskState]
@@ -65,6 +66,10 @@ type (
 		key    topology.TaskKey
 		number uint64
 	}
+	rankProgress struct {
+		key  topology.TaskKey
+		told *messages.TaskProgress
+	}
 	rankGone struct {
 		key   topology.TaskKey
 		exit  *messages.Exit
@@ -111,6 +116,8 @@ func (t *Task) onAnswer(ctx actor.Context, m any) {
 		t.onStarted(ctx, m)
 	case *messages.TaskWarned:
 		ctx.Send(ctx.Parent(), rankWarned{t.work.key, m.Number})
+	case *messages.TaskProgress:
+		ctx.Send(ctx.Parent(), rankProgress{t.work.key, m})
 	case *messages.TaskGone:
 		t.onGone(ctx, m)
 	}

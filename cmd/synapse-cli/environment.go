@@ -66,6 +66,8 @@ func identityTexts() []variableText {
 			"ID of the array, index of this element, and number of elements.", "elements of an array", "k3f 17 100"},
 		one("SYNAPSE_NOTICE", "File that appears when the task will be stopped soon, with the reason and the time.",
 			"jobs with `warn`", "/scratch/synapse-notice"),
+		one("SYNAPSE_PROGRESS", "File to which the task may append its progress, as JSON lines.",
+			"always", "/scratch/synapse-progress"),
 		one("SYNAPSE_GPUS", "UUIDs of the task's GPUs.", "always; empty without GPUs", "GPU-5f3a…"),
 	}
 }

@@ -35,6 +35,7 @@ func (a *app) watchCommand() *cobra.Command {
 					"--nodes cannot be combined with JOB")
 			}
 			q.Labels = chosen.equal()
+			q.Progress = a.style.Format != ""
 			if !q.Jobs && !q.Nodes {
 				q.Jobs, q.Nodes = true, len(args) == 0 && len(labels) == 0
 			}

@@ -20,6 +20,8 @@ type Subject struct {
 	Hostfile string
 	// Notice is where it will see when it will be stopped, if its job wants to be told.
 	Notice string
+	// Progress is where it will see the file in which it may report its progress.
+	Progress string
 	// Helper is where it will see synapse-exec; empty: it has none.
 	Helper string
 }

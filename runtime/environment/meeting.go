@@ -120,6 +120,7 @@ func (m *meeting) identity() []variable {
 		{"SYNAPSE_RACK", m.rack},
 		{"SYNAPSE_HOSTS", m.list()},
 		{"SYNAPSE_HOSTFILE", m.subject.Hostfile},
+		{"SYNAPSE_PROGRESS", m.subject.Progress},
 	}
 	if m.subject.Helper != "" {
 		own = append(own, variable{"SYNAPSE_EXEC", m.subject.Helper})

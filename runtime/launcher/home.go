@@ -183,7 +183,8 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 		t.Helper, shown = t.l.o.Helper, Helper(scratch)
 	}
 	env := environment.Of(environment.Subject{
-		Start: start, Gpus: t.Gpus, Hostfile: Hostfile(scratch), Notice: Notice(scratch), Helper: shown,
+		Start: start, Gpus: t.Gpus, Hostfile: Hostfile(scratch), Notice: Notice(scratch), Progress: Progress(scratch),
+		Helper: shown,
 	})
 	spec, err := t.driver.Command(&t.Task, start, env)
 	if err != nil {

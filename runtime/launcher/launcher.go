@@ -155,6 +155,7 @@ func New(o Options) (*Launcher, error) {
 		return nil, fmt.Errorf("launcher: %w", err)
 	}
 	l.background(l.watch.run)
+	l.background(l.runProgress)
 	l.background(l.prune) // a tree of millions of files must not delay the start
 	return l, nil
 }

@@ -79,7 +79,7 @@ func noticeText(c *messages.WarnTask, now time.Time) string {
 // directory was then empty and was removed too.
 func (t *task) removeOwn() bool {
 	t.removeHelper()
-	own := []string{Notice(t.Scratch), Hostfile(t.Scratch) + environment.HydraSuffix}
+	own := []string{Notice(t.Scratch), Progress(t.Scratch), Hostfile(t.Scratch) + environment.HydraSuffix}
 	if s := t.Spec.GetScript(); s != nil {
 		own = append(own, filepath.Join(t.Scratch, s.Name))
 	}

@@ -75,6 +75,7 @@ type task struct {
 	execs     io.Closer // accepts its requests to other tasks of its gang; nil: none are possible
 	exit      *messages.Exit
 	disk      diskUse
+	progress  taskProgress
 }
 
 func (l *Launcher) newTask(k topology.TaskKey) *task {
@@ -308,6 +309,7 @@ func (t *task) onEvent(link *supervisor.Link, e supervisor.Event) {
 	case e.Started:
 		if t.phase == phaseSpawning {
 			t.phase = phaseRunning
+			t.followProgress()
 			t.hearExecs()
 			t.answer()
 		}
@@ -341,6 +343,7 @@ func (t *task) leave() {
 func (t *task) onAdopt(to *actor.PID) {
 	t.to = to
 	t.answer()
+	t.repeatProgress()
 }
 
 // onStop ends the task in any phase. The answer is TaskGone.
@@ -434,6 +437,7 @@ func (t *task) gone(exit *supervisor.Exit) {
 	t.unlink()
 	t.endExecs()
 	t.takeSecrets()
+	t.endProgress()
 	t.disk.over.Store(true)
 	if t.spawned {
 		t.watch()

@@ -155,3 +155,22 @@ func readPart(name string, from int64, limit int) ([]byte, error) {
 	defer file.Close()
 	return io.ReadAll(io.NewSectionReader(file, from, int64(limit)))
 }
+
+// ReadEnd reads a stream from an offset on, but at most its last limit bytes. at is where the data begins.
+func ReadEnd(dir, stream string, offset int64, limit int) (at int64, data []byte, err error) {
+	segments, err := listSegments(dir, stream)
+	if err != nil || len(segments) == 0 {
+		return offset, nil, err
+	}
+	last := segments[len(segments)-1]
+	info, err := os.Stat(filepath.Join(dir, segmentName(stream, last)))
+	if err != nil {
+		return offset, nil, err
+	}
+	from := max(offset, last+info.Size()-int64(limit))
+	if from >= last+info.Size() {
+		return offset, nil, nil
+	}
+	at, data, _, err = readSegments(dir, stream, segments, from, limit)
+	return at, data, err
+}

@@ -71,8 +71,8 @@ type backlog struct {
 	mu      sync.Mutex
 	first   []*messages.Event // initial state, up to the event that marks its end
 	changes []*messages.Event
-	books   []string                   // nodes whose resources changed, in the order of the first change
-	latest  map[string]*messages.Event // last resources by node; older unread ones are dropped
+	books   []string                   // nodes and jobs with a changed figure, in the order of the first change
+	latest  map[string]*messages.Event // last figures of each; older unread ones are dropped
 	settled bool                       // the initial state is complete
 	behind  bool
 	nobody  bool
@@ -98,10 +98,10 @@ func (b *backlog) put(message any) (over bool) {
 	case *actor.DeadLetterResponse:
 		b.nobody = true
 	case *messages.Event:
-		id := m.GetNode().GetRecord().GetId()
+		id := subjectOf(m)
 		switch {
 		case b.behind:
-		case b.settled && m.Node != nil && m.Text == "":
+		case b.settled && id != "" && m.Text == "":
 			if b.latest[id] == nil {
 				b.books = append(b.books, id)
 			}
@@ -121,6 +121,17 @@ func (b *backlog) put(message any) (over bool) {
 		}
 	}
 	return false
+}
+
+// subjectOf names the node or the job of an event. The result is empty if the event has neither.
+func subjectOf(e *messages.Event) string {
+	switch {
+	case e.Node != nil:
+		return "node " + e.Node.GetRecord().GetId()
+	case e.Job != nil:
+		return "job " + e.Job.GetRecord().GetId()
+	}
+	return ""
 }
 
 // next removes and returns the oldest event, or nil if there is none.

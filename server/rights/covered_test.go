@@ -19,7 +19,7 @@ var covered = []struct{ message, fields string }{
 	{"JobSpec", "name labels priority priority_zero gang each gpu_type shm_bytes topology node_selector command workdir " +
 		"env time_limit_ms prepare_timeout_ms stop restart lost_grace_ms stop_when_lost_ms limits_required nodes exclude " +
 		"disk_bytes submit_dir script network begin_unix_ms launcher warn after array element not_preemptible " +
-		"checkpoint_ms secrets title"},
+		"checkpoint_ms secrets title progress"},
 	{"SubmitJobRequest", "id min_cpu min_memory min_gpu"},
 	{"ReadScript", "principal digest"},
 	{"ReadSecrets", "job attempt"},
@@ -37,7 +37,7 @@ var covered = []struct{ message, fields string }{
 	{"ListNodes", "principal after limit node"},
 	{"ExplainJob", "principal job spec"},
 	{"History", "principal owner queue name states labels since_unix_ms until_unix_ms after limit ranks"},
-	{"Watch", "principal jobs ids owner queue labels present after reasons books array"},
+	{"Watch", "principal jobs ids owner queue labels present after reasons books array progress"},
 	{"ReadLogs", "principal job ranks follow previous tail_bytes attempt from tail_lines"},
 	{"ReadPast", "principal at_unix_ms until_unix_ms step_ms"},
 	{"ExecIn", "principal job rank command env terminal stdin stdin_ends signal rows columns helper attempt host"},

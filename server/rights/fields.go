@@ -48,7 +48,11 @@ var shown = []struct{ message, open, private, ids string }{
 	{"Pass", "id role name by made_unix_ms until_unix_ms", "", ""},
 	{"RevokePassReply", "id role name", "", ""},
 	{"Outcome", "code field text hint", "", ""},
-	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned counts", "", ""},
+	{"JobStatus", "record phase reason reason_code attempt debts tasks group withheld prospect warned counts " +
+		"progress", "", ""},
+	{"JobProgress", "step total percent milli_rate left_ms most_step changed_ms_ago ranks garbage metrics", "", ""},
+	{"Metric", "name value", "", ""},
+	{"ProgressSpec", "kubeflow_off", "pattern", ""},
 	{"Prospect", "basis at_unix_ms latest_unix_ms likely_unix_ms why kept kept_until_unix_ms ahead " +
 		"ahead_gpu_seconds ahead_ms on_loan unlearned", "", ""},
 	{"AttemptRecord", "job token run places rendezvous committed_unix_ms started_unix_ms end told " +
@@ -97,7 +101,8 @@ var shown = []struct{ message, open, private, ids string }{
 	{"JobSpec", "name title labels queue priority priority_zero gang each gpu_type shm_bytes topology node_selector " +
 		"image workdir user mounts time_limit_ms prepare_timeout_ms stop restart lost_grace_ms " +
 		"stop_when_lost_ms limits_required nodes exclude disk_bytes submit_dir network " +
-		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms", "command env script secrets", ""},
+		"after array element begin_unix_ms launcher warn not_preemptible checkpoint_ms " +
+		"progress", "command env script secrets", ""},
 	{"Principal", "name groups proven", "", ""},
 	{"Grant", "rank amount gpus", "", ""},
 	{"Exit", "rank kind code signal oom at_unix_ms detail peak_memory_bytes fault disk by_itself unwell", "", ""},

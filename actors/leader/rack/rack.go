@@ -7,6 +7,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/actors/leader/protocol"
+	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/topology"
 )
@@ -17,8 +18,8 @@ const TookSilence = "rack.silence"
 // Rack owns the membership of its nodes: when each was last heard, and which are dead. It passes only changes to the
 // Scheduler, so ten thousand heartbeats cost the Scheduler nothing.
 //
-// A Rack sends messages to the Scheduler (Reported, Lost, StrangerHeard) and to Nodes (Welcome, HeartbeatAck). It sends
-// no requests.
+// A Rack sends messages to the Scheduler (Reported, Lost, StrangerHeard), to Nodes (Welcome, HeartbeatAck) and to the
+// Mirror (ProgressShown). It sends no requests.
 type Rack struct {
 	p         *protocol.Ports
 	name      string
@@ -138,6 +139,10 @@ func (r *Rack) onHeartbeat(ctx actor.Context, m *messages.Heartbeat) {
 	}
 	r.p.Calls.Debug("Heartbeat from %s", who.id)
 	r.pass(ctx, who, m.Ledger)
+	if len(m.Progress) > 0 {
+		mirrored := actors.At(r.scheduler, actors.MirrorPath)
+		ctx.Send(mirrored, mirror.ProgressShown{Node: who.id, Progress: m.Progress})
+	}
 	ctx.Respond(&messages.HeartbeatAck{Epoch: m.Epoch, Seq: m.Seq, LedgerVersion: who.version,
 		Incarnation: who.incarnation})
 }

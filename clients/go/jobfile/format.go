@@ -56,6 +56,7 @@ type Spec struct {
 	Preemptible    *bool             `json:"preemptible,omitempty" yaml:"preemptible,omitempty"`
 	Checkpoint     Amount            `json:"checkpoint,omitempty" yaml:"checkpoint,omitempty"`
 	Stop           *Stop             `json:"stop,omitempty" yaml:"stop,omitempty,flow"`
+	Progress       *Progress         `json:"progress,omitempty" yaml:"progress,omitempty,flow"`
 	Restart        *Restart          `json:"restart,omitempty" yaml:"restart,omitempty,flow"`
 	LostGrace      Amount            `json:"lostGrace,omitempty" yaml:"lostGrace,omitempty"`
 	StopWhenLost   Amount            `json:"stopWhenLost,omitempty" yaml:"stopWhenLost,omitempty"`
@@ -97,6 +98,11 @@ type Mount struct {
 type Stop struct {
 	Signal string `json:"signal,omitempty" yaml:"signal,omitempty"`
 	Grace  Amount `json:"grace,omitempty" yaml:"grace,omitempty"`
+}
+
+// Progress holds the settings for reading the progress of the tasks.
+type Progress struct {
+	Pattern string `json:"pattern,omitempty" yaml:"pattern,omitempty"`
 }
 
 // Never is the value of restart.limit for a job whose tasks must not run twice.
@@ -186,6 +192,9 @@ func Format(s *messages.JobSpec) File {
 		if t.GetSignal() != 0 {
 			f.Spec.Stop.Signal = SignalName(t.GetSignal())
 		}
+	}
+	if t := s.GetProgress(); t != nil {
+		f.Spec.Progress = &Progress{Pattern: t.GetPattern()}
 	}
 	if t := s.GetRestart(); t != nil {
 		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration)}

@@ -164,6 +164,9 @@ func timeTexts() []KeyText {
 		{"spec.warn", "Warning signal, and its lead time before the tasks are stopped by the time limit or a drain. " +
 			"The file `$SYNAPSE_NOTICE` has the reason and the time.", "`USR1@120s`", "no warning",
 			"at most the time limit"},
+		{"spec.progress.pattern", "Regular expression (RE2) for progress in the lines of stdout. The first group is the " +
+			"step, the second the total.", "`step (\\d+)/(\\d+)`", "none: only what the tasks report themselves",
+			fmt.Sprintf("%d bytes", messages.MaxPatternBytes)},
 		{"spec.stop.signal", "Signal that asks a task to end.", "`SIGTERM`, `TERM`, `15`", "SIGTERM", "1 to 64"},
 		{"spec.stop.grace", "Time between the stop signal and SIGKILL.", spanFormat, "30s", ""},
 		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count. " +

@@ -75,6 +75,9 @@ func sections() []section {
 				return &topology(s).PatienceMs
 			})},
 		}},
+		{"spec.progress", []key{
+			{"pattern", "progress.pattern", readText(func(s *spec) *string { return &progress(s).Pattern })},
+		}},
 		{"spec.stop", []key{
 			{"signal", "stop.signal", readSignal},
 			{"grace", "stop.grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &stop(s).GraceMs })},
@@ -121,6 +124,7 @@ func specKeys() []key {
 			r.spec.NotPreemptible = !r.boolean(n, path)
 		}},
 		{"checkpoint", "checkpoint_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.CheckpointMs })},
+		{"progress", "progress", readSection},
 		{"stop", "stop", readSection},
 		{"restart", "restart", readSection},
 		{"lostGrace", "lost_grace_ms", readAmount(ParseDuration, func(s *spec) *int64 { return &s.LostGraceMs })},
@@ -139,6 +143,7 @@ func made[T any](p **T) *T {
 
 func each(s *spec) *messages.Resources        { return made(&s.Each) }
 func topology(s *spec) *messages.TopologySpec { return made(&s.Topology) }
+func progress(s *spec) *messages.ProgressSpec { return made(&s.Progress) }
 func stop(s *spec) *messages.StopSpec         { return made(&s.Stop) }
 func restart(s *spec) *messages.RestartSpec   { return made(&s.Restart) }
 func script(s *spec) *messages.Script         { return made(&s.Script) }

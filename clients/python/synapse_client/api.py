@@ -654,6 +654,21 @@ class IndexRange(Message):
 
 
 @dataclass
+class JobProgress(Message):
+    """JobProgress is the progress of the latest attempt of a job, as its tasks report it. The slowest rank counts."""
+    step: int = plain("long")  # of the slowest rank
+    total: int = plain("long")  # 0: unknown
+    percent: int = plain("int")  # of the total, rounded down; 0 without a total
+    milli_rate: int = plain("long")  # Thousandths of steps per second of the slowest rank, measured by the steady clock of its node. 0: not known yet.
+    left_ms: int = plain("long")  # time for the remaining steps at that rate; 0: unknown, or none remain
+    most_step: int = plain("long")  # of the fastest rank
+    changed_ms_ago: int = plain("long")  # since a step last changed on any rank
+    ranks: int = plain("int")  # number of ranks that report a step
+    not_understood: int = plain("long")  # reports that were not understood
+    metrics: List[Metric] = many("Metric")  # of the first rank that reports some
+
+
+@dataclass
 class JobRecord(Message):
     """JobRecord is the record of one job. Its attempts have separate records."""
     id: str = plain("str")
@@ -737,6 +752,7 @@ class JobSpec(Message):
     not_preemptible: bool = plain("bool")  # never stopped for another job, and therefore limited to its queue's quota
     checkpoint_ms: int = plain("long")  # interval between checkpoints, which is the most work that a stop loses; 0: unknown
     secrets: List[Secret] = many("Secret")  # Only names and kinds; the values are sealed in the job's record, and the node requests them.
+    progress: Optional[ProgressSpec] = one("ProgressSpec")  # unset: no pattern
     title: str = plain("str")  # the name as the user wrote it, if it is not valid as name: letters, digits, '.', '_' and '-'
 
 
@@ -755,6 +771,7 @@ class JobStatus(Message):
     counts: Optional[ArrayCounts] = one("ArrayCounts")  # of an array
     reason_code: str = plain("str")  # Code of a waiting job's reason, one of WaitReasons in reason.go. Empty if the job does not wait.
     warned: Optional[Warning] = one("Warning")  # Warning of the running attempt. Unset if no warning was sent, or if an earlier leader sent it.
+    progress: Optional[JobProgress] = one("JobProgress")  # of the latest attempt; unset: no progress was reported to this leader
 
 
 @dataclass
@@ -858,6 +875,13 @@ class MappedUser(Message):
     owner: str = plain("str")
     account: str = plain("str")
     uid: int = plain("int")  # uid of the account
+
+
+@dataclass
+class Metric(Message):
+    """Metric is a value that a task reports beside its step, such as its loss."""
+    name: str = plain("str")
+    value: str = plain("str")  # as the task wrote it
 
 
 @dataclass
@@ -1024,6 +1048,13 @@ class Principal(Message):
     name: str = plain("str")
     groups: List[str] = many("str")
     proven: bool = plain("bool")  # A certificate or token of this cluster names the person, or an issuer with localUsers does, so the name also counts as the name of a node's account. The gateway writes this field and overwrites a client's value.
+
+
+@dataclass
+class ProgressSpec(Message):
+    """ProgressSpec says how the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS."""
+    pattern: str = plain("str")  # Regular expression for lines of stdout. Its groups are the step and, if there are two, the total. Empty: none.
+    kubeflow_off: bool = plain("bool")  # the tasks get no variables of the Kubeflow Trainer progress protocol
 
 
 @dataclass
@@ -1362,6 +1393,7 @@ class Watch(Message):
     reasons: bool = plain("bool")  # Of jobs: also send changes of a group's reason. If very many reasons change at once, only some are sent.
     usage: bool = plain("bool")  # Of nodes: also send each node whose ledger has changed. Such an Event has no text, and its seq is the seq of the last change.
     array: str = plain("str")  # of jobs: only this array and its elements that have become jobs; empty: all
+    progress: bool = plain("bool")  # Of jobs: also send each job whose progress has changed. Such an Event has no text, and its seq is the seq of the last change.
 
 
 @dataclass

@@ -21,6 +21,8 @@ type eventObj struct {
 	Phase      string `json:"phase"`
 	Gone       bool   `json:"gone,omitempty"`
 	Text       string `json:"text"`
+
+	Progress *progress `json:"progress,omitempty"` // of the job, if that is what changed
 }
 
 // Event writes one change; as JSON, an object on a line of its own.
@@ -46,7 +48,10 @@ func eventObject(w io.Writer, format string, e *messages.Event) error {
 		APIVersion: "synapse/v1", Kind: "Event", Seq: e.GetSeq(), At: stamp(e.GetAtUnixMs()),
 		Job:     e.GetJob().GetRecord().GetId(),
 		Machine: e.GetNode().GetRecord().GetId(), Group: max(e.GetGroup(), e.GetJob().GetGroup()), Phase: phaseOf(e),
-		Gone: e.GetHidden(), Text: e.GetText(),
+		Gone: e.GetHidden(), Text: e.GetText(), Progress: progressObject(e.GetJob().GetProgress()),
+	}
+	if o.Text == "" && o.Progress != nil {
+		o.Text = "job " + o.Job + ": " + messages.ProgressWords(e.GetJob().GetProgress())
 	}
 	if format == "yaml" {
 		if _, err := io.WriteString(w, "---\n"); err != nil {

@@ -34,6 +34,7 @@ var jobColumns = []column[job]{
 	{head: "ATTEMPTS", wide: true, right: true, cell: func(j job) string { return fmt.Sprint(j.GetRecord().GetRuns()) }},
 	{head: "RUNTIME", drop: 3, right: true, cell: job.ran},
 	{head: "AGE", drop: 2, right: true, cell: job.age},
+	{head: "PROGRESS", drop: 6, rare: true, cell: job.progress},
 	{head: "REASON", wrap: true, cell: job.why},
 }
 
@@ -58,6 +59,7 @@ func (j job) gpus() string            { return milli(messages.Asked(j.spec(), (*
 func (j job) age() string             { return age(j.GetRecord().GetSubmittedUnixMs(), j.now) }
 func (j job) tasks() string           { return messages.TasksOf(j.JobStatus) }
 func (j job) ranMs() int64            { return messages.RanMs(j.JobStatus, j.now) }
+func (j job) progress() string        { return orDash(messages.ProgressWords(j.GetProgress())) }
 func (j job) why() string             { return messages.WhyOf(j.JobStatus) }
 
 // ran is how long its tasks have run, over all attempts: what a user was given,
@@ -188,8 +190,9 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	return p.err
 }
 
-// describeAttempts lists a job's earlier attempts, and describes the present one.
+// describeAttempts says how far a job is, lists its earlier attempts, and describes the present one.
 func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecord) {
+	describeProgress(p, j.GetProgress())
 	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool {
 		return a.GetRun() >= j.GetAttempt().GetRun()
 	})

@@ -61,6 +61,7 @@ type jobStatus struct {
 	Cancelled      *deedObj   `json:"cancelled,omitempty"`
 	Attempt        *attempt   `json:"attempt,omitempty"`
 	Debts          []string   `json:"unconfirmed,omitempty"`
+	Progress       *progress  `json:"progress,omitempty"` // of the latest attempt, as its tasks report it
 	Start          *startObj  `json:"start,omitempty"`    // of one that is in a queue
 	Elements       *countsObj `json:"elements,omitempty"` // of an array
 	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
@@ -142,6 +143,7 @@ func jobObject(s *messages.JobStatus, nowMs int64) jobObj {
 			Preemptions: r.GetPreemptions(), Stops: victimObjects(r.GetPromise().GetVictims()),
 			Held: deedObject(r.GetHold()), Cancelled: deedObject(r.GetCancel()), Attempt: attemptObject(s.GetAttempt()),
 			Debts:    s.GetDebts(),
+			Progress: progressObject(s.GetProgress()),
 			Withheld: s.GetWithheld(),
 		},
 	}

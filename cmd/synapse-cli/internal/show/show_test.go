@@ -193,6 +193,12 @@ func TestLooks(t *testing.T) {
 			err = Jobs(&b, s, jobs())
 		case "job":
 			err = Job(&b, s, jobs()[0])
+		case "training":
+			err = Jobs(&b, s, training())
+		case "training-described":
+			err = DescribeJob(&b, s, training()[0], nil)
+		case "training-event":
+			err = Event(&b, s, &messages.Event{Seq: 9, AtUnixMs: now, Job: training()[0]})
 		case "nodes":
 			err = Nodes(&b, s, nodes())
 		case "node":

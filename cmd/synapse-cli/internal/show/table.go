@@ -59,6 +59,7 @@ type column[T any] struct {
 	cell  func(T) string
 	paint func(T) string // a colour, or none
 	drop  int            // on a narrow terminal the columns with 1 are left out first, then those with 2; 0: never
+	rare  bool           // left out if every row has "-", except where programs read the table
 	wrap  bool           // of the last column: a long cell goes on in the next line, and is not cut
 }
 
@@ -92,6 +93,7 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 	if s.Parsable {
 		return parsable(w, cells)
 	}
+	cells, columns = without(cells, columns)
 	if s.Width > 0 && s.Format != "wide" {
 		cells, columns = narrowed(cells, columns, s.Width)
 	}
@@ -166,14 +168,30 @@ func narrowed[T any](cells [][]string, columns []column[T], room int) ([][]strin
 	}
 }
 
-// rank is when a column is left out: the least first, and 0 for a column in which every row has "-".
-func rank[T any](cells [][]string, c column[T], at int) int {
-	for _, line := range cells {
-		if line[at] != "-" && line[at] != c.head {
-			return c.drop
+// without leaves out the rare columns in which every row has "-".
+func without[T any](cells [][]string, columns []column[T]) ([][]string, []column[T]) {
+	for i := len(columns) - 1; i >= 0; i-- {
+		if columns[i].rare && blank(cells, columns[i], i) {
+			columns = slices.Delete(slices.Clone(columns), i, i+1)
+			for row, line := range cells {
+				cells[row] = slices.Delete(slices.Clone(line), i, i+1)
+			}
 		}
 	}
-	return 0
+	return cells, columns
+}
+
+// blank reports whether every row has "-" in a column.
+func blank[T any](cells [][]string, c column[T], at int) bool {
+	return !slices.ContainsFunc(cells, func(line []string) bool { return line[at] != "-" && line[at] != c.head })
+}
+
+// rank is when a column is left out: the least first, and 0 for a column in which every row has "-".
+func rank[T any](cells [][]string, c column[T], at int) int {
+	if blank(cells, c, at) {
+		return 0
+	}
+	return c.drop
 }
 
 // printed is one line of a table, and the row that it belongs to.

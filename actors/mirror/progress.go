@@ -1,0 +1,169 @@
+package mirror
+
+import (
+	"slices"
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// This file owns how far jobs are, as their tasks report it. It is in memory alone: a leader that takes over learns it
+// from the next heartbeats. Nothing is decided by it.
+
+// toldEvery is the least time between two events about the progress of one job.
+const toldEvery = time.Second
+
+// ProgressShown has the progress of the attempts on one machine. Rack → Mirror.
+type ProgressShown struct {
+	Node     topology.NodeID
+	Progress []*messages.AttemptProgress
+}
+
+// gangProgress is the progress of one attempt of a job.
+type gangProgress struct {
+	token topology.Token
+	nodes map[topology.NodeID]nodeProgress
+	over  *messages.JobProgress // of a job that has ended: the last there was
+	told  actors.Instant        // when watchers were last told; 0: never
+}
+
+// nodeProgress is the part of one machine.
+type nodeProgress struct {
+	*messages.AttemptProgress
+	changed actors.Instant // when a step last changed there, by the leader's clock
+}
+
+func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
+	for _, p := range shown.Progress {
+		s, ok := m.jobs.get(p.GetJob())
+		token := messages.FromToken(p.GetToken())
+		a := s.GetAttempt()
+		if !ok || a == nil || messages.FromToken(a.GetToken()) != token || s.GetRecord().GetState().Terminal() {
+			continue
+		}
+		if s.progress == nil {
+			s.progress = &gangProgress{token: token, nodes: map[topology.NodeID]nodeProgress{}}
+			m.jobs.put(p.GetJob(), s)
+		}
+		if _, known := s.progress.nodes[shown.Node]; !known && !placed(a, shown.Node) {
+			continue
+		}
+		now := m.p.Clock.Now()
+		s.progress.nodes[shown.Node] = nodeProgress{p, now.Plus(-actors.Millis(p.GetAgeMs()))}
+		m.tellProgress(ctx, s, now)
+	}
+}
+
+// placed reports whether an attempt has a rank on a machine.
+func placed(a *messages.AttemptRecord, node topology.NodeID) bool {
+	return slices.ContainsFunc(a.GetPlaces(), func(p *messages.Place) bool { return p.GetNode() == string(node) })
+}
+
+// keepProgress drops the progress of an attempt that is not the latest, and keeps of a job that has ended only the last
+// answer.
+func (m *Mirror) keepProgress(s *shownJob) {
+	p := s.progress
+	switch {
+	case p == nil:
+	case messages.FromToken(s.GetAttempt().GetToken()) != p.token:
+		s.progress = nil
+	case s.GetRecord().GetState().Terminal() && p.over == nil:
+		over := p.sum(m.p.Clock.Now())
+		over.LeftMs = 0
+		s.progress = &gangProgress{token: p.token, over: over}
+	}
+}
+
+// sum is the progress of the whole gang: the slowest rank decides.
+func (p *gangProgress) sum(now actors.Instant) *messages.JobProgress {
+	if p.over != nil {
+		return p.over
+	}
+	all := &messages.JobProgress{}
+	var slowest *messages.AttemptProgress
+	var changed actors.Instant
+	first := topology.NodeID("")
+	for id, n := range p.nodes { //order: the least and the greatest of all, and sums
+		all.Garbage = min(all.Garbage+n.Garbage, messages.MaxSteps)
+		if len(n.Metrics) > 0 && (first == "" || id < first) {
+			first, all.Metrics = id, n.Metrics
+		}
+		if n.Ranks == 0 {
+			continue
+		}
+		all.Ranks += n.Ranks
+		all.MostStep = max(all.MostStep, n.MostStep)
+		changed = max(changed, n.changed)
+		if slowest == nil || slower(n.AttemptProgress, slowest) {
+			slowest = n.AttemptProgress
+		}
+	}
+	if slowest == nil {
+		return all
+	}
+	all.Step, all.Total, all.MilliRate = slowest.LeastStep, slowest.Total, slowest.MilliRate
+	all.ChangedMsAgo = min(max(now.Since(changed).Milliseconds(), 0), messages.MaxDurationMs)
+	if left := all.Total - all.Step; all.Total > 0 {
+		all.Percent = int32(min(all.Step*100/all.Total, 100)) // a step is at most 1<<53
+		all.LeftMs = leftMs(left, all.MilliRate)
+	}
+	return all
+}
+
+// leftMs is how long so many steps take at a rate in thousandths of steps a second; 0: not known, or there are none.
+func leftMs(steps, milliRate int64) int64 {
+	if steps <= 0 || milliRate <= 0 {
+		return 0
+	}
+	if steps > messages.MaxDurationMs/1_000_000*milliRate {
+		return messages.MaxDurationMs
+	}
+	return steps * 1000 / milliRate * 1000
+}
+
+// slower reports whether one is to decide in place of the other: it is behind, or as far and not as fast.
+func slower(a, b *messages.AttemptProgress) bool {
+	if messages.Behind(a, b) || messages.Behind(b, a) {
+		return messages.Behind(a, b)
+	}
+	return a.MilliRate < b.MilliRate || a.MilliRate == b.MilliRate && a.Total < b.Total
+}
+
+// progressed is a job as it is now: with its progress, if it has reported any and does not wait.
+func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
+	now := m.present(s)
+	if s.progress == nil || messages.Waits(now.Phase) {
+		return now
+	}
+	return &messages.JobStatus{
+		Record: now.Record, Phase: now.Phase, Reason: now.Reason, ReasonCode: now.ReasonCode, Attempt: now.Attempt,
+		Debts: now.Debts, Tasks: now.Tasks, Group: now.Group, Withheld: now.Withheld, Prospect: now.Prospect,
+		Counts: now.Counts, Warned: now.Warned, Progress: s.progress.sum(m.p.Clock.Now()),
+	}
+}
+
+// tellProgress tells the watchers that asked for it how far a job is. That is no change in words, and is not kept: a
+// watcher that returns is told the present state.
+func (m *Mirror) tellProgress(ctx actor.Context, s shownJob, now actors.Instant) {
+	if s.progress.told > 0 && now.Since(s.progress.told) < toldEvery {
+		return
+	}
+	var e *messages.Event
+	for i := range m.watch.watchers {
+		w := &m.watch.watchers[i]
+		if !w.asked.Progress || !w.asked.Jobs {
+			continue
+		}
+		if e == nil {
+			s.progress.told = now
+			e = m.figure(&messages.Event{Job: listed(m.progressed(s))})
+		}
+		if wants(w.asked, e) {
+			ctx.Send(w.pid, e)
+		}
+	}
+}

@@ -1,0 +1,111 @@
+package worker
+
+import (
+	"time"
+
+	"github.com/asynkron/protoactor-go/actor"
+
+	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the progress of tasks on its way to the leader. It is in heartbeats, of which an earlier leader leaves
+// it out: an attempt's progress at most once in progressEvery, if it has changed or the leader may not have it. Nothing
+// of it is on disk, and nothing is decided by it.
+
+// progressEvery is the least time between two reports of the progress of one attempt.
+const progressEvery = 5 * time.Second
+
+// progressSent notes when the leader was told of the progress of a slice.
+type progressSent struct {
+	changed bool           // since it was sent last
+	seq     uint64         // the heartbeat that had it last, until the leader acknowledged that; 0: it did
+	at      actors.Instant // when that was sent; 0: never
+}
+
+// due reports whether the leader is to be told now.
+func (p *progressSent) due(now actors.Instant) bool {
+	return (p.changed || p.seq > 0) && (p.at == 0 || now.Since(p.at) >= progressEvery)
+}
+
+// onRankProgress notes how far a rank is. The leader is told at once, unless it was told a moment ago: then a later
+// heartbeat tells it.
+func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
+	s := n.slices[m.key.Token]
+	if s == nil || m.told.Validate() != nil {
+		n.p.Host.Count("node.no_progress", 1)
+		return
+	}
+	r := s.rank(m.key.Rank)
+	if r == nil || r.exit != nil {
+		return
+	}
+	r.progress, s.progress.changed = m.told, true
+	if n.states.In(nodeMember) && s.progress.due(n.p.Clock.Now()) {
+		n.beat(ctx)
+	}
+}
+
+// progressReport returns the progress of the slices whose turn it is, for the heartbeat that is being sent.
+func (n *Node) progressReport() (all []*messages.AttemptProgress) {
+	now := n.p.Clock.Now()
+	for _, l := range n.ledger.Slices() {
+		s := n.slices[l.Token]
+		if !s.progress.due(now) || len(all) == messages.MaxProgresses {
+			continue
+		}
+		all = append(all, s.progressOf(now))
+		s.progress = progressSent{seq: n.pulse.seq, at: now}
+	}
+	return all
+}
+
+// progressAcked notes that the leader has what a heartbeat brought.
+func (n *Node) progressAcked(seq uint64) {
+	for _, l := range n.ledger.Slices() {
+		if p := &n.slices[l.Token].progress; p.seq > 0 && p.seq <= seq {
+			p.seq = 0
+		}
+	}
+}
+
+// repeatProgress has the next heartbeat tell a leader that knows nothing yet.
+func (n *Node) repeatProgress() {
+	for _, l := range n.ledger.Slices() {
+		s := n.slices[l.Token]
+		s.progress = progressSent{}
+		for i := range s.ranks {
+			s.progress.changed = s.progress.changed || s.ranks[i].progress != nil
+		}
+	}
+}
+
+// progressOf returns how far the ranks of a slice are.
+func (s *nodeSlice) progressOf(now actors.Instant) *messages.AttemptProgress {
+	p := &messages.AttemptProgress{Token: s.wire, Job: string(s.page.Job)}
+	var slowest *messages.TaskProgress
+	var changed int64
+	for i := range s.ranks {
+		t := s.ranks[i].progress
+		if t == nil {
+			continue
+		}
+		p.Garbage = min(p.Garbage+t.Garbage, messages.MaxSteps)
+		if len(p.Metrics) == 0 {
+			p.Metrics = t.Metrics
+		}
+		if t.ChangedNs == 0 {
+			continue // no step yet
+		}
+		p.Ranks, changed = p.Ranks+1, max(changed, t.ChangedNs)
+		p.MostStep = max(p.MostStep, t.Step)
+		if slowest == nil || messages.Behind(t, slowest) {
+			slowest = t
+		}
+	}
+	if slowest != nil {
+		p.LeastStep, p.Total, p.MilliRate = slowest.Step, slowest.Total, slowest.MilliRate
+		p.AgeMs = min(max(now.Since(actors.Instant(changed)).Milliseconds(), 0), messages.MaxDurationMs)
+	}
+	return p
+}

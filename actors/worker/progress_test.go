@@ -1,0 +1,101 @@
+package worker
+
+import (
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/topology"
+)
+
+// progressRig is a machine with a started slice of two ranks. reports has a rank report a step; said returns the
+// progress in the heartbeats since it was last called, and acknowledges them if wanted.
+func progressRig(t *testing.T) (r *nodeRig, reports func(rank int32, step int64),
+	said func(ack bool) []*messages.AttemptProgress) {
+	r, _, all := warnedRig(t)
+	token := topology.Token{Epoch: 1, Counter: 1}
+	reports = func(rank int32, step int64) {
+		r.system.Root.Send(r.node.slices[token].rank(topology.Rank(rank)).pid, &messages.TaskProgress{
+			Id: &messages.TaskId{Token: messages.ToToken(token), Rank: rank}, Step: step, Total: 1000,
+			MilliRate: 7 + int64(rank), ChangedNs: int64(r.now), Metrics: []*messages.Metric{{Name: "loss", Value: "2.1"}},
+		})
+		r.settle()
+	}
+	said = func(ack bool) (got []*messages.AttemptProgress) {
+		var last uint64
+		for _, m := range all() {
+			if beat, is := m.(*messages.Heartbeat); is {
+				if err := beat.Validate(); err != nil {
+					t.Fatal(err)
+				}
+				last, got = beat.Seq, append(got, beat.Progress...)
+			}
+		}
+		if ack && last > 0 {
+			r.tell(&messages.HeartbeatAck{Epoch: r.epoch, Incarnation: r.incarnation(), Seq: last}, "leader")
+		}
+		return got
+	}
+	return r, reports, said
+}
+
+// TestProgressReported: the first progress is told at once, later progress at most once in 5 s, and only if it changed.
+// The slowest rank gives step and rate.
+func TestProgressReported(t *testing.T) {
+	r, reports, said := progressRig(t)
+	reports(0, 100)
+	got := said(true)
+	if len(got) != 1 || got[0].LeastStep != 100 || got[0].Ranks != 1 || got[0].MilliRate != 7 {
+		t.Fatalf("the first progress is told as %v", got)
+	}
+	for s := range int64(20) {
+		r.pass(time.Second)
+		reports(0, 101+s)
+		reports(1, 91+s)
+	}
+	got = said(true)
+	if len(got) < 3 || len(got) > 4 {
+		t.Fatalf("in 20 s the progress was told %d times", len(got))
+	}
+	last := got[len(got)-1]
+	if last.MostStep-last.LeastStep != 10 || last.Ranks != 2 || last.MilliRate != 8 || len(last.Metrics) != 1 {
+		t.Fatalf("two ranks are told as %v", last)
+	}
+	r.pass(6 * time.Second)
+	said(true)
+	r.pass(time.Minute)
+	if got = said(true); len(got) > 0 {
+		t.Fatalf("progress that did not change was told again: %v", got)
+	}
+}
+
+// TestProgressRepeated: progress whose heartbeat was lost is told again, and so is all of it to a leader that knows
+// nothing yet. The age is that of the change.
+func TestProgressRepeated(t *testing.T) {
+	r, reports, said := progressRig(t)
+	reports(0, 100)
+	said(false) // lost
+	r.pass(7 * time.Second)
+	if got := said(true); len(got) != 1 || got[0].LeastStep != 100 || got[0].AgeMs < 4000 {
+		t.Fatalf("after the first was lost: %v", got)
+	}
+	r.pass(20 * time.Second)
+	if got := said(true); len(got) > 0 {
+		t.Fatalf("what the leader has is told again: %v", got)
+	}
+	r.epoch = 2
+	r.tell(&messages.Lead{Epoch: 2, ClusterId: "c"}, "leader")
+	r.tell(&messages.Welcome{Epoch: 2, Text: "w", Incarnation: r.incarnation()}, "leader")
+	if got := said(true); len(got) != 1 || got[0].LeastStep != 100 {
+		t.Fatalf("a new leader is told %v", got)
+	}
+}
+
+// TestProgressOfOneThatSaysNothing: without progress heartbeats are as they always were.
+func TestProgressOfOneThatSaysNothing(t *testing.T) {
+	r, _, said := progressRig(t)
+	r.pass(time.Minute)
+	if got := said(true); len(got) > 0 {
+		t.Fatalf("nobody reported, and the leader is told %v", got)
+	}
+}

@@ -1,0 +1,80 @@
+package show
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how the progress of a job looks.
+
+// progress is the progress of an attempt in -o json. The slowest rank decides.
+type progress struct {
+	Percent       *int32            `json:"percent,omitempty"` // none: the total is not known
+	Step          int64             `json:"step"`
+	Total         int64             `json:"total,omitempty"`
+	FastestStep   int64             `json:"fastestStep"`
+	StepsPerSec   float64           `json:"stepsPerSecond,omitempty"`
+	SecondsLeft   int64             `json:"secondsLeft,omitempty"`
+	ChangedAgo    int64             `json:"lastChangeSecondsAgo"`
+	Ranks         int32             `json:"ranks"` // that report a step
+	Metrics       map[string]string `json:"metrics,omitempty"`
+	NotUnderstood int64             `json:"notUnderstood,omitempty"`
+}
+
+func progressObject(p *messages.JobProgress) *progress {
+	if p == nil {
+		return nil
+	}
+	o := &progress{
+		Step: p.GetStep(), Total: p.GetTotal(), FastestStep: p.GetMostStep(), Ranks: p.GetRanks(),
+		StepsPerSec: float64(p.GetMilliRate()) / 1000, SecondsLeft: p.GetLeftMs() / 1000,
+		ChangedAgo: p.GetChangedMsAgo() / 1000, NotUnderstood: p.GetGarbage(),
+	}
+	if p.GetTotal() > 0 {
+		percent := p.GetPercent()
+		o.Percent = &percent
+	}
+	for _, m := range p.GetMetrics() {
+		if o.Metrics == nil {
+			o.Metrics = map[string]string{}
+		}
+		o.Metrics[m.GetName()] = m.GetValue()
+	}
+	return o
+}
+
+// describeProgress writes how far a job is: the range of its ranks, the rate of the slowest, and the last change.
+func describeProgress(p *page, of *messages.JobProgress) {
+	if of.GetRanks() > 0 {
+		p.line("Progress", messages.ProgressWords(of))
+		p.line("Steps", stepWords(of))
+	}
+	var metrics []string
+	for _, m := range of.GetMetrics() {
+		metrics = append(metrics, m.GetName()+" "+m.GetValue())
+	}
+	p.line("Metrics", strings.Join(metrics, ", "))
+	if n := of.GetGarbage(); n > 0 {
+		p.line("Ignored", fmt.Sprintf("%d progress reports that were not understood", n))
+	}
+}
+
+func stepWords(p *messages.JobProgress) string {
+	text := strconv.FormatInt(p.GetStep(), 10)
+	if p.GetMostStep() != p.GetStep() {
+		text += " to " + strconv.FormatInt(p.GetMostStep(), 10)
+	}
+	if p.GetTotal() > 0 {
+		text += " of " + strconv.FormatInt(p.GetTotal(), 10)
+	}
+	if p.GetRanks() > 1 {
+		text += fmt.Sprintf(" on %d ranks", p.GetRanks())
+	}
+	if p.GetMilliRate() > 0 {
+		text += fmt.Sprintf(", %s steps/s", strconv.FormatFloat(float64(p.GetMilliRate())/1000, 'g', 3, 64))
+	}
+	return text + ", last change " + messages.Span(p.GetChangedMsAgo()) + " ago"
+}

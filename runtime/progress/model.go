@@ -1,0 +1,137 @@
+// Package progress reads how far a task is, from what the task itself reports: lines of a file, lines of its output, or
+// requests of the Kubeflow Trainer progress protocol. All of them feed one model. What a task reports is never trusted:
+// it is bounded, and what is not understood is counted and changes nothing.
+package progress
+
+import (
+	"slices"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns the model: what is known of the progress of one task.
+
+const (
+	// pointEvery is the distance of the points from which the rate is computed.
+	pointEvery = 10 * time.Second
+	// maxPoints bounds their number, so that the rate is that of the last minutes.
+	maxPoints = 32
+)
+
+// Report is one thing that a task reported.
+type Report struct {
+	Step    int64
+	HasStep bool
+	Total   int64 // 0: the report has none
+	Metrics []Metric
+}
+
+// Metric is a value beside the step, as text.
+type Metric struct{ Name, Value string }
+
+// point is a step and the moment at which it was reported, in nanoseconds of a steady clock.
+type point struct{ at, step int64 }
+
+// Model holds what is known of the progress of one task of one attempt. The zero Model knows nothing.
+type Model struct {
+	last    point
+	known   bool // a step was reported
+	total   int64
+	points  []point // in the order of their time; the first is where the rate begins
+	garbage int64
+	metrics []Metric // in the order in which they were first reported
+	changed bool     // since the last call of Changed
+}
+
+// Observe takes a report that came at a moment of a steady clock, in nanoseconds. A step that goes down begins the rate
+// again, because the task resumed from an earlier one.
+func (m *Model) Observe(now int64, r Report) {
+	if r.Step < 0 || r.Step > messages.MaxSteps || r.Total < 0 || r.Total > messages.MaxSteps {
+		m.Garbage()
+		return
+	}
+	if r.Total > 0 && r.Total != m.total {
+		m.total, m.changed = r.Total, true
+	}
+	for _, one := range r.Metrics {
+		m.measure(one)
+	}
+	if r.HasStep {
+		m.step(point{now, r.Step})
+	}
+}
+
+func (m *Model) step(p point) {
+	switch {
+	case m.known && p.step == m.last.step:
+		return
+	case !m.known || p.step < m.last.step:
+		m.points = append(m.points[:0], p)
+	case p.at-m.points[len(m.points)-1].at >= int64(pointEvery):
+		if len(m.points) == maxPoints {
+			m.points = slices.Delete(m.points, 0, 1)
+		}
+		m.points = append(m.points, p)
+	}
+	m.last, m.known, m.changed = p, true, true
+}
+
+// measure keeps the newest value of a metric. Names beyond the bound are not kept.
+func (m *Model) measure(one Metric) {
+	if one.Name == "" || !messages.Shows(one.Name) || !messages.Shows(one.Value) {
+		m.Garbage()
+		return
+	}
+	i := slices.IndexFunc(m.metrics, func(k Metric) bool { return k.Name == one.Name })
+	switch {
+	case i < 0 && len(m.metrics) < messages.MaxMetrics:
+		m.metrics, m.changed = append(m.metrics, one), true
+	case i >= 0 && m.metrics[i].Value != one.Value:
+		m.metrics[i], m.changed = one, true
+	}
+}
+
+// Garbage counts a report that was not understood.
+func (m *Model) Garbage() {
+	if m.garbage < messages.MaxSteps {
+		m.garbage, m.changed = m.garbage+1, true
+	}
+}
+
+// Repeat has the next call of Changed report a change if anything is known.
+func (m *Model) Repeat() { m.changed = m.changed || m.known || m.garbage > 0 || len(m.metrics) > 0 }
+
+// Changed reports whether anything changed since it was last called.
+func (m *Model) Changed() bool {
+	changed := m.changed
+	m.changed = false
+	return changed
+}
+
+// Rate returns thousandths of steps a second over the last minutes; 0: not known yet. It ends at the last change of the
+// step, so that a task that stopped does not seem to become slower.
+func (m *Model) Rate() int64 {
+	if !m.known {
+		return 0
+	}
+	first := m.points[0]
+	took := m.last.at - first.at
+	if took <= 0 {
+		return 0
+	}
+	rate := float64(m.last.step-first.step) * 1e12 / float64(took)
+	return int64(min(rate, messages.MaxSteps))
+}
+
+// Message returns what is known, without the ID of the task.
+func (m *Model) Message() *messages.TaskProgress {
+	t := &messages.TaskProgress{Garbage: m.garbage, Total: m.total}
+	if m.known {
+		t.Step, t.ChangedNs, t.MilliRate = m.last.step, m.last.at, m.Rate()
+	}
+	for _, one := range m.metrics {
+		t.Metrics = append(t.Metrics, &messages.Metric{Name: one.Name, Value: one.Value})
+	}
+	return t
+}

@@ -1,0 +1,265 @@
+package progress
+
+import (
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+func seconds(n float64) int64 { return int64(n * float64(time.Second)) }
+
+func at(step int64) Report { return Report{Step: step, HasStep: true} }
+
+// TestRate: the rate is that of the steps between the first report and the last change, whatever came before a resume,
+// and a task that stops keeps its rate.
+func TestRate(t *testing.T) {
+	var m Model
+	m.Observe(seconds(100), Report{Step: 900, HasStep: true, Total: 1000})
+	if got := m.Rate(); got != 0 {
+		t.Fatalf("one report gives a rate of %d", got)
+	}
+	m.Observe(seconds(102), at(920))
+	if got := m.Rate(); got != 10_000 {
+		t.Fatalf("20 steps in 2 s are %d thousandths a second", got)
+	}
+	m.Observe(seconds(500), at(920))
+	if got := m.Rate(); got != 10_000 {
+		t.Fatalf("a task that stopped has a rate of %d", got)
+	}
+	m.Observe(seconds(600), at(500)) // resumed
+	if got := m.Message(); got.MilliRate != 0 || got.Step != 500 || got.Total != 1000 {
+		t.Fatalf("after the resume: %v", got)
+	}
+	m.Observe(seconds(610), at(505))
+	if got := m.Message(); got.MilliRate != 500 || got.ChangedNs != seconds(610) {
+		t.Fatalf("5 steps in 10 s after the resume: %v", got)
+	}
+}
+
+// TestRateOfLastMinutes: a job that became slower is measured by its last minutes, and the points stay bounded.
+func TestRateOfLastMinutes(t *testing.T) {
+	var m Model
+	step := int64(0)
+	for s := range 3600 {
+		step += 100
+		m.Observe(seconds(float64(s)), at(step))
+	}
+	for s := range 600 {
+		step++
+		m.Observe(seconds(float64(3600+s)), at(step))
+	}
+	if got := m.Rate(); got != 1000 {
+		t.Fatalf("ten minutes at one step a second give a rate of %d", got)
+	}
+	if len(m.points) > maxPoints {
+		t.Fatalf("%d points are kept", len(m.points))
+	}
+}
+
+// TestMetricsBounded: a task shows at most 16 metrics, the newest value of each, and what does not fit or steers a
+// terminal is counted.
+func TestMetricsBounded(t *testing.T) {
+	var m Model
+	for i := range 100 {
+		m.Observe(1, Report{Metrics: []Metric{{fmt.Sprintf("m%d", i), "1"}}})
+	}
+	m.Observe(2, Report{Metrics: []Metric{{"m3", "2"}, {"m4", "\x1b[2J"}, {strings.Repeat("n", 65), "1"}}})
+	got := m.Message()
+	if len(got.Metrics) != messages.MaxMetrics || got.Metrics[3].Value != "2" || got.Metrics[4].Value != "1" {
+		t.Fatalf("metrics: %v", got.Metrics)
+	}
+	if got.Garbage != 2 {
+		t.Fatalf("%d reports were not understood, want 2", got.Garbage)
+	}
+}
+
+// TestParseLine: a line is understood as programs write it, and garbage changes nothing.
+func TestParseLine(t *testing.T) {
+	for line, want := range map[string]string{
+		`{"step":1200,"total":5000,"loss":2.1}`:              "1200/5000 loss=2.1",
+		`{"step":1200.0}`:                                    "1200/0",
+		`{"loss":NaN,"note":"a NaN \"NaN\"","lr":-Infinity}`: `- loss=NaN lr=-Infinity note=a NaN "NaN"`,
+		`{"step":7,"deep":{"x":1},"list":[1],"no":null}`:     "7/0",
+		`{}`:             "-",
+		`{"step":-1}`:    "garbage",
+		`{"step":1.5}`:   "garbage",
+		`{"step":"7"}`:   "garbage",
+		`{"step":1e300}`: "garbage",
+		`{"total":null}`: "garbage",
+		`[1]`:            "garbage",
+		`null`:           "garbage",
+		`step 5`:         "garbage",
+		`{"step":1`:      "garbage",
+		`{"s":"` + strings.Repeat("x", MaxLineBytes) + `"}`: "garbage",
+	} {
+		r, err := ParseLine([]byte(line))
+		got := "garbage"
+		if err == nil {
+			got = "-"
+			if r.HasStep {
+				got = fmt.Sprintf("%d/%d", r.Step, r.Total)
+			}
+			for _, m := range r.Metrics {
+				got += " " + m.Name + "=" + m.Value
+			}
+		}
+		if got != want {
+			t.Errorf("%.60s: %s, want %s", line, got, want)
+		}
+	}
+}
+
+// looks reads the file once and returns the lines.
+func looks(t *testing.T, f *File, dir string) (lines []string) {
+	t.Helper()
+	if err := f.Read(dir, func(line []byte) { lines = append(lines, string(line)) }); err != nil {
+		lines = append(lines, "error: "+err.Error())
+	}
+	return lines
+}
+
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	file, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	if _, err := file.WriteString(text); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func expect(t *testing.T, got []string, want ...string) {
+	t.Helper()
+	if strings.Join(got, "|") != strings.Join(want, "|") {
+		t.Fatalf("lines %q, want %q", got, want)
+	}
+}
+
+// TestFile: each whole line is read once, a piece of a line when it is whole, and all of a file that the
+// task wrote again from its begin.
+func TestFile(t *testing.T) {
+	dir, f := t.TempDir(), &File{}
+	path := filepath.Join(dir, FileName)
+	expect(t, looks(t, f, dir))
+	write(t, path, "one\ntwo\nthr")
+	expect(t, looks(t, f, dir), "one", "two")
+	expect(t, looks(t, f, dir))
+	write(t, path, "ee\n")
+	expect(t, looks(t, f, dir), "three")
+	if err := os.WriteFile(path, []byte("again\n"), 0o644); err != nil { // shorter
+		t.Fatal(err)
+	}
+	expect(t, looks(t, f, dir), "again")
+	if err := os.WriteFile(path, []byte("longer than it was\n"), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, looks(t, f, dir), "longer than it was")
+	if err := os.Remove(path); err != nil {
+		t.Fatal(err)
+	}
+	expect(t, looks(t, f, dir))
+	write(t, path, "new\n")
+	expect(t, looks(t, f, dir), "new")
+}
+
+// TestFileBounded: of a file that grows fast only the last lines are read, each whole, and a line without an end is no
+// line.
+func TestFileBounded(t *testing.T) {
+	dir, f := t.TempDir(), &File{}
+	path := filepath.Join(dir, FileName)
+	var text strings.Builder
+	for i := range 100_000 {
+		fmt.Fprintf(&text, "line %d\n", i)
+	}
+	write(t, path, text.String())
+	got := looks(t, f, dir)
+	if len(got) != maxLines || got[0] != fmt.Sprintf("line %d", 100_000-maxLines) || got[maxLines-1] != "line 99999" {
+		t.Fatalf("read %q", got)
+	}
+	write(t, path, "next\n")
+	expect(t, looks(t, f, dir), "next")
+	write(t, path, strings.Repeat("x", 1<<20))
+	if got := looks(t, f, dir); len(got) != 1 || len(got[0]) <= MaxLineBytes || len(got[0]) > tailBytes {
+		t.Fatalf("a line of a megabyte gave %d lines", len(got))
+	}
+	write(t, path, "\nafter\n")
+	expect(t, looks(t, f, dir), "after")
+}
+
+// TestFileIsNoFile: nothing that a task puts in the place of the file is followed or waited for, and each is told once.
+func TestFileIsNoFile(t *testing.T) {
+	secret := filepath.Join(t.TempDir(), "secret")
+	write(t, secret, "secret\n")
+	for what, put := range map[string]func(path string) error{
+		"a link":      func(path string) error { return os.Symlink(secret, path) },
+		"a pipe":      func(path string) error { return syscall.Mkfifo(path, 0o666) },
+		"a directory": func(path string) error { return os.Mkdir(path, 0o777) },
+		"a foreigner's": func(path string) error {
+			if os.Getuid() != 0 {
+				return os.Symlink(secret, path)
+			}
+			write(t, path, "foreign\n")
+			return os.Chown(path, 4711, 4711)
+		},
+	} {
+		dir, f := t.TempDir(), &File{}
+		if err := put(filepath.Join(dir, FileName)); err != nil {
+			t.Fatal(err)
+		}
+		if got := looks(t, f, dir); len(got) != 1 || !strings.HasPrefix(got[0], "error: ") {
+			t.Fatalf("%s: %q", what, got)
+		}
+		expect(t, looks(t, f, dir))
+	}
+	dir := t.TempDir()
+	link := filepath.Join(dir, "scratch")
+	if err := os.Symlink(filepath.Dir(secret), link); err != nil {
+		t.Fatal(err)
+	}
+	write(t, filepath.Join(filepath.Dir(secret), FileName), "followed\n")
+	expect(t, looks(t, &File{}, link))
+}
+
+// written is an output that a function of Search reads.
+type written string
+
+func (s written) tail(from int64, most int) (int64, []byte) {
+	at := max(from, int64(len(s)-most))
+	return at, []byte(s[at:])
+}
+
+// TestOutput: the last line that matches counts, with lines that end in a carriage return as progress bars write them,
+// and a number is never taken from a half of a line.
+func TestOutput(t *testing.T) {
+	o := NewOutput(`(\d+)/(\d+)`)
+	text := ""
+	for _, k := range []struct{ more, want string }{
+		{"hello\nstep 1/10\nstep 2/10\n", "2/10"},
+		{"bar 3/1", "none"},
+		{"0\rbar 4/10\rbar 5/1", "4/10"},
+		{"0\nother\n", "5/10"},
+		{strings.Repeat("x", outputBytes) + "77/88\n", "none"},
+		{strings.Repeat("x\n", outputBytes) + "6/10\n" + strings.Repeat("y\n", 1000), "6/10"},
+		{"99999999999999999999/3\n", "none"},
+	} {
+		text += k.more
+		got := "none"
+		if r, ok := o.Search(written(text).tail); ok {
+			got = fmt.Sprintf("%d/%d", r.Step, r.Total)
+		}
+		if got != k.want {
+			t.Fatalf("after %.20q: %s, want %s", k.more, got, k.want)
+		}
+	}
+	if NewOutput(`(`) != nil || NewOutput("") != nil {
+		t.Fatal("what is no pattern is searched by")
+	}
+}
