@@ -153,7 +153,7 @@ func sooner(a, b *entry) bool {
 // would start it twice.
 func (q *Queue) Add(w Waiting) {
 	if _, known := q.jobs[w.Job]; known {
-		panic("policy: job " + string(w.Job) + " waits already")
+		panic("policy: job " + string(w.Job) + " is already in the queue")
 	}
 	e := &entry{Waiting: w, patient: -1}
 	q.jobs[w.Job] = e

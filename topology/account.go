@@ -1,7 +1,7 @@
 package topology
 
-// This file owns which machines may run a gang as the account that it names: a machine says as which of its accounts it
-// runs jobs, and a gang goes to machines that would accept its own. The machine decides again when the gang arrives.
+// This file decides which nodes may run a gang under the account that the gang names. Each node reports the accounts
+// under which it runs jobs. The node decides again when the gang arrives.
 
 import (
 	"cmp"
@@ -9,26 +9,27 @@ import (
 	"strconv"
 )
 
-// Account is the account of the machines that a gang names, and the owner who asks for it. The zero value is a gang
-// that every machine accepts, because it names no account.
+// Account is the account that a gang requests on nodes, with the owner of the gang. Every node accepts the zero value,
+// which requests no account.
 type Account struct {
 	Owner, Name string
-	// Proven: the cluster knows the owner by a certificate or token, so that the name counts as an account's.
+	// Proven is true if a certificate or token proves the owner, so that the owner's name counts as the name of an
+	// account.
 	Proven bool
 }
 
-// Accounts is how a machine decides about accounts. Nil accepts every one, as agents of earlier versions do.
+// Accounts is the rule by which a node accepts accounts. Nil accepts every account, as agents of older versions do.
 type Accounts struct {
-	Any    bool            // every account, for owners without one of their own in Mapped
-	Own    []string        // sorted: accounts for proven owners of the same name
-	More   bool            // Own does not list all of them
+	Any    bool            // accepts every account, for owners without an entry in Mapped
+	Own    []string        // accounts for proven owners of the same name, sorted
+	More   bool            // Own is incomplete
 	Mapped []MappedAccount // sorted by owner
 }
 
-// MappedAccount is the one account as which a machine runs an owner's jobs.
+// MappedAccount is the one account under which a node runs an owner's jobs.
 type MappedAccount struct{ Owner, Account, UID string }
 
-// Accept reports whether a machine runs gangs under an account.
+// Accept reports whether the node runs gangs under an account.
 func (a *Accounts) Accept(as Account) bool {
 	if a == nil || as.Name == "" {
 		return true
@@ -48,7 +49,7 @@ func (a *Accounts) Accept(as Account) bool {
 	return own || a.More
 }
 
-// appendTo writes the rules so that different ones give different texts.
+// appendTo appends a text of the rules. Different rules have different texts.
 func (a *Accounts) appendTo(b []byte) []byte {
 	if a == nil {
 		return b
@@ -66,7 +67,7 @@ func (a *Accounts) appendTo(b []byte) []byte {
 	return b
 }
 
-// accepted reports whether some machine that is here runs gangs under an account.
+// accepted reports whether at least one known node runs gangs under an account.
 func (f *Fabric) accepted(as Account) bool {
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 && k.accounts.Accept(as) {
@@ -76,8 +77,8 @@ func (f *Fabric) accepted(as Account) bool {
 	return false
 }
 
-// AcceptedEverywhere reports whether every machine that is here runs gangs under an account. Such a gang is placed as
-// one that names no account.
+// AcceptedEverywhere reports whether every known node runs gangs under an account. Such a gang is placed like a gang
+// without an account.
 func (f *Fabric) AcceptedEverywhere(as Account) bool {
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 && !k.accounts.Accept(as) {
@@ -87,7 +88,7 @@ func (f *Fabric) AcceptedEverywhere(as Account) bool {
 	return true
 }
 
-// words says that no machine accepts the account.
+// words returns the text of a refusal because no node accepts the account.
 func (a Account) words() string {
 	switch {
 	case a.Name == a.Owner && !a.Proven:
@@ -99,7 +100,7 @@ func (a Account) words() string {
 	return "user: no node runs jobs of " + a.Owner + " as " + a.Name
 }
 
-// unmatched returns why a gang cannot start whose account is accepted only by nodes that do not match it.
+// unmatched returns the text of a refusal because only nodes that do not match the gang accept its account.
 func (a Account) unmatched() string {
 	return "no matching node runs jobs of " + a.Owner + " as " + a.Name
 }

@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the tests of arithmetic with amounts.
+// This file tests the arithmetic of amounts.
 
 import (
 	"math"
@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestScaled: a part is rounded up, what is negative counts as nothing, and what is too large is cut.
+// TestScaled checks that results are rounded up, that negative arguments count as 0, and that large results are cut.
 func TestScaled(t *testing.T) {
 	for _, c := range []struct{ a, b, c, want int64 }{
 		{7, 3, 2, 11}, {6, 3, 2, 9}, {7, 3, 1, 21}, {0, 5, 3, 0}, {-7, 3, 2, 0}, {7, -3, 1, 0},
@@ -21,7 +21,7 @@ func TestScaled(t *testing.T) {
 	}
 }
 
-// TestNodesOfAPlacement: a machine with several slots is named once.
+// TestNodesOfAPlacement checks that a node with several slots is listed once.
 func TestNodesOfAPlacement(t *testing.T) {
 	p := Placement{Slots: []Slot{{Node: "a"}, {Node: "a"}, {Node: "b"}, {Node: "c"}, {Node: "c"}}}
 	if got := p.Nodes(); !slices.Equal(got, []NodeID{"a", "b", "c"}) {

@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the benchmarks of placing.
+// This file has the benchmarks of placement.
 
 import (
 	"fmt"
@@ -14,7 +14,8 @@ const (
 	zoneSize  = 10 // blocks
 )
 
-// sizes are those to measure with; the smallest does to see that a benchmark works.
+// sizes returns the cluster sizes to measure. With -short, it returns only the smallest, which suffices to check that a
+// benchmark works.
 func sizes(all ...int) []int {
 	if testing.Short() {
 		return all[:1]
@@ -22,7 +23,7 @@ func sizes(all ...int) []int {
 	return all
 }
 
-// machineAtIndex is one of a uniform cluster: 8 GPUs, 128 cores, 2 TiB.
+// machineAtIndex returns a node of a uniform cluster: 8 GPUs, 128 cores, 2 TiB.
 func machineAtIndex(i int) Machine {
 	rack := i / rackSize
 	return Machine{
@@ -38,8 +39,8 @@ func machineAtIndex(i int) Machine {
 	}
 }
 
-// busyCapacity is 70% full and fragmented: of ten machines two are whole, two
-// have one to seven GPUs free, the others are full.
+// busyCapacity returns the free capacity in a cluster that is 70% full and fragmented: of ten nodes, two are free, two
+// have one to seven free GPUs, and the others are full.
 func busyCapacity(r *rand.Rand, m Machine) Capacity {
 	c := m.Idle()
 	switch draw := r.Intn(100); {
@@ -69,7 +70,7 @@ func uniformCluster(machines int, busy bool) *Fabric {
 	return f
 }
 
-// gangOf is a gang of whole machines.
+// gangOf returns a gang of whole nodes.
 func gangOf(machines int) Gang {
 	return Gang{
 		Replicas: int32(machines),
@@ -79,8 +80,8 @@ func gangOf(machines int) Gang {
 	}
 }
 
-// BenchmarkPlace places a gang of K whole machines. Between two placements one
-// machine of the cluster changes, so that there is something to learn again.
+// BenchmarkPlace places a gang of K whole nodes. Between two placements one node changes, so that the index must be
+// updated.
 func BenchmarkPlace(b *testing.B) {
 	for _, machines := range sizes(1000, 10000, 100000) {
 		f := uniformCluster(machines, true)
@@ -111,7 +112,7 @@ func benchmarkPlace(b *testing.B, f *Fabric, g Gang, machines int) {
 
 var benchIDs []NodeID
 
-// flip changes what one machine has free by one core, back and forth.
+// flip changes the free capacity of one node by one core, in alternating directions.
 func flip(f *Fabric, i int) {
 	for len(benchIDs) <= i {
 		benchIDs = append(benchIDs, machineAtIndex(len(benchIDs)).ID)
@@ -121,7 +122,7 @@ func flip(f *Fabric, i int) {
 	f.SetFree(benchIDs[i], c)
 }
 
-// BenchmarkPlaceCold places a gang of a rate that was never asked before.
+// BenchmarkPlaceCold places a gang with a new rate.
 func BenchmarkPlaceCold(b *testing.B) {
 	for _, machines := range sizes(1000, 10000, 100000) {
 		f := uniformCluster(machines, true)
@@ -137,7 +138,7 @@ func BenchmarkPlaceCold(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaceFlat places in a cluster whose racks nobody named.
+// BenchmarkPlaceFlat places gangs in a cluster without named racks.
 func BenchmarkPlaceFlat(b *testing.B) {
 	const machines = 10000
 	r := rand.New(rand.NewSource(1))
@@ -154,7 +155,7 @@ func BenchmarkPlaceFlat(b *testing.B) {
 	}
 }
 
-// BenchmarkPlaceTotal places totals in whole machines and in whatever is free.
+// BenchmarkPlaceTotal places totals in whole nodes and in any free resources.
 func BenchmarkPlaceTotal(b *testing.B) {
 	f := uniformCluster(10000, true)
 	for _, split := range []Split{SplitWhole, SplitAny} {
@@ -168,7 +169,7 @@ func BenchmarkPlaceTotal(b *testing.B) {
 	}
 }
 
-// BenchmarkFill fills an idle cluster with gangs of whole machines.
+// BenchmarkFill fills an idle cluster with gangs of whole nodes.
 func BenchmarkFill(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		b.Run(fmt.Sprintf("machines=%d/gang=8", machines), func(b *testing.B) {
@@ -199,7 +200,7 @@ func BenchmarkFill(b *testing.B) {
 	}
 }
 
-// BenchmarkRefuse refuses a gang that one rack cannot hold.
+// BenchmarkRefuse refuses a gang that is too large for one rack.
 func BenchmarkRefuse(b *testing.B) {
 	f := uniformCluster(10000, true)
 	g := gangOf(15)
@@ -218,13 +219,12 @@ func BenchmarkRefuse(b *testing.B) {
 	}
 }
 
-// BenchmarkExplain explains a gang to whoever asks, on a cluster where every
-// machine is held by jobs and each has a time limit.
+// BenchmarkExplain explains a gang on a cluster where jobs with time limits hold every node.
 func BenchmarkExplain(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		planned := uniformCluster(machines, true)
 		planned.Lead()
-		f := NewFabric([]string{"zone", "block", "rack"}) // as the Mirror answers
+		f := NewFabric([]string{"zone", "block", "rack"}) // as in the Mirror
 		f.Follow(planned.Tell())
 		holders, jobs := NewHolders(), int64(0)
 		f.Walk(func(m Machine, free Capacity, _ string) {
@@ -260,8 +260,8 @@ func withLevel(g Gang, level string) Gang {
 	return g
 }
 
-// BenchmarkJoin lets machines join one by one, with a placement of each of twenty
-// rates tried after every one: a cluster that comes up while jobs wait.
+// BenchmarkJoin lets nodes join one by one, and tries a placement of each of twenty rates after every join, like a
+// cluster that starts while jobs wait.
 func BenchmarkJoin(b *testing.B) {
 	for _, machines := range sizes(1000, 10000) {
 		b.Run(fmt.Sprintf("machines=%d/rates=20", machines), func(b *testing.B) {
@@ -282,8 +282,8 @@ func BenchmarkJoin(b *testing.B) {
 	}
 }
 
-// BenchmarkWhatIf asks whether a gang would fit if eight running gangs ended, and
-// takes it back: what a preemption will ask many times.
+// BenchmarkWhatIf checks whether a gang would fit if eight running gangs ended, and rolls the change back. A preemption
+// needs many such checks.
 func BenchmarkWhatIf(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		b.Run(fmt.Sprintf("machines=%d/ended=8", machines), func(b *testing.B) {
@@ -313,7 +313,7 @@ func BenchmarkWhatIf(b *testing.B) {
 	}
 }
 
-// BenchmarkClone copies the view, as a reader beside the scheduler does.
+// BenchmarkClone copies the view.
 func BenchmarkClone(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		f := uniformCluster(machines, true)

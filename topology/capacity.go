@@ -1,9 +1,7 @@
 package topology
 
-// This file owns the arithmetic of what a machine has free, shares of devices
-// included: which of them an amount is taken from. The machine's own ledger, the
-// view of the leader and the claims on a machine all take by these rules, so that the belief is what the machine would
-// say.
+// This file has the arithmetic of free capacity, including shares of devices. The ledger of a node, the leader's view
+// and claims all use these rules, so that the view matches the node's next report.
 
 import (
 	"cmp"
@@ -19,7 +17,7 @@ func (m Machine) Idle() Capacity {
 	}
 }
 
-// CapacityOf adds amounts and free shares of devices up to a capacity.
+// CapacityOf returns the capacity of free amounts and free shares of devices.
 func CapacityOf(free Resources, shares []Share) Capacity {
 	c := Capacity{MilliCPU: free.MilliCPU, MemoryBytes: free.MemoryBytes}
 	for _, s := range shares {
@@ -35,13 +33,13 @@ func CapacityOf(free Resources, shares []Share) Capacity {
 
 func largestFirst(a, b int64) int { return cmp.Compare(b, a) }
 
-// Equal reports whether two capacities are the same.
+// Equal reports whether two capacities are equal.
 func (c Capacity) Equal(o Capacity) bool {
 	return c.MilliCPU == o.MilliCPU && c.MemoryBytes == o.MemoryBytes &&
 		c.WholeGPUs == o.WholeGPUs && slices.Equal(c.Parts, o.Parts)
 }
 
-// MilliGPU sums the whole devices and the parts.
+// MilliGPU returns the sum of whole devices and parts.
 func (c Capacity) MilliGPU() int64 {
 	sum := int64(c.WholeGPUs) * WholeGPU
 	for _, p := range c.Parts {
@@ -50,9 +48,9 @@ func (c Capacity) MilliGPU() int64 {
 	return sum
 }
 
-// Less takes an amount away. A share goes to the smallest part that holds it, and
-// breaks a whole device only when no part does; which device it is in truth, the
-// machine decides. A share that nothing holds is owed: a part below zero.
+// Less subtracts an amount. A share is taken from the smallest part that is large enough, and from a whole device only
+// if no part is. The node itself chooses the actual device. If nothing is large enough, a negative part records the
+// missing share.
 func (c Capacity) Less(a Resources) Capacity {
 	c.MilliCPU -= a.MilliCPU
 	c.MemoryBytes -= a.MemoryBytes
@@ -73,7 +71,7 @@ func (c Capacity) Less(a Resources) Capacity {
 	return c
 }
 
-// Floored is the capacity with amounts below zero as zero.
+// Floored returns the capacity with 0 instead of negative amounts.
 func (c Capacity) Floored() Capacity {
 	c.MilliCPU, c.MemoryBytes, c.WholeGPUs = max(c.MilliCPU, 0), max(c.MemoryBytes, 0), max(c.WholeGPUs, 0)
 	for n := len(c.Parts); n > 0 && c.Parts[n-1] < 0; n-- {
@@ -82,9 +80,8 @@ func (c Capacity) Floored() Capacity {
 	return c
 }
 
-// More gives an amount back. A share first settles what is owed or completes a
-// device exactly, because that is how it most likely was cut; otherwise it joins
-// the largest part that it fits beside.
+// More adds an amount. A share first cancels an equal missing share, or completes a device exactly, because that is its
+// most likely origin. Otherwise it is added to the largest part with enough space for it.
 func (c Capacity) More(a Resources) Capacity {
 	c.MilliCPU += a.MilliCPU
 	c.MemoryBytes += a.MemoryBytes
@@ -112,8 +109,8 @@ func (c Capacity) More(a Resources) Capacity {
 	return c
 }
 
-// smallest finds the smallest part that holds a share, the first among equals; -1 when none does. So larger parts stay
-// useful, and a whole device, the largest part of all, is the last choice.
+// smallest returns the index of the smallest part that holds a share, the first among equals, or -1. Larger parts
+// remain useful, and a whole device, which is the largest part, is the last choice.
 func smallest(parts []int64, share int64) int {
 	best := -1
 	for at, left := range parts {
@@ -124,9 +121,8 @@ func smallest(parts []int64, share int64) int {
 	return best
 }
 
-// withPart is the parts with the one at an index replaced (added, when the index
-// is -1), largest first. It always copies: capacities are values that undo
-// records and callers keep.
+// withPart returns the parts, largest first, with the part at an index replaced, or added if the index is -1. It always
+// copies, because undo records and callers keep earlier capacities.
 func withPart(parts []int64, at int, size int64) []int64 {
 	next := make([]int64, 0, len(parts)+1)
 	for i, p := range parts {

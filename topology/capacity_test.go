@@ -8,8 +8,8 @@ import (
 	"pgregory.net/rapid"
 )
 
-// TestLessIsWhatTheMachineGrants: the leader subtracts a claim from its view as the machine's own ledger will. Where
-// the two differ the view is wrong until the next report, and what is planned meanwhile is refused.
+// TestLessIsWhatTheMachineGrants checks that the leader's view subtracts a claim as the node's ledger does. If the two
+// differed, the view would be wrong until the next report, and nodes would refuse placements.
 func TestLessIsWhatTheMachineGrants(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		c := LedgerConfig{MilliCPU: 64_000, MemoryBytes: 64 << 30}
@@ -35,8 +35,8 @@ func TestLessIsWhatTheMachineGrants(t *testing.T) {
 	})
 }
 
-// TestMoreUndoesLess: what was taken, in whatever order, is there again once it is given back in reverse, also where
-// more was taken than there was. Nothing is lost or invented on the way, and what is owed is no room.
+// TestMoreUndoesLess checks that giving amounts back in reverse order restores the capacity, even if more was taken
+// than existed. Nothing is lost or created on the way, and a missing share counts as no capacity.
 func TestMoreUndoesLess(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		before := Capacity{MilliCPU: 8000, MemoryBytes: 8 << 30, WholeGPUs: rapid.Int32Range(0, 2).Draw(t, "whole")}

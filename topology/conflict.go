@@ -1,51 +1,51 @@
 package topology
 
-// This file owns constraints: the parts of "no" that could be different, each of
-// which can be dropped on its own, and the search for a minimal set of them that
-// cannot be met together.
+// This file has the constraints of a gang, each of which can be dropped separately, and the search for a minimal set of
+// constraints that cannot be met together.
 
 import "slices"
 
-// ConstraintKind names what could be different.
+// ConstraintKind is the kind of a constraint.
 type ConstraintKind uint8
 
 const (
-	// OnExcluded: machines that the gang leaves out.
+	// OnExcluded: the gang excludes nodes.
 	OnExcluded ConstraintKind = iota
-	// OnNamed: the only machines that the gang may go to.
+	// OnNamed: the gang may use only the nodes that it names.
 	OnNamed
-	// OnApart: each task on a machine of its own.
+	// OnApart: each task needs a separate node.
 	OnApart
-	// OnMemory and OnCPU: the amounts beside the devices.
+	// OnMemory and OnCPU: the memory and CPU of a gang that also requests other resources.
 	OnMemory
 	OnCPU
 	// OnLabel: one label of the selector.
 	OnLabel
 	// OnGPUType: the type of device.
 	OnGPUType
-	// OnWhole: machines taken whole.
+	// OnWhole: the gang needs whole nodes.
 	OnWhole
-	// OnService: machines that are drained, benched, dead.
+	// OnService: drained, backed off and dead nodes are unavailable.
 	OnService
-	// OnLevel: how close together.
+	// OnLevel: all tasks must be in one domain of a level.
 	OnLevel
-	// OnKept: what is kept for others, who were promised it.
+	// OnKept: capacity is reserved for other jobs.
 	OnKept
-	// OnOthers: what other jobs have.
+	// OnOthers: other jobs hold resources.
 	OnOthers
-	// OnSize: how much is asked for at all. It can never be dropped.
+	// OnSize: the total request. This constraint can never be dropped.
 	OnSize
 )
 
-// Constraint is one thing that could be different.
+// Constraint is one requirement of a gang that can be relaxed, or one state of the cluster that can change, such as a
+// level or the resources of other jobs.
 type Constraint struct {
 	Kind  ConstraintKind
-	Label Label  // of OnLabel
-	Level string // of OnLevel
-	Text  string // of OnGPUType and OnExcluded
+	Label Label  // for OnLabel
+	Level string // for OnLevel
+	Text  string // for OnGPUType and OnExcluded
 }
 
-// String names the constraint for people.
+// String returns the constraint as text.
 func (c Constraint) String() string {
 	switch c.Kind {
 	case OnExcluded:
@@ -76,9 +76,8 @@ func (c Constraint) String() string {
 	return "the size of the gang"
 }
 
-// constraints lists what a gang could do without, in the order in which it is
-// tried: what people forget first comes first, so that what remains in a
-// conflict is what they think of.
+// constraints lists the constraints of a gang in the order in which they are dropped. Constraints that users tend to
+// forget come first, so that a conflict consists of those that users expect.
 func (x *explainer) constraints() []Constraint {
 	g := &x.g
 	amount := g.Each
@@ -120,7 +119,7 @@ func (x *explainer) constraints() []Constraint {
 	return append(all, Constraint{Kind: OnOthers})
 }
 
-// drop is the supposition without a constraint.
+// drop returns the supposition without a constraint.
 func (s supposition) drop(c Constraint) supposition {
 	switch c.Kind {
 	case OnExcluded:
@@ -151,11 +150,12 @@ func (s supposition) drop(c Constraint) supposition {
 	return s
 }
 
-// conflict finds a minimal set of constraints that cannot be met together: a constraint is dropped for good if the gang
-// still does not fit without it. If it does not fit without all of them, its size alone is the conflict.
+// conflict returns a minimal set of constraints that cannot be met together. It drops each constraint in turn, and
+// drops it for good if the gang still does not fit. If the gang does not fit without any constraint, the result is
+// OnSize.
 func (x *explainer) conflict() []Constraint { return x.conflictWithout(nil) }
 
-// conflictWithout is conflict where some constraints are dropped already.
+// conflictWithout returns the conflict that remains after some constraints are dropped.
 func (x *explainer) conflictWithout(dropped []Constraint) []Constraint {
 	now := x.without(dropped)
 	var kept []Constraint
@@ -175,7 +175,7 @@ func (x *explainer) conflictWithout(dropped []Constraint) []Constraint {
 	return kept
 }
 
-// without is the supposition without some constraints.
+// without returns the supposition without some constraints.
 func (x *explainer) without(dropped []Constraint) supposition {
 	s := supposition{gang: x.g}
 	for _, c := range dropped {
@@ -184,15 +184,15 @@ func (x *explainer) without(dropped []Constraint) supposition {
 	return s
 }
 
-// maxConflicts bounds how many conflicts are looked for: each costs a question for every constraint.
+// maxConflicts limits the number of conflicts that are searched. Each conflict costs one placement per constraint.
 const maxConflicts = 64
 
-// inTheWay finds the smallest sets of constraints without which the gang would start. It returns how many constraints
-// are in such a set, and all that are in any of them; 0 where none would help, or where the sets are too large to try
-// them all.
+// inTheWay finds the smallest sets of constraints without which the gang would start. It returns the size of these
+// sets, and all constraints that occur in at least one. It returns 0 if no set helps, or if there are too many sets to
+// try.
 //
-// A set that helps must contain a constraint of the conflict, or the conflict would still stand. So one of its
-// constraints is dropped, then one of the conflict that is left, and so on; sets of one come before sets of two.
+// A set that helps must contain at least one constraint of the conflict. The search therefore drops one constraint of
+// the conflict, then one of the remaining conflict, and so on. It tries smaller sets first.
 func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint) {
 	type dropping struct{ dropped, conflict []Constraint }
 	level := []dropping{{nil, conflict}}
@@ -204,7 +204,7 @@ func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint)
 				switch {
 				case c.Kind == OnSize:
 				case slices.ContainsFunc(next, func(d dropping) bool { return slices.Equal(d.dropped, dropped) }):
-					// in another order
+					// the same set in another order
 				case x.fits(x.without(dropped)):
 					size, all = len(dropped), append(all, dropped...)
 				default:
@@ -226,7 +226,7 @@ func (x *explainer) inTheWay(conflict []Constraint) (size int, all []Constraint)
 	return 0, nil
 }
 
-// among lists those that are in all, each once.
+// among returns the elements of all that are in those, each once.
 func among(all, those []Constraint) (out []Constraint) {
 	for _, c := range all {
 		if slices.Contains(those, c) {

@@ -1,6 +1,6 @@
 package topology
 
-// This file owns counting: what the machines of one shelf hold for one rate.
+// This file counts the units of one rate that the nodes of one shelf hold.
 
 // count counts one shelf.
 func (l *lens) count(sh *shelf) cell {
@@ -26,7 +26,7 @@ func (l *lens) count(sh *shelf) cell {
 	return c
 }
 
-// seen is the room of a machine as the lens supposes it, and the parts of devices in it.
+// seen returns the room of a node under the assumptions of the lens, and its parts of devices.
 func (l *lens) seen(sh *shelf, i int) (room, []int64) {
 	s := sh.seats[i]
 	switch {
@@ -39,8 +39,7 @@ func (l *lens) seen(sh *shelf, i int) (room, []int64) {
 	return s.room(left).supposed(l.idle, l.all), left.Parts
 }
 
-// unitsIn counts the units of devices in a room by table: a few comparisons are
-// cheaper than the divisions that they replace.
+// unitsIn returns the units of devices in a room. It uses a table, because a few comparisons are faster than divisions.
 func (l *lens) unitsIn(r *room) int64 {
 	if int(r.whole) >= len(l.units) {
 		return l.fit(r)
@@ -63,8 +62,8 @@ func (l *lens) lacks(r *room, units uint8) bool {
 	return r.cpu < n.MilliCPU || r.mem < n.MemoryBytes
 }
 
-// serves reports whether a machine is of the kind asked for, and among those named where machines are named. A machine
-// that is excluded still serves: what it has counts in the total.
+// serves reports whether a node is of a matching kind, and is named if the gang names nodes. An excluded node also
+// serves: its capacity counts in the total.
 func (l *lens) serves(sh *shelf, i int) bool {
 	return l.match[sh.rooms[i].kind] && (l.named == nil || l.named[sh.seats[i].id])
 }
@@ -122,8 +121,8 @@ func (l *lens) grade(r *room, parts []int64) (units, size int64, whole bool) {
 	}
 	size = l.fit(r)
 	if l.gpus == 0 {
-		// CPU taken beside free devices strands them, so a gang without devices
-		// counts every such machine as one to be spared.
+		// CPU that is taken next to free devices makes them unusable. A gang without devices therefore takes
+		// nodes with free devices last.
 		return size, size, r.whole > 0
 	}
 	if !l.rate.whole {
@@ -135,9 +134,8 @@ func (l *lens) grade(r *room, parts []int64) (units, size int64, whole bool) {
 	return 0, size, false
 }
 
-// partStep coarsens how much of a device is left over beside a share, so that
-// every remainder has an exact bucket: sizes 1 to 32 are parts that hold the
-// share, the next one is a whole device.
+// partStep is the resolution, in thousandths, of the remainder of a device next to a share, so that every remainder has
+// an exact bucket. Sizes 1 to 32 are parts that hold the share, and the next size is a whole device.
 const partStep = 32
 
 func (l *lens) gradePart(r *room, parts []int64) (size int64, whole bool) {
@@ -154,8 +152,8 @@ func (l *lens) gradePart(r *room, parts []int64) (size int64, whole bool) {
 	return 0, false
 }
 
-// look grades one machine as count does, with everything that leaves it out. Most often its room is seen as it stands
-// on the shelf: copying it, or following its seat, would cost as much as grading it.
+// look grades one node like count, including exclusions. In the usual case it reads the room directly from the shelf,
+// because a copy would cost as much as the grading.
 func (l *lens) look(sh *shelf, i int) (units, size int64, whole bool) {
 	if !l.serves(sh, i) || l.out != nil && l.out[sh.seats[i].id] {
 		return 0, 0, false

@@ -1,16 +1,16 @@
 package topology
 
-// This file owns what a gang demands, reduced to one form for every way of
-// asking: a number of units, and what one unit takes of a machine.
+// This file reduces every form of request to one form: a number of units, and the amount that one unit takes from a
+// node.
 //
 //	replicas            one unit is a replica
 //	total, any          one unit is a GPU; CPU and memory in proportion
-//	total, whole        the same, and machines are taken whole but for one
-//	total without GPUs  one unit is a core (a milli-CPU when the total is not
+//	total, whole        the same, and all nodes but one are taken whole
+//	total without GPUs  one unit is a core (a milli-CPU if the total is not
 //	                    in whole cores); memory in proportion
 //	a share of a GPU    one unit, on one device
 //
-// Two gangs that differ only in how many units they want read the same index.
+// Two gangs that differ only in their number of units use the same index.
 
 import (
 	"math/bits"
@@ -18,7 +18,7 @@ import (
 	"strconv"
 )
 
-// unitLimit bounds the units counted on one machine; no gang is that large.
+// unitLimit limits the units that are counted on one node. No gang is that large.
 const unitLimit = 1 << 24
 
 // rate holds the amounts that units take: h units need gpus·h devices, and the given amounts of CPU and memory · h /
@@ -26,16 +26,16 @@ const unitLimit = 1 << 24
 type rate struct {
 	gpus, cpu, mem int64
 	den            int64
-	part           int64 // thousandths of one device; then there is one unit
+	part           int64 // thousandths of one device; there is one unit if this is set
 	whole          bool
-	apart          bool // a machine holds one unit at most
+	apart          bool // a node holds at most one unit
 }
 
 type demand struct {
 	rate
 	units   int64
 	gpuType string
-	problem string // why this gang makes no sense anywhere; "" when it does
+	problem string // why no cluster could run this gang; "" for a valid gang
 }
 
 // demandOf reduces a gang.
@@ -93,8 +93,8 @@ func (d *demand) setTotal(total Resources, split Split) string {
 	return ""
 }
 
-// coreOf is how finely a total of CPU is cut: in whole cores when it is given
-// in whole cores, so that no task gets a sliver of one.
+// coreOf returns the unit of CPU: a whole core if the total is in whole cores, so that no task gets a fraction of a
+// core.
 func coreOf(milliCPU int64) int64 {
 	if milliCPU%1000 == 0 {
 		return 1000
@@ -109,8 +109,8 @@ func divisor(a, b int64) int64 {
 	return a
 }
 
-// need is the amount that h units take of a machine, at most: the exact share of
-// a total may be one unit of CPU or memory less.
+// need returns the largest amount that h units take from a node. The exact share of a total can be smaller by one unit
+// of CPU or memory.
 func (r *rate) need(h int64) Resources {
 	return Resources{
 		MilliCPU:    mulDivWide(r.cpu, h, r.den, uint64(r.den)-1),
@@ -119,7 +119,7 @@ func (r *rate) need(h int64) Resources {
 	}
 }
 
-// fit counts the units that a room holds, of a rate without a part.
+// fit returns the number of units that a room holds, for a rate without a part.
 func (r *rate) fit(m *room) int64 {
 	h := int64(unitLimit)
 	if r.gpus > 0 {
@@ -134,7 +134,7 @@ func (r *rate) fit(m *room) int64 {
 	return r.capped(h)
 }
 
-// capped is how many units a machine may be given, of those that it has room for.
+// capped returns the number of units that a node may get, out of h that fit.
 func (r *rate) capped(h int64) int64 {
 	if r.apart {
 		return min(h, 1)
@@ -142,8 +142,8 @@ func (r *rate) capped(h int64) int64 {
 	return h
 }
 
-// mulDiv is a·b/c rounded down, without overflow, for amounts that are not
-// negative; a result beyond unitLimit² is cut.
+// mulDiv returns a·b/c rounded down, for amounts that are not negative. It does not overflow: larger results become
+// unitLimit².
 func mulDiv(a, b, c int64) int64 {
 	if b == 1 {
 		return a / c
@@ -156,7 +156,7 @@ func mulDiv(a, b, c int64) int64 {
 	return int64(min(q, unitLimit*unitLimit))
 }
 
-// mulDivWide is (a·b+plus)/c, cut to the largest amount there is.
+// mulDivWide returns (a·b+plus)/c. Larger results become the largest int64.
 func mulDivWide(a, b, c int64, plus uint64) int64 {
 	const most = 1<<63 - 1
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
@@ -169,11 +169,11 @@ func mulDivWide(a, b, c int64, plus uint64) int64 {
 	return int64(min(q, most))
 }
 
-// Scaled returns a·b/c rounded up, of what is not negative, cut to the largest number there is.
+// Scaled returns a·b/c rounded up. Negative arguments count as 0, and larger results become the largest int64.
 func Scaled(a, b, c int64) int64 { return mulDivWide(max(a, 0), max(b, 0), c, uint64(c)-1) }
 
-// Shape holds the properties that determine the placement of a gang. Gangs of equal shapes are placed, or refused,
-// alike, so a shape can key shared knowledge about them.
+// Shape holds the properties that determine the placement of a gang. Gangs with equal shapes always get the same
+// placement or refusal, so a shape is a key for cached results.
 type Shape struct {
 	replicas            int32
 	split               Split
@@ -188,7 +188,7 @@ type Shape struct {
 	apart               bool
 }
 
-// Shape reduces a gang to its shape.
+// Shape returns the shape of a gang.
 func (g Gang) Shape() Shape {
 	s := Shape{split: g.Split, gpuType: g.GPUType, required: g.Required, preferred: g.Preferred,
 		vocabulary: g.Vocabulary, account: g.Account}
@@ -207,7 +207,7 @@ func (g Gang) Shape() Shape {
 	return s
 }
 
-// appendNames writes a set of names, one text per set whatever their order, and sorts them.
+// appendNames appends a text of a set of names. The text does not depend on their order. It sorts the names.
 func appendNames[ID ~string](b []byte, ids []ID) []byte {
 	slices.Sort(ids)
 	for _, id := range slices.Compact(ids) {

@@ -1,48 +1,44 @@
 package topology
 
-// This file owns the fabric: every machine known, where it stands, what it is
-// believed to have free, and whether it may be used. The fabric is a belief (a
-// machine's own ledger is the truth), so it accepts what it is told, even when
-// the sums do not fit for a moment: an amount below zero simply counts as no
-// room, and Give is the exact reverse of Take. It must never lose or invent an
-// amount, and nothing it answers may depend on the order in which machines
-// joined.
+// This file has the topology tree: all known nodes with their position, their free capacity in the leader's view, and
+// whether they are schedulable. The node's own ledger is authoritative, and the view can be stale. The tree therefore
+// accepts inconsistent values for a while: a negative amount counts as no capacity, and Give is the exact inverse of
+// Take. The tree must never lose or invent an amount. No answer may depend on the order in which nodes joined.
 
 import "slices"
 
-// NodeLevel is the finest level of every fabric: the machine itself.
+// NodeLevel is the finest level of every topology tree: a single node.
 const NodeLevel = "node"
 
-// Fabric is the tree of places with the machines in it. It is not safe for
-// concurrent use, not even for reading: placing keeps its indexes up to date as
-// it goes.
+// Fabric is the topology tree with its nodes. It is not safe for concurrent use, not even for reading, because placing
+// updates its indexes.
 type Fabric struct {
 	levels []string // coarse to fine, without the node
 	root   *domain
 	seats  map[NodeID]*seat
 	kinds  kindTable
 	kept   keptRoom
-	// horizon is what is known of the ends; nil: it is a copy that nobody plans on, or nobody asked.
+	// horizon knows the ends of running jobs. It is nil in a copy that is not used for planning.
 	horizon *Horizon
 
 	plan     layout
 	changes  changeLog
-	revision uint64 // counts every change of room
-	touches  uint64 // counts every change of what horizons know
-	gained   uint64 // the revision at which room last grew anywhere
-	serving  uint64 // the revision at which the machines in service last changed
+	revision uint64 // counts all changes of capacity
+	touches  uint64 // counts all changes of known ends
+	gained   uint64 // revision of the last growth of capacity anywhere
+	serving  uint64 // revision of the last change of the nodes in service
 
 	undo    []undoRecord
 	marks   int
-	follow  *following // nil: nobody follows
-	follows bool       // it follows another fabric: nobody plans on it
+	follow  *following // nil: no follower
+	follows bool       // this tree follows another one and is not used for planning
 
 	lenses lensCache
 	work   scratch
 }
 
-// NewFabric makes an empty fabric. The levels are given coarse to fine, such as
-// zone, block, rack; the node is implied as the finest.
+// NewFabric returns an empty tree. The levels are in order from coarse to fine, such as zone, block, rack. The node is
+// always the finest level.
 func NewFabric(levels []string) *Fabric {
 	if n := len(levels); n > 0 && levels[n-1] == NodeLevel {
 		levels = levels[:n-1]
@@ -58,19 +54,18 @@ func NewFabric(levels []string) *Fabric {
 	}
 }
 
-// Levels lists the levels coarse to fine, the node last.
+// Levels returns the levels from coarse to fine, with the node last.
 func (f *Fabric) Levels() []string { return append(slices.Clone(f.levels), NodeLevel) }
 
-// Finer reports whether a level is below another one, "" being above all levels. A
-// level that is not known here is finer than any, so that asking for it is
-// refused by name and not overlooked.
+// Finer reports whether a level is finer than another one. "" is coarser than all levels. An unknown level counts as
+// finer than all, so that it is refused by name.
 func (f *Fabric) Finer(level, than string) bool {
 	a, ok := f.tierOf(level)
 	b, _ := f.tierOf(than)
 	return !ok || a > b
 }
 
-// IsWithin reports whether all machines of a placement are in one place of a level.
+// IsWithin reports whether all nodes of a placement are in one domain of a level.
 func (f *Fabric) IsWithin(p Placement, level string) bool {
 	tier, known := f.tierOf(level)
 	for _, slot := range p.Slots {
@@ -87,23 +82,22 @@ func (f *Fabric) IsWithin(p Placement, level string) bool {
 	return true
 }
 
-// Len counts the machines.
+// Len returns the number of nodes.
 func (f *Fabric) Len() int { return len(f.seats) }
 
-// Revision grows with every change of room. Two equal revisions of one fabric
-// mean that every gang places, or is refused, exactly alike.
+// Revision grows with every change of capacity. If two revisions of one tree are equal, every gang gets the same
+// placement or refusal.
 func (f *Fabric) Revision() uint64 { return f.revision }
 
-// Gained is the revision at which room last grew anywhere, what is kept
-// included. A gang that was refused at that revision or later is still refused, with what it was lent too: taking room
-// away helps nobody.
+// Gained returns the revision of the last growth of capacity anywhere, including reserved capacity. A gang that was
+// refused at that revision or later is still refused, even if it may use reserved capacity.
 func (f *Fabric) Gained() uint64 { return f.gained }
 
-// Serving is the revision at which the machines in service last changed: which of them there are, or what one has in
-// all. The answer of InService is the same until then.
+// Serving returns the revision of the last change of the nodes in service: a node joined or left service, or its total
+// changed. The answer of InService stays the same until then.
 func (f *Fabric) Serving() uint64 { return f.serving }
 
-// Join adds a machine, or replaces what is known of it. It is usable at once.
+// Join adds a node, or replaces its description. The node is schedulable at once.
 func (f *Fabric) Join(m Machine, free Capacity) {
 	f.record(m.ID, f.seats[m.ID])
 	place := make([]string, len(f.levels))
@@ -113,8 +107,8 @@ func (f *Fabric) Join(m Machine, free Capacity) {
 	f.join(&m, free, "")
 }
 
-// join seats a machine. Its place is filled up to name every level, so that a machine which named fewer stands in an
-// unnamed domain; it is never written to again.
+// join adds a node to the tree. The place must have one name per level. A node with fewer names is in an unnamed
+// domain. The tree never changes the machine afterwards.
 func (f *Fabric) join(m *Machine, free Capacity, why string) {
 	s := f.seats[m.ID]
 	if s != nil && !slices.Equal(s.machine.Place, m.Place) {
@@ -136,7 +130,7 @@ func (f *Fabric) join(m *Machine, free Capacity, why string) {
 	f.settle(s)
 }
 
-// Remove forgets a machine.
+// Remove removes a node.
 func (f *Fabric) Remove(id NodeID) {
 	if s := f.seats[id]; s != nil {
 		f.record(id, s)
@@ -153,8 +147,7 @@ func (f *Fabric) remove(s *seat) {
 	f.serving = f.revision
 }
 
-// SetFree replaces what a machine is believed to have free. An unknown machine is ignored: its report and its removal
-// crossed.
+// SetFree replaces the free capacity of a node. It ignores an unknown node, because a report can cross a removal.
 func (f *Fabric) SetFree(id NodeID, free Capacity) {
 	s := f.seats[id]
 	if s == nil || s.free.Equal(free) {
@@ -167,8 +160,7 @@ func (f *Fabric) SetFree(id NodeID, free Capacity) {
 	f.settle(s)
 }
 
-// SetUsable sets whether a machine may get new work: "" means yes, any other
-// text is the reason why not, shown to whoever waits.
+// SetUsable sets the reason why a node gets no new work, or "" for a schedulable node. Waiting jobs show the reason.
 func (f *Fabric) SetUsable(id NodeID, why string) {
 	s := f.seats[id]
 	if s == nil || s.why == why {
@@ -199,7 +191,7 @@ func (f *Fabric) Machine(id NodeID) (Machine, bool) {
 	return *s.machine, true
 }
 
-// unusable is the reason why a machine gets no new work; "" when it does.
+// unusable returns the reason why a node gets no new work, or "" if it is schedulable or unknown.
 func (f *Fabric) unusable(id NodeID) string {
 	if s := f.seats[id]; s != nil {
 		return s.why
@@ -207,7 +199,7 @@ func (f *Fabric) unusable(id NodeID) string {
 	return ""
 }
 
-// Walk visits every machine in the order of the fabric: by place, then by id.
+// Walk visits all nodes in the order of the tree: by domain, then by ID.
 func (f *Fabric) Walk(visit func(m Machine, free Capacity, why string)) {
 	f.arrange()
 	for _, sh := range f.plan.shelves {
@@ -217,15 +209,15 @@ func (f *Fabric) Walk(visit func(m Machine, free Capacity, why string)) {
 	}
 }
 
-// Take claims a placement's amounts. Machines that have left are skipped.
+// Take subtracts the amounts of a placement. It skips nodes that have left.
 func (f *Fabric) Take(p Placement) {
 	for i := range p.Slots {
 		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.Less)
 	}
 }
 
-// Give returns a placement's amounts: the reverse of Take. What has left is no longer to leave, so beside what is kept
-// no more comes free by it than there is, until the horizon is told.
+// Give adds the amounts of a placement, as the inverse of Take. It also subtracts them from the capacity that is
+// expected to leave, because they have now left. Otherwise they would count twice until the next update of the horizon.
 func (f *Fabric) Give(p Placement) {
 	for i := range p.Slots {
 		id, amount := p.Slots[i].Node, p.Slots[i].Amount
@@ -246,8 +238,8 @@ func (f *Fabric) move(id NodeID, amount Resources, change func(Capacity, Resourc
 	f.settle(s)
 }
 
-// settle writes a seat's room where the indexes read it, and notes the change. Kept room that grows counts as gained
-// too: it can be lent.
+// settle writes the capacity of a node to its shelf and records the change. A growth of reserved capacity counts as
+// gained, because that capacity can be backfilled.
 func (f *Fabric) settle(s *seat) { f.settleAs(s, whatFree) }
 
 func (f *Fabric) settleAs(s *seat, what aspect) {
@@ -274,7 +266,7 @@ func (f *Fabric) settleAs(s *seat, what aspect) {
 	f.noteSeat(s)
 }
 
-// Clone makes a copy; the two share only what never changes.
+// Clone returns a copy. The copy shares only data that never changes.
 func (f *Fabric) Clone() *Fabric {
 	c := NewFabric(f.levels)
 	c.kept = f.kept.clone()

@@ -1,26 +1,25 @@
 package topology
 
-// This file owns how a fabric is followed: a copy elsewhere is told what has changed, so that slow questions are asked
-// of the copy. The two share only what is never written to. What changed several times between two tellings is told
-// once, as it is then, so a telling costs what changed and not what there is. The alternative, a clone for each
-// question, costs a walk over every machine.
+// This file keeps a copy of a topology tree up to date, so that slow questions can use the copy. The copy shares only
+// data that never changes. Several changes of the same node are sent once, in their latest state. An update therefore
+// costs time proportional to the changes. Cloning the tree for each question would cost time proportional to all nodes.
 
 import "slices"
 
-// Seen is all that a follower is told of one machine. Machine is nil where the machine has left.
+// Seen is the state of one node in an update. Machine is nil if the node has left.
 type Seen struct {
 	ID      NodeID
-	Machine *Machine // never written to
-	Free    Capacity // its parts are never written to either
+	Machine *Machine // never changed
+	Free    Capacity // its parts are never changed
 	Why     string
-	// Leaving is how much has left before anything begins that is kept there.
+	// Leaving is the amount that leaves before any reservation of the node begins.
 	Leaving Resources
 }
 
-// Kept is all that is kept for one; no slots: nothing any more.
+// Kept is the complete reservation of one ID. Without slots, the reservation has ended.
 type Kept struct {
 	ID    KeepID
-	Slots []Slot // never written to
+	Slots []Slot // never changed
 }
 
 // Changes holds the changes that a follower gets at once.
@@ -31,11 +30,11 @@ type Changes struct {
 
 // following holds the changes for a follower after its last update.
 type following struct {
-	machines []NodeID // a machine that is here has its mark beside it (seat.untold)
+	machines []NodeID // the changed nodes; a present node is also marked (seat.untold)
 	kept     []KeepID
 }
 
-// Lead begins to note changes for one follower. The first telling is of all that is here.
+// Lead starts to record changes for one follower. The first update contains everything.
 func (f *Fabric) Lead() {
 	f.follow = &following{}
 	f.arrange()
@@ -51,20 +50,20 @@ func (f *Fabric) Lead() {
 	slices.Sort(f.follow.kept)
 }
 
-// Touch says that something about a machine has changed that the fabric does not know: the follower is told of the
-// machine again. A machine that is not here is ignored.
+// Touch marks a node as changed because of data outside of the tree, so that the next update includes the node. It
+// ignores an unknown node.
 func (f *Fabric) Touch(id NodeID) {
 	if s := f.seats[id]; s != nil {
 		f.noteSeat(s)
 	}
 }
 
-// Untold reports whether anything has changed that the follower was not told.
+// Untold reports whether there are changes that were not sent.
 func (f *Fabric) Untold() bool {
 	return f.follow != nil && (len(f.follow.machines) > 0 || len(f.follow.kept) > 0)
 }
 
-// Tell is all that the follower was not told, and counts as told from here on.
+// Tell returns all changes that were not sent, and marks them as sent.
 func (f *Fabric) Tell() Changes {
 	c := Changes{Machines: make([]Seen, 0, len(f.follow.machines))}
 	for _, id := range f.follow.machines {
@@ -72,7 +71,7 @@ func (f *Fabric) Tell() Changes {
 		switch {
 		case s == nil:
 			c.Machines = append(c.Machines, Seen{ID: id})
-		case s.untold: // else it had left and joined again, and is among these already
+		case s.untold: // if false, the node left and joined again, and is already in the list
 			s.untold = false
 			c.Machines = append(c.Machines, Seen{ID: id, Machine: s.machine, Free: s.free, Why: s.why, Leaving: s.leaving})
 		}
@@ -85,8 +84,7 @@ func (f *Fabric) Tell() Changes {
 	return c
 }
 
-// Follow applies what the followed fabric tells. Nobody may plan on a follower: questions are tried on it and taken
-// back.
+// Follow applies an update. A follower must not be used for planning: changes for a question are tried and rolled back.
 func (f *Fabric) Follow(c Changes) {
 	f.follows = true
 	for i := range c.Machines {
@@ -111,7 +109,7 @@ func (f *Fabric) Follow(c Changes) {
 	}
 }
 
-// noteSeat notes that a machine changed.
+// noteSeat records the change of a node.
 func (f *Fabric) noteSeat(s *seat) {
 	if f.follow != nil && !s.untold {
 		s.untold = true
@@ -119,14 +117,14 @@ func (f *Fabric) noteSeat(s *seat) {
 	}
 }
 
-// noteGone notes that a machine left.
+// noteGone records that a node left.
 func (f *Fabric) noteGone(id NodeID) {
 	if f.follow != nil {
 		f.follow.machines = append(f.follow.machines, id)
 	}
 }
 
-// noteKept notes that what is kept for one changed.
+// noteKept records the change of a reservation.
 func (f *Fabric) noteKept(id KeepID) {
 	if f.follow != nil {
 		f.follow.kept = append(f.follow.kept, id)

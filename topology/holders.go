@@ -1,15 +1,16 @@
 package topology
 
-// This file owns the holders: which job has what, by machine and by job. An explanation names the holders of the place
-// that a gang wants, and tries which of them have to end; asking every machine for that was most of an explanation.
+// This file has the jobs that hold resources, by node and by job. An explanation lists the holders in the domain that a
+// gang needs, and searches the holders that must end. Collecting them from every node took most of the time of an
+// explanation.
 
 import (
 	"cmp"
 	"slices"
 )
 
-// Holder is a job that has something on a machine. EndsBy (ns) is when that is free at the
-// latest, by the job's time limit; 0 when nobody can say.
+// Holder is a job that holds resources on a node. EndsBy (ns) is the latest time when they are free, by the job's time
+// limit, or 0 if unknown.
 type Holder struct {
 	Job    JobID
 	Amount Resources
@@ -22,31 +23,31 @@ type Holding struct {
 	Nodes int
 }
 
-// Holders are all that have something, on any machine. A nil one has none.
+// Holders are all jobs with resources on any node. A nil value has none.
 type Holders struct {
 	on map[NodeID][]stake
 	of map[JobID]*holdings
 }
 
-// stake holds the resources of a job on one machine, and their position in its holdings.
+// stake holds the resources of a job on one node, and their position in its holdings.
 type stake struct {
 	Holder
 	at int
 }
 
-// holdings lists the resources of one job, in no order, and when each is free.
+// holdings lists the resources of one job, in no order, with the end of each.
 type holdings struct {
 	sum   Resources
 	slots []Slot
 	by    []int64
 }
 
-// NewHolders makes an empty set.
+// NewHolders returns an empty set.
 func NewHolders() *Holders {
 	return &Holders{on: map[NodeID][]stake{}, of: map[JobID]*holdings{}}
 }
 
-// Set says who has something on a machine now, in place of what was said of it before.
+// Set replaces the holders of a node.
 func (h *Holders) Set(id NodeID, all []Holder) {
 	old := h.on[id]
 	for i := range old {
@@ -71,7 +72,7 @@ func (h *Holders) Set(id NodeID, all []Holder) {
 	h.on[id] = on
 }
 
-// drop takes one stake out of what its job has: the last of those takes its place.
+// drop removes one stake from the holdings of its job. The last entry takes its position.
 func (h *Holders) drop(s *stake) {
 	of, last := h.of[s.Job], len(h.of[s.Job].slots)-1
 	if last == 0 {
@@ -88,7 +89,7 @@ func (h *Holders) drop(s *stake) {
 	of.slots, of.by = of.slots[:last], of.by[:last]
 }
 
-// On lists who has something on a machine.
+// On returns the holders of a node.
 func (h *Holders) On(id NodeID) []Holder {
 	var all []Holder
 	for _, s := range h.on[id] {
@@ -97,7 +98,7 @@ func (h *Holders) On(id NodeID) []Holder {
 	return all
 }
 
-// everywhere lists what each job has, the largest holder of GPUs first.
+// everywhere returns the holding of each job, largest number of GPUs first.
 func (h *Holders) everywhere() []Holding {
 	all := make([]Holding, 0, len(h.of))
 	for job, of := range h.of { //order: sorted below
@@ -114,10 +115,10 @@ func sortHoldings(all []Holding) {
 	})
 }
 
-// endsBy is when all of it is free that has an end; 0: none has.
+// endsBy returns the latest known end of the holdings, or 0 if none is known.
 func (of *holdings) endsBy() int64 { return slices.Max(of.by) }
 
-// ends lists the jobs of which something is free at a known time, the first to end first.
+// ends returns the jobs with a known end, earliest first.
 func (h *Holders) ends() []Holder {
 	jobs := make([]Holder, 0, len(h.of))
 	for job, of := range h.of { //order: sorted below

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHoldersByJob: whatever came and went, each job has what is said of the machines, and ends when the last of that
-// does.
+// TestHoldersByJob checks that each job holds the resources which the nodes report, after any changes, and that it ends
+// with the last of them.
 func TestHoldersByJob(t *testing.T) {
 	for n := range 200 {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
@@ -16,7 +16,8 @@ func TestHoldersByJob(t *testing.T) {
 		for range 60 {
 			id := NodeID(fmt.Sprint("n", r.Intn(8)))
 			on[id] = nil
-			for range r.Intn(4) { // one job may have two parts of a machine: an attempt's, and a debt's
+			// One job may hold two parts of a node: an attempt and an unconfirmed allocation.
+			for range r.Intn(4) {
 				job, amount := JobID(fmt.Sprint("j", r.Intn(5))), Resources{MilliGPU: 1 + r.Int63n(9)}
 				on[id] = append(on[id], Holder{job, amount, r.Int63n(3)})
 			}
@@ -31,7 +32,7 @@ func TestHoldersByJob(t *testing.T) {
 	}
 }
 
-// wrongByJob compares what jobs have with what is said of the machines.
+// wrongByJob compares the holdings of jobs with the reports of nodes.
 func wrongByJob(h *Holders, on map[NodeID][]Holder) string {
 	want, freed := map[JobID]Holding{}, map[JobID]Resources{}
 	for _, all := range on {

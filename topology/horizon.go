@@ -1,11 +1,12 @@
 package topology
 
-// This file owns the horizon: what will be free where and when, and the first instant at which a whole gang fits. It
-// knows the ends of what is on each machine and reads the rest from its fabric: what is free now, what promises keep,
-// who is out of service. All of a gang must fit at once, so its instant may be later than that of each member alone:
-// each may find room earlier while together they do not.
+// This file has the horizon: the capacity that will be free, by node and time, and the earliest time at which a gang
+// fits. The horizon knows the end of each allocation. It reads the rest from its topology tree: free capacity,
+// reservations and unavailable nodes. All members of a gang must fit at the same time. This time can be later than the
+// earliest time of each single member.
 //
-// Room only grows with time: here nothing begins. So a gang that fits at one instant fits at every later one.
+// Free capacity only grows with time, because the horizon contains ends and no starts. A gang that fits at one time
+// fits at every later time.
 
 import (
 	"cmp"
@@ -13,26 +14,26 @@ import (
 	"slices"
 )
 
-// Never is the instant of what does not end by itself.
+// Never is the time of an event that does not happen.
 const Never = math.MaxInt64
 
-// Basis is how an end is known.
+// Basis is the source of an end.
 type Basis uint8
 
 const (
-	// ByLimit: it ends by then at the latest.
+	// ByLimit: the latest end, by the time limit.
 	ByLimit Basis = iota
-	// ByEstimate: it is expected to end then.
+	// ByEstimate: the expected end.
 	ByEstimate
 	bases
 )
 
-// End is an amount that leaves a machine, and when (ns, above zero): by its limit (Never where it has none), and by
-// estimate.
+// End is an amount that becomes free on a node, with the time in ns above zero: by the limit (Never if there is none)
+// and by the estimate.
 type End struct {
 	Amount       Resources
 	Hard, Likely int64
-	Of           JobID // amounts of one job that follow each other, with the same ends, leave at once; "": each by itself
+	Of           JobID // adjacent amounts of one job with equal ends become free together; "": each separately
 }
 
 func (e *End) by(b Basis) int64 {
@@ -48,11 +49,11 @@ type Horizon struct {
 	f         *Fabric
 	machines  map[NodeID]*lodging
 	revision  uint64
-	made      uint64 // counts lodgings that came or went
+	made      uint64 // counts added and removed lodgings
 	forecasts [bases]forecast
 
-	// Memory that questions use again and again.
-	lens     lens // through which one instant is seen
+	// Memory that is reused between questions.
+	lens     lens // to view the tree at one time
 	instants []int64
 	gains    []gain
 	sums     []gain
@@ -62,7 +63,7 @@ type Horizon struct {
 type lodging struct {
 	told     []End
 	ends     [bases][]ending
-	bench    int64 // when its bench ends; 0: it has none
+	bench    int64 // end of the node's backoff; 0: none
 	revision uint64
 }
 
@@ -72,20 +73,20 @@ type ending struct {
 	amount Resources
 }
 
-// NewHorizon makes a horizon that knows no ends.
+// NewHorizon returns a horizon without ends, and attaches it to a tree.
 func NewHorizon(f *Fabric) *Horizon {
 	h := &Horizon{f: f, machines: map[NodeID]*lodging{}}
 	for b := range h.forecasts {
 		h.forecasts[b] = forecast{h: h, by: Basis(b), outlooks: map[outlookKey]*outlook{}}
 	}
 	f.horizon = h
-	for id := range f.kept.on { //order: each by itself
+	for id := range f.kept.on { //order: each independent
 		h.settle(f.seats[id])
 	}
 	return h
 }
 
-// Set replaces the known ends on one machine. It may be called before the machine joins.
+// Set replaces the known ends on a node. It may be called before the node joins.
 func (h *Horizon) Set(id NodeID, ends []End) {
 	if l := h.lodging(id, len(ends) > 0); l != nil && !slices.Equal(l.told, ends) {
 		l.told = append(l.told[:0], ends...)
@@ -96,8 +97,8 @@ func (h *Horizon) Set(id NodeID, ends []End) {
 	}
 }
 
-// Benched says until when a machine is left out; 0: it is not. A machine that is unusable and on no bench never becomes
-// usable here.
+// Benched sets the end of a node's backoff, or 0 for none. A node that is unschedulable without a backoff never becomes
+// schedulable in the horizon.
 func (h *Horizon) Benched(id NodeID, until int64) {
 	if l := h.lodging(id, until > 0); l != nil && l.bench != until {
 		l.bench = until
@@ -105,7 +106,7 @@ func (h *Horizon) Benched(id NodeID, until int64) {
 	}
 }
 
-// Remove forgets what is known of a machine.
+// Remove removes all data of a node.
 func (h *Horizon) Remove(id NodeID) {
 	if l := h.machines[id]; l != nil {
 		delete(h.machines, id)
@@ -124,7 +125,7 @@ func (h *Horizon) lodging(id NodeID, made bool) *lodging {
 	return l
 }
 
-// touch notes that a machine's course has changed.
+// touch records that the course of a node has changed.
 func (h *Horizon) touch(id NodeID, l *lodging) {
 	h.revision++
 	l.revision = h.revision
@@ -136,21 +137,21 @@ func (h *Horizon) touch(id NodeID, l *lodging) {
 	}
 }
 
-// settle brings a machine up to date with what leaves it before anything begins that is kept there.
+// settle updates the amount that leaves a node before its reservations begin.
 func (h *Horizon) settle(s *seat) {
 	if s != nil && len(s.kept) > 0 {
 		h.f.setLeaving(s, h.f.leavingOn(s))
 	}
 }
 
-// Earliest is the first instant, not before from, at which all of a gang fits beside what promises keep, and where: the
-// place that the fabric would answer in its state of that instant. An end that has passed counts as one at from.
+// Earliest returns the earliest time, not before from, at which the complete gang fits next to all reservations, and
+// the placement of the tree at that time. An end in the past counts as an end at from.
 func (h *Horizon) Earliest(g *Gang, from int64, by Basis) (at int64, p Placement, ok bool) {
 	return h.EarliestAgain(g, from, by, nil)
 }
 
-// When is the first instant at which all amounts of a placement are free on its machines, beside what is kept for
-// others than its own; 0: they are now.
+// When returns the earliest time at which all amounts of a placement are free on its nodes, next to all reservations
+// except own. It returns 0 if they are free now.
 func (h *Horizon) When(p Placement, by Basis, own ...KeepID) (at int64) {
 	lent := h.f.lentOf(Lent{Of: own})
 	for i := 0; i < len(p.Slots); {
@@ -164,9 +165,8 @@ func (h *Horizon) When(p Placement, by Basis, own ...KeepID) (at int64) {
 	return at
 }
 
-// Lost reports whether machines of a placement, as they are, can no longer give it: one is not there, takes nothing new
-// and is on no bench, or has lost a part of itself. A machine that holds something without a known end is not lost: the
-// end will be known.
+// Lost reports whether a node of the placement can no longer provide its part: the node is unknown, is unschedulable
+// without a backoff, or is now too small. An unknown end on a node does not count, because the end will become known.
 func (h *Horizon) Lost(p Placement) bool {
 	for i := 0; i < len(p.Slots); {
 		var sum Resources
@@ -182,7 +182,7 @@ func (h *Horizon) Lost(p Placement) bool {
 	return false
 }
 
-// whenOn is when one machine can give what is claimed of it.
+// whenOn returns the earliest time at which one node has the claimed amounts.
 func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 {
 	s := h.f.seats[node]
 	if s == nil {
@@ -197,7 +197,7 @@ func (h *Horizon) whenOn(node NodeID, by Basis, lent *lentSet, k *claims) int64 
 	return Never
 }
 
-// endingsOf lists what ends at all, the first to end first; those of one instant in the order in which they were given.
+// endingsOf returns the ends that happen, earliest first. Equal times stay in their order.
 func endingsOf(to []ending, ends []End, by Basis) []ending {
 	for i := range ends {
 		if at := ends[i].by(by); at < Never {

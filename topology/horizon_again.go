@@ -1,10 +1,10 @@
 package topology
 
-// This file owns asking again. Most questions to the horizon have been asked before, and since then one job has ended
-// somewhere. An answer is remembered with what it was found from; it holds as long as nothing has changed that could be
-// seen by its instant. Room only grows with time, so the first instant depends on no later one.
+// This file caches answers of the horizon. Most questions are asked again after a small change, such as the end of one
+// job. A cached answer stays valid if nothing changed that is visible at its time. Free capacity only grows with time,
+// so the earliest time does not depend on any later one.
 //
-// It must never answer what a search would not: where it cannot tell, it searches.
+// A cached answer must equal the answer of a new search. In doubt, the code searches again.
 
 import "slices"
 
@@ -13,17 +13,17 @@ import "slices"
 // question is added or removed, all later answers belong to other questions.
 type Findings struct {
 	all   map[questionKey]*findings
-	spare []*finding // whose memory is used again
+	spare []*finding // memory to reuse
 }
 
 type findings struct {
-	last, now []*finding // those of the last round that are used again are taken out
-	shift     int        // by how many the answers to the last question came later than in the last round
+	last, now []*finding // answers of the last round, or nil after they were reused
+	shift     int        // position difference between the last reused answer in this and the last round
 }
 
-// Again begins a round. What nobody asked for in the last one is forgotten.
+// Again starts a round. Answers that the last round did not use are dropped.
 func (m *Findings) Again() {
-	for a, f := range m.all { //order: each by itself
+	for a, f := range m.all { //order: each independent
 		for _, known := range f.last {
 			if known != nil {
 				m.spare = append(m.spare, known)
@@ -37,7 +37,7 @@ func (m *Findings) Again() {
 	}
 }
 
-// again looks for an answer of the last round that is what a search would find now; nil: none is known to be.
+// again returns an answer of the last round that is still valid, or nil.
 func (m *Findings) again(q *question, a questionKey, from int64) *finding {
 	f := m.all[a]
 	if f == nil {
@@ -55,7 +55,7 @@ func (m *Findings) again(q *question, a questionKey, from int64) *finding {
 	return nil
 }
 
-// note remembers an answer.
+// note stores an answer.
 func (m *Findings) note(q *question, a questionKey, from, at int64, p Placement) {
 	if m.all == nil {
 		m.all = map[questionKey]*findings{}
@@ -73,7 +73,7 @@ func (m *Findings) note(q *question, a questionKey, from, at int64, p Placement)
 	f.now = append(f.now, known)
 }
 
-// finding is an answer of Earliest with what it was found from; the zero value is none.
+// finding is an answer of Earliest with the data that it depends on. The zero value is no answer.
 
 type finding struct {
 	h       *Horizon
@@ -81,16 +81,16 @@ type finding struct {
 	kinds   uint64      // of the table of kinds
 	stamps  []uint64    // of the rows
 	of      [3]*outlook // as in question: bulk, rest, one
-	seen    [3][][]gain // by each of them
+	seen    [3][][]gain // gains of each outlook
 	size    int64       // as in question
-	rows    []int       // of the racks of the place
-	courses []uint64    // of those rows until the instant, a print each
+	rows    []int       // of the racks in the placement
+	courses []uint64    // one print per such row, up to the answer's time
 	from    int64
 	at      int64
 	place   Placement
 }
 
-// questionKey holds all of a question that its answer depends on, beside the machines.
+// questionKey holds everything that the answer to a question depends on, except for the nodes.
 type questionKey struct {
 	lensKey
 	demand      demand
@@ -105,7 +105,7 @@ func (q *question) asked() questionKey {
 	return questionKey{q.f.keyOf(q.search), q.demand, g.Each, g.Total, g.Split, q.widest, q.c.by}
 }
 
-// EarliestAgain is Earliest, quicker where what was found in the last round holds.
+// EarliestAgain returns the same answer as Earliest. It reuses an answer of the last round that is still valid.
 func (h *Horizon) EarliestAgain(g *Gang, from int64, by Basis, m *Findings) (at int64, p Placement, ok bool) {
 	q := question{search: h.f.newSearch(g), c: &h.forecasts[by]}
 	if !q.reduce(&h.f.work.refusal) {
@@ -126,7 +126,7 @@ func (h *Horizon) EarliestAgain(g *Gang, from int64, by Basis, m *Findings) (at 
 	return at, p, ok
 }
 
-// answer searches.
+// answer searches without the cache.
 func (q *question) answer(from int64) (at int64, p Placement, ok bool) {
 	if at = q.instant(from); at == Never {
 		return 0, Placement{}, false
@@ -134,7 +134,7 @@ func (q *question) answer(from int64) (at int64, p Placement, ok bool) {
 	return at, q.place(at), true
 }
 
-// note remembers an answer with what it was found from.
+// note stores an answer with the data that it depends on.
 func (f *finding) note(q *question, from, at int64, p Placement) {
 	f.h, f.version, f.kinds, f.size = q.c.h, q.c.version, q.f.kinds.version, q.size
 	f.from, f.at, f.place = from, at, p
@@ -150,7 +150,7 @@ func (f *finding) note(q *question, from, at int64, p Placement) {
 		rack := int(q.f.plan.rackOf[q.f.seats[p.Slots[i].Node].shelf.at])
 		first, end := q.f.plan.shelfSpan(rack)
 		if n := len(f.rows); n > 0 && f.rows[n-1] >= first {
-			continue // slots are in the order of the fabric
+			continue // slots are in the order of the tree
 		}
 		for row := first; row < end; row++ {
 			f.rows, f.courses = append(f.rows, row), append(f.courses, q.c.printed(row, at))
@@ -158,9 +158,9 @@ func (f *finding) note(q *question, from, at int64, p Placement) {
 	}
 }
 
-// holds reports whether the answer is what a search would find now.
+// holds reports whether a search would find the same answer now.
 func (f *finding) holds(q *question, from int64) bool {
-	// What fitted at the very instant from which it was looked for may have fitted before.
+	// If the gang already fitted at the start of the search, it may fit before, so the answer is not reusable.
 	if f.h != q.c.h || from > f.at || f.at == f.from || f.version != q.c.version || f.kinds != q.f.kinds.version {
 		return false
 	}
@@ -177,9 +177,9 @@ func (f *finding) holds(q *question, from int64) bool {
 	return true
 }
 
-// isAlike reports whether a row that changed, of a rack of which the place takes nothing, is until the instant as it
-// was, as far as a search would see. It sees how many units the row holds, and more only where one machine may hold
-// all.
+// isAlike reports whether a changed row, outside of the racks of the placement, looks the same to a search up to the
+// answer's time. A search reads the number of units in the row, and more details only if one node may hold the complete
+// gang.
 func (f *finding) isAlike(q *question, i int) bool {
 	enough := q.demand.units
 	if f.size > 0 {
@@ -187,7 +187,7 @@ func (f *finding) isAlike(q *question, i int) bool {
 	}
 	for n, o := range f.of {
 		if o == nil {
-			if n == 0 { // the instant was found by trying
+			if n == 0 { // the time was found by trying
 				return false
 			}
 			continue

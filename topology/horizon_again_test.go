@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the test that an answer which is remembered is the one that a search would give.
+// This file tests that a cached answer equals the answer of a search.
 
 import (
 	"fmt"
@@ -10,9 +10,10 @@ import (
 	"testing"
 )
 
-// TestAgainAsEarliest asks round after round, as passes do: each answer is kept for those behind it, and taken back
-// before the next round. Meanwhile jobs end and begin, machines come, go, are benched and lose devices, and those that
-// ask come and go. A horizon that remembers says what one that does not would say.
+// TestAgainAsEarliest asks questions in rounds, as planning passes do. Each answer is reserved for the following
+// questions, and released before the next round. Between rounds, jobs end and start, nodes join, leave, are backed off
+// and lose devices, and questions are added and removed. A horizon with a cache must give the same answers as one
+// without.
 func TestAgainAsEarliest(t *testing.T) {
 	asked, spared := 0, 0
 	for n := range max(40, *clusters/1000) {
@@ -65,7 +66,7 @@ func TestAgainAsEarliest(t *testing.T) {
 	}
 }
 
-// spares counts the answers of this round that were remembered.
+// spares counts the reused answers of this round.
 func spares(m *Findings) (n int) {
 	for _, f := range m.all { //order: a sum
 		for _, last := range f.last {
@@ -75,7 +76,7 @@ func spares(m *Findings) (n int) {
 	return n
 }
 
-// goOn lets something happen, or nothing.
+// goOn makes some random changes, or none.
 func (w *future) goOn(r *rand.Rand, f *Fabric, h *Horizon, gangs []Gang) []Gang {
 	for range r.Intn(3) {
 		at := r.Intn(len(w.spots))

@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the benchmarks of the horizon.
+// This file has the benchmarks of the horizon.
 
 import (
 	"fmt"
@@ -8,9 +8,8 @@ import (
 	"testing"
 )
 
-// fullCluster is a cluster of which every machine is full, and when what is on each ends: a gang's eight devices, or
-// two jobs of four. The function that it returns fills a machine again; if each has its turn, all end before their
-// limits.
+// fullCluster returns a cluster in which every node is full, with the end of each job: a gang with eight devices, or
+// two jobs with four. The returned function fills a node again. Jobs that are renewed in turn end before their limits.
 func fullCluster(machines int) (*Fabric, *Horizon, func(i int)) {
 	r := rand.New(rand.NewSource(1))
 	f := uniformCluster(machines, false)
@@ -34,8 +33,8 @@ func fullCluster(machines int) (*Fabric, *Horizon, func(i int)) {
 	return f, h, settle
 }
 
-// BenchmarkEarliest asks for the instant of a gang. Between two questions the jobs of one machine end and others
-// begin.
+// BenchmarkEarliest asks for the earliest time of a gang. Between two questions, the jobs of one node end and others
+// start.
 func BenchmarkEarliest(b *testing.B) {
 	for _, machines := range sizes(1000, 10000, 100000) {
 		_, h, settle := fullCluster(machines)
@@ -68,7 +67,7 @@ func BenchmarkEarliest(b *testing.B) {
 	}
 }
 
-// BenchmarkEarliestMixed asks for a total in whole machines, some of which lack a device: instants are tried.
+// BenchmarkEarliestMixed asks for a total in whole nodes, some of which lack a device, so that times are tried.
 func BenchmarkEarliestMixed(b *testing.B) {
 	const machines = 10000
 	f, h, settle := fullCluster(machines)
@@ -88,7 +87,7 @@ func BenchmarkEarliestMixed(b *testing.B) {
 	}
 }
 
-// BenchmarkKeep plans a promise again: what is kept for it is given back, and its instant is looked for again.
+// BenchmarkKeep plans a reservation again: it releases the reserved capacity and searches the earliest time again.
 func BenchmarkKeep(b *testing.B) {
 	f, h, settle := fullCluster(10000)
 	for _, k := range []int{1, 8, 64} {
@@ -105,8 +104,8 @@ func BenchmarkKeep(b *testing.B) {
 	}
 }
 
-// BenchmarkPromises is what a pass with a hundred promises of as many shapes asks: the jobs of one machine end and
-// others begin, and each promise is planned again beside those before it.
+// BenchmarkPromises measures a pass with a hundred reservations of different shapes. The jobs of one node end and
+// others start, and each reservation is planned again next to the earlier ones.
 func BenchmarkPromises(b *testing.B) {
 	for _, machines := range sizes(10000) {
 		f, h, settle := fullCluster(machines)

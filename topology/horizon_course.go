@@ -1,20 +1,20 @@
 package topology
 
-// This file owns courses: how the room of each machine grows with the ends of what is on it. A course depends on
-// nothing that is asked, so it is worked out once after each change of its machine.
+// This file has the courses: the growth of each node's capacity as its allocations end. A course does not depend on the
+// gang, so it is computed once after each change of its node.
 
 import "slices"
 
-// roomStep says what room a machine has from an instant on.
+// roomStep holds the room of a node from a time on.
 type roomStep struct {
 	at    int64
 	room  room
 	parts []int64
 }
 
-// courseOf is how the room of a machine grows, from when it is in service; nothing where it never is. What is free at
-// one instant is worked out from all that ended by then, and only then what is kept and not lent is taken from it: it
-// must not be found again at each end.
+// courseOf returns the growth of a node's room from the time when the node is in service, or nothing if it never is. It
+// first computes all capacity that has ended by each time, and then subtracts the reservations that are not lent.
+// Reservations are therefore not placed again for each end.
 func courseOf(steps []roomStep, s *seat, l *lodging, by Basis, lent *lentSet) []roomStep {
 	opens := int64(0)
 	if s.why != "" {
@@ -50,28 +50,28 @@ func (s *seat) stepAt(at int64, free Capacity, lent *lentSet) roomStep {
 	return roomStep{at: at, room: r, parts: left.Parts}
 }
 
-// course is the course of one machine, with the state of it that was read.
+// course is the course of one node, with the versions of the data that it was computed from.
 type course struct {
 	seat              *seat
-	lodging           *lodging // nil: it has none
+	lodging           *lodging // nil: none
 	settled, revision uint64
 	steps             []roomStep
 }
 
-// shelfCourses holds the courses of the machines of one shelf.
+// shelfCourses holds the courses of the nodes of one shelf.
 type shelfCourses struct {
 	shelf   *shelf
 	courses []course
 	stale   bool
-	made    uint64 // when lodgings were found
+	made    uint64 // Horizon.made when the lodgings were looked up
 }
 
-// forecast is the courses of all machines by one basis. Like a lens it reads the fabric's log of changes.
+// forecast holds the courses of all nodes by one basis. Like a lens, it reads the tree's log of changes.
 type forecast struct {
 	h       *Horizon
 	by      Basis
-	rows    []*shelfCourses // as the shelves of the layout
-	stamps  []uint64        // of the rows: equal stamps, equal rows
+	rows    []*shelfCourses // one per shelf of the layout
+	stamps  []uint64        // one per row; rows with equal stamps are equal
 	version uint64          // of the layout
 	pos     uint64          // in the change log
 
@@ -79,7 +79,7 @@ type forecast struct {
 	clock    uint64
 }
 
-// refresh brings the courses up to date with the fabric and with what is known of the time.
+// refresh updates the courses to the current state of the tree and the known ends.
 func (c *forecast) refresh() {
 	f := c.h.f
 	f.arrange()
@@ -91,7 +91,7 @@ func (c *forecast) refresh() {
 	f.changes.read = max(f.changes.read, c.pos)
 }
 
-// carry moves the rows over to a new layout, as a lens does with what it counted.
+// carry moves the rows to a new layout, as a lens does with its counts.
 func (c *forecast) carry(f *Fabric) {
 	was, stamps := c.rows, c.stamps
 	c.stamps = make([]uint64, len(f.plan.shelves))
@@ -111,14 +111,14 @@ func (c *forecast) carry(f *Fabric) {
 	}
 }
 
-// renew notes that the courses of a row may no longer be true. They are worked out when somebody reads them.
+// renew marks the courses of a row as outdated. They are computed again when they are read.
 func (c *forecast) renew(i int) {
 	r := c.rows[i]
 	r.stale = true
-	c.stamps[i] = mixed(r.shelf.prints[whatWill], r.shelf.touched) | 1 // never 0: that is a row that nobody counted
+	c.stamps[i] = mixed(r.shelf.prints[whatWill], r.shelf.touched) | 1 // never 0, which marks an uncounted row
 }
 
-// row is a row whose courses are true.
+// row returns a row with current courses.
 func (c *forecast) row(i int) *shelfCourses {
 	r := c.rows[i]
 	if !r.stale {
@@ -143,11 +143,11 @@ func (c *forecast) row(i int) *shelfCourses {
 	return r
 }
 
-// align moves the courses of a row to where its machines stand now. A machine is known by its last change: no other
-// has the same.
+// align moves the courses of a row to the current positions of its nodes. The revision of its last change identifies a
+// node.
 func (c *forecast) align(r *shelfCourses) {
 	if len(r.courses) == len(r.shelf.seats) {
-		return // most likely the same machines; else their courses are worked out again
+		return // most likely the same nodes; other courses are computed again
 	}
 	was := r.courses
 	r.courses = make([]course, len(r.shelf.seats))
@@ -158,7 +158,7 @@ func (c *forecast) align(r *shelfCourses) {
 	}
 }
 
-// at is the room of a machine at an instant, and the parts of devices in it.
+// at returns the room of a node at a time, and its parts of devices.
 func (c *forecast) at(sh *shelf, i int, instant int64) (room, []int64) {
 	steps := c.row(int(sh.at)).courses[i].steps
 	for n := len(steps) - 1; n >= 0; n-- {
@@ -171,7 +171,7 @@ func (c *forecast) at(sh *shelf, i int, instant int64) (room, []int64) {
 	return r, nil
 }
 
-// printed is a print of the courses of a row until an instant.
+// printed returns a print of a row's courses up to a time.
 func (c *forecast) printed(i int, until int64) (h uint64) {
 	r := c.row(i)
 	for j, s := range r.shelf.seats {
@@ -190,7 +190,7 @@ func (c *forecast) printed(i int, until int64) (h uint64) {
 	return h
 }
 
-// instants appends the instants at which room grows anywhere from low on, that one included, until before high.
+// instants appends low and all later times before high at which any room grows.
 func (c *forecast) instants(to []int64, low, high int64) []int64 {
 	if low < high {
 		to = append(to, low)

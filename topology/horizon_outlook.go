@@ -1,48 +1,48 @@
 package topology
 
-// This file owns outlooks: the horizon seen through one rate, as a lens is the fabric seen through one. An outlook
-// knows for each shelf how many units its machines hold and when, and counts a shelf again only when its courses have
-// changed.
+// This file has the outlooks. An outlook shows the horizon for one rate, as a lens shows the tree for one rate. For
+// each shelf, it knows how many units the nodes hold at which time. It counts a shelf again only after a change of its
+// courses.
 //
-// The alternative, to apply one end after another until the gang fits, costs a placement for each: 10 ms for a gang in
-// one rack of a full cluster of 10,000 machines. The units' own times are numbers, and the instant of the gang is the
-// k-th smallest of them in some domain (horizon_soonest.go).
+// Applying one end after another until the gang fits would cost one placement per end: 10 ms for a gang in one rack of
+// a full cluster of 10,000 nodes. Instead, each unit has a time, and the earliest time of the gang is the k-th smallest
+// of them in some domain (horizon_soonest.go).
 
 import (
 	"cmp"
 	"slices"
 )
 
-// gain says that a shelf holds that number of units from an instant on, until the next gain.
+// gain is the number of units that a shelf holds from a time on, until the next gain.
 type gain struct{ at, units int64 }
 
 // outlookKey holds the values that two questions must share to use the same outlook.
 type outlookKey struct {
 	lensKey
-	size int32 // only machines with this number of devices; 0: any
+	size int32 // only nodes with this number of devices; 0: any
 }
 
 type outlook struct {
 	outlookKey
-	lens   lens         // by which machines are chosen and units counted; nothing is summed in it
-	gains  [][]gain     // per shelf, ascending; what a list holds is never written to
-	sizes  []uint64     // per shelf: which numbers of devices its machines have, a bit per bucket
-	stamps []uint64     // of the rows that were counted
-	others []shelfGains // of each row what was counted before that: what is kept there comes and goes
+	lens   lens         // selects nodes and counts units; has no sums
+	gains  [][]gain     // per shelf, ascending; the lists are never changed
+	sizes  []uint64     // per shelf: the numbers of devices of its nodes, one bit per bucket
+	stamps []uint64     // of the counted rows
+	others []shelfGains // the count of each row before the current one, because reservations come and go
 	used   uint64
 
 	guesses [guessLimit]guess
 	next    int
 }
 
-// shelfGains says what the machines of one shelf hold and when, and which sizes they have.
+// shelfGains holds the units of the nodes of one shelf over time, and the sizes of the nodes.
 type shelfGains struct {
 	stamp uint64 // of the row
 	gains []gain
 	sizes uint64
 }
 
-// guess holds the last answer, which is usually still true, or nearly.
+// guess holds the last answer, which is usually still correct or nearly correct.
 type guess struct {
 	tier  int
 	units int64
@@ -51,13 +51,13 @@ type guess struct {
 
 const guessLimit = 8
 
-// outlookBudget bounds the memory of all outlooks of one basis; outlookCost is what one takes per machine.
+// outlookBudget limits the memory of all outlooks of one basis. outlookCost is the memory per node.
 const (
 	outlookBudget = 64 << 20
 	outlookCost   = 32
 )
 
-// outlook finds the outlook of a search for a rate, or makes it, and brings it up to date.
+// outlook returns the outlook of a search for a rate. It creates the outlook if necessary, and updates it.
 func (c *forecast) outlook(s *search, r rate, size int64) *outlook {
 	r.whole = false
 	key := outlookKey{lensKey: c.h.f.keyOf(s), size: int32(size)}
@@ -78,10 +78,10 @@ func (c *forecast) outlook(s *search, r rate, size int64) *outlook {
 	return o
 }
 
-// dropOutlook forgets the outlook that has not been used for longest.
+// dropOutlook removes the least recently used outlook.
 func (c *forecast) dropOutlook() { forgetOldest(c.outlooks, func(o *outlook) uint64 { return o.used }) }
 
-// refresh counts the rows again that have changed since they were counted.
+// refresh counts all rows that have changed.
 func (o *outlook) refresh(c *forecast) {
 	if o.lens.kinds != c.h.f.kinds.version {
 		clear(o.stamps)
@@ -101,7 +101,7 @@ func (o *outlook) refresh(c *forecast) {
 	}
 }
 
-// renew brings one row up to date. Findings share what was there before.
+// renew updates one row. It does not change the old lists, because findings share them.
 func (o *outlook) renew(c *forecast, i int, stamp uint64) {
 	was := shelfGains{o.stamps[i], o.gains[i], o.sizes[i]}
 	now := o.others[i]
@@ -115,7 +115,7 @@ func (o *outlook) renew(c *forecast, i int, stamp uint64) {
 	o.stamps[i], o.gains[i], o.sizes[i], o.others[i] = stamp, now.gains, now.sizes, was
 }
 
-// count counts one row. Its answer is true until the next row is counted.
+// count counts one row. The result is valid until the next call.
 func (o *outlook) count(c *forecast, i int) (held []gain, sizes uint64) {
 	r := c.row(i)
 	list := c.h.gains[:0]
@@ -152,7 +152,7 @@ func (o *outlook) count(c *forecast, i int) (held []gain, sizes uint64) {
 	return held, sizes
 }
 
-// unitsOf counts the units of one machine.
+// unitsOf returns the units of one node.
 func (o *outlook) unitsOf(s *roomStep) int64 {
 	units, size, _ := o.lens.grade(&s.room, s.parts)
 	if size == 0 {
@@ -161,7 +161,7 @@ func (o *outlook) unitsOf(s *roomStep) int64 {
 	return units
 }
 
-// after is the index of the first gain of a shelf beyond an instant.
+// after returns the index of the first gain of a shelf after a time.
 func after(gains []gain, at int64) int {
 	low, high := 0, len(gains)
 	for low < high {
@@ -174,7 +174,7 @@ func after(gains []gain, at int64) int {
 	return low
 }
 
-// heldBy is how many units a shelf holds at an instant.
+// heldBy returns the number of units that a shelf holds at a time.
 func heldBy(gains []gain, at int64) int64 {
 	if n := after(gains, at); n > 0 {
 		return gains[n-1].units

@@ -1,34 +1,34 @@
 package topology
 
-// This file owns one question to the horizon: which numbers of which units decide the instant of a gang, and the place
-// that the fabric would answer at that instant.
+// This file answers one question to the horizon: the earliest time of a gang, from counts of units, and the placement
+// of the tree at that time.
 //
-// Most gangs are one number of one unit in one domain. A total in whole machines of one size is two numbers: how many
-// machines are taken whole, and one more that holds the remainder, whole or not. Only where sizes are mixed is it a
-// question of sums (mixed.go). Then instants are tried, between the first at which as many devices are free in any
-// pieces, and the first at which machines of one size are enough.
+// Most gangs need one number of equal units in one domain. A total in whole nodes of one size needs two numbers: the
+// whole nodes, and one more node with enough free capacity for the remainder. Only nodes of mixed sizes require
+// reachable sums (mixed.go). In that case, the code tries times between two bounds. The lower bound is the earliest
+// time with enough free devices on any nodes. The upper bound is the earliest time with enough nodes of one size.
 
 import (
 	"math/bits"
 	"slices"
 )
 
-// question is a search that is put to the horizon.
+// question is a search in the horizon.
 type question struct {
 	*search
 	c *forecast
 
-	// These outlooks decide the instant. bulk counts units; for a total in whole machines it counts machines of the one
-	// size, and rest those that hold the remainder. Where sizes are mixed there are only the pieces: devices that are free
-	// anywhere.
+	// These outlooks determine the time. bulk counts units. For a total in whole nodes, bulk counts nodes of the
+	// one size, and rest counts nodes that hold the remainder. For mixed sizes there is only pieces, which counts
+	// free devices on any nodes.
 	bulk, rest, pieces *outlook
 	size               int64
-	one                *outlook // of one machine that holds all; nil: several may
-	wants              []need   // of one domain; nil where that cannot be said in numbers of units
+	one                *outlook // a single node that holds the complete gang; nil: several nodes are allowed
+	wants              []need   // of one domain; nil if they cannot be expressed as numbers of units
 	learned            bool
 }
 
-// instant is the first instant, not before from, at which the gang fits; Never where it does at none.
+// instant returns the earliest time, not before from, at which the gang fits, or Never.
 func (q *question) instant(from int64) int64 {
 	q.learn()
 	switch {
@@ -42,7 +42,7 @@ func (q *question) instant(from int64) int64 {
 	return q.tried(from)
 }
 
-// learn brings the outlooks that decide up to date.
+// learn updates the outlooks that determine the time.
 func (q *question) learn() {
 	if q.learned {
 		return
@@ -70,7 +70,7 @@ func (q *question) needs() []need {
 	return nil
 }
 
-// allSizes is which numbers of devices machines with devices have, a bit per bucket.
+// allSizes returns the numbers of devices of all nodes with devices, one bit per bucket.
 func (o *outlook) allSizes() (sizes uint64) {
 	for _, s := range o.sizes {
 		sizes |= s
@@ -89,13 +89,13 @@ func (q *question) wholes(size, only int64) []need {
 	return needs
 }
 
-// times is the rate of which one unit is several of this one, and a machine counts once.
+// times returns the rate whose unit is several units of this rate. A node counts at most once.
 func (r rate) times(units int64) rate {
 	n := r.need(units)
 	return rate{gpus: r.gpus * units, cpu: n.MilliCPU, mem: n.MemoryBytes, den: 1, part: r.part, apart: true}
 }
 
-// tried is the instant of a total in whole machines of several sizes.
+// tried returns the time of a total in whole nodes of several sizes.
 func (q *question) tried(from int64) int64 {
 	low := q.c.soonest(q.widest, []need{{q.pieces, q.demand.units}})
 	if low == Never {
@@ -122,7 +122,7 @@ func (q *question) tried(from int64) int64 {
 	return high
 }
 
-// fits reports whether the gang fits at an instant.
+// fits reports whether the gang fits at a time.
 func (q *question) fits(instant int64) bool {
 	l := q.seenAt(instant)
 	l.shelves = q.f.plan.shelves
@@ -135,7 +135,7 @@ func (q *question) fits(instant int64) bool {
 	return q.find()
 }
 
-// seenAt is a lens of the fabric as it will be, of which nothing is counted yet.
+// seenAt returns a lens of the tree at a future time, without counts.
 func (q *question) seenAt(instant int64) *lens {
 	l := &q.c.h.lens
 	l.then, l.instant = q.c, instant
@@ -147,10 +147,10 @@ func (q *question) seenAt(instant int64) *lens {
 	return l
 }
 
-// place is where the gang goes at the instant at which it first fits.
+// place returns the placement of the gang at its earliest time.
 func (q *question) place(instant int64) Placement {
 	if !q.fits(instant) {
-		panic("topology: the horizon and the fabric disagree about an instant")
+		panic("topology: horizon and tree disagree about a time")
 	}
 	return q.placement()
 }

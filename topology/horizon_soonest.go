@@ -1,8 +1,7 @@
 package topology
 
-// This file owns the first instant at which a domain of a level holds what a gang needs. A domain that holds k units
-// from an instant on is one in which the k-th smallest of the units' own times is that instant: neither the latest of
-// any k members' times nor the earliest of all.
+// This file finds the earliest time at which one domain of a level has everything that a gang needs. A domain holds k
+// units from the k-th smallest time of its units on.
 
 import (
 	"cmp"
@@ -15,8 +14,8 @@ type need struct {
 	units int64
 }
 
-// soonest is the first instant at which one domain of a tier holds all that is needed; Never where none does. It
-// looks first at the instant that was answered last, and just before it: most often that is the answer still.
+// soonest returns the earliest time at which one domain of a tier meets all needs, or Never. It first tries the last
+// answer and the time just before it, because the answer usually stays the same.
 func (c *forecast) soonest(tier int, needs []need) int64 {
 	memo := needs[0].remembered(tier, needs[0].units)
 	best, near, domains := int64(Never), memo.at, len(c.h.f.plan.tiers[tier].domains)
@@ -43,7 +42,7 @@ func (c *forecast) soonest(tier int, needs []need) int64 {
 	return best
 }
 
-// begins is when a domain that will hold all that is needed begins to hold it.
+// begins returns the time from which a domain meets all needs. The domain must meet them at some time.
 func (c *forecast) begins(needs []need, lo, hi int, near int64) (at int64) {
 	for _, n := range needs {
 		at = max(at, c.kth(n, lo, hi, near))
@@ -51,7 +50,7 @@ func (c *forecast) begins(needs []need, lo, hi int, near int64) (at int64) {
 	return at
 }
 
-// remembered is the guess for a question, or room for it in place of an older one.
+// remembered returns the guess for a question. If there is none, it replaces an older guess.
 func (o *outlook) remembered(tier int, units int64) *guess {
 	for i := range o.guesses {
 		if g := &o.guesses[i]; g.tier == tier && g.units == units {
@@ -64,7 +63,7 @@ func (o *outlook) remembered(tier int, units int64) *guess {
 	return g
 }
 
-// span is the range of shelves of a domain.
+// span returns the range of shelves of a domain.
 func (c *forecast) span(tier, domain int) (lo, hi int) {
 	plan := &c.h.f.plan
 	from, to := plan.rackSpan(tier, domain)
@@ -72,7 +71,7 @@ func (c *forecast) span(tier, domain int) (lo, hi int) {
 	return int(first[from]), int(first[to])
 }
 
-// holdAll reports whether a domain holds all that is needed just before an instant, and at it.
+// holdAll reports whether a domain meets all needs just before a time, and at that time.
 func holdAll(needs []need, lo, hi int, at int64) (before, then bool) {
 	before, then = true, true
 	for _, n := range needs {
@@ -87,7 +86,7 @@ func heldBefore(needs []need, lo, hi int, at int64) bool {
 	return before
 }
 
-// unitsBy is how many units the shelves of a domain hold just before an instant, and at it.
+// unitsBy returns the number of units on a range of shelves just before a time, and at that time.
 func (o *outlook) unitsBy(lo, hi int, at int64) (before, then int64) {
 	for _, gains := range o.gains[lo:hi] {
 		switch n := after(gains, at); {
@@ -105,8 +104,8 @@ func (o *outlook) unitsBy(lo, hi int, at int64) (before, then int64) {
 	return before, then
 }
 
-// kth is when a domain that will hold a number of units begins to hold it. It looks from near in either direction, and
-// on each shelf no further than that shelf alone would need.
+// kth returns the time from which a domain holds a number of units. The domain must hold them at some time. The search
+// starts at near in either direction. On each shelf, it goes no further than that shelf alone would need.
 func (c *forecast) kth(n need, lo, hi int, near int64) int64 {
 	if hi-lo == 1 {
 		gains := n.gains[lo]
@@ -133,7 +132,7 @@ func (c *forecast) kth(n need, lo, hi int, near int64) int64 {
 	return near
 }
 
-// appendAfter adds what a shelf gains beyond an instant, until it is enough.
+// appendAfter appends the gains of a shelf after a time, until they are enough.
 func appendAfter(list []gain, gains []gain, at, enough int64) []gain {
 	i := after(gains, at)
 	had := int64(0)
@@ -148,8 +147,7 @@ func appendAfter(list []gain, gains []gain, at, enough int64) []gain {
 	return list
 }
 
-// appendBefore adds what a shelf gained before an instant, the last first and with its times negated, until it is
-// enough.
+// appendBefore appends the gains of a shelf before a time, latest first and with negated times, until they are enough.
 func appendBefore(list []gain, gains []gain, at, enough int64) []gain {
 	for i := after(gains, at-1) - 1; i >= 0 && enough > 0; i-- {
 		units := gains[i].units
@@ -162,7 +160,7 @@ func appendBefore(list []gain, gains []gain, at, enough int64) []gain {
 	return list
 }
 
-// nth is the smallest instant by which the gains of a list, in any order, come to that number of units.
+// nth returns the smallest time by which the gains of an unsorted list add up to a number of units.
 func nth(list []gain, units int64) int64 {
 	for len(list) > 1 {
 		pivot := list[len(list)/2].at

@@ -1,8 +1,7 @@
 package topology
 
-// This file owns the tests that hold the horizon against brute force: a fabric and an oracle for every instant at
-// which anything ends, all that ended by then given back at once. Neither halves a range nor keeps anything between
-// questions.
+// This file compares the horizon with brute force: a tree and an oracle for every time at which anything ends, with all
+// capacity that ended by then given back. The brute force uses neither binary search nor a cache.
 
 import (
 	"fmt"
@@ -12,7 +11,7 @@ import (
 	"testing"
 )
 
-// future is a world with what will end in it, and what is kept.
+// future is a world with its ends and reservations.
 type future struct {
 	world
 	ends  map[NodeID][]End
@@ -21,7 +20,7 @@ type future struct {
 	from  int64
 }
 
-// instantLimit makes ends few enough that many fall together.
+// instantLimit makes the number of times small, so that many ends coincide.
 const instantLimit = 12
 
 func randomFuture(r *rand.Rand) *future {
@@ -42,8 +41,8 @@ func randomFuture(r *rand.Rand) *future {
 	return w
 }
 
-// drawTime draws what ends on one machine: what is used there, in pieces, most of the time. Beliefs may cross: now
-// and then more ends there than it has.
+// drawTime draws the ends on one node. Usually they are parts of the used capacity. Sometimes more ends than the node
+// has, because reports can be inconsistent.
 func (w *future) drawTime(r *rand.Rand, at int) {
 	s := &w.spots[at]
 	delete(w.ends, s.m.ID)
@@ -64,7 +63,7 @@ func (w *future) drawTime(r *rand.Rand, at int) {
 		}
 		used = used.Minus(piece)
 		e := drawEnd(r, piece)
-		if all := w.ends[s.m.ID]; len(all) > 0 && r.Intn(3) == 0 { // another one of a gang
+		if all := w.ends[s.m.ID]; len(all) > 0 && r.Intn(3) == 0 { // another part of the same gang
 			last := &all[len(all)-1]
 			last.Of, e.Of, e.Hard, e.Likely = "gang", "gang", last.Hard, last.Likely
 		}
@@ -98,12 +97,12 @@ func randomAmount(r *rand.Rand, total Resources) Resources {
 	return a
 }
 
-// drawKeep draws a promise, which may begin at any time or from some instant on.
+// drawKeep draws a reservation, which may begin at any time or from a certain time on.
 func (w *future) drawKeep(r *rand.Rand, i int) keep {
 	return keep{KeepID(fmt.Sprint("k", i)), w.drawSlots(r), r.Int63n(2) * r.Int63n(instantLimit)}
 }
 
-// drawSlots draws what a promise may keep: on machines that are here, and on one that left.
+// drawSlots draws the nodes of a reservation, including nodes that have left.
 func (w *future) drawSlots(r *rand.Rand) (slots []Slot) {
 	for _, at := range r.Perm(len(w.spots))[:min(len(w.spots), r.Intn(3))] {
 		for range 1 + r.Intn(2) {
@@ -118,7 +117,7 @@ func (w *future) drawSlots(r *rand.Rand) (slots []Slot) {
 	return slots
 }
 
-// horizon builds the real thing.
+// horizon creates the tree and the horizon under test.
 func (w *future) horizon() (*Fabric, *Horizon) {
 	f := w.fabric(inOrder(len(w.spots)))
 	h := NewHorizon(f)
@@ -132,7 +131,7 @@ func (w *future) horizon() (*Fabric, *Horizon) {
 	return f, h
 }
 
-// asOf is the world as it will be: what is free there is what is left beside what is kept.
+// asOf returns the world at a later time, with the unreserved remainder as free capacity.
 func (w *future) asOf(instant int64, by Basis) world {
 	then := world{oracle: oracle{levels: w.levels}, gang: w.gang}
 	for _, s := range w.spots {
@@ -150,16 +149,17 @@ func (w *future) asOf(instant int64, by Basis) world {
 	return then
 }
 
-// beside takes what is kept on a machine from what is free there, in words as plain as can be: devices are a list of
-// sizes, and each device that is kept, the largest first, is the smallest that holds it. So much of that is relieved:
-// it leaves before.
+// beside subtracts the reservations on a node from its free capacity in the simplest way. Devices are a list of sizes.
+// Each reserved device, largest first, takes the smallest one that holds it. relief is the part of the reservations
+// that leaves before they begin.
 func (w *future) beside(s *spot, relief Resources) Capacity {
 	total := s.m.Total
 	c := Capacity{MilliCPU: min(s.free.MilliCPU, total.MilliCPU), MemoryBytes: min(s.free.MemoryBytes, total.MemoryBytes)}
 	whole, parts := min(int64(s.free.WholeGPUs), total.MilliGPU/WholeGPU), s.free.Parts
 	for _, k := range w.keeps {
 		if slices.ContainsFunc(k.slots, func(slot Slot) bool { return slot.Node == s.m.ID }) {
-			parts = parts[:min(len(parts), int(total.MilliGPU/WholeGPU-whole))] // the devices are no more than there are
+			// Not more devices than exist.
+			parts = parts[:min(len(parts), int(total.MilliGPU/WholeGPU-whole))]
 		}
 	}
 	devices := slices.Clone(parts)
@@ -223,7 +223,7 @@ next:
 	return c
 }
 
-// earliest tries every instant.
+// earliest tries every time.
 func (w *future) earliest(by Basis) (at int64, p Placement, ok bool) {
 	for at = w.from; at <= w.from+2*instantLimit; at++ {
 		if then := w.asOf(at, by); then.place(w.gang) >= 0 {
@@ -234,7 +234,7 @@ func (w *future) earliest(by Basis) (at int64, p Placement, ok bool) {
 	return 0, Placement{}, false
 }
 
-// differs asks the horizon and brute force.
+// differs compares the horizon with brute force.
 func (w *future) differs(h *Horizon, by Basis) (ok bool, problem string) {
 	at, p, ok := h.Earliest(&w.gang, w.from, by)
 	at2, p2, ok2 := w.earliest(by)
@@ -250,7 +250,7 @@ func (w *future) differs(h *Horizon, by Basis) (ok bool, problem string) {
 	return ok, ""
 }
 
-// whenOf tries every instant for one placement.
+// whenOf tries every time for one placement.
 func (w *future) whenOf(p Placement, by Basis) int64 {
 	for at := range int64(3 * instantLimit) {
 		then := w.asOf(at, by)
@@ -261,7 +261,7 @@ func (w *future) whenOf(p Placement, by Basis) int64 {
 	return Never
 }
 
-// gives reports whether a machine has all that a placement takes of it.
+// gives reports whether a node has all amounts that a placement takes from it.
 func (w *world) gives(p Placement, id NodeID) bool {
 	s := w.spot(id)
 	ok := s.why == ""
@@ -277,7 +277,7 @@ func (w *future) String() string {
 	return fmt.Sprintf("%v\nends %v\nbenches %v\nkept %v\nfrom %d", w.world, w.ends, w.bench, w.keeps, w.from)
 }
 
-// TestHorizonAgainstOracle compares instant, feasibility and place.
+// TestHorizonAgainstOracle compares time, feasibility and placement.
 func TestHorizonAgainstOracle(t *testing.T) {
 	later, never, n := 0, 0, *clusters/4
 	if *clusters != ordinary {
@@ -304,8 +304,9 @@ func TestHorizonAgainstOracle(t *testing.T) {
 	}
 }
 
-// TestHorizonOfLargeDomains asks again and again while machines change, where racks are many shelves and times are
-// many: just before the instant that is answered the fabric refuses the gang, and at it places it there.
+// TestHorizonOfLargeDomains asks repeatedly while nodes change, in racks with many shelves and with many different
+// times. Just before the answered time, the tree must refuse the gang. At that time, it must place the gang as
+// answered.
 func TestHorizonOfLargeDomains(t *testing.T) {
 	asked, later := 0, 0
 	for n := range *clusters / 2000 {
@@ -342,7 +343,7 @@ func TestHorizonOfLargeDomains(t *testing.T) {
 	}
 }
 
-// drawLater draws what ends on one machine, at one of many instants.
+// drawLater draws the ends on one node, at one of many times.
 func (w *future) drawLater(r *rand.Rand, at int) {
 	w.drawTime(r, at)
 	ends := w.ends[w.spots[at].m.ID]
@@ -367,7 +368,7 @@ func largeGang(r *rand.Rand, levels []string) Gang {
 	return g
 }
 
-// neighbours compares an answer with the fabric at its instant, and at the one before.
+// neighbours compares an answer with the tree at its time, and at the time before.
 func (w *future) neighbours(h *Horizon, by Basis) (waits bool, problem string) {
 	at, p, ok := h.Earliest(&w.gang, w.from, by)
 	before := int64(100 * 1000)

@@ -1,6 +1,7 @@
 package topology
 
-// This file owns the test that what an explanation says to do starts the gang, and that what it names as in the way is.
+// This file tests that the suggestions of an explanation start the gang, and that the constraints in the way are the
+// smallest sets.
 
 import (
 	"flag"
@@ -12,9 +13,9 @@ import (
 
 var states = flag.Int("states", 200, "random states of which each answer is applied")
 
-// TestExplainedStart applies what explanations of random states name. Each relaxation alone starts the gang in the next
-// pass; so does all that is in the way lifted at once; and what is in the way are the constraints of the smallest sets
-// that do, as an exhaustive search finds them.
+// TestExplainedStart applies the suggestions of explanations for random states. Each relaxation alone must start the
+// gang in the next pass. Dropping all constraints in the way must start it too. These constraints must be the smallest
+// sets that an exhaustive search finds.
 func TestExplainedStart(t *testing.T) {
 	var refused, relaxed, inTheWay, several, tooMany int
 	for n := range *states {
@@ -39,7 +40,7 @@ func TestExplainedStart(t *testing.T) {
 			f.Rollback(mark)
 		}
 		size, all := w.smallest()
-		if size > 3 && e.AtOnce == 0 { // as many may be too many to go through
+		if size > 3 && e.AtOnce == 0 { // so many sets may exceed the limit of the search
 			tooMany++
 			continue
 		}
@@ -61,7 +62,7 @@ func TestExplainedStart(t *testing.T) {
 		inTheWay, several, tooMany)
 }
 
-// smallest goes through every set of constraints, the smallest first.
+// smallest tries every set of constraints, smallest first.
 func (w *world) smallest() (size int, all []Constraint) {
 	x := explainer{g: w.gang}
 	constraints := x.constraints()
@@ -79,7 +80,7 @@ func (w *world) smallest() (size int, all []Constraint) {
 	return 0, nil
 }
 
-// chosen are the constraints whose bits are set.
+// chosen returns the constraints whose bits are set.
 func chosen(constraints []Constraint, set int) (out []Constraint) {
 	for i, c := range constraints {
 		if set>>i&1 != 0 {

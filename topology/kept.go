@@ -1,13 +1,13 @@
 package topology
 
-// This file owns kept room: what a promise keeps on machines for a gang that is to start later. It is a layer beside
-// what is free: a report replaces what a machine has free and must not erase what is kept there, and a machine that
-// leaves and joins again is kept for the same promise as before. Placing sees what is free less what is kept, unless
-// that is lent to the search.
+// This file has the reserved capacity of waiting gangs. Reservations are stored separately from free capacity. A report
+// replaces the free capacity of a node without changing its reservations, and a node that leaves and joins again has
+// the same reservations. A placement sees the free capacity minus the reservations, except for reservations that are
+// lent to the search.
 //
-// What is kept does not depend on the order of promises, and what is left beside it only grows while more comes free:
-// the horizon relies on both (horizon.go). For shared devices neither holds by itself: taken one after another by
-// Capacity.Less, kept shares would lie on one device today and on another tomorrow.
+// The result must not depend on the order of reservations, and the unreserved remainder must only grow as more capacity
+// becomes free. The horizon relies on both properties (horizon.go). Subtracting shares of devices one by one with
+// Capacity.Less would violate both, because the shares would move between devices.
 
 import (
 	"cmp"
@@ -16,23 +16,23 @@ import (
 	"strings"
 )
 
-// KeepID names whom room is kept for: the promise of a job.
+// KeepID identifies a reservation: the promise of a job.
 type KeepID string
 
-// Former names what is still kept where a promise was before.
+// Former returns the ID of the capacity that is still reserved at the job's previous place.
 func (id KeepID) Former() KeepID { return id + former }
 
 // Job returns the job of the reservation.
 func (id KeepID) Job() JobID { return JobID(strings.TrimSuffix(string(id), former)) }
 
-// former is in no id of a job.
+// former never occurs in the ID of a job.
 const former = "~"
 
 // keep holds the capacity that is reserved for one promise; no slots: none.
 type keep struct {
 	id    KeepID
 	slots []Slot
-	from  int64 // when the promise is expected to begin; 0: it may at any time
+	from  int64 // expected start of the promise; 0: any time
 }
 
 // keptFor holds the capacity of one node that is reserved for one promise.
@@ -42,21 +42,21 @@ type keptFor struct {
 	from    int64 // as in keep
 }
 
-// keptRoom is all that is kept. What the maps hold is never written to, so that copies share it.
+// keptRoom has all reservations. The values in its maps are never changed, so copies share them.
 type keptRoom struct {
 	by map[KeepID]keep
-	on map[NodeID][]keptFor // in the order of ids; machines that are not here too
+	on map[NodeID][]keptFor // in the order of IDs; also for nodes that have not joined
 }
 
 func newKeptRoom() keptRoom { return keptRoom{by: map[KeepID]keep{}, on: map[NodeID][]keptFor{}} }
 
 func (k *keptRoom) clone() keptRoom { return keptRoom{by: maps.Clone(k.by), on: maps.Clone(k.on)} }
 
-// Keep keeps a placement's amounts for one promise, in place of what was kept for it. The machines need not have that
-// much free: what comes free there is kept too, until they do.
+// Keep reserves the amounts of a placement for a promise and replaces its earlier reservation. The nodes may have less
+// free capacity: capacity that becomes free is then reserved up to these amounts.
 func (f *Fabric) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots, 0) }
 
-// Unkeep gives back what is kept for one promise.
+// Unkeep ends the reservation of a promise.
 func (f *Fabric) Unkeep(id KeepID) { f.changeKeep(id, nil, 0) }
 
 func (f *Fabric) changeKeep(id KeepID, slots []Slot, from int64) {
@@ -71,8 +71,8 @@ func (f *Fabric) changeKeep(id KeepID, slots []Slot, from int64) {
 	f.setKeep(keep{id, slices.Clone(slots), from})
 }
 
-// setKeep replaces what is kept for one promise. Machines are settled once all of it is replaced, so that none seems to
-// gain what was kept there before and is kept again.
+// setKeep replaces the reservation of a promise. It settles nodes only after the complete replacement, so that
+// unchanged reservations do not look like freed capacity.
 func (f *Fabric) setKeep(k keep) {
 	id, slots := k.id, k.slots
 	old, changed := f.kept.by[id].slots, f.work.seats[:0]
@@ -128,7 +128,7 @@ func (f *Fabric) setKeptOn(s *seat, node NodeID, all []keptFor) {
 }
 
 func dropped(all []keptFor, id KeepID) (rest []keptFor) {
-	if len(all) == 1 && all[0].id == id { // most often
+	if len(all) == 1 && all[0].id == id { // the usual case
 		return nil
 	}
 	for _, kept := range all {
@@ -158,13 +158,13 @@ func added(all []keptFor, k *keep, slots []Slot) []keptFor {
 // Kept returns the capacity that is reserved for one promise; nil: none. The caller only reads it.
 func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id].slots }
 
-// Keeps reports whether anything is kept for a job.
+// Keeps reports whether any capacity is reserved for a job.
 func (f *Fabric) Keeps(job JobID) bool {
 	own := KeepID(job)
 	return len(f.Kept(own)) > 0 || len(f.Kept(own.Former())) > 0
 }
 
-// EachKept visits what is kept on a machine, in the order of ids.
+// EachKept visits the reservations on a node, in the order of IDs.
 func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) {
 	all := f.kept.on[node]
 	for i := range all {
@@ -172,7 +172,7 @@ func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) 
 	}
 }
 
-// Lent says which kept room counts as free for one search: all of it, or what is kept for some.
+// Lent selects the reserved capacity that counts as free in one search: all of it, or some reservations.
 type Lent struct {
 	All bool
 	Of  []KeepID
@@ -186,7 +186,7 @@ type lentSet struct {
 
 func (l *lentSet) has(id KeepID) bool { return l != nil && (l.all || l.of[id]) }
 
-// lentText names what is lent, one text per set. Promises that keep nothing are left out.
+// lentText returns a text that identifies the lent reservations. Reservations without capacity are omitted.
 func (f *Fabric) lentText(lent Lent) string {
 	if lent.All {
 		return "*"
@@ -224,7 +224,8 @@ func (s *seat) beside(c Capacity, lent *lentSet, leaving Resources) Capacity {
 	c.MilliCPU, c.MemoryBytes = min(c.MilliCPU, total.MilliCPU), min(c.MemoryBytes, total.MemoryBytes)
 	devices := total.MilliGPU / WholeGPU
 	c.WholeGPUs = int32(min(int64(c.WholeGPUs), devices))
-	// More may seem to end than there is. A part beyond the devices would make room shrink once it is a whole one.
+	// More ends may be known than there are devices. A part beyond the devices would make the capacity shrink when
+	// the part becomes a whole device.
 	if most := int(devices) - int(c.WholeGPUs); len(c.Parts) > most {
 		c.Parts = c.Parts[:most]
 	}
@@ -241,9 +242,9 @@ func (s *seat) beside(c Capacity, lent *lentSet, leaving Resources) Capacity {
 	return c
 }
 
-// claims are amounts that one machine is to give at once.
+// claims are amounts that one node must provide at the same time.
 type claims struct {
-	sum     Resources // without the shares
+	sum     Resources // without the shares of devices
 	devices []int64   // thousandths of one device each
 }
 
@@ -257,8 +258,8 @@ func (k *claims) add(amounts []Resources) {
 	}
 }
 
-// join packs shares onto devices, the largest first, without looking at the machine: where they lie does not depend on
-// what is free.
+// join packs the shares onto devices, largest first. It does not use the state of the node, so the result does not
+// depend on the free capacity.
 func (k *claims) join() {
 	slices.SortFunc(k.devices, largestFirst)
 	n := 0
@@ -274,9 +275,9 @@ func (k *claims) join() {
 	slices.SortFunc(k.devices, largestFirst)
 }
 
-// from takes the claims from a capacity: what is left, nothing below zero, and whether it held them all. Each claimed
-// device is a different one, the smallest part that holds it. While one is lacking, no part is left to others: any part
-// may grow into it.
+// from subtracts the claims from a capacity. It returns the remainder without negative amounts, and whether the
+// capacity was sufficient. Each claimed device takes the smallest part that holds it. If a device is missing, no part
+// remains, because each part may grow into that device.
 func (k *claims) from(c Capacity) (left Capacity, held bool) {
 	left = Capacity{MilliCPU: c.MilliCPU - k.sum.MilliCPU, MemoryBytes: c.MemoryBytes - k.sum.MemoryBytes, Parts: c.Parts}
 	whole := int64(c.WholeGPUs) - k.sum.MilliGPU/WholeGPU
@@ -293,7 +294,7 @@ func (k *claims) from(c Capacity) (left Capacity, held bool) {
 	return left, held
 }
 
-// fromParts takes the devices from the parts, and those that no part holds from whole devices.
+// fromParts takes the claimed devices from the parts, and from whole devices if no part is large enough.
 func (k *claims) fromParts(parts []int64, whole int64) (left []int64, rest int64) {
 	unused := slices.Clone(parts)
 	for _, claim := range k.devices {

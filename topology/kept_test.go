@@ -1,7 +1,7 @@
 package topology
 
-// This file owns the tests of kept room, alone and beside the horizon: whatever is done to a fabric, in whatever
-// order, what is kept stays kept, and the horizon answers as one that was made afterwards.
+// This file tests reserved capacity, alone and with the horizon. After any changes in any order, reservations remain,
+// and the horizon answers like a newly created one.
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"testing"
 )
 
-// TestAReportErasesNothingKept tells a machine's room in every way there is. What is kept there is
-// given to nobody else after each.
+// TestAReportErasesNothingKept changes the capacity of a node in every way, and checks each time that its reserved
+// capacity is not given to other gangs.
 func TestAReportErasesNothingKept(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000, MemoryBytes: 8 * gib, MilliGPU: 4 * WholeGPU}}
 	kept := Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliCPU: 6000, MilliGPU: 3 * WholeGPU}}}}
@@ -54,7 +54,8 @@ func TestAReportErasesNothingKept(t *testing.T) {
 	}
 }
 
-// TestKeptRoomThatGrowsIsGained gives a machine more of which all is kept: nothing is left, and more can be lent.
+// TestKeptRoomThatGrowsIsGained gives a node more capacity, all of which is reserved. The remainder does not grow, but
+// more capacity can be lent.
 func TestKeptRoomThatGrowsIsGained(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000}}
 	f := NewFabric(nil)
@@ -72,7 +73,8 @@ func TestKeptRoomThatGrowsIsGained(t *testing.T) {
 	}
 }
 
-// TestKeptRoomGivenBackIsGained: what was refused for want of kept room is looked at again once that is given back.
+// TestKeptRoomGivenBackIsGained checks that a gang which was refused because of a reservation is tried again after its
+// release.
 func TestKeptRoomGivenBackIsGained(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000}}
 	f := NewFabric(nil)
@@ -98,9 +100,10 @@ func TestKeptShares(t *testing.T) {
 	}{
 		{Capacity{WholeGPUs: 2}, []int64{500}, 1, []int64{500}},
 		{Capacity{WholeGPUs: 1, Parts: []int64{700, 600}}, []int64{500}, 1, []int64{700, 100}},
-		{Capacity{Parts: []int64{700}}, []int64{800}, 0, nil}, // what becomes 800 may be the 700
+		{Capacity{Parts: []int64{700}}, []int64{800}, 0, nil}, // the part that grows to 800 may be the 700
 		{Capacity{Parts: []int64{900, 700}}, []int64{1000}, 0, nil},
-		{Capacity{WholeGPUs: 1, Parts: []int64{600}}, []int64{500, 500}, 0, []int64{600}}, // both on one device
+		// Both on one device.
+		{Capacity{WholeGPUs: 1, Parts: []int64{600}}, []int64{500, 500}, 0, []int64{600}},
 		{Capacity{WholeGPUs: 1}, []int64{2000}, 0, nil},
 		{Capacity{WholeGPUs: 3, Parts: []int64{200}}, []int64{2000, 300}, 0, []int64{700, 200}},
 	} {
@@ -117,7 +120,7 @@ func TestKeptShares(t *testing.T) {
 	}
 }
 
-// step does one random thing to the fabric, to the horizon and to the world that they are held against.
+// step makes one random change to the tree, the horizon and the reference world.
 func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
 	at := r.Intn(len(w.spots))
 	s := &w.spots[at]
@@ -159,7 +162,7 @@ func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
 	}
 }
 
-// rekeep keeps something else for one, or nothing; now and then it is tried on a mark.
+// rekeep changes or removes one reservation. Sometimes it does so on a mark and rolls back.
 func (w *future) rekeep(r *rand.Rand, f *Fabric) {
 	k := w.drawKeep(r, r.Intn(3))
 	if r.Intn(3) == 0 {
@@ -176,8 +179,8 @@ func (w *future) rekeep(r *rand.Rand, f *Fabric) {
 	f.KeepFrom(k.id, Placement{Slots: k.slots}, k.from)
 }
 
-// TestHorizonFollowsChanges changes a fabric and its horizon and asks after each change: the horizon answers as brute
-// force and as a horizon made afresh, and gangs are placed on what is left beside what is kept and not lent.
+// TestHorizonFollowsChanges changes a tree and its horizon, and asks after each change. The horizon must answer like
+// brute force and like a new horizon. Placements must use the capacity that is neither reserved nor lent.
 func TestHorizonFollowsChanges(t *testing.T) {
 	for i := range *clusters / 40 {
 		r := rand.New(rand.NewSource(*seed + int64(i)))
@@ -204,7 +207,7 @@ func TestHorizonFollowsChanges(t *testing.T) {
 	}
 }
 
-// lends compares placing now with the oracle, on what is left beside what is kept for others than some.
+// lends compares a placement now with the oracle, on the capacity without the reservations that are not lent.
 func (w *future) lends(r *rand.Rand, f *Fabric) string {
 	less := *w
 	less.keeps = nil
@@ -225,7 +228,7 @@ func (w *future) lends(r *rand.Rand, f *Fabric) string {
 			return fmt.Sprintf("from %s leaves %+v first, and not %+v", s.m.ID, relief, got)
 		}
 		used := s.m.Total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, int64(s.free.WholeGPUs) * WholeGPU})
-		relief = Resources{}.besides(Resources{ // no more than is used
+		relief = Resources{}.besides(Resources{ // at most the used amount
 			-min(relief.MilliCPU, used.MilliCPU), -min(relief.MemoryBytes, used.MemoryBytes),
 			-min(relief.MilliGPU, used.MilliGPU)})
 		s.free = less.beside(s, relief)
@@ -239,9 +242,9 @@ func (w *future) lends(r *rand.Rand, f *Fabric) string {
 	return ""
 }
 
-// TestKeptShareBesideTooMuch: what is left beside a share that is kept never shrinks while more comes free, though by
-// what is believed more ends on the machine than it has. A search at a later instant would find less than it was
-// promised, and panic.
+// TestKeptShareBesideTooMuch checks that the remainder next to a reserved share never shrinks as more becomes free,
+// even if more ends on the node than it has. Otherwise a search at a later time would find less than expected, and
+// panic.
 func TestKeptShareBesideTooMuch(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	m := Machine{ID: "n1", Place: []string{"r1"}, Total: Resources{8000, 8 * gib, 8 * WholeGPU}}

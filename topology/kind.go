@@ -1,8 +1,7 @@
 package topology
 
-// This file owns kinds: the few properties of a machine that a gang may select
-// by (the type of its devices, its labels, what its agent understands), each distinct set of
-// them numbered, so that a selector is compared once per kind and not once per machine.
+// This file numbers the kinds of nodes. A kind is a distinct set of the properties that gangs select by: type of
+// devices, labels, vocabulary of the agent, accounts. A selector is compared once per kind instead of once per node.
 
 import (
 	"cmp"
@@ -10,11 +9,12 @@ import (
 	"strconv"
 )
 
-// NetworkKey is the key under which a machine's networks are selected. No label can have this key: a label cannot claim
-// what an agent cannot do.
+// NetworkKey is the key of the labels for a node's networks. No label of a user can have this key, so a label cannot
+// claim an ability that the agent lacks.
 const NetworkKey = "the network"
 
-// SecretKey is likewise that of the ways in which machines can give secrets to tasks.
+// SecretKey is the key of the labels for the ways in which a node gives secrets to tasks. No label of a user can have
+// this key.
 const SecretKey = "secrets as"
 
 type kind struct {
@@ -27,16 +27,15 @@ type kind struct {
 	accounts *Accounts
 }
 
-// kindTable numbers the kinds. A number is used again once its last machine has left; the version then tells the
-// indexes that a number may mean something else.
+// kindTable numbers the kinds. A number is reused after its last node has left. The version then grows, because the
+// number may have a new meaning in the indexes.
 type kindTable struct {
 	all     []kind
 	byKey   map[string]int32
 	unused  []int32
 	version uint64
 
-	// selectors remembers the texts of selectors, so that naming one that was
-	// seen before costs no memory.
+	// selectors caches the texts of selectors, so that a known selector needs no new memory.
 	selectors map[string]string
 }
 
@@ -44,7 +43,7 @@ func newKindTable() kindTable {
 	return kindTable{byKey: map[string]int32{}, selectors: map[string]string{}}
 }
 
-// enter counts a machine under its kind.
+// enter adds a node to its kind.
 func (t *kindTable) enter(m *Machine) int32 {
 	labels := slices.Clone(m.Labels)
 	sortLabels(labels)
@@ -86,7 +85,7 @@ type wanted struct {
 // wanted returns the gang's requirements on a kind of node.
 func (g *Gang) wanted() wanted { return wanted{g.GPUType, g.Vocabulary, g.Selector, g.Account} }
 
-// matches reports whether machines of a kind may serve a gang.
+// matches reports whether nodes of a kind meet the requirements.
 func (k *kind) matches(w wanted) bool {
 	if w.gpuType != "" && w.gpuType != k.gpuType || k.speaks < w.vocabulary || !k.accounts.Accept(w.account) {
 		return false
@@ -105,8 +104,7 @@ func sortLabels(labels []Label) {
 	})
 }
 
-// appendLabels writes sorted labels so that different sets give different texts,
-// whatever characters they hold.
+// appendLabels appends a text of sorted labels. Different sets have different texts, whatever characters they contain.
 func appendLabels(b []byte, labels []Label) []byte {
 	for _, l := range labels {
 		b = strconv.AppendInt(b, int64(len(l.Key)), 10)

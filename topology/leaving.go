@@ -1,20 +1,20 @@
 package topology
 
-// This file owns what leaves a machine before anything begins that is kept there. What is kept is wanted from a moment
-// on that is yet to come, and by then some of what runs has left and brought its room back. That much need not be
-// free now, so a small job may have it for as long as it likes: it is in nobody's way.
+// This file computes the amount that leaves a node before its reservations begin. A reservation needs its capacity only
+// from its expected start on. Until then, some running attempts end and free their capacity. That amount need not be
+// free now, so a small job without a time limit may use it without delaying the reservation.
 //
-// Only what is certain is counted: what ends by its limit before the promise begins, and what the promise must wait
-// for whatever anybody expects, because the machine does not hold both. What is merely expected to end is not: if it
-// stayed, the small job would take its place in the way of the promise.
+// Only certain ends count: attempts whose time limit ends before the reservation begins, and attempts that the
+// reservation must wait for because the node cannot hold both. Estimated ends do not count. If such an attempt ran
+// longer, the backfilled job would delay the reservation.
 //
-// The horizon's courses know nothing of it (horizon_course.go): what is promised next is planned beside all that is
-// kept, because nobody can tell which of two promises begins first.
+// The courses of the horizon ignore this amount (horizon_course.go). A further reservation is planned next to all
+// existing ones, because the order of their starts is not known.
 
-// KeepFrom is Keep for a promise that is not expected to begin before an instant.
+// KeepFrom reserves capacity like Keep, for a promise that is not expected to begin before a time.
 func (f *Fabric) KeepFrom(id KeepID, p Placement, from int64) { f.changeKeep(id, p.Slots, from) }
 
-// Leaving is how much of a machine has left it before anything begins that is kept there.
+// Leaving returns the amount that leaves a node before any of its reservations begins.
 func (f *Fabric) Leaving(id NodeID) Resources {
 	if s := f.seats[id]; s != nil {
 		return s.leaving
@@ -22,7 +22,7 @@ func (f *Fabric) Leaving(id NodeID) Resources {
 	return Resources{}
 }
 
-// setLeaving replaces it, as a follower is told.
+// setLeaving replaces the leaving amount of a node, also in a follower.
 func (f *Fabric) setLeaving(s *seat, leaving Resources) {
 	if s.leaving != leaving {
 		f.record(s.id, s)
@@ -31,8 +31,9 @@ func (f *Fabric) setLeaving(s *seat, leaving Resources) {
 	}
 }
 
-// leavingOn works it out from what the horizon knows. A copy without a horizon has what it was told. Beliefs may cross:
-// a job that is known to end may have left the machine already. So no more leaves than is used beside what stays.
+// leavingOn computes the leaving amount from the horizon. A copy without a horizon keeps the value from its last
+// update. The data may be inconsistent for a while: a job with a known end may already have left the node. The result
+// is therefore limited to the used capacity minus the part that stays.
 func (f *Fabric) leavingOn(s *seat) (sum Resources) {
 	if f.horizon == nil {
 		return s.leaving
@@ -49,7 +50,8 @@ func (f *Fabric) leavingOn(s *seat) (sum Resources) {
 		}
 		leaves := s.leavesFirst(all, rest[0].Hard)
 		for _, e := range rest[:n] {
-			if share := e.Amount.MilliGPU % WholeGPU; share > 0 { // it comes back on a device of which others may have the rest
+			// It returns on a device whose other parts may be in use.
+			if share := e.Amount.MilliGPU % WholeGPU; share > 0 {
 				e.Amount.MilliGPU -= share
 				stays.MilliGPU += WholeGPU
 			}
@@ -71,13 +73,13 @@ func (s *seat) used() Resources {
 	return total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, total.MilliGPU - devices*WholeGPU})
 }
 
-// leavesWith reports whether two ends are of one attempt, all of which leaves at once.
+// leavesWith reports whether two ends belong to one attempt, which leaves completely at once.
 func (e *End) leavesWith(o *End) bool {
 	return e == o || e.Of != "" && e.Of == o.Of && e.Hard == o.Hard
 }
 
-// leavesFirst reports whether what an attempt has on a machine is back before anything begins that is kept there.
-// Devices that are out of service count here: it may be those that it has.
+// leavesFirst reports whether the resources of an attempt on a node are free before any reservation of that node
+// begins. Devices out of service count as available, because the attempt may hold exactly these.
 func (s *seat) leavesFirst(has Resources, hard int64) bool {
 	total := s.machine.Total
 	total.MilliGPU += int64(s.machine.Broken) * WholeGPU
@@ -96,8 +98,8 @@ func (k *keptFor) sum() (sum Resources) {
 	return sum
 }
 
-// relieve takes what leaves from the claims, but no more than is used: a device that is out of service may be among
-// those that leave, and does not come back. Shares of devices are claimed in full.
+// relieve reduces the claims by the leaving amount, but at most by the used amount. A leaving device that is out of
+// service does not become free. Shares of devices are always claimed in full.
 func (k *claims) relieve(leaving, total Resources, free Capacity) {
 	devices := total.MilliGPU/WholeGPU - int64(free.WholeGPUs)
 	less := func(claim, leaves, used int64) int64 { return max(0, claim-max(0, min(leaves, used))) }

@@ -1,7 +1,7 @@
 package topology
 
-// This file owns the tests of what leaves a machine before anything begins that is kept there: against brute force over
-// all that may have left by then, and what becomes of it when the ends change.
+// This file tests the amount that leaves a node before its reservations begin: against brute force over all sets of
+// attempts that may have left by then, and after changes of the ends.
 
 import (
 	"fmt"
@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// leaving is what leaves a machine first, in words as plain as can be.
+// leaving computes the leaving amount of a node in the simplest way.
 func (w *future) leaving(s *spot) (sum Resources) {
 	var kept []keep
 	for _, k := range w.keeps {
@@ -18,7 +18,7 @@ func (w *future) leaving(s *spot) (sum Resources) {
 			kept = append(kept, k)
 		}
 	}
-	// No more leaves than is used beside what stays, and each share has a device of its own.
+	// At most the used amount leaves that does not stay, and each share has a separate device.
 	used := s.m.Total.Minus(Resources{s.free.MilliCPU, s.free.MemoryBytes, int64(s.free.WholeGPUs) * WholeGPU})
 	used.MilliGPU += int64(s.m.Broken) * WholeGPU
 	ends := w.ends[s.m.ID]
@@ -56,8 +56,8 @@ func (w *future) leaving(s *spot) (sum Resources) {
 		max(0, min(sum.MilliGPU, used.MilliGPU))}
 }
 
-// TestWhoStandsBesideDelaysNobody: a job that has a place beside what is kept may stay for ever. Whatever of the others
-// has left by then, what could begin without it can begin.
+// TestWhoStandsBesideDelaysNobody checks that a job which runs next to a reservation may run for any time without
+// delaying it. For every set of attempts that may have left, the reservation can begin as it could without the job.
 func TestWhoStandsBesideDelaysNobody(t *testing.T) {
 	placed, sooner := 0, 0
 	for n := range *clusters / 4 {
@@ -96,7 +96,7 @@ func TestWhoStandsBesideDelaysNobody(t *testing.T) {
 		if _, refusal := Place(whole, g); refusal != nil {
 			sooner++
 		}
-		for left := range 1 << len(ends) { // these have left, and those whose time is over
+		for left := range 1 << len(ends) { // these attempts have left, and those whose limit has passed
 			free := m.Total
 			for i, e := range ends {
 				if left>>i&1 == 0 && e.Hard > from {
@@ -122,9 +122,9 @@ func TestWhoStandsBesideDelaysNobody(t *testing.T) {
 	}
 }
 
-// TestLeavingFollowsTheEnds: what must leave first gives its memory back with its devices, however long it stays; what
-// need not, only if its limit says so. What has left is not back twice, and a machine of which a device is broken is
-// not taken for a smaller one.
+// TestLeavingFollowsTheEnds checks which attempts count as leaving. An attempt that the reservation must wait for frees
+// its memory with its devices, whatever its limit. Any other attempt counts only if its limit ends in time. An attempt
+// that has left does not count again, and a node with a broken device is not treated as a smaller node.
 func TestLeavingFollowsTheEnds(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 16_000, MemoryBytes: 10, MilliGPU: 8 * WholeGPU}}
 	has := Resources{MilliCPU: 1000, MemoryBytes: 4, MilliGPU: 4 * WholeGPU}
@@ -183,9 +183,9 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 	}
 }
 
-// TestBrokenDevicesDoNotComeBack: of two devices that leave one may be the broken one, so only one of them is sure to
-// be there for what is kept. Else a job that stays would get a device that is promised (seed 8787 of the small world
-// with queues).
+// TestBrokenDevicesDoNotComeBack checks two leaving devices, one of which may be broken. Only one of them is certain to
+// be available for the reservation. Otherwise a job that stays would get a reserved device (seed 8787 of the small
+// world with queues).
 func TestBrokenDevicesDoNotComeBack(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8, MemoryBytes: 8, MilliGPU: 3 * WholeGPU}, Broken: 1}
 	f := NewFabric(nil)
@@ -203,8 +203,8 @@ func TestBrokenDevicesDoNotComeBack(t *testing.T) {
 	}
 }
 
-// TestWhatHasLeftDoesNotLeave checks that a job which still counts as there, though its machine says that all is free,
-// relieves no promise. Else the rest of a device that was lent would be given to a job that may stay for ever.
+// TestWhatHasLeftDoesNotLeave checks that a job which is still known although its node reports everything as free does
+// not relieve a reservation. Otherwise the rest of a lent device would be given to a job that may stay for any time.
 func TestWhatHasLeftDoesNotLeave(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{8, 8, 2 * WholeGPU}}
 	f := NewFabric(nil)
@@ -217,7 +217,7 @@ func TestWhatHasLeftDoesNotLeave(t *testing.T) {
 	if _, refusal := Place(f, Gang{Replicas: 1, Each: share}); refusal == nil {
 		t.Error("a share of a kept device was given away")
 	}
-	f.Take(Placement{Slots: []Slot{{Node: m.ID, Amount: share}}}) // it was lent, and is back in time
+	f.Take(Placement{Slots: []Slot{{Node: m.ID, Amount: share}}}) // backfilled, and returned in time
 	h.Set(m.ID, []End{gone, {Amount: share, Hard: 15, Of: "lent"}})
 	if _, refusal := Place(f, Gang{Replicas: 1, Each: share}); refusal == nil {
 		t.Error("the rest of a lent device was given away")

@@ -5,23 +5,21 @@ import (
 	"slices"
 )
 
-// This file owns one machine's books: what there is, what is free, and which
-// slice holds the rest. The ledger is the only authority over its devices;
-// nobody else can give them away. It has no clock: whoever calls passes the
-// time of the machine's monotonic clock in nanoseconds. It must never let an
-// amount be counted twice or get lost; Check proves that after every change.
+// This file has the ledger of one node: its resources, the free part, and the allocation that holds each other part.
+// The ledger is the only authority over its devices. It has no clock: callers pass the time of the node's monotonic
+// clock in nanoseconds. The ledger must never lose an amount or count it twice. Check verifies this after every change.
 
-// SliceState is how far one attempt's slice has come on this machine.
+// SliceState is the state of an attempt's allocation on this node.
 type SliceState uint8
 
-// The states of a slice. From SliceCommitted on it is on the machine's disk.
+// The states of an allocation. From SliceCommitted on, the allocation is on the node's disk.
 const (
 	SliceReserved  SliceState = iota + 1 // phase one, until the TTL
 	SliceCommitted                       // phase two
-	SlicePrepared                        // every rank could start at once
-	SliceStarted                         // past the barrier
-	SliceStopping                        // told to stop, evidence awaited
-	SliceOver                            // holds nothing but its exits
+	SlicePrepared                        // every rank is ready to start
+	SliceStarted                         // the gang has passed the barrier
+	SliceStopping                        // stopped, and waiting for exit confirmations
+	SliceOver                            // ended; holds only its exits
 )
 
 var sliceStateNames = [...]string{"none", "reserved", "committed", "prepared", "started", "stopping", "over"}
@@ -33,7 +31,7 @@ func (s SliceState) String() string {
 	return fmt.Sprintf("SliceState(%d)", uint8(s))
 }
 
-// Member is one rank's claim on a machine.
+// Member is the request of one rank on a node.
 type Member struct {
 	Rank   Rank
 	Amount Resources
@@ -44,7 +42,7 @@ type Grant struct {
 	Rank   Rank
 	Amount Resources
 	GPUs   []Share
-	Gone   bool // there is evidence that nothing of the rank runs
+	Gone   bool // confirmed: no process of the rank runs
 }
 
 // Slice holds the allocation of one attempt on this node. Only the ledger writes to it; others read.
@@ -53,57 +51,57 @@ type Slice struct {
 	Job       JobID
 	State     SliceState
 	Grants    []Grant // in rank order
-	Port      int32   // for the rendezvous; 0: none wanted
+	Port      int32   // rendezvous port; 0: not needed
 	ExpiresAt int64   // of a reservation
 
-	amount Resources // of all grants, while it holds them
-	held   []holding // of all grants, as indices of devices
+	amount Resources // sum of all grants, while held
+	held   []holding // all grants by index of device
 }
 
-// holding is a share by the device's index, so that Check needs no look-ups.
+// holding is a share by the index of its device, so that Check needs no look-up.
 type holding struct {
 	device int
 	milli  int64
 }
 
-// Holds reports whether the slice keeps anything of the machine.
+// Holds reports whether the allocation holds any resources.
 func (s *Slice) Holds() bool { return s.State != SliceOver }
 
-// AllGone reports whether there is evidence about every rank.
+// AllGone reports whether the exit of every rank is confirmed.
 func (s *Slice) AllGone() bool {
 	return !slices.ContainsFunc(s.Grants, func(g Grant) bool { return !g.Gone })
 }
 
-// HoldsGPU reports whether the slice has a share of this device.
+// HoldsGPU reports whether the allocation holds a share of this device.
 func (s *Slice) HoldsGPU(id GPUID) bool {
 	return s.Holds() && slices.ContainsFunc(s.Grants, func(g Grant) bool {
 		return slices.ContainsFunc(g.GPUs, func(h Share) bool { return h.GPU == id })
 	})
 }
 
-// device is one GPU's page in the books.
+// device is the state of one GPU in the ledger.
 type device struct {
 	gpu       GPU
-	used      int64 // by slices, in thousandths
-	withdrawn bool  // it faulted or vanished: what is unused does not count as free
-	missing   bool  // the machine no longer announces it; an earlier slice still had it
+	used      int64 // by allocations, in thousandths
+	withdrawn bool  // faulty or missing: its unused part does not count as free
+	missing   bool  // no longer announced by the node, but held by an earlier allocation
 }
 
-// LedgerConfig is the machine whose books a ledger keeps.
+// LedgerConfig is the node that a ledger accounts for.
 type LedgerConfig struct {
 	MilliCPU    int64
 	MemoryBytes int64
-	GPUs        []GPU // in the order in which they are given away
-	PortFirst   int32 // of the range of rendezvous ports; 0: there are none
+	GPUs        []GPU // in the order in which they are assigned
+	PortFirst   int32 // of the range of rendezvous ports; 0: none
 	PortLast    int32
-	// TombstoneAgeNs is how long a tombstone is kept at least.
+	// TombstoneAgeNs is the minimum age at which a tombstone may be removed.
 	TombstoneAgeNs int64
 }
 
-// Ledger is one machine's books.
+// Ledger is the ledger of one node.
 type Ledger struct {
 	devices   []device
-	has       Resources // CPU and memory of the machine; total is more only while earlier slices hold more
+	has       Resources // resources of the node; total is larger only while earlier allocations hold more
 	total     Resources
 	free      Resources
 	reserved  Resources
@@ -115,10 +113,10 @@ type Ledger struct {
 	ports   portRange
 	tombs   tombstones
 	version uint64
-	tally   []int64 // by device; the scratch of Check and of choose, which then allocate nothing for it
+	tally   []int64 // by device; memory that Check and choose reuse to avoid allocations
 }
 
-// NewLedger opens empty books.
+// NewLedger returns an empty ledger.
 func NewLedger(c LedgerConfig) *Ledger {
 	l := &Ledger{
 		ports:   newPortRange(c.PortFirst, c.PortLast),
@@ -133,8 +131,7 @@ func NewLedger(c LedgerConfig) *Ledger {
 	return l
 }
 
-// Books are the ledger's sums. Free, Reserved, Committed, Stopping and Withdrawn
-// make up Total.
+// Books are the sums of the ledger. Free, Reserved, Committed, Stopping and Withdrawn add up to Total.
 type Books struct {
 	Total, Free, Reserved, Committed, Stopping, Withdrawn Resources
 }
@@ -147,14 +144,13 @@ func (l *Ledger) Books() Books {
 // Version grows with every change.
 func (l *Ledger) Version() uint64 { return l.version }
 
-// Touch counts a change of something that is reported together with the books
-// but kept elsewhere.
+// Touch counts a change of data that is reported with the ledger but stored elsewhere.
 func (l *Ledger) Touch() { l.version++ }
 
-// Slices lists all slices by token. The caller only reads.
+// Slices returns all allocations by token. The caller only reads them.
 func (l *Ledger) Slices() []*Slice { return l.slices }
 
-// Slice finds a token's slice; nil if there is none.
+// Slice returns the allocation of a token, or nil.
 func (l *Ledger) Slice(t Token) *Slice {
 	if i, ok := l.find(t); ok {
 		return l.slices[i]
@@ -166,7 +162,7 @@ func (l *Ledger) find(t Token) (int, bool) {
 	return slices.BinarySearchFunc(l.slices, t, func(s *Slice, t Token) int { return s.Token.Compare(t) })
 }
 
-// FreeShares lists every device with something free, in the machine's order.
+// FreeShares returns all devices with free capacity, in the order of the node.
 func (l *Ledger) FreeShares() []Share {
 	var out []Share
 	for i := range l.devices {
@@ -180,7 +176,7 @@ func (l *Ledger) FreeShares() []Share {
 	return out
 }
 
-// WithdrawnGPUs lists the devices that take no more work.
+// WithdrawnGPUs returns the devices that take no new work.
 func (l *Ledger) WithdrawnGPUs() []GPUID {
 	var out []GPUID
 	for i := range l.devices {
@@ -194,7 +190,7 @@ func (l *Ledger) WithdrawnGPUs() []GPUID {
 // Capacity returns the free capacity, as a placement sees it.
 func (l *Ledger) Capacity() Capacity { return CapacityOf(l.free, l.FreeShares()) }
 
-// device finds a device's index; -1 if the machine never had it.
+// device returns the index of a device, or -1 if the ledger does not know it.
 func (l *Ledger) device(id GPUID) int {
 	return slices.IndexFunc(l.devices, func(d device) bool { return d.gpu.ID == id })
 }

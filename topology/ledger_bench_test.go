@@ -2,10 +2,10 @@ package topology
 
 import "testing"
 
-// This file owns what the ledger costs: phase one, a slice's whole life, and the
-// check that the Node makes after every message.
+// This file has the benchmarks of the ledger: phase one, the life of an allocation, and the check that the Node runs
+// after every message.
 
-// BenchmarkLedgerReserve: phase one and its end on a machine that holds four other slices.
+// BenchmarkLedgerReserve measures phase one and its end on a node with four other allocations.
 func BenchmarkLedgerReserve(b *testing.B) {
 	l := testLedger(8)
 	for i := range 4 {
@@ -21,7 +21,7 @@ func BenchmarkLedgerReserve(b *testing.B) {
 	}
 }
 
-// BenchmarkLedgerCheck: what the Node pays after every message.
+// BenchmarkLedgerCheck measures the check that the Node runs after every message.
 func BenchmarkLedgerCheck(b *testing.B) {
 	l := testLedger(8)
 	for i := range 8 {
@@ -35,7 +35,7 @@ func BenchmarkLedgerCheck(b *testing.B) {
 	}
 }
 
-// BenchmarkLedgerLife: a slice from Reserve to Forget.
+// BenchmarkLedgerLife measures an allocation from Reserve to Forget.
 func BenchmarkLedgerLife(b *testing.B) {
 	l := testLedger(8)
 	c := claim(0, 8000)

@@ -5,22 +5,22 @@ import (
 	"fmt"
 )
 
-// This file owns the proof that the books are right. It counts everything again from the slices and compares with the
-// kept sums.
+// This file verifies the ledger. It computes all sums again from the allocations and compares them with the stored
+// sums.
 
-// The safety rules that a ledger alone can break.
+// The invariants that a ledger alone can violate.
 var (
 	errOneOwner     = errors.New("S1 one-owner")
 	errBooksBalance = errors.New("S2 books-balance")
 )
 
-// Check returns what is wrong with the books, nil when nothing is.
+// Check returns an error if the ledger is inconsistent.
 func (l *Ledger) Check() error {
 	l.clearTally()
 	var reserved, committed, stopping Resources
 	for i, s := range l.slices {
 		if i > 0 && !l.slices[i-1].Token.Less(s.Token) {
-			return fmt.Errorf("%w: slices out of order at %v", errBooksBalance, s.Token)
+			return fmt.Errorf("%w: allocations are out of order at %v", errBooksBalance, s.Token)
 		}
 		if err := l.checkSlice(s); err != nil {
 			return err
@@ -45,7 +45,7 @@ func (l *Ledger) Check() error {
 		}
 	}
 	if reserved != l.reserved || committed != l.committed || stopping != l.stopping {
-		return fmt.Errorf("%w: the slices hold %v %v %v, the books say %v %v %v", errBooksBalance,
+		return fmt.Errorf("%w: allocations hold %v %v %v, but the sums are %v %v %v", errBooksBalance,
 			reserved, committed, stopping, l.reserved, l.committed, l.stopping)
 	}
 	if err := l.checkDevices(); err != nil {
@@ -61,11 +61,11 @@ func (l *Ledger) clearTally() {
 	clear(l.tally)
 }
 
-// checkSlice compares a slice's grants with what it holds.
+// checkSlice compares the grants of an allocation with the resources that it holds.
 func (l *Ledger) checkSlice(s *Slice) error {
 	if !s.Holds() {
 		if len(s.held) > 0 || !s.amount.IsZero() || !s.AllGone() {
-			return fmt.Errorf("%w: %v is over and holds something", errBooksBalance, s.Token)
+			return fmt.Errorf("%w: %v has ended but holds resources", errBooksBalance, s.Token)
 		}
 		return nil
 	}
@@ -88,7 +88,7 @@ func (l *Ledger) checkSlice(s *Slice) error {
 		sum = sum.Plus(g.Amount)
 	}
 	if sum != s.amount || shares != len(s.held) {
-		return fmt.Errorf("%w: %v holds %v and was granted %v", errBooksBalance, s.Token, s.amount, sum)
+		return fmt.Errorf("%w: %v holds %v but was granted %v", errBooksBalance, s.Token, s.amount, sum)
 	}
 	for _, o := range l.slices {
 		if o == s {
@@ -101,13 +101,14 @@ func (l *Ledger) checkSlice(s *Slice) error {
 	return nil
 }
 
-// checkDevices compares each device's page with the slices, and with one device.
+// checkDevices compares the state of each device with the allocations and with its size.
 func (l *Ledger) checkDevices() error {
 	var free, withdrawn int64
 	for i := range l.devices {
 		d := &l.devices[i]
 		if d.used > WholeGPU || d.used < 0 || d.used != l.tally[i] {
-			return fmt.Errorf("%w: %s is used %d, the slices have %d", errOneOwner, d.gpu.ID, d.used, l.tally[i])
+			return fmt.Errorf("%w: %d milli-GPU of %s are in use, but allocations hold %d", errOneOwner,
+				d.used, d.gpu.ID, l.tally[i])
 		}
 		if d.withdrawn {
 			withdrawn += WholeGPU - d.used
@@ -116,7 +117,7 @@ func (l *Ledger) checkDevices() error {
 		}
 	}
 	if free != l.free.MilliGPU || withdrawn != l.withdrawn.MilliGPU {
-		return fmt.Errorf("%w: devices have %d free and %d withdrawn, the books say %d and %d", errBooksBalance,
+		return fmt.Errorf("%w: devices have %d free and %d withdrawn, but the sums are %d and %d", errBooksBalance,
 			free, withdrawn, l.free.MilliGPU, l.withdrawn.MilliGPU)
 	}
 	return nil
@@ -130,7 +131,7 @@ func (l *Ledger) checkSums() error {
 	}
 	for _, r := range [...]Resources{b.Free, b.Reserved, b.Committed, b.Stopping, b.Withdrawn} {
 		if r.IsNegative() {
-			return fmt.Errorf("%w: %+v has a negative part", errBooksBalance, b)
+			return fmt.Errorf("%w: %+v has a negative amount", errBooksBalance, b)
 		}
 	}
 	return nil

@@ -8,11 +8,10 @@ import (
 	"pgregory.net/rapid"
 )
 
-// This file owns the ledger's property: whatever is done to it in whatever
-// order, it agrees with a model that keeps no sums and counts everything again each time. The model is slow and plain
-// on purpose.
+// This file compares the ledger with a model, after any operations in any order. The model stores no sums and computes
+// everything each time. It is deliberately slow and simple.
 
-// modelSlice is a slice as the model knows it.
+// modelSlice is an allocation in the model.
 type modelSlice struct {
 	state   SliceState
 	members []Member
@@ -21,13 +20,13 @@ type modelSlice struct {
 	gone    map[Rank]bool
 }
 
-// ledgerModel is the dumb ledger.
+// ledgerModel is the model of a ledger.
 type ledgerModel struct {
 	l         *Ledger
 	has       Resources
 	gpus      []GPUID
 	slices    map[Token]*modelSlice
-	tombs     map[Token]bool // token → it had run
+	tombs     map[Token]bool // token → the attempt ran
 	withdrawn map[GPUID]bool
 	now       int64
 	next      uint64
@@ -44,7 +43,7 @@ func newLedgerModel(t *rapid.T) *ledgerModel {
 	return m
 }
 
-// used is how much of a device the model's slices have.
+// used returns the amount of a device that the model's allocations hold.
 func (m *ledgerModel) used(id GPUID) int64 {
 	var sum int64
 	for _, s := range m.slices {
@@ -59,7 +58,7 @@ func (m *ledgerModel) used(id GPUID) int64 {
 	return sum
 }
 
-// books counts everything again.
+// books computes all sums.
 func (m *ledgerModel) books() Books {
 	b := Books{Total: m.has, Free: m.has}
 	for _, s := range m.slices {
@@ -91,8 +90,7 @@ func (m *ledgerModel) books() Books {
 	return b
 }
 
-// fits reports whether a claim with at most one fraction can be met; ok is false
-// where only trying every way would tell.
+// fits reports whether a claim with at most one share fits. ok is false if only trying every combination would show it.
 func (m *ledgerModel) fits(members []Member) (fits, ok bool) {
 	var sum Resources
 	var wholes, fraction int64
@@ -161,7 +159,7 @@ func (m *ledgerModel) reserve(t *rapid.T) {
 	m.slices[tok] = &modelSlice{SliceReserved, c.Members, slices.Clone(s.Grants), m.now + c.TTLNs, map[Rank]bool{}}
 }
 
-// pick draws a token whose slice is in one of these states; false if there is none.
+// pick draws the token of an allocation in one of these states. It returns false if there is none.
 func (m *ledgerModel) pick(t *rapid.T, states ...SliceState) (Token, *modelSlice, bool) {
 	var all []Token
 	for tok, s := range m.slices {
@@ -177,7 +175,7 @@ func (m *ledgerModel) pick(t *rapid.T, states ...SliceState) (Token, *modelSlice
 	return tok, m.slices[tok], true
 }
 
-// step is a move along one edge.
+// step makes one change of state.
 func (m *ledgerModel) step(to SliceState, do func(Token), from ...SliceState) func(*rapid.T) {
 	return func(t *rapid.T) {
 		tok, s, ok := m.pick(t, from...)
@@ -253,11 +251,11 @@ func (m *ledgerModel) fault(t *rapid.T) {
 	}
 }
 
-// restart takes what a disk would hold over into new books.
+// restart creates a new ledger from the data that a disk would have.
 func (m *ledgerModel) restart(t *rapid.T) {
 	old := m.l
 	m.l = testLedger(len(m.gpus))
-	m.tombs = map[Token]bool{} // they are of one incarnation
+	m.tombs = map[Token]bool{} // tombstones belong to one incarnation
 	for _, s := range old.Slices() {
 		if s.State == SliceReserved {
 			delete(m.slices, s.Token)
@@ -297,7 +295,7 @@ func (m *ledgerModel) check(t *rapid.T) {
 	}
 }
 
-// TestLedgerModel: random operations against the model.
+// TestLedgerModel compares random operations with the model.
 func TestLedgerModel(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := newLedgerModel(t)
@@ -318,7 +316,7 @@ func TestLedgerModel(t *testing.T) {
 	})
 }
 
-// TestLedgerSameChoice: the same books make the same choice, however they came about.
+// TestLedgerSameChoice checks that equal ledgers make equal choices, whatever their history.
 func TestLedgerSameChoice(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		a, b := testLedger(8), testLedger(8)

@@ -5,9 +5,9 @@ import (
 	"slices"
 )
 
-// This file owns phase one: whether a claim fits, and which devices and port it
-// gets. The same books give the same choice: whole devices from the lowest index up; a fraction goes to the smallest
-// part that fits, so that shared devices stay together, and breaks a whole device only when none does.
+// This file has phase one: it checks whether a claim fits, and chooses its devices and port. Equal ledgers make equal
+// choices. Whole devices are taken in the order of their index. A share is taken from the smallest part that fits, so
+// that shared devices stay together, and from a whole device only if no part fits.
 
 // Claim holds the request of an attempt on this node.
 type Claim struct {
@@ -19,20 +19,20 @@ type Claim struct {
 	TTLNs    int64 // from now
 }
 
-// Lack says which resource a claim lacked.
+// Lack is the resource that a claim lacked.
 type Lack uint8
 
-// What there can be too little of.
+// The resources that can be missing.
 const (
 	LackCPU Lack = iota + 1
 	LackMemory
 	LackGPU
-	LackGPUType // the machine has no such device at all
+	LackGPUType // the node has no such device
 	LackPort
-	LackSense // the claim itself is wrong
+	LackSense // the claim itself is invalid
 )
 
-// Shortage says why a claim was refused.
+// Shortage is the reason why a claim was refused.
 type Shortage struct {
 	Lack   Lack
 	Detail string
@@ -44,11 +44,11 @@ func lack(what Lack, format string, args ...any) *Shortage {
 	return &Shortage{what, fmt.Sprintf(format, args...)}
 }
 
-// Reserve sets a claim's amounts and devices aside until its TTL, or says what
-// is missing and changes nothing. The token must be new here.
+// Reserve sets the amounts and devices of a claim aside until its TTL. If something is missing, it returns the shortage
+// and changes nothing. The token must be new.
 func (l *Ledger) Reserve(c Claim, now int64) (*Slice, *Shortage) {
 	if l.tombs.past(c.Token).Over() || l.Slice(c.Token) != nil {
-		panic(fmt.Sprintf("ledger: reserve %v: the token is not new here", c.Token))
+		panic(fmt.Sprintf("ledger: reserve %v: the token is not new", c.Token))
 	}
 	amount, short := l.covers(c.Members)
 	if short != nil {
@@ -69,8 +69,8 @@ func (l *Ledger) Reserve(c Claim, now int64) (*Slice, *Shortage) {
 	return s, nil
 }
 
-// covers adds up the members' amounts. It compares after each addition, because a claim comes over the network and the
-// sum of two huge amounts overflows.
+// covers adds the amounts of the members. It compares after each addition, because the sum of two huge amounts from the
+// network could overflow.
 func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
 	var sum Resources
 	if len(members) == 0 {
@@ -78,7 +78,7 @@ func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
 	}
 	for i, m := range members {
 		if m.Amount.IsNegative() || m.Rank < 0 || i > 0 && members[i-1].Rank >= m.Rank {
-			return sum, lack(LackSense, "ranks must ascend and amounts be positive")
+			return sum, lack(LackSense, "ranks must ascend, and amounts must not be negative")
 		}
 		left := l.free.Minus(sum)
 		switch a := m.Amount; {
@@ -95,7 +95,7 @@ func (l *Ledger) covers(members []Member) (Resources, *Shortage) {
 	return sum, nil
 }
 
-// choose picks devices: first the whole ones of every member, which are harder to find, then the fractions.
+// choose selects devices: first whole devices for all members, because these are harder to find, and then shares.
 func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *Shortage) {
 	grants := make([]Grant, len(members))
 	for i, m := range members {
@@ -119,7 +119,7 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 		for want := grants[i].Amount.MilliGPU; want >= WholeGPU; want -= WholeGPU {
 			d := slices.Index(left, WholeGPU)
 			if d < 0 {
-				return nil, nil, lack(LackGPU, "rank %d wants %d milli-GPU, no further whole device is free",
+				return nil, nil, lack(LackGPU, "rank %d wants %d milli-GPU, no other whole device is free",
 					grants[i].Rank, grants[i].Amount.MilliGPU)
 			}
 			give(&grants[i], d, WholeGPU)
@@ -132,7 +132,7 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 		}
 		d := smallest(left, part)
 		if d < 0 {
-			return nil, nil, lack(LackGPU, "rank %d wants %d thousandths of one device, none has that", grants[i].Rank, part)
+			return nil, nil, lack(LackGPU, "rank %d wants %d thousandths of one device, no device has that much free", grants[i].Rank, part)
 		}
 		give(&grants[i], d, part)
 	}
@@ -155,13 +155,13 @@ func (l *Ledger) eligible(gpuType string) ([]int64, *Shortage) {
 		}
 	}
 	if !found {
-		return nil, lack(LackGPUType, "there is no %q here", gpuType)
+		return nil, lack(LackGPUType, "node has no GPU of type %q", gpuType)
 	}
 	return left, nil
 }
 
-// portRange gives rendezvous ports in turn rather than the lowest free one: a member of a gang that has just ended may
-// still try to connect to its old port.
+// portRange assigns rendezvous ports in turn. It does not reuse the lowest free port at once, because a member of an
+// ended gang may still connect to its old port.
 type portRange struct {
 	first, last, cursor int32
 }
@@ -173,7 +173,7 @@ func newPortRange(first, last int32) portRange {
 	return portRange{first, last, first}
 }
 
-// next takes the next port that no slice has; 0 if there is none.
+// next returns the next port that no allocation has, or 0.
 func (p *portRange) next(held []*Slice) int32 {
 	if p.first == 0 {
 		return 0

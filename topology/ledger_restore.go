@@ -6,12 +6,11 @@ import (
 	"slices"
 )
 
-// This file owns what becomes of the books when the machine is not what it was:
-// a device that faults or vanishes, and slices that are read from the disk at the agent's start, perhaps on a machine
-// that has less than it had.
+// This file handles changes of the node itself: faulty or missing devices, and allocations that are read from disk at
+// the agent's start, perhaps after the node has lost resources.
 
-// Withdraw takes a device out of service. What a slice has of it stays with the
-// slice, counted as stopping, until the slice ends. It reports whether anything changed.
+// Withdraw takes a device out of service. The part that an allocation holds stays with it until it ends, and counts as
+// stopping. Withdraw reports whether anything changed.
 func (l *Ledger) Withdraw(id GPUID) bool {
 	i := l.device(id)
 	if i < 0 || l.devices[i].withdrawn {
@@ -21,7 +20,7 @@ func (l *Ledger) Withdraw(id GPUID) bool {
 	return true
 }
 
-// Restore puts a withdrawn device back into service, if the machine has it.
+// Restore returns a withdrawn device to service, if the node still has it.
 func (l *Ledger) Restore(id GPUID) bool {
 	i := l.device(id)
 	if i < 0 || !l.devices[i].withdrawn || l.devices[i].missing {
@@ -31,7 +30,8 @@ func (l *Ledger) Restore(id GPUID) bool {
 	return true
 }
 
-// turn removes from the sums what depends on whether the device is in service, changes that, and adds it again.
+// turn changes whether a device is in service. It subtracts all allocations from the sums before the change and adds
+// them again after it.
 func (l *Ledger) turn(i int, withdrawn bool) {
 	d := &l.devices[i]
 	l.postAll(-1)
@@ -54,17 +54,16 @@ func (l *Ledger) postAll(sign int64) {
 	}
 }
 
-// errAdopt is returned for a slice that the books cannot hold; only a record
-// that we did not write can have one.
-var errAdopt = errors.New("slice does not fit the ledger")
+// errAdopt is returned for an allocation that does not fit the ledger. Only a record that this program did not write
+// can contain one.
+var errAdopt = errors.New("allocation does not fit the ledger")
 
-// Adopt enters a slice as the disk had it: committed or further, with its exact
-// devices. A device that the machine no longer has comes back as a withdrawn one,
-// and processors or memory that it no longer has are counted until the slice ends, so that the books balance and the
-// machine is full until then.
+// Adopt adds an allocation from disk, committed or in a later state, with its exact devices. A missing device is added
+// as withdrawn. Missing CPUs or memory count until the allocation ends, so that the sums are correct and the node has
+// no free capacity until then.
 func (l *Ledger) Adopt(s Slice) error {
 	if s.State < SliceCommitted || s.State > SliceOver || len(s.Grants) == 0 || l.Slice(s.Token) != nil {
-		return fmt.Errorf("%w: %v is %v, or twice there", errAdopt, s.Token, s.State)
+		return fmt.Errorf("%w: %v is %v, has no grants, or is a duplicate", errAdopt, s.Token, s.State)
 	}
 	for i := range s.Grants[1:] {
 		if s.Grants[i].Rank >= s.Grants[i+1].Rank {
@@ -73,14 +72,14 @@ func (l *Ledger) Adopt(s Slice) error {
 	}
 	if s.Port != 0 && s.Holds() &&
 		slices.ContainsFunc(l.slices, func(o *Slice) bool { return o.Holds() && o.Port == s.Port }) {
-		return fmt.Errorf("%w: port %d of %v belongs to another slice", errAdopt, s.Port, s.Token)
+		return fmt.Errorf("%w: port %d of %v belongs to another allocation", errAdopt, s.Port, s.Token)
 	}
 	own := s
 	own.Grants = slices.Clone(s.Grants)
 	own.amount, own.held, own.ExpiresAt = Resources{}, nil, 0
 	if own.State == SliceOver {
 		if !own.AllGone() {
-			return fmt.Errorf("%w: %v is over without all its exits", errAdopt, s.Token)
+			return fmt.Errorf("%w: %v has ended, but not all exits are confirmed", errAdopt, s.Token)
 		}
 	} else if err := l.regain(&own); err != nil {
 		return err
@@ -90,7 +89,7 @@ func (l *Ledger) Adopt(s Slice) error {
 	return nil
 }
 
-// regain gives a slice back exactly what it had.
+// regain gives an allocation the resources that it had before.
 func (l *Ledger) regain(s *Slice) error {
 	for i := range s.Grants {
 		g := &s.Grants[i]
@@ -103,7 +102,7 @@ func (l *Ledger) regain(s *Slice) error {
 			sum += g.GPUs[j].Milli
 		}
 		if sum != g.Amount.MilliGPU || g.Amount.IsNegative() {
-			return fmt.Errorf("%w: rank %d of %v has shares of %d", errAdopt, g.Rank, s.Token, sum)
+			return fmt.Errorf("%w: rank %d of %v: the shares of devices add up to %d", errAdopt, g.Rank, s.Token, sum)
 		}
 		s.amount = s.amount.Plus(g.Amount)
 	}
@@ -116,13 +115,13 @@ func (l *Ledger) regain(s *Slice) error {
 	return nil
 }
 
-// fits reports whether every device has what the slice says it has of it.
+// fits reports whether every device has the share that the allocation holds.
 func (l *Ledger) fits(s *Slice) error {
 	want := make([]int64, len(l.devices))
 	for _, h := range s.held {
 		want[h.device] += h.milli
 		if h.milli <= 0 || l.devices[h.device].used+want[h.device] > WholeGPU {
-			return fmt.Errorf("%w: %v wants more of %s than there is", errAdopt, s.Token, l.devices[h.device].gpu.ID)
+			return fmt.Errorf("%w: %v holds more of %s than is free", errAdopt, s.Token, l.devices[h.device].gpu.ID)
 		}
 	}
 	return nil
@@ -135,7 +134,7 @@ func stretch(total, free *int64, want int64) {
 	}
 }
 
-// deviceOrGhost finds a device, or enters one that is gone as withdrawn.
+// deviceOrGhost returns the index of a device. It adds a missing device as withdrawn.
 func (l *Ledger) deviceOrGhost(id GPUID) int {
 	if i := l.device(id); i >= 0 {
 		return i

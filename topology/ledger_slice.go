@@ -5,58 +5,57 @@ import (
 	"slices"
 )
 
-// This file owns how a slice moves from state to state, and what that does to
-// the books. Every step demands the state it starts from: the Node checks first, so a step from another state is a
-// broken invariant and panics.
+// This file has the state changes of allocations and their effect on the sums. Each change requires a certain state.
+// The Node checks the state first, so another state is a broken invariant and causes a panic.
 
-// must finds a slice that must be in one of these states.
+// must returns the allocation of a token and panics unless it is in one of these states.
 func (l *Ledger) must(t Token, verb string, states ...SliceState) *Slice {
 	s := l.Slice(t)
 	if s == nil {
-		panic(fmt.Sprintf("ledger: %s %v: there is no such slice", verb, t))
+		panic(fmt.Sprintf("ledger: %s %v: unknown allocation", verb, t))
 	}
 	if !slices.Contains(states, s.State) {
-		panic(fmt.Sprintf("ledger: %s %v: it is %v", verb, t, s.State))
+		panic(fmt.Sprintf("ledger: %s %v: state is %v", verb, t, s.State))
 	}
 	return s
 }
 
-// Commit makes a reservation an allocation; its TTL no longer counts.
+// Commit turns a reservation into an allocation without a TTL.
 func (l *Ledger) Commit(t Token) {
 	s := l.must(t, "commit", SliceReserved)
 	s.ExpiresAt = 0
 	l.move(s, SliceCommitted)
 }
 
-// Prepare marks that every rank could start at once.
+// Prepare records that every rank is ready to start.
 func (l *Ledger) Prepare(t Token) { l.move(l.must(t, "prepare", SliceCommitted), SlicePrepared) }
 
-// Start marks a slice past the barrier.
+// Start records that the gang has passed its barrier.
 func (l *Ledger) Start(t Token) { l.move(l.must(t, "start", SlicePrepared), SliceStarted) }
 
-// Stop marks that a slice is to end; it holds what it has until End.
+// Stop records that an allocation is being stopped. It holds its resources until End.
 func (l *Ledger) Stop(t Token) {
 	l.move(l.must(t, "stop", SliceCommitted, SlicePrepared, SliceStarted), SliceStopping)
 }
 
-// Exit notes the evidence that nothing of a rank runs. It frees nothing: a
-// slice's ranks share devices and port, and they go back together, at End.
+// Exit records the confirmed exit of a rank. It frees nothing, because the ranks of an allocation share devices and
+// port, which become free together at End.
 func (l *Ledger) Exit(t Token, r Rank) {
 	s := l.must(t, "exit of", SliceCommitted, SlicePrepared, SliceStarted, SliceStopping)
 	i := slices.IndexFunc(s.Grants, func(g Grant) bool { return g.Rank == r })
 	if i < 0 || s.Grants[i].Gone {
-		panic(fmt.Sprintf("ledger: exit of %v: rank %d is not there or had gone", t, r))
+		panic(fmt.Sprintf("ledger: exit of %v: rank %d is unknown or has already ended", t, r))
 	}
 	s.Grants[i].Gone = true
 	l.version++
 }
 
-// End gives back what a slice held. It is the one place where something
-// committed becomes free, and it demands evidence about every rank.
+// End frees the resources of an allocation. It is the only function that frees committed resources, and it requires the
+// confirmed exit of every rank.
 func (l *Ledger) End(t Token) {
 	s := l.must(t, "end", SliceCommitted, SlicePrepared, SliceStarted, SliceStopping)
 	if !s.AllGone() {
-		panic(fmt.Sprintf("ledger: end %v: there are ranks without evidence", t))
+		panic(fmt.Sprintf("ledger: end %v: not all exits are confirmed", t))
 	}
 	l.vacate(s)
 	s.State = SliceOver
@@ -64,8 +63,9 @@ func (l *Ledger) End(t Token) {
 	l.version++
 }
 
-// Abort ends a token that was at most reserved, and leaves a tombstone even for an unknown token: its Reserve may still
-// be on the way. A forgotten token gets none: it would claim that the token never ran.
+// Abort ends a token that was at most reserved. It also leaves a tombstone for an unknown token, because its Reserve
+// may still arrive. A token below the tombstones' floor gets none, because a tombstone would wrongly say that the token
+// never ran.
 func (l *Ledger) Abort(t Token, now int64) {
 	if s := l.Slice(t); s != nil {
 		l.must(t, "abort", SliceReserved)
@@ -78,7 +78,7 @@ func (l *Ledger) Abort(t Token, now int64) {
 	l.tombs.add(t, false, now)
 }
 
-// Expire ends every reservation whose time is up and returns their tokens.
+// Expire ends all reservations whose TTL has passed, and returns their tokens.
 func (l *Ledger) Expire(now int64) []Token {
 	var over []Token
 	for _, s := range l.slices {
@@ -92,7 +92,7 @@ func (l *Ledger) Expire(now int64) []Token {
 	return over
 }
 
-// NextExpiry is when the earliest reservation ends.
+// NextExpiry returns the earliest end of a reservation.
 func (l *Ledger) NextExpiry() (at int64, any bool) {
 	for _, s := range l.slices {
 		if s.State == SliceReserved && (!any || s.ExpiresAt < at) {
@@ -102,7 +102,7 @@ func (l *Ledger) NextExpiry() (at int64, any bool) {
 	return at, any
 }
 
-// Forget drops a slice that is over and leaves a tombstone that says it had run.
+// Forget removes an ended allocation, and leaves a tombstone which records that it ran.
 func (l *Ledger) Forget(t Token, now int64) {
 	l.must(t, "forget", SliceOver)
 	l.remove(t)
@@ -130,8 +130,8 @@ func (l *Ledger) move(s *Slice, to SliceState) {
 	l.version++
 }
 
-// post adds (sign 1) or removes (sign −1) what a slice holds. Its part of a withdrawn device counts as stopping
-// whatever the slice does: the device will not be free when the slice ends.
+// post adds (sign 1) or subtracts (sign −1) the resources of an allocation. A part of a withdrawn device counts as
+// stopping in every state, because the device will not be free when the allocation ends.
 func (l *Ledger) post(s *Slice, sign int64) {
 	own := s.amount.times(sign)
 	for _, h := range s.held {
@@ -153,11 +153,11 @@ func (l *Ledger) bucket(s SliceState) *Resources {
 	case SliceStopping:
 		return &l.stopping
 	default:
-		panic(fmt.Sprintf("ledger: nothing is held by a slice that is %v", s))
+		panic(fmt.Sprintf("ledger: an allocation in state %v holds nothing", s))
 	}
 }
 
-// occupy moves what a slice wants from free to its own.
+// occupy moves the resources of an allocation from free to its state.
 func (l *Ledger) occupy(s *Slice) {
 	l.free.MilliCPU -= s.amount.MilliCPU
 	l.free.MemoryBytes -= s.amount.MemoryBytes
@@ -167,8 +167,8 @@ func (l *Ledger) occupy(s *Slice) {
 	l.post(s, 1)
 }
 
-// vacate moves what a slice holds back to free; a part of a withdrawn device
-// goes to withdrawn, and what the machine no longer has leaves the books.
+// vacate moves the resources of an allocation back to free. A part of a withdrawn device moves to withdrawn. Resources
+// that the node no longer has are removed from the total.
 func (l *Ledger) vacate(s *Slice) {
 	l.post(s, -1)
 	for _, h := range s.held {
@@ -188,7 +188,7 @@ func (l *Ledger) use(device int, milli int64) {
 	}
 }
 
-// shrink gives an amount back, as far as the machine has it.
+// shrink frees an amount, as far as the node still has it.
 func shrink(total, free *int64, has, back int64) {
 	lost := min(back, *total-has)
 	*total -= lost

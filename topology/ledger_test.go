@@ -8,12 +8,12 @@ import (
 	"testing"
 )
 
-// This file owns the ledger's examples: one machine's books, rule by rule. That
-// no order of steps breaks them is in ledger_model_test.go.
+// This file has examples for each rule of the ledger of one node. ledger_model_test.go tests random orders of
+// operations.
 
 const ledgerGiB = int64(1) << 30
 
-// testLedger is a machine with 64 processors, 512 GiB and this many devices.
+// testLedger returns the ledger of a node with 64 CPUs, 512 GiB and a number of devices.
 func testLedger(gpus int) *Ledger {
 	c := LedgerConfig{MilliCPU: 64_000, MemoryBytes: 512 * ledgerGiB, PortFirst: 30_000, PortLast: 30_002,
 		TombstoneAgeNs: 600e9}
@@ -25,7 +25,7 @@ func testLedger(gpus int) *Ledger {
 
 func token(n uint64) Token { return Token{Epoch: 1, Counter: n} }
 
-// claim wants these amounts of milli-GPU, one per rank, with a processor and a GiB each.
+// claim returns a claim with these amounts of milli-GPU, one per rank, and one CPU and one GiB per rank.
 func claim(t uint64, milliGPU ...int64) Claim {
 	c := Claim{Token: token(t), Job: "job", TTLNs: 10e9}
 	for i, m := range milliGPU {
@@ -34,7 +34,7 @@ func claim(t uint64, milliGPU ...int64) Claim {
 	return c
 }
 
-// sound fails the test when the books are wrong.
+// sound fails the test if the ledger is inconsistent.
 func sound(t testing.TB, l *Ledger) {
 	t.Helper()
 	if err := l.Check(); err != nil {
@@ -65,7 +65,7 @@ func wantLack(t *testing.T, l *Ledger, c Claim, want Lack) {
 	sound(t, l)
 }
 
-// wantPanic runs a step that only a broken caller takes.
+// wantPanic runs a step that only a faulty caller makes, and expects a panic.
 func wantPanic(t *testing.T, what string, step func()) {
 	t.Helper()
 	defer func() {
@@ -76,7 +76,7 @@ func wantPanic(t *testing.T, what string, step func()) {
 	step()
 }
 
-// granted is every share of a slice, as text.
+// granted returns all shares of an allocation as text.
 func granted(s *Slice) string {
 	var b strings.Builder
 	for _, g := range s.Grants {
@@ -93,7 +93,7 @@ func TestLedgerChoice(t *testing.T) {
 	for _, c := range []struct {
 		name   string
 		gpus   int
-		before []int64 // single-rank claims made first
+		before []int64 // earlier claims with one rank each
 		claim  []int64
 		want   string
 	}{
@@ -139,7 +139,7 @@ func TestLedgerShortage(t *testing.T) {
 	wantLack(t, l, Claim{Token: token(9), Members: []Member{{0, Resources{}}}, WantPort: true}, LackPort)
 }
 
-// TestLedgerPortsInTurn: a port that has just become free is the last to be given again.
+// TestLedgerPortsInTurn checks that a port which has just become free is the last one to be assigned again.
 func TestLedgerPortsInTurn(t *testing.T) {
 	l := testLedger(0)
 	var got []int32
@@ -152,7 +152,7 @@ func TestLedgerPortsInTurn(t *testing.T) {
 	if want := []int32{30_000, 30_001, 30_002, 30_000, 30_001, 30_002}; !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	for i := range 4 { // a slice that is over and waits for Forget has no port any more
+	for i := range 4 { // an ended allocation that waits for Forget has no port
 		c := claim(uint64(i+10), 0)
 		c.WantPort = true
 		mustReserve(t, l, c, 0)
@@ -162,7 +162,7 @@ func TestLedgerPortsInTurn(t *testing.T) {
 	}
 }
 
-// TestLedgerLife walks a slice through its states; the books follow it.
+// TestLedgerLife moves an allocation through its states and checks the sums.
 func TestLedgerLife(t *testing.T) {
 	l := testLedger(8)
 	mustReserve(t, l, claim(1, 4000, 4000), 0)
@@ -199,8 +199,8 @@ func TestLedgerLife(t *testing.T) {
 	}
 }
 
-// TestLedgerFreedOnEvidence: what is committed becomes free by End only, and End
-// demands evidence about every rank.
+// TestLedgerFreedOnEvidence checks that only End frees committed resources, and that End requires the confirmed exit of
+// every rank.
 func TestLedgerFreedOnEvidence(t *testing.T) {
 	l := testLedger(2)
 	mustReserve(t, l, claim(1, 1000, 1000), 0)
@@ -209,13 +209,13 @@ func TestLedgerFreedOnEvidence(t *testing.T) {
 	if l.Books().Free.MilliGPU != 0 || l.Slice(token(1)).AllGone() {
 		t.Error("a rank's exit freed something")
 	}
-	wantPanic(t, "ranks without evidence", func() { l.End(token(1)) })
-	wantPanic(t, "had gone", func() { l.Exit(token(1), 0) })
-	wantPanic(t, "it is committed", func() { l.Abort(token(1), 0) })
-	wantPanic(t, "it is committed", func() { l.Start(token(1)) })
-	wantPanic(t, "it is committed", func() { l.Forget(token(1), 0) })
-	wantPanic(t, "no such slice", func() { l.Commit(token(2)) })
-	wantPanic(t, "not new here", func() { l.Reserve(claim(1, 0), 0) })
+	wantPanic(t, "not all exits are confirmed", func() { l.End(token(1)) })
+	wantPanic(t, "has already ended", func() { l.Exit(token(1), 0) })
+	wantPanic(t, "state is committed", func() { l.Abort(token(1), 0) })
+	wantPanic(t, "state is committed", func() { l.Start(token(1)) })
+	wantPanic(t, "state is committed", func() { l.Forget(token(1), 0) })
+	wantPanic(t, "unknown allocation", func() { l.Commit(token(2)) })
+	wantPanic(t, "token is not new", func() { l.Reserve(claim(1, 0), 0) })
 	sound(t, l)
 }
 
@@ -242,8 +242,8 @@ func TestLedgerExpiry(t *testing.T) {
 	}
 }
 
-// TestLedgerTombstones: they are kept long enough, they are bounded, and what is
-// dropped stays refused by the floor.
+// TestLedgerTombstones checks that tombstones are kept long enough, that their number is limited, and that the floor
+// refuses the removed ones.
 func TestLedgerTombstones(t *testing.T) {
 	l := testLedger(0)
 	l.Abort(token(5), 0)
@@ -251,7 +251,7 @@ func TestLedgerTombstones(t *testing.T) {
 	if l.Past(token(6)).Over() {
 		t.Error("an unknown token is over")
 	}
-	l.Abort(token(5), 599e9-1) // said again: it counts from now
+	l.Abort(token(5), 599e9-1) // repeated: its age starts again
 	l.Abort(token(3), 599e9)
 	if l.Past(token(5)) != PastLapsed {
 		t.Error("a tombstone was dropped before its time")
@@ -264,8 +264,8 @@ func TestLedgerTombstones(t *testing.T) {
 	l = testLedger(0)
 	l.Abort(token(5), 0)
 	l.Abort(token(7), 599e9)
-	l.Abort(token(8), 700e9) // the sweep drops 5
-	l.Abort(token(4), 700e9) // a late message about what is forgotten
+	l.Abort(token(8), 700e9) // the sweep removes 5
+	l.Abort(token(4), 700e9) // a late message about a removed tombstone
 	for n, want := range map[uint64]Past{4: PastForgotten, 5: PastForgotten, 6: PastNone, 7: PastLapsed, 8: PastLapsed,
 		9: PastNone} {
 		if got := l.Past(token(n)); got != want {
@@ -283,7 +283,7 @@ func TestLedgerTombstones(t *testing.T) {
 	}
 }
 
-// TestLedgerGPUFault: a device that faults in use is stopping, then withdrawn.
+// TestLedgerGPUFault checks that a device which faults in use counts as stopping, and later as withdrawn.
 func TestLedgerGPUFault(t *testing.T) {
 	l := testLedger(4)
 	mustReserve(t, l, claim(1, 2000), 0)
@@ -311,7 +311,7 @@ func TestLedgerGPUFault(t *testing.T) {
 	}
 }
 
-// TestLedgerAdoptShrunk: slices come back to a machine that has less than it had.
+// TestLedgerAdoptShrunk checks allocations that are read on a node which has lost resources.
 func TestLedgerAdoptShrunk(t *testing.T) {
 	before := testLedger(4)
 	mustReserve(t, before, claim(1, 2000, 2000), 0)
@@ -340,7 +340,7 @@ func TestLedgerAdoptShrunk(t *testing.T) {
 	}
 }
 
-// TestLedgerAdoptRefuses: a record that cannot be ours is not taken.
+// TestLedgerAdoptRefuses checks that a record which the program cannot have written is refused.
 func TestLedgerAdoptRefuses(t *testing.T) {
 	one := func(milli, share int64, gpu GPUID) []Grant {
 		return []Grant{{Rank: 0, Amount: Resources{MilliGPU: milli}, GPUs: []Share{{gpu, share}}}}
@@ -370,7 +370,7 @@ func TestLedgerAdoptRefuses(t *testing.T) {
 	}
 }
 
-// TestLedgerCheckFinds: each kind of wrong books is found.
+// TestLedgerCheckFinds checks that every kind of inconsistency is detected.
 func TestLedgerCheckFinds(t *testing.T) {
 	for name, c := range map[string]struct {
 		spoil func(*Ledger)

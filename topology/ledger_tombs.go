@@ -2,35 +2,34 @@ package topology
 
 import "slices"
 
-// This file owns tombstones: tokens that are over here, so that a message that
-// comes late or twice cannot bring them back. Each is kept for a while, and there
-// are never more than a limit. What is dropped raises the floor: a token at or
-// below it that has no slice counts as over as well. Tokens grow, so the floor refuses at most an attempt that was made
-// long ago and never came here, and a refusal is always safe. Without the floor, a replayed gang could start again once
-// its tombstone is forgotten. Of a token below the floor only its end is known: neither that it ran nor that it never
-// did.
+// This file has the tombstones: tokens that have ended on this node. A tombstone prevents a late or repeated message
+// from reviving its token. Tombstones are kept for a while, and their number is limited. Removing a tombstone raises
+// the floor. A token at or below the floor without an allocation counts as ended. Tokens only grow, so the floor
+// refuses at most an old attempt that never reached this node, and a refusal is always safe. Without the floor, a
+// replayed gang could start again after its tombstone is removed. For a token below the floor, the ledger does not know
+// whether it ran.
 
-// tombstoneLimit bounds the memory: 32 bytes each, half a megabyte.
+// tombstoneLimit limits the memory to half a megabyte, at 32 bytes per tombstone.
 const tombstoneLimit = 16_384
 
-// Past says what a node remembers of a token that has no allocation there.
+// Past is the knowledge about a token without an allocation on this node.
 type Past uint8
 
-// Each but PastNone is over for good.
+// All values except PastNone mean that the token has ended.
 const (
-	PastNone      Past = iota // unknown: it may still come
-	PastLapsed                // it was reserved at most
-	PastRan                   // it had been committed
-	PastForgotten             // below the floor: nobody knows how it ended
+	PastNone      Past = iota // unknown: it may still arrive
+	PastLapsed                // at most reserved
+	PastRan                   // committed
+	PastForgotten             // below the floor: its result is unknown
 )
 
-// Over reports whether the token must never be taken up again.
+// Over reports whether the token must never be used again.
 func (p Past) Over() bool { return p != PastNone }
 
 type tombstone struct {
 	token Token
 	at    int64
-	ran   bool // it had been committed here
+	ran   bool // it was committed on this node
 }
 
 type tombstones struct {
@@ -40,7 +39,7 @@ type tombstones struct {
 	sweepAt int64
 }
 
-// find looks at the end first: tokens grow, and what is new comes after all that is over.
+// find checks the end of the list first, because tokens grow and new ones come after all ended ones.
 func (t *tombstones) find(token Token) (int, bool) {
 	if last := len(t.list) - 1; last < 0 || t.list[last].token.Less(token) {
 		return last + 1, false
@@ -61,7 +60,7 @@ func (t *tombstones) past(token Token) Past {
 	return PastNone
 }
 
-// add leaves a tombstone, or renews one; a token that had run stays marked as such.
+// add leaves a tombstone or renews it. A token that ran stays marked as such.
 func (t *tombstones) add(token Token, ran bool, now int64) {
 	i, ok := t.find(token)
 	if ok {
@@ -73,8 +72,8 @@ func (t *tombstones) add(token Token, ran bool, now int64) {
 	t.sweep(now)
 }
 
-// sweep drops what is old enough, and the lowest tokens when there are too many:
-// many at once and then none for a while, since each time moves the whole list.
+// sweep removes old tombstones. If there are too many, it also removes those with the lowest tokens. It removes many at
+// once, because each removal moves the complete list.
 func (t *tombstones) sweep(now int64) {
 	if now >= t.sweepAt {
 		t.sweepAt = now + t.ageNs/8

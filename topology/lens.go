@@ -1,13 +1,12 @@
 package topology
 
-// This file owns lenses: the fabric seen through one rate. A lens knows, for
-// every domain, how many units of the rate fit, exactly (counting CPU, memory, device type and labels of every
-// machine), and keeps that up to date by counting again only the shelves that changed since it was last read.
+// This file has the lenses. A lens is an index of the topology tree for one rate. It knows the exact number of units
+// that fit in every domain, by CPU, memory, device type and labels of every node. It counts only the shelves that
+// changed after it was last read.
 //
-// The alternative, upper bounds per domain that are verified by a descent, is cheaper for a rate never seen before and
-// more expensive for all others: a pass asks the same few rates over and over. What is bounded instead is the memory
-// that lenses take, and a rate that finds no room even without its CPU and memory is refused by the lens of that
-// simpler rate (search.look in place.go).
+// Upper bounds per domain, which a search verifies, would be cheaper for a new rate and more expensive for all others.
+// A plan asks for the same few rates again and again. The memory of all lenses is limited. A rate that does not fit
+// even without its CPU and memory is refused by the lens of that simpler rate (search.look in place.go).
 
 import (
 	"math/bits"
@@ -19,13 +18,13 @@ type lensKey struct {
 	rate
 	gpuType  string
 	selector string
-	only     string  // machines that are named
-	exclude  string  // and those that are left out
-	speaks   int32   // what their agents must understand
-	account  Account // and as which account they must run it
-	idle     bool    // machines are taken to be idle
-	all      bool    // machines out of service count too
-	lent     string  // kept room that counts as free
+	only     string  // named nodes
+	exclude  string  // excluded nodes
+	speaks   int32   // vocabulary that agents must understand
+	account  Account // account under which nodes must run it
+	idle     bool    // assume idle nodes
+	all      bool    // include nodes out of service
+	lent     string  // reserved capacity that counts as free
 }
 
 // cell holds a lens's counts for one shelf. The masks say which numbers of units the shelf's nodes hold, a bit per
@@ -39,48 +38,47 @@ type cell struct {
 // tierCount holds a lens's counts for one level: the sums per domain, and the domains in the order of their units.
 type tierCount struct {
 	units, free, total []int64
-	order              []uint64 // rankKeys, ascending; valid when ranked
+	order              []uint64 // rankKeys, ascending; valid if ranked
 	ranked             bool
 	scans              int
 }
 
-// lens is an index of the fabric for one rate.
+// lens is an index of the tree for one rate.
 type lens struct {
 	lensKey
 	selects []Label
 	named   map[NodeID]bool // nil: all
 	out     map[NodeID]bool
 	lends   *lentSet
-	special bool // rooms are not as they stand on the shelves
+	special bool // the rooms on the shelves must be adjusted before counting
 
-	then    *forecast // of the horizon; nil: the fabric is seen as it is now
+	then    *forecast // of the horizon; nil: the tree as it is now
 	instant int64
 
 	match   []bool // per kind
 	kinds   uint64
 	version uint64 // of the layout
 	pos     uint64 // in the change log
-	used    uint64 // when it was last read, in lens uses
+	used    uint64 // clock of lens uses at the last read
 	counted bool   // false until everything was counted once
 
-	shelves []*shelf // of the layout that was counted
+	shelves []*shelf // of the counted layout
 	cells   []cell
 	prints  []uint64 // of the shelves when they were counted
 	tiers   []tierCount
-	loose   [64]int32 // shelves per bucket
+	loose   [64]int32 // number of shelves per bucket
 	whole   [64]int32
 
-	units []uint8 // per number of free devices, the units they suffice for
+	units []uint8 // number of units by number of free devices
 	needs []Resources
 }
 
 const (
-	exactBuckets = 48 // numbers below this have a bucket of their own
-	tableDevices = 32 // machines with up to this many devices are counted by table
+	exactBuckets = 48 // numbers below this have separate buckets
+	tableDevices = 32 // nodes with at most this many devices are counted by table
 )
 
-// bucketOf maps a number of units to a bit of a mask, monotone: exact below
-// exactBuckets, by powers of two above.
+// bucketOf maps a number of units to a bit of a mask. It is monotone: exact below exactBuckets, by powers of two above.
 func bucketOf(h int64) int {
 	if h < exactBuckets {
 		return int(h)
@@ -88,7 +86,7 @@ func bucketOf(h int64) int {
 	return min(63, exactBuckets-6+bits.Len64(uint64(h)))
 }
 
-// prepare makes the lens's tables for its rate.
+// prepare computes the tables of the lens.
 func (l *lens) prepare() {
 	l.units, l.needs = l.units[:0], l.needs[:0]
 	if l.gpus == 0 {
@@ -100,7 +98,7 @@ func (l *lens) prepare() {
 	}
 }
 
-// refresh brings the lens up to date with the fabric.
+// refresh updates the lens to the current state of the tree.
 func (l *lens) refresh(f *Fabric) {
 	f.arrange()
 	all := !l.counted || l.kinds != f.kinds.version
@@ -118,8 +116,8 @@ func (l *lens) refresh(f *Fabric) {
 	f.changes.read = max(f.changes.read, l.pos)
 }
 
-// reads is the aspect whose changes this lens must follow. Kept room does not matter to a lens that is lent all of it,
-// nor to one that supposes idle machines.
+// reads returns the aspect whose changes this lens must follow. Reservations do not matter to a lens that is lent all
+// of them, nor to one that assumes idle nodes.
 func (l *lens) reads() aspect {
 	if l.idle || l.lends != nil && l.lends.all {
 		return whatFree
@@ -127,7 +125,7 @@ func (l *lens) reads() aspect {
 	return whatLeft
 }
 
-// learnKinds adds the kinds that the lens has not seen.
+// learnKinds adds new kinds.
 func (l *lens) learnKinds(t *kindTable) {
 	if l.kinds != t.version {
 		l.match, l.kinds = l.match[:0], t.version
@@ -148,8 +146,8 @@ func (l *lens) countAll(f *Fabric) {
 	l.sum(f)
 }
 
-// carry moves the counts to a new layout. Both layouts are in the order of names, so one walk over both finds the
-// shelves that they share; only the new ones are counted.
+// carry moves the counts to a new layout. Both layouts are sorted by name, so one pass finds the shared shelves. Only
+// new shelves are counted.
 func (l *lens) carry(f *Fabric) {
 	old, was, prints := l.cells, l.shelves, l.prints
 	l.cells, l.shelves = make([]cell, len(f.plan.shelves)), f.plan.shelves
@@ -169,7 +167,7 @@ func (l *lens) carry(f *Fabric) {
 	l.sum(f)
 }
 
-// sum rebuilds everything above the shelves from their cells.
+// sum computes all sums above the shelves from their cells.
 func (l *lens) sum(f *Fabric) {
 	l.version, l.counted = f.plan.version, true
 	clear(l.loose[:])
@@ -212,7 +210,7 @@ func tally(counts *[64]int32, mask uint64, by int32) {
 	}
 }
 
-// recount counts one shelf again and carries the difference up the tree.
+// recount counts one shelf again and adds the difference to all levels above.
 func (l *lens) recount(f *Fabric, at int) {
 	sh := l.shelves[at]
 	if !l.special && l.prints[at] == sh.prints[whatLeft] {

@@ -1,15 +1,15 @@
 package topology
 
-// This file owns the lenses that are kept: it finds the one for a demand and forgets what is not used.
+// This file stores the lenses. It finds the lens of a demand and removes unused lenses.
 
 import (
 	"math"
 	"slices"
 )
 
-// lensBudget bounds the memory of all lenses together; lensCost is what a lens
-// takes per shelf. Beyond the budget the lens that was unused for longest is dropped; so it is beyond lensMost, for
-// each job that has kept room lent to it sees through one of its own, which nobody needs when that is over.
+// lensBudget limits the memory of all lenses. lensCost is the memory of a lens per shelf. Beyond the budget, the least
+// recently used lens is removed. The same applies beyond lensMost, because each job with lent reservations has a
+// separate lens that later becomes useless.
 const (
 	lensBudget = 128 << 20
 	lensCost   = 104
@@ -20,17 +20,17 @@ const (
 type lensCache struct {
 	all   map[lensKey]*lens
 	clock uint64
-	spare *lens // for questions that will not be asked again
-	brief bool  // questions are answered with the spare lens
+	spare *lens // for questions that are not repeated
+	brief bool  // use the spare lens
 }
 
 func newLensCache() lensCache { return lensCache{all: map[lensKey]*lens{}} }
 
-// knows reports whether a rate has a lens of its own already. A brief question has no second lens for a look without
-// CPU and memory.
+// knows reports whether a rate already has a lens. A brief question uses no second lens for the rate without CPU and
+// memory.
 func (c *lensCache) knows(key lensKey) bool { return c.brief || c.all[key] != nil }
 
-// lens finds the lens of a key, or makes it, and brings it up to date.
+// lens returns the lens of a key. It creates the lens if necessary, and updates it.
 func (f *Fabric) lens(key lensKey, s *search) *lens {
 	l := f.lenses.all[key]
 	if l == nil {
@@ -42,7 +42,7 @@ func (f *Fabric) lens(key lensKey, s *search) *lens {
 	return l
 }
 
-// keyOf is the key of the lens through which a search sees its demand.
+// keyOf returns the key of the lens for a search.
 func (f *Fabric) keyOf(s *search) lensKey {
 	g := s.g
 	key := lensKey{
@@ -56,7 +56,7 @@ func (f *Fabric) keyOf(s *search) lensKey {
 	return key
 }
 
-// bare is the key without CPU and memory.
+// bare returns the key without CPU and memory.
 func (k lensKey) bare() lensKey {
 	k.cpu, k.mem, k.den = 0, 0, 1
 	return k
@@ -81,7 +81,7 @@ func (f *Fabric) newLens(key lensKey, s *search) *lens {
 	return l
 }
 
-// become turns a lens into one for a key, with nothing counted yet.
+// become resets a lens for a key, without counts.
 func (l *lens) become(key lensKey, s *search) {
 	l.lensKey, l.selects, l.named, l.out = key, s.g.Selector, setOf(s.g.Only), setOf(s.g.out())
 	if l.lends = nil; key.lent != "" {
@@ -103,10 +103,10 @@ func setOf[ID ~string](ids []ID) map[ID]bool {
 	return set
 }
 
-// drop forgets the lens that has not been used for longest.
+// drop removes the least recently used lens.
 func (c *lensCache) drop() { forgetOldest(c.all, func(l *lens) uint64 { return l.used }) }
 
-// forgetOldest forgets what has not been used for longest.
+// forgetOldest removes the least recently used entry.
 func forgetOldest[K comparable, V any](all map[K]V, used func(V) uint64) {
 	var oldest K
 	least := uint64(math.MaxUint64)
@@ -118,8 +118,8 @@ func forgetOldest[K comparable, V any](all map[K]V, used func(V) uint64) {
 	delete(all, oldest)
 }
 
-// selectorText names a selector; one text per set of labels, whatever their
-// order. It allocates only for a selector it meets for the first time.
+// selectorText returns a text that identifies a set of labels, independent of their order. It allocates memory only for
+// a new selector.
 func (f *Fabric) selectorText(selector []Label) string {
 	w := &f.work
 	w.labels = append(w.labels[:0], selector...)
@@ -128,7 +128,7 @@ func (f *Fabric) selectorText(selector []Label) string {
 	return f.remembered(appendLabels(w.text[:0], w.labels))
 }
 
-// namesText names a set of machines in the same way.
+// namesText returns a text that identifies a set of nodes, in the same way.
 func (f *Fabric) namesText(ids []NodeID) string {
 	if len(ids) == 0 {
 		return ""
@@ -138,7 +138,7 @@ func (f *Fabric) namesText(ids []NodeID) string {
 	return f.remembered(appendNames(w.text[:0], w.names))
 }
 
-// remembered is a text as it was met first, so that it costs memory once.
+// remembered returns the cached copy of a text, so that equal texts share memory.
 func (f *Fabric) remembered(text []byte) string {
 	w := &f.work
 	w.text = text
@@ -153,5 +153,5 @@ func (f *Fabric) remembered(text []byte) string {
 	return s
 }
 
-// selectorLimit bounds the texts that are remembered.
+// selectorLimit limits the number of cached texts.
 const selectorLimit = 4096

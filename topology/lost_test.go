@@ -2,11 +2,10 @@ package topology
 
 import "testing"
 
-// This file owns the tests of what is lost for good, and of what is over for good.
+// This file tests lost nodes, and removed tombstones.
 
-// TestLost checks which machines can no longer give what is promised of them: those that are gone, those that take
-// nothing new and are not backed off for a while, and those that have lost a part of themselves. One that is only
-// backed off can.
+// TestLost checks which nodes can no longer provide their part of a reservation: nodes that have left, unschedulable
+// nodes without a backoff, and nodes that are now too small. A node that is only backed off can.
 func TestLost(t *testing.T) {
 	for _, x := range []struct {
 		name  string
@@ -46,8 +45,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestEveryDroppedTombstoneIsOver checks that no token is taken for a new one after its tombstone was dropped, whether
-// for its age or for lack of room, and whether one is dropped or many are. The next token above them is still new.
+// TestEveryDroppedTombstoneIsOver checks that no token counts as new after its tombstone was removed, because of its
+// age or of the limit, for single and for many removals. The next higher token is still new.
 func TestEveryDroppedTombstoneIsOver(t *testing.T) {
 	for _, x := range []struct{ old, young int }{
 		{1, 0}, {1, 1}, {2, 1}, {3, 5}, {0, tombstoneLimit + 1}, {0, tombstoneLimit + tombstoneLimit/8 + 1},

@@ -1,24 +1,23 @@
 package topology
 
-// This file owns how a machine, a gang and a placement are described: the
-// words in which the view, the policy and the actors talk about room.
+// This file has the types for nodes, gangs and placements, which the view, the policy and the actors share.
 
 import "slices"
 
 // Machine holds the announcement of a node when it joins.
 type Machine struct {
 	ID NodeID
-	// Place names the domains the machine stands in, coarse to fine, one per
-	// level of the fabric above the node itself (zone, block, rack by default).
+	// Place names the domains of the node from coarse to fine, one per level above the node (zone, block, rack by
+	// default).
 	Place []string
 	Total Resources
-	// Broken counts the devices that are out of service: not in the total, and expected back.
+	// Broken is the number of devices out of service. They are not in Total and are expected to return.
 	Broken  int32
 	GPUType string
 	Labels  []Label
-	// Vocabulary is what its agent understands: everything with this number or a lower one.
+	// Vocabulary is the highest number that the agent understands. It understands all lower numbers too.
 	Vocabulary int32
-	// Accounts are as which of its accounts it runs gangs; nil: every one.
+	// Accounts is the rule for the accounts of gangs; nil accepts every account.
 	Accounts *Accounts
 }
 
@@ -27,50 +26,48 @@ type Machine struct {
 type Capacity struct {
 	MilliCPU    int64
 	MemoryBytes int64
-	// WholeGPUs counts the devices of which nothing is taken.
+	// WholeGPUs is the number of completely free devices.
 	WholeGPUs int32
-	// Parts are the free thousandths of devices that are shared, each in
-	// 1..999, largest first. Almost always empty.
+	// Parts are the free thousandths of shared devices, each in 1..999, largest first. Almost always empty.
 	Parts []int64
 }
 
-// Split says how a total is divided over machines.
+// Split is the way in which a total is divided among nodes.
 type Split uint8
 
 const (
-	// SplitNone: the gang is given as replicas of Each.
+	// SplitNone: the gang consists of replicas of Each.
 	SplitNone Split = iota
-	// SplitWhole: whole machines (all healthy GPUs, all free), then one remainder.
+	// SplitWhole: whole nodes (all healthy GPUs, all free), then one remainder.
 	SplitWhole
-	// SplitAny: whatever is free.
+	// SplitAny: any free resources.
 	SplitAny
 )
 
-// Gang is the shape a job asks for.
+// Gang is the request of a job.
 type Gang struct {
 	Replicas int32
 	Each     Resources
-	// Total and Split replace Replicas and Each when Split is not SplitNone;
-	// then there is one task per machine.
+	// Total and Split replace Replicas and Each if Split is not SplitNone. Each node then runs one task.
 	Total     Resources
 	Split     Split
 	GPUType   string
 	Selector  []Label
-	Only      []NodeID // no other machines; none: any
-	Exclude   []NodeID // never these
-	Apart     bool     // each replica on a machine of its own
-	Required  string   // level name; "" means anywhere
-	Preferred string   // level name; "" means as close as possible
-	// Vocabulary is what an agent must understand to run it.
+	Only      []NodeID // only these nodes; empty: any
+	Exclude   []NodeID // never these nodes
+	Apart     bool     // each replica on a separate node
+	Required  string   // name of a level; "": anywhere
+	Preferred string   // name of a level; "": as close as possible
+	// Vocabulary is the vocabulary that an agent needs to run the gang.
 	Vocabulary int32
-	// Avoid are machines that the leader keeps it from for a while, and Closing those that close before it would surely
-	// have ended.
+	// Avoid has nodes that the leader excludes for a while. Closing has nodes that will drain before the gang's
+	// latest end.
 	Avoid, Closing []NodeID
-	// Account is the machines' account that it names; zero: none, or one that every machine accepts.
+	// Account is the account that the gang requests. It is zero if there is none, or if every node accepts it.
 	Account Account
 }
 
-// out are the machines that the gang may not go to, for whatever reason.
+// out returns all nodes that the gang may not use.
 func (g *Gang) out() []NodeID {
 	if len(g.Avoid) == 0 && len(g.Closing) == 0 {
 		return g.Exclude
@@ -78,22 +75,21 @@ func (g *Gang) out() []NodeID {
 	return slices.Concat(g.Exclude, g.Avoid, g.Closing)
 }
 
-// Slot is one member's place.
+// Slot is the place of one rank.
 type Slot struct {
 	Rank   Rank
 	Node   NodeID
 	Amount Resources
 }
 
-// Placement is where a whole gang goes: its slots in rank order, the slots of
-// one machine adjacent.
+// Placement is the place of a complete gang: its slots in rank order, with the slots of a node adjacent.
 type Placement struct {
 	Slots []Slot
-	// Level is the finest level of the fabric that holds the whole gang.
+	// Level is the finest level with one domain that contains the complete gang.
 	Level string
 }
 
-// Nodes returns the machines of a placement, each once.
+// Nodes returns the nodes of a placement, each once.
 func (p Placement) Nodes() []NodeID {
 	var nodes []NodeID
 	for i := range p.Slots {

@@ -1,26 +1,25 @@
 package topology
 
-// This file owns how much memory a gang gets that asks for none: its share of a machine's, by its CPUs and its devices.
-// On a machine with devices half of the memory goes with the CPUs and half with the devices. So a gang that has room
-// there by its CPUs and devices has room by its memory too, and no such gang keeps another waiting for memory that
-// neither asked for. The greater of the two shares would give all memory to a gang that has all devices, and leave the
-// other CPUs unusable. Of all machines that could ever hold a part of the gang the one that gives least counts. The
-// alternative, a share of the machine that it is placed on, would be known only there, differ from one attempt to the
-// next, and stand in no record.
+// This file computes the default memory of a gang that requests none: a share of a node's memory, by the gang's CPUs
+// and devices. On a node with devices, half of the memory belongs to the CPUs and half to the devices. If such a gang
+// fits on a node by CPUs and devices, it also fits by memory, so gangs with default memory never wait for memory. Using
+// the larger of the two shares would give all memory to a gang with all devices, and make the remaining CPUs unusable.
+// The default is the smallest share over all nodes that can hold a part of the gang. A share of the actual node would
+// be unknown before the placement, and would differ between attempts.
 
 import "math"
 
-// The memory per CPU and per device while no machine is known that could hold the gang. Nearly every machine has more.
+// The memory per CPU and per device if no known node can hold the gang. Nearly every node has more.
 const (
 	cpuMemory = 1 << 30
 	gpuMemory = 4 << 30
 )
 
-// memoryStep is the unit to which such an amount is rounded down, so that people can read it.
+// memoryStep is the unit to which the default is rounded down, so that it is easy to read.
 const memoryStep = 1 << 20
 
-// MemoryByShare is the memory of each task of a gang that asks for none, or of all of it where it asks for a total. It
-// is 0 where the gang makes no sense, or where no machine that could hold it says how much memory it has.
+// MemoryByShare returns the default memory of each task, or of the complete gang if it requests a total. It returns 0
+// for an invalid gang, and if no matching node announces its memory.
 func MemoryByShare(f *Fabric, g Gang) int64 {
 	d := demandOf(&g)
 	if d.problem != "" {
@@ -33,7 +32,7 @@ func MemoryByShare(f *Fabric, g Gang) int64 {
 	if least > memoryStep {
 		least -= least % memoryStep
 	}
-	least = min(least, math.MaxInt64/2/d.units) // the sum of the gang is a number too
+	least = min(least, math.MaxInt64/2/d.units) // the sum of the gang must not overflow
 	if g.Split == SplitNone {
 		return least
 	}
@@ -43,8 +42,8 @@ func MemoryByShare(f *Fabric, g Gang) int64 {
 // milliGPU returns the device share of one unit.
 func (r *rate) milliGPU() int64 { return r.gpus*WholeGPU + r.part }
 
-// leastShare is the least that one unit's share of a machine comes to, over all machines that could ever hold one;
-// false where there is none. A machine that names no memory does not count where others do.
+// leastShare returns the smallest memory share of one unit over all nodes that can hold one, and false if there is no
+// such node. Nodes that announce no memory count only if no others do.
 func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	f.arrange()
 	one := d.need(1)
@@ -53,7 +52,7 @@ func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	for i := range serves {
 		serves[i] = f.kinds.all[i].matches(g.wanted())
 	}
-	var last room // neighbouring machines are mostly alike, and a comparison is cheaper than a division
+	var last room // neighbouring nodes are usually equal, and a comparison is cheaper than a division
 	for _, sh := range f.plan.shelves {
 		for i := range sh.rooms {
 			r := &sh.rooms[i]
@@ -77,9 +76,9 @@ func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	return least, known
 }
 
-// shareOf is the memory of a machine by the share that a unit takes of its CPUs and of its devices. Devices that are
-// out of service count too: their share is needed when they are back. A unit of a total may take a part of a milli-CPU:
-// den of them take cpu.
+// shareOf returns a unit's share of a node's memory, by its share of the CPUs and of the devices. Devices out of
+// service count, because their share is needed when they return. A unit of a total may take a fraction of a milli-CPU:
+// den units take cpu.
 func (r *rate) shareOf(m *room) (bytes int64) {
 	devices := (int64(m.gpus) + int64(m.broken)) * WholeGPU
 	ways := int64(1)

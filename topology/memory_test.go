@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMemoryByShare checks what a gang gets that asks for no memory, for every way of asking.
+// TestMemoryByShare checks the default memory of a gang, for every form of request.
 func TestMemoryByShare(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for _, m := range []Machine{
@@ -20,7 +20,7 @@ func TestMemoryByShare(t *testing.T) {
 	} {
 		f.Join(m, m.Idle())
 	}
-	f.SetUsable("thin", "drained") // it comes back
+	f.SetUsable("thin", "drained") // it will return
 	one := func(r Resources) Gang { return Gang{Replicas: 1, Each: r} }
 	with := func(g Gang, change func(*Gang)) Gang { change(&g); return g }
 	cpu := one(Resources{MilliCPU: 2000})
@@ -58,8 +58,8 @@ func TestMemoryByShare(t *testing.T) {
 	}
 }
 
-// TestMemoryByShareFits: with that memory a gang fits wherever it would on idle machines without, and no machine is
-// asked for more than it has by all the units that its CPUs and devices hold.
+// TestMemoryByShareFits checks that a gang with its default memory fits wherever it would fit without memory on idle
+// nodes. The units that fit on a node by CPUs and devices never need more memory than the node has.
 func TestMemoryByShareFits(t *testing.T) {
 	fit := 0
 	for n := range min(*clusters, 4000) {
@@ -98,8 +98,8 @@ func TestMemoryByShareFits(t *testing.T) {
 	}
 }
 
-// overshare looks for a machine on which a unit of the gang has a larger fraction of the memory than of the CPUs and
-// devices; or shows that no machine gives as much as it could.
+// overshare returns an error text if a unit of the gang gets a larger fraction of a node's memory than of its CPUs and
+// devices, or if the default could be larger on every node.
 func overshare(w *world, g *Gang) string {
 	d := demandOf(g)
 	if d.problem != "" {
@@ -109,7 +109,7 @@ func overshare(w *world, g *Gang) string {
 	bare.mem = 0
 	memory, tight, any := big.NewRat(d.mem, d.den), false, false
 	for i := range w.spots {
-		w.spots[i].why = "" // one that is out of service comes back
+		w.spots[i].why = "" // a node out of service returns
 	}
 	for _, s := range w.candidates(*g) {
 		total := s.m.Total
@@ -134,8 +134,8 @@ func overshare(w *world, g *Gang) string {
 	return ""
 }
 
-// TestMemoryByShareBesides: a gang that asks for no memory has room by its memory wherever it has room by its CPUs and
-// devices.
+// TestMemoryByShareBesides checks that gangs with default memory fit by memory wherever they fit by CPUs and devices,
+// also together.
 func TestMemoryByShareBesides(t *testing.T) {
 	r := rand.New(rand.NewSource(*seed))
 	for range 2000 {

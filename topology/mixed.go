@@ -1,29 +1,30 @@
 package topology
 
-// This file owns totals in whole machines of different sizes: which sums the
-// sizes reach. A cluster has a handful of sizes and a total is a few hundred devices, so a table of reachable sums is
-// small. It is exact, because "it does not fit" must be true.
+// This file handles totals in whole nodes of different sizes. It computes the sums that the sizes can reach. A cluster
+// has few sizes and a total has at most a few hundred devices, so the table of reachable sums is small. The result is
+// exact, because a refusal must be correct.
 
 import (
 	"cmp"
 	"slices"
 )
 
-// sizeCount is how many machines of one size a domain could give whole.
+// sizeCount is the number of nodes of one size that a domain can provide whole.
 type sizeCount struct{ size, count int64 }
 
-// mix is the sizes of a domain, and how a total is made of them.
+// mix holds the sizes in a domain, and the composition of a total.
 type mix struct {
 	sizes    []sizeCount // ascending
-	maxLoose int64       // the largest remainder that a loose machine gives
+	maxLoose int64       // the largest remainder that a partly used node can hold
 
-	rows  [][]uint64 // rows[i]: the sums that the first i sizes reach
-	sum   int64      // what the whole machines give
-	rest  int64      // the remainder
-	spare int        // the size that is broken for it; -1: a loose machine's
+	rows [][]uint64 // rows[i]: the sums that the first i sizes reach
+	sum  int64      // devices in whole nodes
+	rest int64      // the remainder
+	// The size of the whole node that is broken for the remainder; -1: a partly used node holds it.
+	spare int
 }
 
-// gather counts the sizes of a domain.
+// gather counts the sizes in a domain.
 func (m *mix) gather(s *search, tier, index int) {
 	m.sizes, m.maxLoose = m.sizes[:0], 0
 	s.eachMachine(tier, index, func(_ machineAt, size int64, whole bool) {
@@ -41,7 +42,7 @@ func (m *mix) gather(s *search, tier, index int) {
 	})
 }
 
-// eachMachine visits the machines of a domain that hold anything.
+// eachMachine visits the nodes of a domain that hold anything.
 func (s *search) eachMachine(tier, index int, visit func(at machineAt, size int64, whole bool)) {
 	lo, hi := s.f.plan.rackSpan(tier, index)
 	for rack := lo; rack < hi; rack++ {
@@ -57,9 +58,8 @@ func (s *search) eachMachine(tier, index int, visit func(at machineAt, size int6
 	}
 }
 
-// solve looks for a way to make up k: the largest sum of whole machines first,
-// so that the remainder is small, and a loose machine for it before one that
-// would be broken. It leaves the rows of the way it found.
+// solve finds a composition of k. It prefers the largest sum of whole nodes, so that the remainder is small, and a
+// partly used node for the remainder over breaking a whole one. It leaves the rows of the composition in m.
 func (m *mix) solve(k int64) bool {
 	m.fill(k)
 	m.sum, m.spare = highest(m.rows[len(m.sizes)], k), -1
@@ -106,7 +106,7 @@ func (m *mix) fill(k int64) {
 	}
 }
 
-// shiftOr adds to a bit set itself, shifted up; bits beyond its end are lost.
+// shiftOr adds a shifted copy of a bit set to itself. Bits beyond its end are lost.
 func shiftOr(set []uint64, by int64) {
 	words, rest := int(by/64), uint(by%64)
 	for i := len(set) - 1; i >= words; i-- {
@@ -118,8 +118,8 @@ func shiftOr(set []uint64, by int64) {
 	}
 }
 
-// wanted is how many machines of each size make up the sum, large ones first:
-// fewer machines.
+// wanted returns the number of nodes of each size in the sum. It uses large nodes first, so that the number of nodes is
+// small.
 func (m *mix) wanted() []int64 {
 	want := make([]int64, len(m.sizes))
 	sum := m.sum
@@ -140,8 +140,8 @@ func (m *mix) wanted() []int64 {
 
 func isSet(set []uint64, i int64) bool { return set[i/64]>>(i%64)&1 == 1 }
 
-// packMixed chooses machines of several sizes: racks that have most first, and the remainder in a rack that is already
-// used where one can give it.
+// packMixed chooses nodes of several sizes. It uses racks with the most units first, and places the remainder in a rack
+// that is already used if possible.
 func (s *search) packMixed() {
 	m := &s.f.work.mix
 	m.gather(s, s.tier, s.index)
@@ -170,8 +170,8 @@ func (m *mix) sizeIndex(size int64) int {
 	return slices.IndexFunc(m.sizes, func(c sizeCount) bool { return c.size == size })
 }
 
-// mixedRemainder finds the machine for the remainder: in a rack that is used,
-// then the tightest, then the first.
+// mixedRemainder returns the node for the remainder: in a used rack if possible, then the smallest that fits, then the
+// first.
 func (s *search) mixedRemainder(m *mix) machineAt {
 	used := map[int32]bool{}
 	taken := map[machineAt]bool{}

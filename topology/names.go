@@ -1,6 +1,5 @@
-// Package topology holds what is known of the machine room: resources, the
-// fabric of places, one machine's books, and where a gang fits. It is pure: no
-// clock, no I/O, no goroutine; whoever needs the time passes it in.
+// Package topology has the resources of the cluster: amounts, the topology tree, the ledger of one node, and the
+// placement of gangs. The package is pure: no clock, no I/O, no goroutines. Callers pass the time.
 package topology
 
 import (
@@ -9,40 +8,40 @@ import (
 	"fmt"
 )
 
-// This file owns the names of things. They are distinct types, so that a job's id can never be passed for a machine's.
+// This file has the types of identifiers. They are distinct types, so that the compiler detects a confusion of, for
+// example, a job's ID with a node's.
 
 type (
-	// NodeID names a machine; it is made once and kept on the machine's disk.
+	// NodeID identifies a node. It is generated once and stored on the node's disk.
 	NodeID string
-	// JobID names a job; it is never reused.
+	// JobID identifies a job. It is never reused.
 	JobID string
-	// GPUID is a device's UUID.
+	// GPUID is the UUID of a device.
 	GPUID string
-	// Rank numbers a gang's members from 0, neighbours in the room adjacent.
+	// Rank is the number of a gang's member, from 0. Neighbouring ranks are close together in the topology.
 	Rank int32
 )
 
-// TaskKey names one container: a member of an attempt.
+// TaskKey identifies one container: one rank of an attempt.
 type TaskKey struct {
 	Token Token
 	Rank  Rank
 }
 
-// String is the name of the task's directory on its machine.
+// String returns the name of the task's directory on its node.
 func (k TaskKey) String() string { return fmt.Sprintf("%v-%d", k.Token, k.Rank) }
 
-// Token names one attempt at running a job: the epoch of the leader that made
-// it and a counter of that leader. Tokens are ordered and never reused, not
-// even by a next leader, so that "newer" has one meaning everywhere.
+// Token identifies one attempt of a job: the epoch of the leader that created it, and a counter of that leader. Tokens
+// are ordered and never reused, not even by a later leader, so that any two can be compared by age.
 type Token struct {
 	Epoch   uint64
 	Counter uint64
 }
 
-// IsZero reports whether the token names no attempt.
+// IsZero reports whether the token is unset.
 func (t Token) IsZero() bool { return t == Token{} }
 
-// Compare orders tokens lexicographically.
+// Compare orders tokens by epoch, then by counter.
 func (t Token) Compare(o Token) int {
 	if c := cmp.Compare(t.Epoch, o.Epoch); c != 0 {
 		return c
@@ -50,19 +49,19 @@ func (t Token) Compare(o Token) int {
 	return cmp.Compare(t.Counter, o.Counter)
 }
 
-// Less reports whether t was made before o.
+// Less reports whether t was created before o.
 func (t Token) Less(o Token) bool { return t.Compare(o) < 0 }
 
-// String is order-preserving, so that a task may use it as a fencing token in
-// a system that compares strings.
+// String returns a text that preserves the order of tokens, so that a task may use it as a fencing token in a system
+// that compares strings.
 func (t Token) String() string { return string(t.AppendTo(make([]byte, 0, 17))) }
 
-// AppendTo appends what String returns. The names of every task are made of it.
+// AppendTo appends the text of String. The names of all tasks contain it.
 func (t Token) AppendTo(text []byte) []byte {
 	return appendHex(append(appendHex(text, t.Epoch), '.'), t.Counter)
 }
 
-// appendHex writes a number in at least eight digits.
+// appendHex appends a number with at least eight hexadecimal digits.
 func appendHex(text []byte, n uint64) []byte {
 	digits := 8
 	for digits < 16 && n>>(4*digits) > 0 {
@@ -74,10 +73,10 @@ func appendHex(text []byte, n uint64) []byte {
 	return text
 }
 
-// errToken is returned for a text that String did not make.
+// errToken is returned for a text that String cannot produce.
 var errToken = errors.New("not an attempt token")
 
-// ParseToken reads what String wrote.
+// ParseToken parses the text of String.
 func ParseToken(s string) (Token, error) {
 	var t Token
 	if n, err := fmt.Sscanf(s, "%x.%x", &t.Epoch, &t.Counter); n != 2 || err != nil || t.String() != s {

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestTokenAsText: tasks that fence with a token compare its text, so texts must have the order of the numbers.
+// TestTokenAsText checks that the texts of tokens have the order of the tokens, because tasks compare the texts for
+// fencing.
 func TestTokenAsText(t *testing.T) {
 	var texts []string
 	for _, n := range []uint64{0, 1, 0xf, 0x10, 0xabcdef, math.MaxUint32} {

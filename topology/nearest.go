@@ -1,8 +1,8 @@
 package topology
 
-// This file owns the help for a gang that nothing here can hold: the machine that comes nearest to holding a part of
-// it, with what it lacks, and the known names where an unknown one was given. It costs a walk over the fabric, so it is
-// done when a user asks and never while placing.
+// This file has the details of a refusal for a gang that no node can hold: the node that comes closest with its missing
+// resources, and the valid names if the gang uses an unknown one. It visits all nodes, so it runs only for a user's
+// question and never during placement.
 
 import (
 	"cmp"
@@ -11,15 +11,15 @@ import (
 	"strings"
 )
 
-// Nearest is the machine that comes nearest to holding one unit of a gang among
-// those that hold none. What it lacks is what is asked for and not there.
+// Nearest is the node that comes closest to holding one unit of a gang. It lacks the amounts that are in Asked and
+// exceed Has.
 type Nearest struct {
 	Looked     bool
-	Node       NodeID // "" where every machine holds a unit
+	Node       NodeID // "" if every node holds a unit
 	Asked, Has Resources
 }
 
-// nearest looks for it in the place that a refusal speaks of.
+// nearest returns the nearest node in the domain of a refusal.
 func (x *explainer) nearest(r *Refusal, idle, all bool) Nearest {
 	d := demandOf(&x.g)
 	best, least := Nearest{Looked: true, Asked: d.need(1)}, int64(0)
@@ -41,7 +41,7 @@ func (x *explainer) nearest(r *Refusal, idle, all bool) Nearest {
 	return best
 }
 
-// detail completes a refusal for people, with the machine that comes nearest and with what none has.
+// detail adds the nearest node or the unmet requirement to a refusal.
 func (x *explainer) detail(r *Refusal, idle bool) {
 	switch r.Cause {
 	case NoRoom:
@@ -51,13 +51,12 @@ func (x *explainer) detail(r *Refusal, idle bool) {
 	}
 }
 
-// serves reports whether a machine is one that the gang may go to.
+// serves reports whether the gang may use a node.
 func (x *explainer) serves(s *seat) bool {
 	return x.matches(s) && !slices.Contains(x.g.out(), s.id)
 }
 
-// matches reports whether a machine is of the kind that is asked for, and named where
-// machines are named.
+// matches reports whether a node is of a matching kind, and is named if the gang names nodes.
 func (x *explainer) matches(s *seat) bool {
 	return x.f.kinds.all[s.kind].matches(x.g.wanted()) && (len(x.g.Only) == 0 ||
 		slices.Contains(x.g.Only, s.id))
@@ -72,8 +71,8 @@ func (d *demand) offer(r *room) Resources {
 	return Resources{MilliCPU: r.cpu, MemoryBytes: r.mem, MilliGPU: gpus}
 }
 
-// lackOf is the largest part of what is asked for that is not there, in billionths
-// and rounded up, so that it is 0 only where all is there.
+// lackOf returns the largest missing fraction of a requested amount, in billionths and rounded up, so that it is 0 only
+// if nothing is missing.
 func lackOf(asked, has Resources) int64 {
 	const whole = 1_000_000_000
 	lack := int64(0)
@@ -86,7 +85,7 @@ func lackOf(asked, has Resources) int64 {
 	return lack
 }
 
-// words says what is asked for and what the machine has of that: "64 CPUs asked, n3 has 32".
+// words returns the requested and the present amounts of the missing resources: "64 CPUs asked, n3 has 32".
 func (n *Nearest) words(split Split) string {
 	var asked, has []string
 	add := func(wanted, there int64, noun string, write func(int64) string) {
@@ -110,7 +109,7 @@ func (n *Nearest) words(split Split) string {
 	return strings.Join(asked, " and ") + " asked" + each + ", " + string(n.Node) + " has " + strings.Join(has, " and ")
 }
 
-// WayOut is the advice for a gang that no machines here could ever hold, by the cause.
+// WayOut returns a suggestion for a gang that no known nodes can hold, by the cause.
 func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 	const later = "or allow it to wait for nodes that join later"
 	switch r.Cause {
@@ -156,7 +155,7 @@ func (f *Fabric) unmet(g *Gang) string {
 	if !f.accepted(g.Account) {
 		return g.Account.words()
 	}
-	var parts, alone []string // those that no node has, whatever else it has, are in both
+	var parts, alone []string // alone has the parts that no node fulfils, even without the others
 	add := func(part string, has func(kind) bool) {
 		parts = append(parts, part)
 		if !slices.ContainsFunc(f.kinds.all, func(k kind) bool { return k.members > 0 && has(k) }) {
@@ -183,8 +182,7 @@ func (f *Fabric) unmet(g *Gang) string {
 	return cmp.Or(g.withoutGPUs(), "no node matches")
 }
 
-// withoutGPUs says that no machine which a gang may go to has any, if that is what stands in its way; it is asked when
-// nothing else does.
+// withoutGPUs returns a text if the gang requests GPUs and none of its nodes has any. It is the last reason to check.
 func (g *Gang) withoutGPUs() string {
 	switch {
 	case g.Each.MilliGPU+g.Total.MilliGPU == 0:
@@ -197,7 +195,7 @@ func (g *Gang) withoutGPUs() string {
 	return "no node has a GPU"
 }
 
-// speaks is the newest vocabulary of an agent here.
+// speaks returns the newest vocabulary of any agent.
 func (f *Fabric) speaks() (newest int32) {
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 {
@@ -207,7 +205,7 @@ func (f *Fabric) speaks() (newest int32) {
 	return newest
 }
 
-// Unknown lists the machines that a gang names or excludes and that are not here; "" where all are.
+// Unknown lists the nodes that a gang names or excludes and that do not exist, or returns "".
 func (f *Fabric) Unknown(g *Gang) string {
 	var names []string
 	for _, id := range slices.Concat(g.Only, g.Exclude) {
@@ -221,7 +219,7 @@ func (f *Fabric) Unknown(g *Gang) string {
 	return "no node is named " + listed(names)
 }
 
-// names lists the names that are here, where one was asked for that is not.
+// names lists the valid values for each unknown name in the gang's request.
 func (f *Fabric) names(g *Gang) string {
 	types, keys, values := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	for i := range f.kinds.all {

@@ -1,15 +1,14 @@
 package topology
 
-// This file owns the oracle: a placer for a handful of machines that tries
-// everything and shares no line of thought with the real one. What it says is
-// feasible, and on how few racks, is what the real one must say.
+// This file has the oracle: a placer for a few nodes that tries everything and shares no code with the real one. Both
+// must agree on feasibility and on the number of racks.
 
 import (
 	"slices"
 	"strings"
 )
 
-// spot is a machine as the oracle sees it.
+// spot is a node of the oracle.
 type spot struct {
 	m    Machine
 	free Capacity
@@ -21,7 +20,7 @@ type oracle struct {
 	spots  []spot
 }
 
-// candidates are the machines that the gang may use.
+// candidates returns the nodes that the gang may use.
 func (o *oracle) candidates(g Gang) []spot {
 	var out []spot
 	for _, s := range o.spots {
@@ -37,8 +36,8 @@ func (o *oracle) candidates(g Gang) []spot {
 	return out
 }
 
-// domainsAt groups machines by their place at a depth: 0 is the whole cluster,
-// one more than the levels is the machine itself.
+// domainsAt groups nodes by their domain at a depth. Depth 0 is the complete cluster, and the number of levels plus one
+// is the single node.
 func (o *oracle) domainsAt(spots []spot, depth int) map[string][]spot {
 	groups := map[string][]spot{}
 	for _, s := range spots {
@@ -51,7 +50,7 @@ func (o *oracle) domainsAt(spots []spot, depth int) map[string][]spot {
 	return groups
 }
 
-// depthOf is the depth of a level.
+// depthOf returns the depth of a level.
 func (o *oracle) depthOf(level string) int {
 	switch level {
 	case "":
@@ -62,7 +61,7 @@ func (o *oracle) depthOf(level string) int {
 	return slices.Index(o.levels, level) + 1
 }
 
-// place answers the depth of the lowest level that holds the gang; -1 for none.
+// place returns the depth of the finest level that holds the gang, or -1.
 func (o *oracle) place(g Gang) int {
 	spots := o.candidates(g)
 	for depth := len(o.levels) + 1; depth >= o.depthOf(g.Required); depth-- {
@@ -75,7 +74,7 @@ func (o *oracle) place(g Gang) int {
 	return -1
 }
 
-// fewestRacks tries every set of racks of a domain.
+// fewestRacks tries every set of racks in a domain.
 func (o *oracle) fewestRacks(g Gang, domain []spot) int {
 	groups := o.domainsAt(domain, len(o.levels))
 	var racks [][]spot
@@ -98,7 +97,7 @@ func (o *oracle) fewestRacks(g Gang, domain []spot) int {
 	return best
 }
 
-// holds tries whether a set of machines can hold a gang.
+// holds tries whether a set of nodes can hold a gang.
 func holds(spots []spot, g Gang) bool {
 	switch {
 	case g.Split == SplitNone:
@@ -131,7 +130,7 @@ func holdsReplicas(spots []spot, each Resources, n int, apart bool) bool {
 	return n == 0
 }
 
-// takeOne takes one task off a machine, trying every device for a share.
+// takeOne takes one task from a node. It tries every device for a share.
 func takeOne(free *Capacity, each Resources) bool {
 	if each.MilliCPU > free.MilliCPU || each.MemoryBytes > free.MemoryBytes {
 		return false
@@ -151,7 +150,7 @@ func takeOne(free *Capacity, each Resources) bool {
 	return true
 }
 
-// unitsOf is how many pieces a total has: GPUs, else cores, else milli-CPU.
+// unitsOf returns the number of units of a total: GPUs, else cores, else milli-CPU.
 func unitsOf(total Resources) int {
 	switch {
 	case total.MilliGPU > 0:
@@ -162,8 +161,8 @@ func unitsOf(total Resources) int {
 	return int(total.MilliCPU)
 }
 
-// shareFits reports whether n of a total's pieces fit a machine, with a share of
-// everything else in proportion, rounded up.
+// shareFits reports whether n units of a total fit on a node, with a proportional share of all other resources, rounded
+// up.
 func shareFits(s spot, total Resources, n int) bool {
 	all := unitsOf(total)
 	if n > all {
@@ -174,8 +173,7 @@ func shareFits(s spot, total Resources, n int) bool {
 		share(total.MilliGPU) <= int64(s.free.WholeGPUs)*WholeGPU
 }
 
-// holdsWhole tries every set of machines to be taken whole, and every other
-// machine for the remainder.
+// holdsWhole tries every set of whole nodes, and every other node for the remainder.
 func holdsWhole(spots []spot, total Resources) bool {
 	return tryWhole(spots, total, unitsOf(total), make([]bool, len(spots)), 0)
 }

@@ -1,8 +1,7 @@
 package topology
 
-// This file owns the order of domains by how much they hold: sorted keys, in
-// which "the smallest that is large enough" is a binary search and every tie is
-// broken by the order of names.
+// This file orders domains by their number of units. The keys are sorted, so that a binary search finds the smallest
+// domain that is large enough. Ties are broken by the order of names.
 
 import "slices"
 
@@ -11,7 +10,7 @@ const (
 	rankUnits = 1<<(64-rankBits) - 1
 )
 
-// rankKey packs units and an index so that keys sort by units, then by index.
+// rankKey packs units and an index into a key. Keys sort by units, then by index.
 func rankKey(units int64, i int) uint64 {
 	return uint64(min(units, rankUnits))<<rankBits | uint64(i)
 }
@@ -19,7 +18,7 @@ func rankKey(units int64, i int) uint64 {
 func keyUnits(k uint64) int64 { return int64(k >> rankBits) }
 func keyIndex(k uint64) int   { return int(k & (1<<rankBits - 1)) }
 
-// rank sorts the domains by units, unless they are sorted.
+// rank sorts the domains by units, if necessary.
 func (t *tierCount) rank() {
 	if t.ranked {
 		return
@@ -32,17 +31,17 @@ func (t *tierCount) rank() {
 	t.ranked = true
 }
 
-// from is the position of the smallest domain that holds at least that many units.
+// from returns the position of the smallest domain with at least that many units.
 func from(order []uint64, units int64) int {
 	i, _ := slices.BinarySearch(order, rankKey(units, 0))
 	return i
 }
 
-// scanLimit is how often the domains are searched one by one before they are
-// sorted: sorting does not pay for a rate that is asked once or twice.
+// scanLimit is the number of linear searches before the domains are sorted. Sorting does not pay for a rate that is
+// used once or twice.
 const scanLimit = 4
 
-// most is the domain that holds the most, the first of equals.
+// most returns the domain with the most units, the first among equals.
 func (t *tierCount) most() int {
 	best := 0
 	if t.scans++; t.scans > scanLimit {
@@ -59,7 +58,7 @@ func (t *tierCount) most() int {
 	return best
 }
 
-// tightest is the smallest domain that holds at least that many units, the first of equals; -1 for none.
+// tightest returns the smallest domain with at least that many units, the first among equals, or -1.
 func (t *tierCount) tightest(units int64) int {
 	best := -1
 	for i, u := range t.units {
@@ -70,7 +69,7 @@ func (t *tierCount) tightest(units int64) int {
 	return best
 }
 
-// moveKey replaces one key of a sorted list by another.
+// moveKey replaces one key of a sorted list.
 func moveKey(order []uint64, old, now uint64) {
 	i, _ := slices.BinarySearch(order, old)
 	j, _ := slices.BinarySearch(order, now)
@@ -83,9 +82,9 @@ func moveKey(order []uint64, old, now uint64) {
 	}
 }
 
-// takeFewest takes k units from keys sorted ascending, from as few of them as possible: the largest in full until one
-// can hold what remains, then the smallest that can, so that large ones stay whole; of equals the first. The keys
-// together must hold k.
+// takeFewest takes k units from ascending keys, from as few keys as possible. It takes the largest keys in full until
+// one key can hold the remainder. It then takes the remainder from the smallest key that can hold it, so that large
+// ones stay whole, and from the first among equals. The keys together must hold k.
 func takeFewest(order []uint64, k int64, take func(i int, units int64)) {
 	for k > 0 {
 		most := keyUnits(order[len(order)-1])

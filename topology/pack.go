@@ -1,14 +1,13 @@
 package topology
 
-// This file owns packing: which racks of a domain, and which machines of a rack,
-// a gang of units takes.
+// This file chooses the racks of a domain, and the nodes of a rack, for a gang of units.
 
 import (
 	"math"
 	"slices"
 )
 
-// packUnits chooses racks and machines for a gang that the found domain holds.
+// packUnits chooses racks and nodes for a gang that fits in the found domain.
 func (s *search) packUnits() {
 	k := s.demand.units
 	if s.tier == s.f.plan.racks() {
@@ -18,9 +17,8 @@ func (s *search) packUnits() {
 	takeFewest(s.racksOf(s.tier, s.index, k), k, s.packRack)
 }
 
-// racksOf lists the racks of a domain by their units, ascending. Where some of the domain's parts suffice with the same
-// number of racks, the others are left out, so that a gang that must cross one boundary crosses as few as possible of
-// the next.
+// racksOf returns the racks of a domain by ascending units. If some subdomains suffice with the same number of racks,
+// it omits the others, so that the gang spans as few subdomains as possible.
 func (s *search) racksOf(tier, index int, k int64) []uint64 {
 	w, plan := &s.f.work, &s.f.plan
 	w.racks = s.appendRacks(w.racks[:0], tier, index)
@@ -50,10 +48,10 @@ func (s *search) racksOf(tier, index int, k int64) []uint64 {
 	return w.racks
 }
 
-// narrowLimit bounds how many parts of a domain are tried before all are used.
+// narrowLimit limits the number of subdomains to try before all are used.
 const narrowLimit = 9
 
-// appendRacks adds the racks below a domain that hold anything.
+// appendRacks appends the racks of a domain that hold anything.
 func (s *search) appendRacks(racks []uint64, tier, index int) []uint64 {
 	lo, hi := s.f.plan.rackSpan(tier, index)
 	units := s.lens.tiers[s.f.plan.racks()].units
@@ -65,7 +63,8 @@ func (s *search) appendRacks(racks []uint64, tier, index int) []uint64 {
 	return racks
 }
 
-// countFewest is how many of the sorted keys hold k units; more than there could be when all together do not.
+// countFewest returns the smallest number of sorted keys that hold k units. It returns a huge number if all keys
+// together do not.
 func countFewest(order []uint64, k int64) int {
 	n := 0
 	for i := len(order) - 1; k > 0; i-- {
@@ -78,8 +77,8 @@ func countFewest(order []uint64, k int64) int {
 	return n
 }
 
-// packRack takes k units from the machines of one rack: first from machines that are broken already, so that as few
-// whole ones as possible are broken; as few machines as that allows; the last filled best.
+// packRack takes k units from the nodes of one rack. It breaks as few whole nodes as possible by using partly used
+// nodes first. It then uses as few nodes as possible, and fills the last one best.
 func (s *search) packRack(rack int, k int64) {
 	w := &s.f.work
 	w.loose, w.whole = w.loose[:0], w.whole[:0]
@@ -117,8 +116,8 @@ func (s *search) packRack(rack int, k int64) {
 	takeFewest(w.loose, k, take)
 }
 
-// takeWhole takes whole machines until the loose ones hold what remains, and returns what remains for those: the
-// largest first, so that few are broken.
+// takeWhole takes whole nodes, largest first, until the partly used nodes hold the remainder. It returns that
+// remainder.
 func takeWhole(whole []uint64, k, looseUnits int64, take func(int, int64)) int64 {
 	for k > looseUnits {
 		most := keyUnits(whole[len(whole)-1])
@@ -150,8 +149,7 @@ func takeAll(order []uint64, take func(int, int64)) {
 	}
 }
 
-// pick notes units taken from a machine, counted from the first shelf of its
-// rack.
+// pick records units of a node, whose position is counted from the first shelf of its rack.
 func (s *search) pick(firstShelf, ordinal int, units int64) {
 	s.f.work.picks = append(s.f.work.picks, pick{
 		machineAt{int32(firstShelf + ordinal/shelfLimit), int32(ordinal % shelfLimit)}, units,

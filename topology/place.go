@@ -1,44 +1,41 @@
 package topology
 
-// This file owns the search: where in the fabric a whole gang goes.
+// This file has the search for the place of a complete gang in the topology tree.
 //
-// The phases of placing:
-//  1. Reduce the gang to a demand: so many units of one rate (demand.go).
-//  2. Read the lens of the rate: units per shelf, rack, block, zone, exact and
-//     up to date (lens.go, count.go).
-//  3. From the node upwards, up to the required level: the lowest level at which
-//     one domain holds all units; of such domains the tightest, so that big
-//     holes stay whole; of equals the first by name.
-//  4. In that domain: the fewest racks, of them such that the last is filled best
-//     (pack.go; whole.go for totals in whole machines).
-//  5. In each rack: machines that are broken already before whole ones, as few
-//     as can be, the last filled best.
-//  6. Ranks along the fabric: by place, then by machine id.
+// The phases of a placement:
+//  1. Reduce the gang to a demand: a number of units of one rate (demand.go).
+//  2. Read the lens of the rate: exact and current units per shelf, rack, block and zone (lens.go, count.go).
+//  3. Find the finest level, up to the required one, with a domain that holds all units. Choose the tightest such
+//     domain, so that large free areas stay whole, and the first by name among equals.
+//  4. In that domain, use the fewest racks, and choose them so that the last one is filled best (pack.go; whole.go for
+//     totals in whole nodes).
+//  5. In each rack, use partly used nodes before whole ones, as few nodes as possible, and fill the last one best.
+//  6. Assign ranks in the order of the tree: by domain, then by node ID.
 //
-// Placing changes nothing but the lenses' own books.
+// A placement changes nothing except the indexes of the lenses.
 
 import (
 	"cmp"
 	"slices"
 )
 
-// search is one question to the fabric.
+// search is one search in the tree.
 type search struct {
 	f      *Fabric
 	g      *Gang
 	demand demand
-	widest int  // the coarsest tier that is allowed
-	idle   bool // as if nothing ran
-	all    bool // as if every machine were in service
-	lent   Lent // what is kept and counts as free
+	widest int  // the coarsest allowed tier
+	idle   bool // assume that nothing runs
+	all    bool // assume that all nodes are in service
+	lent   Lent // reserved capacity that counts as free
 
 	lens  *lens
-	tier  int // where the gang fits
+	tier  int // the tier where the gang fits
 	index int
 	node  machineAt
 }
 
-// machineAt is where a machine stands in the layout.
+// machineAt is the position of a node in the layout.
 type machineAt struct{ shelf, seat int32 }
 
 // pick holds the part of a placement on one node.
@@ -47,7 +44,7 @@ type pick struct {
 	units int64
 }
 
-// scratch is memory that searches use again and again.
+// scratch is memory that searches reuse.
 type scratch struct {
 	search  search
 	refusal Refusal
@@ -66,8 +63,7 @@ type scratch struct {
 	text    []byte
 }
 
-// Place answers where a gang goes, or why it goes nowhere now. The view is not
-// changed; Take does that.
+// Place returns the placement of a gang, or the reason why it has none now. Place does not change the view; Take does.
 func Place(f *Fabric, g Gang) (Placement, *Refusal) {
 	p, ok := PlaceInto(f, &g, &f.work.refusal)
 	if ok {
@@ -77,13 +73,13 @@ func Place(f *Fabric, g Gang) (Placement, *Refusal) {
 	return Placement{}, &r
 }
 
-// PlaceInto is Place with the refusal written to memory that the caller owns, so that a refusal costs no allocation.
-// The refusal is written only if ok is false.
+// PlaceInto is Place without an allocation for the refusal: it writes the refusal to memory of the caller if ok is
+// false.
 func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
 	return PlaceLent(f, g, Lent{}, r)
 }
 
-// PlaceLent is PlaceInto with room that is kept and lent: it counts as free.
+// PlaceLent is PlaceInto with some reserved capacity counted as free.
 func PlaceLent(f *Fabric, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool) {
 	s := f.newSearch(g)
 	s.lent = lent
@@ -97,8 +93,8 @@ func PlaceLent(f *Fabric, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool)
 	return s.placement(), true
 }
 
-// Feasible reports whether the known machines could hold a gang if they were all idle and usable; if not, the refusal
-// says why.
+// Feasible reports whether the known nodes could hold a gang if all were idle and in service. If not, it returns the
+// refusal.
 func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 	s := f.newSearch(&g)
 	s.idle, s.all = true, true
@@ -114,8 +110,8 @@ func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 	return false, &out
 }
 
-// InService reports whether the machines that take work now could hold a gang if they were all idle. Machines that are
-// lost, drained or closed for another reason do not count.
+// InService reports whether the schedulable nodes could hold a gang if all were idle. Lost, drained and otherwise
+// unschedulable nodes do not count.
 func InService(f *Fabric, g *Gang) bool {
 	s := f.newSearch(g)
 	s.idle = true
@@ -127,8 +123,7 @@ func (f *Fabric) newSearch(g *Gang) *search {
 	return &f.work.search
 }
 
-// start reduces the gang and finds its lens; false when the gang makes no sense
-// here, with the reason.
+// start reduces the gang and finds its lens. It returns false and a refusal for an invalid gang.
 func (s *search) start(r *Refusal) bool {
 	if !s.reduce(r) {
 		return false
@@ -137,7 +132,7 @@ func (s *search) start(r *Refusal) bool {
 	return true
 }
 
-// reduce is the part of start that counts nothing.
+// reduce is the part of start that needs no counting.
 func (s *search) reduce(r *Refusal) bool {
 	s.demand = demandOf(s.g)
 	widest, ok := s.f.tierOf(s.g.Required)
@@ -157,7 +152,7 @@ func (s *search) reduce(r *Refusal) bool {
 	return true
 }
 
-// tierOf is the tier of a level; "" is the root, above all levels.
+// tierOf returns the tier of a level. "" is the root, above all levels.
 func (f *Fabric) tierOf(level string) (int, bool) {
 	if level == "" {
 		return 0, true
@@ -169,7 +164,7 @@ func (f *Fabric) tierOf(level string) (int, bool) {
 	return i + 1, i >= 0
 }
 
-// levelOf is the reverse of tierOf.
+// levelOf returns the level of a tier.
 func (f *Fabric) levelOf(tier int) string {
 	switch {
 	case tier == 0:
@@ -180,10 +175,9 @@ func (f *Fabric) levelOf(tier int) string {
 	return f.levels[tier-1]
 }
 
-// look finds the lens that decides. A rate of devices that was not asked before
-// is first looked at without its CPU and memory: where that says there is no
-// room, there is none, and a queue of many odd rates on a full cluster costs a
-// few lenses instead of one each.
+// look selects the lens of the search. A new rate of devices is first tried without its CPU and memory. If that simpler
+// rate does not fit, the complete rate does not fit either. A queue with many unusual rates on a full cluster therefore
+// needs only a few lenses.
 func (s *search) look() {
 	f := s.f
 	key := f.keyOf(s)
@@ -196,8 +190,7 @@ func (s *search) look() {
 	s.lens = f.lens(key, s)
 }
 
-// find looks for the lowest level that holds the gang, and for the tightest
-// domain there.
+// find searches the finest level that holds the gang, and the tightest domain at that level.
 func (s *search) find() bool {
 	if s.findNode() {
 		s.tier = s.f.plan.racks() + 1
@@ -215,7 +208,7 @@ func (s *search) find() bool {
 	return false
 }
 
-// withinReach reports whether all domains together have the units, which bounds the search.
+// withinReach reports whether all domains together have enough units. It avoids a useless search.
 func (s *search) withinReach() bool {
 	have := s.lens.tiers[0].units[0]
 	if s.lens.rate.whole {
@@ -224,7 +217,7 @@ func (s *search) withinReach() bool {
 	return have >= s.demand.units
 }
 
-// findDomain is the tightest domain of a tier that holds the gang; -1 for none.
+// findDomain returns the tightest domain of a tier that holds the gang, or -1.
 func (s *search) findDomain(t int) int {
 	tier, k := &s.lens.tiers[t], s.demand.units
 	if s.lens.rate.whole {
@@ -243,8 +236,8 @@ func (s *search) findDomain(t int) int {
 	return -1
 }
 
-// findNode looks for one machine that holds the gang: one that is broken already
-// before a whole one, then the tightest, then the one in the tightest rack.
+// findNode searches one node that holds the gang. It prefers a partly used node to a whole one, then the tightest node,
+// then the node in the tightest rack.
 func (s *search) findNode() bool {
 	l, k := s.lens, s.demand.units
 	for _, whole := range [2]bool{false, true} {
@@ -261,9 +254,8 @@ func (s *search) findNode() bool {
 	return false
 }
 
-// findInBucket looks through the racks, the tightest first, for a machine of one
-// bucket. All machines of an exact bucket, and of any bucket above the gang's
-// own, are large enough, so that the first rack which has one ends the search.
+// findInBucket searches the racks, tightest first, for a node of one bucket. All nodes of an exact bucket, and of a
+// bucket above the gang's, are large enough. The first rack with such a node therefore ends the search.
 func (s *search) findInBucket(b int, whole bool) bool {
 	l, plan := s.lens, &s.f.plan
 	for _, key := range s.racksWith(b, whole) {
@@ -289,8 +281,8 @@ func (s *search) findInBucket(b int, whole bool) bool {
 	return false
 }
 
-// racksWith lists racks, the tightest first: all that may have a machine of a bucket. A lens that is used only once
-// sorts only those that have one.
+// racksWith returns racks, tightest first: all that may have a node of a bucket. A lens that is used once sorts only
+// the racks that have one.
 func (s *search) racksWith(b int, whole bool) []uint64 {
 	l, w := s.lens, &s.f.work
 	racks := &l.tiers[s.f.plan.racks()]
@@ -318,8 +310,8 @@ func (s *search) racksWith(b int, whole bool) []uint64 {
 	return w.racks
 }
 
-// tightestOn looks on one shelf for a machine of a bucket that is large enough and smaller than the best so far (-1:
-// none), and returns the new best.
+// tightestOn searches one shelf for a node of a bucket that is large enough and smaller than the best so far (-1:
+// none). It returns the new best.
 func (s *search) tightestOn(shelf, b int, whole bool, best int64) int64 {
 	sh := s.f.plan.shelves[shelf]
 	for i := range sh.rooms {
@@ -336,7 +328,7 @@ func (s *search) tightestOn(shelf, b int, whole bool, best int64) int64 {
 	return best
 }
 
-// placement writes down what the search found.
+// placement returns the result of a successful search.
 func (s *search) placement() Placement {
 	w := &s.f.work
 	w.picks = w.picks[:0]
@@ -360,7 +352,7 @@ func (s *search) placement() Placement {
 	return p
 }
 
-// replicaSlots gives every unit a slot of its own.
+// replicaSlots creates one slot per unit.
 func (s *search) replicaSlots() []Slot {
 	slots := make([]Slot, 0, s.demand.units)
 	for _, p := range s.f.work.picks {
@@ -372,9 +364,9 @@ func (s *search) replicaSlots() []Slot {
 	return slots
 }
 
-// shareSlots cuts the total: one task per machine, in proportion to its units,
-// so that the shares add up to the total exactly. Each share is the difference of two running sums, and so at most one
-// unit of CPU or memory off the exact share.
+// shareSlots divides the total: one task per node, in proportion to its units. Each share is the difference of two
+// running sums. The shares therefore add up to the total exactly, and each differs from its exact value by at most one
+// unit of CPU or memory.
 func (s *search) shareSlots() []Slot {
 	slots := make([]Slot, 0, len(s.f.work.picks))
 	var given Resources

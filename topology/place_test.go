@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the tests that hold placing against the oracle.
+// This file compares placements with the oracle.
 
 import (
 	"flag"
@@ -11,7 +11,7 @@ import (
 	"testing"
 )
 
-// ordinary is how many clusters are tried by default.
+// ordinary is the default number of clusters.
 const ordinary = 20000
 
 var (
@@ -19,8 +19,8 @@ var (
 	seed     = flag.Int64("cluster-seed", 0, "the first random cluster")
 )
 
-// TestPlaceAgainstOracle compares feasibility, level and rack count, and checks
-// every placement against the rules of its gang.
+// TestPlaceAgainstOracle compares feasibility, level and number of racks, and checks every placement against the
+// request of its gang.
 func TestPlaceAgainstOracle(t *testing.T) {
 	placed := 0
 	for n := range *clusters {
@@ -40,7 +40,7 @@ func TestPlaceAgainstOracle(t *testing.T) {
 	}
 }
 
-// compare places a world's gang and says what is wrong with the answer.
+// compare places the gang of a world and returns an error text for a wrong answer.
 func compare(w *world, f *Fabric) (placed bool, problem string) {
 	depth := w.place(w.gang)
 	p, refusal := Place(f, w.gang)
@@ -67,7 +67,7 @@ func (w *world) spot(id NodeID) spot {
 	return w.spots[i]
 }
 
-// wrong checks a placement: books, sums, order, machines, level.
+// wrong checks the sums, order, nodes and level of a placement.
 func (w *world) wrong(p Placement) string {
 	var sum Resources
 	perNode := map[NodeID]Resources{}
@@ -136,9 +136,8 @@ func (w *world) wrongNodes(p Placement, perNode map[NodeID]Resources) string {
 	return ""
 }
 
-// tooManyRacks compares the number of racks with the fewest there are in the
-// domain that was chosen. Totals in whole machines of several sizes are
-// promised a correct answer, not the fewest racks.
+// tooManyRacks compares the number of racks with the minimum in the chosen domain. Totals in whole nodes of several
+// sizes guarantee a correct answer, but not the minimum of racks.
 func (w *world) tooManyRacks(p Placement, depth int) string {
 	sizes := map[int64]bool{}
 	for _, s := range w.candidates(w.gang) {
@@ -170,7 +169,7 @@ func (w *world) tooManyRacks(p Placement, depth int) string {
 	return ""
 }
 
-// TestRefusalCostsNoMemory refuses gangs of every kind after changes of the view.
+// TestRefusalCostsNoMemory checks that refusals of all kinds of gangs allocate no memory, after changes of the view.
 func TestRefusalCostsNoMemory(t *testing.T) {
 	f := uniformCluster(1000, true)
 	each := gangOf(1).Each
@@ -200,8 +199,8 @@ func TestRefusalCostsNoMemory(t *testing.T) {
 	}
 }
 
-// TestPlaceChoices are the rules of tightness by example. Machines are given as
-// rack/id with the GPUs free of 8.
+// TestPlaceChoices has examples of the rules for tight placement. Nodes are written as rack/id with the number of free
+// GPUs out of 8.
 func TestPlaceChoices(t *testing.T) {
 	gpus := func(replicas int32, each int64) Gang {
 		return Gang{Replicas: replicas, Each: Resources{MilliGPU: each * WholeGPU}}

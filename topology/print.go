@@ -1,14 +1,14 @@
 package topology
 
-// This file owns prints: numbers that are equal where what is counted of a machine is, and of a shelf their sums. What
-// is kept is taken back in each pass and kept again, mostly where it was, and then what an index counted holds again:
-// it compares a number instead of counting.
+// This file has the prints. A print is a hash of the values of a node that indexes count. The print of a shelf is the
+// sum of its nodes' prints. Each planning pass removes all reservations and adds most of them again at the same place.
+// An index then compares the print of a shelf and need not count the shelf again.
 
 // prints holds one print per aspect: the capacity that its nodes have left, and will have. Free capacity, reserved or
 // not, has no print.
 type prints [whatFree]uint64
 
-// print replaces the prints of a machine.
+// print replaces the prints of a node.
 func (s *seat) print(now prints) {
 	for i, p := range now {
 		s.shelf.prints[i] += p - s.prints[i]
@@ -50,7 +50,7 @@ func bit(is bool) uint8 {
 	return 0
 }
 
-// mixed adds a word to a sum of 64 bits; sums of different words differ but for one in 2^64.
+// mixed adds a word to a 64-bit hash. Different words give different results, except with probability 2^-64.
 func mixed(sum, word uint64) uint64 {
 	sum = (sum ^ word) * 0x9e3779b97f4a7c15
 	return sum ^ sum>>32

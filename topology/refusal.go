@@ -1,6 +1,6 @@
 package topology
 
-// This file owns refusals: the short answer to why a gang does not start.
+// This file has the refusals: the short reason why a gang does not start.
 
 import (
 	"math/bits"
@@ -12,51 +12,51 @@ import (
 type Cause uint8
 
 const (
-	// NoRoom: there may be enough, but not free, or not close enough together.
+	// NoRoom: the capacity may exist, but it is not free, or not close enough together.
 	NoRoom Cause = iota
-	// NoMatch: no machine is of the kind that is asked for.
+	// NoMatch: no node has the requested properties.
 	NoMatch
-	// Senseless: the gang asks for something that no machine could ever give.
+	// Senseless: the request is invalid on every cluster.
 	Senseless
-	// NoSuchLevel: the fabric has no level of that name.
+	// NoSuchLevel: the tree has no level with this name.
 	NoSuchLevel
 )
 
-// Refusal says why a gang has no place now, in numbers that were true when it
-// was made. It holds no memory of its own, so that refusing costs none.
+// Refusal is the reason why a gang has no place, with numbers that were current when it was created. It has no pointers
+// to separate memory, so that a refusal needs no allocation.
 type Refusal struct {
 	Cause Cause
-	Text  string // what is senseless
-	// Level is where the whole gang must be, "" for anywhere; Domain the place of
-	// that level that holds the most of it.
+	Text  string // the reason if Cause is Senseless
+	// Level is the level of the domain that must contain the complete gang, and "" for anywhere. Domain is the
+	// domain of that level that holds the most of it.
 	Level  string
 	Domain string
-	// Units is how many the gang wants, Room how many of them the best domain holds. A unit is a task; in a total it is
-	// one GPU, or one core.
+	// Units is the number of requested units. Room is the number of units that the best domain holds. A unit is a
+	// task. In a total, a unit is one GPU or one core.
 	Units, Room int64
-	// Free and Total are what machines of the right kind in the best domain have
-	// free and have at all, in devices, milli-CPU or bytes.
+	// Free and Total are the free and all resources of matching nodes in the best domain, in devices, milli-CPU or
+	// bytes.
 	Free, Total int64
-	// Idle: it would have no place even if all machines were idle and usable.
+	// Idle: the gang would not fit even if all nodes were idle and in service.
 	Idle bool
-	// Patient: a coarser level would be permitted later.
+	// Patient: a coarser level will be allowed later.
 	Patient bool
-	// Named: only the machines that the gang names were looked at. Excluded: it excludes some. Avoided: it is kept from
-	// some for a while. Closing: some close before it would surely have ended.
+	// Named: the gang names nodes, and only these were searched. Excluded: the gang excludes nodes. Avoided: the
+	// leader excludes nodes for a while. Closing: some nodes will drain before the gang's latest end.
 	Named, Excluded, Avoided, Closing bool
-	// Near is the machine that comes nearest, where somebody has looked for it.
+	// Near is the nearest node. It is set only by detail.
 	Near Nearest
-	// Account is the account that the gang names, where not every machine accepts it. Refused: none does.
+	// Account is the requested account, if not every node accepts it. Refused: no node accepts it.
 	Account Account
 	Refused bool
-	// Unmet is what no machine here has, where somebody has looked for it.
+	// Unmet is the requirement that no node meets. It is set only by detail.
 	Unmet string
 
 	rate  rate
 	split Split
 }
 
-// refuse writes down why the search found nothing.
+// refuse writes the reason why the search found nothing.
 func (s *search) refuse(r *Refusal) {
 	plan := &s.f.plan
 	t := min(s.widest, plan.racks())
@@ -79,7 +79,7 @@ func (s *search) refuse(r *Refusal) {
 	r.Room, r.Free, r.Total = tier.units[best], tier.free[best], tier.total[best]
 }
 
-// refuseNode names the machine that holds the most.
+// refuseNode adds the node that holds the most.
 func (s *search) refuseNode(r *Refusal) {
 	var all uint64
 	for i := range s.lens.cells {
@@ -101,7 +101,7 @@ func (s *search) refuseNode(r *Refusal) {
 	}
 }
 
-// String is the short answer for people.
+// String returns the short reason as text.
 func (r *Refusal) String() string {
 	if r == nil {
 		return "fits now"
@@ -123,7 +123,7 @@ func (r *Refusal) String() string {
 	return r.wants() + "; " + r.has()
 }
 
-// wants says what the gang asks for.
+// wants returns the request as text.
 func (r *Refusal) wants() string {
 	text := "needs "
 	if r.Patient {
@@ -165,7 +165,7 @@ func (r *Refusal) wants() string {
 	return text
 }
 
-// has says what there is, in the best place.
+// has returns the resources of the best domain as text.
 func (r *Refusal) has() string {
 	where := "the cluster has "
 	switch {
@@ -190,7 +190,7 @@ func (r *Refusal) has() string {
 	return text
 }
 
-// rest says why not all of it can be used.
+// rest returns why a part of the free resources is unusable.
 func (r *Refusal) rest() string {
 	switch {
 	case r.rate.apart && r.Near.Node == "":
@@ -205,7 +205,7 @@ func (r *Refusal) rest() string {
 	return r.Near.words(r.split) + " free"
 }
 
-// unit is one unit of the gang in the currency of Free and Total.
+// unit returns the size of one unit in the currency of Free and Total.
 func (r *Refusal) unit() int64 {
 	switch {
 	case r.rate.part > 0:
@@ -218,7 +218,7 @@ func (r *Refusal) unit() int64 {
 	return r.rate.mem
 }
 
-// amount writes a number of units for people.
+// amount formats a number of units.
 func (r *Refusal) amount(units int64) string {
 	switch {
 	case r.rate.part > 0:
@@ -236,7 +236,7 @@ func (r *Refusal) amount(units int64) string {
 	return bytes(amount)
 }
 
-// money writes an amount of the currency for people.
+// money formats an amount of the currency.
 func (r *Refusal) money(n int64) string {
 	switch {
 	case r.rate.part > 0 || r.rate.gpus > 0:
@@ -254,7 +254,7 @@ func count(n int64, noun string) string {
 	return strconv.FormatInt(n, 10) + " " + noun + "s"
 }
 
-// decimal writes thousandths.
+// decimal formats thousandths.
 func decimal(milli int64) string {
 	text := strconv.FormatInt(milli/1000, 10)
 	if rest := milli % 1000; rest != 0 {
@@ -264,8 +264,7 @@ func decimal(milli int64) string {
 	return text
 }
 
-// bytes writes an amount of memory in the largest binary unit that is exact to
-// a tenth.
+// bytes formats an amount of memory in the largest binary unit, with one decimal digit.
 func bytes(n int64) string {
 	units := []string{"B", "KiB", "MiB", "GiB", "TiB", "PiB"}
 	i, tenths := 0, n*10

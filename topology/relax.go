@@ -1,24 +1,22 @@
 package topology
 
-// This file owns relaxations: the smallest changes with which a refused gang
-// would start now. Every one is tried on the view before it is named.
+// This file finds the smallest changes with which a refused gang would start now. Each change is tried on the view
+// before it is suggested.
 
 import (
 	"cmp"
 	"slices"
 )
 
-// Relaxation is a change with which the gang would start now: another gang, or
-// machines put back into service.
+// Relaxation is a change with which the gang would start now: another request, or nodes that return to service.
 type Relaxation struct {
 	Text string
 	Gang Gang
-	// Return lists machines that would have to be put back into service; then the
-	// gang is the one that was asked about.
+	// Return has the nodes that must return to service. The request is then unchanged.
 	Return []NodeID
 }
 
-// relaxations tries one kind of change after another.
+// relaxations tries the kinds of changes one after another.
 func (x *explainer) relaxations(conflict []Constraint) []Relaxation {
 	var out []Relaxation
 	add := func(text string, g Gang) bool {
@@ -45,8 +43,8 @@ func (x *explainer) relaxations(conflict []Constraint) []Relaxation {
 	return out
 }
 
-// otherLevel tries the level as a preference, which allows any level, and then the finest level that is enough. Where a
-// coarser level alone is not enough, it may at least hold more of the gang.
+// otherLevel tries the required level as a preference, which allows any level, and then the finest level that suffices.
+// If a coarser level alone does not suffice, a smaller gang may still fit there.
 func (x *explainer) otherLevel(add func(string, Gang) bool) {
 	tier, _ := x.f.tierOf(x.g.Required)
 	most := int64(0)
@@ -109,8 +107,7 @@ func (x *explainer) gpuTypes() []string {
 	return slices.Compact(types)
 }
 
-// lessBeside tries less CPU, and less memory, beside the devices: the most with
-// which the gang fits.
+// lessBeside tries less CPU, and less memory. It finds the largest amount with which the gang fits.
 func (x *explainer) lessBeside(add func(string, Gang) bool) {
 	for _, c := range x.constraints() {
 		if c.Kind != OnCPU && c.Kind != OnMemory {
@@ -148,7 +145,7 @@ func (x *explainer) lessBeside(add func(string, Gang) bool) {
 	}
 }
 
-// beside points to the amount of CPU or of memory that a gang asks for.
+// beside returns a pointer to the CPU or memory that a gang requests.
 func beside(g *Gang, kind ConstraintKind) *int64 {
 	amount := &g.Each
 	if g.Split != SplitNone {
@@ -167,7 +164,7 @@ func bytesText(n int64, kind ConstraintKind) string {
 	return bytes(n)
 }
 
-// fewer is the largest gang of the same rate that fits at the gang's level.
+// fewer returns the largest gang of the same rate that fits at the gang's level.
 func (x *explainer) fewer(g Gang) (Gang, bool) {
 	most := x.most(&g)
 	tries := 1
@@ -182,12 +179,11 @@ func (x *explainer) fewer(g Gang) (Gang, bool) {
 	return Gang{}, false
 }
 
-// wholeTries bounds the sizes that are tried for a total in whole machines: there a smaller one need not fit although a
+// wholeTries limits the sizes that are tried for a total in whole nodes. There, a smaller size may not fit although a
 // larger one nearly does.
 const wholeTries = 64
 
-// most bounds how many units of a gang one place of its level holds, below what
-// it asks for.
+// most returns an upper bound of the units that fit in one domain of the gang's level, below the requested number.
 func (x *explainer) most(g *Gang) int64 {
 	s := x.f.newSearch(g)
 	if !s.start(&x.f.work.refusal) {
@@ -201,7 +197,7 @@ func (x *explainer) most(g *Gang) int64 {
 	return min(most, s.demand.units-1)
 }
 
-// scaled is the gang with fewer units of the same rate.
+// scaled returns the gang with fewer units of the same rate.
 func scaled(g Gang, units int64) Gang {
 	if g.Split == SplitNone {
 		g.Replicas = int32(units)
@@ -217,7 +213,7 @@ func scaled(g Gang, units int64) Gang {
 	return g
 }
 
-// sizeText names a gang by its size.
+// sizeText describes a gang by its size.
 func sizeText(g *Gang) string {
 	d := demandOf(g)
 	r := Refusal{rate: d.rate}
@@ -227,8 +223,8 @@ func sizeText(g *Gang) string {
 	return r.amount(d.units)
 }
 
-// backInService tries the machines that are out of service: those on which the gang would be placed if all of them were
-// back.
+// backInService tries the nodes that are out of service. It returns those that a placement would use if all of them
+// returned.
 func (x *explainer) backInService() (Relaxation, bool) {
 	s := x.f.newSearch(&x.g)
 	s.all = true
@@ -250,8 +246,9 @@ func (x *explainer) backInService() (Relaxation, bool) {
 	return r, true
 }
 
-// ending lets jobs end in the order of their time limits until the gang fits, and names those that make the room. Where
-// nobody plans on the fabric it tries that on a mark, else on a clone, which costs a walk over every machine.
+// ending lets jobs end in the order of their time limits until the gang fits, and returns the jobs whose end makes the
+// capacity free. On a follower, it rolls its changes back. Otherwise it needs a clone, which costs a visit of every
+// node.
 func (x *explainer) ending(holders *Holders) *Ending {
 	jobs := holders.ends()
 	if len(jobs) == 0 {
@@ -260,7 +257,7 @@ func (x *explainer) ending(holders *Holders) *Ending {
 	f := x.f
 	if f.follows {
 		defer f.Rollback(f.Mark())
-		f.lenses.brief = false // one kind of gang is asked about after each of many changes
+		f.lenses.brief = false // the same kind of gang is placed again after each of many changes
 	} else {
 		f = f.Clone()
 	}

@@ -1,30 +1,29 @@
 package topology
 
-// This file owns amounts. A GPU amount is in thousandths of a device, so that
-// a share of one and eight whole ones are the same kind of number.
+// This file has the amounts of resources. A GPU amount is in thousandths of a device, so that shares and whole devices
+// use the same unit.
 
 // WholeGPU is one device in milli-GPUs.
 const WholeGPU = 1000
 
-// Resources is an amount of what a machine has. It may be a capacity, a demand
-// or a difference; only a difference may be negative.
+// Resources is an amount of resources: a capacity, a demand or a difference. Only a difference may be negative.
 type Resources struct {
 	MilliCPU    int64
 	MemoryBytes int64
 	MilliGPU    int64
 }
 
-// Plus adds.
+// Plus returns r + o.
 func (r Resources) Plus(o Resources) Resources {
 	return Resources{r.MilliCPU + o.MilliCPU, r.MemoryBytes + o.MemoryBytes, r.MilliGPU + o.MilliGPU}
 }
 
-// Minus subtracts.
+// Minus returns r - o.
 func (r Resources) Minus(o Resources) Resources {
 	return Resources{r.MilliCPU - o.MilliCPU, r.MemoryBytes - o.MemoryBytes, r.MilliGPU - o.MilliGPU}
 }
 
-// upTo is r with no amount larger than in o.
+// upTo returns the smaller of r and o for each resource.
 func (r Resources) upTo(o Resources) Resources {
 	return Resources{min(r.MilliCPU, o.MilliCPU), min(r.MemoryBytes, o.MemoryBytes), min(r.MilliGPU, o.MilliGPU)}
 }
@@ -35,12 +34,12 @@ func (r Resources) besides(o Resources) Resources {
 	return Resources{max(r.MilliCPU, 0), max(r.MemoryBytes, 0), max(r.MilliGPU, 0)}
 }
 
-// times scales.
+// times returns r times n.
 func (r Resources) times(n int64) Resources {
 	return Resources{r.MilliCPU * n, r.MemoryBytes * n, r.MilliGPU * n}
 }
 
-// Within reports whether r is covered by o in every dimension.
+// Within reports whether r is at most o for every resource.
 func (r Resources) Within(o Resources) bool {
 	return r.MilliCPU <= o.MilliCPU && r.MemoryBytes <= o.MemoryBytes && r.MilliGPU <= o.MilliGPU
 }
@@ -48,10 +47,10 @@ func (r Resources) Within(o Resources) bool {
 // IsZero reports whether every amount is zero.
 func (r Resources) IsZero() bool { return r == Resources{} }
 
-// IsNegative reports whether any dimension is below zero: the books are wrong.
+// IsNegative reports whether any amount is negative, which is an error in an absolute amount.
 func (r Resources) IsNegative() bool { return r.MilliCPU < 0 || r.MemoryBytes < 0 || r.MilliGPU < 0 }
 
-// GPU is one device of a machine.
+// GPU is one device of a node.
 type GPU struct {
 	ID          GPUID
 	Type        string
@@ -64,13 +63,14 @@ type Share struct {
 	Milli int64
 }
 
-// Label is a property of a machine that a job may select by.
+// Label is a property of a node that a job may select by.
 type Label struct {
 	Key   string
 	Value string
 }
 
-// String returns the label as people write it. Networks and secrets have keys of their own, which no job file has.
+// String returns the label in the notation of users. Networks and secrets have special keys, which job files cannot
+// contain.
 func (l Label) String() string {
 	switch l.Key {
 	case NetworkKey:
@@ -81,7 +81,7 @@ func (l Label) String() string {
 	return l.Key + "=" + l.Value
 }
 
-// words returns the label with the word that says what it is.
+// words returns the label with a word for its kind.
 func (l Label) words() string {
 	if l.Key == NetworkKey || l.Key == SecretKey {
 		return l.String()

@@ -1,13 +1,11 @@
 package topology
 
-// This file owns how machines are kept in memory: the seat of each machine, the
-// few numbers that placing reads of it (its room), and the shelves on which the
-// rooms of neighbours lie side by side.
+// This file has the layout of nodes in memory: the seat of each node, its room (the few numbers that a placement
+// reads), and the shelves, which store the rooms of neighbouring nodes together.
 //
-// A shelf is the smallest piece that is counted again after a change. Usually it
-// is a rack; a domain of more than shelfLimit machines (a cluster whose racks
-// nobody named) is cut into several, so that one change never costs a walk over
-// all of it. Shelves matter for speed only: no answer may depend on where one ends.
+// A shelf is the smallest part that is counted again after a change. Usually it is a rack. A domain of more than
+// shelfLimit nodes, such as a cluster without named racks, has several shelves, so that one change never requires
+// counting all of it. Shelves matter only for speed: no answer may depend on their boundaries.
 
 import (
 	"cmp"
@@ -17,24 +15,24 @@ import (
 
 const shelfLimit = 32
 
-// seat is all that is known of one machine.
+// seat is the data of one node.
 type seat struct {
 	id      NodeID
-	machine *Machine // never written to: undo records and copies share it
+	machine *Machine // never changed: undo records and copies share it
 	free    Capacity
 	why     string
 	kind    int32
 	at      int32
 	shelf   *shelf
 
-	kept    []keptFor // what of it is kept, and for whom
-	leaving Resources // has left before that begins
-	all     room      // of all that is free; what is left beside kept room is on the shelf
-	parts   []int64   // the parts that are left
-	settled uint64    // the revision at which it last changed
-	joined  uint64    // tells apart each time that its machine was described
+	kept    []keptFor // the reservations on the node
+	leaving Resources // amount that leaves before any reservation begins
+	all     room      // all free capacity; the room on the shelf excludes reservations
+	parts   []int64   // unreserved parts of devices
+	settled uint64    // revision of the last change
+	joined  uint64    // identifies each description of the node
 	prints  prints
-	untold  bool // it changed since the follower was told of it
+	untold  bool // changed after the last update of the follower
 }
 
 // room holds the data of a node that counting reads. It is small and without pointers, so that a rack is a few cache
@@ -46,20 +44,20 @@ type room struct {
 	kind               int32
 	part               int16 // the largest part of a shared device
 	usable             bool
-	broken             uint8 // devices out of service; no part of gpus
+	broken             uint8 // devices out of service; not in gpus
 }
 
 type shelf struct {
 	rack    *domain
-	at      int32           // its index in the layout
-	changed [aspects]uint64 // its position in the log for the last change of each
+	at      int32           // index in the layout
+	changed [aspects]uint64 // position in the log of the last change, by aspect
 	prints  prints
-	touched uint64 // which change of the ends on its machines was the last; they are numbered
+	touched uint64 // number of the last change of ends on its nodes
 	rooms   []room
 	seats   []*seat
 }
 
-// room is a capacity of the machine as counting reads it.
+// room converts a capacity of the node to a room.
 func (s *seat) room(c Capacity) room {
 	total := s.machine.Total
 	gpus := max(0, total.MilliGPU/WholeGPU)
@@ -80,8 +78,8 @@ func (s *seat) room(c Capacity) room {
 	return r
 }
 
-// grewFrom reports whether a room changed so that a gang that was refused before may fit. A change of the machine
-// itself (its devices, its kind) counts too.
+// grewFrom reports whether the change of a room may allow a gang that was refused before. A change of the node itself
+// (its devices, its kind) counts too.
 func (r *room) grewFrom(old *room) bool {
 	if r.gpus != old.gpus || r.kind != old.kind || r.cpuTotal > old.cpuTotal || r.memTotal > old.memTotal {
 		return true
@@ -92,14 +90,14 @@ func (r *room) grewFrom(old *room) bool {
 	return !old.usable || r.cpu > old.cpu || r.mem > old.mem || r.whole > old.whole || r.part > old.part
 }
 
-// servesElse reports whether a machine came into service or left it, or has another amount in all.
+// servesElse reports whether a node entered or left service, or changed its total.
 func (r *room) servesElse(old *room) bool {
 	return r.usable != old.usable || r.kind != old.kind || r.gpus != old.gpus || r.broken != old.broken ||
 		r.cpuTotal != old.cpuTotal || r.memTotal != old.memTotal
 }
 
-// supposed is the room as a lens supposes it: with nothing running on the machine, with the machine in service, or as
-// it is.
+// supposed returns the room under the assumptions of a lens: nothing runs on the node, the node is in service, or
+// neither.
 func (r room) supposed(idle, all bool) room {
 	if idle {
 		r.cpu, r.mem, r.whole, r.part = r.cpuTotal, r.memTotal, r.gpus, 0
@@ -108,11 +106,11 @@ func (r room) supposed(idle, all bool) room {
 	return r
 }
 
-// precious reports whether a machine has devices and all of them are whole and free: it is the last to be broken for a
-// small gang.
+// precious reports whether all devices of a node are completely free. Such a node is the last one to break for a small
+// gang.
 func (r *room) precious() bool { return r.gpus > 0 && r.whole == r.gpus }
 
-// seatIn puts a seat on the shelf where it belongs, in the order of ids.
+// seatIn adds a seat to its shelf, in the order of IDs.
 func (f *Fabric) seatIn(s *seat) {
 	rack := f.root
 	for _, name := range s.machine.Place {
@@ -133,8 +131,7 @@ func (f *Fabric) seatIn(s *seat) {
 	sh.renumber(at)
 }
 
-// seatOut takes a seat off its shelf, and an empty shelf and empty domains out
-// of the tree.
+// seatOut removes a seat from its shelf. It also removes an empty shelf and empty domains.
 func (f *Fabric) seatOut(s *seat) {
 	sh, at := s.shelf, int(s.at)
 	s.print(prints{})
@@ -155,8 +152,7 @@ func (f *Fabric) seatOut(s *seat) {
 	f.plan.stale = true
 }
 
-// splitShelf moves the upper half of a full shelf to a new one and answers the
-// half on which an id belongs.
+// splitShelf moves the upper half of a full shelf to a new one, and returns the half to which an ID belongs.
 func (f *Fabric) splitShelf(sh *shelf, id NodeID) *shelf {
 	half := len(sh.seats) / 2
 	next := &shelf{rack: sh.rack, seats: slices.Clone(sh.seats[half:]), rooms: slices.Clone(sh.rooms[half:])}

@@ -1,17 +1,17 @@
 package topology
 
-// This file owns the short form of a refusal: one line of a few words, for lists of jobs.
+// This file has the short form of a refusal: one line, for lists of jobs.
 
 import (
 	"strconv"
 	"strings"
 )
 
-// domainColumns is the largest width of a domain's name in a short answer.
+// domainColumns is the maximum width of a domain's name in a short reason.
 const domainColumns = 18
 
-// Short returns the answer in a few words: what the gang needs, and what there is of it. The further facts may be left
-// out, the last one first.
+// Short returns a short reason: the request and the available resources. The caller may omit the additional facts, last
+// one first.
 func (r *Refusal) Short() (text string, more []string) {
 	switch r.Cause {
 	case Senseless:
@@ -47,13 +47,13 @@ func (r *Refusal) Short() (text string, more []string) {
 	return text, more
 }
 
-// Words returns the short answer with all further facts.
+// Words returns the short reason with all additional facts.
 func (r *Refusal) Words() string {
 	text, more := r.Short()
 	return strings.Join(append([]string{text}, more...), ", ")
 }
 
-// shortNeed says what the gang needs, and how close together.
+// shortNeed returns the request and its level.
 func (r *Refusal) shortNeed() string {
 	if r.Patient && !r.Idle {
 		return "prefers 1 " + r.Level
@@ -65,7 +65,7 @@ func (r *Refusal) shortNeed() string {
 	return text
 }
 
-// shortHas says what there is of it, in the best domain.
+// shortHas returns the available resources in the best domain.
 func (r *Refusal) shortHas() string {
 	name := tail(r.Domain, domainColumns)
 	usable, rest := r.Room*r.unit(), ""
@@ -89,7 +89,7 @@ func (r *Refusal) shortHas() string {
 	return r.money(r.Free) + " of " + r.money(r.Total) + " free" + rest
 }
 
-// Cut returns the beginning of a text that is longer than so many columns, and marks the cut.
+// Cut returns the beginning of a text that is longer than the given columns, and marks the cut.
 func Cut(text string, columns int) string {
 	if letters := []rune(text); len(letters) > columns {
 		return strings.TrimRight(string(letters[:columns-1]), " ,;:") + "…"
@@ -106,7 +106,7 @@ func tail(name string, columns int) string {
 	return "…" + string(letters[len(letters)-columns+1:])
 }
 
-// short says in a few words that no node accepts the account.
+// short returns a short text of a refusal because no node accepts the account.
 func (a Account) short() string {
 	if a.Name == a.Owner {
 		return "no node runs jobs as " + a.Name

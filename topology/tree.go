@@ -1,26 +1,24 @@
 package topology
 
-// This file owns the tree of domains and its layout: the same tree as dense
-// arrays in the order of names, which is what the indexes of placing are built
-// over. In a layout the domains below one domain are neighbours, so "within this
-// zone" is a range of racks, and an index is a place in the total order that
-// breaks every tie.
+// This file has the tree of domains and its layout. The layout stores the same tree in dense arrays in the order of
+// names, and the indexes of placement use it. In the layout, the subdomains of a domain are adjacent, so a zone is a
+// range of racks. The index of an entry is its position in the total order, which breaks all ties.
 
 import (
 	"cmp"
 	"slices"
 )
 
-// domain is one place: a zone, a block, a rack. The root stands for all of them.
+// domain is one topology domain: a zone, a block, a rack. The root contains all of them.
 type domain struct {
 	name     string
 	path     string // the names from the root down, joined by slashes
 	parent   *domain
 	children []*domain // in the order of their names
-	shelves  []*shelf  // of a domain of the finest level, in the order of ids
+	shelves  []*shelf  // of a domain of the finest level, in the order of IDs
 }
 
-// unnamed is the name shown for a domain that its machines did not name.
+// unnamed is the displayed name of a domain whose nodes did not name it.
 const unnamed = "-"
 
 func (d *domain) findChild(name string) (int, bool) {
@@ -29,7 +27,7 @@ func (d *domain) findChild(name string) (int, bool) {
 	})
 }
 
-// childNamed finds a child, or makes it: places appear as machines join.
+// childNamed returns a child, and creates it if necessary. Domains are created as nodes join.
 func (d *domain) childNamed(name string) *domain {
 	i, ok := d.findChild(name)
 	if !ok {
@@ -48,8 +46,7 @@ func (d *domain) dropChild(child *domain) {
 	}
 }
 
-// shelfFor is the shelf whose range of ids an id falls into; nil when there are
-// no shelves yet.
+// shelfFor returns the shelf whose range of IDs contains an ID, or nil if there are no shelves.
 func (d *domain) shelfFor(id NodeID) *shelf {
 	i, ok := slices.BinarySearchFunc(d.shelves, id, func(sh *shelf, id NodeID) int {
 		return cmp.Compare(sh.seats[0].id, id)
@@ -63,8 +60,8 @@ func (d *domain) shelfFor(id NodeID) *shelf {
 	return d.shelves[i]
 }
 
-// layout is the tree as arrays. Tier 0 is the root, tier 1 the coarsest level,
-// the last tier the finest level above the node (called racks throughout).
+// layout is the tree in arrays. Tier 0 is the root, tier 1 the coarsest level, and the last tier the finest level above
+// the node, which the code calls racks.
 type layout struct {
 	stale   bool
 	version uint64
@@ -73,15 +70,15 @@ type layout struct {
 	rackOf  []int32 // of each shelf
 }
 
-// tierLayout is one level: its domains, which domain each belongs to in the tier above, and which entries of the tier
-// below (of the shelves, for racks) are its own.
+// tierLayout is one level: its domains, the parent of each domain, and the range of children of each domain in the tier
+// below (shelves, for racks).
 type tierLayout struct {
 	domains []*domain
 	parent  []int32
-	first   []int32 // one more than domains: the entries of i are first[i]..first[i+1]
+	first   []int32 // has one entry more than domains: the children of i are first[i]..first[i+1]
 }
 
-// arrange brings the layout up to date with the tree.
+// arrange updates the layout to the current tree.
 func (f *Fabric) arrange() {
 	if !f.plan.stale {
 		return
@@ -114,10 +111,10 @@ func (f *Fabric) arrange() {
 	f.plan = layout{version: f.plan.version + 1, tiers: tiers, shelves: shelves, rackOf: rackOf}
 }
 
-// racks is the number of the last tier.
+// racks returns the number of the last tier.
 func (p *layout) racks() int { return len(p.tiers) - 1 }
 
-// rackSpan is the range of racks below a domain.
+// rackSpan returns the range of racks in a domain.
 func (p *layout) rackSpan(tier, i int) (lo, hi int) {
 	lo, hi = i, i+1
 	for t := tier; t < p.racks(); t++ {
@@ -126,37 +123,37 @@ func (p *layout) rackSpan(tier, i int) (lo, hi int) {
 	return lo, hi
 }
 
-// shelfSpan is the range of shelves of a rack.
+// shelfSpan returns the range of shelves of a rack.
 func (p *layout) shelfSpan(rack int) (lo, hi int) {
 	first := p.tiers[p.racks()].first
 	return int(first[rack]), int(first[rack+1])
 }
 
-// changeLog lists the shelves that changed, so that each index counts again only
-// what changed since it was last read.
+// changeLog lists the shelves that changed, so that each index counts only the shelves that changed after its last
+// read.
 type changeLog struct {
 	log  []*shelf
-	base uint64 // the position of log[0]
-	read uint64 // the furthest position any index has read to
+	base uint64 // position of log[0]
+	read uint64 // largest position that any index has read
 }
 
-// changeLimit bounds the log. An index that is further behind counts everything
-// again, which costs no more than a log of that length.
+// changeLimit limits the log. An index that is further behind counts everything, which costs no more than a log of that
+// length.
 const changeLimit = 1 << 16
 
 func (c *changeLog) end() uint64 { return c.base + uint64(len(c.log)) }
 
-// aspect says which property of a shelf changed. A change of one aspect includes a change of all earlier ones.
+// aspect is the property of a shelf that changed. A change of one aspect includes a change of all earlier ones.
 type aspect uint8
 
 const (
-	whatWill aspect = iota // be free, or is
-	whatLeft               // is, beside what is kept
-	whatFree               // is, whether it is kept or not
+	whatWill aspect = iota // capacity that will be free
+	whatLeft               // free and not reserved
+	whatFree               // free, reserved or not
 	aspects
 )
 
-// note enters a shelf, unless it stands where no index has read it yet.
+// note adds a shelf to the log, unless its last entry has not been read by any index.
 func (c *changeLog) note(sh *shelf, what aspect) {
 	at := sh.changed[whatWill]
 	if at <= c.read {
@@ -172,7 +169,7 @@ func (c *changeLog) note(sh *shelf, what aspect) {
 	}
 }
 
-// since visits the shelves of a layout that have changed since a position, each once: at the position of its last
+// since visits the shelves of a layout that have changed after a position, each once: at the position of its last
 // change.
 func (c *changeLog) since(pos uint64, shelves []*shelf, what aspect, visit func(i int)) {
 	if pos < c.base || c.end()-pos > uint64(len(shelves)) {

@@ -6,26 +6,26 @@ import (
 	"strings"
 )
 
-// This file owns the uids for jobs that name no user: the range, and which one comes next. Uids follow the order of
-// arrival, which only grows and is on disk, so that a next leader goes on where the last one was, and none is given
-// again before the range has gone round.
+// This file has the uids of jobs that name no user: the range, and the choice of the next uid. Uids are assigned in the
+// order of arrival, which only grows and is on disk. A new leader therefore continues where the last one stopped, and
+// no uid is reused before the complete range has been used.
 
-// UIDRange is the numbers from First to Last; the zero is none.
+// UIDRange is the numbers from First to Last. The zero value is empty.
 type UIDRange struct{ First, Last uint32 }
 
-// maxUIDs bounds a range: more than a cluster has jobs, and few enough for a leader to walk over.
+// maxUIDs limits a range. The limit exceeds the number of jobs in a cluster, and allows a leader to visit all uids.
 const maxUIDs = 100_000_000
 
-// minUID is above what machines use for themselves: accounts, services, and nobody twice.
+// minUID is above the uids that a node uses for itself: accounts, services, and both values of nobody.
 const minUID = 65_536
 
-// NoUIDs is how an empty range is written, and DefaultUIDs is the range of schedulers and machines alike.
+// NoUIDs is the notation of an empty range. DefaultUIDs is the default range of schedulers and nodes.
 const (
 	NoUIDs      = "none"
 	DefaultUIDs = "2000000-2999999"
 )
 
-// ParseUIDRange reads a range such as 2000000-2999999, or "none".
+// ParseUIDRange parses a range such as 2000000-2999999, or "none".
 func ParseUIDRange(text string) (UIDRange, error) {
 	if text == NoUIDs {
 		return UIDRange{}, nil
@@ -45,7 +45,7 @@ func ParseUIDRange(text string) (UIDRange, error) {
 	return UIDRange{uint32(first), uint32(last)}, nil
 }
 
-// Len is how many there are.
+// Len returns the number of uids.
 func (r UIDRange) Len() int {
 	if r == (UIDRange{}) {
 		return 0
@@ -53,10 +53,10 @@ func (r UIDRange) Len() int {
 	return int(r.Last-r.First) + 1
 }
 
-// Has reports whether a number is in the range. No range has 0.
+// Has reports whether a uid is in the range. No range has 0.
 func (r UIDRange) Has(uid uint32) bool { return uid != 0 && r.First <= uid && uid <= r.Last }
 
-// String is the range as ParseUIDRange reads it.
+// String returns the notation that ParseUIDRange parses.
 func (r UIDRange) String() string {
 	if r.Len() == 0 {
 		return NoUIDs
@@ -64,28 +64,28 @@ func (r UIDRange) String() string {
 	return fmt.Sprintf("%d-%d", r.First, r.Last)
 }
 
-// UIDs is a range, and what of it is held: by jobs that are not over, and by machines on which
-// anything lies under it. A uid may be held several times.
+// UIDs is a range with its held uids. Unfinished jobs hold uids, and so do nodes with files of a uid. A uid may be held
+// several times.
 type UIDs struct {
 	UIDRange
 	holds  map[uint32]int32
-	owners map[uint32]string // who a number was given to, while it is held; it may not be known
-	counts map[string]int    // the numbers of each of them
+	owners map[uint32]string // owner of a held uid, if known
+	counts map[string]int    // number of held uids by owner
 }
 
-// NewUIDs makes a range of which nothing is held.
+// NewUIDs returns a range without held uids.
 func NewUIDs(r UIDRange) *UIDs {
 	return &UIDs{r, map[uint32]int32{}, map[uint32]string{}, map[string]int{}}
 }
 
-// Hold keeps a number from being given. A number outside the range is never given anyway.
+// Hold prevents a uid from being assigned. It ignores a uid outside of the range, which is never assigned.
 func (u *UIDs) Hold(uid uint32) {
 	if u != nil && u.Has(uid) {
 		u.holds[uid]++
 	}
 }
 
-// HoldFor does so for the job of somebody, to whom the number counts until nothing holds it any more.
+// HoldFor holds a uid for a job of an owner. The uid counts for that owner until nothing holds it.
 func (u *UIDs) HoldFor(uid uint32, owner string) {
 	u.Hold(uid)
 	if _, known := u.owners[uid]; u.Has(uid) && !known && owner != "" {
@@ -94,10 +94,10 @@ func (u *UIDs) HoldFor(uid uint32, owner string) {
 	}
 }
 
-// HeldBy counts the numbers that are held by jobs of somebody, or were and lie on machines.
+// HeldBy returns the number of uids that count for an owner, including those of files that remain on nodes.
 func (u *UIDs) HeldBy(owner string) int { return u.counts[owner] }
 
-// Release takes one hold back.
+// Release ends one hold.
 func (u *UIDs) Release(uid uint32) {
 	if u == nil || !u.Has(uid) {
 		return
@@ -114,15 +114,15 @@ func (u *UIDs) Release(uid uint32) {
 	}
 }
 
-// Holds reports whether a number is held.
+// Holds reports whether a uid is held.
 func (u *UIDs) Holds(uid uint32) bool { return u.holds[uid] > 0 }
 
-// Held counts the numbers that are held.
+// Held returns the number of held uids.
 func (u *UIDs) Held() int { return len(u.holds) }
 
-// Next returns the first number that is not held, from the arrival's own on, and the arrival that it belongs to. A
-// number that is passed over is skipped for the whole round, so that all arrivals of a round pass it once together.
-// There must be a free number.
+// Next returns the first free uid, starting from the arrival's own, and the arrival that it belongs to. A skipped uid
+// stays skipped for the complete round, so that later arrivals of the round do not search it again. At least one uid
+// must be free.
 func (u *UIDs) Next(arrival uint64) (uid uint32, at uint64) {
 	n := uint64(u.Len())
 	if uint64(len(u.holds)) >= n {

@@ -27,13 +27,14 @@ func TestParseUIDRange(t *testing.T) {
 	}
 }
 
-// TestUIDsRound: no uid is given while it is held, and none again before all others that were not held.
+// TestUIDsRound checks that no held uid is assigned, and that no uid is assigned again before all others that were
+// free.
 func TestUIDsRound(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		size := rapid.IntRange(1, 40).Draw(t, "size")
 		u := NewUIDs(UIDRange{100_000, 100_000 + uint32(size) - 1})
 		held := map[uint32]int{}
-		given := map[uint32]uint64{} // by which arrival, last
+		given := map[uint32]uint64{} // the last arrival of each uid
 		arrival := rapid.Uint64Range(0, 1<<40).Draw(t, "arrival")
 		for range rapid.IntRange(1, 200).Draw(t, "steps") {
 			uid := u.First + uint32(rapid.IntRange(-1, size).Draw(t, "uid"))
@@ -69,7 +70,7 @@ func TestUIDsRound(t *testing.T) {
 	})
 }
 
-// BenchmarkUIDsNext: the next number, where a hundred thousand jobs that follow each other hold theirs.
+// BenchmarkUIDsNext measures Next when a hundred thousand consecutive jobs hold their uids.
 func BenchmarkUIDsNext(b *testing.B) {
 	u := NewUIDs(UIDRange{2_000_000, 2_999_999})
 	for uid := uint32(2_000_000); uid < 2_100_000; uid++ {

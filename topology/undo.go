@@ -1,13 +1,12 @@
 package topology
 
-// This file owns going back: a mark, and the record of every change made after
-// it, so that a plan can be tried on the live view ("what if this job ended?")
-// and taken back for the price of what it touched.
+// This file has marks and undo records. A plan can be tried on the live view ("what if this job ended?") and rolled
+// back. A rollback costs time proportional to the changes.
 
 import "fmt"
 
-// Mark is a point to which a fabric can be rolled back. Marks nest; each ends by
-// exactly one Rollback or Accept, the last one opened first.
+// Mark is a point to which a tree can be rolled back. Marks nest: each ends by exactly one Rollback or Accept, in
+// reverse order.
 type Mark struct {
 	depth  int
 	length int
@@ -30,7 +29,7 @@ func (f *Fabric) Mark() Mark {
 	return Mark{depth: f.marks, length: len(f.undo)}
 }
 
-// Rollback takes back everything done since the mark.
+// Rollback reverts all changes after the mark.
 func (f *Fabric) Rollback(m Mark) {
 	f.close(m)
 	for i := len(f.undo) - 1; i >= m.length; i-- {
@@ -40,7 +39,7 @@ func (f *Fabric) Rollback(m Mark) {
 	f.undo = f.undo[:m.length]
 }
 
-// Accept ends a mark without taking anything back; an outer mark still can.
+// Accept ends a mark and keeps its changes. An outer mark can still revert them.
 func (f *Fabric) Accept(m Mark) {
 	f.close(m)
 	if f.marks == 0 {
@@ -51,12 +50,12 @@ func (f *Fabric) Accept(m Mark) {
 
 func (f *Fabric) close(m Mark) {
 	if m.depth != f.marks || m.length > len(f.undo) {
-		panic(fmt.Sprintf("topology: mark %d ends while mark %d is open", m.depth, f.marks))
+		panic(fmt.Sprintf("topology: mark %d ends, but mark %d is the innermost", m.depth, f.marks))
 	}
 	f.marks--
 }
 
-// record notes what is known of a machine, nil for nothing, before a change.
+// record stores the state of a node before a change. s is nil for an unknown node.
 func (f *Fabric) record(id NodeID, s *seat) {
 	if f.marks == 0 {
 		return

@@ -1,19 +1,19 @@
 package topology
 
-// This file owns totals in whole machines: machines of which every device is
-// taken, and at most one further machine that gives the remainder.
+// This file handles totals in whole nodes: nodes whose devices are all taken, and at most one further node for the
+// remainder.
 //
-// Where the machines are of one size, as they nearly always are, a division shows whether a domain holds the gang.
-// Where sizes are mixed it is a question of which sums the sizes reach (mixed.go).
+// If all nodes have one size, which is the usual case, a division shows whether a domain holds the gang. Mixed sizes
+// require the sums that the sizes can reach (mixed.go).
 
 import (
 	"math/bits"
 	"slices"
 )
 
-// oneSize is the number of devices of the machines that can be taken whole, if all have the same number and no other
-// machine could give as many; else 0. Then a total has one way only: as many whole machines as go into it, and the
-// rest.
+// oneSize returns the number of devices of the nodes that can be taken whole, if all have the same number and no other
+// node could provide as many. Otherwise it returns 0. With one size, a total has only one composition: as many whole
+// nodes as possible, and the remainder.
 func (l *lens) oneSize() int64 {
 	one := 0
 	for b, n := range l.whole {
@@ -31,8 +31,7 @@ func (l *lens) oneSize() int64 {
 	return int64(one)
 }
 
-// largestLoose bounds the remainder that a machine which cannot be taken whole
-// could give.
+// largestLoose returns an upper bound of the remainder that a partly used node could hold.
 func (l *lens) largestLoose() int64 {
 	for b := len(l.loose) - 1; b >= 0; b-- {
 		if l.loose[b] > 0 {
@@ -45,8 +44,7 @@ func (l *lens) largestLoose() int64 {
 	return 0
 }
 
-// findWholeDomain is the tightest domain of a tier that holds the total; -1 for
-// none.
+// findWholeDomain returns the tightest domain of a tier that holds the total, or -1.
 func (s *search) findWholeDomain(t int) int {
 	tier := &s.lens.tiers[t]
 	tier.rank()
@@ -58,8 +56,7 @@ func (s *search) findWholeDomain(t int) int {
 	return -1
 }
 
-// leastWhole is how many devices in whole machines a domain has at least when it
-// holds the total.
+// leastWhole returns the minimum number of devices in whole nodes of a domain that holds the total.
 func (s *search) leastWhole() int64 {
 	k := s.demand.units
 	if n := s.lens.oneSize(); n > 0 {
@@ -89,8 +86,7 @@ func (s *search) wholeFits(tier, index int) bool {
 	return false
 }
 
-// hasLoose reports whether a rack has a machine for the remainder that need not be
-// taken whole. The remainder is below exactBuckets wherever this is asked.
+// hasLoose reports whether a rack has a partly used node for the remainder. The remainder must be below exactBuckets.
 func (s *search) hasLoose(rack int, rest int64) bool {
 	lo, hi := s.f.plan.shelfSpan(rack)
 	for i := lo; i < hi; i++ {
@@ -101,7 +97,7 @@ func (s *search) hasLoose(rack int, rest int64) bool {
 	return false
 }
 
-// packWhole chooses the machines for a total that the found domain holds.
+// packWhole chooses the nodes for a total that fits in the found domain.
 func (s *search) packWhole() {
 	n := s.lens.oneSize()
 	if n == 0 {
@@ -118,13 +114,13 @@ func (s *search) packWhole() {
 	}
 }
 
-// chooseEven writes the racks and what each gives to the scratch's chosen list,
-// as few racks as possible, and returns the rack whose loose machine gives the remainder; -1 when there is none or one
-// of the chosen racks breaks a whole machine for it. In the order of preference:
-//   - the fewest racks for the whole machines, one of them with a loose machine
-//   - as few racks, one of them chosen for its loose machine
-//   - as few racks, one of them breaking a whole machine
-//   - one rack more, with a loose machine or a whole one to break
+// chooseEven writes the racks and their units to the list chosen, and returns the rack whose partly used node holds the
+// remainder. It returns -1 if there is no remainder, or if one of the chosen racks breaks a whole node for it. It
+// prefers, in this order:
+//   - the fewest racks for the whole nodes, one of them with a partly used node
+//   - as few racks, one of them chosen for its partly used node
+//   - as few racks, one of them breaking a whole node
+//   - one more rack, with a partly used node or a whole one to break
 func (s *search) chooseEven(n, rest int64) (remainderIn int) {
 	w, k := &s.f.work, s.demand.units
 	racks := s.racksOf(s.tier, s.index, k-rest)
@@ -159,15 +155,15 @@ func (s *search) chooseEven(n, rest int64) (remainderIn int) {
 	return -1
 }
 
-// choose writes the fewest racks that give k to the chosen list.
+// choose writes the fewest racks with k units to the list chosen.
 func (s *search) choose(racks []uint64, k int64) {
 	w := &s.f.work
 	w.chosen = w.chosen[:0]
 	takeFewest(racks, k, func(i int, units int64) { w.chosen = append(w.chosen, rankKey(units, i)) })
 }
 
-// swapFor looks for a rack with a loose machine for the remainder, such that the whole machines still need no more than
-// the fewest racks, and chooses it.
+// swapFor searches a rack with a partly used node for the remainder, such that the whole nodes still need no more than
+// the fewest racks. It chooses that rack.
 func (s *search) swapFor(k, rest int64, fewest int) int {
 	w := &s.f.work
 	all := s.appendRacks(nil, s.tier, s.index)
@@ -189,8 +185,7 @@ func (s *search) swapFor(k, rest int64, fewest int) int {
 	return -1
 }
 
-// packEvenRack takes whole machines of a rack, the first by id, and for what is
-// left over a part of the next.
+// packEvenRack takes whole nodes of a rack, first by ID. It takes the remainder from a part of the next one.
 func (s *search) packEvenRack(rack int, units, n int64) {
 	lo, hi := s.f.plan.shelfSpan(rack)
 	for i := lo; i < hi; i++ {
@@ -207,8 +202,7 @@ func (s *search) packEvenRack(rack int, units, n int64) {
 	}
 }
 
-// pickLoose takes the remainder from the tightest machine of a rack that cannot
-// be taken whole.
+// pickLoose takes the remainder from the tightest partly used node of a rack.
 func (s *search) pickLoose(rack int, rest int64) {
 	lo, hi := s.f.plan.shelfSpan(rack)
 	var at machineAt
@@ -224,7 +218,7 @@ func (s *search) pickLoose(rack int, rest int64) {
 	s.f.work.picks = append(s.f.work.picks, pick{at, rest})
 }
 
-// highest is the highest set bit of a bit set that is at most limit; -1 for none.
+// highest returns the highest set bit of a bit set that is at most limit, or -1.
 func highest(set []uint64, limit int64) int64 {
 	for i := limit / 64; i >= 0; i-- {
 		word := set[i]

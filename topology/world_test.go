@@ -1,8 +1,7 @@
 package topology
 
-// This file owns random small clusters and gangs for the tests: small enough for
-// the oracle, odd enough to meet every rule, and tight enough that about half of
-// the gangs do not fit.
+// This file creates random small clusters and gangs for the tests. They are small enough for the oracle, varied enough
+// to reach every rule, and so full that about half of the gangs do not fit.
 
 import (
 	"fmt"
@@ -102,7 +101,7 @@ func randomGang(r *rand.Rand, levels []string) Gang {
 	for range r.Intn(5) / 3 {
 		g.Exclude = append(g.Exclude, NodeID(fmt.Sprintf("n%02d", r.Intn(13))))
 	}
-	for range r.Intn(7) / 4 * 4 { // four of them: fewer hold hardly any gang
+	for range r.Intn(7) / 4 * 4 { // four nodes, because fewer rarely hold a gang
 		g.Only = append(g.Only, NodeID(fmt.Sprintf("n%02d", r.Intn(13))))
 	}
 	g.Apart = r.Intn(6) == 0 && g.Split == SplitNone
@@ -111,7 +110,7 @@ func randomGang(r *rand.Rand, levels []string) Gang {
 	return g
 }
 
-// fabric builds the real thing; the order of joining is given by a permutation.
+// fabric creates the tree under test. The nodes join in the given order.
 func (w *world) fabric(order []int) *Fabric {
 	f := NewFabric(w.levels)
 	for _, i := range order {

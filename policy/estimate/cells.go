@@ -133,7 +133,7 @@ func (c *Cells) Ended(t Traits, began, now int64, learned bool) {
 		}
 		x := c.cells[key]
 		if x == nil || x.running == 0 {
-			panic("estimate: an attempt ended that had not begun")
+			panic("estimate: an attempt ended without a begin")
 		}
 		x.end(began)
 		if learned {

@@ -6,10 +6,10 @@ import (
 	"github.com/yi-json/synapse/clock/backoff"
 )
 
-// This file owns the bench: a machine that refused or failed is left out, longer each time until it does well again.
-// Else the next pass would propose the same again.
+// This file has the backoff of nodes. A node that refused or failed gets no work for a while, longer each time until it
+// succeeds again. Without a backoff, the next plan would choose the same node again.
 
-// Bench leaves a machine out and returns for how long.
+// Bench backs a node off, and returns the duration.
 func (m *Machine) Bench(why string, first, most time.Duration) time.Duration {
 	m.rest = backoff.Next(m.rest, first, most)
 	if m.benched = why; why == "" {
@@ -18,18 +18,18 @@ func (m *Machine) Bench(why string, first, most time.Duration) time.Duration {
 	return m.rest
 }
 
-// Return ends a bench, and reports whether there was one.
+// Return ends a backoff, and reports whether there was one.
 func (m *Machine) Return() bool {
 	was := m.benched != ""
 	m.benched = ""
 	return was
 }
 
-// DidWell notes that the machine did as it was asked: the next bench is a short one.
+// DidWell records a success of the node, so that its next backoff is short.
 func (m *Machine) DidWell() { m.rest = 0 }
 
-// Pardon ends a bench and forgets those before it.
+// Pardon ends a backoff and resets its duration.
 func (m *Machine) Pardon() { m.benched, m.rest = "", 0 }
 
-// Benched is the reason why the machine is left out, empty where it is not.
+// Benched returns the reason of the backoff, and "" if the node is not backed off.
 func (m *Machine) Benched() string { return m.benched }

@@ -2,25 +2,25 @@ package belief
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns the ends: when each attempt on a machine gives its room back. An attempt has one stay, the same on all
-// its machines: whoever knows the time changes it there, and no report of a machine can touch it.
+// This file has the time when each attempt frees its capacity. An attempt has one stay, which all its nodes share. The
+// time is changed only there, and reports of nodes do not affect it.
 
-// Stay is until when an attempt keeps its room, on the steady clock of the scheduler that leads.
+// Stay is the time when an attempt frees its capacity, on the steady clock of the current leader.
 type Stay struct {
-	Hard   int64 // the latest; topology.Never where it has no limit or nobody can say
-	Likely int64 // as it is expected
+	Hard   int64 // the latest end; topology.Never if there is no limit or it is unknown
+	Likely int64 // the expected end
 	on     []*Machine
 }
 
-// Foresee tells the followers of the view that a stay has changed.
+// Foresee reports the change of a stay to the followers of the view.
 func (v *View) Foresee(s *Stay) {
 	for _, m := range s.on {
 		v.fabric.Touch(m.id)
 	}
 }
 
-// Ends are the ends of what has room on the machine. Room that no known attempt explains has no end: nobody knows when
-// it goes.
+// Ends returns the ends of the attempts that hold capacity on the node. Capacity that is used without a known attempt
+// has no end.
 func (m *Machine) Ends() (ends []topology.End) {
 	for _, t := range m.tenants {
 		if t.Stay == nil || !m.holds(t) {
@@ -33,8 +33,9 @@ func (m *Machine) Ends() (ends []topology.End) {
 	return ends
 }
 
-// Held are the amounts of an attempt's ranks that are taken on the machine, and so not in what is free there. The
-// caller only reads. An attempt may be there and hold nothing: its agent was restarted before it had granted anything.
+// Held returns the amounts that the ranks of an attempt hold on the node. These amounts are not in the node's free
+// capacity. The caller only reads them. An attempt on the node can hold nothing, if its agent restarted before it
+// granted a reservation.
 func (m *Machine) Held(t topology.Token) []topology.Resources {
 	if who := m.Tenant(t); who != nil && m.holds(who) {
 		return who.amounts
@@ -42,8 +43,8 @@ func (m *Machine) Held(t topology.Token) []topology.Resources {
 	return nil
 }
 
-// holds reports whether room of the machine is taken for an attempt: by its books, or by a claim that is not in
-// them yet. A machine that said that nothing of it is left keeps nothing for a claim.
+// holds reports whether an attempt holds capacity on the node: by the reported ledger, or by a claim that the ledger
+// does not show yet. After a node has reported that an attempt has left, its claim holds nothing.
 func (m *Machine) holds(who *Tenant) bool {
 	for i := range m.books.Slices {
 		if s := &m.books.Slices[i]; s.Token == who.Token {

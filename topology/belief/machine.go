@@ -7,22 +7,22 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is believed of one machine: the books that it last reported, plus the leader's own claims;
-// nothing is subtracted. A claim leaves only when books have arrived that are at least as new as the machine's answer
-// to it, so an older heartbeat never frees anything.
+// This file has the leader's view of one node: the last reported ledger, reduced by the leader's newer claims. A claim
+// is dropped only when the node reports a ledger at least as new as its answer to the claim. An older heartbeat
+// therefore never frees anything.
 
-// Machine is one machine.
+// Machine is the leader's view of one node.
 type Machine struct {
 	id      topology.NodeID
-	books   Books // the newest, where there are any of this start of its agent
+	books   Books // the newest ledger of this start of the agent
 	booked  bool
 	tenants []*Tenant
-	uids    *topology.UIDs   // of all machines
-	fabric  *topology.Fabric // its follower is told where each attempt is
-	held    []uint32         // of them, as the newest books say
+	uids    *topology.UIDs   // of all nodes
+	fabric  *topology.Fabric // its followers must know the attempts on each node
+	held    []uint32         // the uids in the newest ledger
 
-	benched string        // why it is left out; empty: it is not
-	rest    time.Duration // of the last bench, doubling; zero after it did well
+	benched string        // the reason of the backoff; empty: none
+	rest    time.Duration // duration of the last backoff, doubled each time; 0 after a success
 }
 
 // Books holds the part of a node's reported ledger that concerns capacity.
@@ -30,33 +30,33 @@ type Books struct {
 	Version uint64
 	Free    topology.Capacity
 	Slices  []Slice
-	UIDs    []uint32 // that own anything there
+	UIDs    []uint32 // the uids in use on the node
 }
 
 // Slice holds the allocation of an attempt on the node.
 type Slice struct {
 	Token     topology.Token
-	Committed bool // or further
-	Over      bool // it holds nothing any more
+	Committed bool // committed or a later state
+	Over      bool // ended; holds nothing
 }
 
-// Lodger is an attempt, whichever machines it is on.
+// Lodger is an attempt, on all its nodes.
 type Lodger struct {
 	Token topology.Token
 	Job   topology.JobID
-	UID   uint32 // of its job, and held for it; 0: none
-	Stay  *Stay  // nil: nobody knows when it ends
+	UID   uint32 // uid of its job, held for it; 0: none
+	Stay  *Stay  // nil: unknown end
 }
 
-// Tenant is an attempt that is, or may be, on the machine.
+// Tenant is an attempt that runs, or may run, on the node.
 type Tenant struct {
 	Lodger
 
 	amounts []topology.Resources  // one per rank
-	one     [1]topology.Resources // most have no more
-	version uint64                // of the machine's answer; 0: none yet
-	claimed bool                  // no books that would show it have arrived
-	leaving bool                  // nothing of it is left from version on
+	one     [1]topology.Resources // memory for the usual single rank
+	version uint64                // ledger version of the node's answer; 0: no answer yet
+	claimed bool                  // no ledger that includes it has arrived
+	leaving bool                  // from version on, nothing of it is left
 }
 
 // Amount returns the sum of all ranks of the attempt on the node.
@@ -67,10 +67,11 @@ func (t *Tenant) Amount() (sum topology.Resources) {
 	return sum
 }
 
-// Tenants are the attempts that are or may be there, in the order in which they came. The caller only reads.
+// Tenants returns the attempts that run, or may run, on the node, in the order of their arrival. The caller only reads
+// them.
 func (m *Machine) Tenants() []*Tenant { return m.tenants }
 
-// Tenant finds an attempt; nil when it is not there.
+// Tenant returns an attempt, or nil if it is not on the node.
 func (m *Machine) Tenant(t topology.Token) *Tenant {
 	for _, who := range m.tenants {
 		if who.Token == t {
@@ -80,12 +81,12 @@ func (m *Machine) Tenant(t topology.Token) *Tenant {
 	return nil
 }
 
-// Claim notes that a rank of an attempt was given room there that no books show yet.
+// Claim adds one rank of an attempt whose reservation no reported ledger shows yet.
 func (m *Machine) Claim(who *Lodger, amount topology.Resources) { m.lodge(who, amount, true) }
 
-// Lodge notes that an attempt may be there, with these amounts of its ranks, as records say. If it is, the machine's
-// books show it. An attempt that is already known there is not added again: records are read again after the actor of a
-// job broke.
+// Lodge adds an attempt that may run on the node according to the records, with the amounts of its ranks. If it runs,
+// the node's ledger shows it. A known attempt is not added twice, because records are read again after the actor of a
+// job has failed.
 func (m *Machine) Lodge(who *Lodger, amounts ...topology.Resources) {
 	if m.Tenant(who.Token) != nil {
 		return
@@ -110,7 +111,7 @@ func (m *Machine) lodge(who *Lodger, amount topology.Resources, claimed bool) {
 	m.fabric.Touch(m.id)
 }
 
-// Evict forgets an attempt: nothing of it is there.
+// Evict removes an attempt of which nothing is left on the node.
 func (m *Machine) Evict(t topology.Token) {
 	if who := m.Tenant(t); who != nil {
 		m.uids.Release(who.UID)
@@ -119,8 +120,8 @@ func (m *Machine) Evict(t topology.Token) {
 	}
 }
 
-// Answered notes with which version of its books the machine took an attempt in, and reports whether that frees a
-// claim: books as new as that have come before the answer.
+// Answered records the ledger version with which the node accepted an attempt. It reports whether that ended a claim,
+// because the ledger of that version had arrived before the answer.
 func (m *Machine) Answered(t topology.Token, version uint64) bool {
 	who := m.Tenant(t)
 	if who == nil {
@@ -134,7 +135,7 @@ func (m *Machine) Answered(t topology.Token, version uint64) bool {
 	return true
 }
 
-// Vacated notes that nothing of an attempt is left from a version of the machine's books on.
+// Vacated records that nothing of an attempt is left from a ledger version on.
 func (m *Machine) Vacated(t topology.Token, version uint64) {
 	who := m.Tenant(t)
 	switch {
@@ -146,13 +147,13 @@ func (m *Machine) Vacated(t topology.Token, version uint64) {
 	}
 }
 
-// Version is the version of the newest books, 0 where there are none.
+// Version returns the version of the newest ledger, or 0 if there is none.
 func (m *Machine) Version() uint64 { return m.books.Version }
 
-// Report replaces the books with newer ones, and drops the claims that these cover.
+// Report replaces the ledger with a newer one, and drops the claims that the newer one includes.
 func (m *Machine) Report(b Books) {
 	m.holdUIDs(b.UIDs)
-	b.UIDs = nil // they are held
+	b.UIDs = nil // held by holdUIDs
 	m.books, m.booked = b, true
 	m.keep(func(who *Tenant) bool {
 		covered := who.version > 0 && b.Version >= who.version
@@ -163,8 +164,8 @@ func (m *Machine) Report(b Books) {
 	})
 }
 
-// Restart forgets the books of an earlier start of the agent, and the claims on it: what the agent had granted is in
-// its next books or gone, and it will refuse what it had not yet read.
+// Restart drops the ledger of an earlier start of the agent, and the claims on it. The next ledger shows what the agent
+// had granted. The agent refuses requests that it had not read before the restart.
 func (m *Machine) Restart() {
 	m.books, m.booked = Books{}, false
 	m.keep(func(who *Tenant) bool {
@@ -176,7 +177,7 @@ func (m *Machine) Restart() {
 	})
 }
 
-// keep drops the tenants for which stays is false.
+// keep removes the tenants for which stays returns false.
 func (m *Machine) keep(stays func(*Tenant) bool) {
 	kept := m.tenants[:0]
 	for _, who := range m.tenants {
@@ -191,7 +192,7 @@ func (m *Machine) keep(stays func(*Tenant) bool) {
 	m.tenants = kept
 }
 
-// holdUIDs holds the uids of the newest books in place of those of the books before.
+// holdUIDs holds the uids of the newest ledger instead of those of the ledger before.
 func (m *Machine) holdUIDs(uids []uint32) {
 	for _, uid := range uids {
 		m.uids.Hold(uid)
@@ -202,8 +203,7 @@ func (m *Machine) holdUIDs(uids []uint32) {
 	m.held = uids
 }
 
-// free returns the capacity to plan with. A ledger that does not know the claims yet may show less than is claimed:
-// then nothing is free.
+// free returns the capacity to plan with. If more is claimed than an older ledger shows as free, nothing is free.
 func (m *Machine) free(believed bool) topology.Capacity {
 	if !m.booked || !believed {
 		return topology.Capacity{}
@@ -219,15 +219,17 @@ func (m *Machine) free(believed bool) topology.Capacity {
 	return c.Floored()
 }
 
-// shows reports whether the newest books have anything of an attempt; with committed, only what is committed counts.
+// shows reports whether the newest ledger has an allocation of an attempt. If committed is true, reservations do not
+// count.
 func (m *Machine) shows(t topology.Token, committed bool) bool {
 	return slices.ContainsFunc(m.books.Slices, func(s Slice) bool {
 		return s.Token == t && (s.Committed || !committed)
 	})
 }
 
-// Overdue counts the claims that should have gone with the newest books: these show them as committed, or are as new as
-// the answer that nothing of them is left. Before that, books older than the answer may still arrive after it.
+// Overdue returns the number of claims that the newest ledger should have ended: it shows them as committed, or is as
+// new as the answer that nothing of them is left. It is not an error before that, because an older ledger may arrive
+// after the answer.
 func (m *Machine) Overdue() (n int) {
 	for _, t := range m.tenants {
 		if t.leaving && m.Version() >= t.version || !t.leaving && t.claimed && m.shows(t.Token, true) {

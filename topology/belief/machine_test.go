@@ -11,16 +11,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what is believed of one machine: against the machine's own ledger, and against a list of
-// everything that was ever said.
+// This file tests the view of one node against the node's own ledger, and against a list of all messages.
 
 const maker, gib = 1, int64(1) << 30
 
 func token(n int) topology.Token { return topology.Token{Epoch: maker, Counter: uint64(n)} }
 
-// TestPassAndClaimAgree: what a pass takes on the fabric is what the claims come to, so that nothing changes when the
-// view is settled after it. If they differed there would be two beliefs, and a refresh would overwrite the one that was
-// planned with.
+// TestPassAndClaimAgree checks that the capacity which a pass takes from the tree equals the claims. Settling the view
+// after the pass then changes nothing. If the two differed, a settle would overwrite the capacity that was planned
+// with.
 func TestPassAndClaimAgree(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		v := New([]string{"rack"}, nil)
@@ -59,17 +58,17 @@ func TestPassAndClaimAgree(t *testing.T) {
 	})
 }
 
-// saying is one message about an attempt, and what the naive list makes of it.
+// saying is one message about an attempt, with its effect on the simple list.
 type saying struct {
 	claimed, leaving, shown bool
 	answered                uint64
 	amount                  int64
 }
 
-// TestClaimsStayUntilBooksShowThem plays claims, answers, ends, books and restarts in every order against a list of
-// all that was said: a claim counts until books have come that are as new as the machine's answer or have its slice, or
-// the machine has said that nothing of it is left; what has left goes with books as new as that; and nobody counts
-// twice. The uids are held as long as their attempts.
+// TestClaimsStayUntilBooksShowThem plays claims, answers, ends, ledgers and restarts in every order, and compares the
+// view with a list of all messages. A claim counts until a ledger arrives that is as new as the node's answer or shows
+// the allocation, or until the node reports that nothing is left. An attempt that has left is dropped with a ledger as
+// new as that report. No attempt counts twice. The uids are held as long as their attempts.
 func TestClaimsStayUntilBooksShowThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		uids := topology.NewUIDs(topology.UIDRange{First: 2_000_000, Last: 2_000_099})
@@ -166,9 +165,9 @@ func compareWith(t *rapid.T, m *Machine, uids *topology.UIDs, list map[int]*sayi
 	}
 }
 
-// TestNothingEndsThatHasLeft: a machine said that nothing of an attempt is left, and its room was given to another
-// before books came that say so. The room is not free again when the first would have ended: a gang was promised it for
-// then.
+// TestNothingEndsThatHasLeft: a node reports that nothing of an attempt is left, and its capacity is given to another
+// attempt before the next ledger arrives. The test checks that the capacity does not become free a second time at the
+// end of the first attempt, because a reservation would rely on it.
 func TestNothingEndsThatHasLeft(t *testing.T) {
 	v := New(nil, nil)
 	m := v.Machine("n1")
@@ -185,8 +184,8 @@ func TestNothingEndsThatHasLeft(t *testing.T) {
 	}
 }
 
-// TestMoreIsClaimedThanThereIs: claims may exceed books that do not know them yet. Then nothing is free, nor the rest
-// of a device that does not exist.
+// TestMoreIsClaimedThanThereIs checks that claims may exceed a ledger that does not show them yet. Nothing is free
+// then, not even the rest of a device that does not exist.
 func TestMoreIsClaimedThanThereIs(t *testing.T) {
 	v := New(nil, nil)
 	m := v.Machine("n1")
@@ -203,7 +202,8 @@ func TestMoreIsClaimedThanThereIs(t *testing.T) {
 	}
 }
 
-// TestOverdue: a claim is overdue once books show it as committed, and an end once books are as new as it.
+// TestOverdue checks that a claim is overdue when the ledger shows it as committed, and an end when the ledger is as
+// new as the end.
 func TestOverdue(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	m.Claim(&Lodger{Token: token(1)}, topology.Resources{MilliCPU: 1})
@@ -221,7 +221,7 @@ func TestOverdue(t *testing.T) {
 	}
 }
 
-// TestRemoved: nothing is left of a removed machine, nor of its attempts' uids.
+// TestRemoved checks that nothing is left of a removed node, and that the uids of its attempts are released.
 func TestRemoved(t *testing.T) {
 	uids := topology.NewUIDs(topology.UIDRange{First: 70_000, Last: 70_009})
 	v := New(nil, uids)
@@ -239,7 +239,8 @@ func TestRemoved(t *testing.T) {
 	}
 }
 
-// TestBench: each bench is twice as long as the last, up to a bound, and ends once; doing well or a pardon begin again.
+// TestBench checks that each backoff is twice as long as the last, up to a limit, and ends once. A success or a pardon
+// resets the duration.
 func TestBench(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
@@ -265,8 +266,8 @@ func TestBench(t *testing.T) {
 	}
 }
 
-// TestEnds: what has room on a machine has the end of its attempt, whatever the machine reports; and what the books no
-// longer show, or never did, has none, for its room is free already. Records that are read again add nothing.
+// TestEnds checks that capacity in use has the end of its attempt, whatever the node reports. Capacity that the ledger
+// does not show as used has no end, because it is already free. Reading the records again adds nothing.
 func TestEnds(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	stay := &Stay{Hard: 50, Likely: 20}

@@ -1,15 +1,15 @@
-// Package belief is what a leader believes of its machines: what each has said that it has free, what was promised
-// there since, which attempts are or may be on it, and whether it is left out for a while. It is the one place where
-// free room is known before the machines say it; the fabric is its picture, by which gangs are placed. It is pure: its
-// caller knows the time, the records and the machines' messages, and passes in what counts here.
+// Package belief is the leader's view of its nodes: their reported free capacity, the leader's newer claims, the
+// attempts that run or may run on each node, and backoffs. No other package knows claims before the nodes report them.
+// The view keeps a topology tree up to date, in which gangs are placed. The package is pure: its caller knows the time,
+// the records and the messages of nodes, and passes in the relevant values.
 //
-// A belief may be wrong, and that costs a refused reservation. It must never forget what may still be on a machine, and
-// never count one attempt twice.
+// The view may be stale, which costs a refused reservation. It must never forget an attempt that may still run on a
+// node, and never count an attempt twice.
 package belief
 
 import "github.com/yi-json/synapse/topology"
 
-// This file owns the picture: how what is believed of each machine reaches the fabric.
+// This file copies the view of each node into the topology tree.
 
 // View holds the leader's view of all nodes.
 type View struct {
@@ -17,39 +17,40 @@ type View struct {
 	uids   *topology.UIDs
 }
 
-// New makes a view without machines. What machines and attempts hold of the uids is held there.
+// New returns a view without nodes. The view holds the uids of its nodes and attempts in uids.
 func New(levels []string, uids *topology.UIDs) *View {
 	return &View{fabric: topology.NewFabric(levels), uids: uids}
 }
 
-// Fabric is the picture of free room. Plan takes there what it admits, and Claim then says whose it is.
+// Fabric returns the topology tree with the free capacity. Plan takes capacity from the tree, and then Claim records
+// the attempt.
 func (v *View) Fabric() *topology.Fabric { return v.fabric }
 
-// Machine adds a machine of which nothing is known yet. The fabric does not show it before it has joined.
+// Machine returns a new node without any data. The tree does not contain it before Join.
 func (v *View) Machine(id topology.NodeID) *Machine {
 	return &Machine{id: id, uids: v.uids, fabric: v.fabric}
 }
 
 // Standing holds the state of a node in addition to its free capacity.
 type Standing struct {
-	// Believed: the machine can be reached, and its books can be true. On any other machine nothing counts as free.
+	// Believed is true if the node is reachable and its ledger is consistent. Any other node has no free capacity.
 	Believed bool
-	// Closed is the reason why nothing new goes there, empty where it is open.
+	// Closed is the reason why the node gets no new work, and empty for a schedulable node.
 	Closed string
 }
 
-// Join shows a machine in the fabric, or replaces its description there. It is open until Settle says otherwise.
+// Join adds a node to the tree, or replaces its description. The node is schedulable until Settle changes that.
 func (v *View) Join(m *Machine, as topology.Machine, s Standing) {
 	v.fabric.Join(as, m.free(s.Believed))
 }
 
-// Settle carries what is believed of a machine into the fabric.
+// Settle copies the view of a node into the tree.
 func (v *View) Settle(m *Machine, s Standing) {
 	v.fabric.SetFree(m.id, m.free(s.Believed))
 	v.fabric.SetUsable(m.id, s.Closed)
 }
 
-// Remove forgets all that is believed of a machine: it is gone, or another machine has its place.
+// Remove removes a node that no longer exists or was replaced by another.
 func (v *View) Remove(m *Machine) {
 	v.fabric.Remove(m.id)
 	m.holdUIDs(nil)
