@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the benchmarks of the pass.
+// This file has the benchmarks of the pass.
 
 import (
 	"fmt"
@@ -10,7 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// sizes are those to measure with; the smallest does to see that a benchmark works.
+// sizes returns the cluster sizes to measure. With -short, it returns only the smallest, which suffices to check that a
+// benchmark works.
 func sizes(all ...int) []int {
 	if testing.Short() {
 		return all[:1]
@@ -18,8 +19,8 @@ func sizes(all ...int) []int {
 	return all
 }
 
-// fullCluster has a little of everything free, but nothing that a waiting gang
-// of the benchmarks fits into.
+// fullCluster returns a cluster with a little free capacity on every node, into which no waiting gang of the benchmarks
+// fits.
 func fullCluster(machines int) *topology.Fabric {
 	r := rand.New(rand.NewSource(3))
 	f := topology.NewFabric([]string{"zone", "block", "rack"})
@@ -35,8 +36,7 @@ func fullCluster(machines int) *topology.Fabric {
 	return f
 }
 
-// hungryShape is one of n shapes that do not fit: different sizes, amounts and
-// levels.
+// hungryShape returns one of many shapes that do not fit, with different sizes, amounts and levels.
 func hungryShape(i int) topology.Gang {
 	g := gang(int32(2+i%10*7), int64(4+i%5))
 	g.Each.MemoryBytes += int64(i) * gib / 8
@@ -56,8 +56,8 @@ func hungryQueue(waitingJobs, shapes int) *Queue {
 	return q
 }
 
-// BenchmarkSchedulePass is a pass in which nothing fits, after one machine has
-// got a little more room, so that every shape must be looked at again.
+// BenchmarkSchedulePass measures a pass in which nothing fits, after one node has gained a little capacity, so that
+// every shape must be examined again.
 func BenchmarkSchedulePass(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		f := fullCluster(machines)
@@ -70,7 +70,7 @@ func BenchmarkSchedulePass(b *testing.B) {
 	}
 }
 
-// BenchmarkSchedulePassChanged is the same pass after so many machines changed.
+// BenchmarkSchedulePassChanged measures the same pass after a number of nodes have changed.
 func BenchmarkSchedulePassChanged(b *testing.B) {
 	f := fullCluster(10000)
 	q := hungryQueue(10000, 100)
@@ -81,8 +81,7 @@ func BenchmarkSchedulePassChanged(b *testing.B) {
 	}
 }
 
-// BenchmarkSchedulePassFirst is the first pass of a scheduler that knows nothing
-// yet: no lens was ever made.
+// BenchmarkSchedulePassFirst measures the first pass of a scheduler, without any lens.
 func BenchmarkSchedulePassFirst(b *testing.B) {
 	f := fullCluster(10000)
 	for b.Loop() {
@@ -95,7 +94,7 @@ func BenchmarkSchedulePassFirst(b *testing.B) {
 	}
 }
 
-// BenchmarkSchedulePassShapes is a queue in which every job has a shape of its own.
+// BenchmarkSchedulePassShapes measures a queue in which every job has a different shape.
 func BenchmarkSchedulePassShapes(b *testing.B) {
 	f := fullCluster(10000)
 	q := hungryQueue(10000, 10000)
@@ -117,7 +116,7 @@ func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
 		c.MilliCPU += by
 		f.SetFree(id, c)
 	}
-	// Every machine that has got more in one round has got less again in the next.
+	// Each node that gains capacity in one round loses it in the next.
 	change := func() {
 		for i := range changed {
 			more(round, i, -8)
@@ -148,8 +147,7 @@ func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
 	b.ReportMetric(float64(looked)/float64(passes), "shapes/op")
 }
 
-// BenchmarkExplain answers for one job of a long queue, on a cluster where every
-// machine is held and each holder has a time limit.
+// BenchmarkExplain explains one job of a long queue, on a cluster where jobs with time limits hold every node.
 func BenchmarkExplain(b *testing.B) {
 	const machines = 10000
 	f, q := fullCluster(machines), hungryQueue(10000, 100)
@@ -176,7 +174,7 @@ func BenchmarkExplain(b *testing.B) {
 	})
 }
 
-// BenchmarkPlanAdmit is a pass that fills an idle cluster from the queue.
+// BenchmarkPlanAdmit measures a pass that fills an idle cluster from the queue.
 func BenchmarkPlanAdmit(b *testing.B) {
 	const machines = 10000
 	f := topology.NewFabric([]string{"block", "rack"})
@@ -206,9 +204,8 @@ func BenchmarkPlanAdmit(b *testing.B) {
 	})
 }
 
-// BenchmarkSchedulePassMemory is the pass at its dearest: every GPU is free, no
-// gang fits for want of memory, and each of the hundred shapes asks for another
-// amount of it, so that no two share what is counted.
+// BenchmarkSchedulePassMemory measures the most expensive pass: every GPU is free, no gang fits because of memory, and
+// each of the hundred shapes requests another amount of memory, so that no two share a lens.
 func BenchmarkSchedulePassMemory(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		f := fullCluster(machines)

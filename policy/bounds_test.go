@@ -1,7 +1,6 @@
 package policy
 
-// This file owns tests of rules in which each of several bounds counts: of lenders, of levels of queues, and of who was
-// stopped before.
+// This file tests rules with several bounds: several lenders, levels of queues, and earlier stops of victims.
 
 import (
 	"testing"
@@ -10,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestStrictestLenderBinds checks that a gang which is lent what two promises keep must start in time for both, in
-// whatever order they were made.
+// TestStrictestLenderBinds checks that a gang on capacity lent by two promises must start in time for both, in whatever
+// order they were made.
 func TestStrictestLenderBinds(t *testing.T) {
 	for _, bounds := range [][2]int64{{500, 900}, {900, 500}, {500, 500}} {
 		s := newStage(t, simple(), 2, 1)
@@ -39,8 +38,8 @@ func TestStrictestLenderBinds(t *testing.T) {
 	}
 }
 
-// TestReclaimedThoughStoppedBefore checks that what is assured is taken back from a job that was stopped within the
-// hour, and that such a job is not stopped for another of its own queue.
+// TestReclaimedThoughStoppedBefore checks that a quota is reclaimed from a job that was stopped within the last hour,
+// and that such a job is not stopped for another of its own queue.
 func TestReclaimedThoughStoppedBefore(t *testing.T) {
 	for _, queue := range []string{"idle", "a"} {
 		x := newTheatre(t, 1, &share.Queues{Queues: []share.QueueSpec{gpuQuota("idle", "", 1), gpuQuota("a", "", -1)}})

@@ -1,7 +1,8 @@
 package policy
 
-// This file owns bursts: jobs alike that were submitted one soon after the other, of which the first stands for all. An
-// array is a burst. It must never hold a job that waits no more for longer than others of its burst wait.
+// This file has the bursts. A burst is a group of similar jobs that were submitted shortly after each other, and the
+// planner examines only its first job. An array is a burst. A burst must not keep a job that no longer waits longer
+// than its other jobs wait.
 
 import (
 	"slices"
@@ -11,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// The longest time between two submissions of one burst, and of one of jobs that name neither an owner nor themselves
-// and are no gangs: nothing says that they are of one kind but that they come together.
+// The longest time between two submissions of one burst. namelessGap applies to jobs without owner and name that fit on
+// one node, because only the time of their submission shows that they are similar.
 const (
 	burstGap    = 600 * second
 	namelessGap = 10 * second
@@ -20,13 +21,14 @@ const (
 
 // standing holds a Judgement's data of one waiting job.
 type standing struct {
-	left     bool  // a pass has left it waiting
-	declined int64 // when it first could have started, but spread wider than it might be (0: never)
+	left     bool  // an earlier pass has left it waiting
+	declined int64 // time when it could first have started, but spread too widely; 0: never
 	promised *promise
-	slips    int            // what its lender lent on an estimate came back late so often
-	loans    []loan         // of which no hard end holds
-	given    topology.JobID // what was kept for it was given back, for this one has no end; "": not so
-	told     *foretold
+	slips    int    // number of times that capacity lent on an estimate was returned late
+	loans    []loan // backfilled capacity without a hard end
+	// Job without a known end, because of which the job's reserved nodes were released; "": none.
+	given topology.JobID
+	told  *foretold
 }
 
 // burstKey holds the properties that the jobs of a burst share.
@@ -37,34 +39,34 @@ type burstKey struct {
 	priority           int32
 }
 
-// burst is jobs alike.
+// burst is a group of similar jobs.
 type burst struct {
 	key    burstKey
 	traits estimate.Traits
 	line   *estimate.Line
-	gang   bool     // each is larger than a machine
-	tried  bool     // one of them has been started
-	weight int64    // of their size in the order, in thousandths
-	jobs   []*entry // in order; some may be gone
-	head   *entry   // the first that waits; nil: none does
-	last   int64    // when the last one was submitted
+	gang   bool     // each job is larger than a node
+	tried  bool     // one of its jobs has been started
+	weight int64    // weight of the size in the order, in thousandths
+	jobs   []*entry // in order; some may have left the queue
+	head   *entry   // the first waiting job; nil: none
+	last   int64    // time of the latest submission
 
 	estimate int64 // in this pass
 	rank     int64
-	probes   bool // its first job may have its turn before the others: see probe.go
+	probes   bool // its first job may have an earlier turn than the others: see probe.go
 
-	turn  int         // which of the jobs has its turn, where there are queues
-	at    inTree      // among the queues
-	needs []int64     // of each amount that they count, likewise
+	turn  int         // index of the job whose turn it is, if there are queues
+	at    inTree      // position in the tree of queues
+	needs []int64     // needs of its jobs by amount
 	over  *share.Over // the limit that stopped it last
-	asked uint64      // the pass that looked whether one does
+	asked uint64      // the pass that computed over
 
-	hunted int64 // until then nobody looks for whom to stop for it
-	fewer  int64 // until then no pass looks for a placement on fewer nodes for it
+	hunted int64 // no search for victims before this time
+	fewer  int64 // no search for a placement on fewer nodes before this time
 	vain   vain
 }
 
-// waits finds the first job of the burst that still waits, and lets go of those before it.
+// waits finds the first waiting job of the burst, and removes the jobs before it. It reports whether there is one.
 func (b *burst) waits() bool {
 	n := slices.IndexFunc(b.jobs, func(e *entry) bool { return !e.gone })
 	if n < 0 {
@@ -79,7 +81,7 @@ func (b *burst) waits() bool {
 	return b.head != nil
 }
 
-// burstID names the burst of a waiting job; 0: it is in none.
+// burstID returns the number of a waiting job's burst, or 0.
 func (e *entry) burstID() uint64 {
 	if e.burst == nil {
 		return 0
@@ -87,17 +89,17 @@ func (e *entry) burstID() uint64 {
 	return e.burst.traits.Burst
 }
 
-// bursts are all of them.
+// bursts has all bursts.
 type bursts struct {
-	open map[burstKey]*burst // that the next job alike joins
-	list []*burst            // in the order in which they were made
+	open map[burstKey]*burst // burst that the next similar job joins
+	list []*burst            // in the order of their creation
 	made uint64
-	came []*entry // that are to be entered, beside those that came since the last pass
+	came []*entry // jobs to add, in addition to the jobs that entered the queue after the last pass
 }
 
 func newBursts() bursts { return bursts{open: map[burstKey]*burst{}} }
 
-// take enters the jobs that came, the first to come first.
+// take adds the new jobs to their bursts, earliest first. It also removes bursts that are empty and closed.
 func (s *bursts) take(j *Judgement) {
 	for _, e := range j.queue.entered {
 		if j.queue.jobs[e.Job] == e {
@@ -126,7 +128,7 @@ func (s *bursts) take(j *Judgement) {
 	})
 }
 
-// enter puts a job into its burst. One that was patient until now stays where it is.
+// enter adds a job to its burst. A job that is in a burst already stays there.
 func (s *bursts) enter(j *Judgement, e *entry) {
 	if e.burst != nil {
 		return
@@ -143,7 +145,7 @@ func (s *bursts) enter(j *Judgement, e *entry) {
 	e.burst = b
 }
 
-// gap is how long after the last one a job may come to be in a burst.
+// gap returns the longest time after the last submission in which a job may join.
 func (b *burst) gap() int64 {
 	if b.key.owner == "" && b.key.name == "" && !b.gang {
 		return namelessGap
@@ -162,14 +164,14 @@ func (s *bursts) make(j *Judgement, key burstKey, e *entry) *burst {
 	return b
 }
 
-// measure finds the pool and the size of a burst's jobs.
+// measure computes the pool and the size of a burst's jobs.
 func (j *Judgement) measure(b *burst, g *topology.Gang) {
 	pool := j.pools.of.Of(g)
 	b.traits.Pool, b.traits.Size = pool.Name, pool.SizeOf(g)
 	b.gang, b.weight = b.traits.Size > pool.Whole(), rootOf(b.traits.Size)
 }
 
-// orderOf is the order of the queue that a burst waits in.
+// orderOf returns the order of the queue in which a burst waits.
 func (j *Judgement) orderOf(b *burst) share.Order {
 	if j.shares == nil {
 		return j.settings.Order
@@ -177,11 +179,11 @@ func (j *Judgement) orderOf(b *burst) share.Order {
 	return j.leafOf(b).Order
 }
 
-// gangBoost is by how much the work of a gang counts for less than that of others: what is hard to place goes early.
+// gangBoost divides the rank of gangs, so that jobs that are hard to place get an early turn.
 const gangBoost = 20
 
-// ordered are the bursts that wait, in the order in which they have their turn: those first that are expected to need
-// the least, by the time, and by the root of what of a machine they want.
+// ordered returns the waiting bursts in the order of their turns. Bursts with the least expected work come first. The
+// work is the expected run time, weighted by the square root of the size relative to a node.
 func (s *bursts) ordered(j *Judgement) []*burst {
 	var all []*burst
 	for _, b := range s.list {
@@ -203,7 +205,7 @@ func (s *bursts) ordered(j *Judgement) []*burst {
 	return all
 }
 
-// expected is how long the jobs of a burst are expected to run.
+// expected returns the expected run time of a burst's jobs.
 func (j *Judgement) expected(b *burst) int64 {
 	if !j.settings.lacks.learning {
 		return b.line.Estimate(j.now)

@@ -1,12 +1,12 @@
 package policy
 
-// This file owns the tests of a cluster that is new: nothing has ended yet, so nobody knows how long anything takes.
+// This file tests a new cluster, in which no job has ended yet and no run time is known.
 
 import "testing"
 
-// TestColdStart: a gang waits for another one, and nothing has a limit. What comes meanwhile is lent the machines that
-// are kept for it, though nothing is known of it; and where it stays for longer than what the gang waits for, that is
-// a slip, and the gang starts in the end.
+// TestColdStart has a gang that waits for another one, and no job has a limit. The test checks that new jobs are
+// backfilled on the reserved nodes although their run time is unknown. If they stay longer than the gang needs to wait,
+// that counts as an overrun, and the gang starts in the end.
 func TestColdStart(t *testing.T) {
 	for _, stays := range []int64{30, 9000} {
 		for _, firm := range []bool{true, false} {
@@ -17,7 +17,7 @@ func TestColdStart(t *testing.T) {
 			s := newStage(t, settings, 8, 1)
 			runs := s.enter(act{runs: 4000, gang: wholes(4), owner: "a"})
 			waits := s.enter(act{at: 1, runs: 100, gang: wholes(8), owner: "b"})
-			for i := range int64(8) { // one after the other, so that each is lent at another moment
+			for i := range int64(8) { // one after the other, so that each is lent at a different time
 				s.enter(act{at: 100 + 10*i, runs: stays + i, gang: wholes(1), owner: "c"})
 			}
 			s.play(300)
@@ -39,8 +39,8 @@ func TestColdStart(t *testing.T) {
 	}
 }
 
-// TestColdLeavesBounds: what a gang waits for has a limit, so that its machines surely come free. Nothing of which
-// nobody knows an end is lent them, though nothing is known of how long it takes.
+// TestColdLeavesBounds has a gang that waits for a job with a limit, so that its nodes certainly become free. The test
+// checks that no job without a known end is backfilled on these nodes.
 func TestColdLeavesBounds(t *testing.T) {
 	for _, firm := range []bool{true, false} {
 		settings := simple()

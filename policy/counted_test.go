@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what is counted of runs, probes and errors: by hand, and at both sides of each bound.
+// This file tests the counts of runs, probes and errors, at both sides of each limit.
 
-// TestLatestErrorsAreKept: of one kind the latest are kept, and the earliest go.
+// TestLatestErrorsAreKept checks that the latest errors of a kind are kept, and the earliest are removed.
 func TestLatestErrorsAreKept(t *testing.T) {
 	var r record
 	for i := range int64(keptErrors + 5) {
@@ -28,8 +28,8 @@ func TestLatestErrorsAreKept(t *testing.T) {
 	}
 }
 
-// TestEndsOfRuns: a run surely ends so long after it began, or after it must have; what it is expected to take is
-// learned only where it took that.
+// TestEndsOfRuns checks the hard end of a run, which is counted from its begin or from its latest begin, and that only
+// suitable run times are learned.
 func TestEndsOfRuns(t *testing.T) {
 	const now, prepare, limit, grace = 100 * second, 10 * second, 50 * second, 5 * second
 	admit := func(a Admission) (*Runs, *attempt) {
@@ -55,7 +55,7 @@ func TestEndsOfRuns(t *testing.T) {
 	for _, learned := range []bool{false, true} {
 		s, r := admit(Admission{Traits: estimate.Traits{Limit: limit}})
 		s.Began("a", now+7*second)
-		s.Began("a", now+9*second) // told again
+		s.Began("a", now+9*second) // reported again
 		if r.began != now+7*second || r.hard != now+7*second+limit+grace+settling {
 			t.Errorf("it began at %d and ends by %d", r.began, r.hard)
 		}
@@ -73,7 +73,7 @@ func TestEndsOfRuns(t *testing.T) {
 	}
 }
 
-// TestWhatIsProbed: of two or more small jobs alike, of which none was tried yet.
+// TestWhatIsProbed checks that a probe needs two or more similar small jobs, none of which was tried yet.
 func TestWhatIsProbed(t *testing.T) {
 	for jobs, want := range map[int]bool{1: false, 2: true, 3: true} {
 		for _, c := range []struct{ tried, gang, lacks, want bool }{
@@ -89,7 +89,7 @@ func TestWhatIsProbed(t *testing.T) {
 	}
 }
 
-// TestRefusedIsCountedOnce: a shape that finds no place is looked at once in a pass, and counts once as refused.
+// TestRefusedIsCountedOnce checks that a shape without a place is placed once in a pass, and counts once as refused.
 func TestRefusedIsCountedOnce(t *testing.T) {
 	j := bare(0, estimate.Pool{})
 	j.queue.Add(Waiting{Job: "a", Gang: wholes(1)})
@@ -109,8 +109,8 @@ func TestRefusedIsCountedOnce(t *testing.T) {
 	}
 }
 
-// TestLoansComeBackWithTheirLender: a firm promise whose job is in the queue again has its loans counted, and its
-// slips.
+// TestLoansComeBackWithTheirLender checks that the loans and overruns of a firm promise count again when its job is
+// back in the queue.
 func TestLoansComeBackWithTheirLender(t *testing.T) {
 	for loans := range 2 {
 		j := bare(0, estimate.Pool{})
@@ -125,7 +125,8 @@ func TestLoansComeBackWithTheirLender(t *testing.T) {
 	}
 }
 
-// TestWayOutInMinutes: a limit that is told is of whole minutes, shorter than the job's own, and leaves time to ask.
+// TestWayOutInMinutes checks that a suggested limit is in whole minutes, shorter than the job's own, and leaves time to
+// apply it.
 func TestWayOutInMinutes(t *testing.T) {
 	const now, spare = 1000 * second, 5*second + settling + 30*second
 	for _, c := range []struct {
@@ -161,8 +162,8 @@ func TestWayOutInMinutes(t *testing.T) {
 	}
 }
 
-// TestBurstsStayOpen: a burst goes on as long as the next job alike comes soon after the latest of it, in whatever
-// order they are entered.
+// TestBurstsStayOpen checks that a burst stays open while the next similar job is submitted soon after the latest one,
+// in whatever order the jobs are added.
 func TestBurstsStayOpen(t *testing.T) {
 	for _, c := range []struct {
 		owner string
@@ -180,7 +181,7 @@ func TestBurstsStayOpen(t *testing.T) {
 			id := topology.JobID(rune('a' + i))
 			j.queue.Add(Waiting{Job: id, Gang: wholes(1), Owner: c.owner, Since: 1000*second + at*second, Arrived: int64(i)})
 			j.bursts.enter(j, j.queue.jobs[id])
-			j.bursts.enter(j, j.queue.jobs[id]) // once more
+			j.bursts.enter(j, j.queue.jobs[id]) // a second time
 		}
 		if n := len(j.bursts.list); n != map[bool]int{true: 1, false: 2}[c.one] || j.bursts.list[0].gap() != c.gap {
 			t.Errorf("%+v: %d bursts, with a gap of %d", c, n, j.bursts.list[0].gap())
@@ -188,8 +189,8 @@ func TestBurstsStayOpen(t *testing.T) {
 	}
 }
 
-// TestWhatRunsIsNoPastUse: what an earlier leader started and still runs is counted from when it began, and is handed
-// on to nobody before it is over.
+// TestWhatRunsIsNoPastUse checks that a running job of an earlier leader is counted from its begin, and is not in the
+// stored usage before it ends.
 func TestWhatRunsIsNoPastUse(t *testing.T) {
 	const now = 100 * 3600 * second
 	uses := func(since int64) (running, over int64) {

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of single rules of a Judgement, at both sides of each of their bounds.
+// This file tests single rules of a Judgement at both sides of each limit.
 
-// bare is a Judgement of an empty cluster, with one pool, at an instant.
+// bare returns a Judgement of an empty cluster with one pool, at a time.
 func bare(now int64, pool estimate.Pool) *Judgement {
 	f := topology.NewFabric([]string{"rack"})
 	j := NewJudgement(DefaultSettings(), estimate.NewCells(), NewRuns(estimate.NewCells(), 0))
@@ -28,7 +28,7 @@ func bare(now int64, pool estimate.Pool) *Judgement {
 
 func (s *pools) poolsAre(p estimate.Pool) { s.of, s.all = estimate.Pools{p}, []pool{{Pool: p}} }
 
-// lone is a burst of one job that could run, in the pool p.
+// lone returns a burst of one job that could run, in the pool p.
 func lone(size, expected int64, w Waiting) *burst {
 	e := &entry{Waiting: w, group: &group{close: nearness{known: true, possible: true}}}
 	b := &burst{
@@ -39,8 +39,8 @@ func lone(size, expected int64, w Waiting) *burst {
 	return b
 }
 
-// TestOrderOfQueues: those within what they are assured go first, the least of it in use first; then who has used less
-// for its weight; then who came first, and then as they are described.
+// TestOrderOfQueues checks the order of sibling queues: first those within their quotas, by the used part; then those
+// that borrow, by usage divided by weight; then by arrival of their next job, and by position in the configuration.
 func TestOrderOfQueues(t *testing.T) {
 	queue := func(within bool, part, counts, weight, came int64, at int) *turns {
 		return &turns{
@@ -76,8 +76,8 @@ func TestOrderOfQueues(t *testing.T) {
 	}
 }
 
-// TestDueWithAnother: what is lent is due with the first other loan that is late enough for it and not later than the
-// lender starts, and otherwise when that starts, as long as the moments at which something may slip stay few.
+// TestDueWithAnother checks that a new loan is due with the first other loan that is late enough and not later than the
+// lender's start. Otherwise it is due at that start, if the number of due times allows it.
 func TestDueWithAnother(t *testing.T) {
 	chance := rand.New(rand.NewSource(2))
 	for range 20_000 {
@@ -108,8 +108,8 @@ func TestDueWithAnother(t *testing.T) {
 	}
 }
 
-// TestWhoBorrows: whoever has surely ended when a promise is free may have its room, and one that is firm is lent only
-// to those that also have time to get ready, and then must begin in time.
+// TestWhoBorrows checks that a job which certainly ends before a promise is free may be backfilled. On a firm promise,
+// the job must also have time to become ready, and must start in time.
 func TestWhoBorrows(t *testing.T) {
 	const now, grace, limit = 1000 * second, 5 * second, 100 * second
 	hard := int64(now + limit + grace + 20*second)
@@ -122,7 +122,7 @@ func TestWhoBorrows(t *testing.T) {
 	}{
 		{at: hard, bound: topology.Never, estimate: 1000 * second, ok: true},
 		{at: hard + 1, bound: topology.Never, estimate: 1000 * second, ok: true},
-		{at: hard - 1, bound: topology.Never, estimate: 1000 * second}, // not surely, and it is expected to stay
+		{at: hard - 1, bound: topology.Never, estimate: 1000 * second}, // not certain, and expected to stay
 		{at: hard - 1, bound: topology.Never, estimate: 20 * second, ok: true},
 		{firm: true, at: hard, bound: hard + 10*second, by: now + 10*second, ok: true},
 		{firm: true, at: hard, bound: hard + 10*second - 1},
@@ -150,8 +150,8 @@ func TestWhoBorrows(t *testing.T) {
 	}
 }
 
-// TestHeadroomIsExact: long work is held back when it would have more than its part, unless it is too large to ever fit
-// into that.
+// TestHeadroomIsExact checks that long jobs are held back beyond their part, except for jobs that are larger than that
+// part.
 func TestHeadroomIsExact(t *testing.T) {
 	for _, c := range []struct {
 		percent, long, size, estimate int64
@@ -168,8 +168,8 @@ func TestHeadroomIsExact(t *testing.T) {
 	}
 }
 
-// TestGuardHelpsTheOldest: the oldest job that was left waiting is helped, after a moment, or later where one of a
-// higher priority waits in the same pool.
+// TestGuardHelpsTheOldest checks that the job which has waited longest is helped after a while, and later if a job with
+// a higher priority waits in the same pool.
 func TestGuardHelpsTheOldest(t *testing.T) {
 	const now = 100 * second
 	j := bare(now, estimate.Pool{Name: "p", Size: 8000})
@@ -180,7 +180,7 @@ func TestGuardHelpsTheOldest(t *testing.T) {
 	}
 	for _, c := range []struct {
 		since    int64
-		priority int32 // of another that waits
+		priority int32 // of another waiting job
 		other    string
 		helped   bool
 		wake     int64
@@ -221,8 +221,8 @@ func TestGuardHelpsTheOldest(t *testing.T) {
 	}
 }
 
-// TestPatienceOfAPlace: a gang waits for a place close together for the minute, or for half of what it had waited if
-// that is more, up to the most.
+// TestPatienceOfAPlace checks that a gang waits for a close place for a minute, or for half of its earlier wait if that
+// is longer, up to the maximum.
 func TestPatienceOfAPlace(t *testing.T) {
 	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	j.settings.Locality, j.settings.LocalityMost = time.Minute, 10*time.Minute
@@ -235,8 +235,7 @@ func TestPatienceOfAPlace(t *testing.T) {
 	}
 }
 
-// TestEveryStandingIsKept: whoever changes what is known of a job that waits forgets nothing that it was told, or that
-// was counted against it.
+// TestEveryStandingIsKept checks that Replace keeps everything that was published or counted for a job.
 func TestEveryStandingIsKept(t *testing.T) {
 	q := NewQueue()
 	q.Add(Waiting{Job: "a", Gang: wholes(1)})
@@ -246,7 +245,7 @@ func TestEveryStandingIsKept(t *testing.T) {
 	got := q.jobs["a"].standing
 	for i := range reflect.TypeFor[standing]().NumField() {
 		name := reflect.TypeFor[standing]().Field(i).Name
-		if name == "promised" || name == "loans" { // those are of its place: they are planned again
+		if name == "promised" || name == "loans" { // these belong to its place and are planned again
 			continue
 		}
 		if a, b := reflect.ValueOf(got).Field(i), reflect.ValueOf(was).Field(i); b.IsZero() || !a.Equal(b) {
@@ -255,8 +254,8 @@ func TestEveryStandingIsKept(t *testing.T) {
 	}
 }
 
-// TestCreditOfTheGuard: it grows by its part of the pool while something waits, for an hour at most at once and in all,
-// and what was charged for a job beyond what that took comes back.
+// TestCreditOfTheGuard checks that the credit grows by its part of the pool while jobs wait, for at most an hour at
+// once and in total, and that the overpaid part of a job's charge is returned.
 func TestCreditOfTheGuard(t *testing.T) {
 	const percent, size = 5, 8000
 	for _, c := range []struct {
@@ -288,7 +287,7 @@ func TestCreditOfTheGuard(t *testing.T) {
 	}
 }
 
-// TestPaceOfHours holds the pace of a pool against a list of what was done, hour by hour.
+// TestPaceOfHours compares the rate of a pool with a list of the work per hour.
 func TestPaceOfHours(t *testing.T) {
 	chance := rand.New(rand.NewSource(3))
 	for range 300 {
@@ -322,8 +321,8 @@ func TestPaceOfHours(t *testing.T) {
 	}
 }
 
-// TestWhatRemains: of a place remains what its job does not have on that machine, slot by slot; and of slots those that
-// are not among others, each as often as it is more often there.
+// TestWhatRemains checks without and besides: the slots that a job does not hold on a node, and the slots that are not
+// among others, with their multiplicity.
 func TestWhatRemains(t *testing.T) {
 	chance := rand.New(rand.NewSource(4))
 	slot := func() topology.Slot {

@@ -1,13 +1,14 @@
 package policy
 
-// This file owns that a firm promise outlives what it stands on: an attempt that comes to nothing, and the leader. It
-// is the waiting job's from the pass in which it was made until the COMMIT of its attempt, and ends before that with a
-// hold, a cancel, or its machines. While its job is not in the queue, what it keeps is for nobody else.
+// This file keeps start guarantees across failed attempts and changes of the leader. The code calls a start guarantee a
+// firm promise. It belongs to the waiting job from the pass that made it until the COMMIT of the job's attempt. It ends
+// earlier after a hold, a cancel, or the loss of its nodes. While the job is not in the queue, its reserved nodes
+// remain reserved.
 //
-// It counts at once for those whom it only holds back: nothing is lent what would break it, and room is kept. If the
-// leader dies before the promise is on disk, they waited a moment in vain, and nothing else follows. Whoever acts
-// elsewhere because of it must wait for the disk: people who are told of a latest time would be told another one by the
-// next leader, and what is stopped for it would have been stopped for nobody.
+// A guarantee that only delays other jobs is effective at once: its nodes are reserved, and backfilling respects it. If
+// the leader dies before the guarantee is on disk, other jobs have waited for a moment without need, which is harmless.
+// Any other effect must wait until the guarantee is on disk. Otherwise the next leader could publish another latest
+// start, or jobs would have been stopped without need.
 
 import (
 	"cmp"
@@ -19,27 +20,26 @@ import (
 
 // firmly holds the additional data of a firm promise.
 type firmly struct {
-	order  uint64 // among the firm ones: it was planned beside those with less
-	unsaid bool   // it is not as it was said to be
-	slips  int    // that were said
-	onLoan bool   // its queue borrows for it
-	blind  bool   // by an earlier leader, and somebody on its machines has yet to say for how long it has been there
+	order  uint64 // order among firm promises: it was planned around those with a lower number
+	unsaid bool   // the record does not match it
+	slips  int    // number of overruns in the record
+	onLoan bool   // the job's queue borrows for it
+	blind  bool   // from an earlier leader, and an attempt on its nodes has not reported its run time yet
 }
 
-// Firm is a firm promise as its job has it on disk.
+// Firm is a firm promise in the form for the job's record.
 type Firm struct {
 	Job    topology.JobID
 	Pool   string
 	Order  uint64
 	Where  topology.Placement // no slots: it is given up
-	Left   int64              // until its bound; topology.Never: it has none
+	Left   int64              // time left until its bound; topology.Never: no bound
 	Slips  int
-	Told   Foretold         // first; Made below 0: by an earlier leader
-	Stops  []preempt.Victim // for it; none: it waits for what ends by itself
+	Told   Foretold         // first estimate; Made below 0: from an earlier leader
+	Stops  []preempt.Victim // attempts that are stopped for it; none: it waits for running jobs to end
 	OnLoan bool             // its queue borrows for it
 
-	// The rest need only be known of one that is inherited: whose the job is, where it counts, and whether it is not to be
-	// stopped.
+	// The following fields are used only by Inherit: the owner, the queue, and whether the job must not be stopped.
 	Owner, Queue string
 	Fixed        bool
 }
@@ -47,9 +47,9 @@ type Firm struct {
 // Foretold holds a job's first estimate: when it was made, the expected start, and the latest start.
 type Foretold struct{ Made, At, Bound int64 }
 
-// sayFirm tells of each firm promise that is not as it was said to be. A bound that moves earlier is not said: the next
-// leader works it out again. Of slips one more is said while something is lent on an estimate, because nobody will know
-// then whether that was back in time.
+// sayFirm adds each firm promise that differs from its record to the decisions. An earlier bound alone is not recorded,
+// because the next leader computes it again. While reserved capacity is lent on an estimate, the recorded number of
+// overruns is one higher, because the next leader will not know whether the capacity was returned in time.
 func (j *Judgement) sayFirm() {
 	for _, p := range j.firm {
 		slips := p.e.slips
@@ -67,7 +67,7 @@ func (j *Judgement) sayFirm() {
 	}
 }
 
-// left is the time until an instant, which may never come.
+// left returns the time until a point in time, which may be Never.
 func left(at, now int64) int64 {
 	if at == topology.Never {
 		return topology.Never
@@ -75,7 +75,7 @@ func left(at, now int64) int64 {
 	return max(at-now, 1)
 }
 
-// giveUp drops a firm promise of a job that goes on waiting.
+// giveUp drops a firm promise of a job that continues to wait.
 func (j *Judgement) giveUp(p *promise) {
 	j.leave(p.e.Job, p.place)
 	j.drop(p)
@@ -83,7 +83,8 @@ func (j *Judgement) giveUp(p *promise) {
 	j.d.Firm = append(j.d.Firm, Firm{Job: p.e.Job})
 }
 
-// Inherit takes over a firm promise that is on disk. One that is known is better known here, and is said again.
+// Inherit adopts a firm promise from a record. If the planner already has one for the job, that one remains and is
+// recorded again.
 func (j *Judgement) Inherit(f *Firm, now int64) bool {
 	j.Written(f.Job)
 	if p := j.firmOf(f.Job); p != nil {
@@ -113,13 +114,13 @@ func (j *Judgement) Inherit(f *Firm, now int64) bool {
 	return true
 }
 
-// Committed says that the COMMIT of a job's attempt is on disk: what it was promised it has.
+// Committed reports that the COMMIT of a job's attempt is on disk. The job now holds its nodes, so its promise ends.
 func (j *Judgement) Committed(job topology.JobID) {
 	j.Written(job)
 	j.release(job)
 }
 
-// release gives up the firm promise of a job that has it no longer.
+// release ends the firm promise of a job.
 func (j *Judgement) release(job topology.JobID) {
 	if p := j.away[job]; p != nil {
 		delete(j.away, job)
@@ -133,7 +134,7 @@ func (j *Judgement) release(job topology.JobID) {
 	}
 }
 
-// unfirm gives up what is kept for one that is away.
+// unfirm ends the reservation of a promise whose job is not in the queue.
 func (j *Judgement) unfirm(p *promise) {
 	if j.view != nil {
 		j.view.Unkeep(p.keep)
@@ -143,16 +144,16 @@ func (j *Judgement) unfirm(p *promise) {
 	}
 }
 
-// park sets a firm promise aside whose job is not in the queue, for an attempt that has yet to be committed, or for a
-// moment. Nobody else in its pool is given one meanwhile: it would be planned on what is still this one's.
+// park sets a firm promise aside while its job is not in the queue, for example until an attempt is committed. No other
+// job in its pool gets a firm promise before, because that would be planned on the capacity of this one.
 func (j *Judgement) park(p *promise) {
 	p.e.promised = nil
 	j.firm = slices.DeleteFunc(j.firm, func(o *promise) bool { return o == p })
 	j.away[p.e.Job] = p
 }
 
-// restore gives their firm promises back to those that wait again though they had been started, or that left the
-// queue and are in it again, and keeps the room of the others.
+// restore returns firm promises to jobs that are in the queue again after a failed start or an absence. It keeps the
+// reservations of the other parked promises.
 func (j *Judgement) restore() {
 	for _, p := range slices.Clone(j.firm) {
 		if p.e.gone {
@@ -202,8 +203,8 @@ func (j *Judgement) parked() []*promise {
 	return all
 }
 
-// unheld is the part of a promise that no attempt of its job has: what comes back of one that is given up is kept from
-// that moment on, before its job waits again.
+// unheld returns the part of a promise that no attempt of its job holds. If an attempt is given up, its returned
+// capacity is therefore reserved again at once, before the job waits again.
 func (j *Judgement) unheld(p *promise) topology.Placement {
 	return without(p.place, func(n topology.NodeID) []topology.Resources { return j.ends.Held(p.e.Job, n) })
 }
@@ -228,15 +229,15 @@ func without(p topology.Placement, held func(topology.NodeID) []topology.Resourc
 	return rest
 }
 
-// mayUse reports whether a job may still have all machines of a place: they may close too early for it by now, or be
-// those where it failed.
+// mayUse reports whether a job may still use all nodes of a placement. A node may now be among those that drain too
+// early, or those where the job failed.
 func (e *entry) mayUse(p topology.Placement) bool {
 	return !slices.ContainsFunc(p.Slots, func(s topology.Slot) bool {
 		return slices.Contains(e.Gang.Closing, s.Node) || slices.Contains(e.Gang.Avoid, s.Node)
 	})
 }
 
-// rebind gives a promise to what its job is in the queue now.
+// rebind connects a promise with the new queue entry of its job.
 func (j *Judgement) rebind(p *promise, e *entry) {
 	e.slips, e.loans, e.told = p.e.slips, p.e.loans, p.e.told
 	p.e, p.b, e.promised = e, e.burst, p

@@ -1,6 +1,6 @@
 package policy
 
-// This file owns what is proved of the planner that looks ahead: a firm promise is kept, and nobody waits for ever.
+// This file tests two properties of the planner: a start guarantee holds, and no job waits forever.
 
 import (
 	"flag"
@@ -14,8 +14,8 @@ import (
 
 var seeds = flag.Int("seeds", 0, "how many clusters TestStarve and TestWayOutStarts draw; 0: a few")
 
-// TestFirmBoundsHold: where all jobs have limits, each starts by the bound that it was told first with a firm promise,
-// whatever else comes, in whichever order. Half of the clusters run exactly to these limits.
+// TestFirmBoundsHold checks that each job starts by the first latest start that it was guaranteed if all jobs have
+// limits, for other jobs in any order. In half of the clusters, all jobs run exactly to their limits.
 func TestFirmBoundsHold(t *testing.T) {
 	firm, lent := 0, 0
 	for seed := range int64(200) {
@@ -57,15 +57,15 @@ func TestFirmBoundsHold(t *testing.T) {
 	}
 }
 
-// starving is a cluster of unequal machines at a load of 95% by an endless stream of small jobs, and one gang that
-// wants half of the machines: as many devices of each as the smallest of the larger half has. With fewer of them chance
-// lets it begin now and then though nobody keeps any room.
+// starving is a cluster of nodes of different sizes under a load of 95% by an endless stream of small jobs. One gang
+// needs half of the nodes, and on each as many devices as the smallest of the larger half has. With fewer devices, the
+// gang would sometimes start by chance, without any reservation.
 type starving struct {
 	s        *stage
 	gang     *actor
-	longest  int64 // hard end of a job, in seconds from its start
-	work     int64 // hard, in milli-GPU-seconds, of those that came before the gang
-	older    int64 // that waited when it came
+	longest  int64 // longest hard end of a job, in seconds from its start
+	work     int64 // hard work of the jobs that were submitted before the gang, in milli-GPU-seconds
+	older    int64 // jobs that waited when the gang was submitted
 	capacity int64
 	r        *rand.Rand
 }
@@ -92,7 +92,7 @@ func newStarving(t *testing.T, seed int64, settings Settings) *starving {
 	return x
 }
 
-// stream adds small jobs from an instant until another one, such that they want 95% of the GPUs.
+// stream adds small jobs for a time span that need 95% of the GPUs.
 func (x *starving) stream(from, until int64) int64 {
 	for at := from * 1000; ; {
 		gpus, runs := 1+int64(x.r.Intn(3)), 50+int64(x.r.Intn(900))
@@ -103,7 +103,7 @@ func (x *starving) stream(from, until int64) int64 {
 	}
 }
 
-// starts plays on until the gang began or a multiple of its bound is over, and reports whether it did.
+// starts continues until the gang begins or a multiple of its bound has passed. It reports whether the gang began.
 func (x *starving) starts(times int64) bool {
 	s, begun := x.s, x.gang.at
 	s.play(begun)
@@ -124,7 +124,7 @@ func (x *starving) starts(times int64) bool {
 	return x.gang.began() >= 0
 }
 
-// owed is what the guard owes, and may yet owe for what it has admitted.
+// owed returns the amount that the guard owes, including possible charges for jobs that it has started.
 func (x *starving) owed() (sum int64) {
 	j := x.s.j
 	sum = max(0, -j.pools.all[0].credit)
@@ -136,7 +136,7 @@ func (x *starving) owed() (sum int64) {
 	return sum
 }
 
-// forget lets go of those that are over.
+// forget removes the jobs that have ended.
 func (s *stage) forget() {
 	kept := s.cast[:0]
 	for _, a := range s.cast {
@@ -148,19 +148,19 @@ func (s *stage) forget() {
 	s.said = nil
 }
 
-// bound is by when the gang starts, as 8 GPUs of each hundred that the guard has and the older ones let it.
+// bound returns the latest start of the gang, from the guard's part of the pool and the older jobs.
 func (x *starving) bound() int64 {
 	return (x.older+1)*x.longest + x.work/(x.capacity*5/100) + 60
 }
 
-// TestStarve: the gang starts within the bound in every cluster; without promises it would hardly ever.
+// TestStarve checks that the gang starts within the bound in every cluster. Without promises it would rarely start.
 func TestStarve(t *testing.T) {
 	n := 12
 	if *seeds > 0 {
 		n = *seeds
 	}
 	settings := DefaultSettings()
-	settings.PromisesOnes, settings.PromisesGangs = 0, 0 // by the guard alone
+	settings.PromisesOnes, settings.PromisesGangs = 0, 0 // only the guard
 	for seed := range int64(n) {
 		with := settings
 		if seed%2 == 0 {

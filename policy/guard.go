@@ -1,7 +1,8 @@
 package policy
 
-// This file owns the guard: a part of each pool goes to the oldest job that waits, whatever the order says, so that
-// nobody waits for ever. It must never pay for what would start anyway: then nothing is left for those that do not.
+// This file has the anti-starvation rule, which the code calls the guard. A part of each pool goes to the job that has
+// waited longest, whatever the order is, so that no job waits forever. The guard must not spend its credit on jobs that
+// would start anyway, because then nothing remains for the others.
 
 import (
 	"cmp"
@@ -10,9 +11,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// A job waits for a moment before the guard looks at it, and longer where one of a higher priority waits too: whoever
-// puts a job before others would see another one start first, though nobody has waited for long. Both are within the
-// minute of the bound.
+// The guard helps a job only after guardAfter. If a job with a higher priority waits too, it waits guardYields, so that
+// a new job of high priority is not overtaken at once. Both are less than the guaranteed minute.
 const (
 	guardAfter  = 5 * second
 	guardYields = 50 * second
@@ -21,7 +21,7 @@ const (
 // Credit holds the credit that the guard may spend in a pool.
 type Credit struct {
 	Pool   string
-	Amount int64 // in milli-GPU-seconds; below zero: it has spent more
+	Amount int64 // in milli-GPU-seconds; negative: overspent
 }
 
 // Credits returns the credits of all pools that have any, in the order of their names.
@@ -34,15 +34,15 @@ func (j *Judgement) Credits() (all []Credit) {
 	return all
 }
 
-// Recall goes on from what an earlier leader had, before the first pass.
+// Recall restores the credits of an earlier leader, before the first pass.
 func (j *Judgement) Recall(all []Credit) {
 	for _, c := range all {
 		j.poolNamed(c.Pool).credit = c.Amount
 	}
 }
 
-// guard gives the oldest jobs that were left waiting their turn, as long as it has credit. What one cannot get now is
-// its firm promise, one in each pool.
+// guard gives turns to the jobs that have waited longest, as long as the pool has credit. If such a job cannot start
+// now, it gets a firm promise, one per pool.
 func (j *Judgement) guard() {
 	if j.settings.GuardPercent == 0 {
 		return
@@ -58,14 +58,14 @@ func (j *Judgement) guard() {
 				if b.over == nil {
 					break
 				}
-				e.left = false // a limit stops it, and the next one has the turn
+				e.left = false // a limit stops it, so the next job gets the turn
 			}
 		}
 	}
 }
 
-// oldest is the burst in a pool whose first job waits for longest, of those that the guard helps; nil: there is none,
-// or none has waited for long enough.
+// oldest returns the burst of a pool whose first job has waited longest, among those that the guard helps. It returns
+// nil if there is none, or if none has waited long enough.
 func (j *Judgement) oldest(pool string) (best *burst) {
 	highest := int32(math.MinInt32)
 	for _, b := range j.bursts.list {
@@ -91,13 +91,14 @@ func (j *Judgement) oldest(pool string) (best *burst) {
 	return best
 }
 
-// older is the order in which jobs came.
+// older orders jobs by arrival.
 func (e *entry) older(o *entry) int {
 	return cmp.Or(cmp.Compare(e.Arrived, o.Arrived), cmp.Compare(e.Job, o.Job))
 }
 
-// isHelped reports whether the guard helps a job: an earlier pass has left it, it could run here, what was kept for it
-// before was not in vain, and headroom does not stop it for which nobody knows an end.
+// isHelped reports whether the guard helps a job. It does if an earlier pass has left the job, the job could run on
+// this cluster, and its last reservation was not released because of a job without a known end. A job without a time
+// limit is not helped if the share for short jobs stops it.
 func (j *Judgement) isHelped(b *burst, e *entry) bool {
 	if e.promised.isStopping() {
 		return false
@@ -111,7 +112,7 @@ func (j *Judgement) isHelped(b *burst, e *entry) bool {
 	return e.Limit > 0 || !j.heldBack(b)
 }
 
-// turn starts a job, or makes its promise firm; false where it can have neither.
+// turn starts a job or gives it a firm promise. It returns false if neither is possible.
 func (j *Judgement) turn(b *burst, e *entry) bool {
 	if p, ok := j.placeUnkept(e); ok {
 		if !j.mayStartOn(b, e, &p, false) {

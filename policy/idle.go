@@ -7,16 +7,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is said of idle room, for people who want to know why there is some: which GPUs waiting jobs
-// could use, and what a Judgement leaves idle on purpose. Nothing is decided by it.
+// This file explains idle capacity: the GPUs that waiting jobs could use, and the reasons why a Judgement leaves
+// capacity idle. It makes no decisions.
 
-// maxFeasible bounds the shapes that are tried on idle machines in one look. A shape beyond it counts as one that fits
-// there: few are ever submitted that do not.
+// maxFeasible limits the shapes that are tried on idle nodes in one call. Further shapes count as fitting, because few
+// submitted shapes do not fit.
 const maxFeasible = 16
 
-// Wanted lists the GPU types that some waiting job could use and that no limit of its own keeps from it, in order; any:
-// all of them, because one takes any type. A job that is held, or begins later, is in no queue, and one that has no
-// place even among idle machines wants none that is here.
+// Wanted returns the GPU types that a waiting job could use and that no limit of the job forbids, sorted. any is true
+// if such a job accepts every type. Jobs that are held or begin later are in no queue. A job that does not fit even on
+// idle nodes is ignored.
 func (q *Queue) Wanted(view *topology.Fabric, stopped func(topology.JobID) bool) (types []string, any bool) {
 	left := maxFeasible
 	for _, g := range q.list {
@@ -38,20 +38,20 @@ func (q *Queue) Wanted(view *topology.Fabric, stopped func(topology.JobID) bool)
 	return types, false
 }
 
-// Withholding says why a job waits that has a place on what is free.
+// Withholding is the reason why a job does not start although free capacity exists.
 type Withholding int
 
-// Of several, the first that holds.
+// If several apply, the first one.
 const (
-	Headroom Withholding = iota // it would run for long, and enough does already
-	Locality                    // it waits for a place that is closer together
-	KeptRoom                    // what is free is promised to another
-	Quota                       // its queue has enough
+	Headroom Withholding = iota // the job is expected to run long, and enough long jobs already run
+	Locality                    // the job waits for a domain of a finer level
+	KeptRoom                    // the free capacity is reserved for another job
+	Quota                       // the queue has reached a limit
 	Withholdings
 )
 
-// Withheld says of each burst that waits what would keep its first job from starting on what is free, were there a
-// place for it. It is true from the end of a pass until the next.
+// Withheld calls say for each waiting burst with the reason why its first job would not start even on sufficient free
+// capacity. The result is valid from the end of a pass until the next one.
 func (j *Judgement) Withheld(say func(gang *topology.Gang, why Withholding)) {
 	for _, b := range j.bursts.list {
 		if b.waits() {

@@ -7,10 +7,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of firm promises that outlive their leader, and the time between two attempts.
+// This file tests firm promises across changes of the leader, and between two attempts.
 
-// oldest plays until a gang of five machines has a firm promise, which is there after the four of another one have
-// ended at 1000; beside it waits one that would be first by what is expected of it, and runs for long.
+// oldest plays until a gang of five nodes has a firm promise, whose nodes are free when a gang of four ends at 1000.
+// Another job waits too. It would be first by its estimate, and runs long.
 func oldest(t *testing.T) (s *stage, b *actor, said *Firm) {
 	s = newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
@@ -26,7 +26,7 @@ func oldest(t *testing.T) (s *stage, b *actor, said *Firm) {
 	return s, b, &s.firm[0]
 }
 
-// takeover is the stage under another leader, which has heard of nobody that waits.
+// takeover returns the planner of a new leader, which does not know the waiting jobs yet.
 func (s *stage) takeover() *Judgement {
 	for _, a := range s.cast {
 		if s.queue.Remove(a.id) {
@@ -39,11 +39,11 @@ func (s *stage) takeover() *Judgement {
 	return s.j
 }
 
-// comes has a job heard after a while, in seconds.
+// comes makes a job known to the new leader after some seconds.
 func (s *stage) comes(a *actor, after int64) { a.at = s.now/second - 1 + after }
 
-// TestPromiseIsInherited: a next leader keeps the same machines from its first pass on, before the job itself is heard,
-// and for no later than the first one said.
+// TestPromiseIsInherited checks that a new leader reserves the same nodes from its first pass on, before it knows the
+// job, and with the same bound at the latest.
 func TestPromiseIsInherited(t *testing.T) {
 	s, b, said := oldest(t)
 	before, _ := s.j.Promised(b.id)
@@ -80,8 +80,8 @@ func TestPromiseIsInherited(t *testing.T) {
 	}
 }
 
-// TestBlindLendsNothing: until all that runs on its machines have said how long they have been there, nothing is lent
-// of a promise that was taken over: its bound may be later than what was told.
+// TestBlindLendsNothing checks that an inherited promise lends nothing until all attempts on its nodes have reported
+// their run times, because its bound may be later than the published one.
 func TestBlindLendsNothing(t *testing.T) {
 	s, b, said := oldest(t)
 	ends := &unheard{known: s.runs, yet: true}
@@ -107,7 +107,7 @@ func TestBlindLendsNothing(t *testing.T) {
 	}
 }
 
-// known is all that Runs answers beside.
+// known has all other methods of Runs.
 type known = Ends
 
 type unheard struct {
@@ -117,8 +117,8 @@ type unheard struct {
 
 func (u *unheard) Unheard(topology.Placement) bool { return u.yet }
 
-// TestKeptBetweenAttempts: an attempt is given up, and its job waits again a while later. Nobody else is started
-// meanwhile on what was promised.
+// TestKeptBetweenAttempts has an attempt that is given up, and its job waits again a while later. The test checks that
+// no other job starts on the promised nodes in between.
 func TestKeptBetweenAttempts(t *testing.T) {
 	s, b := served(t, func(s *stage, b *actor) {
 		s.j.Returned(b.id)
@@ -135,7 +135,7 @@ func TestKeptBetweenAttempts(t *testing.T) {
 	}
 }
 
-// TestSaidOnce: what does not change is said once, and so is that a promise is given up.
+// TestSaidOnce checks that an unchanged promise is recorded once, and that its end is recorded once.
 func TestSaidOnce(t *testing.T) {
 	s, b, said := oldest(t)
 	if said.Left != 920*second || said.Slips != 0 || said.Told.Made != 2*second || said.Told.At <= said.Told.Made {
@@ -154,8 +154,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestSlipIsSaidBefore: what is lent on an estimate counts as a slip in what is said from then on: after a takeover
-// nobody will know whether it was back in time.
+// TestSlipIsSaidBefore checks that capacity lent on an estimate counts as an overrun in the record at once, because a
+// new leader does not know whether it was returned in time.
 func TestSlipIsSaidBefore(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, gang: wholes(4), owner: "slow"})
@@ -175,8 +175,8 @@ func TestSlipIsSaidBefore(t *testing.T) {
 	}
 }
 
-// TestStrangerOnAMachine: for a moment something is on a machine of a firm promise of which nobody knows when it ends,
-// as an attempt of a leader that is no more. The promise stands: the machine is there.
+// TestStrangerOnAMachine has an unknown attempt of an earlier leader, without a known end, on a node of a firm promise.
+// The test checks that the promise remains, because the node is present.
 func TestStrangerOnAMachine(t *testing.T) {
 	s, b, said := oldest(t)
 	stranger := topology.Placement{Slots: said.Where.Slots[4:]}

@@ -1,10 +1,9 @@
 package policy
 
-// This file owns the planner that looks ahead, and what one of its passes is. Short work goes first, as far as can be
-// told from what ran before; whoever cannot start is promised when it will, and what is kept for it is lent to those
-// that are gone by then; and the oldest job gets its turn whatever the order says. Work per pass is per burst, and a
-// refusal is shared by all jobs of a shape. It must never start one gang in two places, nor touch what is kept for
-// another.
+// This file has the planner that looks ahead, and the phases of one of its passes. Short jobs run first, by estimates
+// from finished jobs. Jobs that cannot start get reserved nodes, which are backfilled with jobs that end in time. The
+// job that has waited longest gets its turn whatever the order is. A pass costs time per burst, and all jobs of a shape
+// share one refusal. The planner must never start a gang twice, and never use the reservation of another job.
 
 import (
 	"cmp"
@@ -15,25 +14,27 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Ends says what will be free when. A Judgement asks for it in each pass, and tells of what it starts: nobody else can
-// know before the pass is over, and what comes later in it depends on that.
+// Ends has the ends of all running jobs. A Judgement reads it in each pass. It also reports each start to it at once,
+// because later decisions of the same pass depend on the start.
 type Ends interface {
-	// Horizon is what is known now of the ends of all that runs.
+	// Horizon returns the known ends of all running jobs.
 	Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon
-	// Admitted notes what has been started, by this pass.
+	// Admitted adds a job that this pass has started.
 	Admitted(a *Admission, nowNs int64)
-	// Runs reports whether a job has an attempt that holds room.
+	// Runs reports whether a job has an attempt that holds capacity.
 	Runs(job topology.JobID) bool
-	// Held are the amounts that its latest attempt has on a machine, one for each rank. The caller only reads them.
+	// Held returns the amounts that the latest attempt of a job holds on a node, one per rank. The caller only
+	// reads them.
 	Held(job topology.JobID, node topology.NodeID) []topology.Resources
-	// Unheard reports whether on one of these machines is an attempt of an earlier leader that has yet to say for how
-	// long it has been there.
+	// Unheard reports whether one of the nodes has an attempt of an earlier leader that has not reported its run
+	// time yet.
 	Unheard(p topology.Placement) bool
-	// Endless is a job without a hard end that is on one of these machines; "" where there is none.
+	// Endless returns a job without a hard end on one of the nodes, or "".
 	Endless(p topology.Placement) topology.JobID
 }
 
-// Judgement is a planner that looks ahead. It belongs to one queue and one view: with another it begins from nothing.
+// Judgement is a planner that looks ahead. It belongs to one queue and one view. With another queue or view it starts
+// without any data.
 type Judgement struct {
 	settings Settings
 	cells    *estimate.Cells
@@ -43,37 +44,37 @@ type Judgement struct {
 	queue   *Queue
 	horizon *topology.Horizon
 	now     int64
-	round   uint64 // of passes: what a group was refused holds for one
-	hunts   int    // for whom to stop, in this pass
+	round   uint64 // number of passes; refusals of a group are valid for one pass
+	hunts   int    // searches for victims in this pass
 	fewer   int    // searches for placements on fewer nodes, in this pass
-	changes int64  // jobs that were started, or hold nothing any more
+	changes int64  // counts jobs that were started or ended
 
 	bursts bursts
-	lineUp []*burst // of this pass: all that waited after the guard, in order
+	lineUp []*burst // of this pass: all bursts that waited after the guard, in order
 	pools  pools
-	firm   []*promise                  // the first made first
-	moving []*promise                  // of this pass, in the order in which they were planned
-	away   map[topology.JobID]*promise // firm, of jobs that are not in the queue
-	// unwritten are the places of firm promises that may be on disk still though the promises have others by now.
+	firm   []*promise                  // in the order of their creation
+	moving []*promise                  // of this pass, in the order of planning
+	away   map[topology.JobID]*promise // firm promises of jobs that are not in the queue
+	// unwritten has the earlier places of firm promises that may still be on disk.
 	unwritten map[topology.JobID][]topology.Slot
-	orders    uint64   // of the firm promise that was made last
-	debtors   []*entry // whose promises wait for what was lent on an estimate
+	orders    uint64   // order of the newest firm promise
+	debtors   []*entry // jobs with reserved capacity that is lent on an estimate
 	work      map[topology.JobID]*work
 	record    record
-	shares    *share.Tree // nil: there are no queues
+	shares    *share.Tree // nil: no queues are configured
 	turns     map[*share.Branch]*turns
 	ended     []endedJob // since the last pass
 
-	closer topology.Gang // that is asked for, with a level of ours
+	closer topology.Gang // scratch: a gang with a required level chosen by the planner
 	d      Decisions
-	wake   int64 // when a pass is due though nothing changes; 0: never
-	// forgetful asks the horizon each time as if for the first time, and gives every queue its turn: the slow way, by
-	// which tests check the quick one.
+	wake   int64 // time of the next pass if nothing changes; 0: none
+	// forgetful disables the cache of the horizon and the early end of the pass over queues. Tests compare this
+	// slow version with the fast one.
 	forgetful bool
-	found     topology.Findings // in the last pass
+	found     topology.Findings // answers of the last pass
 }
 
-// NewJudgement makes a planner. The cells are read only.
+// NewJudgement returns a planner. It only reads the cells.
 func NewJudgement(settings Settings, cells *estimate.Cells, ends Ends) *Judgement {
 	return &Judgement{
 		settings: settings, cells: cells, ends: ends,
@@ -83,12 +84,12 @@ func NewJudgement(settings Settings, cells *estimate.Cells, ends Ends) *Judgemen
 }
 
 // Plan runs a pass. The phases:
-//  1. What came joins its burst; moving promises are dropped, for each is planned again.
-//  2. What was lent on an estimate and is late is counted against its lender.
-//  3. Who holds a firm promise starts if it can.
-//  4. The guard, if it has credit: the oldest job that was left waiting goes first.
-//  5. All bursts, the shortest work of the highest priority first: each starts what it can, is promised
-//     what is left of the promises of its class, or is left. The first job of one that is untried goes before.
+//  1. New jobs join their bursts. Moving promises are dropped, because each is planned again.
+//  2. Lent capacity that is late is counted as an overrun of its lender.
+//  3. Jobs with a firm promise start if they can.
+//  4. If the guard has credit, the job that has waited longest gets the next turn.
+//  5. All bursts get their turns, by priority and then by the least work. Each starts the jobs that fit, and then gets
+//     a moving promise if its class has one left. The first job of an untried burst gets an earlier turn.
 func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	j.begin(view, queue, nowNs)
 	j.countSlips()
@@ -103,7 +104,7 @@ func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decis
 	return j.finish()
 }
 
-// begin brings all that is kept between passes up to date.
+// begin updates all data that is kept between passes.
 func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	if j.view != view || j.queue != queue {
 		j.forget(view, queue)
@@ -124,7 +125,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 	j.restore()
 }
 
-// forget begins from nothing: with another leader's view, nothing that was known holds.
+// forget drops all data, because nothing is valid for another view.
 func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 	for _, p := range slices.Concat(j.firm, j.moving) {
 		if j.view != nil {
@@ -134,11 +135,12 @@ func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
 	was, first := *j, j.view == nil
 	*j = *NewJudgement(j.settings, j.cells, j.ends)
 	j.shares, j.ended, j.forgetful = was.shares, was.ended, was.forgetful
-	if j.view, j.queue, j.record = view, queue, was.record; first { // what earlier leaders started is known already
+	// Data about attempts of earlier leaders is already here.
+	if j.view, j.queue, j.record = view, queue, was.record; first {
 		j.work, j.pools, j.away, j.orders, j.unwritten = was.work, was.pools, was.away, was.orders, was.unwritten
 	}
 	j.bursts = newBursts()
-	for _, e := range queue.jobs { //order: each is entered by itself, and those that came are sorted
+	for _, e := range queue.jobs { //order: each is entered independently, and came is sorted
 		e.burst, e.standing = nil, standing{}
 		j.bursts.came = append(j.bursts.came, e)
 	}
@@ -155,7 +157,7 @@ func (j *Judgement) finish() Decisions {
 				continue
 			}
 			if e.left {
-				break // and so are those behind it
+				break // all jobs after it are marked too
 			}
 			e.left = true
 		}
@@ -177,8 +179,8 @@ func (j *Judgement) finish() Decisions {
 	return j.d
 }
 
-// look sees to it that something can be told of a group that the pass had no need to place: nothing is in its way
-// where it has a place, but its turn.
+// look provides a refusal for a group that the pass did not place. If the gang has a place, the refusal is empty: the
+// group waits only for its turn.
 func (j *Judgement) look(g *group) {
 	g.asked = g.wanted(j.view)
 	if _, ok := topology.PlaceInto(j.view, &g.asked, &g.refusal); ok {
@@ -187,14 +189,14 @@ func (j *Judgement) look(g *group) {
 	g.looked, g.revision = true, j.view.Revision()
 }
 
-// wakeAt asks for a pass at an instant.
+// wakeAt requests a pass at a time.
 func (j *Judgement) wakeAt(at int64) {
 	if at < topology.Never && (j.wake == 0 || at < j.wake) {
 		j.wake = at
 	}
 }
 
-// visit starts what can be started of a burst.
+// visit starts the jobs of a burst, as far as possible.
 func (j *Judgement) visit(b *burst) {
 	for _, e := range b.jobs {
 		if e.awaitsTurn() && !j.tryStart(b, e) && !j.promise(b, e) {
@@ -203,10 +205,10 @@ func (j *Judgement) visit(b *burst) {
 	}
 }
 
-// awaitsTurn reports whether a job waits, and holds no firm promise.
+// awaitsTurn reports whether a job waits and has no firm promise.
 func (e *entry) awaitsTurn() bool { return !e.gone && (e.promised == nil || !e.promised.firm) }
 
-// tryStart starts a job on what is not kept, or else on what is kept and lent to it.
+// tryStart starts a job on unreserved capacity, or else on reserved capacity that may be lent to it.
 func (j *Judgement) tryStart(b *burst, e *entry) bool {
 	if j.heldBack(b) {
 		return false
@@ -231,9 +233,9 @@ func (j *Judgement) tryStart(b *burst, e *entry) bool {
 
 // terms holds the conditions under which a job is started.
 type terms struct {
-	lenders []*promise // what it was lent, and by whom
-	startBy int64      // 0: whenever it is ready
-	guarded bool       // it has its turn, and is charged for
+	lenders []*promise // promises that lend capacity to it
+	startBy int64      // 0: no latest start
+	guarded bool       // started by the guard, which pays for it
 }
 
 // admit starts a job.
@@ -260,8 +262,8 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	j.d.Admit = append(j.d.Admit, a)
 }
 
-// serve gives a job that starts what was promised to it, and reports whether that was firm: what it does not take of
-// that is kept until its COMMIT.
+// serve ends the promise of a job that starts, and reports whether it was firm. The part of a firm promise that the job
+// does not use stays reserved until its COMMIT.
 func (j *Judgement) serve(e *entry, place topology.Placement) bool {
 	p := e.promised
 	if p == nil {
@@ -296,10 +298,10 @@ type outcome struct {
 // promises lend. If both are set, all of it.
 type refused struct {
 	bare, all bool
-	lent      []uint64 // by which promises, a bit for each
+	lent      []uint64 // sets of promises that lend, one bit each
 }
 
-// refusedIn returns what this group was refused in this pass.
+// refusedIn returns the refusals of this group in this pass.
 func (j *Judgement) refusedIn(g *group, strict bool) *refused {
 	if g.outcome.round != j.round {
 		g.outcome.round = j.round
@@ -314,7 +316,7 @@ func (j *Judgement) refusedIn(g *group, strict bool) *refused {
 	return &g.outcome.refused[0]
 }
 
-// place looks for a place, for any gang of a group, on what is not kept and on what is lent.
+// place searches a place for any gang of a group, on unreserved and lent capacity.
 func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology.Placement, ok bool) {
 	r := j.refusedIn(g, strict)
 	bare := !lent.All && len(lent.Of) == 0
@@ -322,7 +324,7 @@ func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology
 		return p, false
 	}
 	j.d.Looked++
-	if strict { // what people are told is why it does not start at all
+	if strict { // not recorded: users see the reason why the gang does not start at all
 		j.closer = g.wanted(j.view)
 		j.closer.Required = j.closest(g)
 		p, ok = topology.PlaceLent(j.view, &j.closer, lent, &j.queue.unread)
@@ -342,7 +344,7 @@ func (j *Judgement) place(g *group, strict bool, lent topology.Lent) (p topology
 	return p, false
 }
 
-// before is the order in which bursts have their turn.
+// before orders bursts by their turns.
 func (b *burst) before(o *burst) int {
 	if order := cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.rank, o.rank)); order != 0 {
 		return order

@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the benchmark of a pass that looks ahead.
+// This file has the benchmark of a pass that looks ahead.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// busy is a cluster of which every machine is full, and a queue in bursts. In each round one job ends.
+// busy is a cluster in which every node is full, and a queue of bursts. One job ends in each round.
 type busy struct {
 	view  *topology.Fabric
 	queue *Queue
@@ -54,7 +54,7 @@ func newBusy(machines, jobs, bursts, shapes int, settings Settings) *busy {
 	return x
 }
 
-// add lets a job of a burst wait.
+// add adds a job of a burst to the queue.
 func (x *busy) add(burst, shapes int) {
 	x.made++
 	shape := burst % shapes
@@ -67,7 +67,7 @@ func (x *busy) add(burst, shapes int) {
 		Owner: fmt.Sprint("u", burst/shapes), Limit: (600 + int64(burst)) * second})
 }
 
-// round lets one job end, and one of those that started go, so that the machines are as full as before.
+// round ends one job, and then one of the jobs that started, so that the nodes stay as full as before.
 func (x *busy) round() {
 	x.now += second
 	at := x.r.Intn(len(x.held))
@@ -85,8 +85,8 @@ func (x *busy) pass() {
 	}
 }
 
-// BenchmarkJudgementPass is a pass after one end. 10,000 jobs wait in 2,000 bursts of 100 shapes, every machine is
-// full.
+// BenchmarkJudgementPass measures a pass after the end of one job. 10,000 jobs wait in 2,000 bursts of 100 shapes, and
+// every node is full.
 func BenchmarkJudgementPass(b *testing.B) {
 	for _, machines := range sizes(1000, 10000) {
 		for _, promises := range []int{3, 100} {

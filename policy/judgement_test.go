@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of the planner that looks ahead: small histories whose outcome is known by heart.
+// This file tests the planner that looks ahead with small histories whose result is known.
 
 import (
 	"fmt"
@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// simple is the least of what can be set: nothing is held back and nobody waits for a better place.
+// simple returns settings without a share for short jobs and without a topology wait.
 func simple() Settings {
 	s := DefaultSettings()
 	s.HeadroomPercent, s.Locality = 0, 0
@@ -29,8 +29,8 @@ func began(t *testing.T, want map[*actor]int64) {
 	}
 }
 
-// TestBackfillAround: A holds all machines but one, B wants all. C, which is gone by then, runs meanwhile; D, which
-// is not, waits behind B.
+// TestBackfillAround: A holds all nodes but one, and B needs all. The test checks that C, which ends before B can
+// start, is backfilled, and that D, which ends later, waits behind B.
 func TestBackfillAround(t *testing.T) {
 	for _, limited := range []bool{true, false} {
 		s := newStage(t, simple(), 5, 1)
@@ -38,7 +38,7 @@ func TestBackfillAround(t *testing.T) {
 		b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
 		c := s.enter(act{at: 2, runs: 400, limit: 400, gang: wholes(1)})
 		d := s.enter(act{at: 3, runs: 2000, limit: 2000, gang: wholes(1)})
-		if !limited { // nothing has a limit: the history before says how long jobs of each size run
+		if !limited { // no job has a limit; earlier jobs of each size give the estimates
 			a.limit, b.limit, c.limit, d.limit = 0, 0, 0, 0
 			a.owner, b.owner, c.owner, d.owner = "a", "b", "c", "d"
 			s.learn(nil)
@@ -49,8 +49,8 @@ func TestBackfillAround(t *testing.T) {
 	}
 }
 
-// learn has two hundred jobs of each owner and size ended, each of which ran for as long as is said; nil: as those of
-// the history will.
+// learn adds two hundred ended jobs for each owner and size, with the given run time, or with that of the history if
+// ran is nil.
 func (s *stage) learn(ran func(*actor) int64) {
 	for _, a := range s.cast {
 		runs := a.runs
@@ -69,12 +69,12 @@ func (s *stage) poolOf(a *actor) *estimate.Pool {
 	return &pool
 }
 
-// TestEarlyEnd: what ends before its limit moves a promise forward, and who was promised starts at once.
+// TestEarlyEnd checks that an end before the limit moves a promise forward, and that its job starts at once.
 func TestEarlyEnd(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	a := s.enter(act{runs: 300, limit: 1000, gang: wholes(3)}, act{runs: 450, limit: 500, gang: wholes(2)})
 	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
-	for _, x := range []struct{ now, at int64 }{{1, 1000}, {300, 500}} { // then only the second one is waited for
+	for _, x := range []struct{ now, at int64 }{{1, 1000}, {300, 500}} { // then it waits only for the second job
 		s.play(x.now)
 		if p, ok := s.j.Promised(b.id); !ok || p.At != (x.at+1)*second {
 			t.Fatalf("at %d: promised %v at %d, and not %d", x.now, ok, p.At/second-1, x.at)
@@ -84,13 +84,13 @@ func TestEarlyEnd(t *testing.T) {
 	began(t, map[*actor]int64{a: 0, b: 450})
 }
 
-// TestFirm: the oldest that was left waiting gets a firm promise once there is credit, and its bound is the latest of
-// the hard ends on its machines: limit, grace and what an end takes to be known.
+// TestFirm checks that the job which has waited longest gets a firm promise when there is credit, and that its bound is
+// the latest hard end on its nodes: limit, grace and the time to settle.
 func TestFirm(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, limit: 1000, grace: 30, gang: wholes(4)})
 	b := s.enter(act{at: 1, runs: 600, limit: 600, gang: wholes(5)})
-	s.enter(act{at: 100, runs: 10, limit: 10, gang: wholes(1)}) // comes, so there is a pass
+	s.enter(act{at: 100, runs: 10, limit: 10, gang: wholes(1)}) // causes a pass
 	s.play(100)
 	if b.first == nil || b.first.Bound != (1001+30+20)*second {
 		t.Fatalf("the firm promise is %+v", b.first)
@@ -99,8 +99,8 @@ func TestFirm(t *testing.T) {
 	began(t, map[*actor]int64{b: 1000})
 }
 
-// TestLentEarly: on room that is kept a job starts that is expected to stay for longer than that, if it has a limit and
-// a part of what is expected of it will do; without a limit it does not, nor where that part is too long.
+// TestLentEarly checks that a job with a limit is backfilled although it is expected to end too late, if a part of its
+// expected run time fits. A job without a limit is not.
 func TestLentEarly(t *testing.T) {
 	for _, firm := range []bool{true, false} {
 		for _, limit := range []int64{6000, 0} {
@@ -125,8 +125,8 @@ func TestLentEarly(t *testing.T) {
 	}
 }
 
-// TestTwoSlips: nothing has a limit, and each short one runs for longer than was expected. Twice the room of the gang
-// is lent to such; then to nobody, and the gang starts.
+// TestTwoSlips has jobs without limits, and short jobs that run longer than estimated. The test checks that the gang's
+// nodes are lent to such jobs twice, then no more, and that the gang starts.
 func TestTwoSlips(t *testing.T) {
 	s := newStage(t, simple(), 2, 1)
 	s.enter(act{runs: 1000, gang: wholes(1), owner: "a"})
@@ -154,8 +154,8 @@ func TestTwoSlips(t *testing.T) {
 	}
 }
 
-// TestKeepMost: the gang needs a machine of a service that never ends. What is kept for it is given back after a while,
-// and the guard passes it over as long as that runs.
+// TestKeepMost has a gang that needs a node of a service which never ends. The test checks that its reservation ends
+// after a while, and that the guard ignores it while the service runs.
 func TestKeepMost(t *testing.T) {
 	settings := simple()
 	settings.KeepMost = 2 * time.Hour
@@ -182,7 +182,7 @@ func TestKeepMost(t *testing.T) {
 	}
 }
 
-// TestLostMachine: a machine of a firm promise closes, and the promise is planned on others.
+// TestLostMachine checks that a firm promise moves to other nodes when one of its nodes becomes unschedulable.
 func TestLostMachine(t *testing.T) {
 	s := newStage(t, simple(), 6, 1)
 	s.enter(act{runs: 1000, limit: 1000, gang: wholes(5)})
@@ -207,14 +207,14 @@ func TestLostMachine(t *testing.T) {
 	}
 }
 
-// TestLocality: a gang that one rack could hold waits for one, and then no longer.
+// TestLocality checks that a gang which fits in one rack waits for one rack for a limited time.
 func TestLocality(t *testing.T) {
 	for _, frees := range []int64{40, 4000} {
 		settings := simple()
 		settings.Locality = time.Minute
 		settings.GuardPercent = 0
-		s := newStage(t, settings, 4, 2)            // two machines in each rack
-		for i, runs := range []int64{frees, 4000} { // one machine of each rack is taken
+		s := newStage(t, settings, 4, 2)            // two nodes in each rack
+		for i, runs := range []int64{frees, 4000} { // one node of each rack is used
 			one := wholes(1)
 			one.Only = []topology.NodeID{machine(i, 2).ID}
 			s.enter(act{runs: runs, limit: 5000, gang: one})
@@ -227,7 +227,7 @@ func TestLocality(t *testing.T) {
 	}
 }
 
-// TestHeadroom: long work leaves a part of the machines to short work.
+// TestHeadroom checks that long jobs leave a part of the nodes to short jobs.
 func TestHeadroom(t *testing.T) {
 	settings := simple()
 	settings.HeadroomPercent = 10
@@ -258,7 +258,8 @@ func TestHeadroom(t *testing.T) {
 	}
 }
 
-// TestGuardCharged: what the guard admits is charged, and corrected when it ended; what starts anyway is not.
+// TestGuardCharged checks that the guard pays for jobs that it starts, that the charge is corrected after their end,
+// and that other jobs are free.
 func TestGuardCharged(t *testing.T) {
 	s := newStage(t, simple(), 2, 1)
 	s.enter(act{runs: 2000, limit: 2000, gang: wholes(2)})
@@ -284,7 +285,7 @@ func TestGuardCharged(t *testing.T) {
 	}
 }
 
-// drawnHistory draws jobs that come faster than a small cluster takes them.
+// drawnHistory draws jobs that arrive faster than a small cluster can run them.
 func drawnHistory(r *rand.Rand, jobs, machines int, limited bool) []act {
 	var all []act
 	at := int64(0)
@@ -306,7 +307,8 @@ func drawnHistory(r *rand.Rand, jobs, machines int, limited bool) []act {
 	return all
 }
 
-// TestSameTwice: the same history is decided the same way, in whatever order machines joined and jobs were added.
+// TestSameTwice checks that the decisions for a history do not depend on the order in which nodes joined and jobs were
+// added.
 func TestSameTwice(t *testing.T) {
 	for seed := range int64(6) {
 		var said [2]string

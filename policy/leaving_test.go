@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests that small jobs do not pay for room that is kept for a time yet to come.
+// This file tests that reservations for a later time do not delay small jobs.
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// crowd is a stage of four machines, on each of which half of the memory is a running gang's, and the other half a
-// gang's that is promised all devices of all of them. Nothing has a limit, but for the running gang where one is given.
+// crowd returns a stage with four nodes. On each node, a running gang has half of the memory. The other half, with all
+// devices, is promised to a waiting gang. Only the running gang may have a limit.
 func crowd(t *testing.T, limit int64) (s *stage, runs, waits *actor) {
 	s = newStage(t, simple(), 4, 2)
 	half := func(cores int64) topology.Gang {
@@ -24,23 +24,24 @@ func crowd(t *testing.T, limit int64) (s *stage, runs, waits *actor) {
 	return s, runs, waits
 }
 
-// cores is a job without devices.
+// cores returns a job without devices.
 func cores(n, memory int64) topology.Gang {
 	return topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: n * 1000, MemoryBytes: memory * gib}}
 }
 
-// TestSmallJobsDoNotPayForKeptRoom: it is known how long everybody's jobs run. Beside a running and a promised gang on
-// all machines a job of one core starts at once, however long it may stay, for the running gang takes its memory with
-// it. It delays nobody: the promised gang begins as the running one ends. What has no place beside the promised gang
-// then does not start before it.
+// TestSmallJobsDoNotPayForKeptRoom has known run times for all jobs. The test checks that a small job without devices
+// starts at once next to a running and a promised gang on all nodes, whatever its length, because the running gang
+// frees its memory. It delays no job: the promised gang begins when the running one ends. A job that does not fit next
+// to the promised gang does not start before it.
 func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 	for _, limit := range []int64{0, 8000} {
 		s, runs, waits := crowd(t, limit)
 		var small []*actor
-		for i := range 40 { // more than four machines have cores for
+		for i := range 40 { // more than the cores of four nodes allow
 			small = append(small, s.enter(act{at: 20 + int64(i), runs: 100_000, gang: cores(4, 16), owner: fmt.Sprint("u", i)}))
 		}
-		large := s.enter(act{at: 15, runs: 100_000, gang: cores(25, 1)}) // 44 of 64 are free, and 40 are promised
+		// 44 of 64 are free, and 40 are promised.
+		large := s.enter(act{at: 15, runs: 100_000, gang: cores(25, 1)})
 		s.learn(nil)
 		s.play(5000)
 		at, began := int64(0), 0
@@ -50,7 +51,7 @@ func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 				at = max(at, a.began()-20-int64(i))
 			}
 		}
-		if began != 24 || at != 0 { // six on each machine
+		if began != 24 || at != 0 { // six on each node
 			t.Errorf("limit %d: %d of 40 small jobs began, the last %d s after it came", limit, began, at)
 		}
 		if large.began() >= 0 {
@@ -63,9 +64,9 @@ func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 	}
 }
 
-// TestLoansShareMoments: a gang waits for one that runs for far longer than was expected, so that the moment at which
-// its machines are expected to be free moves on and on, and two that were lent some of them stay for as long. What is
-// short is lent the rest all the same: all that is late together makes the gang slip once.
+// TestLoansShareMoments has a gang that waits for a job which runs much longer than estimated. The expected time of its
+// nodes moves repeatedly, and two backfilled jobs stay as long. The test checks that the other nodes are still lent to
+// short jobs, because everything that is late together counts as one overrun.
 func TestLoansShareMoments(t *testing.T) {
 	s := newStage(t, simple(), 3, 1)
 	for _, owner := range []string{"long", "liar900", "liar1400", "short"} {
@@ -80,7 +81,7 @@ func TestLoansShareMoments(t *testing.T) {
 	}
 	long := s.enter(act{runs: 20_000, gang: wholes(1), owner: "long"})
 	waits := s.enter(act{at: 1, runs: 100, gang: wholes(3), owner: "waits"})
-	for _, at := range []int64{900, 1400} { // each before the gang is expected to start, by what is known then
+	for _, at := range []int64{900, 1400} { // each before the expected start of the gang at that time
 		s.enter(act{at: at, runs: 18_000, gang: gang(1, 1), owner: fmt.Sprint("liar", at)})
 	}
 	for at := int64(1600); at < 18_000; at += 200 {

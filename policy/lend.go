@@ -1,7 +1,8 @@
 package policy
 
-// This file owns lending: who may start on what is kept for another, and what it costs the lender when it is not back
-// in time. A hard end is believed; an estimate only until it was wrong twice.
+// This file has the backfilling of reserved nodes: which jobs may use capacity that is reserved for another job, and
+// the consequences if they end late. A job with a hard end may always be backfilled in time. A job with only an
+// estimated end may be backfilled until two overruns have happened.
 
 import (
 	"cmp"
@@ -12,17 +13,18 @@ import (
 )
 
 const (
-	// settling is what passes at most between the end of a job's time and the moment its room is free: its end is sent
-	// again, told, and written down.
+	// settling is the longest time from the end of a job until its capacity is free: the stop is sent repeatedly,
+	// reported, and written to disk.
 	settling = 20 * second
-	// readyIn is how long what is lent has at the least to get ready before it must start.
+	// readyIn is the minimum time that a backfilled job gets to become ready before its latest start.
 	readyIn = 10 * second
-	// maxSlips is how often what was lent on an estimate may be late before nothing more is.
+	// maxSlips is the number of overruns after which nothing more is lent on estimates.
 	maxSlips = 2
-	// soonOf is for which part of what is expected of a job with a limit room is lent to it. Most are back late then,
-	// but by no more than a limit, and after two slips nothing more is lent; that room idles costs others more.
+	// soonOf divides the expected run time of a job with a limit, to decide whether it may be backfilled. Most such
+	// jobs end later than that. They never exceed their limit, and lending stops after two overruns. Idle capacity
+	// would cost other jobs more.
 	soonOf = 4
-	// maxLenders is how many promises lend to one burst in a pass.
+	// maxLenders is the maximum number of promises that lend to one burst in a pass.
 	maxLenders = 64
 )
 
@@ -33,7 +35,7 @@ type loan struct {
 	due   int64
 }
 
-// hardAfter is by when a job has surely ended that starts at an instant.
+// hardAfter returns the latest end of a job that starts at a time.
 func hardAfter(start, limit, grace int64) int64 {
 	if limit <= 0 {
 		return topology.Never
@@ -41,13 +43,14 @@ func hardAfter(start, limit, grace int64) int64 {
 	return start + limit + grace + settling
 }
 
-// mayBorrow reports whether what a promise keeps may be lent to a job, and by when it must then start; 0: whenever.
+// mayBorrow reports whether the reserved capacity of a promise may be lent to a job. It also returns the job's latest
+// start, or 0 for none.
 func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok bool) {
 	hard := hardAfter(j.now, e.Limit, e.Grace)
-	if p.isStopping() { // nobody is stopped for a third
+	if p.isStopping() { // capacity for which jobs are stopped is not lent to a third job
 		return 0, false
 	}
-	if p.blind { // until then its bound may be later than what was told
+	if p.blind { // the bound is not known exactly yet, and may be later than the published one
 		return 0, false
 	}
 	if p.firm && p.bound < topology.Never {
@@ -64,12 +67,12 @@ func (j *Judgement) mayBorrow(p *promise, b *burst, e *entry) (startBy int64, ok
 	return startBy, ok
 }
 
-// backBy is by when a job must be back that a promise lends to. One without a limit, when it is expected, and one with
-// a limit sooner: see soonOf. Where nothing has ended yet that could be like it, nobody knows, and to take the
-// estimate's first guess for an answer would leave room idle behind every gang of a new cluster. If nothing bounds the
-// promise anyway, such a job is taken to be back when something else is due, or else when the promise is expected to be
-// free: being late counts as with all others, and stops that in the end. What surely comes free is not lent so: the job
-// might have no end at all.
+// backBy returns the time when a job must have returned capacity that is lent by a promise. For a job without a limit,
+// this is its expected end. For a job with a limit, it is earlier: see soonOf. If no similar job has finished yet, the
+// estimate is only a guess. Using it would leave capacity idle for every gang of a new cluster. If the promise has no
+// bound anyway, such a job is assumed to end with another loan, or when the promise is expected to be free. Overruns
+// count as usual, and end this lending. Capacity with a hard end is not lent in this way, because the job might never
+// end.
 func (j *Judgement) backBy(p *promise, b *burst) int64 {
 	if b.key.limit > 0 && b.line.Knows() {
 		return j.now + b.estimate/soonOf
@@ -87,16 +90,16 @@ func (j *Judgement) backBy(p *promise, b *burst) int64 {
 	return cmp.Or(back, p.at)
 }
 
-// isUnbounded reports whether a promise waits for something without a limit, as far as can be told.
+// isUnbounded reports whether a promise waits for a job without a limit, as far as known.
 func (j *Judgement) isUnbounded(p *promise) bool {
 	return p.bound == topology.Never && (p.firm || j.ends.Endless(p.place) != "")
 }
 
-// dueBy is when a loan is due that is expected to be back by an instant; false where it may not be made. All that is
-// late at one moment makes its lender slip once, so what a promise may still come to slip is bounded by at how many
-// moments its loans are due: a loan is due with an earlier one where that will do, and else when the promise is
-// expected to be free. That moment moves whenever an end is expected later than before: if every loan were due at a
-// moment of its own, two of them would stop all lending until they are over.
+// dueBy returns the time when a loan is due that must be returned by back, and whether the loan is allowed. All loans
+// that are late at the same time count as one overrun, so the number of different due times limits the possible
+// overruns. A new loan therefore shares the due time of an earlier loan if possible. Otherwise it is due when the
+// promise is expected to be free. That time moves whenever an expected end moves. With a separate due time per loan,
+// two loans would stop all further lending until they end.
 func (p *promise) dueBy(now, back int64) (due int64, ok bool) {
 	if back > p.at || p.e.slips >= maxSlips {
 		return 0, false
@@ -104,7 +107,7 @@ func (p *promise) dueBy(now, back int64) (due int64, ok bool) {
 	moments, due := make([]int64, 0, maxSlips), topology.Never
 	for _, l := range p.e.loans {
 		at := l.due
-		if at <= now { // that it is late may count at any moment, with all others that are late then
+		if at <= now { // it may count as late at any time, together with all other late loans
 			at = 0
 		}
 		if !slices.Contains(moments, at) {
@@ -120,7 +123,7 @@ func (p *promise) dueBy(now, back int64) (due int64, ok bool) {
 	return p.at, p.e.slips+len(moments) < maxSlips
 }
 
-// borrow looks for a place on what is kept and may be lent.
+// borrow searches a place on reserved capacity that may be lent.
 func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement, terms, bool) {
 	var t terms
 	r := j.refusedIn(e.group, strict)
@@ -138,7 +141,7 @@ func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement,
 	if bits == 0 || slices.ContainsFunc(r.lent, func(no uint64) bool { return bits&^no == 0 }) {
 		return topology.Placement{}, t, false
 	}
-	if len(r.lent) == 0 { // most often there is no room at all, which is known without asking for this very set
+	if len(r.lent) == 0 { // often there is no capacity at all, which one search for all lenders shows
 		if _, ok := j.place(e.group, strict, topology.Lent{All: true}); !ok {
 			return topology.Placement{}, t, false
 		}
@@ -163,7 +166,7 @@ func (j *Judgement) borrow(b *burst, e *entry, strict bool) (topology.Placement,
 	return p, t, true
 }
 
-// lender is a promise by its number, the firm ones first.
+// lender returns a promise by its number, firm ones first.
 func (j *Judgement) lender(n int) *promise {
 	if n < len(j.firm) {
 		return j.firm[n]
@@ -177,7 +180,7 @@ func overlaps(a, b topology.Placement) bool {
 	})
 }
 
-// lend notes what is lent on an estimate.
+// lend records a loan that is based on an estimate.
 func (j *Judgement) lend(p *promise, e *entry, b *burst, place topology.Placement) {
 	if hardAfter(j.now, e.Limit, e.Grace) <= p.at {
 		return
@@ -190,13 +193,13 @@ func (j *Judgement) lend(p *promise, e *entry, b *burst, place topology.Placemen
 	j.wakeAt(due)
 }
 
-// countSlips looks at what was lent on an estimate. A slip is what is still there when it should be gone, if the lender
-// would have started without it.
+// countSlips checks the loans that are based on estimates. An overrun is a late loan without which the lender would
+// start now.
 func (j *Judgement) countSlips() {
 	slices.SortFunc(j.debtors, func(a, b *entry) int { return cmp.Compare(a.Job, b.Job) })
 	j.debtors = slices.DeleteFunc(j.debtors, func(e *entry) bool {
 		e.loans = slices.DeleteFunc(e.loans, func(l loan) bool { return !j.ends.Runs(l.job) })
-		if e.gone || len(e.loans) == 0 { // of one that is gone they are counted when it is back
+		if e.gone || len(e.loans) == 0 { // for a job outside of the queue, they are counted when it returns
 			return true
 		}
 		j.countLate(e)

@@ -1,7 +1,7 @@
 package policy
 
-// This file owns the way out that a time limit is: with which one a waiting job would start now, on what is kept for
-// others, because it is gone by when they want it. It says no more than mayBorrow would grant in the next pass.
+// This file suggests a time limit with which a waiting job would start now on nodes that are reserved for others,
+// because it would end in time. A suggestion never promises more than mayBorrow allows in the next pass.
 
 import (
 	"cmp"
@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Borrower is a waiting job that might start on what is kept for others.
+// Borrower is a waiting job that might be backfilled.
 type Borrower struct {
 	Job   topology.JobID
 	Limit int64 // ns; 0: none
@@ -19,21 +19,21 @@ type Borrower struct {
 	Lent  int64 // as in Waiting
 }
 
-// WayOut is a time limit with which a job would start now. Of is whose room it would have; none: it is held back for
-// its length alone.
+// WayOut is a time limit with which a job would start now. Of has the jobs whose reserved nodes it would use. If Of is
+// empty, only the job's expected length keeps it from starting.
 type WayOut struct {
 	Limit time.Duration
 	Of    []topology.JobID
 }
 
-// untilAsked is how long what is told is to stay true, so that who reads it can still act on it.
+// untilAsked is the time for which a suggestion stays valid, so that a user has time to apply it.
 const untilAsked = 30 * second
 
-// WayOut finds a time limit with which a job of this shape would start in the next pass, and the longest there is, in
-// whole minutes, as long as nothing else changes. What is promised to whom must be told in the order in which the
-// planner has it; heldBack: jobs that are expected to run for long do not start now. A job is sent where it stays
-// closest together: it may not be let anywhere else. One that has a promise is told none: with another limit it has
-// another turn, and then the place that was promised may be another's.
+// WayOut finds the longest time limit, in whole minutes, with which a job of this shape would start in the next pass if
+// nothing else changes. promises must be in the order of the planner. heldBack means that long jobs do not start now.
+// The job is placed at the finest level that fits, because the planner may not allow another one. A job with its own
+// promise gets no suggestion, because another limit would change its turn, and its reserved nodes could go to another
+// job.
 func (q *Question) WayOut(
 	view *topology.Fabric, who Borrower, promises []Promise, heldBack bool, nowNs int64,
 ) (WayOut, bool) {
@@ -75,7 +75,7 @@ func (q *Question) WayOut(
 	return WayOut{}, false
 }
 
-// leaves is by when a job must have left what a promise keeps.
+// leaves returns the time when a job must have left the capacity of a promise.
 func (w *Borrower) leaves(p *Promise) int64 {
 	if p.Firm && p.Bound < topology.Never {
 		return min(p.At, p.Bound-max(readyIn, 2*w.Lent))
@@ -83,7 +83,8 @@ func (w *Borrower) leaves(p *Promise) int64 {
 	return p.At
 }
 
-// within is the time limit with which a job has left by an instant; false where it is none, or one that it has.
+// within returns the time limit with which a job has left by a time. It returns false if that limit is too short, or
+// not shorter than the job's own.
 func (w *Borrower) within(by int64, of []topology.JobID, now int64, helps bool) (WayOut, bool) {
 	limit := min(by-now-w.Grace-settling-untilAsked, longWork) / (60 * second) * (60 * second)
 	if !helps || limit < 60*second || w.Limit > 0 && w.Limit <= limit {

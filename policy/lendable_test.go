@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the test that a time limit which is told to be a way out is one.
+// This file tests the suggestion of a time limit.
 
 import (
 	"fmt"
@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/policy/estimate"
 )
 
-// TestWayOutStarts: in random states each waiting job is asked about, and one that is told a time limit is given it:
-// the next pass starts it.
+// TestWayOutStarts asks for suggestions for each waiting job in random states, and applies them. The next pass must
+// start the job.
 func TestWayOutStarts(t *testing.T) {
 	applied, held, states := 0, 0, 200
 	switch {
@@ -39,7 +39,7 @@ func TestWayOutStarts(t *testing.T) {
 			}
 			s.enter(a)
 		}
-		for i := range int64(12) { // of one that is known to run for days
+		for i := range int64(12) { // of a kind that is known to run for days
 			if seed%2 > 0 {
 				break
 			}
@@ -51,8 +51,8 @@ func TestWayOutStarts(t *testing.T) {
 		}
 		for at := int64(500); at < 40_000; at += 700 + int64(r.Intn(900)) {
 			s.play(at)
-			s.pass() // what is told is of now,
-			s.pass() // and of those that came just now too
+			s.pass() // makes the suggestion current
+			s.pass() // includes jobs that were submitted just now
 			for _, a := range s.cast {
 				if way, ok := s.wayOut(a); ok {
 					applied++
@@ -83,7 +83,7 @@ func (s *stage) wayOut(a *actor) (WayOut, bool) {
 	return asked.WayOut(s.view, who, all.Promises, line != nil && line.Why == Headroom, s.now)
 }
 
-// limit gives a waiting job a time limit, and has a pass come.
+// limit gives a waiting job a time limit, and requests a pass.
 func (s *stage) limit(a *actor, limit int64) {
 	before, _ := s.queue.Get(a.id)
 	s.queue.Remove(a.id)

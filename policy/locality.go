@@ -1,8 +1,8 @@
 package policy
 
-// This file owns how close together a gang is placed if its user says nothing: within one rack, or block, if the
-// machines in service of one could hold it. The gang waits for that, but only until a bound that nothing extends; then
-// it starts wherever it can. It must never wait for a place that only machines out of service would make.
+// This file decides how close together a gang is placed if the user sets no level: within one rack or block, if the
+// schedulable nodes of one could hold the gang. The gang waits for such a place up to a fixed limit, and then starts
+// anywhere. It never waits for a place that would need unschedulable nodes.
 
 import (
 	"cmp"
@@ -13,14 +13,14 @@ import (
 // nearness holds what is known of a group on the present nodes.
 type nearness struct {
 	known    bool
-	possible bool // on all machines, those out of service among them
+	possible bool // on all nodes, including unschedulable ones
 
 	found   bool
-	serving uint64 // the view's, when the level was found
-	level   string // the finest at which machines in service could hold the gang; "": there is nothing to wait for
+	serving uint64 // Serving of the view when level was computed
+	level   string // the finest level with a domain whose schedulable nodes could hold the gang; "": no wait
 }
 
-// isPossible reports whether a gang could ever run here.
+// isPossible reports whether a gang could ever run on this cluster.
 func (j *Judgement) isPossible(g *group) bool {
 	n := &g.close
 	if !n.known {
@@ -30,7 +30,7 @@ func (j *Judgement) isPossible(g *group) bool {
 	return n.possible
 }
 
-// closest is the finest level at which one place could hold a gang; "": there is nothing to wait for.
+// closest returns the finest level with one domain that could hold a gang, or "" if the gang need not wait.
 func (j *Judgement) closest(g *group) string {
 	n := &g.close
 	if serving := j.view.Serving(); !n.found || n.serving != serving {
@@ -41,7 +41,7 @@ func (j *Judgement) closest(g *group) string {
 
 // closestIn is closest for any gang.
 func closestIn(view *topology.Fabric, gang topology.Gang) string {
-	if gang.Preferred != "" { // its user says for what it waits
+	if gang.Preferred != "" { // the user has set the level
 		return ""
 	}
 	levels, asked := view.Levels(), gang.Required
@@ -53,7 +53,7 @@ func closestIn(view *topology.Fabric, gang topology.Gang) string {
 	return ""
 }
 
-// isStrict reports whether a job waits for a place that is as close together as can be.
+// isStrict reports whether a job waits for a place at the finest possible level.
 func (j *Judgement) isStrict(b *burst, e *entry) bool {
 	if !b.gang || j.settings.Locality == 0 || j.closest(e.group) == "" {
 		return false
@@ -61,14 +61,14 @@ func (j *Judgement) isStrict(b *burst, e *entry) bool {
 	return e.declined == 0 || j.now < j.patientUntil(e, e.declined)
 }
 
-// patientUntil is until when a job waits for a place close together that could have started elsewhere at an instant:
-// half as long as it had waited by then, and no longer than LocalityMost.
+// patientUntil returns the time until which a job waits for a close place, if it could have started elsewhere at
+// declined. The wait is half of the time that the job had waited before, and at most LocalityMost.
 func (j *Judgement) patientUntil(e *entry, declined int64) int64 {
 	half := min((declined-e.Since)/2, int64(j.settings.LocalityMost))
 	return declined + max(int64(j.settings.Locality), half)
 }
 
-// decline notes that a job could start now, and does not because it would be spread too wide.
+// decline records that a job could start now but waits for a closer place.
 func (j *Judgement) decline(b *burst, e *entry) {
 	if e.declined == 0 {
 		if _, ok := j.place(e.group, false, topology.Lent{}); !ok {
@@ -79,12 +79,12 @@ func (j *Judgement) decline(b *burst, e *entry) {
 	j.wakeAt(j.patientUntil(e, e.declined))
 }
 
-// placeUnkept is a place that no promise keeps, however wide.
+// placeUnkept returns a place on unreserved capacity, at any level.
 func (j *Judgement) placeUnkept(e *entry) (topology.Placement, bool) {
 	return j.place(e.group, false, topology.Lent{})
 }
 
-// soonest is when a job can start, and where: close together, or wider once its patience will be over, whichever is
+// soonest returns the earliest start of a job and its place: a close place, or any place after the wait, whichever is
 // earlier.
 func (j *Judgement) soonest(b *burst, e *entry) (int64, topology.Placement, bool) {
 	wide, widePlace, wideOk := j.firstOf(e, topology.ByEstimate)
@@ -107,7 +107,7 @@ func (j *Judgement) soonest(b *burst, e *entry) (int64, topology.Placement, bool
 	return at, place, true
 }
 
-// earliest asks the horizon, which need not search again where nothing has changed that matters.
+// earliest asks the horizon, and reuses an answer of the last pass if it is still valid.
 func (j *Judgement) earliest(gang *topology.Gang, by topology.Basis) (int64, topology.Placement, bool) {
 	if j.forgetful {
 		return j.horizon.Earliest(gang, j.now, by)

@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of how long a gang waits for a place close together.
+// This file tests how long a gang waits for a close place.
 
 import (
 	"testing"
@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// halfTaken is a stage of two racks of two machines. One machine of each rack is taken for so many seconds.
+// halfTaken returns a stage with two racks of two nodes, where one node of each rack is used for some seconds.
 func halfTaken(t *testing.T, locality time.Duration, runs int64) *stage {
 	settings := simple()
 	settings.Locality, settings.GuardPercent = locality, 0
@@ -22,8 +22,8 @@ func halfTaken(t *testing.T, locality time.Duration, runs int64) *stage {
 	return s
 }
 
-// TestLocalityOfLostMachines checks that a gang does not wait for a rack that only lost machines would make whole.
-// The racks are whole again at 100 s, and from then on a gang waits for one.
+// TestLocalityOfLostMachines checks that a gang does not wait for a rack that is complete only with lost nodes. The
+// nodes return at 100 s, and from then on a gang waits for one rack.
 func TestLocalityOfLostMachines(t *testing.T) {
 	settings := simple()
 	settings.Locality, settings.GuardPercent = time.Hour, 0
@@ -47,7 +47,7 @@ func TestLocalityOfLostMachines(t *testing.T) {
 	began(t, map[*actor]int64{first: 0, second: 500})
 }
 
-// TestLocalityBounded checks that a gang waits half as long as it had waited before, and no longer than LocalityMost.
+// TestLocalityBounded checks that a gang waits for half of its earlier wait, and at most for LocalityMost.
 func TestLocalityBounded(t *testing.T) {
 	for _, x := range []struct{ waited, begins int64 }{{0, 110}, {240, 170}, {1200, 650}, {100_000, 650}} {
 		s := halfTaken(t, time.Minute, 100_000)

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestMain lets garbage lie longer: a plan makes much of it and keeps little, and the default has it collected so often
-// that a sixth of the time goes there.
+// TestMain raises the garbage collector's target. A plan allocates much and keeps little, and with the default target a
+// sixth of the time is spent on collection.
 func TestMain(m *testing.M) {
 	debug.SetGCPercent(400)
 	os.Exit(m.Run())

@@ -1,6 +1,6 @@
 package policy
 
-// This file owns what a pass makes of limits: which one keeps a job waiting, and what it is told of quotas and limits.
+// This file applies limits in a pass: it finds the limit that keeps a job waiting, and describes quotas and limits.
 
 import (
 	"slices"
@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// isOver reports whether a job would exceed a limit, and remembers which. Where it is to go is not always known yet.
-// What firm promises were made before counts as if it had started: else one who came later would take the last of a
-// limit, and those that were stopped for the promise were stopped for nobody.
+// isOver reports whether a job would exceed a limit, and records the limit. The placement may be nil if it is not known
+// yet. Earlier firm promises count as if they had started. Otherwise a later job could take the last of a limit, and
+// the victims of a promise would be stopped in vain.
 func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	if j.shares == nil {
 		return false
@@ -28,7 +28,7 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	}
 	own := e.promised
 	if own != nil && (!own.firm || p != nil && len(besides(p.Slots, own.place.Slots)) > 0) {
-		own = nil // elsewhere it comes after all of them
+		own = nil // at another place, it comes after all of them
 	}
 	before := j.promisedFirmly(e, own)
 	j.shares.Count(1, before...)
@@ -82,7 +82,7 @@ func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all
 			Queue: p.e.Queue, Owner: p.e.Owner, Pool: p.pool, Nodes: p.place.Nodes(), Fixed: p.e.Fixed,
 			Leaf: j.shares.Leaf(p.e.Queue, p.e.Owner),
 		}
-		for i := range p.place.Slots { // of one that is inherited nothing else may be known yet
+		for i := range p.place.Slots { // the gang of an inherited promise may not be known yet
 			x.Total = x.Total.Plus(p.place.Slots[i].Amount)
 		}
 		all = append(all, x)
@@ -90,8 +90,8 @@ func (j *Judgement) promisedFirmly(e *entry, own *promise, but ...*promise) (all
 	return all
 }
 
-// Obey has the planner go by queues; nil: by none. What runs is counted on, and what was used is kept by the names of
-// the queues.
+// Obey sets the configuration of queues, or nil for none. Running jobs are counted again, and past usage is kept by the
+// names of queues.
 func (j *Judgement) Obey(q *share.Queues) {
 	was := j.shares
 	if j.shares = nil; q == nil {
@@ -108,7 +108,7 @@ func (j *Judgement) Obey(q *share.Queues) {
 	}
 }
 
-// settleShares counts no more what has ended since the last pass.
+// settleShares removes the jobs that ended after the last pass.
 func (j *Judgement) settleShares() {
 	for _, x := range j.ended {
 		if j.shares != nil {
@@ -118,16 +118,16 @@ func (j *Judgement) settleShares() {
 	j.ended = j.ended[:0]
 }
 
-// endedJob is one that holds nothing any more. What it used is forgiven where it never ran.
+// endedJob is a job that holds nothing any more. forgiven means that its usage does not count, because it never ran.
 type endedJob struct {
 	job      topology.JobID
 	forgiven bool
 }
 
-// Over is the limit that kept a waiting job from starting in the last pass; nil: none did.
+// Over returns the limit that kept a waiting job from starting in the last pass, or nil.
 func (j *Judgement) Over(job topology.JobID) *share.Over {
 	if j.queue == nil {
-		return nil // there was no pass yet
+		return nil // no pass yet
 	}
 	e := j.queue.jobs[job]
 	if e == nil || e.burst == nil {
@@ -136,15 +136,16 @@ func (j *Judgement) Over(job topology.JobID) *share.Over {
 	return j.overOf(e.burst, e)
 }
 
-// overOf is the limit that kept a burst from going on with this job.
+// overOf returns the limit that kept a burst from starting this job.
 func (j *Judgement) overOf(b *burst, e *entry) *share.Over {
-	if b.asked != j.round { // the pass was through before its turn
+	if b.asked != j.round { // the pass ended before its turn
 		j.isOver(b, e, nil)
 	}
 	return b.over
 }
 
-// Never is a limit that a job would exceed even if nothing else ran, with what the job takes of it; nil: none.
+// Never returns a limit that a job would exceed even if nothing else ran, with the job's request. It returns nil if
+// there is none.
 func (j *Judgement) Never(g *topology.Gang, traits *estimate.Traits) *share.Over {
 	if j.shares == nil {
 		return nil
@@ -156,8 +157,8 @@ func (j *Judgement) Never(g *topology.Gang, traits *estimate.Traits) *share.Over
 	return j.shares.Never(traits.Queue, traits.Owner, j.shares.Needs(traits.Pool, estimate.TotalOf(g)), machines)
 }
 
-// Share says how a job's queue stands to what it is assured, and which queues beside it have more than theirs; "" where
-// nothing is assured to it.
+// Share describes the usage of a job's queue relative to its quota, and names the sibling queues that exceed their
+// quotas. It returns "" if the queue has no quota.
 func (j *Judgement) Share(job topology.JobID) string {
 	e := j.queue.jobs[job]
 	if e == nil || e.burst == nil || j.shares == nil {

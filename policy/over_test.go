@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestPromisedCounts: what is promised firmly counts in limits as if it had started. Else a job that needs none of the
-// promised room takes the last of a limit, and what was kept, or stopped, was so for nobody.
+// TestPromisedCounts checks that firm promises count in limits as if their jobs had started. Otherwise a job that uses
+// none of the promised nodes takes the last of a limit, and nodes were reserved, or jobs stopped, in vain.
 func TestPromisedCounts(t *testing.T) {
 	s := obeying(t, DefaultSettings(), 4,
 		share.QueueSpec{Name: "q", Owner: share.PerOwner{Running: num[int64](2)}}, share.QueueSpec{Name: "o"})
@@ -24,14 +24,13 @@ func TestPromisedCounts(t *testing.T) {
 	began(t, map[*actor]int64{small: 1, large: 900, late: 1400})
 }
 
-// TestStoppedForALimit: where a limit is all that is in the way of a job, nobody can say by when it starts at the
-// latest.
+// TestStoppedForALimit checks that there is no latest start for a job that only a limit keeps waiting.
 func TestStoppedForALimit(t *testing.T) {
 	q := oneQueue()
 	q.Queues[0].Limit = gpus(8)
 	q.Queues = append(q.Queues, share.QueueSpec{Name: "o"})
 	x := newTheatre(t, 2, q)
-	x.enter(act{runs: 500, queue: "o", gang: wholes(1)}) // it leaves a machine free
+	x.enter(act{runs: 500, queue: "o", gang: wholes(1)}) // leaves one node free
 	x.enter(act{at: 1, runs: 90_000, limit: 100_000, gang: wholes(1)})
 	high := x.enter(act{at: 1000, runs: 50, limit: 100, gang: wholes(1), priority: 1})
 	x.run(1010)

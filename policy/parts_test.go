@@ -2,11 +2,12 @@ package policy
 
 import "testing"
 
-// TestEachPartMatters: a history goes another way without any of the parts.
+// TestEachPartMatters checks that a history changes if any part of the planner is turned off.
 func TestEachPartMatters(t *testing.T) {
 	play := func(settings Settings) (said []string) {
 		s := newStage(t, settings, 6, 2)
-		for i, runs := range []int64{200_000, 100, 3000, 50, 90_000, 700} { // many are longer than is thought at first
+		// Many run longer than first estimated.
+		for i, runs := range []int64{200_000, 100, 3000, 50, 90_000, 700} {
 			for at := range int64(12) {
 				a := act{at: at*700 + int64(i), runs: runs, gang: gang(1, int64(4+i%5)), owner: string(rune('a' + i))}
 				if (at+int64(i))%4 == 0 {
@@ -16,7 +17,7 @@ func TestEachPartMatters(t *testing.T) {
 					a.limit = 2 * runs
 				}
 				s.enter(a)
-				for range int(at) / 5 * i { // some come with others alike
+				for range int(at) / 5 * i { // some are submitted with similar ones
 					s.enter(a)
 				}
 			}

@@ -1,12 +1,11 @@
 package policy
 
-// This file owns what the patience of a job's user makes of the times that it is promised: what comes first of a place
-// at its preferred level, and of any place that is permitted from the end of its patience on. It must never have a job
-// start wider than that while it is patient.
+// This file combines a user's topology wait with planned starts: the earlier of a place at the preferred level, and any
+// permitted place after the end of the wait. It must never start a job on a wider place before the wait has ended.
 
 import "github.com/yi-json/synapse/topology"
 
-// firstOf is the first instant at which a job has room where it may start then, and where that is.
+// firstOf returns the earliest time at which a job fits and may start, and the place.
 func (j *Judgement) firstOf(e *entry, by topology.Basis) (at int64, place topology.Placement, ok bool) {
 	gang := e.group.wanted(j.view)
 	at, place, ok = j.earliest(&gang, by)
@@ -21,8 +20,8 @@ func (j *Judgement) firstOf(e *entry, by topology.Basis) (at int64, place topolo
 	return wide, widePlace, true
 }
 
-// allowedFrom is from when a job may start on a place that is promised to it; 0: at any time. A latest time that it was
-// told holds whatever its patience: with a next leader that begins again.
+// allowedFrom returns the time from which a job may start on its promised place, or 0 for any time. A published latest
+// start limits the wait, because under the next leader the wait begins again.
 func (j *Judgement) allowedFrom(e *entry, place topology.Placement, bound int64) int64 {
 	if !e.group.key.patient || j.view.IsWithin(place, e.Gang.Preferred) {
 		return 0
@@ -33,7 +32,8 @@ func (j *Judgement) allowedFrom(e *entry, place topology.Placement, bound int64)
 	return e.deadlineNs()
 }
 
-// whenFree is when a promise's place is free and its job may start there: by limits, when it will have at the latest.
+// whenFree returns the time when the place of a promise is free and its job may start there. By limits, it is the
+// latest such time.
 func (j *Judgement) whenFree(p *promise, by topology.Basis, own ...topology.KeepID) int64 {
 	at, from := j.horizon.When(p.place, by, own...), j.allowedFrom(p.e, p.place, p.bound)
 	if by == topology.ByLimit && from > 0 && from < topology.Never {

@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of the times that patient jobs are told.
+// This file tests the estimated starts of jobs with a topology wait.
 
 import (
 	"math/rand"
@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// patientStage is a cluster of two racks of two machines, of each of which one is taken for half an hour, and a gang of
-// two machines that prefers one rack.
+// patientStage returns a cluster of two racks of two nodes, where one node of each rack is used for half an hour, and a
+// gang of two nodes that prefers one rack.
 func patientStage(t *testing.T, settings Settings, patience int64) (*stage, *actor) {
 	s := newStage(t, settings, 4, 2)
 	for i := range 2 {
@@ -23,8 +23,9 @@ func patientStage(t *testing.T, settings Settings, patience int64) (*stage, *act
 	return s, s.enter(act{at: 1, runs: 100, limit: 100, gang: two, patience: patience})
 }
 
-// TestPatienceIsTold: who waits for a rack is told when its patience is over where that comes first, and starts then
-// and not before; by a moving promise as by a firm one. Who has more of it is told when a rack is free.
+// TestPatienceIsTold checks the estimate of a job that waits for a rack, for moving and firm promises. If its topology
+// wait ends first, the estimate is that end, and the job does not start earlier. Otherwise the estimate is the time
+// when a rack is free.
 func TestPatienceIsTold(t *testing.T) {
 	moving := simple()
 	moving.GuardPercent = 0
@@ -33,7 +34,8 @@ func TestPatienceIsTold(t *testing.T) {
 	for _, settings := range []Settings{moving, firm} {
 		for _, x := range []struct{ patience, at int64 }{{120, 121}, {3600, 1800}} {
 			s, gang := patientStage(t, settings, x.patience)
-			s.enter(act{at: 20, runs: 1, limit: 1, gang: wholes(1)}) // has a pass come, by when the oldest has its turn
+			// Causes a pass when the oldest job has its turn.
+			s.enter(act{at: 20, runs: 1, limit: 1, gang: wholes(1)})
 			s.play(20)
 			p := s.promiseOf(gang)
 			if p == nil || p.Firm != (settings.GuardPercent > 0) || p.At/second-1 < x.at || p.At/second-1 > x.at+50 {
@@ -50,8 +52,8 @@ func TestPatienceIsTold(t *testing.T) {
 	}
 }
 
-// TestPatienceOfTheNextLeader: a next leader counts patience from its own beginning. By when the job was told to start
-// at the latest holds all the same, on the place that was promised.
+// TestPatienceOfTheNextLeader checks that a new leader counts the topology wait from its own begin, but that a
+// published latest start on the promised place remains valid.
 func TestPatienceOfTheNextLeader(t *testing.T) {
 	s, gang := patientStage(t, simple(), 600)
 	s.enter(act{at: 20, runs: 1, limit: 1, gang: wholes(1)})
@@ -77,8 +79,8 @@ func TestPatienceOfTheNextLeader(t *testing.T) {
 	}
 }
 
-// TestPatientBoundsHold: where all jobs have limits and gangs are patient for a while, each starts by the bound that it
-// was told first with a firm promise, and none wider than it prefers while it is patient.
+// TestPatientBoundsHold checks that each job starts by the first latest start that it was guaranteed, if all jobs have
+// limits and gangs have a topology wait. No job starts on a wider place before its wait ends.
 func TestPatientBoundsHold(t *testing.T) {
 	firm, wide := 0, 0
 	for seed := range int64(60) {

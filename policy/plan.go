@@ -1,8 +1,7 @@
 package policy
 
-// This file owns the pass: which of the waiting gangs start now. Nothing waits
-// while holding: a gang that does not fit is left where it stands, and smaller
-// ones behind it run.
+// This file has the simple pass, which decides which waiting gangs start now. No gang holds anything while it waits: a
+// gang that does not fit stays in the queue, and later smaller gangs may start.
 
 import (
 	"github.com/yi-json/synapse/policy/estimate"
@@ -15,56 +14,52 @@ type Admission struct {
 	Job       topology.JobID
 	Placement topology.Placement
 
-	// The rest is what a planner that looks ahead tells beside. Traits are those that the estimate was made of: whoever
-	// learns how long the job runs learns it by them, for they name its burst. Estimate, Grace and StartBy are in ns; by
-	// StartBy the attempt begins or not at all (0: whenever it is ready).
+	// The following fields are set only by a planner that looks ahead. Traits are the input of the estimate. They
+	// identify the burst, so the run time must be learned with the same traits. Estimate, Grace and StartBy are in
+	// ns. The attempt must begin by StartBy, or not at all (0: no latest start).
 	Traits                   estimate.Traits
 	Estimate, Grace, StartBy int64
-	// Told is what the job was told first; Made 0: nothing. Promised: it had a firm promise, which is its own until it
-	// is committed.
+	// Told is the first estimate of the job's start; Made is 0 if there was none. Promised means that the job had a
+	// firm promise, which it keeps until its COMMIT.
 	Told     Foretold
 	Promised bool
-	// Stops are those that were told to stop for it.
+	// Stops has the attempts that were stopped for this job.
 	Stops []preempt.Victim
 }
 
-// Joined is a job that waits, and with whom.
+// Joined is a waiting job with its group.
 type Joined struct {
 	Job   topology.JobID
 	Group GroupID
 	Turn  Turn
-	Burst uint64 // as in Traits; 0: the planner counts none
+	Burst uint64 // as in Traits; 0: none
 	Lent  int64  // as in Waiting
 }
 
 // Decisions holds the results of a pass.
 type Decisions struct {
-	// Admit lists the gangs that start, in the order of the queue. They have left
-	// the queue, and their amounts are taken on the view: the caller keeps them
-	// taken, and gives them back if an attempt fails.
+	// Admit lists the gangs that start, in the order of the queue. They have left the queue, and their amounts are
+	// taken from the view. If an attempt fails, the caller gives the amounts back.
 	Admit []Admission
-	// Joined lists the jobs that came into a group since the last pass and still
-	// wait, in the order in which they came: what is said of their group from here on is
-	// said of them. It is good until the next pass.
+	// Joined lists the jobs that entered a group after the last pass and still wait, in the order of their entry.
+	// From now on, messages about the group apply to them. It is valid until the next pass.
 	Joined []Joined
-	// Firm are the firm promises that were made, changed, or given up though their jobs wait, for the records of these.
-	// It is good until the next pass.
+	// Firm lists the firm promises to record: new, changed, or given up while their jobs wait. It is valid until
+	// the next pass.
 	Firm []Firm
-	// Looked counts the placements tried, Refused the shapes that found none.
+	// Looked is the number of placements tried. Refused is the number of shapes that did not fit.
 	Looked, Refused int
-	// NextAt (ns) is when the next patience runs out and a pass is due even if
-	// nothing changes; 0 is never.
+	// NextAt (ns) is the time when the next topology wait ends, so that a pass is due even if nothing changes; 0:
+	// never.
 	NextAt int64
 }
 
 // Plan runs a pass. The phases:
-//  1. Patience that ran out by now: those jobs join the group of their shape that
-//     takes any permitted level.
-//  2. If room has grown since the last pass, or the view is another one, every
-//     group is looked at; else only groups that no pass has looked at yet.
-//  3. Of these groups, always the one whose first job is first in the queue: its
-//     gang is placed and taken, or the whole group is asleep from here on. A pass
-//     only takes, so what was refused in it stays refused.
+//  1. Jobs whose topology wait has ended join the group of their shape that accepts every permitted level.
+//  2. If free capacity has grown after the last pass, or the view is a new one, every group is examined; otherwise only
+//     groups that no pass has examined yet.
+//  3. The group whose first job is first in the queue is next: its gang is placed, or the complete group sleeps from
+//     now on. A pass only takes capacity, so a refused gang stays refused in that pass.
 func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	queue.endPatience(nowNs)
 	queue.wake(view)
@@ -97,7 +92,7 @@ func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
 	return d
 }
 
-// endPatience moves the jobs whose patience ran out.
+// endPatience moves the jobs whose topology wait has ended.
 func (q *Queue) endPatience(nowNs int64) {
 	for len(q.patient.Items) > 0 {
 		e := q.patient.Items[0]
@@ -110,7 +105,7 @@ func (q *Queue) endPatience(nowNs int64) {
 	}
 }
 
-// wake readies all groups for a look when a refused one might fit now.
+// wake marks all groups for examination if a refused one might fit now.
 func (q *Queue) wake(view *topology.Fabric) {
 	if !q.HasGrown(view) {
 		return
@@ -123,13 +118,13 @@ func (q *Queue) wake(view *topology.Fabric) {
 	}
 }
 
-// HasGrown reports whether a view has more room than the last pass left, or is another one.
+// HasGrown reports whether the view has more capacity than the last pass left, or is a new one.
 func (q *Queue) HasGrown(view *topology.Fabric) bool {
 	return view != q.view || view.Gained() != q.gained
 }
 
-// join lists the entered jobs that still wait. One that was patient until now
-// may have entered twice; both entries then say the same.
+// join lists the entered jobs that still wait. A job whose topology wait has ended may be listed twice, with equal
+// content.
 func (q *Queue) join() []Joined {
 	q.joined = q.joined[:0]
 	for _, e := range q.entered {
@@ -142,15 +137,15 @@ func (q *Queue) join() []Joined {
 	return q.joined
 }
 
-// Admit takes a place, and a waiting job out of the queue: it starts there.
+// Admit takes a placement and removes a waiting job from the queue, because it starts there.
 func (q *Queue) Admit(view *topology.Fabric, job topology.JobID, p topology.Placement) Admission {
 	view.Take(p)
 	q.Remove(job)
 	return Admission{Job: job, Placement: p}
 }
 
-// Passed ends a pass: every group has been looked at, and sleeps until room grows. It lists
-// the jobs that came into a group since the last pass and still wait.
+// Passed ends a pass. Every group sleeps until free capacity grows. Passed returns the jobs that entered a group after
+// the last pass and still wait.
 func (q *Queue) Passed(view *topology.Fabric) []Joined {
 	for _, g := range q.awake {
 		g.asleep = true

@@ -1,8 +1,6 @@
 package policy
 
-// This file owns the place at which another policy can stand: a planner is a value
-// that the leader is given. A cluster has the default one; what it is compared with
-// lives beside the simulator.
+// This file has the interface of planners. A cluster has one planner, and the simulator compares it with others.
 
 import (
 	"github.com/yi-json/synapse/policy/estimate"
@@ -10,14 +8,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Planner decides in a pass which of the waiting gangs start now.
+// Planner decides in a pass which waiting gangs start now.
 type Planner interface {
-	// Plan admits gangs by Queue.Admit, ends the pass by Queue.Passed, and answers what
-	// it decided. nowNs is a reading of the leader's monotonic clock.
+	// Plan starts gangs with Queue.Admit, ends the pass with Queue.Passed, and returns its decisions. nowNs is a
+	// reading of the leader's monotonic clock.
 	Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions
 }
 
-// Default is the planner of every cluster.
+// Default is the simple planner, without reservations.
 type Default struct{}
 
 // Plan runs a pass.
@@ -25,32 +23,32 @@ func (Default) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions 
 	return Plan(view, queue, nowNs)
 }
 
-// Rememberer is a planner that goes by what came of what it started.
+// Rememberer is a planner that uses the results of the jobs that it has started.
 type Rememberer interface {
 	Planner
-	// Resumed tells it of an attempt that an earlier leader started.
+	// Resumed reports an attempt that an earlier leader started.
 	Resumed(job topology.JobID, traits estimate.Traits, estimate int64)
-	// Ended tells it for how long (ns) the latest attempt of a job ran, once that is over.
+	// Ended reports the run time (ns) of a job's latest attempt after its end.
 	Ended(job topology.JobID, ran int64)
-	// Returned says that it came to nothing: the job waits again, as if it had never been started.
+	// Returned reports that an attempt failed before it ran: the job waits again, as if it had never been started.
 	Returned(job topology.JobID)
-	// Credits are what the guard may spend, as the last leader left them; Recall takes them over.
+	// Credits returns the credits of the guard, and Recall restores those of the last leader.
 	Credits() []Credit
 	Recall([]Credit)
-	// Inherit has it keep a firm promise that is on disk, of an earlier leader or of a job's earlier actor, and reports
-	// whether the job has one.
+	// Inherit restores a firm promise from disk, of an earlier leader or of a job's earlier actor. It reports
+	// whether the job has a firm promise.
 	Inherit(f *Firm, nowNs int64) bool
-	// Committed says that what a job had was promised is its own: COMMIT is on disk.
+	// Committed reports that the COMMIT of a job with a promise is on disk, so that the job holds its nodes.
 	Committed(job topology.JobID)
-	// Forgotten says that a job waits no longer and runs no longer, by somebody's word, and reports whether room is kept
-	// until its record says that nothing is promised to it.
+	// Forgotten reports that a user has ended a job, so that it neither waits nor runs. It returns true if nodes
+	// stay reserved until the job's record has no promise.
 	Forgotten(job topology.JobID) bool
-	// Written says that the record of a job is as was said last of its firm promise, and reports whether room comes free
-	// by that.
+	// Written reports that the record of a job matches its last firm promise. It returns true if that frees
+	// capacity.
 	Written(job topology.JobID) bool
 }
 
-// Planner is the one that the settings ask for.
+// Planner returns the planner for these settings.
 func (s *Settings) Planner(cells *estimate.Cells, ends Ends) Planner {
 	if s.Order == share.Expected {
 		return NewJudgement(*s, cells, ends)

@@ -1,7 +1,7 @@
 package policy
 
-// This file owns what is counted of each pool: how much of it works for long, what the guard may spend, and which
-// promises it has. And so the headroom, which long work leaves to short work.
+// This file counts for each pool: the long jobs that run, the credit of the guard, and the promises. It also has the
+// share for short jobs, which limits the capacity of long jobs. The code calls it headroom.
 
 import (
 	"cmp"
@@ -12,46 +12,45 @@ import (
 )
 
 const (
-	// longWork is what is expected to run longer.
+	// longWork is the expected run time above which a job is long.
 	longWork = 24 * 3600 * second
-	// recountEvery is how often the machines are counted; what most of them have is not another thing from one minute to
-	// the next.
+	// recountEvery is the interval between counts of the nodes. The usual size of a node rarely changes.
 	recountEvery = 60 * second
-	// hoard is for how much time, in seconds, credit is saved up at most.
+	// hoard is the time, in seconds, for which credit is saved at most.
 	hoard = 3600
 )
 
-// pool is a pool of machines.
+// pool is a pool of nodes.
 type pool struct {
 	estimate.Pool
-	long     int64 // milli-GPUs of jobs that run and are expected to do so for long
+	long     int64 // milli-GPUs of running jobs that are expected to run long
 	credit   int64 // of the guard, in milli-GPU-seconds
-	creditAt int64 // until when it has grown
-	waits    bool  // something waits since the last pass
+	creditAt int64 // the time up to which credit has grown
+	waits    bool  // jobs wait since the last pass
 	firm     *promise
-	moving   [2]int // promises of this pass: to jobs that one machine can hold, and to others
+	moving   [2]int // moving promises of this pass: for jobs that fit on one node, and for gangs
 	pace     pace
-	asked    uint64 // the pass over queues in which awaited is counted
-	awaited  [2]int // bursts of either class that have yet to have their turn in it
+	asked    uint64 // the pass to which awaited belongs
+	awaited  [2]int // bursts of each class that have not had their turn in it
 }
 
-// pools are all of them.
+// pools has all pools.
 type pools struct {
 	of      estimate.Pools
 	all     []pool
-	counted int64 // when they were
-	len     int   // machines then
+	counted int64 // time of the last count
+	len     int   // number of nodes then
 }
 
-// work is a job that was started, until it has ended.
+// work is a job that was started and has not ended.
 type work struct {
 	pool    string
 	size    int64
 	long    bool
-	charged int64 // to the guard, in milli-GPU-seconds
+	charged int64 // paid by the guard, in milli-GPU-seconds
 }
 
-// count counts the machines again where it is time to, and lets credit grow.
+// count counts the nodes if that is due, and increases the credits.
 func (s *pools) count(j *Judgement) {
 	if s.len != j.view.Len() || j.now >= s.counted+recountEvery || s.all == nil {
 		s.recount(j)
@@ -80,7 +79,7 @@ func (s *pools) recount(j *Judgement) {
 			s.all[len(s.all)-1].Pool = p
 		}
 	}
-	for i := range was { // without machines, and still somebody's
+	for i := range was { // keeps pools without nodes that are still in use
 		if find(s.all, was[i].Name) == nil && (was[i].long > 0 || was[i].firm != nil || was[i].waits || was[i].credit != 0) {
 			was[i].Size = 0
 			s.all = append(s.all, was[i])
@@ -88,7 +87,7 @@ func (s *pools) recount(j *Judgement) {
 	}
 	slices.SortFunc(s.all, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 	for _, b := range j.bursts.list {
-		b.jobs = slices.DeleteFunc(b.jobs, func(e *entry) bool { return e.gone }) // those in the middle too
+		b.jobs = slices.DeleteFunc(b.jobs, func(e *entry) bool { return e.gone }) // also those in the middle
 		if b.waits() {
 			j.measure(b, &b.head.Gang)
 		}
@@ -105,12 +104,12 @@ func find(all []pool, name string) *pool {
 	return nil
 }
 
-// pool is that of a burst.
+// pool returns the pool of a burst.
 func (j *Judgement) pool(b *burst) *pool { return j.poolNamed(b.traits.Pool) }
 
 func (j *Judgement) poolNamed(name string) *pool {
 	p := find(j.pools.all, name)
-	if p == nil { // of a type that no machine here has
+	if p == nil { // no node here has this type
 		j.pools.all = append(j.pools.all, pool{Pool: estimate.Pool{Name: name}, creditAt: j.now})
 		slices.SortFunc(j.pools.all, func(a, b pool) int { return cmp.Compare(a.Name, b.Name) })
 		p = find(j.pools.all, name)
@@ -118,8 +117,8 @@ func (j *Judgement) poolNamed(name string) *pool {
 	return p
 }
 
-// heldBack reports whether a burst waits for headroom: it is expected to run for long, too much of the pool does
-// already, and it is none of those that take most of a pool anyway.
+// heldBack reports whether the share for short jobs stops a burst. It does if the burst is expected to run long and
+// long jobs already use too much of the pool. It does not stop jobs that need most of a pool.
 func (j *Judgement) heldBack(b *burst) bool {
 	p := j.pool(b)
 	most := topology.Scaled(p.Size, 100-j.settings.HeadroomPercent, 100)
@@ -127,7 +126,7 @@ func (j *Judgement) heldBack(b *burst) bool {
 		p.long+b.traits.Size > most && 2*b.traits.Size <= most
 }
 
-// charge counts a job that was started.
+// charge counts a started job.
 func (j *Judgement) charge(b *burst, e *entry, guarded bool) {
 	p := j.pool(b)
 	w := &work{pool: p.Name, size: b.traits.Size, long: b.estimate > longWork}
@@ -138,7 +137,7 @@ func (j *Judgement) charge(b *burst, e *entry, guarded bool) {
 	j.count(e.Job, w)
 }
 
-// Resumed says that a job runs which an earlier leader started.
+// Resumed reports a running job that an earlier leader started.
 func (j *Judgement) Resumed(job topology.JobID, traits estimate.Traits, estimate int64) {
 	if j.work[job] == nil {
 		j.count(job, &work{pool: traits.Pool, size: traits.Size, long: estimate > longWork})
@@ -152,10 +151,10 @@ func (j *Judgement) count(job topology.JobID, w *work) {
 	j.work[job] = w
 }
 
-// Returned says that an attempt came to nothing. A firm promise outlives that.
+// Returned reports that an attempt failed before it ran. A firm promise remains.
 func (j *Judgement) Returned(job topology.JobID) { j.undo(job, 0) }
 
-// Forgotten says that nobody waits for a job.
+// Forgotten reports that a job no longer waits.
 func (j *Judgement) Forgotten(job topology.JobID) (owed bool) {
 	j.undo(job, 0)
 	if p := j.firmOf(job); p != nil {
@@ -165,17 +164,17 @@ func (j *Judgement) Forgotten(job topology.JobID) (owed bool) {
 	return len(j.unwritten[job]) > 0
 }
 
-// Ended says that a job which was started holds nothing any more, and for how long (ns) it ran; 0: it never did.
-// What the guard paid for it is corrected by that.
+// Ended reports that a started job holds nothing any more, and its run time in ns, or 0 if it never ran. The payment of
+// the guard is corrected accordingly.
 func (j *Judgement) Ended(job topology.JobID, ran int64) {
 	j.undo(job, ran)
 	j.Committed(job)
 }
 
-// undo counts a job no longer that was started.
+// undo removes a started job from all counts.
 func (j *Judgement) undo(job topology.JobID, ran int64) {
 	j.changes++
-	if j.shares != nil { // of an earlier leader's attempt nobody may have said more than that it was there
+	if j.shares != nil { // an attempt of an earlier leader may have no entry in work
 		j.ended = append(j.ended, endedJob{job, ran == 0})
 	}
 	w := j.work[job]

@@ -1,9 +1,9 @@
 package policy
 
-// This file owns when others are stopped for a job, and the promise of a job for which they are. It is a firm
-// promise on room that is about to come free: nobody is told to stop before it is on disk, nothing of what it keeps is
-// lent, and it is not planned again for a better place, or what was stopped would have been stopped in vain. Its job
-// starts on its place, or, as long as nobody was told to stop, wherever it fits sooner.
+// This file decides when jobs are stopped for another job, and has the promise of that job. It is a firm promise on
+// capacity that is about to become free. No job is stopped before the promise is on disk. Nothing of its capacity is
+// lent. It is not planned again for a better place, because then jobs would have been stopped in vain. The job starts
+// on its promised place. As long as no victim has been stopped, it may also start elsewhere.
 
 import (
 	"slices"
@@ -17,19 +17,21 @@ import (
 // Stopper knows the running jobs that could be stopped, in addition to their ends.
 type Stopper interface {
 	Ends
-	// Running is what is known of a job's latest attempt; false: it has nothing on machines that can be reached.
+	// Running returns the state of a job's latest attempt. It returns false if the attempt holds nothing on
+	// reachable nodes.
 	Running(job topology.JobID, nowNs int64) (preempt.Running, bool)
 }
 
-// Preempter is a planner that has others stopped.
+// Preempter is a planner that stops jobs for others.
 type Preempter interface {
 	Planner
-	// Stopped says that an attempt was told to stop for a job. From then on that job waits for it.
+	// Stopped reports that an attempt was stopped for a job. From then on, the job waits for it.
 	Stopped(job topology.JobID, t topology.Token)
 }
 
 const (
-	// huntEvery is how often whom to stop is looked for for one burst, huntsInPass for how many in one pass.
+	// huntEvery is the interval between searches for victims for one burst. huntsInPass limits the searches in one
+	// pass.
 	huntEvery   = 10 * second
 	huntsInPass = 4
 )
@@ -37,12 +39,12 @@ const (
 // stop is a victim of a promise.
 type stop struct {
 	preempt.Victim
-	told bool // to stop, or its end is on disk
+	told bool // it was stopped, or its end is on disk
 }
 
 func (p *promise) isStopping() bool { return p != nil && len(p.stops) > 0 }
 
-// victimsOf lists whom stops name.
+// victimsOf returns the victims of stops.
 func victimsOf(stops []stop) (all []preempt.Victim) {
 	for i := range stops {
 		all = append(all, stops[i].Victim)
@@ -63,17 +65,17 @@ func (p *promise) told() (all []preempt.Victim) {
 	return all
 }
 
-// hunting is one look for whom to stop, and what it goes by.
+// hunting is one search for victims, with its parameters.
 type hunting struct {
 	preempt.Look
 	stopper Stopper
 	b       *burst
 	e       *entry
-	coming  []*share.Hold // what those will have to whom room is promised firmly
-	through []*promise    // that are no obstacle to it
+	coming  []*share.Hold // future holdings of jobs with firm promises
+	through []*promise    // promises that the search ignores
 }
 
-// preempt has others stopped for a job if they may be and it then fits, and promises it their room.
+// preempt searches victims for a job. If the job then fits, it gets a promise of their capacity.
 func (j *Judgement) preempt(b *burst, e *entry) bool {
 	h := j.hunting(b, e)
 	if h == nil || h.Leaf.Preempts.Shortest && !j.isNews(h) {
@@ -101,7 +103,8 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	j.wakeAt(j.now + second)
 	bound := int64(topology.Never)
 	if p := e.promised; p != nil {
-		bound = p.bound // what was said by when stands: without this it would start later than the victims are to be gone
+		// A published latest start remains valid: otherwise the job would start after the victims have gone.
+		bound = p.bound
 		j.leave(e.Job, p.place)
 		j.drop(p)
 	}
@@ -110,16 +113,15 @@ func (j *Judgement) preempt(b *burst, e *entry) bool {
 	return true
 }
 
-// vain is a look for whom to stop that found nobody.
+// vain is a search for victims that found none.
 type vain struct{ changes, at, later int64 }
 
-// lookAgain is after how long a burst is looked at again though nothing is known to have changed.
+// lookAgain is the time after which a search is repeated even if no change is known.
 const lookAgain = 60 * second
 
-// isNews reports whether to look again for whom to stop for a job: something has ended or was started since the last
-// look, or somebody has run for long enough by now. In a queue where long jobs give way each one that waits would be
-// looked at in turn for ever, though nothing but the time has changed. Where only jobs of the same queue may be
-// stopped, those are counted first: that costs little.
+// isNews reports whether another search for victims may succeed: a job has ended or started after the last search, or a
+// job has now run long enough. Without this check, a queue with the rule Shortest would search for every waiting job
+// again and again. If only jobs of the same queue can be victims, isNews first counts them, which is cheap.
 func (j *Judgement) isNews(h *hunting) bool {
 	v := &h.b.vain
 	if v.at > 0 && v.changes == j.changes && j.now < min(v.later, v.at+lookAgain) {
@@ -134,7 +136,7 @@ func (j *Judgement) isNews(h *hunting) bool {
 	return false
 }
 
-// without is when a job is expected to start if nobody is stopped for it; topology.Never: nobody can say.
+// without returns the expected start of a job if no job is stopped for it, or topology.Never if unknown.
 func (j *Judgement) without(b *burst, e *entry) int64 {
 	if e.promised != nil {
 		return e.promised.at
@@ -178,8 +180,8 @@ func (j *Judgement) hunting(b *burst, e *entry) *hunting {
 	return h
 }
 
-// foresee counts what there will be once all others have started to whom that is promised firmly, or counts that no
-// more: else two would be given the same quota, and a queue would lose more than it has above its own.
+// foresee adds the future holdings of jobs with firm promises to the usage of queues, or removes them if by is -1.
+// Without them, two jobs would get the same quota, and a queue would lose more than it has above its own.
 func (j *Judgement) foresee(h *hunting, by int64) {
 	j.shares.Count(by, h.coming...)
 	j.discount(h, by)
@@ -188,7 +190,7 @@ func (j *Judgement) foresee(h *hunting, by int64) {
 	}
 }
 
-// discount counts no more what is being stopped for others, or counts that again.
+// discount removes the jobs that are being stopped from the usage, or adds them again if by is -1.
 func (j *Judgement) discount(h *hunting, by int64) {
 	for job := range h.Busy { //order: they are summed up
 		if x := j.shares.Of(job); x != nil {
@@ -197,7 +199,7 @@ func (j *Judgement) discount(h *hunting, by int64) {
 	}
 }
 
-// hunt finds whom to stop, beside those of an earlier plan that are stopping already, and where the job then goes.
+// hunt selects victims in addition to the ones that are already stopping, and returns the placement of the job.
 func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placement, bool) {
 	h.Gather(h.stopper.Running, j.now)
 	gang := h.e.group.wanted(j.view)

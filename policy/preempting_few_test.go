@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of whom to stop where a limit lets a gang go to few machines only.
+// This file tests the selection of victims if a limit allows a gang only a few nodes.
 
 import (
 	"slices"
@@ -11,14 +11,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// fewMachines is a law by which a gang goes to so many machines at the most.
+// fewMachines is a law that allows a gang at most a number of nodes.
 type fewMachines struct{ most int }
 
 func (fewMachines) Add(int) bool                       { return true }
 func (fewMachines) Drop(int)                           {}
 func (l fewMachines) Enough(p topology.Placement) bool { return len(p.Nodes()) <= l.most }
 
-// joinUneven adds two machines of one rack and four of another. Most have two GPUs left, if some are in use.
+// joinUneven adds two nodes in one rack and four in another. If some GPUs are in use, most nodes have two free GPUs.
 func joinUneven(view *topology.Fabric, inUse bool) {
 	for _, m := range []struct {
 		id, rack   string
@@ -37,8 +37,8 @@ func joinUneven(view *topology.Fabric, inUse bool) {
 	}
 }
 
-// TestVictimsOnFewMachines: where a limit lets a gang go to few machines, and it would be placed on more of them as
-// soon as one victim stays, whoever has nothing of the place on few is not stopped.
+// TestVictimsOnFewMachines has a gang that a limit allows on a few nodes, and that would be placed on more nodes if one
+// victim stayed. The test checks that a job without resources on the few nodes is not stopped.
 func TestVictimsOnFewMachines(t *testing.T) {
 	view := topology.NewFabric([]string{"zone", "rack"})
 	joinUneven(view, true)
@@ -58,14 +58,14 @@ func TestVictimsOnFewMachines(t *testing.T) {
 	}
 }
 
-// elevenWhole is a gang of eleven GPUs on machines that it has whole, and a part of one more.
+// elevenWhole returns a gang of eleven GPUs on whole nodes and a part of one more.
 func elevenWhole() *topology.Gang {
 	return &topology.Gang{Total: topology.Resources{MilliCPU: 22_000, MilliGPU: 11 * topology.WholeGPU},
 		Split: topology.SplitWhole}
 }
 
-// TestStartsOnFewMachines: who has others stopped for a place on as many machines as a limit allows starts there,
-// though it would be placed on more of them by now.
+// TestStartsOnFewMachines checks that a gang with victims starts on the allowed number of nodes, even if it would now
+// be placed on more.
 func TestStartsOnFewMachines(t *testing.T) {
 	x := newTheatre(t, 0, &share.Queues{Queues: []share.QueueSpec{
 		{Name: "q", Owner: share.PerOwner{Machines: num[int64](2)}, Preemption: share.Preemption{ByPriority: yes()}},

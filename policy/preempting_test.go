@@ -17,12 +17,12 @@ import (
 type theatre struct {
 	*stage
 	times map[topology.JobID]int
-	since map[topology.JobID]int64 // when each was stopped for one of higher priority last
-	stops []Firm                   // for whom, each once
-	seen  map[topology.JobID]bool  // that victims were told for
-	lags  int64                    // (s) between a promise and the word to its victims
+	since map[topology.JobID]int64 // last stop of each job for one with higher priority
+	stops []Firm                   // the promises with victims, each once
+	seen  map[topology.JobID]bool  // promises whose victims were stopped
+	lags  int64                    // seconds between a promise and the stop of its victims
 	due   map[int64][]Firm
-	// chosen looks at a promise for which others are to be stopped, before they are.
+	// chosen is called for a promise with victims before they are stopped.
 	chosen func(Firm)
 }
 
@@ -37,7 +37,7 @@ func newTheatre(t *testing.T, machines int, q *share.Queues) *theatre {
 	return x
 }
 
-// stopping is what runs, as somebody knows it who can stop it.
+// stopping is a Stopper for the running jobs.
 type stopping struct {
 	Ends
 	x *theatre
@@ -71,7 +71,7 @@ func (x *theatre) token(a *actor) topology.Token {
 	return topology.Token{Epoch: 1, Counter: uint64(a.started)}
 }
 
-// run lets time pass second by second, and stops whom it is promised that they are.
+// run advances the time second by second, and stops the victims of promises.
 func (x *theatre) run(until int64) {
 	for x.now < until*second {
 		x.now += second
@@ -94,7 +94,7 @@ func (x *theatre) run(until int64) {
 	}
 }
 
-// stop has victims told: each leaves after its grace, and waits again.
+// stop stops the victims of a promise: each leaves after its grace period, and waits again.
 func (x *theatre) stop(f Firm) {
 	if !x.waits(x.actorOf(f.Job)) {
 		return
@@ -121,7 +121,7 @@ var trees = flag.Int("trees", 6, "how many trees of queues TestNobodyIsStoppedIn
 
 func yes() *bool { b := true; return &b }
 
-// oneQueue is a queue whose jobs give way to those of higher priority.
+// oneQueue returns a queue whose jobs may be stopped for jobs with higher priority.
 func oneQueue() *share.Queues {
 	q := queuesOf(share.QueueSpec{Name: "q", Preemption: share.Preemption{ByPriority: yes()}})
 	q.Default = "q"
@@ -137,7 +137,8 @@ func (x *theatre) victims() (all []string) {
 	return all
 }
 
-// TestOneVictim: one of ten was in the way, and one is stopped, the one that loses the least; it keeps its place.
+// TestOneVictim checks that only one of ten jobs is stopped, the one that loses least, and that it keeps its position
+// in the queue.
 func TestOneVictim(t *testing.T) {
 	x := newTheatre(t, 10, oneQueue())
 	x.enter(act{at: 1, runs: 90_000, gang: wholes(1)})
@@ -154,8 +155,8 @@ func TestOneVictim(t *testing.T) {
 	}
 }
 
-// TestBoundStands: a job that was told by when it starts at the latest is told no later time because others are stopped
-// for it now: those will be gone long before.
+// TestBoundStands checks that a published latest start does not become later when the job gets victims, because they
+// will have gone long before.
 func TestBoundStands(t *testing.T) {
 	x := newTheatre(t, 2, oneQueue())
 	x.j = NewJudgement(DefaultSettings(), estimate.NewCells(), stopping{x.runs, x})
@@ -176,8 +177,9 @@ func TestBoundStands(t *testing.T) {
 	}
 }
 
-// TestMovedIsLast: a job is promised room elsewhere when somebody is stopped for another, because it can have what that
-// one leaves. It does not start on what is being freed for the other, though it was promised room before it.
+// TestMovedIsLast has a job whose promise moves to another place because a victim of another job leaves a better one.
+// The test checks that it does not start on the capacity that is being freed for the other job, although it was
+// promised a place earlier.
 func TestMovedIsLast(t *testing.T) {
 	x := newTheatre(t, 2, oneQueue())
 	x.j = NewJudgement(DefaultSettings(), estimate.NewCells(), stopping{x.runs, x})
@@ -201,13 +203,13 @@ func TestMovedIsLast(t *testing.T) {
 	}
 }
 
-// TestReplannedIsLast: a gang whose victims are stopping loses a node of its place, and is planned on another one. It
-// comes behind the guarantees that were made before that.
+// TestReplannedIsLast has a gang with stopping victims that loses a node of its place and gets another one. The test
+// checks that it comes after all guarantees that were made before.
 func TestReplannedIsLast(t *testing.T) {
 	x := newTheatre(t, 8, oneQueue())
 	x.j = NewJudgement(DefaultSettings(), estimate.NewCells(), stopping{x.runs, x})
 	x.j.Obey(oneQueue())
-	x.lags = 1000 // the victims are stopping for the whole test
+	x.lags = 1000 // the victims are stopping during the complete test
 	for range 8 {
 		x.enter(act{runs: 90_000, gang: wholes(1)})
 	}
@@ -233,7 +235,7 @@ func TestReplannedIsLast(t *testing.T) {
 	}
 }
 
-// TestNobodyInVain: what is stopped makes room, or nothing is.
+// TestNobodyInVain checks that jobs are stopped only if that makes enough capacity free.
 func TestNobodyInVain(t *testing.T) {
 	old := func(n int32, priority int32) act { return act{runs: 9e4, gang: wholes(n), priority: priority} }
 	asks := func(at int64, n int32, priority int32) act { return act{at: at, gang: wholes(n), priority: priority} }
@@ -271,7 +273,8 @@ func TestNobodyInVain(t *testing.T) {
 	}
 }
 
-// TestLeftAlone: a job is stopped for one of higher priority at most three times, and not twice in an hour.
+// TestLeftAlone checks that a job is stopped for jobs with higher priority at most three times, and at most once an
+// hour.
 func TestLeftAlone(t *testing.T) {
 	x := newTheatre(t, 1, oneQueue())
 	low := x.enter(act{at: 1, runs: 1_000_000, gang: wholes(1)})
@@ -286,7 +289,7 @@ func TestLeftAlone(t *testing.T) {
 	}
 }
 
-// gpuQuota is a queue that is assured so many machines, and takes back what others have of that.
+// gpuQuota returns a queue with a quota of a number of nodes, which reclaims its quota.
 func gpuQuota(name, parent string, machines int64) share.QueueSpec {
 	q := share.QueueSpec{Name: name, Parent: parent, Preemption: share.Preemption{Reclaim: yes(), ByPriority: yes()}}
 	if machines >= 0 {
@@ -295,8 +298,8 @@ func gpuQuota(name, parent string, machines int64) share.QueueSpec {
 	return q
 }
 
-// TestReclaim: what a queue has above its quota is taken back for one that stays within its own, and no more than that,
-// though quotas were given that the cluster does not hold. Nobody takes it back again.
+// TestReclaim checks that a queue's usage beyond its quota is reclaimed for a queue within its quota, and no more than
+// that, even if the quotas exceed the cluster. No queue reclaims it in turn.
 func TestReclaim(t *testing.T) {
 	x := newTheatre(t, 4, queuesOf(gpuQuota("a", "", 3), gpuQuota("b", "", 2), gpuQuota("c", "", -1)))
 	for i := range 4 {
@@ -312,7 +315,8 @@ func TestReclaim(t *testing.T) {
 	}
 }
 
-// TestNotPreemptible: what is not to be stopped is not, and starts only within its queue's quota.
+// TestNotPreemptible checks that a job which must not be stopped is not stopped, and starts only within its queue's
+// quota.
 func TestNotPreemptible(t *testing.T) {
 	x := newTheatre(t, 4, queuesOf(gpuQuota("a", "", 2), gpuQuota("b", "", 2), gpuQuota("c", "", -1)))
 	for i, queue := range []string{"a", "a", "a", "c"} {
@@ -340,9 +344,9 @@ func TestNotPreemptible(t *testing.T) {
 	}
 }
 
-// TestNobodyIsStoppedInVain draws trees of queues, and looks at each choice by itself: without any one of the victims
-// the gang would not fit; each is lower in its queue, or above its quota for one that is within its own, though the
-// others had gone; and it has run for long enough.
+// TestNobodyIsStoppedInVain draws trees of queues and checks each selection. The gang must not fit if any one victim
+// stays. Each victim must have a lower priority in its queue, or be above its quota without the other victims, for a
+// job within its quota. Each must have run long enough.
 func TestNobodyIsStoppedInVain(t *testing.T) {
 	byRule := map[preempt.Rule]int{}
 	for seed := range *trees {
@@ -379,7 +383,7 @@ func TestNobodyIsStoppedInVain(t *testing.T) {
 	}
 }
 
-// inVain is what is wrong with a choice; "": nothing.
+// inVain returns what is wrong with a selection, or "".
 func (x *theatre) inVain(f Firm, q *share.Queues) string {
 	taker := x.actorOf(f.Job)
 	fits := func(without topology.JobID) bool {
@@ -414,8 +418,8 @@ func (x *theatre) inVain(f Firm, q *share.Queues) string {
 	return ""
 }
 
-// above reports whether the queue of a victim, and what is above it beside the taker's, have more than their quotas
-// without the other victims, and the taker's stay within theirs.
+// above reports whether the queues of a victim, up to the common ancestor, exceed their quotas without the other
+// victims, and the queues of the job stay within theirs.
 func (x *theatre) above(victim *actor, f Firm, q *share.Queues) bool {
 	taker := x.actorOf(f.Job)
 	chain := func(name string) (names []string) {

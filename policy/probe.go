@@ -1,8 +1,8 @@
 package policy
 
-// This file owns probes: of several jobs alike of which none has been started yet, one has its turn earlier, for how
-// long it runs tells how long the others will. It must never bring a second one forward: the others wait for what the
-// first one tells.
+// This file has the probes. If several similar jobs wait and none has been started yet, one of them gets an earlier
+// turn, because its run time helps to estimate the others. Only one job may get an earlier turn. The others wait for
+// its result.
 
 import (
 	"cmp"
@@ -13,15 +13,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// isUntried reports whether a burst has a job to be tried. Gangs are not: they take much room for one answer.
+// isUntried reports whether a burst needs a probe. Gangs do not get one, because they use too much capacity for one
+// result.
 func (b *burst) isUntried(j *Judgement) bool {
 	return !b.tried && !b.gang && len(b.jobs) > 1 && !j.settings.lacks.probes
 }
 
-// early is the rank of a burst's probe: the more there are of whom it tells, the earlier.
+// early returns the rank of a burst's probe. It is earlier if the burst has more jobs.
 func (b *burst) early() int64 { return topology.Scaled(b.rank, 1000, rootOf(int64(len(b.jobs))*1000)) }
 
-// rootOf is the square root of an amount, both in thousandths.
+// rootOf returns the square root of an amount, both in thousandths.
 func rootOf(amount int64) (root int64) {
 	n := min(amount, math.MaxInt64/1000) * 1000
 	for bit := int64(1) << (bits.Len64(uint64(n)) / 2); bit > 0; bit /= 2 {
@@ -32,7 +33,7 @@ func rootOf(amount int64) (root int64) {
 	return root
 }
 
-// turnRank is where a burst stands with the job whose turn it is.
+// turnRank returns the rank of the burst's next job.
 func (b *burst) turnRank() int64 {
 	if b.probes {
 		return b.early()
@@ -40,7 +41,7 @@ func (b *burst) turnRank() int64 {
 	return b.rank
 }
 
-// untried are the bursts that have a probe, in the order of those.
+// untried returns the bursts with a probe, in the order of their probes.
 func untried(all []*burst) (some []*burst) {
 	for _, b := range all {
 		if b.probes {
@@ -51,12 +52,12 @@ func untried(all []*burst) (some []*burst) {
 	return some
 }
 
-// probeBefore compares a burst's probe with what another one has at a rank.
+// probeBefore compares the probe of a burst with another burst at a rank.
 func (b *burst) probeBefore(o *burst, rank int64) int {
 	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.early(), rank), entryOrder(b.head, o.head))
 }
 
-// visitAll is the pass over all bursts where there are no queues.
+// visitAll gives turns to all bursts if there are no queues.
 func (j *Judgement) visitAll(all []*burst) {
 	probes := untried(all)
 	for _, b := range all {
@@ -67,7 +68,8 @@ func (j *Judgement) visitAll(all []*burst) {
 	}
 }
 
-// probe starts the first job of a burst if that can be. It is promised nothing yet: its turn among all others comes.
+// probe starts the first job of a burst if possible. The job gets no promise yet, because its regular turn is still to
+// come.
 func (j *Judgement) probe(b *burst) {
 	b.probes = false
 	if i := slices.IndexFunc(b.jobs, (*entry).awaitsTurn); i >= 0 {

@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of probes, and of which jobs are taken for alike.
+// This file tests probes, and the grouping of similar jobs.
 
 import (
 	"math"
@@ -10,8 +10,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestProbe: of many jobs alike the first goes before one that is expected to be quicker, and no second one with it.
-// Once it has told that they are quick, the others go. Where there are queues all is the same, and gangs are not tried.
+// TestProbe checks that the first of many similar jobs runs before a job with a shorter estimate, and no second one
+// with it. When it has shown that such jobs are short, the others run. The same holds with queues. Gangs are not
+// probed.
 func TestProbe(t *testing.T) {
 	for _, queues := range []bool{false, true} {
 		for _, gangs := range []int32{1, 2} {
@@ -49,7 +50,7 @@ func TestProbe(t *testing.T) {
 	}
 }
 
-// TestProbeOnce: while a probe has yet to tell anything no other one of its kind goes early.
+// TestProbeOnce checks that no other job of the burst gets an early turn before the probe has ended.
 func TestProbeOnce(t *testing.T) {
 	settings := simple()
 	settings.GuardPercent, settings.PromisesOnes = 0, 0
@@ -68,7 +69,8 @@ func TestProbeOnce(t *testing.T) {
 	}
 }
 
-// TestProbeWaits: what could not start early has its turn where its kind stands, and is promised room there.
+// TestProbeWaits checks that a probe which could not start early has its turn at the regular position of its burst, and
+// gets a promise there.
 func TestProbeWaits(t *testing.T) {
 	for _, queues := range []bool{false, true} {
 		settings := simple()
@@ -87,8 +89,8 @@ func TestProbeWaits(t *testing.T) {
 	}
 }
 
-// TestAlike: jobs are of one burst that come within ten minutes, where they name their owner or themselves, or are
-// gangs; all others only where they come within ten seconds.
+// TestAlike checks which jobs join one burst: within ten minutes if they have an owner or a name or are gangs, and
+// otherwise within ten seconds.
 func TestAlike(t *testing.T) {
 	for _, c := range []struct {
 		owner, name string
@@ -117,8 +119,7 @@ func TestAlike(t *testing.T) {
 	}
 }
 
-// TestSmallFirst: of two jobs of which the same is expected the one goes first that wants less of a machine, though it
-// came later.
+// TestSmallFirst checks that of two jobs with equal estimates the smaller one runs first, although it arrived later.
 func TestSmallFirst(t *testing.T) {
 	settings := simple()
 	settings.GuardPercent = 0
@@ -132,7 +133,7 @@ func TestSmallFirst(t *testing.T) {
 	}
 }
 
-// TestRootOf: a root in thousandths is no greater than the true one, and within a thousandth of it; it is never zero.
+// TestRootOf checks that a root in thousandths is at most the exact one, within a thousandth of it, and never zero.
 func TestRootOf(t *testing.T) {
 	const most = math.MaxInt64 / 1000
 	for _, amount := range []int64{1, 2, 250, 1000, 1001, 4000, 8000, 64_000, 123_456_789, most, math.MaxInt64} {

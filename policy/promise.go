@@ -1,8 +1,9 @@
 package policy
 
-// This file owns promises: a place, kept for one job, and when all of it will be free. Moving ones are planned again in
-// every pass. A firm one is kept until its job starts: its machines stay, and no admission moves its bound. It
-// changes for an earlier one, or when one of its machines can no longer give what it promised.
+// This file has the promises. A promise reserves a place for one job, and has the time when the complete place is free.
+// A moving promise (a planned start) is planned again in every pass. A firm promise (a start guarantee) is kept until
+// its job starts: its nodes stay the same, and no started job delays its bound. It changes only for an earlier place,
+// or if a node can no longer provide its part.
 
 import (
 	"slices"
@@ -10,24 +11,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// promise is a place that is kept.
+// promise is a reserved place.
 type promise struct {
 	e     *entry
 	b     *burst
 	pool  string
 	keep  topology.KeepID
 	place topology.Placement
-	at    int64 // when it is expected to be free
-	bound int64 // by when it will be: topology.Never where it holds somebody without a limit
-	// limits is by when it will be by the limits of now: later than its bound where one was raised since.
+	at    int64 // time when it is expected to be free
+	bound int64 // latest such time; topology.Never if a job without a limit uses it
+	// limits is the latest time by the current limits. It is later than the bound if a limit was raised.
 	limits int64
 	firm   bool
-	made   int64 // when it was
+	made   int64 // time of its creation
 	stops  []stop
 	firmly
 }
 
-// promise keeps room for a job, if its class has a promise left.
+// promise reserves nodes for a job if its class has a promise left.
 func (j *Judgement) promise(b *burst, e *entry) bool {
 	pool, class, most := j.pool(b), b.class(), j.settings.PromisesOnes
 	if b.gang {
@@ -45,7 +46,7 @@ func (j *Judgement) promise(b *burst, e *entry) bool {
 	return true
 }
 
-// keep makes a promise.
+// keep creates a promise.
 func (j *Judgement) keep(p *promise) {
 	p.keep, p.made, p.pool = topology.KeepID(p.e.Job), j.now, p.b.traits.Pool
 	p.e.promised = p
@@ -63,8 +64,8 @@ func (j *Judgement) keep(p *promise) {
 	j.record.tell(j, p)
 }
 
-// keepRoom keeps what is promised, from when it is expected to be free: what has left by then surely, and what must
-// have left whatever is expected, need not be free now.
+// keepRoom reserves the promised place from its expected start on. Capacity that certainly becomes free before that
+// need not be free now.
 func (j *Judgement) keepRoom(p *promise) {
 	from := int64(0)
 	if p.at < topology.Never && !p.blind {
@@ -73,14 +74,14 @@ func (j *Judgement) keepRoom(p *promise) {
 	j.view.KeepFrom(p.keep, p.place, from)
 }
 
-// holdTurn notes that a pool's turn is that of a promise, unless others are stopped for it: that takes no turn.
+// holdTurn marks a promise as the turn of its pool. A promise with victims takes no turn.
 func (j *Judgement) holdTurn(p *promise) {
 	if !p.isStopping() {
 		j.poolNamed(p.pool).firm = p
 	}
 }
 
-// drop gives up a promise.
+// drop removes a promise.
 func (j *Judgement) drop(p *promise) {
 	j.view.Unkeep(p.keep)
 	if p.e.promised == p {
@@ -106,11 +107,11 @@ func (j *Judgement) own(p *promise) []topology.KeepID {
 	return ids
 }
 
-// serveFirm starts those that hold a firm promise and can, and looks after the promises of the others.
+// serveFirm starts the jobs with firm promises that can start, and updates the promises of the others.
 func (j *Judgement) serveFirm() {
 	for _, p := range slices.Clone(j.firm) {
 		switch {
-		case !slices.Contains(j.firm, p): // it gave way to one before it
+		case !slices.Contains(j.firm, p): // it was dropped for an earlier one
 		case p.isStopping():
 			j.serveStopping(p)
 		case j.isOver(p.b, p.e, &p.place):
@@ -119,14 +120,14 @@ func (j *Judgement) serveFirm() {
 		case j.now >= j.keptUntil(p):
 			p.e.given = j.ends.Endless(p.place)
 			j.giveUp(p)
-		case !j.preempt(p.b, p.e): // else it has another promise now
+		case !j.preempt(p.b, p.e): // if true, it now has another promise
 			j.review(p)
 		}
 	}
 }
 
-// startPromised starts who holds a firm promise: where it has a place beside what is kept for others, or else on its
-// own. A limit may be in the way of the one alone: that is of machines.
+// startPromised starts a job with a firm promise: on capacity that is not reserved for others if possible, or else on
+// its own place. A limit on nodes may forbid only one of the two places.
 func (j *Judgement) startPromised(p *promise) bool {
 	place, ok := j.placeOwn(p)
 	ok = ok && !j.isOver(p.b, p.e, &place)
@@ -147,8 +148,8 @@ func (j *Judgement) placeOwn(p *promise) (topology.Placement, bool) {
 		&p.e.group.refusal)
 }
 
-// review plans a firm promise again: for an earlier one it is changed, and where its place is lost. No limit may be in
-// the way of the other place either.
+// review plans a firm promise again. It moves to an earlier place, or to another place if its own is lost. A limit may
+// forbid the new place.
 func (j *Judgement) review(p *promise) {
 	own := j.own(p)
 	p.at = j.whenFree(p, topology.ByEstimate, own...)
@@ -175,23 +176,22 @@ func (j *Judgement) review(p *promise) {
 	j.wakeAt(j.keptUntil(p))
 }
 
-// moved notes that a firm promise has another place: it was planned beside all others there, and is the last of them.
-// Were it still before those that were planned later, it would count their room as its own, and start on what is being
-// freed for them.
+// moved records that a firm promise has a new place. It becomes the last one in the order, because the new place was
+// planned around all others. In its old position it would treat the capacity of later promises as its own.
 func (j *Judgement) moved(p *promise) {
 	j.orders++
 	p.order, p.unsaid = j.orders, true
 	slices.SortFunc(j.firm, byOrder)
 }
 
-// limitedBy notes by when the place of a firm promise is free by the limits of now. Its bound only moves earlier.
+// limitedBy updates the time when the place is free by the current limits. The bound only moves earlier.
 func (p *promise) limitedBy(limits int64) {
 	p.unsaid = p.unsaid || p.bound == topology.Never && limits < topology.Never
 	p.bound, p.limits = min(p.bound, limits), limits
 }
 
-// latest is by when a firm promise will be free, for people: where a limit was raised its bound cannot hold, and where
-// one was taken away there is none. Whoever has yet to say for how long it has run has no limit for as long.
+// latest returns the published latest start of a firm promise. If a limit was raised, the bound does not hold. If a
+// limit was removed, there is none. An attempt that has not reported its run time yet counts as having no limit.
 func (p *promise) latest() int64 {
 	if p.blind {
 		return p.bound
@@ -201,7 +201,8 @@ func (p *promise) latest() int64 {
 
 func nothing(topology.NodeID) []topology.Resources { return nil }
 
-// keptUntil is until when a firm promise is kept whatever happens: one without a bound may wait for what never ends.
+// keptUntil returns the time until which a firm promise is kept in any case. A promise without a bound may wait for a
+// job that never ends.
 func (j *Judgement) keptUntil(p *promise) int64 {
 	if p.latest() < topology.Never || p.isStopping() {
 		return topology.Never
@@ -209,7 +210,8 @@ func (j *Judgement) keptUntil(p *promise) int64 {
 	return p.made + int64(j.settings.KeepMost)
 }
 
-// surest is where a firm promise is kept: what is expected to be free first, if that has a bound, or else what will be.
+// surest returns the place for a firm promise: the one that is expected to be free first, if it has a bound, or else
+// the first one with a bound.
 func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement, ok bool) {
 	at, place, ok = j.firstOf(e, topology.ByEstimate)
 	if !ok {
@@ -226,7 +228,7 @@ func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement,
 	return at, topology.Never, place, true
 }
 
-// Promised is the promise of a job; false where it has none.
+// Promised returns the promise of a job, and false if it has none.
 func (j *Judgement) Promised(job topology.JobID) (Promise, bool) {
 	if j.queue == nil || j.queue.jobs[job] == nil || j.queue.jobs[job].promised == nil {
 		return Promise{}, false

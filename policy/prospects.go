@@ -1,66 +1,67 @@
 package policy
 
-// This file owns what waiting jobs can be told of the time: what is promised to which, and where the others stand in
-// the order in which the planner looks at them, with the work that is expected of those ahead. Nothing is decided by
-// it, and nothing is said that is not known: a job without a promise is told no time.
+// This file has the public information about starts: the promises, and the positions of other jobs in the order of
+// turns, with the expected work ahead of them. It makes no decisions and does not guess: a job without a promise gets
+// no time.
 
 import (
 	"github.com/yi-json/synapse/policy/estimate"
 	"github.com/yi-json/synapse/topology"
 )
 
-// Foreteller is a planner that can say when jobs start.
+// Foreteller is a planner that can estimate when jobs start.
 type Foreteller interface {
 	Planner
-	// Prospects are what can be told now. It is asked between passes.
+	// Prospects returns the current estimates. It is called between passes.
 	Prospects() Prospects
 }
 
 // Prospects holds the estimates of all waiting jobs.
 type Prospects struct {
-	Promises []Promise // firm ones first, each in the order in which they were made
-	Lines    []InLine  // the burst that has its turn first, first
+	Promises []Promise // firm ones first, each in the order of creation
+	Lines    []InLine  // in the order of turns
 }
 
 // Promise holds the published part of a waiting job's reservation.
 type Promise struct {
 	Job   topology.JobID
 	Where topology.Placement
-	At    int64 // when it is expected to start
-	Bound int64 // by when it will; topology.Never: no bound can be given
-	// Latest is the bound that holds by the limits of now: later than Bound where one was raised since, for as long.
+	At    int64 // expected start
+	Bound int64 // latest start; topology.Never: unknown
+	// Latest is the latest start by the current limits. It is later than Bound while a raised limit applies.
 	Latest int64
-	By     int64 // nine of ten that were told as it was first started by then; 0: too few were
-	Until  int64 // until when it is kept, whatever happens; topology.Never: until it starts
+	By     int64 // time by which 9 of 10 jobs with a similar estimate had started; 0: too few
+	Until  int64 // end of the reservation in any case; topology.Never: the start of the job
 	Firm   bool
-	OnLoan bool // its queue borrows for it: another one that takes that back comes before it
+	OnLoan bool // its queue borrows for it: the reservation yields to a queue that reclaims its quota
 	Slips  int
-	// Endless is a job without a hard end on one of these machines, because of which no bound can be given.
+	// Endless is a job without a hard end on one of these nodes, which prevents a bound.
 	Endless topology.JobID
-	// Given is a job that runs without a hard end, because of which what was kept for this one in its turn was given back:
-	// it has no other turn before that has ended.
+	// Given is a running job without a hard end, because of which the last reservation of this job was released.
+	// The job gets no new turn from the guard before that job has ended.
 	Given topology.JobID
 }
 
-// InLine is where the jobs of a burst stand among those of their pool. Work is in milli-GPU-seconds.
+// InLine is the position of a burst's jobs among the jobs of their pool. Work is in milli-GPU-seconds.
 type InLine struct {
 	Burst   uint64 // as in Traits
-	Ahead   int    // jobs that have their turn before its first
-	Work    int64  // that is expected of those
-	Each    int64  // that is expected of each of its own
-	Pace    int64  // how much of that the pool has done in a second, of late; 0: not known
-	NoGPUs  bool   // its pool is that of machines without GPUs: work is of machines that count for some
+	Ahead   int    // number of jobs with an earlier turn than its first
+	Work    int64  // their expected work
+	Each    int64  // expected work of each of its own jobs
+	Pace    int64  // work that the pool has done per second recently; 0: unknown
+	NoGPUs  bool   // its pool is the nodes without GPUs, whose size counts as a number of GPUs
 	Endless topology.JobID
 	Given   topology.JobID // as in Promise, of its first job
-	// Why is what keeps its first job waiting though there may be room: Headroom, Locality, or Withholdings where it
-	// is neither. Within is the level that Locality waits for one place of, and Until is when that wait ends.
+	// Why is the reason that keeps its first job waiting although capacity may be free: Headroom, Locality, or
+	// Withholdings for none of these. For Locality, Within is the level of the place that it waits for, and Until
+	// is the end of that wait.
 	Why    Withholding
 	Within string
 	Until  int64
-	// Over is the limit that keeps its first job waiting, and the way out; "": none does. Share is how its queue stands to
-	// what it is assured; "": nothing is.
+	// Over describes the limit that keeps its first job waiting, with a suggestion; "": none. Share describes the
+	// usage of its queue relative to its quota; "": no quota.
 	Over, Share string
-	Limit       string // Over in a few words
+	Limit       string // short form of Over
 }
 
 // Prospects returns the current estimates.
@@ -73,8 +74,8 @@ func (j *Judgement) Prospects() (all Prospects) {
 			all.Promises = append(all.Promises, j.tellable(p))
 		}
 	}
-	ahead := map[string]*InLine{} // by pool: what stands before the next burst
-	shares := map[inTree]string{} // what is said of a queue to those of one pool
+	ahead := map[string]*InLine{} // by pool: the sums before the next burst
+	shares := map[inTree]string{} // by queue and pool: the text for Share
 	for _, b := range j.lineUp {
 		if !b.waits() {
 			continue
@@ -117,7 +118,7 @@ func (j *Judgement) Prospects() (all Prospects) {
 	return all
 }
 
-// tellable is as much of a promise as people are told.
+// tellable returns the published part of a promise.
 func (j *Judgement) tellable(p *promise) Promise {
 	t := Promise{
 		Job: p.e.Job, Where: p.place, At: p.at, Bound: p.bound, Latest: p.latest(), Until: topology.Never,
@@ -134,7 +135,7 @@ func (j *Judgement) tellable(p *promise) Promise {
 	return t
 }
 
-// givenFor is a job that still runs, because of which what was kept for another was given back; "": nothing was.
+// givenFor returns a job that still runs and because of which the reservation of another job was released, or "".
 func (j *Judgement) givenFor(e *entry) topology.JobID {
 	if e.given == "" || !j.ends.Runs(e.given) {
 		return ""
@@ -142,7 +143,7 @@ func (j *Judgement) givenFor(e *entry) topology.JobID {
 	return e.given
 }
 
-// endlessIn is a job without a hard end that one in this pool waits for.
+// endlessIn returns a job without a hard end that a promise in this pool waits for.
 func (j *Judgement) endlessIn(pool string, promises []Promise) topology.JobID {
 	for i := range promises {
 		if e := j.queue.jobs[promises[i].Job]; promises[i].Endless != "" && e.burst.traits.Pool == pool {
@@ -164,21 +165,21 @@ func (j *Judgement) holding(b *burst) (Withholding, int64) {
 }
 
 const (
-	// paceHours are the hours of which the pace of a pool is the mean.
+	// paceHours is the number of hours in the mean rate of a pool.
 	paceHours = 24
-	// paceLeast is for how long work must have been watched before its pace is told.
+	// paceLeast is the minimum time of measurement before a rate is published.
 	paceLeast = 600 * second
 	oneHour   = 3600 * second
 )
 
-// pace is how much work was done in a pool, hour by hour.
+// pace is the work done in a pool, by hour.
 type pace struct {
-	since int64            // when watching began; 0: not yet
-	hour  int64            // that goes on
+	since int64            // start of the measurement; 0: not started
+	hour  int64            // the current hour
 	done  [paceHours]int64 // in milli-GPU-seconds
 }
 
-// did counts work of what has ended, as much of it as was watched.
+// did adds the measured part of an ended job's work.
 func (p *pace) did(size, ran, now int64) {
 	if p.since > 0 {
 		p.turn(now)
@@ -186,7 +187,7 @@ func (p *pace) did(size, ran, now int64) {
 	}
 }
 
-// turn forgets what is a day old.
+// turn removes hours that are older than a day.
 func (p *pace) turn(now int64) {
 	if p.since == 0 {
 		p.since, p.hour = now, now/oneHour
@@ -200,7 +201,7 @@ func (p *pace) turn(now int64) {
 	}
 }
 
-// now is the mean of the last day, or of what was watched of it, in milli-GPUs; 0: not known.
+// now returns the mean rate of the last day, or of the measured part of it, in milli-GPUs; 0: unknown.
 func (p *pace) now(now int64) int64 {
 	watched := min(now-p.since, (paceHours-1)*oneHour+now%oneHour)
 	if p.since == 0 || watched < paceLeast {

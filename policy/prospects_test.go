@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of what waiting jobs can be told of the time.
+// This file tests the published information about starts.
 
 import (
 	"testing"
@@ -27,8 +27,8 @@ func (s *stage) lineOf(a *actor) *InLine {
 	return nil
 }
 
-// TestProspects: who is promised a place is told when and until when that is kept; who has none, how much work of
-// whom comes first.
+// TestProspects checks that a job with a promise gets a time and the end of its reservation, and a job without one the
+// work ahead of it.
 func TestProspects(t *testing.T) {
 	settings := simple()
 	settings.PromisesGangs, settings.PromisesOnes = 1, 0
@@ -53,7 +53,7 @@ func TestProspects(t *testing.T) {
 	if b.Work != a.Each+s.lineOf(next).Each || a.Each != each || b.Pace != 0 {
 		t.Errorf("ahead of the third is work of %d, the first's is %d", b.Work, a.Each)
 	}
-	s.enter(act{at: 1000, runs: 1, limit: 1, gang: wholes(1)}) // has a pass come, by when the oldest has its turn
+	s.enter(act{at: 1000, runs: 1, limit: 1, gang: wholes(1)}) // causes a pass when the oldest job has its turn
 	s.play(1000)
 	if p = s.promiseOf(first); p == nil || !p.Firm || p.Until >= topology.Never || p.Until < 1000*second {
 		t.Errorf("what is kept for the oldest beside what never ends is %+v", p)
@@ -64,18 +64,18 @@ func TestProspects(t *testing.T) {
 	}
 }
 
-// TestPace: the pace of a pool is the mean of what ended there in the last day, of what was watched of it.
+// TestPace checks that the rate of a pool is the mean of the last day, as far as measured.
 func TestPace(t *testing.T) {
 	var p pace
 	p.turn(100 * second)
-	p.did(8000, 5000*second, 400*second) // of which 300 s were watched
+	p.did(8000, 5000*second, 400*second) // 300 s of it were measured
 	if got := p.now(400 * second); got != 0 {
 		t.Errorf("after five minutes the pace is said to be %d", got)
 	}
 	if got := p.now(1300 * second); got != 8000*300/1200 {
 		t.Errorf("after twenty minutes it is %d", got)
 	}
-	p.did(1000, 3600*second, 90_000*second) // a day on: what was first is forgotten
+	p.did(1000, 3600*second, 90_000*second) // a day later, the first hour has been removed
 	p.turn(90_000 * second)
 	if got, want := p.now(90_000*second), int64(1000*3600/(23*3600)); got != want {
 		t.Errorf("after a day it is %d, and not %d", got, want)
@@ -86,13 +86,13 @@ func TestPace(t *testing.T) {
 	}
 }
 
-// TestRaisedLimitIsTold: the time limit of a job that a promise waits for is raised, and then taken away. The latest
-// time that is told goes with it, and what waits for what never ends is kept for keepMost only.
+// TestRaisedLimitIsTold has a job that a promise waits for, whose limit is raised and then removed. The test checks
+// that the published latest start follows, and that a reservation without a bound lasts for KeepMost only.
 func TestRaisedLimitIsTold(t *testing.T) {
 	s := newStage(t, simple(), 4, 1)
 	runs := s.enter(act{runs: 100_000, limit: 3600, gang: wholes(2)})
 	waits := s.enter(act{at: 1, runs: 100, limit: 600, gang: wholes(4)})
-	s.enter(act{at: 1000, runs: 1, limit: 1, gang: wholes(1)}) // has a pass come, by when the oldest has its turn
+	s.enter(act{at: 1000, runs: 1, limit: 1, gang: wholes(1)}) // causes a pass when the oldest job has its turn
 	s.play(1000)
 	p := s.promiseOf(waits)
 	if p == nil || !p.Firm || p.Bound >= 3700*second || p.Latest != p.Bound {
@@ -112,7 +112,7 @@ func TestRaisedLimitIsTold(t *testing.T) {
 	}
 }
 
-// limited gives a job that runs another limit, and answers what one that waits is told by the next pass.
+// limited changes the limit of a running job, and returns the promise of a waiting job after the next pass.
 func (s *stage) limited(runs *actor, limit int64, waits *actor) *Promise {
 	r := s.runs.jobs[runs.id]
 	r.Traits.Limit, r.hard = limit*second, hardAfter(r.began, limit*second, r.Grace)

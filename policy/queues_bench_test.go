@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// BenchmarkQueuesPass is a pass after one end: jobs wait in each of 1,000 queues, every machine is full, and what comes
-// free goes to the queue whose turn it is.
+// BenchmarkQueuesPass measures a pass after the end of one job: jobs wait in each of 1,000 queues, every node is full,
+// and the freed capacity goes to the queue with the next turn.
 func BenchmarkQueuesPass(b *testing.B) {
 	const queues = 1000
 	for _, owners := range []int{1, 10} {

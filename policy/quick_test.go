@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the test that what a pass remembers, and what it does not look at, changes nothing.
+// This file tests that the cache of a pass, and the early end of a pass, change no decision.
 
 import (
 	"fmt"
@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// TestQuickAsSlow plays each history twice: once as it is, and once with a planner that asks the horizon each time as
-// if for the first time, and gives every queue its turn. What is decided and promised is the same, pass by pass.
+// TestQuickAsSlow plays each history twice: with the normal planner, and with one that has no cache and gives every
+// queue its turn. Decisions and promises must be equal in every pass.
 func TestQuickAsSlow(t *testing.T) {
 	passes, promises := 0, 0
 	for seed := range int64(24) {
@@ -51,7 +51,7 @@ func TestQuickAsSlow(t *testing.T) {
 				}
 				told[slow] = append(told[slow], text+fmt.Sprint(len(s.said), s.firm))
 				passes++
-				if len(s.said)%5 == 4 { // a machine is closed, and open again later
+				if len(s.said)%5 == 4 { // a node becomes unschedulable, and schedulable again later
 					s.view.SetUsable(machine(len(s.said)%machines, 1).ID, []string{"", "drained"}[len(s.said)/5%2])
 				}
 			}
@@ -70,7 +70,7 @@ func TestQuickAsSlow(t *testing.T) {
 	}
 }
 
-// TestNamesDecideNothing: owners whose names sort the other way round start when they did before.
+// TestNamesDecideNothing checks that starts do not change if the names of owners sort in reverse.
 func TestNamesDecideNothing(t *testing.T) {
 	for seed := range int64(6) {
 		var starts [2][]int64

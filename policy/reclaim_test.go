@@ -10,11 +10,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of when others are stopped, and how often it is looked for whom.
+// This file tests when jobs are stopped, and how often victims are searched.
 
-// TestQuotaIsBackInTime: what an idle queue is assured others use meanwhile. From its first submit on it is back within
-// the time for which everybody runs at the least, the longest grace and a minute, however old the others' jobs are, for
-// jobs that fit what is freed.
+// TestQuotaIsBackInTime checks that an idle queue gets its quota back after its first submit, for jobs that fit the
+// freed nodes. It takes at most the minimum run time, the longest grace period and a minute, whatever the age of the
+// other jobs.
 func TestQuotaIsBackInTime(t *testing.T) {
 	reclaimed := 0
 	for seed := range 30 {
@@ -51,8 +51,8 @@ func TestQuotaIsBackInTime(t *testing.T) {
 	}
 }
 
-// loans is a theatre with promises, whose two machines one queue has borrowed for two jobs, and for both of which a
-// gang of a third one waits, which is assured so many machines (below 0: none). The first queue is assured a machine.
+// loans returns a theatre with promises. One queue has borrowed both nodes for two jobs. A gang of a third queue waits
+// for both nodes, with a quota of a number of nodes (negative: none). The first queue has a quota of one node.
 func loans(t *testing.T, limit, quota int64) (x *theatre, gang *actor) {
 	queues := queuesOf(gpuQuota("idle", "", 1), gpuQuota("a", "", -1), gpuQuota("b", "", quota))
 	x = newTheatre(t, 2, queues)
@@ -68,8 +68,8 @@ func loans(t *testing.T, limit, quota int64) (x *theatre, gang *actor) {
 	return x, gang
 }
 
-// TestReclaimLooksThroughPromises: room that is promised to a gang which would borrow does not keep what is lent from
-// its owner, though all machines on which something is on loan are kept for it, and with a latest time.
+// TestReclaimLooksThroughPromises checks that nodes which are promised to a borrowing gang do not prevent a reclaim,
+// even if the promise has all borrowed nodes and a latest start.
 func TestReclaimLooksThroughPromises(t *testing.T) {
 	for _, limit := range []int64{0, 100_000} {
 		x, gang := loans(t, limit, -1)
@@ -84,8 +84,9 @@ func TestReclaimLooksThroughPromises(t *testing.T) {
 	}
 }
 
-// TestLoanIsTold: a latest time that was told without a word of a loan stands, though the queue would borrow by now. So
-// it does with a next leader; and one that was told as a loan still yields there.
+// TestLoanIsTold checks that a latest start which was published without the condition of a reclaim remains valid
+// although the queue would borrow now, also under a new leader. One that was published with the condition still yields
+// there.
 func TestLoanIsTold(t *testing.T) {
 	for _, onLoan := range []bool{false, true} {
 		x, gang := loans(t, 100_000, -1)
@@ -104,7 +105,8 @@ func TestLoanIsTold(t *testing.T) {
 	}
 }
 
-// TestLoanChanges: once other queues are described, a promise is a loan or none as it is by them, and that is written.
+// TestLoanChanges checks that a promise gets or loses the condition after a change of the queues, and that this is
+// recorded.
 func TestLoanChanges(t *testing.T) {
 	x, gang := loans(t, 100_000, -1)
 	for _, quota := range []int64{2, -1} {
@@ -117,8 +119,8 @@ func TestLoanChanges(t *testing.T) {
 	}
 }
 
-// TestFewHunts: whom to stop is not looked for in every pass. For jobs of one burst it is tried once in a while, and of
-// many bursts few have it tried in one pass, so that a queue of those that nobody can make room for costs little.
+// TestFewHunts checks that victims are not searched in every pass: once in a while per burst, and for few bursts per
+// pass. A queue of jobs without possible victims therefore costs little.
 func TestFewHunts(t *testing.T) {
 	x := newTheatre(t, 4, oneQueue())
 	x.enter(act{runs: 90_000, gang: wholes(2)}, act{runs: 90_000, gang: wholes(2), priority: 9})

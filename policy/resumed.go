@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a planner that did not start a job comes to count what it has: of an earlier leader, or from
-// before anybody described queues.
+// This file counts running jobs that the planner did not start itself: those of an earlier leader, or from before
+// queues were configured.
 
 // Holding holds the resources of a running job.
 type Holding struct {
@@ -16,30 +16,31 @@ type Holding struct {
 	Traits estimate.Traits
 	Nodes  []topology.NodeID // each once
 	Fixed  bool              // as in Waiting
-	// Since (ns) is from when it has it; 0: from now on, as far as is known.
+	// Since (ns) is the start of the holding; 0: now.
 	Since int64
 }
 
-// Sharer is a planner that goes by queues.
+// Sharer is a planner that uses queues.
 type Sharer interface {
 	Planner
-	// Obey has it go by these from the next pass on.
+	// Obey sets the configuration of queues from the next pass on.
 	Obey(q *share.Queues)
-	// Occupies tells it of a job that it did not start, before that pass: else its queue would be given as much again.
+	// Occupies counts a job that the planner did not start. It must be called before the next pass, because
+	// otherwise the job's queue would get the same amount again.
 	Occupies(h Holding, nowNs int64)
-	// Of is what the jobs of one owner are that were started in a queue and below it, as of the last pass.
+	// Of returns the number of an owner's started jobs in a queue and its descendants, as of the last pass.
 	Of(queue, owner string) (running int64)
-	// Never is a limit that a job would exceed even if nothing else ran; nil: none.
+	// Never returns a limit that a job would exceed even if nothing else ran, or nil.
 	Never(g *topology.Gang, traits *estimate.Traits) *share.Over
-	// Uses are what queues have used of late, for a next leader, without what runs; Recollect goes on from them, and
-	// counts on what ran last, before that is counted.
+	// Uses returns the recent usage of queues without running jobs, for the next leader. Recollect restores it. It
+	// must be called before running jobs are counted.
 	Uses(nowNs int64) []share.Use
 	Recollect(uses []share.Use, nowNs int64)
-	// Spent counts that an attempt ran for so long (ns) which is over.
+	// Spent adds the usage of an ended attempt, which ran for this time (ns).
 	Spent(traits *estimate.Traits, ran, nowNs int64)
 }
 
-// Occupies counts a job, and what it has used since it was started.
+// Occupies counts a job, and its usage since its start.
 func (j *Judgement) Occupies(h Holding, nowNs int64) {
 	if j.shares == nil {
 		return
@@ -56,8 +57,8 @@ func (j *Judgement) Occupies(h Holding, nowNs int64) {
 	}
 }
 
-// InUse returns what the jobs of a queue, and of the queues below it, hold or are about to be given, as the planner
-// counts it against quotas and limits. It is false if nobody has described that queue and no job is in it.
+// InUse returns what the jobs of a queue and its descendants hold or are about to get, as counted against quotas and
+// limits. It returns false if the queue is not configured and has no jobs.
 func (j *Judgement) InUse(queue string) (topology.Resources, bool) {
 	if j.shares == nil {
 		return topology.Resources{}, false
@@ -73,7 +74,7 @@ func (j *Judgement) Chosen(job topology.JobID) bool {
 // Leaves reports whether the last pass counted a job as started, and the next one will not.
 func (j *Judgement) Leaves(job topology.JobID) bool { return j.shares != nil && j.leaving()[job] }
 
-// leaving returns the jobs that the next pass counts no more.
+// leaving returns the jobs that the next pass no longer counts.
 func (j *Judgement) leaving() map[topology.JobID]bool {
 	all := map[topology.JobID]bool{}
 	for _, x := range j.ended {
@@ -84,7 +85,7 @@ func (j *Judgement) leaving() map[topology.JobID]bool {
 	return all
 }
 
-// Of counts in the tree.
+// Of returns the number of an owner's started jobs.
 func (j *Judgement) Of(queue, owner string) int64 {
 	if j.shares == nil {
 		return 0
@@ -98,11 +99,11 @@ func (j *Judgement) Uses(nowNs int64) []share.Use {
 		return nil
 	}
 	j.now = max(j.now, nowNs)
-	j.settleShares() // what has ended since the last pass is over
+	j.settleShares() // also removes jobs that ended after the last pass
 	return j.shares.Uses(j.now)
 }
 
-// Recollect goes on from what an earlier leader had.
+// Recollect restores the usage of an earlier leader.
 func (j *Judgement) Recollect(uses []share.Use, nowNs int64) {
 	for _, u := range uses {
 		if j.shares != nil {
@@ -111,7 +112,7 @@ func (j *Judgement) Recollect(uses []share.Use, nowNs int64) {
 	}
 }
 
-// Spent counts what an attempt used that is over, as if it had ended now.
+// Spent adds the usage of an ended attempt, as if it had ended now.
 func (j *Judgement) Spent(t *estimate.Traits, ran, nowNs int64) {
 	if j.shares != nil {
 		j.shares.Spend(t.Queue, t.Owner, t.Size, ran, nowNs)

@@ -10,15 +10,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what shares count, and of what a firm promise says, against counts of their own.
+// This file tests the counts of shares and the records of firm promises against independent counts.
 
-// TestWhatIsSaidOfAFirmPromise: it is said again when it is not as it was said to be, or when more slips were than were
-// said; one more is said while something is lent on an estimate, and never more than there can be.
+// TestWhatIsSaidOfAFirmPromise checks that a promise is recorded if it differs from its record, or if there are more
+// overruns than recorded. While capacity is lent on an estimate, one more is recorded, up to the maximum.
 func TestWhatIsSaidOfAFirmPromise(t *testing.T) {
 	for _, c := range []struct {
 		slips, said, loans int
 		unsaid             bool
-		want               int // slips; below 0: nothing is said
+		want               int // overruns; negative: not recorded
 	}{
 		{0, 0, 0, false, -1}, {0, 0, 0, true, 0}, {0, 0, 1, false, 1}, {0, 1, 1, false, -1}, {1, 1, 0, false, -1},
 		{1, 0, 0, false, 1}, {1, 1, 1, false, 2}, {2, 2, 1, false, -1}, {2, 1, 1, false, 2}, {0, 1, 0, true, 1},
@@ -47,8 +47,8 @@ func TestWhatIsSaidOfAFirmPromise(t *testing.T) {
 	}
 }
 
-// TestBoundsOfAPromise: a bound only moves earlier, what people are told follows the limits, and what has no bound is
-// kept for so long and no longer.
+// TestBoundsOfAPromise checks that a bound only moves earlier, that the published latest start follows the limits, and
+// that a reservation without a bound lasts for a fixed time.
 func TestBoundsOfAPromise(t *testing.T) {
 	const never = topology.Never
 	for _, c := range []struct {
@@ -79,7 +79,7 @@ func TestBoundsOfAPromise(t *testing.T) {
 	}
 }
 
-// TestStoppingBefore: those that are stopped for promises that were made before one, and for no later one.
+// TestStoppingBefore checks that only victims of earlier promises are returned.
 func TestStoppingBefore(t *testing.T) {
 	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	for order := range uint64(5) {
@@ -99,7 +99,8 @@ func TestStoppingBefore(t *testing.T) {
 	}
 }
 
-// TestLeftOnce: a place that a promise has left is kept once, however often it leaves it before that is on disk.
+// TestLeftOnce checks that a place which a promise has left is reserved once, even if the promise leaves it several
+// times before that is on disk.
 func TestLeftOnce(t *testing.T) {
 	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	at := func(nodes ...topology.NodeID) (p topology.Placement) {

@@ -1,8 +1,8 @@
 package policy
 
-// This file owns the ends of what runs, for whoever replays or tests: it is told what began and ended, and keeps a
-// horizon up with that. A leader has its own, for it knows more: claims, machines that come back, what earlier
-// leaders began.
+// This file tracks the ends of running jobs for simulations and tests. The caller reports starts and ends, and Runs
+// updates a horizon. A leader has a separate implementation, because it also knows claims, returning nodes, and
+// attempts of earlier leaders.
 
 import (
 	"cmp"
@@ -16,25 +16,25 @@ import (
 // Runs holds the running jobs and their ends.
 type Runs struct {
 	cells   *estimate.Cells
-	prepare int64 // how long an attempt takes at most until it begins
+	prepare int64 // longest time from the start of an attempt to its begin
 	view    *topology.Fabric
 	horizon *topology.Horizon
 	jobs    map[topology.JobID]*attempt
-	on      map[topology.NodeID][]*attempt // in the order of their jobs' ids
-	ends    heap.Heap[*attempt]            // those that are expected to end first, first
+	on      map[topology.NodeID][]*attempt // in the order of job IDs
+	ends    heap.Heap[*attempt]            // earliest expected end first
 	scratch []topology.End
 }
 
 // attempt holds one attempt that runs.
 type attempt struct {
 	Admission
-	began        int64 // below 0 before it did
+	began        int64 // negative: not begun yet
 	hard, likely int64
-	at           int // among those that are to end
+	at           int // index in ends
 }
 
-// NewRuns knows of nothing that runs. Cells learn what ended; prepare (ns) is how long an attempt takes at most until
-// it begins.
+// NewRuns returns an empty set. It adds the run times of ended jobs to the cells. prepare (ns) is the longest time from
+// the start of an attempt to its begin.
 func NewRuns(cells *estimate.Cells, prepare int64) *Runs {
 	return &Runs{
 		cells: cells, prepare: prepare, jobs: map[topology.JobID]*attempt{}, on: map[topology.NodeID][]*attempt{},
@@ -52,7 +52,7 @@ func NewRuns(cells *estimate.Cells, prepare int64) *Runs {
 func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
 	if s.view != view {
 		s.view, s.horizon = view, topology.NewHorizon(view)
-		for node := range s.on { //order: each machine by itself
+		for node := range s.on { //order: each node independently
 			s.set(node)
 		}
 	}
@@ -62,11 +62,11 @@ func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
 	return s.horizon
 }
 
-// expect says again when a run ends.
+// expect computes the expected end of a run again.
 func (s *Runs) expect(r *attempt, now int64) {
 	began := r.began
 	if began < 0 {
-		began = now // it has everything before it
+		began = now // not begun yet
 	}
 	r.likely = max(now+estimate.Remaining(r.Estimate, now-began, r.Traits.Limit), now+second)
 	s.ends.Down(r.at)
@@ -74,7 +74,7 @@ func (s *Runs) expect(r *attempt, now int64) {
 	s.setAll(r)
 }
 
-// Admitted notes what has been started.
+// Admitted adds a started job.
 func (s *Runs) Admitted(a *Admission, now int64) {
 	if s.jobs[a.Job] != nil {
 		s.remove(s.jobs[a.Job])
@@ -94,7 +94,7 @@ func (s *Runs) Admitted(a *Admission, now int64) {
 	s.setAll(r)
 }
 
-// Began notes that all of a gang run.
+// Began records that all tasks of a gang run.
 func (s *Runs) Began(job topology.JobID, at int64) {
 	if r := s.jobs[job]; r != nil && r.began < 0 {
 		s.cells.Began(r.Traits, at)
@@ -103,8 +103,7 @@ func (s *Runs) Began(job topology.JobID, at int64) {
 	}
 }
 
-// Ended notes that nothing of an attempt is left, and answers for how long it ran. It is learned if the job made it:
-// see Cells.Ended.
+// Ended removes an ended attempt and returns its run time. learned is as in Cells.Ended.
 func (s *Runs) Ended(job topology.JobID, now int64, learned bool) (ran int64) {
 	r := s.jobs[job]
 	if r == nil {
@@ -129,7 +128,7 @@ func (s *Runs) remove(r *attempt) {
 	s.setAll(r)
 }
 
-// setAll tells the horizon of all machines of a run.
+// setAll updates the horizon for all nodes of a run.
 func (s *Runs) setAll(r *attempt) {
 	for _, node := range r.Placement.Nodes() {
 		s.set(node)
@@ -151,7 +150,8 @@ func (s *Runs) set(node topology.NodeID) {
 	s.horizon.Set(node, s.scratch)
 }
 
-// Of returns the admission of a job, and when the job began; below 0: it has not begun. nil: it holds nothing.
+// Of returns the admission of a job and the begin of its run, which is negative if the job has not begun. It returns
+// nil if the job holds nothing.
 func (s *Runs) Of(job topology.JobID) (a *Admission, began int64) {
 	if r := s.jobs[job]; r != nil {
 		return &r.Admission, r.began
@@ -159,10 +159,10 @@ func (s *Runs) Of(job topology.JobID) (a *Admission, began int64) {
 	return nil, 0
 }
 
-// Runs reports whether a job has an attempt that holds room.
+// Runs reports whether a job has an attempt that holds capacity.
 func (s *Runs) Runs(job topology.JobID) bool { return s.jobs[job] != nil }
 
-// Held are the amounts that its attempt has on a machine.
+// Held returns the amounts that the job's attempt holds on a node.
 func (s *Runs) Held(job topology.JobID, node topology.NodeID) (all []topology.Resources) {
 	r := s.jobs[job]
 	if r == nil {
@@ -176,10 +176,10 @@ func (s *Runs) Held(job topology.JobID, node topology.NodeID) (all []topology.Re
 	return all
 }
 
-// Unheard reports that everything here was seen to begin.
+// Unheard returns false, because the begin of every attempt is known.
 func (s *Runs) Unheard(topology.Placement) bool { return false }
 
-// Endless is a job without a hard end that is on one of these machines.
+// Endless returns a job without a hard end on one of the nodes, or "".
 func (s *Runs) Endless(p topology.Placement) topology.JobID {
 	for i := range p.Slots {
 		for _, r := range s.on[p.Slots[i].Node] {

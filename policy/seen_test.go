@@ -1,6 +1,6 @@
 package policy
 
-// This file owns what tests see of a queue that nobody else asks for.
+// This file has accessors of a queue for tests.
 
 import (
 	"slices"
@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// shapes counts the different shapes that wait.
+// shapes returns the number of different waiting shapes.
 func (q *Queue) shapes() int { return len(q.list) }
 
-// waits lists the waiting jobs in order.
+// waits returns the waiting jobs in order.
 func (q *Queue) waits() []Waiting {
 	out := make([]Waiting, 0, len(q.jobs))
 	for _, g := range q.list {
@@ -23,9 +23,8 @@ func (q *Queue) waits() []Waiting {
 	return out
 }
 
-// reason says why a job does not start, true of the view as it is now. It is nil
-// when nothing is known to stand in its way: it does not wait, no pass has looked
-// at it yet, or room has come free and the next pass will find it.
+// reason returns why a job does not start in the current view. It returns nil if no reason is known: the job does not
+// wait, no pass has examined it, or capacity has become free and the next pass will start it.
 func (q *Queue) reason(job topology.JobID) *topology.Refusal {
 	e := q.jobs[job]
 	if e == nil || !e.group.looked {

@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of firm promises whose attempts come to nothing.
+// This file tests firm promises whose attempts fail.
 
-// served plays until a gang with a firm promise is started, takes that attempt back, and answers when the gang began in
-// the end. Quick ones wait beside it, which would be first by what is expected of them, and run for long.
+// served plays until a gang with a firm promise is started, takes that attempt back, and returns when the gang began in
+// the end. Other jobs wait that would be first by their estimates, and run long.
 func served(t *testing.T, back func(s *stage, b *actor)) (*stage, *actor) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4), owner: "a"})
@@ -45,8 +45,8 @@ func (s *stage) again(a *actor) {
 	s.wake = s.now + second
 }
 
-// TestPromiseOutlivesAnAttempt: an attempt is given up before its COMMIT, and the gang is first again on what it was
-// promised.
+// TestPromiseOutlivesAnAttempt checks that a gang has the first turn again on its promised place, after its attempt was
+// given up before COMMIT.
 func TestPromiseOutlivesAnAttempt(t *testing.T) {
 	_, b := served(t, func(s *stage, b *actor) {
 		s.j.Returned(b.id)
@@ -57,8 +57,8 @@ func TestPromiseOutlivesAnAttempt(t *testing.T) {
 	}
 }
 
-// TestPromiseEndsWithItsJob: what is held or withdrawn meanwhile has no promise when it comes again, and neither has
-// what was committed.
+// TestPromiseEndsWithItsJob checks that a job which was held or cancelled has no promise when it returns, and neither
+// has one whose attempt was committed.
 func TestPromiseEndsWithItsJob(t *testing.T) {
 	for name, end := range map[string]func(s *stage, b *actor){
 		"withdrawn": func(s *stage, b *actor) { s.j.Returned(b.id); s.j.Forgotten(b.id); s.j.Written(b.id) },
@@ -74,8 +74,8 @@ func TestPromiseEndsWithItsJob(t *testing.T) {
 	}
 }
 
-// TestPromiseOutlivesAnotherWish: what leaves the queue and is in it again at once, as with another time limit or
-// another priority, keeps its firm promise.
+// TestPromiseOutlivesAnotherWish checks that a job which leaves the queue and returns at once, as for a change of its
+// limit or priority, keeps its firm promise.
 func TestPromiseOutlivesAnotherWish(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
@@ -95,7 +95,7 @@ func TestPromiseOutlivesAnotherWish(t *testing.T) {
 	}
 }
 
-// TestResumed: what an earlier leader started counts where long work leaves room to short work.
+// TestResumed checks that jobs of an earlier leader count in the share for short jobs.
 func TestResumed(t *testing.T) {
 	s := newStage(t, DefaultSettings(), 10, 1)
 	s.j.Resumed("old", estimate.Traits{Pool: "h100", Size: 72_000}, 2*longWork)
@@ -115,8 +115,7 @@ func TestResumed(t *testing.T) {
 	}
 }
 
-// TestPromiseOnClosing: a machine of a firm promise is one on which the gang may not be any more, because it closes too
-// early for it. The promise is another one.
+// TestPromiseOnClosing checks that a firm promise is replaced if one of its nodes will drain too early for the gang.
 func TestPromiseOnClosing(t *testing.T) {
 	s := newStage(t, simple(), 6, 1)
 	s.enter(act{runs: 1000, limit: 1000, gang: wholes(4)})
@@ -139,7 +138,7 @@ func TestPromiseOnClosing(t *testing.T) {
 	}
 }
 
-// TestCreditIsRecalled: what the guard may spend outlives a leader, and grows from there.
+// TestCreditIsRecalled checks that the credit of the guard survives a change of the leader, and grows from there.
 func TestCreditIsRecalled(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.j.Recall([]Credit{{"gone", 7}, {"h100", -500}})

@@ -7,35 +7,36 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns what the owner of a cluster may set of the policy, and what holds where nothing is set. Shares are
-// whole percents: what decides has no floating point. It owns the parts of the planner, too, for whoever measures what
-// each of them brings: no cluster plans without one.
+// This file has the settings of the policy, and their defaults. Shares are integer percentages, because decisions use
+// no floating point. The file also lists the parts of the planner, so that measurements can turn each of them off.
+// Every cluster uses all parts.
 
-// second is one in the nanoseconds that times and instants are in.
+// second is one second in nanoseconds, the unit of all times.
 const second = 1_000_000_000
 
 // Settings holds the settings of the policy.
 type Settings struct {
 	Order share.Order
-	// PromisesOnes and PromisesGangs are how many moving promises a pool has at once, to jobs that one machine can
-	// hold and to others.
+	// PromisesOnes and PromisesGangs are the maximum numbers of moving promises in a pool, for jobs that fit on one
+	// node and for gangs.
 	PromisesOnes, PromisesGangs int
-	// GuardPercent is which part of a pool goes to the oldest job that waits, whatever the order says.
+	// GuardPercent is the part of a pool that goes to the jobs that have waited longest, whatever the order is
+	// (antiStarvationShare).
 	GuardPercent int64
-	// HeadroomPercent is which part of a pool long work leaves to short work.
+	// HeadroomPercent is the part of a pool that long jobs leave to short jobs (shortJobShare).
 	HeadroomPercent int64
-	// Locality is for how long a gang waits for a place as close together as can be, once it could start elsewhere. A gang
-	// that had waited for longer waits half as long again, up to LocalityMost.
+	// Locality is the time for which a gang waits for a place at the finest possible level, after it could start
+	// elsewhere (topologyWait). A gang that has waited longer waits for half of that time, up to LocalityMost.
 	Locality, LocalityMost time.Duration
-	// KeepMost is for how long room is kept for a promise without a bound.
+	// KeepMost is the longest reservation without a bound (maxReservation).
 	KeepMost time.Duration
-	// DefaultLimit is the time limit of jobs that name none; 0: they have none.
+	// DefaultLimit is the time limit of jobs that set none; 0: no limit.
 	DefaultLimit time.Duration
 
 	lacks lacking
 }
 
-// DefaultSettings are good for a cluster of which nothing is known.
+// DefaultSettings returns settings that suit an unknown cluster.
 func DefaultSettings() Settings {
 	return Settings{
 		Order: share.Expected, PromisesOnes: 1, PromisesGangs: 1, GuardPercent: 5, HeadroomPercent: 10,
@@ -43,19 +44,19 @@ func DefaultSettings() Settings {
 	}
 }
 
-// OnlyFIFO are settings that keep no room for anybody and look ahead for nothing: with them a Judgement starts what the
-// default planner starts, and can obey queues.
+// OnlyFIFO returns settings without reservations and without looking ahead. A Judgement with these settings starts the
+// same jobs as the simple planner, and can use queues.
 func OnlyFIFO() Settings { return Settings{Order: share.FIFO} }
 
-// Parts are their names.
+// Parts returns the names of the parts.
 func Parts() []string {
 	return []string{"guard", "headroom", "locality", "promises", "lending", "learning", "probes", "sizes"}
 }
 
-// lacking are the parts that no setting turns off.
+// lacking has the parts that are turned off and have no setting.
 type lacking struct{ lending, learning, probes, sizes bool }
 
-// Without is a planner's settings without one of its parts; false where it has none of that name.
+// Without returns settings without one part of the planner. It returns false for an unknown name.
 func (s Settings) Without(part string) (Settings, bool) {
 	switch part {
 	case "guard":
@@ -64,7 +65,7 @@ func (s Settings) Without(part string) (Settings, bool) {
 		s.HeadroomPercent = 0
 	case "locality":
 		s.Locality = 0
-	case "promises": // moving ones; the guard's turn stays
+	case "promises": // moving ones only; the guard still makes firm ones
 		s.PromisesOnes, s.PromisesGangs = 0, 0
 	case "lending":
 		s.lacks.lending = true

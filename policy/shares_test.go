@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of the order among queues, of quotas and of limits.
+// This file tests the order of queues, quotas and limits.
 
 import (
 	"fmt"
@@ -19,10 +19,10 @@ func gpus(n int64) share.Amounts {
 	return share.Amounts{{Name: share.AmountGPU, Amount: n * topology.WholeGPU}}
 }
 
-// queuesOf describes these queues.
+// queuesOf returns a configuration of these queues.
 func queuesOf(specs ...share.QueueSpec) *share.Queues { return &share.Queues{Queues: specs} }
 
-// obeying is a stage whose planner goes by queues.
+// obeying returns a stage whose planner uses queues.
 func obeying(t *testing.T, settings Settings, machines int, queues ...share.QueueSpec) *stage {
 	s := newStage(t, settings, machines, 1)
 	q := &share.Queues{Queues: queues, Default: queues[0].Name}
@@ -33,8 +33,8 @@ func obeying(t *testing.T, settings Settings, machines int, queues ...share.Queu
 	return s
 }
 
-// TestQuotaFirst: what stays within quota goes before what borrows, whatever their priorities; the idle quota of one is
-// lent to others.
+// TestQuotaFirst checks that jobs within a quota run before jobs that borrow, whatever their priorities, and that an
+// idle quota is lent to others.
 func TestQuotaFirst(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 2, share.QueueSpec{Name: "a", Quota: gpus(8)}, share.QueueSpec{Name: "b"})
 	lent := s.enter(act{queue: "b", runs: 100, gang: wholes(2)}) // all of it is idle
@@ -45,7 +45,7 @@ func TestQuotaFirst(t *testing.T) {
 	began(t, map[*actor]int64{lent: 0, a1: 100, a2: 100, b: 300})
 }
 
-// TestBorrowersByUse: who borrowed for longer waits for those who did not, by their weights.
+// TestBorrowersByUse checks that queues which have borrowed more wait for those that have borrowed less, by weight.
 func TestBorrowersByUse(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 1, share.QueueSpec{Name: "a", Weight: num[int64](1)},
 		share.QueueSpec{Name: "b", Weight: num[int64](3)})
@@ -57,7 +57,8 @@ func TestBorrowersByUse(t *testing.T) {
 	began(t, map[*actor]int64{a: 0, b: 20_000, b2: 60_000, a2: 60_100})
 }
 
-// TestLimitsOfOnePass: a limit holds for the sum of one pass, for a queue with all below it; and it blocks nobody.
+// TestLimitsOfOnePass checks that a limit holds for the sum of one pass, for a queue with its descendants, and delays
+// no other queue.
 func TestLimitsOfOnePass(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 8, share.QueueSpec{Name: "top", Limit: gpus(24)},
 		share.QueueSpec{Name: "a", Parent: "top", Limit: gpus(16)},
@@ -88,7 +89,7 @@ func TestLimitsOfOnePass(t *testing.T) {
 	}
 }
 
-// TestOwnersLimits: what one owner may have is counted for each, a machine once.
+// TestOwnersLimits checks that limits of owners count for each owner separately, with each node once.
 func TestOwnersLimits(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 4,
 		share.QueueSpec{Name: "q", Owner: share.PerOwner{Machines: num[int64](1), Running: num[int64](3)}})
@@ -136,7 +137,7 @@ func TestOwnersNodesInHoles(t *testing.T) {
 	}
 }
 
-// TestFair: in a fair queue the owner who used least is first, though others came before.
+// TestFair checks that the owner with the least usage is first in a fair queue, even after later arrivals.
 func TestFair(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 1, share.QueueSpec{Name: "q", Order: num(share.Fair)})
 	first := s.enter(act{owner: "eve", runs: 1000, gang: wholes(1)})
@@ -146,7 +147,7 @@ func TestFair(t *testing.T) {
 	began(t, map[*actor]int64{first: 0, bob: 1000, eve: 1100})
 }
 
-// TestShareTold: a job is told what its queue has of what it is assured, and who has some of that on loan.
+// TestShareTold checks the text about the usage of a job's quota and the queues that have borrowed from it.
 func TestShareTold(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 4,
 		share.QueueSpec{Name: "nlp", Quota: gpus(16)}, share.QueueSpec{Name: "vision", Quota: gpus(8)})
@@ -159,7 +160,8 @@ func TestShareTold(t *testing.T) {
 	}
 }
 
-// TestObeyAgain: another description counts what runs, and keeps what was used; what it lacks is closed, and goes on.
+// TestObeyAgain checks that another configuration counts running jobs, keeps past usage, and closes missing queues
+// while their jobs continue.
 func TestObeyAgain(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 2, share.QueueSpec{Name: "a"}, share.QueueSpec{Name: "b"})
 	s.enter(act{queue: "a", runs: 1000, gang: wholes(1)})
@@ -182,8 +184,8 @@ func TestObeyAgain(t *testing.T) {
 	}
 }
 
-// TestOneQueueIsNone: with one queue to which nothing is given, jobs start where and when they do without; and where
-// nothing is looked ahead for, as the default planner has it.
+// TestOneQueueIsNone checks that one queue without settings does not change where and when jobs start, also without
+// looking ahead.
 func TestOneQueueIsNone(t *testing.T) {
 	for seed := range int64(20) {
 		settings := []Settings{DefaultSettings(), OnlyFIFO()}[seed%2]
@@ -210,14 +212,14 @@ func TestOneQueueIsNone(t *testing.T) {
 	}
 }
 
-// TestByWeight: three queues that always want more get the GPUs as 1 : 2 : 5, within 5% over a half-life.
+// TestByWeight checks that three queues with endless demand get GPUs as 1 : 2 : 5, within 5% over a half-life.
 func TestByWeight(t *testing.T) {
 	const week = 7 * 24 * 3600
 	r := rand.New(rand.NewSource(1))
 	names, weights := []string{"q1", "q2", "q5"}, []int64{1, 2, 5}
 	s := obeying(t, simple(), 64, share.QueueSpec{Name: names[0]}, share.QueueSpec{Name: names[1], Weight: &weights[1]},
 		share.QueueSpec{Name: names[2], Weight: &weights[2]})
-	more := func() { // each has so much waiting, always
+	more := func() { // each queue always has this many waiting jobs
 		var waits [3]int
 		for i, a := range s.cast {
 			if a.started < 0 {
@@ -260,8 +262,8 @@ func TestByWeight(t *testing.T) {
 	}
 }
 
-// TestNeverOver: whatever the tree and the jobs, no queue and no owner ever has more than a limit says, counted from
-// what runs; and everybody starts at last.
+// TestNeverOver checks for random trees and jobs that no queue or owner ever exceeds a limit, counted from the running
+// jobs, and that all jobs start in the end.
 func TestNeverOver(t *testing.T) {
 	stopped := 0
 	for seed := range int64(60) {
@@ -312,7 +314,7 @@ func TestNeverOver(t *testing.T) {
 	}
 }
 
-// checkLimits counts what runs in a queue and below it.
+// checkLimits counts the running jobs in a queue and its descendants.
 func checkLimits(t *testing.T, s *stage, q *share.Queues, spec *share.QueueSpec) {
 	t.Helper()
 	isIn := func(name string) bool {

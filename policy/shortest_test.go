@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of the rule by which a short job has a longer one stopped.
+// This file tests the rule by which a short job stops a longer one.
 
-// shortQueue is a queue whose long jobs give way to short ones; minRun (s) below 0 is not said.
+// shortQueue returns a queue whose long jobs may be stopped for short ones; minRun (s) below 0 is not set.
 func shortQueue(minRun int64) *share.Queues {
 	q := share.QueueSpec{Name: "q", Preemption: share.Preemption{Shortest: yes()}}
 	if minRun *= second; minRun >= 0 {
@@ -20,8 +20,8 @@ func shortQueue(minRun int64) *share.Queues {
 	return &share.Queues{Default: "q", Queues: []share.QueueSpec{q}}
 }
 
-// TestShortest: a job that waits has one stopped that is expected to go on for four times as long as itself and as what
-// the stop costs, at the moment from which on that is so, and nobody else.
+// TestShortest checks that a job stops only a victim whose expected remaining run time is four times its own and four
+// times the cost of the stop, as soon as that is true.
 func TestShortest(t *testing.T) {
 	long := func(change func(*act)) act {
 		a := act{runs: 1_000_000, gang: wholes(1), saves: 600}
@@ -64,7 +64,7 @@ func TestShortest(t *testing.T) {
 	}
 }
 
-// TestShortestAllTogether: nobody is stopped where all that would have to be are much larger than the job.
+// TestShortestAllTogether checks that no job is stopped if all necessary victims together are much larger than the job.
 func TestShortestAllTogether(t *testing.T) {
 	for apart, want := range map[bool]int{true: 0, false: 1} {
 		x := newTheatre(t, 2, shortQueue(-1))
@@ -76,7 +76,7 @@ func TestShortestAllTogether(t *testing.T) {
 	}
 }
 
-// TestShortestEnds: a job is stopped for shorter ones at most three times.
+// TestShortestEnds checks that a job is stopped for shorter ones at most three times.
 func TestShortestEnds(t *testing.T) {
 	x := newTheatre(t, 1, shortQueue(0))
 	long := x.enter(act{runs: 10_000_000, gang: wholes(1), saves: 600})
@@ -89,7 +89,7 @@ func TestShortestEnds(t *testing.T) {
 	}
 }
 
-// TestShortestOneWay: what was stopped has had its time, and does not have those stopped in turn for whom it was.
+// TestShortestOneWay checks that a victim does not stop the job for which it was stopped.
 func TestShortestOneWay(t *testing.T) {
 	x := newTheatre(t, 1, shortQueue(-1))
 	first := x.enter(act{runs: 1_000_000, gang: wholes(1), saves: 600})
@@ -102,8 +102,8 @@ func TestShortestOneWay(t *testing.T) {
 	}
 }
 
-// TestShortestRests: jobs that wait, and for whom nobody can be stopped, are not looked at in turn for ever, each
-// second the next ones, while nothing changes.
+// TestShortestRests checks that waiting jobs without possible victims are not searched again every second while nothing
+// changes.
 func TestShortestRests(t *testing.T) {
 	x := newTheatre(t, 2, shortQueue(-1))
 	x.enter(act{runs: 1_000_000, gang: wholes(1), saves: 600}, act{at: 8000, runs: 1_000_000, gang: wholes(1), saves: 600})

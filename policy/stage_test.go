@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the stage: a cluster in which jobs run for exactly as long as they are said to, for tests of planners.
+// This file has the stage: a cluster for tests of planners, in which jobs run exactly as long as specified.
 
 import (
 	"cmp"
@@ -16,21 +16,21 @@ import (
 type act struct {
 	at, runs, limit, grace int64
 	patience               int64
-	waited                 int64 // before it came here: an earlier leader had it
+	waited                 int64 // waiting time under an earlier leader
 	gang                   topology.Gang
 	owner, queue           string
 	priority               int32
-	saves                  int64 // its work, so often; 0: never
+	saves                  int64 // interval between checkpoints; 0: none
 }
 
-// actor is what became of it.
+// actor is the state of a job.
 type actor struct {
 	act
 	id            topology.JobID
-	started, over int64 // below 0: not yet
+	started, over int64 // negative: not yet
 	place         topology.Placement
-	first         *Promise // that was firm
-	promised      bool     // it was started by that, and its COMMIT is yet to come
+	first         *Promise // first firm promise
+	promised      bool     // started with a firm promise, and not committed yet
 }
 
 // stage is a cluster on which a history is played.
@@ -45,15 +45,15 @@ type stage struct {
 	wake   int64
 	passes int
 	made   int
-	lent   int      // jobs that were lent what a promise with a bound keeps
-	said   []string // what was decided
-	firm   []Firm   // what was said of firm promises
-	looks  func()   // after each pass
-	// slowDisk: what is said of firm promises is not on disk until the test says so.
+	lent   int      // jobs that were backfilled on a promise with a bound
+	said   []string // the decisions
+	firm   []Firm   // the recorded firm promises
+	looks  func()   // called after each pass
+	// slowDisk delays the records of firm promises until the test writes them.
 	slowDisk bool
-	fixed    map[topology.JobID]bool  // those that are not to be stopped
-	had      map[topology.JobID]int64 // for how long those ran that wait again
-	instead  Planner                  // of the Judgement; nil: that one plans
+	fixed    map[topology.JobID]bool  // jobs that must not be stopped
+	had      map[topology.JobID]int64 // earlier run time of jobs that wait again
+	instead  Planner                  // planner to use instead of the Judgement; nil: the Judgement
 }
 
 func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
@@ -68,7 +68,7 @@ func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
 	return s
 }
 
-// enter adds jobs to the history, and answers the first of them.
+// enter adds jobs to the history, and returns the first of them.
 func (s *stage) enter(acts ...act) *actor {
 	first := len(s.cast)
 	for _, a := range acts {
@@ -79,7 +79,7 @@ func (s *stage) enter(acts ...act) *actor {
 	return s.cast[first]
 }
 
-// play lets time pass up to an instant, in seconds since the stage's first.
+// play advances the time, in seconds since the start of the stage.
 func (s *stage) play(until int64) {
 	for {
 		next := s.next()
@@ -93,7 +93,7 @@ func (s *stage) play(until int64) {
 	}
 }
 
-// next is when something happens.
+// next returns the time of the next event.
 func (s *stage) next() int64 {
 	next := int64(topology.Never)
 	for _, a := range s.cast {
@@ -116,7 +116,7 @@ func (s *stage) waits(a *actor) bool {
 	return ok
 }
 
-// happen lets jobs end and come that do so now.
+// happen handles the ends and arrivals of the current time.
 func (s *stage) happen() {
 	s.end()
 	for _, a := range s.cast {
@@ -137,8 +137,8 @@ func (s *stage) happen() {
 	}
 }
 
-// end lets jobs end, those of one moment in the order of their names: what is learned of them depends on it, by less
-// than a millisecond.
+// end ends jobs. Jobs that end at the same time end in the order of their names, because the order changes the learned
+// run times by less than a millisecond.
 func (s *stage) end() {
 	var ended []*actor
 	for _, a := range s.cast {
@@ -194,8 +194,8 @@ func (s *stage) pass() {
 	}
 }
 
-// check: no machine has given more than it has, and nothing is kept for who neither waits, nor comes again, nor has yet
-// to be committed.
+// check fails the test if a node has given more than it has, or if capacity is reserved for a job that neither waits,
+// nor returns, nor awaits its COMMIT.
 func (s *stage) check() {
 	for _, a := range s.cast {
 		if !s.waits(a) && !a.promised && (a.at+1)*second <= s.now && len(s.view.Kept(topology.KeepID(a.id))) > 0 {
@@ -209,7 +209,7 @@ func (s *stage) check() {
 	})
 }
 
-// began is when a job began, in seconds as the history has them; below 0: not yet.
+// began returns the begin of a job in seconds of the history; negative: not yet.
 func (a *actor) began() int64 {
 	if a.started < 0 {
 		return -1
@@ -217,5 +217,5 @@ func (a *actor) began() int64 {
 	return a.started/second - 1
 }
 
-// wholes is a gang of whole machines.
+// wholes returns a gang of whole nodes.
 func wholes(n int32) topology.Gang { return gang(n, 8) }

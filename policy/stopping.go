@@ -1,8 +1,7 @@
 package policy
 
-// This file owns what becomes of a promise for which others are stopped, until its job starts: it waits for whoever was
-// told, it is planned again where a machine of its place is lost, and it is given up only where a limit stays in its
-// way.
+// This file handles a promise for which jobs are stopped, until its job starts. The promise waits for the stopped
+// victims. It is planned again if one of its nodes is lost, and is given up only if a limit still prevents the start.
 
 import (
 	"slices"
@@ -11,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Stopped notes that an attempt was told to stop for a job.
+// Stopped records that an attempt was stopped for a job.
 func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
 	if p := j.firmOf(job); p != nil {
 		for i := range p.stops {
@@ -20,8 +19,7 @@ func (j *Judgement) Stopped(job topology.JobID, t topology.Token) {
 	}
 }
 
-// Stopping are the jobs that are stopped for others, or are to be, and were chosen before the promise of this order was
-// made: what they have counted for nobody's quota any more.
+// Stopping returns the jobs that are victims of promises before an order. Their holdings no longer count in quotas.
 func (j *Judgement) Stopping(before uint64) (all []topology.JobID) {
 	for _, p := range slices.Concat(j.firm, j.parked()) {
 		for i := 0; i < len(p.stops) && p.order < before; i++ {
@@ -31,14 +29,14 @@ func (j *Judgement) Stopping(before uint64) (all []topology.JobID) {
 	return all
 }
 
-// ChosenNow reports whether the last pass chose the victims of a job, and made no firm promise after that. Then the
-// pass still keeps what it kept for others at that moment.
+// ChosenNow reports whether the last pass selected the victims of a job and made no firm promise after that. In this
+// case, the reservations are still those of that moment.
 func (j *Judgement) ChosenNow(job topology.JobID) bool {
 	p := j.firmOf(job)
 	return p.isStopping() && p.e.promised == p && p.made == j.now && p.order == j.orders
 }
 
-// serveStopping starts a job for which others are stopped, if it can. It waits for each of them that was told.
+// serveStopping starts a job with victims if it can. It waits for each victim that was stopped.
 func (j *Judgement) serveStopping(p *promise) {
 	stopper, is := j.ends.(Stopper)
 	waits, here := false, false
@@ -61,8 +59,8 @@ func (j *Judgement) serveStopping(p *promise) {
 	}
 }
 
-// clearedBy is when the place of a new promise, or of one with victims, is free at the latest. Where it is free already
-// it is a limit that the victims are in the way of, and of that nobody can say when.
+// clearedBy returns the latest time when the place of a new promise, or of one with victims, is free. If the place is
+// free already, the victims block a limit, and the time is unknown.
 func (j *Judgement) clearedBy(p *promise, own ...topology.KeepID) int64 {
 	at := j.whenFree(p, topology.ByLimit, own...)
 	if p.isStopping() && at <= j.now {
@@ -71,8 +69,8 @@ func (j *Judgement) clearedBy(p *promise, own ...topology.KeepID) int64 {
 	return at
 }
 
-// staysOver reports whether a limit is in the way of a promise though all have gone who are stopped, for it or for
-// others: it was made with that in mind.
+// staysOver reports whether a limit would prevent a promise even after all victims of all promises have gone. The
+// promise was made for that state.
 func (j *Judgement) staysOver(p *promise) bool {
 	if j.shares == nil {
 		return false
@@ -91,8 +89,8 @@ func (j *Judgement) staysOver(p *promise) bool {
 	return over
 }
 
-// replan looks for another place where one of a promise's machines is lost: what is stopping already counts as free,
-// and those that were not told go on.
+// replan searches another place if a node of a promise is lost. Victims that are already stopping count as free.
+// Victims that were not stopped yet continue to run.
 func (j *Judgement) replan(p *promise) {
 	going := slices.DeleteFunc(slices.Clone(p.stops), func(s stop) bool { return !s.told })
 	j.view.Unkeep(p.keep)

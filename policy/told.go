@@ -1,8 +1,7 @@
 package policy
 
-// This file owns what waiting jobs are told, and how right that was: the first time that each was promised, and by when
-// nine of ten of its kind start, found from the errors of earlier promises. Nothing is said of that before there are
-// enough errors.
+// This file records the first estimate of each job's start, and its error. From the errors of similar estimates it
+// computes the time by which 9 of 10 jobs start. It needs enough errors before it publishes that time.
 
 import (
 	"slices"
@@ -11,26 +10,26 @@ import (
 )
 
 const (
-	// enoughErrors is of how many promises the errors must be known before a share of them is told.
+	// enoughErrors is the minimum number of errors for that time.
 	enoughErrors = 20
-	// keptErrors is how many are kept of one kind, the latest ones.
+	// keptErrors is the number of latest errors that are kept for each kind.
 	keptErrors = 200
-	// perMille are the parts of a wait in which its error is counted.
+	// perMille is the unit of an error: thousandths of the estimated wait.
 	perMille = 1000
 )
 
-// foretold is the first time that a job was told.
+// foretold is the first estimate of a job.
 type foretold struct {
 	kind kindOfPromise
 	made int64
 	at   int64
-	by   int64 // nine of ten start by then; 0: nobody knows
-	// bound is by when it was to start at the latest; topology.Never: nobody could say.
+	by   int64 // time by which 9 of 10 start; 0: unknown
+	// bound is the latest start; topology.Never: unknown.
 	bound int64
-	lost  bool // an earlier leader told it, and when that was this one's clock does not know
+	lost  bool // made by an earlier leader, on another clock
 }
 
-// known is as much of it as is noted with the job; nothing where it was told nothing.
+// known returns the part that is recorded with the job, or zero without an estimate.
 func (t *foretold) known() Foretold {
 	switch {
 	case t == nil:
@@ -55,23 +54,23 @@ func (k kindOfPromise) index() int {
 	return i
 }
 
-// record is how right past promises were.
+// record has the errors of past estimates.
 type record struct {
 	Slips  int
-	errors [4][]int64 // per kind: how long it took from the first promise to the start, in parts of what was promised
+	errors [4][]int64 // per kind: time from the first estimate to the start, in thousandths of the estimated time
 	sorted []int64
 	heard  func(Told)
 }
 
-// Told is a promise that was made first to a job, and what came of it.
+// Told is the first estimate of a job and its actual start.
 type Told struct {
 	Job      topology.JobID
 	Made, At int64
-	By       int64 // nine of ten start by then; 0: not told
+	By       int64 // time by which 9 of 10 start; 0: unknown
 	Started  int64
 }
 
-// tell notes the first promise of a job.
+// tell records the first estimate of a job.
 func (r *record) tell(j *Judgement, p *promise) {
 	if p.e.told != nil || p.at >= topology.Never {
 		return
@@ -86,10 +85,10 @@ func (r *record) tell(j *Judgement, p *promise) {
 	}
 }
 
-// length returns the promised time, at least a minute, so that a short delay is not a multiple of it.
+// length returns the estimated wait, at least a minute, so that a short delay is not a multiple of it.
 func (t *foretold) length() int64 { return max(t.at-t.made, 60*second) }
 
-// started notes when a job started that was told something.
+// started records the start of a job with an estimate.
 func (r *record) started(e *entry, now int64) {
 	t := e.told
 	if t == nil || t.lost {
@@ -105,8 +104,8 @@ func (r *record) started(e *entry, now int64) {
 	}
 }
 
-// Watch has somebody told of each first promise when its job starts.
+// Watch sets a function that is called with each first estimate when its job starts.
 func (j *Judgement) Watch(heard func(Told)) { j.record.heard = heard }
 
-// Slips counts what was lent on an estimate and came back late, at its lender's cost.
+// Slips returns the number of overruns that delayed a lender.
 func (j *Judgement) Slips() int { return j.record.Slips }

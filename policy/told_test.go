@@ -1,10 +1,11 @@
 package policy
 
-// This file owns the tests of what waiting jobs are told.
+// This file tests the published estimates.
 
 import "testing"
 
-// TestTold: nine of ten is said after twenty errors and not before, and is what nine of ten of them were.
+// TestTold checks that the time for 9 of 10 is published after twenty errors and not before, and that it matches nine
+// of ten errors.
 func TestTold(t *testing.T) {
 	var r record
 	var heard []Told
@@ -16,7 +17,7 @@ func TestTold(t *testing.T) {
 		if by := e.told.by; i < enoughErrors != (by == 0) {
 			t.Fatalf("after %d errors nine of ten is said to be %d", i, by)
 		}
-		r.started(e, j.now+(100+i*10)*second) // from a tenth of what was said to more than all of it
+		r.started(e, j.now+(100+i*10)*second) // from a tenth of the estimate to more than all of it
 	}
 	last := heard[len(heard)-1]
 	if late := (last.By - last.Made) / second; late != 100+89*10 {
@@ -27,8 +28,8 @@ func TestTold(t *testing.T) {
 	}
 }
 
-// TestToldByAnEarlierLeader: when a job was told what an earlier leader told it is not known by this one's clock. Its
-// start is no error of a promise that anybody can measure, and nobody hears of it.
+// TestToldByAnEarlierLeader checks that an estimate of an earlier leader, which is on another clock, contributes no
+// error and is not reported.
 func TestToldByAnEarlierLeader(t *testing.T) {
 	r := record{heard: func(told Told) { t.Errorf("%+v is heard", told) }}
 	r.started(&entry{standing: standing{told: &foretold{lost: true}}}, 1000*second)

@@ -1,9 +1,9 @@
 package policy
 
-// This file owns which queue has the next turn in a pass. Among the queues below one: first those that stay within what
-// they are assured, the least of it in use first; then those that borrow, by what they used of late for their weight.
-// Priority never crosses a queue, or everybody's would rise. A pass starts one job at a time, for with each the order
-// may be another.
+// This file decides which queue has the next turn in a pass. Sibling queues within their quotas come first, by the used
+// part of the quota. Queues that borrow follow, by their recent usage divided by their weight. Priority has no effect
+// between queues, because otherwise all users would raise it. A pass starts one job at a time, because each start may
+// change the order.
 
 import (
 	"cmp"
@@ -15,30 +15,30 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// turns is where a queue stands in a pass.
+// turns is the position of a queue in a pass.
 type turns struct {
 	of     *share.Branch
 	above  *turns
-	all    []*turns // of the queues below it that ever took part
+	all    []*turns // its children that have ever taken part
 	round  uint64
-	bursts heap.Heap[*burst] // of a queue without others below it
+	bursts heap.Heap[*burst] // of a queue without children
 	below  heap.Heap[*turns]
-	at     int // its place among those below its parent
+	at     int // index among its siblings
 
-	within bool  // what is next would be within quota
-	part   int64 // of the quota in use, in millionths
-	counts int64 // what was used of late
+	within bool  // its next job would be within the quota
+	part   int64 // used part of the quota, in millionths
+	counts int64 // recent usage
 	since  *entry
 }
 
-// inTree is where a burst stands in the tree of queues, as long as that is the same tree.
+// inTree caches the position of a burst in the tree of queues, while the tree is the same.
 type inTree struct {
 	in    *share.Tree
 	pool  string
 	turns *turns
 }
 
-// turnsOf finds where a queue stands.
+// turnsOf returns the position of a queue, and creates it if necessary.
 func (j *Judgement) turnsOf(h *share.Branch) *turns {
 	t := j.turns[h]
 	if t == nil {
@@ -53,7 +53,7 @@ func (j *Judgement) turnsOf(h *share.Branch) *turns {
 	return t
 }
 
-// leafOf is where a burst's jobs are counted; it sees to it that what they need is known.
+// leafOf returns the branch where a burst's jobs count. It also computes their needs.
 func (j *Judgement) leafOf(b *burst) *share.Branch {
 	if at := &b.at; at.in != j.shares || at.pool != b.traits.Pool || b.needs == nil {
 		*at = inTree{j.shares, b.traits.Pool, j.turnsOf(j.shares.Leaf(b.key.queue, b.key.owner))}
@@ -62,7 +62,7 @@ func (j *Judgement) leafOf(b *burst) *share.Branch {
 	return b.at.turns.of
 }
 
-// next is the burst in whose turn it is; nil: none waits here.
+// next returns the burst with the next turn, or nil.
 func (t *turns) next() *burst {
 	switch {
 	case len(t.bursts.Items) > 0:
@@ -73,9 +73,8 @@ func (t *turns) next() *burst {
 	return nil
 }
 
-// visitShares is the pass over all bursts where there are queues. Room only shrinks in a pass: where no shape that is
-// left has a place, nor would have one on what is kept, and no class of jobs a promise to come, it is through, however
-// many queues have not had their turn.
+// visitShares gives turns to all bursts if there are queues. Free capacity only shrinks in a pass. The pass therefore
+// ends early when no remaining shape has a place, even on reserved capacity, and no class has a promise left.
 func (j *Judgement) visitShares(all []*burst) {
 	root := j.turnsOf(j.shares.Root)
 	open := 0 // bursts of a shape that may have a place
@@ -115,11 +114,12 @@ func (j *Judgement) visitShares(all []*burst) {
 // groupTurns holds what a pass over queues knows of the bursts of one shape.
 type groupTurns struct {
 	round uint64
-	left  int  // whose next job is of it
-	full  bool // no place is left for any of them, lent or not
+	left  int  // bursts whose next job has this shape
+	full  bool // no place is left for any of them, even on reserved capacity
 }
 
-// joins counts bursts whose next job is of this shape, and returns how many more of them may have a place.
+// joins counts bursts whose next job has this shape. It returns the change in the number of bursts that may have a
+// place.
 func (g *group) joins(round uint64, by int) int {
 	if g.inTurn.round != round {
 		g.inTurn = groupTurns{round: round}
@@ -130,7 +130,7 @@ func (g *group) joins(round uint64, by int) int {
 	return by
 }
 
-// isFull reports whether a shape that was refused would have no place on what is kept either.
+// isFull reports whether a refused shape would have no place on reserved capacity either.
 func (j *Judgement) isFull(g *group) bool {
 	r := j.refusedIn(g, false)
 	if !r.bare || r.all {
@@ -142,7 +142,7 @@ func (j *Judgement) isFull(g *group) bool {
 	return r.all
 }
 
-// awaits counts the bursts of a pool and a class that have yet to have their turn.
+// awaits counts the bursts of a pool and a class that have not had their turn.
 func (j *Judgement) awaits(b *burst, by int) {
 	p := j.pool(b)
 	if p.asked != j.round {
@@ -151,7 +151,7 @@ func (j *Judgement) awaits(b *burst, by int) {
 	p.awaited[b.class()] += by
 }
 
-// class is which promises a burst's jobs have: those of jobs that one machine can hold, or those of gangs.
+// class returns the class of a burst's promises: 0 for jobs that fit on one node, 1 for gangs.
 func (b *burst) class() int {
 	if b.gang {
 		return 1
@@ -159,7 +159,7 @@ func (b *burst) class() int {
 	return 0
 }
 
-// promises reports whether a burst that has yet to have its turn may be promised room.
+// promises reports whether a burst that has not had its turn may still get a promise.
 func (j *Judgement) promises() bool {
 	for i := range j.pools.all {
 		p := &j.pools.all[i]
@@ -171,7 +171,7 @@ func (j *Judgement) promises() bool {
 	return false
 }
 
-// advance goes to the burst's next job that waits and holds no firm promise; false: there is none.
+// advance moves to the burst's next waiting job without a firm promise. It returns false if there is none.
 func (b *burst) advance() bool {
 	for b.turn++; b.turn < len(b.jobs); b.turn++ {
 		if b.jobs[b.turn].awaitsTurn() {
@@ -181,8 +181,8 @@ func (b *burst) advance() bool {
 	return false
 }
 
-// haveTurn attends to the job whose turn it is; false: its burst is through. One that only had its turn early, and
-// could not start, has it again where its burst stands.
+// haveTurn handles the job whose turn it is. It returns false if the burst is done. A probe that could not start has
+// another turn at the regular position of its burst.
 func (j *Judgement) haveTurn(b *burst) bool {
 	e := b.jobs[b.turn]
 	if !b.probes {
@@ -192,7 +192,7 @@ func (j *Judgement) haveTurn(b *burst) bool {
 	return j.isOver(b, e, nil) || !j.tryStart(b, e) || b.advance()
 }
 
-// attend starts a job, or promises it room; false: its burst is left for this pass.
+// attend starts a job or gives it a promise. It returns false if the burst is done in this pass.
 func (j *Judgement) attend(b *burst, e *entry) bool {
 	if !j.isOver(b, e, nil) && j.tryStart(b, e) {
 		return true
@@ -200,7 +200,7 @@ func (j *Judgement) attend(b *burst, e *entry) bool {
 	return j.preempt(b, e) || b.over == nil && j.promise(b, e)
 }
 
-// enter lets a queue, and all above it, take part in the pass.
+// enter lets a queue and its ancestors take part in the pass.
 func (j *Judgement) enter(leaf *turns, b *burst) {
 	for t := leaf; t != nil && t.round != j.round; t = t.above {
 		t.round, t.bursts.Items, t.below.Items = j.round, t.bursts.Items[:0], t.below.Items[:0]
@@ -210,13 +210,13 @@ func (j *Judgement) enter(leaf *turns, b *burst) {
 	}
 }
 
-// sooner is the order of bursts in a queue, by the job that each has reached.
+// sooner orders the bursts of a queue by their next jobs.
 func (b *burst) sooner(o *burst) int {
 	return cmp.Or(cmp.Compare(o.key.priority, b.key.priority), cmp.Compare(b.turnRank(), o.turnRank()),
 		entryOrder(b.jobs[b.turn], o.jobs[o.turn]))
 }
 
-// ready orders those below a queue, from the bottom up.
+// ready sorts the descendants of a queue, bottom up.
 func (j *Judgement) ready(t *turns) {
 	for _, b := range t.all {
 		if b.round == j.round {
@@ -227,14 +227,14 @@ func (j *Judgement) ready(t *turns) {
 	}
 }
 
-// weigh brings up to date where a queue stands.
+// weigh updates the sort key of a queue.
 func (j *Judgement) weigh(t *turns) {
 	b := t.next()
 	t.within, t.part, t.counts = t.of.IsWithin(b.needs), t.of.PartInUse(), t.of.Counts(j.now)
 	t.since = b.jobs[b.turn]
 }
 
-// moveTurn gives a queue its place among those beside it, when something changed in it.
+// moveTurn sorts a queue among its siblings after a change.
 func (j *Judgement) moveTurn(t *turns) {
 	beside := &t.above.below
 	if t.next() == nil {
@@ -246,7 +246,7 @@ func (j *Judgement) moveTurn(t *turns) {
 	beside.Down(t.at)
 }
 
-// sooner is the order of queues beside each other.
+// sooner orders sibling queues.
 func (t *turns) sooner(o *turns) bool {
 	if t.within != o.within {
 		return t.within
@@ -258,7 +258,7 @@ func (t *turns) sooner(o *turns) bool {
 	return cmp.Or(order, entryOrder(t.since, o.since), cmp.Compare(t.of.At, o.of.At)) < 0
 }
 
-// compareProducts compares a·b with c·d, of what is not negative.
+// compareProducts compares a·b with c·d for numbers that are not negative.
 func compareProducts(a, b, c, d int64) int {
 	hi, lo := bits.Mul64(uint64(a), uint64(b))
 	otherHi, otherLo := bits.Mul64(uint64(c), uint64(d))

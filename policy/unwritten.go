@@ -1,8 +1,8 @@
 package policy
 
-// This file owns the time between a change of a firm promise and the moment at which that is on disk. If the leader
-// dies then, the next one keeps the earlier place. So that stays kept as well, and nothing of it is lent: what was
-// started there might be in the way of what the next leader goes by.
+// This file handles the time between a change of a firm promise and its record on disk. If the leader dies in between,
+// the next leader restores the earlier place. The earlier place therefore stays reserved too, and nothing of it is
+// lent. Otherwise a job that starts there could conflict with the next leader's plan.
 
 import (
 	"cmp"
@@ -12,13 +12,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// leave notes that a firm promise has its place no longer, which may be what is on disk.
+// leave records that a firm promise has left a place that may still be on disk.
 func (j *Judgement) leave(job topology.JobID, place topology.Placement) {
 	was := j.unwritten[job]
 	j.unwritten[job] = append(was[:len(was):len(was)], besides(place.Slots, was)...)
 }
 
-// besides are the slots that are not among others. Each of those stands for one.
+// besides returns the slots that are not among others. Each of the others cancels one slot.
 func besides(slots, others []topology.Slot) (rest []topology.Slot) {
 	others = slices.Clone(others)
 	for _, s := range slots {
@@ -33,8 +33,8 @@ func besides(slots, others []topology.Slot) (rest []topology.Slot) {
 	return rest
 }
 
-// keepFormer keeps the places that a job was promised before, beside the one that it is promised now and without what
-// it has.
+// keepFormer reserves the earlier places of a job's promise, without the current place and without what the job already
+// holds.
 func (j *Judgement) keepFormer(
 	job topology.JobID, now topology.Placement, has func(topology.NodeID) []topology.Resources,
 ) {
@@ -43,7 +43,7 @@ func (j *Judgement) keepFormer(
 	}
 }
 
-// keepFormers does so for all jobs at the beginning of a pass.
+// keepFormers does this for all jobs at the beginning of a pass.
 func (j *Judgement) keepFormers() {
 	if len(j.unwritten) == 0 {
 		return
@@ -57,7 +57,7 @@ func (j *Judgement) keepFormers() {
 	}
 }
 
-// firmOf is the firm promise of a job; nil: it has none.
+// firmOf returns the firm promise of a job, or nil.
 func (j *Judgement) firmOf(job topology.JobID) *promise {
 	if at := slices.IndexFunc(j.firm, func(p *promise) bool { return p.e.Job == job }); at >= 0 {
 		return j.firm[at]
@@ -65,8 +65,7 @@ func (j *Judgement) firmOf(job topology.JobID) *promise {
 	return j.away[job]
 }
 
-// Written says that what was said last of the firm promise of a job is on disk, and reports whether room comes free
-// by that.
+// Written reports that the last state of a job's firm promise is on disk. It returns true if that frees capacity.
 func (j *Judgement) Written(job topology.JobID) bool {
 	kept := len(j.unwritten[job]) > 0
 	delete(j.unwritten, job)

@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/policy/estimate"
 )
 
-// This file owns the tests of firm promises that are not on disk as they are by now.
+// This file tests firm promises whose records on disk are outdated.
 
-// long adds jobs of one machine that would be first by what is expected of them, and run for long.
+// long adds jobs of one node that would be first by their estimates, and run long.
 func (s *stage) long(n int, at int64) (first *actor) {
 	for i := range n {
 		if a := s.enter(act{at: at, runs: 3000, limit: 5000, gang: wholes(1), owner: "quick"}); i == 0 {
@@ -22,8 +22,8 @@ func (s *stage) long(n int, at int64) (first *actor) {
 	return first
 }
 
-// TestFormerPlaceIsKept: a firm promise moves to where it is met sooner, and the disk is slow. What was promised before
-// is kept until the disk has it: the next leader would go by that.
+// TestFormerPlaceIsKept has a firm promise that moves to an earlier place while the disk is slow. The test checks that
+// the former place stays reserved until the change is on disk, because the next leader would use it.
 func TestFormerPlaceIsKept(t *testing.T) {
 	s := newStage(t, simple(), 4, 1)
 	s.slowDisk = true
@@ -54,8 +54,8 @@ func TestFormerPlaceIsKept(t *testing.T) {
 	}
 }
 
-// TestGivenUpIsKept: a firm promise is given up, or its job is withdrawn. What was promised is kept until the record of
-// the job says so.
+// TestGivenUpIsKept checks that the nodes of a firm promise stay reserved after its end or a cancel of its job, until
+// the job's record has no promise.
 func TestGivenUpIsKept(t *testing.T) {
 	for name, end := range map[string]func(s *stage, b *actor, said *Firm){
 		"given up": func(s *stage, _ *actor, said *Firm) { s.view.Remove(said.Where.Slots[0].Node) },
@@ -86,7 +86,7 @@ func TestGivenUpIsKept(t *testing.T) {
 	}
 }
 
-// TestActorIsRemade: a job's actor is remade from a record that has an earlier place than the planner knows.
+// TestActorIsRemade checks a job's actor that is recreated from a record with an earlier place than the planner knows.
 func TestActorIsRemade(t *testing.T) {
 	s, b, said := oldest(t)
 	other := *said

@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// named finds a queue by its name.
+// named returns a queue by name.
 func named(s *share.Tree, name string) *share.Branch {
 	h := s.Leaf(name, "")
 	for h.Parent != nil && h.Parent.Name == name {
@@ -18,8 +18,8 @@ func named(s *share.Tree, name string) *share.Branch {
 	return h
 }
 
-// TestUsesGoOn: a next planner that is told what was used and what runs, and since when, counts what the last one did:
-// in a queue of its own, below another, and between owners. While nobody leads nothing decays.
+// TestUsesGoOn checks that a new planner with the stored usage and the running jobs has the same counts as the last
+// one: in a queue, below another queue, and between owners. Nothing decays while there is no leader.
 func TestUsesGoOn(t *testing.T) {
 	tree := []share.QueueSpec{{Name: "top"}, {Name: "a", Parent: "top"}, {Name: "fair", Order: num(share.Fair)}}
 	s := obeying(t, OnlyFIFO(), 1, tree...)
@@ -63,7 +63,8 @@ func TestUsesGoOn(t *testing.T) {
 	}
 }
 
-// TestNever: a job is larger than a limit ever allows if it is so with nothing else running, in its queue or above.
+// TestNever checks that a job exceeds a limit in any case if it does so with nothing else running, in its queue or an
+// ancestor.
 func TestNever(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 8, share.QueueSpec{Name: "top", Limit: gpus(16)},
 		share.QueueSpec{Name: "a", Parent: "top", Owner: share.PerOwner{Amounts: gpus(8), Machines: num[int64](1)}},

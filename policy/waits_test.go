@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of rules that go by what is free when, on a few machines whose ends are known.
+// This file tests rules that depend on future capacity, on a few nodes with known ends.
 
-// furnished is a Judgement of up to four machines in two racks, each of which is free as a whole from a second on;
-// 0: it is now.
+// furnished returns a Judgement of up to four nodes in two racks, each of which is completely free from a second on; 0:
+// now.
 func furnished(now int64, free ...int64) *Judgement {
 	j := bare(now, estimate.Pool{Name: "h100", Size: 32_000, Usual: topology.Resources{MilliGPU: 8000}})
 	f := topology.NewFabric([]string{"zone", "rack"})
@@ -42,7 +42,7 @@ func (j *Judgement) waiting(w Waiting) *burst {
 	return b
 }
 
-// TestGuardSpendsWhatItHas: without credit nobody has a turn, and with any the oldest has one.
+// TestGuardSpendsWhatItHas checks that the guard gives a turn only if it has credit.
 func TestGuardSpendsWhatItHas(t *testing.T) {
 	for credit, want := range map[int64]int{-1: 0, 0: 0, 1: 1} {
 		for size, turns := range map[int64]int{0: 0, 8000: want} {
@@ -58,12 +58,12 @@ func TestGuardSpendsWhatItHas(t *testing.T) {
 	}
 }
 
-// TestCloseOrLater: a gang starts close together or, once its patience is over, wherever it can, whichever is earlier,
-// and not before there is room.
+// TestCloseOrLater checks that a gang starts at a close place, or anywhere after its topology wait, whichever is
+// earlier, and not before it fits.
 func TestCloseOrLater(t *testing.T) {
 	for _, c := range []struct {
 		declined int64 // in seconds; 0: it could not start yet
-		close    int64 // when the second machine of its rack is free
+		close    int64 // when the second node of its rack is free
 		want     int64
 	}{
 		{0, 1000, 260}, {0, 261, 260}, {0, 260, 260}, {0, 259, 259}, {100, 1000, 200}, {100, 190, 190}, {150, 1000, 210},
@@ -81,7 +81,7 @@ func TestCloseOrLater(t *testing.T) {
 	}
 }
 
-// TestClearedBy: whoever was to have left by now and has not is bound by nothing any more, where others are stopped.
+// TestClearedBy checks that a promise with victims has no bound from a hard end that has already passed.
 func TestClearedBy(t *testing.T) {
 	for at, want := range map[int64]int64{99: topology.Never, 100: topology.Never, 101: 101 * second} {
 		j := furnished(100*second, at)
@@ -98,7 +98,7 @@ func TestClearedBy(t *testing.T) {
 	}
 }
 
-// TestAwayForSoLong: what a job was promised that is not in the queue is kept until its time is over, and not then.
+// TestAwayForSoLong checks that the promise of a job outside of the queue is kept until its time ends, and no longer.
 func TestAwayForSoLong(t *testing.T) {
 	for past, kept := range map[int64]bool{-1: true, 0: false, 1: false} {
 		j := furnished(1e6*second, 0)
@@ -113,7 +113,8 @@ func TestAwayForSoLong(t *testing.T) {
 	}
 }
 
-// TestFormerBesideTheNew: of a former place only that is kept which is not of the new one, and not what the job has.
+// TestFormerBesideTheNew checks that the former place stays reserved without the part of the new place, and without the
+// part that the job holds.
 func TestFormerBesideTheNew(t *testing.T) {
 	all := wholes(1).Each
 	slot := func(i int) topology.Slot { return topology.Slot{Node: machine(i, 1).ID, Amount: all} }
@@ -139,7 +140,7 @@ func TestFormerBesideTheNew(t *testing.T) {
 	}
 }
 
-// TestLargestPool: a job that names no type of GPU counts in the largest pool, of equal ones in the first.
+// TestLargestPool checks that a job without a GPU type counts in the largest pool, and in the first among equals.
 func TestLargestPool(t *testing.T) {
 	gpu := topology.Gang{Replicas: 1, Each: topology.Resources{MilliGPU: 1000}}
 	for want, pools := range map[string]estimate.Pools{

@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestWanted: a type is wanted while a job waits that could use it and that no limit stops.
+// TestWanted checks that a type is wanted while a job waits that could use it and that no limit stops.
 func TestWanted(t *testing.T) {
 	fabric := topology.NewFabric([]string{"rack"})
 	for id, gpuType := range map[topology.NodeID]string{"n1": "a", "n2": "b", "n3": "c"} {
@@ -34,13 +34,13 @@ func TestWanted(t *testing.T) {
 	add("cores", "", 0)
 	add("b1", "b", 8)
 	add("a1", "a", 8)
-	add("c1", "c", 9) // more than any machine has
+	add("c1", "c", 9) // more than any node has
 	wants("a", "b")
 	stopped["a1"] = true
 	wants("b")
 	add("a2", "a", 8)
 	wants("a", "b")
-	q.Remove("b1") // as when it is held
+	q.Remove("b1") // as for a hold
 	wants("a")
 	add("any", "", 8)
 	wants("*")

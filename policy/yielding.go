@@ -1,10 +1,10 @@
 package policy
 
-// This file owns that what a queue is assured comes back though room is kept for another. The guard's firm promise
-// stands until those have left who have its machines, for hours or for a day: where the only ones who have more than
-// their quotas are on those machines, they would be safe from whoever takes back his own for as long. What runs on loan
-// is stopped for him, and what waits for a loan has no better right. So a promise to a job for which its queue borrows
-// yields, and its latest time with it: that is told with the time. The next pass makes another one.
+// This file lets a queue reclaim its quota although nodes are reserved for another job. A firm promise of the guard
+// remains until its nodes are free, which can take a day. If only the jobs on these nodes exceed their quotas, they
+// would be safe from reclaim for that time. Jobs that run on borrowed quota are stopped for a reclaim, so a job that
+// waits for borrowed quota has no better right. A promise of a job whose queue borrows therefore yields, with its
+// latest start. The published estimate mentions this condition. The next pass makes a new promise.
 
 import (
 	"slices"
@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// huntThrough finds whom to stop for a job. If there is nobody, it looks once more as if what yields to it were not
-// promised, for those that are reclaimed alone; through are the promises that were not minded.
+// huntThrough searches victims for a job. If it finds none, it searches again without the promises that yield to the
+// job, and accepts only victims by reclaim. h.through then has the ignored promises.
 func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placement, ok bool) {
 	j.foresee(h, 1)
 	stops, place, ok = j.hunt(h, nil)
@@ -35,7 +35,7 @@ func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placem
 	return stops, place, ok
 }
 
-// isOnLoan reports whether a queue would borrow for the job of a promise what others are assured and may take back.
+// isOnLoan reports whether the queue of a promise's job would borrow from queues that may reclaim their quotas.
 func (j *Judgement) isOnLoan(p *promise) bool {
 	if j.shares == nil || !j.shares.Reclaiming {
 		return false
@@ -44,14 +44,14 @@ func (j *Judgement) isOnLoan(p *promise) bool {
 	return j.shares.Leaf(p.e.Queue, p.e.Owner).Borrows(needs)
 }
 
-// gives reports whether the job of a promise would have what the hunter's queue may take back.
+// gives reports whether the job of a promise would use capacity that the searching job's queue may reclaim.
 func (j *Judgement) gives(h *hunting, p *promise) bool {
 	return h.TakesBack(j.shares.Leaf(p.e.Queue, p.e.Owner), j.shares.Needs(p.pool, estimate.TotalOf(&p.e.Gang)))
 }
 
-// yielding are the promises that move, and the firm ones of the guard, to jobs for which their queues would borrow. One
-// with a latest time yields only if that was told with it. Who is being stopped already is not counted: it may be that
-// they borrow nothing any more.
+// yielding returns the promises of jobs whose queues would borrow: moving ones, and firm ones of the guard. A promise
+// with a latest start yields only if that condition was published with it. Jobs that are already being stopped do not
+// count, because their queues may no longer borrow.
 func (j *Judgement) yielding(h *hunting) (all []*promise) {
 	j.discount(h, 1)
 	defer j.discount(h, -1)
@@ -64,8 +64,8 @@ func (j *Judgement) yielding(h *hunting) (all []*promise) {
 	return all
 }
 
-// yield gives up those of the promises that were not minded whose machines are taken, and the firm ones: they were not
-// counted in the quotas and limits that the job now reaches.
+// yield drops the ignored promises: all firm ones, and the moving ones whose nodes are taken. They were not counted in
+// the quotas and limits that the job now reaches.
 func (j *Judgement) yield(h *hunting, place topology.Placement) {
 	for _, p := range h.through {
 		switch {

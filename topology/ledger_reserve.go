@@ -132,7 +132,8 @@ func (l *Ledger) choose(members []Member, gpuType string) ([]Grant, []holding, *
 		}
 		d := smallest(left, part)
 		if d < 0 {
-			return nil, nil, lack(LackGPU, "rank %d wants %d thousandths of one device, no device has that much free", grants[i].Rank, part)
+			return nil, nil, lack(LackGPU, "rank %d wants %d thousandths of one device, no device has that much free",
+				grants[i].Rank, part)
 		}
 		give(&grants[i], d, part)
 	}

@@ -1,24 +1,22 @@
 package estimate
 
-// This file owns one cell: what is known of how long the jobs of one kind run. All of
-// it is in integers, for a multiplication that one processor fuses with an addition and
-// another does not would tell another story to the next leader.
+// This file has one cell: the known run times of one kind of jobs. It uses only integers. Floating-point results differ
+// between processors, for example by fused multiply-add, so the next leader could compute other estimates.
 //
-// A duration is in ticks of a tenth of a millisecond, so that the sum of a million jobs of
-// ten years, as many that still run, and what coarser cells say stay within 64 bits.
-// What an estimate loses by that is less than a millisecond. A count is in parts of 2^20.
+// A duration is in ticks of 0.1 ms. The sum of a million jobs of ten years, as many running jobs, and the values of
+// coarser cells then fit into 64 bits. The rounding error of an estimate is below a millisecond. A count is in units of
+// 2^-20.
 
 import "math/bits"
 
 const (
 	tick    = 100_000 // ns
 	oneJob  = 1 << 20
-	mostSum = 1 << 62 // of ticks: two of them, and a third, are within an unsigned word
+	mostSum = 1 << 62 // in ticks; the sum of two of them and a third still fits into an unsigned word
 
-	// warm is of how many jobs a cell must know before those that still run no longer
-	// count in it. Where only short ones have ended yet, the long ones that run say that
-	// they are not the rule. To let them count for ever would be wrong: in a cell of a
-	// steady flow the sum of what runs is always large.
+	// warm is the number of finished jobs after which running jobs no longer count in a cell. As long as only short
+	// jobs have finished, the longer running ones show that short jobs are not typical. Counting running jobs
+	// without limit would be wrong, because their sum is always large in a steady flow of jobs.
 	warm = 50
 )
 
@@ -27,14 +25,14 @@ func ticksOf(ns int64) int64 { return ns / tick }
 // cell holds what is known of one kind of jobs.
 type cell struct {
 	key CellKey
-	// count and sum are of the durations that were learned, the older ones decayed.
+	// count and sum are the number and the sum of the learned run times, with older ones decayed.
 	count, sum int64
-	ended      int64 // how many were learned, none decayed; it stops at warm
+	ended      int64 // number of learned run times without decay, at most warm
 	running    int64 // attempts that have begun
-	starts     int64 // the sum of when they did: exposure is running · now − starts
-	lines      int64 // that hold it
-	worth      int64 // the least worth goes where there are too many: see Cells.learn
-	at         int   // its place among those that are kept for what they learned, or -1
+	starts     int64 // sum of their begin times: exposure is running · now − starts
+	lines      int64 // number of lines that hold the cell
+	worth      int64 // the cell with the least worth is evicted first: see Cells.learn
+	at         int   // index among the cells with learned run times, or -1
 }
 
 func (x *cell) begin(at int64) {
@@ -47,7 +45,7 @@ func (x *cell) end(began int64) {
 	x.starts -= ticksOf(began)
 }
 
-// learn adds one duration.
+// learn adds one run time.
 func (x *cell) learn(ran int64) {
 	if k := x.key.Level.memory(); k > 0 {
 		x.count -= (x.count + k/2) / k
@@ -66,13 +64,13 @@ func (x *cell) shrink(coarser, now int64) int64 {
 	total := uint64(x.sum) + uint64(coarser) + x.exposure(now)
 	hi, lo := bits.Mul64(total, oneJob)
 	lo, carry := bits.Add64(lo, uint64(x.count+oneJob)/2, 0)
-	// The divisor is 2^20 at least, and what is above the 64 bits less than that.
+	// The divisor is at least 2^20, and the upper word is smaller.
 	mean, _ := bits.Div64(hi+carry, lo, uint64(x.count+oneJob))
 	return int64(min(mean, mostSum))
 }
 
-// exposure returns for how long the attempts that run have done so, as much of it as counts.
-// Those of a burst count always: what is left of it is what runs longest.
+// exposure returns the run time of the running attempts, as far as it counts. In the cell of a burst it counts
+// completely, because the remaining jobs of a burst are the longest.
 func (x *cell) exposure(now int64) uint64 {
 	ran := uint64(min(max(x.running*now-x.starts, 0), mostSum))
 	if x.key.Level == ofBurst {

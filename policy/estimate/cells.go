@@ -1,49 +1,46 @@
-// Package estimate says how long a job will run, learned from those that ran before it, and how large it is. It is
-// pure: who knows the time passes it in, in nanoseconds.
+// Package estimate computes the expected run time of a job from finished jobs, and the size of a job. It is pure:
+// callers pass the time in nanoseconds.
 package estimate
 
-// This file owns the estimate of how long a job will run, learned from those that
-// ran before it: which cells a job counts in, from coarse to fine, and what they
-// say together. What one cell knows is in cell.go, how many there may be in
-// cells_kept.go.
+// This file computes the expected run time of a job. It selects the cells of a job from coarse to fine, and combines
+// them. One cell is in cell.go, and the limit on the number of cells in cells_kept.go.
 //
-// The estimate orders work and plans promises. It must never end a job: it is a mean,
-// and many a job runs for longer.
+// An estimate only orders jobs and plans reservations. It must never end a job, because it is a mean value and many
+// jobs run longer.
 
 import (
 	"slices"
 	"strings"
 )
 
-// Times are in nanoseconds, instants on one monotonic clock of the caller's.
+// Times are in nanoseconds. Points in time are on one monotonic clock of the caller.
 const (
 	second = 1_000_000_000
-	// Unlearned is what a job is expected to run where nothing is known at all.
+	// Unlearned is the expected run time if nothing is known.
 	Unlearned = 3600 * second
 
-	// leastLeft is the least that a job is expected to go on where it has already run
-	// for as long as was expected of it.
+	// leastLeft is the shortest remaining run time of a job that has already reached its expected run time.
 	leastLeft = 30 * second
-	// longest is more than any job runs, and than any clock of a process shows.
+	// longest exceeds the run time of every job, and every reading of a process's clock.
 	longest = 10 * 366 * 24 * 3600 * second
 )
 
-// Traits describe a job as far as that tells how long it will run. They stay what they were when
-// its attempt began, even if somebody changes the job: Ended leaves the cells that Began entered.
+// Traits are the properties of a job that predict its run time. They do not change after the begin of an attempt, even
+// if a user changes the job, because Ended must update the same cells as Began.
 type Traits struct {
-	Pool  string // of the machines that it wants: see Pools
+	Pool  string // pool of nodes that it can use: see Pools
 	Queue string
-	Owner string // "" where nobody is named
-	Name  string // "" where it has none; its digits do not matter
+	Owner string // "" if unknown
+	Name  string // "" if it has none; digits are ignored
 	Size  int64  // in milli-GPUs: see Pool.SizeOf
 	Limit int64  // 0: none
-	Burst uint64 // names the burst that it came with; 0: none
+	Burst uint64 // number of its burst; 0: none
 }
 
-// Level is a kind of cells, the coarser the lower. The numbers are on disk.
+// Level is the level of a cell. Lower numbers are coarser. The numbers are on disk.
 type Level uint8
 
-// The levels. Where no owner is named, OfOwner and OfOwnerSize give their turn to OfQueueSize.
+// The levels. For jobs without a known owner, OfQueueSize replaces OfOwner and OfOwnerSize.
 const (
 	OfPool Level = iota + 1
 	OfQueueClass
@@ -52,11 +49,11 @@ const (
 	OfQueueSize
 	OfOwnerName
 	OfOwnerQueueSizeLimit
-	ofBurst // never on disk: it goes with the burst
+	ofBurst // never on disk: removed with the burst
 )
 
-// memory returns of how many jobs a cell of a level keeps the mean: each further one takes
-// this part of the weight of all earlier ones. 0: all count alike.
+// memory returns the number of jobs in the moving mean of a cell at this level. Each new job takes this fraction of the
+// earlier jobs' weight. 0 means that all jobs count equally.
 func (l Level) memory() int64 {
 	switch l {
 	case OfPool, OfQueueClass:
@@ -67,17 +64,16 @@ func (l Level) memory() int64 {
 	return 20
 }
 
-// CellKey names a cell.
+// CellKey identifies a cell.
 type CellKey struct {
 	Level Level
 	Owner string
-	Group string // the pool, the queue or the name without its digits
+	Group string // the pool, the queue, or the name without its digits
 	Size  int64  // the class, the size, or the burst
 	Limit int64
 }
 
-// path names where jobs of the same traits count: the keys of their cells from coarse to fine, those without a level
-// left out.
+// path has the keys of the cells of one kind of jobs, from coarse to fine. Levels that do not apply are empty.
 type path [7]CellKey
 
 func pathOf(t *Traits) path {
@@ -103,7 +99,7 @@ func pathOf(t *Traits) path {
 	return p
 }
 
-// WithoutDigits returns what the names of jobs of one kind have in common: train-7 and train-8 are both train-.
+// WithoutDigits returns the common part of the names of similar jobs: "train-" for train-7 and train-8.
 func WithoutDigits(name string) string {
 	return strings.Map(func(r rune) rune {
 		if '0' <= r && r <= '9' {
@@ -113,7 +109,7 @@ func WithoutDigits(name string) string {
 	}, name)
 }
 
-// Began notes an attempt that passed its barrier at this moment.
+// Began adds an attempt that passed its barrier at this time.
 func (c *Cells) Began(t Traits, at int64) {
 	for _, key := range pathOf(&t) {
 		if key.Level != 0 {
@@ -122,10 +118,9 @@ func (c *Cells) Began(t Traits, at int64) {
 	}
 }
 
-// Ended notes that an attempt which began is over. Its duration is learned if the job
-// made it: it ended by itself, by its limit or by a cancel. One that was cut short by
-// machines, preemption, a drain or a requeue says nothing of how long such jobs run,
-// but that they run at least for so long; that counted while it ran.
+// Ended removes an ended attempt. If learned is true, it adds the run time. It must be true if the job itself
+// determined the run time: the job ended by itself, by its limit or by a cancel. It must be false after a node failure,
+// preemption, drain or requeue. Such an attempt only shows a minimum run time, which counted while it ran.
 func (c *Cells) Ended(t Traits, began, now int64, learned bool) {
 	for _, key := range pathOf(&t) {
 		if key.Level == 0 {
@@ -143,8 +138,8 @@ func (c *Cells) Ended(t Traits, began, now int64, learned bool) {
 	}
 }
 
-// Learn adds an attempt that began and ended while nobody counted: under an earlier
-// leader, after that one had last written down what it knew.
+// Learn adds a run time that was not measured by this leader: the attempt ended under an earlier leader, after that
+// leader's last record.
 func (c *Cells) Learn(t Traits, ran int64) {
 	for _, key := range pathOf(&t) {
 		if key.Level != 0 && key.Level != ofBurst {
@@ -153,8 +148,7 @@ func (c *Cells) Learn(t Traits, ran int64) {
 	}
 }
 
-// Estimate returns how long a job of these traits is expected to run: a second at least, and
-// no longer than its limit.
+// Estimate returns the expected run time of a job: at least one second and at most its limit.
 func (c *Cells) Estimate(t Traits, now int64) int64 {
 	l := Line{limit: t.Limit}
 	for i, key := range pathOf(&t) {
@@ -163,16 +157,14 @@ func (c *Cells) Estimate(t Traits, now int64) int64 {
 	return l.Estimate(now)
 }
 
-// Line holds the cells of one kind of jobs, so that a pass asks for an estimate without
-// looking any of them up. As long as it is held, so are they.
+// Line holds the cells of one kind of jobs, so that a pass needs no look-ups. The cells remain while the line is open.
 type Line struct {
 	home  *Cells
 	limit int64
-	cells [len(path{})]*cell // nil: no such level, or nothing is known there
+	cells [len(path{})]*cell // nil: no such level, or no data
 }
 
-// Of finds the cells of jobs with these traits. The caller closes the line when none of
-// them waits any more.
+// Of returns the cells of jobs with these traits. The caller closes the line when none of these jobs waits any more.
 func (c *Cells) Of(t Traits) *Line {
 	l := &Line{home: c, limit: t.Limit}
 	for i, key := range pathOf(&t) {
@@ -184,7 +176,7 @@ func (c *Cells) Of(t Traits) *Line {
 	return l
 }
 
-// Close lets go of the cells.
+// Close releases the cells.
 func (l *Line) Close() {
 	for i, x := range l.cells {
 		if x != nil {
@@ -195,10 +187,10 @@ func (l *Line) Close() {
 	}
 }
 
-// Estimate answers as Cells.Estimate for what the line was made of. It allocates nothing.
+// Estimate returns the same as Cells.Estimate for the traits of the line. It allocates nothing.
 //
-// Each cell draws its mean towards what the coarser ones say, as if that had been one
-// job more: a fine cell with few jobs is noise, one with many knows better.
+// Each cell draws its mean towards the estimate of the coarser cells, which counts like one more job. The data of a
+// fine cell with few jobs is noise, and that of a cell with many jobs is reliable.
 func (l *Line) Estimate(now int64) int64 {
 	mean := ticksOf(Unlearned)
 	for _, x := range l.cells {
@@ -213,14 +205,14 @@ func (l *Line) Estimate(now int64) int64 {
 	return min(max(min(mean, ticksOf(longest))*tick, second), most)
 }
 
-// Knows reports whether anything has been learned that says something of these jobs.
+// Knows reports whether any finished job contributes to the estimate.
 func (l *Line) Knows() bool {
 	return slices.ContainsFunc(l.cells[:], func(x *cell) bool { return x != nil && x.count > 0 })
 }
 
-// Remaining returns how long an attempt is expected to go on, of which so much was expected
-// when it started (0 as limit: it has none). One that has run for longer than that is
-// taken to be past two thirds of its way: what is old goes on.
+// Remaining returns the expected remaining run time of an attempt. estimateAtStart is its estimate when it started, and
+// limit is 0 if it has none. An attempt that has exceeded its estimate is assumed to have completed two thirds: older
+// attempts run longer.
 func Remaining(estimateAtStart, elapsed, limit int64) int64 {
 	left := max(estimateAtStart-elapsed, elapsed/2, leastLeft)
 	if limit > 0 {

@@ -1,8 +1,7 @@
 package estimate
 
-// This file owns how many cells are kept, which of them go, and how they are written
-// down and read again. No order here is a map's: a next leader, or the same one simulated
-// again, must let the same ones go.
+// This file limits the number of cells, evicts cells, and converts them to and from records. No result depends on the
+// order of a map, because the next leader or a repeated simulation must evict the same cells.
 
 import (
 	"cmp"
@@ -12,20 +11,20 @@ import (
 	"github.com/yi-json/synapse/policy/heap"
 )
 
-// MaxCells is how many cells are kept for what they learned. Names and limits that never
-// come back would fill the memory else. Those of waiting and running jobs are kept beside, and go with them.
+// MaxCells is the maximum number of cells with learned run times. Without it, names and limits that never occur again
+// would fill the memory. Cells of waiting and running jobs do not count. They are removed with their jobs.
 const MaxCells = 20_000
 
 // Cells holds all that was learned of how long jobs run.
 type Cells struct {
-	cells   map[CellKey]*cell // those that know something, that jobs run in, or that lines hold
-	learned heap.Heap[*cell]  // those that know something, the least worth first
-	sorted  []*cell           // the same in the order of the keys, or each list of them would be sorted again
-	floor   int64             // what the last one that went was worth
+	cells   map[CellKey]*cell // cells with data, with running jobs, or held by lines
+	learned heap.Heap[*cell]  // cells with data, least worth first
+	sorted  []*cell           // the same in the order of their keys, to avoid sorting them for each list
+	floor   int64             // worth of the last evicted cell
 	most    int
 }
 
-// NewCells makes cells that know nothing.
+// NewCells returns cells without data.
 func NewCells() *Cells {
 	return &Cells{
 		cells: map[CellKey]*cell{}, most: MaxCells,
@@ -36,10 +35,10 @@ func NewCells() *Cells {
 	}
 }
 
-// Len counts the cells that are kept for what they learned.
+// Len returns the number of cells with learned run times.
 func (c *Cells) Len() int { return len(c.learned.Items) }
 
-// reach finds a cell or makes an empty one.
+// reach returns a cell, and creates an empty one if necessary.
 func (c *Cells) reach(key CellKey) *cell {
 	x := c.cells[key]
 	if x == nil {
@@ -49,19 +48,18 @@ func (c *Cells) reach(key CellKey) *cell {
 	return x
 }
 
-// drop forgets a cell that says nothing and that nobody holds.
+// drop removes a cell without data that is not in use.
 func (c *Cells) drop(x *cell) {
 	if x.at < 0 && x.running == 0 && x.lines == 0 {
 		delete(c.cells, x.key)
 	}
 }
 
-// learn adds a duration to a cell, and lets the least used one go if there are too many.
+// learn adds a run time to a cell. If there are too many cells, it evicts the least used one.
 //
-// Used is by how many jobs were learned of, as far as they count still, on top of what
-// the last one was worth that went. By the latter a cell that was used much and is used
-// no more goes in its turn. By the latest use alone a thousand jobs with names of their
-// own would drive out what is known of everybody else's.
+// The worth of a cell is its decayed number of jobs plus the worth of the last evicted cell. Adding the latter ages
+// cells: a cell that was used much but is no longer used is evicted in its turn. If only the latest use counted, a
+// thousand jobs with different names would evict all other cells.
 func (c *Cells) learn(x *cell, ran int64) {
 	if x.key.Level == ofBurst {
 		x.learn(ran)
@@ -80,14 +78,14 @@ func (c *Cells) learn(x *cell, ran int64) {
 	c.learned.Up(x.at)
 }
 
-// keep enters a cell among those that know something.
+// keep adds a cell to those with data.
 func (c *Cells) keep(x *cell) {
 	c.learned.Push(x)
 	at, _ := c.placeOf(x)
 	c.sorted = slices.Insert(c.sorted, at, x)
 }
 
-// letGo forgets what the least used cell learned. What runs in it runs on.
+// letGo removes the data of the least used cell. Its running attempts remain.
 func (c *Cells) letGo() {
 	x := c.learned.Items[0]
 	c.learned.Remove(0)
@@ -102,14 +100,14 @@ func (c *Cells) placeOf(x *cell) (int, bool) {
 	return slices.BinarySearchFunc(c.sorted, x, func(a, b *cell) int { return a.key.compare(&b.key) })
 }
 
-// Cell holds what a cell learned, as it is written down. What runs is not: its starts are on
-// the clock of one leader, and the next one is told of each.
+// Cell holds the data of a cell in the form for a record. It omits running attempts, because their begin is on the
+// clock of one leader. The next leader adds each of them again.
 type Cell struct {
 	CellKey
-	Count int64 // jobs, the older ones decayed, in parts of 2^20
-	Sum   int64 // of their durations, decayed alike, in tenths of a millisecond
-	Ended int64 // jobs, none decayed, 50 at most
-	Used  int64 // beyond the last cell that went, in parts of 2^20
+	Count int64 // number of jobs, with older ones decayed, in units of 2^-20
+	Sum   int64 // sum of their run times, decayed in the same way, in tenths of a millisecond
+	Ended int64 // number of jobs without decay, at most 50
+	Used  int64 // use in excess of the last evicted cell, in units of 2^-20
 }
 
 // compare orders keys.
@@ -118,7 +116,7 @@ func (k *CellKey) compare(o *CellKey) int {
 		cmp.Compare(k.Size, o.Size), cmp.Compare(k.Limit, o.Limit))
 }
 
-// Known lists what was learned, in the order of the keys.
+// Known returns the data of all cells, in the order of their keys.
 func (c *Cells) Known() []Cell {
 	known := make([]Cell, len(c.sorted))
 	for i, x := range c.sorted {
@@ -127,9 +125,8 @@ func (c *Cells) Known() []Cell {
 	return known
 }
 
-// Recall takes over what an earlier leader had learned, before anything else is: in any
-// order, and of too many those that were used most. A cell that is named twice counts
-// once.
+// Recall restores the cells of an earlier leader, before anything else is learned. The order does not matter. If there
+// are too many cells, the most used ones remain. A repeated cell counts once.
 func (c *Cells) Recall(known []Cell) {
 	for i := range known {
 		k := &known[i]

@@ -1,7 +1,6 @@
 package estimate
 
-// This file owns the tests of the estimate, against the same rule in floating point, by a
-// history of all that ever happened.
+// This file compares the estimate with the same rule in floating point, computed from a list of all attempts.
 
 import (
 	"cmp"
@@ -22,16 +21,16 @@ const (
 	year   = 365 * day
 )
 
-// happened is one attempt: it began, and maybe it ended since.
+// happened is one attempt, which may have ended.
 type happened struct {
 	traits     Traits
-	cells      []string // that it counts in
+	cells      []string // its cells
 	began, end int64    // end 0: it runs
 	learned    bool
 }
 
-// belongs are the cells of a job, in words, and the memory of each; written a second time, so
-// that no word of the code under test is believed.
+// belongs returns the cells of a job as text, with the memory of each. It repeats the rule independently of the tested
+// code.
 func belongs(t Traits) (cells []string, memory []float64) {
 	add := func(k float64, of ...any) {
 		cells, memory = append(cells, fmt.Sprintf("%#v", of)), append(memory, k)
@@ -62,8 +61,7 @@ func belongs(t Traits) (cells []string, memory []float64) {
 	return cells, memory
 }
 
-// byTheRule is the estimate by the rule of the design, in seconds, from all that happened
-// in the order in which it ended.
+// byTheRule returns the estimate by the rule, in seconds, from all attempts in the order of their ends.
 func byTheRule(all []happened, t Traits, now int64) float64 {
 	m := 3600.0
 	cells, memory := belongs(t)
@@ -94,12 +92,12 @@ func byTheRule(all []happened, t Traits, now int64) float64 {
 	return min(max(m, 1), limit)
 }
 
-// history makes up what happens to a few kinds of jobs, and tells the cells of it.
+// history creates random attempts of a few kinds of jobs, and reports them to the cells.
 type history struct {
 	r     *rand.Rand
 	now   int64
 	cells *Cells
-	ended []happened // in the order in which they did
+	ended []happened // in the order of their ends
 	runs  []happened
 }
 
@@ -130,13 +128,13 @@ func (h *history) step(busy int) {
 	h.ended = append(h.ended, ends)
 }
 
-// TestEstimateIsTheRule: the estimate is that of the rule, within a thousandth, whatever happened: young cells and old
-// ones, idle and busy.
+// TestEstimateIsTheRule checks that the estimate differs from the rule by at most a thousandth, for new and old, idle
+// and busy cells.
 func TestEstimateIsTheRule(t *testing.T) {
 	estimates, atLimit := 0, 0
 	for seed := range int64(60) {
 		h := &history{r: rand.New(rand.NewSource(seed)), cells: NewCells()}
-		// Bursts are held as the queue holds them, or they would be forgotten between.
+		// Bursts are held as in the queue, because they would be removed otherwise.
 		for burst := range uint64(4) {
 			defer h.cells.Of(Traits{Burst: burst}).Close()
 		}
@@ -168,8 +166,8 @@ func TestEstimateIsTheRule(t *testing.T) {
 	}
 }
 
-// TestEstimateLearns: what jobs of one kind took moves the estimate of the next, and what another kind took does so
-// less.
+// TestEstimateLearns checks that the run times of one kind of jobs change the estimate of the next such job, and that
+// other kinds change it less.
 func TestEstimateLearns(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Name: "eval-1", Size: 8000}
 	if got := c.Estimate(of, 0); got != hour {
@@ -188,8 +186,8 @@ func TestEstimateLearns(t *testing.T) {
 	}
 }
 
-// TestEstimateRisesWhileColdOnly: while little is known, jobs that run say that the short ones which have ended are not
-// the rule; in a steady flow they say nothing new.
+// TestEstimateRisesWhileColdOnly checks that running jobs raise the estimate only while few jobs have ended. In a
+// steady flow they do not.
 func TestEstimateRisesWhileColdOnly(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Size: 8000}
 	c.Learn(of, second)
@@ -206,7 +204,7 @@ func TestEstimateRisesWhileColdOnly(t *testing.T) {
 	if before, after := c.Estimate(of, hour), c.Estimate(of, 100*hour); before != after {
 		t.Errorf("what runs is counted for ever: %d s became %d s", before/second, after/second)
 	}
-	// Siblings of one burst are counted always.
+	// Running jobs of the same burst always count.
 	of.Burst = 7
 	held := c.Of(of)
 	defer held.Close()
@@ -220,7 +218,8 @@ func TestEstimateRisesWhileColdOnly(t *testing.T) {
 	}
 }
 
-// TestCutShortIsNotLearned: an attempt that others cut short leaves what was learned as it was.
+// TestCutShortIsNotLearned checks that an attempt which was stopped for an external reason does not change the learned
+// run times.
 func TestCutShortIsNotLearned(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Size: 8000, Burst: 3}
 	held := c.Of(of)
@@ -254,7 +253,8 @@ func TestEstimateIsWithinALimit(t *testing.T) {
 	})
 }
 
-// TestEstimateOfTheLargest: a million jobs of ten years, and as many that still run, are more than any cluster has.
+// TestEstimateOfTheLargest checks a million jobs of ten years, and as many running ones, which is more than any cluster
+// has.
 func TestEstimateOfTheLargest(t *testing.T) {
 	line := NewCells().Of(Traits{Pool: "h100", Queue: "q", Owner: "ann", Name: "x", Size: 8000, Burst: 1})
 	million := func(do func(*cell)) {
@@ -280,7 +280,7 @@ func TestEstimateOfTheLargest(t *testing.T) {
 		t.Errorf("of a million that ran for ten years, and as many that run: %.3f years", float64(got)/year)
 	}
 	for _, x := range line.cells {
-		// Whatever was counted wrong, and whatever clock is read, says something.
+		// Even wrong counts and clock readings give a result.
 		x.count, x.sum, x.running, x.starts = 1, mostSum, 1, math.MinInt64/2
 	}
 	if got := line.Estimate(10 * year); got != longest {
@@ -292,7 +292,7 @@ func TestRemaining(t *testing.T) {
 	for _, c := range []struct{ estimate, elapsed, limit, want int64 }{
 		{hour, 0, 0, hour},
 		{hour, 20 * minute, 0, 40 * minute},
-		{hour, 50 * minute, 0, 25 * minute}, // it is older than that by now than it was to become
+		{hour, 50 * minute, 0, 25 * minute}, // it is older than its estimate
 		{hour, 10 * hour, 0, 5 * hour},
 		{minute, 40 * second, 0, 30 * second},
 		{hour, 0, 30 * minute, 30 * minute},
@@ -305,8 +305,8 @@ func TestRemaining(t *testing.T) {
 	}
 }
 
-// TestCellsAreBounded: however many kinds of jobs there are, so many cells are kept, and what everybody needs is among
-// them.
+// TestCellsAreBounded checks that the number of cells is limited for any number of kinds of jobs, and that the most
+// used ones remain.
 func TestCellsAreBounded(t *testing.T) {
 	c := NewCells()
 	c.most = 300
@@ -344,8 +344,8 @@ func TestCellsAreBounded(t *testing.T) {
 	}
 }
 
-// TestCellsOfAnotherOrder: what lets cells go, and what is written down, follows from what happened and not from any
-// order in memory.
+// TestCellsOfAnotherOrder checks that evictions and records depend only on the attempts, and not on any order in
+// memory.
 func TestCellsOfAnotherOrder(t *testing.T) {
 	of := func() *Cells {
 		c := NewCells()
@@ -388,8 +388,8 @@ func TestCellsOfAnotherOrder(t *testing.T) {
 	}
 }
 
-// TestCellsThatAreHeld: what runs in a cell is not forgotten with what the cell had learned, and what nobody holds any
-// more leaves nothing behind.
+// TestCellsThatAreHeld checks that eviction keeps the running jobs of a cell, and that an unused cell is removed
+// completely.
 func TestCellsThatAreHeld(t *testing.T) {
 	c, of := NewCells(), Traits{Pool: "h100", Queue: "q", Owner: "ann", Name: "x", Size: 8000, Burst: 1}
 	line, twin := c.Of(of), c.Of(of)
@@ -417,7 +417,7 @@ func TestCellsThatAreHeld(t *testing.T) {
 	for c.Len() > 0 {
 		c.letGo()
 	}
-	c.Ended(of, 0, hour, false) // what it counts in is still there
+	c.Ended(of, 0, hour, false) // its cells still exist
 	if len(c.cells) != 0 {
 		t.Errorf("%d cells are left of nothing", len(c.cells))
 	}
@@ -429,7 +429,7 @@ func TestCellsThatAreHeld(t *testing.T) {
 	c.Ended(of, 0, hour, true)
 }
 
-// BenchmarkEstimate asks as a pass does, of cells that know something and in which jobs run.
+// BenchmarkEstimate measures estimates as a pass needs them, of cells with data and running jobs.
 func BenchmarkEstimate(b *testing.B) {
 	h := &history{r: rand.New(rand.NewSource(1)), cells: NewCells()}
 	var lines []*Line
@@ -448,7 +448,7 @@ func BenchmarkEstimate(b *testing.B) {
 	}
 }
 
-// BenchmarkLearn is one attempt from its barrier to its end, where the cells are full and each brings a new name.
+// BenchmarkLearn measures one attempt from its barrier to its end, with full cells and a new name each time.
 func BenchmarkLearn(b *testing.B) {
 	c := fullCells()
 	b.ReportAllocs()
@@ -460,7 +460,7 @@ func BenchmarkLearn(b *testing.B) {
 	}
 }
 
-// BenchmarkKnown lists full cells, as they are written down.
+// BenchmarkKnown measures the list of full cells for a record.
 func BenchmarkKnown(b *testing.B) {
 	c := fullCells()
 	b.ReportAllocs()

@@ -1,9 +1,8 @@
 package estimate
 
-// This file owns how large a job is, as one number: whatever it asks for most of, in
-// milli-GPUs. Estimates, headroom, the guard and shares count in it, each pool for
-// itself. It must never decide whether a job fits: the fabric does that, by all that the
-// job asks for.
+// This file computes the size of a job: one number in milli-GPUs, by the resource of which the job requests the largest
+// part. Estimates, the share for short jobs, the anti-starvation credit and queues use the size, separately for each
+// pool. The size must never decide whether a job fits. The topology tree decides that, by all requested resources.
 
 import (
 	"cmp"
@@ -12,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Class is a range of sizes whose jobs are alike.
+// Class is a range of sizes with similar jobs.
 type Class uint8
 
-// The classes: one GPU, a few, up to a machine of eight, and more.
+// The classes: one GPU, up to four, up to a node of eight, and more.
 const (
 	OneGPU Class = iota + 1
 	FewGPUs
@@ -37,28 +36,27 @@ func ClassOf(size int64) Class {
 }
 
 const (
-	// NoGPUs is the pool of the machines without GPUs, otherGPUs that of GPUs whose type is not known.
+	// NoGPUs is the pool of nodes without GPUs. otherGPUs is the pool of GPUs of unknown type.
 	NoGPUs, otherGPUs = "", "?"
 
-	// usualWorth is what a machine without GPUs is worth, so that one class means as much of
-	// it as elsewhere.
+	// usualWorth is the size of a node without GPUs, so that the classes have the same meaning in all pools.
 	usualWorth = 8 * topology.WholeGPU
 )
 
-// Pool is the machines of one GPU type, or those without GPUs.
+// Pool is all nodes of one GPU type, or all nodes without GPUs.
 type Pool struct {
 	Name string
-	// Size is what those machines are worth together that may be given work, in milli-GPUs.
+	// Size is the total size of the schedulable nodes, in milli-GPUs.
 	Size int64
-	// Usual is what most of the machines have, whether they may be given work or not. By the
-	// mean a job would be of another size whenever a machine joins.
+	// Usual is the most frequent total of a node in the pool, schedulable or not. A mean value would change the
+	// size of jobs whenever a node joins.
 	Usual topology.Resources
 }
 
-// Pools lists those of a cluster, by their names.
+// Pools has the pools of a cluster, sorted by name.
 type Pools []Pool
 
-// PoolsOf counts the machines of a cluster.
+// PoolsOf computes the pools of a cluster.
 func PoolsOf(f *topology.Fabric) Pools {
 	var pools Pools
 	kinds := map[string]*census{}
@@ -90,7 +88,7 @@ func poolOf(m *topology.Machine) string {
 	return m.GPUType
 }
 
-// worth returns the size of a job that takes all of a machine.
+// worth returns the size of a job that takes a complete node.
 func worth(total topology.Resources) int64 {
 	if total.MilliGPU > 0 {
 		return total.MilliGPU
@@ -98,7 +96,7 @@ func worth(total topology.Resources) int64 {
 	return usualWorth
 }
 
-// census counts the machines of each kind.
+// census counts the nodes of each kind.
 type census struct {
 	at    map[topology.Resources]int
 	kinds []kind
@@ -119,7 +117,7 @@ func (c *census) count(total topology.Resources) {
 	c.kinds[at].machines++
 }
 
-// usual returns the kind with the most machines, of several the largest.
+// usual returns the most frequent kind of node, and the largest among equals.
 func (c *census) usual() topology.Resources {
 	return slices.MaxFunc(c.kinds, func(a, b kind) int {
 		return cmp.Or(cmp.Compare(a.machines, b.machines), cmp.Compare(a.total.MilliGPU, b.total.MilliGPU),
@@ -127,8 +125,8 @@ func (c *census) usual() topology.Resources {
 	}).total
 }
 
-// Of returns the pool that a gang counts in: of the type that it names, or else the largest. One
-// that asks for no GPU counts among the machines without, where there are such.
+// Of returns the pool of a gang: the pool of the GPU type that it names, or else the largest pool. A gang without GPUs
+// belongs to the nodes without GPUs, if there are any.
 func (p Pools) Of(g *topology.Gang) Pool {
 	if each, _ := asked(g); g.GPUType != "" || each.MilliGPU == 0 {
 		for i := range p {
@@ -146,7 +144,7 @@ func (p Pools) Of(g *topology.Gang) Pool {
 	return largest
 }
 
-// asked returns what one unit of a gang asks for, and how many it wants of them.
+// asked returns the request of one unit of a gang, and the number of units.
 func asked(g *topology.Gang) (each topology.Resources, n int64) {
 	if g.Split != topology.SplitNone {
 		return g.Total, 1
@@ -154,7 +152,7 @@ func asked(g *topology.Gang) (each topology.Resources, n int64) {
 	return g.Each, int64(g.Replicas)
 }
 
-// TotalOf returns what all of a gang takes.
+// TotalOf returns the total request of a gang.
 func TotalOf(g *topology.Gang) topology.Resources {
 	each, n := asked(g)
 	return topology.Resources{
@@ -163,11 +161,11 @@ func TotalOf(g *topology.Gang) topology.Resources {
 	}
 }
 
-// Whole returns the size of a job that takes all of one machine.
+// Whole returns the size of a job that takes a complete node.
 func (p *Pool) Whole() int64 { return worth(p.Usual) }
 
-// SizeOf returns how large a gang is in this pool: its GPUs, or as much of a machine's worth as it
-// takes of the machine's CPU or memory, where that is more. It is positive.
+// SizeOf returns the size of a gang in this pool. It is the largest of its GPUs, its part of a node's CPU and its part
+// of a node's memory, scaled to the size of a node. It is positive.
 func (p *Pool) SizeOf(g *topology.Gang) int64 {
 	each, n := asked(g)
 	whole := p.Whole()

@@ -1,6 +1,6 @@
 package estimate
 
-// This file owns the tests of how large a job is.
+// This file tests the size of jobs.
 
 import (
 	"fmt"
@@ -50,18 +50,18 @@ func TestSize(t *testing.T) {
 		{topology.Gang{Replicas: 1, Each: of(8, 64, 1000), GPUType: "h100"}, "h100", 1000, OneGPU},
 		{topology.Gang{Replicas: 1, Each: of(1, 1, 250), GPUType: "h100"}, "h100", 250, OneGPU},
 		{topology.Gang{Replicas: 2, Each: of(8, 64, 1000), GPUType: "h100"}, "h100", 2000, FewGPUs},
-		// all of a machine's CPUs
+		// all CPUs of a node
 		{topology.Gang{Replicas: 1, Each: of(64, 1, 1000), GPUType: "h100"}, "h100", 8000, EightGPUs},
 		{topology.Gang{Replicas: 1, Each: of(1, 384, 1000), GPUType: "h100"}, "h100", 6000, EightGPUs},
 		{topology.Gang{Replicas: 4, Each: of(1, 1, 8000), GPUType: "h100"}, "h100", 32000, ManyGPUs},
 		{topology.Gang{Split: topology.SplitAny, Total: of(1, 1, 9000), GPUType: "h100"}, "h100", 9000, ManyGPUs},
-		{topology.Gang{Replicas: 1, Each: of(1, 1, 1000)}, "a100", 1000, OneGPU}, // where it finds most room
+		{topology.Gang{Replicas: 1, Each: of(1, 1, 1000)}, "a100", 1000, OneGPU}, // the largest pool
 		{topology.Gang{Replicas: 1, Each: of(12, 0, 0)}, "", 1000, OneGPU},
 		{topology.Gang{Replicas: 16, Each: of(12, 0, 0)}, "", 16000, ManyGPUs},
 		{topology.Gang{Replicas: 1, Each: of(1, 0, 0)}, "", 84, OneGPU}, // rounded up
 		{topology.Gang{Replicas: 1, Each: of(1, 0, 1000), GPUType: "b200"}, "b200", 1000, OneGPU},
 		{topology.Gang{Replicas: 1, Each: topology.Resources{}}, "", 1, OneGPU},
-		// of as much as can be counted
+		// the largest possible amounts
 		{topology.Gang{Replicas: math.MaxInt32, Each: topology.Resources{MemoryBytes: math.MaxInt64}}, "", 178956970667,
 			ManyGPUs},
 	} {
@@ -70,7 +70,7 @@ func TestSize(t *testing.T) {
 			t.Errorf("%+v is in pool %q and of size %d, class %d", c.gang, pool.Name, size, ClassOf(size))
 		}
 	}
-	// Without machines of its own, what needs no GPU counts where it runs.
+	// Without nodes for such jobs, a job without GPUs counts where it runs.
 	f.Remove(topology.NodeID("n29"))
 	pools = PoolsOf(f)
 	needsNone := topology.Gang{Replicas: 1, Each: of(8, 0, 0)}
@@ -80,7 +80,8 @@ func TestSize(t *testing.T) {
 	if p := (Pools{}).Of(&needsNone); p.Name != "" || p.SizeOf(&needsNone) != 1 {
 		t.Errorf("where there is no machine it is in pool %q, of size %d", p.Name, p.SizeOf(&needsNone))
 	}
-	// GPUs of an unknown type are a pool, and so is a machine whose GPUs are all out of service.
+	// GPUs of an unknown type have a pool. A node whose GPUs are all out of service belongs to the pool of its
+	// type.
 	odd := []topology.Machine{
 		{ID: "x", Total: of(1, 1, 1000)},
 		{ID: "y", Total: of(1, 1, 0), Broken: 1, GPUType: "h100"},
@@ -96,7 +97,7 @@ func TestSize(t *testing.T) {
 	}
 }
 
-// TestSizesOfJobs: the class of a job is that of its size, its size that of what it takes most of.
+// TestSizesOfJobs checks that the class depends on the size, and the size on the resource with the largest part.
 func TestSizesOfJobs(t *testing.T) {
 	for size, want := range map[int64]Class{
 		1: OneGPU, 1000: OneGPU, 1001: FewGPUs, 4000: FewGPUs, 4001: EightGPUs, 8000: EightGPUs, 8001: ManyGPUs,

@@ -1,24 +1,23 @@
-// Package heap keeps the least of many at hand. It is pure, and compares without interfaces.
+// Package heap provides a heap. It is pure, and compares items without interfaces.
 package heap
 
-// This file owns a binary heap whose elements may learn where they stand, so
-// that one in the middle can be taken out.
+// This file has a binary heap. It can report the position of each item, so that an item in the middle can be removed.
 
-// Heap has the least of its items first.
+// Heap is a binary heap with the least item first.
 type Heap[T any] struct {
 	Items  []T
 	Before func(a, b T) bool
-	Moved  func(item T, at int) // nil when nobody needs to know; -1 is out
+	Moved  func(item T, at int) // nil if not needed; position -1 means removed
 }
 
-// Push enters an element.
+// Push adds an item.
 func (h *Heap[T]) Push(item T) {
 	h.Items = append(h.Items, item)
 	h.put(item, len(h.Items)-1)
 	h.Up(len(h.Items) - 1)
 }
 
-// Remove takes out the element at a place.
+// Remove removes the item at a position.
 func (h *Heap[T]) Remove(at int) {
 	item, last := h.Items[at], len(h.Items)-1
 	h.put(h.Items[last], at)
@@ -41,7 +40,7 @@ func (h *Heap[T]) put(item T, at int) {
 	}
 }
 
-// Up moves the element at a place forward, where it has become less.
+// Up moves the item at a position forward after its key has decreased.
 func (h *Heap[T]) Up(at int) {
 	for at > 0 {
 		above := (at - 1) / 2
@@ -53,7 +52,7 @@ func (h *Heap[T]) Up(at int) {
 	}
 }
 
-// Down moves the element at a place back, where it has become more.
+// Down moves the item at a position back after its key has increased.
 func (h *Heap[T]) Down(at int) {
 	for {
 		least := at

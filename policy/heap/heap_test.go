@@ -7,10 +7,11 @@ import (
 	"testing"
 )
 
-// item is an element that knows its place.
+// item is an element that stores its position.
 type item struct{ key, at int }
 
-// TestHeap: whatever is entered, changed and taken out, the least is first and each element knows its place.
+// TestHeap checks after each push, change and removal that the least item is first and that each item has its correct
+// position.
 func TestHeap(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	h := Heap[*item]{

@@ -1,11 +1,11 @@
 package preempt
 
-// This file owns who may be stopped for whom, by which right, and the law that a search for them keeps to beside the
-// room: quotas and limits.
+// This file decides which jobs may be stopped for which, by which rule, and the quotas and limits that a search must
+// respect.
 //
-// All rules are strict, so that nothing is stopped in a circle. Inside a queue it is lower priority, or that the other
-// is much longer (shortest.go). Between queues one that stays within its quota takes back what another has above its
-// own; priority does not cross them.
+// All rules are strict, so that jobs never stop each other in a circle. Within a queue, a job with lower priority or
+// with a much longer remaining run time may be stopped (shortest.go). Between queues, a queue within its quota reclaims
+// capacity that another queue uses beyond its quota. Priority has no effect between queues.
 
 import (
 	"cmp"
@@ -15,15 +15,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Rule says by which right a job is stopped for another.
+// Rule is the rule by which a job is stopped for another.
 type Rule uint8
 
 // The rules.
 const (
 	NoRule     Rule = iota
-	ByPriority      // it has the lower priority, in the same queue
-	Reclaim         // its queue has more than its quota, and the other's has not
-	Shortest        // it is expected to go on for much longer, in the same queue
+	ByPriority      // it has a lower priority in the same queue
+	Reclaim         // its queue exceeds its quota, and the other's queue does not
+	Shortest        // it is expected to run much longer, in the same queue
 )
 
 // Victim is an attempt that is stopped for a job.
@@ -31,36 +31,37 @@ type Victim struct {
 	Job   topology.JobID
 	Token topology.Token
 	Rule  Rule
-	Lost  int64 // work, in milli-GPU-seconds
+	Lost  int64 // lost work in milli-GPU-seconds
 }
 
-// Running says what is known of an attempt that has room. Times are in ns.
+// Running is the state of an attempt that holds capacity. Times are in ns.
 type Running struct {
 	Token      topology.Token
 	Priority   int32
-	Room       topology.Placement // on machines that can be reached
-	Ran        int64              // since its barrier; 0: it has not passed that
-	Had        int64              // for how long attempts of its job ran before
+	Room       topology.Placement // on reachable nodes
+	Ran        int64              // time since its barrier; 0: not passed
+	Had        int64              // run time of the job's earlier attempts
 	Limit      int64              // 0: none
-	Prepared   int64              // how long that took
-	Checkpoint int64              // it saves its work so often; 0: nobody says so
+	Prepared   int64              // time that the preparation took
+	Checkpoint int64              // interval between checkpoints; 0: unknown
 	Grace      int64
-	Fixed      bool  // it is not to be stopped
-	Times      int   // that its job was stopped for another of its queue
-	Rested     int64 // since the last of them; topology.Never: there was none
+	Fixed      bool  // must not be stopped
+	Times      int   // how often the job was stopped for another of its queue
+	Rested     int64 // time since the last such stop; topology.Never: none
 	Ends       bool  // its end is on disk
 }
 
 const (
 	second = 1_000_000_000
-	// leftAlone is for how long a job is not stopped again for another of its queue, mostInside how often it is.
+	// leftAlone is the time for which a job is not stopped again for another of its queue. mostInside is the
+	// maximum number of such stops.
 	leftAlone  = 3600 * second
 	mostInside = 3
-	// Resuming is what it costs to begin again, beside the time to prepare.
+	// Resuming is the cost of a restart, in addition to the preparation.
 	Resuming = 60 * second
 )
 
-// Look is one look for whom to stop for a job.
+// Look is one search for victims for a job.
 type Look struct {
 	Tree *share.Tree
 	Leaf *share.Branch // where the job counts
@@ -68,24 +69,25 @@ type Look struct {
 	Job      topology.JobID
 	Owner    string
 	Priority int32
-	Fixed    bool    // it is not to be stopped itself
+	Fixed    bool    // the job itself must not be stopped
 	Size     int64   // in milli-GPUs
 	Needs    []int64 // of each amount
-	Takes    int64   // for how long it is expected to run
+	Takes    int64   // expected run time
 
-	Busy  map[topology.JobID]bool // they are being stopped
-	Later int64                   // when one more may be stopped
+	Busy  map[topology.JobID]bool // jobs that are already being stopped
+	Later int64                   // when further jobs may become victims
 
-	upTo map[*share.Branch]bool // below these queues, those of the job stay within their quotas with it
+	// For each ancestor: the job's queues below it stay within their quotas with the job.
+	upTo map[*share.Branch]bool
 	all  []Candidate
-	// chosen are those that were found last.
+	// chosen has the victims of the last search.
 	chosen []int
 }
 
-// Foresee goes by what the queues have now, as it is counted.
+// Foresee uses the current usage of the queues.
 func (l *Look) Foresee() { l.upTo = l.Leaf.WithinUpTo(l.Needs) }
 
-// Gather finds who may be stopped, and counts them.
+// Gather collects the possible victims, and returns their number.
 func (l *Look) Gather(running func(topology.JobID, int64) (Running, bool), now int64) int {
 	l.all = l.all[:0]
 	for job, x := range l.Tree.All() { //order: sorted below
@@ -123,7 +125,7 @@ func (l *Look) Gather(running func(topology.JobID, int64) (Running, bool), now i
 	return len(l.all)
 }
 
-// Find finds whom of them to stop so that all of a gang fits, and where it then goes.
+// Find selects victims so that the complete gang fits, and returns its placement.
 func (l *Look) Find(view *topology.Fabric, gang *topology.Gang, lent topology.Lent) (
 	victims []Victim, place topology.Placement, ok bool,
 ) {
@@ -135,7 +137,7 @@ func (l *Look) Find(view *topology.Fabric, gang *topology.Gang, lent topology.Le
 	return victims, place, ok
 }
 
-// Grace returns the longest time in which one of those ends that were found last.
+// Grace returns the longest grace period of the selected victims.
 func (l *Look) Grace() (grace int64) {
 	for _, i := range l.chosen {
 		grace = max(grace, l.all[i].grace)
@@ -143,7 +145,7 @@ func (l *Look) Grace() (grace int64) {
 	return grace
 }
 
-// lost returns what work it costs to stop an attempt of this size, in milli-GPU-seconds.
+// lost returns the work that is lost by stopping an attempt of this size, in milli-GPU-seconds.
 func (r *Running) lost(size int64) int64 {
 	again := r.Ran
 	if r.Checkpoint > 0 {
@@ -152,8 +154,8 @@ func (r *Running) lost(size int64) int64 {
 	return topology.Scaled(size, again+Resuming+r.Prepared, second)
 }
 
-// rule says by which rule what a job of a queue has may be taken for another, and which queues must have more than
-// their quotas for that. Inside a queue what its attempt is decides by which.
+// rule returns the rule by which a job of a queue may be stopped, and the queues that must exceed their quotas for it.
+// Within the same queue, the attempt itself decides which rule applies.
 func (l *Look) rule(leaf *share.Branch) (Rule, []*share.Branch) {
 	if leaf.Name == l.Leaf.Name {
 		if l.Leaf.Preempts.IsInside() {
@@ -179,25 +181,25 @@ func (l *Look) rule(leaf *share.Branch) (Rule, []*share.Branch) {
 	return NoRule, nil
 }
 
-// TakesBack reports whether the job may take back what one of another queue has that needs so much: all its queues that
-// are assured something would have more than that.
+// TakesBack reports whether the job may reclaim the capacity of a job of another queue with these needs: all queues of
+// that job that have a quota would exceed it.
 func (l *Look) TakesBack(leaf *share.Branch, needs []int64) bool {
 	rule, loans := l.rule(leaf)
 	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share.Branch) bool { return !o.Exceeds(needs) })
 }
 
-// statutes are the law that a hunt goes by: what is reclaimed is above the quotas that it counts in, for each victim
-// though the others have gone, and the job exceeds no limit once all have.
+// statutes are the rules of a search. Each victim of a reclaim must be above the quotas that it counts in, even after
+// the other victims have gone. The job must exceed no limit after all victims have gone.
 type statutes struct {
 	*Look
-	under   map[*share.Branch][]int // chosen, of each queue that must have more than its quota
-	refused map[*share.Branch]int   // since somebody was chosen
+	under   map[*share.Branch][]int // selected victims of each queue that must exceed its quota
+	refused map[*share.Branch]int   // refusals after the last selected victim
 }
 
-// fewRefusals is after how many a queue is taken to have nothing left above its quota.
+// fewRefusals is the number of refusals after which a queue counts as having nothing left above its quota.
 const fewRefusals = 64
 
-// Add chooses a victim.
+// Add selects a victim.
 func (l *statutes) Add(i int) bool {
 	c := &l.all[i]
 	for _, h := range c.loans {
@@ -219,7 +221,7 @@ func (l *statutes) Add(i int) bool {
 	return true
 }
 
-// Drop chooses one no more.
+// Drop removes a selected victim.
 func (l *statutes) Drop(i int) {
 	c := &l.all[i]
 	l.Tree.Count(1, c.hold)
@@ -229,7 +231,7 @@ func (l *statutes) Drop(i int) {
 	}
 }
 
-// isAbove reports whether a queue has more than its quota without each of those that are chosen, but for that one.
+// isAbove reports whether a queue exceeds its quota without the selected victims, for each of them alone.
 func (l *statutes) isAbove(h *share.Branch) bool {
 	for _, i := range l.under[h] {
 		if !h.Exceeds(l.all[i].needs) {
@@ -239,7 +241,7 @@ func (l *statutes) isAbove(h *share.Branch) bool {
 	return true
 }
 
-// Enough reports whether no limit is in the way of the job any more.
+// Enough reports whether no limit prevents the start of the job.
 func (l *statutes) Enough(p topology.Placement) bool {
 	if l.Fixed && l.Tree.Beyond(l.Leaf, l.Needs) != nil {
 		return false

@@ -1,6 +1,6 @@
 package preempt
 
-// This file owns the tests of who may be stopped for whom.
+// This file tests which jobs may be stopped for which.
 
 import (
 	"testing"
@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestWhatAStopCosts: a job that saves its work loses what it did since, at most as much as it did at all, and each
-// loses what it takes to begin again.
+// TestWhatAStopCosts checks that a job with checkpoints loses at most one interval and at most its run time, and that
+// each job loses the cost of a restart.
 func TestWhatAStopCosts(t *testing.T) {
 	for _, c := range []struct{ ran, saves, again int64 }{
 		{100, 0, 100}, {100, 30, 30}, {100, 99, 99}, {100, 100, 100}, {100, 500, 100}, {0, 30, 0},
@@ -22,8 +22,9 @@ func TestWhatAStopCosts(t *testing.T) {
 	}
 }
 
-// TestWhoIsStopped: of a queue those with the lower priority, or those of the same that go on for much longer than what
-// is to start and than their stop costs, if they are not much larger and save their work; nobody more than three times.
+// TestWhoIsStopped checks the possible victims within a queue: jobs with lower priority, and jobs with a much longer
+// remaining run time than the job and the cost of the stop, if they are not much larger and have checkpoints. No job is
+// stopped more than three times.
 func TestWhoIsStopped(t *testing.T) {
 	const now, limit = 10_000 * second, 0
 	usual := Running{Ran: 40_000 * second, Checkpoint: 100 * second, Priority: 5}
@@ -83,11 +84,11 @@ func TestWhoIsStopped(t *testing.T) {
 	}
 }
 
-// TestGentleAllTogether: those that are stopped for being longer are together not much larger than the job; others are
-// not looked at.
+// TestGentleAllTogether checks that the victims of the rule Shortest are together not much larger than the job. Victims
+// of other rules do not count.
 func TestGentleAllTogether(t *testing.T) {
 	for _, c := range []struct {
-		longer, lower []int64 // sizes of those that are stopped by either rule
+		longer, lower []int64 // sizes of the victims of each rule
 		want          bool
 	}{
 		{[]int64{4000}, nil, true}, {[]int64{4001}, nil, false}, {[]int64{2000, 2000}, nil, true},

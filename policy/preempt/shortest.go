@@ -5,30 +5,29 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the rule by which a short job has a longer one of its own queue stopped, and what makes it gentle. It
-// asks for no estimate: a job that has run for long is expected to go on for as long again, and one that has not run
-// yet is expected to be short. So nothing is stopped in a circle: whoever is stopped has had several times what the
-// other is expected to take, and to be stopped itself the other would first have to have had as much.
+// This file has the rule by which a short job stops a longer one of its own queue, and its restrictions. It uses no
+// estimate: a job is expected to run for as long again as it has already run, and a new job is expected to be short.
+// Jobs therefore never stop each other in a circle: a victim has run several times as long as the other job is expected
+// to need, and the other job would first have to run that long itself.
 //
-// The alternative, to go by what was learned of how long jobs run, stops somebody for each estimate that was wrong.
+// Learned run times would stop a job for every wrong estimate.
 
 const (
-	// usualTotal is what a job is expected to take that has not run for longer yet.
+	// usualTotal is the expected run time of a job that has not run longer yet.
 	usualTotal = 1800 * second
-	// timesLonger is how many times as long as the job for which it is stopped, and as what its stop costs, a job must be
-	// expected to go on.
+	// timesLonger is the required ratio between the victim's remaining run time and both the other job's run time
+	// and the cost of the stop.
 	timesLonger = 4
-	// timesLarger is how many times the size of the job all may have together that are stopped for it.
+	// timesLarger is the maximum ratio between the total size of all victims and the size of the job.
 	timesLarger = 4
-	// usualLongRun is for how long a job runs at the least before it is stopped for a shorter one, where its queue says
-	// nothing.
+	// usualLongRun is the minimum run time of a victim of this rule if its queue sets none.
 	usualLongRun = 3600 * second
 )
 
-// StillTakes returns for how long a job is expected to go on that has had so much.
+// StillTakes returns the expected remaining run time of a job that has run for this time.
 func StillTakes(had int64) int64 { return max(usualTotal-had, had) }
 
-// leastRun returns for how long jobs run at the least before they are stopped by a rule.
+// leastRun returns the minimum run time of a victim by a rule.
 func leastRun(p *share.Preempts, rule Rule) int64 {
 	if rule == Shortest && !p.SaysMinRun {
 		return usualLongRun
@@ -36,7 +35,7 @@ func leastRun(p *share.Preempts, rule Rule) int64 {
 	return p.MinRun
 }
 
-// inside says by which rule an attempt gives way to the job of its own queue; NoRule: by none.
+// inside returns the rule by which an attempt may be stopped for the job of its own queue, or NoRule.
 func (l *Look) inside(r *Running, x *share.Hold, now int64) Rule {
 	switch p := &l.Leaf.Preempts; {
 	case r.Times >= mostInside:
@@ -49,9 +48,9 @@ func (l *Look) inside(r *Running, x *share.Hold, now int64) Rule {
 	return NoRule
 }
 
-// isWorth reports whether to stop an attempt for a shorter job is worth it: it is not much larger, and expected to go
-// on for several times as long as the job and as what its stop costs. A job that does not save its work loses all of
-// it, which is as much as it is expected to go on for.
+// isWorth reports whether stopping an attempt for a shorter job pays. The attempt must not be much larger than the job.
+// Its remaining run time must be several times that of the job, and several times the cost of the stop. Without
+// checkpoints, the cost is the complete run time, which equals the expected remaining time.
 func (l *Look) isWorth(r *Running, x *share.Hold, now int64) bool {
 	if r.Checkpoint == 0 || x.Size > topology.Scaled(l.Size, timesLarger, 1) {
 		return false
@@ -59,7 +58,7 @@ func (l *Look) isWorth(r *Running, x *share.Hold, now int64) bool {
 	costs := min(r.Ran, r.Checkpoint) + Resuming + r.Prepared
 	needs := timesLonger * max(l.Takes, costs)
 	if r.Limit > 0 && r.Limit-r.Ran < needs {
-		return false // nor will it be
+		return false // and will never be long enough
 	}
 	had := r.Had + r.Ran
 	if StillTakes(had) < needs {
@@ -69,9 +68,9 @@ func (l *Look) isWorth(r *Running, x *share.Hold, now int64) bool {
 	return true
 }
 
-// IsGentle reports whether what is stopped for a shorter job may be, all of it together: it is not much larger than
-// that. What is lost is not held against how long the job would have to wait without: that is known only of the first
-// in line, and for the others what is known promises too much (docs/reports/quality.md has what came of it).
+// IsGentle reports whether all victims of a shorter job together are not much larger than the job. It does not compare
+// the lost work with the waiting time of the job. That time is known only for the first job in line, and estimated too
+// long for the others (measurements in docs/reports/quality.md).
 func (l *Look) IsGentle() bool {
 	sizes := int64(0)
 	for _, i := range l.chosen {

@@ -1,14 +1,14 @@
-// Package preempt says who may be stopped for whom, and finds whom to stop so that a gang fits. It is pure, and stops
-// nobody.
+// Package preempt decides which jobs may be stopped for which, and selects victims so that a gang fits. It is pure and
+// only selects: it stops no job.
 package preempt
 
-// This file owns whom to stop so that a gang fits: whole gangs, with as little lost work as can be found, and nobody
-// who is not needed. All of it is tried on a mark and taken back: it stops nobody. Who may be stopped for whom is in
-// look.go.
+// This file selects complete gangs as victims so that another gang fits. It minimizes the lost work and selects no
+// victim without need. It tries changes on the view and rolls them back. look.go decides which jobs may be victims.
 //
-// The naive way, to stop the cheapest until the gang fits, stops ten where one was in the way; and to take the fewest
-// stops a month's work where ten minutes' would do. Few candidates are therefore searched through. Of many it takes the
-// first in three orders until the gang fits, then takes back one after another, the dearest first, while it still does.
+// Selecting the cheapest until the gang fits would stop ten jobs instead of the one in the way. Selecting the fewest
+// would stop a month of work instead of ten minutes. With few candidates, the code therefore searches all sets. With
+// many, it takes candidates in three different orders until the gang fits. It then removes victims one by one, most
+// expensive first, as long as the gang still fits.
 
 import (
 	"cmp"
@@ -18,53 +18,56 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Candidate is a gang that could be stopped, whole.
+// Candidate is a complete gang that may be stopped.
 type Candidate struct {
 	Victim
-	Room topology.Placement // what comes free by it
+	Room topology.Placement // capacity that becomes free
 
-	// The rest is what a Look goes by.
+	// The following fields are used only by Look.
 	grace int64
 	hold  *share.Hold
 	needs []int64
-	loans []*share.Branch // that must have more than their quotas for it
+	loans []*share.Branch // queues that must exceed their quotas
 }
 
-// Law says what holds of whom is stopped beside the room. It keeps count of those that are chosen.
+// Law has the rules for victims in addition to capacity. It tracks the selected victims.
 type Law interface {
-	// Add chooses one more, unless that may not be beside those that are. What is refused beside some is refused beside
-	// more.
+	// Add selects one more victim, unless the rules forbid it next to the others. A victim that is refused next to
+	// some others must also be refused next to more.
 	Add(i int) bool
-	// Drop chooses one no more.
+	// Drop removes a selected victim.
 	Drop(i int)
-	// Enough reports whether nothing but the room is in the way of a gang that goes there once those that are chosen
-	// have gone. It is so beside more if it is beside some.
+	// Enough reports whether the gang may start at a placement after the selected victims have gone, apart from
+	// capacity. If it is true for some victims, it must be true for more.
 	Enough(p topology.Placement) bool
 }
 
 const (
-	// searched is how many candidates are searched through.
+	// searched is the maximum number of candidates of an exhaustive search.
 	searched = 24
-	// triesFew is how many places such a search tries in a small cluster, triesMany in one of more than smallCluster.
+	// triesFew limits the placements of an exhaustive search in a small cluster, and triesMany in a cluster with
+	// more than smallCluster nodes.
 	triesFew, triesMany = 6000, 400
 	smallCluster        = 64
-	// firstStep is how many are given back before the first look.
+	// firstStep is the number of victims that are added before the first placement.
 	firstStep = 16
 )
 
 // hunt is one search.
 type hunt struct {
-	view    *topology.Fabric
-	gang    *topology.Gang
-	lent    topology.Lent
-	all     []Candidate
-	law     Law
-	chosen  []int
-	shared  bool          // one has a part of a device: what is given and taken again may lie elsewhere then
-	mark    topology.Mark // before any was given back
+	view   *topology.Fabric
+	gang   *topology.Gang
+	lent   topology.Lent
+	all    []Candidate
+	law    Law
+	chosen []int
+	// A candidate has a share of a device; the share may move to another device when it is given back and taken
+	// again.
+	shared  bool
+	mark    topology.Mark // before the first victim was selected
 	tries   int
 	refusal topology.Refusal
-	at      []topology.NodeID // where the gang goes if all that were chosen at first are stopped
+	at      []topology.NodeID // nodes of the gang if all victims of the first selection are stopped
 
 	best  []int
 	place topology.Placement
@@ -72,8 +75,8 @@ type hunt struct {
 	any   bool
 }
 
-// Victims finds whom to stop so that all of a gang fits on what is free, what is lent and what comes free by it, and
-// where it then goes. It leaves the view as it was. The law may be nil.
+// Victims selects victims so that the complete gang fits on free capacity, lent capacity and the capacity of the
+// victims. It also returns the placement. It does not change the view. The law may be nil.
 func Victims(view *topology.Fabric, gang *topology.Gang, lent topology.Lent, all []Candidate, law Law) (
 	stop []int, place topology.Placement, ok bool,
 ) {
@@ -99,7 +102,7 @@ func Victims(view *topology.Fabric, gang *topology.Gang, lent topology.Lent, all
 		if h.back(0); i == 0 && grown {
 			most = min(max(4*tried, 4*firstStep), len(all))
 		} else if i == 0 && len(all) > searched {
-			break // all were given back, and another order gives no more
+			break // all candidates together were not enough, so other orders are not either
 		}
 	}
 	if len(all) <= searched && !h.shared {
@@ -110,15 +113,15 @@ func Victims(view *topology.Fabric, gang *topology.Gang, lent topology.Lent, all
 	return h.best, h.place, h.any
 }
 
-// lawless refuses nobody.
+// lawless refuses no victim.
 type lawless struct{}
 
 func (lawless) Add(int) bool                   { return true }
 func (lawless) Drop(int)                       {}
 func (lawless) Enough(topology.Placement) bool { return true }
 
-// fits reports whether the gang does, and where, with those that are chosen given back. A limit may allow fewer
-// machines than it would be placed on.
+// fits reports whether the gang fits after the selected victims have gone, and where. A limit may allow fewer nodes
+// than the first placement uses.
 func (h *hunt) fits() (topology.Placement, bool) {
 	p, ok := topology.PlaceLent(h.view, h.gang, h.lent, &h.refusal)
 	if ok && len(h.at) > 0 && !h.law.Enough(p) {
@@ -129,7 +132,7 @@ func (h *hunt) fits() (topology.Placement, bool) {
 	return p, ok && h.law.Enough(p)
 }
 
-// add chooses one and gives back what it has.
+// add selects a victim and gives its capacity back.
 func (h *hunt) add(i int) bool {
 	if !h.law.Add(i) {
 		return false
@@ -139,10 +142,10 @@ func (h *hunt) add(i int) bool {
 	return true
 }
 
-// back chooses only the first n.
+// back keeps only the first n selected victims.
 func (h *hunt) back(n int) { h.choose(slices.Clone(h.chosen[:n])) }
 
-// choose takes back all that are chosen but for these.
+// choose keeps only these selected victims.
 func (h *hunt) choose(these []int) {
 	if len(these) == len(h.chosen) {
 		return
@@ -164,15 +167,16 @@ func (h *hunt) choose(these []int) {
 	h.again(these)
 }
 
-// again chooses these and nobody else, in the order of the candidates: where shares lie depends on the order in which
-// they are given.
+// again selects exactly these victims, in the order of the candidates, because the positions of shares depend on the
+// order in which they are given back.
 func (h *hunt) again(these []int) {
 	for _, i := range h.chosen {
 		h.law.Drop(i)
 	}
 	h.view.Rollback(h.mark)
 	h.mark, h.chosen = h.view.Mark(), nil
-	for _, i := range these { // those that were chosen first are not refused for others
+	// Earlier victims are added first, so that they are not refused because of later ones.
+	for _, i := range these {
 		if h.law.Add(i) {
 			h.chosen = append(h.chosen, i)
 		}
@@ -182,7 +186,7 @@ func (h *hunt) again(these []int) {
 	}
 }
 
-// drop takes one back.
+// drop removes one selected victim.
 func (h *hunt) drop(v int) {
 	if h.shared {
 		h.choose(slices.DeleteFunc(slices.Clone(h.chosen), func(i int) bool { return i == v }))
@@ -203,15 +207,16 @@ func (h *hunt) addAll(these []int) {
 	}
 }
 
-// orders returns those in which candidates are tried: machine by machine, for what needs a whole one; those that cost
-// least for what they give; and the cheapest first.
+// orders returns the candidates in three orders. The first goes node by node, for gangs that need whole nodes. The
+// second is by the least lost work per amount, and the third by the least lost work.
 func (h *hunt) orders() [3]candidateHeap {
 	var all [3]candidateHeap
 	for i := range all {
 		all[i] = make(candidateHeap, len(h.all))
 	}
 	numbers := make(map[topology.NodeID]int32, h.view.Len())
-	on, slots := make([]int64, 0, h.view.Len()), make([]int32, 0, len(h.all)) // by number; the numbers of all slots
+	// By number; the numbers of all slots.
+	on, slots := make([]int64, 0, h.view.Len()), make([]int32, 0, len(h.all))
 	for i := range h.all {
 		c, gives := &h.all[i], int64(0)
 		for _, s := range c.Room.Slots {
@@ -240,8 +245,8 @@ func (h *hunt) orders() [3]candidateHeap {
 	return all
 }
 
-// candidateHeap holds candidates of which the first come out first, and the others are in no order before they do: most
-// often a few of many are enough.
+// candidateHeap returns candidates in order, one after another. It does not sort them all, because a few of many
+// candidates usually suffice.
 type candidateHeap []candidate
 
 type candidate struct {
@@ -256,7 +261,7 @@ func (l candidateHeap) before(a, b int) bool {
 	return l[a].i < l[b].i
 }
 
-// first takes the first n out, in their order.
+// first removes the first n candidates and returns them in order.
 func (l *candidateHeap) first(n int) []int {
 	some := make([]int, 0, n)
 	for range n {
@@ -291,14 +296,15 @@ func (l candidateHeap) down(i int) {
 	}
 }
 
-// amountOf returns how much of a machine is given, where GPUs are what most want.
+// amountOf returns the amount of a node's resources as one number, dominated by GPUs.
 func amountOf(r topology.Resources) int64 { return r.MilliGPU*64 + r.MilliCPU }
 
-// grow chooses the fewest of an order with which the gang fits, of so many at most; false: it does not with all.
+// grow selects the shortest prefix of an order, of at most most candidates, with which the gang fits. It returns false
+// if the gang does not fit with all of them.
 func (h *hunt) grow(rest candidateHeap, most int) (tried int, ok bool) {
 	rest.ready()
 	var step []int
-	base := 0 // that are chosen and not of the last step
+	base := 0 // selected victims without the last step
 	for n := firstStep; ; n *= 2 {
 		if _, ok := h.fits(); ok {
 			break
@@ -309,7 +315,7 @@ func (h *hunt) grow(rest candidateHeap, most int) (tried int, ok bool) {
 		step, base, tried = rest.first(n), len(h.chosen), tried+n
 		h.addAll(step)
 	}
-	for len(step) > 1 { // without the step it does not fit, with it it does
+	for len(step) > 1 { // without the step the gang does not fit, with it the gang fits
 		half := len(step) / 2
 		h.back(base)
 		h.addAll(step[:half])
@@ -323,7 +329,7 @@ func (h *hunt) grow(rest candidateHeap, most int) (tried int, ok bool) {
 	return tried, true
 }
 
-// reduce takes back whoever is not needed, the dearest first, and remembers what is left if it is the best.
+// reduce removes victims that are not needed, most expensive first. It stores the result if it is the best so far.
 func (h *hunt) reduce() {
 	p, ok := h.fits()
 	if !ok {
@@ -334,7 +340,7 @@ func (h *hunt) reduce() {
 	h.choose(slices.DeleteFunc(slices.Clone(before), func(i int) bool {
 		return !slices.ContainsFunc(h.all[i].Room.Slots, func(s topology.Slot) bool { return slices.Contains(h.at, s.Node) })
 	}))
-	if _, ok := h.fits(); !ok { // those elsewhere are in the way of a limit
+	if _, ok := h.fits(); !ok { // a limit needs victims on other nodes
 		h.back(0)
 		h.addAll(before)
 	}
@@ -347,7 +353,7 @@ func (h *hunt) reduce() {
 	h.remember()
 }
 
-// dearest lists some of the candidates, those that cost most first.
+// dearest sorts candidates by lost work, most first.
 func (h *hunt) dearest(these []int) []int {
 	order := slices.Clone(these)
 	slices.SortFunc(order, func(a, b int) int {
@@ -356,7 +362,7 @@ func (h *hunt) dearest(these []int) []int {
 	return order
 }
 
-// remember keeps what is chosen if it is the best so far.
+// remember stores the selected victims if they are the best so far.
 func (h *hunt) remember() {
 	lost := int64(0)
 	for _, i := range h.chosen {
@@ -370,7 +376,7 @@ func (h *hunt) remember() {
 	}
 }
 
-// search goes through all sets of a few candidates that could be better than the best.
+// search tries all sets of a few candidates that could be better than the best.
 func (h *hunt) search() {
 	all := make([]int, len(h.all))
 	for i := range all {
@@ -378,11 +384,11 @@ func (h *hunt) search() {
 	}
 	h.descend(h.dearest(all), 0, false)
 	h.addAll(h.best)
-	h.reduce() // where it was cut short, one may still be in vain
+	h.reduce() // after an early end of the search, a victim may be unnecessary
 }
 
-// descend decides on the rest beside those that are chosen, first without the dearest of them. refused: the gang does
-// not fit with those that are chosen.
+// descend decides on each remaining candidate, and first tries without the most expensive one. refused means that the
+// gang does not fit with the selected victims.
 func (h *hunt) descend(rest []int, lost int64, refused bool) {
 	if h.any && lost >= h.lost || h.tries <= 0 {
 		return
@@ -406,7 +412,7 @@ func (h *hunt) descend(rest []int, lost int64, refused bool) {
 	h.view.Rollback(mark)
 }
 
-// enough reports whether there would be room for the gang if all the rest were stopped as well, whatever the law says.
+// enough reports whether there would be enough capacity if all the rest were stopped, regardless of the law.
 func (h *hunt) enough(rest []int) bool {
 	mark := h.view.Mark()
 	for _, i := range rest {

@@ -22,19 +22,19 @@ func machine(i, racks int) topology.Machine {
 	}
 }
 
-// gang has so many tasks, each of so many GPUs and as large a part of a machine.
+// gang returns a gang with a number of tasks, each with a number of GPUs and the same fraction of a node.
 func gang(replicas int32, gpus int64) topology.Gang {
 	return topology.Gang{Replicas: replicas, Each: topology.Resources{MilliCPU: gpus * 4000, MemoryBytes: gpus * 16 * gib,
 		MilliGPU: gpus * 1000}}
 }
 
-// prey is a drawn cluster that is full of gangs, and one that waits.
+// prey is a random cluster full of gangs, and one waiting gang.
 type prey struct {
 	machines []topology.Machine
 	all      []Candidate
 	gang     topology.Gang
 	group    []int   // of each candidate
-	surplus  []int64 // of each group, in milli-GPUs; below 0: it has no law
+	surplus  []int64 // of each group, in milli-GPUs; negative: no law
 	shared   bool
 }
 
@@ -67,7 +67,8 @@ func drawPrey(r *rand.Rand) *prey {
 		}
 		if len(c.Room.Slots) > 0 {
 			p.all, p.group = append(p.all, c), append(p.group, r.Intn(3))
-			if n := len(p.all) - 1; !gives(p.view(0), topology.Placement{}) { // its shares do not fit on the devices
+			// Its shares do not fit on the devices.
+			if n := len(p.all) - 1; !gives(p.view(0), topology.Placement{}) {
 				p.all, p.group = p.all[:n], p.group[:n]
 			}
 		}
@@ -82,7 +83,7 @@ func drawPrey(r *rand.Rand) *prey {
 	return p
 }
 
-// view is the cluster without those that are stopped.
+// view returns the cluster without the stopped candidates.
 func (p *prey) view(stopped int) *topology.Fabric {
 	f := topology.NewFabric([]string{"zone", "rack"})
 	for _, m := range p.machines {
@@ -92,15 +93,15 @@ func (p *prey) view(stopped int) *topology.Fabric {
 		f.Take(p.all[i].Room)
 	}
 	for i := range p.all {
-		if stopped>>i&1 == 1 { // it lies where it lay: what goes on does not move to other devices
+		if stopped>>i&1 == 1 { // other candidates keep their devices
 			f.Give(p.all[i].Room)
 		}
 	}
 	return f
 }
 
-// fits reports whether the gang does without those that are stopped. What has no shares is counted here; the rest is
-// asked of a fresh fabric.
+// fits reports whether the gang fits without the stopped candidates. Without shares it only counts, and otherwise it
+// places the gang in a new tree.
 func (p *prey) fits(stopped int) bool {
 	if p.shared {
 		_, no := topology.Place(p.view(stopped), p.gang)
@@ -122,7 +123,7 @@ func (p *prey) fits(stopped int) bool {
 		}
 		units[map[string]string{"": "", "rack": m.Place[1], "node": string(m.ID)}[p.gang.Required]] += n
 	}
-	for _, n := range units { //order: only whether there is one
+	for _, n := range units { //order: any match suffices
 		if n >= int64(p.gang.Replicas) {
 			return true
 		}
@@ -130,7 +131,7 @@ func (p *prey) fits(stopped int) bool {
 	return false
 }
 
-// gpus is what a candidate has.
+// gpus returns the GPUs of a candidate.
 func (p *prey) gpus(i int) (n int64) {
 	for _, s := range p.all[i].Room.Slots {
 		n += s.Amount.MilliGPU
@@ -138,7 +139,7 @@ func (p *prey) gpus(i int) (n int64) {
 	return n
 }
 
-// lawful reports whether each group has more than it is assured, for each of those that are stopped without the others.
+// lawful reports whether each group exceeds its quota, for each stopped candidate without the others.
 func (p *prey) lawful(stopped int) bool {
 	for g, surplus := range p.surplus {
 		sum := int64(0)
@@ -156,7 +157,7 @@ func (p *prey) lawful(stopped int) bool {
 	return true
 }
 
-// statute is that as a Law.
+// statute implements this rule as a Law.
 type statute struct {
 	p   *prey
 	set int
@@ -181,8 +182,8 @@ func (p *prey) lost(set int) (n int64) {
 	return n
 }
 
-// TestVictims holds the search against all sets of those that could be stopped: one is found if and only if there is
-// one, nobody in it is in vain, and it costs at most twice as much as the cheapest, and most often the same.
+// TestVictims compares the search with all sets of candidates. It finds a set exactly if there is one, without an
+// unnecessary victim, at no more than twice the lowest cost, and usually at the lowest.
 func TestVictims(t *testing.T) {
 	found, optimal, none := 0, 0, 0
 	for seed := range *clusters {
@@ -214,7 +215,7 @@ func TestVictims(t *testing.T) {
 		if !room || !p.lawful(set) {
 			t.Fatalf("seed %d: %v do not make room at %v", seed, stop, place)
 		}
-		if p.shared { // which device comes free is a guess until its machine says so
+		if p.shared { // the device that becomes free is unknown until its node reports it
 			continue
 		}
 		for _, i := range stop {
@@ -235,7 +236,7 @@ func TestVictims(t *testing.T) {
 	}
 }
 
-// TestVictimsOfShares: many that share devices, of groups that keep what they are assured, are chosen from in steps.
+// TestVictimsOfShares checks a selection in steps from many candidates with shares of devices, in groups with quotas.
 func TestVictimsOfShares(t *testing.T) {
 	for seed := range 60 {
 		r := rand.New(rand.NewSource(int64(seed)))
@@ -270,7 +271,7 @@ func sameRoom(a, b *topology.Fabric) bool {
 	return same
 }
 
-// gives reports whether all of a placement is free.
+// gives reports whether all amounts of a placement are free.
 func gives(f *topology.Fabric, p topology.Placement) bool {
 	f.Take(p)
 	ok := true
@@ -280,8 +281,8 @@ func gives(f *topology.Fabric, p topology.Placement) bool {
 	return ok
 }
 
-// BenchmarkVictims finds room for 64 tasks, of eight GPUs or one, on 10,000 machines that are full: of one job each,
-// or of eight.
+// BenchmarkVictims measures a search for 64 tasks with eight GPUs or one, on 10,000 full nodes with one job each or
+// eight.
 func BenchmarkVictims(b *testing.B) {
 	machines := 10_000
 	if testing.Short() {

@@ -1,7 +1,8 @@
 package share
 
-// This file owns limits: what a queue, and one owner in it, never has more of. They are conditions beside the room, and
-// never a reservation of it, so a job that is over one blocks nobody. And it owns what is said of quotas and limits.
+// This file has the limits of queues, and of one owner in a queue. Limits are conditions in addition to capacity. They
+// reserve nothing, so a job that exceeds a limit delays no other job. The file also describes quotas and limits as
+// text.
 
 import (
 	"cmp"
@@ -17,21 +18,21 @@ import (
 // Over is a limit that a job would exceed.
 type Over struct {
 	Queue string
-	Owner string // "": it is of the queue as a whole
-	What  string // an amount's name, or machines, or running jobs
+	Owner string // "": the limit applies to the complete queue
+	What  string // name of an amount, or machines, or running jobs
 	Has   int64
 	Most  int64
-	Asks  int64 // what the job takes of it; 0: not known
-	each  bool  // it is of each owner, whoever that is
-	fixed bool  // it is what is assured, to jobs that are not to be stopped
-	// On lists the nodes that the owner uses already, if the limit is of nodes.
+	Asks  int64 // request of the job; 0: unknown
+	each  bool  // the limit applies to each owner
+	fixed bool  // the limit is the quota, for jobs that must not be stopped
+	// On has the nodes that the owner already uses, if this is a limit of nodes.
 	On map[topology.NodeID]int
 }
 
-// IsOfNodes reports whether the limit bounds the nodes of one owner. A placement on fewer nodes may keep it.
+// IsOfNodes reports whether the limit bounds the nodes of one owner. A placement on fewer nodes may respect it.
 func (o *Over) IsOfNodes() bool { return o.What == ofMachines && !o.each }
 
-// String answers why the job waits.
+// String returns the reason why the job waits.
 func (o *Over) String() string {
 	switch {
 	case o.fixed && o.What == "":
@@ -48,7 +49,7 @@ func (o *Over) String() string {
 		who, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What, where)
 }
 
-// Words answers with what the job asks for, and the way out.
+// Words returns the reason with the job's request and a suggestion.
 func (o *Over) Words() string {
 	text := o.String()
 	if o.What != "" && o.What != ofRunning && o.Asks > 0 {
@@ -65,10 +66,10 @@ func (o *Over) Words() string {
 	return text + ": it starts when enough of its jobs end; another queue may have room"
 }
 
-// nameColumns is the largest width of a name in a short answer.
+// nameColumns is the maximum width of a name in a short reason.
 const nameColumns = 16
 
-// Short answers in a few words: "nlp uses 120 of 128 GPUs".
+// Short returns a short reason: "nlp uses 120 of 128 GPUs".
 func (o *Over) Short() string {
 	queue := topology.Cut(o.Queue, nameColumns)
 	noun := o.What
@@ -92,7 +93,7 @@ func (o *Over) Short() string {
 	return queue + " uses " + amount
 }
 
-// amountText writes an amount for people.
+// amountText formats an amount.
 func amountText(name string, n int64) string {
 	switch name {
 	case ofMachines, ofRunning:
@@ -107,13 +108,13 @@ func amountText(name string, n int64) string {
 	return text
 }
 
-// What one owner may have beside amounts.
+// Limits of one owner in addition to amounts.
 const (
 	ofMachines = "machines"
 	ofRunning  = "running jobs"
 )
 
-// Over finds a limit that a job would exceed on these machines; nil: none.
+// Over returns a limit that a job would exceed on these nodes, or nil.
 func (s *Tree) Over(leaf *Branch, owner string, needs []int64, nodes []topology.NodeID) *Over {
 	for h := leaf; h != nil; h = h.Parent {
 		if i := exceeded(h.limit, h.has, needs); i >= 0 {
@@ -143,7 +144,7 @@ func (s *Tree) Over(leaf *Branch, owner string, needs []int64, nodes []topology.
 	return nil
 }
 
-// Never says what would never be allowed.
+// Never returns the text for a limit that a job always exceeds.
 func (o *Over) Never() string {
 	whose := o.Queue + " has at most "
 	if o.each {
@@ -152,8 +153,8 @@ func (o *Over) Never() string {
 	return fmt.Sprintf("it takes %s %s, and %s%s", amountText(o.What, o.Has), o.What, whose, amountText(o.What, o.Most))
 }
 
-// Never finds a limit that a job would exceed even if nothing else ran, with what the job takes of it; nil: none. It
-// runs on so many machines at the least.
+// Never returns a limit that a job would exceed even if nothing else ran, with the job's request. It returns nil if
+// there is none. machines is the minimum number of nodes that the job uses.
 func (s *Tree) Never(queue, owner string, needs []int64, machines int64) *Over {
 	none := make([]int64, len(s.amounts))
 	for h := s.named[cmp.Or(queue, s.usual)]; h != nil; h = h.Parent {
@@ -175,7 +176,8 @@ func (s *Tree) Never(queue, owner string, needs []int64, machines int64) *Over {
 	return nil
 }
 
-// Beyond finds what is assured to a queue and would not hold all in it that is not to be stopped; nil: nothing.
+// Beyond returns the quota that a job would exceed together with all jobs of the queue that must not be stopped, or
+// nil.
 func (s *Tree) Beyond(leaf *Branch, needs []int64) *Over {
 	assured := false
 	for h := leaf; h != nil; h = h.Parent {
@@ -197,7 +199,7 @@ func (h *Branch) eachIsLimited() bool {
 		slices.ContainsFunc(h.each.amounts, func(n int64) bool { return n >= 0 })
 }
 
-// exceeded finds which amount would be more than it may; below 0: none.
+// exceeded returns the index of the first exceeded amount, or -1.
 func exceeded(most, has, needs []int64) int {
 	for i := range most {
 		if most[i] >= 0 && needs[i] > 0 && has[i]+needs[i] > most[i] {
@@ -207,7 +209,7 @@ func exceeded(most, has, needs []int64) int {
 	return -1
 }
 
-// with counts the machines of an owner with some more, each once.
+// with returns the number of an owner's nodes after adding some, each counted once.
 func (o *holding) with(nodes []topology.NodeID) int64 {
 	n := int64(len(o.on))
 	for _, node := range nodes {
@@ -218,7 +220,7 @@ func (o *holding) with(nodes []topology.NodeID) int64 {
 	return n
 }
 
-// IsLimited reports whether a queue or one above it has a limit.
+// IsLimited reports whether a queue or an ancestor has a limit.
 func (h *Branch) IsLimited() bool {
 	for ; h != nil; h = h.Parent {
 		if h.eachIsLimited() || slices.ContainsFunc(h.limit, func(n int64) bool { return n >= 0 }) {
@@ -228,8 +230,8 @@ func (h *Branch) IsLimited() bool {
 	return false
 }
 
-// Standing says how a queue stands to what it is assured of what a job needs, and which queues beside it have more than
-// theirs; "" where nothing is assured to it.
+// Standing describes the usage of a queue relative to its quota, for the amounts that a job needs, and names the
+// sibling queues that exceed their quotas. It returns "" if the queue has no quota.
 func (s *Tree) Standing(leaf *Branch, needs []int64) string {
 	for h := leaf; h.Parent != nil; h = h.Parent {
 		for i, quota := range h.quota {

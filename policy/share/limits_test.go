@@ -1,6 +1,6 @@
 package share
 
-// This file owns the tests of limits and quotas, against a count of their own.
+// This file tests limits and quotas against an independent count.
 
 import (
 	"fmt"
@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// drawnJob is a job in a drawn tree of queues.
+// drawnJob is a job in a random tree of queues.
 type drawnJob struct {
 	queue, owner string
 	gpus         int64
@@ -19,7 +19,7 @@ type drawnJob struct {
 	fixed        bool
 }
 
-// drawnTree is a tree of three queues with drawn limits; below 0: there is none.
+// drawnTree is a tree of three queues with random limits; negative: none.
 type drawnTree struct {
 	chance *rand.Rand
 	specs  []QueueSpec
@@ -53,7 +53,7 @@ func drawTree(seed int64) *drawnTree {
 	return d
 }
 
-// within lists the queues that a job counts in.
+// within returns the queues in which a job counts.
 func within(queue string) []string {
 	if queue == "all" {
 		return []string{"all"}
@@ -61,7 +61,7 @@ func within(queue string) []string {
 	return []string{queue, "all"}
 }
 
-// has counts again what is in a queue, of one owner or of all, and of those that are not to be stopped or of all.
+// has counts the usage of a queue, for one owner or all, and for jobs that must not be stopped or all.
 func (d *drawnTree) has(queue, owner string, fixed bool) (gpus, running int64, on map[topology.NodeID]bool) {
 	on = map[topology.NodeID]bool{}
 	for _, x := range d.jobs {
@@ -75,7 +75,7 @@ func (d *drawnTree) has(queue, owner string, fixed bool) (gpus, running int64, o
 	return gpus, running, on
 }
 
-// over says what a job would exceed: a queue, and of what; "": nothing.
+// over returns the limit that a job would exceed as text: queue and amount, or "".
 func (d *drawnTree) over(x *drawnJob) string {
 	tooMuch := func(amounts Amounts, has int64) bool {
 		return len(amounts) > 0 && x.gpus > 0 && has+x.gpus > amounts[0].Amount
@@ -101,7 +101,7 @@ func (d *drawnTree) over(x *drawnJob) string {
 	return ""
 }
 
-// beyond likewise says what a job would exceed that is not to be stopped.
+// beyond returns the quota that a job which must not be stopped would exceed, in the same form.
 func (d *drawnTree) beyond(x *drawnJob) string {
 	assured := false
 	for _, name := range within(x.queue) {
@@ -117,7 +117,7 @@ func (d *drawnTree) beyond(x *drawnJob) string {
 	return ""
 }
 
-// TestDrawnLimits holds what the tree of queues counts, and what it says to be too much, against a count of its own.
+// TestDrawnLimits compares the counts and the exceeded limits of the tree with an independent count.
 func TestDrawnLimits(t *testing.T) {
 	words := func(o *Over) string {
 		switch {
@@ -155,7 +155,7 @@ func TestDrawnLimits(t *testing.T) {
 					Queue: x.queue, Owner: x.owner, Pool: "h100", Total: total, Size: x.gpus, Nodes: x.nodes, Fixed: x.fixed,
 				})
 			}
-			if d.chance.Intn(5) == 0 { // the same queues are described again
+			if d.chance.Intn(5) == 0 { // the same queues are configured again
 				next := New(&Queues{Queues: d.specs}, Expected)
 				next.Follow(s, 0)
 				s = next
@@ -177,12 +177,12 @@ func TestDrawnLimits(t *testing.T) {
 	}
 }
 
-// TestWithinQuota: what fills a quota to the last is within it, and one more is not, whatever the amount; what a job
-// does not take of an amount cannot be too much of it.
+// TestWithinQuota checks that usage up to the quota is within it, and any more is not. An amount that a job does not
+// need is ignored.
 func TestWithinQuota(t *testing.T) {
 	for _, c := range []struct {
 		has, needs, quota int64
-		not, within       bool // nothing is assured; what is expected
+		not, within       bool // no quota; the expected result
 	}{
 		{400, 600, 1000, false, true}, {400, 601, 1000, false, false}, {0, 1000, 1000, false, true},
 		{0, 1, 0, false, false}, {0, 0, 0, false, true}, {2000, 0, 1000, false, true}, {2000, 1, 1000, false, false},

@@ -1,7 +1,7 @@
 package share
 
-// This file owns what is wrong with a description of queues: whatever would make one of its promises empty. It names
-// the queue and the key, so that whoever read the file can say line and column.
+// This file checks a configuration of queues for contradictions. An error names the queue and the key, so that the
+// reader of the file can add line and column.
 
 import (
 	"fmt"
@@ -10,26 +10,26 @@ import (
 )
 
 const (
-	// MaxQueues is how many queues there may be.
+	// MaxQueues is the maximum number of queues.
 	MaxQueues = 2_000
-	// MaxWeight is the largest weight.
+	// MaxWeight is the maximum weight.
 	MaxWeight = 1_000_000
-	// MaxAmount is the largest amount: a sum is cut to twice that, and stays within 64 bits.
+	// MaxAmount is the maximum amount. Sums are cut to twice this value, and so fit into 64 bits.
 	MaxAmount = 1 << 60
 )
 
-// QueueError is one thing that is wrong with a description.
+// QueueError is one error in a configuration.
 type QueueError struct {
-	Queue int    // its place in the list; below 0: it is not about one queue
-	Key   string // as the file calls it: parent, quota.gpu
+	Queue int    // index in the list; negative: not about one queue
+	Key   string // as in the file: parent, quota.gpu
 	Text  string
 	Hint  string
-	// Word is what is not among Words, where that is what is wrong: somebody may have meant one of them.
+	// Word is an unknown word if that is the error, and Words are the valid ones, for a suggestion.
 	Word  string
 	Words []string
 }
 
-// Error returns the whole in one line.
+// Error returns the complete error on one line.
 func (e *QueueError) Error() string {
 	text := e.Key + ": " + e.Text
 	if e.Queue >= 0 {
@@ -41,15 +41,15 @@ func (e *QueueError) Error() string {
 	return text
 }
 
-// queuesCheck gathers what is wrong.
+// queuesCheck collects the errors.
 type queuesCheck struct {
 	*Queues
-	at     map[string]int // where a name is in the list, the first of that name
-	parent []int          // below 0: none
+	at     map[string]int // first index of each name
+	parent []int          // negative: none
 	errors []*QueueError
 }
 
-// Check lists what is wrong, in the order of the description; none: nothing is.
+// Check returns all errors, in the order of the configuration.
 func (q *Queues) Check() []*QueueError {
 	c := &queuesCheck{Queues: q, at: map[string]int{}, parent: make([]int, len(q.Queues))}
 	if len(q.Queues) > MaxQueues {
@@ -57,7 +57,7 @@ func (q *Queues) Check() []*QueueError {
 		return c.errors
 	}
 	c.names()
-	if len(c.errors) == 0 { // what is above what can be told of a tree alone
+	if len(c.errors) == 0 { // the following checks need valid parents
 		c.circles()
 	}
 	if len(c.errors) == 0 {
@@ -75,7 +75,7 @@ func (c *queuesCheck) say(queue int, key, hint, format string, args ...any) {
 	c.errors = append(c.errors, &QueueError{Queue: queue, Key: key, Text: fmt.Sprintf(format, args...), Hint: hint})
 }
 
-// names finds who is whose parent.
+// names checks the names and finds the parent of each queue.
 func (c *queuesCheck) names() {
 	if len(c.Queues.Queues) == 0 {
 		c.say(-1, "queues", "", "has no queue")
@@ -103,7 +103,7 @@ func (c *queuesCheck) names() {
 	}
 }
 
-// known returns where a queue is that somebody names.
+// known returns the index of a named queue.
 func (c *queuesCheck) known(queue int, key, name string) int {
 	at, ok := c.at[name]
 	if !ok {
@@ -115,7 +115,7 @@ func (c *queuesCheck) known(queue int, key, name string) int {
 	return at
 }
 
-// circles finds each circle once, at the first of its queues.
+// circles reports each cycle once, at the first of its queues.
 func (c *queuesCheck) circles() {
 	const unseen, open, over = 0, 1, 2
 	state := make([]int, len(c.parent))
@@ -144,7 +144,7 @@ func (c *queuesCheck) circles() {
 	}
 }
 
-// amounts holds the quota of a queue against the limits that it is under.
+// amounts compares the quota of a queue with its limits and those of its ancestors.
 func (c *queuesCheck) amounts(i int) {
 	q := &c.Queues.Queues[i]
 	for _, list := range []struct {
@@ -174,7 +174,7 @@ func (c *queuesCheck) amounts(i int) {
 	}
 }
 
-// children holds what a queue is assured against what those below it are.
+// children compares the quota of a queue with the sum of its descendants' quotas.
 func (c *queuesCheck) children(i int) {
 	for _, a := range c.Queues.Queues[i].Quota {
 		sum, of := int64(0), []string(nil)
@@ -191,7 +191,7 @@ func (c *queuesCheck) children(i int) {
 	}
 }
 
-// assures returns the nearest queue above one that is assured some of this; below 0: none.
+// assures returns the nearest ancestor with a quota of this amount, or -1.
 func (c *queuesCheck) assures(below int, name string) int {
 	for at := c.parent[below]; at >= 0; at = c.parent[at] {
 		if _, ok := c.Queues.Queues[at].Quota.Of(name); ok {
@@ -201,7 +201,7 @@ func (c *queuesCheck) assures(below int, name string) int {
 	return -1
 }
 
-// ranges holds numbers against each other, with what comes from the parents.
+// ranges checks the numbers of a queue, including inherited values.
 func (c *queuesCheck) ranges(i int) {
 	q := &c.Queues.Queues[i]
 	if q.Weight != nil && (*q.Weight < 1 || *q.Weight > MaxWeight) {
@@ -232,7 +232,7 @@ func (c *queuesCheck) ranges(i int) {
 	}
 }
 
-// inherited returns what holds in a queue: its own, or else its nearest parent's.
+// inherited returns the effective value of a queue: its own, or that of the nearest ancestor.
 func inherited[T any](c *queuesCheck, i int, of func(*QueueSpec) *T) *T {
 	for at := i; at >= 0; at = c.parent[at] {
 		if own := of(&c.Queues.Queues[at]); own != nil {

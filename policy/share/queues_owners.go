@@ -7,16 +7,16 @@ import (
 	"unicode"
 )
 
-// This file owns what is wrong with the owners of a queue. Who they admit is decided where jobs are submitted.
+// This file checks the syntax of a queue's owners. The owners take effect when a job is submitted.
 
 const (
 	maxOwners     = 1_000
-	maxOwnerBytes = 128 // of a name, as certificates have it
+	maxOwnerBytes = 128 // of a name, as in certificates
 	maxGroupBytes = 253
-	groupPrefix   = "group:" // as messages has it
+	groupPrefix   = "group:" // same as in package messages
 )
 
-// owners refuses a list that is too long, and entries that can be nobody.
+// owners refuses a list that is too long, and entries that can match no owner.
 func (c *queuesCheck) owners(i int) {
 	list := c.Queues.Queues[i].Owners
 	if len(list) > maxOwners {
@@ -34,7 +34,7 @@ func (c *queuesCheck) owners(i int) {
 	}
 }
 
-// wrongOwner says why an entry can be nobody, and the fix; empty: it can be somebody.
+// wrongOwner returns why an entry can match no owner, with a suggestion. It returns "" for a valid entry.
 func wrongOwner(entry string) (text, hint string) {
 	group, grouped := strings.CutPrefix(entry, groupPrefix)
 	switch {

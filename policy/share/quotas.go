@@ -1,7 +1,7 @@
 package share
 
-// This file owns quotas: what a queue is assured, whether it stays within that or borrows, and what it has stopped so
-// that its own come back to it.
+// This file has the quotas: the assured amount of a queue, whether the queue is within its quota or borrows, and the
+// rules by which it reclaims its quota.
 
 import (
 	"slices"
@@ -9,17 +9,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// UsualMinRun is for how long a job runs at the least before it is stopped for another, where its queue says nothing.
+// UsualMinRun is the minimum run time of a job before it is stopped for another, if its queue sets none.
 const UsualMinRun = 600 * second
 
-// Preempts says what a queue has stopped for its jobs, by its own word or that of one above it.
+// Preempts has the effective rules by which a queue stops jobs for its own.
 type Preempts struct {
 	ByPriority, Reclaim, Shortest bool
 	MinRun                        int64 // of its own jobs
-	SaysMinRun                    bool  // it, or one above it
+	SaysMinRun                    bool  // MinRun is set by the queue or an ancestor
 }
 
-// change takes over what a queue says itself.
+// change applies the queue's own settings.
 func (p *Preempts) change(q *Preemption) {
 	given(&p.ByPriority, q.ByPriority)
 	given(&p.Reclaim, q.Reclaim)
@@ -28,11 +28,11 @@ func (p *Preempts) change(q *Preemption) {
 	p.SaysMinRun = p.SaysMinRun || q.MinRun != nil
 }
 
-// IsInside reports whether a queue has jobs of its own stopped.
+// IsInside reports whether a queue stops jobs of its own.
 func (p *Preempts) IsInside() bool { return p.ByPriority || p.Shortest }
 
-// WithinUpTo says of each queue above this one whether all that are assured something below it, and there is one, stay
-// within that if they take so much more.
+// WithinUpTo returns for each ancestor whether all queues with a quota between it and this queue, of which there must
+// be one, stay within their quotas with the additional needs.
 func (h *Branch) WithinUpTo(needs []int64) map[*Branch]bool {
 	upTo, assured, within := map[*Branch]bool{}, false, true
 	for ; h.Parent != nil; h = h.Parent {
@@ -43,15 +43,15 @@ func (h *Branch) WithinUpTo(needs []int64) map[*Branch]bool {
 	return upTo
 }
 
-// Exceeds reports whether what a queue has and so much more are above what it is assured.
+// Exceeds reports whether the usage of a queue with additional needs exceeds its quota.
 func (h *Branch) Exceeds(more []int64) bool { return exceeded(h.quota, h.has, more) >= 0 }
 
-// takesBack reports whether this queue or one below it takes back what it is assured.
+// takesBack reports whether this queue or a descendant reclaims its quota.
 func (h *Branch) takesBack() bool {
 	return h.Assured && h.Preempts.Reclaim || slices.ContainsFunc(h.below, (*Branch).takesBack)
 }
 
-// Borrows reports whether a queue that takes so much more would borrow what others are assured and may take back.
+// Borrows reports whether a queue with additional needs would borrow from queues that may reclaim their quotas.
 func (h *Branch) Borrows(needs []int64) bool {
 	for ; h.Parent != nil; h = h.Parent {
 		if h.Assured && !h.Exceeds(needs) {
@@ -64,8 +64,8 @@ func (h *Branch) Borrows(needs []int64) bool {
 	return false
 }
 
-// IsWithin reports whether a queue that takes so much more has no more than it is assured. Amounts that no quota names
-// are not counted.
+// IsWithin reports whether the usage of a queue with additional needs is within its quota. It ignores amounts without a
+// quota.
 func (h *Branch) IsWithin(needs []int64) bool {
 	for i, quota := range h.quota {
 		if quota >= 0 && needs[i] > 0 && h.has[i]+needs[i] > quota {
@@ -75,7 +75,7 @@ func (h *Branch) IsWithin(needs []int64) bool {
 	return h.Assured
 }
 
-// PartInUse returns how much of its quota a queue has in use, in millionths.
+// PartInUse returns the used part of a queue's quota, in millionths.
 func (h *Branch) PartInUse() (part int64) {
 	for i, quota := range h.quota {
 		if quota > 0 {

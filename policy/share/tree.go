@@ -1,8 +1,8 @@
 package share
 
-// This file owns the tree of queues with what the jobs of each hold. What a queue has is counted in all queues above it
-// too: a quota, a limit and what one owner may have hold for a queue with all below it. It counts what is started at
-// once, so that no two jobs of one pass are given the same. Who has its turn is the planner's to say.
+// This file has the tree of queues with the usage of their jobs. The usage of a queue counts in all its ancestors too,
+// because quotas, limits and limits of owners apply to a queue with its descendants. A job counts as soon as it is
+// started, so that two jobs of one pass do not get the same amount. The planner decides on the order of turns.
 
 import (
 	"cmp"
@@ -12,66 +12,66 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Branch is one queue, or what stands beside those below it: the jobs of the queue itself. Below one whose order is
-// fair there is one more for each owner.
+// Branch is one queue, or the own jobs of a queue that also has descendants. A queue with the order Fair has one
+// further branch per owner.
 type Branch struct {
 	Name   string
-	At     int // in the order of the description
+	At     int // position in the configuration
 	Parent *Branch
 	below  []*Branch
-	own    *Branch            // of the queue's own jobs, where it has others below; else itself
-	owners map[string]*Branch // where the order is fair
+	own    *Branch            // branch of the queue's own jobs if it has descendants; otherwise the queue itself
+	owners map[string]*Branch // if the order is Fair
 
-	quota, limit []int64 // by amount; below 0: it is not counted
-	Assured      bool    // some of it is
+	quota, limit []int64 // by amount; negative: not set
+	Assured      bool    // the queue has a quota
 	Weight       int64
 	Order        Order
 	each         perOwner
 	Preempts     Preempts
 
-	has   []int64 // what its jobs hold
-	fixed []int64 // of that, what is not to be stopped
+	has   []int64 // held by its jobs
+	fixed []int64 // part of has that must not be stopped
 	used  used
 	owned map[string]*holding // by owner
 	last  lastUse
 }
 
-// perOwner says what one owner may have; below 0: as much as there is.
+// perOwner has the limits of one owner; negative: unlimited.
 type perOwner struct {
 	amounts           []int64
 	machines, running int64
 }
 
-// holding counts what one owner has.
+// holding counts the usage of one owner.
 type holding struct {
 	has     []int64
 	running int64
-	on      map[topology.NodeID]int // jobs of theirs, by machine
+	on      map[topology.NodeID]int // number of jobs by node
 }
 
-// Hold says what a job has, and where it is counted.
+// Hold is the usage of a job, and the branch where it counts.
 type Hold struct {
 	Queue, Owner, Pool string
 	Total              topology.Resources
 	Size, Since        int64
 	Nodes              []topology.NodeID // each once
-	Fixed              bool              // it is not to be stopped
+	Fixed              bool              // must not be stopped
 	Leaf               *Branch
 }
 
 // Tree is the tree of queues.
 type Tree struct {
-	amounts []string // that are counted: the fixed ones, and then types of GPUs
-	usual   string   // of jobs that name no queue
+	amounts []string // counted amounts: the fixed ones, then GPU types
+	usual   string   // queue of jobs that name none
 	Root    *Branch
 	named   map[string]*Branch
 	jobs    map[topology.JobID]*Hold
-	// Preempting: in some queue others may be stopped for those that wait.
+	// Preempting is true if any queue stops jobs for waiting ones.
 	Preempting bool
-	Reclaiming bool // in some, what they are assured is taken back for those
+	Reclaiming bool // true if any queue reclaims its quota
 }
 
-// New makes a tree in which nobody has anything. The order is that of queues that say nothing of theirs.
+// New returns a tree without usage. order is the order of queues that set none.
 func New(q *Queues, order Order) *Tree {
 	s := &Tree{named: map[string]*Branch{}, jobs: map[topology.JobID]*Hold{}, usual: q.Default}
 	s.amounts = []string{AmountGPU, AmountCPU, AmountMemory}
@@ -86,7 +86,7 @@ func New(q *Queues, order Order) *Tree {
 	}
 	s.Root = s.newBranch("", nil)
 	s.Root.Order, s.Root.Preempts.MinRun = order, UsualMinRun
-	for left := len(q.Queues); left > 0; { // parents first, wherever they stand
+	for left := len(q.Queues); left > 0; { // parents first, whatever their position
 		for i := range q.Queues {
 			if s.add(&q.Queues[i]) {
 				left--
@@ -100,7 +100,7 @@ func New(q *Queues, order Order) *Tree {
 	return s
 }
 
-// newBranch makes a queue that has nothing of its own yet and takes everything from its parent.
+// newBranch returns a branch without own settings, which inherits everything from its parent.
 func (s *Tree) newBranch(name string, parent *Branch) *Branch {
 	none := make([]int64, len(s.amounts))
 	for i := range none {
@@ -117,7 +117,7 @@ func (s *Tree) newBranch(name string, parent *Branch) *Branch {
 	return h
 }
 
-// add enters a queue whose parent is there and which is not.
+// add adds a queue if its parent exists and the queue does not. It reports whether it did.
 func (s *Tree) add(q *QueueSpec) bool {
 	parent := s.Root
 	if q.Parent != "" {
@@ -140,7 +140,7 @@ func (s *Tree) add(q *QueueSpec) bool {
 	return true
 }
 
-// given sets what a description gives.
+// given copies a value that is set.
 func given[T any](to, from *T) {
 	if from != nil {
 		*to = *from
@@ -159,7 +159,7 @@ func (s *Tree) vector(amounts Amounts) []int64 {
 	return v
 }
 
-// sort brings those below a queue into the order of the description, and gives the queue's own jobs a place among them.
+// sort sorts the children of a queue in the order of the configuration, and adds a branch for the queue's own jobs.
 func (s *Tree) sort(h *Branch) {
 	slices.SortFunc(h.below, func(a, b *Branch) int { return cmp.Compare(a.At, b.At) })
 	for _, b := range h.below {
@@ -170,8 +170,8 @@ func (s *Tree) sort(h *Branch) {
 	}
 }
 
-// Leaf finds where the jobs of a queue and an owner are counted. A queue that nobody described is closed: what it has
-// goes on without quota.
+// Leaf returns the branch where the jobs of a queue and an owner count. A queue without configuration gets a branch
+// without quota: its present jobs continue.
 func (s *Tree) Leaf(queue, owner string) *Branch {
 	queue = cmp.Or(queue, s.usual)
 	h := s.named[queue]
@@ -195,7 +195,7 @@ func (s *Tree) Leaf(queue, owner string) *Branch {
 	return o
 }
 
-// Needs returns what a job of a pool takes of each amount.
+// Needs returns the needs of a job in a pool, by amount.
 func (s *Tree) Needs(pool string, total topology.Resources) []int64 {
 	v := make([]int64, len(s.amounts))
 	for i, name := range s.amounts {
@@ -211,7 +211,7 @@ func (s *Tree) Needs(pool string, total topology.Resources) []int64 {
 	return v
 }
 
-// Take counts a job that is started.
+// Take counts a started job.
 func (s *Tree) Take(job topology.JobID, x *Hold) {
 	s.Give(job, x.Since, false)
 	s.jobs[job] = x
@@ -219,7 +219,7 @@ func (s *Tree) Take(job topology.JobID, x *Hold) {
 	s.move(x, 1, x.Since)
 }
 
-// Give counts a job no more. What it used is taken back where that came to nothing.
+// Give removes a job from the counts. If forgiven is true, its usage is removed too.
 func (s *Tree) Give(job topology.JobID, now int64, forgiven bool) {
 	x := s.jobs[job]
 	if x == nil {
@@ -239,7 +239,7 @@ func (s *Tree) move(x *Hold, by, now int64) {
 	s.count(x, by)
 }
 
-// Count counts what jobs have, or counts it no more.
+// Count adds (by 1) or removes (by -1) holdings without changing the recorded usage.
 func (s *Tree) Count(by int64, holds ...*Hold) {
 	for _, x := range holds {
 		s.count(x, by)
@@ -273,12 +273,12 @@ func (s *Tree) count(x *Hold, by int64) {
 	}
 }
 
-// Follow takes over what another tree counts: the same jobs, and what was used by the names of the queues.
+// Follow copies the jobs of another tree, and its recorded usage by the names of queues.
 func (s *Tree) Follow(was *Tree, now int64) {
 	s.Root.used = was.Root.used.rested(now)
 	for _, name := range slices.Sorted(maps.Keys(was.named)) {
 		h := was.named[name]
-		s.Leaf(name, "") // one that is not described any more is closed
+		s.Leaf(name, "") // a queue that is no longer configured is closed
 		next := s.named[name]
 		next.used, next.own.used = h.used.rested(now), h.own.used.rested(now)
 		for owner, o := range h.own.owners { //order: each by its name
@@ -295,13 +295,13 @@ func (s *Tree) Follow(was *Tree, now int64) {
 	}
 }
 
-// All returns what each job has. The caller only reads it.
+// All returns the holdings of all jobs. The caller only reads them.
 func (s *Tree) All() map[topology.JobID]*Hold { return s.jobs }
 
-// Of returns what a job has; nil: it is not counted.
+// Of returns the holding of a job, or nil if it is not counted.
 func (s *Tree) Of(job topology.JobID) *Hold { return s.jobs[job] }
 
-// Running counts the jobs of one owner in a queue and below it.
+// Running returns the number of an owner's jobs in a queue and its descendants.
 func (s *Tree) Running(queue, owner string) int64 {
 	if s.named[queue] == nil || s.named[queue].owned[owner] == nil {
 		return 0
@@ -309,13 +309,13 @@ func (s *Tree) Running(queue, owner string) int64 {
 	return s.named[queue].owned[owner].running
 }
 
-// InUse returns what the jobs of a queue hold, and of those below it, without some; false: nobody has described that
-// queue, and no job is in it.
+// InUse returns the holdings in a queue and its descendants, except for some jobs. It returns false if the queue is not
+// configured and has no jobs.
 func (s *Tree) InUse(queue string, without map[topology.JobID]bool) (topology.Resources, bool) {
 	if s.named[queue] == nil {
 		return topology.Resources{}, false
 	}
-	has := s.named[queue].has // the fixed amounts come first
+	has := s.named[queue].has // the fixed amounts are first
 	sum := topology.Resources{MilliGPU: has[0], MilliCPU: has[1], MemoryBytes: has[2]}
 	for job := range without { //order: they are summed up
 		hold := s.jobs[job]

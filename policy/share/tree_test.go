@@ -1,6 +1,6 @@
 package share
 
-// This file owns the tests of the tree of queues.
+// This file tests the tree of queues.
 
 import (
 	"testing"
@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestWhatQueuesInherit: a queue that says nothing has the weight, the order and the rules of the one above it, and so
-// have the jobs that are in a queue itself.
+// TestWhatQueuesInherit checks that a queue without settings inherits weight, order and rules from its parent, and so
+// do the own jobs of a queue with descendants.
 func TestWhatQueuesInherit(t *testing.T) {
 	weight, order, yes := int64(3), FIFO, true
 	one := int64(1)
@@ -30,8 +30,8 @@ func TestWhatQueuesInherit(t *testing.T) {
 	}
 }
 
-// TestForgivenAtEveryLevel checks that a start which came to nothing costs neither its queue nor any queue above it,
-// and that one which ran costs each of them.
+// TestForgivenAtEveryLevel checks that a failed start costs neither its queue nor any ancestor, and that one that ran
+// costs each of them.
 func TestForgivenAtEveryLevel(t *testing.T) {
 	for _, forgiven := range []bool{true, false} {
 		queues := []QueueSpec{{Name: "a"}, {Name: "b", Parent: "a"}, {Name: "c", Parent: "b"}}

@@ -1,10 +1,9 @@
 package share
 
-// This file owns what a queue has used of late: GPU time, of which what is a half-life old counts half. It changes at
-// events only, and between two of them it is known in closed form, so that a queue that nobody asks for costs nothing.
-// What outlives a leader is what those jobs used that are over: what still runs is counted again by whoever comes next,
-// from when it began, and while nobody leads nothing decays. All of it is in integers: the next leader, on another
-// processor, must come to the same.
+// This file records the recent usage of queues: GPU time, of which half counts after one half-life. The value changes
+// only at events and has a closed form between them, so an idle queue costs nothing. The next leader gets only the
+// usage of ended jobs. It counts running jobs again from their begin. While there is no leader, nothing decays. All
+// values are integers, so that the next leader computes the same on another processor.
 
 import (
 	"cmp"
@@ -15,14 +14,14 @@ import (
 
 const (
 	second = 1_000_000_000
-	// halfLife (ns) is after how long use counts half.
+	// halfLife (ns) is the time after which usage counts half.
 	halfLife = 7 * 24 * 3600 * second
-	// lifeMs is the half-life by the logarithm of 2, in ms: what would be used by whoever uses one for ever.
+	// lifeMs is the half-life divided by the logarithm of 2, in ms: the recorded usage of a constant use of one.
 	lifeMs = 872_541_961
-	// oneBits is how many bits stand behind the point of a part.
+	// oneBits is the number of fractional bits of a part.
 	oneBits = 62
-	// ahead is for how long, in ms, what is held counts as if it had been used already. Else whoever has used least would
-	// be given all that comes free in one pass, and nobody would notice before it had been used.
+	// ahead is the time, in ms, for which held amounts count as already used. Without it, the queue with the least
+	// usage would get all free capacity of one pass, before any usage is recorded.
 	ahead = 3_600_000
 )
 
@@ -40,7 +39,7 @@ var halves = [40]uint64{
 	0x3ffffffffe9d1bd0, 0x3fffffffff4e8de8, 0x3fffffffffa746f4, 0x3fffffffffd3a37a,
 }
 
-// counting returns which part of what was used counts after so long (ns), as a part of 2^62.
+// counting returns the part of usage that still counts after a time (ns), as a part of 2^62.
 func counting(passed int64) uint64 {
 	whole := passed / halfLife
 	if passed <= 0 {
@@ -60,32 +59,32 @@ func counting(passed int64) uint64 {
 	return part >> whole
 }
 
-// partOf returns so many parts of 2^62 of a number, rounded to the nearest.
+// partOf returns a part (of 2^62) of a number, rounded to the nearest.
 func partOf(n, part uint64) uint64 {
 	hi, lo := bits.Mul64(n, part)
 	lo, carry := bits.Add64(lo, 1<<(oneBits-1), 0)
 	return (hi+carry)<<(64-oneBits) | lo>>oneBits
 }
 
-// used counts what was used of late.
+// used counts the recent usage of a queue.
 type used struct {
-	sum  int64 // milli-GPU-milliseconds, as of the last event
-	rate int64 // milli-GPUs that are held since
-	at   int64 // when that was, in ns
+	sum  int64 // milli-GPU-milliseconds, at the last event
+	rate int64 // milli-GPUs held since then
+	at   int64 // time of the last event in ns
 }
 
-// now returns what was used by now.
+// now returns the usage up to a time.
 func (u *used) now(now int64) int64 {
 	part := counting(now - u.at)
 	return int64(partOf(uint64(u.sum), part)) + spent(u.rate, part)
 }
 
-// spent returns what so many milli-GPUs used, of whose time this part is left over.
+// spent returns the usage of a constant rate in milli-GPUs over a time of which this part still counts.
 func spent(rate int64, part uint64) int64 {
 	return int64(partOf(uint64(rate)*lifeMs, 1<<oneBits-part))
 }
 
-// change notes that so many more milli-GPUs are held from now on.
+// change changes the held milli-GPUs from now on.
 func (u *used) change(by, now int64) {
 	if now > u.at {
 		u.sum, u.at = u.now(now), now
@@ -93,25 +92,25 @@ func (u *used) change(by, now int64) {
 	u.rate += by
 }
 
-// forgive takes back what so many milli-GPUs have used since an instant.
+// forgive removes the usage of a size since a time.
 func (u *used) forgive(size, since, now int64) {
 	u.change(0, now)
 	u.sum = max(u.sum-spent(size, counting(now-since)), 0)
 }
 
-// counts returns what orders queues: what was used, and what is held for a while longer.
+// counts returns the value that orders queues: usage, plus held amounts for a while longer.
 func (u *used) counts(now int64) int64 { return u.now(now) + u.rate*ahead }
 
-// rested returns what was used by now, with nothing that is held any more.
+// rested returns the usage up to now without held amounts.
 func (u *used) rested(now int64) used { return used{sum: u.now(now), at: now} }
 
-// lastUse holds what orders a queue, as it was found last.
+// lastUse caches the value that orders a queue.
 type lastUse struct {
 	used  used
 	at, n int64
 }
 
-// Counts returns what orders a queue among those that borrow.
+// Counts returns the value that orders a queue among those that borrow.
 func (h *Branch) Counts(now int64) int64 {
 	if h.last.used != h.used || h.last.at != now {
 		h.last = lastUse{h.used, now, h.used.counts(now)}
@@ -119,17 +118,17 @@ func (h *Branch) Counts(now int64) int64 {
 	return h.last.n
 }
 
-// maxUses is how many are handed on at most; the least go.
+// maxUses is the maximum number of stored values. The smallest ones are dropped.
 const maxUses = 20_000
 
-// Use says what the jobs of a queue used of late that are over.
+// Use is the recent usage of a queue's ended jobs.
 type Use struct {
 	Queue  string
-	Owner  string // where the order is between owners; "": of all others
-	Amount int64  // in milli-GPU-milliseconds, the older decayed
+	Owner  string // if the order is Fair; "": all other owners
+	Amount int64  // in milli-GPU-milliseconds, with older usage decayed
 }
 
-// Uses lists those of all queues, in the order of their names.
+// Uses returns the usage of all queues, in the order of their names.
 func (s *Tree) Uses(now int64) (all []Use) {
 	living := s.living(now)
 	for _, name := range slices.Sorted(maps.Keys(s.named)) {
@@ -156,7 +155,7 @@ func (s *Tree) Uses(now int64) (all []Use) {
 	return all
 }
 
-// living sums up what those that hold something have used of it, where they are counted.
+// living sums the recorded usage of running jobs, by branch.
 func (s *Tree) living(now int64) map[*Branch]int64 {
 	of := map[*Branch]int64{}
 	for _, x := range s.jobs { //order: a sum
@@ -165,7 +164,7 @@ func (s *Tree) living(now int64) map[*Branch]int64 {
 	return of
 }
 
-// Charge adds to what the jobs of a queue and an owner used that are over.
+// Charge adds to the usage of a queue's and an owner's ended jobs.
 func (s *Tree) Charge(queue, owner string, amount, now int64) {
 	for h := s.Leaf(queue, owner); h != nil; h = h.Parent {
 		h.used.change(0, now)
@@ -173,7 +172,7 @@ func (s *Tree) Charge(queue, owner string, amount, now int64) {
 	}
 }
 
-// Spend counts what a job of this size has used that ran for so long, as if it had ended now.
+// Spend adds the usage of a job of this size that ran for a time, as if it had ended now.
 func (s *Tree) Spend(queue, owner string, size, ran, now int64) {
 	s.Charge(queue, owner, spent(size, counting(ran)), now)
 }

@@ -1,12 +1,13 @@
 package share
 
-// This file owns the tests of what was used of late.
+// This file tests the recent usage.
 
 import (
 	"testing"
 )
 
-// TestUsed: what is a half-life old counts half, however often it was looked at; and what came to nothing was not used.
+// TestUsed checks that usage counts half after one half-life, however often it is read, and that forgiven usage does
+// not count.
 func TestUsed(t *testing.T) {
 	u := used{at: 5}
 	u.change(8000, 5)
@@ -36,8 +37,8 @@ func TestUsed(t *testing.T) {
 	}
 }
 
-// TestHeldCountsAhead: what is held counts as if it had been used for another hour, or all that comes free in one pass
-// would be given to the same queue.
+// TestHeldCountsAhead checks that held amounts count as used for one more hour. Otherwise one queue would get all
+// capacity that becomes free in one pass.
 func TestHeldCountsAhead(t *testing.T) {
 	const now = 50 * 3600 * second
 	for _, c := range []struct{ sum, rate, want int64 }{{0, 0, 0}, {7, 0, 7}, {7, 2, 7 + 2*3_600_000}} {
