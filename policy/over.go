@@ -39,8 +39,8 @@ func (j *Judgement) isOver(b *burst, e *entry, p *topology.Placement) bool {
 	return b.over != nil
 }
 
-// mayStartOn reports whether a job keeps all limits on a placement. If the placement uses more nodes than the limit of
-// an owner allows, a placement on fewer nodes replaces it. A look for one costs a look at each node, so it is rare.
+// mayStartOn reports whether a job respects all limits on a placement. If the placement uses more nodes than the limit
+// of an owner allows, a placement on fewer nodes replaces it. Such a search examines every node, so it is rare.
 func (j *Judgement) mayStartOn(b *burst, e *entry, p *topology.Placement, strict bool) bool {
 	if !j.isOver(b, e, p) {
 		return true
@@ -67,7 +67,7 @@ func (j *Judgement) mayStartOn(b *burst, e *entry, p *topology.Placement, strict
 	return false
 }
 
-// fewerInPass is for how many jobs a pass looks for a placement on fewer nodes.
+// fewerInPass is the maximum number of searches for a placement on fewer nodes in one pass.
 const fewerInPass = 4
 
 // promisedFirmly returns the future holdings of other jobs that have a firm promise and have not started. If a job

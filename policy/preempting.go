@@ -229,8 +229,8 @@ func (j *Judgement) hunt(h *hunting, stopping []stop) ([]stop, topology.Placemen
 	return stops, place, ok
 }
 
-// fitsWhereFailed reports whether a job has room if it no longer avoids the nodes on which it failed. It stops no other
-// job then: its own failure may be the reason, and it goes back to these nodes soon.
+// fitsWhereFailed reports whether a job would fit if it did not avoid the nodes on which it failed. If so, the job
+// stops no other job: the failure may be its own fault, and it may soon use these nodes again.
 func (j *Judgement) fitsWhereFailed(gang topology.Gang, lent topology.Lent) bool {
 	if len(gang.Avoid) == 0 {
 		return false

@@ -1,7 +1,7 @@
 package topology
 
-// This file owns placements on few nodes. A tight placement fills small holes, and may take more nodes than a limit
-// allows.
+// This file has placements on few nodes. A tight placement fills small gaps on many nodes, and may use more nodes than
+// a limit allows.
 
 import (
 	"cmp"
@@ -35,7 +35,7 @@ func PlaceOnFew(f *Fabric, g *Gang, lent Lent, own map[NodeID]int, others int) (
 	return p, false
 }
 
-// largestIn lists the nodes of own in a domain of the required level, and the other nodes there that hold the most.
+// largestIn returns the nodes of own in a domain of the required level, and the other nodes there that hold the most.
 func (s *search) largestIn(domain int, own map[NodeID]int, others int) (nodes []NodeID) {
 	type room struct {
 		id   NodeID

@@ -78,7 +78,7 @@ func otherNodes(p Placement, own map[NodeID]int) (n int) {
 
 func gpus(n int64) Resources { return Resources{MilliGPU: n * WholeGPU} }
 
-// tasks is a gang of n tasks with one GPU each.
+// tasks returns a gang of n tasks with one GPU each.
 func tasks(n int32) Gang { return Gang{Replicas: n, Each: gpus(1)} }
 
 // holes returns a cluster of one rack in which some GPUs of each node are free. A node with two free GPUs has only
