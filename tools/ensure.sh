@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Makes sure of programs that some tests need, by their names: as root on a Debian machine they are installed, else it says
-# what is missing. It fails only for what --must names; the tests skip the rest by themselves, and say so.
+# Installs the named programs, which some tests need, if it runs as root on a Debian host. Otherwise it prints the missing
+# ones. It fails only for programs after --must. Tests that need the others are skipped by name.
 set -euo pipefail
 
 must=0
@@ -18,7 +18,7 @@ there() {
 	esac
 }
 
-# package NAME prints the packages that bring a program.
+# package NAME prints the packages that contain a program.
 package() {
 	case $1 in
 	busybox) echo busybox-static ;;
@@ -46,7 +46,7 @@ if [[ $(id -u) != 0 ]] || ! command -v apt-get >/dev/null; then
 fi
 packages=()
 for name in "${missing[@]}"; do
-	# The tests make servers of their own; the package need not.
+	# The tests create their own servers, so the package need not.
 	if [[ $name == postgresql && ! -e /etc/postgresql-common/createcluster.conf ]]; then
 		mkdir -p /etc/postgresql-common
 		echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf

@@ -8,9 +8,9 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
-# What a container engine leaves to root unless it is told otherwise.
+# The default capabilities of root in a container engine.
 engine_rights=chown,dac_override,fowner,fsetid,kill,setgid,setuid,setpcap,net_bind_service,net_raw,sys_chroot,mknod,audit_write,setfcap
-# A user whom no machine has.
+# A user that no host has.
 user_id=61873
 
 short=0
@@ -28,54 +28,54 @@ done
 ((${#environments[@]})) || environments=(chroot engine user)
 ((short || $# > 0)) || environments+=(here)
 
-# The rest of this script begins twice: as it was called, and once for each environment in a mount namespace of its own, whose
-# mounts go with it.
+# The rest of this script runs more than once: as it was called, and once for each environment in a separate mount
+# namespace, whose mounts end with it.
 if [[ ${ENVS_INSIDE:-} ]]; then
 	folder=$ENVS_FOLDER
 else
 	if [[ $(id -u) != 0 && "${environments[*]}" != here ]]; then
-		echo "make test-envs needs root to make the environments; KIND=here tests this machine as it is" >&2
+		echo "make test-envs needs root to make the environments; KIND=here tests this host as it is" >&2
 		exit 1
 	fi
 	folder=$(mktemp -d "${TMPDIR:-/tmp}/synapse-envs-XXXXXX")
 	chmod 755 "$folder"
 	trap 'rm -rf --one-file-system "$folder"' EXIT
 	git clone -q . "$folder/clone"
-	# All environments share what was fetched and compiled, and on a fresh machine nothing was.
+	# All environments share the downloaded and compiled files, and on a fresh host these do not exist yet.
 	go mod download
 	mkdir -p "$(go env GOMODCACHE)" "$(go env GOCACHE)"
 fi
 
 command='make run && make test'
-# The packages that need rights, and of their tests those whose answer may differ from environment to environment.
+# The packages that need rights, and their tests whose result may depend on the environment.
 ((${ENVS_SHORT:-0} == 0)) || command='make test PACKAGES="-short ./runtime/... ./cmd/carapace ./cmd/synapse-node ./test/e2e"'
 modules=$(go env GOMODCACHE)
 built=$(go env GOCACHE)
 goroot=$(go env GOROOT)
-# No environment takes a test's result over from another.
+# No environment reuses a test's cached result from another.
 [[ ${ENVS_INSIDE:-} ]] || GOFLAGS="$(go env GOFLAGS) -count=1"
 export GOFLAGS
 
-# keep copies the clone for one environment, so that none finds what another built.
+# keep copies the clone for one environment, so that none finds the build of another.
 keep() { cp -a "$folder/clone" "$folder/$1"; }
 
-# seen ROOT prints what an environment may not keep: mounts, networks, control groups without a process, and files where programs
-# put what they own. On the machine as it is others do so too, and our names are looked for.
+# seen ROOT prints the objects that an environment must not leave: mounts, networks, cgroups without a process, and files
+# in the folders of programs. On the host as it is, others leave some too, so only the names of Synapse count.
 seen() {
 	local root=$1 group names=(-name '*')
 	[[ $ENVS_INSIDE != here ]] || names=(-name 'synapse*' -o -name 'carapace*' -o -name 'Test*' -o -name 'syn[0-9]*')
 	{
 		findmnt -rno TARGET
-		# Where crun is killed while it makes a container, an empty file of its own stays in /tmp.
+		# If crun is killed while it creates a container, its empty file stays in /tmp.
 		find "$root"/{tmp,var/tmp,var/lib,srv,dev/shm} -mindepth 1 -maxdepth 1 \( "${names[@]}" \) ! -name 'crun.*'
 		find "$root/run" -mindepth 1 -maxdepth 2 \( -path '*/netns/*' -o -name 'synapse*' -o -name 'carapace*' \)
 		find /sys/fs/cgroup -mindepth 2 -type d | while read -r group; do
 			[[ $(cat "$group/cgroup.procs" 2>/dev/null || echo gone) ]] || stat -c '%n %i' "$group"
-		done | grep -v '/synapse [0-9]*$' # which an idle agent beside the tests may keep
-	} 2>/dev/null | sort || true # what goes while it is looked at is not there
+		done | grep -v '/synapse [0-9]*$' # an idle agent next to the tests may keep it
+	} 2>/dev/null | sort || true # an object that disappears meanwhile does not count
 }
 
-# leaves_nothing ROOT COMMAND… runs a command and sees that nothing is left of it: nothing new is there for ten seconds.
+# leaves_nothing ROOT COMMAND… runs a command and fails if a new object still exists ten seconds after its end.
 leaves_nothing() {
 	local root=$1 before left began
 	shift
@@ -90,19 +90,20 @@ leaves_nothing() {
 	done
 }
 
-# here: the machine as it is.
+# here: the host as it is.
 in_here() {
 	cd "$folder/here"
 	make installed
 	leaves_nothing '' bash -c "$command"
 }
 
-# view ENVIRONMENT COVER… gives an environment a /tmp and its like of its own, covers what else it shall not see, and has its clone lie
-# where this tree lies: what is compiled for one environment serves all. What is needed of the covered is shown again.
+# view ENVIRONMENT COVER… gives an environment its own temporary directories, hides further directories, and mounts its
+# clone at the path of this tree, so that all environments share compiled files. Needed parts of hidden directories are
+# mounted again.
 view() {
 	local environment=$1 cover path
 	shift
-	mount --bind "$folder" /mnt # from where all is reached that is covered
+	mount --bind "$folder" /mnt # a path to the hidden directories
 	mkdir -p /mnt/shown/{modules,built,go}
 	mount --bind "$modules" /mnt/shown/modules
 	mount --bind "$built" /mnt/shown/built
@@ -122,7 +123,7 @@ view() {
 	cd "$PWD"
 }
 
-# engine: the rights of an engine's container, cgroups that can only be read, and only the devices that are always there.
+# engine: the capabilities of an engine's container, read-only cgroups, and only the standard devices.
 in_engine() {
 	local mount name dev=$folder/engine-dev
 	while read -r mount; do
@@ -156,7 +157,7 @@ closed() {
 	done
 }
 
-# user: somebody with a name and a home, and nothing else.
+# user: a user with a name and a home, and nothing else.
 in_user() {
 	local home=/home/newcomer path covers=(/home)
 	cp /etc/passwd "$folder/passwd"
@@ -168,7 +169,7 @@ in_user() {
 	done
 	view user "${covers[@]}"
 	mkdir -p "$home/.cache/go-build" /mnt/{above,work}
-	# What is compiled already is there to read, and what is new is the user's own. Without overlays all is compiled.
+	# The user can read existing compiled files and add new ones. Without overlays everything is compiled again.
 	mount -t overlay -o lowerdir=/mnt/shown/built,upperdir=/mnt/above,workdir=/mnt/work built "$home/.cache/go-build" || true
 	chown "$user_id:$user_id" "$home" "$home/.cache" "$home/.cache/go-build" "$home"/.cache/go-build/*
 	chown -R "$user_id:$user_id" "$PWD"
@@ -178,10 +179,10 @@ in_user() {
 		XDG_CACHE_HOME="$home/.cache" PATH="$goroot/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin" bash -c "$command"
 }
 
-# chroot: a fresh Debian with make, git, certificates and Go, and nothing that this machine has installed.
+# chroot: a fresh Debian with make, git, certificates and Go, and nothing else that this host has installed.
 in_chroot() {
 	local root=$folder/root path
-	mount --bind "$root" "$root" # Containers want a root that is a mount of its own.
+	mount --bind "$root" "$root" # Containers need a root that is a mount.
 	for path in proc sys dev; do
 		mount --rbind "/$path" "$root/$path"
 	done
@@ -200,7 +201,7 @@ in_chroot() {
 	leaves_nothing "$root" there "$command"
 }
 
-# bootstrap makes the fresh root out of this machine's own sources of packages.
+# bootstrap creates the fresh root from this host's package sources.
 bootstrap() {
 	local root=$folder/root suite mirror
 	command -v debootstrap >/dev/null || tools/ensure.sh --must debootstrap
@@ -233,4 +234,4 @@ for environment in "${environments[@]}"; do
 	((ok)) || failed+=("$environment")
 	printf '== %s: %s after %ss\n' "$environment" "$( ((ok)) && echo green || echo FAILED)" "$((SECONDS - began))"
 done
-((${#failed[@]} == 0)) || { echo "not green: ${failed[*]}" >&2; exit 1; }
+((${#failed[@]} == 0)) || { echo "failed: ${failed[*]}" >&2; exit 1; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Runs every fuzz target for a while each: tools/fuzz.sh 20s. GO is the go command. What one of them finds keeps none of
-# the others from running, and fails the whole.
+# Runs every fuzz target for a while each: tools/fuzz.sh 20s. GO is the go command. A finding does not keep the other
+# targets from running, but fails the script.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 time=$1 go=${GO:-go}
@@ -8,8 +8,8 @@ time=$1 go=${GO:-go}
 said=$(mktemp)
 trap 'rm -f "$said"' EXIT
 
-# A target whose time is over may end with this error though it found nothing: Go's fuzzer looks at two clocks at once.
-# What it finds it writes down and names.
+# A target may end with this error after its time without a finding, because Go's fuzzer uses two clocks. It writes and
+# names every finding.
 found_nothing() {
 	grep -q '^ *context deadline exceeded$' "$said" && ! grep -qE 'Failing input|panic:' "$said"
 }
@@ -25,7 +25,7 @@ while IFS=: read -r file target; do
 	if ! "$go" test "$(dirname "$file")" -run '^$' -fuzz "^$target\$" -fuzztime "$time" -fuzzminimizetime 1x </dev/null 2>&1 |
 		tee "$said"; then
 		if found_nothing; then
-			echo "its time was over, and nothing was found"
+			echo "the time is over, and nothing was found"
 		else
 			found+=("$(dirname "$file") $target")
 		fi

@@ -33,7 +33,7 @@ func ability(what string, try func() error) *Ability {
 // Lacks returns why this host lacks the ability, or nil.
 func (a *Ability) Lacks() error {
 	if err := a.try(); err != nil {
-		return fmt.Errorf("this machine cannot %s: %w", a.what, err)
+		return fmt.Errorf("this host cannot %s: %w", a.what, err)
 	}
 	return nil
 }
@@ -85,7 +85,7 @@ func Program(name string) *Ability {
 
 func tryRoot() error {
 	if uid := os.Geteuid(); uid != 0 {
-		return fmt.Errorf("its tests run as user %d", uid)
+		return fmt.Errorf("the tests run as user %d", uid)
 	}
 	return nil
 }
@@ -126,7 +126,7 @@ func tryContainers() error {
 	container, err := carapace.Start(carapace.Spec{Rootfs: "host", Command: []string{"true"}}, options)
 	if err == nil {
 		if exit := container.Wait(); exit.Code != 0 {
-			err = fmt.Errorf("true ended with %d in one", exit.Code)
+			err = fmt.Errorf("the program true ended with %d in a container", exit.Code)
 		}
 	}
 	return errors.Join(err, Sweep(options.StateDir, cgroups))

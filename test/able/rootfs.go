@@ -80,7 +80,7 @@ func Runtime(t testing.TB, name string) string {
 	t.Helper()
 	path, err := exec.LookPath(name)
 	if err != nil {
-		t.Skipf("this machine has no %s", name)
+		t.Skipf("this host has no %s", name)
 	}
 	if root := UnifiedRoot(); name == "crun" && root != "" && os.Geteuid() == 0 {
 		wrapper := filepath.Join(t.TempDir(), name)
@@ -112,7 +112,7 @@ func Delegate(t testing.TB) {
 			}
 		}
 	}
-	t.Logf("v2's tree does not keep namespaces apart here, which it does elsewhere: %v", err)
+	t.Logf("the v2 tree does not separate cgroup namespaces here, unlike on other hosts: %v", err)
 }
 
 // UnifiedRoot returns the path of the v2 tree on a host with hybrid cgroups, or an empty string.

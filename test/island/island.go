@@ -38,7 +38,7 @@ func New(number int) (*Island, error) {
 		cable: fmt.Sprintf("sy%d-%d", pid, number), theirs: fmt.Sprintf("sz%d-%d", pid, number),
 	}
 	if err := i.hold(); err != nil {
-		return nil, fmt.Errorf("a network of its own: %w", err)
+		return nil, fmt.Errorf("network namespace: %w", err)
 	}
 	err := ours("link", "add", i.cable, "type", "veth", "peer", "name", i.theirs, "netns", i.path)
 	for _, args := range [][]string{{"addr", "add", i.Address + "/30", "dev", i.cable}, {"link", "set", i.cable, "up"}} {

@@ -43,13 +43,13 @@ func main() {
 	flag.StringVar(&t.program, "program", "./cmd/synapse-sim", "the simulator's package")
 	flag.StringVar(&t.world, "world", "small", "the simulator's world")
 	flag.StringVar(&t.tests, "tests", "./test/scenario", "the package of the golden scenarios")
-	flag.IntVar(&t.seeds, "seeds", 400, "how many seeds a mutant may survive")
-	flag.IntVar(&t.atOnce, "at-once", 2, "how many mutants to try at a time")
+	flag.IntVar(&t.seeds, "seeds", 400, "number of seeds that must catch a mutant")
+	flag.IntVar(&t.atOnce, "at-once", 2, "number of mutants to try at a time")
 	flag.StringVar(&t.name, "name", "", "try only mutants whose name contains this")
 	flag.StringVar(&t.since, "since", "", "try only mutants of folders that changed since this commit, and a few others")
-	flag.IntVar(&t.most, "most", 12, "with -since, how many mutants to try")
-	flag.DurationVar(&t.limit, "limit", 5*time.Minute, "the longest that one mutant may take")
-	flag.DurationVar(&t.seedLimit, "seed-limit", 30*time.Second, "the longest that one seed may take")
+	flag.IntVar(&t.most, "most", 12, "maximum number of mutants to try with -since")
+	flag.DurationVar(&t.limit, "limit", 5*time.Minute, "time limit of one mutant")
+	flag.DurationVar(&t.seedLimit, "seed-limit", 30*time.Second, "time limit of one seed")
 	flag.Parse()
 	survivors, err := t.run(func(line string) { fmt.Println(line) })
 	if err != nil {
@@ -80,7 +80,7 @@ func (t trial) run(tell func(string)) (survivors int, err error) {
 	case verdict.err != nil:
 		return 0, verdict.err
 	case verdict.caught:
-		return 0, fmt.Errorf("the code as it is already fails: %s\n%s", verdict, verdict.said)
+		return 0, fmt.Errorf("the unchanged code already fails: %s\n%s", verdict, verdict.said)
 	}
 	seeds, cpu := 0, verdict.cpu
 	for outcome := range t.tryAll(mutants, folder) {

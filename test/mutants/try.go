@@ -173,13 +173,13 @@ func (t trial) runCheck(ctx context.Context, used *meter, program, overlay strin
 	var exit *exec.ExitError
 	switch {
 	case err != nil && run.Err() != nil:
-		return verdict{caught: true, check: c.title, evidence: "it never came to an end"}
+		return verdict{caught: true, check: c.title, evidence: "the run did not end in time"}
 	case err != nil && !errors.As(err, &exit):
 		return verdict{err: err}
 	case err != nil:
 		return verdict{caught: true, check: c.title, evidence: "exit " + strconv.Itoa(exit.ExitCode()), said: lastOf(output)}
 	case !c.told.Match(output):
-		return verdict{err: fmt.Errorf("there is no %s, or it was skipped", c.title)}
+		return verdict{err: fmt.Errorf("%s does not exist or was skipped", c.title)}
 	}
 	return verdict{check: c.title}
 }
@@ -240,7 +240,7 @@ func (t trial) play(ctx context.Context, used *meter, folder, program string,
 	var exit *exec.ExitError
 	switch {
 	case err != nil && run.Err() != nil:
-		return printed, "it never came to an end", nil
+		return printed, "the run did not end in time", nil
 	case err != nil && !errors.As(err, &exit):
 		return printed, "", err
 	case err != nil:
@@ -248,7 +248,7 @@ func (t trial) play(ctx context.Context, used *meter, folder, program string,
 	case !strings.Contains(printed, "violations="):
 		return printed, "", fmt.Errorf("the simulator printed no `violations=`:\n%s", output)
 	case !clean.MatchString(printed):
-		return printed, readEvidence(printed, "violations, yet exit 0"), nil
+		return printed, readEvidence(printed, "the simulator printed violations but exited with 0"), nil
 	}
 	return printed, "", nil
 }

@@ -71,7 +71,7 @@ func (t trial) tryParts(parts []func() verdict) <-chan verdict {
 func (t trial) tryUnharmedSeeds(name, folder string, first, last int) verdict {
 	v := t.trySeeds(name, "", folder, first, last)
 	if v.late {
-		v.err = fmt.Errorf("the code as it is took longer than %s for %d seeds: give it more with -limit",
+		v.err = fmt.Errorf("the unchanged code took longer than %s for %d seeds: raise -limit",
 			t.limit, last-first+1)
 	}
 	return v

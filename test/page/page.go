@@ -51,14 +51,14 @@ func (b Block) Use() (Use, string, error) {
 	for prefix, use := range map[string]Use{"file: ": File, "run by ": Elsewhere, "not run: ": NotRun} {
 		if word, is := strings.CutPrefix(b.Note, prefix); is {
 			if use == NotRun && len(word) < leastReason {
-				return 0, "", fmt.Errorf("%s: %q is no reason", b, word)
+				return 0, "", fmt.Errorf("%s: %q is too short for a reason", b, word)
 			}
 			return use, word, nil
 		}
 	}
 	switch {
 	case b.Note != "":
-		return 0, "", fmt.Errorf("%s: the comment above says neither \"file:\", \"run by\" nor \"not run:\": %q", b, b.Note)
+		return 0, "", fmt.Errorf("%s: the comment above has neither \"file:\", \"run by\" nor \"not run:\": %q", b, b.Note)
 	case b.Info == "sh" || b.Info == Console:
 		return Typed, "", nil
 	case !slices.Contains(shown, b.Info):
@@ -68,7 +68,7 @@ func (b Block) Use() (Use, string, error) {
 	for line := range strings.Lines(b.Text) {
 		for _, prefix := range []string{"$ ", "make ", "synapse-cli ", "synapse-scheduler ", "synapse-node ", "sudo "} {
 			if strings.HasPrefix(line, prefix) {
-				return 0, "", fmt.Errorf("%s: it is only shown, and has a command: %s", b, line)
+				return 0, "", fmt.Errorf("%s: a block that is only shown has a command: %s", b, line)
 			}
 		}
 	}

@@ -114,7 +114,7 @@ func unprivileged() (*syscall.Credential, error) {
 		gid, errGID := strconv.ParseUint(u.Gid, 10, 32)
 		return &syscall.Credential{Uid: uint32(uid), Gid: uint32(gid)}, errors.Join(errUID, errGID)
 	}
-	return nil, errors.New("PostgreSQL does not run as root, and there is neither a user postgres nor nobody")
+	return nil, errors.New("PostgreSQL does not run as root: create the user postgres or nobody")
 }
 
 func (s *Server) command(program string, args ...string) *exec.Cmd {
@@ -161,7 +161,7 @@ func (s *Server) Run() error {
 	}
 	if err := s.await(); err != nil {
 		stop := s.Kill()
-		return fmt.Errorf("%w; %w; it said: %s", err, stop, log.String())
+		return fmt.Errorf("%w; %w; its output: %s", err, stop, log.String())
 	}
 	return nil
 }

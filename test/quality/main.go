@@ -34,14 +34,16 @@ const ours = record.Synapse
 
 func main() {
 	s := study{rows: usualRows}
-	flag.StringVar(&s.traces, "traces", "", "the folder of the traces")
-	flag.BoolVar(&s.full, "full", false, "the largest trace too, each ten times, and the instrument itself")
-	flag.IntVar(&s.runs, "runs", 0, "replay the default policy so often, with durations that differ by up to 1%")
-	flag.IntVar(&s.slices, "slices", 0, "instead, replay so many pieces of the traces")
-	flag.Uint64Var(&s.seed, "seed", 1, "by which the pieces are drawn")
-	flag.Var(&s.rows, "rows", "how many rows a piece has, at least and at most")
-	flag.StringVar(&s.without, "without", "", "instead, replay the default policy without this part, or without 'each'")
-	flag.StringVar(&s.page, "write", "", "a page whose tables are replaced")
+	flag.StringVar(&s.traces, "traces", "", "folder of the traces")
+	flag.BoolVar(&s.full, "full",
+		false, "also replay the largest trace, ten times each, and compare with published simulators")
+	flag.IntVar(&s.runs, "runs", 0, "number of runs of the default policy, with durations jittered by up to 1%")
+	flag.IntVar(&s.slices, "slices", 0, "replay this many random slices of the traces instead")
+	flag.Uint64Var(&s.seed, "seed", 1, "seed of the slices")
+	flag.Var(&s.rows, "rows", "minimum and maximum number of rows of a slice")
+	flag.StringVar(&s.without, "without",
+		"", "replay the default policy without this part instead, or without 'each' part in turn")
+	flag.StringVar(&s.page, "write", "", "page whose tables are replaced")
 	flag.StringVar(&s.name, "name", "", "only cases whose name contains this")
 	flag.Parse()
 	run := s.run

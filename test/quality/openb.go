@@ -136,7 +136,7 @@ func columns(name string, wanted ...string) ([][]int64, error) {
 	}
 	lines, err := csv.NewReader(plain).ReadAll()
 	if err != nil || len(lines) == 0 {
-		return nil, fmt.Errorf("%s: it is no table: %w", name, err)
+		return nil, fmt.Errorf("%s: not a table: %w", name, err)
 	}
 	var out [][]int64
 	for n, line := range lines[1:] {
@@ -144,7 +144,7 @@ func columns(name string, wanted ...string) ([][]int64, error) {
 		for i, column := range wanted {
 			at := slices.Index(lines[0], column)
 			if at < 0 {
-				return nil, fmt.Errorf("%s: it has no column %s", name, column)
+				return nil, fmt.Errorf("%s: column %s is missing", name, column)
 			}
 			if row[i], err = strconv.ParseInt(line[at], 10, 64); err != nil {
 				return nil, fmt.Errorf("%s: line %d: %w", name, n+2, err)

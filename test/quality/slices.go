@@ -53,7 +53,7 @@ func (s *rowRange) Set(text string) error {
 	s.least, errs[0] = strconv.Atoi(least)
 	s.most, errs[1] = strconv.Atoi(most)
 	if errors.Join(errs[:]...) != nil || s.least < 1 || s.most <= s.least {
-		return fmt.Errorf("two numbers are wanted, the lower one first, as in %v", &usualRows)
+		return fmt.Errorf("write two numbers, the lower one first, as in %v", &usualRows)
 	}
 	return nil
 }
@@ -70,7 +70,7 @@ func drawnSlice(r *rand.Rand, names []string, lengths map[string]int, of rowRang
 // runSlices replays the requested number of slices, prints them, and fails if too few of them reach the targets.
 func (s study) runSlices(out, progress io.Writer) error {
 	if s.traces == "" {
-		return errors.New("pieces are cut from traces: -traces names their folder")
+		return errors.New("slices need traces: name their folder with -traces")
 	}
 	r := rand.New(rand.NewPCG(s.seed, 0))
 	traces, lengths, names := map[string]*record.Trace{}, map[string]int{}, []string{}
@@ -102,10 +102,11 @@ func (s study) runSlices(out, progress io.Writer) error {
 		}
 		fmt.Fprint(out, piece.row(made))
 	}
-	fmt.Fprintf(out, "\n%d of %d: a mean of at most %.1f of `easy`'s, and gangs of at most %.1f.\n", good, made, sliceMean,
+	fmt.Fprintf(out, "\n%d of %d: a mean wait of at most %.1f times that of `easy`, and of gangs at most %.1f times.\n",
+		good, made, sliceMean,
 		sliceGangs)
 	if made < s.slices || 10*good < sliceOfTen*made {
-		return fmt.Errorf("%d of %d pieces reach that, %d of ten are wanted (of %d)", good, made, sliceOfTen, s.slices)
+		return fmt.Errorf("%d of %d slices reach the targets, but %d of ten must (of %d)", good, made, sliceOfTen, s.slices)
 	}
 	return nil
 }

@@ -38,7 +38,7 @@ var grants = []string{"CAP_SYS_CHROOT", "CAP_SYS_NICE", "CAP_SYS_PTRACE", "CAP_S
 
 func main() {
 	root := flag.String("root", ".", "the repository's root")
-	check := flag.Bool("check", false, "write nothing, fail where a file is out of date")
+	check := flag.Bool("check", false, "write nothing, and fail if a file is out of date")
 	flag.Parse()
 	if err := run(*root, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "callgen:", err)
@@ -104,7 +104,7 @@ func read(s *specs.LinuxSeccomp) profile {
 			p.personalities = append(p.personalities, values(rule)...)
 		case rule.Names[0] == "clone": // every new namespace is refused, as calls.Program states
 		default:
-			panic(fmt.Sprintf("a rule of an unknown form: %v", rule))
+			panic(fmt.Sprintf("the profile has a rule of an unknown form: %v", rule))
 		}
 	}
 	slices.Sort(p.allowed)
@@ -141,14 +141,14 @@ func values(rule specs.LinuxSyscall) []uint64 {
 		}
 		return all
 	}
-	panic(fmt.Sprintf("a rule of an unknown form: %v", rule))
+	panic(fmt.Sprintf("the profile has a rule of an unknown form: %v", rule))
 }
 
 // numbers returns the calls of an architecture, as golang.org/x/sys names them.
 func numbers(arch string) (map[string]bool, error) {
 	dir, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", "golang.org/x/sys").Output()
 	if err != nil {
-		return nil, fmt.Errorf("where is golang.org/x/sys: %w", err)
+		return nil, fmt.Errorf("cannot locate golang.org/x/sys: %w", err)
 	}
 	text, err := os.ReadFile(filepath.Join(strings.TrimSpace(string(dir)), "unix", "zsysnum_linux_"+arch+".go"))
 	if err != nil {

@@ -36,7 +36,7 @@ const released = "-tags=grpcnotrace"
 // tooBig returns an error if a program exceeds its ceiling.
 func tooBig(name string, size int) error {
 	if limit, watched := ceilings[name]; watched && size > limit {
-		return fmt.Errorf("%s has %d bytes, and may have %d: what was added to it? (go version -m, go tool nm -size)",
+		return fmt.Errorf("%s has %d bytes, but its ceiling is %d: find the addition with go version -m or go tool nm -size",
 			name, size, limit)
 	}
 	return nil
@@ -52,7 +52,7 @@ func checkOut(root, dir string) (tree, error) {
 	if changed, err := git(root, "status", "--porcelain"); err != nil {
 		return tree{}, err
 	} else if changed != "" {
-		fmt.Fprintln(os.Stderr, "dist: what is not committed is left out")
+		fmt.Fprintln(os.Stderr, "dist: uncommitted changes are left out")
 	}
 	commit, err := git(root, "rev-parse", "HEAD")
 	if err != nil {
@@ -120,7 +120,7 @@ func (t tree) build(target, dir string) (build, error) {
 	b := build{release: release{when: t.when}}
 	var two bool
 	if b.os, b.arch, two = strings.Cut(target, "/"); !two || !slices.Contains(targets, target) {
-		return b, fmt.Errorf("-only %s: must be of %s", target, strings.Join(targets, ", "))
+		return b, fmt.Errorf("-only %s: use a subset of %s", target, strings.Join(targets, ", "))
 	}
 	names := programs
 	if b.os != "linux" {
@@ -163,7 +163,7 @@ func (b *build) read(dir string, names []string) error {
 		b.programs = append(b.programs, product{name, body})
 	}
 	if !strings.HasPrefix(b.version, "v") || strings.Contains(b.version, "+") {
-		return fmt.Errorf("the programs say that they are version %q: Go found no clean repository", b.version)
+		return fmt.Errorf("the programs have version %q: Go found no clean repository", b.version)
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (t tree) pages(machines []build) ([]file, error) {
 		if len(machines) == 0 {
 			return nil, nil
 		}
-		return nil, fmt.Errorf("the manual is written by a program that runs here: build for %s/%s too", runtime.GOOS,
+		return nil, fmt.Errorf("the manual needs a program that runs here: also build for %s/%s", runtime.GOOS,
 			runtime.GOARCH)
 	}
 	program := filepath.Join(t.dir, "cli-here")

@@ -25,12 +25,12 @@ var targets = []string{
 
 func main() {
 	root := flag.String("root", ".", "the repository")
-	out := flag.String("out", "dist", "the folder to make, in place of what it was")
-	only := flag.String("only", strings.Join(targets, ","), "build for these alone")
-	bin := flag.String("install", "", "make no release: install the programs of this folder")
-	wheels := flag.String("wheel", "", "make no release: make the wheel of the client for Python in this folder")
-	into := flag.String("into", "/", "under this folder")
-	prefix := flag.String("prefix", "/usr", "with programs and manual below this one")
+	out := flag.String("out", "dist", "output folder, which is replaced")
+	only := flag.String("only", strings.Join(targets, ","), "platforms to build")
+	bin := flag.String("install", "", "install the programs of this folder instead of making a release")
+	wheels := flag.String("wheel", "", "make only the wheel of the Python client, in this folder")
+	into := flag.String("into", "/", "folder below which -install writes")
+	prefix := flag.String("prefix", "/usr", "prefix of programs and manual for -install")
 	flag.Parse()
 	var err error
 	switch {
@@ -134,7 +134,7 @@ const sumsFile = "SHA256SUMS"
 func write(out string, products []product) error {
 	if there, err := os.ReadDir(out); err == nil && len(there) > 0 {
 		if _, err := os.Stat(filepath.Join(out, sumsFile)); err != nil {
-			return fmt.Errorf("%s is there, and is no release (it has no %s): remove it, or name another", out, sumsFile)
+			return fmt.Errorf("%s exists and is no release (it has no %s): remove it, or use another folder", out, sumsFile)
 		}
 	}
 	if err := os.RemoveAll(out); err != nil {

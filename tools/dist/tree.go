@@ -70,7 +70,7 @@ func pagesOf(program string) ([]file, error) {
 	}
 	defer os.RemoveAll(dir)
 	if text, err := exec.Command(program, "docs", "man", dir).CombinedOutput(); err != nil {
-		return nil, fmt.Errorf("the manual: %w: %s", err, text)
+		return nil, fmt.Errorf("cannot write the manual: %w: %s", err, text)
 	}
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -87,7 +87,7 @@ func pagesOf(program string) ([]file, error) {
 	for _, shell := range shells {
 		text, err := exec.Command(program, "completion", shell.name).Output()
 		if err != nil {
-			return nil, fmt.Errorf("the completion of %s: %w%s", shell.name, err, said(err))
+			return nil, fmt.Errorf("cannot write the completion of %s: %w%s", shell.name, err, said(err))
 		}
 		pages = append(pages, file{path: shell.at, mode: 0o644, body: text})
 	}

@@ -64,12 +64,12 @@ func compare(ceilings map[string]ceiling, counts map[string]int) (findings, note
 		c, known := ceilings[l.name]
 		switch n := counts[l.name]; {
 		case !known:
-			findings = append(findings, fmt.Sprintf("%s: has no ceiling: run with -lower", l.name))
+			findings = append(findings, fmt.Sprintf("%s: no ceiling: run with -lower", l.name))
 		case n > c.most:
 			findings = append(findings, fmt.Sprintf("%s: %d, at most %d: %s (-list %s prints them)", l.name, n, c.most,
 				l.rule.instead, l.name))
 		case n < c.most && c.most > c.goal:
-			notes = append(notes, fmt.Sprintf("%s: %d, and the ceiling is %d: -lower writes it", l.name, n, c.most))
+			notes = append(notes, fmt.Sprintf("%s: %d, but the ceiling is %d: run with -lower", l.name, n, c.most))
 		}
 	}
 	return findings, notes

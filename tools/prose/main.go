@@ -22,8 +22,8 @@ import (
 func main() {
 	root := flag.String("root", ".", "directory of the repository")
 	list := flag.String("list", "", "print the sentences with this pattern")
-	lower := flag.Bool("lower", false, "write the counts as the new ceilings, where they are lower")
-	sample := flag.Int("sample", 0, "print this many sentences, drawn by -seed, of all that people read")
+	lower := flag.Bool("lower", false, "write the counts as the new ceilings if they are lower")
+	sample := flag.Int("sample", 0, "print this many random sentences of all texts, drawn by -seed")
 	seed := flag.Int64("seed", 1, "seed of -sample")
 	flag.Parse()
 	if err := run(*root, *list, *lower, *sample, *seed); err != nil {
@@ -65,7 +65,7 @@ func run(root, list string, lower bool, sample int, seed int64) error {
 		fmt.Fprintln(os.Stderr, line)
 	}
 	if len(findings)+len(subjects) > 0 {
-		return fmt.Errorf("%d patterns occur more often than before, and %d subjects of commits are wrong",
+		return fmt.Errorf("%d patterns exceed their ceilings, and %d subjects of commits are wrong",
 			len(findings), len(subjects))
 	}
 	return nil

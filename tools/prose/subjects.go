@@ -40,7 +40,7 @@ func checkSubjects(root string) (findings []string) {
 func refuseSubject(subject string) string {
 	switch {
 	case len(subject) > maxSubject:
-		return fmt.Sprintf("has %d characters, and at most %d are allowed", len(subject), maxSubject)
+		return fmt.Sprintf("has %d characters, but at most %d are permitted", len(subject), maxSubject)
 	case !subjectForm.MatchString(subject):
 		return "write `area: imperative what`, in lower case"
 	}

@@ -37,7 +37,7 @@ const baselineFile = "messages/baseline.txt"
 
 func main() {
 	root := flag.String("root", "..", "the repository's root, relative to tools/")
-	check := flag.Bool("check", false, "compare only; write nothing, fail if anything differs")
+	check := flag.Bool("check", false, "only compare: write nothing, and fail if anything differs")
 	flag.Parse()
 	if err := run(*root, *check); err != nil {
 		fmt.Fprintln(os.Stderr, "protogen:", err)

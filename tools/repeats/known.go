@@ -29,7 +29,7 @@ func parseKnown(text string) (all []alike, err error) {
 			p := &all[len(all)-1]
 			p.functions = append(p.functions, said)
 		case len(all) == 0:
-			return nil, fmt.Errorf("known.txt:%d: a reason stands before the first functions", i+1)
+			return nil, fmt.Errorf("known.txt:%d: a reason precedes the first functions", i+1)
 		default:
 			p := &all[len(all)-1]
 			p.why = strings.TrimSpace(p.why + " " + said)
@@ -59,12 +59,13 @@ func judge(found []repeat, places []alike) (wrong []string) {
 	for _, p := range places {
 		for _, f := range p.functions {
 			if !used[f] {
-				wrong = append(wrong, "tools/repeats/known.txt: nothing looks like "+f+" any more: take it out")
+				wrong = append(wrong, "tools/repeats/known.txt: no repeat matches "+f+" any more: remove the entry")
 			}
 		}
 	}
 	if len(places) > maxPlaces {
-		wrong = append(wrong, fmt.Sprintf("tools/repeats/known.txt: %d places, and %d are the most", len(places), maxPlaces))
+		wrong = append(wrong, fmt.Sprintf("tools/repeats/known.txt: %d entries, but at most %d are permitted",
+			len(places), maxPlaces))
 	}
 	return wrong
 }

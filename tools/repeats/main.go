@@ -23,8 +23,8 @@ var known string
 
 func main() {
 	root := flag.String("root", ".", "the tree")
-	all := flag.Bool("all", false, "say all that is found")
-	lines := flag.Bool("lines", false, "count the lines of production code, by room")
+	all := flag.Bool("all", false, "report all repeats")
+	lines := flag.Bool("lines", false, "count the lines of production code, by top folder")
 	flag.Parse()
 	if err := run(*root, *all, *lines); err != nil {
 		fmt.Fprintln(os.Stderr, err)
@@ -53,7 +53,7 @@ func run(root string, all, lines bool) error {
 	}
 	wrong := judge(found, places)
 	if len(wrong) > 0 {
-		return fmt.Errorf("%s\nWrite it once; or, where that would be worse, say why in tools/repeats/known.txt",
+		return fmt.Errorf("%s\nWrite the code once; or, if that would be worse, add the reason to tools/repeats/known.txt",
 			strings.Join(wrong, "\n"))
 	}
 	return nil

@@ -45,7 +45,7 @@ func alone(command []string, t test) []string {
 // again runs each suspect alone, and notes which of them pass.
 func (r *run) again(suspects []test, look func(test, *run) error) error {
 	for _, t := range suspects {
-		fmt.Fprintf(r.out, "\nonce more, alone: %s %s\n", shortOf(t.pkg), t.name)
+		fmt.Fprintf(r.out, "\nrerun alone: %s %s\n", shortOf(t.pkg), t.name)
 		second := newRun(r.out)
 		if err := look(t, second); err != nil {
 			return err

@@ -87,7 +87,7 @@ func watch(worker int, signals <-chan os.Signal) int {
 			return 130
 		case <-look.C:
 			if os.Getppid() != parent {
-				fmt.Fprintln(os.Stderr, "testrun: whoever started the tests has ended")
+				fmt.Fprintln(os.Stderr, "testrun: the process that started the tests has ended")
 				return 1
 			}
 		}
@@ -104,7 +104,7 @@ func reap(worker int) (code int, ended bool) {
 		case pid <= 0:
 			return code, ended
 		case pid == worker && status.Signaled():
-			fmt.Fprintf(os.Stderr, "testrun: the worker was ended by signal %d (%s)\n", status.Signal(), status.Signal())
+			fmt.Fprintf(os.Stderr, "testrun: the worker was killed by signal %d (%s)\n", status.Signal(), status.Signal())
 			code, ended = 128+int(status.Signal()), true
 		case pid == worker:
 			code, ended = status.ExitStatus(), true
@@ -165,7 +165,7 @@ func (l *leavings) clean() {
 		}
 	}
 	if len(mounts) > 0 {
-		fmt.Fprintf(os.Stderr, "testrun: %s is left, because %q cannot be unmounted\n", l.temp, mounts)
+		fmt.Fprintf(os.Stderr, "testrun: %s stays, because %q cannot be unmounted\n", l.temp, mounts)
 		return // removing it would remove the content of the mount
 	}
 	_ = filepath.WalkDir(l.temp, func(path string, entry fs.DirEntry, _ error) error {
@@ -254,7 +254,7 @@ func paced(dir string, command []string) []string {
 		return command
 	}
 	if factor > 1 {
-		fmt.Fprintf(os.Stderr, "testrun: this machine is slow, so all deadlines are %d times longer\n", factor)
+		fmt.Fprintf(os.Stderr, "testrun: this host is slow, so all deadlines are %d times longer\n", factor)
 	}
 	command = slices.Clone(command)
 	if at := slices.Index(command, "-timeout"); at >= 0 && at+1 < len(command) {

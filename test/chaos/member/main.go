@@ -47,7 +47,7 @@ func run() error {
 		}
 	}
 	if got := strings.Count(os.Getenv("SYNAPSE_GPUS"), ",") + 1; strconv.Itoa(got) != os.Getenv("CHAOS_GPUS") {
-		return fmt.Errorf("shape: it was given %d GPUs and asked for %s", got, os.Getenv("CHAOS_GPUS"))
+		return fmt.Errorf("shape: the member got %d GPUs but requested %s", got, os.Getenv("CHAOS_GPUS"))
 	}
 	mark := filepath.Join(folder("marks"), job+"."+attempt+".")
 	if err := put(mark + rank + ".started"); err != nil {
@@ -59,7 +59,7 @@ func run() error {
 			break
 		}
 		if time.Since(began) > lonely {
-			return fmt.Errorf("partial gang: %d of %d members run", len(started), size)
+			return fmt.Errorf("partial gang: only %d of %d members run", len(started), size)
 		}
 	}
 	pause, err := time.ParseDuration(os.Getenv("CHAOS_WORK"))
@@ -78,7 +78,7 @@ func take(device string) error {
 		return err
 	}
 	if err := syscall.Flock(fd, syscall.LOCK_EX|syscall.LOCK_NB); errors.Is(err, syscall.EWOULDBLOCK) {
-		return fmt.Errorf("double allocation: somebody else has %s", device)
+		return fmt.Errorf("double allocation: another member has %s", device)
 	} else if err != nil {
 		return err
 	}

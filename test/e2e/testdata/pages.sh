@@ -1,7 +1,7 @@
-# What the pages take for granted, for TestPagesAreTyped: a machine of our own with the names and addresses that they use,
-# in which each block is typed as it stands. $root is the repository, $lab a folder of the test's. Before each block
-# `given PAGE HEADING` lays down what its reader has there; behind it `seen` looks at what no exit code tells; `taken`
-# gives what is written into a file to the program that reads it.
+# The environment of the pages for TestPagesAreTyped: a separate host with the names and addresses of the pages, on which
+# each block runs unchanged. $root is the repository, $lab a folder of the test. Before each block, `given PAGE HEADING`
+# creates the files that its reader has. After it, `seen` checks effects that no exit code shows. `taken` passes a written
+# file to the program that reads it.
 set -meE -o pipefail
 trap 'trap - ERR; echo "$at fails" >&2; tail -n 20 "$lab"/log/*.log >&2' ERR
 export HOME=$lab/home
@@ -22,14 +22,14 @@ for name in check-fabric page; do printf '#!/bin/sh\n' >/usr/local/sbin/$name &&
 ip link set lo up
 for n in 7 8 9; do ip addr add 10.0.0.$n/32 dev lo; done
 
-# await COMMAND... until it succeeds.
+# await COMMAND... waits until the command succeeds.
 await() {
 	for _ in $(seq 600); do "$@" >/dev/null 2>&1 && return; sleep 0.1; done
 	echo "$at: never: $*" >&2
 	return 1
 }
 
-# Programs that go on: they have begun when they say so, and their reader has another terminal then.
+# Programs that keep running: the next block runs when they have printed that they are ready, as in another terminal.
 begin() { # NAME WORDS COMMAND...
 	local log=$lab/log/$1.log name=${1//-/_} words=$2
 	shift 2
@@ -53,14 +53,14 @@ synapse-cli() {
 		cat "$lab/log/synapse-cli.log"
 		[[ ${2:-} != --record ]] || await test -s "$3"
 		end INT synapse_cli ;;
-	'login '*) sudo synapse-cli "$@" ;; # on another machine than the admin's
+	'login '*) sudo synapse-cli "$@" ;; # on another host than the admin's
 	*) command synapse-cli "$@" ;;
 	esac
 }
 end() { kill -"$1" "${!2}" && { wait "${!2}" || true; }; } # SIGNAL NAME
 
-# Others' programs.
-make() { command make -n -C "$root" "$@" >/dev/null; } # that there is such a target; CI makes it
+# Programs of others.
+make() { command make -n -C "$root" "$@" >/dev/null; } # checks that the target exists; CI runs it
 sudo() { env -u SYNAPSE_SERVER -u SYNAPSE_TLS "$@"; }
 curl() { command curl --silent --show-error --fail "$@"; }
 sacct() {
@@ -70,7 +70,7 @@ sacct() {
 	done
 }
 
-# on PAGE begins one: a folder with the cluster's keys, and no setting.
+# on PAGE starts a page in a folder with the cluster's keys and without settings.
 on() {
 	unset "${!SYNAPSE_@}"
 	mkdir -p "$lab/pages/$1" && cd "$lab/pages/$1"
@@ -79,18 +79,18 @@ on() {
 }
 admin() { [[ -z ${keys:-} ]] || export SYNAPSE_SERVER=10.0.0.7:9000 SYNAPSE_TLS=$keys/admin; }
 
-made_token() { command synapse-cli token list --no-headers | awk '/ ann / { id = $1 } END { print id }'; } # of ann's, one
+made_token() { command synapse-cli token list --no-headers | awk '/ ann / { id = $1 } END { print id }'; } # one token of ann
 
-# over has all jobs end before their machines do, which would leave their groups behind.
+# over ends all jobs before their nodes, which would otherwise leave cgroups behind.
 over() {
 	on over
 	local jobs
 	jobs=$(command synapse-cli get jobs --no-headers | awk '{ print $1 }')
-	for job in $jobs; do command synapse-cli cancel "$job" || true; done # some are over
-	for job in $jobs; do command synapse-cli wait "$job" || true; done   # with the code of each
+	for job in $jobs; do command synapse-cli cancel "$job" || true; done # some have ended
+	for job in $jobs; do command synapse-cli wait "$job" || true; done   # each returns the job's code
 }
 
-# file PAGE PATH writes one, and has it taken.
+# file PAGE PATH writes a file, and passes it to its program.
 file() {
 	mkdir -p "$(dirname "$2")"
 	cat >"$2"
@@ -106,7 +106,7 @@ given() {
 	"docs/reference/metrics.md:The scheduler's port")
 		[[ -n ${plain:-} ]] || begin plain 'Synapse Master running on' synapse-scheduler --listen 127.0.0.1:9000 --store memory --data-dir "$lab/plain" ;;
 	"docs/operate/tls.md:From plaintext to TLS") mkdir other && cd other ;;
-	"docs/operate/audit.md:Verify the log") # heads are told at the end, and every minute
+	"docs/operate/audit.md:Verify the log") # heads are logged at the end, and every minute
 		end TERM synapse_scheduler && mv "$lab/log/synapse-scheduler.log" told.log
 		synapse-scheduler --listen 10.0.0.7:9000 --tls keys/scheduler && mv told.log scheduler.log ;;
 	"docs/operate/secrets.md:Submit a job with secrets")
@@ -125,7 +125,7 @@ seen() {
 		[[ -e /var/lib/synapse ]] || return 0
 		synapse-cli get nodes --no-headers | grep -q ' up '
 		end TERM synapse_node && end TERM synapse_scheduler && rm -rf /var/lib/synapse* ;;
-	"docs/operate/users-and-tokens.md:Give a colleague access") rm -rf "$HOME/.config" ;; # ann's is another home
+	"docs/operate/users-and-tokens.md:Give a colleague access") rm -rf "$HOME/.config" ;; # ann has another home
 	"docs/operate/tls.md:Start a cluster")
 		keys=$PWD/keys && admin
 		command synapse-cli get nodes --no-headers | grep -q '^n17 *up '
@@ -147,7 +147,7 @@ taken() {
 	case $1 in
 	docs/operate/capacity.md:machines.csv) synapse-cli simulate --synthetic jobs=20 --cluster machines.csv ;;
 	docs/jobs/connect.md:cli.yaml) env -u SYNAPSE_SERVER SYNAPSE_TLS="$keys/admin" SYNAPSE_CONFIG=cli.yaml synapse-cli get nodes | grep -q '^n1 ' ;;
-	docs/operate/deploy.md:hosts.yaml) # each machine has the package and a key
+	docs/operate/deploy.md:hosts.yaml) # each host has the package and a key
 		printf '#!/bin/sh\ncat >/dev/null; printf "%%s\\n" "version 1" systemd active enabled keyed settings\n' >reach && chmod 755 reach
 		synapse-cli deploy --hosts hosts.yaml --ssh ./reach --dry-run >hosts.txt
 		[[ $(grep -c ' to do: writes settings$' hosts.txt) = 41 ]] ;;
@@ -169,6 +169,6 @@ taken() {
 	docs/operate/node-policy.md:policy.yaml)
 		mkdir -p /srv/{data,scratch,images} && sed -i 's#path: /#path: /srv/#' policy.yaml
 		synapse-node config check --config /etc/synapse/node.yaml --job-policy policy.yaml ;;
-	*) echo "$1 is taken by nobody" >&2 && return 1 ;;
+	*) echo "$1 is read by no program" >&2 && return 1 ;;
 	esac
 }

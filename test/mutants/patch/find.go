@@ -78,12 +78,12 @@ func (s sources) find(m *Mutant) (file string, err error) {
 	least := counts[0]
 	for i, n := range counts {
 		if least = min(least, n); n == 0 {
-			return "", fmt.Errorf("it no longer applies: block %d occurs nowhere in %s:\n%s", i+1, m.where(),
+			return "", fmt.Errorf("the patch no longer applies: block %d occurs nowhere in %s:\n%s", i+1, m.where(),
 				m.Blocks[i].Old)
 		}
 	}
 	if whole != 1 || least != 1 {
-		return "", fmt.Errorf("its blocks occur %v times in %s: quote more, or name the function by `func: NAME`:\n%s",
+		return "", fmt.Errorf("the blocks occur %v times in %s: quote more, or name the function by `func: NAME`:\n%s",
 			counts, m.where(), m.Blocks[0].Old)
 	}
 	return file, nil

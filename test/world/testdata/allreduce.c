@@ -1,4 +1,4 @@
-/* Says at which address it ran, by the machine's own cable and no variable, and the sum of all ranks' numbers. */
+/* Prints the address at which it ran, read from the node's own interface, and the sum of all ranks' numbers. */
 #include <arpa/inet.h>
 #include <ifaddrs.h>
 #include <mpi.h>

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Boots a machine: systemd is the first process of a Debian root, with control groups, a network and a clock of processes
-# of its own, and /proc/sys is this machine's, so of it only the network's part can be written.
+# Boots a test host: systemd is the first process of a Debian root, with its own cgroups, network and process IDs.
+# /proc/sys belongs to the real host, so only its network part is writable.
 #
-#   boot.sh ROOT NAME      ends when that process does; `unshare` below is then its parent
+#   boot.sh ROOT NAME      ends with that process, whose parent is `unshare` below
 set -eu
 root=$1 name=$2
 

@@ -1,8 +1,8 @@
 #!/bin/bash
-# Runs the container of a compose file's scheduler, and a machine beside it that joins and works. It is run in a network
-# of its own, where nobody else has the port.
+# Runs the container of a compose file's scheduler, and a node next to it that joins and works. It runs in a separate
+# network, in which no other process uses the port.
 #
-#   composed.sh FOLDER UID      FOLDER has the container's config.json and root; what the file mounts is made there
+#   composed.sh FOLDER UID      FOLDER has the container's config.json and root, and gets the mounted folders
 set -eu
 cd "$1"
 user=$2 name=$(basename "$1") PATH=$1/root/usr/bin:$PATH HOME=$1
@@ -17,7 +17,7 @@ over() {
 }
 trap over EXIT
 
-# As whoever made the folders would.
+# As the user who created the folders.
 mkdir data
 synapse-cli init keys
 chown -R "$user:$user" data keys/scheduler
