@@ -2448,7 +2448,8 @@ func (x *ExplainJob) GetSpec() *JobSpec {
 type ExplainJobReply struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Outcome       *Outcome               `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
-	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"`
+	Text          string                 `protobuf:"bytes,2,opt,name=text,proto3" json:"text,omitempty"` // the facts in one line, for clients that do not know the field explanation
+	Explanation   *Explanation           `protobuf:"bytes,3,opt,name=explanation,proto3" json:"explanation,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2497,6 +2498,994 @@ func (x *ExplainJobReply) GetText() string {
 	return ""
 }
 
+func (x *ExplainJobReply) GetExplanation() *Explanation {
+	if x != nil {
+		return x.Explanation
+	}
+	return nil
+}
+
+// Explanation has the facts about why a job waits, or why a job of a spec would wait. Lists are cut at 100 entries.
+type Explanation struct {
+	state           protoimpl.MessageState `protogen:"open.v1"`
+	Job             *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`       // if the job was not submitted: the name alone
+	Phase           string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`   // one of Phases in phase.go; empty: the job was not submitted
+	Reason          string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // as in JobStatus; empty for a job that was not submitted: it would start now
+	ReasonCode      string                 `protobuf:"bytes,4,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
+	Never           bool                   `protobuf:"varint,5,opt,name=never,proto3" json:"never,omitempty"`                         // the job can never start on the nodes that the cluster knows
+	AtUnixMs        int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // the time of the answer; 0 for a job that has ended
+	Failure         string                 `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`                      // why the last attempt failed before its tasks started
+	Needs           *Demand                `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
+	Space           *Space                 `protobuf:"bytes,9,opt,name=space,proto3" json:"space,omitempty"`                              // the topology domain that could hold most of the job
+	InUse           []*Holding             `protobuf:"bytes,10,rep,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`                // the jobs that use resources in that domain, the largest first
+	MoreInUse       int32                  `protobuf:"varint,11,opt,name=more_in_use,json=moreInUse,proto3" json:"more_in_use,omitempty"` // further jobs
+	Unavailable     []*UnavailableNode     `protobuf:"bytes,12,rep,name=unavailable,proto3" json:"unavailable,omitempty"`
+	MoreUnavailable int32                  `protobuf:"varint,13,opt,name=more_unavailable,json=moreUnavailable,proto3" json:"more_unavailable,omitempty"`
+	Reserved        []*Holding             `protobuf:"bytes,14,rep,name=reserved,proto3" json:"reserved,omitempty"` // resources in that domain that are reserved for other jobs
+	MoreReserved    int32                  `protobuf:"varint,15,opt,name=more_reserved,json=moreReserved,proto3" json:"more_reserved,omitempty"`
+	Start           *Prospect              `protobuf:"bytes,16,opt,name=start,proto3" json:"start,omitempty"`
+	NoLimit         *JobName               `protobuf:"bytes,17,opt,name=no_limit,json=noLimit,proto3" json:"no_limit,omitempty"`                     // a job without a time limit, because of which there is no start time, or no guarantee
+	FitsAfter       []*JobName             `protobuf:"bytes,18,rep,name=fits_after,json=fitsAfter,proto3" json:"fits_after,omitempty"`               // the job fits after the time limits of these jobs
+	FitsByUnixMs    int64                  `protobuf:"varint,19,opt,name=fits_by_unix_ms,json=fitsByUnixMs,proto3" json:"fits_by_unix_ms,omitempty"` // the last of them ends by then
+	Ahead           int32                  `protobuf:"varint,20,opt,name=ahead,proto3" json:"ahead,omitempty"`                                       // jobs that have their turn first
+	Waiting         int32                  `protobuf:"varint,21,opt,name=waiting,proto3" json:"waiting,omitempty"`                                   // all jobs in the queue; 0: the job has a reservation, or no turn
+	Limit           string                 `protobuf:"bytes,22,opt,name=limit,proto3" json:"limit,omitempty"`                                        // the queue limit or owner limit that the job would exceed
+	Quota           string                 `protobuf:"bytes,23,opt,name=quota,proto3" json:"quota,omitempty"`                                        // how much of its quota the job's queue uses
+	Dependencies    []*Dependency          `protobuf:"bytes,24,rep,name=dependencies,proto3" json:"dependencies,omitempty"`                          // the jobs whose end the job waits for
+	Conflict        []*Constraint          `protobuf:"bytes,25,rep,name=conflict,proto3" json:"conflict,omitempty"`                                  // a minimal set of requirements that cannot be met together
+	InTheWay        []*Constraint          `protobuf:"bytes,26,rep,name=in_the_way,json=inTheWay,proto3" json:"in_the_way,omitempty"`                // the members of the smallest sets without which the job would start now
+	AtOnce          int32                  `protobuf:"varint,27,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`                       // the size of such a set; 0: none is known
+	Relaxations     []*Relaxation          `protobuf:"bytes,28,rep,name=relaxations,proto3" json:"relaxations,omitempty"`                            // changes that were tried, and with each of which the job would start now
+	unknownFields   protoimpl.UnknownFields
+	sizeCache       protoimpl.SizeCache
+}
+
+func (x *Explanation) Reset() {
+	*x = Explanation{}
+	mi := &file_messages_client_proto_msgTypes[29]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Explanation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Explanation) ProtoMessage() {}
+
+func (x *Explanation) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[29]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Explanation.ProtoReflect.Descriptor instead.
+func (*Explanation) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{29}
+}
+
+func (x *Explanation) GetJob() *JobName {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *Explanation) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+func (x *Explanation) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *Explanation) GetReasonCode() string {
+	if x != nil {
+		return x.ReasonCode
+	}
+	return ""
+}
+
+func (x *Explanation) GetNever() bool {
+	if x != nil {
+		return x.Never
+	}
+	return false
+}
+
+func (x *Explanation) GetAtUnixMs() int64 {
+	if x != nil {
+		return x.AtUnixMs
+	}
+	return 0
+}
+
+func (x *Explanation) GetFailure() string {
+	if x != nil {
+		return x.Failure
+	}
+	return ""
+}
+
+func (x *Explanation) GetNeeds() *Demand {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *Explanation) GetSpace() *Space {
+	if x != nil {
+		return x.Space
+	}
+	return nil
+}
+
+func (x *Explanation) GetInUse() []*Holding {
+	if x != nil {
+		return x.InUse
+	}
+	return nil
+}
+
+func (x *Explanation) GetMoreInUse() int32 {
+	if x != nil {
+		return x.MoreInUse
+	}
+	return 0
+}
+
+func (x *Explanation) GetUnavailable() []*UnavailableNode {
+	if x != nil {
+		return x.Unavailable
+	}
+	return nil
+}
+
+func (x *Explanation) GetMoreUnavailable() int32 {
+	if x != nil {
+		return x.MoreUnavailable
+	}
+	return 0
+}
+
+func (x *Explanation) GetReserved() []*Holding {
+	if x != nil {
+		return x.Reserved
+	}
+	return nil
+}
+
+func (x *Explanation) GetMoreReserved() int32 {
+	if x != nil {
+		return x.MoreReserved
+	}
+	return 0
+}
+
+func (x *Explanation) GetStart() *Prospect {
+	if x != nil {
+		return x.Start
+	}
+	return nil
+}
+
+func (x *Explanation) GetNoLimit() *JobName {
+	if x != nil {
+		return x.NoLimit
+	}
+	return nil
+}
+
+func (x *Explanation) GetFitsAfter() []*JobName {
+	if x != nil {
+		return x.FitsAfter
+	}
+	return nil
+}
+
+func (x *Explanation) GetFitsByUnixMs() int64 {
+	if x != nil {
+		return x.FitsByUnixMs
+	}
+	return 0
+}
+
+func (x *Explanation) GetAhead() int32 {
+	if x != nil {
+		return x.Ahead
+	}
+	return 0
+}
+
+func (x *Explanation) GetWaiting() int32 {
+	if x != nil {
+		return x.Waiting
+	}
+	return 0
+}
+
+func (x *Explanation) GetLimit() string {
+	if x != nil {
+		return x.Limit
+	}
+	return ""
+}
+
+func (x *Explanation) GetQuota() string {
+	if x != nil {
+		return x.Quota
+	}
+	return ""
+}
+
+func (x *Explanation) GetDependencies() []*Dependency {
+	if x != nil {
+		return x.Dependencies
+	}
+	return nil
+}
+
+func (x *Explanation) GetConflict() []*Constraint {
+	if x != nil {
+		return x.Conflict
+	}
+	return nil
+}
+
+func (x *Explanation) GetInTheWay() []*Constraint {
+	if x != nil {
+		return x.InTheWay
+	}
+	return nil
+}
+
+func (x *Explanation) GetAtOnce() int32 {
+	if x != nil {
+		return x.AtOnce
+	}
+	return 0
+}
+
+func (x *Explanation) GetRelaxations() []*Relaxation {
+	if x != nil {
+		return x.Relaxations
+	}
+	return nil
+}
+
+// JobName names a job for people.
+type JobName struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Id            string                 `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
+	ShortId       string                 `protobuf:"bytes,2,opt,name=short_id,json=shortId,proto3" json:"short_id,omitempty"`
+	Name          string                 `protobuf:"bytes,3,opt,name=name,proto3" json:"name,omitempty"`
+	Owner         string                 `protobuf:"bytes,4,opt,name=owner,proto3" json:"owner,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *JobName) Reset() {
+	*x = JobName{}
+	mi := &file_messages_client_proto_msgTypes[30]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *JobName) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*JobName) ProtoMessage() {}
+
+func (x *JobName) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[30]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use JobName.ProtoReflect.Descriptor instead.
+func (*JobName) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{30}
+}
+
+func (x *JobName) GetId() string {
+	if x != nil {
+		return x.Id
+	}
+	return ""
+}
+
+func (x *JobName) GetShortId() string {
+	if x != nil {
+		return x.ShortId
+	}
+	return ""
+}
+
+func (x *JobName) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+func (x *JobName) GetOwner() string {
+	if x != nil {
+		return x.Owner
+	}
+	return ""
+}
+
+// Demand is what a job asks for.
+type Demand struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Total         *Resources             `protobuf:"bytes,1,opt,name=total,proto3" json:"total,omitempty"`
+	Each          *Resources             `protobuf:"bytes,2,opt,name=each,proto3" json:"each,omitempty"` // of one task; none: the total is divided over the nodes
+	Tasks         int32                  `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
+	GpuType       string                 `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`
+	Level         string                 `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`          // the topology level of which one domain must hold the job
+	Preferred     bool                   `protobuf:"varint,6,opt,name=preferred,proto3" json:"preferred,omitempty"` // the level is preferred, and not required
+	WholeNodes    bool                   `protobuf:"varint,7,opt,name=whole_nodes,json=wholeNodes,proto3" json:"whole_nodes,omitempty"`
+	SeparateNodes bool                   `protobuf:"varint,8,opt,name=separate_nodes,json=separateNodes,proto3" json:"separate_nodes,omitempty"` // one task per node
+	User          string                 `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`                                         // the account that its tasks run as
+	NamedNodes    bool                   `protobuf:"varint,10,opt,name=named_nodes,json=namedNodes,proto3" json:"named_nodes,omitempty"`
+	ExcludedNodes bool                   `protobuf:"varint,11,opt,name=excluded_nodes,json=excludedNodes,proto3" json:"excluded_nodes,omitempty"`
+	FailedNodes   bool                   `protobuf:"varint,12,opt,name=failed_nodes,json=failedNodes,proto3" json:"failed_nodes,omitempty"`       // it avoids nodes on which it failed
+	DrainingNodes bool                   `protobuf:"varint,13,opt,name=draining_nodes,json=drainingNodes,proto3" json:"draining_nodes,omitempty"` // it avoids nodes that drain before it would end
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Demand) Reset() {
+	*x = Demand{}
+	mi := &file_messages_client_proto_msgTypes[31]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Demand) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Demand) ProtoMessage() {}
+
+func (x *Demand) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[31]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Demand.ProtoReflect.Descriptor instead.
+func (*Demand) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{31}
+}
+
+func (x *Demand) GetTotal() *Resources {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *Demand) GetEach() *Resources {
+	if x != nil {
+		return x.Each
+	}
+	return nil
+}
+
+func (x *Demand) GetTasks() int32 {
+	if x != nil {
+		return x.Tasks
+	}
+	return 0
+}
+
+func (x *Demand) GetGpuType() string {
+	if x != nil {
+		return x.GpuType
+	}
+	return ""
+}
+
+func (x *Demand) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Demand) GetPreferred() bool {
+	if x != nil {
+		return x.Preferred
+	}
+	return false
+}
+
+func (x *Demand) GetWholeNodes() bool {
+	if x != nil {
+		return x.WholeNodes
+	}
+	return false
+}
+
+func (x *Demand) GetSeparateNodes() bool {
+	if x != nil {
+		return x.SeparateNodes
+	}
+	return false
+}
+
+func (x *Demand) GetUser() string {
+	if x != nil {
+		return x.User
+	}
+	return ""
+}
+
+func (x *Demand) GetNamedNodes() bool {
+	if x != nil {
+		return x.NamedNodes
+	}
+	return false
+}
+
+func (x *Demand) GetExcludedNodes() bool {
+	if x != nil {
+		return x.ExcludedNodes
+	}
+	return false
+}
+
+func (x *Demand) GetFailedNodes() bool {
+	if x != nil {
+		return x.FailedNodes
+	}
+	return false
+}
+
+func (x *Demand) GetDrainingNodes() bool {
+	if x != nil {
+		return x.DrainingNodes
+	}
+	return false
+}
+
+// Space is the topology domain that could hold most of a job.
+type Space struct {
+	state              protoimpl.MessageState `protogen:"open.v1"`
+	Level              string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"` // empty: the cluster
+	Domain             string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
+	Free               *Resources             `protobuf:"bytes,3,opt,name=free,proto3" json:"free,omitempty"` // on nodes that match the job; only the kind of resource that is short
+	Total              *Resources             `protobuf:"bytes,4,opt,name=total,proto3" json:"total,omitempty"`
+	Usable             *Resources             `protobuf:"bytes,5,opt,name=usable,proto3" json:"usable,omitempty"`                                 // of the free resources
+	Nearest            string                 `protobuf:"bytes,6,opt,name=nearest,proto3" json:"nearest,omitempty"`                               // the node that lacks least for one task
+	NearestAsked       *Resources             `protobuf:"bytes,7,opt,name=nearest_asked,json=nearestAsked,proto3" json:"nearest_asked,omitempty"` // what one task needs there; only the kinds that are short
+	NearestHas         *Resources             `protobuf:"bytes,8,opt,name=nearest_has,json=nearestHas,proto3" json:"nearest_has,omitempty"`
+	Unmet              string                 `protobuf:"bytes,9,opt,name=unmet,proto3" json:"unmet,omitempty"` // what no node has
+	Nodes              int32                  `protobuf:"varint,10,opt,name=nodes,proto3" json:"nodes,omitempty"`
+	NodesOther         int32                  `protobuf:"varint,11,opt,name=nodes_other,json=nodesOther,proto3" json:"nodes_other,omitempty"` // do not match the job
+	NodesUnavailable   int32                  `protobuf:"varint,12,opt,name=nodes_unavailable,json=nodesUnavailable,proto3" json:"nodes_unavailable,omitempty"`
+	NodesExcluded      int32                  `protobuf:"varint,13,opt,name=nodes_excluded,json=nodesExcluded,proto3" json:"nodes_excluded,omitempty"`
+	NodesUseful        int32                  `protobuf:"varint,14,opt,name=nodes_useful,json=nodesUseful,proto3" json:"nodes_useful,omitempty"`                  // can hold a part of the job
+	NodesWithoutGpus   int32                  `protobuf:"varint,15,opt,name=nodes_without_gpus,json=nodesWithoutGpus,proto3" json:"nodes_without_gpus,omitempty"` // too few GPUs are free
+	NodesWithoutCpus   int32                  `protobuf:"varint,16,opt,name=nodes_without_cpus,json=nodesWithoutCpus,proto3" json:"nodes_without_cpus,omitempty"`
+	NodesWithoutMemory int32                  `protobuf:"varint,17,opt,name=nodes_without_memory,json=nodesWithoutMemory,proto3" json:"nodes_without_memory,omitempty"`
+	unknownFields      protoimpl.UnknownFields
+	sizeCache          protoimpl.SizeCache
+}
+
+func (x *Space) Reset() {
+	*x = Space{}
+	mi := &file_messages_client_proto_msgTypes[32]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Space) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Space) ProtoMessage() {}
+
+func (x *Space) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[32]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Space.ProtoReflect.Descriptor instead.
+func (*Space) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{32}
+}
+
+func (x *Space) GetLevel() string {
+	if x != nil {
+		return x.Level
+	}
+	return ""
+}
+
+func (x *Space) GetDomain() string {
+	if x != nil {
+		return x.Domain
+	}
+	return ""
+}
+
+func (x *Space) GetFree() *Resources {
+	if x != nil {
+		return x.Free
+	}
+	return nil
+}
+
+func (x *Space) GetTotal() *Resources {
+	if x != nil {
+		return x.Total
+	}
+	return nil
+}
+
+func (x *Space) GetUsable() *Resources {
+	if x != nil {
+		return x.Usable
+	}
+	return nil
+}
+
+func (x *Space) GetNearest() string {
+	if x != nil {
+		return x.Nearest
+	}
+	return ""
+}
+
+func (x *Space) GetNearestAsked() *Resources {
+	if x != nil {
+		return x.NearestAsked
+	}
+	return nil
+}
+
+func (x *Space) GetNearestHas() *Resources {
+	if x != nil {
+		return x.NearestHas
+	}
+	return nil
+}
+
+func (x *Space) GetUnmet() string {
+	if x != nil {
+		return x.Unmet
+	}
+	return ""
+}
+
+func (x *Space) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Space) GetNodesOther() int32 {
+	if x != nil {
+		return x.NodesOther
+	}
+	return 0
+}
+
+func (x *Space) GetNodesUnavailable() int32 {
+	if x != nil {
+		return x.NodesUnavailable
+	}
+	return 0
+}
+
+func (x *Space) GetNodesExcluded() int32 {
+	if x != nil {
+		return x.NodesExcluded
+	}
+	return 0
+}
+
+func (x *Space) GetNodesUseful() int32 {
+	if x != nil {
+		return x.NodesUseful
+	}
+	return 0
+}
+
+func (x *Space) GetNodesWithoutGpus() int32 {
+	if x != nil {
+		return x.NodesWithoutGpus
+	}
+	return 0
+}
+
+func (x *Space) GetNodesWithoutCpus() int32 {
+	if x != nil {
+		return x.NodesWithoutCpus
+	}
+	return 0
+}
+
+func (x *Space) GetNodesWithoutMemory() int32 {
+	if x != nil {
+		return x.NodesWithoutMemory
+	}
+	return 0
+}
+
+// Holding is what one job uses or has reserved in a domain.
+type Holding struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	Amount        *Resources             `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
+	Nodes         int32                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`                               // 0: not counted
+	EndsUnixMs    int64                  `protobuf:"varint,4,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"` // when all of it is free; 0: not known
+	Ends          string                 `protobuf:"bytes,5,opt,name=ends,proto3" json:"ends,omitempty"`                                  // the basis of that time: time-limit, no-limit or unknown; empty: it is reserved
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Holding) Reset() {
+	*x = Holding{}
+	mi := &file_messages_client_proto_msgTypes[33]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Holding) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Holding) ProtoMessage() {}
+
+func (x *Holding) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[33]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Holding.ProtoReflect.Descriptor instead.
+func (*Holding) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{33}
+}
+
+func (x *Holding) GetJob() *JobName {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *Holding) GetAmount() *Resources {
+	if x != nil {
+		return x.Amount
+	}
+	return nil
+}
+
+func (x *Holding) GetNodes() int32 {
+	if x != nil {
+		return x.Nodes
+	}
+	return 0
+}
+
+func (x *Holding) GetEndsUnixMs() int64 {
+	if x != nil {
+		return x.EndsUnixMs
+	}
+	return 0
+}
+
+func (x *Holding) GetEnds() string {
+	if x != nil {
+		return x.Ends
+	}
+	return ""
+}
+
+// UnavailableNode is a node that matches a job and takes no tasks of it.
+type UnavailableNode struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // in words, with all that follows
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`         // who drained or cordoned it
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`     // the text that this user gave
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *UnavailableNode) Reset() {
+	*x = UnavailableNode{}
+	mi := &file_messages_client_proto_msgTypes[34]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *UnavailableNode) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*UnavailableNode) ProtoMessage() {}
+
+func (x *UnavailableNode) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[34]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use UnavailableNode.ProtoReflect.Descriptor instead.
+func (*UnavailableNode) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{34}
+}
+
+func (x *UnavailableNode) GetNode() string {
+	if x != nil {
+		return x.Node
+	}
+	return ""
+}
+
+func (x *UnavailableNode) GetReason() string {
+	if x != nil {
+		return x.Reason
+	}
+	return ""
+}
+
+func (x *UnavailableNode) GetBy() string {
+	if x != nil {
+		return x.By
+	}
+	return ""
+}
+
+func (x *UnavailableNode) GetNote() string {
+	if x != nil {
+		return x.Note
+	}
+	return ""
+}
+
+// Dependency is a job whose end another one waits for.
+type Dependency struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
+	End           AfterEnd               `protobuf:"varint,2,opt,name=end,proto3,enum=synapse.v1.AfterEnd" json:"end,omitempty"`
+	Phase         string                 `protobuf:"bytes,3,opt,name=phase,proto3" json:"phase,omitempty"` // empty: the job is no longer shown
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Dependency) Reset() {
+	*x = Dependency{}
+	mi := &file_messages_client_proto_msgTypes[35]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Dependency) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Dependency) ProtoMessage() {}
+
+func (x *Dependency) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[35]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Dependency.ProtoReflect.Descriptor instead.
+func (*Dependency) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{35}
+}
+
+func (x *Dependency) GetJob() *JobName {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
+func (x *Dependency) GetEnd() AfterEnd {
+	if x != nil {
+		return x.End
+	}
+	return AfterEnd_AFTER_END_UNSPECIFIED
+}
+
+func (x *Dependency) GetPhase() string {
+	if x != nil {
+		return x.Phase
+	}
+	return ""
+}
+
+// Constraint is one requirement of a job that could be dropped.
+type Constraint struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // excluded, named, apart, memory, cpu, label, gpu-type, whole, unavailable, level, reserved, others or size
+	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of a label, a GPU type or a level
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Constraint) Reset() {
+	*x = Constraint{}
+	mi := &file_messages_client_proto_msgTypes[36]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Constraint) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Constraint) ProtoMessage() {}
+
+func (x *Constraint) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[36]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Constraint.ProtoReflect.Descriptor instead.
+func (*Constraint) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{36}
+}
+
+func (x *Constraint) GetKind() string {
+	if x != nil {
+		return x.Kind
+	}
+	return ""
+}
+
+func (x *Constraint) GetName() string {
+	if x != nil {
+		return x.Name
+	}
+	return ""
+}
+
+// Relaxation is a change with which a job would start now.
+type Relaxation struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
+	Needs         *Demand                `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`                                // as changed; none: the change is another one
+	ReturnNodes   []string               `protobuf:"bytes,3,rep,name=return_nodes,json=returnNodes,proto3" json:"return_nodes,omitempty"` // nodes that would have to return
+	TimeLimitMs   int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
+	Before        []*JobName             `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"` // with this time limit the job ends before the reservations of these jobs start
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *Relaxation) Reset() {
+	*x = Relaxation{}
+	mi := &file_messages_client_proto_msgTypes[37]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *Relaxation) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*Relaxation) ProtoMessage() {}
+
+func (x *Relaxation) ProtoReflect() protoreflect.Message {
+	mi := &file_messages_client_proto_msgTypes[37]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use Relaxation.ProtoReflect.Descriptor instead.
+func (*Relaxation) Descriptor() ([]byte, []int) {
+	return file_messages_client_proto_rawDescGZIP(), []int{37}
+}
+
+func (x *Relaxation) GetText() string {
+	if x != nil {
+		return x.Text
+	}
+	return ""
+}
+
+func (x *Relaxation) GetNeeds() *Demand {
+	if x != nil {
+		return x.Needs
+	}
+	return nil
+}
+
+func (x *Relaxation) GetReturnNodes() []string {
+	if x != nil {
+		return x.ReturnNodes
+	}
+	return nil
+}
+
+func (x *Relaxation) GetTimeLimitMs() int64 {
+	if x != nil {
+		return x.TimeLimitMs
+	}
+	return 0
+}
+
+func (x *Relaxation) GetBefore() []*JobName {
+	if x != nil {
+		return x.Before
+	}
+	return nil
+}
+
 // client → Mirror. Sends changes as Events until Unwatch.
 type Watch struct {
 	state     protoimpl.MessageState `protogen:"open.v1"`
@@ -2524,7 +3513,7 @@ type Watch struct {
 
 func (x *Watch) Reset() {
 	*x = Watch{}
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[38]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2536,7 +3525,7 @@ func (x *Watch) String() string {
 func (*Watch) ProtoMessage() {}
 
 func (x *Watch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[29]
+	mi := &file_messages_client_proto_msgTypes[38]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2549,7 +3538,7 @@ func (x *Watch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Watch.ProtoReflect.Descriptor instead.
 func (*Watch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{29}
+	return file_messages_client_proto_rawDescGZIP(), []int{38}
 }
 
 func (x *Watch) GetPrincipal() *Principal {
@@ -2652,7 +3641,7 @@ type Unwatch struct {
 
 func (x *Unwatch) Reset() {
 	*x = Unwatch{}
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[39]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2664,7 +3653,7 @@ func (x *Unwatch) String() string {
 func (*Unwatch) ProtoMessage() {}
 
 func (x *Unwatch) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[30]
+	mi := &file_messages_client_proto_msgTypes[39]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2677,7 +3666,7 @@ func (x *Unwatch) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Unwatch.ProtoReflect.Descriptor instead.
 func (*Unwatch) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{30}
+	return file_messages_client_proto_rawDescGZIP(), []int{39}
 }
 
 // Event is one change of the public view of a job or a node. Mirror → client.
@@ -2702,7 +3691,7 @@ type Event struct {
 
 func (x *Event) Reset() {
 	*x = Event{}
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[40]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2714,7 +3703,7 @@ func (x *Event) String() string {
 func (*Event) ProtoMessage() {}
 
 func (x *Event) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[31]
+	mi := &file_messages_client_proto_msgTypes[40]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2727,7 +3716,7 @@ func (x *Event) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Event.ProtoReflect.Descriptor instead.
 func (*Event) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{31}
+	return file_messages_client_proto_rawDescGZIP(), []int{40}
 }
 
 func (x *Event) GetSeq() uint64 {
@@ -2819,7 +3808,7 @@ type GetEfficiency struct {
 
 func (x *GetEfficiency) Reset() {
 	*x = GetEfficiency{}
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[41]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2831,7 +3820,7 @@ func (x *GetEfficiency) String() string {
 func (*GetEfficiency) ProtoMessage() {}
 
 func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[32]
+	mi := &file_messages_client_proto_msgTypes[41]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2844,7 +3833,7 @@ func (x *GetEfficiency) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiency.ProtoReflect.Descriptor instead.
 func (*GetEfficiency) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{32}
+	return file_messages_client_proto_rawDescGZIP(), []int{41}
 }
 
 func (x *GetEfficiency) GetPrincipal() *Principal {
@@ -2879,7 +3868,7 @@ type GpuNow struct {
 
 func (x *GpuNow) Reset() {
 	*x = GpuNow{}
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[42]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2891,7 +3880,7 @@ func (x *GpuNow) String() string {
 func (*GpuNow) ProtoMessage() {}
 
 func (x *GpuNow) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[33]
+	mi := &file_messages_client_proto_msgTypes[42]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2904,7 +3893,7 @@ func (x *GpuNow) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GpuNow.ProtoReflect.Descriptor instead.
 func (*GpuNow) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{33}
+	return file_messages_client_proto_rawDescGZIP(), []int{42}
 }
 
 func (x *GpuNow) GetClass() GpuClass {
@@ -2933,7 +3922,7 @@ type GetEfficiencyReply struct {
 
 func (x *GetEfficiencyReply) Reset() {
 	*x = GetEfficiencyReply{}
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[43]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -2945,7 +3934,7 @@ func (x *GetEfficiencyReply) String() string {
 func (*GetEfficiencyReply) ProtoMessage() {}
 
 func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
-	mi := &file_messages_client_proto_msgTypes[34]
+	mi := &file_messages_client_proto_msgTypes[43]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -2958,7 +3947,7 @@ func (x *GetEfficiencyReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use GetEfficiencyReply.ProtoReflect.Descriptor instead.
 func (*GetEfficiencyReply) Descriptor() ([]byte, []int) {
-	return file_messages_client_proto_rawDescGZIP(), []int{34}
+	return file_messages_client_proto_rawDescGZIP(), []int{43}
 }
 
 func (x *GetEfficiencyReply) GetOutcome() *Outcome {
@@ -3191,10 +4180,116 @@ const file_messages_client_proto_rawDesc = "" +
 	"ExplainJob\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12'\n" +
-	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\"T\n" +
+	"\x04spec\x18\x03 \x01(\v2\x13.synapse.v1.JobSpecR\x04spec\"\x8f\x01\n" +
 	"\x0fExplainJobReply\x12-\n" +
 	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12\x12\n" +
-	"\x04text\x18\x02 \x01(\tR\x04text\"\xe1\x02\n" +
+	"\x04text\x18\x02 \x01(\tR\x04text\x129\n" +
+	"\vexplanation\x18\x03 \x01(\v2\x17.synapse.v1.ExplanationR\vexplanation\"\xbc\b\n" +
+	"\vExplanation\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.synapse.v1.JobNameR\x03job\x12\x14\n" +
+	"\x05phase\x18\x02 \x01(\tR\x05phase\x12\x16\n" +
+	"\x06reason\x18\x03 \x01(\tR\x06reason\x12\x1f\n" +
+	"\vreason_code\x18\x04 \x01(\tR\n" +
+	"reasonCode\x12\x14\n" +
+	"\x05never\x18\x05 \x01(\bR\x05never\x12\x1c\n" +
+	"\n" +
+	"at_unix_ms\x18\x06 \x01(\x03R\batUnixMs\x12\x18\n" +
+	"\afailure\x18\a \x01(\tR\afailure\x12(\n" +
+	"\x05needs\x18\b \x01(\v2\x12.synapse.v1.DemandR\x05needs\x12'\n" +
+	"\x05space\x18\t \x01(\v2\x11.synapse.v1.SpaceR\x05space\x12*\n" +
+	"\x06in_use\x18\n" +
+	" \x03(\v2\x13.synapse.v1.HoldingR\x05inUse\x12\x1e\n" +
+	"\vmore_in_use\x18\v \x01(\x05R\tmoreInUse\x12=\n" +
+	"\vunavailable\x18\f \x03(\v2\x1b.synapse.v1.UnavailableNodeR\vunavailable\x12)\n" +
+	"\x10more_unavailable\x18\r \x01(\x05R\x0fmoreUnavailable\x12/\n" +
+	"\breserved\x18\x0e \x03(\v2\x13.synapse.v1.HoldingR\breserved\x12#\n" +
+	"\rmore_reserved\x18\x0f \x01(\x05R\fmoreReserved\x12*\n" +
+	"\x05start\x18\x10 \x01(\v2\x14.synapse.v1.ProspectR\x05start\x12.\n" +
+	"\bno_limit\x18\x11 \x01(\v2\x13.synapse.v1.JobNameR\anoLimit\x122\n" +
+	"\n" +
+	"fits_after\x18\x12 \x03(\v2\x13.synapse.v1.JobNameR\tfitsAfter\x12%\n" +
+	"\x0ffits_by_unix_ms\x18\x13 \x01(\x03R\ffitsByUnixMs\x12\x14\n" +
+	"\x05ahead\x18\x14 \x01(\x05R\x05ahead\x12\x18\n" +
+	"\awaiting\x18\x15 \x01(\x05R\awaiting\x12\x14\n" +
+	"\x05limit\x18\x16 \x01(\tR\x05limit\x12\x14\n" +
+	"\x05quota\x18\x17 \x01(\tR\x05quota\x12:\n" +
+	"\fdependencies\x18\x18 \x03(\v2\x16.synapse.v1.DependencyR\fdependencies\x122\n" +
+	"\bconflict\x18\x19 \x03(\v2\x16.synapse.v1.ConstraintR\bconflict\x124\n" +
+	"\n" +
+	"in_the_way\x18\x1a \x03(\v2\x16.synapse.v1.ConstraintR\binTheWay\x12\x17\n" +
+	"\aat_once\x18\x1b \x01(\x05R\x06atOnce\x128\n" +
+	"\vrelaxations\x18\x1c \x03(\v2\x16.synapse.v1.RelaxationR\vrelaxations\"^\n" +
+	"\aJobName\x12\x0e\n" +
+	"\x02id\x18\x01 \x01(\tR\x02id\x12\x19\n" +
+	"\bshort_id\x18\x02 \x01(\tR\ashortId\x12\x12\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name\x12\x14\n" +
+	"\x05owner\x18\x04 \x01(\tR\x05owner\"\xb3\x03\n" +
+	"\x06Demand\x12+\n" +
+	"\x05total\x18\x01 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12)\n" +
+	"\x04each\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x04each\x12\x14\n" +
+	"\x05tasks\x18\x03 \x01(\x05R\x05tasks\x12\x19\n" +
+	"\bgpu_type\x18\x04 \x01(\tR\agpuType\x12\x14\n" +
+	"\x05level\x18\x05 \x01(\tR\x05level\x12\x1c\n" +
+	"\tpreferred\x18\x06 \x01(\bR\tpreferred\x12\x1f\n" +
+	"\vwhole_nodes\x18\a \x01(\bR\n" +
+	"wholeNodes\x12%\n" +
+	"\x0eseparate_nodes\x18\b \x01(\bR\rseparateNodes\x12\x12\n" +
+	"\x04user\x18\t \x01(\tR\x04user\x12\x1f\n" +
+	"\vnamed_nodes\x18\n" +
+	" \x01(\bR\n" +
+	"namedNodes\x12%\n" +
+	"\x0eexcluded_nodes\x18\v \x01(\bR\rexcludedNodes\x12!\n" +
+	"\ffailed_nodes\x18\f \x01(\bR\vfailedNodes\x12%\n" +
+	"\x0edraining_nodes\x18\r \x01(\bR\rdrainingNodes\"\x9c\x05\n" +
+	"\x05Space\x12\x14\n" +
+	"\x05level\x18\x01 \x01(\tR\x05level\x12\x16\n" +
+	"\x06domain\x18\x02 \x01(\tR\x06domain\x12)\n" +
+	"\x04free\x18\x03 \x01(\v2\x15.synapse.v1.ResourcesR\x04free\x12+\n" +
+	"\x05total\x18\x04 \x01(\v2\x15.synapse.v1.ResourcesR\x05total\x12-\n" +
+	"\x06usable\x18\x05 \x01(\v2\x15.synapse.v1.ResourcesR\x06usable\x12\x18\n" +
+	"\anearest\x18\x06 \x01(\tR\anearest\x12:\n" +
+	"\rnearest_asked\x18\a \x01(\v2\x15.synapse.v1.ResourcesR\fnearestAsked\x126\n" +
+	"\vnearest_has\x18\b \x01(\v2\x15.synapse.v1.ResourcesR\n" +
+	"nearestHas\x12\x14\n" +
+	"\x05unmet\x18\t \x01(\tR\x05unmet\x12\x14\n" +
+	"\x05nodes\x18\n" +
+	" \x01(\x05R\x05nodes\x12\x1f\n" +
+	"\vnodes_other\x18\v \x01(\x05R\n" +
+	"nodesOther\x12+\n" +
+	"\x11nodes_unavailable\x18\f \x01(\x05R\x10nodesUnavailable\x12%\n" +
+	"\x0enodes_excluded\x18\r \x01(\x05R\rnodesExcluded\x12!\n" +
+	"\fnodes_useful\x18\x0e \x01(\x05R\vnodesUseful\x12,\n" +
+	"\x12nodes_without_gpus\x18\x0f \x01(\x05R\x10nodesWithoutGpus\x12,\n" +
+	"\x12nodes_without_cpus\x18\x10 \x01(\x05R\x10nodesWithoutCpus\x120\n" +
+	"\x14nodes_without_memory\x18\x11 \x01(\x05R\x12nodesWithoutMemory\"\xab\x01\n" +
+	"\aHolding\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.synapse.v1.JobNameR\x03job\x12-\n" +
+	"\x06amount\x18\x02 \x01(\v2\x15.synapse.v1.ResourcesR\x06amount\x12\x14\n" +
+	"\x05nodes\x18\x03 \x01(\x05R\x05nodes\x12 \n" +
+	"\fends_unix_ms\x18\x04 \x01(\x03R\n" +
+	"endsUnixMs\x12\x12\n" +
+	"\x04ends\x18\x05 \x01(\tR\x04ends\"a\n" +
+	"\x0fUnavailableNode\x12\x12\n" +
+	"\x04node\x18\x01 \x01(\tR\x04node\x12\x16\n" +
+	"\x06reason\x18\x02 \x01(\tR\x06reason\x12\x0e\n" +
+	"\x02by\x18\x03 \x01(\tR\x02by\x12\x12\n" +
+	"\x04note\x18\x04 \x01(\tR\x04note\"q\n" +
+	"\n" +
+	"Dependency\x12%\n" +
+	"\x03job\x18\x01 \x01(\v2\x13.synapse.v1.JobNameR\x03job\x12&\n" +
+	"\x03end\x18\x02 \x01(\x0e2\x14.synapse.v1.AfterEndR\x03end\x12\x14\n" +
+	"\x05phase\x18\x03 \x01(\tR\x05phase\"4\n" +
+	"\n" +
+	"Constraint\x12\x12\n" +
+	"\x04kind\x18\x01 \x01(\tR\x04kind\x12\x12\n" +
+	"\x04name\x18\x02 \x01(\tR\x04name\"\xbe\x01\n" +
+	"\n" +
+	"Relaxation\x12\x12\n" +
+	"\x04text\x18\x01 \x01(\tR\x04text\x12(\n" +
+	"\x05needs\x18\x02 \x01(\v2\x12.synapse.v1.DemandR\x05needs\x12!\n" +
+	"\freturn_nodes\x18\x03 \x03(\tR\vreturnNodes\x12\"\n" +
+	"\rtime_limit_ms\x18\x04 \x01(\x03R\vtimeLimitMs\x12+\n" +
+	"\x06before\x18\x05 \x03(\v2\x13.synapse.v1.JobNameR\x06before\"\xe1\x02\n" +
 	"\x05Watch\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x12\n" +
 	"\x04jobs\x18\x02 \x01(\bR\x04jobs\x12\x14\n" +
@@ -3276,7 +4371,7 @@ func file_messages_client_proto_rawDescGZIP() []byte {
 }
 
 var file_messages_client_proto_enumTypes = make([]protoimpl.EnumInfo, 3)
-var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 35)
+var file_messages_client_proto_msgTypes = make([]protoimpl.MessageInfo, 44)
 var file_messages_client_proto_goTypes = []any{
 	(Code)(0),                  // 0: synapse.v1.Code
 	(NodeVerb)(0),              // 1: synapse.v1.NodeVerb
@@ -3310,88 +4405,126 @@ var file_messages_client_proto_goTypes = []any{
 	(*ListNodesReply)(nil),     // 29: synapse.v1.ListNodesReply
 	(*ExplainJob)(nil),         // 30: synapse.v1.ExplainJob
 	(*ExplainJobReply)(nil),    // 31: synapse.v1.ExplainJobReply
-	(*Watch)(nil),              // 32: synapse.v1.Watch
-	(*Unwatch)(nil),            // 33: synapse.v1.Unwatch
-	(*Event)(nil),              // 34: synapse.v1.Event
-	(*GetEfficiency)(nil),      // 35: synapse.v1.GetEfficiency
-	(*GpuNow)(nil),             // 36: synapse.v1.GpuNow
-	(*GetEfficiencyReply)(nil), // 37: synapse.v1.GetEfficiencyReply
-	(*Principal)(nil),          // 38: synapse.v1.Principal
-	(*JobSpec)(nil),            // 39: synapse.v1.JobSpec
-	(Cause)(0),                 // 40: synapse.v1.Cause
-	(*Metric)(nil),             // 41: synapse.v1.Metric
-	(*JobRecord)(nil),          // 42: synapse.v1.JobRecord
-	(*AttemptRecord)(nil),      // 43: synapse.v1.AttemptRecord
-	(*NodeRecord)(nil),         // 44: synapse.v1.NodeRecord
-	(*LedgerReport)(nil),       // 45: synapse.v1.LedgerReport
-	(*Token)(nil),              // 46: synapse.v1.Token
-	(*NodeUsers)(nil),          // 47: synapse.v1.NodeUsers
-	(*Label)(nil),              // 48: synapse.v1.Label
-	(GpuTimeKind)(0),           // 49: synapse.v1.GpuTimeKind
-	(GpuClass)(0),              // 50: synapse.v1.GpuClass
-	(*GpuTime)(nil),            // 51: synapse.v1.GpuTime
+	(*Explanation)(nil),        // 32: synapse.v1.Explanation
+	(*JobName)(nil),            // 33: synapse.v1.JobName
+	(*Demand)(nil),             // 34: synapse.v1.Demand
+	(*Space)(nil),              // 35: synapse.v1.Space
+	(*Holding)(nil),            // 36: synapse.v1.Holding
+	(*UnavailableNode)(nil),    // 37: synapse.v1.UnavailableNode
+	(*Dependency)(nil),         // 38: synapse.v1.Dependency
+	(*Constraint)(nil),         // 39: synapse.v1.Constraint
+	(*Relaxation)(nil),         // 40: synapse.v1.Relaxation
+	(*Watch)(nil),              // 41: synapse.v1.Watch
+	(*Unwatch)(nil),            // 42: synapse.v1.Unwatch
+	(*Event)(nil),              // 43: synapse.v1.Event
+	(*GetEfficiency)(nil),      // 44: synapse.v1.GetEfficiency
+	(*GpuNow)(nil),             // 45: synapse.v1.GpuNow
+	(*GetEfficiencyReply)(nil), // 46: synapse.v1.GetEfficiencyReply
+	(*Principal)(nil),          // 47: synapse.v1.Principal
+	(*JobSpec)(nil),            // 48: synapse.v1.JobSpec
+	(Cause)(0),                 // 49: synapse.v1.Cause
+	(*Metric)(nil),             // 50: synapse.v1.Metric
+	(*JobRecord)(nil),          // 51: synapse.v1.JobRecord
+	(*AttemptRecord)(nil),      // 52: synapse.v1.AttemptRecord
+	(*NodeRecord)(nil),         // 53: synapse.v1.NodeRecord
+	(*LedgerReport)(nil),       // 54: synapse.v1.LedgerReport
+	(*Token)(nil),              // 55: synapse.v1.Token
+	(*NodeUsers)(nil),          // 56: synapse.v1.NodeUsers
+	(*Label)(nil),              // 57: synapse.v1.Label
+	(*Resources)(nil),          // 58: synapse.v1.Resources
+	(AfterEnd)(0),              // 59: synapse.v1.AfterEnd
+	(GpuTimeKind)(0),           // 60: synapse.v1.GpuTimeKind
+	(GpuClass)(0),              // 61: synapse.v1.GpuClass
+	(*GpuTime)(nil),            // 62: synapse.v1.GpuTime
 }
 var file_messages_client_proto_depIdxs = []int32{
 	0,  // 0: synapse.v1.Outcome.code:type_name -> synapse.v1.Code
-	38, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
-	39, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
+	47, // 1: synapse.v1.Submit.principal:type_name -> synapse.v1.Principal
+	48, // 2: synapse.v1.Submit.spec:type_name -> synapse.v1.JobSpec
 	3,  // 3: synapse.v1.SubmitReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
-	39, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
+	47, // 4: synapse.v1.DryRun.principal:type_name -> synapse.v1.Principal
+	48, // 5: synapse.v1.DryRun.spec:type_name -> synapse.v1.JobSpec
 	3,  // 6: synapse.v1.DryRunReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
+	47, // 7: synapse.v1.Cancel.principal:type_name -> synapse.v1.Principal
 	3,  // 8: synapse.v1.CancelReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
+	47, // 9: synapse.v1.Hold.principal:type_name -> synapse.v1.Principal
 	3,  // 10: synapse.v1.HoldReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
+	47, // 11: synapse.v1.Requeue.principal:type_name -> synapse.v1.Principal
 	3,  // 12: synapse.v1.RequeueReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
+	47, // 13: synapse.v1.Update.principal:type_name -> synapse.v1.Principal
 	3,  // 14: synapse.v1.UpdateReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
+	47, // 15: synapse.v1.ChangeNode.principal:type_name -> synapse.v1.Principal
 	1,  // 16: synapse.v1.ChangeNode.verb:type_name -> synapse.v1.NodeVerb
 	3,  // 17: synapse.v1.ChangeNodeReply.outcome:type_name -> synapse.v1.Outcome
 	2,  // 18: synapse.v1.Prospect.basis:type_name -> synapse.v1.Basis
-	40, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
-	41, // 20: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
-	42, // 21: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
-	43, // 22: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
+	49, // 19: synapse.v1.Warning.cause:type_name -> synapse.v1.Cause
+	50, // 20: synapse.v1.JobProgress.metrics:type_name -> synapse.v1.Metric
+	51, // 21: synapse.v1.JobStatus.record:type_name -> synapse.v1.JobRecord
+	52, // 22: synapse.v1.JobStatus.attempt:type_name -> synapse.v1.AttemptRecord
 	18, // 23: synapse.v1.JobStatus.prospect:type_name -> synapse.v1.Prospect
 	21, // 24: synapse.v1.JobStatus.counts:type_name -> synapse.v1.ArrayCounts
 	19, // 25: synapse.v1.JobStatus.warned:type_name -> synapse.v1.Warning
 	20, // 26: synapse.v1.JobStatus.progress:type_name -> synapse.v1.JobProgress
-	44, // 27: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
-	45, // 28: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
-	46, // 29: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
-	47, // 30: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
-	38, // 31: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
+	53, // 27: synapse.v1.NodeStatus.record:type_name -> synapse.v1.NodeRecord
+	54, // 28: synapse.v1.NodeStatus.ledger:type_name -> synapse.v1.LedgerReport
+	55, // 29: synapse.v1.NodeStatus.debts:type_name -> synapse.v1.Token
+	56, // 30: synapse.v1.NodeStatus.users:type_name -> synapse.v1.NodeUsers
+	47, // 31: synapse.v1.GetJob.principal:type_name -> synapse.v1.Principal
 	3,  // 32: synapse.v1.GetJobReply.outcome:type_name -> synapse.v1.Outcome
 	22, // 33: synapse.v1.GetJobReply.job:type_name -> synapse.v1.JobStatus
-	43, // 34: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
-	38, // 35: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
-	48, // 36: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
+	52, // 34: synapse.v1.GetJobReply.attempts:type_name -> synapse.v1.AttemptRecord
+	47, // 35: synapse.v1.ListJobs.principal:type_name -> synapse.v1.Principal
+	57, // 36: synapse.v1.ListJobs.labels:type_name -> synapse.v1.Label
 	3,  // 37: synapse.v1.ListJobsReply.outcome:type_name -> synapse.v1.Outcome
 	22, // 38: synapse.v1.ListJobsReply.jobs:type_name -> synapse.v1.JobStatus
-	38, // 39: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
+	47, // 39: synapse.v1.ListNodes.principal:type_name -> synapse.v1.Principal
 	3,  // 40: synapse.v1.ListNodesReply.outcome:type_name -> synapse.v1.Outcome
 	23, // 41: synapse.v1.ListNodesReply.nodes:type_name -> synapse.v1.NodeStatus
-	38, // 42: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
-	39, // 43: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
+	47, // 42: synapse.v1.ExplainJob.principal:type_name -> synapse.v1.Principal
+	48, // 43: synapse.v1.ExplainJob.spec:type_name -> synapse.v1.JobSpec
 	3,  // 44: synapse.v1.ExplainJobReply.outcome:type_name -> synapse.v1.Outcome
-	38, // 45: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
-	48, // 46: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
-	22, // 47: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
-	23, // 48: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
-	38, // 49: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
-	49, // 50: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
-	50, // 51: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
-	3,  // 52: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
-	51, // 53: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
-	36, // 54: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
-	55, // [55:55] is the sub-list for method output_type
-	55, // [55:55] is the sub-list for method input_type
-	55, // [55:55] is the sub-list for extension type_name
-	55, // [55:55] is the sub-list for extension extendee
-	0,  // [0:55] is the sub-list for field type_name
+	32, // 45: synapse.v1.ExplainJobReply.explanation:type_name -> synapse.v1.Explanation
+	33, // 46: synapse.v1.Explanation.job:type_name -> synapse.v1.JobName
+	34, // 47: synapse.v1.Explanation.needs:type_name -> synapse.v1.Demand
+	35, // 48: synapse.v1.Explanation.space:type_name -> synapse.v1.Space
+	36, // 49: synapse.v1.Explanation.in_use:type_name -> synapse.v1.Holding
+	37, // 50: synapse.v1.Explanation.unavailable:type_name -> synapse.v1.UnavailableNode
+	36, // 51: synapse.v1.Explanation.reserved:type_name -> synapse.v1.Holding
+	18, // 52: synapse.v1.Explanation.start:type_name -> synapse.v1.Prospect
+	33, // 53: synapse.v1.Explanation.no_limit:type_name -> synapse.v1.JobName
+	33, // 54: synapse.v1.Explanation.fits_after:type_name -> synapse.v1.JobName
+	38, // 55: synapse.v1.Explanation.dependencies:type_name -> synapse.v1.Dependency
+	39, // 56: synapse.v1.Explanation.conflict:type_name -> synapse.v1.Constraint
+	39, // 57: synapse.v1.Explanation.in_the_way:type_name -> synapse.v1.Constraint
+	40, // 58: synapse.v1.Explanation.relaxations:type_name -> synapse.v1.Relaxation
+	58, // 59: synapse.v1.Demand.total:type_name -> synapse.v1.Resources
+	58, // 60: synapse.v1.Demand.each:type_name -> synapse.v1.Resources
+	58, // 61: synapse.v1.Space.free:type_name -> synapse.v1.Resources
+	58, // 62: synapse.v1.Space.total:type_name -> synapse.v1.Resources
+	58, // 63: synapse.v1.Space.usable:type_name -> synapse.v1.Resources
+	58, // 64: synapse.v1.Space.nearest_asked:type_name -> synapse.v1.Resources
+	58, // 65: synapse.v1.Space.nearest_has:type_name -> synapse.v1.Resources
+	33, // 66: synapse.v1.Holding.job:type_name -> synapse.v1.JobName
+	58, // 67: synapse.v1.Holding.amount:type_name -> synapse.v1.Resources
+	33, // 68: synapse.v1.Dependency.job:type_name -> synapse.v1.JobName
+	59, // 69: synapse.v1.Dependency.end:type_name -> synapse.v1.AfterEnd
+	34, // 70: synapse.v1.Relaxation.needs:type_name -> synapse.v1.Demand
+	33, // 71: synapse.v1.Relaxation.before:type_name -> synapse.v1.JobName
+	47, // 72: synapse.v1.Watch.principal:type_name -> synapse.v1.Principal
+	57, // 73: synapse.v1.Watch.labels:type_name -> synapse.v1.Label
+	22, // 74: synapse.v1.Event.job:type_name -> synapse.v1.JobStatus
+	23, // 75: synapse.v1.Event.node:type_name -> synapse.v1.NodeStatus
+	47, // 76: synapse.v1.GetEfficiency.principal:type_name -> synapse.v1.Principal
+	60, // 77: synapse.v1.GetEfficiency.kind:type_name -> synapse.v1.GpuTimeKind
+	61, // 78: synapse.v1.GpuNow.class:type_name -> synapse.v1.GpuClass
+	3,  // 79: synapse.v1.GetEfficiencyReply.outcome:type_name -> synapse.v1.Outcome
+	62, // 80: synapse.v1.GetEfficiencyReply.time:type_name -> synapse.v1.GpuTime
+	45, // 81: synapse.v1.GetEfficiencyReply.now:type_name -> synapse.v1.GpuNow
+	82, // [82:82] is the sub-list for method output_type
+	82, // [82:82] is the sub-list for method input_type
+	82, // [82:82] is the sub-list for extension type_name
+	82, // [82:82] is the sub-list for extension extendee
+	0,  // [0:82] is the sub-list for field type_name
 }
 
 func init() { file_messages_client_proto_init() }
@@ -3411,7 +4544,7 @@ func file_messages_client_proto_init() {
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_messages_client_proto_rawDesc), len(file_messages_client_proto_rawDesc)),
 			NumEnums:      3,
-			NumMessages:   35,
+			NumMessages:   44,
 			NumExtensions: 0,
 			NumServices:   0,
 		},

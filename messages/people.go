@@ -165,6 +165,12 @@ func Soon(ms, nowMs int64) string {
 	return time.UnixMilli(ms).UTC().Format("15:04:05Z")
 }
 
+// WholeMinute rounds a time of day up to a minute. A bound that is written to the minute then still holds.
+func WholeMinute(ms int64) int64 {
+	minute := time.Minute.Milliseconds()
+	return (ms + minute - 1) / minute * minute
+}
+
 // Moment formats a future time. It includes the day if that is not today.
 func Moment(ms, nowMs int64) string {
 	at, now := time.UnixMilli(ms).UTC(), time.UnixMilli(nowMs).UTC()

@@ -1,7 +1,6 @@
 package messages
 
 import (
-	"cmp"
 	"strings"
 	"time"
 )
@@ -73,12 +72,6 @@ func clockOf(unixMs int64) string { return time.UnixMilli(unixMs).UTC().Format(t
 // PhaseOf normalizes a phase that a user has written: Timed_Out and `timed out` become timed-out.
 func PhaseOf(text string) string {
 	return strings.NewReplacer(" ", "-", "_", "-").Replace(strings.ToLower(text))
-}
-
-// Explain returns the phase of a job and the reason, as one sentence.
-func Explain(job *JobStatus) string {
-	return job.GetRecord().GetId() + ": " +
-		phaseWords(job.GetPhase(), cmp.Or(job.GetReason(), job.GetRecord().GetOutcome()))
 }
 
 // phaseWords joins a phase and a reason. It omits the phase if the reason begins with it.

@@ -10,49 +10,68 @@ import (
 // Infeasible is the first word of the reason of a job that does not fit on the known nodes even if all are idle.
 const Infeasible = "Infeasible: "
 
-// Words describes the start of a job for a reader at nowMs. moment formats a time, and span formats a duration in
-// milliseconds.
-func (x *Prospect) Words(nowMs int64, moment, span func(ms int64) string) string {
+// Words describes the start of a job, and the jobs ahead of it, for a reader at nowMs.
+func (x *Prospect) Words(nowMs int64) string {
+	text := x.Starts(nowMs)
+	if work := x.Queued(); work != "" {
+		text += " · " + work
+	}
+	return text
+}
+
+// Starts describes the start of a job for a reader at nowMs.
+func (x *Prospect) Starts(nowMs int64) string {
 	switch x.GetBasis() {
 	case Basis_BASIS_LIMITS:
-		text := x.expected(nowMs, moment, span)
+		text := x.expected(nowMs, "")
 		if x.LatestUnixMs <= nowMs {
-			return text + ", limits: its latest start was " + moment(x.LatestUnixMs)
+			return text + ", guaranteed by " + Moment(WholeMinute(x.LatestUnixMs), nowMs) + " (passed)"
 		}
-		text += ", limits: no later than " + moment(x.LatestUnixMs) + " unless a machine is lost"
+		text += ", guaranteed by " + Moment(WholeMinute(x.LatestUnixMs), nowMs) + " (time limits) unless a node is lost"
 		if x.OnLoan {
-			text += " or another queue takes back what this one borrows"
+			text += " or another queue takes back what this queue borrows"
 		}
 		return text
 	case Basis_BASIS_LEARNED:
-		text := x.expected(nowMs, moment, span)
+		text := x.expected(nowMs, "default estimate")
 		if !x.Unlearned {
-			text += ", learned"
+			text = x.expected(nowMs, "estimate")
 			if x.LikelyUnixMs > 0 {
-				text += ": by " + moment(x.LikelyUnixMs) + " in 9 of 10"
+				text += ", 9 of 10 similar jobs start by " + Moment(x.LikelyUnixMs, nowMs)
 			}
 		}
 		if x.Why != "" {
-			text += "; no latest time can be given: " + x.Why
+			text += "; no guarantee: " + x.Why
 		}
 		return text
 	}
-	if strings.HasPrefix(x.GetWhy(), Infeasible) {
-		return x.Why
+	switch why := x.GetWhy(); {
+	case why == "":
+		return "unknown"
+	case strings.HasPrefix(why, Infeasible):
+		return why
+	default:
+		return "unknown: " + why
 	}
-	text := "no time can be given"
-	if x.GetWhy() != "" {
-		text += ": " + x.Why
-	}
-	return text + x.queueWords(span)
 }
 
-// expected describes the planned start and its delay. It never reports that a job starts now.
-func (x *Prospect) expected(nowMs int64, moment, span func(ms int64) string) string {
+// expected describes the planned start, how far away it is or its delay, and its basis. It never reports that a job
+// starts now.
+func (x *Prospect) expected(nowMs int64, basis string) string {
+	var about []string
 	if late := x.OverdueMs(nowMs); late > 0 {
-		return "expected " + moment(x.AtUnixMs) + ", overdue " + span(late)
+		about = append(about, "overdue "+Span(late))
+	} else if left := x.AtUnixMs - nowMs; left >= 1000 {
+		about = append(about, "in "+Span(left))
 	}
-	return "expected ~" + moment(x.AtUnixMs)
+	if basis != "" {
+		about = append(about, basis)
+	}
+	text := "expected " + Moment(x.AtUnixMs, nowMs)
+	if len(about) > 0 {
+		text += " (" + strings.Join(about, ", ") + ")"
+	}
+	return text
 }
 
 // overdueFrom is the delay in milliseconds from which a start is overdue. It allows for different clocks and for the
@@ -67,28 +86,36 @@ func (x *Prospect) OverdueMs(nowMs int64) int64 {
 	return 0
 }
 
-// queueWords describes the queue ahead of a job without an expected start.
-func (x *Prospect) queueWords(span func(ms int64) string) string {
+// Queued returns how many jobs have their turn before a job without a start time, and how much work that is. It is
+// empty if none has.
+func (x *Prospect) Queued() string {
 	if x.GetAhead() == 0 {
 		return ""
 	}
-	text := " · " + strconv.Itoa(int(x.Ahead)) + " ahead"
+	text := strconv.Itoa(int(x.Ahead)) + " jobs ahead"
+	if x.Ahead == 1 {
+		text = "1 job ahead"
+	}
+	var work []string
 	if x.AheadGpuSeconds > 0 {
 		hours := (x.AheadGpuSeconds + 3599) / 3600
-		text += ", " + thousands(hours) + " GPU-hour"
-		if hours > 1 {
-			text += "s"
+		work = append(work, thousands(hours)+" GPU-hours")
+		if hours == 1 {
+			work[0] = "1 GPU-hour"
 		}
 	}
 	if x.AheadMs > 0 {
-		text += ", " + span(x.AheadMs) + " at today's pace"
+		work = append(work, Span(x.AheadMs)+" at today's pace")
+	}
+	if len(work) > 0 {
+		text += " (" + strings.Join(work, ", ") + ")"
 	}
 	return text
 }
 
-// KeptWords lists the nodes that are reserved for a job, at most the first most of them. It returns "" if there are
-// none.
-func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
+// Reserved returns the nodes that are reserved for a job, and until when; empty: none is. If there are more nodes than
+// most, it names some of them.
+func (x *Prospect) Reserved(most int, nowMs int64) string {
 	names := x.GetKept()
 	if len(names) == 0 {
 		return ""
@@ -96,18 +123,15 @@ func (x *Prospect) KeptWords(most int, moment func(ms int64) string) string {
 	until := " until it starts"
 	switch {
 	case x.KeptUntilUnixMs > 0:
-		until = " until " + moment(x.KeptUntilUnixMs)
-	case x.Basis == Basis_BASIS_LEARNED: // the plan changes with the cluster
-		until = " as things stand"
+		until = " until " + Moment(x.KeptUntilUnixMs, nowMs)
+	case x.Basis == Basis_BASIS_LEARNED: // it is planned again whenever something changes
+		until = " as planned now"
 	}
 	text := strings.Join(names[:min(most, len(names))], ", ")
 	if more := len(names) - most; more > 0 {
 		text += " and " + strconv.Itoa(more) + " more"
 	}
-	if len(names) == 1 {
-		return text + " is kept for it" + until
-	}
-	return text + " are kept for it" + until
+	return text + " for this job" + until
 }
 
 // thousands formats a number with separators: 1,200.

@@ -92,6 +92,3 @@ func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders *t
 	a.Explanation = asked.Explain(view, job, holders)
 	return a, true
 }
-
-// String is the answer in one line.
-func (a Answer) String() string { return a.Explanation.String() + a.Standing.String() }

@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/rand"
 	"reflect"
+	"slices"
 	"testing"
 
 	"github.com/yi-json/synapse/topology"
@@ -296,11 +297,17 @@ func TestExplainKnowsWhoIsAhead(t *testing.T) {
 	Plan(f, q, 10)
 	a, ok := Explain(f, q, "j3", nil)
 	const want = "prefers one rack: needs 40 GPUs (5 tasks of 8 GPUs) within one rack; the best rack, " +
-		"z/r0000, has 16 free of 16" +
-		" · not even an idle cluster could hold it · would start now with 16 GPUs (2 tasks)" +
-		", or with 32 GPUs (4 tasks) and topology required zone · 3 of 5 waiting jobs are ahead of it"
-	if !ok || a.String() != want {
-		t.Errorf("\n got %s\nwant %s", a, want)
+		"z/r0000, has 16 free of 16"
+	if !ok || a.Refusal.String() != want || !a.Never || a.Standing != (Standing{Ahead: 3, Waiting: 5}) {
+		t.Errorf("\n got %s, %+v\nwant %s", a.Refusal, a, want)
+	}
+	var all []string
+	for _, r := range a.Relaxations {
+		all = append(all, r.Text)
+	}
+	if want := []string{"with 16 GPUs (2 tasks)", "with 32 GPUs (4 tasks) and topology required zone"}; !slices.Equal(all,
+		want) {
+		t.Errorf("it would start %q, want %q", all, want)
 	}
 	if _, ok := Explain(f, q, "j9", nil); ok {
 		t.Error("explained a job that does not wait")

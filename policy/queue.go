@@ -12,7 +12,6 @@ import (
 	"encoding/binary"
 	"math"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/yi-json/synapse/policy/heap"
@@ -332,17 +331,4 @@ func LastTurn(priority int32) Turn {
 type Standing struct {
 	// Ahead counts the jobs before it in the queue, of Waiting jobs in all.
 	Ahead, Waiting int
-}
-
-// String ends an answer. A job that waits alone has no place in a queue worth a word.
-func (s Standing) String() string {
-	switch {
-	case s.Waiting < 2:
-		return ""
-	case s.Ahead == 0:
-		return " · it is the first of " + strconv.Itoa(s.Waiting) + " waiting jobs"
-	case s.Ahead == 1:
-		return " · 1 of " + strconv.Itoa(s.Waiting) + " waiting jobs is ahead of it"
-	}
-	return " · " + strconv.Itoa(s.Ahead) + " of " + strconv.Itoa(s.Waiting) + " waiting jobs are ahead of it"
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/yi-json/synapse/actors"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -71,13 +72,27 @@ func (c *sameAnswer) Step(w *World, _ *Event) {
 	}
 }
 
-// ask returns the answers of the Scheduler and of the Mirror. The first is empty if the job fits or does not wait.
+// ask returns the facts of the Scheduler and of the Mirror. The first is empty if the job fits or does not wait.
 func (c *sameAnswer) ask(p *process, id string) (mine, answer string) {
-	if mine, waits := p.leader.Explain(topology.JobID(id)); waits {
-		answer, _ = p.mirror.Explain(topology.JobID(id))
-		return mine, answer
+	if own, waits := p.leader.Explain(topology.JobID(id)); waits {
+		others, _ := p.mirror.Explain(topology.JobID(id))
+		return factsOf(own), factsOf(others)
 	}
 	return "", ""
+}
+
+// factsOf writes every fact of an answer.
+func factsOf(a policy.Answer) string {
+	var refusal topology.Refusal
+	if a.Refusal != nil {
+		refusal = *a.Refusal
+	}
+	var ends topology.Ending
+	if a.Ends != nil {
+		ends = *a.Ends
+	}
+	a.Refusal, a.Ends = nil, nil // pointers have no text of their own
+	return fmt.Sprintf("%+v, ends %+v, %+v", refusal, ends, a)
 }
 
 // Quiet compares the views.

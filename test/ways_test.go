@@ -14,8 +14,10 @@ import (
 const (
 	changesFile = "server/web/page/change.js"
 	limitsFile  = "actors/mirror/starts.go"
-	// limitWay is the suggestion that the mirror adds to those of the topology.
-	limitWay = "with --time-limit "
+	factsFile   = "actors/mirror/explanation.go"
+	// limitWay and patienceWay are the suggestions that the mirror adds to those of the topology.
+	limitWay    = "with --time-limit "
+	patienceWay = "without topology patience"
 )
 
 var (
@@ -69,15 +71,17 @@ func TestSuggestionsOfThePage(t *testing.T) {
 		}
 		return string(text)
 	}
-	if !strings.Contains(read(limitsFile), `would start now `+limitWay+`"`) {
-		t.Errorf("%s does not suggest %q", limitsFile, limitWay)
+	for file, way := range map[string]string{limitsFile: limitWay, factsFile: patienceWay} {
+		if !strings.Contains(read(file), `"`+way+`"`) {
+			t.Errorf("%s does not suggest %q", file, way)
+		}
 	}
 	used := map[string]bool{}
 	var ways []*regexp.Regexp
 	for _, m := range wayPattern.FindAllStringSubmatch(read(changesFile), -1) {
 		ways = append(ways, regexp.MustCompile(m[1]))
 	}
-	for _, text := range append(suggested(), limitWay+"29m") {
+	for _, text := range append(suggested(), limitWay+"29m", patienceWay) {
 		for i, part := range nextChange.Split(text, -1) {
 			if i > 0 {
 				part = "with topology " + part

@@ -89,8 +89,9 @@ func TestAccountPlaces(t *testing.T) {
 	if advice := f.WayOut(named, why); !strings.Contains(advice, "--user") || !strings.Contains(advice, "users.owners") {
 		t.Errorf("the advice names neither the flag nor the policy: %s", advice)
 	}
-	if e := Explain(f, g, nil); e.Refusal == nil || !strings.Contains(e.String(), "no node runs jobs of ann as bob") {
-		t.Errorf("explained: %s", e)
+	e := Explain(f, g, nil)
+	if e.Refusal == nil || !strings.Contains(e.Refusal.String(), "no node runs jobs of ann as bob") {
+		t.Errorf("explained: %+v", e)
 	}
 	if ok, _ := Feasible(f, gang(2, Account{})); !ok {
 		t.Error("no room without an account")

@@ -2,7 +2,6 @@ package topology
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -25,9 +24,10 @@ func TestClosingMachinesAreLeftOut(t *testing.T) {
 	}
 	e := Explain(f, closing, nil)
 	const want = "needs 8 GPUs (2 tasks of 4 GPUs) without excluded nodes without nodes that drain before it would end; " +
-		"the cluster has 4 free of 12 · n3 drains before the job would end"
-	if got := e.String(); !strings.HasPrefix(got, want) || e.Never {
-		t.Errorf("never=%v: %s", e.Never, got)
+		"the cluster has 4 free of 12"
+	out := []OutOfService{{"n3", "drains before the job would end"}}
+	if got := e.Refusal.String(); got != want || e.Never || !slices.Equal(e.Out, out) {
+		t.Errorf("never=%v: %s, without %v", e.Never, got, e.Out)
 	}
 	if !slices.ContainsFunc(e.Conflict, func(c Constraint) bool { return c.Kind == OnService }) {
 		t.Errorf("that a machine closes is not in the way: %v", e.Conflict)

@@ -44,10 +44,8 @@ type Explanation struct {
 	Out []OutOfService
 	// Holders lists the jobs that have something there, the largest holder of what is asked for first.
 	Holders []Holding
-	// Kept lists for whom room is kept there, in the order of ids. For is the job that asks: its own kept room is left
-	// out.
+	// Kept lists for whom room is kept there, in the order of ids.
 	Kept []KeptFor
-	For  JobID
 	// Conflict is a set of constraints that cannot be met together, while any of
 	// them dropped would let the others be met.
 	Conflict []Constraint
@@ -60,8 +58,6 @@ type Explanation struct {
 	Ends *Ending
 	// Relaxations are changes with each of which the gang would start now.
 	Relaxations []Relaxation
-	// NowNs is the time of the explanation, on the clock by which holders end: the text says how far away those ends are.
-	NowNs int64
 }
 
 // Ending is the earliest set of endings after which a gang fits.
@@ -113,9 +109,7 @@ func ExplainTo(f *Fabric, g Gang, job JobID, holders *Holders) Explanation {
 		f.Unkeep(own)
 		f.Unkeep(own.Former())
 	}
-	e := Explain(f, g, holders)
-	e.For = job
-	return e
+	return Explain(f, g, holders)
 }
 
 // explainer asks the fabric one question after another.
@@ -242,53 +236,8 @@ func tick(b bool) int {
 	return 0
 }
 
-// shownAtMost bounds each list in the text; the fields hold them whole.
+// shownAtMost bounds the names in a text.
 const shownAtMost = 4
-
-// String is the answer in one line: what is short and where, which machines are out of service, who has it, when that
-// ends, and what would start now.
-func (e Explanation) String() string {
-	if e.Refusal == nil {
-		return e.Refusal.String()
-	}
-	parts := []string{e.Refusal.String()}
-	if e.Never && e.Refusal.Cause != Senseless && e.Refusal.Cause != NoSuchLevel {
-		parts = append(parts, "not even an idle cluster could hold it")
-	}
-	parts = append(parts, e.servicePart()...)
-	parts = append(parts, e.lackPart()...)
-	parts = append(parts, e.holderPart()...)
-	parts = append(parts, e.keptPart()...)
-	if e.Ends != nil {
-		jobs := make([]string, 0, len(e.Ends.Jobs))
-		for _, j := range e.Ends.Jobs {
-			jobs = append(jobs, string(j))
-		}
-		parts = append(parts, "fits when "+listed(jobs)+" ended, in "+Span(max(e.Ends.By-e.NowNs, 1))+" at the latest")
-	}
-	if len(e.Conflict) > 1 {
-		names := make([]string, 0, len(e.Conflict))
-		for _, c := range e.Conflict {
-			names = append(names, c.String())
-		}
-		parts = append(parts, "cannot be met together: "+strings.Join(names, ", "))
-	}
-	if e.AtOnce > 1 && len(e.Relaxations) == 0 {
-		names := make([]string, 0, len(e.InTheWay))
-		for _, c := range e.InTheWay {
-			names = append(names, c.String())
-		}
-		parts = append(parts, strconv.Itoa(e.AtOnce)+" of these would have to go at once: "+strings.Join(names, ", "))
-	}
-	if len(e.Relaxations) > 0 {
-		texts := make([]string, 0, len(e.Relaxations))
-		for _, r := range e.Relaxations {
-			texts = append(texts, r.Text)
-		}
-		parts = append(parts, "would start now "+strings.Join(texts, ", or "))
-	}
-	return strings.Join(parts, " · ")
-}
 
 // Span writes a time as people say it, in whole minutes where it is some; never less than it is.
 func Span(ns int64) string {
@@ -302,82 +251,6 @@ func Span(ns int64) string {
 		text = strconv.FormatInt(ns/hour, 10) + "h" + text
 	}
 	return text
-}
-
-func (e Explanation) servicePart() []string {
-	texts := make([]string, 0, len(e.Out))
-	for _, o := range e.Out {
-		texts = append(texts, string(o.Node)+" "+o.Why)
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return []string{listed(texts)}
-}
-
-// lackPart says what the machines of the right kind that are in service lack.
-func (e Explanation) lackPart() []string {
-	var texts []string
-	for _, lack := range []struct {
-		n    int
-		what string
-	}{{e.Best.LackCPU, "CPU"}, {e.Best.LackMemory, "memory"}} {
-		if lack.n > 0 {
-			texts = append(texts, strconv.Itoa(lack.n)+" of "+count(int64(e.Best.Machines), "machine")+" there with too little "+
-				lack.what+" free")
-		}
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return []string{strings.Join(texts, ", ")}
-}
-
-func (e Explanation) holderPart() []string {
-	if e.Never {
-		return nil
-	}
-	texts := make([]string, 0, len(e.Holders))
-	for _, h := range e.Holders {
-		if what := e.Refusal.share(h.Amount); what != "" {
-			texts = append(texts, string(h.Job)+" has "+what)
-		}
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return []string{"there " + listed(texts)}
-}
-
-// keptPart says for whom room is kept there, free or not.
-func (e Explanation) keptPart() []string {
-	texts := make([]string, 0, len(e.Kept))
-	for _, k := range e.Kept {
-		if what := e.Refusal.share(k.Amount); what != "" && string(k.ID) != string(e.For) && !e.Never {
-			texts = append(texts, what+" for "+string(k.ID))
-		}
-	}
-	if len(texts) == 0 {
-		return nil
-	}
-	return []string{"kept there are " + listed(texts)}
-}
-
-// share writes what somebody has of what the gang is short of.
-func (r *Refusal) share(a Resources) string {
-	switch {
-	case r.rate.gpus > 0 || r.rate.part > 0:
-		if a.MilliGPU > 0 {
-			return decimal(a.MilliGPU)
-		}
-	case r.rate.cpu > 0:
-		if a.MilliCPU > 0 {
-			return decimal(a.MilliCPU) + " cores"
-		}
-	case a.MemoryBytes > 0:
-		return bytes(a.MemoryBytes)
-	}
-	return ""
 }
 
 // listed joins texts, and says how many more there are than a line should show.

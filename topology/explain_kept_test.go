@@ -4,7 +4,6 @@ package topology
 
 import (
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -23,16 +22,16 @@ func TestExplainKept(t *testing.T) {
 	if !slices.Equal(e.Conflict, []Constraint{{Kind: OnKept}}) && !slices.Contains(e.InTheWay, Constraint{Kind: OnKept}) {
 		t.Errorf("in the way are %v, the conflict is %v", e.InTheWay, e.Conflict)
 	}
-	if text := e.String(); !strings.Contains(text, "kept there are 6 for big") {
-		t.Error(text)
+	if kept := []KeptFor{{"big", Resources{MilliGPU: 6000}}}; !slices.Equal(e.Kept, kept) {
+		t.Errorf("%+v is kept there, want %+v", e.Kept, kept)
 	}
-	e.For = "big"
-	if text := e.String(); strings.Contains(text, "kept there") {
-		t.Error("the job that room is kept for is told that it is kept for another:", text)
+	whole := Gang{Replicas: 2, Each: Resources{MilliGPU: 8000}}
+	if e := ExplainTo(f, whole, "big", nil); len(e.Kept) > 0 {
+		t.Errorf("the job that room is kept for is told that %+v is kept", e.Kept)
 	}
 	f.Unkeep("big")
 	if e = Explain(f, gang, nil); e.Refusal != nil {
-		t.Error(e)
+		t.Error(e.Refusal)
 	}
 }
 
@@ -49,7 +48,7 @@ func TestExplainToHolder(t *testing.T) {
 			f.Keep(keep, Placement{Slots: slots})
 			gang := Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}}
 			if e := ExplainTo(f, gang, "big", nil); e.Refusal != nil {
-				t.Errorf("%q is kept for it (follows %v), and it is told: %s", keep, follows, e)
+				t.Errorf("%q is kept for it (follows %v), and it is told: %s", keep, follows, e.Refusal)
 			}
 			if e := ExplainTo(f, gang, "other", nil); e.Refusal == nil || len(f.Kept(keep)) != 1 {
 				t.Errorf("%q is kept no more (follows %v)", keep, follows)

@@ -145,7 +145,8 @@ func (w *world) wrongConflict(conflict []Constraint) string {
 	return ""
 }
 
-func TestExplainText(t *testing.T) {
+// TestExplainFacts: an explanation has every fact about a gang's way.
+func TestExplainFacts(t *testing.T) {
 	f := NewFabric([]string{"zone", "rack"})
 	for i := range 12 {
 		m := Machine{
@@ -171,44 +172,75 @@ func TestExplainText(t *testing.T) {
 			"zone", Gang{Replicas: 6, Each: each, Required: "zone"},
 			"needs 48 GPUs (6 tasks of 8 GPUs) within one zone; the best zone, b, has 47 free of 48, of which no more than 40 " +
 				"can be used: 8 GPUs asked, n06 has 7 free" +
-				" · there eval-2 has 1 · fits when eval-2 ended, in 35m at the latest" +
-				" · cannot be met together: one zone, resources of other jobs" +
-				" · would start now with 40 GPUs (5 tasks), or with topology preferred zone",
+				" · [{{eval-2 {0 0 1000} 2070000000000} 1}] · {2070000000000 [eval-2]}" +
+				" · [one zone resources of other jobs] · 1 of [one zone resources of other jobs]" +
+				" · with 40 GPUs (5 tasks), or with topology preferred zone",
 		},
 		{
 			"service", Gang{Replicas: 11, Each: each},
 			"needs 88 GPUs (11 tasks of 8 GPUs); the cluster has 79 free of 96, of which no more than 72 can be used: 8 " +
 				"GPUs asked, n06 has 7 free" +
-				" · n03 drained by ops · there train-7f has 8, eval-2 has 1" +
-				" · fits when train-7f, eval-2 ended, in 35m at the latest" +
-				" · would start now with 72 GPUs (9 tasks)",
+				" · [{n03 drained by ops}] · [{{train-7f {0 0 8000} 50000000000} 1} {{eval-2 {0 0 1000} 2070000000000} 1}]" +
+				" · {2070000000000 [train-7f eval-2]}" +
+				" · [resources of other jobs] · 1 of [resources of other jobs]" +
+				" · with 72 GPUs (9 tasks)",
 		},
 		{
 			"memory", Gang{Replicas: 1, Each: Resources{MemoryBytes: 513 * gib, MilliGPU: 1000}},
 			"needs 1 GPU; the cluster has 79 free of 96, of which none can be used: 513 GiB asked, n01 has 512 GiB free" +
-				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little memory " +
-				"free · would start now with 512 GiB of memory",
+				" · never · [{n03 drained by ops}] · 11 lack memory" +
+				" · [memory] · 1 of [memory] · with 512 GiB of memory",
 		},
 		{
 			"kind", Gang{Replicas: 1, Each: each, GPUType: "b200"},
-			"needs 8 GPUs; no node has GPUs of type b200 · not even an idle cluster could hold it · would start now " +
-				"with GPU type h100",
+			"needs 8 GPUs; no node has GPUs of type b200 · never" +
+				" · [GPU type b200] · 1 of [GPU type b200] · with GPU type h100",
 		},
 		{
 			"cpu", Gang{Replicas: 1, Each: Resources{MilliCPU: 65000, MilliGPU: 1000}},
 			"needs 1 GPU; the cluster has 79 free of 96, of which none can be used: 65 CPUs asked, n01 has 64 free" +
-				" · not even an idle cluster could hold it · n03 drained by ops · 11 of 12 machines there with too little CPU " +
-				"free · would start now with 64 cores of CPU",
+				" · never · [{n03 drained by ops}] · 11 lack CPU" +
+				" · [CPU] · 1 of [CPU] · with 64 cores of CPU",
 		},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			got := Explain(f, test.gang, holders).String()
+			got := said(Explain(f, test.gang, holders))
 			if got != test.want {
 				t.Errorf("\n got %s\nwant %s", strings.ReplaceAll(got, " · ", "\n · "),
 					strings.ReplaceAll(test.want, " · ", "\n · "))
 			}
 		})
 	}
+}
+
+// said writes the facts of an explanation.
+func said(e Explanation) string {
+	parts := []string{e.Refusal.String()}
+	add := func(is bool, text ...any) {
+		if is {
+			parts = append(parts, fmt.Sprint(text...))
+		}
+	}
+	add(e.Never, "never")
+	add(len(e.Out) > 0, e.Out)
+	add(e.Best.LackMemory > 0, e.Best.LackMemory, " lack memory")
+	add(e.Best.LackCPU > 0, e.Best.LackCPU, " lack CPU")
+	add(len(e.Holders) > 0 && !e.Never, e.Holders)
+	if e.Ends != nil {
+		parts = append(parts, fmt.Sprint(*e.Ends))
+	}
+	add(true, e.Conflict)
+	add(e.AtOnce > 0, e.AtOnce, " of ", e.InTheWay)
+	return strings.Join(append(parts, relaxed(e)), " · ")
+}
+
+// relaxed writes the changes with which the gang would start.
+func relaxed(e Explanation) string {
+	var all []string
+	for _, r := range e.Relaxations {
+		all = append(all, r.Text)
+	}
+	return strings.Join(all, ", or ")
 }
 
 func TestSpan(t *testing.T) {
@@ -223,8 +255,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestExplainCounts: every machine of the best place is counted once, under what keeps the gang from it; and a line of
-// text shows a few of many.
+// TestExplainCounts: every machine of the best place is counted once, under what keeps the gang from it; and a text
+// names a few of many.
 func TestExplainCounts(t *testing.T) {
 	f := NewFabric(nil)
 	for i := range 8 {
@@ -246,7 +278,11 @@ func TestExplainCounts(t *testing.T) {
 	if len(e.Holders) != 1 || e.Holders[0].Nodes != 8 || e.Holders[0].Amount.MilliGPU != 8000 {
 		t.Errorf("the holders are %+v", e.Holders)
 	}
-	if text := e.String(); !strings.Contains(text, "n0 down, n1 down, n2 down, n3 down and 1 more") {
+	if len(e.Out) != 5 || e.Out[4] != (OutOfService{"n4", "down"}) {
+		t.Errorf("out of service are %v", e.Out)
+	}
+	e = Explain(f, Gang{Replicas: 7, Each: Resources{MilliGPU: 8000}, Exclude: []NodeID{"n7"}}, nil)
+	if text := relaxed(e); !strings.HasSuffix(text, "with n0, n1, n2, n3 and 1 more back in service") {
 		t.Errorf("the text is %s", text)
 	}
 }

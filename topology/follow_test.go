@@ -83,8 +83,8 @@ func TestFollowerAnswersAlike(t *testing.T) {
 				t.Fatalf("seed %d: something is untold after a telling", *seed+int64(n))
 			}
 			held := w.holders()
-			if got, want := Explain(follower, w.gang, held), Explain(f, w.gang, held); got.String() != want.String() {
-				t.Fatalf("seed %d: the follower says\n%s\nand not\n%s", *seed+int64(n), got, want)
+			if got, want := Explain(follower, w.gang, held), Explain(f, w.gang, held); !reflect.DeepEqual(got, want) {
+				t.Fatalf("seed %d: the follower says\n%+v\nand not\n%+v", *seed+int64(n), got, want)
 			}
 			if got, want := pictured(follower), pictured(f); got != want {
 				t.Fatalf("seed %d: explaining left\n%sof\n%s", *seed+int64(n), got, want)

@@ -93,7 +93,7 @@ func TestNamedMachines(t *testing.T) {
 	}{
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n3", "n9"}}, "[n3]", ""},
 		{Gang{Replicas: 1, Each: Resources{MilliGPU: 4000}, Only: []NodeID{"n1"}}, "[]",
-			"would start now on other nodes than those named"},
+			"on other nodes than those named"},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[n3 n3]", ""},
 		{Gang{Replicas: 2, Each: Resources{MilliGPU: 4000}, Apart: true}, "[n2 n3]", ""},
 		{Gang{Replicas: 3, Each: Resources{MilliGPU: 4000}, Exclude: []NodeID{"n2"}}, "[]", "without excluding nodes"},
@@ -107,7 +107,7 @@ func TestNamedMachines(t *testing.T) {
 		if got := fmt.Sprint(nodes); got != c.on {
 			t.Errorf("%+v is placed on %s, want %s", c.gang, got, c.on)
 		}
-		if e := Explain(f, c.gang, nil).String(); !strings.Contains(e, c.why) {
+		if e := relaxed(Explain(f, c.gang, nil)); !strings.Contains(e, c.why) {
 			t.Errorf("%+v: %s; want %q in it", c.gang, e, c.why)
 		}
 	}
@@ -152,7 +152,7 @@ func TestLabelWords(t *testing.T) {
 		if got := (Constraint{Kind: OnLabel, Label: l}).String(); got != want {
 			t.Errorf("%v is shown as %q", l, got)
 		}
-		if got := Explain(f, g, nil).String(); !strings.Contains(got, "would start now without "+want) {
+		if got := relaxed(Explain(f, g, nil)); got != "without "+want {
 			t.Errorf("%v: %s", l, got)
 		}
 	}

@@ -200,7 +200,7 @@ func (f *facts) prospect(id string) *messages.Prospect {
 	ofBurst, all := f.ahead(id)
 	if f.starts == nil {
 		return &messages.Prospect{
-			Basis: messages.Basis_BASIS_NONE, Why: "the order is fifo, and promises none", Ahead: int32(all),
+			Basis: messages.Basis_BASIS_NONE, Why: "the order fifo plans no starts", Ahead: int32(all),
 		}
 	}
 	for i := range f.starts.Promises {
@@ -210,14 +210,14 @@ func (f *facts) prospect(id string) *messages.Prospect {
 	}
 	line := f.line(id)
 	if line == nil {
-		return &messages.Prospect{Basis: messages.Basis_BASIS_NONE, Why: "it has just come"}
+		return &messages.Prospect{Basis: messages.Basis_BASIS_NONE, Why: "the job is not planned yet"}
 	}
 	given := line.Given
 	if ofBurst > 0 {
 		given = "" // given back belongs to the first job only
 	}
 	x := &messages.Prospect{
-		Basis: messages.Basis_BASIS_NONE, Why: whyNoTime(line.Endless, given), Ahead: int32(line.Ahead + ofBurst),
+		Basis: messages.Basis_BASIS_NONE, Why: f.whyNoTime(line.Endless, given), Ahead: int32(line.Ahead + ofBurst),
 	}
 	if line.Over != "" {
 		x.Why = line.Over
@@ -242,7 +242,7 @@ func (f *facts) promised(p *policy.Promise) *messages.Prospect {
 		x.Basis, x.OnLoan = messages.Basis_BASIS_LIMITS, p.OnLoan
 		x.LatestUnixMs = max(f.wall(actors.Instant(p.Latest)), x.AtUnixMs)
 	} else {
-		x.Why, x.Unlearned = whyNoTime(p.Endless, p.Given), !f.starts.Learned
+		x.Why, x.Unlearned = f.whyNoTime(p.Endless, p.Given), !f.starts.Learned
 		if p.By > p.At && p.By > now {
 			x.LikelyUnixMs = f.wall(actors.Instant(p.By))
 		}
@@ -258,10 +258,11 @@ func (f *facts) promised(p *policy.Promise) *messages.Prospect {
 	return x
 }
 
-func whyNoTime(endless, given topology.JobID) string {
-	text, turn := "", "the room of its turn was given back, and it has another turn once job "+string(given)+" has ended"
+func (f *facts) whyNoTime(endless, given topology.JobID) string {
+	text := ""
+	turn := "its reservation was released, and the next one follows when " + f.m.called(string(given), true) + " has ended"
 	if endless == "svc" {
-		text = "n4 (job svc) has no limit"
+		text = "svc on n4 has no time limit"
 	}
 	switch {
 	case given == "":

@@ -171,8 +171,8 @@ func TestMirrorExplains(t *testing.T) {
 	ask(m, JobShown{statusOf("k", "alice", "failed", overAt(1), func(s *messages.JobStatus) {
 		s.Record.Outcome = "rank 3 on n7 exited 1"
 	})})
-	for id, want := range map[string]string{"j": "j: queued: needs 64 GPUs, 56 are free",
-		"k": "k: failed: rank 3 on n7 exited 1"} {
+	for id, want := range map[string]string{"j": "j is queued: needs 64 GPUs, 56 are free",
+		"k": "k has failed: rank 3 on n7 exited 1"} {
 		if r := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply); r.Text != want ||
 			r.Outcome.Code != messages.Code_CODE_OK {
 			t.Errorf("%s: %v", id, r)

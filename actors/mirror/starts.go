@@ -3,7 +3,6 @@ package mirror
 import (
 	"slices"
 	"strings"
-	"time"
 
 	"github.com/asynkron/protoactor-go/actor"
 
@@ -198,11 +197,11 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 	}
 	switch {
 	case !m.starts.told:
-		told.Why = "the order is fifo, and promises none"
+		told.Why = "the order fifo plans no starts"
 		told.Ahead = int32(m.waiting.standing(s).Ahead)
 		return told
 	case line == nil:
-		told.Why = "it has just come"
+		told.Why = "the job is not planned yet"
 		return told
 	case line.Over != "":
 		told.Why = line.Over
@@ -225,18 +224,17 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 }
 
 // headroomWords is the reason of a long job that leaves a part of the nodes to shorter jobs.
-const headroomWords = "it is expected to run for more than a day, and such jobs leave a part of the machines to " +
-	"shorter ones"
+const headroomWords = "the job is expected to run for more than a day, and such jobs leave some nodes to shorter jobs"
 
 // endlessWords names the job without a time limit that prevents an estimate, and the job because of which reserved
 // nodes were given up. It returns the empty string if there is none.
 func (m *Mirror) endlessWords(job, given topology.JobID) string {
 	var words []string
 	if node, known := m.starts.endless[job]; known {
-		words = append(words, string(node)+" (job "+string(job)+") has no limit")
+		words = append(words, m.called(string(job), true)+" on "+string(node)+" has no time limit")
 	}
 	if given != "" {
-		words = append(words, "the room of its turn was given back, and it has another turn once job "+string(given)+
+		words = append(words, "its reservation was released, and the next one follows when "+m.called(string(given), true)+
 			" has ended")
 	}
 	return strings.Join(words, "; ")
@@ -250,31 +248,11 @@ func (m *Mirror) withProspect(s shownJob, shown *messages.JobStatus) *messages.J
 	return shown
 }
 
-// startWords returns the part of an explanation about the start. It returns the empty string if the planner does not
-// look ahead.
-func (m *Mirror) startWords(s *shownJob) string {
-	if !m.starts.told {
-		return ""
-	}
-	told := m.prospect(s)
-	if told == nil {
-		return ""
-	}
-	now := m.timeOfDay(0)
-	moment := func(ms int64) string { return messages.Moment(ms, now) }
-	text := ""
-	if kept := told.KeptWords(wordedNodes, moment); kept != "" {
-		text = " · " + kept
-	}
-	return text + " · " + told.Words(now, moment, spanWords)
-}
-
-// wayOutWords returns the time limit with which a job would start now. It returns the empty string if there is no such
-// limit.
-func (m *Mirror) wayOutWords(s *shownJob) string {
+// wayOut returns the time limit with which a job would start now. It returns nil if there is no such limit.
+func (m *Mirror) wayOut(s *shownJob) *messages.Relaxation {
 	g, line := m.waiting.groups[s.group], m.starts.lines[s.burst]
 	if g == nil || line == nil || line.Over != "" || s.Phase != messages.PhaseQueued {
-		return ""
+		return nil
 	}
 	standing := slices.DeleteFunc(slices.Clone(m.starts.order), func(p policy.Promise) bool {
 		return m.starts.promises[p.Job] == nil
@@ -287,18 +265,13 @@ func (m *Mirror) wayOutWords(s *shownJob) string {
 	heldBack := line.Why == policy.Headroom
 	way, known := g.asked.WayOut(m.picture.fabric, who, standing, heldBack, int64(m.p.Clock.Now()))
 	if !known {
-		return ""
+		return nil
 	}
-	text := " · would start now with --time-limit " + topology.Span(int64(way.Limit))
-	if len(way.Of) > 0 {
-		names := make([]string, 0, len(way.Of))
-		for _, job := range way.Of {
-			names = append(names, string(job))
-		}
-		text += ", and be gone when what is kept for " + someOf(names) + " is wanted"
+	r := &messages.Relaxation{
+		Text: "with --time-limit " + topology.Span(int64(way.Limit)), TimeLimitMs: way.Limit.Milliseconds(),
 	}
-	return text
+	for _, job := range way.Of {
+		r.Before = append(r.Before, m.jobName(string(job)))
+	}
+	return r
 }
-
-// spanWords returns a duration as text.
-func spanWords(ms int64) string { return topology.Span(int64(actors.Millis(ms) / time.Nanosecond)) }

@@ -1,8 +1,6 @@
 package mirror
 
 import (
-	"strconv"
-
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
@@ -11,11 +9,13 @@ import (
 // This file owns the explanation for a spec that was not submitted: the reason why such a job would wait now. The query
 // stores nothing and does not reach the Scheduler.
 
-// supposed returns the explanation that a job of this spec would get. If the spec requests no memory, it gets its share
-// of a node's memory, as a submitted job does.
-func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) string {
-	if spec.GetBeginUnixMs() > m.timeOfDay(0) {
-		return "it would wait: " + messages.BeginsAt(spec)
+// supposed returns the facts about a job of this spec. Like a submit it gets its share of a machine's memory where it
+// asks for none.
+func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) *messages.Explanation {
+	now := m.timeOfDay(0)
+	e := &messages.Explanation{AtUnixMs: now}
+	if spec.GetBeginUnixMs() > now {
+		return because(e, messages.WaitBeginTime.Because(messages.Moment(spec.GetBeginUnixMs(), now)))
 	}
 	fabric := m.picture.fabric
 	terms := m.queues.GetQueues().TermsOf(spec.GetQueue())
@@ -33,12 +33,11 @@ func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) string
 	}
 	answer := asked.Explain(fabric, "", m.picture.holders)
 	if answer.Refusal == nil {
-		return "it would start now"
+		return e
 	}
-	answer.NowNs = int64(m.p.Clock.Now())
-	text := "it would wait: " + answer.String()
+	m.fill(because(e, messages.WhyRefused(answer.Refusal)), &answer, &asked)
 	if n := m.waiting.turns.before(string(policy.LastTurn(spec.GetPriority()))); n > 0 {
-		text += " · " + strconv.Itoa(n) + " of " + strconv.Itoa(m.waiting.turns.len()) + " waiting jobs came first"
+		e.Ahead, e.Waiting = int32(n), int32(m.waiting.turns.len())
 	}
-	return text
+	return e
 }

@@ -225,7 +225,7 @@ func (l *looks) may(now actors.Instant, known bool) bool {
 // returns the zero value if they can.
 func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
 	fabric, now := m.picture.fabric, m.p.Clock.Now()
-	if g == nil || fabric.Len() == 0 {
+	if g == nil || fabric.Len() == 0 || g.asked.Patient { // who prefers a level may start elsewhere later
 		return messages.Reason{}
 	}
 	if now < g.judge || !m.waiting.looks.may(now, g.judge > 0) {

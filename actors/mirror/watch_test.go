@@ -139,24 +139,24 @@ func TestMirrorExplainsWhatKeepsAJob(t *testing.T) {
 		phase, want string
 		edit        func(*messages.JobStatus)
 	}{
-		{"queued", "j: queued: Evaluating: the scheduler looks at the job next", func(*messages.JobStatus) {}},
-		{"held", "j: Held by ops: later", func(s *messages.JobStatus) {
+		{"queued", "j is queued: the scheduler looks at the job next", func(*messages.JobStatus) {}},
+		{"held", "j is held by ops: later", func(s *messages.JobStatus) {
 			s.Record.Hold = &messages.Deed{By: &messages.Principal{Name: "ops"}, Reason: "later"}
 		}},
-		{"queued", "j: queued: Backoff: 2 failures (retry at 12:00:08Z)", func(s *messages.JobStatus) {
+		{"queued", "j is queued: backs off after 2 failures (retry at 12:00:08Z)", func(s *messages.JobStatus) {
 			s.Record.Failures, s.Record.NotBeforeUnixMs = 2, noon{}.WallMs()+8_000
 		}},
-		{"queued", "j: queued: Backoff: 1 failure (retry at 12:00:01Z)", func(s *messages.JobStatus) {
+		{"queued", "j is queued: backs off after 1 failure (retry at 12:00:01Z)", func(s *messages.JobStatus) {
 			s.Record.Failures, s.Record.NotBeforeUnixMs = 1, noon{}.WallMs()+1_000
 		}},
-		{"queued", "j: queued: Evaluating: the scheduler looks at the job next", func(s *messages.JobStatus) {
+		{"queued", "j is queued: the scheduler looks at the job next", func(s *messages.JobStatus) {
 			s.Record.NotBeforeUnixMs = noon{}.WallMs()
 		}},
-		{"queued", "j: queued: Unconfirmed: last attempt may run on n1 and 1 more node", func(s *messages.JobStatus) {
+		{"queued", "j is queued: last attempt may run on n1 and 1 more node", func(s *messages.JobStatus) {
 			s.Debts = []string{"n1", "n2"}
 		}},
-		{"running", "j: running", attemptOn(1, "n1")},
-		{"failed", "j: failed: rank 3 exited with code 1", func(s *messages.JobStatus) {
+		{"running", "j is running", attemptOn(1, "n1")},
+		{"failed", "j has failed: rank 3 exited with code 1", func(s *messages.JobStatus) {
 			s.Record.State, s.Record.Outcome = messages.JobState_JOB_STATE_FAILED, "rank 3 exited with code 1"
 		}},
 	} {

@@ -95,10 +95,10 @@ func TestElementsThatAreNoJobs(t *testing.T) {
 		if reply.Job == nil {
 			return reply.Outcome.Code.String()
 		}
-		told := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply).Text
-		if told != id+": "+reply.Job.Phase+": "+reply.Job.Reason &&
-			!strings.HasPrefix(strings.ToLower(reply.Job.Reason), reply.Job.Phase) {
-			t.Errorf("%s is explained as %q, and shown as %q", id, told, reply.Job.Reason)
+		told := ask(m, &messages.ExplainJob{Job: id}).(*messages.ExplainJobReply)
+		if e := told.Explanation; e.Phase != reply.Job.Phase || e.Reason != reply.Job.Reason ||
+			e.ReasonCode != reply.Job.ReasonCode || e.Job.Id != id || !strings.HasPrefix(told.Text, id+" ") {
+			t.Errorf("%s is explained as %v, and shown as %q", id, told, reply.Job.Reason)
 		}
 		return reply.Job.Phase + ", " + reply.Job.Reason
 	}
@@ -147,40 +147,39 @@ func waitingPair(full, failed bool) *Mirror {
 	return m
 }
 
-// TestExplainJoins checks that an explanation names the reason, the limit, the failure and the start once each.
+// TestExplainJoins checks that an explanation has the reason, the limit, the failure and the start once each.
 func TestExplainJoins(t *testing.T) {
 	for bits := range 16 {
 		full, failed, told, over := bits&1 != 0, bits&2 != 0, bits&4 != 0, bits&12 == 12
 		m := waitingPair(full, failed)
-		want, place := "j: queued: Resources: needs 8 GPUs", ""
+		want := "j is queued: needs 8 GPUs"
 		switch {
-		case full && over:
-			want = "nlp has no more · besides, it needs 8 GPUs; the cluster has 0 free of 8"
-		case full:
-			want = "needs 8 GPUs; the cluster has 0 free of 8"
 		case over:
-			want = "nlp has no more"
+			want = "j is queued: nlp uses 8 of 8 GPUs"
 		case failed:
-			want = "j: queued: Launch: no image, now needs 8 GPUs"
+			want = "j is queued: Launch: no image, now needs 8 GPUs"
 		}
-		if failed && (full || over) {
-			want = "its last try failed (Launch: no image) · now it " + want
+		if full {
+			want += " · Needs: 8 GPUs · Free: 0 of 8 GPUs"
 		}
-		if full || over {
-			place = " · 1 of 2 waiting jobs is ahead of it"
-		}
-		if told {
-			s := promiseTo(false, topology.Never, 0)
+		if !told {
+			want += " · Queue: 1 job ahead, of 2 waiting jobs"
+		} else {
+			s, why := promiseTo(false, topology.Never, 0), "svc on n4 has no time limit"
 			s.Lines[0].Share = "nlp uses 8 of 16"
-			if want += " · nlp uses 8 of 16"; over {
-				s.Lines[0].Over = "nlp has no more"
-			} else {
-				place = " · no time can be given: n4 (job svc) has no limit · 41 ahead, 2 GPU-hours, 1h24m at today's pace"
+			limits := " · Limits: nlp uses 8 of 16"
+			if over {
+				s.Lines[0].Over, s.Lines[0].Limit = "nlp has no more", "nlp uses 8 of 8 GPUs"
+				why, limits = "the queue is at its limit", " · Limits: nlp has no more; nlp uses 8 of 16"
 			}
+			want += " · Start: unknown: " + why + " · Queue: 41 jobs ahead (2 GPU-hours, 1h23m at today's pace)" + limits
 			ask(m, s)
 		}
-		if got := ask(m, &messages.ExplainJob{Job: "j"}).(*messages.ExplainJobReply).Text; got != want+place {
-			t.Errorf("full %v, failed %v, told %v, over %v:\n%q\nwant\n%q", full, failed, told, over, got, want+place)
+		if failed {
+			want += " · Last attempt: Launch: no image"
+		}
+		if got := ask(m, &messages.ExplainJob{Job: "j"}).(*messages.ExplainJobReply).Text; got != want {
+			t.Errorf("full %v, failed %v, told %v, over %v:\n%q\nwant\n%q", full, failed, told, over, got, want)
 		}
 	}
 }

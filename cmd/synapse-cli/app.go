@@ -213,6 +213,14 @@ func (a *app) next() error {
 	return a.data("---")
 }
 
+// apart begins a page of standard output. Of text each but the first needs an empty line before it.
+func (a *app) apart() error {
+	if err := a.next(); err != nil || a.documents == 1 || a.style.Format != "" {
+		return err
+	}
+	return a.page("")
+}
+
 // tell reports what failed, while the command goes on.
 func (a *app) tell(err error) {
 	text, _ := exit.Words(err)

@@ -278,7 +278,7 @@ func TestGet(t *testing.T) {
 		"get job j1 -o json":                  `"kind": "Job"`,
 		"get jobs -o yaml":                    "kind: JobList\n",
 		"describe job j4":                     "Exit code:    3\n",
-		"explain j1":                          "j1: queued: needs 64 GPUs\n",
+		"explain j1":                          "j1 is queued: needs 64 GPUs\n",
 		"get jobs -l team=nlp --me -o wide":   "PRIORITY",
 		"get jobs --owner bob --phase queued": "JOB",
 	} {

@@ -1,7 +1,6 @@
 package main
 
 import (
-	"cmp"
 	"context"
 	"slices"
 	"strconv"
@@ -75,16 +74,6 @@ func (a *app) describeCommand() *cobra.Command {
 	return c
 }
 
-// explanation is the answer of `explain`, for programs.
-type explanation struct {
-	APIVersion string `json:"apiVersion"`
-	Kind       string `json:"kind"`
-	Job        string `json:"job,omitempty"`
-	Phase      string `json:"phase,omitempty"`
-	Name       string `json:"name,omitempty"` // of a job that is not submitted
-	Text       string `json:"text"`
-}
-
 // objectFlag adds -o for output of one object, or one for each change; also lists further words that it takes.
 func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	words := append(also, "json", "yaml")
@@ -141,13 +130,8 @@ func (a *app) explainCommand() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if a.style.Format != "" {
-					return show.Object(a.out, a.style.Format, explanation{
-						APIVersion: "synapse/v1", Kind: "Explanation",
-						Job: id, Phase: status.GetPhase(), Text: reply.GetText(),
-					})
-				}
-				return a.data("%s", reply.GetText())
+				name := &messages.JobName{Id: id, Name: status.GetRecord().GetSpec().Called()}
+				return show.Explanation(a.out, a.style, reply, name, status.GetPhase())
 			})
 		},
 	})
@@ -183,17 +167,13 @@ func (a *app) explainFile(file string) error {
 				continue
 			}
 			reply, err := c.ExplainJob(ctx, &messages.ExplainJob{Spec: spec.Bare()})
-			switch {
-			case err != nil:
-				f.Note(err)
-			case a.style.Format != "":
-				o := explanation{
-					APIVersion: "synapse/v1", Kind: "Explanation", Name: spec.Called(), Text: reply.GetText(),
-				}
-				f.Note(cmp.Or(a.next(), show.Object(a.out, a.style.Format, o)))
-			default:
-				f.Note(a.data("%s: %s", spec.Called(), reply.GetText()))
+			if err == nil {
+				err = a.apart()
 			}
+			if err == nil {
+				err = show.Explanation(a.out, a.style, reply, &messages.JobName{Name: spec.Called()}, "")
+			}
+			f.Note(err)
 		}
 		return f.First
 	})

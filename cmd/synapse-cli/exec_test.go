@@ -75,7 +75,7 @@ func TestExplainFileAsSubmit(t *testing.T) {
 	if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	cli(s.address, "explain", "-f", file).wants(t, 0, "a: : queued", "")
+	cli(s.address, "explain", "-f", file).wants(t, 0, "a would wait: needs 64 GPUs\n", "")
 	s.refused = &messages.Outcome{
 		Code: messages.Code_CODE_INVALID, Field: "time_limit_ms", Text: "is 48h0m0s, and the maximum in queue q is 1h0m0s",
 	}

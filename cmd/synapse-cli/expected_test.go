@@ -34,7 +34,7 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	}
 	cli(f.address, "describe", "job", "train").wants(t, 0, "j2", "")
 	cli(f.address, "get", "job", "old", "-q").wants(t, 0, "j5\n", "")
-	cli(f.address, "explain", "train").wants(t, 0, "j2: queued", "")
+	cli(f.address, "explain", "train").wants(t, 0, "j2 is queued: needs 64 GPUs", "")
 	cli(f.address, "cancel", "eval").wants(t, exit.Conflict, "",
 		"2 unfinished jobs have the name \"eval\": j3, j4\nhint: give an ID")
 	cli(f.address, "cancel", "none").wants(t, exit.NotFound, "", "unknown job \"none\"")
@@ -134,7 +134,7 @@ func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
 			exit.Misuse, "", want)
 	}
 	cli(f.address, "describe", "job", "jnew1", "-o", "json").wants(t, 0, "\"kind\": \"Job\"", "")
-	cli(f.address, "explain", "jnew1", "-o", "yaml").wants(t, 0, "kind: Explanation\njob: jnew1\nphase: queued\n", "")
+	cli(f.address, "explain", "jnew1", "-o", "yaml").wants(t, 0, "kind: Explanation\njob: jnew1\nshortId: jnew1\n", "")
 	cli(f.address, "version", "-o", "json").wants(t, 0, "\"clusterId\": \"c1\"", "")
 	cli(f.address, "version", "-o", "wide").wants(t, exit.Misuse, "", "use json, yaml")
 	cli("", "--version").wants(t, 0, "synapse-cli ", "")

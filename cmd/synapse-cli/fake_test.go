@@ -13,6 +13,7 @@ import (
 	"google.golang.org/protobuf/proto"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/explain"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/test/able/pace"
 )
@@ -245,7 +246,14 @@ func (f *fake) ChangeNode(_ context.Context, q *messages.ChangeNode) (*messages.
 }
 
 func (f *fake) ExplainJob(_ context.Context, q *messages.ExplainJob) (*messages.ExplainJobReply, error) {
-	return &messages.ExplainJobReply{Outcome: ok(), Text: q.GetJob() + ": queued: needs 64 GPUs"}, f.heard(q)
+	e := &messages.Explanation{
+		Job: &messages.JobName{Id: q.GetJob(), ShortId: q.GetJob(), Name: q.GetSpec().Called()}, Phase: "queued",
+		Reason: "Resources: needs 64 GPUs", ReasonCode: "Resources",
+	}
+	if q.Spec != nil {
+		e.Phase = ""
+	}
+	return &messages.ExplainJobReply{Outcome: ok(), Text: explain.Of(e).Line(), Explanation: e}, f.heard(q)
 }
 
 func (f *fake) Cluster(_ context.Context, q *api.Cluster) (*api.ClusterReply, error) {

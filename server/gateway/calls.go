@@ -9,6 +9,7 @@ import (
 
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/explain"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/store"
 	"github.com/yi-json/synapse/topology"
@@ -241,7 +242,8 @@ func (g *Gateway) ExplainJob(ctx context.Context, q *messages.ExplainJob) (*mess
 		return call[*messages.ExplainJobReply](ctx, g, g.mirror,
 			&messages.ExplainJob{Principal: q.Principal, Job: record.GetId()})
 	}
-	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: messages.Explain(job)}, nil
+	e := explain.Status(job, record.GetId())
+	return &messages.ExplainJobReply{Outcome: messages.OK(), Text: explain.Of(e).Line(), Explanation: e}, nil
 }
 
 // Cluster returns the cluster and the scheduler that a client is connected to.

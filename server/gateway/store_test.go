@@ -42,7 +42,8 @@ func TestOldJobsAreFoundInTheStore(t *testing.T) {
 		t.Error(err)
 	}
 	e, err := d.SynapseClient.ExplainJob(ctx, &messages.ExplainJob{Job: "old-1"})
-	if err != nil || e.Text != "old-1: cancelled: enough" {
+	if err != nil || e.Text != "old (old-1) was cancelled: enough" ||
+		e.Explanation.GetJob().GetOwner() != "anonymous" {
 		t.Errorf("explained: %v, %v", e, err)
 	}
 	for state, want := range map[messages.JobState]string{

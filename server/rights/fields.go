@@ -32,7 +32,21 @@ var shown = []struct{ message, open, private, ids string }{
 	{"GetJobReply", "outcome job attempts", "", ""},
 	{"ListJobsReply", "outcome jobs next", "", ""},
 	{"ListNodesReply", "outcome nodes next", "", ""},
-	{"ExplainJobReply", "outcome text", "", ""},
+	{"ExplainJobReply", "outcome text explanation", "", ""},
+	// Whoever may look at jobs may look at all of them, with their names and owners: an explanation says no more.
+	{"Explanation", "job phase reason reason_code never at_unix_ms failure needs space in_use more_in_use unavailable " +
+		"more_unavailable reserved more_reserved start no_limit fits_after fits_by_unix_ms ahead waiting limit quota " +
+		"dependencies conflict in_the_way at_once relaxations", "", ""},
+	{"JobName", "id short_id name owner", "", ""},
+	{"Demand", "total each tasks gpu_type level preferred whole_nodes separate_nodes user named_nodes excluded_nodes " +
+		"failed_nodes draining_nodes", "", ""},
+	{"Space", "level domain free total usable nearest nearest_asked nearest_has unmet nodes nodes_other " +
+		"nodes_unavailable nodes_excluded nodes_useful nodes_without_gpus nodes_without_cpus nodes_without_memory", "", ""},
+	{"Holding", "job amount nodes ends_unix_ms ends", "", ""},
+	{"UnavailableNode", "node reason by note", "", ""},
+	{"Dependency", "job end phase", "", ""},
+	{"Constraint", "kind name", "", ""},
+	{"Relaxation", "text needs return_nodes time_limit_ms before", "", ""},
 	{"HistoryReply", "outcome jobs next damaged", "", ""},
 	{"Event", "seq at_unix_ms text job node hidden synced group reason group_jobs reason_code", "", ""},
 	{"LogPart", "rank attempt stderr data notice offset missing", "", ""},

@@ -12,6 +12,7 @@ import (
 	"time"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/explain"
 	"github.com/yi-json/synapse/server/api"
 )
 
@@ -178,17 +179,26 @@ func startOf(j *messages.JobStatus) *start {
 	if t == nil {
 		return nil
 	}
-	now := time.Now().UnixMilli()
-	moment := func(ms int64) string { return messages.Moment(ms, now) }
 	return &start{
 		Job: j.GetRecord().GetId(), Basis: messages.Word(t.GetBasis().String(), "BASIS_"), At: t.GetAtUnixMs(),
 		Latest: t.GetLatestUnixMs(), Likely: t.GetLikelyUnixMs(), Why: t.GetWhy(), Kept: t.GetKept(),
 		Until: t.GetKeptUntilUnixMs(), Ahead: t.GetAhead(), AheadMs: t.GetAheadMs(),
-		Words: t.Words(now, moment, messages.Span),
+		Words: t.Words(time.Now().UnixMilli()),
 	}
 }
 
-// explain returns the complete reason why a job waits.
+// explained has the facts about why a job waits: the rows of the command line, each line with its cells.
+type explained struct {
+	Title string         `json:"title"`
+	Rows  []explainedRow `json:"rows"`
+}
+
+type explainedRow struct {
+	Label string     `json:"label"`
+	Lines [][]string `json:"lines"`
+}
+
+// explain returns why a job waits.
 func (p *Page) explain(r *http.Request) (any, error) {
 	id, err := idOf(r, "id")
 	if err != nil {
@@ -198,9 +208,15 @@ func (p *Page) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	return struct {
-		Text string `json:"text"`
-	}{reply.GetText()}, nil
+	if reply.GetExplanation() == nil { // the Mirror is of an earlier version
+		return explained{reply.GetText(), []explainedRow{}}, nil
+	}
+	sheet := explain.Of(reply.GetExplanation())
+	all := explained{sheet.Title, []explainedRow{}}
+	for _, row := range sheet.Rows {
+		all.Rows = append(all.Rows, explainedRow(row))
+	}
+	return all, nil
 }
 
 // queue is a configured queue.

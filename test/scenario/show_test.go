@@ -10,6 +10,7 @@ import (
 
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/explain"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -355,7 +356,7 @@ func (s *stage) nodes(commandLine) string {
 func (s *stage) explain(l commandLine) string {
 	out := "no answer"
 	s.asked(actors.MirrorPath, &messages.ExplainJob{Job: s.order(l, l.first(0)).ID()}, func(m messages.Message) {
-		out = m.(*messages.ExplainJobReply).Text
+		out = explain.Of(m.(*messages.ExplainJobReply).Explanation).Text(0)
 	})
 	return s.plain(strings.TrimSpace(out))
 }

@@ -74,14 +74,13 @@ func (s *teller) unqueue(ctx actor.Context, job topology.JobID) {
 	}
 }
 
-// Explain returns the Scheduler's own reason why a job waits. It returns false if the job is not in the queue, if there
-// is room for it, or if nothing is planned yet. Only checks of the Mirror's answers call it, because it is slow.
-func (s *teller) Explain(job topology.JobID) (string, bool) {
+// Explain returns the Scheduler's own facts about why a job waits. It returns false if the job is not in the queue, if
+// there is room for it, or if nothing is planned yet. Only checks of the Mirror's facts call it, because it is slow.
+func (s *teller) Explain(job topology.JobID) (policy.Answer, bool) {
 	all := topology.NewHolders()
 	s.view.Fabric().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
 	answer, waits := policy.Explain(s.view.Fabric(), s.queue, job, all)
-	answer.NowNs = int64(s.p.Clock.Now())
-	return answer.String(), waits && answer.Refusal != nil && s.states.In(schedulerLeading)
+	return answer, waits && answer.Refusal != nil && s.states.In(schedulerLeading)
 }
 
 // Room returns the tree that the Scheduler plans with, and the holders on each node. Checks compare it with the Mirror.

@@ -2,6 +2,7 @@ package scheduler
 
 import (
 	"fmt"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -14,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/actors/leader/protocol"
 	"github.com/yi-json/synapse/actors/mirror"
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/policy"
 	"github.com/yi-json/synapse/topology"
 	"github.com/yi-json/synapse/topology/belief"
 )
@@ -96,12 +98,12 @@ func (p *pair) machine(id string) *topology.Fabric {
 	return f
 }
 
-// explained returns the Mirror's explanation, which must agree with the Scheduler's view.
-func (p *pair) explained(t *testing.T, job topology.JobID) string {
+// explained returns the Mirror's facts, which must be those of the Scheduler's view.
+func (p *pair) explained(t *testing.T, job topology.JobID) policy.Answer {
 	t.Helper()
 	got, ok := p.mirror.Explain(job)
-	if want, waits := p.Explain(job); got != want || ok != waits {
-		t.Errorf("the Mirror answers %q, the Scheduler would have answered %q", got, want)
+	if want, waits := p.Explain(job); !reflect.DeepEqual(got, want) || ok != waits {
+		t.Errorf("the Mirror answers %+v, the Scheduler would have answered %+v", got, want)
 	}
 	return got
 }
@@ -116,7 +118,7 @@ func TestExplainKnowsPatience(t *testing.T) {
 	spec.Gang.ReplicasMin, spec.Gang.ReplicasMax = 2, 2
 	spec.Topology = &messages.TopologySpec{Preferred: "rack", PatienceMs: 60_000}
 	p.waits("j", 1, spec)
-	if got := p.explained(t, "j"); !strings.HasPrefix(got, "prefers one rack: needs 2 GPUs") {
+	if got := p.explained(t, "j").Refusal.String(); !strings.HasPrefix(got, "prefers one rack: needs 2 GPUs") {
 		t.Errorf("explained as %q", got)
 	}
 }
@@ -138,12 +140,12 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 		p.tell(showAgain{})
 	}
 	later()
-	const short = "needs 1 GPU; the cluster has 0 free of 1 · there first has 1"
-	for id, want := range map[topology.JobID]string{
-		"j": short + " · it is the first of 2 waiting jobs", "k": short + " · 1 of 2 waiting jobs is ahead of it",
-	} {
-		if got := p.explained(t, id); got != want {
-			t.Errorf("%s: %q", id, got)
+	const short = "needs 1 GPU; the cluster has 0 free of 1"
+	for id, ahead := range map[topology.JobID]int{"j": 0, "k": 1} {
+		got := p.explained(t, id)
+		if got.Refusal.String() != short || got.Standing != (policy.Standing{Ahead: ahead, Waiting: 2}) ||
+			len(got.Holders) != 1 || got.Holders[0].Job != "first" || got.Holders[0].Amount.MilliGPU != 1000 {
+			t.Errorf("%s: %s, %+v", id, got.Refusal, got)
 		}
 	}
 	f.SetUsable("n1", "drained by ann")
@@ -151,13 +153,15 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 		topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
 	p.tell(protocol.Withdraws{Job: "j"})
 	later()
-	if got := p.explained(t, "k"); !strings.Contains(got, "n1 drained by ann") || strings.Contains(got, "waiting jobs") {
-		t.Errorf("k: %q", got)
+	out := []topology.OutOfService{{Node: "n1", Why: "drained by ann"}}
+	if got := p.explained(t, "k"); !slices.Equal(got.Out, out) || got.Standing != (policy.Standing{Waiting: 1}) ||
+		len(got.Kept) != 1 {
+		t.Errorf("k: %+v", got)
 	}
 	p.machines["n1"].room.Evict(p.machines["n1"].room.Tenants()[0].Token)
 	later()
-	if got := p.explained(t, "k"); strings.Contains(got, "first has") {
-		t.Errorf("k: %q", got)
+	if got := p.explained(t, "k"); len(got.Holders) > 0 {
+		t.Errorf("k: %+v", got)
 	}
 	p.view.Remove(p.machines["n1"].room)
 	later()

@@ -315,6 +315,13 @@ class ClusterReply(Message):
 
 
 @dataclass
+class Constraint(Message):
+    """Constraint is one requirement of a job that could be dropped."""
+    kind: str = plain("str")  # excluded, named, apart, memory, cpu, label, gpu-type, whole, unavailable, level, reserved, others or size
+    name: str = plain("str")  # of a label, a GPU type or a level
+
+
+@dataclass
 class CreatePass(Message):
     """CreatePass keeps a token of a person, by a hash: its secret is made by whoever asks, and does not travel. The same hash again gets the same answer."""
     hash: bytes = plain("bytes")  # SHA-256 of the secret
@@ -335,6 +342,32 @@ class Deed(Message):
     by: Optional[Principal] = one("Principal")
     at_unix_ms: int = plain("long")
     reason: str = plain("str")
+
+
+@dataclass
+class Demand(Message):
+    """Demand is what a job asks for."""
+    total: Optional[Resources] = one("Resources")
+    each: Optional[Resources] = one("Resources")  # of one task; none: the total is divided over the nodes
+    tasks: int = plain("int")
+    gpu_type: str = plain("str")
+    level: str = plain("str")  # the topology level of which one domain must hold the job
+    preferred: bool = plain("bool")  # the level is preferred, and not required
+    whole_nodes: bool = plain("bool")
+    separate_nodes: bool = plain("bool")  # one task per node
+    user: str = plain("str")  # the account that its tasks run as
+    named_nodes: bool = plain("bool")
+    excluded_nodes: bool = plain("bool")
+    failed_nodes: bool = plain("bool")  # it avoids nodes on which it failed
+    draining_nodes: bool = plain("bool")  # it avoids nodes that drain before it would end
+
+
+@dataclass
+class Dependency(Message):
+    """Dependency is a job whose end another one waits for."""
+    job: Optional[JobName] = one("JobName")
+    end: AfterEnd = plain("AfterEnd", AfterEnd.UNSPECIFIED)
+    phase: str = plain("str")  # empty: the job is no longer shown
 
 
 @dataclass
@@ -484,7 +517,41 @@ class ExplainJob(Message):
 @dataclass
 class ExplainJobReply(Message):
     outcome: Optional[Outcome] = one("Outcome")
-    text: str = plain("str")
+    text: str = plain("str")  # the facts in one line, for clients that do not know the field explanation
+    explanation: Optional[Explanation] = one("Explanation")
+
+
+@dataclass
+class Explanation(Message):
+    """Explanation has the facts about why a job waits, or why a job of a spec would wait. Lists are cut at 100 entries."""
+    job: Optional[JobName] = one("JobName")  # if the job was not submitted: the name alone
+    phase: str = plain("str")  # one of Phases in phase.go; empty: the job was not submitted
+    reason: str = plain("str")  # as in JobStatus; empty for a job that was not submitted: it would start now
+    reason_code: str = plain("str")
+    never: bool = plain("bool")  # the job can never start on the nodes that the cluster knows
+    at_unix_ms: int = plain("long")  # the time of the answer; 0 for a job that has ended
+    failure: str = plain("str")  # why the last attempt failed before its tasks started
+    needs: Optional[Demand] = one("Demand")
+    space: Optional[Space] = one("Space")  # the topology domain that could hold most of the job
+    in_use: List[Holding] = many("Holding")  # the jobs that use resources in that domain, the largest first
+    more_in_use: int = plain("int")  # further jobs
+    unavailable: List[UnavailableNode] = many("UnavailableNode")
+    more_unavailable: int = plain("int")
+    reserved: List[Holding] = many("Holding")  # resources in that domain that are reserved for other jobs
+    more_reserved: int = plain("int")
+    start: Optional[Prospect] = one("Prospect")
+    no_limit: Optional[JobName] = one("JobName")  # a job without a time limit, because of which there is no start time, or no guarantee
+    fits_after: List[JobName] = many("JobName")  # the job fits after the time limits of these jobs
+    fits_by_unix_ms: int = plain("long")  # the last of them ends by then
+    ahead: int = plain("int")  # jobs that have their turn first
+    waiting: int = plain("int")  # all jobs in the queue; 0: the job has a reservation, or no turn
+    limit: str = plain("str")  # the queue limit or owner limit that the job would exceed
+    quota: str = plain("str")  # how much of its quota the job's queue uses
+    dependencies: List[Dependency] = many("Dependency")  # the jobs whose end the job waits for
+    conflict: List[Constraint] = many("Constraint")  # a minimal set of requirements that cannot be met together
+    in_the_way: List[Constraint] = many("Constraint")  # the members of the smallest sets without which the job would start now
+    at_once: int = plain("int")  # the size of such a set; 0: none is known
+    relaxations: List[Relaxation] = many("Relaxation")  # changes that were tried, and with each of which the job would start now
 
 
 @dataclass
@@ -646,11 +713,30 @@ class HoldReply(Message):
 
 
 @dataclass
+class Holding(Message):
+    """Holding is what one job uses or has reserved in a domain."""
+    job: Optional[JobName] = one("JobName")
+    amount: Optional[Resources] = one("Resources")
+    nodes: int = plain("int")  # 0: not counted
+    ends_unix_ms: int = plain("long")  # when all of it is free; 0: not known
+    ends: str = plain("str")  # the basis of that time: time-limit, no-limit or unknown; empty: it is reserved
+
+
+@dataclass
 class IndexRange(Message):
     """IndexRange is every step-th number from first to last."""
     first: int = plain("int")
     last: int = plain("int")
     step: int = plain("int")  # 0: same as 1
+
+
+@dataclass
+class JobName(Message):
+    """JobName names a job for people."""
+    id: str = plain("str")
+    short_id: str = plain("str")
+    name: str = plain("str")
+    owner: str = plain("str")
 
 
 @dataclass
@@ -1170,6 +1256,16 @@ class ReadSecrets(Message):
 
 
 @dataclass
+class Relaxation(Message):
+    """Relaxation is a change with which a job would start now."""
+    text: str = plain("str")
+    needs: Optional[Demand] = one("Demand")  # as changed; none: the change is another one
+    return_nodes: List[str] = many("str")  # nodes that would have to return
+    time_limit_ms: int = plain("long")
+    before: List[JobName] = many("JobName")  # with this time limit the job ends before the reservations of these jobs start
+
+
+@dataclass
 class Rendezvous(Message):
     """Rendezvous is the address of rank 0 and the list of all members."""
     address: str = plain("str")
@@ -1278,6 +1374,28 @@ class SliceReport(Message):
 
 
 @dataclass
+class Space(Message):
+    """Space is the topology domain that could hold most of a job."""
+    level: str = plain("str")  # empty: the cluster
+    domain: str = plain("str")
+    free: Optional[Resources] = one("Resources")  # on nodes that match the job; only the kind of resource that is short
+    total: Optional[Resources] = one("Resources")
+    usable: Optional[Resources] = one("Resources")  # of the free resources
+    nearest: str = plain("str")  # the node that lacks least for one task
+    nearest_asked: Optional[Resources] = one("Resources")  # what one task needs there; only the kinds that are short
+    nearest_has: Optional[Resources] = one("Resources")
+    unmet: str = plain("str")  # what no node has
+    nodes: int = plain("int")
+    nodes_other: int = plain("int")  # do not match the job
+    nodes_unavailable: int = plain("int")
+    nodes_excluded: int = plain("int")
+    nodes_useful: int = plain("int")  # can hold a part of the job
+    nodes_without_gpus: int = plain("int")  # too few GPUs are free
+    nodes_without_cpus: int = plain("int")
+    nodes_without_memory: int = plain("int")
+
+
+@dataclass
 class StopSpec(Message):
     signal: int = plain("int")  # 0: SIGTERM
     grace_ms: int = plain("long")  # 0: the default
@@ -1321,6 +1439,15 @@ class TopologySpec(Message):
     required: str = plain("str")  # a topology level, or empty
     preferred: str = plain("str")
     patience_ms: int = plain("long")  # how long to wait for the preferred level
+
+
+@dataclass
+class UnavailableNode(Message):
+    """UnavailableNode is a node that matches a job and takes no tasks of it."""
+    node: str = plain("str")
+    reason: str = plain("str")  # in words, with all that follows
+    by: str = plain("str")  # who drained or cordoned it
+    note: str = plain("str")  # the text that this user gave
 
 
 @dataclass

@@ -1,7 +1,7 @@
 // This file owns the page: the current view, the data from the server, and the actions of the user.
 import { back } from "./back.js";
 import { board } from "./board.js";
-import { reason } from "./change.js";
+import { facts } from "./change.js";
 import { hatch } from "./map.js";
 import { over, queuesOver, spans, stepOf } from "./over.js";
 import { player, recorded } from "./play.js";
@@ -173,13 +173,13 @@ async function askStarts() {
 page.reason = (id, row) => {
   if (row.phase !== "queued") return undefined;
   if (page.explained?.id !== id) {
-    page.explained = { id, text: "…" };
-    ask("/explain", { id }).then(({ text }) => text, (e) => e.message).then((text) => {
-      if (page.explained?.id === id) page.explained.text = text;
+    page.explained = { id, title: "…", rows: [] };
+    ask("/explain", { id }).catch((e) => ({ title: e.message, rows: [] })).then((answer) => {
+      if (page.explained?.id === id) Object.assign(page.explained, answer);
       paint();
     });
   }
-  return [h("h2", {}, "Why it is waiting"), page.explained.text.split(" · ").map((part) => reason(part, row))];
+  return [h("h2", {}, "Why it is waiting"), ...facts(page.explained, row)];
 };
 
 // ---- actions

@@ -25,7 +25,7 @@ export async function back(now, take, moved, closed) {
     // ask answers requests for the shown time. Queue quotas are the current ones; the usage is counted from the jobs.
     async ask(path, query) {
       if (path === "/waiting") return [];
-      if (path === "/explain") return { text: "Earlier reasons are not stored." };
+      if (path === "/explain") return { title: "Earlier reasons are not stored.", rows: [] };
       if (path === "/job") throw new Error("no further details are stored");
       if (path === "/queues") return { ...await askNow(path, query), usage: undefined };
       return askNow(path, query);

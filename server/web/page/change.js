@@ -10,7 +10,8 @@ const ways = [
   [/^without label ([^=]+)=(.*)$/, ([, key, value]) => ["nodeSelector:", `-  ${key}: ${value}`]],
   [/^without excluding nodes$/, () => ["-exclude: […]"]],
   [/^on other nodes than those named$/, () => ["-nodes: […]"]],
-  [/^with --time-limit (\S+)$/, ([, limit]) => [`+timeLimit: ${limit}`]],
+  [/^without topology patience$/, () => ["topology:", "-  patience: …"]],
+  [/^with --time-limit (\S+)(?: \(.*\))?$/, ([, limit]) => [`+timeLimit: ${limit}`]],
 ];
 
 // changesOf returns the lines of the job file that a suggestion changes. It returns none if the job file need not change.
@@ -25,13 +26,18 @@ export function changesOf(way, row) {
   return lines;
 }
 
-// reason shows one part of an answer. Each suggestion unfolds to its change of the job file.
-export function reason(text, row) {
-  const [, begin, rest, end] = text.match(/^(would start now )(.*?)(, and be gone .*)?$/) ?? [];
-  const all = rest?.split(", or ").map((way) => [way, changesOf(way, row)]);
-  if (!all?.some(([, lines]) => lines.length)) return h("p", {}, text);
-  return h("div", {}, h("p", {}, begin.trim(), end ?? "", ":"), all.map(([way, lines]) => (lines.length
-    ? h("details", {}, h("summary", {}, way), h("pre", {}, h("code", {}, `spec:\n${lines.map((line) => (/^[+-]/.test(line)
-      ? `${line[0]}   ${line.slice(1)}` : `    ${line}`)).join("\n")}`)))
-    : h("p", {}, way))));
+// suggestion shows a change that would let the job start now. It unfolds to the change of the job file.
+function suggestion(way, row) {
+  const lines = changesOf(way, row);
+  return lines.length ? h("details", {}, h("summary", {}, way), h("pre", {}, h("code", {}, `spec:\n${lines.map((line) =>
+    (/^[+-]/.test(line) ? `${line[0]}   ${line.slice(1)}` : `    ${line}`)).join("\n")}`))) : way;
+}
+
+// facts shows an answer of `explain`: a title, and a table with one row for each kind of fact.
+export function facts({ title, rows }, row) {
+  const width = Math.max(1, ...rows.flatMap(({ lines }) => lines.map((cells) => cells.length)));
+  const cell = (label, text) => (label === "To start now" ? suggestion(text, row) : text);
+  return [h("p", {}, title), rows.length > 0 && h("table", { class: "explained" }, h("tbody", {}, rows.map(({ label, lines }) =>
+    lines.map((cells, at) => h("tr", {}, at === 0 && h("th", { scope: "rowgroup", rowspan: lines.length }, label), cells.map((text, i) =>
+      h("td", { colspan: i === cells.length - 1 && cells.length < width ? width - i : undefined }, cell(label, text)))))).flat()))];
 }

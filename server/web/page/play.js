@@ -112,7 +112,7 @@ export function player(source, take, moved, ...more) {
     // ask answers as the server did, if the recording contains the answer.
     async ask(path, { id } = {}) {
       const answer = { "/me": kept.me ?? source.me, "/waiting": kept.starts, "/queues": kept.queues,
-        "/job": kept.details.get(id), "/explain": { text: state.jobs.get(id)?.why ?? "" } }[path];
+        "/job": kept.details.get(id), "/explain": { title: state.jobs.get(id)?.why ?? "", rows: [] } }[path];
       if (answer === undefined) throw new Error("the recording contains no further details");
       return answer;
     },

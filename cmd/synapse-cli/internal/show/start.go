@@ -28,18 +28,16 @@ func (j job) starts() string {
 	if p == nil {
 		return orDash(j.why())
 	}
-	return p.Words(j.now, j.moment, messages.Span)
+	return p.Words(j.now)
 }
-
-func (j job) moment(ms int64) string { return messages.Moment(ms, j.now) }
 
 // describedKept is how many machines a description names that are kept for a job.
 const describedKept = 16
 
 func describeStart(p *page, j job) {
 	if told := j.GetProspect(); told != nil {
-		p.line("Start", told.Words(j.now, j.moment, messages.Span))
-		p.line("Reserved", told.KeptWords(describedKept, j.moment))
+		p.line("Start", told.Words(j.now))
+		p.line("Reserved", told.Reserved(describedKept, j.now))
 	}
 	p.line("Estimated", foretold(j.toldFirst(), 0))
 }

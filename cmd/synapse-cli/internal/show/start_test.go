@@ -34,8 +34,9 @@ func TestStarts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, want := range []string{
-		"expected ~21:00Z, limits: no later than Fri 01:00Z unless a machine is lost\n",
-		"expected ~23:00Z, learned: by 1970-01-10 04:00Z in 9 of 10\n", "no time can be given · 3 ahead\n", "Held by ops\n",
+		"expected 21:00Z (in 1h), guaranteed by Fri 01:00Z (time limits) unless a node is lost\n",
+		"expected 23:00Z (in 3h, estimate), 9 of 10 similar jobs start by 1970-01-10 04:00Z\n", "unknown · 3 jobs ahead\n",
+		"Held by ops\n",
 	} {
 		if !strings.Contains(b.String(), want) {
 			t.Errorf("%q is not in\n%s", want, b.String())
@@ -61,8 +62,8 @@ func TestStarts(t *testing.T) {
 	if err := DescribeJob(&b, Style{NowMs: now}, list[0], nil); err != nil {
 		t.Fatal(err)
 	}
-	if !strings.Contains(b.String(), "Start:        expected ~21:00Z, limits: no later than Fri 01:00Z") ||
-		!strings.Contains(b.String(), "n1, n2 are kept for it until it starts") {
+	if !strings.Contains(b.String(), "Start:        expected 21:00Z (in 1h), guaranteed by Fri 01:00Z") ||
+		!strings.Contains(b.String(), "Reserved:     n1, n2 for this job until it starts") {
 		t.Error(b.String())
 	}
 }

@@ -11,6 +11,7 @@ import (
 	"unicode/utf8"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/messages/explain"
 )
 
 // Style is how output is to look.
@@ -208,7 +209,7 @@ func wrapped(cells [][]string, widths []int, wrap bool) (lines []printed) {
 			lines = append(lines, printed{line, row})
 			continue
 		}
-		for i, part := range folded(line[last], widths[last]) {
+		for i, part := range explain.Folded(line[last], widths[last]) {
 			next := make([]string, len(line))
 			if i == 0 {
 				copy(next, line)
@@ -218,29 +219,6 @@ func wrapped(cells [][]string, widths []int, wrap bool) (lines []printed) {
 		}
 	}
 	return lines
-}
-
-// folded breaks a text at its spaces into lines of so many columns. A word that is longer is broken.
-func folded(text string, columns int) (lines []string) {
-	line := ""
-	for _, word := range strings.Fields(text) {
-		for width(word) > columns {
-			if line != "" {
-				lines, line = append(lines, line), ""
-			}
-			letters := []rune(word)
-			lines, word = append(lines, string(letters[:columns])), string(letters[columns:])
-		}
-		switch {
-		case line == "":
-			line = word
-		case width(line)+1+width(word) <= columns:
-			line += " " + word
-		default:
-			lines, line = append(lines, line), word
-		}
-	}
-	return append(lines, line)
 }
 
 // leastCell is the least that is left of a cell, its gap behind it.
