@@ -97,9 +97,9 @@ func TestHealthRefuses(t *testing.T) {
 		"  a: {check: disk, path: /x}\n":             "health.a: check: disk requires min",
 		"  a: {check: mount, path: x}\n":             `health.a.path: "x" must be an absolute path`,
 		"  a: {check: gpus, timeout: 3}\n":           `health.a.timeout: "3" must be a duration`,
-		"  a: {command: true}\n":                     "health.a: true: give the whole path",
+		"  a: {command: true}\n":                     "health.a: true: use an absolute path",
 		"  a: {command: /nosuch}\n":                  "health.a: lstat /nosuch: no such file",
-		"  a: {command: " + open + "}\n":             "can be written to by others; chmod go-w it",
+		"  a: {command: " + open + "}\n":             "; run chmod go-w on it",
 		"  a: {command: /bin/true, min: 1Gi}\n":      "health.a: min is allowed for built-in checks only",
 		"  a: {check: gpus}\n  a: {check: memory}\n": "health.a: duplicate key",
 	} {

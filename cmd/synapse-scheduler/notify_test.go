@@ -46,7 +46,7 @@ func TestNotifyIsRead(t *testing.T) {
 		"  page: {command: [/bin/true]}":                                          "notify.page: on: is missing",
 		"  page: {on: job-finished}":                                              "needs one of command and webhook",
 		"  page: {on: job-finished, command: [/bin/true], webhook: 'https://x/'}": "needs one of command and webhook",
-		"  page: {on: job-finished, command: [bin/true]}":                         "give the whole path",
+		"  page: {on: job-finished, command: [bin/true]}":                         "use an absolute path",
 		"  page: {on: job-finished, webhook: 'http://hooks.example/'}":            "must begin with https://",
 		"  page: {on: job-finished, webhook: 'https://ann:pw@hooks.example/'}":    "put a token into tokenFile",
 		"  page: {on: node-unschedulable, owners: [ann], command: [/bin/true]}":   "require an event of jobs",

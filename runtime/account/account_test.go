@@ -12,11 +12,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// strangers is a number that neither a user nor a group of this machine has.
+// strangers is an id that no user and no group of this host has.
 const strangers = 1_234_567_890
 
-// TestGroupOfNumber: a user for which the machine has no name is in the group of the same number only if no group of
-// the machine has that number.
+// TestGroupOfNumber checks that a uid without a name gets the group of the same number only if no group of the host has
+// it.
 func TestGroupOfNumber(t *testing.T) {
 	own := strconv.Itoa(strangers)
 	for _, name := range []string{own, own + ":" + own} {
@@ -50,7 +50,7 @@ func TestGroupOfNumber(t *testing.T) {
 	}
 }
 
-// TestNumbers: both ends of each range of numbers that a job may and may not have.
+// TestNumbers checks both ends of each range of permitted and forbidden uids.
 func TestNumbers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -85,14 +85,14 @@ func TestNumbers(t *testing.T) {
 	}
 }
 
-// TestBarred: each directory above a path must let the account pass, as its owner, as one of its groups or as another,
-// and the bit of its own kind decides alone.
+// TestBarred checks that every directory above a path must let the account pass, as its owner, its group or another
+// user. Only the mode bit of that kind counts.
 func TestBarred(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: nothing can be given to others")
 	}
 	top := t.TempDir()
-	for _, dir := range []string{filepath.Dir(top), top} { // what t.TempDir makes is for one user alone
+	for _, dir := range []string{filepath.Dir(top), top} { // the parent made by t.TempDir is private to one user
 		if err := os.Chmod(dir, 0o711); err != nil {
 			t.Fatal(err)
 		}

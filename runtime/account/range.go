@@ -12,18 +12,17 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns whether a range of numbers is free for jobs on this machine: a job must not run as a user that exists
-// already.
+// This file checks whether a range of uids is free for jobs on this node. A job must not run as an existing user.
 
-// accountFiles are where the machine says which numbers are taken: the field with the number and, where there is one,
-// the field with the count from there.
+// accountFiles lists the files with used ids: the field with the first id, and the field with the count, if there is
+// one.
 var accountFiles = []struct {
 	path          string
 	number, count int
 }{{"/etc/passwd", 2, 0}, {"/etc/group", 2, 0}, {"/etc/subuid", 1, 2}, {"/etc/subgid", 1, 2}}
 
-// CheckUIDs refuses a range that overlaps the machine's users, its groups, or the numbers that it gives to containers
-// of users. It does not see those of a directory service, which cannot list all.
+// CheckUIDs refuses a range that overlaps the node's users, groups, or the id ranges for users' containers. It does not
+// see those of a directory service, which cannot list all of them.
 func CheckUIDs(r topology.UIDRange) error { return checkUIDs("", r) }
 
 func checkUIDs(root string, r topology.UIDRange) error {
@@ -66,13 +65,14 @@ func meets(file *os.File, number, count int, r topology.UIDRange) error {
 			}
 		}
 		if first <= uint64(r.Last) && first+n > uint64(r.First) {
-			return fmt.Errorf("%s has numbers of %v: %d to %d", fields[0], r, first, first+n-1)
+			return fmt.Errorf("%s has ids in %v: %d to %d", fields[0], r, first, first+n-1)
 		}
 	}
 	return lines.Err()
 }
 
-// Mapped reports whether the agent can run tasks under a range: root in a user namespace has a limited number of them.
+// Mapped reports whether the agent can run tasks under a range, because root in a user namespace has a limited number
+// of ids.
 func Mapped(r topology.UIDRange) bool {
 	for _, path := range []string{"/proc/self/uid_map", "/proc/self/gid_map"} {
 		text, err := os.ReadFile(path)
@@ -86,7 +86,7 @@ func Mapped(r topology.UIDRange) bool {
 	return true
 }
 
-// covers reports whether one line of a map has all of a range: inside, outside, how many.
+// covers reports whether one line of a map contains the whole range. The fields are inside, outside and count.
 func covers(text string, r topology.UIDRange) bool {
 	for line := range strings.Lines(text) {
 		var inside, outside, n uint64

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestCheckUIDs: a range that overlaps a user or group of the machine is refused with its name, and one beside them is
-// not.
+// TestCheckUIDs checks that a range that overlaps a user or group of the host is refused with its name, and that an
+// adjacent one is not.
 func TestCheckUIDs(t *testing.T) {
 	root := t.TempDir()
 	if err := os.Mkdir(filepath.Join(root, "etc"), 0o755); err != nil {
@@ -62,8 +62,7 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestOfJob: a job that names no user runs under the number that the scheduler gave it, and no job may name such a
-// number.
+// TestOfJob checks that a job without a user gets the scheduler's uid, and that no job may name such a uid.
 func TestOfJob(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")

@@ -15,17 +15,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the numbers of tasks that are root of their own containers: which task has which on this machine, and
-// when they are given again. They concern this machine alone, because no file outside of the task's layer ever belongs
-// to them: so no leader gives them, and on another machine a task has other numbers.
+// This file assigns id ranges to tasks that are root inside their containers. The ranges matter only on this node,
+// because no file outside of the task's layer belongs to them. Therefore no leader assigns them, and on another node a
+// task has another range.
 
-// DefaultRoots is the range without a flag: a thousand such tasks on a machine, beside what distributions and container
-// engines give to people.
+// DefaultRoots is the default range, for a thousand such tasks per node. It does not overlap the ranges that
+// distributions and container engines give to users.
 const DefaultRoots = "400000000-465535999"
 
-// Roots gives each task that is root numbers of its own. The holder of a part is the task's folder, in which its layer
-// lies, for as long as the folder exists. A file for each part of the range names its holder, so that a later agent
-// knows it.
+// Roots gives each root task a separate part of the range. The holder of a part is the task's folder, which contains
+// its layer. The part is taken for as long as the folder exists. One file per part names its holder for later agents.
 type Roots struct {
 	dir  string
 	all  topology.UIDRange
@@ -35,7 +34,7 @@ type Roots struct {
 	next uint32
 }
 
-// OpenRoots opens the directory of such files, and makes it if need be.
+// OpenRoots opens the directory of these files, and makes it if needed.
 func OpenRoots(dir string, all topology.UIDRange, size uint32) (*Roots, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("roots: %w", err)
@@ -45,8 +44,8 @@ func OpenRoots(dir string, all topology.UIDRange, size uint32) (*Roots, error) {
 
 func (r *Roots) parts() uint32 { return uint32(r.all.Len()) / r.size }
 
-// Take returns the first of a folder's numbers: the same as long as the folder has them. Numbers are given again in
-// turn, the longest free first.
+// Take returns the first id of a folder's part. A folder keeps its part. Free parts are assigned in turn, the longest
+// free first.
 func (r *Roots) Take(holder string) (first uint32, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -69,8 +68,8 @@ func (r *Roots) Take(holder string) (first uint32, err error) {
 		}
 	}
 	if !found {
-		return 0, fmt.Errorf("user: root has numbers of its own in each task, and all %d parts of --root-uids %v are taken; "+
-			"widen the range, or try again when such tasks are over", r.parts(), r.all)
+		return 0, fmt.Errorf("user: each root task needs a separate id range, and all %d parts of --root-uids %v are in "+
+			"use; widen the range, or retry when such tasks have ended", r.parts(), r.all)
 	}
 	if err := r.note(r.path(free), holder); err != nil {
 		return 0, fault.OfMachine(fmt.Errorf("roots: %w", err))
@@ -85,19 +84,19 @@ func (r *Roots) path(part uint32) string {
 
 func (r *Roots) first(part uint32) uint32 { return r.all.First + part*r.size }
 
-// note writes the holder of a part. A part whose note is torn was never given.
+// note writes the holder of a part. A part with an incomplete file was never assigned.
 func (r *Roots) note(path, holder string) error {
 	return file.Replace(path, []byte(holder))
 }
 
-// there reports whether a holder's folder still exists. Where that cannot be known it does.
+// there reports whether a holder's folder still exists. An unknown state counts as existing.
 func there(holder string) bool {
 	_, err := os.Lstat(holder)
 	return strings.HasPrefix(holder, "/") && !errors.Is(err, fs.ErrNotExist)
 }
 
-// CheckRoots refuses a range for roots that has no room for one task, or that meets the machine's users or the numbers
-// of jobs.
+// CheckRoots refuses a range for roots that is too small for one task, or that overlaps the node's users or the uids of
+// jobs.
 func CheckRoots(roots, uids topology.UIDRange, size uint32) error {
 	return checkRoots("", roots, uids, size)
 }
@@ -107,9 +106,9 @@ func checkRoots(root string, roots, uids topology.UIDRange, size uint32) error {
 	case roots.Len() == 0:
 		return nil
 	case uint32(roots.Len()) < size:
-		return fmt.Errorf("%v has %d numbers, and each task needs %d", roots, roots.Len(), size)
+		return fmt.Errorf("%v has %d ids, but each task needs %d", roots, roots.Len(), size)
 	case uids.Len() > 0 && roots.First <= uids.Last && uids.First <= roots.Last:
-		return fmt.Errorf("%v meets --uids %v", roots, uids)
+		return fmt.Errorf("%v overlaps with --uids %v", roots, uids)
 	}
 	return checkUIDs(root, roots)
 }

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestRoots: each folder has a part of its own as long as the folder exists, also for a later agent, and a part that
-// becomes free is given again last.
+// TestRoots checks that each folder keeps a separate part while it exists, also for a later agent, and that a freed
+// part is reused last.
 func TestRoots(t *testing.T) {
 	dir, all := t.TempDir(), topology.UIDRange{First: 1_000_000, Last: 1_000_299}
 	folder := func(name string) string {
@@ -42,7 +42,7 @@ func TestRoots(t *testing.T) {
 	if err := os.Remove(a); err != nil {
 		t.Fatal(err)
 	}
-	expect(folder("c"), 1_000_200) // what was just freed comes last
+	expect(folder("c"), 1_000_200) // the part that was just freed is last
 	r = open()
 	expect(b, 1_000_100)
 	expect(folder("d"), 1_000_000)
@@ -50,7 +50,7 @@ func TestRoots(t *testing.T) {
 		!strings.Contains(err.Error(), "--root-uids") {
 		t.Errorf("a fourth has %d (%v)", got, err)
 	}
-	if err := os.WriteFile(filepath.Join(dir, "roots", "1000200"), nil, 0o600); err != nil { // a torn note
+	if err := os.WriteFile(filepath.Join(dir, "roots", "1000200"), nil, 0o600); err != nil { // an incomplete file
 		t.Fatal(err)
 	}
 	expect(folder("e"), 1_000_200)
@@ -71,9 +71,9 @@ func TestCheckRoots(t *testing.T) {
 	}{
 		{topology.UIDRange{}, ""}, {topology.UIDRange{First: 3_000_000, Last: 3_065_535}, ""},
 		{topology.UIDRange{First: 3_000_000, Last: 3_065_534}, "needs 65536"},
-		{topology.UIDRange{First: 2_999_999, Last: 3_100_000}, "meets --uids"},
-		{topology.UIDRange{First: 1_900_000, Last: 2_000_000}, "meets --uids"},
-		{topology.UIDRange{First: 1_065_535, Last: 1_200_000}, "ann has numbers"},
+		{topology.UIDRange{First: 2_999_999, Last: 3_100_000}, "overlaps with --uids"},
+		{topology.UIDRange{First: 1_900_000, Last: 2_000_000}, "overlaps with --uids"},
+		{topology.UIDRange{First: 1_065_535, Last: 1_200_000}, "ann has ids"},
 	} {
 		err := checkRoots(root, c.roots, uids, 65536)
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -82,7 +82,7 @@ func TestCheckRoots(t *testing.T) {
 	}
 }
 
-// TestOwnRoot: root of a container is another user on the machine than root, and never that of another job.
+// TestOwnRoot checks that a container's root is a user other than root on the host, and never that of another job.
 func TestOwnRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")

@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package bpf attaches small programs to control groups of v2: it owns their instructions, and the calls that load them
-// into the kernel. The caller decides what a program does. The kernel drops a program together with its group, so
-// nothing has to be detached.
+// Package bpf attaches small programs to cgroups of v2. It owns the instructions, and the system calls that load the
+// programs. The caller decides what a program does. The kernel removes a program with its cgroup, so nothing has to be
+// detached.
 package bpf
 
 import (
@@ -15,12 +15,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// The few instructions that filters need.
+// The instructions that the filters need.
 const (
 	Load32     = 0x61 // dst = *(u32 *)(src + offset)
 	And32      = 0x54 // dst &= immediate
 	Copy32     = 0xbc // dst = src
-	JumpNot32  = 0x56 // if dst != immediate, jump; of both the lower 32 bits
+	JumpNot32  = 0x56 // if dst != immediate, jump; compares the lower 32 bits
 	JumpNot64  = 0x55 // if dst != immediate, jump
 	Move64     = 0xb7 // dst = immediate
 	Exit       = 0x95 // return register 0
@@ -30,23 +30,23 @@ const (
 // Program holds the instructions written so far.
 type Program []byte
 
-// Emit writes one instruction.
+// Emit appends one instruction.
 func (p *Program) Emit(code, destination, source byte, offset int16, immediate uint32) {
 	*p = append(*p, code, registers(destination, source))
 	*p = binary.NativeEndian.AppendUint16(*p, uint16(offset))
 	*p = binary.NativeEndian.AppendUint32(*p, immediate)
 }
 
-// Len is how many instructions there are.
+// Len returns the number of instructions.
 func (p Program) Len() int { return len(p) / bytesPerOp }
 
-// Answer ends the program with this answer.
+// Answer appends instructions that end the program with this result.
 func (p *Program) Answer(answer uint32) {
 	p.Emit(Move64, 0, 0, 0, answer)
 	p.Emit(Exit, 0, 0, 0, 0)
 }
 
-// registers packs destination and source as the machine's byte order has its bit fields.
+// registers packs destination and source in the bit order of the platform.
 func registers(destination, source byte) byte {
 	if binary.NativeEndian.Uint16([]byte{1, 0}) == 1 {
 		return source<<4 | destination
@@ -57,11 +57,11 @@ func registers(destination, source byte) byte {
 // Hook is a point in a group at which the kernel runs a program.
 type Hook struct{ Kind, Attach uint32 }
 
-// Put loads a program and attaches it to a group, in place of an earlier one, without a gap.
+// Put loads a program and attaches it to a group. It replaces an earlier program without a gap.
 func (h Hook) Put(group string, program Program) error {
 	loaded, err := h.load(program)
 	if err != nil {
-		return fmt.Errorf("load filter: %w", err)
+		return fmt.Errorf("load the filter: %w", err)
 	}
 	defer unix.Close(loaded)
 	cgroup, err := unix.Open(group, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_CLOEXEC, 0)
@@ -71,7 +71,7 @@ func (h Hook) Put(group string, program Program) error {
 	defer unix.Close(cgroup)
 	before, err := h.before(cgroup)
 	if err != nil {
-		return fmt.Errorf("find filter: %w", err)
+		return fmt.Errorf("find the earlier filter: %w", err)
 	}
 	attach := struct{ target, program, kind, flags, replace uint32 }{
 		uint32(cgroup), uint32(loaded), h.Attach, unix.BPF_F_ALLOW_MULTI, 0,
@@ -81,14 +81,14 @@ func (h Hook) Put(group string, program Program) error {
 		attach.flags, attach.replace = attach.flags|unix.BPF_F_REPLACE, uint32(before)
 	}
 	if _, err := call(unix.BPF_PROG_ATTACH, unsafe.Pointer(&attach), unsafe.Sizeof(attach)); err != nil {
-		return fmt.Errorf("attach filter: %w", err)
+		return fmt.Errorf("attach the filter: %w", err)
 	}
 	return nil
 }
 
 func (h Hook) load(program Program) (int, error) {
 	license := []byte("MIT\x00")
-	load := struct { // The beginning of union bpf_attr, as BPF_PROG_LOAD reads it.
+	load := struct { // the beginning of union bpf_attr for BPF_PROG_LOAD
 		kind, count                 uint32
 		instructions, license       uint64
 		logLevel, logSize           uint32
@@ -108,8 +108,8 @@ func (h Hook) load(program Program) (int, error) {
 	return fd, err
 }
 
-// undisturbed calls do while no signal comes to its thread. The kernel gives up a load, with EAGAIN, when one waits:
-// Go's own, or that of a child that has ended. To try again would mean to guess how often.
+// undisturbed calls do while all signals are blocked on its thread. The kernel aborts a load with EAGAIN when a signal
+// is pending, for example one of Go's own or of an ended child. The necessary number of retries would be unknown.
 func undisturbed(do func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -123,7 +123,8 @@ func undisturbed(do func()) {
 	do()
 }
 
-// before is the program that is attached to a group already; -1: none. No other program may be on a group of ours.
+// before returns the program that is already attached to a group; -1: none. No other program may be attached to this
+// agent's groups.
 func (h Hook) before(cgroup int) (int, error) {
 	var ids [2]uint32
 	query := struct {
@@ -139,7 +140,7 @@ func (h Hook) before(cgroup int) (int, error) {
 	case query.count == 0:
 		return -1, nil
 	case query.count > 1:
-		return -1, errors.New("another program has attached one there")
+		return -1, errors.New("the group has a filter of another program")
 	}
 	byID := struct{ id, next, flags uint32 }{id: ids[0]}
 	return call(unix.BPF_PROG_GET_FD_BY_ID, unsafe.Pointer(&byID), unsafe.Sizeof(byID))

@@ -2,7 +2,7 @@
 
 package bpf
 
-// This file owns the test that filters are loaded whatever else happens to a process.
+// This file tests that filters are loaded despite other events in the process.
 
 import (
 	"os"
@@ -13,11 +13,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestLoadUnderSignals: a filter is loaded although signals come meanwhile, at each of which the kernel would give up.
-// Go itself sends some to threads that are busy for long.
+// TestLoadUnderSignals checks that a filter is loaded although each arriving signal would abort the load. Go itself
+// sends signals to busy threads.
 func TestLoadUnderSignals(t *testing.T) {
 	var filter Program
-	for range 2000 { // of which each is looked at, so that a signal has time to come
+	for range 2000 { // the kernel verifies each of them, which gives a signal time to arrive
 		filter.Emit(Move64, 0, 0, 0, 1)
 	}
 	filter.Answer(1)
@@ -35,7 +35,7 @@ func TestLoadUnderSignals(t *testing.T) {
 	go func() {
 		sent := 0
 		for ; !over.Load(); sent++ {
-			_ = unix.Tgkill(os.Getpid(), self, unix.SIGURG) // which Go uses for that, and nobody minds
+			_ = unix.Tgkill(os.Getpid(), self, unix.SIGURG) // the signal that Go itself uses
 		}
 		ended <- sent
 	}()

@@ -1,11 +1,11 @@
 //go:build linux
 
-// Package calls decides which system calls a task may make: as the filter that the kernel applies to Carapace's
-// containers and to plain processes, and as the same filter for OCI runtimes.
+// Package calls decides which system calls a task may make. It provides a filter for Carapace's containers and plain
+// processes, and the same filter for OCI runtimes.
 //
-// It is a list of what is allowed, taken from containerd's default profile (tools/callgen), so that nothing passes here
-// that does not pass there. A call that the list does not know is refused with EPERM. One that is newer than the list
-// is answered with ENOSYS, and so are clone3 and io_uring: a program falls back then, as it would on an older kernel.
+// The filter is a list of permitted calls from containerd's default profile (tools/callgen). It therefore permits
+// nothing that containerd does not permit. A call that is not on the list fails with EPERM. A call newer than the list
+// fails with ENOSYS, and so do clone3 and io_uring. A program then falls back, as on an older kernel.
 package calls
 
 import (
@@ -24,30 +24,30 @@ type call struct {
 	number uint32
 }
 
-// newer are calls without which a program works too, as on a kernel that lacks them: clone3 hides its flags from
-// filters, and io_uring makes calls that no filter sees.
+// newer lists calls that programs can do without, as on an old kernel. clone3 hides its flags from filters, and
+// io_uring makes calls that no filter sees.
 var newer = []call{
 	{"clone3", unix.SYS_CLONE3}, {"io_uring_setup", unix.SYS_IO_URING_SETUP}, {"io_uring_enter", unix.SYS_IO_URING_ENTER},
 	{"io_uring_register", unix.SYS_IO_URING_REGISTER},
 }
 
-// byArgument are the calls that are allowed with some arguments only. Program and OCI have these checks.
+// byArgument lists the calls that are permitted only with some arguments. Program and OCI contain these checks.
 var byArgument = []call{
 	{"clone", unix.SYS_CLONE}, {"ioctl", unix.SYS_IOCTL}, {"personality", unix.SYS_PERSONALITY},
 	{"socket", unix.SYS_SOCKET},
 }
 
-// newNamespaces are the flags of clone that make a namespace: a new user namespace gives its maker every capability
-// inside, and with them most of the kernel to attack.
+// newNamespaces lists the flags of clone that make a namespace. A new user namespace gives its maker every capability
+// inside it, which exposes much of the kernel to attacks.
 const newNamespaces = unix.CLONE_NEWNS | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC | unix.CLONE_NEWUSER |
 	unix.CLONE_NEWPID |
 	unix.CLONE_NEWNET | unix.CLONE_NEWCGROUP
 
-// Clone3 also lets a task fork by clone3, for a supervisor that puts its child into a group as it forks. The filter
-// cannot see which namespaces clone3 makes.
+// Clone3 also permits clone3, for a supervisor that creates its child in a cgroup. The filter cannot see which
+// namespaces clone3 makes.
 const Clone3 = "clone3"
 
-// without are the calls that are allowed with any arguments, to a task with these capabilities.
+// without returns the calls that a task with these capabilities may make with any arguments.
 func without(capabilities []string) []call {
 	list := slices.Clone(allowed)
 	for _, c := range beside {
@@ -62,11 +62,11 @@ func without(capabilities []string) []call {
 	return slices.DeleteFunc(list, func(c call) bool { return slices.Contains(byArgument, c) })
 }
 
-// OCI is the filter as an OCI runtime takes it, for a task with these capabilities ("SYS_CHROOT").
+// OCI returns the filter in the format of OCI runtimes, for a task with these capabilities ("SYS_CHROOT").
 func OCI(capabilities []string) (*specs.LinuxSeccomp, error) {
 	arch, known := map[string]specs.Arch{"amd64": specs.ArchX86_64, "arm64": specs.ArchAARCH64}[runtime.GOARCH]
 	if !known {
-		return nil, fmt.Errorf("no filter for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("no system call filter for the architecture %s", runtime.GOARCH)
 	}
 	denied, absent := uint(unix.EPERM), uint(unix.ENOSYS)
 	s := &specs.LinuxSeccomp{DefaultAction: specs.ActErrno, DefaultErrnoRet: &denied, Architectures: []specs.Arch{arch}}

@@ -11,7 +11,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// answer runs a program as the kernel would, over one call.
+// answer interprets a program as the kernel would, for one call.
 func answer(t *testing.T, program []unix.SockFilter, number uint32, args ...uint64) uint32 {
 	t.Helper()
 	words := map[uint32]uint32{offsetNumber: number, offsetArch: architectures[runtime.GOARCH]}
@@ -55,7 +55,7 @@ const (
 	gone   = unix.SECCOMP_RET_ERRNO | uint32(unix.ENOSYS)
 )
 
-// TestProgram: the kernel's program answers for every number as the table does.
+// TestProgram checks that the kernel's program answers for every number as in the table.
 func TestProgram(t *testing.T) {
 	for _, with := range [][]string{nil, {"CAP_SYS_CHROOT"}, {"SYS_NICE", "SYS_TIME"}, {Clone3}} {
 		program, err := Program(with)
@@ -83,7 +83,7 @@ func TestProgram(t *testing.T) {
 	}
 }
 
-// TestArguments: the calls that are allowed with some arguments only.
+// TestArguments checks the calls that are permitted only with some arguments.
 func TestArguments(t *testing.T) {
 	program, err := Program(nil)
 	if err != nil {
@@ -105,14 +105,14 @@ func TestArguments(t *testing.T) {
 		{unix.SYS_PERSONALITY, []uint64{0}, passes},
 		{unix.SYS_PERSONALITY, []uint64{0xffffffff}, passes},
 		{unix.SYS_PERSONALITY, []uint64{0x0040000}, denied}, // addresses that are not random
-		{unix.SYS_PERSONALITY, []uint64{0x0400000}, denied}, // what is read is executable
+		{unix.SYS_PERSONALITY, []uint64{0x0400000}, denied}, // readable memory is executable
 		{unix.SYS_CLONE, []uint64{unix.CLONE_VM | unix.CLONE_THREAD | unix.CLONE_SIGHAND}, passes},
 		{unix.SYS_CLONE, []uint64{unix.CLONE_NEWUSER}, denied},
 		{unix.SYS_CLONE, []uint64{unix.CLONE_NEWNET | unix.CLONE_VM}, denied},
 		{unix.SYS_CLONE, []uint64{unix.CLONE_NEWCGROUP}, denied},
 		{unix.SYS_IOCTL, []uint64{0, unix.TCGETS}, passes},
 		{unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI}, denied},
-		{unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI | 1<<32}, denied}, // the kernel looks at the low half
+		{unix.SYS_IOCTL, []uint64{0, unix.TIOCSTI | 1<<32}, denied}, // the kernel checks only the low half
 		{unix.SYS_CLONE3, nil, gone},
 		{unix.SYS_IO_URING_SETUP, nil, gone},
 		{unix.SYS_OPEN_TREE_ATTR, nil, denied},
@@ -129,7 +129,7 @@ func TestArguments(t *testing.T) {
 	}
 }
 
-// TestForeignCalls: another architecture's calls are refused, and those of x32 are absent.
+// TestForeignCalls checks that another architecture's calls are refused, and that x32 calls are absent.
 func TestForeignCalls(t *testing.T) {
 	program, err := Program(nil)
 	if err != nil {
@@ -144,13 +144,13 @@ func TestForeignCalls(t *testing.T) {
 			t.Errorf("a call of x32 is answered %#x", got)
 		}
 	}
-	program[1].K++ // as if the kernel named another one
+	program[1].K++ // as if the kernel reported another one
 	if got := answer(t, program, unix.SYS_READ); got != denied {
 		t.Errorf("another architecture's call is answered %#x", got)
 	}
 }
 
-// TestOCI: the runtimes get the same filter.
+// TestOCI checks that the runtimes get the same filter.
 func TestOCI(t *testing.T) {
 	s, err := OCI([]string{"CAP_SYS_CHROOT"})
 	if err != nil {

@@ -2,7 +2,7 @@
 
 package calls
 
-// This file owns the filter as the kernel takes it: a classic BPF program, assembled here.
+// This file builds the filter in the kernel's format, a classic BPF program.
 
 import (
 	"fmt"
@@ -15,11 +15,11 @@ import (
 const (
 	offsetNumber = 0  // of the call's number in struct seccomp_data
 	offsetArch   = 4  // of the architecture
-	offsetArgs   = 16 // of the first argument's low half, on a little-endian machine; its high half follows
+	offsetArgs   = 16 // of the first argument's low half on a little-endian host; its high half follows
 	x32Bit       = 0x40000000
 )
 
-// architectures are the AUDIT_ARCH numbers of the architectures with a table.
+// architectures maps the architectures with a table to their AUDIT_ARCH numbers.
 var architectures = map[string]uint32{"amd64": unix.AUDIT_ARCH_X86_64, "arm64": unix.AUDIT_ARCH_AARCH64}
 
 var (
@@ -32,17 +32,17 @@ func stmt(code uint16, k uint32) unix.SockFilter { return unix.SockFilter{Code: 
 
 func load(offset uint32) unix.SockFilter { return stmt(unix.BPF_LD|unix.BPF_W|unix.BPF_ABS, offset) }
 
-// jump skips holds instructions where the test holds, and fails instructions where it does not.
+// jump skips holds instructions if the test is true, and fails instructions otherwise.
 func jump(test uint16, k uint32, holds, fails int) unix.SockFilter {
 	return unix.SockFilter{Code: unix.BPF_JMP | test | unix.BPF_K, Jt: uint8(holds), Jf: uint8(fails), K: k}
 }
 
-// Program is the filter for a task with these capabilities ("SYS_CHROOT", or Clone3), on this architecture. Another
-// one's calls (32-bit ones on a 64-bit kernel) are refused as a whole: their numbers mean other things.
+// Program returns the filter for a task with these capabilities ("SYS_CHROOT", or Clone3), on this architecture. Calls
+// of another architecture (32-bit calls on a 64-bit kernel) are all refused, because their numbers have other meanings.
 func Program(capabilities []string) ([]unix.SockFilter, error) {
 	arch, known := architectures[runtime.GOARCH]
 	if !known {
-		return nil, fmt.Errorf("no filter for %s", runtime.GOARCH)
+		return nil, fmt.Errorf("no system call filter for the architecture %s", runtime.GOARCH)
 	}
 	program := []unix.SockFilter{load(offsetArch), jump(unix.BPF_JEQ, arch, 1, 0), refuse, load(offsetNumber)}
 	if runtime.GOARCH == "amd64" {
@@ -52,7 +52,7 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 		number uint32
 		checks []unix.SockFilter
 	}{
-		// No task may type into the terminal from which it was started.
+		// No task may insert input into the terminal from which it was started.
 		{unix.SYS_IOCTL, []unix.SockFilter{load(offsetArgs + 8), jump(unix.BPF_JEQ, unix.TIOCSTI, 0, 1), refuse,
 			allow}},
 		{unix.SYS_CLONE, []unix.SockFilter{load(offsetArgs), jump(unix.BPF_JSET, newNamespaces, 0, 1), refuse, allow}},
@@ -65,23 +65,23 @@ func Program(capabilities []string) ([]unix.SockFilter, error) {
 	return append(program, search(bounds(without(capabilities)))...), nil
 }
 
-// oneOf allows a call whose first argument is one of some values. The kernel may look at its low half alone and ignore
-// the high one, so that must be zero.
+// oneOf permits a call if its first argument is one of the values. The kernel may ignore the high half of the argument,
+// so the high half must be zero.
 func oneOf(values []uint32) []unix.SockFilter {
 	checks := []unix.SockFilter{load(offsetArgs + 4), jump(unix.BPF_JEQ, 0, 1, 0), refuse, load(offsetArgs)}
 	for i, v := range values {
-		checks = append(checks, jump(unix.BPF_JEQ, v, len(values)-i, 0)) // past the refusal
+		checks = append(checks, jump(unix.BPF_JEQ, v, len(values)-i, 0)) // skips the refusal
 	}
 	return append(checks, refuse, allow)
 }
 
-// bound is the number from which on calls have an answer, until the next bound.
+// bound is the first number of a range of calls with the same answer.
 type bound struct {
 	from   uint32
 	answer unix.SockFilter
 }
 
-// bounds are the answers to all numbers: the calls on the list are allowed, those that are newer than all of it are
+// bounds returns the answers for all numbers. The listed calls are permitted. Calls newer than the whole list are
 // absent.
 func bounds(list []call) []bound {
 	answers := map[uint32]unix.SockFilter{}
@@ -111,7 +111,7 @@ func bounds(list []call) []bound {
 	return all
 }
 
-// search finds a number's answer by halving: some seven comparisons, where a list would take three hundred.
+// search finds a number's answer by binary search. It needs about seven comparisons; a list would need three hundred.
 func search(all []bound) []unix.SockFilter {
 	if len(all) == 1 {
 		return []unix.SockFilter{all[0].answer}

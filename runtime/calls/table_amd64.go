@@ -4,7 +4,7 @@ package calls
 
 import "golang.org/x/sys/unix"
 
-// allowed are the calls that any task may make, whatever their arguments are.
+// allowed lists the calls that every task may make with any arguments.
 var allowed = []call{
 	{"accept", unix.SYS_ACCEPT},
 	{"accept4", unix.SYS_ACCEPT4},
@@ -315,7 +315,7 @@ var allowed = []call{
 	{"writev", unix.SYS_WRITEV},
 }
 
-// beside are those that come with a capability.
+// beside lists the calls that need a capability.
 var beside = []call{
 	{"chroot", unix.SYS_CHROOT},
 	{"clock_settime", unix.SYS_CLOCK_SETTIME},

@@ -2,6 +2,6 @@
 
 package calls
 
-// This file is for architectures without a table.
+// This file has empty tables for other architectures.
 
 var allowed, beside []call

@@ -42,7 +42,7 @@ func validateUser(user string) error {
 			return &SpecError{"user", fmt.Sprintf("%.80q is not a user; use a name, a uid, or either with :GROUP", user)}
 		}
 		if number, err := strconv.ParseUint(part, 10, 64); err == nil && number > maxID {
-			return &SpecError{"user", fmt.Sprintf("%.80q has an id above %d", user, uint64(maxID))}
+			return &SpecError{"user", fmt.Sprintf("%.80q has an id above the maximum of %d", user, uint64(maxID))}
 		}
 	}
 	return nil
@@ -174,7 +174,7 @@ func findProgram(name, workdir string, env []string) (string, *StartError) {
 	if denied != nil {
 		return "", &StartError{CodeNotExecutable, "exec", denied.Error(), denied}
 	}
-	return "", notFound(name, fmt.Errorf("not in PATH %s", search))
+	return "", notFound(name, fmt.Errorf("not found in PATH %s", search))
 }
 
 func notFound(name string, err error) *StartError {

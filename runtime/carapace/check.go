@@ -117,7 +117,7 @@ func checkKernel() Finding {
 	release := unix.ByteSliceToString(name.Release[:])
 	pidfd, err := unix.PidfdOpen(os.Getpid(), 0)
 	if err != nil {
-		return missing("kernel", fmt.Errorf("%s has no pidfd: Linux 5.12 or newer is needed", release))
+		return missing("kernel", fmt.Errorf("%s has no pidfd: Linux 5.12 or newer is required", release))
 	}
 	unix.Close(pidfd)
 	return found("kernel", release)
@@ -128,7 +128,7 @@ func checkKernel() Finding {
 func checkMounts() Finding {
 	err := unix.MountSetattr(-1, "", unix.AT_EMPTY_PATH, &unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY})
 	if err == unix.ENOSYS {
-		return missing("mounts", errors.New("mount_setattr is missing: Linux 5.12 or newer is needed"))
+		return missing("mounts", errors.New("mount_setattr is missing: Linux 5.12 or newer is required"))
 	}
 	return found("mounts", "mount_setattr")
 }
@@ -149,7 +149,7 @@ func checkSeccomp() Finding {
 		return missing("seccomp", err)
 	}
 	if _, err := unix.PrctlRetInt(unix.PR_GET_SECCOMP, 0, 0, 0, 0); err != nil {
-		return missing("seccomp", errors.New("the kernel was built without it"))
+		return missing("seccomp", errors.New("the kernel was built without seccomp"))
 	}
 	return found("seccomp", "default filter")
 }

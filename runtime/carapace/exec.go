@@ -104,7 +104,7 @@ type joined struct {
 
 func execIn(into *joined, what ExecSpec) (*ExecSession, error) {
 	if len(what.Command) == 0 || what.Command[0] == "" {
-		return nil, fail("command", errors.New("the command is empty"))
+		return nil, fail("command", errors.New("is empty; name a program"))
 	}
 	if os.Geteuid() != 0 {
 		return nil, fail("join", ErrNoExec)

@@ -233,7 +233,7 @@ func (s Spec) validateStrings() error {
 	}{{"command", s.Command}, {"env", s.Env}, {"hide", s.Hide}, {"devices", s.Devices}, {"capAdd", s.CapAdd},
 		{"capDrop", s.CapDrop}} {
 		if len(list.entries) > maxStrings {
-			return &SpecError{list.field, fmt.Sprintf("has %d entries, at most %d", len(list.entries), maxStrings)}
+			return &SpecError{list.field, fmt.Sprintf("has %d entries; the limit is %d", len(list.entries), maxStrings)}
 		}
 		for i, entry := range list.entries {
 			field := fmt.Sprintf("%s[%d]", list.field, i)
@@ -241,7 +241,7 @@ func (s Spec) validateStrings() error {
 				return &SpecError{field, "has a NUL character, which ends a string in the kernel"}
 			}
 			if len(entry) > maxStringBytes {
-				return &SpecError{field, fmt.Sprintf("has %d bytes, at most %d", len(entry), maxStringBytes)}
+				return &SpecError{field, fmt.Sprintf("has %d bytes; the limit is %d", len(entry), maxStringBytes)}
 			}
 		}
 	}
@@ -278,7 +278,7 @@ func (s Spec) validatePaths() error {
 		}
 	}
 	if len(s.Mounts) > maxStrings {
-		return &SpecError{"mounts", fmt.Sprintf("has %d entries, at most %d", len(s.Mounts), maxStrings)}
+		return &SpecError{"mounts", fmt.Sprintf("has %d entries; the limit is %d", len(s.Mounts), maxStrings)}
 	}
 	for i, mount := range s.Mounts {
 		err := validatePath(fmt.Sprintf("mounts[%d].target", i), mount.Target)

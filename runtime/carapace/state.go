@@ -45,7 +45,7 @@ const (
 
 var (
 	// ErrExists reports a second start of an id whose container lives.
-	ErrExists = errors.New("a container of this id is alive")
+	ErrExists = errors.New("a container with this id already runs")
 	// ErrNotFound reports an id that no living container has.
 	ErrNotFound = errors.New("no living container has this id")
 )
@@ -212,7 +212,7 @@ func isHeld(folder string) bool {
 // SignalID sends a signal to the container of this id, from any process of the host. SIGKILL ends all of its processes.
 func SignalID(stateDir, id string, signal unix.Signal) error {
 	if !goodID(id) {
-		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
+		return &SpecError{"id", fmt.Sprintf("%.40q is not a valid container id", id)}
 	}
 	folder := filepath.Join(stateDir, id)
 	state, err := readState(folder)
@@ -269,7 +269,7 @@ func GC(stateDir string, cgroups Cgroups) ([]string, error) {
 // returns nil, nothing is left.
 func RemoveID(stateDir, id string, cgroups Cgroups) error {
 	if !goodID(id) {
-		return &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
+		return &SpecError{"id", fmt.Sprintf("%.40q is not a valid container id", id)}
 	}
 	folder := filepath.Join(stateDir, id)
 	if _, err := os.Lstat(folder); errors.Is(err, fs.ErrNotExist) {
@@ -292,7 +292,7 @@ func RemoveID(stateDir, id string, cgroups Cgroups) error {
 // are zero.
 func StatsID(stateDir, id string) (Stats, error) {
 	if !goodID(id) {
-		return Stats{}, &SpecError{"id", fmt.Sprintf("%.40q is no container's id", id)}
+		return Stats{}, &SpecError{"id", fmt.Sprintf("%.40q is not a valid container id", id)}
 	}
 	state, err := readState(filepath.Join(stateDir, id))
 	if err != nil {

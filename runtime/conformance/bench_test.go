@@ -1,7 +1,8 @@
 //go:build linux
 
-// From the start of a container to its end, beside the plain exec of the same command, and beside runc and crun where
-// the machine has them: all in one run, in turn, because figures of different hours say nothing about each other.
+// This file compares the time from the start of a container to its end with a plain exec of the same command, and with
+// runc and crun if they are installed. All run interleaved in one run, because figures from different times cannot be
+// compared.
 package conformance
 
 import (
@@ -20,20 +21,20 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// contestant starts /bin/true in some way and waits for its end. What ready does is done before the clock runs.
+// contestant starts /bin/true in some way and waits for its end. The work of ready is not measured.
 type contestant struct {
 	name  string
 	ready func() (once func() error, err error)
 }
 
-// always is a contestant without preparations.
+// always returns a contestant without preparations.
 func always(name string, once func() error) contestant {
 	return contestant{name, func() (func() error, error) { return once, nil }}
 }
 
-// aPause is before a start that stands by itself. A kernel that has just moved a process into another cgroup moves the
-// next one at once, and waits for all processors where the last one was a while ago: a benchmark that moves processes
-// must not profit from the others.
+// aPause is the pause before a single start. A kernel that has just moved a process into another cgroup moves the next
+// one at once. After a pause, it waits for all processors. A benchmark that moves processes must not profit from the
+// others.
 const aPause = 100 * time.Millisecond
 
 func BenchmarkStartToExit(b *testing.B) {
@@ -49,7 +50,7 @@ func BenchmarkStartToExit(b *testing.B) {
 	rounds := 0
 	for b.Loop() {
 		rounds++
-		for _, c := range field { // In turn, so that a busy moment of the machine meets all of them.
+		for _, c := range field { // Interleaved, so that a busy moment of the host affects all of them.
 			alone[c.name] = append(alone[c.name], timed(b, c.name, prepared(b, c)))
 		}
 		if rounds%20 != 1 {
@@ -88,7 +89,7 @@ func timed(b *testing.B, name string, once func() error) time.Duration {
 	return time.Since(began)
 }
 
-// twenty starts twenty at once, and takes the time of each, and until the last has ended.
+// twenty starts twenty at once. It measures each one, and the time until the last has ended.
 func twenty(b *testing.B, c contestant) (each []time.Duration, last time.Duration) {
 	all := make([]func() error, 20)
 	for i := range all {
@@ -165,8 +166,8 @@ func contestants(b *testing.B) []contestant {
 	return field
 }
 
-// throughLauncher is a machine's way: from the word to start until it is told as gone, with a supervisor of its own and
-// the end on disk. The image was got ready before, as it is for a gang.
+// throughLauncher measures the way of a node: from the start command until the end is reported, with a supervisor and
+// the exit record on disk. The image was prepared before, as for a gang.
 func throughLauncher(name string, s *stack, image string) contestant {
 	s.image = image
 	return contestant{name, func() (func() error, error) {
@@ -177,7 +178,7 @@ func throughLauncher(name string, s *stack, image string) contestant {
 		return func() error {
 			p.start()
 			<-p.gone
-			go p.see(nil, nil) // which has it forgotten
+			go p.see(nil, nil) // also makes the launcher forget the task
 			if p.exit.Code != 0 || p.exit.Kind != messages.ExitKind_EXIT_KIND_EXITED {
 				return fmt.Errorf("%v", p.exit)
 			}
@@ -186,7 +187,8 @@ func throughLauncher(name string, s *stack, image string) contestant {
 	}}
 }
 
-// BenchmarkSupervisorMemory is what one supervisor holds while its task runs, carried by the command carapace.
+// BenchmarkSupervisorMemory measures the memory of one supervisor while its task runs, with the command carapace as
+// supervisor.
 func BenchmarkSupervisorMemory(b *testing.B) {
 	for name, s := range map[string]*stack{"process": newProcesses(b), "carapace": newContainers(b)} {
 		b.Run(name, func(b *testing.B) {

@@ -1,6 +1,7 @@
 //go:build linux
 
-// Which system calls a task may make, as every driver keeps it. runtime/calls says which; here the kernel answers.
+// This file tests the permitted system calls of a task in every driver. runtime/calls lists them; here the kernel
+// answers.
 package conformance
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// shown is this test binary where every user may run it.
+// shown returns a copy of this test binary that every user may run.
 func shown(t *testing.T) string {
 	t.Helper()
 	text, err := os.ReadFile("/proc/self/exe")
@@ -29,7 +30,7 @@ func shown(t *testing.T) string {
 	return folder
 }
 
-// TestCallsOnAMachine: what no task may ask of the kernel is refused in every driver, and what each needs is not.
+// TestCallsOnAMachine checks that every driver refuses the forbidden system calls, and permits the needed ones.
 func TestCallsOnAMachine(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -43,7 +44,7 @@ func TestCallsOnAMachine(t *testing.T) {
 		words, needs := slices.Clone(refused), []string{"inet"}
 		switch driver {
 		case "upstream":
-			return // that program has a filter of its own
+			return // that program has its own filter
 		case "process":
 			if _, err := supervisor.Landlock(); err != nil {
 				t.Skip(err)
@@ -51,7 +52,7 @@ func TestCallsOnAMachine(t *testing.T) {
 			needs = append(needs, "traced")
 		case "carapace":
 			words, needs = append(words, "clone3 user"), append(needs, "traced")
-		default: // with the runtimes of others what traces itself stands still
+		default: // with other runtimes, a process that traces itself hangs
 			words = append(words, "clone3 user")
 		}
 		folder := shown(t)

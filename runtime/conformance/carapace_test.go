@@ -1,6 +1,6 @@
 //go:build linux
 
-// The suite against carapace, as a library in this process.
+// This file runs the suite against carapace as a library in this process.
 package conformance
 
 import (
@@ -17,8 +17,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestMain lets this binary make a container without root, and be, inside of one, the probe that probe_test.go
-// describes.
+// TestMain lets this binary make a container without root, and run the probe of probe_test.go inside one.
 func TestMain(m *testing.M) {
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)
@@ -47,7 +46,7 @@ type library struct {
 	lacking map[string]string
 }
 
-// newLibrary answers a driver with a state directory and a cgroup parent of its own.
+// newLibrary returns a driver with a separate state directory and cgroup parent.
 func newLibrary(t testing.TB) *library {
 	t.Helper()
 	able.Need(t, able.Containers)
@@ -60,12 +59,12 @@ func newLibrary(t testing.TB) *library {
 			d.lacking[finding.Name] = ofMachine + finding.Reason
 		}
 	}
-	asked := d.options.Cgroups // a test may go on with a root of its own, and the check made groups in this one
+	asked := d.options.Cgroups // a test may later use another root, and the check has made groups in this one
 	t.Cleanup(func() {
 		if _, err := carapace.GC(d.options.StateDir, d.options.Cgroups); err != nil {
 			t.Error(err)
 		}
-		// Each container that anybody on this machine is making just now keeps all parent groups where they are.
+		// While any process on this host makes a container, it holds all parent groups.
 		until(t, d.options.Cgroups.Parent+" is left", func() bool {
 			_, err := carapace.GC(d.options.StateDir, d.options.Cgroups)
 			_, wrong := carapace.GC(d.options.StateDir, asked)
@@ -75,7 +74,7 @@ func newLibrary(t testing.TB) *library {
 	return d
 }
 
-// parents are the groups of that name in every hierarchy.
+// parents returns the groups of that name in every hierarchy.
 func parents(name string) []string {
 	var found []string
 	for _, pattern := range []string{"/sys/fs/cgroup" + name, "/sys/fs/cgroup/*" + name} {
@@ -164,12 +163,12 @@ func (d *library) Leavings() ([]string, error) {
 	return left, err
 }
 
-// TestCarapace is the suite on the machine's own cgroups.
+// TestCarapace runs the suite on the host's own cgroups.
 func TestCarapace(t *testing.T) { Run(t, newLibrary(t)) }
 
-// TestCarapaceUnified is the suite on cgroup v2. On a hybrid machine that tree has no controllers, and TestCarapace
-// tries limits; birth into a group, its kill, its device filter and its removal are not. Namespaces are kept apart as
-// systemd has it.
+// TestCarapaceUnified runs the suite on cgroup v2. On a hybrid host, that tree has no controllers, and TestCarapace
+// tests the limits. This test covers creation in a group, its kill, its device filter and its removal. Namespaces are
+// kept apart as with systemd.
 func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
 	root := able.UnifiedRoot()

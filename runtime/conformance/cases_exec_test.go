@@ -1,6 +1,7 @@
 //go:build linux
 
-// Exec sessions of a task: inside as the task is, with ends of their own, and never a reason for the task's.
+// This file has the cases of exec sessions. A session has the environment of the task and a separate end, which does
+// not affect the task.
 package conformance
 
 import (
@@ -29,7 +30,7 @@ var execCases = []testCase{
 	{"exec sessions leave nothing", []Trait{ExecSessions}, execLeavesNothing},
 }
 
-// exec begins one in a task.
+// exec starts a session in a task.
 func (s *suite) exec(running Running, what ExecSpec) ExecSession {
 	s.Helper()
 	another, err := running.(Joinable).Exec(what)
@@ -39,7 +40,7 @@ func (s *suite) exec(running Running, what ExecSpec) ExecSession {
 	return another
 }
 
-// execToEnd runs a script in a task to its end, with something on its stdin.
+// execToEnd runs a script in a task until its end, with this text on its stdin.
 func (s *suite) execToEnd(running Running, script, stdin string, env ...string) (string, int) {
 	s.Helper()
 	fromIn, toIn := s.pipe()
@@ -151,7 +152,7 @@ func execTerminal(s *suite) {
 	expect("got word")
 	ended := make(chan int, 1)
 	go func() { ended <- another.Wait() }()
-	for { // A shell may lose a Ctrl-C that comes just when it begins its next command.
+	for { // A shell may lose a Ctrl-C at the moment when it begins its next command.
 		_, _ = near.Write([]byte{3})
 		select {
 		case code := <-ended:
@@ -223,7 +224,7 @@ func execHungUp(s *suite) {
 	another, out = begin()
 	another.HangUp()
 	_ = out.SetReadDeadline(time.Now().Add(limit))
-	if _, err := io.ReadAll(out); err != nil { // which ends when the last of its processes has
+	if _, err := io.ReadAll(out); err != nil { // ends when the last of its processes has ended
 		s.Errorf("it goes on after its terminal was hung up: %v", err)
 	}
 	if _, code := s.execToEnd(running, "exit 4", ""); code != 4 {
@@ -231,7 +232,7 @@ func execHungUp(s *suite) {
 	}
 }
 
-// inARow is how many exec sessions run one after the other, and atOnce how many beside each other.
+// inARow is the number of sessions one after the other, and atOnce the number of concurrent ones.
 const inARow, atOnce = 100, 50
 
 func execLeavesNothing(s *suite) { s.leavesNothing(inARow) }
@@ -249,7 +250,7 @@ func (s *suite) leavesNothing(inARow int) {
 	}
 	var all sync.WaitGroup
 	for range atOnce {
-		all.Go(func() { // of one process each: a task may have 64
+		all.Go(func() { // of one process each, because a task may have 64
 			if text, code := s.execToEnd(running, `read -r word; printf %s "$word"; exit 6`, "word"); code != 6 || text != "word" {
 				s.Errorf("%q, %d", text, code)
 			}
@@ -266,7 +267,7 @@ func (s *suite) leavesNothing(inARow int) {
 		}
 	}
 	deadline := time.Now().Add(limit)
-	// The suite's own pipes are closed at its end, and Go keeps threads: the more processors, the more at one time.
+	// The suite's own pipes are closed at its end. Go keeps threads, more on a host with more processors.
 	for openFiles(s) > before+8+min(2*runtime.NumCPU(), inARow/2) {
 		if time.Now().After(deadline) {
 			s.Fatalf("%d descriptors are open, and %d were", openFiles(s), before)
@@ -275,7 +276,7 @@ func (s *suite) leavesNothing(inARow int) {
 	}
 }
 
-// openFiles counts the descriptors of this process and of the supervisors below it, and their threads.
+// openFiles counts the descriptors and threads of this process and of its supervisors.
 func openFiles(s *suite) (n int) {
 	for _, pid := range append(liveChildren(s), fmt.Sprint(os.Getpid())) {
 		files, _ := filepath.Glob("/proc/" + pid + "/fd/*")

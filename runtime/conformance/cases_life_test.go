@@ -1,6 +1,6 @@
 //go:build linux
 
-// How a task ends: exact codes, signals, orphans.
+// This file has the cases of a task's end: exact codes, signals and orphans.
 package conformance
 
 import (
@@ -118,8 +118,8 @@ func selfKill(s *suite) {
 	}
 }
 
-// grandchildren: a process that left its session and its parent goes on writing a file of the machine until it is
-// killed.
+// grandchildren checks that a process that left its session and its parent is killed. Until then it writes a file on
+// the host.
 func grandchildren(s *suite) {
 	shared := s.TempDir()
 	task := s.sh("(setsid sh -c 'while :; do echo x >> /shared/alive; sleep 0.01; done' &) ; while ! test -s " +
@@ -136,14 +136,14 @@ func grandchildren(s *suite) {
 		return stat.Size()
 	}
 	before := size()
-	time.Sleep(100 * time.Millisecond) // Ten of its rounds, had it lived.
+	time.Sleep(100 * time.Millisecond) // ten of its rounds, if it still lived
 	if after := size(); after != before {
 		s.Errorf("a grandchild went on writing after the task was gone: %d bytes, then %d", before, after)
 	}
 }
 
 func zombies(s *suite) {
-	// Each round leaves an orphan that ends at once. Were nobody to reap them, they would stand in /proc as Z.
+	// Each round leaves an orphan that ends at once. Without a reaper, it would stay in /proc as Z.
 	text := s.output(s.sh("i=0; while test $i -lt 20; do (true &) ; i=$((i+1)); done; " +
 		"n=0; while grep -q '^State:.Z' /proc/[0-9]*/status 2>/dev/null; do n=$((n+1)); test $n -gt 200 && { echo zombies; " +
 		"exit 0; }; sleep 0.01; done; echo none"))
@@ -161,12 +161,12 @@ func readerGone(s *suite) {
 	running := s.start(task)
 	writer.Close()
 	reader.Close()
-	if got := await(s, running); got.Code != 128+13 && got.Code != 1 { // Killed by SIGPIPE, or told of it by the write.
+	if got := await(s, running); got.Code != 128+13 && got.Code != 1 { // killed by SIGPIPE, or the write failed
 		s.Errorf("a writer without a reader ended with %+v", got)
 	}
 }
 
-// stdoutClosed: a task that closes its output and works on must not keep its reader waiting.
+// stdoutClosed checks that a task that closes its output and continues does not delay its reader.
 func stdoutClosed(s *suite) {
 	reader, writer, err := os.Pipe()
 	if err != nil {
@@ -184,7 +184,7 @@ func stdoutClosed(s *suite) {
 }
 
 func noDescriptor(s *suite) {
-	// One that is inherited over every exec, as a careless starter would have it.
+	// A descriptor that every exec inherits, as from a careless starter.
 	leak, err := os.Open("/etc/hostname")
 	if err != nil {
 		leak, err = os.Open("/proc/self/status")
@@ -196,7 +196,7 @@ func noDescriptor(s *suite) {
 	if _, _, errno := syscall.Syscall(syscall.SYS_FCNTL, leak.Fd(), syscall.F_SETFD, 0); errno != 0 {
 		s.Fatal(errno)
 	}
-	text := s.output(s.sh("exec ls -l /proc/self/fd")) // One descriptor is ls's own, of the directory that it reads.
+	text := s.output(s.sh("exec ls -l /proc/self/fd")) // one descriptor is the directory that ls reads
 	for line := range strings.Lines(text) {
 		before, _, isLink := strings.Cut(line, " -> ")
 		if !isLink {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task may use: memory, processes, devices.
+// This file has the cases of a task's resources: memory, processes and devices.
 package conformance
 
 import (
@@ -31,7 +31,7 @@ func outOfMemory(s *suite) {
 func childOutOfMemory(s *suite) {
 	task := s.sh("tail /dev/zero; exit 5")
 	task.MemoryBytes = 32 << 20
-	// cgroup v2 kills the whole group, v1 the child alone; flagged it must be either way.
+	// cgroup v2 kills the whole group, and v1 only the child. Both must be reported.
 	if got := await(s, s.start(task)); !got.OOM || got.Code != 5 && got.Code != 137 {
 		s.Errorf("a task whose child ate all its memory ended with %+v", got)
 	}
@@ -56,12 +56,13 @@ func onePid(s *suite) {
 	}
 }
 
-// exactPids: with a limit of n, n - 1 children of a shell can live at once, and not one more.
+// exactPids checks that with a limit of n, exactly n - 1 children of a shell can live at once.
 func exactPids(s *suite) {
 	for _, limit := range []int64{2, 5} {
 		script := "i=0; while test $i -lt 10; do sleep 1000 & i=$((i+1)); done 2>/dev/null; echo never"
 		task := s.sh("n=0; (" + script + ") 2>/dev/null; wait")
-		// The shell gives up at the first fork that fails; what lives then is counted from inside by its own builtins.
+		// The shell stops at the first fork that fails. Its own builtins then count the living processes from
+		// inside.
 		task.Command = []string{
 			"/bin/sh", "-c", "trap 'set -- /proc/[0-9]*; echo $#; kill -9 -1' EXIT; i=0; while test $i -lt 10; do sleep 1000 " +
 				"& i=$((i+1)); done",
@@ -74,20 +75,20 @@ func exactPids(s *suite) {
 				break
 			}
 		}
-		if seen-1 != limit { // One of them is init, which does not count.
+		if seen-1 != limit { // one of them is init, which does not count
 			s.Errorf("with a limit of %d, %d processes lived beside init: %q", limit, seen-1, text)
 		}
 	}
 }
 
-// otherDevice takes /dev/kmsg for somebody else's GPU: a character device that is there on every machine, that is not
-// among the plain ones, and that any root may open for writing.
+// otherDevice uses /dev/kmsg as another task's GPU. It is a character device that exists on every host, is not a plain
+// device, and that any root may open for writing.
 func otherDevice(s *suite) {
 	task := s.sh("mknod /tmp/other c 1 11 || exit 10; test -c /tmp/other || exit 11; (: > /tmp/other) 2>/tmp/why && " +
 		"exit 12; cat /tmp/why; exit 0")
 	task.CapAdd = []string{"MKNOD"}
 	text, exit := s.capture(task)
-	// A filter that denies the mknod itself is as good as one that denies the open.
+	// A filter may deny mknod or the open.
 	if exit.Code != 0 && exit.Code != 10 {
 		s.Errorf("exit %d (12: the device could be opened): %s", exit.Code, text)
 	}

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Many at once, and a start against a kill.
+// This file has the cases of many tasks at once, and of a kill during a start.
 package conformance
 
 import (
@@ -14,7 +14,7 @@ var loadCases = []testCase{
 	{"200 concurrent starts leave nothing", []Trait{ManyAtOnce}, manyStarts},
 }
 
-// startKill kills at every moment from the start on; whatever the moment, the task ends and nothing is left.
+// startKill kills a task at each moment of its start. The task must end, and nothing may be left.
 func startKill(s *suite) {
 	for round := range 30 {
 		running, err := s.driver.Start(s.sh("sleep 1000"))

@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task sees, and what it can do to the machine's view of files.
+// This file has the cases of a task's view of files, and of its effects on the host's files.
 package conformance
 
 import (
@@ -85,8 +85,7 @@ func linkedTarget(s *suite) {
 	}
 }
 
-// noMountLeak: the leak check around the case counts the machine's mounts; here they are looked at while the task
-// lives.
+// noMountLeak counts the host's mounts while the task lives. The leak check around every case counts them after it.
 func noMountLeak(s *suite) {
 	before := countMounts(s)
 	s.ready(s.sh("echo ready; sleep 1000"))

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The suite against programs: the command carapace, and runc and crun where the machine has them. They show that the
-// suite asks for nothing that only carapace does; what they do otherwise is named as a lacking trait.
+// This file runs the suite against programs: the command carapace, and runc and crun if they are installed. It shows
+// that the suite requires nothing that only carapace does. Differences are declared as missing traits.
 package conformance
 
 import (
@@ -19,19 +19,19 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// command drives a program that runs a container in its foreground and ends with its code.
+// command drives a program that runs a container in the foreground and ends with its exit code.
 type command struct {
 	lacks    map[Trait]string
-	env      []string                     // of the program, beside the test's own
+	env      []string                     // of the program, in addition to the test's own
 	line     func(Task) ([]string, error) // the command line of a task
-	kill     func(id string) error        // one that runs
+	kill     func(id string) error        // kills a running one
 	leavings func() ([]string, error)
 }
 
 func (c *command) Lacks(trait Trait) string    { return c.lacks[trait] }
 func (c *command) Leavings() ([]string, error) { return c.leavings() }
 
-// program is one that runs a container.
+// program is a program that runs a container.
 type program struct {
 	id   string
 	of   *command
@@ -46,7 +46,7 @@ func (c *command) Start(task Task) (Running, error) {
 	}
 	run := exec.Command(line[0], line[1:]...)
 	run.Env = append(os.Environ(), c.env...)
-	// exec.Cmd takes an interface, and a nil *os.File in one is not nil.
+	// exec.Cmd takes an interface, and a nil *os.File in an interface is not nil.
 	if task.Stdin != nil {
 		run.Stdin = task.Stdin
 	}
@@ -62,7 +62,7 @@ func (c *command) Start(task Task) (Running, error) {
 	p := &program{task.ID, c, run, make(chan struct{})}
 	go func() {
 		defer close(p.done)
-		_ = run.Wait() // Its state says all.
+		_ = run.Wait() // its state contains the result
 	}()
 	return p, nil
 }
@@ -75,8 +75,8 @@ func (p *program) Signal(signal syscall.Signal) error {
 	return nil
 }
 
-// Kill kills what runs, or waits for it: until it is started there is nobody to kill, and the suite kills from the
-// first moment on.
+// Kill kills the container, or waits for it. Before the start there is nothing to kill, and the suite kills from the
+// first moment.
 func (p *program) Kill() error {
 	for deadline := time.Now().Add(limit); ; time.Sleep(5 * time.Millisecond) {
 		err := p.of.kill(p.id)
@@ -98,12 +98,12 @@ func (p *program) Exit() Exit {
 	return Exit{Code: p.run.ProcessState.ExitCode()}
 }
 
-// builtBefore names cmd/carapace to a test that has become another user, or is on another machine, and need not or
-// cannot build it.
+// builtBefore names cmd/carapace to a test that runs as another user or on another host, and need not or cannot build
+// it.
 const builtBefore = "CONFORMANCE_CARAPACE"
 
-// built is cmd/carapace, built once for all tests, where tasks of other users reach it too. It goes after the last of
-// them.
+// built builds cmd/carapace once for all tests, in a folder that tasks of other users can reach. It is removed after
+// the last test.
 var built = sync.OnceValues(func() (string, error) {
 	if binary := os.Getenv(builtBefore); binary != "" {
 		return binary, nil
@@ -121,10 +121,10 @@ var built = sync.OnceValues(func() (string, error) {
 	return binary, os.Chmod(builtIn, 0o755)
 })
 
-// builtIn is the folder that it was built in, if it was.
+// builtIn is the folder of the binary; empty: it was not built.
 var builtIn string
 
-// buildCommand answers cmd/carapace.
+// buildCommand returns the path of cmd/carapace.
 func buildCommand(t testing.TB) string {
 	t.Helper()
 	binary, err := built()
@@ -134,7 +134,7 @@ func buildCommand(t testing.TB) string {
 	return binary
 }
 
-// newCommand answers the command carapace as a driver, with the library's state directory and parent group.
+// newCommand returns the command carapace as a driver, with the library's state directory and parent group.
 func newCommand(t testing.TB) (*command, *library, string) {
 	t.Helper()
 	d := newLibrary(t)
@@ -165,7 +165,7 @@ func newCommand(t testing.TB) (*command, *library, string) {
 	return c, d, binary
 }
 
-// TestCommand is the suite through the command line.
+// TestCommand runs the suite through the command line.
 func TestCommand(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary, and TestCarapace has the same cases")
@@ -174,7 +174,7 @@ func TestCommand(t *testing.T) {
 	Run(t, c)
 }
 
-// TestPeers is the suite through other runtimes.
+// TestPeers runs the suite through other runtimes.
 func TestPeers(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -226,7 +226,8 @@ func newPeer(t testing.TB, binary string) *command {
 		t.Skipf("it does not run even a plain container here: %s", text)
 	}
 	c.leavings = func() ([]string, error) {
-		// A busy kernel may need longer to empty a group than `run` waits for it. Then it leaves the container to `delete`.
+		// On a busy kernel, emptying a group may take longer than `run` waits. Then `delete` must remove the
+		// container.
 		abandoned, _ := filepath.Glob(filepath.Join(root, "*"))
 		for _, folder := range abandoned {
 			_ = exec.Command(binary, "--root", root, "delete", "--force", filepath.Base(folder)).Run()
@@ -243,7 +244,7 @@ func newPeer(t testing.TB, binary string) *command {
 	return c
 }
 
-// try answers what a program says instead of running a container, or nothing.
+// try returns the error output of a program that cannot run a container, or an empty text.
 func try(t testing.TB, c *command) string {
 	line, err := c.line(Task{ID: NewID(), Rootfs: able.MakeRootfs(t), Command: []string{"/bin/true"}})
 	if err != nil {
@@ -258,7 +259,7 @@ func try(t testing.TB, c *command) string {
 
 type object = map[string]any
 
-// bundleOf is a task as the OCI runtime specification has it.
+// bundleOf returns a task in the form of the OCI runtime specification.
 func bundleOf(task Task, cgroup string) object {
 	uid, gid := 0, 0
 	if task.User != "" {

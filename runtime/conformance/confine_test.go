@@ -1,7 +1,7 @@
 //go:build linux
 
-// What plain processes are kept from: the machine's files, the agent's own, and the processes beside them. The data
-// directory of these machines lies below /tmp, so that /tmp is among what a task may not write to.
+// This file tests the confinement of plain processes: the host's files, the agent's own files, and other processes. The
+// data directory of these nodes is below /tmp, so tasks must not write to /tmp.
 package conformance
 
 import (
@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// newConfined is a machine of plain processes whose agent hides its own.
+// newConfined returns a node of plain processes whose agent hides its own files.
 func newConfined(t *testing.T) *stack {
 	t.Helper()
 	if _, err := supervisor.Landlock(); err != nil {
@@ -33,7 +33,7 @@ func newConfined(t *testing.T) *stack {
 	return s
 }
 
-// open is a folder that every user may write to, as far as the file's modes go, with a file in it.
+// open returns a folder with a file in it. The file modes permit every user to write to both.
 func open(t *testing.T) string {
 	t.Helper()
 	folder := t.TempDir()
@@ -52,13 +52,13 @@ func open(t *testing.T) string {
 	return folder
 }
 
-// attempt is one thing that a task tries, as its shell does it.
+// attempt is one action that a task's shell tries.
 type attempt struct {
 	name, script string
 	allowed      bool
 }
 
-// answersOf runs a task that tries them all.
+// answersOf runs a task that tries all attempts.
 func (s *stack) answersOf(t *testing.T, who string, mounts map[string]string, attempts []attempt) map[string]string {
 	t.Helper()
 	script := "exec 2>/dev/null\n"
@@ -81,8 +81,8 @@ func (s *stack) answersOf(t *testing.T, who string, mounts map[string]string, at
 	return answers(said)
 }
 
-// TestConfined: a task of plain processes writes where its job says so and nowhere else, does not find the agent's own,
-// and reaches no process but its own.
+// TestConfined checks that a task of plain processes writes only where its job says, cannot see the agent's files, and
+// reaches only its own processes.
 func TestConfined(t *testing.T) {
 	s := newConfined(t)
 	users := []string{""}
@@ -142,7 +142,7 @@ func TestConfined(t *testing.T) {
 	}
 }
 
-// TestConfinedNotRoot is TestConfined of an agent that is not root: there every task is the agent's own user.
+// TestConfinedNotRoot runs TestConfined with an agent that is not root, so every task runs as the agent's own user.
 func TestConfinedNotRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("this test becomes another user, which takes root; TestConfined is not root already")
@@ -159,8 +159,8 @@ func TestConfinedNotRoot(t *testing.T) {
 	}
 }
 
-// TestConfinedTmp: where nothing of the agent's lies in /tmp, it is for everybody, and what one task wrote there
-// another one finds.
+// TestConfinedTmp checks that /tmp is shared if it contains no files of the agent. A task then finds the files of
+// another task there.
 func TestConfinedTmp(t *testing.T) {
 	s := newProcesses(t)
 	if _, err := supervisor.Landlock(); err != nil {
@@ -178,7 +178,7 @@ func TestConfinedTmp(t *testing.T) {
 	}
 }
 
-// TestConfinedPrograms: what training programs do at their start works.
+// TestConfinedPrograms checks that the usual steps at the start of training programs work.
 func TestConfinedPrograms(t *testing.T) {
 	s := newConfined(t)
 	python, err := exec.Command("python3", "-c", "import sys; print(sys.executable)").Output()
@@ -213,8 +213,8 @@ print("well")`
 	await(t, p)
 }
 
-// TestNotConfined: on a kernel without Landlock a task runs as it did before there was one, the agent is told so, and a
-// job that demands its limits is refused.
+// TestNotConfined checks that without Landlock a task runs unconfined, the agent reports that, and a job that requires
+// its limits is refused.
 func TestNotConfined(t *testing.T) {
 	s := newProcesses(t)
 	why := fmt.Errorf("no Landlock in this test")

@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// fuse is a device that whoever may open its node can open, and that does nothing by that alone.
+// fuse is a device that any process with access to its node can open. To open it has no effect.
 var fuse = int(unix.Mkdev(10, 229))
 
-// deviceOf makes a node of it beside the machine's own, for the time of a test.
+// deviceOf makes another node of it for the time of a test.
 func deviceOf(t *testing.T, name string, mode uint32) string {
 	t.Helper()
 	path := fmt.Sprintf("/dev/synapse-%d-%s", os.Getpid(), name)
@@ -39,8 +39,8 @@ func deviceOf(t *testing.T, name string, mode uint32) string {
 	return path
 }
 
-// TestDoorDevices: a job has the devices that it names, where the machine's policy lets jobs name them and its user
-// could open them on the machine; no others, and none without a policy.
+// TestDoorDevices checks that a job gets the devices that it names, if the node's policy permits them and its user
+// could open them on the host. It gets no other devices, and none without a policy.
 func TestDoorDevices(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -88,7 +88,7 @@ func devices(t *testing.T, s *stack, driver, listed, closed, other string) {
 		}
 	}
 	if driver == "process" {
-		return // which refuses a mount elsewhere for every source
+		return // it refuses a mount elsewhere for every source
 	}
 	for name, change := range map[string]func(*messages.JobSpec){
 		"elsewhere": mounting(listed, "/dev/else"),
@@ -101,7 +101,7 @@ func devices(t *testing.T, s *stack, driver, listed, closed, other string) {
 			t.Errorf("%s: %v", name, r.exit)
 		}
 	}
-	// What is mounted beside a device is what it would be alone.
+	// A mount next to a device works as usual.
 	data := place(t, "data", 0o777, 0)
 	if r := s.try(t, root, try(listed)+"echo >/x/file && echo written",
 		mounting(listed, listed, data, "/x")); r.said != "open\nwritten\n" {

@@ -1,7 +1,7 @@
 //go:build linux
 
-// The probe's words for the network: "tcp ADDRESS" and the like, where an IPv6 socket is taken for an address in
-// brackets, those that are mapped from IPv4 among them.
+// This file defines the probe's words for the network, such as "tcp ADDRESS". An address in brackets uses an IPv6
+// socket, also if it is mapped from IPv4.
 package conformance
 
 import (
@@ -16,23 +16,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// dialLimit is how long nothing is waited for: what is dropped on its way is answered by nobody.
+// dialLimit bounds the wait for an answer. A dropped packet gets no answer.
 const dialLimit = time.Second
 
-// asks is how often that is done where an answer is to come: who gives it may not have been on the processor.
+// asks is the number of tries if an answer is expected, because the answering process may be delayed.
 const asks = 10
 
-// dials are the ways to an address that a task has.
+// dials maps the words to a task's ways to connect to an address.
 var dials = map[string]func(netip.AddrPort) error{
 	"tcp":   func(to netip.AddrPort) error { return dial(to, unix.SOCK_STREAM, 0, unix.Connect) },
 	"mptcp": func(to netip.AddrPort) error { return dial(to, unix.SOCK_STREAM, unix.IPPROTO_MPTCP, unix.Connect) },
 	"fast":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_STREAM, 0, sendWith(unix.MSG_FASTOPEN)) },
 	"udp":   func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, repeat(connectAndAsk)) },
 	"send":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, repeat(ask)) },
-	"once":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, ask) }, // no answer is to come
+	"once":  func(to netip.AddrPort) error { return dial(to, unix.SOCK_DGRAM, 0, ask) }, // no answer is expected
 }
 
-// dialling answers what tries a word of this kind; known reports whether it is one.
+// dialling returns the function for a word; known is false for other words.
 func dialling(word string) (try func() error, known bool) {
 	how, where, _ := strings.Cut(word, " ")
 	if how == "name" {
@@ -47,13 +47,13 @@ func dialling(word string) (try func() error, known bool) {
 	}, dials[how] != nil
 }
 
-// waits reports whether a word of the probe waits for what may come over the network, or not.
+// waits reports whether a word of the probe waits for the network.
 func waits(word string) bool {
 	_, dials := dialling(word)
 	return dials || word == "is called"
 }
 
-// resolve looks a name up as a program without a C library does, by /etc/resolv.conf.
+// resolve looks a name up in /etc/resolv.conf like a program without a C library.
 func resolve(name string) error {
 	ctx, cancel := context.WithTimeout(context.Background(), asks*dialLimit)
 	defer cancel()
@@ -83,7 +83,7 @@ func dial(to netip.AddrPort, kind, protocol int, how func(int, unix.Sockaddr) er
 	return how(fd, address)
 }
 
-// ownService has a task reach a service of its own on its loopback.
+// ownService lets a task connect to its own service on its loopback.
 func ownService() error {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -97,7 +97,7 @@ func sendWith(flags int) func(int, unix.Sockaddr) error {
 	return func(fd int, to unix.Sockaddr) error { return unix.Sendto(fd, []byte("asked"), flags, to) }
 }
 
-// repeat asks again where nothing was answered.
+// repeat asks again if there was no answer.
 func repeat(ask func(int, unix.Sockaddr) error) func(int, unix.Sockaddr) error {
 	return func(fd int, to unix.Sockaddr) (err error) {
 		for range asks {

@@ -1,10 +1,9 @@
 //go:build linux
 
-// Package conformance is one suite of container failures for every driver that runs tasks. A driver is plugged in
-// through the small interface of this file; what it cannot do it says, and the suite skips those cases with that
-// reason.
+// Package conformance is one suite of container failures for all drivers. A driver implements the small interface of
+// this file. It reports what it does not support, and the suite skips those cases with that reason.
 //
-// This file owns the interface. It must never know any driver.
+// This file owns the interface. It must not depend on any driver.
 package conformance
 
 import (
@@ -13,19 +12,19 @@ import (
 	"time"
 )
 
-// Task is what the suite asks a driver to run.
+// Task describes a task that the suite runs with a driver.
 type Task struct {
 	ID      string
 	Rootfs  string // a directory
 	Command []string
 	Env     []string
 	User    string // "uid:gid"; empty is root
-	// The limits; zero is none.
+	// The limits; 0 means none.
 	MemoryBytes int64
 	Pids        int64
 	MilliCPU    int64
-	DiskBytes   int64 // of what a machine's agent watches
-	// Mounts are the machine's paths by those of the container.
+	DiskBytes   int64 // enforced only by an agent
+	// Mounts maps paths of the container to paths of the host.
 	Mounts  map[string]string
 	Devices []string
 	CapAdd  []string
@@ -33,44 +32,44 @@ type Task struct {
 	Stdin, Stdout, Stderr *os.File
 }
 
-// Exit is how a task ended, with a shell's code.
+// Exit describes how a task ended, with the exit code of a shell.
 type Exit struct {
 	Code int
 	OOM  bool
 }
 
-// Running is a task that was started.
+// Running is a started task.
 type Running interface {
-	// Done is closed when no process of the task is left, and nothing else of it.
+	// Done returns a channel that closes when no process and nothing else of the task is left.
 	Done() <-chan struct{}
-	Exit() Exit // after Done
+	Exit() Exit // valid after Done
 	Signal(syscall.Signal) error
 	Kill() error
 }
 
-// ExecSpec says what an exec session runs.
+// ExecSpec describes an exec session.
 type ExecSpec struct {
 	Command  []string
 	Env      []string
 	Terminal bool
-	// The streams of one without a terminal.
+	// The streams of a session without a terminal.
 	Stdin, Stdout, Stderr *os.File
 }
 
-// ExecSession is an exec session that runs.
+// ExecSession is a running exec session.
 type ExecSession interface {
-	Near() *os.File // the near end of its terminal; nil: it has none
-	Wait() int      // for its end, which it answers as a shell does
+	Near() *os.File // the near end of its terminal; nil: there is none
+	Wait() int      // waits for the end and returns the exit code
 	Signal(syscall.Signal) error
 	HangUp()
 }
 
-// Joinable is a task in which exec sessions can be run.
+// Joinable is a task that supports exec sessions.
 type Joinable interface {
 	Exec(ExecSpec) (ExecSession, error)
 }
 
-// Trait is something that not every driver, or not every machine, can do.
+// Trait is a feature that some drivers or hosts lack.
 type Trait string
 
 const (
@@ -97,14 +96,14 @@ const (
 
 // Driver runs tasks.
 type Driver interface {
-	// Lacks answers why a trait cannot be had, or nothing.
+	// Lacks returns the reason why a trait is missing, or an empty text.
 	Lacks(Trait) string
-	// Start runs a task. Where it cannot, it answers an error with an ExitCode method (125, 126, 127), or, where a driver
-	// finds out only later, a task that ends with that code.
+	// Start runs a task. If that fails, it returns an error with an ExitCode method (125, 126, 127). A driver that
+	// detects the failure later returns a task that ends with that code.
 	Start(Task) (Running, error)
-	// Leavings lists what is on the machine of tasks of this driver that should be gone: cgroups, directories.
+	// Leavings lists remains of this driver's tasks on the host, such as cgroups and directories.
 	Leavings() ([]string, error)
 }
 
-// limit bounds every wait of the suite: what takes longer hangs.
+// limit bounds every wait of the suite.
 var limit = 30 * time.Second

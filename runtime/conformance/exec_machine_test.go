@@ -1,7 +1,7 @@
 //go:build linux
 
-// Exec sessions as a machine's agent carries them, and a task's calls of others: each driver runs them or says that
-// it does not, and what is killed meanwhile leaves nothing.
+// This file tests exec sessions through a node's agent, and calls between tasks. Each driver supports them or reports
+// that it does not. Killed processes leave nothing behind.
 package conformance
 
 import (
@@ -23,7 +23,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// helper is cmd/synapse-exec, beside cmd/carapace: built once for all tests, as that is, or before.
+// helper builds cmd/synapse-exec next to cmd/carapace, once for all tests, or uses one that was built before.
 var helper = sync.OnceValues(func() (string, error) {
 	beside, err := built()
 	binary := filepath.Join(filepath.Dir(beside), "synapse-exec")
@@ -38,8 +38,8 @@ var helper = sync.OnceValues(func() (string, error) {
 	return binary, nil
 })
 
-// peopled is a machine whose tasks have synapse-exec, on which exec sessions are carried over wires of the test,
-// and whose scheduler answers each call of another task by itself.
+// peopled is a node whose tasks have synapse-exec. The test provides the wires of exec sessions and answers the calls
+// between tasks.
 type peopled struct {
 	*stack
 	wires chan *execPipe
@@ -64,7 +64,7 @@ func people(t *testing.T, s *stack) *peopled {
 	return m
 }
 
-// answering is another task, in which whatever is called says the same.
+// answering imitates another task that always gives the same answer.
 type answering struct{ says []*launcher.Outgoing }
 
 func (a *answering) Send(*launcher.Incoming) error { return nil }
@@ -74,7 +74,7 @@ func (a *answering) Receive() (*launcher.Outgoing, error) {
 	return out, nil
 }
 
-// execPipe carries one exec session, with both ends in the test.
+// execPipe carries one exec session. The test holds both ends.
 type execPipe struct {
 	in     chan *launcher.Incoming
 	out    chan *launcher.Outgoing
@@ -103,7 +103,7 @@ func (w *execPipe) Send(out *launcher.Outgoing) error {
 	}
 }
 
-// ask has something run in a task.
+// ask starts an exec session in a task.
 func (m *peopled) ask(p *staged, what *launcher.Incoming) *execPipe {
 	w := &execPipe{make(chan *launcher.Incoming, 1), make(chan *launcher.Outgoing), make(chan struct{})}
 	m.wires <- w
@@ -112,12 +112,12 @@ func (m *peopled) ask(p *staged, what *launcher.Incoming) *execPipe {
 	return w
 }
 
-// shelled has a script run.
+// shelled starts an exec session with a script.
 func (m *peopled) shelled(p *staged, script string) *execPipe {
 	return m.ask(p, &launcher.Incoming{Command: []string{"/bin/sh", "-c", script}})
 }
 
-// until reads what comes until it has all of that, and answers all that came.
+// until reads output until over returns true, and returns all of it.
 func (w *execPipe) until(t *testing.T, over func(said string, out *launcher.Outgoing) bool) (said string,
 	last *launcher.Outgoing) {
 	t.Helper()
@@ -134,14 +134,14 @@ func (w *execPipe) until(t *testing.T, over func(said string, out *launcher.Outg
 	}
 }
 
-// end is how it ended, and what it wrote.
+// end returns how the session ended, and its output.
 func (w *execPipe) end(t *testing.T) (said string, last *launcher.Outgoing) {
 	t.Helper()
 	defer close(w.broken)
 	return w.until(t, func(string, *launcher.Outgoing) bool { return false })
 }
 
-// began waits for its first line.
+// began waits for the first line of output.
 func (w *execPipe) began(t *testing.T) {
 	t.Helper()
 	if said, last := w.until(t, func(said string, _ *launcher.Outgoing) bool {
@@ -151,8 +151,8 @@ func (w *execPipe) began(t *testing.T) {
 	}
 }
 
-// TestExecOfAMachine is a row for each driver: it runs an exec session, or says by its name that it does not; the
-// task is shown synapse-exec and calls others by it, or has nothing of the kind. The task never minds.
+// TestExecOfAMachine checks each driver. It runs an exec session, or reports by its name that it does not. The task
+// sees synapse-exec and can call others with it, or has no such program. The task itself is never affected.
 func TestExecOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		m := people(t, s)
@@ -165,8 +165,8 @@ func TestExecOfAMachine(t *testing.T) {
 		switch {
 		case lacks == "" && (said != "inside 0\n" || last.Code != 5 || last.Text != ""):
 			t.Errorf("an exec session: %q, %+v", said, last)
-		case lacks != "" && (last.Code != 125 || !strings.Contains(last.Text, "no further process") &&
-			!strings.Contains(last.Text, lacks)): // a build that can join no container says so
+		case lacks != "" && (last.Code != 125 || !strings.Contains(last.Text, "exec sessions are not possible") &&
+			!strings.Contains(last.Text, lacks)): // a build that cannot join containers reports that
 			t.Errorf("an exec session, which it lacks: %q, %+v", said, last)
 		case lacks != "" && !shows && !strings.Contains(last.Text, "the driver "+driver):
 			t.Errorf("the driver is not named: %q", last.Text)
@@ -192,7 +192,7 @@ func TestExecOfAMachine(t *testing.T) {
 	})
 }
 
-// callsOthers has a task call another one of its attempt.
+// callsOthers lets a task call another task of its attempt.
 func (m *peopled) callsOthers(t *testing.T, p *staged) {
 	t.Helper()
 	said, last := m.ask(p, &launcher.Incoming{Command: []string{"--version"}, Helper: true}).end(t)
@@ -215,19 +215,19 @@ func (m *peopled) callsOthers(t *testing.T, p *staged) {
 	}
 }
 
-// onJoinable runs a test on a machine of each driver that runs exec sessions; TestExecOfAMachine has what the
-// others say.
+// onJoinable runs a test on a node of each driver with exec sessions. TestExecOfAMachine checks the answers of the
+// others.
 func onJoinable(t *testing.T, test func(*testing.T, *peopled)) {
 	onDrivers(t, []string{"carapace", "process", "crun", "runc"}, func(t *testing.T, s *stack) {
 		if lacks := s.Lacks(ExecSessions); lacks != "" {
-			t.Skip(lacks) // a carapace without root
+			t.Skip(lacks) // carapace without root
 		}
 		test(t, people(t, s))
 	})
 }
 
-// TestOtherAttemptIsOutOfReach: the socket of a task is no way for a task of another attempt of the same user, neither
-// where both see the same files nor where one is told of the other's.
+// TestOtherAttemptIsOutOfReach checks that a task's socket does not serve a task of another attempt of the same user.
+// The tasks may see the same files, or one may know the other's path.
 func TestOtherAttemptIsOutOfReach(t *testing.T) {
 	onJoinable(t, func(t *testing.T, m *peopled) {
 		mine, other := m.begun(t, "echo ready; exec sleep 1000"), m.begun(t, "echo ready; exec sleep 1000")
@@ -238,7 +238,7 @@ func TestOtherAttemptIsOutOfReach(t *testing.T) {
 		for _, script := range []string{
 			"program=$SYNAPSE_EXEC; SYNAPSE_EXEC=" + filepath.Dir(socket) + "/synapse-exec; export SYNAPSE_EXEC\n" +
 				"exec $program :0 echo word",
-			// One that has left its parents and its session is of its task all the same.
+			// A process that has left its parents and its session still belongs to its task.
 			"program=$SYNAPSE_EXEC; SYNAPSE_EXEC=" + filepath.Dir(socket) + "/synapse-exec; export SYNAPSE_EXEC\n" +
 				"(setsid $program :0 echo word; echo $? >code)& wait; exit $(cat code)",
 		} {
@@ -260,10 +260,9 @@ func TestOtherAttemptIsOutOfReach(t *testing.T) {
 	})
 }
 
-// TestSupervisorKilledInExec: kill -9 of a supervisor is told as the task's end by the design, and ends the further
-// processes with a word, whatever they do: the one that sleeps, with a child that has nothing of the task's environment
-// any more, the one that writes without end, and the one that has only been asked for. Nothing of them is left when the
-// task is told as gone.
+// TestSupervisorKilledInExec checks kill -9 of a supervisor. By design this ends the task, and the exec sessions end
+// with a message. This holds for a process that sleeps with a child without the task's environment, for one that writes
+// without end, and for one that was just requested. When the task's end is reported, none of them is left.
 func TestSupervisorKilledInExec(t *testing.T) {
 	onJoinable(t, func(t *testing.T, m *peopled) {
 		p := m.begun(t, "echo ready; exec sleep 1000")

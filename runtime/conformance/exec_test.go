@@ -1,6 +1,6 @@
 //go:build linux
 
-// Exec sessions as the suite's drivers run them, and what only Carapace's containers can show.
+// This file runs exec sessions with the suite's drivers, and tests properties that only Carapace's containers have.
 package conformance
 
 import (
@@ -19,7 +19,7 @@ func (e ExecSpec) plain() carapace.ExecSpec {
 	}
 }
 
-// Exec runs one in a container of this process.
+// Exec runs a session in a container of this process.
 func (c contained) Exec(what ExecSpec) (ExecSession, error) {
 	f, err := c.Container.Exec(what.plain())
 	if err != nil {
@@ -37,7 +37,7 @@ func (j joined) Wait() int {
 	return j.Code()
 }
 
-// Exec runs one through the task's supervisor, as the agent does.
+// Exec runs a session through the task's supervisor, as the agent does.
 func (p *staged) Exec(what ExecSpec) (ExecSession, error) {
 	<-p.started
 	e, err := supervisor.Exec(p.home(), what.plain())
@@ -61,7 +61,7 @@ func (s sent) Wait() int {
 	return code
 }
 
-// TestThousandExecs is a thousand in a row, and fifty at once, of which nothing is left.
+// TestThousandExecs runs a thousand sessions in a row and fifty at once, and checks that none leaves anything behind.
 func TestThousandExecs(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: the suite has a hundred")
@@ -75,7 +75,7 @@ func TestThousandExecs(t *testing.T) {
 	s.leavesNothing(1000)
 }
 
-// TestExecIsRefused is a container that is over, and one without a command.
+// TestExecIsRefused checks a session in a container that has ended, and one without a command.
 func TestExecIsRefused(t *testing.T) {
 	o := newOwn(t)
 	Guard(t, o.Leavings)

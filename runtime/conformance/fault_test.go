@@ -1,7 +1,7 @@
 //go:build linux
 
-// Whose fault it is that a task never ran, as every driver tells it: a leader closes machines and ends jobs by that
-// word.
+// This file tests the reported fault of a task that never ran, in every driver. A leader closes nodes and ends jobs
+// based on this fault.
 package conformance
 
 import (
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// refused prepares and starts a job that cannot run, and answers how that was told.
+// refused prepares and starts a job that cannot run, and returns its exit.
 func (s *stack) refused(t *testing.T, change func(*messages.JobSpec)) *messages.Exit {
 	t.Helper()
 	counter := s.drawn.Add(1)
@@ -39,7 +39,8 @@ func (s *stack) refused(t *testing.T, change func(*messages.JobSpec)) *messages.
 	return p.exit
 }
 
-// TestFaultOnAMachine: a typing mistake is never told as the machine's fault, and what no job named always is.
+// TestFaultOnAMachine checks that a mistake in the job is never the node's fault, and that a failure without influence
+// of the job always is.
 func TestFaultOnAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		for _, c := range []struct {
@@ -55,7 +56,7 @@ func TestFaultOnAMachine(t *testing.T) {
 			{"a file for a workdir", func(j *messages.JobSpec) { j.Workdir = "/bin/sh" }, messages.Fault_FAULT_UNKNOWN},
 		} {
 			if c.name == "a file for a workdir" && strings.HasSuffix(t.Name(), "/upstream") {
-				continue // that program has a workdir of its own
+				continue // that program has its own workdir
 			}
 			exit := s.refused(t, c.change)
 			if exit.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED &&

@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task is shown of the gang that it belongs to.
+// This file tests what a task sees of its gang.
 package conformance
 
 import (
@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestGangShown: in a container the names of a gang's machines resolve, before what the root says of them itself, and
-// DeepSpeed finds its list of machines where it looks for it; a task that is alone, or of another launcher, has the
-// root's own. A plain process has what the machine has. A root without a place for names starts all the same.
+// TestGangShown checks that in a container the names of a gang's nodes resolve with priority over the root's own
+// entries. DeepSpeed finds its list of nodes. A task without a gang or with another launcher sees the root's own files.
+// A plain process sees the host's. A root without /etc also starts.
 func TestGangShown(t *testing.T) {
 	const shown = "cat /etc/hosts 2>/dev/null; echo --; cat /job/hostfile 2>/dev/null; exit 0"
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
@@ -50,7 +50,7 @@ func TestGangShown(t *testing.T) {
 	})
 }
 
-// ofTwo has a job be a gang of two machines, and of DeepSpeed's.
+// ofTwo makes a job a gang of two nodes with the launcher deepspeed.
 func ofTwo(j *messages.JobSpec) {
 	j.Gang = &messages.GangSpec{ReplicasMin: 2, ReplicasMax: 2}
 	j.Launcher = messages.Launch_LAUNCH_DEEPSPEED

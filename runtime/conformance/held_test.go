@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a job named is found once, when its task is prepared, and is shown to the task as it was found.
+// This file tests that a job's path is resolved once, when its task is prepared, and that the task gets that result.
 package conformance
 
 import (
@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// swap puts another directory at a path.
+// swap replaces the directory at a path.
 func swap(t testing.TB, path string) {
 	t.Helper()
 	if err := os.Rename(path, path+".away"); err != nil {
@@ -25,20 +25,21 @@ func swap(t testing.TB, path string) {
 	write(t, filepath.Join(path, "which"), "another", 0o644)
 }
 
-// TestDoorHeld: what was at the path when the task was prepared is what it is shown, wherever the path leads by the
-// time it starts. A next agent has nothing open: it goes there again, and refuses what is not the same.
+// TestDoorHeld checks that the task gets the directory that was at the path during preparation, even if the path
+// changes before the start. A next agent has no open files, so it resolves the path again and refuses another
+// directory.
 func TestDoorHeld(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
-			return // plain processes go there by themselves
+			return // plain processes use the paths themselves
 		}
 		for _, c := range []struct {
 			name            string
 			restarts, swaps bool
-			says            string // by the task, or in place of it
+			says            string // output of the task, or the error
 		}{
 			{"swapped", false, true, "found"}, {"restarted", true, false, "found"},
-			{"restarted and swapped", true, true, "leads to something else"},
+			{"restarted and swapped", true, true, "leads to another file"},
 		} {
 			if c.restarts && s.remake == nil {
 				continue

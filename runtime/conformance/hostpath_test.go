@@ -1,7 +1,7 @@
 //go:build linux
 
-// The doors beside the walls: what a job names is handled with the rights of its user, and never with those of the
-// agent. Every case is an ordinary job on a machine as it is installed: an agent that is root, and no --allow-root.
+// This file tests that the paths of a job are opened with the rights of its user, and never with those of the agent.
+// Every case is an ordinary job on a usual node: the agent is root, without --allow-root.
 package conformance
 
 import (
@@ -23,13 +23,13 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// onPlainMachines runs a test on machines as they are installed.
+// onPlainMachines runs a test on nodes with the usual settings.
 func onPlainMachines(t *testing.T, test func(t *testing.T, s *stack, driver string)) {
 	onMachinesOf(t, account.Rules{}, test)
 }
 
 func onMachinesOf(t *testing.T, users account.Rules, test func(t *testing.T, s *stack, driver string)) {
-	able.Need(t, able.Root) // else the agent has no rights that its jobs have not
+	able.Need(t, able.Root) // otherwise the agent has no more rights than its jobs
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
 	}
@@ -50,7 +50,7 @@ func onMachinesOf(t *testing.T, users account.Rules, test func(t *testing.T, s *
 	}
 }
 
-// tried is a job that was tried as nobody: how it ended, and what it said.
+// tried holds the exit and the output of a job that ran as nobody.
 type tried struct {
 	exit *messages.Exit
 	said string
@@ -88,7 +88,7 @@ func (s *stack) try(t testing.TB, root, script string, change func(*messages.Job
 	return r
 }
 
-// place makes a directory that all may pass through, and answers one in it.
+// place makes a directory in a folder that all users may pass through.
 func place(t testing.TB, name string, mode os.FileMode, owner int) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -113,8 +113,8 @@ func mounting(pairs ...string) func(*messages.JobSpec) {
 	}
 }
 
-// TestDoorMakes: what is missing is made with the task's rights. A workdir or the place of a mount in a directory of
-// root's is not.
+// TestDoorMakes checks that missing directories are made with the task's rights. A workdir or a mount point in a
+// directory of root is not made.
 func TestDoorMakes(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
@@ -171,7 +171,7 @@ func TestDoorMakes(t *testing.T) {
 	})
 }
 
-// TestDoorGroups: a job is in the groups of its user, and in no other one; nor is it a service of the machine.
+// TestDoorGroups checks that a job has exactly the groups of its user, and cannot run as a service of the host.
 func TestDoorGroups(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, _ string) {
 		for _, user := range []string{
@@ -185,7 +185,7 @@ func TestDoorGroups(t *testing.T) {
 	})
 }
 
-// TestDoorSources: the kernel's own file systems, devices and sockets are no sources of mounts, nor are images.
+// TestDoorSources checks that kernel file systems, devices and sockets are refused as sources of mounts and as images.
 func TestDoorSources(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		socket := filepath.Join(place(t, "sockets", 0o755, 0), "engine.sock")
@@ -218,10 +218,10 @@ func TestDoorSources(t *testing.T) {
 	})
 }
 
-// TestDoorTells: what the user cannot reach and what is not there are told in the same words.
+// TestDoorTells checks that the errors for unreachable files and for missing files are the same.
 func TestDoorTells(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
-		closed, err := os.MkdirTemp("/srv", "closed-") // A host view has a /tmp of its own.
+		closed, err := os.MkdirTemp("/srv", "closed-") // A host view has its own /tmp.
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -257,11 +257,11 @@ func TestDoorTells(t *testing.T) {
 	})
 }
 
-// TestDoorHostView: the machine's root is to be read as the user may read it, whatever makes the container.
+// TestDoorHostView checks that the host's root is read-only with the user's rights, in all runtimes.
 func TestDoorHostView(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
-			return // plain processes are on the machine itself
+			return // plain processes run on the host itself
 		}
 		own := place(t, "own", 0o755, ofNobody)
 		script := "test -w /usr && echo usr; mkdir /new && echo top; ls /run /tmp /root; mkdir -p /tmp/mine && echo " +
@@ -283,8 +283,8 @@ func TestDoorHostView(t *testing.T) {
 	})
 }
 
-// TestDoorPolicy: what the machine's owner does not let jobs name is refused to every job, and what may be looked
-// at is not written to.
+// TestDoorPolicy checks that a path that the policy forbids is refused to every job, and that a read-only path cannot
+// be written.
 func TestDoorPolicy(t *testing.T) {
 	able.Need(t, able.Root, able.Containers)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -311,8 +311,8 @@ func TestDoorPolicy(t *testing.T) {
 	}
 }
 
-// TestDoorFlips: a link that is turned all the time, between the user's directory and one that is closed to him,
-// never shows the latter, whatever is looked at in between.
+// TestDoorFlips checks a link that continuously changes between the user's directory and a closed one. The closed one
+// is never visible.
 func TestDoorFlips(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, driver string) {
 		closed, own := filepath.Join(place(t, "closed", 0o700, 0),
@@ -347,12 +347,12 @@ func TestDoorFlips(t *testing.T) {
 	})
 }
 
-// flip makes a link and turns it from one place to the other, again and again until it is stopped.
+// flip makes a link that changes between two targets until it is stopped.
 func flip(t testing.TB, link, to, other string) (flips *atomic.Int64, stop func()) {
 	t.Helper()
 	twin := link + ".twin"
-	// Two links that change their names, in one call to the kernel: making a new one for each turn is most of the
-	// work.
+	// One call to the kernel exchanges the names of two links. A new link for each change would take most of the
+	// time.
 	turn := func() error { return unix.Renameat2(unix.AT_FDCWD, link, unix.AT_FDCWD, twin, unix.RENAME_EXCHANGE) }
 	for _, err := range []error{os.Symlink(to, link), os.Symlink(other, twin), turn()} {
 		if err != nil {
@@ -372,8 +372,8 @@ func flip(t testing.TB, link, to, other string) (flips *atomic.Int64, stop func(
 			if turn() == nil {
 				flips.Add(1)
 			}
-			// Turned faster, a link is nearly always found turned by the first look, and no task gets to the later
-			// ones.
+			// If it changed faster, the first check would nearly always find the wrong target, and no task
+			// would get to the later ones.
 			time.Sleep(time.Microsecond)
 		}
 	}()

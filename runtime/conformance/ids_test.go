@@ -1,6 +1,6 @@
 //go:build linux
 
-// Root inside is not root outside: a container with numbers of users of its own, in which a task may be root.
+// This file tests containers with a separate id range, in which a task may be root without root rights on the host.
 package conformance
 
 import (
@@ -18,13 +18,13 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// ownFirst is the machine's number of the tests' containers' 0.
+// ownFirst is the host's id for id 0 in the tests' containers.
 const ownFirst = 400_000_000
 
-// ownIDs has root of a container be nobody in the machine's directories.
+// ownIDs returns ids that make the container's root the user nobody in host directories.
 func ownIDs() *carapace.IDs { return &carapace.IDs{First: ownFirst, UID: ofNobody, GID: ofNobody} }
 
-// rooted drives carapace with containers whose root is their own.
+// rooted drives carapace with containers that have their own root.
 type rooted struct {
 	*library
 	t testing.TB
@@ -33,7 +33,7 @@ type rooted struct {
 func (d rooted) Start(task Task) (Running, error) {
 	spec := specOf(task)
 	spec.IDs = ownIDs()
-	for _, source := range task.Mounts { // root of the container writes where nobody may
+	for _, source := range task.Mounts { // so that the container's root may write there
 		if err := os.Chown(source, ofNobody, ofNobody); err != nil {
 			return nil, err
 		}
@@ -44,13 +44,13 @@ func (d rooted) Start(task Task) (Running, error) {
 	return d.start(task, spec)
 }
 
-// TestCarapaceOwnRoot is the suite on containers whose root is not that of the machine.
+// TestCarapaceOwnRoot runs the suite on containers whose root is not the host's.
 func TestCarapaceOwnRoot(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	Run(t, rooted{newLibrary(t), t})
 }
 
-// TestOwnRootHardening tries what a task must not be able to do, as root of its own in a rootfs and on the host view.
+// TestOwnRootHardening tries forbidden actions as the container's root, in a rootfs and on the host view.
 func TestOwnRootHardening(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
@@ -77,14 +77,14 @@ func TestOwnRootHardening(t *testing.T) {
 		spec.IDs, spec.User = ownIDs(), "0:0"
 		for word, answer := range o.inside(spec, words...) {
 			if slices.Contains(granted[name], word) {
-				continue // over nothing but its own
+				continue // only over its own resources
 			}
 			if answer == "allowed" {
 				t.Errorf("%s: %s is allowed", name, word)
 			}
 		}
 	}
-	// And the probes can tell: what root of its own may do, it does.
+	// The permitted actions succeed, which shows that the probes work.
 	got := o.inside(carapace.Spec{Rootfs: able.MakeRootfs(t), Layer: t.TempDir(), IDs: ownIDs(), Net: carapace.NetNone},
 		"write root", "within", "become", "low port", "is root")
 	for word, answer := range got {
@@ -94,8 +94,8 @@ func TestOwnRootHardening(t *testing.T) {
 	}
 }
 
-// TestOwnRootFiles: on the machine root of a container is one plain user, in its image it is root, and what it makes is
-// nobody else's anywhere.
+// TestOwnRootFiles checks that the container's root is one plain user on the host and root in its image, and that its
+// files never belong to another user.
 func TestOwnRootFiles(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
@@ -146,8 +146,8 @@ echo ` + "`cat /proc/self/uid_map`"
 	}
 }
 
-// TestOwnRootGains: a set-user-id program of the image makes its caller its owner, as on any machine; that owner is
-// none of the machine's users.
+// TestOwnRootGains checks that a set-user-id program of the image gives its caller the rights of its owner, who is no
+// user of the host.
 func TestOwnRootGains(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	o := newOwn(t)
@@ -194,7 +194,7 @@ func copyFile(t testing.TB, from, to string) {
 	write(t, to, string(text), 0o755)
 }
 
-// init: the probes of what root of its own may and may not do.
+// init adds the probes for the permitted and forbidden actions of a container's root.
 func init() {
 	for word, try := range map[string]func() error{
 		"node":      func() error { return unix.Mknod("/tmp/node", unix.S_IFCHR|0o666, int(unix.Mkdev(1, 3))) },
@@ -216,7 +216,7 @@ func init() {
 	}
 }
 
-// asUser has a program try a word as another user of the container.
+// asUser lets a program try a word as another user of the container.
 func asUser(program, word, answer string) error {
 	command := exec.Command(program, probeArgument, word)
 	command.SysProcAttr = &syscall.SysProcAttr{Credential: &syscall.Credential{Uid: 33, Gid: 33}}

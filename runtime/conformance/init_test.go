@@ -1,7 +1,7 @@
 //go:build linux
 
-// The container's init and what is born of it: a fork of the starter that must have nothing of the starter, and must
-// not concern the task.
+// This file tests the container's init and its children. init is a fork of the starter that must keep nothing of the
+// starter, and must not affect the task.
 package conformance
 
 import (
@@ -25,8 +25,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestOwnBinaryIsNotExecuted: a task that executes the machine's binary could write to it, as root, and be executed by
-// the machine the next time. It is not hard to name: as the command, behind a link, as a script's interpreter.
+// TestOwnBinaryIsNotExecuted checks that a task cannot execute the host's carapace binary. A root task could otherwise
+// write to the binary, which the host executes later. The binary can be named as the command, behind a link, or as a
+// script's interpreter.
 func TestOwnBinaryIsNotExecuted(t *testing.T) {
 	o := newOwn(t)
 	if missing := able.Busybox(); missing != "" {
@@ -53,7 +54,7 @@ func TestOwnBinaryIsNotExecuted(t *testing.T) {
 	}
 }
 
-// TestSignalsOfTheCommand: it is born with no signal blocked and none ignored, whatever its starter does with them.
+// TestSignalsOfTheCommand checks that the command starts with no signal blocked or ignored, regardless of its starter.
 func TestSignalsOfTheCommand(t *testing.T) {
 	o := newOwn(t)
 	signal.Ignore(unix.SIGUSR2, unix.SIGPIPE)
@@ -68,8 +69,8 @@ func TestSignalsOfTheCommand(t *testing.T) {
 	}
 }
 
-// TestSlackOfTheCommand: it is woken as late as its starter was when that was started, whatever the threads of the
-// starter are told.
+// TestSlackOfTheCommand checks that the command has the timer slack of its starter's main thread, regardless of the
+// starter's other threads.
 func TestSlackOfTheCommand(t *testing.T) {
 	o := newOwn(t)
 	usual, err := os.ReadFile("/proc/self/timerslack_ns")
@@ -88,7 +89,7 @@ func TestSlackOfTheCommand(t *testing.T) {
 	}
 }
 
-// setSlack tells all threads but the main one, whose slack the starter's is.
+// setSlack sets the slack of all threads except the main one, which defines the starter's slack.
 func setSlack(t *testing.T, slack string) {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")
@@ -100,13 +101,13 @@ func setSlack(t *testing.T, slack string) {
 			continue
 		}
 		err := os.WriteFile(filepath.Join("/proc", thread.Name(), "timerslack_ns"), []byte(slack), 0)
-		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // It has ended.
+		if err != nil && !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ESRCH) { // it has ended
 			t.Fatal(err)
 		}
 	}
 }
 
-// TestSignalAtOnce: a signal that is sent in the first moments waits for the command, and is not lost.
+// TestSignalAtOnce checks that an early signal waits for the command and is not lost.
 func TestSignalAtOnce(t *testing.T) {
 	o := newOwn(t)
 	for round := range 20 {
@@ -135,7 +136,8 @@ func TestSignalAtOnce(t *testing.T) {
 	}
 }
 
-// TestKilledWhileMade: the kill of an init whose command does not run yet is told as that, and leaves nothing.
+// TestKilledWhileMade checks that the kill of an init before its command runs is reported as such and leaves nothing
+// behind.
 func TestKilledWhileMade(t *testing.T) {
 	o := newOwn(t)
 	for _, noInit := range []bool{false, true} {
@@ -154,8 +156,8 @@ func TestKilledWhileMade(t *testing.T) {
 	}
 }
 
-// TestKilledAtExec: the kill of a command that has no init is told as that in the moment, too, in which its binary is
-// looked at.
+// TestKilledAtExec checks that the kill of a command without an init is reported as such, even while its binary is
+// checked.
 func TestKilledAtExec(t *testing.T) {
 	o := newOwn(t)
 	for round := range 100 {
@@ -178,7 +180,7 @@ func TestKilledAtExec(t *testing.T) {
 		if failure := new(carapace.StartError); errors.As(err, &failure) {
 			code = failure.Code
 		} else {
-			_ = container.Kill() // It came too late.
+			_ = container.Kill() // it was too late
 			code = container.Wait().Code
 		}
 		if code != 137 {
@@ -202,7 +204,7 @@ func killTraced(pid, pidfd int) {
 	}
 }
 
-// TestInitHoldsNothing: of its starter's files it has the one socket, and of its memory next to nothing.
+// TestInitHoldsNothing checks that init has only one socket of its starter's files, and almost none of its memory.
 func TestInitHoldsNothing(t *testing.T) {
 	o := newOwn(t)
 	ballast := make([]byte, 64<<20)
@@ -252,7 +254,8 @@ func TestInitHoldsNothing(t *testing.T) {
 	}
 }
 
-// TestStarterStaysAtHome: the thread that made a container comes back, and no other was ever away.
+// TestStarterStaysAtHome checks that the thread that made a container returns to its namespaces, and that no other
+// thread ever left them.
 func TestStarterStaysAtHome(t *testing.T) {
 	o := newOwn(t)
 	container := o.start(hostSleep(""))
@@ -266,7 +269,7 @@ func TestStarterStaysAtHome(t *testing.T) {
 			t.Fatalf("threads %q (%v)", threads, err)
 		}
 		for _, thread := range threads {
-			if got, err := os.Readlink(filepath.Join(thread, what)); err == nil && got != want { // One may have ended since.
+			if got, err := os.Readlink(filepath.Join(thread, what)); err == nil && got != want { // a thread may have ended
 				t.Errorf("%s of %s is %s, not %s", what, thread, got, want)
 			}
 		}
@@ -276,7 +279,7 @@ func TestStarterStaysAtHome(t *testing.T) {
 	}
 }
 
-// TestUmask: a starter that keeps what it makes to itself does not make the container so.
+// TestUmask checks that the umask of the starter does not affect the container.
 func TestUmask(t *testing.T) {
 	o := newOwn(t)
 	before := unix.Umask(0o077)
@@ -292,14 +295,14 @@ func TestUmask(t *testing.T) {
 	}
 }
 
-// TestGivenUpStart: a start that takes longer than its caller waits is refused, and takes back what it made.
+// TestGivenUpStart checks that a start beyond its timeout is refused and undone.
 func TestGivenUpStart(t *testing.T) {
 	o := newOwn(t)
 	options := o.options
 	options.StartTimeout = time.Nanosecond
 	for range 5 {
 		started, err := carapace.Start(hostSleep(""), options)
-		if err == nil { // it was there before its starter had its next turn
+		if err == nil { // it started before its starter ran again
 			if err := started.Kill(); err != nil {
 				t.Error(err)
 			}
@@ -317,7 +320,7 @@ func TestGivenUpStart(t *testing.T) {
 	})
 }
 
-// TestClosedStreams: a starter that has closed its own streams gets their numbers for what it opens.
+// TestClosedStreams checks a starter that has closed its own streams, so that other files get their numbers.
 func TestClosedStreams(t *testing.T) {
 	o := newOwn(t)
 	var kept [3]int
@@ -348,8 +351,7 @@ func TestClosedStreams(t *testing.T) {
 	}
 }
 
-// TestForkUnderCollection: forks while the collector works all the time. A fork has a copy of memory in whatever state
-// that is.
+// TestForkUnderCollection forks while the garbage collector works continuously. A fork copies memory in any state.
 func TestForkUnderCollection(t *testing.T) {
 	o := newOwn(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))
@@ -385,7 +387,7 @@ func TestForkUnderCollection(t *testing.T) {
 	garbage.Wait()
 }
 
-// TestRefusedSteps: what the fork itself cannot do is told with its step and its reason.
+// TestRefusedSteps checks that a failure in the fork is reported with its step and its reason.
 func TestRefusedSteps(t *testing.T) {
 	o := newOwn(t)
 	for _, c := range []struct {
@@ -417,8 +419,7 @@ func TestRefusedSteps(t *testing.T) {
 	}
 }
 
-// TestKilledInExec: what the command is given counts as its memory; where that is too much the kernel kills it in its
-// exec.
+// TestKilledInExec checks that the kernel kills a command in its exec if its arguments exceed its memory.
 func TestKilledInExec(t *testing.T) {
 	o := newOwn(t)
 	if why := o.Lacks(Memory); why != "" {

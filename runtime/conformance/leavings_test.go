@@ -1,6 +1,6 @@
 //go:build linux
 
-// Starters that die, disks that fill, cgroups that are in the way: what must be left of it is nothing.
+// This file tests that nothing is left behind when starters die, disks fill up, or cgroups are in the way.
 package conformance
 
 import (
@@ -24,8 +24,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestStarterKilled: `carapace run` is killed outright. Its container dies with it, a zombie starter counts as dead,
-// and its sweeper removes all that is left; where that is killed too, a sweep, or the next start of the same id.
+// TestStarterKilled kills `carapace run`. Its container dies with it, and a zombie starter counts as dead. Its sweeper
+// removes the remains. If the sweeper is killed too, a sweep or the next start of the same id removes them.
 func TestStarterKilled(t *testing.T) {
 	o := newOwn(t)
 	binary := buildCommand(t)
@@ -59,7 +59,7 @@ func TestStarterKilled(t *testing.T) {
 			if err := run.Process.Kill(); err != nil {
 				t.Fatal(err)
 			}
-			// It is seen dead, and not reaped: a zombie must not look alive.
+			// The starter is dead but not reaped, because a zombie must not count as alive.
 			if err := unix.Waitid(unix.P_PID, run.Process.Pid, nil, unix.WEXITED|unix.WNOWAIT, nil); err != nil {
 				t.Fatal(err)
 			}
@@ -89,7 +89,7 @@ func TestStarterKilled(t *testing.T) {
 	}
 }
 
-// sweeperOf is the process that waits for the end of a starter.
+// sweeperOf returns the process that waits for the end of a starter.
 func sweeperOf(t testing.TB, starter int) (sweeper int) {
 	t.Helper()
 	until(t, "there is no sweeper", func() bool {
@@ -97,7 +97,7 @@ func sweeperOf(t testing.TB, starter int) (sweeper int) {
 		for _, task := range tasks {
 			text, _ := os.ReadFile(task)
 			for _, child := range strings.Fields(string(text)) {
-				line, _ := os.ReadFile("/proc/" + child + "/cmdline") // Go has others for a moment
+				line, _ := os.ReadFile("/proc/" + child + "/cmdline") // Go has other children for a moment
 				if strings.Contains(string(line), "\x00sweep-when-alone\x00") {
 					sweeper, _ = strconv.Atoi(child)
 				}
@@ -112,14 +112,14 @@ func sweeperOf(t testing.TB, starter int) (sweeper int) {
 func dies(pidfd int) bool {
 	poll := []unix.PollFd{{Fd: int32(pidfd), Events: unix.POLLIN}}
 	for deadline := time.Now().Add(limit); time.Now().Before(deadline); {
-		if n, _ := unix.Poll(poll, 1000); n == 1 { // A signal of the runtime's own may cut it short.
+		if n, _ := unix.Poll(poll, 1000); n == 1 { // a signal of Go's runtime may interrupt it
 			return true
 		}
 	}
 	return false
 }
 
-// untilStarted reads events up to "started" and answers init's pid.
+// untilStarted reads events up to "started" and returns init's pid.
 func untilStarted(t testing.TB, events *os.File) int {
 	t.Helper()
 	_ = events.SetReadDeadline(time.Now().Add(limit))
@@ -138,7 +138,7 @@ func untilStarted(t testing.TB, events *os.File) int {
 	return 0
 }
 
-// TestEvents: what a status descriptor gets, and in which order.
+// TestEvents checks the events on a status descriptor and their order.
 func TestEvents(t *testing.T) {
 	o := newOwn(t)
 	for _, c := range []struct {
@@ -189,7 +189,7 @@ func TestTornRecord(t *testing.T) {
 			t.Errorf("%q: listed as %+v (%v)", torn, states, err)
 		}
 	}
-	container := o.start(hostSleep(id)) // A torn record is no hindrance to a new start.
+	container := o.start(hostSleep(id)) // A torn record does not prevent a new start.
 	_ = container.Kill()
 	container.Wait()
 	if err := os.MkdirAll(folder, 0o700); err != nil {
@@ -201,7 +201,8 @@ func TestTornRecord(t *testing.T) {
 	}
 }
 
-// TestStateDiskFull: a start that cannot write its record is refused, with the reason, and leaves nothing.
+// TestStateDiskFull checks that a start that cannot write its record is refused with the reason, and leaves nothing
+// behind.
 func TestStateDiskFull(t *testing.T) {
 	o := newOwn(t)
 	disk := t.TempDir()
@@ -242,8 +243,8 @@ func TestStateDiskFull(t *testing.T) {
 	}
 }
 
-// TestCgroupBusy: a process of the machine sits in the container's group, and one of the same id was left with a
-// process.
+// TestCgroupBusy checks a start while a host process is in the container's group, and after a group of the same id was
+// left with a process.
 func TestCgroupBusy(t *testing.T) {
 	for _, root := range []string{"/sys/fs/cgroup", able.UnifiedRoot()} {
 		if root == "" {
@@ -272,7 +273,7 @@ func TestCgroupBusy(t *testing.T) {
 				t.Errorf("%+v", exit)
 			}
 			_ = stranger.Wait()
-			// A stale group, deeper ones inside, and somebody in it.
+			// A leftover group with nested groups and a process.
 			if err := os.MkdirAll(filepath.Join(leaf, "nested", "deep"), 0o755); err != nil {
 				t.Fatal(err)
 			}
@@ -285,7 +286,7 @@ func TestCgroupBusy(t *testing.T) {
 	}
 }
 
-// intruder starts a process of the machine and puts it into a cgroup.
+// intruder starts a host process and moves it into a cgroup.
 func intruder(t testing.TB, leaf string) *exec.Cmd {
 	t.Helper()
 	stranger := exec.Command("sleep", "1000")
@@ -299,8 +300,8 @@ func intruder(t testing.TB, leaf string) *exec.Cmd {
 	return stranger
 }
 
-// TestUnenforced: without cgroups, or with such that cannot be written or lack a controller, a container starts and
-// says what it goes without; one that requires its limits does not start.
+// TestUnenforced checks that without usable cgroups a container starts and reports the missing limits. A container that
+// requires its limits does not start.
 func TestUnenforced(t *testing.T) {
 	limits := carapace.Limits{MemoryBytes: 64 << 20, Pids: 10, MilliCPU: 1000}
 	cases := map[string]string{"absent": t.TempDir(), "not delegated": able.UnifiedRoot(), "read-only": ""}
@@ -338,7 +339,7 @@ func TestUnenforced(t *testing.T) {
 	}
 }
 
-// readOnlyCgroups shows the machine's cgroups read-only at another place.
+// readOnlyCgroups mounts the host's cgroups read-only at another path.
 func readOnlyCgroups(t *testing.T) string {
 	place := t.TempDir()
 	if err := unix.Mount("/sys/fs/cgroup", place, "", unix.MS_BIND|unix.MS_REC, ""); err != nil {
@@ -356,8 +357,8 @@ func readOnlyCgroups(t *testing.T) string {
 	return place
 }
 
-// TestSharedPropagation: on most machines systemd has made every mount shared. In such a mount namespace, nothing of a
-// container's mounts may come back to it.
+// TestSharedPropagation checks that no mount of a container propagates to a mount namespace with shared mounts. On most
+// hosts, systemd makes every mount shared.
 func TestSharedPropagation(t *testing.T) {
 	o := newOwn(t)
 	binary := buildCommand(t)
@@ -368,7 +369,8 @@ func TestSharedPropagation(t *testing.T) {
 		if failed = unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); failed != nil {
 			return
 		}
-		// First private, or the machine's peers would get our mounts; then shared among ourselves.
+		// The mounts are first made private, so that the host does not get them, and then shared within the
+		// namespace.
 		if failed = unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); failed != nil {
 			return
 		}
@@ -397,8 +399,8 @@ func TestSharedPropagation(t *testing.T) {
 	}
 }
 
-// onLostThread does something on a thread that ends with it. That is never the main one, which cannot end, and whose
-// namespaces are those that /proc/self shows.
+// onLostThread calls do on a thread that ends afterwards. It never uses the main thread, which cannot end and whose
+// namespaces /proc/self shows.
 func onLostThread(do func()) {
 	go func() {
 		runtime.LockOSThread()
@@ -417,8 +419,8 @@ func onLostThread(do func()) {
 	}()
 }
 
-// TestCallerElsewhere: a caller whose thread is in a mount namespace of its own gets a container of the machine as its
-// process sees it.
+// TestCallerElsewhere checks that a caller whose thread is in another mount namespace gets a container of the process's
+// namespaces.
 func TestCallerElsewhere(t *testing.T) {
 	o := newOwn(t)
 	folder := t.TempDir()

@@ -1,7 +1,7 @@
 //go:build linux
 
-// What no case of one task's life shows: agents and supervisors that die, and what hangs. Each test is run on every
-// driver that a machine's agent can have.
+// This file tests dying agents and supervisors, and hanging tasks, which the cases of one task do not cover. Each test
+// runs with every driver of an agent.
 package conformance
 
 import (
@@ -21,12 +21,12 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// onEveryDriver runs a test on a machine of each kind, and sees that nothing is left of it.
+// onEveryDriver runs a test on a node of each driver, and checks that nothing is left of it.
 func onEveryDriver(t *testing.T, test func(*testing.T, *stack)) {
 	onDrivers(t, []string{"carapace", "process", "upstream", "runc", "crun"}, test)
 }
 
-// onDrivers is the same on some of them.
+// onDrivers does the same for some drivers.
 func onDrivers(t *testing.T, names []string, test func(*testing.T, *stack)) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary for each driver")
@@ -48,7 +48,7 @@ func onDrivers(t *testing.T, names []string, test func(*testing.T, *stack)) {
 	}
 }
 
-// begun starts a script and waits until it said "ready".
+// begun starts a script and waits until it prints "ready".
 func (s *stack) begun(t testing.TB, script string) *staged {
 	t.Helper()
 	p, err := s.prepare(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", script}})
@@ -56,7 +56,7 @@ func (s *stack) begun(t testing.TB, script string) *staged {
 		t.Fatal(err)
 	}
 	p.start()
-	<-p.started // Its output may be seen before.
+	<-p.started // its output may be visible before
 	until(t, "it is not ready", func() bool { return strings.HasSuffix(p.said(), "ready\n") })
 	go p.see(nil, nil)
 	t.Cleanup(func() {
@@ -66,7 +66,7 @@ func (s *stack) begun(t testing.TB, script string) *staged {
 	return p
 }
 
-// said is the task's output so far.
+// said returns the task's output so far.
 func (p *staged) said() string {
 	_, text, _, _ := supervisor.ReadLog(p.home(), supervisor.Stdout, 0, 1<<16)
 	return string(text)
@@ -79,8 +79,8 @@ func until(t testing.TB, what string, holds func() bool) {
 	}
 }
 
-// leader is the task's process that its supervisor noted, and the supervisor's own. What made the container may still
-// stand between them: the supervisor is the one that this agent's process started.
+// leader returns the task's process recorded by its supervisor, and the supervisor. The maker of the container may
+// still be between them. The supervisor is the child of this agent's process.
 func (p *staged) leader(t testing.TB) (leader, keeper supervisor.Process) {
 	t.Helper()
 	state, err := supervisor.ReadState(p.home())
@@ -95,12 +95,13 @@ func (p *staged) leader(t testing.TB) (leader, keeper supervisor.Process) {
 		for keeper, there = leader, true; there && keeper.Parent > 1 && keeper.Parent != os.Getpid(); {
 			keeper, there = supervisor.ReadProcess(keeper.Parent)
 		}
-		return there && keeper.Parent == os.Getpid() // else what stood between has just ended
+		return there && keeper.Parent == os.Getpid() // otherwise the process in between has just ended
 	})
 	return leader, keeper
 }
 
-// TestSupervisorOfAMachineKilled: the task is told as lost, and nothing of it is there any more when that is told.
+// TestSupervisorOfAMachineKilled checks that the task is reported as lost, and that nothing of it is left at that
+// moment.
 func TestSupervisorOfAMachineKilled(t *testing.T) { onEveryDriver(t, supervisorOfAMachineKilled) }
 
 func supervisorOfAMachineKilled(t *testing.T, s *stack) {
@@ -129,7 +130,8 @@ func supervisorOfAMachineKilled(t *testing.T, s *stack) {
 	}
 }
 
-// TestAgentOfAMachineKilled: the next agent learns how a task ended while there was none, and finds another as it was.
+// TestAgentOfAMachineKilled checks that the next agent reports a task that ended without an agent, and finds a running
+// task unchanged.
 func TestAgentOfAMachineKilled(t *testing.T) { onEveryDriver(t, agentOfAMachineKilled) }
 
 func agentOfAMachineKilled(t *testing.T, s *stack) {
@@ -137,7 +139,7 @@ func agentOfAMachineKilled(t *testing.T, s *stack) {
 	long := s.begun(t, "trap 'exit 9' TERM; echo ready; while :; do sleep 0.01; done")
 	leader, _ := short.leader(t)
 	s.restart(t, func() {
-		// In a container or out of it, this is its /tmp.
+		// This path is the task's /tmp, in a container or outside.
 		name := "/proc/" + strconv.Itoa(shellOf(t, leader)) + "/root/tmp/end"
 		if err := os.WriteFile(name, nil, 0o600); err != nil {
 			t.Fatal(err)
@@ -160,7 +162,7 @@ func agentOfAMachineKilled(t *testing.T, s *stack) {
 	}
 }
 
-// shellOf is the task's shell: the leader, or its init's child.
+// shellOf returns the task's shell: the leader, or its init's child.
 func shellOf(t testing.TB, leader supervisor.Process) int {
 	for _, p := range append([]supervisor.Process{leader}, supervisor.Descendants(leader.PID, supervisor.Processes())...) {
 		line, _ := os.ReadFile(fmt.Sprintf("/proc/%d/cmdline", p.PID))
@@ -172,7 +174,7 @@ func shellOf(t testing.TB, leader supervisor.Process) int {
 	return 0
 }
 
-// TestStartOfAMachineTwice: the word may come again; the task is started once.
+// TestStartOfAMachineTwice checks that a task is started once, even if the command is repeated.
 func TestStartOfAMachineTwice(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		p, err := s.prepare(Task{Rootfs: able.MakeRootfs(t), Command: []string{"/bin/sh", "-c", "echo once; sleep 0.1"}})
@@ -192,8 +194,8 @@ func TestStartOfAMachineTwice(t *testing.T) {
 	})
 }
 
-// TestStuckOnAMachine: a frozen process stands for one that hangs in the kernel. The task is not told as gone until it
-// is.
+// TestStuckOnAMachine uses a frozen process for a task that hangs in the kernel. Its end is reported only when it has
+// ended.
 func TestStuckOnAMachine(t *testing.T) {
 	able.Need(t, able.Freezer)
 	onEveryDriver(t, func(t *testing.T, s *stack) {
@@ -218,8 +220,8 @@ func TestStuckOnAMachine(t *testing.T) {
 	})
 }
 
-// freeze stops a process, and what it starts, until it is thawed or the test ends. The kernel takes a moment over that,
-// and whoever is killed meanwhile dies.
+// freeze stops a process and its children until it is thawed or the test ends. The kernel needs a moment for this, and
+// a process that is killed meanwhile dies.
 func freeze(t testing.TB, pid string) (thaw func()) {
 	t.Helper()
 	cell := filepath.Join("/sys/fs/cgroup/freezer", NewID())

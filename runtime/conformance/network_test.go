@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task reaches of the network, as every driver keeps it.
+// This file tests which network destinations a task can reach, with every driver.
 package conformance
 
 import (
@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// answerer answers at an address over TCP and UDP, as a service of whatever network this thread is in.
+// answerer answers at an address over TCP and UDP, as a service in the network of this thread.
 func answerer(t testing.TB, address string) netip.AddrPort {
 	t.Helper()
 	listener, err := net.Listen("tcp", net.JoinHostPort(address, "0"))
@@ -52,7 +52,7 @@ func answerer(t testing.TB, address string) netip.AddrPort {
 	return at
 }
 
-// dialling is a job that tries words of the probe, and what it was answered.
+// dialling runs a job that tries words of the probe, and returns the answers.
 func (s *stack) dialling(t testing.TB, folder string, change func(*messages.JobSpec),
 	words ...string) map[string]string {
 	t.Helper()
@@ -71,8 +71,8 @@ func on(n messages.Network) func(*messages.JobSpec) {
 	return func(j *messages.JobSpec) { j.Network = n }
 }
 
-// TestNetworkNone: a job without a network has a loopback, which is up, and reaches nothing of the machine. Where it is
-// told to meet is on that loopback.
+// TestNetworkNone checks that a job without a network has a working loopback and reaches nothing on the host. Its
+// rendezvous is on that loopback.
 func TestNetworkNone(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Containers of a user other than root: a user namespace, and word of what cannot be had.
+// This file tests containers of a user other than root: a user namespace, and reports of the missing features.
 package conformance
 
 import (
@@ -37,7 +37,7 @@ func newNobody(t *testing.T) nobody {
 		_ = os.Chmod(folder, 0o755)
 	}
 	t.Cleanup(func() {
-		for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) { // what cleans up may not have ended
+		for deadline := time.Now().Add(limit); ; time.Sleep(20 * time.Millisecond) { // the cleanup may not have finished
 			entries, err := os.ReadDir(n.state)
 			if err == nil && len(entries) == 0 {
 				return
@@ -68,7 +68,7 @@ func TestNotRoot(t *testing.T) {
 	n := newNobody(t)
 	text, code := n.run("--rootfs", "host", "--memory", "64m", "--", "sh", "-c",
 		"echo pid $$; id -u; touch /tmp/x && echo tmp; touch /usr/x 2>/dev/null && echo wrote; exit 4")
-	for _, line := range []string{"pid 2\n", "\n0\n", "tmp\n"} { // Between them may be what our own standard error says.
+	for _, line := range []string{"pid 2\n", "\n0\n", "tmp\n"} { // lines of our own standard error may be in between
 		if !strings.Contains(text, line) {
 			t.Errorf("no %q in %s", line, text)
 		}
@@ -98,8 +98,7 @@ func TestNotRoot(t *testing.T) {
 	}
 }
 
-// TestNotRootEnds: signals get through, and the container dies with its
-// starter.
+// TestNotRootEnds checks that signals reach the command, and that the container dies with its starter.
 func TestNotRootEnds(t *testing.T) {
 	n := newNobody(t)
 	for _, noInit := range []string{"--init=true", "--init=false"} {
@@ -139,7 +138,7 @@ func TestNotRootEnds(t *testing.T) {
 	}
 }
 
-// trapsTerm reports whether a descendant of a process catches SIGTERM, and is no Go program, which all do.
+// trapsTerm reports whether a descendant catches SIGTERM and is not a Go program, because all Go programs catch it.
 func trapsTerm(pid int) bool {
 	for _, p := range supervisor.Descendants(pid, supervisor.Processes()) {
 		text, _ := os.ReadFile(fmt.Sprintf("/proc/%d/status", p.PID))

@@ -1,6 +1,6 @@
 //go:build linux
 
-// The suite against what runs tasks on a machine by other programs' containers.
+// This file runs the suite on nodes whose containers are made by other programs.
 package conformance
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// newOCI is the stack on an OCI runtime; it skips where the machine has none, or one that runs nothing here.
+// newOCI returns the stack with an OCI runtime. It skips the test if the runtime is missing or does not work here.
 func newOCI(t testing.TB, name string) *stack { return ociFor(t, name, allRoot) }
 
 func ociFor(t testing.TB, name string, users account.Rules, policy ...hostpolicy.Policy) *stack {
@@ -30,7 +30,7 @@ func ociFor(t testing.TB, name string, users account.Rules, policy ...hostpolicy
 	return ociAt(t, able.Runtime(t, name), users, policy...)
 }
 
-// ociAt is the same with the program at that path.
+// ociAt does the same with the program at this path.
 func ociAt(t testing.TB, path string, users account.Rules, policy ...hostpolicy.Policy) *stack {
 	t.Helper()
 	place := newLibrary(t)
@@ -56,7 +56,7 @@ func ociAt(t testing.TB, path string, users account.Rules, policy ...hostpolicy.
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { // The program leaves the group above its containers' in hierarchies that we do not use.
+	t.Cleanup(func() { // the program leaves the parent group in hierarchies that this project does not use
 		for _, folder := range parents(place.options.Cgroups.Parent) {
 			_ = os.Remove(folder)
 		}
@@ -92,7 +92,7 @@ func ociAt(t testing.TB, path string, users account.Rules, policy ...hostpolicy.
 	return s
 }
 
-// TestOCIOfAMachine is the suite on launcher, supervisor and OCI runtimes.
+// TestOCIOfAMachine runs the suite on launcher, supervisor and OCI runtimes.
 func TestOCIOfAMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -102,9 +102,9 @@ func TestOCIOfAMachine(t *testing.T) {
 	}
 }
 
-// TestRecordRemoved: what runc and crun keep of a container is removed when it has ended, and they are not executed
-// for that. A program that nobody knows is asked to delete it. Files that they make for a moment, as crun does
-// beside its own program, go with the task where they are killed meanwhile, and none is in /tmp.
+// TestRecordRemoved checks that the records of runc and crun are removed after the end of a container, without running
+// the program. An unknown program is run to delete its record. Temporary files, like those of crun for its own binary,
+// are removed with the task if they are left. None is in /tmp.
 func TestRecordRemoved(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -128,7 +128,7 @@ func TestRecordRemoved(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				_ = os.Remove(said) // what was tried first
+				_ = os.Remove(said) // the output of the first test run
 				p.start()
 				<-p.gone
 				text, err := os.ReadFile(said)
@@ -153,8 +153,8 @@ func TestRecordRemoved(t *testing.T) {
 	}
 }
 
-// TestParentsStay: agents of one machine share the groups above those of their containers, and one that finds them
-// empty takes them away. A runtime that has just made them does not look again.
+// TestParentsStay checks the parent groups that the agents of one host share. An agent that finds them empty removes
+// them. A runtime that has just made them does not check again.
 func TestParentsStay(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: other people's programs")
@@ -201,8 +201,8 @@ func TestParentsStay(t *testing.T) {
 	}
 }
 
-// newUpstream is the stack on the other carapace. Where it is not at hand the test's own binary stands in for it,
-// which does what that one is known to do.
+// newUpstream returns the stack with the other carapace. If that is not available, the test's own binary imitates its
+// known behaviour.
 func newUpstream(t testing.TB) *stack {
 	t.Helper()
 	place := newLibrary(t)
@@ -246,7 +246,7 @@ func newUpstream(t testing.TB) *stack {
 	return s
 }
 
-// TestUpstreamOfAMachine is the suite on launcher, supervisor and the other carapace.
+// TestUpstreamOfAMachine runs the suite on launcher, supervisor and the other carapace.
 func TestUpstreamOfAMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary")

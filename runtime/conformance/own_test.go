@@ -1,7 +1,7 @@
 //go:build linux
 
-// What only carapace promises: the host view, hardening, one start per id, death with the starter, and no leavings
-// whatever happens to the process that looks after the container.
+// This file tests properties that only carapace has: the host view, hardening, one start per id, death with the
+// starter, and no remains in any failure of the supervising process.
 package conformance
 
 import (
@@ -24,7 +24,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// own is a test's hands on carapace: the library as it is, with its own state directory and cgroups.
+// own is a test with the carapace library and a separate state directory and cgroup parent.
 type own struct {
 	testing.TB
 	*library
@@ -37,7 +37,7 @@ func newOwn(t *testing.T) own {
 	return own{t, d}
 }
 
-// run runs a spec to its end and answers what it wrote.
+// run runs a spec until its end and returns its output.
 func (o own) run(spec carapace.Spec) (string, carapace.Exit) {
 	o.Helper()
 	reader, writer, err := os.Pipe()
@@ -61,7 +61,7 @@ func (o own) run(spec carapace.Spec) (string, carapace.Exit) {
 	return string(text), container.Wait()
 }
 
-// inside runs this binary's probes in a container and answers what the kernel said to each.
+// inside runs this binary's probes in a container and returns the kernel's answers.
 func (o own) inside(spec carapace.Spec, words ...string) map[string]string {
 	o.Helper()
 	self, err := os.Executable()
@@ -97,7 +97,7 @@ func hostSleep(id string) carapace.Spec {
 func TestHostView(t *testing.T) {
 	o := newOwn(t)
 	scratch, secret, open := t.TempDir(), t.TempDir(), t.TempDir()
-	for _, folder := range []string{scratch, open} { // Both below a TempDir, which nobody else may enter.
+	for _, folder := range []string{scratch, open} { // both are below a private TempDir
 		if err := os.Chown(folder, 65534, 65534); err != nil {
 			t.Fatal(err)
 		}
@@ -157,7 +157,7 @@ func TestHiddenCannotBeMounted(t *testing.T) {
 	}
 }
 
-// TestHardening tries what a task must not be able to do, as nobody on the host view and as root in a rootfs.
+// TestHardening tries forbidden actions as nobody on the host view and as root in a rootfs.
 func TestHardening(t *testing.T) {
 	o := newOwn(t)
 	if missing := able.Busybox(); missing != "" {
@@ -184,7 +184,7 @@ func TestHardening(t *testing.T) {
 			t.Errorf("io_uring answers %s, so programs do not fall back", got["io_uring"])
 		}
 	}
-	// With seccomp off the other walls stand alone: a new user namespace is refused because of the chroot.
+	// Without seccomp, the other protections must suffice: the chroot prevents a new user namespace.
 	got := o.inside(carapace.Spec{Rootfs: "host", Seccomp: "off"}, "unshare user", "clone3 user", "mount")
 	for word, answer := range got {
 		if answer == "allowed" {
@@ -195,7 +195,7 @@ func TestHardening(t *testing.T) {
 		"bpf"); got["mbind"] != "allowed" || got["bpf"] == "allowed" {
 		t.Errorf("where tasks may place their memory: %v", got)
 	}
-	// And the probes can tell: what is granted is allowed.
+	// Granted actions succeed, which shows that the probes work.
 	if got := o.inside(carapace.Spec{Rootfs: able.MakeRootfs(t), CapAdd: []string{"SYS_CHROOT"}}, "chroot",
 		"write root"); got["chroot"] != "allowed" || got["write root"] != "allowed" {
 		t.Errorf("what was granted: %v", got)
@@ -238,13 +238,13 @@ func TestRights(t *testing.T) {
 		Command: []string{"sh", "-c", "ulimit -n; ulimit -l; ulimit -c; ulimit -v"},
 		Rlimits: []carapace.Rlimit{{Name: "nofile", Soft: 77, Hard: 99}, {Name: "memlock", Soft: 65536, Hard: 65536},
 			{Name: "core", Soft: 0, Hard: 0},
-			{Name: "as", Soft: 64 << 20, Hard: 64 << 20}}}) // Less than its starter's own.
+			{Name: "as", Soft: 64 << 20, Hard: 64 << 20}}}) // less than its starter's own
 	if text != "77\n64\n0\n65536\n" {
 		t.Errorf("limits: %q", text)
 	}
 }
 
-// TestLimitsHold reads the limits from inside, where programs look for them.
+// TestLimitsHold reads the limits from inside, in the usual places.
 func TestLimitsHold(t *testing.T) {
 	o := newOwn(t)
 	for _, lost := range []string{"memory limit", "pids limit", "cpu limit", "cpuset"} {
@@ -295,8 +295,8 @@ func TestStartTwiceIsOneStart(t *testing.T) {
 	_ = second.Kill()
 }
 
-// TestStuckTask: a frozen process stands for one that hangs in the kernel: it does not die of SIGKILL. It is told as
-// not gone, and its id is not given to another.
+// TestStuckTask uses a frozen process for one that hangs in the kernel and does not die of SIGKILL. It is not reported
+// as gone, and its id is not reused.
 func TestStuckTask(t *testing.T) {
 	o := newOwn(t)
 	able.Need(t, able.Freezer)
@@ -322,7 +322,7 @@ func TestStuckTask(t *testing.T) {
 	container.Wait()
 }
 
-// childOf answers the first child of a process.
+// childOf returns the first child of a process.
 func childOf(t testing.TB, pid int) string {
 	t.Helper()
 	for range 1000 {
@@ -352,8 +352,8 @@ func TestSignalByID(t *testing.T) {
 	}
 }
 
-// TestPidReuse: the record names a pid that belongs to another process by now. Neither a signal nor a sweep may touch
-// that one.
+// TestPidReuse checks a record whose pid now belongs to another process. Neither a signal nor a sweep may affect that
+// process.
 func TestPidReuse(t *testing.T) {
 	o := newOwn(t)
 	bystander := exec.Command("sleep", "1000")
@@ -361,7 +361,7 @@ func TestPidReuse(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { _ = bystander.Process.Kill(); _ = bystander.Wait() })
-	time.Sleep(30 * time.Millisecond) // The kernel tells the time of a start in hundredths of a second.
+	time.Sleep(30 * time.Millisecond) // start times have a resolution of 10 ms
 	container := o.start(hostSleep(NewID()))
 	file := filepath.Join(o.options.StateDir, container.ID(), "state.json")
 	var state carapace.State
@@ -373,7 +373,7 @@ func TestPidReuse(t *testing.T) {
 	}
 	_ = container.Kill()
 	container.Wait()
-	// The same as a dead one's leavings, and for a record of the boot before.
+	// The same holds for the remains of a dead container, and for a record of the previous boot.
 	for _, boot := range []string{state.BootID, "an-earlier-boot"} {
 		state.BootID = boot
 		folder := filepath.Join(o.options.StateDir, state.ID)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// This file owns what other runtimes are asked to do in a race with ours: the least that the suite needs, or all that
-// ours does unasked. The first flatters them; the second is the same container.
+// This file defines the work of other runtimes in a comparison with carapace: either the minimum that the suite needs,
+// or a container equal to carapace's. The first favours them.
 package conformance
 
 import (
@@ -55,7 +55,7 @@ func peerOnce(b *testing.B, binary, rootfs string, bundled func(Task, string) ob
 	})
 }
 
-// inThread gives a function a thread that ends with it.
+// inThread runs a function on a thread that ends with it.
 func inThread(once func() error) func() error {
 	return func() error {
 		done := make(chan error)
@@ -67,8 +67,8 @@ func inThread(once func() error) func() error {
 	}
 }
 
-// where brings a thread to where a runtime works. crun refuses machines whose cgroups are hybrid, and so goes where
-// there is no v2 tree; Runtime's wrapper would do for that, but takes time of its own.
+// where moves a thread to the environment that a runtime needs. crun refuses hosts with hybrid cgroups, so it runs
+// without the v2 tree. The runtime's wrapper would do the same but takes additional time.
 func where(b *testing.B, binary string) (enter func() error) {
 	root := able.UnifiedRoot()
 	if filepath.Base(binary) != "crun" || root == "" || os.Geteuid() != 0 {
@@ -92,15 +92,14 @@ func where(b *testing.B, binary string) (enter func() error) {
 	}
 	b.Cleanup(func() { unix.Close(fd) })
 	return func() error {
-		if err := unix.Unshare(unix.CLONE_FS); err != nil { // the kernel's condition
+		if err := unix.Unshare(unix.CLONE_FS); err != nil { // the kernel requires it
 			return err
 		}
 		return unix.Setns(fd, unix.CLONE_NEWNS)
 	}
 }
 
-// bundleLikeOurs is a bundle with the mounts, the masks, the filter and the namespaces that our containers have by
-// default.
+// bundleLikeOurs returns a bundle with the mounts, masks, filter and namespaces of carapace's containers.
 func bundleLikeOurs(task Task, cgroup string) object {
 	bundle := bundleOf(task, cgroup)
 	mount := func(kind, target string, options ...string) object {

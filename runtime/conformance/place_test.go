@@ -1,6 +1,6 @@
 //go:build linux
 
-// Where the state directory may lie: wherever a machine has room, in sight of its host view as well.
+// This file tests different locations of the state directory, including locations that the host view shows.
 package conformance
 
 import (
@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestHostViewIsNotInItself: the view must not be met a second time where it is mounted, without all that covers it.
+// TestHostViewIsNotInItself checks that the view does not contain itself a second time, without its covers.
 func TestHostViewIsNotInItself(t *testing.T) {
 	o := newOwn(t)
 	folder, err := os.MkdirTemp("/var/lib", "carapace-test-*")
@@ -33,7 +33,8 @@ func TestHostViewIsNotInItself(t *testing.T) {
 	}
 }
 
-// TestStateDirectoryFromHere: a relative one means the caller's directory, although the container is made elsewhere.
+// TestStateDirectoryFromHere checks that a relative path refers to the caller's directory, although the container is
+// made elsewhere.
 func TestStateDirectoryFromHere(t *testing.T) {
 	o := newOwn(t)
 	t.Chdir(t.TempDir())

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Who else has addresses of the span of private networks: what is theirs stays untouched.
+// This file tests that other users of the address span of private networks are not affected.
 package conformance
 
 import (
@@ -17,12 +17,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestNetworkForeign: an address of the span that no private network has is translated nowhere: not of what the
-// machine sends to others or to itself, nor of what it forwards for another program. What comes from a private network
-// has the machine's. So it is when an agent takes over from an earlier one, whose rules went by the span.
+// TestNetworkForeign checks that an address of the span without a private network is never translated. This holds for
+// packets of the host to others and to itself, and for forwarded packets of another program. Packets from a private
+// network get the host's address. It also holds after an earlier agent whose rules matched the span.
 func TestNetworkForeign(t *testing.T) {
 	onAMachine(t, func(t *testing.T, o *outside) {
-		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)) // else it forwards for no other program
+		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("1"), 0)) // for another program
 		const own, theirs = "198.19.8.1", "198.19.8.2"
 		program, fd := elsewhere(t, func() error { return unix.Unshare(unix.CLONE_NEWNET) })
 		attributes := netlink.NewLinkAttrs()
@@ -81,7 +81,7 @@ func TestNetworkForeign(t *testing.T) {
 	})
 }
 
-// mirror answers each connection with the address from which it seems to come.
+// mirror answers each connection with the address of its peer.
 func mirror(t *testing.T) (port string) {
 	t.Helper()
 	listener, err := net.Listen("tcp4", ":0")
@@ -102,7 +102,7 @@ func mirror(t *testing.T) (port string) {
 	return port
 }
 
-// seenAs asks a mirror, from an address of the calling thread's namespace; empty: any.
+// seenAs asks a mirror from an address of the calling thread's namespace; empty: any.
 func seenAs(from, to string) string {
 	dialer := net.Dialer{Timeout: 10 * time.Second}
 	if from != "" {
@@ -120,8 +120,7 @@ func seenAs(from, to string) string {
 	return string(address)
 }
 
-// asEarlier writes into the agent's table what earlier agents had there: whatever has an address of the span is
-// translated.
+// asEarlier writes the rules of earlier agents into the table, which translate every address of the span.
 func asEarlier(t *testing.T) {
 	t.Helper()
 	rules, err := nftables.New()

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Private networks, on a machine that is a network namespace of the test's own: nothing of the real machine's network
-// is touched.
+// This file tests private networks in a separate network namespace, which imitates a host. The real host's network is
+// not affected.
 package conformance
 
 import (
@@ -29,19 +29,19 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// networks are those of the stacks that a test makes; nil: none.
+// networks holds the networks for the stacks of a test; nil: none.
 var networks container.Private
 
 const asMachine = "SYNAPSE_TEST_MACHINE"
 
-// onAMachine runs a test on a machine of its own, with an outside that knows no way back but to the machine's
-// address. Its mounts are its own too.
+// onAMachine runs a test in such a namespace, with an outside that can only reach the host's address. It has separate
+// mounts too.
 func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	t.Helper()
-	able.Need(t, able.Root, able.Networks) // else an agent gives no private networks
+	able.Need(t, able.Root, able.Networks) // otherwise an agent provides no private networks
 	if os.Getenv(asMachine) == t.Name() {
 		must(t, unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""))
-		// A new network forwards if the real machine does, as it may while another test has a private network there.
+		// A new network namespace inherits the real host's forwarding, which another test may have enabled.
 		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
 		test(t, newOutside(t))
 		return
@@ -58,7 +58,7 @@ func onAMachine(t *testing.T, test func(t *testing.T, o *outside)) {
 	}
 }
 
-// outside is what is beyond the machine: a thread in another network namespace.
+// outside is a thread in another network namespace, which imitates the network beyond the host.
 type outside struct {
 	t    *testing.T
 	work chan func()
@@ -81,14 +81,15 @@ func newOutside(t *testing.T) *outside {
 	o.do(func() {
 		give(t, "lo", farAddress+"/32", "169.254.169.254/32")
 		give(t, "down0", outsideAddress+"/24", "fd99::2/64")
-		// A process outside that would like to come in knows the address.
+		// A process outside may know the address and try to connect.
 		must(t, netlink.RouteAdd(&netlink.Route{Gw: net.ParseIP(machineAddress), Dst: &net.IPNet{IP: net.IPv4(198, 18,
 			0, 0), Mask: net.CIDRMask(15, 32)}}))
 	})
 	return o
 }
 
-// elsewhere is a thread in another network namespace, into which it gets by enter, and a descriptor of that.
+// elsewhere starts a thread that moves into another network namespace by enter. It returns a descriptor of that
+// namespace.
 func elsewhere(t *testing.T, enter func() error) (o *outside, fd int) {
 	o = &outside{t: t, work: make(chan func())}
 	entered := make(chan error, 1)
@@ -115,7 +116,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// give gives an interface of the calling thread's namespace addresses, and switches it on.
+// give gives an interface of the calling thread's namespace addresses, and enables it.
 func give(t *testing.T, name string, addresses ...string) {
 	t.Helper()
 	link, err := netlink.LinkByName(name)
@@ -129,7 +130,7 @@ func give(t *testing.T, name string, addresses ...string) {
 	must(t, netlink.LinkSetUp(link))
 }
 
-// do does something in that namespace.
+// do calls a function in that namespace.
 func (o *outside) do(what func()) {
 	done := make(chan struct{})
 	o.work <- func() {
@@ -145,7 +146,7 @@ func (o *outside) answerer() (port string) {
 	return port
 }
 
-// namer answers every question for a name, outside.
+// namer answers every DNS query outside.
 func (o *outside) namer() {
 	o.do(func() {
 		packets, err := net.ListenPacket("udp", farAddress+":53")
@@ -164,7 +165,7 @@ func (o *outside) namer() {
 	})
 }
 
-// named answers one question of the DNS: an address to a question for IPv4, nothing to others.
+// named answers one DNS query: an address for IPv4, nothing for others.
 func named(question []byte) []byte {
 	end := 12
 	for question[end] != 0 {
@@ -181,7 +182,7 @@ func named(question []byte) []byte {
 	return answer
 }
 
-// isCalled has a task wait for any connection.
+// isCalled lets a task wait for any connection.
 func isCalled() error {
 	listener, err := net.Listen("tcp", "0.0.0.0:7777")
 	if err != nil {
@@ -193,8 +194,8 @@ func isCalled() error {
 	return err
 }
 
-// newNetworks are those of an agent, where names resolve outside. This machine's own server is one that no private
-// network reaches.
+// newNetworks returns the networks of an agent. Names resolve outside. The host's own name server is unreachable from
+// private networks.
 func newNetworks(t *testing.T, dir string) *private.Networks {
 	t.Helper()
 	stub, real := filepath.Join(t.TempDir(), "stub"), filepath.Join(t.TempDir(), "real")
@@ -209,7 +210,7 @@ func newNetworks(t *testing.T, dir string) *private.Networks {
 	return made
 }
 
-// cleanNetwork fails a test that leaves something of a private network on its machine.
+// cleanNetwork fails a test that leaves parts of a private network.
 func cleanNetwork(t *testing.T) {
 	t.Helper()
 	links, err := netlink.LinkList()
@@ -231,9 +232,9 @@ func cleanNetwork(t *testing.T) {
 	}
 }
 
-// TestNetworkPrivate: a job with a private network speaks to what is outside of its machine, and names resolve. It
-// speaks neither to its machine's services nor to a scheduler nor to the cloud's service for machines, nobody comes
-// in, and nothing is left of it.
+// TestNetworkPrivate checks that a job with a private network reaches the outside, and that names resolve. It reaches
+// neither the host's services nor a scheduler nor the cloud's metadata service. No connection can come in, and nothing
+// is left behind.
 func TestNetworkPrivate(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -242,7 +243,7 @@ func TestNetworkPrivate(t *testing.T) {
 		o.namer()
 		free, scheduler, machine := o.answerer(), o.answerer(), answererOfAll(t)
 		made := newNetworks(t, filepath.Join(t.TempDir(), "networks"))
-		// The filter on the task's group would refuse these too; here the rules are to.
+		// The filter on the task's group would refuse these too; here the packet rules must do so.
 		must(t, made.Refuse(append(egress.Metadata(),
 			egress.Services([]netip.AddrPort{netip.MustParseAddrPort(outsideAddress + ":" + scheduler)}, nil)...)))
 		networks = made
@@ -285,8 +286,8 @@ func TestNetworkPrivate(t *testing.T) {
 	})
 }
 
-// TestPrivateWithoutNames: a machine that has no /etc/resolv.conf, as one may that reaches nothing, runs jobs with a
-// network of their own on its own root.
+// TestPrivateWithoutNames checks that a host without /etc/resolv.conf runs jobs with a private network on the host
+// view.
 func TestPrivateWithoutNames(t *testing.T) {
 	onAMachine(t, func(t *testing.T, _ *outside) {
 		upper := t.TempDir()
@@ -296,7 +297,7 @@ func TestPrivateWithoutNames(t *testing.T) {
 		must(t, errors.Join(os.Mkdir(work, 0o755), os.Mkdir(etc, 0o755)))
 		must(t, unix.Mount("overlay", "/etc", "overlay", 0, "lowerdir=/etc,upperdir="+etc+",workdir="+work))
 		defer unix.Unmount("/etc", unix.MNT_DETACH)
-		must(t, os.RemoveAll("/etc/resolv.conf")) // which may not be there in the first place
+		must(t, os.RemoveAll("/etc/resolv.conf")) // the file may be missing
 		networks = newNetworks(t, filepath.Join(t.TempDir(), "networks"))
 		t.Cleanup(func() { networks = nil })
 		defer asksItself(t)
@@ -313,8 +314,8 @@ func TestPrivateWithoutNames(t *testing.T) {
 	})
 }
 
-// TestPrivateNoMore: a machine that can give no private network any more fails the jobs that name one, and does not
-// call it its own fault: it would be closed for all others.
+// TestPrivateNoMore checks a node that can no longer provide private networks. Jobs that need one fail, but not by the
+// node's fault, which would close the node for all others.
 func TestPrivateNoMore(t *testing.T) {
 	onAMachine(t, func(t *testing.T, _ *outside) {
 		names := filepath.Join(t.TempDir(), "names")
@@ -329,7 +330,7 @@ func TestPrivateNoMore(t *testing.T) {
 				return
 			}
 			r := s.try(t, able.MakeRootfs(t), "exit 0", on(messages.Network_NETWORK_PRIVATE))
-			if !strings.Contains(r.exit.Detail, "asks itself") || r.exit.Fault != messages.Fault_FAULT_UNKNOWN {
+			if !strings.Contains(r.exit.Detail, "its own name server") || r.exit.Fault != messages.Fault_FAULT_UNKNOWN {
 				t.Errorf("%v", r.exit)
 			}
 		})
@@ -337,22 +338,22 @@ func TestPrivateNoMore(t *testing.T) {
 	})
 }
 
-// asksItself makes the machine one that asks a server of its own for names, and does not say which others that asks:
-// its agent knows when it starts that no job can have a network here, and announces none.
+// asksItself makes the host its own name server with unknown upstream servers. Its agent then detects at its start that
+// private networks are impossible, and announces none.
 func asksItself(t *testing.T) {
 	write(t, "/etc/resolv.conf", "nameserver 127.0.0.53\n", 0o644)
 	for _, other := range []string{"/run/systemd/resolve/resolv.conf", "/run/NetworkManager/no-stub-resolv.conf"} {
 		if _, err := os.Stat(other); err == nil {
-			return // it does say so
+			return // the upstream servers are known
 		}
 	}
 	lacks := private.Lacks(private.Options{Dir: t.TempDir()})
-	if lacks == nil || !strings.Contains(lacks.Error(), "asks itself (127.0.0.53)") {
+	if lacks == nil || !strings.Contains(lacks.Error(), "its own name server (127.0.0.53)") {
 		t.Errorf("a machine that asks itself for names lacks %v", lacks)
 	}
 }
 
-// knock tries to come into the first network again and again.
+// knock repeatedly tries to connect into the first network.
 func knock(stop chan struct{}, where func(func())) {
 	for {
 		select {
@@ -369,8 +370,8 @@ func knock(stop chan struct{}, where func(func())) {
 	}
 }
 
-// TestNetworkLeavings: what an agent leaves that is killed, the next one removes, and what another agent of the
-// machine has stays. Where none comes, all is cleared, whoever held it; a release that comes later finds nothing.
+// TestNetworkLeavings checks that the next agent removes the remains of a killed agent, and that another agent's
+// networks stay. Without a next agent, Clear removes everything, regardless of holders. A later release finds nothing.
 func TestNetworkLeavings(t *testing.T) {
 	onAMachine(t, func(t *testing.T, _ *outside) {
 		dirs := [2]string{filepath.Join(t.TempDir(), "one"), filepath.Join(t.TempDir(), "two")}
@@ -396,7 +397,7 @@ func TestNetworkLeavings(t *testing.T) {
 			seen[a.IPNet.String()] = true
 		}
 		must(t, one.Release("job", other))
-		must(t, os.Remove(holder)) // and nobody releases it: its agent was killed
+		must(t, os.Remove(holder)) // without a release, because its agent was killed
 		newNetworks(t, dirs[0])
 		if left, _ := os.ReadDir(dirs[0]); len(left) > 0 {
 			t.Errorf("left: %v", left)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// A program to run inside of containers: this test binary, shown there. Each of its words tries something that a task
-// must not be able to do, and says what the kernel answered.
+// This file is a program that runs inside containers: this test binary, mounted there. Each word tries a forbidden
+// action and prints the kernel's answer.
 package conformance
 
 import (
@@ -44,7 +44,7 @@ var probes = map[string]func() error{
 	"init binary":   func() error { _, err := os.Readlink("/proc/1/exe"); return err },
 	"init root":     func() error { _, err := os.ReadDir("/proc/1/root/"); return err },
 	"sysctl":        func() error { return os.WriteFile("/proc/sys/kernel/core_pattern", []byte("core"), 0) },
-	// An unknown letter does no harm.
+	// An unknown letter has no effect.
 	"sysrq":      func() error { return os.WriteFile("/proc/sysrq-trigger", []byte("x"), 0) },
 	"cgroup":     func() error { return os.Mkdir("/sys/fs/cgroup/pids/x", 0o755) },
 	"write root": func() error { return os.WriteFile("/written-by-the-task", nil, 0o644) },
@@ -70,7 +70,7 @@ func opened(domain int) error {
 	return err
 }
 
-// traceOneself names the parent as the tracer and has a signal come. It goes on, as if nobody traced it.
+// traceOneself asks the parent to trace it, and sends itself a signal. It continues as if it were not traced.
 func traceOneself() error {
 	runtime.LockOSThread()
 	signal.Notify(make(chan os.Signal, 1), unix.SIGUSR1)
@@ -80,7 +80,7 @@ func traceOneself() error {
 	return unix.Tgkill(os.Getpid(), unix.Gettid(), unix.SIGUSR1)
 }
 
-// cloneUser makes a process in a user namespace of its own by clone3, whose flags no filter can see.
+// cloneUser makes a process in a new user namespace by clone3, whose flags filters cannot see.
 func cloneUser() error {
 	runtime.LockOSThread()
 	arguments := struct{ flags, pidfd, childTid, parentTid, exitSignal, stack, stackSize, tls uint64 }{
@@ -96,8 +96,8 @@ func cloneUser() error {
 	return nil
 }
 
-// probe tries each word and prints "word: answer" lines, in the order of the words. Those that wait for the network do
-// it beside each other: what is dropped on its way takes its whole limit.
+// probe tries each word and prints "word: answer" lines, in the order of the words. Words that wait for the network run
+// concurrently, because a dropped packet takes the whole time limit.
 func probe(words []string) int {
 	answered := make([]chan error, len(words))
 	for i, word := range words {
@@ -132,7 +132,7 @@ func probe(words []string) int {
 	return 0
 }
 
-// interpreterOf answers the dynamic linker that a program names, or "" if it is linked statically.
+// interpreterOf returns the dynamic linker of a program, or "" for a static one.
 func interpreterOf(t testing.TB, program string) string {
 	t.Helper()
 	file, err := elf.Open(program)
@@ -152,7 +152,7 @@ func interpreterOf(t testing.TB, program string) string {
 	return ""
 }
 
-// answers reads what a probe printed.
+// answers parses the output of a probe.
 func answers(text string) map[string]string {
 	found := map[string]string{}
 	for line := range strings.Lines(text) {

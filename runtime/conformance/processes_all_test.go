@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the limit of processes that all tasks of a node have together.
+// This file tests the limit of processes that all tasks of a node share.
 
-// TestProcessesOfAll: two containers that each stay within their own limit cannot use up more together than the parent
-// allows. One that runs keeps its processes when a later one lowers the limit.
+// TestProcessesOfAll checks that two containers within their own limits cannot exceed the limit of their parent
+// together. A running container keeps its processes when a later one lowers the limit.
 func TestProcessesOfAll(t *testing.T) {
 	able.Need(t, able.Root, able.Cgroups)
 	o := newOwn(t)

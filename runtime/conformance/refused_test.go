@@ -17,14 +17,14 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// withheld is what the tasks of the stacks are refused that a test makes.
+// withheld lists the blocked destinations for the tasks of the stacks of a test.
 var withheld []egress.Place
 
-// withhold refuses places to the tasks of one test.
+// withhold blocks destinations for the tasks of one test.
 func withhold(t *testing.T, places []egress.Place) {
 	t.Helper()
 	groups := carapace.Cgroups{Parent: "/" + NewID()}
-	t.Cleanup(func() { // they stay for as long as anybody else makes a container
+	t.Cleanup(func() { // they stay while other processes make containers
 		until(t, groups.Parent+" is left", func() bool {
 			_, err := carapace.GC(t.TempDir(), groups)
 			return err == nil && len(parents(groups.Parent)) == 0
@@ -39,7 +39,7 @@ func withhold(t *testing.T, places []egress.Place) {
 	t.Cleanup(func() { withheld = nil })
 }
 
-// ways are all words by which a task speaks to a port of this machine.
+// ways returns all words with which a task connects to a port of this host.
 func ways(port string) (words []string) {
 	for _, address := range []string{"127.0.0.1", "127.8.9.10", "0.0.0.0", "[::ffff:127.0.0.1]", "[::ffff:0.0.0.0]",
 		"[::1]", "[::]"} {
@@ -50,9 +50,9 @@ func ways(port string) (words []string) {
 	return words
 }
 
-// TestReachRefused: on the machine's network a task speaks neither to a scheduler, by whatever name of the machine,
-// nor to the service that knows a cloud machine's secrets: TCP, UDP, IPv6, and IPv4 in IPv6's clothes. It speaks to
-// all else, so that gangs meet.
+// TestReachRefused checks that on the host's network, a task reaches neither a scheduler, by any name of the host, nor
+// the cloud's metadata service. It tests TCP, UDP, IPv6, and IPv4 mapped to IPv6. All other destinations are reachable,
+// so gangs can communicate.
 func TestReachRefused(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -85,8 +85,7 @@ func TestReachRefused(t *testing.T) {
 	})
 }
 
-// TestReachFollows: where a scheduler moves to while a task runs is refused to it from then on, and where it was is
-// not.
+// TestReachFollows checks that a scheduler's new address is blocked for a running task, and its old address is not.
 func TestReachFollows(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)
@@ -133,12 +132,12 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// groups are the control groups of the stack's tasks.
+// groups returns the cgroups of the stack's tasks.
 func (s *stack) groups() []string {
 	return s.options.Drivers[0].(interface{ Groups() []string }).Groups()
 }
 
-// answererOfAll answers on every address of the machine, and says at which port.
+// answererOfAll answers on every address of the host, and returns the port.
 func answererOfAll(t *testing.T) string {
 	t.Helper()
 	_, port, _ := strings.Cut(answerer(t, "::").String(), "]:")

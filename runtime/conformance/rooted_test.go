@@ -1,6 +1,7 @@
 //go:build linux
 
-// What root of a container of its own may and may not do, as a job on a machine, whatever makes its container.
+// This file tests the permitted and forbidden actions of root inside a container, as a job on a node, with all
+// runtimes.
 package conformance
 
 import (
@@ -21,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// probing is an image with the probe in it.
+// probing returns an image with the probe in it.
 func probing(t testing.TB) string {
 	t.Helper()
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
@@ -32,7 +33,7 @@ func probing(t testing.TB) string {
 	return root
 }
 
-// asked has the probe try words as a job that names root.
+// asked lets the probe try words as a job that names root.
 func (s *stack) asked(t testing.TB, root string, change func(*messages.JobSpec), words ...string) map[string]string {
 	t.Helper()
 	r := s.try(t, root, "", func(j *messages.JobSpec) {
@@ -46,7 +47,7 @@ func (s *stack) asked(t testing.TB, root string, change func(*messages.JobSpec),
 	return answers(r.said)
 }
 
-// TestRootHardening tries what a task must not be able to do as root of its own, on each network, and what it may.
+// TestRootHardening tries forbidden and permitted actions as root inside a container, on each network.
 func TestRootHardening(t *testing.T) {
 	onRootMachines(t, 2, func(t *testing.T, s *stack, driver string) {
 		root := probing(t)
@@ -54,7 +55,7 @@ func TestRootHardening(t *testing.T) {
 			"reboot", "inject",
 			"sysctl", "sysrq", "chroot", "cgroup", "node", "host name", "beyond", "vsock", "alg", "userfault"}
 		if driver == "carapace" {
-			refused = append(refused, "init memory", "init binary", "init root") // with the others the command is that
+			refused = append(refused, "init memory", "init binary", "init root") // the others have no init
 		}
 		allowed := []string{"write root", "within", "become", "is root"}
 		for network, ports := range map[messages.Network]string{
@@ -78,8 +79,8 @@ func TestRootHardening(t *testing.T) {
 	})
 }
 
-// TestRootFiles: on the machine root of a container is one plain user, in its image it is root, and what it makes is
-// nobody else's anywhere.
+// TestRootFiles checks that the container's root is one plain user on the host and root in its image, and that its
+// files never belong to another user.
 func TestRootFiles(t *testing.T) { onRootMachines(t, 2, testRootFiles) }
 
 func testRootFiles(t *testing.T, s *stack, _ string) {
@@ -138,8 +139,8 @@ echo ` + "`cat /proc/self/uid_map` `cat /proc/self/gid_map`; sleep 600"
 	p.forgotten(t)
 }
 
-// TestRootGains: a set-user-id program of the image makes its caller its owner, as on any machine, and none of the
-// machine's users.
+// TestRootGains checks that a set-user-id program of the image gives its caller the rights of its owner, who is no user
+// of the host.
 func TestRootGains(t *testing.T) {
 	onRootMachines(t, 2, func(t *testing.T, s *stack, _ string) {
 		root, data := probing(t), place(t, "data", 0o755, 0)
@@ -163,8 +164,8 @@ func TestRootGains(t *testing.T) {
 	})
 }
 
-// TestRootPrivate: on a network that its job has for itself root serves every port, and is shown that network's
-// interfaces.
+// TestRootPrivate checks that on a private network, root can listen on every port and sees the interfaces of that
+// network.
 func TestRootPrivate(t *testing.T) {
 	onAMachine(t, func(t *testing.T, o *outside) {
 		must(t, os.WriteFile("/proc/sys/net/ipv4/ip_forward", []byte("0"), 0))
@@ -194,8 +195,8 @@ func TestRootPrivate(t *testing.T) {
 	})
 }
 
-// TestRootJobsApart: what a job that names root leaves in a directory of the machine, or has in its scratch, is closed
-// to another one.
+// TestRootJobsApart checks that the files of a root job, in host directories and in its scratch directory, are closed
+// to another job.
 func TestRootJobsApart(t *testing.T) {
 	onRootMachines(t, 4, func(t *testing.T, s *stack, _ string) {
 		data, image := place(t, "data", 0o777|os.ModeSticky, 0), able.MakeRootfs(t)
@@ -226,7 +227,8 @@ func TestRootJobsApart(t *testing.T) {
 	})
 }
 
-// TestRootKilled: nothing is left of a root whose supervisor is killed, and one goes on whose agent is.
+// TestRootKilled checks that nothing is left of a root task whose supervisor is killed, and that a root task continues
+// if its agent is killed.
 func TestRootKilled(t *testing.T) {
 	onRootMachines(t, 4, func(t *testing.T, s *stack, _ string) {
 		t.Run("supervisor", func(t *testing.T) { supervisorOfAMachineKilled(t, s) })

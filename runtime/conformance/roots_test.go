@@ -1,6 +1,6 @@
 //go:build linux
 
-// A job that names root, on a machine as it is installed: it is root of a container of its own.
+// This file tests jobs that name root on a usual node, which become root inside their containers.
 package conformance
 
 import (
@@ -22,7 +22,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// withRoots is a machine that has numbers for this many tasks which are root of containers of their own.
+// withRoots returns rules of a node with id ranges for this many root tasks.
 func withRoots(t testing.TB, tasks uint32) account.Rules {
 	t.Helper()
 	all := topology.UIDRange{First: ownFirst, Last: ownFirst + tasks*carapace.IDsLen - 1}
@@ -33,14 +33,14 @@ func withRoots(t testing.TB, tasks uint32) account.Rules {
 	return account.Rules{UIDs: withUIDs.UIDs, Roots: roots}
 }
 
-// imagesAnywhere lets what a test makes be an image.
+// imagesAnywhere permits images in all directories of the tests.
 func imagesAnywhere() hostpolicy.Policy { return hostpolicy.Policy{Images: []string{os.TempDir()}} }
 
-// rootedStack is a machine on which the suite's tasks are root of containers of their own.
+// rootedStack is a node on which the suite's tasks are root inside their containers.
 type rootedStack struct{ *stack }
 
 func (s rootedStack) Start(task Task) (Running, error) {
-	for _, source := range task.Mounts { // root of the container goes and writes where nobody may
+	for _, source := range task.Mounts { // so that the container's root may read and write there
 		for _, err := range []error{os.Chown(source, ofNobody, ofNobody), os.Chmod(filepath.Dir(source), 0o711)} {
 			if err != nil {
 				return nil, err
@@ -50,8 +50,7 @@ func (s rootedStack) Start(task Task) (Running, error) {
 	return s.stack.Start(task)
 }
 
-// onRootMachines runs a test on machines of each kind on which this many tasks can be root of containers of their
-// own.
+// onRootMachines runs a test on nodes of each kind that support this many root tasks.
 func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack, driver string)) {
 	able.Need(t, able.OwnRoot)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -71,17 +70,17 @@ func onRootMachines(t *testing.T, tasks uint32, test func(t *testing.T, s *stack
 	}
 }
 
-// TestOwnRootOfAMachine is the suite on launcher, supervisor and what makes containers, as root of containers of
-// their own.
+// TestOwnRootOfAMachine runs the suite on launcher, supervisor and each container runtime, as root inside the
+// containers.
 func TestOwnRootOfAMachine(t *testing.T) {
 	onRootMachines(t, 256, func(t *testing.T, s *stack, _ string) { Run(t, rootedStack{s}) })
 }
 
-// asRoot changes a job to name root.
+// asRoot makes a job name root.
 func asRoot(j *messages.JobSpec) { j.User = "root" }
 
-// TestRootOfJobs: a job that names root is root of its image, and of its scratch directory what its uid is on the
-// machine.
+// TestRootOfJobs checks that a job that names root is root in its image. In its scratch directory, it has the job's uid
+// on the host.
 func TestRootOfJobs(t *testing.T) {
 	onRootMachines(t, 2, testRootOfJobs)
 }
@@ -106,8 +105,8 @@ func testRootOfJobs(t *testing.T, s *stack, _ string) {
 	}
 }
 
-// TestRootsApart: no two tasks that live have the same numbers, none has those of one that was a moment ago while
-// others are free, and a machine of which all are taken says so. A next agent knows whose they are.
+// TestRootsApart checks that no two living tasks share an id range, and that a freed range is reused last. A node
+// without free ranges reports that. A next agent knows the holders.
 func TestRootsApart(t *testing.T) {
 	onRootMachines(t, 2, testRootsApart)
 }
@@ -149,8 +148,8 @@ func testRootsApart(t *testing.T, s *stack, _ string) {
 	end(four)
 }
 
-// TestRootRefused: where root of a container could be more than that, or cannot be had, the job is refused by its
-// field.
+// TestRootRefused checks that a job is refused with the field's name if the container's root could get more rights, or
+// is not supported.
 func TestRootRefused(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	if missing := able.Busybox(); missing != "" || testing.Short() {
@@ -163,7 +162,7 @@ func TestRootRefused(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	// A file system that knows no other numbers than its own, whatever the kernel.
+	// A file system that never supports idmapped mounts.
 	options := fmt.Sprintf("lowerdir=%[1]s/lower,upperdir=%[1]s/upper,workdir=%[1]s/work", layers)
 	if err := unix.Mount("overlay", merged, "overlay", 0, options); err != nil {
 		t.Fatal(err)
@@ -191,7 +190,7 @@ func TestRootRefused(t *testing.T) {
 	}
 }
 
-// TestRootElsewhere: what makes no containers refuses root as it ever did.
+// TestRootElsewhere checks that a driver without containers refuses root.
 func TestRootElsewhere(t *testing.T) {
 	able.Need(t, able.OwnRoot)
 	onMachinesOf(t, withRoots(t, 2), func(t *testing.T, s *stack, driver string) {
@@ -205,8 +204,7 @@ func TestRootElsewhere(t *testing.T) {
 	})
 }
 
-// TestNullStays: a task is started with a /dev/null as its input, and whoever starts it does not give it that of the
-// machine.
+// TestNullStays checks that the /dev/null for a task's input is not the host's, so its owner does not change.
 func TestNullStays(t *testing.T) {
 	owner := func() uint32 {
 		info, err := os.Stat(os.DevNull)
@@ -215,7 +213,7 @@ func TestNullStays(t *testing.T) {
 		}
 		return info.Sys().(*syscall.Stat_t).Uid
 	}
-	t.Cleanup(func() { _ = os.Chown(os.DevNull, 0, 0) }) // that a failure is of this test alone
+	t.Cleanup(func() { _ = os.Chown(os.DevNull, 0, 0) }) // restores the owner, so that a failure affects only this test
 	onMachinesOf(t, withRoots(t, 2), func(t *testing.T, s *stack, driver string) {
 		p := s.of("mine", mine, "host", "cat; echo x > /dev/stdin && echo ended")
 		if <-p.gone; p.said() != "ended\n" || owner() == mine {

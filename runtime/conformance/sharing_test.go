@@ -1,7 +1,7 @@
 //go:build linux
 
-// What processes share through the kernel by a number or a name that both know: memory, queues and semaphores of System
-// V and of POSIX, and keys. A job that shares something with itself shares it with no job beside it.
+// This file tests resources that processes share through the kernel by a common number or name: System V and POSIX
+// memory, queues and semaphores, and keys. A job may share them with itself and with no other job.
 package conformance
 
 import (
@@ -18,14 +18,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// sharedKey and sharedName are what both jobs know.
+// sharedKey and sharedName are known to both jobs.
 const (
 	sharedKey  = 0x5e7a117
 	sharedName = "conformance-sharing"
 	ownerOnly  = 0o600
 )
 
-// sharing are the probe's words: "share" makes all of it and stays, the others reach for one each.
+// sharing maps the probe's words: "share" makes all resources and waits, and each other word tries to use one of them.
 var sharing = map[string]func() error{
 	"share":            share,
 	"memory":           func() error { return attach(unix.SHM_RDONLY) },
@@ -66,7 +66,7 @@ func attach(flags int) error {
 	return err
 }
 
-// message is one of a queue, as short as any.
+// message is a short message of a queue.
 type message struct {
 	kind int
 	text [8]byte
@@ -112,7 +112,8 @@ func namedQueue(flags uintptr) (uintptr, error) {
 	return id, nil
 }
 
-// share makes one of each for its user alone, says so, and waits for its end. A message is in the queue, to be taken.
+// share makes one resource of each kind for its user only, prints "ready", and waits to be ended. It puts a message
+// into the queue.
 func share() error {
 	if _, err := unix.SysvShmGet(sharedKey, 4096, unix.IPC_CREAT|ownerOnly); err != nil {
 		return fmt.Errorf("memory: %w", err)
@@ -129,7 +130,7 @@ func share() error {
 	if err := queue(unix.SYS_MSGSND); err != nil {
 		return fmt.Errorf("message: %w", err)
 	}
-	// Landlock lets nobody have one.
+	// Landlock permits no named queue.
 	if _, err := namedQueue(unix.O_CREAT | unix.O_RDWR); err != nil && err != unix.EACCES {
 		return fmt.Errorf("named queue: %w", err)
 	}
@@ -138,15 +139,15 @@ func share() error {
 	return nil
 }
 
-// unshare takes away what a killed "share" left on the machine: in a container it goes with that.
+// unshare removes the remains of a killed "share" from the host. In a container, they end with the container.
 func unshare() {
 	for _, word := range []string{"removal of memory", "removal of queue", "removal of it", "removal of named queue"} {
 		_ = sharing[word]()
 	}
 }
 
-// TestJobsShareNothing: nothing that a job shares by a number or a name is had, changed or taken away by another job; a
-// task of the job itself has it where tasks share the kernel's names, which says that the probe can tell.
+// TestJobsShareNothing checks that no job can use, change or remove the shared resources of another job. A task of the
+// same job can, if tasks share the kernel's names, which shows that the probe works.
 func TestJobsShareNothing(t *testing.T) {
 	if interpreter := interpreterOf(t, "/proc/self/exe"); interpreter != "" {
 		t.Skipf("the probe is this test binary, and it needs %s; make test runs it linked statically", interpreter)

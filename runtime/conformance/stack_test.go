@@ -1,7 +1,7 @@
 //go:build linux
 
-// The suite against what runs tasks on a machine: the launcher, a supervisor for each task, and a driver. What the
-// launcher does not let a job ask for is named as a lacking trait.
+// This file runs the suite on the parts of a node: the launcher, a supervisor per task, and a driver. Requests that the
+// launcher does not offer to jobs are declared as missing traits.
 package conformance
 
 import (
@@ -35,19 +35,19 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// stack is a machine's launcher and the actor that listens to it.
+// stack holds a node's launcher and the actor that receives its answers.
 type stack struct {
 	launcher *launcher.Launcher
 	options  launcher.Options
 	pid      *actor.PID
 	dir      string
-	cgroups  carapace.Cgroups // another program's containers' are here
+	cgroups  carapace.Cgroups // parent groups of another program's containers
 	image    string           // empty: the task's rootfs
-	noise    []byte           // what a driver's program says on the task's own output
+	noise    []byte           // output of a driver's program before that of the task
 	lacks    map[Trait]string
 	leavings func() ([]string, error)
-	remake   func() (launcher.Driver, error) // as the next agent does it; nil: its driver has no memory
-	besides  func(*messages.JobSpec)         // has its jobs ask for more; nil: nothing
+	remake   func() (launcher.Driver, error) // makes the driver of the next agent; nil: the driver has no memory
+	besides  func(*messages.JobSpec)         // changes the jobs; nil: no change
 	drawn    atomic.Uint64
 	runs     sync.Map // of *staged, by the counter of their token
 }
@@ -62,7 +62,7 @@ func (s silence) Info(format string, args ...any) { s.t.Logf(format, args...) }
 func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // What t.TempDir makes is for one user alone.
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // the parent made by t.TempDir is private to one user
 		t.Fatal(err)
 	}
 	system := actor.NewActorSystem(
@@ -87,7 +87,7 @@ func newStack(t testing.TB, binary string, driver launcher.Driver) *stack {
 	return s
 }
 
-// restart has the agent go, something happen meanwhile, and the next agent come.
+// restart ends the agent, calls meanwhile, and starts the next agent.
 func (s *stack) restart(t testing.TB, meanwhile func()) {
 	t.Helper()
 	s.launcher.Close()
@@ -124,7 +124,7 @@ func (s *stack) hear(message any) {
 		p.told.Store(m.Number)
 	case *messages.TaskGone:
 		p.running.Do(func() { close(p.started) })
-		p.once.Do(func() { // It is said again to whoever asks for its end again.
+		p.once.Do(func() { // each request for the end repeats it
 			p.exit = m.Exit
 			close(p.gone)
 		})
@@ -140,17 +140,17 @@ type staged struct {
 	id            *messages.TaskId
 	spec          *messages.JobSpec
 	grant         *messages.Grant
-	job           string // empty: one that all have
-	uid           uint32 // of its own; 0: none was given
+	job           string // empty: one common job
+	uid           uint32 // of the job; 0: none was given
 	exit          *messages.Exit
-	told          atomic.Uint64 // the number of what its launcher has told it last
+	told          atomic.Uint64 // the number of the last warning to the launcher
 	running, once sync.Once
 	prepared      chan struct{}
-	started       chan struct{} // or gone before it did
+	started       chan struct{} // closed when it has started, or ended before that
 	gone, done    chan struct{}
 }
 
-// prepare has the launcher get a task ready.
+// prepare lets the launcher prepare a task.
 func (s *stack) prepare(task Task) (*staged, error) {
 	counter := s.drawn.Add(1)
 	p := &staged{
@@ -178,7 +178,7 @@ func (s *stack) job(task Task) *messages.JobSpec {
 	}
 	if spec.Image == "" {
 		spec.Image = task.Rootfs
-		_ = os.Chmod(filepath.Dir(task.Rootfs), 0o711) // A root directory that its user cannot reach is refused, and rightly.
+		_ = os.Chmod(filepath.Dir(task.Rootfs), 0o711) // the launcher refuses a root directory that its user cannot reach
 	}
 	if spec.User == "" && os.Geteuid() == 0 {
 		spec.User = "0"
@@ -196,7 +196,7 @@ func (s *stack) job(task Task) *messages.JobSpec {
 	return spec
 }
 
-// start starts what was prepared.
+// start starts a prepared task.
 func (p *staged) start() {
 	peers := []*messages.Peer{{Node: "here", Address: "127.0.0.1"}}
 	if p.spec.GetGang().GetReplicasMin() == 2 {
@@ -218,7 +218,7 @@ func (s *stack) Start(task Task) (Running, error) {
 	var ends []*os.File
 	for stream, to := range map[string]*os.File{supervisor.Stdout: task.Stdout, supervisor.Stderr: task.Stderr} {
 		if to != nil {
-			fd, err := syscall.Dup(int(to.Fd())) // The suite closes its own, as after a fork.
+			fd, err := syscall.Dup(int(to.Fd())) // the suite closes its own copy, as after a fork
 			if err != nil {
 				return nil, err
 			}
@@ -235,10 +235,10 @@ func (p *staged) home() string {
 	return filepath.Join(p.of.dir, "tasks", p.id.Key().String())
 }
 
-// copying answers what hands on a stream's next part; false: there is none now.
+// copying returns a function that copies the next part of a stream; false: there is none now.
 func (p *staged) copying(stream string, to *os.File) func() bool {
 	var offset int64
-	noise := p.of.noise // It comes before the task's own, in one part or several.
+	noise := p.of.noise // it precedes the task's output, in one or several parts
 	return func() bool {
 		at, part, _, err := supervisor.ReadLog(p.home(), stream, offset, 1<<16)
 		if err != nil || len(part) == 0 {
@@ -255,7 +255,7 @@ func (p *staged) copying(stream string, to *os.File) func() bool {
 	}
 }
 
-// see copies the output until the task is gone, then has it forgotten.
+// see copies the output until the task has ended, and then makes the launcher forget it.
 func (p *staged) see(copies []func() bool, ends []*os.File) {
 	tick := time.NewTicker(2 * time.Millisecond)
 	defer tick.Stop()
@@ -277,7 +277,7 @@ func (p *staged) see(copies []func() bool, ends []*os.File) {
 		end.Close()
 	}
 	p.of.launcher.Tell(&messages.ForgetTask{Id: p.id}, nil)
-	for { // The suite bounds this by waiting for Done.
+	for { // the suite limits this with its wait for Done
 		if _, err := os.Stat(p.home()); os.IsNotExist(err) {
 			break
 		}
@@ -293,7 +293,7 @@ func (p *staged) Kill() error {
 	return nil
 }
 func (p *staged) Signal(signal syscall.Signal) error {
-	<-p.started // A task's output may be seen before it is told that it runs, and until then signals are not passed on.
+	<-p.started // the output may be visible before the start is reported, and signals are not passed on before that
 	p.of.launcher.Tell(&messages.SignalTask{Id: p.id, Signal: int32(signal)}, p.of.pid)
 	return nil
 }
@@ -301,10 +301,10 @@ func (p *staged) Exit() Exit { return Exit{Code: int(p.exit.Code), OOM: p.exit.O
 
 const notOfAJob = "no job can ask for it"
 
-// allRoot lets the suite's tasks be root, as most of its cases want.
+// allRoot lets the suite's tasks run as root, as most cases need.
 var allRoot = account.Rules{AllowRoot: true}
 
-// newContainers is the stack on carapace.
+// newContainers returns the stack with carapace.
 func newContainers(t testing.TB) *stack { return containersFor(t, allRoot) }
 
 func containersFor(t testing.TB, users account.Rules, policy ...hostpolicy.Policy) *stack {
@@ -344,7 +344,7 @@ func containersFor(t testing.TB, users account.Rules, policy ...hostpolicy.Polic
 	return s
 }
 
-// TestContainersOfAMachine is the suite on launcher, supervisor and carapace.
+// TestContainersOfAMachine runs the suite on launcher, supervisor and carapace.
 func TestContainersOfAMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary, and TestCarapace has the same cases")
@@ -369,7 +369,7 @@ func processesFor(t testing.TB, users account.Rules, policy ...hostpolicy.Policy
 	return s
 }
 
-// TestProcessesOfAMachine is the suite on launcher, supervisor and plain processes.
+// TestProcessesOfAMachine runs the suite on launcher, supervisor and plain processes.
 func TestProcessesOfAMachine(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: builds a binary")

@@ -11,16 +11,16 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the stand-in for the small carapace that this project's grew out of: it has its help, and does what
-// its inner half is known to do. It shows that the driver drives such a program; about that very one tells only a run
-// with it:
+// This file imitates the small carapace from which this project's carapace developed. It prints its help, and does the
+// known work of its inner half. It shows that the driver works with such a program. Only a run with the original tests
+// the original:
 //
 //	go test ./runtime/conformance -run Upstream -upstream /path/to/carapace
 
-// upstreamBinary is taken where it is given.
+// upstreamBinary is the original program, if given.
 var upstreamBinary = flag.String("upstream", "", "the other carapace itself, instead of what stands in for it")
 
-// standInNoise is what it tells on the task's own output before the command runs.
+// standInNoise is its output before that of the command.
 var standInNoise = []string{
 	"Child (PID: 1): Entering container...\n", "Child: Entering chroot jail...\n", "Child: Mounting /proc...\n",
 }
@@ -36,7 +36,7 @@ Options:
   -h, --help  Print help
 `
 
-// standIn does what the arguments ask of it, if they do.
+// standIn runs the imitation if the arguments request it.
 func standIn(arguments []string) (code int, mine bool) {
 	switch {
 	case len(arguments) == 2 && arguments[1] == "--help":
@@ -49,7 +49,7 @@ func standIn(arguments []string) (code int, mine bool) {
 	return 0, false
 }
 
-// standInChild names the host, changes its root, mounts /proc and becomes the command, which it looks for in PATH.
+// standInChild sets the hostname, changes its root, mounts /proc and executes the command, which it searches in PATH.
 func standInChild(command []string) error {
 	said := 0
 	say := func() error {

@@ -1,6 +1,6 @@
 //go:build linux
 
-// The suite's frame: the leak check around every case, and starting and waiting with a bound.
+// This file is the frame of the suite: the leak check around every case, and bounded starts and waits.
 package conformance
 
 import (
@@ -22,25 +22,25 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// testCase is one failure that a driver must pass.
+// testCase is one failure that a driver must handle.
 type testCase struct {
 	name  string
 	needs []Trait
 	run   func(*suite)
 }
 
-// suite is one case's hands: its test, its driver and its rootfs.
+// suite holds the test, the driver and the rootfs of one case.
 type suite struct {
 	*testing.T
 	driver Driver
 	rootfs string
 }
 
-// ofMachine begins the reason of a lack of the machine, not of the driver.
+// ofMachine is the prefix of a reason that the host causes, and not the driver.
 const ofMachine = "this machine: "
 
-// Run runs every case against a driver. What a driver by its nature does not have is no case of it, and told once; what
-// only this machine keeps from it is skipped, by name.
+// Run runs every case against a driver. A case that the driver cannot support is reported once. A case that only this
+// host prevents is skipped by name.
 func Run(t *testing.T, driver Driver) {
 	if missing := able.Busybox(); missing != "" {
 		t.Skip(missing)
@@ -61,7 +61,7 @@ func Run(t *testing.T, driver Driver) {
 	}
 }
 
-// lackOf answers what a driver lacks of a case's needs, and why, or nothing.
+// lackOf returns a missing trait of a case with the reason, or an empty text.
 func lackOf(driver Driver, needs []Trait) string {
 	for _, trait := range needs {
 		if reason := driver.Lacks(trait); reason != "" {
@@ -73,21 +73,21 @@ func lackOf(driver Driver, needs []Trait) string {
 
 var write = able.WriteFile
 
-// Guard fails a test that leaves anything behind: mounts, what the driver knows of, or processes. It is also a check
-// that the test before was as clean.
+// Guard fails a test that leaves anything behind: mounts, records of the driver, or processes. It also checks that the
+// previous test was clean.
 func Guard(t testing.TB, leavings func() ([]string, error)) {
 	t.Helper()
 	mounts := countMounts(t)
 	children := liveChildren(t)
 	t.Cleanup(func() {
-		// Children of ours that were told to end may take a moment; what lies around after that is a leak.
+		// Ending children may need a moment. After that, any remains are a leak.
 		deadline := time.Now().Add(limit)
 		for {
 			problem := ""
 			if left, err := leavings(); err != nil || len(left) > 0 {
 				problem = fmt.Sprintf("left behind: %q (error: %v)", left, err)
 			}
-			if now := countMounts(t); now > mounts { // one that others made before us may go, with the directory that it lay on
+			if now := countMounts(t); now > mounts { // a mount that others made earlier may vanish with its directory
 				problem = fmt.Sprintf("%d mounts before, %d after", mounts, now)
 			}
 			if now := liveChildren(t); len(now) > len(children) {
@@ -105,16 +105,15 @@ func Guard(t testing.TB, leavings func() ([]string, error)) {
 	})
 }
 
-// OwnMounts gives this program a mount namespace of its own and executes it again in there, so that what others mount
-// on the machine meanwhile is not taken for a leak. It is for the beginning of a TestMain; without root it does
-// nothing.
+// OwnMounts executes this program again in a separate mount namespace, so that mounts of other processes do not count
+// as leaks. It is called at the beginning of a TestMain. Without root, it does nothing.
 func OwnMounts(arguments, environment []string) error {
 	const already = "CONFORMANCE_OWN_MOUNTS=1"
 	if os.Geteuid() != 0 || slices.Contains(environment, already) {
 		return nil
 	}
-	// Asked for first: what /proc calls our binary lies in the mount namespace that we leave, and its path as seen from
-	// the new one is another in a chroot.
+	// The path is read first. /proc refers to the binary in the old mount namespace, and in a chroot the new
+	// namespace has another path for it.
 	self, err := os.Executable()
 	if err != nil {
 		return err
@@ -122,12 +121,12 @@ func OwnMounts(arguments, environment []string) error {
 	runtime.LockOSThread()
 	if err := unix.Unshare(unix.CLONE_FS | unix.CLONE_NEWNS); errors.Is(err, unix.EPERM) {
 		runtime.UnlockOSThread()
-		return nil // Then this machine makes no containers either, and what mounts is skipped.
+		return nil // this host cannot make containers either, so those tests are skipped
 	} else if err != nil {
 		return fmt.Errorf("own mount namespace: %w", err)
 	}
-	// In a chroot the root need not be a mount: then no container is made either, and the namespace is as good as
-	// it is.
+	// In a chroot, the root may not be a mount. Then no containers are possible, and the namespace suffices as it
+	// is.
 	if err := unix.Mount("", "/", "", unix.MS_REC|unix.MS_PRIVATE, ""); err != nil && !errors.Is(err, unix.EINVAL) {
 		return fmt.Errorf("own mounts: %w", err)
 	}
@@ -142,7 +141,7 @@ func countMounts(t testing.TB) int {
 	return strings.Count(string(text), "\n")
 }
 
-// liveChildren lists this process's children, zombies among them.
+// liveChildren returns this process's children, including zombies.
 func liveChildren(t testing.TB) []string {
 	var found []string
 	tasks, err := filepath.Glob("/proc/self/task/*/children")
@@ -150,7 +149,7 @@ func liveChildren(t testing.TB) []string {
 		t.Fatal(err)
 	}
 	for _, task := range tasks {
-		text, _ := os.ReadFile(task) // The thread may have ended since.
+		text, _ := os.ReadFile(task) // the thread may have ended
 		found = append(found, strings.Fields(string(text))...)
 	}
 	return found
@@ -158,15 +157,15 @@ func liveChildren(t testing.TB) []string {
 
 var drawn atomic.Int64
 
-// NewID answers an id that no other test of this or another process uses now.
+// NewID returns an id that no other test of this or another process uses.
 func NewID() string { return fmt.Sprintf("conf-%d-%d", os.Getpid(), drawn.Add(1)) }
 
-// sh is a task that runs a script in the rootfs.
+// sh returns a task that runs a script in the rootfs.
 func (s *suite) sh(script string) Task {
 	return Task{ID: NewID(), Rootfs: s.rootfs, Command: []string{"/bin/sh", "-c", script}}
 }
 
-// start starts what must start.
+// start starts a task, and fails the test if that is impossible.
 func (s *suite) start(task Task) Running {
 	s.Helper()
 	running, err := s.driver.Start(task)
@@ -191,7 +190,7 @@ func await(t testing.TB, running Running) Exit {
 	}
 }
 
-// code runs a task to its end, wherever it fails.
+// code runs a task until its end, and returns its code for any kind of failure.
 func (s *suite) code(task Task) int {
 	s.Helper()
 	running, err := s.driver.Start(task)
@@ -205,7 +204,7 @@ func (s *suite) code(task Task) int {
 	return await(s.T, running).Code
 }
 
-// output runs a task to its end and answers what it wrote. It must end with code 0.
+// output runs a task until its end and returns its output. The task must end with code 0.
 func (s *suite) output(task Task) string {
 	s.Helper()
 	text, exit := s.capture(task)
@@ -237,7 +236,7 @@ func (s *suite) capture(task Task) (string, Exit) {
 	return string(text), await(s.T, running)
 }
 
-// ready starts a task whose script says "ready" once, and waits for that.
+// ready starts a task whose script prints "ready", and waits for that.
 func (s *suite) ready(task Task) Running {
 	s.Helper()
 	reader, writer, err := os.Pipe()

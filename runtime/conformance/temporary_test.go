@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task writes to temporary file systems is in memory: its own, all of them together.
+// This file tests the memory use of temporary file systems: the files of all of them count for the task.
 package conformance
 
 import (
@@ -12,18 +12,18 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestTemporaryOfAMachine: a task that fills four temporary file systems, each of them within its memory, runs out of
-// that, and a neighbour keeps what it wrote to its own.
+// TestTemporaryOfAMachine checks a task that fills four temporary file systems, each below its memory limit. It runs
+// out of memory, and a neighbour keeps its files.
 func TestTemporaryOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		kind := t.Name()[strings.LastIndex(t.Name(), "/")+1:]
 		if kind == "process" || kind == "upstream" {
-			return // theirs belong to the machine, or to the image
+			return // these belong to the host or to the image
 		}
 		if why := s.Lacks(Memory) + s.Lacks(ReportsOOM); why != "" {
 			t.Skip(why)
 		}
-		s.image = "host" // whose view has all four
+		s.image = "host" // the host view has all four
 		const mine = `trap 'filled=1' USR1; for d in /tmp /run /var/tmp /dev/shm; do echo mine > $d/mine || exit 7; done
 			echo ready; until test $filled; do sleep 0.05; done
 			cat /tmp/mine /run/mine /var/tmp/mine /dev/shm/mine > all || exit 8; test $(wc -l < all) = 4`
@@ -42,7 +42,7 @@ func TestTemporaryOfAMachine(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		// cgroup v2 kills the whole group, v1 the child alone.
+		// cgroup v2 kills the whole group, and v1 only the child.
 		if exit := await(t, greedy); !exit.OOM || exit.Code != 9 && exit.Code != 137 {
 			t.Errorf("120 MB of temporary files in 64 MiB of memory ended with %+v: %v", exit, greedy.(*staged).exit)
 		}

@@ -1,6 +1,6 @@
 //go:build linux
 
-// Trees that tasks leave: an agent removes them whatever they are, and takes no other's for theirs.
+// This file tests that an agent removes any tree of a task, and no other tree.
 package conformance
 
 import (
@@ -14,8 +14,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// hostileTrees makes, in scratch and in the writable root, directories that lie deeper than the agent may have files
-// open, closed ones, long names, and links out. runtime/tree shows deeper ones: a shell takes minutes to make those.
+// hostileTrees makes difficult trees in the scratch directory and in the writable root. They have more levels than the
+// agent may have open files, closed directories, long names, and links that lead out. runtime/tree tests deeper ones,
+// because a shell would need minutes to make them.
 const hostileTrees = `
 	name=$(printf %0255d 7)
 	for place in "$@"; do
@@ -24,7 +25,8 @@ const hostileTrees = `
 		i=0; while [ $i -lt 250 ]; do mkdir d && cd -P d 2>/dev/null || exit 8; i=$((i+1)); done
 	done`
 
-// TestTreesOfAMachine: what a task leaves in scratch and in its layer is removed with few descriptors, on every driver.
+// TestTreesOfAMachine checks that with every driver, a task's trees in its scratch directory and its layer are removed
+// with few descriptors.
 func TestTreesOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		places := []string{"/scratch", "/var"}
@@ -51,7 +53,7 @@ func TestTreesOfAMachine(t *testing.T) {
 	})
 }
 
-// lowerDescriptors bounds this process to some files more than it has open.
+// lowerDescriptors limits this process to a few more files than it has open.
 func lowerDescriptors(t *testing.T, more uint64) {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
@@ -68,8 +70,8 @@ func lowerDescriptors(t *testing.T, more uint64) {
 	t.Cleanup(func() { _ = unix.Setrlimit(unix.RLIMIT_NOFILE, &was) })
 }
 
-// TestDiskOfAMachine: a task that keeps more than it may ends for the disk, whether it writes to scratch or to its own
-// layer of the image, on every driver; its supervisor writes down why.
+// TestDiskOfAMachine checks with every driver that a task that exceeds its disk limit ends, whether it writes to its
+// scratch directory or to its layer. Its supervisor records the reason.
 func TestDiskOfAMachine(t *testing.T) {
 	onEveryDriver(t, func(t *testing.T, s *stack) {
 		places := []string{"/scratch", "/tmp"}

@@ -1,7 +1,6 @@
 //go:build linux
 
-// A job that names no user has a uid of its own: what that gives it, and what it keeps from the jobs of others,
-// whatever runs it.
+// This file tests the separate uid of a job that names no user, and its protection from other jobs, with every driver.
 package conformance
 
 import (
@@ -24,7 +23,7 @@ const mine, theirs = 2_000_007, 2_000_008
 
 var withUIDs = account.Rules{UIDs: topology.UIDRange{First: 2_000_000, Last: 2_000_100}}
 
-// of begins a task of a job that names no user, and is shown some folders.
+// of starts a task of a job that names no user, with some folders mounted.
 func (s *stack) of(job string, uid uint32, image, script string, folders ...string) *staged {
 	return s.begin(job, uid, image, script, func(j *messages.JobSpec) {
 		for _, folder := range folders {
@@ -33,7 +32,7 @@ func (s *stack) of(job string, uid uint32, image, script string, folders ...stri
 	})
 }
 
-// begin begins a task of a job that names no user, but for what is changed.
+// begin starts a task of a job that names no user, with a changed spec.
 func (s *stack) begin(job string, uid uint32, image, script string, change func(*messages.JobSpec)) *staged {
 	counter := s.drawn.Add(1)
 	p := &staged{
@@ -52,7 +51,7 @@ func (s *stack) begin(job string, uid uint32, image, script string, change func(
 	return p
 }
 
-// forgotten has the launcher keep what is left of a task.
+// forgotten makes the launcher keep the files of a task.
 func (p *staged) forgotten(t testing.TB) {
 	t.Helper()
 	<-p.gone
@@ -61,7 +60,7 @@ func (p *staged) forgotten(t testing.TB) {
 	p.of.runs.Delete(p.id.Token.Counter)
 }
 
-// pidsOf are the processes of a user.
+// pidsOf returns the processes of a user.
 func pidsOf(t testing.TB, uid uint32) (pids []string) {
 	t.Helper()
 	all, err := filepath.Glob("/proc/[0-9]*")
@@ -76,8 +75,8 @@ func pidsOf(t testing.TB, uid uint32) (pids []string) {
 	return pids
 }
 
-// TestJobsApart: of a job that runs beside it a job reaches nothing: environment, memory, files, folders, what is
-// shared, signals.
+// TestJobsApart checks that a job reaches nothing of a concurrent job: environment, memory, files, folders, shared
+// resources and signals.
 func TestJobsApart(t *testing.T) {
 	onMachinesOf(t, withUIDs, func(t *testing.T, s *stack, driver string) {
 		const tmp, shm = "/tmp/conformance-uids", "/dev/shm/conformance-uids"
@@ -110,7 +109,7 @@ func TestJobsApart(t *testing.T) {
 		try("scratch directory", "ls "+scratch)
 		try("a file in it", "cat "+scratch+"/file")
 		try("a new file in it", "echo x > "+scratch+"/new")
-		for _, path := range []string{tmp, shm} { // a container has others
+		for _, path := range []string{tmp, shm} { // in a container, these are other folders
 			try("a file at "+path, "cat "+path+" || test -e "+path+" && ( echo x > "+path+" || rm -f "+path+" )")
 		}
 		mineTask := s.of("mine", mine, "host", script+"exit 0")
@@ -129,8 +128,9 @@ func TestJobsApart(t *testing.T) {
 	})
 }
 
-// TestJobsUID: the same number is the job's in every task, and nobody else's while anything of it is there: a job that
-// is given it too is refused beside a task of the first, and comes in when that is forgotten, over nothing of it.
+// TestJobsUID checks that all tasks of a job have the same uid, and that no other job has it while anything of the job
+// is left. A job with the same uid is refused while a task of the first exists. After that, it starts, and the kept
+// files of the first are removed.
 func TestJobsUID(t *testing.T) {
 	onMachinesOf(t, withUIDs, func(t *testing.T, s *stack, driver string) {
 		first := s.of("first", mine, "host", "echo secret > file; echo ready; sleep 600 & wait")
@@ -173,12 +173,12 @@ func TestJobsUID(t *testing.T) {
 	})
 }
 
-// TestJobsName: a program that looks its user up finds a name and a home that it may write to, in an image and on the
-// host view. A list that is no plain file, or closed to the user, is left as it is.
+// TestJobsName checks that a program that looks up its user finds a name and a writable home, in an image and on the
+// host view. A list that is not a regular file or is closed to the user is unchanged.
 func TestJobsName(t *testing.T) {
 	onMachinesOf(t, withUIDs, func(t *testing.T, s *stack, driver string) {
 		if driver == "process" {
-			return // plain processes see the machine's own lists
+			return // plain processes see the host's own lists
 		}
 		const script = "id; grep -c . /etc/group; (echo x >> /etc/passwd) 2>/dev/null; touch $HOME/x && echo $HOME $USER"
 		plain, link, closed, none := able.MakeRootfs(t), able.MakeRootfs(t), able.MakeRootfs(t), able.MakeRootfs(t)

@@ -1,6 +1,6 @@
 //go:build linux
 
-// What a task is told ahead of its end, in every driver.
+// This file tests the warning before a task's end, with every driver.
 package conformance
 
 import (
@@ -12,10 +12,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestWarned: a task of a job that asks for it finds the notice at $SYNAPSE_NOTICE, whole, by the time that the signal
-// reaches it; said again for the same end it is not signalled a second time, not by a later agent either; another end
-// signals again, and one that is taken back takes the notice away. Nothing that the task has put in the way is
-// followed.
+// TestWarned checks that a task finds the complete notice at $SYNAPSE_NOTICE before it gets the signal. A repeated
+// warning of the same end sends no second signal, also from a later agent. Another end sends a signal again. A
+// withdrawn end removes the notice. No link of the task is followed.
 func TestWarned(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, _ string) {
 		p := s.warned(t, `trap 'n=$((n+1)); sed -n 1p "$SYNAPSE_NOTICE"; sed -n 2p "$SYNAPSE_NOTICE"; echo told $n' USR1
@@ -46,8 +45,8 @@ func TestWarned(t *testing.T) {
 	})
 }
 
-// warn has the launcher tell a task, and says it until it is answered, as a leader does: it is not while a later agent
-// is looking for the supervisor.
+// warn sends a warning until it is answered, like a leader. There is no answer while a later agent looks for the
+// supervisor.
 func (p *staged) warn(t *testing.T, m *messages.WarnTask) {
 	t.Helper()
 	m.Id, m.Signal, m.Number = p.id, 10, p.told.Load()+1
@@ -57,7 +56,7 @@ func (p *staged) warn(t *testing.T, m *messages.WarnTask) {
 	})
 }
 
-// warned starts a task that is told of its end, and waits until it said "ready".
+// warned starts a task with warnings, and waits until it prints "ready".
 func (s *stack) warned(t *testing.T, script string) *staged {
 	t.Helper()
 	s.besides = func(j *messages.JobSpec) {
@@ -67,8 +66,8 @@ func (s *stack) warned(t *testing.T, script string) *staged {
 	return s.begun(t, script)
 }
 
-// TestWarnedEnd: a task that exits upon the warning is judged by its exit code, and one that knows no handler ends by
-// the signal, as by any other, where an init sends it to the command.
+// TestWarnedEnd checks that a task that exits after the warning is judged by its exit code. A task without a handler
+// ends by the signal if an init sends it to the command.
 func TestWarnedEnd(t *testing.T) {
 	onPlainMachines(t, func(t *testing.T, s *stack, _ string) {
 		ends := map[string]int32{

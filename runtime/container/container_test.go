@@ -136,7 +136,7 @@ func TestPrepare(t *testing.T) {
 	}
 	if os.Geteuid() == 0 { // only root can enter all directories and must therefore check them for others
 		err := driverOf(t, nil).Prepare(context.Background(), taskOf(t, mount(inside, "/data")))
-		if err == nil || !strings.Contains(err.Error(), "is not there for the task's user") {
+		if err == nil || !strings.Contains(err.Error(), "does not exist for the task's user") {
 			t.Errorf("behind a door: %v", err)
 		}
 	}

@@ -141,7 +141,7 @@ func TestGPUGone(t *testing.T) {
 	}
 	task.Gpus = []*messages.Gpu{{Id: "GPU-a"}}
 	d.o.Gpus = gpu.NewHardware("", nil)
-	if err := d.Prepare(context.Background(), task); err == nil || !strings.Contains(err.Error(), "GPU-a is not among") {
+	if err := d.Prepare(context.Background(), task); err == nil || !strings.Contains(err.Error(), "GPU-a is not a GPU") {
 		t.Error(err)
 	}
 }

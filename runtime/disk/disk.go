@@ -1,5 +1,5 @@
-// Package disk keeps one machine's ledger record: always a whole version, which is on disk before a save is
-// acknowledged.
+// Package disk stores a node's ledger record. The record is always a complete version, which is on disk before a save
+// is acknowledged.
 package disk
 
 import (
@@ -19,30 +19,31 @@ import (
 	"github.com/yi-json/synapse/runtime/serial"
 )
 
-// Disk is the ledger disk of a Node, on a file. It executes its calls in order, one after the other, beside the actors.
+// Disk stores the ledger of a Node in a file. It executes its calls in order, in the background.
 type Disk struct {
 	system *actor.ActorSystem
 	path   string
-	// reserved: a file holds room for the record, which is given up when the disk is full. Only calls on the line use it.
+	// reserved reports that a reserve file holds disk space for the record. The reserve is released when the disk
+	// is full. Only calls on the line use this field.
 	reserved bool
 
 	line serial.Line
 	work sync.WaitGroup // the goroutine of the line
 }
 
-// keptAside is how many quarantined records are kept: enough to see what
-// happened, and no more than a machine that fails again and again can hold.
+// keptAside is the number of quarantined records that are kept. It is enough for a diagnosis and limits the disk space
+// if records fail repeatedly.
 const keptAside = 8
 
-// New keeps the record at path, whose directory must exist.
+// New returns a Disk with its record at path. The directory must exist.
 func New(system *actor.ActorSystem, path string) *Disk {
 	d := &Disk{system: system, path: path}
 	d.line.Go = func(run func()) bool { d.work.Go(run); return true }
 	return d
 }
 
-// Load answers DiskLoaded. An earlier agent may have ended after an exchange that was not durable yet: on disk its
-// spare may still be the record, so it must not be overwritten.
+// Load sends DiskLoaded. An earlier agent may have ended after an exchange of the files that was not durable yet. On
+// disk, its spare file may still be the record, so it must not be overwritten.
 func (d *Disk) Load(to *actor.PID) {
 	d.line.Post(func() {
 		_ = os.Remove(spareOf(d.path))
@@ -58,7 +59,7 @@ func (d *Disk) Load(to *actor.PID) {
 	})
 }
 
-// Save answers DiskSaved, once the version is on disk under its name.
+// Save sends DiskSaved when the version is on disk under its name.
 func (d *Disk) Save(seq uint64, data []byte, to *actor.PID) {
 	d.line.Post(func() {
 		saved := actors.DiskSaved{Seq: seq}
@@ -69,15 +70,15 @@ func (d *Disk) Save(seq uint64, data []byte, to *actor.PID) {
 	})
 }
 
-// Quarantine puts the record aside under a name with the time.
+// Quarantine renames the record to a name with the time.
 func (d *Disk) Quarantine() {
 	d.line.Post(func() {
 		aside := fmt.Sprintf("%s.quarantined-%s", d.path, time.Now().UTC().Format("20060102T150405.000000000"))
 		if err := os.Rename(d.path, aside); err != nil {
-			return // it will be replaced as a whole by the next save
+			return // the next save replaces it completely
 		}
 		_ = file.SyncDir(filepath.Dir(d.path))
-		old, _ := filepath.Glob(d.path + ".quarantined-*") // in the order of time, by their names
+		old, _ := filepath.Glob(d.path + ".quarantined-*") // sorted by name, which is sorted by time
 		for _, name := range old[:max(0, len(old)-keptAside)] {
 			_ = os.Remove(name)
 		}
@@ -87,12 +88,11 @@ func (d *Disk) Quarantine() {
 // Close waits until all calls are done.
 func (d *Disk) Close() { d.work.Wait() }
 
-// reserveBytes is room for the largest record that a machine is likely to have, twice.
+// reserveBytes is twice the size of the largest likely record.
 const reserveBytes = 4 << 20
 
-// save replaces the record. On a full disk it takes the room that was held for the record: most often tasks have filled
-// the disk, and a machine is not broken because of what its tasks write. The room is held again as soon as there is
-// some.
+// save replaces the record. On a full disk it uses the reserve. Usually tasks have filled the disk, and a node must not
+// count as broken because of its tasks' files. The reserve is restored when there is space again.
 func (d *Disk) save(data []byte) error {
 	err := replace(d.path, data)
 	if errors.Is(err, unix.ENOSPC) && os.Remove(reserveOf(d.path)) == nil {
@@ -108,7 +108,7 @@ func (d *Disk) save(data []byte) error {
 
 func reserveOf(path string) string { return path + ".reserve" }
 
-// reserve makes a file with allocated blocks. On a file system that cannot allocate them nothing is held.
+// reserve makes a file with allocated blocks. It reserves nothing on a file system that cannot allocate blocks.
 func reserve(path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -124,16 +124,16 @@ func reserve(path string) error {
 	return err
 }
 
-// replace writes beside the record and exchanges the two files, so that a reader sees one whole version or the other,
-// whenever the power fails. The next version is written over the one before: to create a file costs more than all else
-// here together. A sync that failed is never repeated on the same file: the kernel may have dropped what it could not
-// write and report success the next time. The next save begins with a new file.
+// replace writes the new version next to the record and exchanges the two files. A reader therefore always sees one
+// complete version, even after a power failure. The next version overwrites the older of the two files, because
+// creating a file costs more than all other steps together. A failed sync is never repeated on the same file. The
+// kernel may have dropped the data, and the next sync would report success. The next save begins with a new file.
 func replace(path string, data []byte) error {
 	spare := spareOf(path)
 	err := file.Write(spare, data, true)
 	if err == nil {
 		err = unix.Renameat2(unix.AT_FDCWD, spare, unix.AT_FDCWD, path, unix.RENAME_EXCHANGE)
-		if err != nil { // the first version, or a file system that cannot exchange
+		if err != nil { // the first version, or a file system without exchange
 			err = os.Rename(spare, path)
 		}
 	}
@@ -141,7 +141,7 @@ func replace(path string, data []byte) error {
 		err = file.SyncDir(filepath.Dir(path))
 	}
 	if err != nil {
-		_ = os.Remove(spare) // a full disk needs the room, and this file may still be the record on disk
+		_ = os.Remove(spare) // a full disk needs the space, and this file may still be the record on disk
 	}
 	return err
 }

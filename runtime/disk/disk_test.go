@@ -66,14 +66,14 @@ func hear[M any](r *rig) M {
 	panic("unreachable")
 }
 
-// TestVersions: each save replaces the whole record, and the next agent reads the last.
+// TestVersions checks that each save replaces the whole record, and that the next agent reads the last version.
 func TestVersions(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	r := newRig(t, path)
 	if m := r.load(); m.Data != nil || m.Err != "" {
 		t.Errorf("%v", m)
 	}
-	for i := range 5 { // shorter each time: nothing of an earlier one shows
+	for i := range 5 { // each is shorter, so remains of an earlier one would show
 		if m := r.save(uint64(i), fmt.Sprintf("version %s%d", strings.Repeat("-", 4-i), i)); m.Seq != uint64(i) ||
 			m.Err != "" {
 			t.Errorf("%v", m)
@@ -84,7 +84,7 @@ func TestVersions(t *testing.T) {
 	}
 }
 
-// TestTorn: what a crash in the middle of a save leaves beside the record is never read.
+// TestTorn checks that remains of a save that crashed are never read.
 func TestTorn(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	r := newRig(t, path)
@@ -103,7 +103,7 @@ func TestTorn(t *testing.T) {
 	}
 }
 
-// TestInOrder: saves and loads do not overtake each other.
+// TestInOrder checks that saves and loads run in order.
 func TestInOrder(t *testing.T) {
 	r := newRig(t, filepath.Join(t.TempDir(), "ledger"))
 	for i := range 20 {
@@ -120,7 +120,7 @@ func TestInOrder(t *testing.T) {
 	}
 }
 
-// TestRefusedByTheDisk: a failed save says why, and the record stays as it was.
+// TestRefusedByTheDisk checks that a failed save returns the reason and leaves the record unchanged.
 func TestRefusedByTheDisk(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()
@@ -146,8 +146,8 @@ func TestRefusedByTheDisk(t *testing.T) {
 	r.d.Close()
 }
 
-// TestReserve: on a disk that others have filled the record is still saved, larger than before, and room for it is held
-// again once there is some.
+// TestReserve checks that a larger record can be saved on a disk that others have filled, and that the reserve is
+// restored when there is space.
 func TestReserve(t *testing.T) {
 	able.Need(t, able.Mounts)
 	dir := t.TempDir()
@@ -178,7 +178,7 @@ func TestReserve(t *testing.T) {
 	r.d.Close()
 }
 
-// TestUnreadable: a record that cannot be read is an error, not an empty machine.
+// TestUnreadable checks that an unreadable record is an error, and not an empty ledger.
 func TestUnreadable(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	if err := os.Mkdir(path, 0o700); err != nil {
@@ -189,11 +189,11 @@ func TestUnreadable(t *testing.T) {
 	}
 }
 
-// TestQuarantine: the record is put aside whole, and a limited number is kept.
+// TestQuarantine checks that the complete record is renamed, and that a limited number is kept.
 func TestQuarantine(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "ledger")
 	r := newRig(t, path)
-	r.d.Quarantine() // of nothing
+	r.d.Quarantine() // of a missing record
 	for i := range keptAside + 3 {
 		r.save(uint64(i), fmt.Sprintf("bad %02d", i))
 		r.d.Quarantine()
@@ -210,7 +210,7 @@ func TestQuarantine(t *testing.T) {
 	}
 }
 
-// BenchmarkSave: a record of one slice, as a machine saves it four times for each task.
+// BenchmarkSave measures a save of a record with one allocation. A node saves it four times per task.
 func BenchmarkSave(b *testing.B) {
 	path, data := filepath.Join(b.TempDir(), "ledger"), make([]byte, 600)
 	for b.Loop() {

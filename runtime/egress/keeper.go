@@ -17,43 +17,42 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns what is refused on a machine now: where the schedulers are may change while tasks run, and so may
-// the machine's own addresses. The tasks' filters follow.
+// This file tracks the blocked destinations of the node. The schedulers' addresses and the node's own addresses may
+// change while tasks run. The tasks' filters are updated.
 
-// Options configure a keeper.
+// Options holds the settings of a keeper.
 type Options struct {
 	Schedulers []string // host:port of each
-	// Reachable and Disclosed are what the machine's owner allows: the schedulers' ports, and the service for a
-	// cloud's machines.
+	// Reachable and Disclosed permit access to the schedulers' ports and to a cloud's metadata service.
 	Reachable, Disclosed bool
 	// Tell is called once for each failure; nil: never.
 	Tell func(format string, args ...any)
-	// Resolve and Own return where a name leads, and the machine's own addresses; nil: asks the machine.
+	// Resolve returns the addresses of a name. Own returns the node's own addresses. nil: the host is asked.
 	Resolve func(ctx context.Context, host string) ([]netip.Addr, error)
 	Own     func() []netip.Addr
 }
 
-// The times.
+// The intervals and time limits.
 const (
 	lookAgain    = 5 * time.Second
 	resolveLimit = 3 * time.Second
 )
 
-// Keeper knows what is refused now.
+// Keeper knows the currently blocked destinations.
 type Keeper struct {
 	o Options
 
 	mu     sync.Mutex
-	known  map[string][]netip.AddrPort // of each scheduler, as it was found last
+	known  map[string][]netip.AddrPort // the latest addresses of each scheduler
 	places []Place
-	turn   int            // counts the changes of places
-	held   map[string]int // by group, the turn whose places it refuses
+	turn   int            // number of changes of places
+	held   map[string]int // by group, the turn of the places that it blocks
 	said   map[string]bool
-	others func([]Place) error // these are told of changes too
+	others func([]Place) error // also called for changes
 	refuse func(group string, places []Place) error
 }
 
-// NewKeeper makes a keeper, and looks where everything is.
+// NewKeeper makes a keeper and determines the current destinations.
 func NewKeeper(o Options) *Keeper {
 	if o.Resolve == nil {
 		o.Resolve = func(ctx context.Context, host string) ([]netip.Addr, error) {
@@ -73,17 +72,17 @@ func NewKeeper(o Options) *Keeper {
 	return k
 }
 
-// Places are the places that are refused to a task that starts now.
+// Places returns the destinations that are blocked for a task that starts now.
 func (k *Keeper) Places() []Place {
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return slices.Clone(k.places)
 }
 
-// OnChange sets a function that is told when what is refused changes. It is called before Begin.
+// OnChange sets a function that is called when the blocked destinations change. The caller calls it before Begin.
 func (k *Keeper) OnChange(tell func([]Place) error) { k.others = tell }
 
-// Begin follows changes until end is called. groups returns the control groups of the running tasks.
+// Begin tracks changes until end is called. groups returns the cgroups of the running tasks.
 func (k *Keeper) Begin(groups func() []string) (end func()) {
 	ctx, cancel := context.WithCancel(context.Background())
 	go k.follow(ctx, groups)
@@ -101,7 +100,7 @@ func (k *Keeper) follow(ctx context.Context, groups func() []string) {
 	}
 }
 
-// look finds out what is to be refused. A name that cannot be resolved now keeps its last addresses.
+// look determines the blocked destinations. A name that cannot be resolved now keeps its latest addresses.
 func (k *Keeper) look() {
 	var places []Place
 	if !k.o.Disclosed {
@@ -122,8 +121,8 @@ func (k *Keeper) look() {
 	slices.SortFunc(places, func(a, b Place) int { return strings.Compare(a.String(), b.String()) })
 	places = slices.Compact(places)
 	if len(places) > maxPlaces {
-		k.tellOnce("Tasks reach the refused services' ports at no address at all: there are %d places, and "+
-			"a filter takes %d", len(places), maxPlaces)
+		k.tellOnce("The ports of the blocked services are blocked at every address: there are %d destinations, but "+
+			"a filter can hold only %d", len(places), maxPlaces)
 		places = everywhere(places)
 	}
 	k.mu.Lock()
@@ -135,7 +134,7 @@ func (k *Keeper) look() {
 	k.turn++
 	if k.others != nil {
 		if err := k.others(places); err != nil {
-			k.tellOnce("Private networks cannot be told what tasks must not reach: %v", err)
+			k.tellOnce("The blocked destinations of private networks cannot be updated: %v", err)
 		}
 	}
 }
@@ -168,7 +167,7 @@ func (k *Keeper) find(at string) (found []netip.AddrPort) {
 	return found
 }
 
-// Hold makes the tasks' groups refuse what is refused now, where they do not yet.
+// Hold updates the filters of the tasks' groups that do not have the current destinations yet.
 func (k *Keeper) Hold(groups []string) {
 	k.mu.Lock()
 	defer k.mu.Unlock()
@@ -182,7 +181,7 @@ func (k *Keeper) Hold(groups []string) {
 		case err == nil:
 			here[group] = k.turn
 		case !errors.Is(err, fs.ErrNotExist) && !errors.Is(err, unix.ENODEV):
-			k.tellOnce("A task's filter cannot be told what tasks must not reach: %v", err)
+			k.tellOnce("The network filter of a task cannot be updated: %v", err)
 		}
 	}
 	k.held = here
@@ -195,10 +194,10 @@ func (k *Keeper) tellOnce(format string, args ...any) {
 	}
 }
 
-// ownAddresses are all of the machine's interfaces.
+// ownAddresses returns the addresses of the node's interfaces.
 func ownAddresses() []netip.Addr {
 	var own []netip.Addr
-	found, _ := net.InterfaceAddrs() // none: those of loopback are known
+	found, _ := net.InterfaceAddrs() // without them, loopback is still blocked
 	for _, address := range found {
 		if prefix, err := netip.ParsePrefix(address.String()); err == nil && !prefix.Addr().IsLoopback() {
 			own = append(own, prefix.Addr())

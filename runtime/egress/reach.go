@@ -1,8 +1,8 @@
 //go:build linux
 
-// Package egress keeps tasks from what they must not connect to: the schedulers' ports, and the service that gives a
-// cloud's machines their secrets. It owns what a place is, and the filter on a task's control group that refuses
-// connections to it. The agent decides which task is refused what.
+// Package egress prevents tasks from connecting to the schedulers' ports and to the cloud's metadata service, which
+// reveals secrets. It defines a place, and the filter on a task's cgroup that refuses connections to it. The agent
+// decides which places are blocked for a task.
 package egress
 
 import (
@@ -16,13 +16,13 @@ import (
 	"github.com/yi-json/synapse/runtime/bpf"
 )
 
-// Place is a part of the network that a task must not reach.
+// Place is a network destination that a task must not reach.
 type Place struct {
 	Net  netip.Prefix `json:"net"`
 	Port uint16       `json:"port,omitempty"` // 0: every port
 }
 
-// maxPlaces bounds the length of a filter: it compares one place after the other.
+// maxPlaces bounds the length of a filter, which compares one place after the other.
 const maxPlaces = 1024
 
 func (p Place) String() string {
@@ -32,7 +32,7 @@ func (p Place) String() string {
 	return netip.AddrPortFrom(p.Net.Addr(), p.Port).String()
 }
 
-// Metadata are the places where clouds give their machines their secrets.
+// Metadata returns the addresses of the metadata services of clouds.
 func Metadata() []Place {
 	var places []Place
 	for _, address := range []string{"169.254.169.254", "fd00:ec2::254", "fd20:ce::254"} {
@@ -45,14 +45,14 @@ func single(a netip.Addr) netip.Prefix {
 	return netip.PrefixFrom(a.Unmap().WithZone(""), a.Unmap().BitLen())
 }
 
-// loopbacks reach a service of the machine itself, whatever address it has. The unspecified addresses lead there too.
+// loopbacks lists addresses that lead to services of the host itself. The unspecified addresses lead there too.
 var loopbacks = []netip.Prefix{
 	netip.MustParsePrefix("127.0.0.0/8"), netip.MustParsePrefix("0.0.0.0/32"),
 	netip.MustParsePrefix("::1/128"), netip.MustParsePrefix("::/128"),
 }
 
-// Services are the places where some services are reached from this machine, whose own addresses are given: one that
-// is on this machine is reached by all of those.
+// Services returns the addresses under which services are reachable from this node, whose own addresses are given. A
+// service on this node is reachable under all of them.
 func Services(at []netip.AddrPort, own []netip.Addr) []Place {
 	var places []Place
 	for _, service := range at {
@@ -72,7 +72,7 @@ func Services(at []netip.AddrPort, own []netip.Addr) []Place {
 	return places
 }
 
-// everywhere refuses the ports of places at every address, which turns many places into few: more than was meant, and
+// everywhere blocks the ports at every address, which turns many places into few. It blocks more than necessary, and
 // never less.
 func everywhere(places []Place) []Place {
 	var few []Place
@@ -89,7 +89,7 @@ func everywhere(places []Place) []Place {
 	return few
 }
 
-// hooks are the points where a socket gets an address to speak to.
+// hooks lists the points at which a socket gets a destination address.
 var hooks = []struct {
 	hook bpf.Hook
 	six  bool
@@ -100,11 +100,11 @@ var hooks = []struct {
 	{bpf.Hook{Kind: unix.BPF_PROG_TYPE_CGROUP_SOCK_ADDR, Attach: unix.BPF_CGROUP_UDP6_SENDMSG}, true},
 }
 
-// Refuse makes a control group of v2 refuse connections to places, in place of those before. It holds for all that is
-// in the group, and for groups below it; existing connections are not ended.
+// Refuse makes a cgroup of v2 refuse new connections to places, instead of the earlier ones. It applies to all
+// processes in the group and in groups below it. Existing connections continue.
 func Refuse(group string, places []Place) error {
 	if len(places) > maxPlaces {
-		return fmt.Errorf("%d places are more than the %d that a filter takes", len(places), maxPlaces)
+		return fmt.Errorf("%d destinations exceed the limit of %d per filter", len(places), maxPlaces)
 	}
 	for _, h := range hooks {
 		if err := h.hook.Put(group, filter(places, h.six)); err != nil {
@@ -114,8 +114,8 @@ func Refuse(group string, places []Place) error {
 	return nil
 }
 
-// The kernel's view of a socket's address (struct bpf_sock_addr): an IPv4 address, the four words of an IPv6 one, and
-// the port, each in the network's order.
+// The kernel's view of a socket's address (struct bpf_sock_addr): an IPv4 address, the four words of an IPv6 address,
+// and the port, each in network byte order.
 const (
 	offsetFour = 4
 	offsetSix  = 8
@@ -126,7 +126,8 @@ const (
 	scratch      = 7
 )
 
-// filter is the program: it compares the address with each place, refuses it where one matches, and else allows it.
+// filter returns the program. It compares the address with each place. It refuses the address if one matches, and
+// otherwise permits it.
 func filter(places []Place, six bool) bpf.Program {
 	var program bpf.Program
 	words := 1
@@ -150,7 +151,7 @@ func filter(places []Place, six bool) bpf.Program {
 	return program
 }
 
-// seen is a net as a socket of a family sees it. An IPv6 socket sees an IPv4 address in the mapped form.
+// seen returns a network as a socket of one family sees it. An IPv6 socket sees an IPv4 address in the mapped form.
 func seen(net netip.Prefix, six bool) (netip.Prefix, bool) {
 	switch {
 	case net.Addr().Is4() && six:
@@ -161,7 +162,7 @@ func seen(net netip.Prefix, six bool) (netip.Prefix, bool) {
 	return net, true
 }
 
-// refuse compares with one place.
+// refuse adds the comparison with one place.
 func refuse(program *bpf.Program, net netip.Prefix, port uint16) {
 	type comparison struct {
 		register   byte

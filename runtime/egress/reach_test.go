@@ -14,7 +14,8 @@ import (
 	"github.com/yi-json/synapse/runtime/bpf"
 )
 
-// TestServices: a service on another machine is one address; one on this machine is all of the machine's addresses.
+// TestServices checks that a service on another node has one address, and one on this node has all addresses of the
+// node.
 func TestServices(t *testing.T) {
 	own := []netip.Addr{netip.MustParseAddr("10.0.0.7"), netip.MustParseAddr("fe80::7%eth0")}
 	for at, want := range map[string][]string{
@@ -36,8 +37,8 @@ func TestServices(t *testing.T) {
 	}
 }
 
-// TestKeeper: what is refused follows a name that leads elsewhere, and keeps the last addresses while the name cannot
-// be resolved; what the machine's owner allows is not in it.
+// TestKeeper checks that the blocked destinations follow a name that changes, and keep the latest addresses while the
+// name cannot be resolved. Permitted destinations are not included.
 func TestKeeper(t *testing.T) {
 	answer, failed := "10.0.0.9", error(nil)
 	o := Options{
@@ -75,8 +76,8 @@ func TestKeeper(t *testing.T) {
 	}
 }
 
-// TestRunningTasksFollow: each running task is given what is refused, once, and again whenever that changes or could
-// not be given; a group that is there again is another task's.
+// TestRunningTasksFollow checks that each running task gets the blocked destinations once, and again after a change or
+// a failure. A group that was removed and made again belongs to another task.
 func TestRunningTasksFollow(t *testing.T) {
 	at := "10.0.0.9"
 	k := NewKeeper(Options{
@@ -92,7 +93,7 @@ func TestRunningTasksFollow(t *testing.T) {
 	for i, step := range []struct {
 		at     string
 		groups []string
-		fails  error // of the group b
+		fails  error // error of the group b
 		want   []string
 	}{
 		{"10.0.0.9", []string{"a"}, nil, []string{"a [10.0.0.9:9000]"}},
@@ -113,8 +114,8 @@ func TestRunningTasksFollow(t *testing.T) {
 	}
 }
 
-// TestManyAddresses: a machine with more addresses than a filter takes refuses the scheduler's port at every address,
-// and nothing else changes.
+// TestManyAddresses checks that on a node with more addresses than a filter can hold, only the scheduler's port is
+// blocked at every address.
 func TestManyAddresses(t *testing.T) {
 	var own []netip.Addr
 	for i := range 2 * maxPlaces {
@@ -140,7 +141,8 @@ func TestManyAddresses(t *testing.T) {
 	}
 }
 
-// TestFilter plays the program by hand: an address is refused exactly where a place has it, in each family's form.
+// TestFilter interprets the program and checks that an address is refused exactly if a place contains it, in the form
+// of each family.
 func TestFilter(t *testing.T) {
 	places := []Place{
 		{Net: netip.MustParsePrefix("169.254.169.254/32")}, {netip.MustParsePrefix("127.0.0.0/8"), 9000},
@@ -155,7 +157,7 @@ func TestFilter(t *testing.T) {
 	}
 	for _, text := range addresses {
 		address := netip.MustParseAddr(text)
-		for _, port := range []uint16{80, 9000, 10275} { // the last is 9000 in the other order of bytes
+		for _, port := range []uint16{80, 9000, 10275} { // the last is 9000 in the other byte order
 			want := slices.ContainsFunc(places, func(p Place) bool {
 				return p.Net.Contains(address) && (p.Port == 0 || p.Port == port)
 			})
@@ -172,7 +174,7 @@ func TestFilter(t *testing.T) {
 	}
 }
 
-// play runs a program as the kernel would on the address that a socket gets.
+// play runs a program as the kernel would for the address of a socket.
 func play(t *testing.T, program bpf.Program, address netip.Addr, port uint16) bool {
 	t.Helper()
 	var context [28]byte

@@ -1,6 +1,6 @@
-// Package environment computes a task's environment variables: which task it is, which the others are, and where they
-// meet, in the variables of each framework. It is pure: the same task has the same environment wherever this is
-// computed. launchers.go decides which variables there are, by the launcher that the job names.
+// Package environment computes a task's environment variables: the identity of the task, the other tasks and the
+// rendezvous, in the variables of each framework. It is pure: the same task always gets the same environment.
+// launchers.go chooses the variables by the job's launcher.
 package environment
 
 import (
@@ -14,23 +14,23 @@ import (
 // Subject is the task whose environment is computed.
 type Subject struct {
 	Start *messages.StartTask
-	// Gpus are the granted devices, as the machine announced them, in the order of the grant.
+	// Gpus lists the granted devices as the node announced them, in the order of the grant.
 	Gpus []*messages.Gpu
-	// Hostfile is where the task itself will see the list of machines.
+	// Hostfile is the path of the list of nodes, as the task sees it.
 	Hostfile string
-	// Notice is where it will see when it will be stopped, if its job wants to be told.
+	// Notice is the path of the notice before the task's end, if the job requests one.
 	Notice string
-	// Progress is where it will see the file in which it may report its progress.
+	// Progress is the path of the file in which the task may report its progress.
 	Progress string
-	// Helper is where it will see synapse-exec; empty: it has none.
+	// Helper is the path of synapse-exec; empty: the task has none.
 	Helper string
 }
 
 // variable is one environment variable.
 type variable struct{ name, value string }
 
-// Of is the environment of a task, in a fixed order. What the user sets wins
-// over the frameworks' variables, but never over the task's identity and its devices: those keep gangs apart.
+// Of returns the environment of a task, in a fixed order. The user's variables have priority over the frameworks'
+// variables. They never replace the task's identity and its devices, because those keep gangs apart.
 func Of(s Subject) []string {
 	m := newMeeting(s)
 	ours := append(m.identity(), devices(s)...)
@@ -51,7 +51,7 @@ func lines(variables []variable) []string {
 	return out
 }
 
-// Merge joins environments; a later value replaces an earlier one of the same name, because programs read the first
+// Merge joins environments. A later value replaces an earlier one of the same name, because programs read the first one
 // that they find.
 func Merge(parts ...[]string) []string {
 	at := map[string]int{}
@@ -70,9 +70,9 @@ func Merge(parts ...[]string) []string {
 	return merged
 }
 
-// devices are the variables through which each vendor's libraries find their GPUs. A task without GPUs sees none,
-// whatever the machine has: without these variables it would see all. A declared device has no identity that a driver
-// knows, and its vendor is unknown, so each vendor's variable has its number.
+// devices returns the variables through which each vendor's libraries find their GPUs. A task without GPUs gets
+// variables that hide all GPUs of the node; without the variables it would see all. A declared device has an unknown
+// vendor and no identity that a driver knows, so each vendor's variable contains its number.
 func devices(s Subject) []variable {
 	var all, nvidia, amd, numbers []string
 	for _, g := range s.Gpus {
@@ -82,7 +82,7 @@ func devices(s Subject) []variable {
 		}
 		all = append(all, name)
 		if isAMD := isAMDs(g.GetId()); isAMD || g.GetDeclared() {
-			numbers = append(numbers, strconv.Itoa(len(amd))) // HIP counts among those that ROCr shows it
+			numbers = append(numbers, strconv.Itoa(len(amd))) // HIP counts the devices that ROCr shows
 			amd = append(amd, name)
 			if isAMD {
 				continue
@@ -92,10 +92,10 @@ func devices(s Subject) []variable {
 	}
 	cuda, container := strings.Join(nvidia, ","), strings.Join(nvidia, ",")
 	if container == "" {
-		container = "void" // to NVIDIA's container runtime an empty value means nothing at all
+		container = "void" // NVIDIA's container runtime ignores an empty value
 	}
 	if cuda == "" {
-		cuda = strings.Join(numbers, ",") // programs written for CUDA look here on AMD's devices, too
+		cuda = strings.Join(numbers, ",") // programs for CUDA read this variable on AMD's devices too
 	}
 	return []variable{
 		{"CUDA_DEVICE_ORDER", "PCI_BUS_ID"},
@@ -107,15 +107,15 @@ func devices(s Subject) []variable {
 	}
 }
 
-// isAMDs reports whether an identity is that of an AMD device: ROCr's are sixteen hexadecimal digits, NVIDIA's have the
-// five groups of a UUID.
+// isAMDs reports whether an identity belongs to an AMD device. ROCr's identities have sixteen hexadecimal digits, and
+// NVIDIA's have the five groups of a UUID.
 func isAMDs(id string) bool {
 	digits, found := strings.CutPrefix(id, "GPU-")
 	return found && len(digits) == 16 && strings.Trim(digits, "0123456789abcdef") == ""
 }
 
-// Hostfile is the list of machines as MPI and DeepSpeed read it: each once, in the order of ranks, with one slot for
-// each process that should run there. A task counts one process for each of its GPUs, and at least one.
+// Hostfile returns the list of nodes in the format of MPI and DeepSpeed. Each node appears once, in the order of ranks,
+// with one slot per process that should run there. A task counts as one process per GPU, and at least as one.
 func Hostfile(r *messages.Rendezvous, grant *messages.Grant) string {
 	each := processes(grant)
 	var text strings.Builder
@@ -125,15 +125,15 @@ func Hostfile(r *messages.Rendezvous, grant *messages.Grant) string {
 	return text.String()
 }
 
-// HydraSuffix ends the name of the list that MPICH's launcher reads, beside the other one: it ends at `slots=`.
+// HydraSuffix is the suffix of the hostfile for MPICH's launcher, which cannot read `slots=`.
 const HydraSuffix = ".mpich"
 
-// HydraHostfile is the same list as MPICH's launcher reads it.
+// HydraHostfile returns the same list in the format of MPICH's launcher.
 func HydraHostfile(r *messages.Rendezvous, grant *messages.Grant) string {
 	return strings.ReplaceAll(Hostfile(r, grant), " slots=", ":")
 }
 
-// Hosts are the machines' names with their addresses, as /etc/hosts has them.
+// Hosts returns the nodes' addresses and names in the format of /etc/hosts.
 func Hosts(r *messages.Rendezvous) string {
 	var text strings.Builder
 	for _, h := range hosts(r) {
@@ -144,7 +144,7 @@ func Hosts(r *messages.Rendezvous) string {
 	return text.String()
 }
 
-// processes is how many processes a task should run.
+// processes returns the number of processes that a task should run.
 func processes(grant *messages.Grant) int {
 	if milli := grant.GetAmount().GetMilliGpu(); milli > 0 {
 		return int((milli + 999) / 1000)

@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// of is the environment by names; each must be there once.
+// of returns the environment by name. Each name must appear once.
 func of(t *testing.T, task Subject) map[string]string {
 	t.Helper()
 	found := map[string]string{}
@@ -23,7 +23,7 @@ func of(t *testing.T, task Subject) map[string]string {
 	return found
 }
 
-// gang is rank's start in a gang of four on three machines.
+// gang returns the start of a rank in a gang of four on three nodes.
 func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Subject {
 	nodes := []string{"a", "b", "b", "c"}
 	r := &messages.Rendezvous{Address: "10.0.0.1", Port: 20001}
@@ -42,7 +42,7 @@ func gang(rank int32, milliGPU int64, env ...*messages.EnvVar) Subject {
 	}
 }
 
-// launched is one of a gang with a launcher.
+// launched returns a task of a gang with a launcher.
 func launched(launcher string, milliGPU int64) Subject {
 	task := gang(2, milliGPU)
 
@@ -58,7 +58,7 @@ func gpus(ids ...string) []*messages.Gpu {
 	return all
 }
 
-// TestEnvironment: which task it is, which the others are and where they meet, variable by variable.
+// TestEnvironment checks each variable of the identity, the other tasks and the rendezvous.
 func TestEnvironment(t *testing.T) {
 	eight := gang(2, 8000)
 	eight.Gpus = gpus("GPU-1", "GPU-2")
@@ -150,7 +150,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestHostfile: each machine once, with as many slots as processes are meant for it.
+// TestHostfile checks that each node appears once, with one slot per process.
 func TestHostfile(t *testing.T) {
 	task := gang(0, 2000)
 	if got := Hostfile(task.Start.Rendezvous, task.Start.Grant); got != "10.0.0.1 slots=2\n10.0.0.2 slots=4\n"+
@@ -162,7 +162,7 @@ func TestHostfile(t *testing.T) {
 	}
 }
 
-// TestLargeGang: no variable is longer than the kernel takes; the hostfile has them all.
+// TestLargeGang checks that no variable exceeds the kernel's limit, and that the hostfile is complete.
 func TestLargeGang(t *testing.T) {
 	task := gang(0, 8000)
 	task.Start.Rendezvous.Peers = nil
@@ -180,7 +180,7 @@ func TestLargeGang(t *testing.T) {
 	}
 }
 
-// TestNothingKnown: an incomplete start breaks nothing.
+// TestNothingKnown checks that an incomplete start is handled.
 func TestNothingKnown(t *testing.T) {
 	if env := of(t, Subject{Start: &messages.StartTask{}}); env["SYNAPSE_WORLD_SIZE"] != "1" ||
 		env["SYNAPSE_RANK"] != "0" {
@@ -188,7 +188,7 @@ func TestNothingKnown(t *testing.T) {
 	}
 }
 
-// TestNumericID: a number stays as it is; any other id becomes a number, always the same one.
+// TestNumericID checks that a number is unchanged, and that any other id always becomes the same number.
 func TestNumericID(t *testing.T) {
 	for id, want := range map[string]string{"42": "42", "0": messages.NumericID("0"),
 		"99999999999": messages.NumericID("99999999999")} {
@@ -198,7 +198,7 @@ func TestNumericID(t *testing.T) {
 	}
 }
 
-// TestReserved: variables that Synapse sets in any case are refused at submit, and no others.
+// TestReserved checks that exactly the variables that Synapse always sets are refused at submission.
 func TestReserved(t *testing.T) {
 	task := gang(2, 8000)
 	task.Gpus = gpus("GPU-1")
@@ -215,8 +215,7 @@ func TestReserved(t *testing.T) {
 	}
 }
 
-// TestReference keeps docs/reference/environment.md complete: it names each variable that a task
-// may have, and no other.
+// TestReference checks that docs/reference/environment.md lists exactly the variables that a task may have.
 func TestReference(t *testing.T) {
 	page, err := os.ReadFile("../../docs/reference/environment.md")
 	if err != nil {

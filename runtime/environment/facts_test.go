@@ -12,21 +12,21 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what frameworks read: the rule by which each finds its world, with the version that has it, as a
-// small function of the environment. The rules are written from the frameworks' own code, and a rule's name ends with
-// the release, the commit or the month of what was read; a newer rule is a new function beside the old one. TestFacts
-// shows that our variables lead each to the right world.
+// This file describes how frameworks read a task's environment. Each rule is a small function that computes the
+// framework's processes. The rules follow the frameworks' own code. The name of a rule ends with the release, commit or
+// month of that code. A newer rule is a new function next to the old one. TestFacts checks that our variables lead each
+// framework to the right result.
 
 // process is a process that a framework runs in a task.
 type process struct {
 	rank, world int
-	devices     []int // as the task's libraries number them; nil: all that it sees
+	devices     []int // in the numbering of the task's libraries; nil: all visible devices
 }
 
-// rule is what a framework makes of a task's environment, with this number of visible devices.
+// rule returns the processes that a framework runs for a task's environment, with this number of visible devices.
 type rule func(env map[string]string, visible int) ([]process, error)
 
-// asked reads variables that must be there, as numbers.
+// asked reads required variables as numbers.
 func asked(env map[string]string, names ...string) ([]int, error) {
 	numbers := make([]int, len(names))
 	for i, name := range names {
@@ -39,7 +39,7 @@ func asked(env map[string]string, names ...string) ([]int, error) {
 	return numbers, nil
 }
 
-// spawned are the processes that a launcher starts on a node, one for each device or one where there is none.
+// spawned returns the processes that a launcher starts on a node: one per device, or one if there is none.
 func spawned(node, nodes, each, visible int) ([]process, error) {
 	if each > max(visible, 1) {
 		return nil, fmt.Errorf("%d processes for %d devices", each, visible)
@@ -51,7 +51,8 @@ func spawned(node, nodes, each, visible int) ([]process, error) {
 	return all, nil
 }
 
-// torchrun113 to 2.x: flags default to PET_ variables; the agent of node_rank starts nproc_per_node workers.
+// torchrun113 describes torchrun 1.13 to 2.x. Its flags default to the PET_ variables. The agent of node_rank starts
+// nproc_per_node workers.
 func torchrun113(env map[string]string, visible int) ([]process, error) {
 	n, err := asked(env, "PET_NODE_RANK", "PET_NNODES", "PET_NPROC_PER_NODE")
 	if err != nil || env["PET_RDZV_ENDPOINT"] == "" {
@@ -60,7 +61,7 @@ func torchrun113(env map[string]string, visible int) ([]process, error) {
 	return spawned(n[0], n[1], n[2], visible)
 }
 
-// torchEnv113 to 2.x: torch.distributed's env:// in a program that nobody launched.
+// torchEnv113 describes env:// of torch.distributed 1.13 to 2.x, in a program without a launcher.
 func torchEnv113(env map[string]string, _ int) ([]process, error) {
 	n, err := asked(env, "RANK", "WORLD_SIZE", "LOCAL_RANK", "MASTER_PORT")
 	if err != nil || env["MASTER_ADDR"] == "" {
@@ -69,14 +70,15 @@ func torchEnv113(env map[string]string, _ int) ([]process, error) {
 	return []process{{n[0], n[1], []int{n[2]}}}, nil
 }
 
-// lightning03f57f9 (SLURMEnvironment, LightningEnvironment): Slurm if SLURM_NTASKS is there and the job's name is
-// neither bash nor interactive; else its own, which starts the processes unless LOCAL_RANK says that somebody did.
-// Trainer(devices="auto", num_nodes=N): the program says how many nodes, and sees how many devices.
+// lightning03f57f9 describes SLURMEnvironment and LightningEnvironment. Lightning uses Slurm if SLURM_NTASKS exists and
+// the job's name is neither bash nor interactive. Otherwise it starts the processes itself, unless LOCAL_RANK shows
+// that they were started. With Trainer(devices="auto", num_nodes=N), the program sets the number of nodes, and the
+// number of devices is detected.
 func lightning03f57f9(env map[string]string, visible int) ([]process, error) {
 	return lightning(env, visible, "bash", "interactive")
 }
 
-// lightningFfd8176 knows one such name.
+// lightningFfd8176 describes the older version, which checks only the name bash.
 func lightningFfd8176(env map[string]string, visible int) ([]process, error) {
 	return lightning(env, visible, "bash")
 }
@@ -105,14 +107,14 @@ func lightning(env map[string]string, visible int, shells ...string) ([]process,
 	return []process{{n[0]*each + local[0], nodes * each, local}}, nil
 }
 
-// tasksOfTest is how many nodes the program itself names.
+// tasksOfTest returns the number of nodes that the program itself sets.
 func tasksOfTest(env map[string]string) int {
 	n, _ := strconv.Atoi(env["SYNAPSE_WORLD_SIZE"])
 	return n
 }
 
-// jax01f4709, of before 2025: jax.distributed.initialize() without arguments. SLURM_JOB_ID alone is Slurm, and the
-// process has the device of its SLURM_LOCALID.
+// jax01f4709 describes jax.distributed.initialize() without arguments before 2025. SLURM_JOB_ID alone means Slurm, and
+// the process uses the device of its SLURM_LOCALID.
 func jax01f4709(env map[string]string, _ int) ([]process, error) {
 	if _, slurm := env["SLURM_JOB_ID"]; !slurm {
 		return nil, errors.New("Number of processes must be defined.")
@@ -124,8 +126,8 @@ func jax01f4709(env map[string]string, _ int) ([]process, error) {
 	return []process{{n[0], n[1], []int{n[2]}}}, nil
 }
 
-// jax202508 reads JAX_LOCAL_DEVICE_IDS before it asks Slurm, and takes what is there for Slurm only with a list of
-// nodes.
+// jax202508 describes the version that reads JAX_LOCAL_DEVICE_IDS before Slurm's variables, and that requires a list of
+// nodes for Slurm.
 func jax202508(env map[string]string, visible int) ([]process, error) {
 	if env["SLURM_STEP_NODELIST"] == "" {
 		return nil, errors.New("Number of processes must be defined.")
@@ -144,8 +146,8 @@ func jax202508(env map[string]string, visible int) ([]process, error) {
 	return found, err
 }
 
-// jaxPassed01f4709 is initialize(address, count, id), with our variables passed on by the program, in any JAX before
-// 2025: the devices are still Slurm's to say, if it finds Slurm.
+// jaxPassed01f4709 describes initialize(address, count, id) before 2025, if the program passes our variables. If JAX
+// finds Slurm, Slurm's variables still choose the devices.
 func jaxPassed01f4709(env map[string]string, _ int) ([]process, error) {
 	n, err := asked(env, "JAX_PROCESS_ID", "JAX_NUM_PROCESSES")
 	if err != nil || env["JAX_COORDINATOR_ADDRESS"] == "" {
@@ -162,14 +164,14 @@ func jaxPassed01f4709(env map[string]string, _ int) ([]process, error) {
 	return []process{one}, nil
 }
 
-// nvrxInprocess0ee3d84 (inprocess.State) reads RANK and WORLD_SIZE.
+// nvrxInprocess0ee3d84 describes inprocess.State, which reads RANK and WORLD_SIZE.
 func nvrxInprocess0ee3d84(env map[string]string, visible int) ([]process, error) {
 	return torchEnv113(env, visible)
 }
 
-// nvrxLauncher05852d2 (ft_launcher): torchrun's flags; a machine's rank is, by get_infrastructure_rank, read from
-// SLURM_TOPOLOGY_ADDR if its pattern is block.node, else SLURM_PROCID, else GROUP_RANK; a SLURM_JOB_ID alone is an
-// error.
+// nvrxLauncher05852d2 describes ft_launcher, which has torchrun's flags. get_infrastructure_rank reads a node's rank
+// from SLURM_TOPOLOGY_ADDR if its pattern is block.node, otherwise from SLURM_PROCID, otherwise from GROUP_RANK.
+// SLURM_JOB_ID alone is an error.
 func nvrxLauncher05852d2(env map[string]string, visible int) ([]process, error) {
 	if strings.EqualFold(env["SLURM_TOPOLOGY_ADDR_PATTERN"], "block.node") {
 		return nil, errors.New("the rank is made of the digits of SLURM_TOPOLOGY_ADDR")
@@ -190,13 +192,14 @@ func nvrxLauncher05852d2(env map[string]string, visible int) ([]process, error) 
 	return spawned(rank[0], n[0], n[1], visible)
 }
 
-// deepspeedInit, in all versions that were read (init_distributed): without all five it looks for MPI.
+// deepspeedInit describes init_distributed of all checked versions. If one of the five variables is missing, it uses
+// MPI.
 func deepspeedInit(env map[string]string, visible int) ([]process, error) {
 	return torchEnv113(env, visible)
 }
 
-// deepspeedLauncher81a47df (deepspeed --no_ssh --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR): the hostfile has
-// the machines and how many processes each runs, whose devices it numbers from 0.
+// deepspeedLauncher81a47df describes deepspeed --no_ssh --node_rank=$NODE_RANK --master_addr=$MASTER_ADDR. The hostfile
+// lists the nodes and the number of processes on each, whose devices are numbered from 0.
 func deepspeedLauncher81a47df(env map[string]string, visible int) ([]process, error) {
 	n, err := asked(env, "NODE_RANK", "MASTER_PORT")
 	if err != nil {
@@ -229,8 +232,8 @@ func deepspeedLauncher81a47df(env map[string]string, visible int) ([]process, er
 	return all, nil
 }
 
-// submitit01eedd3 (SlurmJobEnvironment, and TorchDistributedEnvironment.export(set_cuda_visible_devices=False)):
-// Slurm's words; it refuses to go on where torch's are there already. A task sees the device of its own as number 0.
+// submitit01eedd3 describes SlurmJobEnvironment and TorchDistributedEnvironment.export(set_cuda_visible_devices=False).
+// It reads Slurm's variables, and fails if torch's variables exist. A task sees its own device as number 0.
 func submitit01eedd3(env map[string]string, _ int) ([]process, error) {
 	for _, name := range []string{"MASTER_ADDR", "MASTER_PORT", "RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"} {
 		if _, ok := env[name]; ok {
@@ -244,8 +247,8 @@ func submitit01eedd3(env map[string]string, _ int) ([]process, error) {
 	return []process{{rank: n[0], world: n[1]}}, nil
 }
 
-// nemoRun1da4a67 (components/torchrun.py with use_env): the program says nodes and processes, and MASTER_ADDR,
-// MASTER_PORT and NODE_RANK are taken from the environment for torchrun's flags.
+// nemoRun1da4a67 describes components/torchrun.py with use_env. The program sets the nodes and processes. torchrun's
+// flags get MASTER_ADDR, MASTER_PORT and NODE_RANK from the environment.
 func nemoRun1da4a67(env map[string]string, visible int) ([]process, error) {
 	n, err := asked(env, "NODE_RANK", "MASTER_PORT")
 	if err != nil || env["MASTER_ADDR"] == "" {
@@ -254,18 +257,19 @@ func nemoRun1da4a67(env map[string]string, visible int) ([]process, error) {
 	return spawned(n[0], tasksOfTest(env), max(1, visible), visible)
 }
 
-// shape is a gang: tasks, devices of each, and on how many machines they are.
+// shape describes a gang: tasks, devices per task, and nodes.
 type shape struct{ tasks, gpus, machines int }
 
 var shapes = []shape{{1, 8, 1}, {2, 8, 2}, {16, 1, 2}, {16, 1, 16}, {1, 0, 1}}
 
-// facts says with which launcher each rule finds the right world, and in which shapes: a framework that starts one
-// process for each device is right with tasks of any size, one that is started once for each task with tasks of one.
+// facts lists the launchers with which each rule finds the right processes, and the shapes in which it does not. A
+// framework that starts one process per device is right for tasks of any size. A framework that is started once per
+// task is right for tasks with one device.
 var facts = []struct {
 	name     string
 	rule     rule
 	launcher string
-	not      []shape // where it is wrong: each of these must be wrong, or the table is
+	not      []shape // shapes with a wrong result; the test fails if one of these is right
 }{
 	{"torchrun 1.13", torchrun113, "auto", nil},
 	{"torchrun 1.13", torchrun113, "torchrun", nil},
@@ -291,14 +295,16 @@ var facts = []struct {
 	{"NeMo-Run 1da4a67", nemoRun1da4a67, "torchrun", nil},
 }
 
-// severalGPUs are the shapes whose tasks have several: an error there, and never a world with one of eight.
+// severalGPUs lists the shapes whose tasks have several GPUs. The framework must fail there, instead of using one of
+// eight.
 var severalGPUs = []shape{{1, 8, 1}, {2, 8, 2}}
 
-// silent are the rules known to take one device of eight without an error: the docs say so, and auto has none of them.
+// silent lists the rules that use one device of eight without an error. The docs mention them, and the launcher auto
+// has none of them.
 var silent = map[string]bool{"JAX 01f4709 jax": true, "JAX 2025-08 slurm": true, "submitit 01eedd3 slurm": true}
 
-// TestFacts: by our variables each framework comes to a world in which every rank is there once and every device is
-// used by one process; where it cannot, it says so, and takes no part of the devices in silence.
+// TestFacts checks that our variables give each framework every rank once and every device to one process. If that is
+// impossible, the framework must fail instead of using only some devices.
 func TestFacts(t *testing.T) {
 	for _, f := range facts {
 		for _, s := range shapes {
@@ -316,7 +322,7 @@ func TestFacts(t *testing.T) {
 	}
 }
 
-// judge reports what is wrong with the world that a rule comes to, and whether the framework said so itself.
+// judge returns the error in the result of a rule, and whether the framework itself failed.
 func judge(r rule, launcher string, s shape) (wrong error, failed bool) {
 	ranks := map[int]bool{}
 	want := 0
@@ -365,7 +371,7 @@ func devicesOf(p process, visible int) []int {
 	return all
 }
 
-// placed is the start of one task of a gang of a shape, as many on each machine.
+// placed returns the start of one task of a gang of a shape, with the same number of tasks on each node.
 func placed(s shape, rank int32, launcher string) Subject {
 	r := &messages.Rendezvous{Address: "10.0.0.1", Port: 20001}
 	each := s.tasks / s.machines
@@ -391,7 +397,7 @@ func placed(s shape, rank int32, launcher string) Subject {
 	}
 }
 
-// TestAutoOfUnknown: a launcher that only a later version knows is treated as auto.
+// TestAutoOfUnknown checks that an unknown launcher is treated as auto.
 func TestAutoOfUnknown(t *testing.T) {
 	later := placed(shape{2, 8, 2}, 1, "auto")
 	auto := Of(later)

@@ -6,14 +6,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which variables a task's environment has: for each launcher the vocabularies that it, and what it
-// starts, read. Another launcher's vocabulary does harm: a framework that finds a part of it relies on the rest, and
-// uses one GPU of eight, or waits for a Slurm step that nobody started. docs/jobs/launchers.md says who reads what.
+// This file chooses the variables of a task's environment. For each launcher, it lists the variables that the launcher
+// and its programs read. Variables for other launchers do harm. A framework that finds some of them relies on the
+// others, and then uses one GPU of eight or waits for a missing Slurm step. docs/jobs/launchers.md lists which program
+// reads which variables.
 
-// vocabulary is one framework's variables for the meeting.
+// vocabulary returns one framework's variables for a rendezvous.
 type vocabulary func(*meeting) []variable
 
-// launchers are the vocabularies of each. A launcher that only a later version knows is treated as auto.
+// launchers maps each launcher to its variables. A launcher that only a later version knows is treated as auto.
 var launchers = map[messages.Launch][]vocabulary{
 	messages.Launch_LAUNCH_AUTO: {
 		(*meeting).master, (*meeting).torchrun, (*meeting).process, (*meeting).guess, (*meeting).jax, (*meeting).mpi,
@@ -26,7 +27,7 @@ var launchers = map[messages.Launch][]vocabulary{
 	messages.Launch_LAUNCH_NONE:      {},
 }
 
-// spoken are the variables of the frameworks, by the job's launcher.
+// spoken returns the variables of the frameworks for the job's launcher.
 func (m *meeting) spoken() (all []variable) {
 	vocabularies, ok := launchers[m.start.GetSpec().GetLauncher()]
 	if !ok {
@@ -38,13 +39,13 @@ func (m *meeting) spoken() (all []variable) {
 	return all
 }
 
-// master is where torch.distributed meets, and which of the tasks this is.
+// master returns the rendezvous of torch.distributed and the rank of the task.
 func (m *meeting) master() []variable {
 	return []variable{{"MASTER_ADDR", m.address}, {"MASTER_PORT", m.port}, {"NODE_RANK", number(m.rank)}}
 }
 
-// torchrun has the variables that it reads in place of its flags, and for NVRx's ft_launcher, which reads the same,
-// which machine this is.
+// torchrun returns the variables that torchrun reads instead of its flags. They also contain the rank of the node for
+// NVRx's ft_launcher, which reads the same variables.
 func (m *meeting) torchrun() []variable {
 	return []variable{
 		{"PET_NNODES", number(m.world)}, {"PET_NODE_RANK", number(m.rank)}, {"PET_NPROC_PER_NODE", number(m.processes)},
@@ -53,9 +54,9 @@ func (m *meeting) torchrun() []variable {
 	}
 }
 
-// process is for a task with at most one GPU: it is one process, so it gets what torchrun would have given it; its only
-// device is its number 0. A task with several GPUs has none of these: one RANK would be wrong for all processes but
-// one.
+// process returns the variables of one torch process, for a task with at most one GPU. Such a task is one process, so
+// it gets the same variables as from torchrun. Its only device has the number 0. A task with several GPUs gets none,
+// because one RANK would be wrong for all processes but one.
 func (m *meeting) process() []variable {
 	if m.processes > 1 {
 		return nil
@@ -65,7 +66,8 @@ func (m *meeting) process() []variable {
 	}
 }
 
-// jax: JAX reads the address and its local devices by itself; a program passes the others on.
+// jax returns the variables of JAX. JAX itself reads the address and its local devices. The program passes the others
+// to JAX.
 func (m *meeting) jax() []variable {
 	v := []variable{
 		{"JAX_COORDINATOR_ADDRESS", m.endpoint()},
@@ -77,9 +79,9 @@ func (m *meeting) jax() []variable {
 	return v
 }
 
-// jaxStep is the part of Slurm's variables from which JAX learns how many processes there are; it reads no others. JAX
-// takes the number of a process on its machine as that of its device, and a task's first device is its number 0. So a
-// JAX too old for JAX_LOCAL_DEVICE_IDS is right with a task of one GPU, and takes the first one of a task with several.
+// jaxStep returns the Slurm variables from which JAX reads the number of processes. JAX uses the number of a process on
+// its node as the number of its device, and a task's first device has the number 0. A JAX too old for
+// JAX_LOCAL_DEVICE_IDS is therefore right for a task with one GPU, and uses only the first of several GPUs.
 func (m *meeting) jaxStep() []variable {
 	return []variable{
 		{"SLURM_JOB_ID", messages.NumericID(m.start.GetJob())}, {"SLURM_STEP_NODELIST", m.list()},
@@ -88,7 +90,8 @@ func (m *meeting) jaxStep() []variable {
 	}
 }
 
-// mpi says where the launchers of Open MPI (old and new) and MPICH look for machines, and by what they reach them.
+// mpi returns variables with the list of nodes and the remote shell for the launchers of Open MPI (old and new) and
+// MPICH.
 func (m *meeting) mpi() []variable {
 	words := []variable{
 		{"OMPI_MCA_orte_default_hostfile", m.subject.Hostfile}, {"PRTE_MCA_prte_default_hostfile", m.subject.Hostfile},
@@ -97,29 +100,30 @@ func (m *meeting) mpi() []variable {
 	if m.subject.Helper == "" {
 		return words
 	}
-	// They start their daemons by it, each from rank 0: the program may lie elsewhere for another task.
+	// They start their daemons with the helper, all from rank 0, because the helper's path may differ in another
+	// task.
 	return append(words, variable{"OMPI_MCA_plm_rsh_agent", m.subject.Helper},
 		variable{"OMPI_MCA_plm_rsh_no_tree_spawn", "1"}, variable{"PRTE_MCA_plm_ssh_agent", m.subject.Helper},
 		variable{"PRTE_MCA_plm_ssh_no_tree_spawn", "1"}, variable{"HYDRA_LAUNCHER", "ssh"},
 		variable{"HYDRA_LAUNCHER_EXEC", m.subject.Helper})
 }
 
-// deepspeed says where GPT-NeoX and others make DeepSpeed's launcher look for machines. By itself it looks at
-// /job/hostfile, which a container has (JobHostfile).
+// deepspeed returns the hostfile variable that GPT-NeoX and others pass to DeepSpeed's launcher. The launcher itself
+// reads /job/hostfile, which a container has (JobHostfile).
 func (m *meeting) deepspeed() []variable {
 	return []variable{{"DLTS_HOSTFILE", m.subject.Hostfile}}
 }
 
-// JobHostfile is where DeepSpeed's launcher looks for the list of machines.
+// JobHostfile is the path at which DeepSpeed's launcher expects the list of nodes.
 const JobHostfile = "/job/hostfile"
 
-// HasJobHostfile reports whether a container has that file. With another launcher it has none, because DeepSpeed takes
-// a list to mean several machines, and asks for ssh.
+// HasJobHostfile reports whether a container gets that file. With another launcher it gets none, because DeepSpeed
+// takes a list to mean several nodes and needs ssh.
 func HasJobHostfile(spec *messages.JobSpec) bool {
 	return spec.GetLauncher() == messages.Launch_LAUNCH_DEEPSPEED
 }
 
-// counted is 0,1,2: the devices of a task as its libraries number them.
+// counted returns 0,1,2 and so on: the devices of a task in the numbering of its libraries.
 func counted(n int) string {
 	numbers := make([]string, n)
 	for i := range numbers {

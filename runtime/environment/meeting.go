@@ -8,21 +8,21 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns where a gang meets, in the terms of the frameworks. A task is what they call a node: one launcher such
-// as torchrun, which starts a process for each GPU of the task.
+// This file describes the rendezvous of a gang in the terms of the frameworks. Frameworks call a task a node: one
+// launcher such as torchrun, which starts a process for each GPU of the task.
 
-// maxListBytes bounds a list in one variable. The kernel refuses more than 128 KiB; longer lists are in the hostfile
-// alone.
+// maxListBytes bounds a list in one variable. The kernel refuses more than 128 KiB. A longer list is only in the
+// hostfile.
 const maxListBytes = 96 << 10
 
-// host is one machine of the gang.
+// host is one node of the gang.
 type host struct {
 	node, address string
 	tasks         int
 }
 
-// Within is where a gang meets as its tasks see it: a gang on a single machine, and not on that machine's network,
-// cannot reach the machine's address, and meets on its own loopback.
+// Within returns the rendezvous as the gang's tasks see it. A gang on a single node without the host's network cannot
+// reach the node's address, so it uses its own loopback.
 func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvous {
 	if len(messages.NetworkLabels(network)) == 0 || len(hosts(r)) > 1 {
 		return r
@@ -36,7 +36,7 @@ func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvo
 	return within
 }
 
-// hosts are the gang's machines in the order of their first ranks.
+// hosts returns the gang's nodes in the order of their first ranks.
 func hosts(r *messages.Rendezvous) []host {
 	at := map[string]int{}
 	var all []host
@@ -58,10 +58,10 @@ type meeting struct {
 	start     *messages.StartTask
 	rank      int
 	world     int
-	local     int // among the tasks of this machine
+	local     int // among the tasks of this node
 	rack      string
 	hosts     []host
-	host      int // this machine's number among them
+	host      int // this node's number among them
 	address   string
 	port      string
 	processes int
@@ -90,7 +90,7 @@ func newMeeting(s Subject) *meeting {
 	return m
 }
 
-// list is the machines in one line, or nothing if that would be too long.
+// list returns the nodes in one line, or an empty text if that would be too long.
 func (m *meeting) list() string {
 	addresses := make([]string, len(m.hosts))
 	for i, h := range m.hosts {
@@ -106,8 +106,8 @@ func (m *meeting) endpoint() string { return net.JoinHostPort(m.address, m.port)
 
 func number(n int) string { return strconv.Itoa(n) }
 
-// identity has Synapse's own variables. SYNAPSE_ATTEMPT grows as text from attempt to attempt, so that a task may use
-// it to fence off an earlier one.
+// identity returns Synapse's own variables. SYNAPSE_ATTEMPT grows as text from attempt to attempt, so a task may use it
+// to fence off earlier attempts.
 func (m *meeting) identity() []variable {
 	own := []variable{
 		{"SYNAPSE_JOB_ID", m.start.GetJob()},
@@ -140,7 +140,7 @@ func (m *meeting) hasGPU() bool {
 	return len(m.subject.Gpus) > 0 || m.start.GetGrant().GetAmount().GetMilliGpu() > 0
 }
 
-// hostAddress is this machine as the lists of machines name it.
+// hostAddress returns this node's name in the lists of nodes.
 func (m *meeting) hostAddress() string {
 	if m.host < len(m.hosts) {
 		return m.hosts[m.host].address
@@ -155,8 +155,7 @@ func (m *meeting) tasksHere() int {
 	return 1
 }
 
-// tasksPerHost is how many tasks each machine has, in the order of the list, as Slurm
-// writes it: 4(x2),1.
+// tasksPerHost returns the number of tasks per node, in the order of the list and in Slurm's format: 4(x2),1.
 func (m *meeting) tasksPerHost() string {
 	var parts []string
 	for i := 0; i < len(m.hosts); {

@@ -7,12 +7,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns Slurm's variables. Many frameworks fall back to them, and one that finds a part of them relies on the
-// rest: so a task has them complete and true, or has none. Several frameworks calculate with the job's id, so it is a
-// number here. SLURM_JOBID, without its second underline, is left out on purpose: with it mpirun looks for srun.
+// This file owns Slurm's variables. Many frameworks fall back to them, and a framework that finds some of them relies
+// on the others. A task therefore gets all of them with true values, or none. Several frameworks calculate with the
+// job's id, so it is a number here. SLURM_JOBID, without the second underscore, is omitted on purpose, because mpirun
+// would then search for srun.
 
-// slurm: the task looks like one that srun started. Torch's own variables are not among Slurm's, and a program that
-// makes them from Slurm's (submitit) refuses to run if they exist, so none stand beside these.
+// slurm returns the variables of a task that srun started. Torch's variables are not included. A program that derives
+// them from Slurm's variables (submitit) refuses to run if they exist.
 func (m *meeting) slurm() []variable {
 	nodes, world, list, each := number(len(m.hosts)), number(m.world), m.list(), m.tasksPerHost()
 	v := []variable{
@@ -28,7 +29,7 @@ func (m *meeting) slurm() []variable {
 	}
 	v = append(v, m.topology()...)
 	v = append(v, m.array()...)
-	if !strings.Contains(each, ",") { // where machines differ there is no single number
+	if !strings.Contains(each, ",") { // with different numbers per node there is no single number
 		v = append(v, variable{"SLURM_NTASKS_PER_NODE", strings.SplitN(each, "(", 2)[0]})
 	}
 	amount := m.start.GetGrant().GetAmount()
@@ -41,7 +42,7 @@ func (m *meeting) slurm() []variable {
 	return v
 }
 
-// array is which of an array's jobs this is, as Slurm says it.
+// array returns the index of an array element in Slurm's variables.
 func (m *meeting) array() []variable {
 	e := m.start.GetSpec().GetElement()
 	if e == nil {
@@ -58,23 +59,25 @@ func (m *meeting) array() []variable {
 	return v
 }
 
-// topology is where the machine stands in the form of Slurm's tree of switches: a rack is the switch of its machines.
+// topology returns the node's position in the form of Slurm's tree of switches. A rack is the switch of its nodes.
 func (m *meeting) topology() []variable {
-	address, pattern := m.start.GetNode(), "node" // by its name: an address has dots of its own
+	address, pattern := m.start.GetNode(), "node" // the name, because an address contains dots
 	if m.rack != "" {
 		address, pattern = m.rack+"."+address, "switch.node"
 	}
 	return []variable{{"SLURM_TOPOLOGY_ADDR", address}, {"SLURM_TOPOLOGY_ADDR_PATTERN", pattern}}
 }
 
-// guess: if the job names no launcher, a task that is one process has Slurm's variables too, for programs that read
-// nothing else. A task with several GPUs has none: its processes are started later, by a launcher that numbers them.
+// guess returns Slurm's variables for a job without a launcher, if the task is one process. Some programs read nothing
+// else. A task with several GPUs gets none, because a launcher later starts and numbers its processes.
+//
 // Two variables differ from srun's, because srun's values would mislead a framework. Lightning takes a job called
-// "bash" for a shell on Slurm, and then reads torch's variables, which are right wherever the gang is placed. And where
-// the number of a process on its machine is taken for that of its device (JAX), 0 is right: the task sees only that
-// one. And one is missing: by SLURM_NODELIST alone Open MPI 4 takes whatever initialises MPI for started by srun, and
-// ends it, where it was built without Slurm's PMI. Many programs do that without a use for it: Lightning and others ask
-// mpi4py, where that is installed, how many they are. SLURM_JOB_NODELIST says the same.
+// "bash" for a shell on Slurm, and then reads torch's variables, which are always right. JAX takes the number of a
+// process on its node for that of its device. 0 is right, because the task sees only one device.
+//
+// One variable is missing, SLURM_NODELIST. If Open MPI 4 was built without Slurm's PMI, it assumes that srun started
+// any process that initializes MPI, and ends the process. Many programs initialize MPI without using it: Lightning and
+// others ask mpi4py, if it is installed, for the number of processes. SLURM_JOB_NODELIST has the same value.
 func (m *meeting) guess() []variable {
 	if m.processes > 1 {
 		return nil

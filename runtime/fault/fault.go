@@ -1,5 +1,5 @@
-// Package fault says whose fault it is that a task was refused or could not start. It owns the three answers of a
-// driver and how an error carries one. The leader decides what follows from an answer, never a machine.
+// Package fault defines the party at fault when a task was refused or could not start. It owns the three possible
+// answers of a driver, and attaches one to an error. The leader decides the consequences, never a node.
 package fault
 
 import "errors"
@@ -8,13 +8,14 @@ import "errors"
 type Fault string
 
 const (
-	// Unknown is what depends on the machine and on the job: a path, a user or an image that is not there. It is also the
-	// fault of an error that was given none: a driver that forgets to name one must not close its machine.
+	// Unknown means that the cause depends on both the node and the job: a path, user or image that does not exist.
+	// It is also the default of an error without a fault. A driver that forgets the fault must not close its node.
 	Unknown Fault = ""
-	// Job: the job's spec and the machine's policy alone decide, so no other try can end differently.
+	// Job means that only the job's spec and the node's policy caused the failure, so another try has the same
+	// result.
 	Job Fault = "job"
-	// Machine: the cause is something that no job named, such as the agent's own directories, control groups, namespaces,
-	// or a GPU that has gone.
+	// Machine means that the job did not name the cause, such as the agent's own directories, cgroups, namespaces,
+	// or a missing GPU.
 	Machine Fault = "machine"
 )
 
@@ -27,13 +28,13 @@ type blamed struct {
 func (b blamed) Unwrap() error { return b.error }
 func (b blamed) Fault() Fault  { return b.of }
 
-// OfJob blames the job for an error. The fault that was found nearest to the cause stays.
+// OfJob attaches the fault Job to an error. An error that already has a fault keeps it.
 func OfJob(err error) error { return By(Job, err) }
 
-// OfMachine blames the machine for an error. The fault that was found nearest to the cause stays.
+// OfMachine attaches the fault Machine to an error. An error that already has a fault keeps it.
 func OfMachine(err error) error { return By(Machine, err) }
 
-// By gives an error a fault, unless it has one.
+// By attaches a fault to an error that has none.
 func By(of Fault, err error) error {
 	if err == nil || of == Unknown || Of(err) != Unknown {
 		return err
@@ -41,7 +42,7 @@ func By(of Fault, err error) error {
 	return blamed{err, of}
 }
 
-// Of is the fault that an error carries.
+// Of returns the fault of an error.
 func Of(err error) Fault {
 	var found interface{ Fault() Fault }
 	if errors.As(err, &found) {

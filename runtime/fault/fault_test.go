@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestOf: the fault nearest to the cause counts, and an error without one blames neither.
+// TestOf checks that the fault nearest to the cause counts, and that an error without one has the fault Unknown.
 func TestOf(t *testing.T) {
 	cause := errors.New("cause")
 	for _, c := range []struct {

@@ -1,4 +1,4 @@
-// Package file replaces files in one step: whoever reads one finds a whole version, the last or the one before.
+// Package file replaces files in one step. A reader always sees a complete version, either the new or the previous one.
 package file
 
 import (
@@ -6,18 +6,18 @@ import (
 	"path/filepath"
 )
 
-// mode lets the owner alone read what is written here.
+// mode permits access only to the owner.
 const mode = 0o600
 
-// Replace puts a whole new version in the place of a file. After a power loss there may be neither version: it is for
-// files that the next boot does not need or can make again.
+// Replace replaces a file with a new version. After a power failure, both versions may be lost. It is for files that
+// the next boot does not need or can make again.
 func Replace(path string, data []byte) error { return replace(path, data, false) }
 
-// ReplaceDurably is Replace, and waits until the disk has the new version.
+// ReplaceDurably is like Replace, and waits until the new version is on disk.
 func ReplaceDurably(path string, data []byte) error { return replace(path, data, true) }
 
-// Spare is where the next version of a file is written first. A caller that must not fail for lack of room reserves it
-// there in advance.
+// Spare returns the path at which the next version of a file is written first. A caller that must not fail for lack of
+// disk space reserves the space there in advance.
 func Spare(path string) string { return path + ".tmp" }
 
 func replace(path string, data []byte, durable bool) error {
@@ -31,7 +31,7 @@ func replace(path string, data []byte, durable bool) error {
 	return err
 }
 
-// Write makes data the whole content of a file, in place, and durable if asked. It uses the room that the file has.
+// Write overwrites a file in place, and syncs it if durable. It reuses the blocks of the file.
 func Write(path string, data []byte, durable bool) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE, mode)
 	if err != nil {
@@ -50,7 +50,7 @@ func Write(path string, data []byte, durable bool) error {
 	return err
 }
 
-// SyncDir waits until the disk has the names in a directory.
+// SyncDir waits until the names in a directory are on disk.
 func SyncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

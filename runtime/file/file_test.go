@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestReplace: a new version takes the place of a longer and of a shorter one as a whole, and nothing else is left
-// beside it.
+// TestReplace checks that a new version completely replaces a longer and a shorter one, and that no other file is left.
 func TestReplace(t *testing.T) {
 	for name, replace := range map[string]func(string, []byte) error{"quickly": Replace, "durably": ReplaceDurably} {
 		dir := t.TempDir()
@@ -30,7 +29,8 @@ func TestReplace(t *testing.T) {
 	}
 }
 
-// TestReplaceTakesTheSpare: what was reserved is room for the next version, and no part of its content.
+// TestReplaceTakesTheSpare checks that the reserved space is used for the next version, and that its content does not
+// remain.
 func TestReplaceTakesTheSpare(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	if err := os.WriteFile(Spare(path), bytes.Repeat([]byte{' '}, 9000), 0o600); err != nil {
@@ -44,7 +44,7 @@ func TestReplaceTakesTheSpare(t *testing.T) {
 	}
 }
 
-// TestReplaceFails: where the new version cannot be written the one before stays.
+// TestReplaceFails checks that the previous version stays if the new one cannot be written.
 func TestReplaceFails(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "record")
 	if err := Replace(path, []byte("before")); err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestReadOnlyIsNoTrust: a directory that others may write to is refused where it is mounted read-only, too, for it
-// changes there when somebody writes to it elsewhere. The file that is mounted alone, as by subPath, is taken.
+// TestReadOnlyIsNoTrust checks that a directory that others may write is refused even if it is mounted read-only,
+// because it changes through other mounts. A file that is mounted alone, as by subPath, is accepted.
 func TestReadOnlyIsNoTrust(t *testing.T) {
 	able.Need(t, able.Root, able.Mounts)
 	open, closed := filepath.Join(t.TempDir(), "open"), t.TempDir()
@@ -38,7 +38,7 @@ func TestReadOnlyIsNoTrust(t *testing.T) {
 	}
 	seen := filepath.Join(there, "policy")
 	_, err := file.Trusted(seen, "change it")
-	if err == nil || !strings.Contains(err.Error(), there+" can be written to by others; that it is mounted read-only") ||
+	if err == nil || !strings.Contains(err.Error(), "other users can write to "+there+"; this read-only mount") ||
 		!strings.Contains(err.Error(), "subPath") {
 		t.Errorf("below a read-only mount of an open directory: %v", err)
 	}
@@ -48,7 +48,7 @@ func TestReadOnlyIsNoTrust(t *testing.T) {
 	if err := os.WriteFile(seen, nil, 0o644); err == nil {
 		t.Error("the mount can be written to")
 	}
-	other := filepath.Join(open, "other") // as somebody else would
+	other := filepath.Join(open, "other") // as another user would
 	if err := os.WriteFile(other, []byte("second"), 0o644); err != nil {
 		t.Fatal(err)
 	}

@@ -24,8 +24,8 @@ func made(t *testing.T, dirMode, fileMode fs.FileMode) string {
 	return path
 }
 
-// TestTrustedModes tries each bit of the modes: those that let a group or others write refuse the file, and no other
-// does. Only a directory may have the sticky bit in its place.
+// TestTrustedModes tries each mode bit. Write bits for group or others refuse the file, and no other bit does. Only a
+// directory may have the sticky bit instead.
 func TestTrustedModes(t *testing.T) {
 	for bit := range 9 {
 		mode := fs.FileMode(1) << bit
@@ -44,7 +44,7 @@ func TestTrustedModes(t *testing.T) {
 	}
 }
 
-// TestTrustedLinks: a link counts as the file that it names, and each directory on the way there counts too.
+// TestTrustedLinks checks the target of a link and each directory on the path to it.
 func TestTrustedLinks(t *testing.T) {
 	good, open, top := made(t, 0o755, 0o644), made(t, 0o777, 0o644), t.TempDir()
 	link := func(name, to string) string {
@@ -54,7 +54,7 @@ func TestTrustedLinks(t *testing.T) {
 		}
 		return path
 	}
-	within := filepath.Join(filepath.Dir(open), "link") // who writes there lets it lead elsewhere
+	within := filepath.Join(filepath.Dir(open), "link") // a user who can write there can change the link
 	if err := os.Symlink(good, within); err != nil {
 		t.Fatal(err)
 	}
@@ -65,8 +65,8 @@ func TestTrustedLinks(t *testing.T) {
 	for path, want := range map[string]string{
 		good: "", link("whole", good): "", link("relative", relative): "", link("folder", filepath.Dir(good)) + "/file": "",
 		link("chain", link("next", good)): "", link("nowhere", "/no/such"): "no such file",
-		link("open", open): "can be written", link("through", within): "can be written", link("self", "self"): "40 links",
-		"file": "the whole path", filepath.Join(top, "none"): "no such file",
+		link("open", open): "can write", link("through", within): "can write", link("self", "self"): "40 links",
+		"file": "an absolute path", filepath.Join(top, "none"): "no such file",
 	} {
 		got, err := Trusted(path, "change it")
 		if want == "" && (err != nil || got != good) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
@@ -75,7 +75,8 @@ func TestTrustedLinks(t *testing.T) {
 	}
 }
 
-// TestTrustedOwners: the file, its directory and a link to it must all belong to root or to this process's user.
+// TestTrustedOwners checks that the file, its directory and a link to it must all belong to root or to this process's
+// user.
 func TestTrustedOwners(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: nothing can be given to another user")

@@ -1,6 +1,6 @@
-// Package health checks the machine itself: when its agent starts, before a slice is prepared, and after a task has
-// failed. What a check finds is told to the Node, which decides what follows. A check that hangs keeps nobody waiting
-// beyond its time, and no second one of its kind is begun while the first cannot be killed.
+// Package health checks the node: when its agent starts, before an allocation is prepared, and after a task has failed.
+// It reports the result to the Node, which decides the consequences. A check that hangs delays others at most until its
+// timeout. While it cannot be killed, the same check is not started again.
 package health
 
 import (
@@ -12,18 +12,19 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Occasion is when a check is run. Several are combined.
+// Occasion is an event that triggers checks. Occasions can be combined.
 type Occasion uint8
 
 // The occasions.
 const (
 	Join    Occasion = 1 << iota // the agent has started
-	Prepare                      // a slice is to be prepared
+	Prepare                      // an allocation is about to be prepared
 	Failure                      // a task has failed
-	Aside                        // what is run around a job has failed
+	Aside                        // a prolog or epilog has failed
 )
 
-// Check is one. Look returns why the machine is not well, and gone where something was given up that may go on.
+// Check is one health check. Look returns an error if the node is unhealthy. If a process was abandoned and may still
+// run, gone is its end.
 type Check struct {
 	Name string
 	When Occasion
@@ -33,15 +34,15 @@ type Check struct {
 // Options holds the settings of a Runner.
 type Options struct {
 	Checks []Check
-	// Again is after how long a check that failed is repeated; 0: 30 seconds.
+	// Again is the time until a failed check is repeated; 0: 30 seconds.
 	Again time.Duration
-	// Tell is told whenever what is known has changed, one call after the other.
+	// Tell is called whenever the known health has changed, one call at a time.
 	Tell func(*messages.MachineHealth)
 }
 
 const defaultAgain = 30 * time.Second
 
-// Runner runs a machine's checks.
+// Runner runs the checks of a node.
 type Runner struct {
 	o      Options
 	ctx    context.Context
@@ -50,21 +51,21 @@ type Runner struct {
 
 	mu     sync.Mutex
 	checks []*check
-	joined chan struct{} // closed when those of the agent's start have ended
+	joined chan struct{} // closed when the checks of the agent's start have ended
 	last   string
 }
 
-// check is one, with what it found last.
+// check is one check with its latest result.
 type check struct {
 	Check
 	found   string
 	running bool
 	waiting []chan struct{} // closed when the next run has ended
-	armed   bool            // it failed, and is repeated
+	armed   bool            // a repetition is scheduled because it failed
 	stuck   <-chan struct{}
 }
 
-// New makes a Runner; nothing is run before Begin.
+// New makes a Runner. It runs nothing before Begin.
 func New(o Options) *Runner {
 	if o.Again <= 0 {
 		o.Again = defaultAgain
@@ -88,20 +89,21 @@ func (r *Runner) Begin() {
 	})
 }
 
-// Close ends what is under way, and waits for it, though not for what cannot be killed.
+// Close ends running checks and waits for them, except for processes that cannot be killed.
 func (r *Runner) Close() {
 	r.cancel()
 	r.jobs.Wait()
 }
 
-// Show hands over what is known now. Nothing newer is told before it has returned.
+// Show passes on the known health. No newer report is sent before it returns.
 func (r *Runner) Show(to func(*messages.MachineHealth)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	to(r.health())
 }
 
-// Run runs the checks of an occasion and hands over what is known then. It waits for those of the agent's start too.
+// Run runs the checks of an occasion and then passes on the known health. It first waits for the checks of the agent's
+// start.
 func (r *Runner) Run(when Occasion, to func(*messages.MachineHealth)) {
 	select {
 	case <-r.joined:
@@ -129,7 +131,7 @@ func (r *Runner) health() *messages.MachineHealth {
 	return h
 }
 
-// tell says what is known, if it has changed; the lock is held.
+// tell reports the known health if it has changed. The caller holds the lock.
 func (r *Runner) tell(anyway bool) {
 	h := r.health()
 	if h.Unwell != r.last || anyway {
@@ -138,7 +140,7 @@ func (r *Runner) tell(anyway bool) {
 	}
 }
 
-// wait runs the checks of some occasions side by side, and returns when each has ended.
+// wait runs the checks of some occasions in parallel, and returns when all have ended.
 func (r *Runner) wait(when Occasion) {
 	var all []chan struct{}
 	r.mu.Lock()
@@ -157,7 +159,8 @@ func (r *Runner) wait(when Occasion) {
 	}
 }
 
-// ask has a check run: all who ask while it runs share the next run, which sees what they have seen. The lock is held.
+// ask requests a run of a check. All callers during a run share the next run, because only that run includes their
+// events. The caller holds the lock.
 func (r *Runner) ask(c *check) chan struct{} {
 	ended := make(chan struct{})
 	c.waiting = append(c.waiting, ended)
@@ -168,7 +171,7 @@ func (r *Runner) ask(c *check) chan struct{} {
 	return ended
 }
 
-// run runs a check as long as somebody waits for it.
+// run runs a check while a caller waits for it.
 func (r *Runner) run(c *check) {
 	for {
 		r.mu.Lock()
@@ -193,14 +196,14 @@ func (r *Runner) run(c *check) {
 	}
 }
 
-// look looks once, and returns what is wrong in words.
+// look runs a check once and returns the problem as text.
 func (r *Runner) look(c *check) string {
 	if c.stuck != nil {
 		select {
 		case <-c.stuck:
 			c.stuck = nil
 		default:
-			return c.Name + ": an earlier run of it hangs, and cannot be killed"
+			return c.Name + ": an earlier run hangs and cannot be killed"
 		}
 	}
 	gone, err := c.Look(r.ctx)
@@ -211,7 +214,7 @@ func (r *Runner) look(c *check) string {
 	return fmt.Sprintf("%s: %s", c.Name, messages.AsText(err.Error()))
 }
 
-// repeat has a check that failed run again, until it passes; the lock is held.
+// repeat schedules a failed check until it passes. The caller holds the lock.
 func (r *Runner) repeat(c *check) {
 	if c.found == "" || c.armed {
 		return

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestMain lets this test's binary be the process that looks at file systems.
+// TestMain runs this test binary as the process that checks file systems, if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == SubCommand {
 		os.Exit(Main(os.Args[2:]))
@@ -25,7 +25,7 @@ func TestMain(m *testing.M) {
 
 var soon = 30 * time.Second
 
-// told is the next of what a Runner tells.
+// told returns the next report of a Runner.
 func told(t *testing.T, of <-chan *messages.MachineHealth) *messages.MachineHealth {
 	t.Helper()
 	select {
@@ -37,8 +37,8 @@ func told(t *testing.T, of <-chan *messages.MachineHealth) *messages.MachineHeal
 	}
 }
 
-// TestRunner: the checks of the start come first, one that fails closes the machine in its words and is repeated by
-// itself, and the same check puts it back. What hangs keeps no other occasion waiting.
+// TestRunner checks that the checks of the start come first. A failed check closes the node with its message and is
+// repeated, and the same check opens the node again. A hanging check delays no other occasion.
 func TestRunner(t *testing.T) {
 	var ails atomic.Bool
 	ails.Store(true)
@@ -92,8 +92,8 @@ func TestRunner(t *testing.T) {
 	<-failure
 }
 
-// TestRepeatedUntilWell: a check that fails is repeated until it passes, however often it fails. What it found is told
-// when that changes, and not each time.
+// TestRepeatedUntilWell checks that a failed check is repeated until it passes, and that its result is reported only
+// when it changes.
 func TestRepeatedUntilWell(t *testing.T) {
 	const fails = 5
 	all, runs := make(chan *messages.MachineHealth, 16), 0
@@ -115,12 +115,12 @@ func TestRepeatedUntilWell(t *testing.T) {
 	for range 3 {
 		r.Run(Prepare, func(*messages.MachineHealth) {})
 	}
-	if len(all) > 0 || len(found) < 2 || len(found) > 3 || runs != fails+1+3 { // the agent's start is told in any case
+	if len(all) > 0 || len(found) < 2 || len(found) > 3 || runs != fails+1+3 { // the agent's start is always reported
 		t.Errorf("%d runs, told %q and %d more", runs, found, len(all))
 	}
 }
 
-// TestStuck: no second run of a check is begun while one hangs that cannot be killed.
+// TestStuck checks that a check is not started again while an earlier run cannot be killed.
 func TestStuck(t *testing.T) {
 	gone, runs := make(chan struct{}), 0
 	r := New(Options{Again: time.Hour, Tell: func(*messages.MachineHealth) {}, Checks: []Check{
@@ -137,7 +137,7 @@ func TestStuck(t *testing.T) {
 		r.Run(Prepare, func(h *messages.MachineHealth) { unwell = h.Unwell })
 		return unwell
 	}
-	for _, want := range []string{"disk: it did not end", "disk: an earlier run of it hangs, and cannot be killed"} {
+	for _, want := range []string{"disk: it did not end", "disk: an earlier run hangs and cannot be killed"} {
 		if got := look(); got != want {
 			t.Errorf("%q, want %q", got, want)
 		}
@@ -148,7 +148,7 @@ func TestStuck(t *testing.T) {
 	}
 }
 
-// TestBuiltIn: each check meets its planted fault, and says nothing of a machine that is well.
+// TestBuiltIn checks that each check finds its planted fault, and passes on a healthy node.
 func TestBuiltIn(t *testing.T) {
 	root, self := t.TempDir(), os.Args[0]
 	put := func(path, text string) {
@@ -171,18 +171,18 @@ func TestBuiltIn(t *testing.T) {
 		want string
 	}{
 		"memory":          {Memory(root, 1<<30), ""},
-		"too few modules": {Memory(root, 2<<30), "it has 1024 MiB of memory, and 2048 are wanted"},
+		"too few modules": {Memory(root, 2<<30), "the node has 1024 MiB of memory, but 2048 are required"},
 		"no memory":       {Memory(t.TempDir(), 1), "no such file"},
 		"clock":           {clock(-4 * time.Second), ""},
-		"clock behind":    {clock(-6 * time.Second), "the clock is -6s from the scheduler's, and 5s are allowed"},
+		"clock behind":    {clock(-6 * time.Second), "by -6s from the scheduler's, but only 5s are allowed"},
 		"port":            {Ports(root, []string{"mlx5_0"}), ""},
 		"port down":       {Ports(root, nil), "port 1 of mlx5_1 is 1: DOWN"},
-		"card lost":       {Ports(root, []string{"mlx5_2"}), "mlx5_2 is not there"},
-		"no card":         {Ports(t.TempDir(), nil), "there is no InfiniBand card"},
+		"card lost":       {Ports(root, []string{"mlx5_2"}), "mlx5_2 is missing"},
+		"no card":         {Ports(t.TempDir(), nil), "no InfiniBand card found"},
 		"mount":           {Mounted(self, "/proc", soon), ""},
 		"mount lost":      {Mounted(self, root, soon), "exit status 1: nothing is mounted at " + root},
 		"disk":            {Disk(self, root, 1, soon), ""},
-		"disk full":       {Disk(self, root, 1<<60, soon), "MiB free, and 1099511627776 are wanted"},
+		"disk full":       {Disk(self, root, 1<<60, soon), "MiB free, but 1099511627776 are required"},
 		"disk lost":       {Disk(self, root+"/nosuch", 1, soon), "no such file"},
 		"disk read-only":  {Disk(self, "/proc", 0, soon), "exit status 1"},
 	} {

@@ -17,15 +17,15 @@ import (
 	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
-// This file owns the checks that need no program of the owner's. What may hang in a file system is looked at by a
-// process of its own, which can be given up; the agent would keep a thread there for ever.
+// This file owns the built-in checks. An access to a file system may hang, so a separate process does it, which can be
+// abandoned. In the agent, it would block a thread forever.
 
-// SubCommand is the argument with which this program looks at a file system, and nothing else.
+// SubCommand is the argument with which this program only checks a file system.
 const SubCommand = "health-look"
 
-// Main is that process: it says what is wrong, and exits with 1.
+// Main runs a check in a separate process. It prints the problem and exits with 1.
 func Main(arguments []string) int {
-	err := errors.New("look at what?")
+	err := errors.New("no check was given; use mount or disk with its arguments")
 	switch {
 	case len(arguments) == 2 && arguments[0] == "mount":
 		err = mounted(arguments[1])
@@ -42,22 +42,22 @@ func Main(arguments []string) int {
 	return 0
 }
 
-// Mounted checks that a file system is mounted at a path, and answers.
+// Mounted returns a check that a file system is mounted at a path and answers.
 func Mounted(self, path string, limit time.Duration) func(context.Context) (<-chan struct{}, error) {
 	return apart(self, limit, "mount", path)
 }
 
-// Disk checks that the file system of a path has so many bytes left, and can be written to.
+// Disk returns a check that the file system of a path has this many bytes free and is writable.
 func Disk(self, path string, least int64, limit time.Duration) func(context.Context) (<-chan struct{}, error) {
 	return apart(self, limit, "disk", path, strconv.FormatInt(least, 10))
 }
 
-// apart looks by a process of its own, which is this program.
+// apart returns a check that runs in a separate process of this program.
 func apart(self string, limit time.Duration, arguments ...string) func(context.Context) (<-chan struct{}, error) {
 	return procgroup.Program{Command: append([]string{self, SubCommand}, arguments...), Timeout: limit, Own: true}.Run
 }
 
-// mounted compares what the kernel has mounted with a path, before it touches that.
+// mounted checks the kernel's list of mounts before it accesses the path.
 func mounted(path string) error {
 	file, err := os.Open("/proc/self/mountinfo")
 	if err != nil {
@@ -76,7 +76,7 @@ func mounted(path string) error {
 	return err
 }
 
-// unescaped is a path as it is, where the kernel writes spaces and the like as octal numbers.
+// unescaped returns a path without the octal numbers that the kernel uses for spaces and similar characters.
 func unescaped(path string) string {
 	for _, c := range []string{" ", "\t", "\n", "\\"} {
 		path = strings.ReplaceAll(path, fmt.Sprintf("\\%03o", c[0]), c)
@@ -84,14 +84,14 @@ func unescaped(path string) string {
 	return path
 }
 
-// roomy asks a file system for its room, and writes a file that is gone at once.
+// roomy checks the free space of a file system, and writes and removes a file.
 func roomy(path string, least uint64) error {
 	var s unix.Statfs_t
 	if err := unix.Statfs(path, &s); err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
 	if free := s.Bavail * uint64(s.Bsize); free < least {
-		return fmt.Errorf("%s has %d MiB free, and %d are wanted", path, free>>20, least>>20)
+		return fmt.Errorf("%s has %d MiB free, but %d are required", path, free>>20, least>>20)
 	}
 	file, err := os.CreateTemp(path, ".synapse-health-")
 	if err != nil {
@@ -102,7 +102,7 @@ func roomy(path string, least uint64) error {
 	return errors.Join(err, file.Sync(), file.Close())
 }
 
-// Memory checks that the kernel has so many bytes of memory: a module that has failed is left out at the boot.
+// Memory returns a check that the kernel has this many bytes of memory. A failed memory module is missing after a boot.
 func Memory(root string, least int64) func(context.Context) (<-chan struct{}, error) {
 	return func(context.Context) (<-chan struct{}, error) {
 		text, err := os.ReadFile(filepath.Join(root, "proc/meminfo"))
@@ -116,27 +116,27 @@ func Memory(root string, least int64) func(context.Context) (<-chan struct{}, er
 			}
 			kib, err := strconv.ParseInt(fields[1], 10, 53)
 			if err == nil && kib<<10 < least {
-				err = fmt.Errorf("it has %d MiB of memory, and %d are wanted", kib>>10, least>>20)
+				err = fmt.Errorf("the node has %d MiB of memory, but %d are required", kib>>10, least>>20)
 			}
 			return nil, err
 		}
-		return nil, errors.New("the kernel does not say how much memory there is")
+		return nil, errors.New("the kernel does not report the memory size")
 	}
 }
 
-// Clock checks how far the machine's clock is from the scheduler's, which ask finds out.
+// Clock returns a check of the difference between the node's clock and the scheduler's, which ask returns.
 func Clock(most time.Duration, ask func(context.Context) (time.Duration, error),
 ) func(context.Context) (<-chan struct{}, error) {
 	return func(ctx context.Context) (<-chan struct{}, error) {
 		off, err := ask(ctx)
 		if err == nil && off.Abs() > most {
-			err = fmt.Errorf("the clock is %s from the scheduler's, and %s are allowed", off, most)
+			err = fmt.Errorf("the clock differs by %s from the scheduler's, but only %s are allowed", off, most)
 		}
 		return nil, err
 	}
 }
 
-// Ports checks that each port of the InfiniBand cards, or each of those named, is active.
+// Ports returns a check that each port of all InfiniBand cards, or of the named cards, is active.
 func Ports(root string, cards []string) func(context.Context) (<-chan struct{}, error) {
 	return func(context.Context) (<-chan struct{}, error) {
 		states, err := filepath.Glob(filepath.Join(root, "sys/class/infiniband/*/ports/*/state"))
@@ -160,11 +160,11 @@ func Ports(root string, cards []string) func(context.Context) (<-chan struct{}, 
 		}
 		for _, card := range cards {
 			if !seen[card] {
-				wrong = append(wrong, card+" is not there")
+				wrong = append(wrong, card+" is missing")
 			}
 		}
 		if len(seen) == 0 && len(cards) == 0 {
-			wrong = append(wrong, "there is no InfiniBand card")
+			wrong = append(wrong, "no InfiniBand card found")
 		}
 		if len(wrong) > 0 {
 			return nil, errors.New(strings.Join(wrong, "; "))

@@ -1,5 +1,5 @@
-// Package hook runs what a machine's owner has run around the tasks of an attempt: the prolog before the first of
-// them, the epilog behind the last.
+// Package hook runs the site's programs before and after the tasks of an attempt: the prolog before the first task, and
+// the epilog after the last one.
 package hook
 
 import (
@@ -20,11 +20,11 @@ import (
 	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
-// This file owns what is run around the tasks of an attempt: the prolog before the first of them is prepared, the
-// epilog when the last has gone. That an epilog is owed is on disk before the prolog begins, so that no death of the
-// agent and no reboot leaves a machine as one job left it.
+// This file runs the prolog before the first task is prepared, and the epilog when the last task has gone. A pending
+// epilog is recorded on disk before the prolog begins. The epilog therefore runs even after a crash of the agent or a
+// reboot.
 
-// Around runs prologs and epilogs. Each is run once for all tasks that an attempt has on the machine.
+// Around runs prologs and epilogs. Each runs once for all tasks of an attempt on the node.
 type Around struct {
 	o AroundOptions
 
@@ -34,47 +34,48 @@ type Around struct {
 
 // AroundOptions holds the settings of an Around.
 type AroundOptions struct {
-	Dir            string            // of its records; it is made if it is not there
+	Dir            string            // of its records; it is made if it does not exist
 	Prolog, Epilog procgroup.Program // without a command: there is none
-	// Failed is called when one has failed, before anybody hears that the tasks are gone: it closes the machine.
+	// Failed is called when a prolog or epilog has failed, before the end of the tasks is reported. It must close
+	// the node.
 	Failed func()
 }
 
-// visit is an attempt on the machine, as its prolog and epilog see it.
+// visit holds the state of an attempt for its prolog and epilog.
 type visit struct {
 	name   string
 	Env    []string      `json:"env"`
 	begun  chan struct{} // closed when its prolog has ended
 	err    error         // of the prolog
-	over   chan struct{} // closed when its epilog has ended, however it did
-	ending bool          // its epilog was begun
-	failed error         // of whichever failed last; both are run again until that is well
-	told   bool          // that was told once: from now on they are run again
+	over   chan struct{} // closed when its epilog has ended, in any way
+	ending bool          // its epilog was started
+	failed error         // of the last failure; both are repeated until they succeed
+	told   bool          // the failure was reported once, so the next check repeats them
 	left   bool          // by an earlier agent
 }
 
 // maxRecord bounds a record.
 const maxRecord = 1 << 20
 
-// OpenAround finds what an earlier agent owes.
+// OpenAround reads the pending epilogs of an earlier agent.
 func OpenAround(o AroundOptions) (*Around, error) {
 	a := &Around{o: o, visits: map[string]*visit{}}
 	if err := os.MkdirAll(o.Dir, 0o700); err != nil {
-		return nil, fmt.Errorf("prolog and epilog: %w", err)
+		return nil, fmt.Errorf("records of prolog and epilog: %w", err)
 	}
 	entries, err := os.ReadDir(o.Dir)
 	if err != nil {
-		return nil, fmt.Errorf("prolog and epilog: %w", err)
+		return nil, fmt.Errorf("records of prolog and epilog: %w", err)
 	}
 	for _, e := range entries {
 		name, ok := strings.CutSuffix(e.Name(), ".json")
 		data, err := os.ReadFile(filepath.Join(o.Dir, e.Name()))
 		if !ok || err != nil || len(data) > maxRecord {
-			continue // a file that was being written
+			continue // an incomplete file
 		}
 		s := newVisit(name)
 		close(s.begun)
-		_ = json.Unmarshal(data, s) // torn: its epilog is run without variables
+		_ = json.Unmarshal(data, s) // after a torn record, the epilog runs without variables
 		a.visits[name] = s
 	}
 	return a, nil
@@ -84,7 +85,7 @@ func newVisit(name string) *visit {
 	return &visit{name: name, begun: make(chan struct{}), over: make(chan struct{})}
 }
 
-// Leave gives up what an earlier agent's attempts left, but for those that still live: their epilogs are run by Look.
+// Leave marks the attempts of an earlier agent that no longer live. Look runs their epilogs.
 func (a *Around) Leave(lives func(attempt string) bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -93,7 +94,7 @@ func (a *Around) Leave(lives func(attempt string) bool) {
 	}
 }
 
-// Before runs the prolog, once for all that ask. It may go on when who asks has lost patience.
+// Before runs the prolog once for all callers. The prolog may continue after a caller's context has ended.
 func (a *Around) Before(ctx context.Context, attempt string, env []string) error {
 	a.mu.Lock()
 	s := a.visits[attempt]
@@ -119,7 +120,7 @@ func (a *Around) begin(s *visit) {
 		err = file.ReplaceDurably(a.path(s), data)
 	}
 	if err != nil {
-		s.err = fault.OfMachine(fmt.Errorf("that an epilog is owed: %w", err))
+		s.err = fault.OfMachine(fmt.Errorf("record the pending epilog: %w", err))
 		return
 	}
 	if err := a.run(a.o.Prolog, "prolog", s); err != nil {
@@ -133,8 +134,8 @@ func (a *Around) begin(s *visit) {
 
 func (a *Around) path(s *visit) string { return filepath.Join(a.o.Dir, s.name+".json") }
 
-// run runs one of the two. One that cannot be killed is waited for: what it does to the devices is not over. So is
-// one that an agent began which has died since: whatever runs holds the lock beside the record.
+// run runs a prolog or epilog. It waits for a program that cannot be killed, because the program may still use the
+// devices. It also waits for a program of an earlier agent. A running program holds the lock file.
 func (a *Around) run(p procgroup.Program, what string, s *visit) error {
 	if len(p.Command) == 0 {
 		return nil
@@ -160,7 +161,7 @@ func (a *Around) run(p procgroup.Program, what string, s *visit) error {
 	return nil
 }
 
-// After runs the epilog, once, and calls ended when it has ended; at once where none is owed.
+// After runs the epilog once, and calls ended when it has ended. It calls ended at once if no epilog is pending.
 func (a *Around) After(attempt string, ended func()) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -196,17 +197,17 @@ func (a *Around) end(s *visit) {
 	close(s.over)
 }
 
-// settle forgets an attempt of which nothing is owed any more.
+// settle forgets an attempt without a pending epilog.
 func (a *Around) settle(s *visit) {
-	_ = os.Remove(a.path(s)) // at worst its epilog is run once more
+	_ = os.Remove(a.path(s)) // otherwise its epilog runs once more
 	_ = os.Remove(filepath.Join(a.o.Dir, s.name+".lock"))
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	delete(a.visits, s.name)
 }
 
-// Look is a check of the machine's health: it says what failed, and the next time runs it again, until it does
-// well. It also runs the epilogs that an earlier agent owes.
+// Look is a health check. It reports a failure once, and then repeats the failed program until it succeeds. It also
+// runs the pending epilogs of an earlier agent.
 func (a *Around) Look(context.Context) (<-chan struct{}, error) {
 	a.mu.Lock()
 	var due []*visit
@@ -224,7 +225,7 @@ func (a *Around) Look(context.Context) (<-chan struct{}, error) {
 	return nil, errors.Join(all...)
 }
 
-// again tells once of what failed, and then runs it again.
+// again reports a failure once, and repeats the failed program at the next call.
 func (a *Around) again(s *visit) error {
 	a.mu.Lock()
 	failed, told := s.failed, s.told
@@ -237,7 +238,7 @@ func (a *Around) again(s *visit) error {
 		select {
 		case <-s.over:
 		default:
-			return failed // its tasks are still there: a job that goes on after its prolog failed
+			return failed // its tasks still exist: the job continues after a failed prolog
 		}
 	}
 	err := error(nil)

@@ -1,10 +1,10 @@
 //go:build linux
 
-// Package hostpath opens what a job names on a machine: directories of images, archives, sources of mounts, a
-// workdir. A job's path is a Path, and only this package resolves it: once, as the task's user with its groups,
-// through no link of /proc. What was opened then is what is checked and used, from Prepare to the task's own mounts
-// (hold.go). So no job reaches through root what its user could not reach alone, and nothing can be exchanged
-// between the check and the use. It must never return a path for others to resolve.
+// Package hostpath opens the paths that a job names on a node: image directories, archives, sources of mounts and a
+// workdir. A path of a job is a Path, and only this package resolves it. It is resolved once, with the rights of the
+// task's user and groups, and through no link of /proc. The open file is then checked and used, from Prepare to the
+// task's own mounts (hold.go). A job therefore reaches no file through root that its user could not reach, and no file
+// can be replaced between check and use. The package must never return a path that another package resolves.
 package hostpath
 
 import (
@@ -22,31 +22,31 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// Path is a path of the machine that a job names. It prints quoted, for people: no other package can open it.
+// Path is a path on the node that a job names. It prints quoted, for users. No other package can open it.
 type Path struct{ text string }
 
-// Named takes a path from a job.
+// Named returns the Path for a job's text.
 func Named(text string) Path { return Path{text} }
 
 func (p Path) String() string { return strconv.Quote(p.text) }
 
-// MarshalText lets a task's records keep the path for a later agent.
+// MarshalText encodes the path for a task's record, which a later agent reads.
 func (p Path) MarshalText() ([]byte, error) { return []byte(p.text), nil }
 
-// UnmarshalText reads it back.
+// UnmarshalText decodes the path.
 func (p *Path) UnmarshalText(text []byte) error {
 	p.text = string(text)
 	return nil
 }
 
-// Visitor is the user for whom a path is opened, and what this machine lets jobs name.
+// Visitor is the user for whom a path is opened, together with the node's rules.
 type Visitor struct {
 	As    Guest `json:"as"`
 	Rules Rules `json:"rules"`
 }
 
-// Ticket holds the file or directory that was found at a path. It stays open in the process that asked, until that
-// process closes the ticket or hands it on. Another process opens the path again, by the same rules, and is refused if
+// Ticket holds the file or directory that was found at a path. It stays open in the process that called Ask, until that
+// process closes the ticket or passes it on. Another process opens the path again, by the same rules, and is refused if
 // the path has changed.
 type Ticket struct {
 	Visitor
@@ -54,21 +54,21 @@ type Ticket struct {
 	Directory bool   `json:"directory,omitempty"`
 	Device    uint64 `json:"device"`
 	Inode     uint64 `json:"inode"`
-	// ReadOnly: by the policy the user may read and not write.
+	// ReadOnly reports that the policy forbids writing.
 	ReadOnly bool `json:"readOnly,omitempty"`
-	// Node is a device that the rules let jobs name, as the rules spell it: it is granted, and nothing is mounted.
+	// Node is a device that the rules permit, in the spelling of the rules. It is granted, and nothing is mounted.
 	Node string `json:"node,omitempty"`
-	// Held is the descriptor of the mount in a process that was handed it (Hold); 0: it opens the path.
+	// Held is the descriptor of the mount in a process that received it from Hold; 0: the process opens the path.
 	Held int `json:"held,omitempty"`
 
-	place *os.File // what was found; nil: in another process
+	place *os.File // the open file; nil: in another process
 }
 
-// errElsewhere: a path leads to something else than when the task was prepared.
-var errElsewhere = errors.New("leads to something else than when the task was prepared; leave the path alone until " +
+// errElsewhere reports a path that leads to another file than when the task was prepared.
+var errElsewhere = errors.New("leads to another file than when the task was prepared; do not change the path before " +
 	"the task has started")
 
-// Ask looks up what is at a path.
+// Ask opens a path and returns its ticket.
 func (v Visitor) Ask(path Path) (Ticket, error) {
 	if i := slices.Index(v.Rules.Devices, filepath.Clean(path.text)); i >= 0 {
 		return v.askDevice(path, v.Rules.Devices[i])
@@ -80,8 +80,8 @@ func (v Visitor) Ask(path Path) (Ticket, error) {
 	return o.ticket(v, path), nil
 }
 
-// askDevice checks that this user may read and write a device on the machine that jobs may name. The device is the
-// one in the rules, not what the job's path leads to.
+// askDevice checks that the user may read and write a device that jobs may name. It uses the device in the rules, and
+// not the target of the job's path.
 func (v Visitor) askDevice(path Path, node string) (Ticket, error) {
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
@@ -100,12 +100,12 @@ func (v Visitor) askDevice(path Path, node string) (Ticket, error) {
 		return Ticket{}, fault.OfMachine(fmt.Errorf("%v: %w", path, err))
 	}
 	if kind := o.stat.Mode & unix.S_IFMT; kind != unix.S_IFCHR && kind != unix.S_IFBLK || o.path != node {
-		return Ticket{}, fault.OfMachine(fmt.Errorf("%v is no longer a device", path))
+		return Ticket{}, fault.OfMachine(fmt.Errorf("%v is no longer a device node", path))
 	}
 	return Ticket{Visitor: v, Path: path, Device: o.stat.Dev, Inode: o.stat.Ino, Node: node}, nil
 }
 
-// AskFolder is Ask for what must be a directory that the user can list and enter.
+// AskFolder is like Ask for a directory that the user must be able to list and enter.
 func (v Visitor) AskFolder(path Path) (Ticket, error) {
 	o, err := v.open(path)
 	if err != nil {
@@ -125,8 +125,8 @@ func (v Visitor) AskFolder(path Path) (Ticket, error) {
 	return o.ticket(v, path), nil
 }
 
-// Hides reports whether a path leads to, or below, what the agent hides. A task may enter what is above that, but is
-// not shown it.
+// Hides reports whether a path leads to the agent's hidden directories or below them. A task may enter a parent of a
+// hidden directory, but does not see its content.
 func (v Visitor) Hides(path Path) bool {
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
@@ -143,7 +143,7 @@ func (v Visitor) Hides(path Path) bool {
 	return v.Rules.hidesAbove(o)
 }
 
-// File opens a plain file to be read. It never waits on a pipe or device that was put there.
+// File opens a regular file for reading. It never blocks on a pipe or device at the path.
 func (v Visitor) File(path Path) (*os.File, error) {
 	o, err := v.open(path)
 	if err != nil {
@@ -151,11 +151,11 @@ func (v Visitor) File(path Path) (*os.File, error) {
 	}
 	defer o.close()
 	if o.directory() {
-		return nil, fmt.Errorf("%v is not a file", path)
+		return nil, fmt.Errorf("%v is not a regular file", path)
 	}
 	fd := -1
 	err = v.As.Do(func() (err error) {
-		// The link of our own descriptor leads to what is open, wherever the path leads by now.
+		// The link of the descriptor leads to the open file, even if the path has changed.
 		fd, err = unix.Open(o.link(), unix.O_RDONLY|unix.O_CLOEXEC|unix.O_NONBLOCK|unix.O_NOCTTY, 0)
 		return err
 	})
@@ -165,15 +165,15 @@ func (v Visitor) File(path Path) (*os.File, error) {
 	return os.NewFile(uintptr(fd), path.text), nil
 }
 
-// Link is a path to what a descriptor of this process refers to, for calls that take only paths.
+// Link returns a path to the file of a descriptor of this process, for calls that accept only paths.
 func Link(fd int) string { return "/proc/thread-self/fd/" + strconv.Itoa(fd) }
 
-// opened is something that is open, and can no longer be exchanged.
+// opened is an open file, which can no longer be replaced.
 type opened struct {
 	fd    int
 	stat  unix.Stat_t
 	mount mount
-	path  string // where it is, for the rules to look at; never opened
+	path  string // its path for the rules; never opened
 }
 
 func (o opened) close()          { unix.Close(o.fd) }
@@ -187,21 +187,21 @@ func (o opened) ticket(v Visitor, path Path) Ticket {
 	}
 }
 
-// open resolves a path as the user, and checks what is there by the rules.
+// open resolves a path as the user, and checks the result by the rules.
 func (v Visitor) open(path Path) (opened, error) {
 	if !strings.HasPrefix(path.text, "/") || strings.ContainsRune(path.text, 0) || len(path.text) >= unix.PathMax {
 		return opened{}, fault.OfJob(fmt.Errorf("%.80v is not an absolute path", path))
 	}
 	o := opened{fd: -1}
 	err := v.As.Do(func() (err error) {
-		// The slash comes first: what is mounted on demand is mounted when it is entered.
+		// The path with a slash comes first, because entering a directory triggers its automatic mount.
 		if o.fd, err = resolve(path.text + "/"); err == unix.ENOTDIR {
 			o.fd, err = resolve(path.text)
 		}
 		return err
 	})
 	if err == unix.ENOSYS {
-		return opened{}, fault.OfMachine(errors.New("openat2 is missing: Linux 5.12 or newer is needed"))
+		return opened{}, fault.OfMachine(errors.New("openat2 is missing: Linux 5.12 or newer is required"))
 	}
 	if err != nil {
 		return opened{}, v.As.absent(path)
@@ -227,24 +227,24 @@ func resolve(path string) (int, error) {
 	}
 }
 
-// absent is the error both for what does not exist and for what the user cannot reach: different words would tell a
-// user what is in a directory that it may not read.
+// absent returns the same error for a missing file and for one that the user cannot reach. Different errors would
+// reveal the content of unreadable directories.
 func (g Guest) absent(path Path) error {
-	return fmt.Errorf("%v %w, %s; make it on every machine, below directories that this user may pass", path, errAbsent, g)
+	return fmt.Errorf("%v %w, %s; create it on every node, in directories that this user may enter", path, errAbsent, g)
 }
 
-// errAbsent: there is no file for this user, although there may be one for others.
-var errAbsent = absence("is not there for the task's user")
+// errAbsent reports that there is no file for this user. There may be one for other users.
+var errAbsent = absence("does not exist for the task's user")
 
 type absence string
 
 func (a absence) Error() string { return string(a) }
 
-// Is makes a missing part of an image an fs.ErrNotExist.
+// Is makes a missing part of an image match fs.ErrNotExist.
 func (a absence) Is(other error) bool { return other == fs.ErrNotExist }
 
-// Look reports whether a path of the machine exists for the user, and whether it is a directory that the user can
-// enter. Nothing is opened for the task: it finds the path by itself, on a host view or as a plain process.
+// Look reports whether a path on the node exists for the user, and whether it is a directory that the user can enter.
+// It opens nothing for the task, which uses the path itself, on a host view or as a plain process.
 func (g Guest) Look(path Path) (folder bool, err error) {
 	err = g.Do(func() error {
 		fd, err := resolve(path.text)
@@ -264,7 +264,7 @@ func (g Guest) Look(path Path) (folder bool, err error) {
 	return folder, nil
 }
 
-// Writes reports whether a path of the machine is a directory in which the user may make files.
+// Writes reports whether a path on the node is a directory in which the user may create files.
 func (g Guest) Writes(path Path) bool {
 	return g.Do(func() error {
 		fd, err := resolve(path.text)
@@ -276,7 +276,7 @@ func (g Guest) Writes(path Path) bool {
 	}) == nil
 }
 
-// look finds out what was opened.
+// look reads the properties of the open file.
 func (o *opened) look() error {
 	if err := unix.Fstat(o.fd, &o.stat); err != nil {
 		return err

@@ -30,8 +30,8 @@ func needRoot(t *testing.T) {
 	}
 }
 
-// hold holds a ticket, and skips where that is impossible: such an agent's tasks have no mounts. It cannot use
-// package able, which depends on this one.
+// hold holds a ticket. It skips the test if mounts are impossible, because the tasks of such an agent have none. It
+// cannot use package able, which imports this package.
 func hold(t *testing.T, ticket *Ticket) *os.File {
 	t.Helper()
 	mount, err := ticket.Hold(nil)
@@ -44,7 +44,7 @@ func hold(t *testing.T, ticket *Ticket) *os.File {
 	return mount
 }
 
-// room is a directory that all may pass through.
+// room returns a directory that all users may pass through.
 func room(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -70,8 +70,8 @@ func file(t *testing.T, path, text string, mode os.FileMode) string {
 	return path
 }
 
-// TestAsk: what the user can reach is found, and all else is refused; what is closed is refused in the words for what
-// does not exist.
+// TestAsk checks that exactly the files that the user can reach are found. The error for a closed directory is the same
+// as for a missing one.
 func TestAsk(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -87,21 +87,21 @@ func TestAsk(t *testing.T) {
 	v.Rules.Hide = []string{hidden}
 	member := v
 	member.As.Groups = []uint32{1234}
-	absent := "is not there for the task's user"
+	absent := "does not exist for the task's user"
 	for _, c := range []struct {
 		who  Visitor
 		path string
 		says string
 	}{
-		{v, open, ""}, {v, open + "/", ""}, {v, text, ""}, {v, closed, ""}, // which is seen, but cannot be listed
+		{v, open, ""}, {v, open + "/", ""}, {v, text, ""}, {v, closed, ""}, // it is visible but cannot be listed
 		{v, inside, absent}, {v, closed + "/nothing", absent}, {v, open + "/link", absent}, {v, open + "/magic", absent},
 		{v, text + "/", absent},
 		{v, group + "/of", absent}, {member, group + "/of", ""}, {v, "relative", "absolute"}, {v, "", "absolute"},
 		{v, "/a\x00b", "absolute"},
-		{v, open + "/pipe", "neither a directory nor a file"}, {v, hidden, "is hidden"}, {v, dir, "is hidden"},
+		{v, open + "/pipe", "not a directory or regular file"}, {v, hidden, "is hidden"}, {v, dir, "is hidden"},
 		{v, "/", "is hidden"},
 		{v, "/proc", "is hidden"}, {v, "/proc/self", "is hidden"}, {v, "/sys/fs/cgroup", "is hidden"},
-		{v, "/dev", "is hidden"}, {v, "/dev/null", "neither"},
+		{v, "/dev", "is hidden"}, {v, "/dev/null", "not a directory"},
 	} {
 		ticket, err := c.who.Ask(Named(c.path))
 		if (err == nil) != (c.says == "") || err != nil && !strings.Contains(err.Error(), c.says) {
@@ -125,7 +125,8 @@ func TestAsk(t *testing.T) {
 	}
 }
 
-// TestPolicyOfPlaces: where the policy names places, jobs can name nothing else, and the nearest place decides.
+// TestPolicyOfPlaces checks that jobs can name only the directories of the policy, and that the nearest directory
+// decides.
 func TestPolicyOfPlaces(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -148,8 +149,7 @@ func TestPolicyOfPlaces(t *testing.T) {
 	}
 }
 
-// TestHiddenUnderAnyName: what is hidden is refused under every name that leads to it, also one that looks like
-// another file.
+// TestHiddenUnderAnyName checks that a hidden directory is refused by every name that leads to it.
 func TestHiddenUnderAnyName(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -171,8 +171,8 @@ func TestHiddenUnderAnyName(t *testing.T) {
 	}
 }
 
-// TestAskDevice: a device that the machine's policy lets jobs name is given to a user who may read and write it, as
-// its owner, as one of its groups, or as anybody.
+// TestAskDevice checks that a permitted device is given to a user who may read and write it, as its owner, in one of
+// its groups, or as any user.
 func TestAskDevice(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -201,7 +201,7 @@ func TestAskDevice(t *testing.T) {
 	}
 }
 
-// TestTicket: a ticket is valid only for what it was given for, also when a later agent reads it.
+// TestTicket checks that a ticket is valid only for its original file, also when a later agent reads it.
 func TestTicket(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -231,7 +231,7 @@ func TestTicket(t *testing.T) {
 	if _, err := again.Clone(false); !errors.Is(err, errElsewhere) {
 		t.Errorf("another directory at the same path: %v", err)
 	}
-	mount := hold(t, &ticket) // in the process that asked it is still what was found
+	mount := hold(t, &ticket) // in the process that called Ask, the file is still the same
 	defer mount.Close()
 	var stat unix.Stat_t
 	if err := unix.Fstat(int(mount.Fd()), &stat); err != nil || stat.Ino != ticket.Inode {
@@ -242,7 +242,7 @@ func TestTicket(t *testing.T) {
 	}
 }
 
-// TestHeld: a process that was handed the mount keeps it, whatever is at the path by now.
+// TestHeld checks that a process with the mount keeps it when the path changes.
 func TestHeld(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -278,8 +278,8 @@ func TestHeld(t *testing.T) {
 	}
 }
 
-// TestFlips: ten thousand turns of a link at each point where a path is used, and what the user may not reach is
-// never seen.
+// TestFlips replaces a link ten thousand times at each step of a path's use, and checks that forbidden files are never
+// visible.
 func TestFlips(t *testing.T) {
 	needRoot(t)
 	dir := room(t)
@@ -349,7 +349,7 @@ func TestFlips(t *testing.T) {
 			if err != nil {
 				return 0, err
 			}
-			ticket.Close() // as a later agent has it
+			ticket.Close() // as in a later agent
 			return see(ticket.Open())
 		},
 		"Clone": func() (uint64, error) {
@@ -386,8 +386,8 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// flipping turns a link between two directories, all the time: both are links, and the kernel exchanges them in one
-// call, so that there is no moment without one.
+// flipping swaps a link between two directories continuously. Both are links, and the kernel exchanges them in one
+// call, so the link always exists.
 func flipping(t *testing.T, dir, open, closed string) (link string, flips *atomic.Int64) {
 	t.Helper()
 	link, flips = dir+"/link", new(atomic.Int64)
@@ -412,7 +412,7 @@ func flipping(t *testing.T, dir, open, closed string) (link string, flips *atomi
 	return link, flips
 }
 
-// TestMake: missing directories are made as the user, and as root only in the container's own mounts.
+// TestMake checks that missing directories are made as the user, and as root only in the container's own mounts.
 func TestMake(t *testing.T) {
 	needRoot(t)
 	dir := room(t)

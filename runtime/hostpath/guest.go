@@ -11,27 +11,26 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how a thread acts as another user for one access.
+// This file lets a thread act as another user for one access.
 
-// Guest is the task's user, as the kernel knows it.
+// Guest is the task's user in the form of the kernel.
 type Guest struct {
 	UID    uint32   `json:"uid"`
 	GID    uint32   `json:"gid"`
 	Groups []uint32 `json:"groups,omitempty"`
-	// Self is the agent's own user: an agent that is not root can be no other.
+	// Self reports the agent's own user. An agent that is not root can act as no other user.
 	Self bool `json:"self,omitempty"`
 }
 
 func (g Guest) String() string {
 	if g.Self {
-		return "the agent's own"
+		return "the agent's own user"
 	}
 	return fmt.Sprintf("%d:%d", g.UID, g.GID)
 }
 
-// Do calls do with only the guest's rights over files: its user, its group, its further groups, and none of root's
-// capabilities over files, which the kernel drops with the user. This holds for the calling thread alone, and only
-// until do has returned.
+// Do calls do with only the guest's file rights: its user, its groups, and none of root's capabilities for files, which
+// the kernel drops with the user. This applies only to the calling thread, and only until do returns.
 func (g Guest) Do(do func() error) (err error) {
 	if g.Self {
 		return do()
@@ -54,24 +53,24 @@ func (g Guest) Do(do func() error) (err error) {
 	defer func() {
 		become(uid, gid)
 		if setGroups(own) != nil {
-			panic("a thread cannot be itself again: it would go on with a user's groups")
+			panic("a thread cannot restore its groups and would keep those of a user")
 		}
 	}()
 	user, _ := unix.SetfsuidRetUid(-1)
 	group, _ := unix.SetfsgidRetGid(-1)
 	if user != int(g.UID) || group != int(g.GID) {
-		return errors.New("this thread cannot be another user")
+		return errors.New("this thread cannot act as another user")
 	}
 	return do()
 }
 
-// become sets the group and the user for access to files. Neither call reports a failure.
+// become sets the group and the user for file access. Neither call reports a failure.
 func become(uid, gid int) {
 	_, _ = unix.SetfsgidRetGid(gid)
 	_, _ = unix.SetfsuidRetUid(uid)
 }
 
-// setGroups acts on the calling thread: the standard library's acts on all threads.
+// setGroups sets the groups of the calling thread. The standard library's function sets those of all threads.
 func setGroups(groups []uint32) error {
 	var first *uint32
 	if len(groups) > 0 {

@@ -10,11 +10,11 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how what was found at a path reaches the task: as a detached mount of what was opened, which is
-// handed from process to process, so that the path is never resolved again. Only a restart of the agent closes the
-// mount; then the path is resolved once more, and what is there is compared with the ticket.
+// This file passes an open file to the task as a detached mount. The mount is passed from process to process, so the
+// path is never resolved again. Only a restart of the agent closes the mount. Then the path is resolved once more, and
+// the result is compared with the ticket.
 
-// Close closes what a ticket keeps open.
+// Close closes the open file of a ticket.
 func (t *Ticket) Close() {
 	if t.place != nil {
 		t.place.Close()
@@ -22,10 +22,10 @@ func (t *Ticket) Close() {
 	}
 }
 
-// Hold returns a detached mount of what the ticket is for, to be handed to another process, and closes the ticket.
-// The mount is private, without set-user-id programs and devices, and without what is mounted below it unless the
-// rules allow all of that. as is a user namespace that says under which numbers its files are shown; nil: under
-// their own. A nil mount: this agent may make no mounts, so its tasks have none either.
+// Hold returns a detached mount of the ticket's file for another process, and closes the ticket. The mount is private
+// and excludes set-user-id programs and devices. It excludes nested mounts unless the rules permit all of them. as is a
+// user namespace that maps the file owners; nil: no mapping. A nil mount means that this agent cannot make mounts, so
+// its tasks have none.
 func (t *Ticket) Hold(as *os.File) (*os.File, error) {
 	defer t.Close()
 	if t.As.Self {
@@ -44,8 +44,8 @@ func (t *Ticket) Hold(as *os.File) (*os.File, error) {
 	return os.NewFile(uintptr(mount), t.Path.text), nil
 }
 
-// show gives the files of a mount other numbers. Where that is impossible the error speaks to the job's user, because
-// another place or machine may do.
+// show sets the id mapping of a mount. If that is impossible, the error addresses the job's user, because another path
+// or node may work.
 func (t *Ticket) show(mount int, as *os.File) error {
 	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_IDMAP, Userns_fd: uint64(as.Fd())}
 	err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set)
@@ -54,13 +54,13 @@ func (t *Ticket) show(mount int, as *os.File) error {
 	}
 	unix.Close(mount)
 	if err == unix.EINVAL || err == unix.EPERM {
-		return fmt.Errorf("%v is on a file system that cannot show its files under other numbers (idmapped mounts), which "+
-			"root of a container of its own needs; name another place, or another user than root", t.Path)
+		return fmt.Errorf("%v is on a file system without idmapped mounts, which root inside a "+
+			"container needs; use another path, or another user than root", t.Path)
 	}
-	return fmt.Errorf("bind %v: numbers of users: %w", t.Path, err)
+	return fmt.Errorf("bind %v: map the file owners: %w", t.Path, err)
 }
 
-// detach makes the mount, from what is open here or is found again.
+// detach makes the mount from the open file, or opens the file again.
 func (t Ticket) detach() (mount int, err error) {
 	o, err := t.found()
 	if err != nil {
@@ -80,13 +80,13 @@ func (t Ticket) detach() (mount int, err error) {
 	}
 	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
 		unix.Close(mount)
-		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
+		return -1, fmt.Errorf("bind %v: set mount attributes: %w", t.Path, err)
 	}
 	return mount, nil
 }
 
-// Clone returns the detached mount that Hold made, or makes it here, in the mount namespace where it belongs. It is
-// called once.
+// Clone returns the detached mount that Hold made. Without one, it makes the mount in the current mount namespace. It
+// is called once.
 func (t Ticket) Clone(readOnly bool) (mount int, err error) {
 	if mount = t.Held; mount == 0 {
 		if mount, err = t.detach(); err != nil {
@@ -99,12 +99,12 @@ func (t Ticket) Clone(readOnly bool) (mount int, err error) {
 	set := unix.MountAttr{Attr_set: unix.MOUNT_ATTR_RDONLY}
 	if err := unix.MountSetattr(mount, "", unix.AT_EMPTY_PATH|unix.AT_RECURSIVE, &set); err != nil {
 		unix.Close(mount)
-		return -1, fmt.Errorf("bind %v: mount attributes: %w", t.Path, err)
+		return -1, fmt.Errorf("bind %v: set mount attributes: %w", t.Path, err)
 	}
 	return mount, nil
 }
 
-// Open returns a descriptor that only says where something is, and cannot read it. Link is its path.
+// Open returns a descriptor that identifies the file but cannot read it. Link returns its path.
 func (t Ticket) Open() (fd int, err error) {
 	o, err := t.found()
 	return o.fd, err

@@ -9,21 +9,20 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the directories and files that are made inside a container before its task runs: mount points, and a
-// workdir.
+// This file makes directories and files inside a container before its task runs: mount points, and a workdir.
 
-// Inside is a container's root, as a thread sees it that has it as its root; no task runs in it yet.
+// Inside describes a container's root for a thread whose root it is. No task runs in it yet.
 type Inside struct {
 	As Guest
-	// Own are the mounts that were made for this container, by the kernel's numbers: anything may be made in them.
-	// In all others, which are the machine's directories, only what the user may make is made.
+	// Own lists the mounts that were made for this container, by the kernel's mount id. Any path may be created in
+	// them. In all other mounts, which are host directories, only paths that the user may create are created.
 	Own map[uint64]bool
-	// Root owns what is made in them: the container's root, by its number on the machine.
+	// Root is the owner of new paths in them: the container's root, by its host uid.
 	Root uint32
 }
 
-// Make opens a place of the container to mount on or to enter, and makes what is missing on the way to it. made: the
-// last part was made, and not as the user.
+// Make opens a path of the container to mount on or to enter, and creates missing parts of it. made reports that the
+// last part was created, and not as the user.
 func (in Inside) Make(place string, directory bool) (fd int, made bool, err error) {
 	if fd, err = in.enter(unix.AT_FDCWD, place); err == nil {
 		return fd, false, nil
@@ -53,10 +52,10 @@ func (in Inside) enter(at int, name string) (fd int, err error) {
 	return fd, err
 }
 
-// step opens one part of a path below an open directory, and makes it if it is missing.
+// step opens one part of a path below an open directory, and creates it if it is missing.
 func (in Inside) step(at int, name string, directory bool) (fd int, made bool, err error) {
 	fd, err = in.enter(at, name)
-	if err == unix.EACCES && in.owns(at) { // a closed directory of the image, in which the machine keeps nothing
+	if err == unix.EACCES && in.owns(at) { // a closed directory of the image, which contains no host files
 		fd, err = unix.Openat(at, name, unix.O_PATH|unix.O_CLOEXEC|unix.O_NOFOLLOW, 0)
 	}
 	if err != unix.ENOENT {
@@ -85,7 +84,7 @@ func (in Inside) step(at int, name string, directory bool) (fd int, made bool, e
 
 func (in Inside) owns(fd int) bool { return in.Own[MountID(fd)] }
 
-// MountID is the number of the mount that something open is on; 0: it is not known.
+// MountID returns the id of the mount of an open file; 0: unknown.
 func MountID(fd int) uint64 {
 	var stat unix.Statx_t
 	if err := unix.Statx(fd, "", unix.AT_EMPTY_PATH, unix.STATX_MNT_ID, &stat); err != nil ||

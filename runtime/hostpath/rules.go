@@ -15,28 +15,28 @@ import (
 	"github.com/yi-json/synapse/runtime/fault"
 )
 
-// This file owns which places of the machine a job may name at all, whatever its user may reach.
+// This file decides which paths of the node a job may name, regardless of its user's rights.
 
 // Rules lists the paths that jobs may use on the node.
 type Rules struct {
-	// Hide are the agent's own places: no job may name them, or anything above or below them.
+	// Hide lists the agent's own directories. Jobs may not name these, their parents or their content.
 	Hide []string `json:"hide,omitempty"`
-	// Mounts are the places that jobs may name; empty: every place that their user reaches.
+	// Mounts lists the directories that jobs may name; empty: all that their user can reach.
 	Mounts []Place `json:"mounts,omitempty"`
-	// Devices are the nodes that jobs may name; all others are refused.
+	// Devices lists the device nodes that jobs may name. All others are refused.
 	Devices []string `json:"devices,omitempty"`
 }
 
-// Place is a directory of the machine that jobs may name, with what is below it.
+// Place is a host directory that jobs may name, including its content.
 type Place struct {
 	Path     string   `json:"path"`
 	ReadOnly bool     `json:"readOnly,omitempty"`
-	Types    []string `json:"types,omitempty"` // of file systems; empty: those that hold files
+	Types    []string `json:"types,omitempty"` // of file systems; empty: those of Types
 }
 
-// Types are the file systems that hold files and nothing else, by the kernel's names. One that is not listed is
-// refused: the kernel's own (proc, sysfs, cgroup, debugfs, bpf, devpts, devtmpfs …) are ways to the machine and to
-// other tasks, and a new kind may be one too.
+// Types lists the file systems that contain only files, by the kernel's names. All other types are refused. The
+// kernel's own (proc, sysfs, cgroup, debugfs, bpf, devpts, devtmpfs …) give access to the host and to other tasks, and
+// so may a new type.
 var Types = []string{
 	"9p", "afs", "bcachefs", "beegfs", "btrfs", "ceph", "cifs", "erofs", "exfat", "ext2", "ext3", "ext4", "f2fs",
 	"fuse", "fuseblk",
@@ -44,51 +44,51 @@ var Types = []string{
 	"ramfs", "smb3", "squashfs", "tmpfs", "vfat", "virtiofs", "wekafs", "xfs", "zfs",
 }
 
-// engines are the places of other container engines, and of Synapse, through which the machine can be commanded.
+// engines lists directories of other container engines and of Synapse, which give control over the host.
 var engines = []string{
 	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/containers",
 	"/var/lib/kubelet", "/etc/kubernetes", "/var/spool/cron", "/boot",
 	"/run/docker", "/run/docker.sock", "/run/containerd", "/run/crio", "/run/podman", "/run/runc", "/run/crun",
 }
 
-// kernel are the places that show the machine and its other tasks, with whatever is mounted there.
+// kernel lists directories that show the host and its other tasks, including all mounts there.
 var kernel = []string{"/proc", "/sys"}
 
-// check refuses what no job may name.
+// check refuses a file that no job may name.
 func (r Rules) check(o opened, path Path) error {
 	if kind := o.stat.Mode & unix.S_IFMT; kind != unix.S_IFDIR && kind != unix.S_IFREG {
-		return fmt.Errorf("%v is neither a directory nor a file, and nothing else of the machine is shown to tasks", path)
+		return fmt.Errorf("%v is not a directory or regular file; only these can be shown to tasks", path)
 	}
 	if hidden, is := r.hides(o); is {
-		return fmt.Errorf("%v is hidden from tasks: %s keeps its own files there; choose another directory", path, hidden)
+		return fmt.Errorf("%v is hidden from tasks because it belongs to %s; use another directory", path, hidden)
 	}
 	place, ok := r.placeOf(o.path)
 	if !ok {
-		return fault.OfJob(fmt.Errorf("%v is not among the places that this machine's policy lets jobs name", path))
+		return fault.OfJob(fmt.Errorf("%v is not in a directory that this node's policy allows", path))
 	}
 	if !place.allows(o.mount.kind) {
-		return fmt.Errorf("%v is on a file system of type %s, which is not shown to tasks; name a directory of files",
+		return fmt.Errorf("%v is on a file system of type %s, which cannot be shown to tasks; use another directory",
 			path, o.mount.kind)
 	}
 	return nil
 }
 
-// hides reports whether something would show a hidden place: because it is that place, lies in it, or contains it. It
-// looks at what is open, under whatever name.
+// hides reports whether a file would expose a hidden directory, because it is that directory, is inside it or contains
+// it. It checks the open file, regardless of its name.
 func (r Rules) hides(o opened) (by string, ok bool) {
-	// Devices lie on a file system of their own kind here, and on a plain tmpfs in a container engine. What is
-	// mounted below /dev, such as shared memory and huge pages, is judged for itself.
+	// Devices have a file system of their own on a host, and a plain tmpfs in a container engine. Mounts below
+	// /dev, such as shared memory and huge pages, are checked separately.
 	if o.path == "/dev" || o.mount.at == "/dev" {
 		return "the kernel", true
 	}
 	for _, list := range []struct {
 		of    string
 		paths []string
-	}{{"the kernel", kernel}, {"the agent", r.Hide}, {"a service of the machine", engines}} {
+	}{{"the kernel", kernel}, {"the agent", r.Hide}, {"a service of the host", engines}} {
 		for _, path := range list.paths {
 			var stat unix.Stat_t
 			if unix.Stat(path, &stat) != nil {
-				continue // there is nothing to be hidden
+				continue // nothing to hide
 			}
 			real, err := filepath.EvalSymlinks(path)
 			if err != nil {
@@ -102,7 +102,7 @@ func (r Rules) hides(o opened) (by string, ok bool) {
 	return "", false
 }
 
-// hidesAbove reports whether something is a hidden place, or lies in one.
+// hidesAbove reports whether a file is a hidden directory or inside one.
 func (r Rules) hidesAbove(o opened) bool {
 	return slices.ContainsFunc(r.Hide, func(path string) bool {
 		real, err := filepath.EvalSymlinks(path)
@@ -114,7 +114,7 @@ func within(path, folder string) bool {
 	return path == folder || folder == "/" || strings.HasPrefix(path, folder+"/")
 }
 
-// placeOf finds the policy's place for a path: the nearest one.
+// placeOf returns the policy's nearest directory for a path.
 func (r Rules) placeOf(path string) (nearest Place, ok bool) {
 	if len(r.Mounts) == 0 {
 		return Place{}, true
@@ -138,11 +138,11 @@ func (p Place) allows(kind string) bool {
 	if len(p.Types) > 0 {
 		return slices.Contains(p.Types, kind)
 	}
-	base, _, _ := strings.Cut(kind, ".") // fuse.sshfs and its like
+	base, _, _ := strings.Cut(kind, ".") // types such as fuse.sshfs
 	return slices.Contains(Types, base)
 }
 
-// allowsBelow reports whether all that is mounted below something may be shown with it.
+// allowsBelow reports whether all mounts below a file may be shown with it.
 func (r Rules) allowsBelow(o opened) bool {
 	place, _ := r.placeOf(o.path)
 	all, err := mounts()
@@ -151,7 +151,7 @@ func (r Rules) allowsBelow(o opened) bool {
 	}
 	for _, m := range all {
 		if m.at == o.path || !within(m.at, o.path) {
-			continue // it is not below, or what was opened covers it
+			continue // it is not below, or the opened file covers it
 		}
 		if !place.allows(m.kind) {
 			return false
@@ -166,11 +166,11 @@ func (r Rules) allowsBelow(o opened) bool {
 // mount is one line of the kernel's list of mounts.
 type mount struct {
 	id   string
-	at   string // where it is mounted
-	kind string // of its file system
+	at   string // its mount point
+	kind string // its file system type
 }
 
-// mounts are the mounts that the calling thread sees.
+// mounts returns the mounts that the calling thread sees.
 func mounts() ([]mount, error) {
 	text, err := os.ReadFile("/proc/thread-self/mountinfo")
 	if err != nil {
@@ -188,10 +188,10 @@ func mounts() ([]mount, error) {
 	return all, nil
 }
 
-// unescape reads the four characters that the kernel writes as octal numbers.
+// unescape replaces the four characters that the kernel writes as octal numbers.
 var unescape = strings.NewReplacer(`\040`, " ", `\011`, "\t", `\012`, "\n", `\134`, `\`)
 
-// mountOf is the mount that something open is on.
+// mountOf returns the mount of an open file.
 func mountOf(fd int) (mount, error) {
 	all, err := mounts()
 	if err != nil {
@@ -203,5 +203,5 @@ func mountOf(fd int) (mount, error) {
 			return m, nil
 		}
 	}
-	return mount{}, fmt.Errorf("its mount %s is not in sight", id)
+	return mount{}, fmt.Errorf("the mount %s of the file is not visible", id)
 }

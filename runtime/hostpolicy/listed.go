@@ -14,30 +14,30 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a machine says beforehand of how it decides about users, so that a job which no machine would
-// run is refused when it is submitted. It reads the machine's files of accounts, as this program looks accounts up;
-// one that comes later is listed within relistEvery.
+// This file publishes the node's rules about users. The scheduler can then refuse a job at submission if no node would
+// run it. The file reads the node's account files in the same way as this program looks up accounts. A new account is
+// listed within relistEvery.
 
-// relistEvery is how often the files are looked at.
+// relistEvery is the interval at which the account files are read.
 const relistEvery = 10 * time.Second
 
-// Lister knows as which accounts jobs run here.
+// Lister lists the accounts that may run jobs on this node.
 type Lister struct {
 	users Users
 	now   atomic.Pointer[messages.NodeUsers]
 }
 
-// NewLister lists the accounts for the first time.
+// NewLister makes a Lister and lists the accounts for the first time.
 func NewLister(u Users) *Lister {
 	l := &Lister{users: u}
 	l.look()
 	return l
 }
 
-// Now returns the last list: the same message until it changes.
+// Now returns the latest list. It is the same message until it changes.
 func (l *Lister) Now() *messages.NodeUsers { return l.now.Load() }
 
-// Begin lists again whenever the files change, until the answer is called.
+// Begin updates the list regularly until the caller calls end.
 func (l *Lister) Begin() (end func()) {
 	done := make(chan struct{})
 	go func() {
@@ -48,7 +48,7 @@ func (l *Lister) Begin() (end func()) {
 	return func() { close(done) }
 }
 
-// rests waits until the files are looked at again; false: that has ended.
+// rests waits for the next update. It returns false when done is closed.
 func rests(done <-chan struct{}) bool {
 	select {
 	case <-done:
@@ -58,15 +58,16 @@ func rests(done <-chan struct{}) bool {
 	}
 }
 
-// look lists the accounts again. The files are small: it reads them each time, and tells nobody if nothing changed.
+// look lists the accounts again. The files are small, so it reads them each time. It stores the list only if it has
+// changed.
 func (l *Lister) look() {
 	if fresh := l.users.Listed(); !proto.Equal(fresh, l.now.Load()) {
 		l.now.Store(fresh)
 	}
 }
 
-// Listed is how jobs' users are decided here. An agent that is not root runs all jobs as itself, which this form
-// cannot say: it lets each job try.
+// Listed returns the node's rules about users. An agent that is not root runs all jobs as its own user. The message
+// cannot express this, so it permits every user.
 func (u Users) Listed() *messages.NodeUsers {
 	said := &messages.NodeUsers{Any: u.Any || !u.Proven || os.Geteuid() != 0}
 	if !u.Proven {
@@ -89,7 +90,7 @@ func (u Users) Listed() *messages.NodeUsers {
 	return said
 }
 
-// ownAccounts are the accounts that jobs of owners of the same name run as, in order.
+// ownAccounts returns the accounts that run jobs of owners with the same name, in order.
 func (u Users) ownAccounts() (names []string) {
 	denied := u.readDenied()
 	seen := map[string]bool{}

@@ -11,22 +11,22 @@ import (
 	"strings"
 )
 
-// This file owns which of the machine's local accounts jobs of an owner of the same name may have. It reads the
-// files of local accounts itself: a directory service cannot list all its accounts, and not every build of this
-// program asks one.
+// This file decides which local accounts of the node may run jobs of an owner with the same name. It reads the files of
+// local accounts itself. A directory service cannot list all its accounts, and some builds of this program cannot query
+// one.
 
 const (
 	passwdFile = "/etc/passwd"
 	groupFile  = "/etc/group"
 )
 
-// local is an account of the machine's own.
+// local is a local account of the node.
 type local struct {
 	name, gid string
 	uid       uint32
 }
 
-// localOf is the account of a line; ok: it is one.
+// localOf parses the account of a line; ok reports whether the line has one.
 func localOf(fields []string) (l local, ok bool) {
 	if len(fields) < 4 || fields[0] == "" {
 		return l, false
@@ -35,14 +35,14 @@ func localOf(fields []string) (l local, ok bool) {
 	return local{fields[0], fields[3], uint32(uid)}, err == nil
 }
 
-// deniedGroups are the groups whose members are denied: their numbers with their names, and the members with the
-// group. If they cannot be read, every account is denied.
+// deniedGroups holds the denied groups: their ids with their names, and their members with the group. If the groups
+// cannot be read, every account is denied.
 type deniedGroups struct {
 	ids, members map[string]string
 	err          error
 }
 
-// readDenied finds the denied groups of the machine. Another name of a group with the same number counts too.
+// readDenied finds the denied groups of the node. A group with another name but the same id counts too.
 func (u Users) readDenied() deniedGroups {
 	all := deniedGroups{ids: map[string]string{}, members: map[string]string{}}
 	names := u.denied()
@@ -66,7 +66,7 @@ func (u Users) readDenied() deniedGroups {
 	return all
 }
 
-// accountDenied is why an account is none for jobs of the owner of the same name; empty: it is one.
+// accountDenied returns the reason why an account cannot run jobs of the owner with the same name; empty: it can.
 func (u Users) accountDenied(l local, denied deniedGroups) string {
 	group := denied.ids[l.gid]
 	if group == "" {
@@ -76,18 +76,17 @@ func (u Users) accountDenied(l local, denied deniedGroups) string {
 	case denied.err != nil:
 		return fmt.Sprintf("the groups of %s cannot be read: %v", l.name, denied.err)
 	case l.uid < u.least():
-		return fmt.Sprintf("%s has the number %d, and jobs run from %d on (users.from)", l.name, l.uid, u.least())
+		return fmt.Sprintf("%s has the uid %d, but jobs run only with uids from %d on (users.from)", l.name, l.uid, u.least())
 	case u.UIDs.Has(l.uid):
-		return fmt.Sprintf("%s has the number %d, and this node gives %v to jobs that name no user", l.name, l.uid, u.UIDs)
+		return fmt.Sprintf("%s has the uid %d, but this node reserves %v for jobs that name no user", l.name, l.uid, u.UIDs)
 	case group != "":
-		return fmt.Sprintf("%s is in the group %s, as whose members jobs do not run here (users.denyGroups); leave --user "+
-			"out, or have the node's administrator map the owner in users.owners", l.name, group)
+		return fmt.Sprintf("%s is in the group %s, whose members cannot run jobs here (users.denyGroups); omit --user, "+
+			"or ask the node's administrator to map the owner in users.owners", l.name, group)
 	}
 	return ""
 }
 
-// eachLine calls a function for each line of a file of accounts, with its fields. A machine without accounts has no
-// such file.
+// eachLine calls take with the fields of each line of an account file. A missing file has no lines.
 func (u Users) eachLine(path string, take func(fields []string)) error {
 	file, err := os.Open(u.root + path)
 	if errors.Is(err, fs.ErrNotExist) {

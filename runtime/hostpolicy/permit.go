@@ -1,6 +1,6 @@
-// Package hostpolicy is what the owner of a machine lets jobs name on it: a file that belongs to root, read once
-// when the agent starts. The machine enforces it, whatever a scheduler says. It applies nothing itself: the drivers
-// and runtime/hostpath do.
+// Package hostpolicy reads the node's job policy: a file of root with the host resources that jobs may name. The agent
+// reads it once at its start. The node enforces the policy, regardless of the scheduler. This package does not enforce
+// it itself; the drivers and runtime/hostpath do.
 package hostpolicy
 
 import (
@@ -22,43 +22,44 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// Policy is the file's content. What it leaves out is as on a machine without a policy.
+// Policy is the content of the policy file. Missing keys have the defaults of a node without a policy.
 type Policy struct {
 	Users Users `yaml:"users"`
-	// Mounts are the directories that jobs may name as sources of mounts; none: every one that the task's user can
-	// reach.
+	// Mounts lists directories that jobs may use as sources of mounts; empty: every directory that the task's user
+	// can access.
 	Mounts []Mount `yaml:"mounts"`
-	// Images are the directories for images that jobs name by a path; none: wherever the task's user can read.
+	// Images lists directories for images that jobs name by a path; empty: every directory that the task's user can
+	// read.
 	Images []string `yaml:"images"`
-	// Registries are the hosts that images may come from; none: every one.
+	// Registries lists the permitted hosts of images; empty: every host.
 	Registries []string `yaml:"registries"`
-	// Devices are the device nodes that jobs may name as sources of mounts; none: a job has only the devices of its
+	// Devices lists device nodes that jobs may use as sources of mounts; empty: a job gets only the devices of its
 	// GPUs.
 	Devices []string `yaml:"devices"`
-	// NUMA lets tasks choose from which of the machine's NUMA nodes their memory comes, which their filter of calls
-	// refuses otherwise.
+	// NUMA permits tasks to choose the NUMA nodes of their memory. Otherwise the system call filter refuses this.
 	NUMA bool `yaml:"numa"`
-	// Reach lists what tasks may connect to although it is refused otherwise: the schedulers' ports, the service
-	// with a cloud machine's secrets.
+	// Reach lists otherwise blocked destinations that tasks may connect to: the schedulers' ports, and the metadata
+	// service with a cloud host's secrets.
 	Reach []string `yaml:"reach"`
-	// Resolvers are the name servers of tasks with a private network; none: those of the machine.
+	// Resolvers lists the name servers of tasks with a private network; empty: those of the node.
 	Resolvers []netip.Addr `yaml:"resolvers"`
-	// HostView and ProcessDriver may be false: then no job runs on the machine's own root, or without a container.
+	// HostView and ProcessDriver may be false. Then no job runs on the host's own root, or without a container.
 	HostView      *bool `yaml:"hostView"`
 	ProcessDriver *bool `yaml:"processDriver"`
 }
 
-// Mount is a directory of the machine.
+// Mount is a permitted directory of the node.
 type Mount struct {
 	Path     string   `yaml:"path"`
 	ReadOnly bool     `yaml:"readOnly"`
 	Types    []string `yaml:"types"`
 }
 
-// maxBytes is more than any policy file has.
+// maxBytes exceeds the size of any real policy file.
 const maxBytes = 1 << 20
 
-// Read reads a policy that nobody but root, or the agent's own user, can have written or put there.
+// Read reads a policy file. It refuses a file that a user other than root or the agent's own user could have written or
+// placed.
 func Read(path string) (p Policy, err error) {
 	path, err = filepath.Abs(path)
 	if err != nil {
@@ -79,7 +80,7 @@ func Read(path string) (p Policy, err error) {
 	}
 	switch {
 	case !info.Mode().IsRegular():
-		return p, fmt.Errorf("%s is not a file", path)
+		return p, fmt.Errorf("%s is not a regular file", path)
 	case info.Size() > maxBytes:
 		return p, fmt.Errorf("%s has more than %d bytes", path, maxBytes)
 	}
@@ -90,7 +91,7 @@ func Read(path string) (p Policy, err error) {
 	decoder := yaml.NewDecoder(bytes.NewReader(text))
 	decoder.KnownFields(true)
 	if err := decoder.Decode(&p); err != nil && !errors.Is(err, io.EOF) {
-		return p, fmt.Errorf("%s: %w", path, err)
+		return p, fmt.Errorf("parse %s: %w", path, err)
 	}
 	if err := p.check(); err != nil {
 		return p, fmt.Errorf("%s: %w", path, err)
@@ -98,7 +99,7 @@ func Read(path string) (p Policy, err error) {
 	return p, nil
 }
 
-// check refuses rules that cannot be meant: a rule that applies to nothing looks as if it protects.
+// check refuses useless rules. A rule that applies to nothing would only seem to protect.
 func (p Policy) check() error {
 	if err := p.Users.check(); err != nil {
 		return err
@@ -114,18 +115,18 @@ func (p Policy) check() error {
 		}
 		for j, kind := range m.Types {
 			if kind == "" || strings.ContainsAny(kind, " \t\n") {
-				return fmt.Errorf("mounts[%d].types[%d]: %q is not the name of a file system, such as ext4 or nfs4", i, j, kind)
+				return fmt.Errorf("mounts[%d].types[%d]: %q is not a file system; use a name such as ext4 or nfs4", i, j, kind)
 			}
 		}
 	}
 	for i, what := range p.Reach {
 		if !slices.Contains(reachable, what) {
-			return fmt.Errorf("reach[%d]: %q is not one of %s", i, what, strings.Join(reachable, ", "))
+			return fmt.Errorf("reach[%d]: %q is unknown; use one of %s", i, what, strings.Join(reachable, ", "))
 		}
 	}
 	for i, a := range p.Resolvers {
 		if !a.Is4() || a.IsLoopback() || a.IsUnspecified() {
-			return fmt.Errorf("resolvers[%d]: %v is not a server that a private network reaches: name IPv4 addresses of others",
+			return fmt.Errorf("resolvers[%d]: %v is not reachable from a private network; use IPv4 addresses of other hosts",
 				i, a)
 		}
 	}
@@ -136,39 +137,39 @@ func (p Policy) check() error {
 	}
 	for i, host := range p.Registries {
 		if host == "" || strings.ContainsAny(host, "/@ ") {
-			return fmt.Errorf("registries[%d]: %q is not the host of a registry, such as ghcr.io or registry:5000", i, host)
+			return fmt.Errorf("registries[%d]: %q is not a registry host; use a form such as ghcr.io or registry:5000", i, host)
 		}
 	}
 	return nil
 }
 
-// ofGPUs are the device nodes of GPUs, and ofTasks those that every container has for itself.
+// ofGPUs lists the device nodes of GPUs. ofTasks lists those that every container has for itself.
 var (
 	ofGPUs  = []string{"/dev/nvidia[0-9]*", "/dev/nvidia-caps/*", "/dev/dri/*", "/dev/kfd"}
 	ofTasks = []string{"/dev/pts/*", "/dev/shm/*", "/dev/mqueue/*", "/dev/ptmx", "/dev/tty", "/dev/console"}
 )
 
-// device refuses a path that is no device for jobs to name.
+// device refuses a path that is no device for jobs.
 func device(path string) error {
 	if filepath.Clean(path) != path || !strings.HasPrefix(path, "/dev/") {
-		return fmt.Errorf("%q is not the path of a device below /dev", path)
+		return fmt.Errorf("%q is not a device path below /dev", path)
 	}
 	like := func(pattern string) bool {
-		ok, _ := filepath.Match(pattern, path) // the patterns are ours, and valid
+		ok, _ := filepath.Match(pattern, path) // the patterns are constant and valid
 		return ok
 	}
 	if slices.ContainsFunc(ofGPUs, like) {
-		return fmt.Errorf("%s belongs to a GPU, and tasks have the nodes of the GPUs that they are given; leave it out", path)
+		return fmt.Errorf("%s belongs to a GPU, and tasks get the device nodes of their granted GPUs anyway; omit it", path)
 	}
 	if slices.ContainsFunc(ofTasks, like) {
-		return fmt.Errorf("%s is a terminal or shared memory, and each task has its own; leave it out", path)
+		return fmt.Errorf("%s is a terminal or shared memory, which each task has for itself; omit it", path)
 	}
 	info, err := os.Lstat(path)
 	if err != nil {
 		return err
 	}
 	if info.Mode()&fs.ModeDevice == 0 {
-		return fmt.Errorf("%s is not a device node; a link is named by where it leads", path)
+		return fmt.Errorf("%s is not a device node; for a link, use its target", path)
 	}
 	return nil
 }
@@ -187,7 +188,7 @@ func directory(path string) error {
 	return nil
 }
 
-// MountRules are the rules for sources of mounts.
+// MountRules returns the rules for sources of mounts.
 func (p Policy) MountRules(hide []string) hostpath.Rules {
 	rules := hostpath.Rules{Hide: hide, Devices: p.Devices}
 	for _, m := range p.Mounts {
@@ -196,7 +197,7 @@ func (p Policy) MountRules(hide []string) hostpath.Rules {
 	return rules
 }
 
-// ImageRules are the rules for images on the machine.
+// ImageRules returns the rules for images on the node.
 func (p Policy) ImageRules(hide []string) hostpath.Rules {
 	rules := hostpath.Rules{Hide: hide}
 	for _, path := range p.Images {
@@ -205,7 +206,7 @@ func (p Policy) ImageRules(hide []string) hostpath.Rules {
 	return rules
 }
 
-// The words of reach.
+// The values of reach.
 const (
 	Schedulers = "schedulers"
 	Metadata   = "metadata"
@@ -213,42 +214,43 @@ const (
 
 var reachable = []string{Schedulers, Metadata}
 
-// MayReach reports whether tasks may connect to something that is refused otherwise.
+// MayReach reports whether tasks may connect to an otherwise blocked destination.
 func (p Policy) MayReach(what string) bool { return slices.Contains(p.Reach, what) }
 
-// MayHostView refuses the machine's own root.
+// MayHostView returns an error if the policy forbids the host's root.
 func (p Policy) MayHostView() error {
 	if p.HostView != nil && !*p.HostView {
-		return fault.OfJob(errors.New("image: host is not allowed by this machine's policy; name an image"))
+		return fault.OfJob(errors.New("image: host is not allowed by this node's policy; use another image"))
 	}
 	return nil
 }
 
-// MayProcess refuses plain processes.
+// MayProcess returns an error if the policy forbids plain processes.
 func (p Policy) MayProcess() error {
 	if p.ProcessDriver != nil && !*p.ProcessDriver {
-		return fault.OfJob(errors.New("image: this machine runs plain processes, which its policy does not allow; name " +
-			"another machine with nodeSelector"))
+		return fault.OfJob(errors.New("image: this node runs plain processes, which its policy does not allow; select " +
+			"another node with nodeSelector"))
 	}
 	return nil
 }
 
-// MayPull refuses a registry.
+// MayPull returns an error if the policy forbids a registry.
 func (p Policy) MayPull(host string) error {
 	if len(p.Registries) == 0 || slices.Contains(p.Registries, host) {
 		return nil
 	}
-	return fault.OfJob(fmt.Errorf("image: %s is not among the registries that this machine's policy allows: %s",
+	return fault.OfJob(fmt.Errorf("image: %s is not a registry that this node's policy allows; use one of %s",
 		host, strings.Join(p.Registries, ", ")))
 }
 
-// NamesRegistry reports whether the policy names a registry. Only then may it be at an address of the node itself.
+// NamesRegistry reports whether the policy names a registry. Only then may the registry have an address of the node
+// itself.
 func (p Policy) NamesRegistry(host string) bool { return slices.Contains(p.Registries, host) }
 
-// String is the policy that is in force, the defaults filled in.
+// String returns the effective policy, including the defaults.
 func (p Policy) String() string {
 	parts := []string{p.Users.String()}
-	mounts := "mounts of what the task's user reaches on " + strings.Join(hostpath.Types, ", ")
+	mounts := "mounts of directories that the task's user can access on " + strings.Join(hostpath.Types, ", ")
 	if len(p.Mounts) > 0 {
 		mounts = "mounts of"
 		for _, m := range p.Mounts {
@@ -261,7 +263,7 @@ func (p Policy) String() string {
 			}
 		}
 	}
-	images := "images where the task's user reads them"
+	images := "images that the task's user can read"
 	if len(p.Images) > 0 {
 		images = "images in " + strings.Join(p.Images, ", ")
 	}
@@ -280,10 +282,10 @@ func (p Policy) String() string {
 		parts = append(parts, "no plain processes")
 	}
 	if len(p.Reach) > 0 {
-		parts = append(parts, "tasks reach "+strings.Join(p.Reach, ", "))
+		parts = append(parts, "tasks may reach "+strings.Join(p.Reach, ", "))
 	}
 	if p.NUMA {
-		parts = append(parts, "memory from the nodes that tasks choose")
+		parts = append(parts, "tasks may choose NUMA nodes")
 	}
 	return strings.Join(parts, "; ")
 }

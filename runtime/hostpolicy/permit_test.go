@@ -19,7 +19,7 @@ func written(t *testing.T, text string, mode os.FileMode) string {
 	return path
 }
 
-// TestRead: a policy that cannot be meant, or that another user could change, is refused at the start.
+// TestRead checks that a policy that is invalid, or that another user could change, is refused at the start.
 func TestRead(t *testing.T) {
 	for text, says := range map[string]string{
 		"":                                          "",
@@ -29,11 +29,11 @@ func TestRead(t *testing.T) {
 		"users: {from: -1}":                         "line 1",
 		"users: {owners: {a: nobody}}":              "",
 		"users: {owners: {a: no-such-user}}":        "users.owners[\"a\"]: ",
-		"users: {owners: {a: root}}":                "jobs run from 1000 on",
-		"users: {owners: {a: '1'}, from: 2}":        "jobs run from 2 on",
+		"users: {owners: {a: root}}":                "only with uids from 1000 on",
+		"users: {owners: {a: '1'}, from: 2}":        "only with uids from 2 on",
 		"users: {owners: {a: nobody}, from: 65533}": "",
 		"users: {owners: {a: nobody}, from: 65534}": "",
-		"users: {owners: {a: nobody}, from: 65535}": "jobs run from 65535 on",
+		"users: {owners: {a: nobody}, from: 65535}": "only with uids from 65535 on",
 		"users: {owners: {'': nobody}}":             "users.owners[\"\"]: ",
 		"users: {any: true, denyGroups: []}":        "",
 		"users: {denyGroups: ['']}":                 "users.denyGroups: ",
@@ -43,7 +43,7 @@ func TestRead(t *testing.T) {
 		"devices: [/etc/passwd]":                    "devices[0]: ",
 		"devices: [/dev/full, /dev/none]":           "devices[1]: ",
 		"devices: [/dev/fd]":                        "is not a device node",
-		"devices: [/dev/pts/0]":                     "each task has its own",
+		"devices: [/dev/pts/0]":                     "each task has for itself",
 		"devices: [/dev/nvidia0]":                   "belongs to a GPU",
 		"devices: [/dev/dri/renderD128]":            "belongs to a GPU",
 		"mounts: [{path: usr}]":                     "mounts[0].path: ",
@@ -64,7 +64,7 @@ func TestRead(t *testing.T) {
 	}
 }
 
-// TestPolicyIsRoots: the agent does not start with a policy that others could write, or put another in the place of.
+// TestPolicyIsRoots checks that the agent does not start with a policy that others could write or replace.
 func TestPolicyIsRoots(t *testing.T) {
 	for bit := range 9 {
 		mode := os.FileMode(1) << bit
@@ -97,7 +97,7 @@ func TestPolicyIsRoots(t *testing.T) {
 	}
 }
 
-// TestPolicy: what is not allowed is the job's fault, and the policy in force is reported completely.
+// TestPolicy checks that a forbidden request is the job's fault, and that the effective policy is reported completely.
 func TestPolicy(t *testing.T) {
 	none := Policy{}
 	if err := errors.Join(none.MayHostView(), none.MayProcess(), none.MayPull("any")); err != nil {
@@ -120,9 +120,10 @@ func TestPolicy(t *testing.T) {
 		p.ImageRules(nil).Mounts[0].Path != "/srv" {
 		t.Errorf("%+v", p)
 	}
-	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not obeyed without --tls",
+	for _, part := range []string{"users from 5000", "owners ann as 65534, zoe as nobody (not used without --tls",
 		"devices /dev/full", "/usr (read-only) (on ext4)", "images in /srv",
-		"registries ghcr.io", "no host view", "no plain processes", "memory from the nodes", "tasks reach metadata"} {
+		"registries ghcr.io", "no host view", "no plain processes",
+		"tasks may choose NUMA nodes", "tasks may reach metadata"} {
 		if !strings.Contains(p.String(), part) {
 			t.Errorf("%q is not in %s", part, p)
 		}

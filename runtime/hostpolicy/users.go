@@ -16,36 +16,34 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns as which account of the machine a job runs. The owner of a job is a name in the cluster; accounts
-// are the machine's own. They meet only where the owner's name is proven and the machine's rules say that it
-// counts.
+// This file decides which account of the node runs a job. The owner of a job is a name in the cluster. Accounts belong
+// to the node. The two are connected only if the owner's name is proven and the node's rules accept it.
 
-// Users decides as which users jobs may run.
+// Users decides which users may run jobs.
 type Users struct {
-	From uint32 `yaml:"from"` // the least number of a user; 0: 1000
-	// Owners says as which user the jobs of an owner run. Without Proven it is checked and reported but not obeyed:
-	// anybody may claim to be an owner.
+	From uint32 `yaml:"from"` // the smallest uid of a user; 0: 1000
+	// Owners maps owners of jobs to users. Without Proven, the map is checked and reported but not used, because
+	// any client may claim to be an owner.
 	Owners map[string]string `yaml:"owners"`
-	// DenyGroups are groups whose members are no accounts for jobs of owners of the same name; nil: those of
-	// defaultDenyGroups.
+	// DenyGroups lists groups whose members cannot run jobs of owners with the same name; nil: defaultDenyGroups.
 	DenyGroups []string `yaml:"denyGroups"`
-	// Any lets each job name each account from From on, whoever its owner is.
+	// Any permits each job to name any account from From on, regardless of its owner.
 	Any bool `yaml:"any"`
-	// Proven is set where a certificate names the owner of a job: the machine has TLS.
+	// Proven reports that certificates prove the owners of jobs: the node uses TLS.
 	Proven bool `yaml:"-"`
-	// UIDs belong to jobs that name no user.
+	// UIDs is the range for jobs that name no user.
 	UIDs topology.UIDRange `yaml:"-"`
-	// root is where /etc is, for tests.
+	// root is the parent of /etc in tests.
 	root string
 }
 
-// defaultDenyGroups are groups whose members can become root, read other users' data, or use devices directly.
+// defaultDenyGroups lists groups whose members can become root, read other users' data, or use devices directly.
 var defaultDenyGroups = []string{"root", "sudo", "wheel", "docker", "lxd", "disk", "adm", "shadow", "kvm"}
 
-// least is the least number of a user that jobs may name.
+// least returns the smallest uid of a user that jobs may name.
 func (u Users) least() uint32 { return cmp.Or(u.From, 1000) }
 
-// denied are the groups whose members are no accounts for jobs.
+// denied returns the groups whose members cannot run jobs.
 func (u Users) denied() []string {
 	if u.DenyGroups == nil {
 		return defaultDenyGroups
@@ -53,10 +51,10 @@ func (u Users) denied() []string {
 	return u.DenyGroups
 }
 
-// check refuses an owner whose jobs could never run.
+// check refuses owners whose jobs could never run.
 func (u Users) check() error {
 	if slices.Contains(u.DenyGroups, "") {
-		return errors.New("users.denyGroups: a group has no name")
+		return errors.New("users.denyGroups: a group has no name; remove the empty entry")
 	}
 	if len(u.Owners) > messages.MaxAccounts {
 		return fmt.Errorf("users.owners: has %d owners, more than %d", len(u.Owners), messages.MaxAccounts)
@@ -68,19 +66,20 @@ func (u Users) check() error {
 			found, err = user.LookupId(name)
 		}
 		if err != nil || owner == "" {
-			return fmt.Errorf("users.owners[%q]: %q is not a user of this machine", owner, name)
+			return fmt.Errorf("users.owners[%q]: %q is not a user of this node", owner, name)
 		}
 		if uid, err := strconv.ParseUint(found.Uid, 10, 32); err != nil || uint32(uid) < u.least() {
-			return fmt.Errorf("users.owners[%q]: %s has the number %s, and jobs run from %d on (users.from)",
+			return fmt.Errorf("users.owners[%q]: %s has the uid %s, but jobs run only with uids from %d on (users.from)",
 				owner, name, found.Uid, u.least())
 		}
 	}
 	return nil
 }
 
-// User is the user for a job of this owner that names this user. The first rule that fits decides: an owner whom the
-// policy maps to a user has that one and no other; a job that names no user, or root of its own container, has that;
-// `me`, or the owner's own name, is the account of that name, if the owner is proven; users.any allows every other.
+// User returns the user that runs a job with this owner and this named user. The first matching rule decides. 1: if the
+// policy maps the owner to a user, the job runs as that user only. 2: a job that names no user, or root of its own
+// container, gets that. 3: `me` or the owner's own name means the account of that name, if the owner is proven. 4:
+// users.any permits every other user.
 func (u Users) User(owner string, proven bool, named string) (string, error) {
 	id, group, grouped := strings.Cut(named, ":")
 	own, mapped := u.Owners[owner]
@@ -96,8 +95,8 @@ func (u Users) User(owner string, proven bool, named string) (string, error) {
 	case mapped && (id == own || id == number(own)):
 		return named, nil
 	case mapped:
-		return "", refused("jobs of %s run as %s on this machine, and not as %s; leave it out", owner, own, named)
-	case id == "" || id == "root" || id == "0", os.Geteuid() != 0: // an agent that is not root runs all jobs as itself
+		return "", refused("jobs of %s run as %s on this node, and not as %s; omit the user", owner, own, named)
+	case id == "" || id == "root" || id == "0", os.Geteuid() != 0: // without root, the agent runs all jobs as itself
 		return named, nil
 	case mine && proven:
 		if why := u.ownDenied(owner); why != "" && !u.Any {
@@ -108,22 +107,22 @@ func (u Users) User(owner string, proven bool, named string) (string, error) {
 		return named, nil
 	case mine:
 		return "", refused("the name %s of the job's owner is not proven by a certificate or token of this cluster, so it "+
-			"does not count as an account of this node (localUsers of the issuer, or an older scheduler); leave --user out, "+
-			"or have the node's administrator add %s to users.owners", owner, owner)
+			"does not count as an account of this node (localUsers of the issuer, or an older scheduler); omit --user, "+
+			"or ask the node's administrator to add %s to users.owners", owner, owner)
 	}
-	return "", refused("%s is not the account of %s, who owns the job; leave --user out, name `%s`, or have the node's "+
-		"administrator map %s to an account in users.owners", named, owner, messages.UserMe, owner)
+	return "", refused("%s is not the account of %s, who owns the job; omit --user, use `%s`, or ask the node's "+
+		"administrator to map %s to an account in users.owners", named, owner, messages.UserMe, owner)
 }
 
 func refused(format string, args ...any) error {
 	return fault.OfJob(fmt.Errorf("user: "+format, args...))
 }
 
-// ownDenied is why jobs of an owner do not run as the account of the same name; empty: they do. Only a name counts: a
-// number that is an owner's name would be another account's.
+// ownDenied returns the reason why jobs of an owner cannot run as the account of the same name; empty: they can. An
+// owner's name that is a number does not count, because the uid would belong to another account.
 func (u Users) ownDenied(owner string) string {
-	why := fmt.Sprintf("there is no account %s on this node; leave --user out, or have the node's administrator make "+
-		"the account, or map %s to one in users.owners", owner, owner)
+	why := fmt.Sprintf("there is no account %s on this node; omit --user, or ask the node's administrator to create "+
+		"the account or to map %s to one in users.owners", owner, owner)
 	known := false
 	err := u.eachLine(passwdFile, func(fields []string) {
 		l, ok := localOf(fields)
@@ -137,7 +136,7 @@ func (u Users) ownDenied(owner string) string {
 	return why
 }
 
-// number is the number of a user of the machine, as text; empty: the user is unknown.
+// number returns the uid of a user as text; empty: the user is unknown.
 func number(name string) string {
 	found, err := user.Lookup(name)
 	if err != nil {
@@ -146,14 +145,14 @@ func number(name string) string {
 	return found.Uid
 }
 
-// String returns the rules of users in force.
+// String returns the effective rules about users.
 func (u Users) String() string {
 	text := fmt.Sprintf("users from %d, in their own groups", u.least())
 	switch {
 	case !u.Proven:
-		text += ", whoever owns the job (INSECURE: without TLS nobody knows the owner)"
+		text += ", for any owner (INSECURE: without TLS, owners are not proven)"
 	case u.Any:
-		text += ", whoever owns the job (INSECURE: users.any)"
+		text += ", for any owner (INSECURE: users.any)"
 	default:
 		text += ", if the owner has the same name and is in none of the groups " + strings.Join(u.denied(), ", ")
 	}
@@ -168,7 +167,7 @@ func (u Users) String() string {
 		owners += " " + owner + " as " + u.Owners[owner]
 	}
 	if !u.Proven {
-		owners += " (not obeyed without --tls, because anybody could claim to be one)"
+		owners += " (not used without --tls, because any client could claim to be one)"
 	}
 	return text + "; " + owners
 }

@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// node is a node with accounts of its own: ann and zoe are plain, bob is in sudo, eve's own group is docker, job
-// has a number of --uids, low is a service.
+// node is a test node with its own accounts: ann and zoe are plain, bob is in sudo, the primary group of eve is docker,
+// job has a uid of --uids, and low is a service.
 func node(t *testing.T, u Users) Users {
 	t.Helper()
 	u.root, u.Proven = t.TempDir(), true
@@ -36,7 +36,7 @@ func node(t *testing.T, u Users) Users {
 	return u
 }
 
-// TestUsers: the first rule that fits decides as which user a job runs, and every refusal is the job's fault.
+// TestUsers checks that the first matching rule decides, and that every refusal is the job's fault.
 func TestUsers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("an agent that is not root runs all jobs as itself")
@@ -82,13 +82,13 @@ func TestUsers(t *testing.T) {
 		{u: plain, owner: "hid", proven: true, named: "me", want: refused, says: "group root"},
 		{u: tight, owner: "ann", proven: true, named: "me", want: refused, says: "group ann"},
 		{u: tight, owner: "bob", proven: true, named: "me", want: "bob"},
-		// 4: anything else, unless the node says users.any.
+		// 4: any other user, only with users.any.
 		{u: plain, owner: "ann", proven: true, named: "zoe", want: refused, says: "users.owners"},
 		{u: plain, owner: "ann", proven: true, named: "1001", want: refused},
 		{u: plain, owner: "", named: "zoe", want: refused},
 		{u: open, owner: "zoe", named: "bob", want: "bob"}, {u: open, owner: "bob", proven: true, named: "bob", want: "bob"},
 		{u: open, owner: "zoe", named: "me", want: refused, says: "not proven"},
-		// Without TLS nobody knows the owner.
+		// Without TLS, owners are not proven.
 		{u: noTLS, owner: "ann", named: "zoe", want: "zoe"}, {u: noTLS, owner: "ann", named: "", want: ""},
 		{u: noTLS, owner: "ann", named: "me", want: refused, says: "without TLS"},
 	} {
@@ -105,7 +105,7 @@ func TestUsers(t *testing.T) {
 	}
 }
 
-// TestListed: what a node says beforehand agrees with what it decides, and a new account is listed.
+// TestListed checks that the published list agrees with the decisions, and that a new account is listed.
 func TestListed(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("an agent that is not root runs all jobs as itself")

@@ -7,7 +7,8 @@ import (
 	"testing"
 )
 
-// TestAddressesInside: each way to write an address of the node itself, and none of another machine, private or not.
+// TestAddressesInside checks each form of an address of the node itself. No address of another host counts as inside,
+// private or not.
 func TestAddressesInside(t *testing.T) {
 	own := []netip.Addr{netip.MustParseAddr("10.1.2.3"), netip.MustParseAddr("fd00::5")}
 	for text, want := range map[string]bool{

@@ -12,14 +12,14 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns the benchmark of images: from a registry on loopback, which is never the bottleneck.
+// This file measures images from a registry on loopback, which is never the bottleneck.
 
-// BenchmarkPrepare fetches an image of four large files and one of many small ones, and prepares one that the store
-// has.
+// BenchmarkPrepare fetches an image of four large files and one of many small files, and prepares an image that the
+// store already has.
 func BenchmarkPrepare(b *testing.B) {
 	hub := newHub(b)
 	bytes, many := int64(48<<20), 20_000
-	if testing.Short() { // to see that it works
+	if testing.Short() { // small, to check that it works
 		bytes, many = 1<<20, 200
 	}
 	large, err := random.Image(bytes, 4)

@@ -10,7 +10,8 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// TestMerge: a job's command replaces entrypoint and arguments, its environment wins name by name, the rest fills in.
+// TestMerge checks that a job's command replaces entrypoint and arguments. The job's variables have priority, and the
+// image adds the others.
 func TestMerge(t *testing.T) {
 	config := image.Config{
 		Entrypoint: []string{"/init"}, Cmd: []string{"serve"}, Env: []string{"PATH=/opt/bin", "A=image", "B=image"},

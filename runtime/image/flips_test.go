@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// TestFlips: a link turns ten thousand times between an archive (and a layout) of the user and one that is closed to
-// it, while images are fetched through that link. The user never gets the closed one, although the store has it
-// already.
+// TestFlips changes a link ten thousand times between an archive (and a layout) of the user and one that is closed to
+// the user. Images are fetched through the link meanwhile. The user must never get the closed one, although the store
+// already has it.
 func TestFlips(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -78,7 +78,7 @@ func TestFlips(t *testing.T) {
 	}
 }
 
-// laidOut makes a layout and an archive of an image, for users that may pass.
+// laidOut makes a layout and an archive of an image, in a folder that all users may pass through.
 func laidOut(t *testing.T, dir string, made v1.Image, mode os.FileMode) (digest string) {
 	t.Helper()
 	at, err := layout.Write(dir, empty.Index)

@@ -9,10 +9,10 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// This file owns the decoders of what users and registries say of an image: names, archives, configs. Layers have a
-// target of their own.
+// This file fuzzes the parsers of input from users and registries: image names, archives and configs. Package layer
+// fuzzes layers.
 
-// FuzzReference: an image's name is refused, or leads to one place alone.
+// FuzzReference checks that an image's name is refused, or has exactly one kind of source.
 func FuzzReference(f *testing.F) {
 	for _, text := range []string{"oci:/a/b:tag", "/a/../b", "registry:5000/x/y@sha256:00", "docker://x", "oci:/a:"} {
 		f.Add(text)
@@ -31,7 +31,7 @@ func FuzzReference(f *testing.F) {
 	})
 }
 
-// FuzzConfig: a config that is taken has as many layers as its manifest, each named by its sha256.
+// FuzzConfig checks that an accepted config has as many layers as its manifest, each identified by its sha256.
 func FuzzConfig(f *testing.F) {
 	f.Add([]byte(`{"rootfs":{"type":"layers","diff_ids":["sha256:00"]}}`), 1)
 	f.Fuzz(func(t *testing.T, raw []byte, layers int) {
@@ -42,7 +42,7 @@ func FuzzConfig(f *testing.F) {
 	})
 }
 
-// FuzzArchive: an archive is a file that a user wrote: whatever is in it, it is listed and resolved, or refused.
+// FuzzArchive checks that any archive of a user is listed and resolved, or refused.
 func FuzzArchive(f *testing.F) {
 	f.Add([]byte("no archive"))
 	path := filepath.Join(f.TempDir(), "a.tar")

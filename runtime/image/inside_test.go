@@ -18,16 +18,16 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns the tests that no job has the agent call the node's own services, whichever way it names them.
+// This file tests that no job can make the agent call the node's own services, by any name.
 
-// insideWords are what the refusal says.
+// insideWords is a part of the refusal.
 const insideWords = "an address of the node itself"
 
-// nobody allows no host.
+// nobody permits no host.
 func nobody(string) bool { return false }
 
-// TestRegistriesInsideAreRefused: by address, in each form, by a name that leads there, and by the node's own address.
-// Nothing arrives there. Named by the policy, each of them is a registry like another.
+// TestRegistriesInsideAreRefused tests addresses in each form, names that lead there, and the node's own addresses. No
+// request arrives there. If the policy names one of them, it is an ordinary registry.
 func TestRegistriesInsideAreRefused(t *testing.T) {
 	h := newHub(t)
 	h.push("a:1", imageOf(t, v1.Config{}, layerOf(t, "x", "y")))
@@ -51,10 +51,10 @@ func TestRegistriesInsideAreRefused(t *testing.T) {
 	refused(t, allowed, "127.9.9.9:"+port+"a:1", insideWords)
 	looped, _ := open(t, image.Options{Inside: nobody, Loopback: true, Resolver: names})
 	prepare(t, looped, h.ref("a:1"))
-	refused(t, looped, "meta.example:"+port+"a:1", insideWords) // loopback alone is allowed there
+	refused(t, looped, "meta.example:"+port+"a:1", insideWords) // only loopback is permitted there
 }
 
-// ownIPv4 are the node's addresses that are not loopback.
+// ownIPv4 returns the node's addresses except loopback.
 func ownIPv4(t *testing.T) (own []string) {
 	t.Helper()
 	all, err := net.InterfaceAddrs()
@@ -69,8 +69,8 @@ func ownIPv4(t *testing.T) (own []string) {
 	return own
 }
 
-// TestDetoursInsideAreRefused: a registry that is allowed sends the agent to a service that is not, by a redirection or
-// for a token.
+// TestDetoursInsideAreRefused checks a permitted registry that sends the agent to a forbidden service, by a redirection
+// or for a token.
 func TestDetoursInsideAreRefused(t *testing.T) {
 	h, victim := newHub(t), newHub(t)
 	h.push("a:1", imageOf(t, v1.Config{}, layerOf(t, "x", "y")))
@@ -94,7 +94,7 @@ func TestDetoursInsideAreRefused(t *testing.T) {
 	} {
 		for _, path := range []string{"/v2/", "/manifests/", "/blobs/"} {
 			if what == "a token's realm" && path != "/v2/" {
-				continue // it is asked for at the first request only
+				continue // only the first request asks for it
 			}
 			method := http.MethodGet
 			h.disturbed(method, path, do)
@@ -107,14 +107,14 @@ func TestDetoursInsideAreRefused(t *testing.T) {
 	}
 }
 
-// TestNamesAreLookedUpOnce: a name that leads to an allowed address when it is looked up first, and inside the second
-// time, gets nowhere: what is dialled is what was checked.
+// TestNamesAreLookedUpOnce checks a name whose first lookup returns a permitted address and whose second lookup returns
+// a forbidden one. The checked address is also the dialed one.
 func TestNamesAreLookedUpOnce(t *testing.T) {
 	h := newHub(t)
 	h.push("a:1", imageOf(t, v1.Config{}, layerOf(t, "x", "y")))
 	h.requests("", "")
 	port := h.ref("")[strings.LastIndex(h.ref(""), ":")+1:]
-	// 240.0.0.1 is an address that nobody has and no kernel sends to, so the first dial fails at once.
+	// 240.0.0.1 is an address that no host has and no kernel sends to, so the first dial fails at once.
 	store, _ := open(t, image.Options{Inside: nobody, Resolver: resolving(map[string]string{
 		"evil.example.": "240.0.0.1 127.0.0.1",
 	})})
@@ -128,7 +128,7 @@ func TestNamesAreLookedUpOnce(t *testing.T) {
 	}
 }
 
-// resolving is a resolver whose names have these addresses, one after the other, the last one for ever.
+// resolving returns a resolver whose names have these addresses, one after the other, and then always the last one.
 func resolving(names map[string]string) *net.Resolver {
 	asked := map[string]int{}
 	return &net.Resolver{PreferGo: true, Dial: func(context.Context, string, string) (net.Conn, error) {
@@ -157,7 +157,7 @@ func resolving(names map[string]string) *net.Resolver {
 	}}
 }
 
-// answerTo is the answer of a name server: the address that a name has, for a question about IPv4.
+// answerTo returns a name server's answer to an IPv4 query.
 func answerTo(question []byte, of func(string) string) []byte {
 	name, at := "", 12
 	for question[at] != 0 {

@@ -37,10 +37,9 @@ import (
 // own is the user that runs the test.
 var own = hostpath.Visitor{As: hostpath.Guest{Self: true}}
 
-// This file owns what the tests are made with: a registry on loopback that can be disturbed, images of a few files,
-// and stores.
+// This file provides a registry on loopback with injected errors, small images, and stores for the tests.
 
-// TestMain lets this test's binary be the child that unpacks, and the agent that is killed.
+// TestMain runs this test binary as the child that unpacks, or as the agent that is killed, if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
 		syscall.Exit(layer.Main(os.Args[2:])) // os.Exit waits a second in a build with the race detector
@@ -51,7 +50,7 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
-// notes is a log that a test can look into.
+// notes is a log that a test can read.
 type notes struct {
 	actors.NoLog
 	mu    sync.Mutex
@@ -70,7 +69,7 @@ func (n *notes) count(text string) int {
 	return strings.Count(strings.Join(n.lines, "\n"), text)
 }
 
-// open opens a store that ends with the test.
+// open opens a store that is closed with the test.
 func open(t testing.TB, o image.Options) (*image.Store, string) {
 	t.Helper()
 	dir := filepath.Join(t.TempDir(), "images")
@@ -92,11 +91,11 @@ func openAt(t testing.TB, dir string, o image.Options) *image.Store {
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = store.Close() }) // a second time, where a test has closed it
+	t.Cleanup(func() { _ = store.Close() }) // a test may have closed it already
 	return store
 }
 
-// prepare gets an image ready for a holder that lives as long as the test.
+// prepare prepares an image for a holder that lives as long as the test.
 func prepare(t testing.TB, store *image.Store, ref string) *image.Image {
 	t.Helper()
 	got, err := store.Prepare(t.Context(), ref, t.TempDir(), own)
@@ -106,7 +105,7 @@ func prepare(t testing.TB, store *image.Store, ref string) *image.Image {
 	return got
 }
 
-// refused prepares what must not be, with a reason that has these words.
+// refused prepares an image that must be refused, with a reason that contains these words.
 func refused(t *testing.T, store *image.Store, ref string, words ...string) {
 	t.Helper()
 	got, err := store.Prepare(t.Context(), ref, t.TempDir(), own)
@@ -121,7 +120,7 @@ func refused(t *testing.T, store *image.Store, ref string, words ...string) {
 	}
 }
 
-// checkClean checks that nothing unfinished is left, and the number of layers and images.
+// checkClean checks that no unfinished work is left, and the number of layers and images.
 func checkClean(t *testing.T, dir string, images, layers int) {
 	t.Helper()
 	for name, want := range map[string]int{"work": 0, "images": images, "layers": layers} {
@@ -132,7 +131,7 @@ func checkClean(t *testing.T, dir string, images, layers int) {
 	}
 }
 
-// layerOf is a layer of a few files: name, content, name, content … A name with a slash at its end is a directory.
+// layerOf returns a layer of some files: name, content, name, content … A name that ends with a slash is a directory.
 func layerOf(t testing.TB, files ...string) v1.Layer {
 	t.Helper()
 	var out bytes.Buffer
@@ -161,7 +160,7 @@ func layerOf(t testing.TB, files ...string) v1.Layer {
 	return made
 }
 
-// imageOf is an image for this machine.
+// imageOf returns an image for this platform.
 func imageOf(t testing.TB, config v1.Config, layers ...v1.Layer) v1.Image {
 	t.Helper()
 	base, err := mutate.ConfigFile(empty.Image, &v1.ConfigFile{
@@ -192,8 +191,8 @@ type hub struct {
 	server *httptest.Server
 
 	mu      sync.Mutex
-	asked   map[string]int                                    // method and path
-	disturb func(w http.ResponseWriter, r *http.Request) bool // answers in the registry's place
+	asked   map[string]int                                    // by method and path
+	disturb func(w http.ResponseWriter, r *http.Request) bool // answers instead of the registry
 }
 
 func newHub(t testing.TB) *hub {
@@ -212,7 +211,7 @@ func newHub(t testing.TB) *hub {
 	return h
 }
 
-// ref is the name of something in the registry.
+// ref returns the full name of an image in the registry.
 func (h *hub) ref(rest string) string {
 	return strings.TrimPrefix(h.server.URL, "http://") + "/" + rest
 }
@@ -229,7 +228,7 @@ func (h *hub) push(rest string, made v1.Image) string {
 	return tag.String()
 }
 
-// disturbed answers requests whose path has a text by another hand.
+// disturbed sets a handler for requests of a method whose path contains a text.
 func (h *hub) disturbed(method, path string, by http.HandlerFunc) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -248,7 +247,7 @@ func (h *hub) calm() {
 	h.disturb = nil
 }
 
-// requests counts those of a method whose path has a text, since the last time.
+// requests returns the number of requests of a method whose path contains a text, after the last call.
 func (h *hub) requests(method, path string) int {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -262,7 +261,7 @@ func (h *hub) requests(method, path string) int {
 	return n
 }
 
-// contentOf is a layer's bytes as a registry has them.
+// contentOf returns a layer's bytes in the registry.
 func contentOf(t testing.TB, of v1.Layer) []byte {
 	t.Helper()
 	stream, err := of.Compressed()
@@ -286,7 +285,7 @@ func read(t testing.TB, parts ...string) string {
 	return string(text)
 }
 
-// within waits for something that another process or goroutine does, and fails when it does not.
+// within waits until done returns true, and fails the test after a timeout.
 func within(t testing.TB, what string, done func() bool) {
 	t.Helper()
 	for deadline := pace.Until(30 * time.Second); !done(); time.Sleep(time.Millisecond) {

@@ -30,9 +30,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the tests of images on a disk that is small enough to fill.
+// This file tests images on a disk that is small enough to fill.
 
-// smallDisk is a file system of its own.
+// smallDisk mounts a separate file system.
 func smallDisk(t *testing.T, options string) string {
 	t.Helper()
 	able.Need(t, able.Mounts)
@@ -44,7 +44,7 @@ func smallDisk(t *testing.T, options string) string {
 	return dir
 }
 
-// bomb is a layer whose archive is a thousandth of what it unpacks to.
+// bomb returns a layer whose archive is a thousandth of its unpacked size.
 func bomb(t testing.TB, bytes int64) v1.Layer {
 	t.Helper()
 	return packed(t, func(archive *tar.Writer) error {
@@ -61,7 +61,7 @@ func bomb(t testing.TB, bytes int64) v1.Layer {
 	})
 }
 
-// packed is a layer in gzip, as its archive is written.
+// packed returns a gzip layer with the archive that write writes.
 func packed(t testing.TB, write func(*tar.Writer) error) v1.Layer {
 	t.Helper()
 	var out bytes.Buffer
@@ -79,7 +79,7 @@ func packed(t testing.TB, write func(*tar.Writer) error) v1.Layer {
 	return made
 }
 
-// archiveOf is a file as docker saves an image.
+// archiveOf writes an image in docker's format and returns the path.
 func archiveOf(t testing.TB, made v1.Image) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "image.tar")
@@ -89,7 +89,7 @@ func archiveOf(t testing.TB, made v1.Image) string {
 	return path
 }
 
-// free is what is free of a disk.
+// free returns the free space of a disk.
 func free(t testing.TB, dir string) reserve.Disk {
 	t.Helper()
 	disk, err := reserve.Of(dir)
@@ -99,7 +99,7 @@ func free(t testing.TB, dir string) reserve.Disk {
 	return disk
 }
 
-// lowest is the least that was free of a disk while something was done.
+// lowest returns the minimum free space of a disk while do runs.
 func lowest(t testing.TB, dir string, do func()) tree.Usage {
 	t.Helper()
 	least := free(t, dir).Free
@@ -123,9 +123,9 @@ func lowest(t testing.TB, dir string, do func()) tree.Usage {
 	return least
 }
 
-// TestBomb: an archive of a small file that unpacks to more than the disk has is given up at the reserve. The refusal
-// names the image, how much of it there was and the reserve, and is not the machine's fault; nothing of it stays. An
-// image that fits is prepared afterwards.
+// TestBomb checks a small archive that unpacks to more than the disk has. It is given up at the reserve. The refusal
+// names the image, its size so far and the reserve, and does not blame the node. Nothing of it stays. An image that
+// fits is prepared afterwards.
 func TestBomb(t *testing.T) {
 	disk := smallDisk(t, "size=64m")
 	store := openAt(t, filepath.Join(disk, "images"), image.Options{})
@@ -154,7 +154,7 @@ func TestBomb(t *testing.T) {
 	prepare(t, store, archiveOf(t, imageOf(t, v1.Config{}, pieceOf(t, "small"))))
 }
 
-// TestBombOfFiles: the same by files without content.
+// TestBombOfFiles checks the same with empty files.
 func TestBombOfFiles(t *testing.T) {
 	disk := smallDisk(t, "size=64m,nr_inodes=3000")
 	store := openAt(t, filepath.Join(disk, "images"), image.Options{})
@@ -175,8 +175,8 @@ func TestBombOfFiles(t *testing.T) {
 	checkClean(t, filepath.Join(disk, "images"), 0, 0)
 }
 
-// TestEvictBeforeFull: where an image needs room, images that nobody uses go, however lately they were used, and those
-// in use stay.
+// TestEvictBeforeFull checks that unused images are removed for a new image, even if they were used recently, and that
+// images in use stay.
 func TestEvictBeforeFull(t *testing.T) {
 	disk := smallDisk(t, "size=64m")
 	dir := filepath.Join(disk, "images")
@@ -200,7 +200,7 @@ func TestEvictBeforeFull(t *testing.T) {
 	}
 }
 
-// TestPromisedStaysFree: what is promised to tasks is not an image's to take.
+// TestPromisedStaysFree checks that an image cannot use space that is reserved for tasks.
 func TestPromisedStaysFree(t *testing.T) {
 	store := openAt(t, filepath.Join(smallDisk(t, "size=64m"), "images"), image.Options{})
 	store.KeepFree(func() tree.Usage { return tree.Usage{Bytes: 40 << 20} })
@@ -208,7 +208,8 @@ func TestPromisedStaysFree(t *testing.T) {
 	refused(t, store, archiveOf(t, imageOf(t, v1.Config{}, bomb(t, 100<<20))), "does not fit", "keeps 44.0 MiB free")
 }
 
-// TestPromisedMeanwhile: an image that is being unpacked is given up when room is promised that the disk has no more.
+// TestPromisedMeanwhile checks that an image is given up during unpacking if space is reserved that the disk no longer
+// has.
 func TestPromisedMeanwhile(t *testing.T) {
 	hub, dir := newHub(t), filepath.Join(smallDisk(t, "size=64m"), "images")
 	store := openAt(t, dir, image.Options{})
@@ -223,7 +224,7 @@ func TestPromisedMeanwhile(t *testing.T) {
 		promised.Store(62 << 20)
 		select {
 		case <-r.Context().Done():
-		case <-time.After(20 * time.Second): // it did not come back from that
+		case <-time.After(20 * time.Second): // the call has not returned
 		}
 	})
 	refused(t, store, tag, "does not fit", "keeps 66.0 MiB free")

@@ -31,11 +31,11 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns the tests of where images come from, and of their names.
+// This file tests the sources and the names of images.
 
 func quiet() *log.Logger { return log.New(io.Discard, "", 0) }
 
-// TestNames: what cannot be an image is refused, with the way out.
+// TestNames checks that an invalid image is refused with the fix.
 func TestNames(t *testing.T) {
 	store, dir := open(t, image.Options{})
 	file := filepath.Join(t.TempDir(), "file.tar")
@@ -47,7 +47,7 @@ func TestNames(t *testing.T) {
 		"host":                       {"host's own root"},
 		"/":                          {"`image: host`"},
 		"/../.":                      {"`image: host`"},
-		"/proc/self/root":            {"is not there for"},
+		"/proc/self/root":            {"does not exist for"},
 		"./rootfs":                   {"relative", "begins with /"},
 		"save.tar":                   {"relative", "begins with /"},
 		"~/rootfs":                   {"relative"},
@@ -58,11 +58,11 @@ func TestNames(t *testing.T) {
 		"alpine@sha256:short":        {"registry/name@sha256:"},
 		"a\nb":                       {"one line"},
 		strings.Repeat("x", 5000):    {"at most"},
-		"/no/such/rootfs":            {"is not there for", "every machine"},
-		"oci:/no/such/layout":        {"is not there for", "every machine"},
+		"/no/such/rootfs":            {"does not exist for", "every node"},
+		"oci:/no/such/layout":        {"does not exist for", "every node"},
 		file:                         {"docker save"},
 		"oci:" + filepath.Dir(file):  {"no OCI layout"},
-		"/dev/null":                  {"neither a directory nor a file"},
+		"/dev/null":                  {"not a directory or regular file"},
 		"localhost:1/a@md5:01234567": {"registry/name@sha256:"},
 	} {
 		refused(t, store, ref, words...)
@@ -73,7 +73,7 @@ func TestNames(t *testing.T) {
 	}
 }
 
-// TestRootfs: a directory is taken as it is.
+// TestRootfs checks that a directory is used unchanged.
 func TestRootfs(t *testing.T) {
 	store, dir := open(t, image.Options{})
 	root, holder := filepath.Join(t.TempDir(), "a:b,c"), t.TempDir()
@@ -101,7 +101,7 @@ func TestRootfs(t *testing.T) {
 	checkClean(t, dir, 0, 0)
 }
 
-// sample is an image of two layers, and what its rootfs must be.
+// sample returns an image of two layers with a known rootfs.
 func sample(t testing.TB) v1.Image {
 	return imageOf(t, v1.Config{
 		Entrypoint: []string{"/bin/run"}, Cmd: []string{"now"}, Env: []string{"PATH=/bin", "broken", "A=1"},
@@ -128,8 +128,8 @@ func checkSample(t *testing.T, got *image.Image, ref string, digests ...string) 
 	}
 }
 
-// TestRegistry: an image is fetched by tag, by digest, and by the digest of an index. What is there is not fetched
-// again.
+// TestRegistry checks that an image is fetched by tag, by digest, and by the digest of an index. Content in the store
+// is not fetched again.
 func TestRegistry(t *testing.T) {
 	hub, made := newHub(t), sample(t)
 	log := &notes{}
@@ -156,7 +156,7 @@ func TestRegistry(t *testing.T) {
 	refused(t, store, tag, "cannot be reached", "digest")
 }
 
-// TestTagMoves: a tag is asked for each time; a holder of an image keeps the one that it has.
+// TestTagMoves checks that a tag is looked up each time, and that a holder keeps its image.
 func TestTagMoves(t *testing.T) {
 	hub := newHub(t)
 	store, _ := open(t, image.Options{})
@@ -173,7 +173,7 @@ func TestTagMoves(t *testing.T) {
 	if after := prepare(t, store, tag); after.Digest != digestOf(t, second) || read(t, after.Rootfs, "v") != "2" {
 		t.Errorf("%+v", after)
 	}
-	if n := hub.requests("GET", "/blobs/"); n != 2 { // the config, and one layer of the two
+	if n := hub.requests("GET", "/blobs/"); n != 2 { // the config, and one of the two layers
 		t.Errorf("%d blobs were fetched", n)
 	}
 	if again, err := store.Prepare(t.Context(), tag, holder, own); err != nil || again.Digest != before.Digest ||
@@ -187,7 +187,7 @@ func TestTagMoves(t *testing.T) {
 	}
 }
 
-// TestHolderOfAnotherImage: a holder that asks for another image gets that one, and not the one that it had.
+// TestHolderOfAnotherImage checks that a holder that requests another image gets that one.
 func TestHolderOfAnotherImage(t *testing.T) {
 	hub := newHub(t)
 	store, _ := open(t, image.Options{})
@@ -201,7 +201,7 @@ func TestHolderOfAnotherImage(t *testing.T) {
 	}
 }
 
-// TestIndex: of many platforms ours is taken, and attestations do not count as images.
+// TestIndex checks that the image for this platform is chosen, and that attestations do not count as images.
 func TestIndex(t *testing.T) {
 	hub, made := newHub(t), sample(t)
 	store, _ := open(t, image.Options{})
@@ -240,7 +240,7 @@ func TestIndex(t *testing.T) {
 	refused(t, store, hub.push("alien:1", alien), "linux/s390x", "this node")
 }
 
-// TestFiles: the same image from every kind of file is one image in the store.
+// TestFiles checks that the same image from all kinds of files is one image in the store.
 func TestFiles(t *testing.T) {
 	store, dir := open(t, image.Options{})
 	made, room := sample(t), t.TempDir()
@@ -276,7 +276,7 @@ func TestFiles(t *testing.T) {
 	checkSample(t, prepare(t, store, saved), saved, config.String())
 	checkClean(t, dir, 2, 2)
 
-	// A layout of several images asks which.
+	// A layout of several images needs a tag.
 	if err := at.AppendImage(imageOf(t, v1.Config{}, layerOf(t, "f", "2")),
 		layout.WithAnnotations(map[string]string{"org.opencontainers.image.ref.name": "v2"})); err != nil {
 		t.Fatal(err)
@@ -292,8 +292,8 @@ func TestFiles(t *testing.T) {
 	refused(t, store, compressed, "not compressed")
 }
 
-// TestFilesOfOthers: a file is read with the rights of the user that names it, and an image that came from a file is
-// not given to others by its digest.
+// TestFilesOfOthers checks that a file is read with the rights of its user, and that an image from a file is not given
+// to other users by its digest.
 func TestFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("not root: there is nobody else to be")
@@ -324,7 +324,7 @@ func TestFilesOfOthers(t *testing.T) {
 	stranger := hostpath.Visitor{As: hostpath.Guest{UID: 65534, GID: 65534}}
 	for _, ref := range []string{archive, "oci:" + string(at)} {
 		if got, err := store.Prepare(t.Context(), ref, t.TempDir(), stranger); err == nil ||
-			!strings.Contains(err.Error(), "is not there for the task's user") {
+			!strings.Contains(err.Error(), "does not exist for the task's user") {
 			t.Errorf("%s: %+v %v", ref, got, err)
 		}
 	}
@@ -348,8 +348,7 @@ func packDir(t testing.TB, dir, to string) {
 	}
 }
 
-// TestTamperedFiles: a blob of a layout that is not what its digest says is refused by name, and so is one that is
-// missing.
+// TestTamperedFiles checks that a blob of a layout with a wrong digest is refused by name, and so is a missing one.
 func TestTamperedFiles(t *testing.T) {
 	made := sample(t)
 	fresh := func() (string, []string) {
@@ -394,7 +393,7 @@ func TestTamperedFiles(t *testing.T) {
 	}
 }
 
-// TestTamperedArchive: a layer of a saved image has only the digest that the config knows.
+// TestTamperedArchive checks a layer of a saved image, which is identified only by the digest in the config.
 func TestTamperedArchive(t *testing.T) {
 	layers := []v1.Layer{layerOf(t, "f", strings.Repeat("content", 100))}
 	made := imageOf(t, v1.Config{}, layers...)
@@ -419,8 +418,8 @@ func TestTamperedArchive(t *testing.T) {
 	checkClean(t, dir, 0, 0)
 }
 
-// TestAnotherRepositoryIsAsked: an image from one repository is given to all who name that repository. Another
-// repository that only claims to have it, by its digest or through a tag, must deliver it.
+// TestAnotherRepositoryIsAsked checks that an image from one repository is given to all jobs that name this repository.
+// Another repository that only claims to have it, by its digest or by a tag, must deliver it.
 func TestAnotherRepositoryIsAsked(t *testing.T) {
 	hub, made := newHub(t), sample(t)
 	store, _ := open(t, image.Options{})

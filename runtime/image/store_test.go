@@ -26,9 +26,9 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// This file owns the tests of the store with many callers, hostile registries, and crashes in the middle.
+// This file tests the store with concurrent callers, malicious registries, and crashes.
 
-// TestTamperedRegistry: wrong content from a registry is refused by name.
+// TestTamperedRegistry checks that wrong content from a registry is refused by name.
 func TestTamperedRegistry(t *testing.T) {
 	hub := newHub(t)
 	bottom, top := layerOf(t, "f", "one"), layerOf(t, "g", strings.Repeat("two", 1000))
@@ -52,7 +52,7 @@ func TestTamperedRegistry(t *testing.T) {
 				func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) })
 			refused(t, store, tag, digestOf(t, top))
 			layers, err := os.ReadDir(filepath.Join(dir, "layers"))
-			if err != nil || len(layers) > 1 { // the other one may be whole
+			if err != nil || len(layers) > 1 { // the other layer may be complete
 				t.Errorf("%v %v", layers, err)
 			}
 			hub.calm()
@@ -77,7 +77,7 @@ func TestTamperedRegistry(t *testing.T) {
 	checkClean(t, dir, 0, 0)
 }
 
-// TestBrokenOff: a layer that breaks off is fetched again, from its start.
+// TestBrokenOff checks that a layer whose transfer breaks off is fetched again from its start.
 func TestBrokenOff(t *testing.T) {
 	hub := newHub(t)
 	big, err := random.Layer(1<<20, "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -108,7 +108,7 @@ func TestBrokenOff(t *testing.T) {
 	checkClean(t, dir, 1, 1)
 }
 
-// TestLogin: the agent's user is logged in through docker's configuration; without a login the error says so.
+// TestLogin checks that the docker configuration of the agent's user is used, and that the error names a missing login.
 func TestLogin(t *testing.T) {
 	hub := newHub(t)
 	tag := hub.push("private:1", sample(t))
@@ -138,7 +138,7 @@ func TestLogin(t *testing.T) {
 	checkClean(t, dir, 1, 2)
 }
 
-// nowhere is a network on which every machine answers, and which notes every request.
+// nowhere is a network in which every host answers. It records every request.
 type nowhere struct{ asked []string }
 
 func (n *nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -149,7 +149,8 @@ func (n *nowhere) RoundTrip(r *http.Request) (*http.Response, error) {
 	return &http.Response{StatusCode: http.StatusOK, Body: http.NoBody, Request: r, Header: http.Header{}}, nil
 }
 
-// TestPlaintext: plaintext is spoken to loopback alone, also where the library would speak it to a private network.
+// TestPlaintext checks that plaintext is used only for loopback, although the library would use it for private networks
+// too.
 func TestPlaintext(t *testing.T) {
 	for _, registry := range []string{"10.1.2.3:5000", "192.168.0.1", "registry.localhost:5000", "registry.example"} {
 		network := &nowhere{}
@@ -163,7 +164,7 @@ func TestPlaintext(t *testing.T) {
 	}
 }
 
-// TestHostileLayer: what package layer refuses is an error that names image and layer.
+// TestHostileLayer checks that a refusal of package layer becomes an error that names the image and the layer.
 func TestHostileLayer(t *testing.T) {
 	hub := newHub(t)
 	bad := layerOf(t, "../../escape", "x")
@@ -174,10 +175,10 @@ func TestHostileLayer(t *testing.T) {
 	refused(t, small, hub.push("big:1", imageOf(t, v1.Config{}, layerOf(t, "f", strings.Repeat("x", 20_000)))), "limit")
 	two := imageOf(t, v1.Config{}, layerOf(t, "f", strings.Repeat("x", 6000)), layerOf(t, "g", strings.Repeat("y", 6000)))
 	refused(t, small, hub.push("two:1", two), "limit")
-	checkClean(t, dir, 0, 2) // each of the two alone is allowed
+	checkClean(t, dir, 0, 2) // each of the two alone is permitted
 }
 
-// TestOnce: many callers that want one image at once fetch everything once.
+// TestOnce checks that concurrent callers of one image fetch everything once.
 func TestOnce(t *testing.T) {
 	hub := newHub(t)
 	made, err := random.Image(200_000, 4)
@@ -201,7 +202,7 @@ func TestOnce(t *testing.T) {
 		})
 	}
 	group.Wait()
-	if n := hub.requests("GET", "/blobs/sha256"); n > 6 { // four layers, and for each of the two names a config
+	if n := hub.requests("GET", "/blobs/sha256"); n > 6 { // four layers, and a config for each of the two names
 		t.Errorf("%d blobs were fetched", n)
 	}
 	checkClean(t, dir, 1, 4)
@@ -211,7 +212,7 @@ func TestOnce(t *testing.T) {
 	}
 }
 
-// stalled makes the registry stop in the middle of a layer, until told to go on.
+// stalled makes the registry stop in the middle of a layer until goOn is called.
 func stalled(t testing.TB, hub *hub, of v1.Layer) (begun chan struct{}, goOn func()) {
 	begun, on := make(chan struct{}, 100), make(chan struct{})
 	content := contentOf(t, of)
@@ -229,7 +230,7 @@ func stalled(t testing.TB, hub *hub, of v1.Layer) (begun chan struct{}, goOn fun
 	return begun, sync.OnceFunc(func() { close(on) })
 }
 
-// TestOneLeaves: a caller that gives up returns at once, and the others get their image.
+// TestOneLeaves checks that a caller that gives up returns at once, and that the others get their image.
 func TestOneLeaves(t *testing.T) {
 	hub := newHub(t)
 	big, err := random.Layer(1<<20, "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -263,8 +264,8 @@ func TestOneLeaves(t *testing.T) {
 	checkClean(t, dir, 1, 1)
 }
 
-// TestTimeRunsOut: when the context of the only caller ends, no process and nothing unfinished is left, and the error
-// says so.
+// TestTimeRunsOut checks that when the only caller's context ends, no process and no unfinished work is left, and the
+// error names the timeout.
 func TestTimeRunsOut(t *testing.T) {
 	hub := newHub(t)
 	big, err := random.Layer(1<<20, "application/vnd.oci.image.layer.v1.tar+gzip")
@@ -293,7 +294,7 @@ func TestTimeRunsOut(t *testing.T) {
 	}
 }
 
-// unpackers are the processes whose open directories lie in the store.
+// unpackers returns the processes with open directories in the store.
 func unpackers(t testing.TB, dir string) []string {
 	t.Helper()
 	able.Need(t, able.Strangers)
@@ -308,7 +309,7 @@ func unpackers(t testing.TB, dir string) []string {
 	return found
 }
 
-// agent is a process that prepares an image and then waits to be killed.
+// agent is the main function of a process that prepares an image and then waits to be killed.
 func agent(dir, ref string) {
 	store, err := image.Open(dir, image.Options{Log: &notes{}, Loopback: true, Keychain: authn.NewMultiKeychain()})
 	if err == nil {
@@ -334,8 +335,8 @@ func startAgent(t *testing.T, dir, ref string) (*exec.Cmd, *bytes.Buffer) {
 	return command, out
 }
 
-// TestKilled: the agent dies in the middle of a layer. Its unpacking process dies with it, the next agent removes what
-// is unfinished, and uses what is whole.
+// TestKilled checks an agent that dies in the middle of a layer. Its unpacking process dies with it. The next agent
+// removes unfinished work and uses complete layers.
 func TestKilled(t *testing.T) {
 	able.Need(t, able.Strangers)
 	hub := newHub(t)
@@ -380,7 +381,7 @@ func TestKilled(t *testing.T) {
 	checkClean(t, dir, 1, 2)
 }
 
-// TestRestart: the next agent knows images, holders and uses, and removes what cannot be read.
+// TestRestart checks that the next agent knows images, holders and times of use, and removes unreadable records.
 func TestRestart(t *testing.T) {
 	hub := newHub(t)
 	tag := hub.push("a:1", sample(t))
@@ -434,7 +435,7 @@ func mustHold(t *testing.T, store *image.Store, holder string) *image.Image {
 	return held
 }
 
-// TestPrivate: no other user of the machine can reach an image's files.
+// TestPrivate checks that no other user of the host can reach an image's files.
 func TestPrivate(t *testing.T) {
 	_, dir := open(t, image.Options{})
 	if info, err := os.Stat(dir); err != nil || info.Mode().Perm() != 0o700 {

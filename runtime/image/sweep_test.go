@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/runtime/image"
 )
 
-// This file owns the tests of what is removed and what stays.
+// This file tests which images are removed and which stay.
 
-// clock is a clock that a test moves.
+// clock is a clock that a test sets.
 type clock struct {
 	mu  sync.Mutex
 	now time.Time
@@ -38,7 +38,7 @@ func (c *clock) forward(by time.Duration) {
 	c.now = c.now.Add(by)
 }
 
-const piece = 100_000 // bytes of a layer in these tests, about
+const piece = 100_000 // approximate size of a layer in these tests
 
 func pieceOf(t testing.TB, text string) v1.Layer {
 	return layerOf(t, text, strings.Repeat(text[:1], piece))
@@ -53,8 +53,8 @@ func sweep(t *testing.T, store *image.Store) []string {
 	return swept.Images
 }
 
-// TestSweep: what was unused for longest goes first, no more than necessary, and nothing that is held or was used
-// recently.
+// TestSweep checks that the images unused for longest are removed first, and no more than necessary. Images with a
+// holder and recently used images stay.
 func TestSweep(t *testing.T) {
 	hub, at := newHub(t), &clock{now: time.Now()}
 	shared := pieceOf(t, "shared")
@@ -81,7 +81,7 @@ func TestSweep(t *testing.T) {
 		use(name)
 	}
 	for _, name := range []string{"b", "a", "c"} {
-		release(name) // d is held throughout
+		release(name) // d is held all the time
 	}
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
@@ -109,7 +109,7 @@ func TestSweep(t *testing.T) {
 	}
 }
 
-// TestDeadHolder: a holder whose directory is gone holds nothing.
+// TestDeadHolder checks that a holder whose directory is gone holds nothing.
 func TestDeadHolder(t *testing.T) {
 	hub, at := newHub(t), &clock{now: time.Now()}
 	tag := hub.push("a:1", imageOf(t, v1.Config{}, pieceOf(t, "a")))
@@ -135,8 +135,8 @@ func TestDeadHolder(t *testing.T) {
 	checkClean(t, dir, 0, 0)
 }
 
-// TestSweepBySelf: a fetch that goes beyond the size sweeps without being asked; layers that belong to nothing go
-// first.
+// TestSweepBySelf checks that a fetch beyond the size limit starts a sweep by itself, and that layers without an image
+// are removed first.
 func TestSweepBySelf(t *testing.T) {
 	hub, at := newHub(t), &clock{now: time.Now()}
 	store, dir := open(t, image.Options{MaxBytes: piece + piece/2, MinUnused: time.Minute, Now: at.read})
@@ -162,7 +162,7 @@ func TestSweepBySelf(t *testing.T) {
 	})
 }
 
-// TestSweepBeside: constant sweeping beside fetches never takes an image from a task that has it.
+// TestSweepBeside checks that continuous sweeps during fetches never remove an image in use.
 func TestSweepBeside(t *testing.T) {
 	hub := newHub(t)
 	shared := pieceOf(t, "shared")
@@ -208,6 +208,6 @@ func TestSweepBeside(t *testing.T) {
 	if err := store.Close(); err != nil {
 		t.Fatal(err)
 	}
-	openAt(t, dir, image.Options{}) // a sweep of the store's own may have been cut short
+	openAt(t, dir, image.Options{}) // a sweep of the store itself may have been interrupted
 	checkClean(t, dir, 0, 0)
 }

@@ -75,7 +75,8 @@ func (l *Launcher) lives(of topology.Token) bool {
 	return false
 }
 
-// leave runs the epilogs of attempts from an earlier agent, once the launcher knows all their tasks.
+// leave is called when all tasks of the last agent are loaded. It marks the attempts whose epilogs are pending, and
+// continues the tasks that wait for their epilog.
 func (l *Launcher) leave() {
 	l.loaded.Store(true)
 	if l.o.Around == nil {

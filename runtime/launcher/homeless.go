@@ -37,7 +37,7 @@ func (t *Task) NoteHome(as hostpath.Guest, name, home string, view bool) {
 			"your name, if this node has it", name, home)
 	case view && !mounted:
 		t.homeless = fmt.Sprintf("synapse: $HOME, %s, cannot be written to here, because the job does not mount it; "+
-			"`--mount %s:%s` does", home, home, home)
+			"to mount it, use `--mount %s:%s`", home, home, home)
 	}
 }
 

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// This file owns the address and the ports at which other members of a gang reach this machine.
+// This file owns the address and the ports at which other members of a gang reach this node.
 
-// Advertise is this machine's address on the way to the scheduler, which is
-// usually the one that other machines reach too. Nothing is sent: the kernel is
-// only asked which way it would go. Without a scheduler's address it is the first address that is not loopback, or
-// loopback where there is no other.
+// Advertise returns this node's address on the route to the scheduler, which other nodes can usually reach too. It
+// sends nothing, and only asks the kernel for the route. Without a scheduler's address, it returns the first address
+// that is not loopback, or loopback if there is no other.
 func Advertise(toward string) (string, error) {
 	if toward != "" {
 		host, port, err := net.SplitHostPort(toward)
@@ -21,14 +20,14 @@ func Advertise(toward string) (string, error) {
 		}
 		conn, err := net.Dial("udp", net.JoinHostPort(host, port))
 		if err != nil {
-			return "", fmt.Errorf("no way to %s: %w; name the address to advertise", toward, err)
+			return "", fmt.Errorf("no route to %s: %w; set the address to advertise", toward, err)
 		}
 		defer conn.Close()
 		return conn.LocalAddr().(*net.UDPAddr).IP.String(), nil
 	}
 	addresses, err := net.InterfaceAddrs()
 	if err != nil {
-		return "", fmt.Errorf("addresses: %w", err)
+		return "", fmt.Errorf("list the addresses: %w", err)
 	}
 	var second string
 	for _, a := range addresses {
@@ -53,8 +52,8 @@ const (
 	lastPort         = 65535
 )
 
-// Ports is the range of rendezvous ports; zeros: a default. It must not overlap the ports that the kernel gives to
-// outgoing connections, or a gang's port could be taken by chance.
+// Ports returns the range of rendezvous ports; zeros: a default. The range must not overlap the kernel's ports for
+// outgoing connections, which could take a gang's port.
 func Ports(first, count int) (int32, int32, error) {
 	low, high := ephemeralPorts("/proc/sys/net/ipv4/ip_local_port_range")
 	if count == 0 {
@@ -71,10 +70,11 @@ func Ports(first, count int) (int32, int32, error) {
 	last := first + count - 1
 	switch {
 	case first < 1 || count < 1 || last > lastPort:
-		return 0, 0, fmt.Errorf("ports: %d ports from %d on do not exist; the last one is %d", count, first, lastPort)
+		return 0, 0, fmt.Errorf("ports: a range of %d ports from %d on is too large; the last port is %d",
+			count, first, lastPort)
 	case first <= high && low <= last:
-		return 0, 0, fmt.Errorf("ports: %d-%d overlap with %d-%d, which the kernel gives to outgoing connections; choose "+
-			"others, or change net.ipv4.ip_local_port_range", first, last, low, high)
+		return 0, 0, fmt.Errorf("ports: %d-%d overlaps with %d-%d, which the kernel uses for outgoing connections; choose "+
+			"another range, or change net.ipv4.ip_local_port_range", first, last, low, high)
 	}
 	return int32(first), int32(last), nil
 }

@@ -13,18 +13,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what the machine can give away: no more than the hardware has, than the agent may use, and than every
-// cgroup above it allows.
+// This file computes the capacity of the node. It is limited by the hardware, by the agent's own limits, and by every
+// cgroup above the agent.
 
-// Capacity is the processors and the memory that may be given away.
+// Capacity returns the processors and the memory that tasks may use.
 func Capacity() (*messages.Resources, error) {
 	var set unix.CPUSet
 	if err := unix.SchedGetaffinity(0, &set); err != nil {
-		return nil, fmt.Errorf("processors: %w", err)
+		return nil, fmt.Errorf("read the processors: %w", err)
 	}
 	meminfo, err := os.ReadFile("/proc/meminfo")
 	if err != nil {
-		return nil, fmt.Errorf("memory: %w", err)
+		return nil, fmt.Errorf("read the memory size: %w", err)
 	}
 	memory := totalMemory(string(meminfo))
 	if memory <= 0 {
@@ -57,8 +57,8 @@ func totalMemory(meminfo string) int64 {
 // limits holds the limits of the cgroups; the largest number if they set none.
 type limits struct{ milliCPU, memory int64 }
 
-// ownLimits reads every cgroup from the agent's own up to the root of what it
-// can see, in both versions: each of them binds.
+// ownLimits reads all cgroups from the agent's own to the root of its view, in both versions. The strictest limit
+// applies.
 func ownLimits(cgroupFile, mountsFile string) limits {
 	all := limits{math.MaxInt64, math.MaxInt64}
 	cgroups, err := os.ReadFile(cgroupFile)
@@ -87,8 +87,8 @@ func ownLimits(cgroupFile, mountsFile string) limits {
 	return all
 }
 
-// mountOf is where a hierarchy is mounted, and the group's path below that. The
-// empty controller means the unified one.
+// mountOf returns the mount point of a hierarchy, and the group's path below it. An empty controller means the unified
+// hierarchy.
 func mountOf(mounts, controller, group string) (root, inside string) {
 	for line := range strings.Lines(mounts) {
 		before, after, _ := strings.Cut(line, " - ")
@@ -103,7 +103,7 @@ func mountOf(mounts, controller, group string) (root, inside string) {
 		}
 		below, ok := strings.CutPrefix(group, strings.TrimSuffix(place[3], "/"))
 		if !ok {
-			below = "/" // the mount shows only our part
+			below = "/" // the mount shows only the agent's part
 		}
 		return place[4], filepath.Join("/", below)
 	}

@@ -1,5 +1,4 @@
-// Package machine says what this machine is: which node, which boot, which start of its agent, what it can give away,
-// and where others reach it.
+// Package machine describes this node: its id, its boot, the start of its agent, its capacity and its address.
 package machine
 
 import (
@@ -19,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/runtime/file"
 )
 
-// Machine owns the agent's data directory. It holds its lock from Open to Close:
-// two agents in one directory would both believe that the tasks are theirs.
+// Machine owns the agent's data directory. It holds the lock of the directory from Open to Close, because two agents in
+// one directory would both manage the same tasks.
 type Machine struct {
 	dir         string
 	lock        *os.File
@@ -36,17 +35,17 @@ const (
 	machineName = "machine-id"
 )
 
-// errInUse is returned for a directory that another agent has.
-var errInUse = errors.New("another agent has this data directory")
+// errInUse reports a directory that another agent uses.
+var errInUse = errors.New("another agent uses this data directory")
 
 // Open locks a data directory, and makes it if it does not exist. Other users may pass through it, because their tasks
 // work in directories below it.
 func Open(dir string) (*Machine, error) {
 	if err := os.MkdirAll(dir, 0o711); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("make the data directory: %w", err)
 	}
 	if err := os.Chmod(dir, 0o711); err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("set the mode of the data directory: %w", err)
 	}
 	m := &Machine{dir: dir}
 	var err error
@@ -63,7 +62,7 @@ func Open(dir string) (*Machine, error) {
 func takeLock(name string) (*os.File, error) {
 	file, err := os.OpenFile(name, os.O_RDWR|os.O_CREATE, 0o600)
 	if err != nil {
-		return nil, fmt.Errorf("data directory: %w", err)
+		return nil, fmt.Errorf("open the lock of the data directory: %w", err)
 	}
 	err = unix.Flock(int(file.Fd()), unix.LOCK_EX|unix.LOCK_NB)
 	if err == nil {
@@ -71,7 +70,7 @@ func takeLock(name string) (*os.File, error) {
 	}
 	file.Close()
 	if errors.Is(err, syscall.EWOULDBLOCK) {
-		return nil, fmt.Errorf("%w: %s; stop it, or give this one a directory of its own", errInUse, filepath.Dir(name))
+		return nil, fmt.Errorf("%w: %s; stop that agent, or use another directory for this one", errInUse, filepath.Dir(name))
 	}
 	return nil, fmt.Errorf("lock %s: %w", name, err)
 }
@@ -85,18 +84,18 @@ func (m *Machine) identify() error {
 	if err != nil {
 		return err
 	}
-	// It combines both: a copy of this directory on another machine is another machine, and so is a second agent on this
-	// one with a directory of its own.
+	// The id combines both parts. A copy of this directory on another host is another node, and so is a second
+	// agent on this host with its own directory.
 	m.machineID = system + "." + m.node
 	boot, err := os.ReadFile("/proc/sys/kernel/random/boot_id")
 	if err != nil {
-		return fmt.Errorf("boot id: %w", err)
+		return fmt.Errorf("read the boot id: %w", err)
 	}
 	m.incarnation = &messages.Incarnation{BootId: strings.TrimSpace(string(boot)), StartedNs: clock.BootNs()}
 	return m.later()
 }
 
-// later ensures that no two starts of one boot have the same number, even if the clock is coarse: the start is on disk
+// later ensures that no two starts of one boot have the same number, even if the clock is coarse. The start is on disk
 // before the agent sends anything.
 func (m *Machine) later() error {
 	name := filepath.Join(m.dir, startsName)
@@ -107,40 +106,39 @@ func (m *Machine) later() error {
 			m.incarnation.StartedNs = max(m.incarnation.StartedNs, at+1)
 		}
 	} else if !errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("last start: %w", err)
+		return fmt.Errorf("record the start: %w", err)
 	}
 	return keep(name, fmt.Sprintf("%s %d\n", m.incarnation.BootId, m.incarnation.StartedNs))
 }
 
-// once reads what was made at the first start, or makes it now. An empty file was torn by a power loss before its
-// content was sent to anybody.
+// once reads a value that was made at the first start, or makes it. An empty file was torn by a power failure before
+// its content was sent to any other process.
 func (m *Machine) once(name string, create func() (string, error)) (string, error) {
 	path := filepath.Join(m.dir, name)
 	data, err := os.ReadFile(path)
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
-		return "", fmt.Errorf("%s: %w", name, err)
+		return "", fmt.Errorf("read %s: %w", name, err)
 	}
 	if id := strings.TrimSpace(string(data)); id != "" {
 		return id, nil
 	}
 	id, err := create()
 	if err != nil {
-		return "", fmt.Errorf("%s: %w", name, err)
+		return "", fmt.Errorf("create %s: %w", name, err)
 	}
 	return id, keep(path, id+"\n")
 }
 
-// keep writes a text as the whole content of a file, durably.
+// keep replaces the content of a file durably.
 func keep(path, text string) error {
 	if err := file.ReplaceDurably(path, []byte(text)); err != nil {
-		return fmt.Errorf("%s: %w", filepath.Base(path), err)
+		return fmt.Errorf("write %s: %w", filepath.Base(path), err)
 	}
 	return nil
 }
 
-// systemID names the machine itself. It is read again at every start, so that a
-// copy of the data directory is noticed. Where the system has no id one is made and kept, and copies are noticed only
-// by their boots.
+// systemID returns the id of the host. It is read again at every start, so a copy of the data directory is detected. If
+// the system has no id, one is made and kept, and copies are detected only by their boots.
 func (m *Machine) systemID() (string, error) {
 	for _, name := range []string{"/etc/machine-id", "/var/lib/dbus/machine-id"} {
 		if data, err := os.ReadFile(name); err == nil && len(strings.TrimSpace(string(data))) >= 16 {
@@ -150,16 +148,16 @@ func (m *Machine) systemID() (string, error) {
 	return m.once(machineName, func() (string, error) { return uuid.NewString(), nil })
 }
 
-// NodeID is this machine's name in the cluster, made once and kept.
+// NodeID returns this node's id in the cluster, made once and kept.
 func (m *Machine) NodeID() string { return m.node }
 
-// MachineID tells this machine from another with a copy of its disk.
+// MachineID returns an id that differs from that of another host with a copy of this disk.
 func (m *Machine) MachineID() string { return m.machineID }
 
-// BootID names this boot.
+// BootID returns the id of this boot.
 func (m *Machine) BootID() string { return m.incarnation.BootId }
 
-// Incarnation names this start of the agent.
+// Incarnation identifies this start of the agent.
 func (m *Machine) Incarnation() *messages.Incarnation {
 	return &messages.Incarnation{BootId: m.incarnation.BootId, StartedNs: m.incarnation.StartedNs}
 }

@@ -8,7 +8,8 @@ import (
 	"testing"
 )
 
-// TestIdentity: the node's name is made once, each start has a later incarnation, and one agent has the directory.
+// TestIdentity checks that the node's id is made once, that each start has a later incarnation, and that only one agent
+// can use the directory.
 func TestIdentity(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	first, err := Open(dir)
@@ -33,7 +34,7 @@ func TestIdentity(t *testing.T) {
 	}
 }
 
-// TestLater: a start is later than the last one even if the clock says otherwise, within one boot.
+// TestLater checks that within one boot, a start is later than the previous one even if the clock is not.
 func TestLater(t *testing.T) {
 	dir := t.TempDir()
 	m, err := Open(dir)
@@ -59,7 +60,7 @@ func TestLater(t *testing.T) {
 	m.Close()
 }
 
-// TestTornName: a name that a power loss tore was not sent to anybody, and is made again.
+// TestTornName checks that an id torn by a power failure is made again, because it was never sent.
 func TestTornName(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, nodeName), nil, 0o600); err != nil {
@@ -72,7 +73,7 @@ func TestTornName(t *testing.T) {
 	m.Close()
 }
 
-// TestCapacity: this machine has something to give.
+// TestCapacity checks that this host has some capacity.
 func TestCapacity(t *testing.T) {
 	c, err := Capacity()
 	if err != nil || c.MilliCpu <= 0 || c.MemoryBytes <= 0 {
@@ -80,7 +81,7 @@ func TestCapacity(t *testing.T) {
 	}
 }
 
-// TestLimits: every cgroup above the agent binds, in each version.
+// TestLimits checks that every cgroup above the agent limits the capacity, in each version.
 func TestLimits(t *testing.T) {
 	root := t.TempDir()
 	write := func(path, text string) {
@@ -116,7 +117,7 @@ func TestLimits(t *testing.T) {
 	}
 }
 
-// TestPorts: the range exists, and does not overlap what the kernel gives away.
+// TestPorts checks that the range exists, and does not overlap the kernel's range.
 func TestPorts(t *testing.T) {
 	first, last, err := Ports(0, 0)
 	if err != nil || first < 1024 || last-first+1 != defaultPorts {
@@ -133,7 +134,7 @@ func TestPorts(t *testing.T) {
 	}
 }
 
-// TestAdvertise: toward loopback the address is loopback; an address without a route is an error.
+// TestAdvertise checks that the address for loopback is loopback, and that an address without a route is an error.
 func TestAdvertise(t *testing.T) {
 	if a, err := Advertise("127.0.0.1:9000"); a != "127.0.0.1" || err != nil {
 		t.Error(a, err)
@@ -143,7 +144,7 @@ func TestAdvertise(t *testing.T) {
 	}
 }
 
-// TestCores: a quota bounds what a machine offers of its cores, but for the first.
+// TestCores checks that a quota limits the cores of a node, with a minimum of one.
 func TestCores(t *testing.T) {
 	for _, c := range []struct {
 		cores       int

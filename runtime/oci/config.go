@@ -19,18 +19,18 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// This file owns how a container is described to an OCI runtime: with the view, limits and devices of our own container
-// for the same task, as far as the specification can express them.
+// This file describes a container to an OCI runtime. The container has the same view, limits and devices as carapace's
+// container for the same task, as far as the specification can express them.
 
 const (
 	defaultPath = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 	defaultShm  = 64 << 20
 	cpuPeriodUs = 100_000
-	// version is the oldest with all that is used here: a runtime refuses one that is newer than itself.
+	// version is the oldest version with all features used here. A runtime refuses a version newer than its own.
 	version = "1.0.2"
 )
 
-// config is the bundle's configuration. base is the directory below which its root is composed.
+// config returns the configuration of the bundle. base is the directory below which the root is composed.
 func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	process, err := processOf(s)
 	if err != nil {
@@ -68,13 +68,13 @@ func config(s *carapace.Spec, base, cgroup string) (*specs.Spec, error) {
 	return c, nil
 }
 
-// own puts a container into a user namespace with numbers of its own. The runtime acts there as root of that namespace:
-// whatever that root may not do has been composed already, and is not asked for.
+// own puts a container into a user namespace with a separate id range. The runtime acts as root of that namespace. The
+// steps that this root may not do have already been done, and are not requested.
 func own(c *specs.Spec, s *carapace.Spec, base string) {
 	numbers := []specs.LinuxIDMapping{{ContainerID: 0, HostID: s.IDs.First, Size: carapace.IDsLen}}
 	c.Linux.UIDMappings, c.Linux.GIDMappings = numbers, numbers
 	c.Linux.Namespaces = append(c.Linux.Namespaces, specs.LinuxNamespace{Type: specs.UserNamespace})
-	c.Process.NoNewPrivileges = false // A program of the image may gain rights only within the container.
+	c.Process.NoNewPrivileges = false // Set-user-id programs of the image get rights only inside the container.
 	if s.Net == carapace.NetNone {
 		c.Linux.Sysctl = map[string]string{"net.ipv4.ip_unprivileged_port_start": "0"}
 	} else {
@@ -119,7 +119,7 @@ func processOf(s *carapace.Spec) (*specs.Process, error) {
 	return process, nil
 }
 
-// numbers reads uid:gid, the form in which a driver names a user.
+// numbers parses uid:gid, the form in which a driver names a user.
 func numbers(user string) (uid, gid uint32, err error) {
 	if user == "" {
 		return 0, 0, nil
@@ -150,8 +150,8 @@ func systemMounts(s *carapace.Spec) []specs.Mount {
 	return mounts
 }
 
-// resourcesOf are the limits, and the filter that denies every device but the granted and the plain ones, which
-// every runtime adds by itself.
+// resourcesOf returns the limits and the device filter. The filter denies all devices except the granted ones and the
+// plain ones, which every runtime adds itself.
 func resourcesOf(s *carapace.Spec, rules []specs.LinuxDeviceCgroup) *specs.LinuxResources {
 	r := &specs.LinuxResources{Devices: append([]specs.LinuxDeviceCgroup{{Allow: false, Access: "rwm"}}, rules...)}
 	limits := s.Limits
@@ -174,7 +174,7 @@ func resourcesOf(s *carapace.Spec, rules []specs.LinuxDeviceCgroup) *specs.Linux
 	return r
 }
 
-// devicesOf are the granted nodes as they are on the machine.
+// devicesOf returns the granted device nodes of the host.
 func devicesOf(paths []string) (nodes []specs.LinuxDevice, rules []specs.LinuxDeviceCgroup, err error) {
 	for _, path := range paths {
 		var stat unix.Stat_t

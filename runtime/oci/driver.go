@@ -1,9 +1,9 @@
 //go:build linux
 
-// Package oci is the driver `oci`, which has runc or crun make each task's container. Package container describes that
-// container, and this package translates the description into the OCI specification. It makes no container itself
-// (package carapace does) and reads no image (package image does). The supervisor sees how a task ended; the program is
-// not asked, because its exit codes do not say.
+// Package oci is the driver `oci`, which lets runc or crun make each task's container. Package container describes the
+// container, and this package translates the description into the OCI specification. It makes no container (see package
+// carapace) and reads no image (see package image). The supervisor determines how a task ended, because the runtime's
+// exit codes do not show it.
 package oci
 
 import (
@@ -31,32 +31,32 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// Name is the driver's name.
+// Name is the name of the driver.
 const Name = "oci"
 
-// Runtimes are the programs that are looked for, the faster one first.
+// Runtimes lists the supported programs, the faster one first.
 var Runtimes = []string{"crun", "runc"}
 
-// Driver runs tasks by an OCI runtime.
+// Driver runs tasks with an OCI runtime.
 type Driver struct {
 	*container.Driver // images, users, refusals, and the description of containers
 	o                 Options
-	noRoot            error // why no task can be root of a container of its own; nil: it can
+	noRoot            error // why no task can be root inside its container; nil: it can
 }
 
 // Options holds the settings of the driver.
 type Options struct {
 	// Runtime is the program's absolute path.
 	Runtime string
-	// StateDir has the program's state of these containers and of no others.
+	// StateDir contains the program's state of only these containers.
 	StateDir string
-	// Cgroups is as for our own containers.
+	// Cgroups has the same meaning as for carapace's own containers.
 	Cgroups carapace.Cgroups
-	// Container describes tasks as containers. It makes none itself.
+	// Container describes tasks as containers. It makes no containers itself.
 	Container *container.Driver
 }
 
-// What the driver keeps in a task's own folder.
+// Files of the driver in a task's own folder.
 const (
 	bundleName = "bundle"
 	rootName   = "root" // the container's root is composed below it
@@ -65,8 +65,8 @@ const (
 	logName    = "log"
 )
 
-// environment returns the environment of the runtime. At each start, crun mounts its own program on a file that it
-// makes for that. The file is in the bundle and not in /tmp, where it would stay for ever if crun were killed.
+// environment returns the environment of the runtime. At each start, crun makes a file and mounts its own program on
+// it. The file is in the bundle instead of /tmp, where it would stay forever if crun were killed.
 func environment(bundle string) []string {
 	return []string{
 		"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "GOMAXPROCS=2",
@@ -74,21 +74,21 @@ func environment(bundle string) []string {
 	}
 }
 
-// New makes the driver.
+// New returns a driver for the options.
 func New(o Options) (*Driver, error) {
 	if err := os.MkdirAll(o.StateDir, 0o700); err != nil {
 		return nil, fmt.Errorf("containers: %w", err)
 	}
-	return &Driver{o.Container, o, errors.New("that was not tried")}, nil
+	return &Driver{o.Container, o, errors.New("this was not tested")}, nil
 }
 
-// Name is "oci".
+// Name returns "oci".
 func (d *Driver) Name() string { return Name }
 
-// Runtime is the program's path.
+// Runtime returns the program's path.
 func (d *Driver) Runtime() string { return d.o.Runtime }
 
-// Find returns the absolute paths of the programs that may be used: the given one, or those that are installed.
+// Find returns the absolute paths of the usable programs: the given one, or the installed ones.
 func Find(given string) ([]string, error) {
 	names := Runtimes
 	if given != "" {
@@ -113,33 +113,33 @@ func Find(given string) ([]string, error) {
 	return found, nil
 }
 
-// Prepare refuses root of a container of its own where the program cannot make such a container, or its root cannot be
-// composed.
+// Prepare refuses a task that would be root inside its container if the runtime cannot make such a container or its
+// root cannot be composed.
 func (d *Driver) Prepare(ctx context.Context, t *launcher.Task) error {
 	why := d.noRoot
 	if lack := d.Driver.Lack(carapace.LackOfComposed); lack != "" {
 		why = errors.New(lack)
 	}
 	if why != nil && d.Driver.OwnRoot(t) {
-		return fmt.Errorf("user: root is not available on this machine, because it cannot be in a user namespace of its "+
-			"own here: %w; name another user, or another machine", why)
+		return fmt.Errorf("user: root is not available on this node, because it needs a separate user namespace, which "+
+			"is impossible here: %w; name another user, or another node", why)
 	}
 	return d.Driver.Prepare(ctx, t)
 }
 
-// SecretWays reports how this driver gives secrets to tasks: variables would stand in the bundle's description, which
-// is a file.
+// SecretWays reports how this driver passes secrets to tasks. Variables are impossible, because they would be in the
+// bundle's description, which is a file.
 func (d *Driver) SecretWays() (files, env bool) { return true, false }
 
-// NoRoot is why no task can be root of a container of its own; nil: a task can, as far as the runtime decides.
+// NoRoot returns the reason why no task can be root inside its container; nil: the runtime supports it.
 func (d *Driver) NoRoot() error { return d.noRoot }
 
-// id names the task's container, in the program's books and the machine's cgroups.
+// id returns the id of the task's container in the runtime's state and in the host's cgroups.
 func (d *Driver) id(t *launcher.Task) string {
 	return fmt.Sprintf("%v-%08x", t.Key, crc32.ChecksumIEEE([]byte(t.Dir)))
 }
 
-// Command runs the program on a bundle that says all else.
+// Command returns the runtime's command for a bundle with the whole description.
 func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	spec, err := d.Driver.Command(t, start, env)
 	if err != nil {
@@ -169,8 +169,8 @@ func (d *Driver) Command(t *launcher.Task, start *messages.StartTask, env []stri
 	}}, nil
 }
 
-// record is the only directory in which the program keeps a container's state, beside its cgroups; empty where that is
-// not known of the program.
+// record returns the only directory, except cgroups, in which the runtime keeps a container's state. It is empty for an
+// unknown runtime.
 func (d *Driver) record(id string) string {
 	if !slices.Contains(Runtimes, filepath.Base(d.o.Runtime)) {
 		return ""
@@ -178,17 +178,17 @@ func (d *Driver) record(id string) string {
 	return filepath.Join(d.o.StateDir, id)
 }
 
-// cgroup is the cgroup of a container, below the root of every hierarchy.
+// cgroup returns the cgroup of a container, below the root of every hierarchy.
 func (d *Driver) cgroup(id string) string {
 	return filepath.Join("/", cmp.Or(d.o.Cgroups.Parent, "/synapse"), id)
 }
 
-// line begins a command line of the program.
+// line returns a command line of the runtime.
 func (d *Driver) line(words ...string) []string {
 	return append([]string{d.o.Runtime, "--root", d.o.StateDir}, words...)
 }
 
-// baseOf is the directory below which a container's root is composed.
+// baseOf returns the directory below which a container's root is composed.
 func baseOf(s *carapace.Spec, bundle string) string {
 	if s.IDs != nil {
 		return carapace.ComposedBase
@@ -209,8 +209,8 @@ func (d *Driver) write(s *carapace.Spec, bundle, base string) (*specs.Spec, erro
 	return c, os.WriteFile(filepath.Join(bundle, configName), text, 0o600)
 }
 
-// Try runs a container that ends at once, and finds out whether one could have numbers of its own. A missing command
-// does not matter.
+// Try runs a container that ends at once, and tests whether a container could have a separate id range. A missing
+// command does not matter.
 func (d *Driver) Try(ctx context.Context) error {
 	if err := d.try(ctx, nil); err != nil {
 		return err
@@ -235,7 +235,7 @@ func (d *Driver) try(ctx context.Context, ids *carapace.IDs) error {
 		d.o.Runtime, err, said[strings.LastIndexByte(said, '\n')+1:])
 }
 
-// once runs a container to its end, from this process, and returns its output.
+// once runs a container until its end, from this process, and returns its output.
 func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err error) {
 	bundle, err := os.MkdirTemp(d.o.StateDir, "try-")
 	if err != nil {
@@ -267,12 +267,13 @@ func (d *Driver) once(ctx context.Context, s *carapace.Spec) (said []byte, err e
 	})
 	if err != nil {
 		_ = d.delete(ctx, s.ID, bundle)                         // there may be nothing to delete
-		_ = carapace.RemoveLeaves(d.o.Cgroups.Everywhere(s.ID)) // or the runtime does not know of it
+		_ = carapace.RemoveLeaves(d.o.Cgroups.Everywhere(s.ID)) // the runtime may not know the container
 	}
 	return said, err
 }
 
-// delete has the program delete a container. What it mounts for itself meanwhile goes with it, however it ends.
+// delete lets the runtime delete a container. It runs in a separate mount namespace, so the runtime's own mounts always
+// end with it.
 func (d *Driver) delete(ctx context.Context, id, bundle string) error {
 	line := d.line("delete", "--force", id)
 	run := exec.CommandContext(ctx, line[0], line[1:]...)

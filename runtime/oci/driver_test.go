@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// written is the bundle's configuration as a runtime would read it.
+// written returns the bundle's configuration as a runtime would read it.
 func written(t *testing.T, s carapace.Spec) *specs.Spec {
 	t.Helper()
 	d, err := New(Options{Runtime: "/no/runc", StateDir: filepath.Join(t.TempDir(), "state")})
@@ -39,7 +39,7 @@ func written(t *testing.T, s carapace.Spec) *specs.Spec {
 	return c
 }
 
-// TestConfig: limits, user, devices and mounts are those of the description, and all other devices are denied.
+// TestConfig checks that limits, user, devices and mounts match the description, and that all other devices are denied.
 func TestConfig(t *testing.T) {
 	c := written(t, carapace.Spec{
 		ID: "x", Rootfs: "/srv/image", Command: []string{"a", ""}, Env: []string{"PATH=/opt"}, User: "1000:44",
@@ -67,7 +67,7 @@ func TestConfig(t *testing.T) {
 		*r.Devices[1].Minor != 3 {
 		t.Errorf("%+v", r.Devices)
 	}
-	for _, m := range c.Mounts { // what a job names is in the root already, and no path of it reaches the program
+	for _, m := range c.Mounts { // the job's mounts are already in the root, and the runtime gets none of their paths
 		if strings.HasPrefix(m.Source, "/") || m.Type == "bind" {
 			t.Errorf("%+v", m)
 		}
@@ -78,7 +78,7 @@ func TestConfig(t *testing.T) {
 	}
 }
 
-// TestBadDevice: a device that does not exist is reported before anything is started.
+// TestBadDevice checks that a missing device is reported before any start.
 func TestBadDevice(t *testing.T) {
 	for _, path := range []string{"/dev/none", "/etc"} {
 		if _, err := config(&carapace.Spec{Devices: []string{path}}, "/", "/x"); err == nil ||
@@ -88,7 +88,7 @@ func TestBadDevice(t *testing.T) {
 	}
 }
 
-// TestPidReuse: another process that has the noted number by now is left alone.
+// TestPidReuse checks that another process with the recorded pid is not killed.
 func TestPidReuse(t *testing.T) {
 	d := &Driver{o: Options{Runtime: "/no/runc"}}
 	self, _ := supervisor.ReadProcess(os.Getppid())

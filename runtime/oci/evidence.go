@@ -18,17 +18,15 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns how a container is found without its supervisor, how it is known to
-// be gone, and what it uses.
+// This file finds a container without its supervisor, confirms its end, and reads its usage.
 
 const (
 	sweepPause    = 10 * time.Millisecond
 	maxSweepPause = time.Second
 )
 
-// Sweep ends what a supervisor that was killed left. Nothing ties such a container to
-// its supervisor, so it is ended here: the program that may still be making it, its
-// first process, with which its namespace goes, and whatever its cgroups hold.
+// Sweep ends the remains of a killed supervisor. Such a container does not end with its supervisor. Sweep ends the
+// runtime that may still be making it, its first process with its namespace, and all processes in its cgroups.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	for pause := sweepPause; ; pause = min(2*pause, maxSweepPause) {
 		running := supervisor.KillAll(func() []supervisor.Process { return d.remains(t, state) })
@@ -44,7 +42,7 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 	}
 }
 
-// remains are the container's first process as it was noted, and the program that works on the bundle.
+// remains returns the recorded first process of the container, and the runtime process that works on the bundle.
 func (d *Driver) remains(t *launcher.Task, state *supervisor.State) []supervisor.Process {
 	bundle := []byte(filepath.Join(t.Dir, bundleName))
 	var found []supervisor.Process
@@ -61,7 +59,7 @@ func (d *Driver) remains(t *launcher.Task, state *supervisor.State) []supervisor
 	return found
 }
 
-// remove makes the program forget the container, and then checks that its cgroups are gone.
+// remove lets the runtime forget the container, and then verifies that its cgroups are gone.
 func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 	if _, err := os.Lstat(filepath.Join(d.o.StateDir, d.id(t))); err == nil {
 		if err := d.delete(ctx, d.id(t), filepath.Join(t.Dir, bundleName)); err != nil {
@@ -71,7 +69,7 @@ func (d *Driver) remove(ctx context.Context, t *launcher.Task) error {
 	return carapace.RemoveLeaves(d.o.Cgroups.Everywhere(d.id(t)))
 }
 
-// Groups are the control groups of the containers here that carry their filters.
+// Groups returns the cgroups of the containers here that have network filters.
 func (d *Driver) Groups() []string {
 	var groups []string
 	all, _ := os.ReadDir(d.o.StateDir)
@@ -89,7 +87,7 @@ func (d *Driver) Stats(t *launcher.Task, _ *supervisor.State) (*messages.TaskSta
 	}, nil
 }
 
-// Cleanup removes what is left of the container, and releases the image.
+// Cleanup removes the remains of the container and releases the image.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	if err := d.remove(context.Background(), t); err != nil {
 		return fmt.Errorf("container of task %v: %w", t.Key, err)

@@ -22,10 +22,10 @@ import (
 
 const first = 300_000_000
 
-// ownIDs makes root of a container the user nobody in the machine's directories.
+// ownIDs returns ids that make the container's root the user nobody in host directories.
 func ownIDs() *carapace.IDs { return &carapace.IDs{First: first, UID: 65534, GID: 65534} }
 
-// onRuntimes runs a test with each runtime that runs containers here.
+// onRuntimes runs a test with each runtime that works here.
 func onRuntimes(t *testing.T, test func(t *testing.T, d *Driver)) {
 	able.Need(t, able.OwnRoot)
 	info, err := os.Stat(os.DevNull)
@@ -33,7 +33,7 @@ func onRuntimes(t *testing.T, test func(t *testing.T, d *Driver)) {
 		t.Fatal(err)
 	}
 	was := info.Sys().(*syscall.Stat_t)
-	t.Cleanup(func() { _ = os.Chown(os.DevNull, int(was.Uid), int(was.Gid)) }) // that a failure is of this test alone
+	t.Cleanup(func() { _ = os.Chown(os.DevNull, int(was.Uid), int(was.Gid)) }) // for the other tests
 	if missing := able.Busybox(); missing != "" || testing.Short() {
 		t.Skip("-short, or " + missing)
 	}
@@ -49,7 +49,7 @@ func onRuntimes(t *testing.T, test func(t *testing.T, d *Driver)) {
 				if err := able.Sweep(filepath.Join(t.TempDir(), "none"), cgroups); err != nil {
 					t.Error(err)
 				}
-				all, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroups.Parent) // those that only runtimes use
+				all, _ := filepath.Glob("/sys/fs/cgroup/*" + cgroups.Parent) // hierarchies that only runtimes use
 				for _, folder := range all {
 					if err := os.Remove(folder); err != nil {
 						t.Error(err)
@@ -78,8 +78,8 @@ func (d *Driver) says(t *testing.T, s carapace.Spec, script string) string {
 	return string(text)
 }
 
-// TestOwnRoot: root of a container of its own is root in its image, and one plain user in the machine's directories,
-// where it owns nothing.
+// TestOwnRoot checks that the container's root is root in its image, and one plain user without files in host
+// directories.
 func TestOwnRoot(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
 		root, layer, scratch, data := able.MakeRootfs(t), t.TempDir(), t.TempDir(), t.TempDir()
@@ -119,8 +119,8 @@ func TestOwnRoot(t *testing.T) {
 	})
 }
 
-// TestOwnRootDevices: a granted device is open to all users of the container, although on the machine only to some, and
-// no other device is, through whatever node.
+// TestOwnRootDevices checks that a granted device is open to all users of the container, although the host restricts
+// it. No other device is open, through any node.
 func TestOwnRootDevices(t *testing.T) {
 	onRuntimes(t, func(t *testing.T, d *Driver) {
 		node := filepath.Join("/dev", carapace.DrawID(), "granted")
@@ -128,7 +128,7 @@ func TestOwnRootDevices(t *testing.T) {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { os.RemoveAll(filepath.Dir(node)) })
-		if err := syscall.Mknod(node, syscall.S_IFCHR|0o600, 1<<8|5); err != nil { // another zero
+		if err := syscall.Mknod(node, syscall.S_IFCHR|0o600, 1<<8|5); err != nil { // another zero device
 			t.Fatal(err)
 		}
 		other := filepath.Join(filepath.Dir(node), "other")
@@ -150,8 +150,8 @@ func TestOwnRootDevices(t *testing.T) {
 	})
 }
 
-// TestRootRefused: where the runtime makes no user namespace, or the carapace that composes roots is too old, no job is
-// root, and the others run.
+// TestRootRefused checks that no job is root if the runtime makes no user namespace or if carapace is too old to
+// compose roots. Other jobs run.
 func TestRootRefused(t *testing.T) {
 	able.Need(t, able.Root)
 	roots, err := account.OpenRoots(t.TempDir(), topology.UIDRange{First: 400_000_000, Last: 400_065_535}, carapace.IDsLen)

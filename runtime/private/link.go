@@ -23,8 +23,8 @@ func isNamespace(path string) bool {
 	return unix.Statfs(path, &stat) == nil && int64(stat.Type) == unix.NSFS_MAGIC
 }
 
-// newNamespace makes a network namespace with a loopback, which alone has IPv6, and binds it to a file, so that it
-// stays when the thread that made it has ended.
+// newNamespace makes a network namespace with a loopback interface, which alone has IPv6. It binds the namespace to a
+// file, so it outlives the thread that made it.
 func newNamespace(path string) error {
 	file, err := os.OpenFile(path, os.O_RDONLY|os.O_CREATE, 0o600)
 	if err != nil {
@@ -46,11 +46,11 @@ func newNamespace(path string) error {
 	})
 }
 
-// onThread calls do on a thread with namespaces of its own, which ends afterwards.
+// onThread calls do on a new thread with separate namespaces. The thread ends afterwards.
 func onThread(namespaces int, do func() error) error {
 	done := make(chan error, 1)
 	go func() {
-		runtime.LockOSThread() // and never unlocked: no other goroutine may run there
+		runtime.LockOSThread() // never unlocked, because no other goroutine may run on it
 		if err := unix.Unshare(namespaces); err != nil {
 			done <- err
 			return
@@ -60,7 +60,7 @@ func onThread(namespaces int, do func() error) error {
 	return <-done
 }
 
-// withoutIPv6 disables IPv6 on an interface of the calling thread's namespace. A kernel without it has no such file.
+// withoutIPv6 disables IPv6 on an interface of the calling thread's namespace. A kernel without IPv6 has no such file.
 func withoutIPv6(name string) error {
 	err := os.WriteFile(filepath.Join("/proc/sys/net/ipv6/conf", name, "disable_ipv6"), []byte("1"), 0)
 	if errors.Is(err, os.ErrNotExist) {
@@ -69,7 +69,7 @@ func withoutIPv6(name string) error {
 	return err
 }
 
-// connect joins a namespace to the machine.
+// connect connects a namespace to the host.
 func connect(name, namespace string) error {
 	inside, err := netns.GetFromPath(namespace)
 	if err != nil {
@@ -85,7 +85,7 @@ func connect(name, namespace string) error {
 	attributes.Name = name
 	pair := &netlink.Veth{LinkAttrs: attributes, PeerName: insideName, PeerNamespace: netlink.NsFd(int(inside))}
 	if err := netlink.LinkAdd(pair); err != nil {
-		return fmt.Errorf("virtual interfaces: %w", err)
+		return fmt.Errorf("create the virtual interfaces: %w", err)
 	}
 	here, err := netlink.LinkByName(name)
 	if err != nil {
@@ -113,18 +113,18 @@ func connect(name, namespace string) error {
 	return there.RouteAdd(&netlink.Route{LinkIndex: end.Attrs().Index, Gw: net.IP(gateway.AsSlice())})
 }
 
-// address gives an interface its address, and switches it on.
+// address gives an interface its address, and enables it.
 func address(at *netlink.Handle, link netlink.Link, a netip.Addr, bits int) error {
 	given := &netlink.Addr{IPNet: &net.IPNet{IP: net.IP(a.AsSlice()), Mask: net.CIDRMask(bits, 32)}}
 	if err := at.AddrAdd(link, given); err != nil {
-		return fmt.Errorf("address %v: %w", a, err)
+		return fmt.Errorf("add the address %v: %w", a, err)
 	}
 	return at.LinkSetUp(link)
 }
 
 const subnetBits = 30
 
-// free finds addresses that nothing on this machine has, and to which only the default route leads.
+// free returns addresses that no interface of this host has, and to which only the default route leads.
 func free() (netip.Prefix, error) {
 	var taken []netip.Prefix
 	addresses, err := netlink.AddrList(nil, netlink.FAMILY_V4)
@@ -152,7 +152,8 @@ func free() (netip.Prefix, error) {
 			at = at.Next()
 		}
 	}
-	return netip.Prefix{}, fmt.Errorf("all addresses of %v are taken on this machine, or routed elsewhere", span)
+	return netip.Prefix{}, fmt.Errorf("all addresses of %v are in use on this node or routed elsewhere; remove unused "+
+		"networks or routes", span)
 }
 
 func overlaps(taken []netip.Prefix, p netip.Prefix) bool {

@@ -13,10 +13,10 @@ import (
 	"strings"
 )
 
-// This file owns how names resolve in a network from which the machine's own services are not reached: a server on the
-// machine itself, such as systemd-resolved's 127.0.0.53, is replaced by those that it asks in turn.
+// This file configures name resolution in a private network, which cannot reach services of the host itself. A name
+// server on the host, such as systemd-resolved's 127.0.0.53, is replaced with the servers that it forwards to.
 
-// names is the /etc/resolv.conf of a network.
+// names returns the /etc/resolv.conf of a network.
 func (n *Networks) names() (string, error) {
 	servers, rest := n.o.Resolvers, []string(nil)
 	var asked []string
@@ -27,11 +27,11 @@ func (n *Networks) names() (string, error) {
 	for _, path := range files {
 		found, others := readNames(path)
 		if rest == nil {
-			rest = others // the other lines hold for any server
+			rest = others // the other lines apply to any server
 		}
 		for _, a := range found {
 			switch {
-			case len(n.o.Resolvers) > 0: // the machine's owner has named them
+			case len(n.o.Resolvers) > 0: // the policy names the servers
 			case a.Is4() && !a.IsLoopback() && !a.IsUnspecified() && !own(a):
 				servers = append(servers, a)
 			case a.Is4() || a.IsLoopback():
@@ -43,8 +43,9 @@ func (n *Networks) names() (string, error) {
 		}
 	}
 	if len(servers) == 0 && len(asked) > 0 {
-		return "", fmt.Errorf("names would not resolve in it: this machine asks itself (%s), and does not say which servers "+
-			"that asks; list servers under resolvers in its policy", strings.Join(asked, ", "))
+		return "", fmt.Errorf("names would not resolve in private networks: this node is its own name server "+
+			"(%s), and its upstream servers are unknown; list servers under resolvers in the node's policy",
+			strings.Join(asked, ", "))
 	}
 	var text strings.Builder
 	for _, a := range servers {
@@ -56,7 +57,7 @@ func (n *Networks) names() (string, error) {
 	return text.String(), nil
 }
 
-// readNames reads one file: the servers that it lists, and its other lines.
+// readNames reads the servers and the other lines of one file.
 func readNames(path string) (servers []netip.Addr, rest []string) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -77,7 +78,7 @@ func readNames(path string) (servers []netip.Addr, rest []string) {
 	return servers, rest
 }
 
-// own reports whether an address is one of this machine.
+// own reports whether an address belongs to this host.
 func own(a netip.Addr) bool {
 	addresses, _ := net.InterfaceAddrs()
 	return slices.ContainsFunc(addresses, func(of net.Addr) bool {
@@ -86,11 +87,11 @@ func own(a netip.Addr) bool {
 	})
 }
 
-// Lacks returns why this machine cannot have private networks; nil: it can. It tries everything in a namespace of its
-// own, which is gone afterwards.
+// Lacks returns the reason why this node cannot have private networks; nil: it can. It tests everything in a temporary
+// namespace.
 func Lacks(o Options) error {
 	if os.Geteuid() != 0 {
-		return errors.New("the agent is not root")
+		return errors.New("private networks require an agent that runs as root")
 	}
 	if _, err := (&Networks{o: o}).names(); err != nil {
 		return err

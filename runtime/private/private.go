@@ -1,13 +1,13 @@
 //go:build linux
 
-// Package private gives jobs a network of their own: a pair of virtual interfaces, one end in a network namespace
-// for the job's tasks, the other on the machine, out by the machine's address, and nothing in. It owns all parts of
-// such networks on a machine, from the namespace to the rules, and ensures that nothing of them is left behind. The
-// drivers decide which tasks are in one.
+// Package private provides private networks for jobs. A network is a pair of virtual interfaces: one in a network
+// namespace for the job's tasks, the other on the host. Tasks connect out through the host's address, and no connection
+// can come in. The package owns all parts of these networks, from the namespace to the rules, and ensures that nothing
+// is left behind. The drivers decide which tasks use a network.
 //
-// All that is made belongs either to one network, and is removed with it, or to one agent (its table of rules), or
-// to the machine (forwarding), which the last one that needs it resets. Two agents see each other's interfaces, and
-// share only a lock.
+// Each part belongs to one network, one agent or the host. Parts of a network are removed with it. Each agent has a
+// table of rules. Forwarding belongs to the host, and the last agent that needs it resets it. Two agents see each
+// other's interfaces, and share only a lock.
 package private
 
 import (
@@ -31,32 +31,32 @@ import (
 )
 
 const (
-	// family begins the names of all agents' interfaces on a machine.
+	// family is the prefix of all agents' interface names on a host.
 	family      = "syn"
 	insideName  = "eth0"
 	nsFile      = "ns"
 	namesFile   = "resolv.conf"
 	holdersName = "holders"
-	linkFile    = "interface" // the name of a network's end on the machine
-	// shared is where agents of one machine meet.
+	linkFile    = "interface" // the name of a network's interface on the host
+	// shared is the directory that all agents of one host use.
 	shared = "/run/synapse-networks"
 )
 
-// span is where networks have their addresses: it is reserved for benchmarks of network devices, and no real network
-// has it.
+// span is the address range of the networks. It is reserved for benchmarks of network devices, so no real network uses
+// it.
 var span = netip.MustParsePrefix("198.18.0.0/15")
 
-// Options configure an agent's networks.
+// Options holds the settings of an agent's networks.
 type Options struct {
-	// Dir belongs to the agent's networks alone.
+	// Dir is a directory for only the agent's networks.
 	Dir string
-	// Resolvers are the name servers; none: those of the machine.
+	// Resolvers lists the name servers; empty: those of the host.
 	Resolvers []netip.Addr
-	// Names are the files in which the machine lists its name servers, the best first; nil: the usual ones.
+	// Names lists the files with the host's name servers, in order of preference; nil: the usual files.
 	Names []string
 }
 
-// Networks are the networks of an agent.
+// Networks holds the private networks of an agent.
 type Networks struct {
 	o      Options
 	prefix string // of this agent's interfaces
@@ -64,11 +64,11 @@ type Networks struct {
 	places []egress.Place
 }
 
-// usualNames are the files in which machines list their name servers.
+// usualNames lists the files in which hosts list their name servers.
 var usualNames = []string{"/etc/resolv.conf", "/run/systemd/resolve/resolv.conf",
 	"/run/NetworkManager/no-stub-resolv.conf"}
 
-// Open takes over what earlier agents left in the directory, and removes what no longer has a holder.
+// Open takes over the networks of earlier agents in the directory, and removes those without a holder.
 func Open(o Options) (*Networks, error) {
 	if err := os.MkdirAll(o.Dir, 0o711); err != nil {
 		return nil, fmt.Errorf("networks: %w", err)
@@ -81,14 +81,14 @@ func networksIn(o Options) *Networks {
 	return &Networks{o: o, prefix: fmt.Sprintf("%s%08x", family, crc32.ChecksumIEEE([]byte(o.Dir)))[:len(family)+6]}
 }
 
-// Joined is a network for a task to be put into.
+// Joined describes a network for a task.
 type Joined struct {
-	Namespace string // the machine's file for it
-	Names     string // what the task is to have as /etc/resolv.conf
+	Namespace string // the file of the namespace on the host
+	Names     string // the file for the task's /etc/resolv.conf
 }
 
-// Join makes a network if it does not exist, and notes a holder of it: a path that exists as long as the network is
-// needed.
+// Join makes a network if it does not exist, and records a holder. The holder is a path that exists as long as the
+// network is needed.
 func (n *Networks) Join(name, holder string) (Joined, error) {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -109,7 +109,7 @@ func (n *Networks) Join(name, holder string) (Joined, error) {
 	return joined, err
 }
 
-// Release ends a holder's hold on a network, which is removed with its last holder.
+// Release removes a holder. The network is removed with its last holder.
 func (n *Networks) Release(name, holder string) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -131,7 +131,7 @@ func (n *Networks) release(name, holder string) error {
 	return locked(func() error { return errors.Join(n.remove(dir), n.tidy()) })
 }
 
-// Sweep removes networks without holders, interfaces without a network, and what only networks need.
+// Sweep removes networks without holders, interfaces without a network, and settings that no network needs.
 func (n *Networks) Sweep() error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -150,7 +150,7 @@ func (n *Networks) Sweep() error {
 			}
 			failed = append(failed, n.remove(dir))
 		}
-		links, _ := netlink.LinkList() // without a list there is nothing to compare with
+		links, _ := netlink.LinkList() // without a list there is nothing to compare
 		for _, link := range links {
 			if name := link.Attrs().Name; strings.HasPrefix(name, n.prefix) && !known[name] {
 				failed = append(failed, netlink.LinkDel(link))
@@ -160,14 +160,13 @@ func (n *Networks) Sweep() error {
 	})
 }
 
-// Clear removes all networks of an agent that has gone, with all of its tasks, and will not come back to its
-// directory.
+// Clear removes all networks of an agent that has ended with all its tasks and will not use its directory again.
 func Clear(dir string) error {
 	if left, err := os.ReadDir(dir); len(left) == 0 {
-		return err // most agents never had one, and need no rights for that
+		return err // most agents never had a network, and need no rights for that
 	}
 	n := networksIn(Options{Dir: dir})
-	marks, _ := filepath.Glob(filepath.Join(dir, "*", holdersName, "*")) // the pattern is not malformed
+	marks, _ := filepath.Glob(filepath.Join(dir, "*", holdersName, "*")) // the pattern is valid
 	for _, mark := range marks {
 		if err := os.Remove(mark); err != nil {
 			return fmt.Errorf("networks: %w", err)
@@ -176,7 +175,7 @@ func Clear(dir string) error {
 	return n.Sweep()
 }
 
-// held reports whether one of a network's holders still exists, and drops those that do not.
+// held reports whether a holder of a network still exists, and removes those that do not.
 func held(dir string) bool {
 	alive := false
 	marks, _ := os.ReadDir(filepath.Join(dir, holdersName))
@@ -192,13 +191,13 @@ func held(dir string) bool {
 	return alive
 }
 
-// outside is the name of a network's end on the machine; empty: it was not made yet.
+// outside returns the name of a network's interface on the host; empty: it was not made yet.
 func (n *Networks) outside(dir string) string {
 	text, _ := os.ReadFile(filepath.Join(dir, linkFile))
 	return string(text)
 }
 
-// remove removes one network, with all that the agent knows of it.
+// remove removes one network with all its records.
 func (n *Networks) remove(dir string) error {
 	if err := n.disconnect(dir); err != nil {
 		return err
@@ -211,22 +210,22 @@ func (n *Networks) disconnect(dir string) error {
 	if name := n.outside(dir); name != "" {
 		if link, err := netlink.LinkByName(name); err == nil {
 			if err := netlink.LinkDel(link); err != nil {
-				return fmt.Errorf("virtual interface: %w", err)
+				return fmt.Errorf("remove the virtual interface: %w", err)
 			}
 		}
 	}
 	for {
 		switch err := unix.Unmount(filepath.Join(dir, nsFile), unix.MNT_DETACH|unix.UMOUNT_NOFOLLOW); err {
-		case nil: // there may be another one below
+		case nil: // there may be another mount below
 		case unix.EINVAL, unix.ENOENT:
 			return nil
 		default:
-			return fmt.Errorf("network namespace: %w", err)
+			return fmt.Errorf("unmount the network namespace: %w", err)
 		}
 	}
 }
 
-// make makes what is missing of one network.
+// make makes the missing parts of one network.
 func (n *Networks) make(j Joined) error {
 	dir := filepath.Dir(j.Namespace)
 	names, err := n.names()
@@ -248,7 +247,7 @@ func (n *Networks) make(j Joined) error {
 		return err
 	}
 	if err := newNamespace(j.Namespace); err != nil {
-		return fmt.Errorf("network namespace: %w", err)
+		return fmt.Errorf("create the network namespace: %w", err)
 	}
 	var random [3]byte
 	_, _ = rand.Read(random[:])
@@ -259,12 +258,12 @@ func (n *Networks) make(j Joined) error {
 	return connect(name, j.Namespace)
 }
 
-// locked calls do while no other agent of the machine is inside locked. If nothing is noted for other agents, the
-// lock file is removed: an agent that waits notices that, and takes the next.
+// locked calls do while no other agent of the host is inside locked. If no note for other agents is left, it removes
+// the lock file. A waiting agent detects that and takes the next lock.
 func locked(do func() error) error {
 	lock, err := takeLock()
 	if err != nil {
-		return fmt.Errorf("networks: %w", err)
+		return fmt.Errorf("lock the networks: %w", err)
 	}
 	defer lock.Close()
 	err = do()

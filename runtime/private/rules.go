@@ -21,11 +21,10 @@ import (
 	"github.com/yi-json/synapse/runtime/egress"
 )
 
-// This file owns what may pass, and what is translated: the agent's table of rules, which recognise its interfaces
-// by the prefix of their names, and the machine's forwarding. The table is replaced as a whole, in one transaction
-// of the kernel, so that there is never a moment without it.
+// This file owns the packet rules: the agent's table, which matches its interfaces by their name prefix, and the host's
+// forwarding. The table is replaced in one transaction of the kernel, so it always exists.
 
-// Refuse makes these places unreachable for tasks, in place of those before.
+// Refuse makes these places unreachable for tasks, instead of the earlier ones.
 func (n *Networks) Refuse(places []egress.Place) error {
 	n.mu.Lock()
 	defer n.mu.Unlock()
@@ -39,24 +38,25 @@ func (n *Networks) Refuse(places []egress.Place) error {
 
 const (
 	forwarding = "/proc/sys/net/ipv4/ip_forward"
-	// beforeNAT is where packets are looked at with the address that the task has written.
+	// beforeNAT is the priority at which packets still have the destination that the task used.
 	beforeNAT = -150
 )
 
-// rule makes the machine forward packets, and writes the table.
+// rule enables forwarding on the host, and writes the table.
 func (n *Networks) rule() error {
 	ours, err := forward()
 	if err != nil {
 		return err
 	}
 	if err := n.write(ours); err != nil {
-		return fmt.Errorf("rules of nftables: %w", err)
+		return fmt.Errorf("write the nftables rules: %w", err)
 	}
 	return nil
 }
 
-// note is the path of the note that the machine did not forward before there were networks, one for each network
-// namespace of an agent. The process's first thread may have left that namespace.
+// note returns the path of the note that the host did not forward packets before there were networks. There is one note
+// per network namespace of an agent. It uses the calling thread's namespace, because the process's first thread may
+// have left it.
 func note() (string, error) {
 	var stat unix.Stat_t
 	if err := unix.Stat("/proc/thread-self/ns/net", &stat); err != nil {
@@ -65,7 +65,7 @@ func note() (string, error) {
 	return filepath.Join(shared, fmt.Sprintf("forwarding-%d", stat.Ino)), nil
 }
 
-// forward makes the machine forward packets, and reports whether it did not before.
+// forward enables forwarding on the host, and reports whether it was disabled before.
 func forward() (ours bool, err error) {
 	noted, err := note()
 	if err != nil {
@@ -80,15 +80,14 @@ func forward() (ours bool, err error) {
 			return false, err
 		}
 		if err := os.WriteFile(forwarding, []byte("1"), 0); err != nil {
-			return false, fmt.Errorf("%s: %w", forwarding, err)
+			return false, fmt.Errorf("write %s: %w", forwarding, err)
 		}
 	}
 	_, err = os.Lstat(noted)
 	return err == nil, nil
 }
 
-// tidy removes what no network needs any more: the agent's table when it has none, and forwarding when the machine
-// has none.
+// tidy removes unneeded settings: the agent's table if it has no networks, and forwarding if the host has none.
 func (n *Networks) tidy() error {
 	links, err := netlink.LinkList()
 	if err != nil {
@@ -101,7 +100,7 @@ func (n *Networks) tidy() error {
 	}
 	if !own {
 		if err := n.drop(); err != nil {
-			return fmt.Errorf("rules of nftables: %w", err)
+			return fmt.Errorf("remove the nftables rules: %w", err)
 		}
 	}
 	noted, err := note()
@@ -121,7 +120,7 @@ func (n *Networks) table() *nftables.Table {
 	return &nftables.Table{Name: "synapse-" + strings.TrimPrefix(n.prefix, family), Family: nftables.TableFamilyINet}
 }
 
-// drop removes the table, if it is there.
+// drop removes the table if it exists.
 func (n *Networks) drop() error {
 	c, err := nftables.New()
 	if err != nil {
@@ -134,23 +133,22 @@ func (n *Networks) drop() error {
 	return nil
 }
 
-// write writes the table in place of the one before. ours: the machine forwards only for networks, and must not
-// forward for others.
+// write replaces the table. ours reports that the host forwards only for networks, so it must not forward for others.
 func (n *Networks) write(ours bool) error {
 	c, err := nftables.New()
 	if err != nil {
 		return err
 	}
-	c.AddTable(n.table()) // so that there is one to delete
+	c.AddTable(n.table()) // so that the deletion succeeds
 	c.DelTable(n.table())
 	w := &writer{c: c, table: c.AddTable(n.table())}
 	w.chain("arrives", nftables.ChainTypeFilter, nftables.ChainHookPrerouting, beforeNAT)
 	from, to := named(expr.MetaKeyIIFNAME, n.prefix, expr.CmpOpEq), named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpEq)
 	itself := &expr.Fib{Register: 1, FlagDADDR: true, ResultADDRTYPE: true}
 	back := &expr.Fib{Register: 1, FlagSADDR: true, FlagIIF: true, ResultOIF: true}
-	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6)) // it has no route, and this closes any hole
+	w.rule(drops, from, protocolIs(unix.NFPROTO_IPV6)) // it has no route; this rule prevents any leak
 	w.rule(drops, from, fibOf(itself, expr.CmpOpNeq, unix.RTN_UNICAST))
-	w.rule(drops, from, fibOf(back, expr.CmpOpEq, 0)) // a sender that writes another address than its own
+	w.rule(drops, from, fibOf(back, expr.CmpOpEq, 0)) // a sender with a forged address
 	for _, place := range n.places {
 		if place.Net.Addr().Is4() {
 			w.refuse(from, place)
@@ -166,8 +164,8 @@ func (n *Networks) write(ours bool) error {
 	w.chain("enters", nftables.ChainTypeFilter, nftables.ChainHookOutput, 0)
 	w.rule(drops, to, stateIs(expr.CtStateBitESTABLISHED|expr.CtStateBitRELATED, false))
 	w.chain("leaves", nftables.ChainTypeNAT, nftables.ChainHookPostrouting, int(*nftables.ChainPriorityNATSource))
-	// It goes by where a packet came in and not by its address, which the machine itself and other programs may have
-	// too: their connections would break. What the machine sends has come in nowhere.
+	// The rule matches the incoming interface and not the address, which the host and other programs may have too.
+	// Their connections would break. Packets from the host have no incoming interface.
 	away := named(expr.MetaKeyOIFNAME, n.prefix, expr.CmpOpNeq)
 	w.rule(&expr.Masq{}, from, away, protocolIs(unix.NFPROTO_IPV4))
 	return c.Flush()
@@ -189,7 +187,7 @@ func (w *writer) chain(name string, kind nftables.ChainType, hook *nftables.Chai
 	})
 }
 
-// rule adds a rule for packets for which all conditions hold.
+// rule adds a rule for packets that match all conditions.
 func (w *writer) rule(does expr.Any, conditions ...[]expr.Any) {
 	var all []expr.Any
 	for _, c := range conditions {
@@ -198,7 +196,7 @@ func (w *writer) rule(does expr.Any, conditions ...[]expr.Any) {
 	w.c.AddRule(&nftables.Rule{Table: w.table, Chain: w.at, Exprs: append(all, does)})
 }
 
-// refuse drops what goes to a place.
+// refuse drops packets to a place.
 func (w *writer) refuse(from []expr.Any, place egress.Place) {
 	where := goesTo(place.Net)
 	if place.Port == 0 {
@@ -236,7 +234,7 @@ func fibOf(fib *expr.Fib, op expr.CmpOp, answer uint32) []expr.Any {
 	return []expr.Any{fib, compare(op, binaryutil.NativeEndian.PutUint32(answer))}
 }
 
-// destination is where an IPv4 header has its address.
+// destination is the offset of the destination address in an IPv4 header.
 const destination = 16
 
 func goesTo(net netip.Prefix) []expr.Any {
@@ -254,7 +252,7 @@ func stateIs(bits uint32, one bool) []expr.Any {
 	return masked(expr.CtKeySTATE, bits, op)
 }
 
-// notRedirected leaves out what the machine's owner has redirected, for example a published port.
+// notRedirected excludes connections that the host's administrator has redirected, for example to a published port.
 func notRedirected() []expr.Any { return masked(expr.CtKeySTATUS, 1<<5, expr.CmpOpEq) } // IPS_DST_NAT
 
 func masked(key expr.CtKey, bits uint32, op expr.CmpOp) []expr.Any {

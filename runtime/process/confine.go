@@ -15,45 +15,45 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns where on the machine a task may write, which devices it may use, and what it may not see. It is the
-// contract of the containers' host view as far as Landlock can enforce it: a task reads the machine, and writes where
-// its job says so.
+// This file lists the paths that a task may write, the devices that it may use, and the paths that it must not see. It
+// follows the rules of the containers' host view as far as Landlock can enforce them. A task can read the host, and
+// writes only where its job says.
 
-// ofSameUser is hidden from tasks that run as the agent's own user, or as root: others are kept out by the files'
-// modes. What is later put beside a hidden place becomes unreadable too, so no more is hidden than necessary.
+// ofSameUser lists paths that are hidden from tasks that run as the agent's own user or as root. File modes protect
+// these paths from other users. A file that is later added next to a hidden path becomes unreadable too, so the list is
+// short.
 var ofSameUser = []string{
 	"/var/lib/synapse", "/etc/synapse", "/var/lib/docker", "/var/lib/containerd", "/var/lib/kubelet", "/etc/kubernetes",
 	"/var/spool/cron", "/boot",
 }
 
-// shared are the machine's places for everybody's files.
+// shared lists the host's directories that are open to all users.
 var shared = []string{"/tmp", "/var/tmp", "/dev/shm", "/dev/mqueue", "/dev/hugepages"}
 
-// plainDevices are the devices that any program counts on, and the cards through which the members of a gang reach
-// each other.
+// plainDevices lists devices that any program expects, and the network cards that connect the members of a gang.
 var plainDevices = []string{
 	"/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom", "/dev/tty", "/dev/ptmx", "/dev/pts",
 	"/dev/infiniband", "/dev/hfi1*", "/dev/cxi*", "/dev/xpmem", "/dev/knem", "/dev/gdrdrv",
 }
 
-// Lacks lists what this driver, or this machine, does not enforce, each with its reason.
+// Lacks lists the limits that this driver or this node does not enforce, each with its reason.
 func (d *Driver) Lacks() []string {
 	lacks := []string{"limits of memory, CPU and processes (plain processes have none)"}
 	if d.missing != nil {
 		return append(lacks, fmt.Sprintf("confinement of tasks (%v)", d.missing))
 	}
 	lacks = append(lacks, "sockets of other programs (Landlock does not hide them)",
-		"namespaces made by clone3 (its flags are hidden from the filter)")
+		"namespaces made by clone3 (the filter cannot see its flags)")
 	if _, err := calls.Program(nil); err != nil {
 		lacks = append(lacks, fmt.Sprintf("system calls (%v)", err))
 	}
 	return append(lacks, supervisor.LandlockLacks(d.landlock)...)
 }
 
-// Confined reports whether tasks may write only where their jobs say so.
+// Confined reports whether tasks may write only where their jobs say.
 func (d *Driver) Confined() bool { return d.missing == nil }
 
-// Barred are the places for everybody's files to which no task may write, because something hidden lies in them.
+// Barred returns the shared directories that no task may write, because they contain a hidden path.
 func (d *Driver) Barred() []string {
 	if !d.Confined() {
 		return nil
@@ -61,7 +61,7 @@ func (d *Driver) Barred() []string {
 	return slices.DeleteFunc(slices.Clone(shared), func(place string) bool { return !d.bars(place) })
 }
 
-// bars reports whether a hidden place lies in a place, or the place in it.
+// bars reports whether a path contains a hidden path or is inside one.
 func (d *Driver) bars(place string) bool {
 	return slices.ContainsFunc(d.o.Hide, func(hidden string) bool {
 		place, hidden := real(place), real(hidden)
@@ -69,7 +69,7 @@ func (d *Driver) bars(place string) bool {
 	})
 }
 
-// real is where a path leads, or the path itself where it leads nowhere.
+// real returns the path with links resolved, or the path itself if it does not exist.
 func real(path string) string {
 	if at, err := filepath.EvalSymlinks(path); err == nil {
 		return at
@@ -77,7 +77,7 @@ func real(path string) string {
 	return path
 }
 
-// named opens the paths of a job as its user, and returns those where it may write.
+// named opens the paths of a job as its user, and returns those that the job may write.
 func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]hostpath.Ticket, error) {
 	visitor := hostpath.Visitor{As: user.Guest(), Rules: d.o.Policy.MountRules(d.o.Hide)}
 	var tickets []hostpath.Ticket
@@ -86,7 +86,7 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]hostpath.T
 		if err != nil {
 			return nil, fmt.Errorf("mounts[%d].source: %w", i, err)
 		}
-		ticket.Close() // the task itself opens the path, as its user
+		ticket.Close() // the task itself opens the path later, as its user
 		tickets = append(tickets, ticket)
 	}
 	if s.GetWorkdir() == "" {
@@ -95,7 +95,7 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]hostpath.T
 	dir := hostpath.Named(s.GetWorkdir())
 	folder, err := visitor.As.Look(dir)
 	if err != nil {
-		return nil, fmt.Errorf("workdir: %w, or leave workdir out for a scratch directory", err)
+		return nil, fmt.Errorf("workdir: %w, or omit workdir to use the scratch directory", err)
 	}
 	if !folder {
 		return nil, fmt.Errorf("workdir: %v is not a directory that the task's user can enter", dir)
@@ -107,10 +107,10 @@ func (d *Driver) named(s *messages.JobSpec, user *account.Account) ([]hostpath.T
 	} else if visitor.Hides(dir) {
 		return nil, fmt.Errorf("workdir: %w", err)
 	}
-	return tickets, nil // where it may go but not write, it goes as its user
+	return tickets, nil // a path that is not writable needs no rule
 }
 
-// confinement is how the task's supervisor confines it; nil where the kernel cannot.
+// confinement returns the confinement for the task's supervisor; nil if the kernel does not support it.
 func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervisor.Confinement, error) {
 	nodes, err := d.nodes(t)
 	if err != nil || !d.Confined() {
@@ -121,14 +121,15 @@ func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervis
 		Bound: user.UID == 0,
 	}
 	for _, pattern := range plainDevices {
-		found, _ := filepath.Glob(pattern) // the patterns are ours, and valid
+		found, _ := filepath.Glob(pattern) // the patterns are constant and valid
 		c.Use = append(c.Use, found...)
 	}
 	if user.Self || user.UID == 0 {
 		c.Hide = append(c.Hide, ofSameUser...)
 	}
 	if user.UID != 0 {
-		// CUDA names its threads through their files in /proc. Root would find the kernel's settings there.
+		// CUDA names its threads through their files in /proc. Root would also get access to the kernel's
+		// settings there.
 		c.Use = append(c.Use, "/proc")
 	}
 	named, err := d.named(t.Spec, user)
@@ -142,15 +143,15 @@ func (d *Driver) confinement(t *launcher.Task, user *account.Account) (*supervis
 	return c, err
 }
 
-// nodes are the device nodes of the task's GPUs. Those of a declared device are unknown: a task with one may open
-// whatever its user may.
+// nodes returns the device nodes of the task's GPUs. The nodes of a declared device are unknown, so a task with one may
+// open all devices that its user may open.
 func (d *Driver) nodes(t *launcher.Task) ([]string, error) {
 	if slices.ContainsFunc(t.Gpus, (*messages.Gpu).GetDeclared) {
 		return []string{"/dev"}, nil
 	}
 	for _, share := range t.Grant.GetGpus() {
 		if !slices.ContainsFunc(t.Gpus, func(g *messages.Gpu) bool { return g.GetId() == share.GetGpuId() }) {
-			return nil, fmt.Errorf("GPU %s was granted, and is no longer among those of this machine", share.GetGpuId())
+			return nil, fmt.Errorf("GPU %s was granted, but this node no longer has it", share.GetGpuId())
 		}
 	}
 	view, err := d.o.Gpus.Granted(t.Gpus)

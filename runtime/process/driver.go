@@ -1,6 +1,6 @@
-// Package process is the driver without containers: a task is a plain session of processes on the host, as the
-// job's user where the agent is root, confined by Landlock where the kernel has it. It needs no privilege at all.
-// It never claims to keep a limit that it cannot keep.
+// Package process is the driver without containers. A task is a plain session of host processes. It runs as the job's
+// user if the agent is root, and is confined by Landlock if the kernel supports it. The driver needs no privileges. It
+// never claims to enforce a limit that it cannot enforce.
 package process
 
 import (
@@ -25,45 +25,45 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// Name is the driver's name.
+// Name is the name of the driver.
 const Name = "process"
 
-// HostImage is the only image: the machine's own root.
+// HostImage names the only supported image: the host's own root.
 const HostImage = "host"
 
 // Driver runs tasks as processes of the host.
 type Driver struct {
 	o       Options
-	cgroups string // where leaves are made; empty: nowhere
+	cgroups string // the parent folder of leaves; empty: none
 
-	landlock int   // the kernel's version of it …
-	missing  error // … or why there is none
+	landlock int   // the kernel's version of Landlock …
+	missing  error // … or the reason why there is none
 }
 
 // Options holds the settings of the driver.
 type Options struct {
-	// Users decides as which users tasks run, and Policy what jobs may name.
+	// Users decides the user of each task. Policy decides the resources that jobs may name.
 	Users  account.Rules
 	Policy hostpolicy.Policy
-	// Env is what every task has in its environment beside its own, PATH for example.
+	// Env is added to the environment of every task, for example PATH.
 	Env []string
-	// Cgroups is a directory of the unified hierarchy under which each task gets
-	// a leaf; "auto": below the agent's own, where that can be written; empty: none.
-	// A leaf is no isolation: through it all processes of a task are found and killed.
+	// Cgroups is a directory of the unified hierarchy in which each task gets a leaf; "auto": below the agent's own
+	// cgroup, if writable; empty: none. A leaf provides no isolation. It is used to find and kill all processes of
+	// a task.
 	Cgroups string
-	// MaxProcesses bounds the user's processes as the kernel counts them; 0: the agent's own limit.
+	// MaxProcesses limits the user's processes as the kernel counts them; 0: the agent's own limit.
 	MaxProcesses uint64
-	// Hide are directories of the machine that no task may reach: the agent's own.
+	// Hide lists host directories that no task may reach: the agent's own.
 	Hide []string
-	// Gpus says which nodes belong to which of the machine's GPUs; nil: all are only declared.
+	// Gpus lists the nodes of each of the node's GPUs; nil: all GPUs are only declared.
 	Gpus *gpu.Hardware
-	// Landlock returns the kernel's version of it; nil: asks the kernel.
+	// Landlock returns the kernel's version of Landlock; nil: the driver asks the kernel.
 	Landlock func() (int, error)
 }
 
-// New makes the driver.
+// New returns a driver for the options.
 func New(o Options) *Driver {
-	o.Users.Roots = nil // a plain process has no container to be root of
+	o.Users.Roots = nil // a plain process has no container in which it could be root
 	d := &Driver{o: o, cgroups: o.Cgroups}
 	if o.Cgroups == "auto" {
 		d.cgroups = ownCgroups()
@@ -78,16 +78,16 @@ func New(o Options) *Driver {
 	return d
 }
 
-// Name is "process".
+// Name returns "process".
 func (d *Driver) Name() string { return Name }
 
-// Scratch is the directory itself: nothing is mounted elsewhere.
+// Scratch returns the directory itself, because nothing is mounted.
 func (d *Driver) Scratch(t *launcher.Task) string { return t.Scratch }
 
-// Helps reports that its tasks can be shown the program of ours.
+// Helps reports that the driver's tasks can use the helper program.
 func (d *Driver) Helps() bool { return true }
 
-// Prepare refuses what needs a container, and gives the scratch directory to the user.
+// Prepare refuses requests that need a container, and gives the scratch directory to the user.
 func (d *Driver) Prepare(_ context.Context, t *launcher.Task) error {
 	if err := d.o.Policy.MayProcess(); err != nil {
 		return err
@@ -130,16 +130,16 @@ func (d *Driver) user(t *launcher.Task) (*account.Account, error) {
 	return d.o.Users.Of(name, t.UID)
 }
 
-// reachable refuses a data directory that the task's user cannot pass through: here the error says so; later the
-// command would only be denied access.
+// reachable refuses a data directory that the task's user cannot pass through. Otherwise the command would later fail
+// with a mere access error.
 func reachable(scratch string, user *account.Account) error {
 	dir, err := user.Barred(scratch)
 	if err != nil {
 		return fault.OfMachine(fmt.Errorf("scratch directory: %w", err))
 	}
 	if dir != "" {
-		return fmt.Errorf("scratch directory: user %s cannot pass through %s; move the agent's data directory, chmod o+x "+
-			"what is above it, or give the job a workdir", user.Name, dir)
+		return fmt.Errorf("scratch directory: the user %s cannot pass through %s; move the agent's data directory, run "+
+			"chmod o+x on its parent directories, or set a workdir in the job", user.Name, dir)
 	}
 	return nil
 }
@@ -147,31 +147,31 @@ func reachable(scratch string, user *account.Account) error {
 func check(s *messages.JobSpec) error {
 	switch {
 	case s.GetImage() != HostImage:
-		return fmt.Errorf("image: %q needs a container, and this machine runs plain processes; use `image: host`, or run "+
+		return fmt.Errorf("image: %q needs a container, but this node runs plain processes; use `image: host`, or run "+
 			"the agent as root with another driver", s.GetImage())
 	case len(messages.NetworkLabels(s.GetNetwork())) > 0:
-		return fmt.Errorf("network: %s needs a container, and this machine runs plain processes; use `network: host`, "+
+		return fmt.Errorf("network: %s needs a container, but this node runs plain processes; use `network: host`, "+
 			"or run the agent as root with another driver", s.GetNetwork().Word())
 	case s.GetLimitsRequired():
-		return fmt.Errorf("limits: are required, and plain processes cannot be held to them; leave `limits: required` out, " +
+		return fmt.Errorf("limits: are required, but plain processes cannot be limited; omit `limits: required`, " +
 			"or run the agent as root with another driver")
 	case len(s.GetCommand()) == 0:
-		return fault.OfJob(errors.New("command: is empty, and the host has no entrypoint; give the job a command"))
+		return fault.OfJob(errors.New("command: is empty, and the host has no entrypoint; add a command to the job"))
 	}
 	for i, m := range s.GetMounts() {
 		if m.GetSource() != m.GetTarget() || m.GetReadOnly() {
-			return fmt.Errorf("mounts[%d]: %s at %s needs a container; plain processes see the host's own files: leave it "+
-				"out, or use the same path for both and no readOnly", i, m.GetSource(), m.GetTarget())
+			return fmt.Errorf("mounts[%d]: %s at %s needs a container, because plain processes see the host's own files; omit "+
+				"the mount, or use the same path for both without readOnly", i, m.GetSource(), m.GetTarget())
 		}
 	}
 	return nil
 }
 
-// SecretWays reports how this driver gives secrets to tasks: a plain process has no place of its own for a file that
-// nobody else sees and no disk holds.
+// SecretWays reports how this driver passes secrets to tasks. Files are impossible, because a plain process has no
+// private in-memory folder.
 func (d *Driver) SecretWays() (files, env bool) { return false, true }
 
-// Command is the job's own command, as its user.
+// Command returns the job's own command, as the job's user.
 func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) (*supervisor.Spec, error) {
 	user, err := d.user(t)
 	if err != nil {
@@ -208,8 +208,8 @@ func (d *Driver) Command(t *launcher.Task, _ *messages.StartTask, env []string) 
 	return spec, fault.OfMachine(err)
 }
 
-// limits let a task lock as much memory and open as many files as the machine
-// allows: network cards for gangs pin their buffers.
+// limits returns limits that let a task lock as much memory and open as many files as the host allows. Network cards
+// lock the buffers of gangs in memory.
 func (d *Driver) limits() []supervisor.Limit {
 	var limits []supervisor.Limit
 	for _, resource := range []int{unix.RLIMIT_MEMLOCK, unix.RLIMIT_NOFILE} {
@@ -228,14 +228,14 @@ func (d *Driver) limits() []supervisor.Limit {
 	return limits
 }
 
-// Cleanup removes the task's leaf, if it is still there. The scratch directory does not concern the driver.
+// Cleanup removes the task's leaf, if it exists. The launcher removes the scratch directory.
 func (d *Driver) Cleanup(t *launcher.Task) error {
 	leaf := d.leaf(t)
 	if leaf == "" {
 		return nil
 	}
 	if err := os.Remove(leaf); err != nil && !os.IsNotExist(err) {
-		return fmt.Errorf("cgroup of task %v: %w", t.Key, err)
+		return fmt.Errorf("remove the cgroup of task %v: %w", t.Key, err)
 	}
 	return nil
 }
@@ -244,7 +244,7 @@ func (d *Driver) leaf(t *launcher.Task) string {
 	if d.cgroups == "" {
 		return ""
 	}
-	// Two agents of two clusters may share the machine, and a task's name.
+	// The agents of two clusters may share the host and a task's name.
 	home := crc32.ChecksumIEEE([]byte(t.Dir))
 	return filepath.Join(d.cgroups, fmt.Sprintf("%v-%08x", t.Key, home))
 }

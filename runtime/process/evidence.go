@@ -16,11 +16,10 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns how a task's processes are found without their supervisor, and
-// what they use.
+// This file finds a task's processes without their supervisor, and reads their usage.
 
-// makeCgroup makes the task's leaf. Where it cannot be made the task runs without it: its supervisor finds all
-// processes anyway.
+// makeCgroup makes the task's leaf. If that fails, the task runs without it, because its supervisor finds all processes
+// anyway.
 func (d *Driver) makeCgroup(t *launcher.Task) (string, error) {
 	leaf := d.leaf(t)
 	if leaf == "" {
@@ -32,8 +31,8 @@ func (d *Driver) makeCgroup(t *launcher.Task) (string, error) {
 	return leaf, nil
 }
 
-// ownCgroups is a folder below the agent's own cgroup in the unified hierarchy,
-// or nothing where there is none or it may not be written.
+// ownCgroups returns a folder below the agent's own cgroup in the unified hierarchy. It returns an empty text if there
+// is none or it is not writable.
 func ownCgroups() string {
 	mounts, err := os.ReadFile("/proc/self/mountinfo")
 	if err != nil {
@@ -60,7 +59,7 @@ func ownCgroups() string {
 	return dir
 }
 
-// unifiedRoot is where the unified hierarchy is mounted.
+// unifiedRoot returns the mount point of the unified hierarchy.
 func unifiedRoot(mountinfo string) string {
 	for line := range strings.Lines(mountinfo) {
 		before, after, _ := strings.Cut(line, " - ")
@@ -77,8 +76,8 @@ const (
 	maxSweepPause = time.Second
 )
 
-// Sweep kills what a killed supervisor has left, until nothing of the task is found twice in a row. The command itself
-// has died with its supervisor; what it started is found by its session, its leaf, and its environment.
+// Sweep kills the remains of a killed supervisor until no process of the task is found twice in a row. The command
+// itself died with its supervisor. Its descendants are found by their session, leaf and environment.
 func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.State) error {
 	leaf := d.leaf(t)
 	clean := 0
@@ -97,14 +96,14 @@ func (d *Driver) Sweep(ctx context.Context, t *launcher.Task, state *supervisor.
 		}
 		select {
 		case <-ctx.Done():
-			return fmt.Errorf("task %v: %d of its processes are left: %w", t.Key, n, ctx.Err())
+			return fmt.Errorf("task %v: %d of its processes still run: %w", t.Key, n, ctx.Err())
 		case <-time.After(pause):
 		}
 	}
 	return d.Cleanup(t)
 }
 
-// empty reports whether a leaf holds no process, or is not there.
+// empty reports whether a leaf has no process or does not exist.
 func empty(leaf string) bool {
 	if leaf == "" {
 		return true
@@ -113,9 +112,9 @@ func empty(leaf string) bool {
 	return errors.Is(err, os.ErrNotExist) || err == nil && len(bytes.TrimSpace(data)) == 0
 }
 
-// find returns the processes of a task that run now.
+// find returns the running processes of a task.
 func find(t *launcher.Task, state *supervisor.State) []supervisor.Process {
-	// No other task of any agent on this machine has this line, and no user can set it.
+	// This variable is unique among all tasks of all agents on this host, and users cannot set it.
 	mark := []byte("SYNAPSE_HOSTFILE=" + launcher.Hostfile(t.Scratch))
 	var found []supervisor.Process
 	for _, p := range supervisor.Processes() {
@@ -129,8 +128,8 @@ func find(t *launcher.Task, state *supervisor.State) []supervisor.Process {
 	return found
 }
 
-// inSession reports whether a process is in the task's session. The number of a session is not reused while any process
-// of it is left; a process with the leader's number but another start time came later.
+// inSession reports whether a process is in the task's session. The number of a session is not reused while one of its
+// processes lives. A process with the leader's pid but another start time is a later process.
 func inSession(p supervisor.Process, state *supervisor.State) bool {
 	if state.PID == 0 || p.Session != state.PID || p.Start < state.Start {
 		return false
@@ -151,10 +150,10 @@ func marked(pid int, mark []byte) bool {
 	return false
 }
 
-// userHz is the unit of times in /proc, the same on every machine that Go runs on.
+// userHz is the unit of times in /proc, which is the same on every platform of Go.
 const userHz = 100
 
-// Stats adds up the task's processes.
+// Stats adds up the usage of the task's processes.
 func (d *Driver) Stats(t *launcher.Task, state *supervisor.State) (*messages.TaskStats, error) {
 	stats := &messages.TaskStats{}
 	all := supervisor.Processes()
@@ -163,17 +162,17 @@ func (d *Driver) Stats(t *launcher.Task, state *supervisor.State) (*messages.Tas
 		return stats, nil
 	}
 	page := int64(os.Getpagesize())
-	// The supervisor is the leader's parent, and orphans of the task are its children too.
+	// The supervisor is the leader's parent and also adopts the task's orphans.
 	for _, p := range supervisor.Descendants(leader.Parent, all) {
 		stats.Processes++
 		stats.CpuNs += int64(p.CPUTicks) * int64(time.Second/userHz)
 		stats.MemoryBytes += p.Resident * page
-		stats.PeakMemoryBytes += max(peak(p.PID), p.Resident*page) // it may have ended since it was listed
+		stats.PeakMemoryBytes += max(peak(p.PID), p.Resident*page) // the process may have ended meanwhile
 	}
 	return stats, nil
 }
 
-// peak is the most that one process ever held in memory.
+// peak returns the peak memory of one process.
 func peak(pid int) int64 {
 	data, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/status")
 	if err != nil {

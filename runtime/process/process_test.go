@@ -28,7 +28,7 @@ import (
 func taskOf(t *testing.T, spec *messages.JobSpec) *launcher.Task {
 	t.Helper()
 	dir := t.TempDir()
-	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // as a data directory is
+	if err := os.Chmod(filepath.Dir(dir), 0o711); err != nil { // like a data directory
 		t.Fatal(err)
 	}
 	task := &launcher.Task{
@@ -51,7 +51,7 @@ func host(change func(*messages.JobSpec)) *messages.JobSpec {
 	return s
 }
 
-// TestPrepare: what a plain process cannot be is refused by the field's name, with the way out.
+// TestPrepare checks that unsupported requests are refused with the field's name and the fix.
 func TestPrepare(t *testing.T) {
 	for _, c := range []struct {
 		name   string
@@ -85,7 +85,7 @@ func TestPrepare(t *testing.T) {
 	}
 }
 
-// TestUserAsRoot: a job has a user, and is root only where that is allowed.
+// TestUserAsRoot checks that a job runs as a user, and as root only if that is permitted.
 func TestUserAsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
 		t.Skip("only root can be somebody else")
@@ -106,8 +106,8 @@ func TestUserAsRoot(t *testing.T) {
 		{account.Rules{}, "61234:61235", 0, "user: 61234 is not in the group 61235"},
 		{account.Rules{}, "nobody:42", 0, "user: nobody is not in the group 42"},
 		{account.Rules{}, "nobody:0", 0, "user: nobody is not in the group 0"},
-		{account.Rules{}, "daemon", 0, "user: daemon has the number 1, "},
-		{account.Rules{}, "2", 0, "user: 2 has the number 2, "},
+		{account.Rules{}, "daemon", 0, "user: daemon has the uid 1, "},
+		{account.Rules{}, "2", 0, "user: 2 has the uid 2, "},
 		{account.Rules{}, "61234:x", 0, "user: the group"},
 		{account.Rules{}, "-1", 0, "user: "},
 	} {
@@ -132,8 +132,8 @@ func TestUserAsRoot(t *testing.T) {
 	}
 }
 
-// TestUserNotRoot: an agent that is not root runs the jobs of its own user and of no other. Where the tests run as
-// root, it becomes nobody.
+// TestUserNotRoot checks that an agent without root runs only the jobs of its own user. If the tests run as root, the
+// test becomes nobody.
 func TestUserNotRoot(t *testing.T) {
 	if os.Geteuid() == 0 {
 		again := exec.Command("/proc/self/exe", "-test.run=^TestUserNotRoot$", "-test.v")
@@ -159,7 +159,7 @@ func TestUserNotRoot(t *testing.T) {
 	}
 }
 
-// TestCommand: the task has a usual environment, and its own wins.
+// TestCommand checks that the task has the usual environment, and that its own variables have priority.
 func TestCommand(t *testing.T) {
 	d := New(Options{Env: []string{"PATH=/opt/bin:/bin", "TZ=UTC"}})
 	task := taskOf(t, host(nil))
@@ -178,8 +178,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestConfinement: a task may use the nodes of its own GPUs and no others, and write where its job says; where one
-// device is only declared nobody knows its nodes; and without Landlock nothing is claimed.
+// TestConfinement checks that a task may use only the nodes of its own GPUs and write only where its job says. The
+// nodes of a declared device are unknown. Without Landlock, no confinement is claimed.
 func TestConfinement(t *testing.T) {
 	known := []gpu.Device{
 		{Gpu: &messages.Gpu{Id: "GPU-0"}, Nodes: []string{"/dev/nvidia0"}},
@@ -246,8 +246,8 @@ func TestConfinement(t *testing.T) {
 	}
 }
 
-// TestAgentsOwn: no job may mount, or work in, what the agent hides, and a task is told another place for temporary
-// files where the usual one is barred for that reason.
+// TestAgentsOwn checks that no job may mount or work in the agent's hidden directories. A task gets another directory
+// for temporary files if the usual one is barred for that reason.
 func TestAgentsOwn(t *testing.T) {
 	dir := t.TempDir()
 	agents := filepath.Join(dir, "agent")
@@ -280,7 +280,7 @@ func TestAgentsOwn(t *testing.T) {
 	}
 }
 
-// cgroups is a folder for leaves that is removed with the test.
+// cgroups returns a folder for leaves that is removed with the test.
 func cgroups(t *testing.T) string {
 	t.Helper()
 	own := ownCgroups()
@@ -295,13 +295,13 @@ func cgroups(t *testing.T) string {
 		if err := os.Remove(dir); err != nil {
 			t.Error(err)
 		}
-		_ = os.Remove(own) // another test of this machine may still use it
+		_ = os.Remove(own) // another test on this host may still use it
 	})
 	return dir
 }
 
-// TestCgroup: a task starts in its leaf, all its processes are killed through it, and the leaf is removed with the
-// task.
+// TestCgroup checks that a task starts in its leaf, that all its processes are killed through the leaf, and that the
+// leaf is removed with the task.
 func TestCgroup(t *testing.T) {
 	d := New(Options{Cgroups: cgroups(t)})
 	task := taskOf(t, host(func(s *messages.JobSpec) {
@@ -328,7 +328,7 @@ func TestCgroup(t *testing.T) {
 	}
 	leader, _ := supervisor.ReadProcess(state.PID)
 	keeper, _ := supervisor.ReadProcess(leader.Parent)
-	for end := pace.Until(10 * time.Second); ; time.Sleep(time.Millisecond) { // until both have been forked
+	for end := pace.Until(10 * time.Second); ; time.Sleep(time.Millisecond) { // until both processes have been forked
 		procs, _ := os.ReadFile(filepath.Join(spec.Cgroup, "cgroup.procs"))
 		if _, out, _, _ := supervisor.ReadLog(task.Dir, supervisor.Stdout, 0, 1); len(bytes.Fields(procs)) >= 3 &&
 			len(out) > 0 {
@@ -354,7 +354,7 @@ func TestCgroup(t *testing.T) {
 	}
 }
 
-// TestUnifiedRoot: the mount that shows the whole hierarchy.
+// TestUnifiedRoot checks that the mount with the whole hierarchy is found.
 func TestUnifiedRoot(t *testing.T) {
 	if got := unifiedRoot("30 1 0:26 / /sys/fs/cgroup rw - cgroup2 cgroup2 rw\n"); got != "/sys/fs/cgroup" {
 		t.Error(got)
@@ -365,7 +365,7 @@ func TestUnifiedRoot(t *testing.T) {
 	}
 }
 
-// TestInSession: a number that was given away again is not that of the task.
+// TestInSession checks that a process with a reused pid is not in the task's session.
 func TestInSession(t *testing.T) {
 	state := &supervisor.State{PID: 50, Start: 1000}
 	for _, c := range []struct {
@@ -387,15 +387,15 @@ func TestInSession(t *testing.T) {
 	}
 }
 
-// TestMain lets this test's binary be the supervisor.
+// TestMain runs this test binary as the supervisor, if its arguments say so.
 func TestMain(m *testing.M) {
 	if len(os.Args) > 2 && os.Args[1] == supervisor.SubCommand {
-		syscall.Exit(supervisor.Main(os.Args[2:])) // The race detector has os.Exit wait for a second.
+		syscall.Exit(supervisor.Main(os.Args[2:])) // With the race detector, os.Exit waits for a second.
 	}
 	os.Exit(m.Run())
 }
 
-// named are the paths of a job that a confinement opens.
+// named returns the job's paths that a confinement opens.
 func named(c *supervisor.Confinement) (paths []string) {
 	for _, ticket := range c.Named {
 		paths = append(paths, ticket.Path.String())

@@ -1,7 +1,7 @@
-// Package procgroup runs programs that are no tasks: checks of a machine's health, what is done before and after a
-// job, what people are told by. Each is run together with all that it starts, as one group of processes. When the
-// program ends, what it left in its group is killed. The number of a group is its first process's, and another's
-// once that is reaped: so it is killed only before.
+// Package procgroup runs programs that are not tasks: health checks, prologs and epilogs, and notifications. Each
+// program runs in one process group with all its children. When the program ends, the rest of its group is killed. The
+// id of a group is the pid of its first process, and may be reused after that process is reaped. Therefore the group is
+// killed only before that.
 package procgroup
 
 import (
@@ -15,19 +15,19 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Crew is a program that was started, and its group.
+// Crew is a started program and its process group.
 type Crew struct {
 	pid   int
 	ended chan struct{}
 	err   error
 
-	mu     sync.Mutex // guards what follows, and the writers of its output
+	mu     sync.Mutex // guards the following fields and the writers of the output
 	reaped bool
 	over   bool
 }
 
-// Start starts a program in a session of its own. What has left its group may hold its output for so long after its
-// end; what comes later is read by nobody.
+// Start starts a program in a new session. patience bounds how long a process outside of the group may hold the output
+// open after the program's end. Later output is discarded.
 func Start(run *exec.Cmd, patience time.Duration) (*Crew, error) {
 	c := &Crew{ended: make(chan struct{})}
 	run.SysProcAttr = &syscall.SysProcAttr{Setsid: true}
@@ -48,9 +48,9 @@ func Start(run *exec.Cmd, patience time.Duration) (*Crew, error) {
 
 func (c *Crew) wait(run *exec.Cmd) {
 	for errors.Is(unix.Waitid(unix.P_PID, c.pid, nil, unix.WEXITED|unix.WNOWAIT, nil), unix.EINTR) {
-		continue // a signal of the agent's own
+		continue // a signal of the agent itself
 	}
-	c.Kill() // what it left behind
+	c.Kill() // kills the remaining processes
 	c.mu.Lock()
 	c.reaped = true
 	c.mu.Unlock()
@@ -61,7 +61,7 @@ func (c *Crew) wait(run *exec.Cmd) {
 	close(c.ended)
 }
 
-// Kill kills all that is left of the group.
+// Kill kills all remaining processes of the group.
 func (c *Crew) Kill() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -70,10 +70,11 @@ func (c *Crew) Kill() {
 	}
 }
 
-// Ended is closed when the program has ended and nothing is written of its output any more.
+// Ended returns a channel that closes when the program has ended and its output is complete.
 func (c *Crew) Ended() <-chan struct{} { return c.ended }
 
-// Err is how the program ended, once it has, as exec.Cmd.Wait tells it. Output that somebody held on to is no error.
+// Err returns how the program ended, like exec.Cmd.Wait. It is valid after Ended. A process that held the output open
+// is no error.
 func (c *Crew) Err() error {
 	if errors.Is(c.err, exec.ErrWaitDelay) {
 		return nil
@@ -81,7 +82,7 @@ func (c *Crew) Err() error {
 	return c.err
 }
 
-// output is where a program's output goes, until it is over.
+// output writes a program's output until the program has ended.
 type output struct {
 	c *Crew
 	w io.Writer

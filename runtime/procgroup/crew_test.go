@@ -15,7 +15,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestNothingIsLeft: what a program left in its group has ended with it, and how it ended is told.
+// TestNothingIsLeft checks that the remaining processes of a group end with the program, and that its exit code is
+// returned.
 func TestNothingIsLeft(t *testing.T) {
 	said := &strings.Builder{}
 	run := exec.Command("sh", "-c", "sleep 600 >/dev/null 2>&1 & echo $!; exit 3")
@@ -36,13 +37,13 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 }
 
-// lives reports whether a process has not ended: whoever inherits it may take its time to ask how it did.
+// lives reports whether a process has not ended. A zombie has ended.
 func lives(pid int) bool {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(text), ") Z ")
 }
 
-// number is the id of a process that a program has said.
+// number returns the pid that a program has printed.
 func number(t *testing.T, said *strings.Builder) int {
 	t.Helper()
 	pid, err := strconv.Atoi(strings.TrimSpace(said.String()))
@@ -52,7 +53,7 @@ func number(t *testing.T, said *strings.Builder) int {
 	return pid
 }
 
-// TestKilledWhole: who kills a program kills all of its group, and who kills it once more kills nobody.
+// TestKilledWhole checks that Kill kills the whole group, and that a second call kills nothing.
 func TestKilledWhole(t *testing.T) {
 	run := exec.Command("sh", "-c", "sleep 600 & wait")
 	c, err := Start(run, time.Minute)
@@ -69,12 +70,12 @@ func TestKilledWhole(t *testing.T) {
 	}
 }
 
-// TestHeldOutput: a process that has left the group holds the output, and nobody waits for it, nor is it an error.
+// TestHeldOutput checks that a process outside of the group that holds the output causes neither a wait nor an error.
 func TestHeldOutput(t *testing.T) {
 	said := &strings.Builder{}
 	run := exec.Command("sh", "-c", `setsid sleep 600 & until [ "$(cut -d' ' -f6 /proc/$!/stat)" = $! ]; do :; done; echo $!`)
 	run.Stdout = said
-	c, err := Start(run, time.Second) // enough to read what the shell said before
+	c, err := Start(run, time.Second) // enough time to read the shell's earlier output
 	if err != nil {
 		t.Fatal(err)
 	}

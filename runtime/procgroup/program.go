@@ -15,44 +15,44 @@ import (
 	"github.com/yi-json/synapse/runtime/file"
 )
 
-// This file owns programs of an administrator. Only files are run that nobody but root, or our own user, can have
-// written. A program that hangs is killed when its time is over, with all that it started; one that cannot even be
-// killed is given up, and nobody waits for it.
+// This file runs programs of an administrator. It runs only files that no user other than root or the agent's own user
+// can have written. A hanging program is killed with its children at its timeout. If it cannot even be killed, it is
+// abandoned.
 
-// maxWords bounds what is kept of what a program says: enough for the sentence that tells people what is wrong.
+// maxWords bounds the kept output of a program: enough for a sentence about the problem.
 const maxWords = 1000
 
-// dying is how long after its time a program may take to die, and to let go of its output.
+// dying is the time after its timeout in which a killed program must end and close its output.
 const dying = 2 * time.Second
 
-// ErrHangs is of a program that did not end in its time.
-var ErrHangs = errors.New("it did not end in its time")
+// ErrHangs reports a program that did not end in time.
+var ErrHangs = errors.New("the program did not end in time")
 
-// Program is one that belongs to the machine's owner.
+// Program is a program of the node's administrator.
 type Program struct {
 	Command []string
-	Env     []string // all of it; nil: the agent's own
-	Input   []byte   // what it can read
+	Env     []string // the complete environment; nil: the agent's own
+	Input   []byte   // its standard input
 	Timeout time.Duration
-	// Own: it is the program that runs this, which whoever started it has chosen.
+	// Own reports that the program is this program itself, which needs no check.
 	Own bool
-	// Holds, if any, stays open until the program and all that it started have ended.
+	// Holds is a file that stays open until the program and all its children have ended; nil: none.
 	Holds *os.File
 }
 
-// Check refuses a program that somebody else could have written, or could put another in the place of.
+// Check refuses a program that another user could have written or could replace.
 func (p Program) Check() error {
 	_, err := p.path()
 	return err
 }
 
-// path is the file that is run, without links.
+// path returns the path of the program without links.
 func (p Program) path() (string, error) {
 	if len(p.Command) == 0 || p.Command[0] == "" {
-		return "", errors.New("names no program")
+		return "", errors.New("no program is set")
 	}
 	if !filepath.IsAbs(p.Command[0]) {
-		return "", fmt.Errorf("%s: give the whole path, from / on", p.Command[0])
+		return "", fmt.Errorf("%s: use an absolute path", p.Command[0])
 	}
 	path, err := file.Trusted(p.Command[0], "change what is run as root here")
 	if err != nil {
@@ -63,13 +63,13 @@ func (p Program) path() (string, error) {
 		return "", err
 	}
 	if !info.Mode().IsRegular() || info.Mode().Perm()&0o111 == 0 {
-		return "", fmt.Errorf("%s is not a program: chmod +x it", path)
+		return "", fmt.Errorf("%s is not executable; run chmod +x on it", path)
 	}
 	return path, nil
 }
 
-// Run runs the program to its end, and returns why it failed: its exit code and what it said. A program that was
-// given up may go on; gone is closed when it has ended after all, and is nil where nothing was given up.
+// Run runs the program until its end. If it failed, the error contains its exit code and its output. An abandoned
+// program may still run; gone closes when it has ended. gone is nil if nothing was abandoned.
 func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
 	path, err := p.Command[0], error(nil)
 	if !p.Own {
@@ -107,7 +107,7 @@ func (p Program) Run(ctx context.Context) (gone <-chan struct{}, err error) {
 	return gone, fmt.Errorf("%w (%s), and was killed", ErrHangs, p.Timeout)
 }
 
-// words keep the beginning of what a program says.
+// words keeps the beginning of a program's output.
 type words struct{ text []byte }
 
 func (w *words) Write(text []byte) (int, error) {
@@ -115,7 +115,7 @@ func (w *words) Write(text []byte) (int, error) {
 	return len(text), nil
 }
 
-// failure is how a program ended, in its own words where it has some.
+// failure returns how a program ended, with its own output if there is any.
 func (w *words) failure(err error) error {
 	exit := &exec.ExitError{}
 	if !errors.As(err, &exit) {
@@ -123,7 +123,7 @@ func (w *words) failure(err error) error {
 	}
 	text := messages.AsText(strings.Join(strings.Fields(string(w.text)), " "))
 	if text == "" {
-		text = "it said nothing"
+		text = "no output"
 	}
 	return fmt.Errorf("%s: %s", exit, text)
 }

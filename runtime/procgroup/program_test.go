@@ -25,13 +25,13 @@ func script(t *testing.T, text string) string {
 	return path
 }
 
-// TestRun: a program's end is told in its own words, and what it leaves behind keeps nobody waiting.
+// TestRun checks that the error of a program contains its output, and that its remaining children cause no wait.
 func TestRun(t *testing.T) {
 	for text, want := range map[string]string{
 		"true":                             "",
 		"echo a port is down; exit 3":      "exit status 3: a port is down",
-		"exit 3":                           "exit status 3: it said nothing",
-		"kill -9 $$":                       "signal: killed: it said nothing",
+		"exit 3":                           "exit status 3: no output",
+		"kill -9 $$":                       "signal: killed: no output",
 		"sleep 600 & exit 0":               "",
 		"head -c 100000 /dev/zero; exit 1": "exit status 1: ???",
 		"[ \"$1\" = one ] && echo $2 >&2; exit 1": "exit status 1: two",
@@ -43,7 +43,7 @@ func TestRun(t *testing.T) {
 	}
 }
 
-// TestHangs: a program that hangs is killed when its time is over, and so is what it started.
+// TestHangs checks that a hanging program is killed with its children at its timeout.
 func TestHangs(t *testing.T) {
 	note := filepath.Join(t.TempDir(), "pid")
 	path := script(t, "sleep 600 & echo $! > "+note+"; wait")
@@ -63,7 +63,7 @@ func TestHangs(t *testing.T) {
 	for limit := pace.Until(20 * time.Second); syscall.Kill(pid, 0) == nil; time.Sleep(5 * time.Millisecond) {
 		if stat, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat"); err != nil ||
 			strings.Contains(string(stat), ") Z ") {
-			break // nobody has reaped it here
+			break // no process reaps it here
 		}
 		if time.Now().After(limit) {
 			t.Fatalf("%d goes on", pid)
@@ -71,7 +71,7 @@ func TestHangs(t *testing.T) {
 	}
 }
 
-// TestOwn: what others could change is not run.
+// TestOwn checks that a program that others could change is not run.
 func TestOwn(t *testing.T) {
 	path := script(t, "true")
 	check := func(command ...string) error { return Program{Command: command}.Check() }
@@ -95,8 +95,8 @@ func TestOwn(t *testing.T) {
 		t.Fatal(err)
 	}
 	for path, want := range map[string]string{
-		open: "can be written to by others", beside: "can be written to by others", link: "can be written to by others",
-		plain: "chmod +x", "true": "the whole path", "": "names no program", "/nosuch": "no such file",
+		open: "other users can write", beside: "other users can write", link: "other users can write",
+		plain: "chmod +x", "true": "an absolute path", "": "no program is set", "/nosuch": "no such file",
 	} {
 		if err := check(path); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, want %q", path, err, want)

@@ -1,7 +1,7 @@
 //go:build linux
 
-// Package reserve owns how much of a node's disk stays free, and for whom. It asks the file system and nobody else:
-// what an archive or a job says of its own size is no measure.
+// Package reserve defines how much of a node's disk stays free, and for which purpose. It uses only the free space that
+// the file system reports, because the sizes in archives and jobs are not reliable.
 package reserve
 
 import (
@@ -12,37 +12,38 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// Each of these is one part of so many of a disk that stays free. The order is the order of what ends when the disk
-// gets short: cached images, then pulls, then tasks.
+// Each constant n reserves one n-th of the disk. As the disk becomes short, first cached images are removed, then pulls
+// are given up, and then tasks are ended.
 const (
-	// Cache is free before cached images that nobody uses are kept.
+	// Cache must be free for unused cached images to be kept.
 	Cache = 10
-	// Pulls is free before an image may take more.
+	// Pulls must be free for an image to use more space.
 	Pulls = 16
-	// Tasks is what all tasks together leave free.
+	// Tasks is the part that all tasks together leave free.
 	Tasks = 20
 )
 
-// Disk holds the size of a file system, in bytes and files. A file system that does not count files has very many.
+// Disk holds the size of a file system, in bytes and files. If a file system does not count files, the number is very
+// large.
 type Disk struct{ Size, Free tree.Usage }
 
-// ManyFiles stands for the files of a file system that counts none.
+// ManyFiles is the number of files of a file system that does not count them.
 const ManyFiles = 1 << 40
 
-// Of is the disk that a path is on.
+// Of returns the disk of a path.
 func Of(path string) (Disk, error) {
 	var stat unix.Statfs_t
 	if err := unix.Statfs(path, &stat); err != nil {
-		return Disk{}, fmt.Errorf("the disk of %s: %w", path, err)
+		return Disk{}, fmt.Errorf("read the disk of %s: %w", path, err)
 	}
 	return from(&stat), nil
 }
 
-// At is the disk that an open file is on.
+// At returns the disk of an open file.
 func At(fd int) (Disk, error) {
 	var stat unix.Statfs_t
 	if err := unix.Fstatfs(fd, &stat); err != nil {
-		return Disk{}, fmt.Errorf("the disk: %w", err)
+		return Disk{}, fmt.Errorf("read the disk: %w", err)
 	}
 	return from(&stat), nil
 }
@@ -59,12 +60,12 @@ func from(stat *unix.Statfs_t) Disk {
 	return d
 }
 
-// Share is one part of so many of the disk.
+// Share returns one n-th of the disk for parts = n.
 func (d Disk) Share(parts int64) tree.Usage {
 	return tree.Usage{Bytes: d.Size.Bytes / parts, Files: d.Size.Files / parts}
 }
 
-// Lacks reports whether less is free than that.
+// Lacks reports whether less than least is free.
 func (d Disk) Lacks(least tree.Usage) bool {
 	return d.Free.Bytes < least.Bytes || d.Free.Files < least.Files
 }

@@ -11,7 +11,8 @@ import (
 	"github.com/yi-json/synapse/runtime/tree"
 )
 
-// TestLacks: a disk lacks room if it has less than the least of either bytes or files, and not if it has just that.
+// TestLacks checks that a disk lacks space if it has less than the minimum of bytes or files, and not if it has exactly
+// the minimum.
 func TestLacks(t *testing.T) {
 	least := tree.Usage{Bytes: 100, Files: 10}
 	for _, c := range []struct {
@@ -26,8 +27,8 @@ func TestLacks(t *testing.T) {
 	}
 }
 
-// TestOfAndAt: the disk of a path is that of a file there. What only root may use is not free, and a file system that
-// counts no files has very many.
+// TestOfAndAt checks that the disk of a path is that of a file there. Space reserved for root is not free. A file
+// system that counts no files has very many.
 func TestOfAndAt(t *testing.T) {
 	file, err := os.Open(t.TempDir())
 	if err != nil {

@@ -1,11 +1,11 @@
-// Package serial runs functions one after the other, beside everything else.
+// Package serial runs functions one after the other in the background.
 package serial
 
 import "sync"
 
-// Line is a queue of functions that wait for their turn. Post never waits.
+// Line is a queue of functions. Post never waits.
 type Line struct {
-	// Go runs a function in the background, and reports whether it does.
+	// Go runs a function in the background. It returns false if it does not.
 	Go func(func()) bool
 
 	mu   sync.Mutex
@@ -14,7 +14,7 @@ type Line struct {
 	over bool
 }
 
-// Post puts a function at the end of the line. On a line that has ended nothing is done.
+// Post appends a function to the line. It does nothing if the line has ended.
 func (l *Line) Post(do func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -27,8 +27,8 @@ func (l *Line) Post(do func()) {
 	}
 }
 
-// End drops all that waits, runs one last function instead, and accepts nothing more. If the line does not run, start
-// makes it run once more, even if Go would now refuse.
+// End drops all waiting functions, runs one last function, and accepts no more. If the line is idle, it uses start to
+// run once more, even if Go would refuse now.
 func (l *Line) End(last func(), start func(func())) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

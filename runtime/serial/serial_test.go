@@ -27,8 +27,8 @@ func TestOneAfterTheOther(t *testing.T) {
 	}
 }
 
-// TestEnd: what waits when a line ends is dropped, whether the line runs or could not run any more; its last function
-// runs.
+// TestEnd checks that waiting functions are dropped when a line ends, and that its last function runs, whether the line
+// is busy or can no longer run.
 func TestEnd(t *testing.T) {
 	var running sync.WaitGroup
 	start := func(do func()) { running.Go(do) }

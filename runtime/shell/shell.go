@@ -1,6 +1,5 @@
-// Package shell is what synapse-exec and its machine's agent say to each other on the socket of a task: the call of a
-// command in another task of the same attempt, and what goes to and fro. It owns the form of it, and no more: who may
-// call whom is decided by the leader.
+// Package shell defines the messages between synapse-exec and the node's agent on the socket of a task. They call a
+// command in another task of the same attempt, and carry its streams. The leader decides which calls are permitted.
 package shell
 
 import (
@@ -10,21 +9,21 @@ import (
 	"io"
 )
 
-// SocketName is the socket, beside the program in the task's folder.
+// SocketName is the name of the socket, next to the helper program in the task's folder.
 const SocketName = "socket"
 
 // Kind names the content of a frame.
 type Kind byte
 
-// A caller's first frame is its Exec, the agent's last one its End.
+// The caller's first frame is Exec. The agent's last frame is End.
 const (
-	Exec      Kind = 'c' // JSON, of a Command
+	Exec      Kind = 'c' // a Command as JSON
 	Stdin     Kind = 'i'
 	StdinEnds Kind = 'e'
-	Signal    Kind = 's' // one byte, its number
+	Signal    Kind = 's' // its number in one byte
 	Stdout    Kind = 'o'
 	Stderr    Kind = 'r'
-	End       Kind = 'q' // JSON, of a Result
+	End       Kind = 'q' // a Result as JSON
 )
 
 // Command holds the called command.
@@ -33,16 +32,16 @@ type Command struct {
 	Args []string `json:"args"`
 }
 
-// Result is how it ended.
+// Result describes how the command ended.
 type Result struct {
 	Code int    `json:"code"`
-	Text string `json:"text,omitempty"` // why it was not run, or broke off
+	Text string `json:"text,omitempty"` // why it did not run, or why the session broke off
 }
 
-// PieceBytes is the most that a frame has.
+// PieceBytes is the maximum size of a frame.
 const PieceBytes = 64 << 10
 
-// Send writes one frame at once.
+// Send writes one frame with one write.
 func Send(to io.Writer, kind Kind, body []byte) error {
 	if len(body) > PieceBytes {
 		return fmt.Errorf("a frame of %d bytes is too long", len(body))
@@ -54,7 +53,7 @@ func Send(to io.Writer, kind Kind, body []byte) error {
 	return err
 }
 
-// Receive reads one. Its end between two frames is io.EOF.
+// Receive reads one frame. It returns io.EOF if the stream ends between two frames.
 func Receive(from io.Reader) (Kind, []byte, error) {
 	var head [5]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {

@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// TestFrames: frames come as they were sent; one that breaks off or claims too much is an error, and never the end.
+// TestFrames checks that frames arrive unchanged. A truncated or oversized frame is an error, and never the end.
 func TestFrames(t *testing.T) {
 	var line bytes.Buffer
 	long := bytes.Repeat([]byte("x"), PieceBytes)
@@ -33,7 +33,7 @@ func TestFrames(t *testing.T) {
 	}
 }
 
-// FuzzReceive: whatever comes is a frame or an error.
+// FuzzReceive checks that any input is a frame or an error.
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte("i\x00\x00\x00\x04word"))
 	f.Fuzz(func(t *testing.T, text []byte) {

@@ -38,8 +38,8 @@ func diskWords(c command) string {
 
 func mib(bytes int64) string { return fmt.Sprintf("%.1f MiB", float64(bytes)/(1<<20)) }
 
-// EndForDisk ends the task at once for one of the reasons. It sends older forms of the command too: a supervisor that
-// does not know the newest form obeys an older one, and otherwise stops the task.
+// EndForDisk ends the task at once for one of the reasons. An earlier supervisor ignores commands that it does not
+// know. Therefore EndForDisk also sends an older command, and finally a stop.
 func (l *Link) EndForDisk(why string, kept, limit int64) error {
 	words := []string{why}
 	if why == DiskGrew {

@@ -2,6 +2,6 @@
 
 package transfer
 
-// This file owns what an open is told elsewhere: nothing.
+// This file has no open flag for systems other than Unix.
 
 const nonblock = 0

@@ -2,9 +2,9 @@
 
 package transfer
 
-// This file owns what an open is told on the Unix systems.
+// This file has the open flag for Unix systems.
 
 import "syscall"
 
-// nonblock keeps an open from waiting for the other end of a pipe that was put in a file's place.
+// nonblock prevents an open from waiting for the other end of a pipe at the path.
 const nonblock = syscall.O_NONBLOCK

@@ -1,7 +1,6 @@
-// Package transfer carries a file or a folder over a stream of bytes, from one machine to another: Pack writes it
-// as a tar archive, and Unpack makes it again. It owns what of a tree travels, and that nothing outside of the
-// place that was named is ever written, whatever the other side sends: it may be a task that wants to reach its
-// user's machine.
+// Package transfer copies a file or a folder over a stream of bytes from one host to another. Pack writes it as a tar
+// archive, and Unpack restores it. The package decides which parts of a tree are copied. It never writes outside of the
+// given target, no matter what the other side sends. The other side may be a task that attacks its user's computer.
 package transfer
 
 import (
@@ -16,17 +15,17 @@ import (
 	"strings"
 )
 
-// Skipped is told of what does not travel, and why. The rest does.
+// Skipped is called with each file that is not copied, and the reason. The other files are copied.
 type Skipped func(name, why string)
 
-// pieceBytes is how much of a file is under way at once, whatever its size.
+// pieceBytes bounds the part of a file in memory.
 const pieceBytes = 1 << 20
 
-// modes are the bits of a mode that travel: a program that runs as its owner is not made by copying it.
+// modes lists the mode bits that are copied. Set-user-id bits are not copied.
 const modes = fs.ModePerm
 
-// Pack writes the file or folder at a path. A link that is named itself is followed, as by cp; those in a folder
-// travel as links. Everything is named by the last element of the path.
+// Pack writes the file or folder at a path. If the path is a link, Pack follows it, like cp. Links inside a folder are
+// copied as links. All names begin with the last element of the path.
 func Pack(to io.Writer, from string, skipped Skipped) error {
 	top, err := os.Stat(from)
 	if err != nil {
@@ -64,7 +63,7 @@ func Pack(to io.Writer, from string, skipped Skipped) error {
 	return p.out.Close()
 }
 
-// packing is one archive that is being written.
+// packing writes one archive.
 type packing struct {
 	out     *tar.Writer
 	root    *os.Root
@@ -72,8 +71,8 @@ type packing struct {
 	buffer  []byte
 }
 
-// folder writes a folder, and what is in it. It reads through the root alone: a folder that is put in another's place
-// meanwhile leads nowhere else.
+// folder writes a folder with its content. It reads only through the root, so a folder that is replaced meanwhile leads
+// nowhere else.
 func (p *packing) folder(name, at string, info fs.FileInfo) error {
 	if err := p.head(name+"/", info, tar.TypeDir, ""); err != nil {
 		return err
@@ -109,7 +108,7 @@ func (p *packing) entry(name, at string) error {
 		}
 		return p.head(name, info, tar.TypeSymlink, filepath.ToSlash(to))
 	case !info.Mode().IsRegular():
-		p.skipped(name, "it is no file, folder or link")
+		p.skipped(name, "not a regular file, folder or link")
 		return nil
 	}
 	file, err := p.root.OpenFile(at, os.O_RDONLY|nonblock, 0)
@@ -120,28 +119,28 @@ func (p *packing) entry(name, at string) error {
 	return p.file(name, file)
 }
 
-// passOver goes on without what cannot be read.
+// passOver skips a file that cannot be read.
 func (p *packing) passOver(name string, err error) error {
 	p.skipped(name, reason(err))
 	return nil
 }
 
-// file writes a file as long as it was when it was opened. One that grows meanwhile is cut there, and one that
-// shrinks cannot be told to the other side, which waits for the bytes that were promised.
+// file writes a file with the size that it had when it was opened. If the file grows meanwhile, the rest is cut. If it
+// shrinks, the copy fails, because the other side expects the announced size.
 func (p *packing) file(name string, file *os.File) error {
 	info, err := file.Stat()
 	if err != nil {
 		return err
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: it is no file, folder or link", name)
+		return fmt.Errorf("%s: not a regular file, folder or link", name)
 	}
 	if err := p.head(name, info, tar.TypeReg, ""); err != nil {
 		return err
 	}
 	n, err := io.CopyBuffer(onlyWriter{p.out}, onlyReader{io.LimitReader(file, info.Size())}, p.buffer)
 	if err == nil && n < info.Size() {
-		err = fmt.Errorf("%s: it became shorter while it was read", name)
+		err = fmt.Errorf("%s: the file became shorter while it was read", name)
 	}
 	return err
 }
@@ -157,13 +156,13 @@ func (p *packing) head(name string, info fs.FileInfo, kind byte, link string) er
 	return p.out.WriteHeader(h)
 }
 
-// onlyReader and onlyWriter keep io.CopyBuffer from the shortcuts of files, which would take no buffer of ours.
+// onlyReader and onlyWriter prevent the shortcuts of io.CopyBuffer for files, which would not use our buffer.
 type (
 	onlyReader struct{ io.Reader }
 	onlyWriter struct{ io.Writer }
 )
 
-// reason is an error without the path, which its caller names.
+// reason returns an error without the path, which the caller adds.
 func reason(err error) string {
 	if e := (*fs.PathError)(nil); errors.As(err, &e) {
 		return e.Err.Error()
@@ -174,7 +173,7 @@ func reason(err error) string {
 	return err.Error()
 }
 
-// leadsOut reports whether a link in the folder leads out of the tree whose top is the first element of its name.
+// leadsOut reports whether a link leads out of the tree. The first element of its name is the top of the tree.
 func leadsOut(name, to string) bool {
 	if to == "" || path.IsAbs(to) || filepath.IsAbs(filepath.FromSlash(to)) {
 		return true

@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// carry packs and unpacks, and answers what was left out.
+// carry packs and unpacks, and returns the skipped names.
 func carry(t *testing.T, from, to, as string) []string {
 	t.Helper()
 	var out []string
@@ -41,8 +41,8 @@ func write(t *testing.T, path string, text []byte, mode fs.FileMode) {
 	}
 }
 
-// TestTree: files, folders, links, modes and times of a tree come out as they were; what leads out or is no file is
-// left out by name, and a folder that its owner may not write to is filled before it is closed.
+// TestTree checks that files, folders, links, modes and times of a tree are copied. Links out of the tree and special
+// files are reported by name and skipped. A read-only folder is filled before it becomes read-only.
 func TestTree(t *testing.T) {
 	dir := t.TempDir()
 	from := filepath.Join(dir, "from")
@@ -99,8 +99,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestFile: a single file gets the name that the caller says, or keeps its own, and takes the place of one that is
-// there without writing through a link.
+// TestFile checks that a single file gets the caller's name or keeps its own, and replaces an existing file without
+// writing through a link.
 func TestFile(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "f"), []byte("new"), 0o644)
@@ -123,7 +123,8 @@ func TestFile(t *testing.T) {
 	}
 }
 
-// TestNothingOutside: whatever the other side sends, nothing is made or changed outside of the place, and it is said.
+// TestNothingOutside checks that no data from the other side can create or change a file outside of the target, and
+// that the attempt is reported.
 func TestNothingOutside(t *testing.T) {
 	long := tar.Header{Name: "d", Typeflag: tar.TypeDir, Mode: 0o755}
 	file := func(name string) tar.Header {
@@ -181,7 +182,7 @@ func TestNothingOutside(t *testing.T) {
 	}
 }
 
-// TestLinkHere: a link that lies here and leads out of the place is not written through.
+// TestLinkHere checks that a local link out of the target is not written through.
 func TestLinkHere(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "from/sub/f"), []byte("new"), 0o644)
@@ -202,7 +203,7 @@ func TestLinkHere(t *testing.T) {
 	}
 }
 
-// TestBroken: an archive that breaks off, or a file that shrinks, is an error, and leaves nothing half there.
+// TestBroken checks that a truncated archive or a shrinking file is an error, and leaves no partial file.
 func TestBroken(t *testing.T) {
 	dir := t.TempDir()
 	write(t, filepath.Join(dir, "f"), []byte(strings.Repeat("x", 5000)), 0o644)

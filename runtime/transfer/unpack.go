@@ -14,13 +14,12 @@ import (
 	"time"
 )
 
-// This file owns how an archive becomes files. The system keeps every name below the place (os.Root), through
-// whatever links there are; what it would not refuse by itself, a link that leads out, is left out here.
+// This file turns an archive into files. os.Root keeps every name below the target, through any links. This code itself
+// skips links that lead out.
 
-// Unpack makes what an archive has at a path: in it, where that is a folder that is there, and else under that
-// name. In a folder it is named as the caller says, whatever the other side calls it; empty: as that does. A file
-// that is there is replaced when the new one is whole. It reads to the archive's end, or to the first thing that is
-// wrong.
+// Unpack unpacks an archive at a path. If the path is an existing folder, the content goes into it, under the name as,
+// or under the archive's name if as is empty. Otherwise the content gets the name of the path. An existing file is
+// replaced when the new one is complete. Unpack reads until the archive's end or the first error.
 func Unpack(from io.Reader, to, as string, skipped Skipped) error {
 	place, name := filepath.Dir(to), filepath.Base(to)
 	info, err := os.Stat(to)
@@ -29,7 +28,7 @@ func Unpack(from io.Reader, to, as string, skipped Skipped) error {
 		place, name = to, as
 	case err == nil, errors.Is(err, fs.ErrNotExist):
 		if strings.HasSuffix(to, "/") || strings.HasSuffix(to, string(filepath.Separator)) {
-			return fmt.Errorf("%s is no folder", to)
+			return fmt.Errorf("%s is not a folder", to)
 		}
 	default:
 		return err
@@ -46,29 +45,29 @@ func Unpack(from io.Reader, to, as string, skipped Skipped) error {
 	return u.all()
 }
 
-// unpacking is one archive that is being read.
+// unpacking reads one archive.
 type unpacking struct {
 	in      *tar.Reader
-	root    *os.Root // the place
-	tree    *os.Root // the top in it, where that is a folder: what lies below it is not made through the place
-	name    string   // of the top, where it gets another; empty: its own
-	top     string   // as the archive has it
+	root    *os.Root // the target
+	tree    *os.Root // the top folder inside the target, if the top is a folder; its content is created through it
+	name    string   // the new name of the top; empty: its own
+	top     string   // the top's name in the archive
 	skipped Skipped
 	buffer  []byte
-	part    string   // what a file is called until it is whole
-	open    []folder // those whose contents still come, outermost first
+	part    string   // the name of a file until it is complete
+	open    []folder // the folders whose content is still expected, outermost first
 }
 
-// spot is where an entry goes: a root, and a path in it.
+// spot is the destination of an entry: a root, and a path in it.
 type spot struct {
 	root *os.Root
 	at   string
 }
 
-// folder is one that gets its mode and time when its contents are there: it may be closed to its owner.
+// folder is a folder that gets its mode and time after its content, because it may be read-only.
 type folder struct {
 	spot
-	name string // as the archive has it
+	name string // in the archive
 	mode fs.FileMode
 	time time.Time
 }
@@ -83,7 +82,7 @@ func (u *unpacking) all() error {
 		h, err := u.in.Next()
 		if errors.Is(err, io.EOF) {
 			if u.top == "" {
-				return errors.New("nothing came")
+				return errors.New("the archive is empty")
 			}
 			return u.leave("")
 		}
@@ -112,20 +111,20 @@ func (u *unpacking) entry(h *tar.Header) error {
 		return u.file(to, h)
 	case tar.TypeSymlink:
 		if leadsOut(name, h.Linkname) {
-			u.skipped(name, fmt.Sprintf("it is a link that leads out of what is copied, to %q", h.Linkname))
+			u.skipped(name, fmt.Sprintf("a link that leads out of the copied folder, to %q", h.Linkname))
 			return nil
 		}
 		_ = to.root.Remove(to.at)
 		return to.root.Symlink(filepath.FromSlash(h.Linkname), to.at)
 	}
-	u.skipped(h.Name, "it is no file, folder or link")
+	u.skipped(h.Name, "not a regular file, folder or link")
 	return nil
 }
 
-// place is where an entry goes. Its name must lie below the top, which comes first.
+// place returns the destination of an entry. Its name must be below the top, which is the first entry.
 func (u *unpacking) place(h *tar.Header, name string) (spot, error) {
 	if !filepath.IsLocal(filepath.FromSlash(name)) || name == "." || strings.ContainsRune(name, 0) {
-		return spot{}, fmt.Errorf("the other side sends a file named %q, which would lie outside", h.Name)
+		return spot{}, fmt.Errorf("the other side sent a file named %q, which is outside of the target", h.Name)
 	}
 	top, rest, below := strings.Cut(name, "/")
 	if u.top == "" && !below {
@@ -133,7 +132,7 @@ func (u *unpacking) place(h *tar.Header, name string) (spot, error) {
 	}
 	switch {
 	case top != u.top || below && u.tree == nil:
-		return spot{}, fmt.Errorf("the other side sends a file named %q, which is not part of %q", h.Name, u.top)
+		return spot{}, fmt.Errorf("the other side sent a file named %q, which is not part of %q", h.Name, u.top)
 	case below:
 		return spot{u.tree, filepath.FromSlash(rest)}, nil
 	case u.name != "":
@@ -142,10 +141,10 @@ func (u *unpacking) place(h *tar.Header, name string) (spot, error) {
 	return spot{u.root, top}, nil
 }
 
-// enter makes a folder, open to us until we leave it.
+// enter makes a folder that stays writable until leave.
 func (u *unpacking) enter(to spot, name string, h *tar.Header) error {
 	if info, err := to.root.Lstat(to.at); err == nil && !info.IsDir() {
-		return fmt.Errorf("%s is there, and is no folder", name)
+		return fmt.Errorf("%s exists and is not a folder", name)
 	} else if err != nil {
 		if err := to.root.Mkdir(to.at, 0o700); err != nil {
 			return err
@@ -165,7 +164,7 @@ func (u *unpacking) enter(to spot, name string, h *tar.Header) error {
 	return nil
 }
 
-// leave finishes the folders that the next entry does not lie in.
+// leave finishes the folders that do not contain the next entry.
 func (u *unpacking) leave(next string) error {
 	for len(u.open) > 0 {
 		last := u.open[len(u.open)-1]
@@ -181,10 +180,10 @@ func (u *unpacking) leave(next string) error {
 	return nil
 }
 
-// file writes a file beside its place, and puts it there when it is whole.
+// file writes a file next to its destination, and renames it when it is complete.
 func (u *unpacking) file(to spot, h *tar.Header) (err error) {
 	if info, err := to.root.Lstat(to.at); err == nil && info.IsDir() {
-		return fmt.Errorf("%s is there, and is a folder", to.at)
+		return fmt.Errorf("%s exists and is a folder", to.at)
 	}
 	beside := filepath.Join(filepath.Dir(to.at), u.part)
 	_ = to.root.Remove(beside)

@@ -12,8 +12,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how much room a tree takes on its disk. The tree may be in use: what is moved while it is measured may
-// be counted twice or not at all.
+// This file measures the disk usage of a tree. The tree may be in use. A file that moves meanwhile may be counted twice
+// or not at all.
 
 // Usage holds the size of a tree. A file with several names counts in parts, one for each name.
 type Usage struct {
@@ -21,30 +21,30 @@ type Usage struct {
 	Files int64 // of all kinds
 }
 
-// Plus is the sum of two.
+// Plus returns the sum of two usages.
 func (u Usage) Plus(v Usage) Usage { return Usage{u.Bytes + v.Bytes, u.Files + v.Files} }
 
 const (
-	blockBytes = 512 // of stat, whatever the file system's are
-	// readBytes is small, because what was read and not looked at is read again after each directory.
+	blockBytes = 512 // of stat, regardless of the file system's block size
+	// readBytes is small, because entries that were read but not visited are read again after each directory.
 	readBytes = 4 << 10
-	// pace is how many entries are looked at or removed between two calls to the caller.
+	// pace is the number of entries that are visited or removed between two calls of the caller's function.
 	pace = 256
-	// maxHeld is how many levels from the top a measurement keeps open: many measurements run at once. It comes back to
-	// the others by "..".
+	// maxHeld is the number of levels from the top that a measurement keeps open, because many measurements run at
+	// once. It returns to the other levels by "..".
 	maxHeld = 16
-	// MaxDepth is how deep a measurement goes: it remembers each level that it is in.
+	// MaxDepth bounds the depth of a measurement, which remembers each level that it is in.
 	MaxDepth = 1 << 19
 )
 
-// ErrDeep is returned for a tree that is deeper than MaxDepth.
-var ErrDeep = errors.New("it is deeper than can be measured")
+// ErrDeep reports a tree deeper than MaxDepth.
+var ErrDeep = errors.New("the tree is too deep to be measured")
 
-// ErrStopped is returned when the caller ends it.
-var ErrStopped = errors.New("it was stopped")
+// ErrStopped reports that the caller stopped the operation.
+var ErrStopped = errors.New("the operation was stopped")
 
-// Measure counts a tree. Now and then it tells the caller how far it is; goOn may wait, or return false to stop it. A
-// path that does not exist takes nothing.
+// Measure returns the usage of a tree. It calls goOn with the usage so far at intervals. goOn may wait, or return false
+// to stop the measurement. A missing path has no usage.
 func Measure(path string, goOn func(sofar Usage) bool) (Usage, error) {
 	return measureWithin(path, MaxDepth, goOn)
 }
@@ -73,16 +73,16 @@ type measurement struct {
 	goOn   func(Usage) bool
 	sum    Usage
 	looked int
-	way    []level // from the top to where it is
+	way    []level // from the top to the current directory
 	buffer [readBytes]byte
 }
 
-// level is one directory on the way down.
+// level is one directory between the top and the current one.
 type level struct {
-	fd     int // -1: it is too deep to stay open
+	fd     int // -1: too deep to stay open
 	device uint64
 	inode  uint64
-	next   int64 // where its reading goes on
+	next   int64 // the offset at which reading continues
 }
 
 func (m *measurement) close() {
@@ -93,7 +93,7 @@ func (m *measurement) close() {
 	}
 }
 
-// walk goes through everything once, from an open directory on, which it closes.
+// walk visits all entries once, from an open directory on, which it closes.
 func (m *measurement) walk(top int) error {
 	if err := m.push(top); err != nil {
 		return err
@@ -104,7 +104,7 @@ func (m *measurement) walk(top int) error {
 		if err == unix.EINTR {
 			continue
 		}
-		if err != nil || n == 0 { // one that is gone has nothing in it any more
+		if err != nil || n == 0 { // a directory that was removed is empty
 			m.up()
 			continue
 		}
@@ -127,7 +127,7 @@ func (m *measurement) push(fd int) error {
 		unix.Close(fd)
 		return ErrDeep
 	}
-	if n := len(m.way); n > maxHeld { // the one above is closed, and found again by ".."
+	if n := len(m.way); n > maxHeld { // the level above is closed, and reopened by ".."
 		unix.Close(m.way[n-1].fd)
 		m.way[n-1].fd = -1
 	}
@@ -135,8 +135,8 @@ func (m *measurement) push(fd int) error {
 	return nil
 }
 
-// up goes back to the directory above and continues there. If that is found elsewhere, it was moved meanwhile: then up
-// continues in the nearest directory that stayed open.
+// up returns to the parent directory and continues there. If the parent is another directory, the current one was moved
+// meanwhile. up then continues in the nearest directory that stayed open.
 func (m *measurement) up() {
 	n := len(m.way) - 1
 	left := m.way[n].fd
@@ -161,7 +161,7 @@ func (m *measurement) up() {
 		m.way = m.way[:len(m.way)-1]
 	}
 	here := m.way[len(m.way)-1]
-	// A directory that was removed meanwhile has no such place, and is empty.
+	// Seek fails for a directory that was removed meanwhile, which is empty.
 	_, _ = unix.Seek(here.fd, here.next, io.SeekStart)
 }
 
@@ -173,7 +173,7 @@ const (
 	nameAt   = 19
 )
 
-// entries looks at what was read, up to the first directory, which it enters.
+// entries visits the entries that were read, up to the first directory, which it enters.
 func (m *measurement) entries(read []byte) error {
 	here := &m.way[len(m.way)-1]
 	for len(read) > nameAt {
@@ -197,7 +197,7 @@ func (m *measurement) entries(read []byte) error {
 	return nil
 }
 
-// look counts an entry. down: it is a directory, and where it now is.
+// look counts an entry. down reports that the entry is a directory and that the measurement has entered it.
 func (m *measurement) look(at int, name string, kind byte) (down bool, err error) {
 	if kind == unix.DT_DIR || kind == unix.DT_UNKNOWN {
 		fd, err := open(at, name)
@@ -212,10 +212,10 @@ func (m *measurement) look(at int, name string, kind byte) (down bool, err error
 	const flags, what = unix.AT_SYMLINK_NOFOLLOW | unix.AT_NO_AUTOMOUNT, unix.STATX_BASIC_STATS | unix.STATX_MNT_ID
 	var stat unix.Statx_t
 	if unix.Statx(at, name, flags, what, &stat) != nil {
-		return false, nil // it has just gone
+		return false, nil // it was just removed
 	}
 	if stat.Mask&unix.STATX_MNT_ID != 0 && stat.Mnt_id != m.mount {
-		stat.Blocks = 0 // of a file that is mounted on it
+		stat.Blocks = 0 // of another file that is mounted on it
 	}
 	m.add(uint32(stat.Mode), stat.Nlink, int64(stat.Blocks))
 	return false, nil

@@ -1,9 +1,9 @@
 //go:build linux
 
 // Package tree removes and measures directory trees that tasks made: of any depth, with a constant number of
-// descriptors, whatever their names, modes and flags are. It never follows a link and never leaves the mount that
-// the tree is on. Only the agent's own paths are opened as paths; what a task made is reached through open
-// directories and single names.
+// descriptors, and with any names, modes and flags. It never follows a link and never leaves the mount of the tree.
+// Only the agent's own paths are opened as paths. Files of a task are reached through open directories and single
+// names.
 package tree
 
 import (
@@ -20,31 +20,31 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpath"
 )
 
-// This file owns the removal of a tree.
+// This file removes a tree.
 
 const (
-	// maxOpen is how deep a removal goes with a descriptor for each level. A directory that lies deeper is moved up
-	// to the top of the tree first, and is removed from there. To go down with one descriptor and come back by ".."
-	// was rejected: if a directory is moved meanwhile, ".." leads somewhere else.
+	// maxOpen is the depth up to which a removal keeps a descriptor per level. A deeper directory is first moved to
+	// the top of the tree, and removed from there. One descriptor and ".." would not be safe: if a directory is
+	// moved meanwhile, ".." leads elsewhere.
 	maxOpen = 32
 	// maxSteps bounds one removal, because a tree may grow as fast as it is removed. The next removal continues
-	// with what is left.
+	// with the rest.
 	maxSteps = 1 << 24
-	// batch is how many names are read before they are removed.
+	// batch is the number of names that are read before they are removed.
 	batch = 1024
 )
 
-// errGrows is returned if something is left after very many steps: perhaps the tree still grows.
-var errGrows = errors.New("it is larger than one removal may take, or grows as fast as it is removed")
+// errGrows reports that something is left after very many steps, perhaps because the tree still grows.
+var errGrows = errors.New("the tree is too large for one removal, or grows as fast as it is removed; retry")
 
-// errFull is returned for the removal of a directory that is not empty.
-var errFull = errors.New("it is a directory that is not empty")
+// errFull reports a directory that is not empty.
+var errFull = errors.New("the directory is not empty")
 
-// Remove removes a tree. One that does not exist counts as removed. What cannot be removed stays, with the
-// directories above it, and all else goes; the error is the first one.
+// Remove removes a tree. A missing tree counts as removed. Entries that cannot be removed stay with their parent
+// directories, and all others are removed. The error is the first one.
 func Remove(path string) error { return RemoveWhile(path, func() bool { return true }) }
 
-// RemoveWhile is Remove that ends, with ErrStopped, soon after goOn has returned false.
+// RemoveWhile is like Remove, but ends with ErrStopped soon after goOn has returned false.
 func RemoveWhile(path string, goOn func() bool) error { return removeWithin(path, maxSteps, goOn) }
 
 func removeWithin(path string, steps int, goOn func() bool) error {
@@ -66,15 +66,15 @@ func removeWithin(path string, steps int, goOn func() bool) error {
 // removal is one call of Remove.
 type removal struct {
 	mount uint64
-	top   int // the tree's own directory, open; -1: not yet
-	moved int // directories that were moved up to it
-	done  int // entries that were removed or moved
-	steps int // that are left
+	top   int // the descriptor of the tree's top directory; -1: not open yet
+	moved int // number of directories moved to the top
+	done  int // number of entries removed or moved
+	steps int // number of steps left
 	goOn  func() bool
-	end   error // why it goes no further
+	end   error // why the removal ends early
 }
 
-// step counts one.
+// step counts one step.
 func (r *removal) step() error {
 	if r.steps--; r.steps < 0 {
 		r.end = errGrows
@@ -84,7 +84,7 @@ func (r *removal) step() error {
 	return r.end
 }
 
-// remove removes one entry of an open directory, with all that is in it.
+// remove removes one entry of an open directory with its content.
 func (r *removal) remove(at int, name string, depth int) error {
 	if err := r.step(); err != nil {
 		return err
@@ -112,8 +112,8 @@ func (r *removal) remove(at int, name string, depth int) error {
 	return nil
 }
 
-// empty removes what is in a directory. It reads the directory again as long as that removes anything: not every file
-// system lists each entry while others are removed.
+// empty removes the content of a directory. It reads the directory again while that removes anything, because some file
+// systems skip entries while others are removed.
 func (r *removal) empty(dir *os.File, fd, depth int) (first error) {
 	for before := -1; before < r.done && r.end == nil; {
 		before, first = r.done, nil
@@ -138,8 +138,8 @@ func (r *removal) empty(dir *os.File, fd, depth int) (first error) {
 	return cmp.Or(r.end, first)
 }
 
-// unlink removes an entry that has nothing in it. If its flags or its directory's mode forbid that, it clears them;
-// within: the directory is the tree's own.
+// unlink removes an entry without content. If its flags or its directory's mode forbid that, it clears them. within
+// reports that the directory belongs to the tree.
 func (r *removal) unlink(at int, name string, within bool) error {
 	err := unlinkAny(at, name)
 	if err == unix.EPERM || err == unix.EACCES {
@@ -153,7 +153,7 @@ func (r *removal) unlink(at int, name string, within bool) error {
 	case unix.ENOTEMPTY, unix.EEXIST:
 		return errFull
 	case unix.EBUSY:
-		return fmt.Errorf("%.80q has something mounted on it, which is left alone; unmount it", name)
+		return fmt.Errorf("%.80q is a mount point and was not removed; unmount it", name)
 	}
 	return fmt.Errorf("%.80q: %w", name, err)
 }
@@ -168,7 +168,7 @@ func unlinkAny(at int, name string) error {
 	return err
 }
 
-// raise moves a directory to the top of the tree, under a name that is free there.
+// raise moves a directory to the top of the tree, under an unused name.
 func (r *removal) raise(at int, name string) error {
 	flags := uint(unix.RENAME_NOREPLACE)
 	for tries := 0; ; {
@@ -179,17 +179,17 @@ func (r *removal) raise(at int, name string) error {
 			r.done++
 			return nil
 		case err == unix.EEXIST && r.moved < maxSteps:
-		case tries == 0: // its flags or modes, or a file system that knows no such flag of the call
+		case tries == 0: // flags or modes forbid it, or the file system does not support this flag of the call
 			tries, flags = 1, 0
 			r.free(at, name, true)
-			unclose(at, name) // to be moved it must be writable by its owner
+			unclose(at, name) // the owner must be able to write a directory to move it
 		default:
 			return fmt.Errorf("%.80q: %w", name, err)
 		}
 	}
 }
 
-// enter opens a directory of the tree, whatever its mode, unless something is mounted there.
+// enter opens a directory of the tree, regardless of its mode, unless it is a mount point.
 func (r *removal) enter(at int, name string) (int, error) {
 	fd, err := open(at, name)
 	if err == unix.EACCES {
@@ -201,7 +201,7 @@ func (r *removal) enter(at int, name string) (int, error) {
 	}
 	if mountOf(fd) != r.mount {
 		unix.Close(fd)
-		return -1, fmt.Errorf("%.80q has something mounted on it, which is left alone; unmount it", name)
+		return -1, fmt.Errorf("%.80q is a mount point and was not removed; unmount it", name)
 	}
 	return fd, nil
 }
@@ -219,7 +219,7 @@ func unclose(at int, name string) {
 	}
 }
 
-// mountOf is the mount that something open is on, or its device where the kernel numbers no mounts.
+// mountOf returns the mount of an open file, or its device if the kernel does not number mounts.
 func mountOf(fd int) uint64 {
 	if id := hostpath.MountID(fd); id != 0 {
 		return id
@@ -229,11 +229,11 @@ func mountOf(fd int) uint64 {
 	return stat.Dev
 }
 
-// keepFlags are the flags of a file that keep even root from removing it.
-const keepFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // the same bits as the call's own
+// keepFlags lists the file flags that prevent even root from removing a file.
+const keepFlags = unix.STATX_ATTR_IMMUTABLE | unix.STATX_ATTR_APPEND // the same bits as in the ioctl
 
-// free clears them on a file or directory, and on the directory that it is in, which it makes writable for its owner.
-// Only files and directories can have them, and nothing else is opened: a device would notice.
+// free clears these flags on a file or directory and on its parent, and makes the parent writable for its owner. Only
+// files and directories can have the flags. Other kinds are not opened, because opening a device may have effects.
 func (r *removal) free(at int, name string, within bool) {
 	if within {
 		lift(at)
@@ -255,7 +255,7 @@ func (r *removal) free(at int, name string, within bool) {
 	}
 }
 
-// lift clears the flags of what is open.
+// lift clears the flags of an open file.
 func lift(fd int) {
 	flags, err := unix.IoctlGetInt(fd, unix.FS_IOC_GETFLAGS)
 	if err == nil && flags&keepFlags != 0 {

@@ -15,10 +15,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// depth is far beyond what paths can name and what a process may have open.
+// depth far exceeds the length of paths and the number of descriptors of a process.
 const depth = 120_000
 
-// chain makes nested directories, with a file in the last.
+// chain makes nested directories, with a file in the last one.
 func chain(t *testing.T, top, name string, levels int) {
 	t.Helper()
 	at, err := unix.Open(top, unix.O_DIRECTORY|unix.O_RDONLY|unix.O_CLOEXEC, 0)
@@ -39,7 +39,7 @@ func chain(t *testing.T, top, name string, levels int) {
 	}
 }
 
-// fewDescriptors lets this process have no more than some over those it has.
+// fewDescriptors limits this process to a few more descriptors than it has open.
 func fewDescriptors(t *testing.T) {
 	t.Helper()
 	open, err := os.ReadDir("/proc/self/fd")
@@ -76,10 +76,10 @@ func must(t *testing.T, errs ...error) {
 	}
 }
 
-// TestDeep: 120,000 nested directories are counted and removed with a few descriptors.
+// TestDeep checks that 120,000 nested directories are counted and removed with a few descriptors.
 func TestDeep(t *testing.T) {
 	fewDescriptors(t)
-	place, err := os.MkdirTemp("/dev/shm", "deep-") // a disk takes minutes for that many
+	place, err := os.MkdirTemp("/dev/shm", "deep-") // a disk would take minutes for that many
 	if err != nil {
 		place = t.TempDir()
 	}
@@ -95,7 +95,7 @@ func TestDeep(t *testing.T) {
 	}
 }
 
-// TestManyDeep: directories that are moved to the top meet existing names, and many of their kind.
+// TestManyDeep checks that directories that are moved to the top avoid existing names and each other's names.
 func TestManyDeep(t *testing.T) {
 	fewDescriptors(t)
 	top := filepath.Join(t.TempDir(), "top")
@@ -108,7 +108,7 @@ func TestManyDeep(t *testing.T) {
 	mustBeGone(t, top)
 }
 
-// TestWhatIsNotThere: a path that does not exist counts as removed, and a file or a link is removed like a tree.
+// TestWhatIsNotThere checks that a missing path counts as removed, and that a file or a link is removed like a tree.
 func TestWhatIsNotThere(t *testing.T) {
 	dir := t.TempDir()
 	must(t, Remove(filepath.Join(dir, "none")), Remove(filepath.Join(dir, "none", "none")))
@@ -118,7 +118,7 @@ func TestWhatIsNotThere(t *testing.T) {
 	mustBeGone(t, file)
 }
 
-// TestLinksAreNotFollowed: what a link leads to stays.
+// TestLinksAreNotFollowed checks that the target of a link is not removed.
 func TestLinksAreNotFollowed(t *testing.T) {
 	dir := t.TempDir()
 	top, outside := filepath.Join(dir, "top"), filepath.Join(dir, "outside")
@@ -132,7 +132,7 @@ func TestLinksAreNotFollowed(t *testing.T) {
 	}
 }
 
-// TestClosed: modes of 0, other owners and protecting flags do not stop a removal.
+// TestClosed checks that modes of 0, other owners and protecting flags do not prevent a removal.
 func TestClosed(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	closed, flagged := filepath.Join(top, "closed", "in"), filepath.Join(top, "flagged")
@@ -151,7 +151,7 @@ func TestClosed(t *testing.T) {
 	mustBeGone(t, top)
 }
 
-// setFlag sets a flag of the file system, where it has any and we may.
+// setFlag sets a flag of the file system, if it has flags and this process may set them.
 func setFlag(t *testing.T, path string, flag int) {
 	t.Helper()
 	file, err := os.Open(path)
@@ -162,7 +162,7 @@ func setFlag(t *testing.T, path string, flag int) {
 	}
 }
 
-// TestGrowing: a removal ends though the tree grows as fast as it is removed.
+// TestGrowing checks that a removal ends even if the tree grows as fast as it is removed.
 func TestGrowing(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	must(t, os.Mkdir(top, 0o700))
@@ -183,7 +183,7 @@ func TestGrowing(t *testing.T) {
 	if err := RemoveWhile(top, func() bool { return false }); err != nil && !errors.Is(err, ErrStopped) {
 		t.Error(err)
 	}
-	for range 20 { // each removal goes on where the one before ended
+	for range 20 { // each removal continues where the previous one ended
 		if err := removeWithin(top, 100_000, always); err == nil {
 			return
 		}
@@ -191,7 +191,8 @@ func TestGrowing(t *testing.T) {
 	t.Error("it is never removed")
 }
 
-// TestMeasure: files of several names count once, links and empty files as files, and what is not there as nothing.
+// TestMeasure checks that a file with several names counts once, that links and empty files count as files, and that a
+// missing path counts as nothing.
 func TestMeasure(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	if got, err := Measure(top, nil); err != nil || got != (Usage{}) {
@@ -223,7 +224,7 @@ func TestMeasure(t *testing.T) {
 	}
 }
 
-// TestMeasureTooDeep: a tree that is too deep to be measured is reported as such.
+// TestMeasureTooDeep checks that a tree too deep to be measured is reported.
 func TestMeasureTooDeep(t *testing.T) {
 	top := filepath.Join(t.TempDir(), "top")
 	must(t, os.Mkdir(top, 0o700))
@@ -237,8 +238,8 @@ func TestMeasureTooDeep(t *testing.T) {
 	mustBeGone(t, top)
 }
 
-// TestMeasureWhileItChanges: what is removed, moved and made meanwhile, above where the measurement is and below it,
-// is no error and leaves no descriptor open.
+// TestMeasureWhileItChanges checks that concurrent removals, moves and new files, above and below the current
+// directory, cause no error and leave no open descriptor.
 func TestMeasureWhileItChanges(t *testing.T) {
 	dir := t.TempDir()
 	top, outside := filepath.Join(dir, "top"), filepath.Join(dir, "outside")
@@ -279,8 +280,8 @@ func TestMeasureWhileItChanges(t *testing.T) {
 	must(t, Remove(top))
 }
 
-// TestMeasureMovedAway: a part of the tree that is moved out of it, while the measurement is in there, does not lead
-// it out. Where a directory's reading goes on depends on the hash of a name, so that several are tried.
+// TestMeasureMovedAway checks that a part of the tree that is moved out during its measurement does not lead the
+// measurement out. The offset at which reading continues depends on the hash of a name, so several names are tried.
 func TestMeasureMovedAway(t *testing.T) {
 	for _, name := range []string{"d", "e", "f", "g"} {
 		dir := t.TempDir()
@@ -300,7 +301,7 @@ func TestMeasureMovedAway(t *testing.T) {
 		}
 		moved := false
 		got, err := Measure(top, func(sofar Usage) bool {
-			if sofar.Files > 10*3*maxHeld && !moved { // it is at the end of the way
+			if sofar.Files > 10*3*maxHeld && !moved { // it is at the deepest level
 				part := filepath.Join(top, strings.Repeat(name+"/", 2*maxHeld))
 				must(t, os.Rename(part, filepath.Join(outside, "moved")))
 				moved = true

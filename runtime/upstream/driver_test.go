@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// program is a script that answers every question with the same text.
+// program returns a script that always prints the same text.
 func program(t *testing.T, text string) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "carapace")
@@ -26,7 +26,7 @@ func program(t *testing.T, text string) string {
 	return path
 }
 
-// TestIs: the program is recognised by its help, and ours is not taken for it.
+// TestIs checks that the program is recognized by its help, and that this project's carapace is not.
 func TestIs(t *testing.T) {
 	theirs := "Usage: carapace <COMMAND>\n\nCommands:\n  run    \n  child  \n  help   Print this message\n"
 	for text, want := range map[string]bool{
@@ -42,7 +42,7 @@ func TestIs(t *testing.T) {
 	}
 }
 
-// TestWrap: the command keeps its own flags, and what the task is to see is in the root that it will have.
+// TestWrap checks that the command keeps its own flags, and that the task's mounts are inside its later root.
 func TestWrap(t *testing.T) {
 	image := &hostpath.Ticket{Directory: true}
 	s := carapace.Spec{
@@ -70,7 +70,7 @@ func TestWrap(t *testing.T) {
 	}
 }
 
-// TestRefusals: what the program cannot do is refused by the job's field.
+// TestRefusals checks that unsupported requests are refused with the name of the job's field.
 func TestRefusals(t *testing.T) {
 	around, err := container.New(container.Options{StateDir: t.TempDir()})
 	if err != nil {

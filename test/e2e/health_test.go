@@ -55,7 +55,7 @@ func TestHealthBeforeWork(t *testing.T) {
 	if err := os.WriteFile(ill, nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	c.node("n1", "r1", "--config", file).says(t, "fabric: it did not end in its time (10s), and was killed")
+	c.node("n1", "r1", "--config", file).says(t, "fabric: the program did not end in time (10s), and was killed")
 	told.has(t, "node-unschedulable machine n1 is closed: ", "a port is down",
 		"job-finished job "+id+" (gang) of anonymous succeeded\n")
 }

@@ -144,7 +144,7 @@ func (s *secured) mapped(as func(string, ...string) result) {
 	}
 	on("ann", "").wants(s.t, 0, "65534\n", "")
 	on("ann", "me").wants(s.t, 0, "65534\n", "")
-	on("ann", "root").wants(s.t, 1, "", "jobs of ann run as nobody on this machine, and not as root")
+	on("ann", "root").wants(s.t, 1, "", "jobs of ann run as nobody on this node, and not as root")
 	on("bob", "nobody").wants(s.t, 7, "", "no node runs jobs of bob as nobody")
 	on("bob", "me").wants(s.t, 7, "", "no node has an account bob that jobs may run as").
 		wants(s.t, 7, "", "leave --user out").wants(s.t, 7, "", "users.owners")

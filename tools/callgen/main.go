@@ -185,9 +185,9 @@ func (p profile) common() []byte {
 		}
 		b.WriteString("}\n\n")
 	}
-	list("domains are the address families of sockets.", "domains", p.domains)
-	list("personalities are what a program may ask to be run as.", "personalities", p.personalities)
-	b.WriteString("// granted are the calls that come with a capability.\nvar granted = map[string][]string{\n")
+	list("domains lists the permitted address families of sockets.", "domains", p.domains)
+	list("personalities lists the permitted execution domains of programs.", "personalities", p.personalities)
+	b.WriteString("// granted maps each capability to the calls that it permits.\nvar granted = map[string][]string{\n")
 	for _, capability := range grants {
 		slices.Sort(p.granted[capability])
 		fmt.Fprintf(&b, "%q: {", strings.TrimPrefix(capability, "CAP_"))
@@ -213,12 +213,12 @@ func (p profile) table(numbered map[string]bool) []byte {
 		}
 		b.WriteString("}\n\n")
 	}
-	write("allowed are the calls that any task may make, whatever their arguments are.", "allowed", p.allowed)
+	write("allowed lists the calls that every task may make with any arguments.", "allowed", p.allowed)
 	var beside []string
 	for _, capability := range grants {
 		beside = append(beside, p.granted[capability]...)
 	}
 	slices.Sort(beside)
-	write("beside are those that come with a capability.", "beside", slices.Compact(beside))
+	write("beside lists the calls that need a capability.", "beside", slices.Compact(beside))
 	return b.Bytes()
 }

@@ -40,7 +40,7 @@ func (u *unpacker) make(parent int, name string, header *tar.Header, content io.
 	case tar.TypeFifo:
 		err = u.replace(parent, name, func() error { return unix.Mknodat(parent, name, unix.S_IFIFO|0o600, 0) })
 	default:
-		return fmt.Errorf("type %q is unknown", header.Typeflag)
+		return fmt.Errorf("the type %q is unknown", header.Typeflag)
 	}
 	if err != nil {
 		return err
