@@ -134,7 +134,7 @@ func testRootsApart(t *testing.T, s *stack, _ string) {
 		t.Errorf("two tasks have the numbers from %d on", first)
 	}
 	three := begin()
-	if <-three.gone; !strings.Contains(three.exit.Detail, "--root-uids 400000000-400131071 are taken") ||
+	if <-three.gone; !strings.Contains(three.exit.Detail, "--root-uids 400000000-400131071 are in use") ||
 		three.exit.Fault != messages.Fault_FAULT_UNKNOWN {
 		t.Errorf("a third: %v", three.exit)
 	}

@@ -145,7 +145,8 @@ func TestJobsUID(t *testing.T) {
 			t.Errorf("another task of the job: %v %q, not %q", again.exit, again.said(), want)
 		}
 		if e := second.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
-			e.Fault != messages.Fault_FAULT_UNKNOWN || !strings.Contains(e.Detail, "tasks of job first are here") {
+			e.Fault != messages.Fault_FAULT_UNKNOWN ||
+			!strings.Contains(e.Detail, "tasks of job first on this node have the uid") {
 			t.Errorf("another job, beside it: %v", e)
 		}
 		if e := outside.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
