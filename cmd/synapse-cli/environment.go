@@ -25,6 +25,8 @@ func environmentTexts() []variableGroup {
 	return []variableGroup{
 		{"Task and gang", "", identityTexts()},
 		{"GPUs", "", gpuTexts()},
+		{"Kubeflow", "The endpoint of the Kubeflow Trainer progress protocol, which the Hugging Face `Trainer` uses by " +
+			"itself.\nA job may set these variables itself.", kubeflowTexts()},
 		{"torch", "In torch's terms, a task is a node: `torchrun` reads the `PET_` variables and starts one " +
 			"process per GPU.\n" +
 			"A task with several GPUs has no `RANK`, because each of its processes needs a different one.\n" +
@@ -38,6 +40,18 @@ func environmentTexts() []variableGroup {
 		{"MPI", "", mpiTexts()},
 		{"DeepSpeed", "", []variableText{one("DLTS_HOSTFILE", "Host list for DeepSpeed. A container also has it as "+
 			"`/job/hostfile`, the default path of DeepSpeed's launcher.", "`launcher: deepspeed`", "/scratch/hostfile")}},
+	}
+}
+
+func kubeflowTexts() []variableText {
+	when := "tasks on the node's network, unless the job has `progress: {kubeflow: off}`"
+	return []variableText{
+		one("KUBEFLOW_TRAINER_SERVER_URL", "Address to which the task may send its progress.", when,
+			"http://127.0.0.1:41207/progress"),
+		one("KUBEFLOW_TRAINER_SERVER_TOKEN", "File with the token for that address. Only the task's user can read the file.",
+			when, "/scratch/synapse-progress-token"),
+		one("KUBEFLOW_TRAINER_SERVER_CA_CERT", "File with a certificate that is not used, because the connection has no TLS.",
+			when, "/scratch/synapse-progress-ca.pem"),
 	}
 }
 

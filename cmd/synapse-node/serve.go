@@ -67,7 +67,7 @@ func serve(o options) error {
 	containers, ending, err := o.newLauncher(gpus, images, launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers, Carry: carrying(streams),
-		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), Helper: o.helper(),
+		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), Helper: o.helper(), Kubeflow: true,
 	})
 	if err != nil {
 		return err

@@ -22,6 +22,8 @@ type Subject struct {
 	Notice string
 	// Progress is the path of the file in which the task may report its progress.
 	Progress string
+	// Kubeflow is the endpoint for the task's progress; nil: the task has none.
+	Kubeflow *Kubeflow
 	// Helper is the path of synapse-exec; empty: the task has none.
 	Helper string
 }
@@ -40,7 +42,7 @@ func Of(s Subject) []string {
 			users = append(users, variable{e.GetName(), e.GetValue()})
 		}
 	}
-	return Merge(lines(m.spoken()), lines(users), lines(ours))
+	return Merge(lines(append(m.spoken(), s.Kubeflow.variables()...)), lines(s.Kubeflow.direct(users)), lines(ours))
 }
 
 func lines(variables []variable) []string {

@@ -227,6 +227,7 @@ func TestReference(t *testing.T) {
 	one.Start.Spec.Warn = &messages.WarnSpec{Signal: 10, AheadMs: 1}
 	one.Start.Spec.Element = &messages.Element{Array: "k3f", Count: 1, Step: 1}
 	one.Helper = "/scratch/.synapse/synapse-exec"
+	one.Kubeflow = &Kubeflow{"http://127.0.0.1:7", "/scratch/token", "/scratch/ca"}
 	for _, p := range alone.Start.Rendezvous.Peers {
 		p.Node = "b"
 	}

@@ -27,7 +27,6 @@ func Within(r *messages.Rendezvous, network messages.Network) *messages.Rendezvo
 	if len(messages.NetworkLabels(network)) == 0 || len(hosts(r)) > 1 {
 		return r
 	}
-	const loopback = "127.0.0.1"
 	within := &messages.Rendezvous{Address: loopback, Port: r.GetPort()}
 	for _, p := range r.GetPeers() {
 		peer := &messages.Peer{Rank: p.GetRank(), Node: p.GetNode(), Rack: p.GetRack(), Address: loopback}

@@ -182,9 +182,13 @@ func (t *task) command(start *messages.StartTask) (*supervisor.Spec, error) {
 	if t.helps() {
 		t.Helper, shown = t.l.o.Helper, Helper(scratch)
 	}
+	kubeflow, err := t.offerKubeflow(scratch)
+	if err != nil {
+		return nil, fault.OfMachine(err)
+	}
 	env := environment.Of(environment.Subject{
 		Start: start, Gpus: t.Gpus, Hostfile: Hostfile(scratch), Notice: Notice(scratch), Progress: Progress(scratch),
-		Helper: shown,
+		Helper: shown, Kubeflow: kubeflow,
 	})
 	spec, err := t.driver.Command(&t.Task, start, env)
 	if err != nil {

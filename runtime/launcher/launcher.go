@@ -15,6 +15,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/hook"
+	"github.com/yi-json/synapse/runtime/progress"
 	"github.com/yi-json/synapse/topology"
 )
 
@@ -38,6 +39,8 @@ type Launcher struct {
 	jobs    sync.WaitGroup // work in the background
 	pruning sync.Mutex
 	watch   watch
+
+	receiver *progress.Receiver // of requests with progress; nil: there is none
 
 	promising sync.Mutex // serializes the reservations of disk space
 
@@ -77,6 +80,8 @@ type Options struct {
 	// Reach asks a scheduler to run a command in another task, and calls do with the session; nil: tasks cannot
 	// reach others.
 	Reach func(ctx context.Context, r ExecRequest, do func(RemoteExec) error) error
+	// Kubeflow: tasks on the node's network are offered an endpoint of the Kubeflow Trainer progress protocol.
+	Kubeflow bool
 	// Helper is the absolute path of the program that tasks see as synapse-exec; empty: none.
 	Helper string
 	// Grace is the time between signal and kill in a supervisor's own stop, if the job names none.
@@ -143,6 +148,7 @@ func New(o Options) (*Launcher, error) {
 		o: o, tasks: map[topology.TaskKey]*task{}, uses: map[uint32]*use{}, kept: leavings{}, done: make(chan struct{}),
 		scripts: map[string]int{}, fetches: map[string]chan struct{}{},
 	}
+	l.listenForProgress()
 	l.watch.init(l)
 	if err := l.load(); err != nil {
 		return nil, err
@@ -214,6 +220,9 @@ func (l *Launcher) Close() {
 	}
 	for _, t := range l.all() {
 		t.leave()
+	}
+	if l.receiver != nil {
+		l.receiver.Close()
 	}
 	l.jobs.Wait()
 }

@@ -83,6 +83,7 @@ func (t *task) removeOwn() bool {
 	if s := t.Spec.GetScript(); s != nil {
 		own = append(own, filepath.Join(t.Scratch, s.Name))
 	}
+	own = append(own, kubeflowFiles(t.Scratch)...)
 	for _, path := range own {
 		_ = os.Remove(path)
 	}

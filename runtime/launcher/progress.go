@@ -32,6 +32,9 @@ type taskProgress struct {
 	file   progress.File
 	output *progress.Output // nil: the job has no pattern
 	rest   time.Time        // no look before
+
+	hash   *progress.TokenHash // of its token; nil: none is heard
+	posted time.Time           // when a request was last passed on at once
 }
 
 // Progress returns the path of the file in which a task may report its progress, in its scratch directory.
@@ -45,10 +48,16 @@ func (t *task) followProgress() {
 	if p.output == nil {
 		p.output = progress.NewOutput(t.Spec.GetProgress().GetPattern())
 	}
+	t.hearKubeflow()
 	p.running.Store(true)
 }
 
-func (t *task) endProgress() { t.progress.running.Store(false) }
+func (t *task) endProgress() {
+	t.progress.mu.Lock()
+	defer t.progress.mu.Unlock()
+	t.deafToKubeflow()
+	t.progress.running.Store(false)
+}
 
 // runProgress looks at the tasks until the launcher is closed.
 func (l *Launcher) runProgress() {

@@ -1,9 +1,15 @@
 package launcher_test
 
 import (
+	"fmt"
+	"net/http"
+	"os"
+	"path/filepath"
+	"strings"
 	"testing"
 
 	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/launcher"
 )
 
 // TestProgress: what a task writes to the file and to its output reaches the actor, and garbage is counted.
@@ -29,4 +35,70 @@ func TestProgress(t *testing.T) {
 	}
 	r.tell(&messages.StopTask{Id: id(0)})
 	r.gone(0)
+}
+
+// posted sends a request with a percentage to the endpoint of a task, as the protocol says.
+func posted(t *testing.T, url, token string, percent int) int {
+	t.Helper()
+	body := fmt.Sprintf(`{"trainerStatus":{"progressPercentage":%d}}`, percent)
+	request, err := http.NewRequest(http.MethodPost, url, strings.NewReader(body))
+	if err != nil {
+		t.Fatal(err)
+	}
+	request.Header.Set("Authorization", "Bearer "+token)
+	reply, err := (&http.Client{Timeout: soon}).Do(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer reply.Body.Close()
+	return reply.StatusCode
+}
+
+// TestKubeflow: a task finds the endpoint and its token, which nobody else may read, and what it posts reaches the actor.
+// The next agent listens at the same address and knows the token. A task that has ended is not heard.
+func TestKubeflow(t *testing.T) {
+	dir := room(t)
+	offer := func(o *launcher.Options) { o.Kubeflow = true }
+	r := newRig(t, dir, offer)
+	r.run(0, script(`echo "$KUBEFLOW_TRAINER_SERVER_URL" > url; echo "$KUBEFLOW_TRAINER_SERVER_TOKEN"
+		grep -q CERTIFICATE "$KUBEFLOW_TRAINER_SERVER_CA_CERT" && mv url found; sleep 600`))
+	take[*messages.TaskStarted](r, 0)
+	scratch := filepath.Join(dir, "scratch", id(0).Key().String())
+	eventually(t, "the task has found the endpoint", func() bool {
+		_, err := os.Stat(filepath.Join(scratch, "found"))
+		return err == nil
+	})
+	url, _ := os.ReadFile(filepath.Join(scratch, "found"))
+	path := filepath.Join(scratch, "synapse-progress-token")
+	token, err := os.ReadFile(path)
+	info, wrong := os.Stat(path)
+	if err != nil || wrong != nil || info.Mode() != 0o400 || len(token) != 64 {
+		t.Fatalf("the token: %v %v %v", err, wrong, info)
+	}
+	at := strings.TrimSpace(string(url))
+	if code := posted(t, at, string(token), 45); code != http.StatusOK {
+		t.Fatal(code)
+	}
+	if m := take[*messages.TaskProgress](r, 0); m.Step != 45 || m.Total != 100 {
+		t.Fatalf("it arrived as %v", m)
+	}
+	r.l.Close()
+	r = newRig(t, dir, offer)
+	r.tell(&messages.AdoptTask{Id: id(0)})
+	take[*messages.TaskStarted](r, 0)
+	eventually(t, "the next agent knows the token", func() bool { return posted(t, at, string(token), 46) == http.StatusOK })
+	if m := take[*messages.TaskProgress](r, 0); m.Step != 46 {
+		t.Fatalf("it arrived as %v", m)
+	}
+	r.tell(&messages.StopTask{Id: id(0)})
+	r.gone(0)
+	if code := posted(t, at, string(token), 47); code != http.StatusForbidden {
+		t.Errorf("a task that has ended is answered %d", code)
+	}
+	off := script("env | grep -c KUBEFLOW; sleep 600")
+	off.Progress = &messages.ProgressSpec{KubeflowOff: true}
+	r.run(1, off)
+	r.await(1, "0\n")
+	r.tell(&messages.StopTask{Id: id(1)})
+	r.gone(1)
 }

@@ -102,7 +102,8 @@ type Stop struct {
 
 // Progress holds the settings for reading the progress of the tasks.
 type Progress struct {
-	Pattern string `json:"pattern,omitempty" yaml:"pattern,omitempty"`
+	Pattern  string `json:"pattern,omitempty" yaml:"pattern,omitempty"`
+	Kubeflow string `json:"kubeflow,omitempty" yaml:"kubeflow,omitempty"`
 }
 
 // Never is the value of restart.limit for a job whose tasks must not run twice.
@@ -195,6 +196,9 @@ func Format(s *messages.JobSpec) File {
 	}
 	if t := s.GetProgress(); t != nil {
 		f.Spec.Progress = &Progress{Pattern: t.GetPattern()}
+		if t.GetKubeflowOff() {
+			f.Spec.Progress.Kubeflow = "off"
+		}
 	}
 	if t := s.GetRestart(); t != nil {
 		f.Spec.Restart = &Restart{Backoff: amount(t.GetBackoffMs(), FormatDuration)}

@@ -36,7 +36,7 @@ spec:
   network: none
   launcher: torchrun
   warn: usr1@2m
-  progress: {pattern: 'step (\d+)/(\d+)'}
+  progress: {pattern: 'step (\d+)/(\d+)', kubeflow: off}
   preemptible: false
   checkpoint: 10m
   env: {NCCL_DEBUG: WARN, OMP_NUM_THREADS: 010, EMPTY: ""}
@@ -65,7 +65,7 @@ func fullSpec() *messages.JobSpec {
 		Image: "reg.example/train@sha256:0f", Command: []string{"torchrun", "train.py", "3"}, Workdir: "/work",
 		User: "alice", Network: messages.Network_NETWORK_NONE, Launcher: messages.Launch_LAUNCH_TORCHRUN,
 		Warn:           &messages.WarnSpec{Signal: 10, AheadMs: 120_000},
-		Progress:       &messages.ProgressSpec{Pattern: `step (\d+)/(\d+)`},
+		Progress:       &messages.ProgressSpec{Pattern: `step (\d+)/(\d+)`, KubeflowOff: true},
 		NotPreemptible: true, CheckpointMs: 600_000,
 		Env: []*messages.EnvVar{{Name: "NCCL_DEBUG", Value: "WARN"}, {Name: "OMP_NUM_THREADS", Value: "010"},
 			{Name: "EMPTY"}},

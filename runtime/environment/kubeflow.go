@@ -1,0 +1,48 @@
+package environment
+
+import (
+	"slices"
+	"strings"
+)
+
+// This file owns the variables of the Kubeflow Trainer progress protocol.
+
+// Kubeflow is the endpoint of the protocol as a task sees it.
+type Kubeflow struct {
+	URL       string
+	Token     string // path of a file
+	Authority string // path of a file
+}
+
+// variables returns the protocol's variables. A job may set them itself.
+func (k *Kubeflow) variables() []variable {
+	if k == nil {
+		return nil
+	}
+	return []variable{
+		{"KUBEFLOW_TRAINER_SERVER_URL", k.URL}, {"KUBEFLOW_TRAINER_SERVER_CA_CERT", k.Authority},
+		{"KUBEFLOW_TRAINER_SERVER_TOKEN", k.Token},
+	}
+}
+
+const loopback = "127.0.0.1"
+
+// direct returns the job's variables with loopback as an exception from its proxy: the clients of the protocol use the
+// proxy that the environment names.
+func (k *Kubeflow) direct(users []variable) []variable {
+	named := func(names ...string) bool {
+		return slices.ContainsFunc(users, func(v variable) bool { return slices.Contains(names, v.name) })
+	}
+	if k == nil || !named("http_proxy", "HTTP_PROXY", "all_proxy", "ALL_PROXY") {
+		return users
+	}
+	if !named("no_proxy", "NO_PROXY") {
+		return append(users, variable{"no_proxy", loopback}, variable{"NO_PROXY", loopback})
+	}
+	for i, v := range users {
+		if v.name == "no_proxy" || v.name == "NO_PROXY" {
+			users[i].value = strings.TrimPrefix(v.value+","+loopback, ",")
+		}
+	}
+	return users
+}

@@ -1,0 +1,157 @@
+package launcher
+
+import (
+	"crypto/rand"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"strconv"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"github.com/yi-json/synapse/clock"
+	"github.com/yi-json/synapse/messages"
+	"github.com/yi-json/synapse/runtime/environment"
+	"github.com/yi-json/synapse/runtime/file"
+	"github.com/yi-json/synapse/runtime/progress"
+)
+
+// This file owns the Kubeflow Trainer progress protocol for tasks on the node's network. Each task has a token in a file
+// of its scratch directory that only its user can read. The launcher keeps only the hash, so that the next agent knows
+// the task again, and listens on the port of the last agent, because the tasks keep the address.
+
+const (
+	tokenName    = "synapse-progress-token"
+	authorityPEM = "synapse-progress-ca.pem"
+	hashFile     = "progress.hash"
+	portFile     = "progress.port"
+)
+
+// unusedAuthority is a certificate whose key nobody has. The protocol wants a file with one, and the connection on
+// loopback has no TLS.
+const unusedAuthority = `-----BEGIN CERTIFICATE-----
+MIIBtzCCAV2gAwIBAgIUKUJN2sRU/qHgXD1+cmLWfyENd3kwCgYIKoZIzj0EAwIw
+MDEuMCwGA1UEAwwldW51c2VkLCB0aGUgY29ubmVjdGlvbiBpcyBvbiBsb29wYmFj
+azAgFw0yNjExMjkxOTIxMTBaGA8yMTI2MTEwNTE5MjExMFowMDEuMCwGA1UEAwwl
+dW51c2VkLCB0aGUgY29ubmVjdGlvbiBpcyBvbiBsb29wYmFjazBZMBMGByqGSM49
+AgEGCCqGSM49AwEHA0IABNykNrcF6JxKoYXpVrtyRvZWMDkWz+9uk7tSHETo9aqp
+fgzXNUZWg8hTL/2Dh15U+iqRBfJZpilw7rBKqMxQZKKjUzBRMB0GA1UdDgQWBBRS
+m4LLm8+wGH92nKAsRrrk9U1jqDAfBgNVHSMEGDAWgBRSm4LLm8+wGH92nKAsRrrk
+9U1jqDAPBgNVHRMBAf8EBTADAQH/MAoGCCqGSM49BAMCA0gAMEUCIQCyzvjncT6+
+Z2KlKF43xI7q4oHFwZu0TeLMqNerOosoxwIgdMFoz2XDOD+Myr9LYFICpAK16EkO
+zWSSbe6yHGbm5ak=
+-----END CERTIFICATE-----
+`
+
+// listenForProgress opens the endpoint. Without it tasks run, and are offered none.
+func (l *Launcher) listenForProgress() {
+	if !l.o.Kubeflow {
+		return
+	}
+	path := filepath.Join(l.o.Dir, portFile)
+	text, _ := os.ReadFile(path)
+	port, _ := strconv.Atoi(string(text))
+	r, err := progress.Listen(port)
+	if err != nil && port != 0 {
+		l.o.Log.Info("Running tasks cannot send their progress any more: %v", err)
+		r, err = progress.Listen(0)
+	}
+	if err != nil {
+		l.o.Log.Info("Tasks are offered no Kubeflow progress endpoint: %v", err)
+		return
+	}
+	if err := file.Replace(path, []byte(strconv.Itoa(r.Port()))); err != nil {
+		l.o.Log.Info("The port of the Kubeflow progress endpoint cannot be saved: %v", err)
+	}
+	l.receiver = r
+}
+
+// offerKubeflow gives a task that is about to start a token, and returns its variables; nil: it is offered none.
+func (t *task) offerKubeflow(scratch string) (*environment.Kubeflow, error) {
+	if t.l.receiver == nil || t.Spec.GetProgress().GetKubeflowOff() ||
+		len(messages.NetworkLabels(t.Spec.GetNetwork())) > 0 {
+		return nil, nil
+	}
+	var random [32]byte
+	_, _ = rand.Read(random[:]) // it never fails
+	token := hex.EncodeToString(random[:])
+	hash := progress.HashToken(token)
+	err := errors.Join(
+		file.Replace(filepath.Join(t.home, hashFile), hash[:]),
+		writeNew(filepath.Join(t.Scratch, authorityPEM), []byte(unusedAuthority), 0o644),
+		t.writeOwn(tokenName, []byte(token)),
+	)
+	if err != nil {
+		return nil, fmt.Errorf("progress token: %w", err)
+	}
+	return &environment.Kubeflow{
+		URL: t.l.receiver.URL(), Token: filepath.Join(scratch, tokenName), Authority: filepath.Join(scratch, authorityPEM),
+	}, nil
+}
+
+// writeOwn writes a file in the scratch directory that only the task's user may read. The directory belongs to that
+// user.
+func (t *task) writeOwn(name string, text []byte) error {
+	var owner unix.Stat_t
+	if err := unix.Lstat(t.Scratch, &owner); err != nil {
+		return err
+	}
+	path := filepath.Join(t.Scratch, name)
+	if err := os.Remove(path); err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return err
+	}
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o400)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(text)
+	if err == nil && int(owner.Uid) != os.Getuid() {
+		err = f.Chown(int(owner.Uid), int(owner.Gid))
+	}
+	return errors.Join(err, f.Close())
+}
+
+// hearKubeflow takes the requests of a task that runs. The lock of its progress is held.
+func (t *task) hearKubeflow() {
+	if t.l.receiver == nil || t.progress.hash != nil {
+		return
+	}
+	text, err := os.ReadFile(filepath.Join(t.home, hashFile))
+	var hash progress.TokenHash
+	if err != nil || len(text) != len(hash) {
+		return
+	}
+	copy(hash[:], text)
+	t.progress.hash = &hash
+	t.l.receiver.Add(hash, t.takePosted)
+}
+
+// deafToKubeflow takes no more requests of a task. The lock of its progress is held.
+func (t *task) deafToKubeflow() {
+	if t.progress.hash != nil {
+		t.l.receiver.Remove(*t.progress.hash)
+		t.progress.hash = nil
+	}
+}
+
+// takePosted takes the report of a request. It is sent at once if the last one is a second old, and else with the next
+// look.
+func (t *task) takePosted(r progress.Report) {
+	p := &t.progress
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	p.model.Observe(clock.BootNs(), r)
+	if now := time.Now(); now.Sub(p.posted) >= progressEvery {
+		p.posted = now
+		t.sendProgress()
+	}
+}
+
+// kubeflowFiles are the files in a scratch directory that are of no use after the end of the task.
+func kubeflowFiles(scratch string) []string {
+	return []string{filepath.Join(scratch, tokenName), filepath.Join(scratch, authorityPEM)}
+}
