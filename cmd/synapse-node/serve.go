@@ -66,8 +66,8 @@ func serve(o options) error {
 	with.announce(announcement)
 	containers, ending, err := o.newLauncher(gpus, images, launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
-		Supervisor: with.supervisor, Drivers: with.drivers, Carry: carrying(streams),
-		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), Helper: o.helper(), Kubeflow: true,
+		Supervisor: with.supervisor, Drivers: with.drivers, Carry: carrying(streams), Kubeflow: true,
+		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), Helper: o.helper(),
 	})
 	if err != nil {
 		return err

@@ -20,9 +20,9 @@ import (
 	"github.com/yi-json/synapse/runtime/progress"
 )
 
-// This file owns the Kubeflow Trainer progress protocol for tasks on the node's network. Each task has a token in a file
-// of its scratch directory that only its user can read. The launcher keeps only the hash, so that the next agent knows
-// the task again, and listens on the port of the last agent, because the tasks keep the address.
+// This file owns the Kubeflow Trainer progress protocol for tasks on the node's network. Each task has a token in a
+// file of its scratch directory that only its user can read. The launcher keeps the hash on disk, so that the next
+// agent knows the token. That agent listens on the same port, because the tasks keep the address.
 
 const (
 	tokenName    = "synapse-progress-token"

@@ -54,7 +54,7 @@ func posted(t *testing.T, url, token string, percent int) int {
 	return reply.StatusCode
 }
 
-// TestKubeflow: a task finds the endpoint and its token, which nobody else may read, and what it posts reaches the actor.
+// TestKubeflow: a task finds the endpoint and its token, which nobody else may read, and its request reaches the actor.
 // The next agent listens at the same address and knows the token. A task that has ended is not heard.
 func TestKubeflow(t *testing.T) {
 	dir := room(t)
@@ -86,7 +86,9 @@ func TestKubeflow(t *testing.T) {
 	r = newRig(t, dir, offer)
 	r.tell(&messages.AdoptTask{Id: id(0)})
 	take[*messages.TaskStarted](r, 0)
-	eventually(t, "the next agent knows the token", func() bool { return posted(t, at, string(token), 46) == http.StatusOK })
+	eventually(t, "the next agent knows the token", func() bool {
+		return posted(t, at, string(token), 46) == http.StatusOK
+	})
 	if m := take[*messages.TaskProgress](r, 0); m.Step != 46 {
 		t.Fatalf("it arrived as %v", m)
 	}

@@ -167,8 +167,8 @@ func timeTexts() []KeyText {
 		{"spec.progress.pattern", "Regular expression (RE2) for progress in the lines of stdout. The first group is the " +
 			"step, the second the total.", "`step (\\d+)/(\\d+)`", "none: only what the tasks report themselves",
 			fmt.Sprintf("%d bytes", messages.MaxPatternBytes)},
-		{"spec.progress.kubeflow", "Endpoint of the Kubeflow Trainer progress protocol. With `off`, the tasks get none of its " +
-			"variables.", "`on`, `off`", "on", "only on the node's network"},
+		{"spec.progress.kubeflow", "Endpoint of the Kubeflow Trainer progress protocol. With `off`, the tasks get none of " +
+			"its variables.", "`on`, `off`", "on", "only on the node's network"},
 		{"spec.stop.signal", "Signal that asks a task to end.", "`SIGTERM`, `TERM`, `15`", "SIGTERM", "1 to 64"},
 		{"spec.stop.grace", "Time between the stop signal and SIGKILL.", spanFormat, "30s", ""},
 		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count. " +

@@ -77,9 +77,8 @@ func sections() []section {
 		}},
 		{"spec.progress", []key{
 			{"pattern", "progress.pattern", readText(func(s *spec) *string { return &progress(s).Pattern })},
-			{"kubeflow", "progress.kubeflow_off", readWord("a supported value", []string{"on", "off"}, func(s *spec, word string) {
-				progress(s).KubeflowOff = word == "off"
-			})},
+			{"kubeflow", "progress.kubeflow_off", readWord("a supported value", []string{"on", "off"},
+				func(s *spec, word string) { progress(s).KubeflowOff = word == "off" })},
 		}},
 		{"spec.stop", []key{
 			{"signal", "stop.signal", readSignal},
