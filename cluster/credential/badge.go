@@ -1,6 +1,6 @@
-// Package credential has what a machine or a person needs that connects to a scheduler: certificates with their keys,
-// tokens, and what is said before the first call. The scheduler proves itself before anything is said to it. How a
-// scheduler judges what it is shown, server/authn decides.
+// Package credential holds the credentials of a node or user that connects to a scheduler: certificates with their
+// keys, tokens, and the exchange before the first call. The scheduler proves its identity before the client sends
+// anything. Package server/authn contains the scheduler's checks.
 package credential
 
 import (
@@ -20,20 +20,21 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns the dialling end: what a machine or a person shows, and that the scheduler proves itself first.
+// This file owns the client side of a connection: the certificate that a node or user presents, after the scheduler has
+// proved its identity.
 
 // Badge holds the credentials of a client that dials: a key, a certificate that may be renewed, and the trusted
 // authorities.
 type Badge struct {
-	Folder   *identity.Folder   // nil: it is an outside issuer's
-	external *identity.External // in the folder's place
+	Folder   *identity.Folder   // nil: the certificate is from an outside issuer
+	external *identity.External // set instead of Folder
 	own      identity.Identity
 	trust    *identity.Trust
 	now      func() time.Time
 	pair     atomic.Pointer[identity.Pair]
 }
 
-// OpenBadge reads a folder, or the file of an outside issuer's certificates. Roles are those that it may be of.
+// OpenBadge reads a folder, or the configuration file of an outside issuer. The identity must have one of the roles.
 func OpenBadge(path string, roles ...identity.Role) (b *Badge, err error) {
 	if identity.IsExternal(path) {
 		b, err = OpenExternal(path, time.Now)
@@ -54,7 +55,7 @@ func openFolder(dir string) (*Badge, error) {
 	return New(folder, time.Now)
 }
 
-// New makes the badge of a folder, by a clock.
+// New returns the badge of a folder. The function now is its clock.
 func New(folder *identity.Folder, now func() time.Time) (*Badge, error) {
 	b := &Badge{Folder: folder, now: now}
 	var err error
@@ -72,7 +73,8 @@ func New(folder *identity.Folder, now func() time.Time) (*Badge, error) {
 // Identity returns the badge's owner.
 func (b *Badge) Identity() identity.Identity { return b.own }
 
-// late says that the badge is over, in words that name both clocks: the other end could only say "bad certificate".
+// late returns an error if the badge has expired. The error names both times, because the other end would only report
+// "bad certificate".
 func (b *Badge) late() error {
 	if err := b.Shows().Late(b.now()); err != nil {
 		return &Refused{fmt.Errorf("our own certificate: %w", err)}
@@ -80,7 +82,8 @@ func (b *Badge) late() error {
 	return nil
 }
 
-// Credentials are for gRPC's connections. Told, if any, learns of each connection whether it was refused.
+// Credentials returns the credentials for gRPC connections. The function told, if set, receives the result of each
+// connection: the refusal, or nil.
 func (b *Badge) Credentials(told func(*Refused)) credentials.TransportCredentials {
 	dial := func(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 		conn, _, err := b.dial(ctx, raw, ProtocolHTTP2)
@@ -89,22 +92,22 @@ func (b *Badge) Credentials(told func(*Refused)) credentials.TransportCredential
 	return client{TransportCredentials: insecure.NewCredentials(), dial: dial, told: told}
 }
 
-// Plain is for connections without TLS. A scheduler that speaks nothing else is understood.
+// Plain returns credentials for connections without TLS. They also recognize a scheduler that requires TLS.
 func Plain(told func(*Refused)) credentials.TransportCredentials {
 	return client{TransportCredentials: insecure.NewCredentials(), told: told}
 }
 
-// ProtocolHTTP2 names a connection for calls in its handshake.
+// ProtocolHTTP2 is the protocol name of a connection for calls in the TLS handshake.
 const ProtocolHTTP2 = "h2"
 
-// client is the dialling end as gRPC knows it: by TLS with something to show, without it in plaintext.
+// client implements gRPC's transport credentials for the dialing end, with TLS or in plaintext.
 type client struct {
 	credentials.TransportCredentials
 	dial func(context.Context, net.Conn) (net.Conn, credentials.AuthInfo, error) // nil: plaintext
 	told func(*Refused)
 }
 
-// ClientHandshake proves the scheduler before anything is said.
+// ClientHandshake verifies the scheduler before the client sends anything.
 func (c client) ClientHandshake(
 	ctx context.Context, authority string, raw net.Conn,
 ) (net.Conn, credentials.AuthInfo, error) {
@@ -126,10 +129,10 @@ type proof struct{ credentials.CommonAuthInfo }
 
 var private = credentials.CommonAuthInfo{SecurityLevel: credentials.PrivacyAndIntegrity}
 
-// AuthType names it.
+// AuthType returns the name of the authentication.
 func (proof) AuthType() string { return "synapse" }
 
-// dial makes the handshake, for one of the protocols that a gate speaks.
+// dial performs the handshake for one of the protocols that the scheduler offers.
 func (b *Badge) dial(ctx context.Context, raw net.Conn, protocol string) (*tls.Conn, identity.Peer, error) {
 	var p identity.Peer
 	if err := b.late(); err != nil && protocol != ProtocolRenewal {
@@ -156,7 +159,7 @@ func (c client) Info() credentials.ProtocolInfo {
 
 func (c client) Clone() credentials.TransportCredentials { return c }
 
-// tell notes how a connection went; nil: nothing is known against it yet.
+// tell reports the result of a connection; nil means that no problem is known yet.
 func (c client) tell(err error) {
 	var r *Refused
 	if c.told != nil && (err == nil || errors.As(err, &r)) {
@@ -164,8 +167,8 @@ func (c client) tell(err error) {
 	}
 }
 
-// listening is a connection whose first answer may be a refusal: by TLS 1.3 a client has ended its handshake before the
-// other end has looked at its certificate.
+// listening is a connection whose first answer may be a refusal. In TLS 1.3, a client completes its handshake before
+// the server has checked the client's certificate.
 type listening struct {
 	net.Conn
 	client client

@@ -11,14 +11,15 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// This file owns the socket on the scheduler's own machine: the kernel says there who comes, and nothing is shown.
+// This file owns connections through the Unix socket on the scheduler's host. The kernel reports the client's user, so
+// the client presents no certificate.
 
-// Beside are the credentials of whoever dials the socket on the scheduler's machine.
+// Beside returns the credentials of a client that dials the Unix socket on the scheduler's host.
 func Beside(told func(*Refused)) credentials.TransportCredentials {
 	return client{TransportCredentials: insecure.NewCredentials(), dial: knock, told: told}
 }
 
-// knock waits for the scheduler's word.
+// knock waits for the scheduler's answer.
 func knock(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	if deadline, ok := ctx.Deadline(); ok {
 		if err := raw.SetDeadline(deadline); err != nil {

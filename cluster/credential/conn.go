@@ -1,9 +1,9 @@
 package credential
 
-// This file owns what a connection may be able to do, beside what every connection can.
+// This file owns optional methods of a connection.
 
-// Entrant is a connection that waits to hear that its client has proved who it is, as those of server/connlimit do.
+// Entrant is a connection that must be notified when its client has authenticated, such as those of server/connlimit.
 type Entrant interface{ Entered() }
 
-// HalfCloser is a connection of which one end can say that it sends no more, and goes on reading.
+// HalfCloser is a connection of which one end can close its writing side and continue to read.
 type HalfCloser interface{ CloseWrite() error }

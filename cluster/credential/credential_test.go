@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// TestNamesThatAreTaken: a name is free for any key until a machine has joined under it, and then for that machine's
-// key alone. A record that cannot be read leaves it to nobody.
+// TestNamesThatAreTaken checks that a name is free for any key until a node has joined under it, and then only for that
+// node's key. If the record is unreadable, no key may use the name.
 func TestNamesThatAreTaken(t *testing.T) {
 	by := &identity.Folder{Dir: t.TempDir()}
 	own := identity.Digest{1, 2, 3}
@@ -44,7 +44,7 @@ func TestNamesThatAreTaken(t *testing.T) {
 	}
 }
 
-// FuzzJoining: whatever a stranger sends is read or refused without a panic.
+// FuzzJoining checks that any request is read or refused without a panic.
 func FuzzJoining(f *testing.F) {
 	f.Add([]byte(`{"secret":"AAAA","name":"n1","request":"AAAA"}`))
 	f.Add([]byte(`{"secret":1}`))
@@ -55,7 +55,7 @@ func FuzzJoining(f *testing.F) {
 	})
 }
 
-// FuzzTicket: a join token has one way to write it.
+// FuzzTicket checks that a join token has only one written form.
 func FuzzTicket(f *testing.F) {
 	f.Add("synapse1.c-a." + strings.Repeat("00", 32) + "." + strings.Repeat("ff", 32))
 	f.Add("synapse1...")
@@ -67,7 +67,8 @@ func FuzzTicket(f *testing.F) {
 	})
 }
 
-// FuzzAnswer: whatever answers in a scheduler's place, a frame is bounded and an answer is certificates or a refusal.
+// FuzzAnswer checks that a frame is limited in size, and that an answer is a certificate chain or a refusal, whatever
+// the peer sends.
 func FuzzAnswer(f *testing.F) {
 	f.Add([]byte{0, 0, 0, 2, AnswerRefused, 'x'})
 	f.Add([]byte{0xff, 0xff, 0xff, 0xff, AnswerGood})
@@ -85,7 +86,7 @@ func FuzzAnswer(f *testing.F) {
 	})
 }
 
-// FuzzBearer: a person's token has one way to write it, and an error has nothing of it.
+// FuzzBearer checks that a user's token has only one written form, and that an error contains no part of the token.
 func FuzzBearer(f *testing.F) {
 	text, _, err := NewPass("c-a", [32]byte{1})
 	if err != nil {
@@ -95,7 +96,7 @@ func FuzzBearer(f *testing.F) {
 	f.Add("synapselogin1.c.00.00")
 	f.Add(WithRoot("c-a", [32]byte{1}, "a.b.c"))
 	f.Add(WithRoot("c-a", [32]byte{1}, "x\v.b.c"))
-	f.Add(strings.Replace(WithRoot("c-a", [32]byte{1}, "x.b.c"), ".x", ".\vx", 1)) // was taken, and written without it
+	f.Add(strings.Replace(WithRoot("c-a", [32]byte{1}, "x.b.c"), ".x", ".\vx", 1)) // was accepted, and written without it
 	f.Fuzz(func(t *testing.T, text string) {
 		b, err := ReadBearer(text)
 		if err != nil {

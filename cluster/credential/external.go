@@ -8,16 +8,16 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns badges of an outside issuer: nothing is renewed over our wire, and the issuer's files are read again
-// when they have changed.
+// This file owns badges of an outside issuer. Synapse does not renew their certificates. It reads the issuer's files
+// again when they have changed.
 
-// lookEvery is how often the issuer's files are looked at.
+// lookEvery is the interval between checks of the issuer's files.
 const lookEvery = 15 * time.Second
 
 // External reports whether an outside issuer signed the badge's certificate.
 func (b *Badge) External() bool { return b.external != nil }
 
-// OpenExternal makes a badge of an outside issuer's certificate.
+// OpenExternal returns a badge with an outside issuer's certificate.
 func OpenExternal(path string, now func() time.Time) (*Badge, error) {
 	x, err := identity.OpenExternal(path)
 	if err != nil {
@@ -29,17 +29,17 @@ func OpenExternal(path string, now func() time.Time) (*Badge, error) {
 	return b, nil
 }
 
-// Shows returns what the badge shows at this handshake. The issuer may have replaced it since the last one, and when it
-// is about to do so what was there is shown again.
+// Shows returns the key pair for the next handshake. It first reads the issuer's files if they have changed. While the
+// issuer is replacing them, it returns the last complete pair.
 func (b *Badge) Shows() *identity.Pair {
 	if b.external != nil {
-		_, _ = b.external.Refresh() // Keep tells of it
+		_, _ = b.external.Refresh() // Keep reports errors
 		b.pair.Store(b.external.Pair())
 	}
 	return b.pair.Load()
 }
 
-// keepExternal looks at the issuer's files until the context ends.
+// keepExternal checks the issuer's files until the context ends.
 func (b *Badge) keepExternal(ctx context.Context, log func(format string, args ...any)) {
 	said := ""
 	for {

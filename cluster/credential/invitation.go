@@ -19,33 +19,33 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns invitations: what a machine shows that has no certificate yet. People call the text a join token. Of
-// the secret in it only a hash is kept, in the folder of the scheduler's authority: a file for each use, which the use
-// removes. So a use is taken once, whoever else asks in the same moment, and after a crash it is taken or it is not.
+// This file owns join tokens, which a node without a certificate presents. The scheduler's folder contains only a hash
+// of the token's secret, in one file per use. A join removes the file. Therefore each use counts exactly once, also for
+// simultaneous requests and after a crash.
 
 const (
 	invitationsFolder = "invitations"
 	machinesFolder    = "machines"
 	InvitationPrefix  = "synapse1"
 	secretBytes       = 32
-	// MaxUses bounds the machines that one invitation lets in.
+	// MaxUses limits the nodes that one join token admits.
 	MaxUses = 1024
 )
 
-// Invitation says what its bearer may become.
+// Invitation holds the rights of a join token.
 type Invitation struct {
 	Name  string    `json:"name,omitempty"` // of the machine; empty: the machine says it
 	Until time.Time `json:"until"`
-	// Bounds are what the machine may claim of itself.
+	// Bounds limits the claims of the node.
 	Bounds identity.Bounds `json:"bounds,omitempty"`
 }
 
-// ticket is the text of an invitation, read.
+// ticket is the parsed text of a token.
 type ticket struct {
 	cluster string
-	root    [sha256.Size]byte // digest of the root's certificate: by it the bearer knows the scheduler
+	root    [sha256.Size]byte // digest of the root certificate, by which the client verifies the scheduler
 	secret  []byte
-	Now     func() time.Time // nil: the machine's clock
+	Now     func() time.Time // nil: the host's clock
 }
 
 var (
@@ -56,7 +56,7 @@ var (
 	errTicket     = errors.New("the join token cannot be read: it is one word, as `synapse-cli token create` prints it")
 )
 
-// Invite keeps an invitation for so many uses, and answers the text for its bearer. The text is in no file.
+// Invite stores a join token with a number of uses, and returns its text. The text is stored in no file.
 func Invite(by *identity.Folder, i Invitation, uses int) (string, error) {
 	own, err := by.Identity()
 	switch {
@@ -97,7 +97,7 @@ func hashOf(secret []byte) string {
 	return hex.EncodeToString(sum[:])
 }
 
-// readTicket reads the text of an invitation.
+// readTicket parses the text of a join token.
 func readTicket(text string) (ticket, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), PassPrefix+".") {
 		return ticket{}, errors.New("this is a person's token, and no machine joins with it")
@@ -105,7 +105,7 @@ func readTicket(text string) (ticket, error) {
 	return readText(text, InvitationPrefix)
 }
 
-// readText reads the text of a token of one kind.
+// readText parses the text of a token of one kind.
 func readText(text, prefix string) (ticket, error) {
 	parts := strings.Split(strings.TrimSpace(text), ".")
 	if len(parts) != 4 || parts[0] != prefix || identity.CheckCluster(parts[1]) != nil {
@@ -119,7 +119,7 @@ func readText(text, prefix string) (ticket, error) {
 	return ticket{cluster: parts[1], root: [sha256.Size]byte(root), secret: secret}, nil
 }
 
-// finds is the root in what a scheduler showed; nil: it is none of this cluster.
+// finds returns the cluster's root among the certificates that a scheduler presented. It returns nil if there is none.
 func (t ticket) finds(shown []*x509.Certificate) *x509.Certificate {
 	for _, c := range shown {
 		if sha256.Sum256(c.Raw) == t.root {
@@ -129,8 +129,8 @@ func (t ticket) finds(shown []*x509.Certificate) *x509.Certificate {
 	return nil
 }
 
-// Spend takes one use of an invitation for a machine of this key, and answers the machine's name and what it may claim.
-// What it refuses spends nothing, but for an invitation that is over, which is removed.
+// Spend consumes one use of a join token for a node with this key. It returns the node's name and its allowed claims. A
+// refused request consumes no use. An expired token is removed.
 func Spend(by *identity.Folder, q Joining, key identity.Digest, now time.Time) (
 	name string, bounds identity.Bounds, err error,
 ) {
@@ -140,7 +140,7 @@ func Spend(by *identity.Folder, q Joining, key identity.Digest, now time.Time) (
 	}
 	text, err := os.ReadFile(files[0])
 	if errors.Is(err, fs.ErrNotExist) {
-		return "", nil, errInvitation // another one took it this moment
+		return "", nil, errInvitation // a simultaneous request took the last use
 	}
 	var i Invitation
 	if err == nil {
@@ -190,12 +190,12 @@ func removeAll(files []string) (failed []error) {
 	return failed
 }
 
-// Bind says that a name is that of a key from now on, as a join does: for a machine that is certified by hand.
+// Bind assigns a name to a key, as a join does. It serves nodes that get their certificate from an operator.
 func Bind(by *identity.Folder, name string, key identity.Digest) error {
 	return by.Write(filepath.Join(machinesFolder, name), []byte(hex.EncodeToString(key[:])+"\n"))
 }
 
-// Taken reports whether a machine of another key has joined under a name. What cannot be read is taken.
+// Taken reports whether a node with another key has joined under a name. An unreadable record counts as taken.
 func Taken(by *identity.Folder, name string, key identity.Digest) bool {
 	text, err := os.ReadFile(filepath.Join(by.Dir, machinesFolder, name))
 	if errors.Is(err, fs.ErrNotExist) {

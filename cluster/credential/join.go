@@ -15,14 +15,15 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns how a machine joins: a connection of its own kind, as a renewal's, with a request and an answer.
-// The machine has no certificate yet and shows none; the scheduler proves itself first, by the root that the token
-// names.
+// This file owns the join of a node: a separate type of connection, like a renewal, with one request and one answer.
+// The node has no certificate yet and presents none. The scheduler proves its identity first, by the root certificate
+// that the token names.
 
-// ProtocolJoin names such a connection in its handshake.
+// ProtocolJoin is the protocol name of such a connection in the TLS handshake.
 const ProtocolJoin = "synapse-join/1"
 
-// Joining is the request. The key stays on the machine, and its public half travels in a request that the key signed.
+// Joining is the request. The private key stays on the node. The public key is in a certificate request that the key
+// signed.
 type Joining struct {
 	Secret    []byte `json:"secret"`
 	Name      string `json:"name,omitempty"`      // the one that the machine was given
@@ -31,7 +32,7 @@ type Joining struct {
 	Request   []byte `json:"request"`
 }
 
-// ReadJoining reads a request, and refuses what a machine would not send.
+// ReadJoining parses a request. It refuses requests that no node sends.
 func ReadJoining(text []byte) (Joining, error) {
 	var q Joining
 	from := json.NewDecoder(bytes.NewReader(text))
@@ -45,15 +46,15 @@ func ReadJoining(text []byte) (Joining, error) {
 	return q, identity.Bounds{identity.BoundMachine: q.Machine}.Check()
 }
 
-// Joiner is the machine that joins.
+// Joiner describes the node that joins.
 type Joiner struct {
-	Name      string // that it was given; empty: none
-	Otherwise string // that it made itself, for where neither it nor its token was given one
-	Machine   string // its id
+	Name      string // configured name; empty: none
+	Otherwise string // generated name, used if neither the node nor its token has one
+	Machine   string // its machine ID
 }
 
-// Join makes a machine's key and has it certified by the first scheduler that knows the token. The folder that it
-// answers is on no disk yet.
+// Join creates a node's key and gets a certificate from the first scheduler that accepts the token. The returned folder
+// is not on disk yet.
 func Join(ctx context.Context, token string, schedulers []string, me Joiner) (*identity.Folder, error) {
 	t, err := readTicket(token)
 	if err != nil {
@@ -79,7 +80,7 @@ func Join(ctx context.Context, token string, schedulers []string, me Joiner) (*i
 	return nil, failed
 }
 
-// join asks one scheduler. It is proved before the secret leaves.
+// join asks one scheduler. The scheduler proves its identity before the secret is sent.
 func (t ticket) join(ctx context.Context, at string, q Joining) (*identity.Folder, error) {
 	folder := &identity.Folder{}
 	prove := func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
@@ -93,8 +94,8 @@ func (t ticket) join(ctx context.Context, at string, q Joining) (*identity.Folde
 	return folder, nil
 }
 
-// JoinAgain is Join until some scheduler can be reached: a machine may boot before its scheduler. What a scheduler
-// refused is not tried again.
+// JoinAgain repeats Join until a scheduler can be reached, because a node may boot before its scheduler. A refusal is
+// not repeated.
 func JoinAgain(
 	ctx context.Context, token string, schedulers []string, me Joiner, log func(string, ...any),
 ) (*identity.Folder, error) {

@@ -20,31 +20,32 @@ import (
 	"google.golang.org/grpc/credentials/insecure"
 )
 
-// This file owns what a person shows who has no certificate: a pass, of which the scheduler's store has a hash, or the
-// token of an issuer of OpenID Connect. Each is said once for each connection, behind the handshake in which the
-// scheduler proves itself by the root that the text names, and before anything else.
+// This file owns the tokens of users without a certificate: a pass, whose hash is in the scheduler's store, or the
+// token of an OpenID Connect issuer. The client sends the token once per connection. Before that, the scheduler proves
+// its identity in the handshake by the root certificate that the token's text names.
 
-// What is known of these texts at both ends.
+// These constants of tokens are known at both ends.
 const (
 	ProtocolPass   = "synapse-token/1"
 	ProtocolIssued = "synapse-oidc/1"
 	PassPrefix     = "synapselogin1"
 	IssuedPrefix   = "synapseoidc1"
 
-	maxIssued = MaxFrame // bounds an issuer's token: it travels as one frame
+	maxIssued = MaxFrame // maximum size of an issuer's token, which is sent as one frame
 )
 
 var (
-	// ErrToken is why no pass is read.
+	// ErrToken means that a text is not a user's token.
 	ErrToken = errors.New("the token cannot be read: it is one word that begins with " + PassPrefix +
 		", as `synapse-cli token create --user NAME` prints it")
-	// ErrLater is why nobody is let in by a token that may be good.
+	// ErrLater means that the scheduler cannot check a token at the moment.
 	ErrLater      = errors.New("the scheduler cannot look the token up now")
 	errIssuedText = errors.New("the token cannot be read: it must be one that an issuer signed, three parts with dots " +
 		"between them, behind the root of the cluster")
 )
 
-// NewPass makes the text of a token, for the cluster of this root, and the hash by which a scheduler knows it.
+// NewPass generates the text of a token for the cluster with this root. It also returns the hash by which a scheduler
+// recognizes the token.
 func NewPass(cluster string, root [sha256.Size]byte) (text string, hash []byte, err error) {
 	secret := make([]byte, secretBytes)
 	if _, err := rand.Read(secret); err != nil {
@@ -54,15 +55,14 @@ func NewPass(cluster string, root [sha256.Size]byte) (text string, hash []byte, 
 	return fmt.Sprintf("%s.%s.%x.%x", PassPrefix, cluster, root, secret), sum[:], nil
 }
 
-// Bearer is the dialling end of a person with a token.
+// Bearer holds the credentials of a user with a token.
 type Bearer struct {
 	ticket
 	protocol string
-	newer    atomic.Pointer[[]byte] // the secret to say from now on; nil: the ticket's
+	newer    atomic.Pointer[[]byte] // the renewed secret; nil: the ticket's
 }
 
-// ReadBearer reads the text of a person's token, or what WithRoot made of an issuer's. Its errors have nothing of the
-// text in them.
+// ReadBearer parses the text of a user's token, or the result of WithRoot. Its errors contain no part of the text.
 func ReadBearer(text string) (*Bearer, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), IssuedPrefix+".") {
 		return readIssued(text)
@@ -77,7 +77,7 @@ func ReadBearer(text string) (*Bearer, error) {
 	return &Bearer{ticket: t, protocol: ProtocolPass}, nil
 }
 
-// ReadPass returns the secret in a person's token, and takes no issuer's.
+// ReadPass returns the secret in a user's pass. It refuses an issuer's token.
 func ReadPass(text string) ([]byte, error) {
 	t, err := readText(text, PassPrefix)
 	if err != nil {
@@ -86,7 +86,7 @@ func ReadPass(text string) ([]byte, error) {
 	return t.secret, nil
 }
 
-// Renew has connections show another token from now on: of the same cluster, and of the same kind.
+// Renew replaces the token for later connections. The new token must be of the same cluster and of the same kind.
 func (b *Bearer) Renew(text string) error {
 	next, err := ReadBearer(text)
 	switch {
@@ -99,7 +99,7 @@ func (b *Bearer) Renew(text string) error {
 	return nil
 }
 
-// Secret returns what it says of itself.
+// Secret returns the secret that the client sends.
 func (b *Bearer) Secret() []byte {
 	if newer := b.newer.Load(); newer != nil {
 		return *newer
@@ -107,27 +107,27 @@ func (b *Bearer) Secret() []byte {
 	return b.secret
 }
 
-// Issued is the token of an issuer that the text has; ok: it is such a one.
+// Issued returns the issuer's token in the text. It reports false for a pass.
 func (b *Bearer) Issued() (token string, ok bool) {
 	return string(b.Secret()), b.protocol == ProtocolIssued
 }
 
-// Cluster is the name of the token's cluster, and Root the digest of its root.
+// Cluster returns the name of the token's cluster.
 func (b *Bearer) Cluster() string { return b.cluster }
 
-// Root is the digest of the certificate of the cluster's root.
+// Root returns the digest of the cluster's root certificate.
 func (b *Bearer) Root() [sha256.Size]byte { return b.root }
 
-// Root is the digest of the certificate of the cluster's root, for a token that is to be made. An outside issuer's
-// badge has none.
+// Root returns the digest of the cluster's root certificate for a new token. A badge of an outside issuer has none.
 func (b *Badge) Root() [sha256.Size]byte { return sha256.Sum256(b.Folder.Roots[0].Raw) }
 
-// Credentials are for gRPC's connections. Told, if any, learns of each connection whether it was refused.
+// Credentials returns the credentials for gRPC connections. The function told, if set, receives the result of each
+// connection: the refusal, or nil.
 func (b *Bearer) Credentials(told func(*Refused)) credentials.TransportCredentials {
 	return client{TransportCredentials: insecure.NewCredentials(), dial: b.dial, told: told}
 }
 
-// dial proves the scheduler, says the secret, and hears whether it is good.
+// dial verifies the scheduler, sends the secret, and waits for the result.
 func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, err := b.prove(ctx, raw, b.protocol, nil)
 	if err == nil && conn.ConnectionState().NegotiatedProtocol != b.protocol {
@@ -160,8 +160,8 @@ func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.
 	return nil, nil, &Refused{fmt.Errorf("the scheduler refused the token: %.500s", bytes.TrimLeft(answer, "\x01"))}
 }
 
-// prove makes a handshake with a scheduler of which nothing is known but the digest of its root. Found, if any, is told
-// that root.
+// prove performs a handshake with a scheduler of which only the digest of the root certificate is known. The function
+// found, if set, receives the root certificate.
 func (t ticket) prove(
 	ctx context.Context, raw net.Conn, protocol string, found func(*x509.Certificate),
 ) (*tls.Conn, error) {
@@ -189,13 +189,13 @@ func (t ticket) prove(
 	return conn, nil
 }
 
-// WithRoot is the text of an issuer's token for a cluster, which is known by the digest of its root. As the text of a
-// pass it proves the scheduler before anything is told to it.
+// WithRoot combines an issuer's token with the name of a cluster and the digest of its root. With the result, a client
+// verifies the scheduler before it sends the token.
 func WithRoot(cluster string, root [sha256.Size]byte, token string) string {
 	return fmt.Sprintf("%s.%s.%x.%s", IssuedPrefix, cluster, root, strings.TrimSpace(token))
 }
 
-// unwritable tells of a letter that no token has: what trims words would take it for an end.
+// unwritable reports whether a character cannot be in a token, because it is not printable ASCII.
 func unwritable(r rune) bool { return r <= ' ' || r > '~' }
 
 func readIssued(text string) (*Bearer, error) {

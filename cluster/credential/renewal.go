@@ -15,32 +15,32 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns renewal: a connection of its own, told apart by its protocol's name in the handshake, with one request
-// and one answer, and the frames that both travel in.
+// This file owns the renewal of certificates: a separate type of connection, identified by its protocol name in the TLS
+// handshake, with one request and one answer. It also owns the frames of both.
 
-// What is known of it at both ends.
+// These constants of a renewal are known at both ends.
 const (
 	ProtocolRenewal = "synapse-renewal/1"
 	MaxFrame        = 16 << 10
-	// LapsedFor is how long after its certificate's end a machine may come back by a renewal. Its tasks have gone on.
+	// LapsedFor is how long after its certificate's end a node may still renew it. Its tasks have continued in that time.
 	LapsedFor = 30 * 24 * time.Hour
 
 	renewalTimeout = 5 * time.Second
-	renewalPause   = time.Minute // between looks at the clock, and between tries
+	renewalPause   = time.Minute // between checks of the clock, and between attempts
 )
 
-// The first byte of an answer.
+// These are the values of the first byte of an answer.
 const (
 	AnswerGood    = 0
 	AnswerRefused = 1
-	AnswerLater   = 2 // it could not be looked up: another time it may be
+	AnswerLater   = 2 // the check failed for now: the client may retry
 )
 
-// Until is a certificate's end, for people.
+// Until returns a certificate's end as text.
 func Until(c *x509.Certificate) string { return c.NotAfter.UTC().Format(time.RFC3339) }
 
-// Keep renews the badge when two thirds of its time are over, until the context ends; an outside issuer's it reads
-// again. Every scheduler is asked: each knows of its own connections how long they are good.
+// Keep renews the badge after two thirds of its lifetime, until the context ends. For an outside issuer, it reads the
+// files again. It asks every scheduler, because each knows the expiry of its own connections.
 func (b *Badge) Keep(ctx context.Context, schedulers []string, log func(format string, args ...any)) {
 	if b.external != nil {
 		b.keepExternal(ctx, log)
@@ -69,7 +69,7 @@ func (b *Badge) Keep(ctx context.Context, schedulers []string, log func(format s
 	}
 }
 
-// Renew asks all schedulers, and is content with one. What the last one signed is kept.
+// Renew asks all schedulers, and succeeds if one of them renews. The last certificate is kept.
 func (b *Badge) Renew(ctx context.Context, schedulers []string) error {
 	var failed error
 	renewed := false
@@ -90,7 +90,7 @@ func (b *Badge) Renew(ctx context.Context, schedulers []string) error {
 	return failed
 }
 
-// take makes a chain the badge's. It is on disk first: an agent that starts again must find it.
+// take makes a chain the badge's chain. It writes the chain to disk first, so that a restarted agent finds it.
 func (b *Badge) take(chain []*x509.Certificate) error {
 	next := *b.Folder
 	next.Pair = &identity.Pair{Key: b.pair.Load().Key, Chain: chain}
@@ -105,7 +105,7 @@ func (b *Badge) take(chain []*x509.Certificate) error {
 	return nil
 }
 
-// ask reaches a scheduler, has it proved, says one thing to it, and answers what it signed for that.
+// ask connects to a scheduler, verifies it, sends one request, and returns the signed chain.
 func ask(ctx context.Context, at string, prove func(context.Context, net.Conn) (*tls.Conn, error),
 	say func() ([]byte, error)) (
 	[]*x509.Certificate, error,
@@ -143,7 +143,7 @@ func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, 
 	}, func() ([]byte, error) { return identity.Request(b.pair.Load().Key) })
 }
 
-// hearAnswer waits for what a scheduler signed, or why it did not.
+// hearAnswer waits for the signed chain or the refusal.
 func hearAnswer(conn *tls.Conn) ([]*x509.Certificate, error) {
 	answer, err := ReadFrame(conn)
 	if r := remote(err); r != nil {
@@ -155,7 +155,7 @@ func hearAnswer(conn *tls.Conn) ([]*x509.Certificate, error) {
 	return readAnswer(answer)
 }
 
-// readAnswer is a chain, or why there is none.
+// readAnswer parses an answer into a chain or an error.
 func readAnswer(answer []byte) (chain []*x509.Certificate, err error) {
 	if len(answer) == 0 {
 		return nil, errors.New("its answer is empty")
@@ -176,13 +176,13 @@ func readAnswer(answer []byte) (chain []*x509.Certificate, err error) {
 	return chain, nil
 }
 
-// WriteFrame sends a frame: its length, in four bytes, and as many bytes.
+// WriteFrame writes a frame: its length in four bytes, and its content.
 func WriteFrame(to io.Writer, data []byte) error {
 	_, err := to.Write(append(binary.BigEndian.AppendUint32(nil, uint32(len(data))), data...))
 	return err
 }
 
-// ReadFrame hears one, of MaxFrame bytes at most.
+// ReadFrame reads a frame of at most MaxFrame bytes.
 func ReadFrame(from io.Reader) ([]byte, error) {
 	var head [4]byte
 	if _, err := io.ReadFull(from, head[:]); err != nil {

@@ -9,23 +9,23 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// This file owns how a refusal reads, at the end that is refused.
+// This file owns the texts of refusals at the client.
 
-// Alert is one of TLS, which says that the version is not spoken. A client that speaks no TLS is sent it, so that it
-// can tell its user; the library would only close.
+// Alert is a TLS alert for an unsupported protocol version. A server sends it to a client that does not use TLS, so
+// that the client can inform its user. The TLS library would only close the connection.
 var Alert = []byte{0x15, 0x03, 0x01, 0x00, 0x02, 0x02, 0x46}
 
-// Refused tells a client that it was not let in, or that did not take the other end for a scheduler. To try again does
-// not help.
+// Refused is the error of a client that was not admitted, or that did not accept the server as a scheduler. A retry
+// does not help.
 type Refused struct{ Err error }
 
-// Error is why.
+// Error returns the reason as text.
 func (r *Refused) Error() string { return r.Err.Error() }
 
-// Unwrap is the same, as a value.
+// Unwrap returns the reason.
 func (r *Refused) Unwrap() error { return r.Err }
 
-// ours is a failed handshake as a client says it; nil: it may go better another time.
+// ours returns a failed handshake as a refusal by the client. It returns nil if a retry may succeed.
 func ours(err error) *Refused {
 	var plain tls.RecordHeaderError
 	var late *identity.TimeError
@@ -44,7 +44,7 @@ func ours(err error) *Refused {
 	return remote(err)
 }
 
-// remote returns what the other end said; nil: it said nothing.
+// remote returns the refusal that the server sent. It returns nil if the server sent none.
 func remote(err error) *Refused {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {

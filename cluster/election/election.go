@@ -1,6 +1,6 @@
-// Package election has one process of several stand for the lease, and keep it while it leads: it counts time, asks the
-// database, and waits. cluster/lease decides what is asked when, and when this process must end; the caller decides
-// what leading means. The process that leads also deletes jobs here that ended long ago.
+// Package election lets one of several processes hold the lease and keep it while it leads. It reads the clock, queries
+// the database, and waits. Package cluster/lease decides which query is due and when the process must end. The caller
+// decides the effect of leading. The leading process also deletes old finished jobs here.
 package election
 
 import (
@@ -13,14 +13,14 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// Lease is the lease in the database, which runs by the database's clock alone.
+// Lease is the lease in the database, which uses the database's clock only.
 type Lease interface {
 	Lead(holder string) (epoch uint64, err error)
 	Renew(epoch uint64) error
 	Leading() (store.Leadership, error)
 }
 
-// Clock is the time as this process sees it, and the way to wait.
+// Clock is the local clock and the means to wait.
 type Clock interface {
 	Now() actors.Instant
 	After(d time.Duration) <-chan time.Time
@@ -36,7 +36,7 @@ type Options struct {
 // Candidate is one process that may lead.
 type Candidate struct{ o Options }
 
-// New makes a candidate.
+// New returns a candidate.
 func New(o Options) *Candidate {
 	if o.Clock == nil {
 		o.Clock = realClock{}
@@ -44,7 +44,7 @@ func New(o Options) *Candidate {
 	return &Candidate{o: o}
 }
 
-// Stand waits until this process leads, or until ctx ends, with its error.
+// Stand waits until this process leads. If ctx ends first, it returns the error of ctx.
 func (c *Candidate) Stand(ctx context.Context) (*lease.Reign, error) {
 	standing := lease.Stand(c.o.Options)
 	for ctx.Err() == nil {
@@ -69,9 +69,9 @@ func (c *Candidate) Stand(ctx context.Context) (*lease.Reign, error) {
 	return nil, ctx.Err()
 }
 
-// Hold keeps the lease until ctx ends, which is no error, or until it is lost.
+// Hold keeps the lease until it is lost, or until ctx ends, which is not an error.
 func (c *Candidate) Hold(ctx context.Context, r *lease.Reign) error {
-	answers := make(chan error, 1) // at most one is under way, and nobody may be left to receive it
+	answers := make(chan error, 1) // at most one query is in progress, and its answer may never be read
 	for {
 		step, err := r.Next(c.o.Clock.Now())
 		if err != nil {
@@ -90,7 +90,7 @@ func (c *Candidate) Hold(ctx context.Context, r *lease.Reign) error {
 	}
 }
 
-// realClock includes the time that the machine was asleep.
+// realClock includes the time in which the host was suspended.
 type realClock struct{ clock.Real }
 
 func (realClock) Now() actors.Instant { return actors.Instant(clock.BootNs()) }

@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of which process leads when. They run in bubbles of virtual time, so every figure is exact
-// and nothing waits.
+// This file owns the tests of leadership over time. They run with virtual time, so every time is exact and no test
+// waits.
 
 const term = 3 * time.Second
 
@@ -26,15 +26,15 @@ type bubble struct{ began time.Time }
 func (b bubble) Now() actors.Instant                  { return actors.Instant(time.Since(b.began)) }
 func (bubble) After(d time.Duration) <-chan time.Time { return time.After(d) }
 
-// leaseRow stands for the lease in the database, with what can go wrong on the way to it.
+// leaseRow is a simulated lease in the database, with possible failures of its queries.
 type leaseRow struct {
 	mu     sync.Mutex
 	holder string
 	epoch  uint64
 	until  time.Time
 	down   error         // of every call
-	slow   time.Duration // every call takes, before it does its work
-	deaf   time.Duration // every answer takes, after it
+	slow   time.Duration // of every call, before its effect
+	deaf   time.Duration // of every answer, after the effect
 }
 
 var errAway = errors.New("the server is away")
@@ -133,8 +133,8 @@ func mustStand(t *testing.T, r *rig) *lease.Reign {
 	return reign
 }
 
-// TestStandbyTakesOver: a leader renews for as long as it lives; the standby waits, knows the leader's address, and
-// takes over at its first look after the end of the lease.
+// TestStandbyTakesOver checks that a leader renews its lease while it lives. The standby waits, knows the leader's
+// address, and takes over at its first check after the end of the lease.
 func TestStandbyTakesOver(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(leaseRow)
@@ -174,7 +174,7 @@ func TestStandbyTakesOver(t *testing.T) {
 	})
 }
 
-// TestResignedLeaseIsTakenAtOnce: a lease that was given back is taken with the next look.
+// TestResignedLeaseIsTakenAtOnce checks that a released lease is taken with the next check.
 func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(leaseRow)
@@ -191,7 +191,8 @@ func TestResignedLeaseIsTakenAtOnce(t *testing.T) {
 	})
 }
 
-// TestLeaderStopsBeforeOthersMayLead: however the database fails a leader, it stops before anybody else may lead.
+// TestLeaderStopsBeforeOthersMayLead checks that a leader stops before another process may lead, however the database
+// fails.
 func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
 	for name, fail := range map[string]func(*leaseRow){
 		"the server is away":     func(l *leaseRow) { l.down = errAway },
@@ -223,14 +224,14 @@ func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
 				if lasted := time.Since(failed); lasted < term/2 {
 					t.Errorf("it gave up after %s, before it had to", lasted)
 				}
-				time.Sleep(3 * time.Hour) // what is still under way must find nobody waiting, and end
+				time.Sleep(3 * time.Hour) // queries in progress have no receiver, and must end
 			})
 		})
 	}
 }
 
-// TestShortOutageIsBridged: an outage of a third of the lease costs nothing, and is logged in one line and one at its
-// end.
+// TestShortOutageIsBridged checks that an outage of a third of the lease has no effect. The log gets one line at its
+// start and one at its end.
 func TestShortOutageIsBridged(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(leaseRow)
@@ -258,13 +259,13 @@ func TestShortOutageIsBridged(t *testing.T) {
 	})
 }
 
-// TestPausedLeaderStops: a leader that was paused learns from its own clock that its time is over.
+// TestPausedLeaderStops checks that a paused leader learns from its own clock that its lease has ended.
 func TestPausedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(leaseRow)
 		a, b := candidate(l, "a"), candidate(l, "b")
 		reign := mustStand(t, a)
-		time.Sleep(term) // it is stopped right after it has won
+		time.Sleep(term) // it is paused right after it has taken the lease
 		mustStand(t, b)
 		if err := a.Hold(t.Context(), reign); !errors.Is(err, lease.ErrLost) {
 			t.Fatalf("it ended with %v", err)
@@ -272,7 +273,7 @@ func TestPausedLeaderStops(t *testing.T) {
 	})
 }
 
-// TestDeposedLeaderStops: a renewal that is refused ends a leader at once.
+// TestDeposedLeaderStops checks that a refused renewal ends a leader at once.
 func TestDeposedLeaderStops(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := new(leaseRow)
@@ -290,8 +291,8 @@ func TestDeposedLeaderStops(t *testing.T) {
 	})
 }
 
-// TestStandingByThroughTrouble: a standby outlasts an outage and does not log every look; and a lease that was won too
-// slowly is not used.
+// TestStandingByThroughTrouble checks that a standby survives an outage without logging every check. A lease that took
+// too long to get is not used.
 func TestStandingByThroughTrouble(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		l := &leaseRow{down: errAway}

@@ -9,43 +9,43 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns retention: when the leader forgets jobs that ended long ago, and scripts that no job names. It works
-// beside the actors and tells them nothing: they hold no such job for longer than they show it.
+// This file owns retention: the leader deletes jobs that ended long ago, and scripts that no job names. It works in
+// parallel to the actors and sends them nothing, because they hold no finished job for that long.
 //
-// The end of a job is on disk as a time of day, because nothing else counts across restarts of all schedulers. So that
-// a leader whose clock is years ahead does not forget everything, its clock is believed only up to the newest end that
-// it found in the store, plus the time for which it has led by its steady clock, plus a part of what is kept. An idle
-// cluster forgets later because of this. It does not help with ends that a leader with such a clock has written itself:
-// they are as wrong as its clock.
+// The end of a job is on disk as a time of day, because no other clock survives restarts of all schedulers. A leader
+// whose clock is years ahead must not delete everything. Therefore its clock counts only up to a limit: the newest end
+// in the store at the takeover, plus the time for which it has led by its steady clock, plus a part of the retention
+// time. An idle cluster deletes later because of this. The limit does not help with ends that a leader with a wrong
+// clock has written itself.
 
-// Pruner is the part of a store that forgets.
+// Pruner is the part of a store that deletes records.
 type Pruner interface {
 	Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error)
 	History(past store.Past) (store.Page, error)
 	PruneScripts(epoch uint64, limit int) (int, error)
 }
 
-// Retention deletes the records that need not be kept any more.
+// Retention deletes records whose retention time has passed.
 type Retention struct {
 	Store  Pruner
-	Keep   time.Duration // after a job's end; 0: for ever
+	Keep   time.Duration // after a job's end; 0: forever
 	Clock  Clock         // nil: the real one
 	WallMs func() int64
 	Log    actors.Log
 }
 
-// A sweep comes a minute after the start, when the machines are back, and then every hour. It is many small
-// transactions with pauses between them: each keeps the Journal waiting, and none may do so for long.
+// The first sweep comes a minute after the start, when the nodes have returned, and then one every hour. A sweep
+// consists of many small transactions with pauses, because each delays the Journal.
 const (
 	firstSweep = time.Minute
 	sweepEvery = time.Hour
 	sweepBatch = 200
 	sweepPause = 50 * time.Millisecond
-	// scriptBatch bounds the scripts that one sweep forgets.
+	// scriptBatch limits the scripts that one sweep deletes.
 	scriptBatch = 1_000
 )
 
-// aheadPart is the part of what is kept by which the wall clock may be ahead of all that the store knows.
+// aheadPart is the part of the retention time by which the wall clock may be ahead of all times in the store.
 const aheadPart = 8
 
 // found is the newest end in the store when this leader took over.
@@ -54,12 +54,12 @@ type found struct {
 	at           actors.Instant
 }
 
-// Run forgets until ctx ends, or until another process leads.
+// Run deletes records until ctx ends, or until another process leads.
 func (r Retention) Run(ctx context.Context, epoch uint64) {
 	if r.Clock == nil {
 		r.Clock = realClock{}
 	}
-	// This comes before the leader writes ends of its own: they would agree with its clock, however wrong that is.
+	// This query comes before the leader writes ends itself, because those agree with its clock, however wrong it is.
 	newest, err := r.look()
 	for wait := firstSweep; r.pause(ctx, wait); wait = sweepEvery {
 		if newest == nil {
@@ -70,7 +70,8 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 			gone, err = r.sweep(ctx, epoch, newest)
 		}
 		if err == nil {
-			// Once: two calls must be further apart than a submit's two writes, and two sweeps are.
+			// PruneScripts runs once per sweep. Two calls must be further apart than the two writes of a submit, and two sweeps
+			// are.
 			_, err = r.Store.PruneScripts(epoch, scriptBatch)
 		}
 		if gone > 0 {
@@ -85,7 +86,7 @@ func (r Retention) Run(ctx context.Context, epoch uint64) {
 	}
 }
 
-// look finds the newest end. Where there is none, nothing can be forgotten too early.
+// look finds the newest end in the store. Without any, nothing can be deleted too early.
 func (r Retention) look() (*found, error) {
 	if r.Keep <= 0 {
 		return nil, nil
@@ -106,13 +107,13 @@ func (r Retention) look() (*found, error) {
 	return newest, nil
 }
 
-// before is the time of day before which ends are forgotten.
+// before returns the time of day before which ends are deleted.
 func (r Retention) before(newest *found) int64 {
 	led := r.Clock.Now().Since(newest.at)
 	return min(r.WallMs(), newest.newestUnixMs+(led+r.Keep/aheadPart).Milliseconds()) - r.Keep.Milliseconds()
 }
 
-// sweep forgets all that is old now.
+// sweep deletes all jobs that are old enough.
 func (r Retention) sweep(ctx context.Context, epoch uint64, newest *found) (gone int, err error) {
 	before := r.before(newest)
 	for {
@@ -124,7 +125,7 @@ func (r Retention) sweep(ctx context.Context, epoch uint64, newest *found) (gone
 	}
 }
 
-// pause waits, and reports whether to go on.
+// pause waits, and reports whether to continue.
 func (r Retention) pause(ctx context.Context, d time.Duration) bool {
 	select {
 	case <-r.Clock.After(d):

@@ -13,13 +13,13 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// attic is a store of jobs that are over, by when they ended.
+// attic is a store of finished jobs, by the time of their ends.
 type attic struct {
 	mu      sync.Mutex
 	ended   []int64
 	largest int
 	calls   int
-	scripts int // times that scripts were pruned
+	scripts int // number of calls of PruneScripts
 	fail    error
 }
 
@@ -67,7 +67,7 @@ func (a *attic) failing(err error) {
 	a.fail = err
 }
 
-// TestRetention: old jobs are forgotten, in small steps; the others stay until they are old.
+// TestRetention checks that old jobs are deleted in small steps. The others stay until they are old.
 func TestRetention(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		log, a := new(rig), new(attic)
@@ -98,15 +98,16 @@ func TestRetention(t *testing.T) {
 		}
 		a.failing(store.ErrDeposed)
 		time.Sleep(2 * sweepEvery)
-		<-done // another one leads, and forgets
+		<-done // another process leads, and deletes
 		if a.largest > sweepBatch {
 			t.Errorf("%d went at once", a.largest)
 		}
 	})
 }
 
-// TestRetentionUnderAWrongClock: a leader whose clock is ten years ahead forgets only an eighth of what is kept too
-// early, and so does one whose clock jumps later, and one that could not look.
+// TestRetentionUnderAWrongClock checks a leader whose clock is ten years ahead. It deletes jobs too early by at most an
+// eighth of the retention time. The same holds if the clock jumps later, or if the leader could not query the newest
+// end.
 func TestRetentionUnderAWrongClock(t *testing.T) {
 	for name, wrong := range map[string]struct {
 		jumps bool
@@ -144,9 +145,9 @@ func TestRetentionUnderAWrongClock(t *testing.T) {
 	}
 }
 
-// TestScriptsArePrunedOnceASweep: scripts are pruned once in each sweep, however many there are: what one call found
-// without a job the next one may drop, and a submit must not fall between the two. Jobs that are kept for ever keep
-// their scripts, and a script that nobody names is still forgotten.
+// TestScriptsArePrunedOnceASweep checks that each sweep prunes scripts once, whatever their number. The next call may
+// delete a script that one call found without a job, and a submit must not fall between the two. With infinite
+// retention, jobs keep their scripts, and scripts without a job are still deleted.
 func TestScriptsArePrunedOnceASweep(t *testing.T) {
 	for _, keep := range []time.Duration{0, time.Hour} {
 		synctest.Test(t, func(t *testing.T) {

@@ -6,14 +6,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns what goes first: what is short, and what everybody waits for.
+// This file owns short work with high priority, which other work waits for.
 
-// Ahead runs something on a thread that goes before all others, as the least of those in real time. As one among many
-// it would wait in the middle for as long as the kernel lets another run, which is milliseconds: many times what a pass
-// of the Scheduler takes. Where the process may not (RLIMIT_RTPRIO, CAP_SYS_NICE) it runs as anything does, and a
-// thread that an operator has put into real time stays as it is.
+// Ahead runs a function on a thread with the lowest real-time priority, which precedes all normal threads. With normal
+// priority, it would wait for as long as the kernel lets another thread run: several milliseconds, which is many times
+// a pass of the Scheduler. Without the permission (RLIMIT_RTPRIO, CAP_SYS_NICE), the function runs normally. A thread
+// that an operator has given real-time priority keeps it.
 //
-// A thread that is made meanwhile does not inherit it, for Go starts none from one that is locked.
+// A thread created meanwhile does not inherit the priority, because Go starts no threads from a locked one.
 func Ahead(run func()) {
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
@@ -21,7 +21,7 @@ func Ahead(run func()) {
 	if as, err := unix.SchedGetAttr(me, noFlags); err == nil && as.Policy == unix.SCHED_NORMAL {
 		first := unix.SchedAttr{Size: as.Size, Policy: unix.SCHED_FIFO, Priority: 1}
 		if unix.SchedSetAttr(me, &first, noFlags) == nil {
-			defer func() { _ = unix.SchedSetAttr(me, as, noFlags) }() // to give it up is anybody's right
+			defer func() { _ = unix.SchedSetAttr(me, as, noFlags) }() // lowering the priority needs no permission
 		}
 	}
 	run()

@@ -7,10 +7,10 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAhead: what goes ahead runs in real time, where this process may, and behind it the thread is what it was, also
-// if it broke.
+// TestAhead checks that the function runs with real-time priority if this process may set it. Afterwards the thread has
+// its old priority, also after a panic.
 func TestAhead(t *testing.T) {
-	runtime.LockOSThread() // so that all of it is on one
+	runtime.LockOSThread() // so that everything runs on one thread
 	defer runtime.UnlockOSThread()
 	want := uint32(unix.SCHED_FIFO)
 	if !mayGoAhead() {
@@ -49,7 +49,7 @@ func policyHere(t *testing.T) uint32 {
 	return as.Policy
 }
 
-// mayGoAhead tries it on a thread that ends with it.
+// mayGoAhead tries to set the priority on a separate thread that ends.
 func mayGoAhead() bool {
 	may := make(chan bool)
 	go func() {

@@ -6,21 +6,21 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns the thread for what takes long and is in nobody's way: the answers to people's questions.
+// This file owns the low-priority thread for long work: explanations for users.
 
-// yields is by how much that thread is nicer than the others of this process. Where processors are few, a pass of the
-// Scheduler would wait behind an answer for as long as the kernel lets a thread run.
+// yields is the increase of that thread's nice value. With few CPUs, a pass of the Scheduler would otherwise wait for
+// as long as the kernel lets an explanation run.
 const yields = 15
 
-// NewAside starts such a thread, which lasts as long as the process, and answers what runs something there and waits
-// for it. A panic there is one of whoever waits.
+// NewAside starts such a thread for the lifetime of the process. It returns a function that runs work on the thread and
+// waits for it. A panic of the work is raised in the caller.
 func NewAside() func(run func()) {
 	work := make(chan func())
 	go func() {
 		runtime.LockOSThread()
 		thread := unix.Gettid()
-		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, thread); err == nil { // which is 20 less how nice it is
-			_ = unix.Setpriority(unix.PRIO_PROCESS, thread, min(20-priority+yields, 19)) // else it is a thread as all others
+		if priority, err := unix.Getpriority(unix.PRIO_PROCESS, thread); err == nil { // 20 minus the nice value
+			_ = unix.Setpriority(unix.PRIO_PROCESS, thread, min(20-priority+yields, 19)) // on an error, the priority stays
 		}
 		for run := range work {
 			run()

@@ -6,8 +6,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// TestAside: what runs aside runs on a thread that yields, and is over when it is said to be; what breaks there breaks
-// whoever waits for it, and nobody else.
+// TestAside checks that work runs on a low-priority thread and has ended when the call returns. A panic reaches only
+// the caller.
 func TestAside(t *testing.T) {
 	aside := NewAside()
 	own, err := unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid())
@@ -17,7 +17,7 @@ func TestAside(t *testing.T) {
 	for range 2 {
 		there := 0
 		aside(func() { there, err = unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid()) })
-		if err != nil || there != max(own-yields, 1) { // the kernel answers 20 less it
+		if err != nil || there != max(own-yields, 1) { // the kernel returns 20 minus the nice value
 			t.Errorf("it runs at %d beside %d, %v", there, own, err)
 		}
 		func() {

@@ -7,12 +7,12 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// This file owns a question to an actor of this process from outside of all actors.
+// This file owns requests to an actor of this process from outside of all actors.
 
-// answered is an address that takes one answer, and ignores any after it.
+// answered is an address that accepts one answer, and ignores later ones.
 type answered chan any
 
-// SendUserMessage takes an answer.
+// SendUserMessage accepts an answer.
 func (a answered) SendUserMessage(_ *actor.PID, envelope any) {
 	select {
 	case a <- actor.UnwrapEnvelopeMessage(envelope):
@@ -20,7 +20,7 @@ func (a answered) SendUserMessage(_ *actor.PID, envelope any) {
 	}
 }
 
-// SendSystemMessage and Stop do nothing: nobody watches or stops a question.
+// SendSystemMessage and Stop do nothing, because no actor watches or stops a request.
 func (answered) SendSystemMessage(*actor.PID, any) {}
 func (answered) Stop(*actor.PID)                   {}
 

@@ -9,19 +9,19 @@ import (
 	"github.com/yi-json/synapse/clock"
 )
 
-// Clock implements actors.Clock with the machine's own clocks.
+// Clock implements actors.Clock with the clocks of the host.
 type Clock struct{ system *actor.ActorSystem }
 
-// Clock is the clock of the process's actors.
+// Clock returns the clock of the process's actors.
 func (h *Host) Clock() Clock { return Clock{h.system} }
 
-// Now counts from this boot of the machine, time asleep included.
+// Now counts from the boot of the host, including time in suspension.
 func (Clock) Now() actors.Instant { return actors.Instant(clock.BootNs()) }
 
-// WallMs is Unix time in milliseconds.
+// WallMs returns Unix time in milliseconds.
 func (Clock) WallMs() int64 { return time.Now().UnixMilli() }
 
-// After wakes an actor with a message.
+// After sends an actor a message after a delay.
 func (c Clock) After(d time.Duration, to *actor.PID, message any) {
 	time.AfterFunc(d, func() { c.system.Root.Send(to, message) })
 }

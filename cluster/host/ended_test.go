@@ -13,13 +13,13 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// heavy is an actor with something large.
+// heavy is an actor with a large value.
 type heavy struct{ data *[1 << 16]byte }
 
 func (*heavy) Receive(actor.Context) {}
 
-// TestEndedActorsAreCollected: nothing of an actor that has ended stays in memory, neither what it had nor what it was
-// made of, however many its parent had at once.
+// TestEndedActorsAreCollected checks that nothing of an ended actor stays in memory, neither its state nor its Props,
+// however many actors its parent had at once.
 func TestEndedActorsAreCollected(t *testing.T) {
 	const many = 100
 	h := New(NewLog(io.Discard, false))

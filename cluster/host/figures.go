@@ -11,11 +11,10 @@ import (
 	"github.com/yi-json/synapse/cluster/link"
 )
 
-// This file owns what a process knows of its actors for operators: what they counted, how long things took them, and
-// how much waits for them.
+// This file owns the metrics of a process's actors for operators: counters, durations, and queue lengths.
 
-// Bounds are the buckets of all distributions, the same for each, so that they can be added: from what a write to a
-// disk takes to what a big image does.
+// Bounds lists the bucket bounds of all distributions. They are equal, so that distributions can be added. They range
+// from a disk write to the preparation of a large image.
 var Bounds = []time.Duration{
 	100 * time.Microsecond, 250 * time.Microsecond, 500 * time.Microsecond,
 	time.Millisecond, 2500 * time.Microsecond, 5 * time.Millisecond, 10 * time.Millisecond, 25 * time.Millisecond,
@@ -24,7 +23,7 @@ var Bounds = []time.Duration{
 	time.Minute, 5 * time.Minute, 15 * time.Minute, time.Hour, 6 * time.Hour, 24 * time.Hour,
 }
 
-// Span is one distribution. Within counts, for each of Bounds, what took no longer.
+// Span is one distribution. Within counts, for each of Bounds, the durations up to that bound.
 type Span struct {
 	Name   string
 	Count  uint64
@@ -35,10 +34,10 @@ type Span struct {
 type distribution struct {
 	count uint64
 	sum   time.Duration
-	in    []uint64 // by bucket, each without those below it
+	in    []uint64 // by bucket, each without the lower ones
 }
 
-// Took adds to a distribution.
+// Took adds a duration to a distribution.
 func (h *Host) Took(name string, d time.Duration) {
 	d = max(d, 0)
 	at, _ := slices.BinarySearch(Bounds, d)
@@ -54,7 +53,7 @@ func (h *Host) Took(name string, d time.Duration) {
 	s.in[at]++
 }
 
-// Spans are all distributions, in the order of names.
+// Spans returns all distributions, sorted by name.
 func (h *Host) Spans() []Span {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -79,7 +78,7 @@ func (h *Host) Counts() map[string]int64 {
 	return maps.Clone(h.counts)
 }
 
-// watched are the kinds of which a process has few that all else waits for.
+// watched lists the kinds with few actors that all other work depends on.
 var watched = []actors.Kind{
 	actors.KindScheduler, actors.KindJournal, actors.KindMirror, actors.KindRack, actors.KindNode,
 }
@@ -98,7 +97,7 @@ func (h *Host) mailboxOf(kind actors.Kind) actor.MailboxProducer {
 	}
 }
 
-// Depth is how many messages wait for the actors of one kind.
+// Depth is the number of messages that wait for the actors of one kind.
 type Depth struct {
 	Kind    actors.Kind
 	Waiting int

@@ -1,6 +1,5 @@
-// Package host is the process in which the actors live when they are not simulated: their mailboxes' goroutines, the
-// clock, the log, and what happens when an actor finds an invariant broken. It knows nothing of what the actors do; a
-// scheduler and a machine's agent live in the same kind of process.
+// Package host runs actors in a real process: the goroutines of their mailboxes, the clock, the log, and the reaction
+// to a broken invariant. It does not depend on what the actors do. Schedulers and node agents both use it.
 package host
 
 import (
@@ -23,44 +22,44 @@ type Host struct {
 	once   sync.Once
 	system *actor.ActorSystem
 	pool   *workers
-	asked  atomic.Uint64 // questions from outside: their names
+	asked  atomic.Uint64 // number of requests from outside, used in their names
 
 	mu     sync.Mutex
 	counts map[string]int64
 	spans  map[string]*distribution
-	boxes  map[actors.Kind][]actor.Mailbox // of the kinds that are watched
+	boxes  map[actors.Kind][]actor.Mailbox // of the watched kinds
 }
 
-// New makes a process without actors.
+// New returns a process without actors.
 func New(log *Log) *Host {
 	h := &Host{
 		log: log, ended: make(chan error, 1), pool: newWorkers(),
 		counts: map[string]int64{}, spans: map[string]*distribution{},
 		boxes: map[actors.Kind][]actor.Mailbox{},
 	}
-	// Messages to actors that have ended are counted, not logged: it is normal that some are still on their way.
+	// Messages to ended actors are counted and not logged. Some are normally still on their way.
 	h.system = NewSystem(func() { h.Count("host.dead_letters", 1) })
 	return h
 }
 
-// System is the actor system of the process.
+// System returns the actor system of the process.
 func (h *Host) System() *actor.ActorSystem { return h.system }
 
-// Ended receives the reason why the process must end by itself: a broken invariant, or a lost leadership. Its next
-// start reads all it needs from disk.
+// Ended receives the reason why the process must end: a broken invariant, or lost leadership. The next start reads all
+// state from disk.
 func (h *Host) Ended() <-chan error { return h.ended }
 
 func (h *Host) end(why error) { h.once.Do(func() { h.ended <- why }) }
 
-// Props are the properties of an actor in this process. The mailbox is the link's, because a message of a machine may
-// arrive in the moment of the actor's birth.
+// Props returns the Props of an actor in this process. They use the link's mailbox, because a message from a node may
+// arrive while the actor is being created.
 func (h *Host) Props(kind actors.Kind, produce actor.Producer) *actor.Props {
 	guard := func() actor.Actor { return &guarded{host: h, kind: kind, inner: produce()} }
 	return actor.PropsFromProducer(guard, actor.WithDispatcher(h.pool), actor.WithMailbox(h.mailboxOf(kind)))
 }
 
-// guarded logs the stack of a panic before supervision sees only its reason. An actor that has ended is let go: in
-// Proto.Actor a parent's list of children keeps the addresses of those that have ended, which lead to their actors.
+// guarded logs the stack of a panic, because supervision gets only the reason. It also releases an ended actor: in
+// Proto.Actor, a parent keeps the PIDs of ended children, which reference their actors.
 type guarded struct {
 	host  *Host
 	kind  actors.Kind
@@ -81,8 +80,8 @@ func (g *guarded) Receive(ctx actor.Context) {
 	}
 }
 
-// Panicked ends the process where the books may be wrong. Otherwise the actor has been stopped, and its parent
-// recreates it from disk.
+// Panicked ends the process if its state may be wrong. Otherwise the actor has been stopped, and its parent recreates
+// it from disk.
 func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	h.Count("host.panics", 1)
 	if fatal {
@@ -90,7 +89,7 @@ func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	}
 }
 
-// Deposed ends the process: another one leads.
+// Deposed ends the process, because another one leads.
 func (h *Host) Deposed(epoch uint64) {
 	h.end(fmt.Errorf("this scheduler no longer leads (its epoch was %d): another scheduler took over", epoch))
 }
@@ -105,7 +104,7 @@ func (h *Host) Count(name string, n int64) {
 	h.mu.Unlock()
 }
 
-// silence drops the library's own log lines: they are about dead letters, which are counted, and panics, which are
+// silence drops the log lines of Proto.Actor. They concern dead letters, which are counted, and panics, which are
 // logged with their stack.
 func silence(*actor.ActorSystem) *slog.Logger {
 	return slog.New(slog.NewTextHandler(io.Discard, nil))

@@ -16,28 +16,28 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what operators read of a process, as text or for programs.
+// This file owns the log of a process, as text or JSON.
 
-// The formats of a log.
+// These are the formats of a log.
 const (
 	TextLog = "text"
 	JSONLog = "json"
 )
 
-// LogFormats are the words for them.
+// LogFormats lists the formats.
 var LogFormats = []string{TextLog, JSONLog}
 
-// Log implements actors.Log: it writes one line for each event, with its time. The words that users know are in the
-// lines themselves. In JSON each line also says what it is about: the job, attempt and machine are found among what is
-// put into its words, so no caller has to say them twice.
+// Log implements actors.Log with one line for each event, with its time. The words that users know are in the lines. In
+// JSON, each line also has fields for the job, attempt and node. The log finds them among the arguments, so no caller
+// has to repeat them.
 type Log struct {
 	*sink
 	about about
 }
 
-// sink is where the lines of one process go.
+// sink is the output of one process.
 type sink struct {
-	text  *log.Logger // nil: JSON is wanted
+	text  *log.Logger // nil: JSON
 	mu    sync.Mutex
 	to    io.Writer
 	debug atomic.Bool
@@ -53,10 +53,10 @@ type about struct {
 	Attempt string `json:"attempt,omitempty"`
 }
 
-// NewLog makes a log that writes text to a stream, with debug lines only if debug is set.
+// NewLog returns a log that writes text, with debug lines only if debug is set.
 func NewLog(to io.Writer, debug bool) *Log { return NewLogIn(TextLog, to, debug) }
 
-// NewLogIn makes a log in one of LogFormats.
+// NewLogIn returns a log in one of LogFormats.
 func NewLogIn(format string, to io.Writer, debug bool) *Log {
 	l := &Log{sink: &sink{to: to, now: time.Now}}
 	if format != JSONLog {
@@ -66,13 +66,13 @@ func NewLogIn(format string, to io.Writer, debug bool) *Log {
 	return l
 }
 
-// Fields reports whether lines show what they are about beside their words.
+// Fields reports whether lines have fields in addition to their text.
 func (l *Log) Fields() bool { return l.text == nil }
 
-// With is a log of which all lines are about something: a node, a job or an attempt.
+// With returns a log whose lines carry a field: a node, a job or an attempt.
 func (l *Log) With(field, value string) actors.Log { return l.of(field, value) }
 
-// On is the log of a machine's agent.
+// On returns the log of a node agent.
 func (l *Log) On(node string) *Log { return l.of(actors.FieldNode, node) }
 
 func (l *Log) of(field, value string) *Log {
@@ -96,7 +96,7 @@ func (a *about) set(field, value string) {
 	}
 }
 
-// SetEpoch has all lines of the process, from now on, say under which leader they are written.
+// SetEpoch sets the leader's epoch for all later lines of the process.
 func (l *Log) SetEpoch(epoch uint64) { l.epoch.Store(epoch) }
 
 // SetDebug turns debug lines on or off.
@@ -105,7 +105,7 @@ func (l *Log) SetDebug(debug bool) { l.debug.Store(debug) }
 // Info writes a line.
 func (l *Log) Info(format string, args ...any) { l.write("info", "", format, args) }
 
-// Debug writes a line, if debug lines are wanted.
+// Debug writes a line if debug lines are enabled.
 func (l *Log) Debug(format string, args ...any) {
 	if l.debug.Load() {
 		l.write("debug", "", format, args)
@@ -133,15 +133,15 @@ func (l *Log) write(level, tag, format string, args []any) {
 	line.find(format, args)
 	text, err := json.Marshal(line)
 	if err != nil {
-		return // strings and a number can always be written
+		return // strings and a number can always be encoded
 	}
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	_, _ = l.to.Write(append(text, '\n'))
 }
 
-// words are a line with what is put into it. Whoever submits a job chooses some of that, and begins no line of their
-// own here: only the format, and stacks, which are bytes, have lines.
+// words formats a line. Users choose some of the arguments, for example as a job's name, and must not be able to begin
+// a new line. Only the format and stacks, which are byte slices, may contain line breaks.
 func words(format string, args []any) string {
 	safe := make([]any, len(args))
 	verbs := aVerb.FindAllString(strings.ReplaceAll(format, "%%", ""), -1)
@@ -154,17 +154,17 @@ func words(format string, args []any) string {
 		default:
 			safe[i] = quoted{arg}
 		}
-		if i < len(verbs) && verbs[i] == "%T" { // which is asked of no Formatter
+		if i < len(verbs) && verbs[i] == "%T" { // the verb does not call a Formatter
 			safe[i] = quoted{fmt.Sprintf("%T", arg)}
 		}
 	}
 	return messages.Lines(fmt.Sprintf(strings.ReplaceAll(format, "%T", "%s"), safe...))
 }
 
-// quoted is a value that stands on one line, by whatever verb.
+// quoted formats a value on one line, for any verb.
 type quoted struct{ value any }
 
-// Format writes it.
+// Format writes the value.
 func (q quoted) Format(f fmt.State, verb rune) {
 	_, _ = io.WriteString(f, messages.OneLine(fmt.Sprintf(fmt.FormatString(f, verb), q.value)))
 }
@@ -172,14 +172,14 @@ func (q quoted) Format(f fmt.State, verb rune) {
 // aVerb matches a verb of a format and the word before it: `Job %s`, `JobID=%s`, `ID=%s`.
 var aVerb = regexp.MustCompile(`(?:(\w+)[ =])?%[-+# 0-9.]*[a-zA-Z]`)
 
-// wordFields are the words that stand before a text which names something.
+// wordFields maps the word before a verb to the field that its argument names.
 var wordFields = map[string]string{
 	"job": actors.FieldJob, "jobid": actors.FieldJob, "node": actors.FieldNode, "attempt": actors.FieldAttempt,
 	"machine": actors.FieldNode, "id": actors.FieldNode,
 }
 
-// find takes what a line is about from what is put into it: by its type, and where that is a mere text by the word
-// before it. The first of a kind counts.
+// find adds the subject of a line from its arguments: by the type of an argument, or for text by the word before its
+// verb. The first argument of each kind counts.
 func (a *about) find(format string, args []any) {
 	var found about
 	take := func(field, value string) {

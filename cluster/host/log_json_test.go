@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestJSONLog: each line is one object with its level and its words as they are in text, and says what it is about
-// wherever that is put into the words or known of the one that speaks.
+// TestJSONLog checks that each line is one object with its level and the same text as in the text format. It has fields
+// for subjects that are among the arguments or are known of the log.
 func TestJSONLog(t *testing.T) {
 	var told strings.Builder
 	log := NewLogIn(JSONLog, &told, false)
@@ -49,7 +49,7 @@ func TestJSONLog(t *testing.T) {
 	}
 }
 
-// TestAboutInText: in text a line is as it always was, whatever it is about.
+// TestAboutInText checks that the text format shows no fields.
 func TestAboutInText(t *testing.T) {
 	var told strings.Builder
 	log := NewLog(&told, false)

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// FuzzLogLines: each call writes one line, and nothing in it steers, whatever is put into it and by whatever verb; in
-// JSON the line is one object. Only a stack, which is bytes, has lines of its own.
+// FuzzLogLines checks that each call writes one line without control characters, whatever the arguments and verbs. In
+// JSON the line is one object. Only a stack, which is a byte slice, has line breaks.
 func FuzzLogLines(f *testing.F) {
 	f.Add("x\n2026/11/28 12:00:00.000000 Audit head 7 " + strings.Repeat("a", 64))
 	f.Add("a\r\x1b[2J\u009b\u202e\u2028\x9b\t")
@@ -43,7 +43,7 @@ func FuzzLogLines(f *testing.F) {
 	})
 }
 
-// TestStacksHaveLines: what is written for a bug is read by people.
+// TestStacksHaveLines checks that a stack is readable.
 func TestStacksHaveLines(t *testing.T) {
 	var told strings.Builder
 	NewLog(&told, false).Info("BUG in %s: %v\n%s", "job", "a\nb", []byte("one\ntwo\x1b\n"))

@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/actors"
 )
 
-// TestTags: users know some lines by the tag that they begin with.
+// TestTags checks the tags by which users know some lines.
 func TestTags(t *testing.T) {
 	for _, debug := range []bool{false, true} {
 		var told strings.Builder

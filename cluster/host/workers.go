@@ -5,24 +5,22 @@ import (
 	"sync"
 )
 
-// This file owns the goroutines that run the mailboxes: as many as there are processors, each taking one burst of
-// messages after the other. An actor never blocks, so more of them would only cost switches. The library starts a
-// goroutine for every burst instead; its stack then grows by copying each time, and each start is a switch: together a
-// third of all that a gang cost.
+// This file owns the goroutines that run the mailboxes: one per CPU, each running one burst of messages after another.
+// An actor never blocks, so more goroutines would only add switches. Proto.Actor starts a goroutine for every burst
+// instead. Each start is a switch, and its stack grows by copying. Together these took a third of the cost of a gang.
 
-// burst is how many messages an actor handles before others get their turn.
+// burst limits the messages that an actor handles before other actors continue.
 const burst = 300
 
-// roomy is the capacity above which an emptied queue is given back.
+// roomy is the capacity above which an emptied queue is released.
 const roomy = 1 << 16
 
-// workers have a queue of their own instead of a channel: it starts again at its beginning whenever it is empty, so
-// that it stays in a processor's cache, and a post wakes a worker only if one sleeps. A channel with room enough took a
-// tenth more.
+// workers use a queue instead of a channel. The queue starts at its beginning again whenever it is empty, so it stays
+// in a CPU's cache. A post wakes a worker only if one sleeps. A channel of sufficient capacity was a tenth slower.
 type workers struct {
 	mu    sync.Mutex
 	some  sync.Cond // the queue is not empty
-	queue []func()  // the bursts; those before head are taken
+	queue []func()  // the bursts; those before head have been taken
 	head  int
 }
 
@@ -34,14 +32,15 @@ func newWorkers() *workers {
 	return w
 }
 
-// newQueue makes workers without any goroutine that serves them.
+// newQueue returns workers without goroutines.
 func newQueue() *workers {
 	w := &workers{}
 	w.some.L = &w.mu
 	return w
 }
 
-// Schedule queues one burst of a mailbox. It never runs it on the caller's goroutine, and the caller never waits.
+// Schedule queues one burst of a mailbox. It never runs the burst on the caller's goroutine, and the caller never
+// waits.
 func (w *workers) Schedule(run func()) {
 	w.mu.Lock()
 	if w.head > roomy && w.head > len(w.queue)/2 {
@@ -54,7 +53,7 @@ func (w *workers) Schedule(run func()) {
 	w.some.Signal()
 }
 
-// Throughput is the library's word for a burst.
+// Throughput returns the length of a burst.
 func (w *workers) Throughput() int { return burst }
 
 func (w *workers) serve() {
@@ -63,7 +62,7 @@ func (w *workers) serve() {
 	}
 }
 
-// take waits for a burst, and takes the one that has waited longest.
+// take waits for a burst and takes the oldest one.
 func (w *workers) take() func() {
 	w.mu.Lock()
 	defer w.mu.Unlock()

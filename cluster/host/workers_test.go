@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestBurstsAreTakenInOrder: bursts are taken in the order in which they came, however many wait and whether or not
-// some were taken meanwhile; and a queue that was once long becomes short again.
+// TestBurstsAreTakenInOrder checks that bursts are taken in the order in which they came, whatever their number. A
+// queue that was once long becomes short again.
 func TestBurstsAreTakenInOrder(t *testing.T) {
 	w := newQueue()
 	var got []int
@@ -29,7 +29,7 @@ func TestBurstsAreTakenInOrder(t *testing.T) {
 	}
 	post(3 * roomy)
 	take(2 * roomy)
-	post(roomy) // moves what waits to the front
+	post(roomy) // moves the waiting bursts to the front
 	if w.head != 0 || len(w.queue) != 2*roomy {
 		t.Errorf("%d wait behind %d that are taken, want %d behind none", len(w.queue), w.head, 2*roomy)
 	}
@@ -49,7 +49,7 @@ func TestBurstsAreTakenInOrder(t *testing.T) {
 	}
 }
 
-// TestEveryBurstRuns: concurrent posts lose nothing, and no worker sleeps while something waits.
+// TestEveryBurstRuns checks that concurrent posts lose nothing, and that no worker sleeps while a burst waits.
 func TestEveryBurstRuns(t *testing.T) {
 	w := newWorkers()
 	const posters, each = 8, 20_000
@@ -70,7 +70,7 @@ func TestEveryBurstRuns(t *testing.T) {
 	}
 }
 
-// TestPosterDoesNotWait: a poster does not wait even if no worker runs.
+// TestPosterDoesNotWait checks that a post returns even if no worker runs.
 func TestPosterDoesNotWait(t *testing.T) {
 	w := newQueue()
 	for range 100_000 {

@@ -16,32 +16,33 @@ import (
 	"time"
 )
 
-// This file owns what is signed: the root, which is taken away once it has signed a scheduler's authority; the
-// authority, which may sign for its cluster alone; and the certificates of machines, schedulers and people.
+// This file owns signing. The root signs a scheduler's authority, and its key is then stored elsewhere. The authority
+// signs only for its own cluster: the certificates of nodes, schedulers and users.
 
-// How long certificates are good for. A stolen one of a machine is worthless after a day, without a list that everybody
-// would have to read; people's are replaced by hand, so they last longer, and the denylist is for them.
+// These are the lifetimes of certificates. A stolen certificate of a node is worthless after a day, without a
+// revocation list for every party. Certificates of users are replaced by hand and last longer. The denylist exists for
+// them.
 const (
-	Early         = 10 * time.Minute // certificates begin so long before now, for clocks that are behind
+	Early         = 10 * time.Minute // start of a certificate before the present, for clocks that are behind
 	LifeRoot      = 10 * 365 * 24 * time.Hour
 	LifeAuthority = 2 * 365 * 24 * time.Hour
 	LifePerson    = 90 * 24 * time.Hour
-	LifeDaily     = 24 * time.Hour // of machines and schedulers, which renew it themselves
+	LifeDaily     = 24 * time.Hour // of nodes and schedulers, which renew it themselves
 )
 
-// Pair is a key, and the certificates that say whose it is: its own first, then those above it, without the root.
+// Pair is a key with its certificates: its own first, then those above it, without the root.
 type Pair struct {
 	Key   crypto.Signer
 	Chain []*x509.Certificate
 }
 
-// NewKey makes a key.
+// NewKey generates a key.
 func NewKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// Leaf is the pair's own certificate.
+// Leaf returns the pair's own certificate.
 func (p *Pair) Leaf() *x509.Certificate { return p.Chain[0] }
 
-// Belongs reports whether the key is that of the certificate.
+// Belongs reports whether the key belongs to the certificate.
 func (p *Pair) Belongs() bool {
 	own, err := DigestOf(p.Key.Public())
 	certified, other := DigestOf(p.Leaf().PublicKey)
@@ -51,7 +52,7 @@ func (p *Pair) Belongs() bool {
 // Identity returns the owner of the pair.
 func (p *Pair) Identity() (Identity, error) { return named(p.Leaf()) }
 
-// TLS is the pair as a handshake shows it.
+// TLS returns the pair for a handshake.
 func (p *Pair) TLS() *tls.Certificate {
 	c := &tls.Certificate{PrivateKey: p.Key, Leaf: p.Leaf()}
 	for _, one := range p.Chain {
@@ -60,13 +61,13 @@ func (p *Pair) TLS() *tls.Certificate {
 	return c
 }
 
-// RenewAt is when two thirds of a certificate's time are over, counted without what it began early.
+// RenewAt returns when two thirds of a certificate's lifetime have passed, without the time before its issue.
 func RenewAt(c *x509.Certificate) time.Time {
 	began := c.NotBefore.Add(Early)
 	return began.Add(c.NotAfter.Sub(began) * 2 / 3)
 }
 
-// NewRoot makes the root of a cluster. Its key is to be kept where no machine of the cluster is.
+// NewRoot generates the root of a cluster. Its key must be stored outside of the cluster's hosts.
 func NewRoot(cluster string, now time.Time) (*Pair, error) {
 	if err := CheckCluster(cluster); err != nil {
 		return nil, err
@@ -83,8 +84,8 @@ func NewRoot(cluster string, now time.Time) (*Pair, error) {
 	return signed(template, key, &key.PublicKey, &Pair{Key: key})
 }
 
-// NewAuthority makes the authority of one scheduler, signed by the root. It can sign no other authority, and nothing of
-// another cluster: the constraint is in its certificate, and every verifier holds to it.
+// NewAuthority generates the authority of one scheduler, signed by the root. It can sign no other authority, and
+// nothing for another cluster. The constraint is in its certificate, and every verifier enforces it.
 func (p *Pair) NewAuthority(i Identity, now time.Time) (*Pair, error) {
 	if i.Role != RoleAuthority {
 		return nil, fmt.Errorf("%s is no authority", i)
@@ -107,9 +108,10 @@ func (p *Pair) NewAuthority(i Identity, now time.Time) (*Pair, error) {
 	return signed(template, key, &key.PublicKey, p)
 }
 
-// constrain lets an authority sign URIs of one cluster only. A verifier that does not know the constraint must refuse.
+// constrain limits an authority to URIs of one cluster. A verifier that does not support the constraint must refuse the
+// certificate.
 func constrain(template *x509.Certificate, cluster string) {
-	template.PermittedDNSDomainsCritical = true // of all kinds of names, whatever it is called
+	template.PermittedDNSDomainsCritical = true // for all kinds of names, despite its name
 	template.PermittedURIDomains = []string{cluster}
 }
 
@@ -124,7 +126,7 @@ var usages = map[Role][]x509.ExtKeyUsage{
 	RoleViewer:    {x509.ExtKeyUsageClientAuth},
 }
 
-// lives are how long a role's certificate is good for.
+// lives maps each role to the lifetime of its certificates.
 var lives = map[Role]time.Duration{
 	RoleScheduler: LifeDaily, RoleNode: LifeDaily,
 	RoleAdmin: LifePerson, RoleOperator: LifePerson, RoleSubmitter: LifePerson, RoleViewer: LifePerson,
@@ -166,7 +168,8 @@ func (p *Pair) issue(i Identity, bounds Bounds, key crypto.PublicKey, now time.T
 	return made.Chain, nil
 }
 
-// IssuePair makes a key and signs its certificate: for the scheduler's own, and for what an operator hands out.
+// IssuePair generates a key and signs its certificate. It serves the scheduler's own certificate and those that an
+// operator hands out.
 func (p *Pair) IssuePair(i Identity, now time.Time) (*Pair, error) {
 	key, err := NewKey()
 	if err != nil {
@@ -179,9 +182,9 @@ func (p *Pair) IssuePair(i Identity, now time.Time) (*Pair, error) {
 	return &Pair{Key: key, Chain: chain}, nil
 }
 
-// maySign refuses what an authority must not sign. URIs are constrained by their host alone, so the roles are a rule of
-// ours, which Issue and every verifier hold to. An authority cannot pose as another scheduler, so that a stolen one can
-// be denied by name.
+// maySign refuses identities that an authority must not sign. X.509 constrains a URI only by its host. The rules about
+// roles are therefore enforced by Issue and by every verifier. An authority cannot impersonate another scheduler, so a
+// stolen authority can be denied by name.
 func maySign(by, i Identity) error {
 	switch {
 	case by.Role != RoleAuthority:
@@ -202,7 +205,7 @@ func Request(key crypto.Signer) ([]byte, error) {
 
 var errRequest = errors.New("the request for a certificate cannot be used")
 
-// requested is the key in a request whose sender has the private half.
+// requested returns the key in a request, after checking that the request was signed with it.
 func requested(request []byte) (*ecdsa.PublicKey, error) {
 	r, err := x509.ParseCertificateRequest(request)
 	if err != nil {
@@ -218,7 +221,7 @@ func requested(request []byte) (*ecdsa.PublicKey, error) {
 	return key, nil
 }
 
-// KeyOf names the key in a request whose sender has the private half.
+// KeyOf returns the digest of the key in a request, after checking that the request was signed with it.
 func KeyOf(request []byte) (Digest, error) {
 	key, err := requested(request)
 	if err != nil {
@@ -227,7 +230,7 @@ func KeyOf(request []byte) (Digest, error) {
 	return DigestOf(key)
 }
 
-// Join signs a request for a new identity, and what it may claim.
+// Join signs a request for a new identity with its bounds.
 func (p *Pair) Join(i Identity, bounds Bounds, request []byte, now time.Time) ([]*x509.Certificate, error) {
 	key, err := requested(request)
 	if err != nil {
@@ -236,8 +239,8 @@ func (p *Pair) Join(i Identity, bounds Bounds, request []byte, now time.Time) ([
 	return p.issue(i, bounds, key, now)
 }
 
-// Renew signs a certificate for the same identity, bounds and key as the peer has proved. A request of another key is
-// refused: with a renewal that takes any, whoever holds a certificate for a moment would hold it for good.
+// Renew signs a certificate with the identity, bounds and key that the peer has proved. It refuses a request for
+// another key. Otherwise a certificate that was stolen for a moment could be extended forever.
 func (p *Pair) Renew(peer Peer, request []byte, now time.Time) ([]*x509.Certificate, error) {
 	key, err := requested(request)
 	if err != nil {
@@ -252,10 +255,10 @@ func (p *Pair) Renew(peer Peer, request []byte, now time.Time) ([]*x509.Certific
 	return p.issue(peer.Identity, peer.Bounds, key, now)
 }
 
-// Digest names a public key.
+// Digest is the SHA-256 of a public key.
 type Digest [sha256.Size]byte
 
-// DigestOf is the name of a public key.
+// DigestOf returns the digest of a public key.
 func DigestOf(key crypto.PublicKey) (Digest, error) {
 	der, err := x509.MarshalPKIXPublicKey(key)
 	if err != nil {
@@ -264,12 +267,12 @@ func DigestOf(key crypto.PublicKey) (Digest, error) {
 	return sha256.Sum256(der), nil
 }
 
-// window is a certificate's time. The library gives it a serial of its own, by chance.
+// window returns a template with a certificate's lifetime. The library adds a random serial number.
 func window(now time.Time, life time.Duration) *x509.Certificate {
 	return &x509.Certificate{NotBefore: now.Add(-Early), NotAfter: now.Add(life)}
 }
 
-// signed makes the certificate. What a root signs is shown without the root.
+// signed creates the certificate. The chain of a certificate that a root signs excludes the root.
 func signed(template *x509.Certificate, key *ecdsa.PrivateKey, public crypto.PublicKey, by *Pair) (*Pair, error) {
 	parent, above := template, []*x509.Certificate(nil)
 	if len(by.Chain) > 0 {

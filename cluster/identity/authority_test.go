@@ -13,7 +13,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestAuthoritySigns: an authority signs for its cluster and roles, and refuses the rest before it signs.
+// TestAuthoritySigns checks that an authority signs for its cluster and roles, and refuses everything else before
+// signing.
 func TestAuthoritySigns(t *testing.T) {
 	r := newRealm(t, "c-a")
 	key := must(NewKey())
@@ -46,7 +47,8 @@ func TestAuthoritySigns(t *testing.T) {
 	}
 }
 
-// TestLives: a machine's certificate begins ten minutes back, ends in a day, and is renewed after 16 hours.
+// TestLives checks that a node's certificate starts ten minutes in the past, ends in a day, and is renewed after 16
+// hours.
 func TestLives(t *testing.T) {
 	c := newRealm(t, "c-a").pair(RoleNode, "n1").Leaf()
 	if !c.NotBefore.Equal(today.Add(-10*time.Minute)) || !c.NotAfter.Equal(today.Add(24*time.Hour)) {
@@ -57,7 +59,7 @@ func TestLives(t *testing.T) {
 	}
 }
 
-// TestRenewalIsBoundToTheKey: the same identity by the same key, proved by the request itself.
+// TestRenewalIsBoundToTheKey checks that a renewal keeps the identity and the key, and that the request proves the key.
 func TestRenewalIsBoundToTheKey(t *testing.T) {
 	r := newRealm(t, "c-a")
 	node := r.pair(RoleNode, "n1")
@@ -68,7 +70,7 @@ func TestRenewalIsBoundToTheKey(t *testing.T) {
 		t.Errorf("renewed: %s until %s", got, chain[0].NotAfter)
 	}
 	trust := r.trust()
-	trust.Now = func() time.Time { return today.Add(30 * time.Hour) } // the first one is over
+	trust.Now = func() time.Time { return today.Add(30 * time.Hour) } // the first one has expired
 	if _, err := trust.verify(chain, x509.ExtKeyUsageClientAuth, 0); err != nil {
 		t.Error(err)
 	}
@@ -89,7 +91,8 @@ func TestRenewalIsBoundToTheKey(t *testing.T) {
 	}
 }
 
-// TestDenylist: an identity, a serial, and all that a denied authority signed; at handshakes and afterwards.
+// TestDenylist checks the denial of an identity, of a serial number, and of everything that a denied authority signed,
+// at handshakes and later.
 func TestDenylist(t *testing.T) {
 	r := newRealm(t, "c-a")
 	node := r.pair(RoleNode, "n1")
@@ -121,8 +124,8 @@ func TestDenylist(t *testing.T) {
 	}
 }
 
-// TestRecheckOfTheWholeChain: an open connection ends with the first certificate of its chain that does, up to the very
-// second, however long its own was renewed for.
+// TestRecheckOfTheWholeChain checks that an open connection ends with the earliest end of a certificate in its chain,
+// to the second, even if its own certificate was renewed.
 func TestRecheckOfTheWholeChain(t *testing.T) {
 	r := newRealm(t, "c-a")
 	peer := must(r.trust().verify(r.pair(RoleNode, "n1").Chain, x509.ExtKeyUsageClientAuth, 0))
@@ -153,7 +156,7 @@ func TestRecheckOfTheWholeChain(t *testing.T) {
 	}
 }
 
-// TestDenylistFile: no file denies nobody; a mistake in it changes nothing.
+// TestDenylistFile checks that a missing file denies nobody, and that an invalid file changes nothing.
 func TestDenylistFile(t *testing.T) {
 	r := newRealm(t, "c-a")
 	chain := r.pair(RoleNode, "n1").Chain
@@ -182,7 +185,8 @@ func TestDenylistFile(t *testing.T) {
 	}
 }
 
-// TestFolder: what is written is read again; a key is its owner's alone; nothing is written over one.
+// TestFolder checks that a written folder is read back, that only its owner can read the key, and that an existing
+// folder is not overwritten.
 func TestFolder(t *testing.T) {
 	r := newRealm(t, "c-a")
 	dir := filepath.Join(t.TempDir(), "n1")
@@ -223,7 +227,7 @@ func TestFolder(t *testing.T) {
 	}
 }
 
-// FuzzParse: an identity has one way to write it.
+// FuzzParse checks that an identity has only one written form.
 func FuzzParse(f *testing.F) {
 	for _, path := range []string{"c-a/node/n1", "c-a/node/n1/", "c-a:1/node/n1", "/node/%2f"} {
 		f.Add("synapse://" + path)
@@ -237,7 +241,7 @@ func FuzzParse(f *testing.F) {
 	})
 }
 
-// FuzzRequest: whatever is sent instead of a request for a certificate is refused without a panic.
+// FuzzRequest checks that any bytes instead of a certificate request are refused without a panic.
 func FuzzRequest(f *testing.F) {
 	f.Add(must(Request(must(NewKey()))))
 	f.Add([]byte("0"))

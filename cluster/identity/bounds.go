@@ -10,22 +10,22 @@ import (
 	"unicode"
 )
 
-// This file owns what a machine's certificate says of the machine beside its name: which one it is, and what an admin
-// allowed it to claim. It is in the certificate, so every scheduler of a cluster knows it, and a renewal keeps it.
+// This file owns the bounds of a node: its machine ID, and the claims that an admin allowed. They are in the node's
+// certificate, so every scheduler of the cluster knows them, and a renewal keeps them.
 
 // Bound names the subject of a claim.
 type Bound string
 
-// The bounds. Lists are written as at the flags of synapse-node.
+// These are the bounds. Lists are written as in the flags of synapse-node.
 const (
-	BoundMachine Bound = "machine"  // the machine's id, made once and kept on its disk
-	BoundGPUs    Bound = "gpus"     // how many, at most
+	BoundMachine Bound = "machine"  // the machine ID, generated once and stored on the node's disk
+	BoundGPUs    Bound = "gpus"     // maximum number
 	BoundGPUType Bound = "gpu-type" // of all of them
-	BoundLabels  Bound = "labels"   // those that it may have, as key=value,…
-	BoundPlace   Bound = "topology" // where it stands, as level=place,…
+	BoundLabels  Bound = "labels"   // allowed labels, as key=value,…
+	BoundPlace   Bound = "topology" // its location, as level=domain,…
 )
 
-// maxBound bounds the text of one, and maxBoundGPUs what a number may be.
+// These constants limit the length of a bound and the number of GPUs.
 const (
 	maxBound     = 1 << 10
 	maxBoundGPUs = 1024
@@ -34,7 +34,7 @@ const (
 // Bounds holds the restrictions of a certificate. A missing entry means no restriction.
 type Bounds map[Bound]string
 
-// Check refuses what no certificate has.
+// Check refuses bounds that no certificate may have.
 func (b Bounds) Check() error {
 	for _, key := range slices.Sorted(maps.Keys(b)) {
 		value := b[key]
@@ -55,7 +55,7 @@ func (b Bounds) Check() error {
 	return nil
 }
 
-// units are the bounds as a certificate's subject has them: as organizational units, which every tool shows.
+// units returns the bounds as a certificate's subject contains them: as organizational units, which every tool shows.
 func (b Bounds) units() (all []string) {
 	for _, key := range slices.Sorted(maps.Keys(b)) {
 		all = append(all, string(key)+"="+b[key])
@@ -63,8 +63,8 @@ func (b Bounds) units() (all []string) {
 	return all
 }
 
-// boundsOf reads the bounds of a certificate that is verified. One that is written in another way than ours bounds
-// nothing, so it is refused.
+// boundsOf reads the bounds of a verified certificate. It refuses a bound in another format, which would otherwise be
+// ignored.
 func boundsOf(c *x509.Certificate) (Bounds, error) {
 	b := Bounds{}
 	for _, unit := range c.Subject.OrganizationalUnit {

@@ -13,32 +13,32 @@ import (
 	"sync/atomic"
 )
 
-// This file owns the denylist: who is refused though the certificate is good. It is a file of lines, each an identity
-// or a serial in hexadecimal digits as openssl prints it. An authority may stand there too: then all that it signed is
-// refused.
+// This file owns the denylist: identities that are refused despite a valid certificate. It is a file with one entry per
+// line, an identity or a serial number in hexadecimal digits, as openssl prints it. An entry may also be an authority,
+// which denies everything that the authority signed.
 
 const serialPrefix = "serial:"
 
-// Denylist is read while it is replaced. A nil one denies nobody.
+// Denylist is a denylist that may be replaced while it is read. A nil Denylist denies nobody.
 type Denylist struct {
 	path string
 	list atomic.Pointer[map[string]struct{}]
 }
 
-// NewDenylist is a list without a file, for what is denied by a program.
+// NewDenylist returns a list without a file, for entries that a program sets.
 func NewDenylist(entries ...string) (*Denylist, error) {
 	d := &Denylist{}
 	return d, d.take([]byte(strings.Join(entries, "\n")))
 }
 
-// OpenDenylist reads the list from its file. No file is an empty list.
+// OpenDenylist reads the list from its file. A missing file is an empty list.
 func OpenDenylist(path string) (*Denylist, error) {
 	d := &Denylist{path: path}
 	return d, d.Reload()
 }
 
-// Reload reads the file again. What cannot be read changes nothing: a list with a mistake in it must not let in those
-// whom the one before refused.
+// Reload reads the file again. An invalid file changes nothing, because a mistake must not admit identities that were
+// denied before.
 func (d *Denylist) Reload() error {
 	if d == nil || d.path == "" {
 		return nil
@@ -93,7 +93,7 @@ func (d *Denylist) has(entry string) bool {
 	return ok
 }
 
-// finds is the entry that denies somebody with a chain; empty: none does.
+// finds returns the entry that denies an identity with its chain. It returns the empty string if there is none.
 func (d *Denylist) finds(who Identity, chain []*x509.Certificate) string {
 	if d == nil || len(*d.list.Load()) == 0 {
 		return ""

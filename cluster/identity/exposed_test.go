@@ -7,10 +7,10 @@ import (
 	"testing"
 )
 
-// This file owns the tests of who may read a token.
+// This file owns the tests of file modes of tokens and keys.
 
-// TestExposed: a token that its group or others may read or write is warned of; one of mode 0600, a pipe, and a file
-// that is not there are not.
+// TestExposed checks that a token file which its group or others can read or write causes a warning. A file of mode
+// 0600, a pipe and a missing file cause none.
 func TestExposed(t *testing.T) {
 	dir := t.TempDir()
 	for mode, want := range map[os.FileMode]bool{
@@ -20,7 +20,7 @@ func TestExposed(t *testing.T) {
 		if err := os.WriteFile(path, []byte("t"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(path, mode); err != nil { // whatever the umask is
+		if err := os.Chmod(path, mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
 		warning := Exposed(path)
@@ -33,8 +33,8 @@ func TestExposed(t *testing.T) {
 	}
 }
 
-// TestPrivateFiles: a key, and any file with a secret, is read if it is its owner's alone, whichever bit would let
-// others in; and a secret only if it is no longer than it may be, to the byte.
+// TestPrivateFiles checks that a key or secret file is accepted only if no mode bit gives others access. A secret must
+// not exceed its maximum length.
 func TestPrivateFiles(t *testing.T) {
 	dir := t.TempDir()
 	r := newRealm(t, "c-a")

@@ -19,11 +19,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns certificates of an outside issuer, as SPIRE is one: who they are here, by a file that an administrator
-// writes, and the files of certificate, key and bundle, which the issuer's helper replaces while we run.
+// This file owns certificates of an outside issuer, such as SPIRE. A configuration file of an administrator maps the
+// issuer's identities to those of the cluster. The issuer's helper replaces the files of the certificate, key and
+// bundle while the process runs.
 //
-// An id of the issuer (SPIFFE's: spiffe://DOMAIN/…) says nothing of roles, so the file says which of them are
-// schedulers, machines and people. Both ends hold the other against it, as they do with our own certificates.
+// An ID of the issuer (for SPIFFE: spiffe://DOMAIN/…) contains no role, so the configuration defines which IDs are
+// schedulers, nodes and users. Both ends of a connection check the other by these rules, as they do with Synapse's own
+// certificates.
 
 // External holds one party's certificate, key and bundle from an outside issuer.
 type External struct {
@@ -34,7 +36,7 @@ type External struct {
 	mu     sync.Mutex // held while the files are read
 }
 
-// externalConfig is the file.
+// externalConfig is the content of the configuration file.
 type externalConfig struct {
 	Cluster  string       `yaml:"cluster"`
 	Cert     string       `yaml:"cert"`     // the file of our certificate, and of those above it
@@ -42,11 +44,12 @@ type externalConfig struct {
 	Bundle   string       `yaml:"bundle"`   // of the issuer's roots
 	Denylist string       `yaml:"denylist"` // as in a folder
 	IDs      []externalID `yaml:"ids"`
-	// LocalUsers: the names of people are those of the nodes' accounts, so a job with --user me runs as that account.
+	// LocalUsers means that the names of users are also the names of accounts on nodes. A job with --user me then runs as
+	// that account.
 	LocalUsers bool `yaml:"localUsers"`
 }
 
-// externalID says who some ids are here. The first that fits an id counts.
+// externalID maps a set of IDs to an identity. The first entry that matches an ID counts.
 type externalID struct {
 	ID     string `yaml:"id"` // spiffe://DOMAIN/SEGMENT/…; a segment may be {name} or *
 	Role   Role   `yaml:"role"`
@@ -69,20 +72,20 @@ const (
 
 	maxExternalBytes = 1 << 20
 	maxExternalIDs   = 1000
-	maxExternalID    = 2048 // SPIFFE's own
+	maxExternalID    = 2048 // SPIFFE's own limit
 	maxTrustDomain   = 255
 )
 
-// ErrUnmapped is why somebody is refused whose certificate is good, and of whom nobody said who that is here.
+// ErrUnmapped is returned if a certificate is valid but no entry matches its ID.
 var ErrUnmapped = errors.New("no entry under ids says who it is here")
 
-// IsExternal reports whether what --tls names is the file of an outside issuer's certificates, and no folder.
+// IsExternal reports whether the path of --tls is the configuration file of an outside issuer, and not a folder.
 func IsExternal(path string) bool {
 	info, err := os.Stat(path)
 	return err == nil && !info.IsDir()
 }
 
-// OpenExternal reads such a file, and what it names.
+// OpenExternal reads a configuration file and the files that it names.
 func OpenExternal(path string) (*External, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -110,7 +113,7 @@ func OpenExternal(path string) (*External, error) {
 	return x, nil
 }
 
-// readExternal reads the file's text.
+// readExternal parses the text of a configuration file.
 func readExternal(text []byte) (c externalConfig, err error) {
 	if len(text) > maxExternalBytes {
 		return c, fmt.Errorf("it has more than %d bytes", maxExternalBytes)
@@ -194,13 +197,13 @@ func (e *externalID) check(cluster string) (err error) {
 	return nil
 }
 
-// covers reports whether every id of another entry is one of ours too.
+// covers reports whether this entry matches every ID that the other entry matches.
 func (e *externalID) covers(other *externalID) bool {
 	wild := func(part string) bool { return part == anySegment || part == anyName }
 	return slices.EqualFunc(e.parts, other.parts, func(ours, theirs string) bool { return wild(ours) || ours == theirs })
 }
 
-// fits reports whether an id is one of the entry's, and answers the name.
+// fits reports whether the entry matches an ID, and returns the name.
 func (e *externalID) fits(parts []string) (name string, ok bool) {
 	name = e.Name
 	ok = slices.EqualFunc(e.parts, parts, func(ours, theirs string) bool {
@@ -212,8 +215,8 @@ func (e *externalID) fits(parts []string) (name string, ok bool) {
 	return name, ok
 }
 
-// segments are the parts of a SPIFFE id, the trust domain first. There is one way to write an id: what SPIFFE does not
-// allow, as escapes, ports and empty segments, is refused.
+// segments splits a SPIFFE ID, with the trust domain first. An ID has only one written form: escapes, ports and empty
+// segments, which SPIFFE forbids, are refused.
 func segments(id string, pattern bool) ([]string, error) {
 	rest, ok := strings.CutPrefix(id, externalScheme)
 	parts := strings.Split(rest, "/")
@@ -237,7 +240,7 @@ func segments(id string, pattern bool) ([]string, error) {
 	return parts, nil
 }
 
-// consists reports whether a text has letters, digits and some others only, and is not empty.
+// consists reports whether a text is not empty and contains only letters, digits and the given other characters.
 func consists(text, others string, capitals bool) bool {
 	for _, c := range []byte(text) {
 		if !('a' <= c && c <= 'z' || '0' <= c && c <= '9' || capitals && 'A' <= c && c <= 'Z' ||
@@ -264,7 +267,7 @@ func (c *externalConfig) who(leaf *x509.Certificate) (Identity, Bounds, error) {
 		if !ok {
 			continue
 		}
-		if len(name) > messages.MaxIDBytes { // its other rules are those of segments, or were checked
+		if len(name) > messages.MaxIDBytes { // the other rules of names follow from segments, or were checked
 			return Identity{}, nil, fmt.Errorf("%s: the name is longer than %d bytes", id, messages.MaxIDBytes)
 		}
 		who := Identity{Cluster: c.Cluster, Role: one.Role, Name: name}

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// This file owns the files of an outside issuer: they are replaced at any time, one after the other, and a moment at
-// which they do not belong together changes nothing here.
+// This file owns the files of an outside issuer. The issuer may replace them at any time, one after the other. While
+// they do not match each other, the last matching set stays in use.
 
-// maxKeyBytes bounds a file with a key.
+// maxKeyBytes limits the size of a key file.
 const maxKeyBytes = 1 << 20
 
-// fileStamp is by what a file is known to be another one than before.
+// fileStamp identifies a version of a file.
 type fileStamp struct {
 	info os.FileInfo
 }
@@ -27,7 +27,7 @@ func (s fileStamp) same(other os.FileInfo) bool {
 	return os.SameFile(s.info, other) && s.info.ModTime().Equal(other.ModTime()) && s.info.Size() == other.Size()
 }
 
-// names is the file of a setting, which is relative to the configuration.
+// names returns the path of a configured file. A relative path starts at the folder of the configuration file.
 func (x *External) names(file string) string {
 	if filepath.IsAbs(file) {
 		return file
@@ -40,19 +40,19 @@ func (x *External) files() [3]string {
 	return [3]string{x.names(x.config.Cert), x.names(x.config.Key), x.names(x.config.Bundle)}
 }
 
-// KeyFolder is where the key is: no task may see it.
+// KeyFolder returns the folder of the key. Tasks must not be able to read it.
 func (x *External) KeyFolder() string { return filepath.Dir(x.files()[1]) }
 
 // Identity returns the own identity in the cluster.
 func (x *External) Identity() Identity { return x.own }
 
-// Pair is our key and certificate, as they were last read.
+// Pair returns the key and certificate that were last read.
 func (x *External) Pair() *Pair { return x.held.Load().pair }
 
 // Trust returns the trusted bundle with the configured identities.
 func (x *External) Trust() *Trust { return &Trust{Cluster: x.config.Cluster, External: x} }
 
-// Denylist is the one that the configuration names, else the one beside it.
+// Denylist returns the configured denylist, or the one next to the configuration file.
 func (x *External) Denylist() (*Denylist, error) {
 	if x.config.Denylist == "" {
 		return OpenDenylist(x.names(denylistFile))
@@ -60,8 +60,8 @@ func (x *External) Denylist() (*Denylist, error) {
 	return OpenDenylist(x.names(x.config.Denylist))
 }
 
-// Refresh reads the files again if one of them is another than before, and reports whether what we show is. While they
-// do not belong together, what was read before stays in use.
+// Refresh reads the files again if one of them has changed, and reports whether the key pair has changed. If the files
+// do not match each other, the last ones stay in use.
 func (x *External) Refresh() (changed bool, err error) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -80,7 +80,7 @@ func (x *External) Refresh() (changed bool, err error) {
 	return !h.pair.Leaf().Equal(before.pair.Leaf()), nil
 }
 
-// unchanged reports whether all files are those that were read.
+// unchanged reports whether all files are the versions that were read.
 func (x *External) unchanged(before *issuedFiles) (bool, error) {
 	for i, path := range x.files() {
 		info, err := os.Stat(path)
@@ -94,7 +94,7 @@ func (x *External) unchanged(before *issuedFiles) (bool, error) {
 	return true, nil
 }
 
-// read reads the files. They are looked at first: one that is replaced meanwhile is read again the next time.
+// read reads the files. It takes their stamps first, so a file that is replaced meanwhile is read again later.
 func (x *External) read() (*issuedFiles, Identity, error) {
 	h := &issuedFiles{}
 	files := x.files()
@@ -119,7 +119,7 @@ func (x *External) read() (*issuedFiles, Identity, error) {
 	return h, own, nil
 }
 
-// readPair reads a certificate and its key, of whatever kind the issuer makes them.
+// readPair reads a certificate and its key of any type.
 func readPair(cert, key string) (*Pair, error) {
 	secret, err := ReadPrivate(key, maxKeyBytes)
 	if err != nil {
@@ -148,7 +148,8 @@ func (t *Trust) roots() []*x509.Certificate {
 	return t.Roots
 }
 
-// judgeExternal holds a chain of an outside issuer against our rules, as judge does with ours.
+// judgeExternal checks the chain of an outside issuer against Synapse's rules, as judge does for Synapse's own
+// certificates.
 func (t *Trust) judgeExternal(chain []*x509.Certificate, usage x509.ExtKeyUsage) (Peer, error) {
 	leaf := chain[0]
 	if leaf.IsCA || leaf.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0 {
@@ -166,12 +167,12 @@ func (t *Trust) judgeExternal(chain []*x509.Certificate, usage x509.ExtKeyUsage)
 	}
 	return Peer{
 		Identity: who, Until: leaf.NotAfter, Bounds: bounds, chain: chain, LocalUser: t.External.config.LocalUsers,
-		// Each of its certificates has a key of its own, so what stays the same is the id.
+		// Each certificate has a new key, so the ID identifies the peer.
 		Key: sha256.Sum256([]byte(leaf.URIs[0].String())),
 	}, nil
 }
 
-// recheckExternal refuses a peer whose issuer is believed no longer: the bundle has changed since.
+// recheckExternal refuses a peer whose issuer is no longer in the bundle.
 func (t *Trust) recheckExternal(p Peer) error {
 	root := p.chain[len(p.chain)-1]
 	if t.External == nil || slices.ContainsFunc(t.roots(), root.Equal) {
@@ -180,7 +181,7 @@ func (t *Trust) recheckExternal(p Peer) error {
 	return fmt.Errorf("%w: what signed it is in the bundle no longer", ErrUnknown)
 }
 
-// Late is why a certificate cannot be shown at a time; nil: it can.
+// Late returns an error if a certificate is not valid at a time.
 func (p *Pair) Late(now time.Time) error {
 	if leaf := p.Leaf(); now.After(leaf.NotAfter) {
 		return &TimeError{Certificate: leaf, Now: now}

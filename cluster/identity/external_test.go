@@ -21,7 +21,7 @@ import (
 
 const domainA = "a.example"
 
-// idsOfA is who is who in the tests' cluster.
+// idsOfA maps IDs to identities in the tests' cluster.
 const idsOfA = `
 ids:
   - {id: "spiffe://a.example/people/ada", role: admin, name: ada}
@@ -32,7 +32,7 @@ ids:
 
 const filesOfA = "cluster: c-a\ncert: svid.pem\nkey: svid_key.pem\nbundle: bundle.pem\n"
 
-// external is what somebody has whom an issuer signed.
+// external returns the files of a party whose certificate an issuer signed.
 func external(t *testing.T, by *spiffe.Issuer, one spiffe.SVID) *External {
 	t.Helper()
 	dir := t.TempDir()
@@ -41,14 +41,14 @@ func external(t *testing.T, by *spiffe.Issuer, one spiffe.SVID) *External {
 	return must(OpenExternal(filepath.Join(dir, "tls.yaml")))
 }
 
-// trustOf is its trust, today.
+// trustOf returns the party's trust, with a clock that shows today.
 func trustOf(x *External) *Trust {
 	trust := x.Trust()
 	trust.Now = func() time.Time { return today }
 	return trust
 }
 
-// TestExternalEndsLearnWho: who has an id is who the file says, at both ends, with keys of whatever kind.
+// TestExternalEndsLearnWho checks that both ends get the configured identity of the other, with keys of any type.
 func TestExternalEndsLearnWho(t *testing.T) {
 	by := spiffe.New(t, domainA, today)
 	serves := external(t, by, by.Sign("spiffe://a.example/synapse/scheduler/s1", nil))
@@ -80,7 +80,7 @@ func TestExternalEndsLearnWho(t *testing.T) {
 	}
 }
 
-// TestExternalRefused: who does not belong is refused by the scheduler, and has said nothing that anybody read.
+// TestExternalRefused checks that the scheduler refuses a stranger, and reads no application data from it.
 func TestExternalRefused(t *testing.T) {
 	by, other, ours := spiffe.New(t, domainA, today), spiffe.New(t, domainA, today), newRealm(t, "c-a")
 	serves := external(t, by, by.Sign("spiffe://a.example/synapse/scheduler/s1", nil))
@@ -143,7 +143,8 @@ func TestExternalRefused(t *testing.T) {
 	}
 }
 
-// TestExternalScheduler: whoever dials says nothing, and shows nothing, to what is no scheduler by the file.
+// TestExternalScheduler checks that a client sends neither data nor its certificate to a server that is not configured
+// as a scheduler.
 func TestExternalScheduler(t *testing.T) {
 	by, other := spiffe.New(t, domainA, today), spiffe.New(t, domainA, today)
 	dials := external(t, by, by.Sign("spiffe://a.example/people/ada", nil))
@@ -176,8 +177,8 @@ func TestExternalScheduler(t *testing.T) {
 	}
 }
 
-// TestExternalRotates: what the issuer replaces is shown from the next handshake on. Files that do not belong together,
-// and those of another id, change nothing; a bundle without the old root ends what it had signed.
+// TestExternalRotates checks that a replaced certificate is used from the next handshake on. Files that do not match
+// each other, or that contain another ID, change nothing. A bundle without the old root ends what it had signed.
 func TestExternalRotates(t *testing.T) {
 	by, id := spiffe.New(t, domainA, today), "spiffe://a.example/synapse/scheduler/s1"
 	x := external(t, by, by.Sign(id, nil))
@@ -197,7 +198,7 @@ func TestExternalRotates(t *testing.T) {
 	half := t.TempDir()
 	by.Write(half, second)
 	by.Put(dir, "svid.pem", must(os.ReadFile(filepath.Join(half, "svid.pem"))))
-	refresh(false, "cert and key:") // the key comes a moment later
+	refresh(false, "cert and key:") // the key follows a moment later
 	if !x.Pair().Leaf().Equal(first) {
 		t.Error("half a rotation is shown")
 	}
@@ -236,7 +237,7 @@ func TestExternalRotates(t *testing.T) {
 	}
 }
 
-// TestExternalConfig: a mistake in the file is told with its place and the way out.
+// TestExternalConfig checks that an error in the configuration file names the place and the fix.
 func TestExternalConfig(t *testing.T) {
 	by := spiffe.New(t, domainA, today)
 	dir := t.TempDir()
@@ -295,10 +296,11 @@ func TestExternalConfig(t *testing.T) {
 	}
 }
 
-// yamlBlocks are the examples of a page.
+// yamlBlocks matches the examples of a page.
 var yamlBlocks = regexp.MustCompile("(?s)```yaml\n(.*?)```")
 
-// TestExternalPageIsTrue: the example of docs/operate/spiffe.md is a file that is taken, and says who is who.
+// TestExternalPageIsTrue checks that the example of docs/operate/spiffe.md is a valid file with the described
+// identities.
 func TestExternalPageIsTrue(t *testing.T) {
 	page := string(must(os.ReadFile("../../docs/operate/spiffe.md")))
 	_, section, _ := strings.Cut(page, "## Configure\n")
@@ -325,9 +327,9 @@ func TestExternalPageIsTrue(t *testing.T) {
 	}
 }
 
-// FuzzExternalIDs: an id fits what was written for it alone, and no two ways to write one are taken, but for capitals
-// in its scheme and a fragment that is empty: who reads a certificate has made them small and left it out before we see
-// the id. Its issuer alone can write one, and is trusted with all of them.
+// FuzzExternalIDs checks that an ID matches only its own pattern, and that an ID has only one written form. There are
+// two exceptions: upper-case letters in the scheme, and an empty fragment. The certificate parser normalizes both
+// before Synapse sees the ID. Only the issuer can write them, and the issuer is trusted with all IDs.
 func FuzzExternalIDs(f *testing.F) {
 	for _, id := range []string{"spiffe://a.example/people/ada", "spiffe://a.example/x/node/n1", "spiffe://a/%61",
 		"spiffe://"} {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// This file owns what is on disk: a folder with the roots that its owner believes, and the owner's key and chain. A key
-// is readable by its owner alone, and a version of a file is there whole or not at all.
+// This file owns an identity's folder on disk: the trusted roots, and the owner's key and chain. Only the owner can
+// read the key. Each version of a file is written completely or not at all.
 
 const (
 	rootsFile    = "ca.pem"
@@ -49,13 +49,13 @@ func (f *Folder) Trust() (*Trust, error) {
 	return &Trust{Cluster: own.Cluster, Roots: f.Roots}, nil
 }
 
-// Denylist is the folder's, read from its file.
+// Denylist reads the folder's denylist.
 func (f *Folder) Denylist() (*Denylist, error) {
 	return OpenDenylist(filepath.Join(f.Dir, denylistFile))
 }
 
-// Certify makes a key for somebody and has its certificate signed by this folder's owner: by a root a scheduler's
-// authority, by an authority anybody else. The folder that it answers is on no disk yet.
+// Certify generates a key and signs its certificate with this folder's key. A root signs the authority of a scheduler,
+// and an authority signs any other role. The returned folder is not on disk yet.
 func (f *Folder) Certify(role Role, name string, now time.Time) (*Folder, error) {
 	made := &Folder{Roots: f.Roots}
 	own, err := f.Identity()
@@ -71,13 +71,14 @@ func (f *Folder) Certify(role Role, name string, now time.Time) (*Folder, error)
 	return made, err
 }
 
-// isRoot reports whether the folder is a root's.
+// isRoot reports whether the folder belongs to a root.
 func (f *Folder) isRoot() bool {
 	leaf := f.Pair.Leaf()
 	return leaf.IsCA && leaf.CheckSignatureFrom(leaf) == nil && len(leaf.PermittedURIDomains) == 1
 }
 
-// Create writes a folder that is not there yet, or empty: nothing is overwritten that may be the only copy of a key.
+// Create writes a folder that does not exist yet or is empty. It overwrites nothing, because a file may be the only
+// copy of a key.
 func (f *Folder) Create() error {
 	if entries, err := os.ReadDir(f.Dir); err == nil && len(entries) > 0 {
 		return fmt.Errorf("%s is not empty: nothing is written over keys", f.Dir)
@@ -101,12 +102,12 @@ func (f *Folder) Create() error {
 	return f.SaveChain()
 }
 
-// SaveChain replaces the folder's chain, as a renewal does. The key stays as it is.
+// SaveChain replaces the folder's chain, as a renewal does. The key stays the same.
 func (f *Folder) SaveChain() error {
 	return replace(filepath.Join(f.Dir, chainFile), encode(f.Pair.Chain))
 }
 
-// OpenFolder reads a folder, and refuses one whose key others can read or whose parts do not belong together.
+// OpenFolder reads a folder. It refuses a folder whose key others can read or whose parts do not match.
 func OpenFolder(dir string) (*Folder, error) {
 	f := &Folder{Dir: dir, Pair: &Pair{}}
 	var err error
@@ -125,7 +126,7 @@ func OpenFolder(dir string) (*Folder, error) {
 	return f, nil
 }
 
-// ReadPool reads the certificates by which somebody is known who has none of ours: a proxy, an issuer of tokens.
+// ReadPool reads the certificates of an outside party, such as a proxy or an issuer of tokens.
 func ReadPool(path string) (*x509.CertPool, error) {
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -138,8 +139,8 @@ func ReadPool(path string) (*x509.CertPool, error) {
 	return pool, nil
 }
 
-// ReadRoot reads the certificate of a cluster's root, and answers whose it is and by which digest it is known. The
-// certificate is no secret; it decides whom its reader believes.
+// ReadRoot reads a cluster's root certificate. It returns the cluster's name and the certificate's digest. The
+// certificate is not secret, but it decides which servers its reader trusts.
 func ReadRoot(path string) (cluster string, root Digest, err error) {
 	all, err := readCertificates(path)
 	if err != nil {
@@ -152,13 +153,14 @@ func ReadRoot(path string) (cluster string, root Digest, err error) {
 	return cluster, sha256.Sum256(all[0].Raw), CheckCluster(cluster)
 }
 
-// othersMayRead reports whether a file's mode lets its group or others in. Windows has lists in place of modes, and Go
-// says 0666 of every file there.
+// othersMayRead reports whether a file's mode allows access by its group or others. On Windows, access lists replace
+// modes, and Go returns 0666 for every file.
 func othersMayRead(info fs.FileInfo) bool {
 	return runtime.GOOS != "windows" && info.Mode().Perm()&0o077 != 0
 }
 
-// Exposed is a warning if others may read a file with a token; empty: they may not, or it is no file.
+// Exposed returns a warning if others can read a token file. It returns the empty string otherwise, and if the path is
+// not a regular file.
 func Exposed(path string) string {
 	info, err := os.Stat(path)
 	if err != nil || !info.Mode().IsRegular() || !othersMayRead(info) {
@@ -195,7 +197,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 	return key, nil
 }
 
-// ReadPrivate reads a file with a secret in it, and refuses one that others can read, or that is too long for one.
+// ReadPrivate reads a file with a secret. It refuses a file that others can read or that is too long.
 func ReadPrivate(path string, most int64) ([]byte, error) {
 	file, err := os.Open(path)
 	if err != nil {

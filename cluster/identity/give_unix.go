@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// This file owns to whom files are given where they have owners.
+// This file owns the transfer of file ownership on systems with file owners.
 
-// give gives to somebody what root has made. Nobody else could.
+// give changes the owner of a file that root has created to the owner of another file. Without root, it does nothing.
 func give(made *os.File, to fs.FileInfo) error {
 	info, err := made.Stat()
 	if err != nil {

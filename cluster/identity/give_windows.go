@@ -5,7 +5,7 @@ import (
 	"os"
 )
 
-// This file owns that files are given to nobody on Windows.
+// This file leaves file ownership unchanged on Windows.
 
-// give does nothing: what lies in a folder has the rights of the folder.
+// give does nothing, because a file inherits the rights of its folder.
 func give(*os.File, fs.FileInfo) error { return nil }

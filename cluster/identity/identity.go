@@ -1,9 +1,9 @@
-// Package identity is who is who in a cluster: names in certificates, the small authority that signs them, and how
-// either end of a connection proves the other. It reads and writes files of keys, and knows no flag and no actor.
+// Package identity defines the identities in a cluster: names in certificates, the authority that signs them, and how
+// each end of a connection verifies the other. It reads and writes key files. It contains no flags and no actors.
 //
-// Keys are ECDSA on P-256. Ed25519 would be a little smaller and as fast, but the key that matters most, the root's,
-// belongs in hardware, and so may those of machines and people: tokens, TPMs and the services of clouds keep P-256
-// everywhere and Ed25519 only here and there, and no browser takes a certificate of the latter.
+// Keys are ECDSA on P-256. Ed25519 would be slightly smaller and equally fast. But the most important key, the root's,
+// belongs in hardware, and so may those of nodes and users. Hardware tokens, TPMs and cloud services all support P-256,
+// but only some support Ed25519. No browser accepts an Ed25519 certificate.
 package identity
 
 import (
@@ -22,19 +22,19 @@ import (
 // Role names the role of an identity in a cluster. Each role has separate rights, and none includes another's.
 type Role string
 
-// The roles. What is not listed here is refused, whatever signed it.
+// These are the roles. Any other role is refused, whatever signed it.
 const (
-	RoleAuthority Role = "ca" // of a scheduler: it signs, and opens no connection
+	RoleAuthority Role = "ca" // of a scheduler: it signs certificates and opens no connections
 	RoleScheduler Role = "scheduler"
 	RoleNode      Role = "node"
-	// Those of people, and of their programs.
+	// These are the roles of users and their programs.
 	RoleAdmin     Role = "admin"
-	RoleOperator  Role = "operator"  // looks after machines, and after everybody's jobs without what is in them
-	RoleSubmitter Role = "submitter" // has jobs
-	RoleViewer    Role = "viewer"    // looks
+	RoleOperator  Role = "operator"  // operates nodes, and all jobs without access to their content
+	RoleSubmitter Role = "submitter" // submits jobs
+	RoleViewer    Role = "viewer"    // reads only
 )
 
-// People are the roles of people, and Roles all that open connections.
+// People lists the roles of users. Roles lists all roles that open connections.
 var (
 	People = []Role{RoleAdmin, RoleOperator, RoleSubmitter, RoleViewer}
 	Roles  = append([]Role{RoleScheduler, RoleNode}, People...)
@@ -42,7 +42,8 @@ var (
 
 const (
 	scheme = "synapse"
-	// maxCluster bounds a cluster's name: it is a host in the URI, and constraints on authorities are for hosts.
+	// maxCluster limits a cluster's name. The name is a host name in the URI, because constraints on authorities apply to
+	// host names.
 	maxCluster = 63
 )
 
@@ -53,7 +54,7 @@ type Identity struct {
 	Name    string
 }
 
-// String is the identity as certificates have it.
+// String returns the identity as it is written in certificates.
 func (i Identity) String() string {
 	return scheme + "://" + i.Cluster + "/" + string(i.Role) + "/" + i.Name
 }
@@ -66,7 +67,7 @@ func (i Identity) Check() error {
 	if i.Role != RoleAuthority && !slices.Contains(Roles, i.Role) {
 		return fmt.Errorf("the role %.64q is none: it must be one of %s", i.Role, Listed(Roles))
 	}
-	// Who is called so would own all that came in before there were identities.
+	// A user with this name would own all jobs that were submitted before identities were enabled.
 	if i.Name == messages.Anonymous && slices.Contains(People, i.Role) {
 		return fmt.Errorf("the name %s is of those who have no certificate: take another", messages.Anonymous)
 	}
@@ -76,7 +77,7 @@ func (i Identity) Check() error {
 	return nil
 }
 
-// Listed are roles, for people.
+// Listed returns roles as text.
 func Listed(roles []Role) string {
 	words := make([]string, len(roles))
 	for i, r := range roles {
@@ -85,8 +86,8 @@ func Listed(roles []Role) string {
 	return strings.Join(words, ", ")
 }
 
-// CheckCluster refuses what is no name of a cluster. A dot would make it a domain, and a constraint on an authority of
-// "a" would let it sign for "b.a" too.
+// CheckCluster refuses an invalid cluster name. A dot would make the name a domain, and an authority of "a" could then
+// also sign for "b.a".
 func CheckCluster(name string) error {
 	ok := name != "" && len(name) <= maxCluster && !strings.HasPrefix(name, "-") && !strings.HasSuffix(name, "-")
 	for _, c := range []byte(name) {
@@ -98,7 +99,7 @@ func CheckCluster(name string) error {
 	return nil
 }
 
-// isName reports whether a name is one that a machine's id may be too.
+// isName reports whether a text is valid as a name and as a machine ID.
 func isName(s string) bool {
 	for _, c := range []byte(s) {
 		letter := 'a' <= c && c <= 'z' || 'A' <= c && c <= 'Z' || '0' <= c && c <= '9'
@@ -109,7 +110,7 @@ func isName(s string) bool {
 	return s != "" && len(s) <= messages.MaxIDBytes && s != "." && s != ".."
 }
 
-// uri is the identity for a certificate.
+// uri returns the identity as a certificate's URI.
 func (i Identity) uri() (*url.URL, error) {
 	if err := i.Check(); err != nil {
 		return nil, err
@@ -117,8 +118,8 @@ func (i Identity) uri() (*url.URL, error) {
 	return &url.URL{Scheme: scheme, Host: i.Cluster, Path: "/" + string(i.Role) + "/" + i.Name}, nil
 }
 
-// Parse reads an identity as String writes it. Any other way to write the same one is refused: two names of one
-// identity could be allowed under one and denied under the other.
+// Parse reads an identity as String writes it. It refuses any other form, because an identity with two forms could be
+// allowed under one and denied under the other.
 func Parse(text string) (Identity, error) {
 	rest, ok := strings.CutPrefix(text, scheme+"://")
 	parts := strings.Split(rest, "/")
@@ -134,7 +135,7 @@ func Parse(text string) (Identity, error) {
 
 var errNames = errors.New("the certificate must have exactly one URI, its identity")
 
-// named is the identity in a certificate. The caller has verified who signed it.
+// named returns the identity in a certificate. The caller must have verified the signature.
 func named(c *x509.Certificate) (Identity, error) {
 	if len(c.URIs) != 1 {
 		return Identity{}, fmt.Errorf("%w: it has %d", errNames, len(c.URIs))

@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the stage: clusters with roots and authorities, and a real handshake on loopback.
+// This file owns the test setup: clusters with roots and authorities, and a real handshake on loopback.
 
-// today is when everything is made that a test does not date otherwise.
+// today is the default time of certificates in the tests.
 var today = time.Date(2026, 11, 23, 12, 0, 0, 0, time.UTC)
 
 // realm is a cluster: its root, and the authority of its scheduler s1.
@@ -46,7 +46,7 @@ func (r *realm) trust() *Trust {
 	return &Trust{Cluster: r.name, Roots: r.root.Chain, Now: func() time.Time { return today }}
 }
 
-// forge signs whatever a test wants, by an authority that asks nothing.
+// forge signs any certificate by an authority that checks nothing.
 func forge(t *testing.T, by *Pair, change func(*x509.Certificate), names ...string) *Pair {
 	t.Helper()
 	template := window(today, LifeDaily)
@@ -62,17 +62,17 @@ func forge(t *testing.T, by *Pair, change func(*x509.Certificate), names ...stri
 	return must(signed(template, key, &key.PublicKey, by))
 }
 
-// met is how a handshake went, at each end.
+// met is the result of a handshake at each end.
 type met struct {
 	server, client         error
 	seenServer, seenClient Peer
-	heard                  int // bytes of the application that the server was sent
+	heard                  int // bytes of application data that the server received
 }
 
-// meet lets a client say one byte to a server.
+// meet lets a client send one byte to a server.
 func meet(t *testing.T, server, client *tls.Config) met {
 	t.Helper()
-	listener := must(net.Listen("tcp", "127.0.0.1:0")) // a pipe in memory would wait where both ends write at once
+	listener := must(net.Listen("tcp", "127.0.0.1:0")) // with an in-memory pipe, both ends could block while writing
 	b := must(net.Dial("tcp", listener.Addr().String()))
 	a := must(listener.Accept())
 	listener.Close()
@@ -99,13 +99,13 @@ func meet(t *testing.T, server, client *tls.Config) met {
 	return m
 }
 
-// ends are the two configurations of a cluster that a scheduler and somebody have of themselves.
+// ends returns the two configurations of a cluster for a scheduler and a client.
 func ends(server *Trust, serves *Pair, client *Trust, dials *Pair, m *met) (*tls.Config, *tls.Config) {
 	return server.ServerConfig(func() *Pair { return serves }, func(p Peer) { m.seenClient = p }),
 		client.ClientConfig(func() *Pair { return dials }, func(p Peer) { m.seenServer = p })
 }
 
-// between is a handshake by the rules of one cluster.
+// between performs a handshake by the rules of one cluster.
 func (r *realm) between(t *testing.T, serves, dials *Pair) met {
 	t.Helper()
 	var m met

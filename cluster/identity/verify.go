@@ -9,34 +9,34 @@ import (
 	"time"
 )
 
-// This file owns how one end proves the other: who signed, for which cluster and role, when, and that nobody denied it.
+// This file owns the verification of a peer: the signer, the cluster and role, the time, and the denylist.
 
 // Peer holds the identity of the other end, read from its verified chain and from nothing else.
 type Peer struct {
 	Identity
-	Key    Digest // of its public key; of an outside issuer's, of its id
+	Key    Digest // of its public key; for an outside issuer, of its ID
 	Until  time.Time
-	Bounds Bounds // of a machine: what it may claim
-	Pass   string // the id of a person's token; empty: it showed a certificate
-	Issued bool   // an issuer signed that token, and the store has nothing of it
-	Local  bool   // the kernel of the scheduler's machine says who it is, and there is nothing that ends
-	// LocalUser: the name counts as that of an account of the nodes. This cluster certified it or gave it a token, or the
-	// configuration of an outside issuer says localUsers.
+	Bounds Bounds // allowed claims of a node
+	Pass   string // ID of a user's token; empty: the peer presented a certificate
+	Issued bool   // an issuer signed that token, and the store has no record of it
+	Local  bool   // identified by the kernel of the scheduler's host, without an expiry
+	// LocalUser means that the name is also the name of an account on nodes. This cluster certified it or gave it a token,
+	// or the configuration of an outside issuer sets localUsers.
 	LocalUser bool
-	Groups    []string            // of a person, as the token of an issuer says
-	chain     []*x509.Certificate // of that
+	Groups    []string            // of a user, according to the issuer's token
+	chain     []*x509.Certificate // of the certificate
 }
 
 // Trust holds the authorities that an end trusts.
 type Trust struct {
 	Cluster  string
 	Roots    []*x509.Certificate
-	External *External        // believed in place of the roots; nil: the cluster has its own authorities
-	Denied   *Denylist        // nil: nobody is
-	Now      func() time.Time // nil: the machine's clock
+	External *External        // trusted instead of the roots; nil: the cluster has its own authorities
+	Denied   *Denylist        // nil: nobody is denied
+	Now      func() time.Time // nil: the host's clock
 }
 
-// What a peer is refused for. The words are for the log of the end that refuses.
+// These errors explain a refusal in the log of the end that refuses.
 var (
 	ErrNoCertificate = errors.New("it shows no certificate")
 	ErrUnknown       = errors.New("its certificate is not of this cluster's authority")
@@ -46,13 +46,14 @@ var (
 	ErrOver          = errors.New("token expired")
 )
 
-// TimeError says that a certificate is not good now, or not by this machine's clock: the words name both.
+// TimeError is returned if a certificate is not valid at the present time. Its text names both clocks, because this
+// host's clock may be wrong.
 type TimeError struct {
 	Certificate *x509.Certificate
 	Now         time.Time
 }
 
-// Error names the certificate's window, which its authority's clock made, and the clock of this machine.
+// Error names the certificate's validity by the clock of its authority, and the time of this host.
 func (e *TimeError) Error() string {
 	what := "is not good any more"
 	if e.Now.Before(e.Certificate.NotBefore) {
@@ -82,14 +83,14 @@ func (t *Trust) now() time.Time {
 	return t.Now()
 }
 
-// accepted are the roles at each end. A scheduler is the only one that may be dialled.
+// accepted lists the roles at each end. Only a scheduler accepts connections.
 var accepted = map[x509.ExtKeyUsage][]Role{
 	x509.ExtKeyUsageServerAuth: {RoleScheduler},
 	x509.ExtKeyUsageClientAuth: Roles,
 }
 
-// verify proves a peer by what it showed. Usage is what it does here: a server was dialled, a client dialled us. A
-// lapsed peer's own certificate may have ended up to grace ago; those above it must be good now.
+// verify verifies a peer by the certificates that it presented. The usage is server if the peer was dialed, and client
+// if it dialed. The peer's own certificate may have expired up to grace ago. Those above it must be valid now.
 func (t *Trust) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, grace time.Duration) (Peer, error) {
 	if len(shown) == 0 {
 		return Peer{}, ErrNoCertificate
@@ -105,7 +106,7 @@ func (t *Trust) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, grace 
 		return Peer{}, err
 	}
 	var p Peer
-	for _, chain := range chains { // a root that is being replaced makes several: one that holds is enough
+	for _, chain := range chains { // during a change of the root there are several: one valid chain is enough
 		if t.External != nil {
 			p, err = t.judgeExternal(chain, usage)
 		} else {
@@ -118,7 +119,8 @@ func (t *Trust) verify(shown []*x509.Certificate, usage x509.ExtKeyUsage, grace 
 	return Peer{}, err
 }
 
-// chains finds the ways from what was shown up to a root. If there is one at another time, the time is wrong.
+// chains returns the chains from the presented certificates to a root. If a chain exists at another time only, the time
+// is the error.
 func (t *Trust) chains(shown []*x509.Certificate, usage x509.ExtKeyUsage, at time.Time) ([][]*x509.Certificate, error) {
 	o := x509.VerifyOptions{
 		Roots: x509.NewCertPool(), Intermediates: x509.NewCertPool(), CurrentTime: at, KeyUsages: []x509.ExtKeyUsage{usage},
@@ -134,7 +136,7 @@ func (t *Trust) chains(shown []*x509.Certificate, usage x509.ExtKeyUsage, at tim
 		return chains, nil
 	}
 	o.CurrentTime = shown[0].NotBefore
-	for _, c := range shown { // up to the first moment at which all of them had begun
+	for _, c := range shown { // first moment at which all of them are valid
 		if c.NotBefore.After(o.CurrentTime) {
 			o.CurrentTime = c.NotBefore
 		}
@@ -153,8 +155,8 @@ func (t *Trust) chains(shown []*x509.Certificate, usage x509.ExtKeyUsage, at tim
 	return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
 
-// judge holds one chain against our own rules, beyond those of every X.509 verifier: a leaf, a scheduler's authority
-// that may sign it, a root.
+// judge checks a chain against rules beyond those of every X.509 verifier: a leaf, a scheduler's authority that may
+// sign it, a root.
 func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.ExtKeyUsage) (Peer, error) {
 	if len(chain) != 3 || chain[0].IsCA {
 		return Peer{}, fmt.Errorf("%w: it must be signed by a scheduler's authority, and that by the root", ErrUnknown)
@@ -176,7 +178,7 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 	if err := maySign(by, leaf); err != nil {
 		return Peer{}, fmt.Errorf("%w: %w", ErrUnknown, err)
 	}
-	for _, c := range chain[1:] { // at may be in the past, for a lapsed leaf
+	for _, c := range chain[1:] { // the time at may be in the past, for an expired leaf
 		if now.Before(c.NotBefore) || now.After(c.NotAfter) {
 			return Peer{}, &TimeError{Certificate: c, Now: now}
 		}
@@ -198,7 +200,7 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 }
 
 // Recheck refuses a peer of an open connection that would be refused now. Its certificate may have been renewed
-// meanwhile; until says how long it is good, by the latest that was signed.
+// meanwhile. The argument until is the end of the latest one.
 func (t *Trust) Recheck(p Peer, until time.Time) error {
 	now := t.now()
 	if p.Pass != "" || p.Local {
@@ -218,20 +220,20 @@ func (t *Trust) Recheck(p Peer, until time.Time) error {
 	return t.recheckExternal(p)
 }
 
-// Bearer is a person who showed a token in place of a certificate. The caller knows the token.
+// Bearer returns the peer of a user who presented a token instead of a certificate. The caller has checked the token.
 func (t *Trust) Bearer(i Identity, pass string, until time.Time) (Peer, error) {
 	p := Peer{Identity: i, Pass: pass, Until: until}
 	return p, t.bears(p)
 }
 
-// Here is a person on the scheduler's own machine, whom the caller knows by the kernel's word.
+// Here returns the peer of a user on the scheduler's host, whom the kernel has identified.
 func (t *Trust) Here(i Identity) (Peer, error) {
 	p := Peer{Identity: i, Local: true, LocalUser: true}
 	return p, t.bears(p)
 }
 
-// bears refuses whoever comes without a certificate and is good no longer, or not here. The denylist has people by
-// name, whatever they show.
+// bears refuses a user without a certificate whose token has expired or who is not allowed here. The denylist contains
+// users by name, whatever they present.
 func (t *Trust) bears(p Peer) error {
 	if err := p.Check(); err != nil {
 		return err
@@ -249,8 +251,8 @@ func (t *Trust) bears(p Peer) error {
 	return nil
 }
 
-// Scheduler proves by what it showed that a scheduler of the cluster answers. It is for a machine that has no
-// certificate yet, and so no configuration of its own.
+// Scheduler verifies that the presented certificates belong to a scheduler of the cluster. It serves nodes that have no
+// certificate yet, and so no configuration.
 func (t *Trust) Scheduler(shown []*x509.Certificate) error {
 	_, err := t.verify(shown, x509.ExtKeyUsageServerAuth, 0)
 	return err
@@ -273,14 +275,14 @@ func (t *Trust) config(usage x509.ExtKeyUsage, grace time.Duration, seen func(Pe
 	}
 }
 
-// ServerConfig is for the end that is dialled. Seen, if any, is told who came; own is asked for our pair at each
-// handshake, because it is renewed.
+// ServerConfig returns the configuration of the end that is dialed. The function seen, if set, receives the peer. The
+// function own returns the key pair at each handshake, because the pair may be renewed.
 func (t *Trust) ServerConfig(own func() *Pair, seen func(Peer)) *tls.Config {
 	return t.serverConfig(own, 0, seen)
 }
 
-// RenewalConfig is ServerConfig for connections that are only good for a renewal: a machine that was away for longer
-// than its certificate lives comes back by it.
+// RenewalConfig is ServerConfig for connections that allow only a renewal. A node that was away for longer than its
+// certificate's lifetime returns this way.
 func (t *Trust) RenewalConfig(own func() *Pair, grace time.Duration, seen func(Peer)) *tls.Config {
 	return t.serverConfig(own, grace, seen)
 }
@@ -291,8 +293,8 @@ func (t *Trust) serverConfig(own func() *Pair, grace time.Duration, seen func(Pe
 	return c
 }
 
-// ClientConfig is for the end that dials. Nothing of ours, not even our certificate, leaves before the other end has
-// proved that it is a scheduler of this cluster.
+// ClientConfig returns the configuration of the end that dials. It sends nothing, not even its certificate, before the
+// other end has proved to be a scheduler of this cluster.
 func (t *Trust) ClientConfig(own func() *Pair, seen func(Peer)) *tls.Config {
 	c := t.config(x509.ExtKeyUsageServerAuth, 0, seen)
 	c.GetClientCertificate = func(*tls.CertificateRequestInfo) (*tls.Certificate, error) { return own().TLS(), nil }

@@ -11,7 +11,8 @@ import (
 	"time"
 )
 
-// TestBothEndsLearnWho: a machine and a person come in, and each end knows the other by its certificate.
+// TestBothEndsLearnWho checks that a node and a user are admitted, and that each end identifies the other by its
+// certificate.
 func TestBothEndsLearnWho(t *testing.T) {
 	r := newRealm(t, "c-a")
 	for _, role := range []Role{RoleNode, RoleAdmin, RoleScheduler} {
@@ -29,11 +30,11 @@ func TestBothEndsLearnWho(t *testing.T) {
 	}
 }
 
-// TestServerRefuses: whoever does not belong is refused by the server, and has said nothing that anybody read.
+// TestServerRefuses checks that the server refuses strangers, and reads no application data from them.
 func TestServerRefuses(t *testing.T) {
 	r, other := newRealm(t, "c-a"), newRealm(t, "c-b")
 	node := "synapse://c-a/node/n1"
-	twin := newRealm(t, "c-a") // of the same name, with another root
+	twin := newRealm(t, "c-a") // with the same name and another root
 	second := must(r.root.NewAuthority(Identity{"c-a", RoleAuthority, "s2"}, today))
 	foreign := must(r.root.NewAuthority(Identity{"c-a", RoleAuthority, "s1"}, today))
 	for name, of := range map[string]struct {
@@ -74,12 +75,13 @@ func TestServerRefuses(t *testing.T) {
 	}
 }
 
-// errAccepted is for a row that shows that the others could have come in.
+// errAccepted marks a test row that must be accepted, which shows that the others fail for their own reasons.
 var errAccepted = errors.New("it comes in")
 
 func forServers(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth} }
 
-// TestClientRefuses: nobody but a scheduler of the cluster is spoken to, and not even a certificate is shown to others.
+// TestClientRefuses checks that a client sends neither data nor its certificate to a server that is not a scheduler of
+// the cluster.
 func TestClientRefuses(t *testing.T) {
 	r, other := newRealm(t, "c-a"), newRealm(t, "c-b")
 	for name, of := range map[string]struct {
@@ -108,7 +110,8 @@ func TestClientRefuses(t *testing.T) {
 
 func forClients(c *x509.Certificate) { c.ExtKeyUsage = []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth} }
 
-// TestOtherWaysIn: an older TLS and a client without a certificate are refused, and no ticket lets anybody in later.
+// TestOtherWaysIn checks that an older TLS version and a client without a certificate are refused, and that no session
+// ticket is issued.
 func TestOtherWaysIn(t *testing.T) {
 	r := newRealm(t, "c-a")
 	server := r.trust().ServerConfig(func() *Pair { return r.authority }, nil)
@@ -132,7 +135,7 @@ func TestOtherWaysIn(t *testing.T) {
 	}
 }
 
-// TestTimes: an error of time names both clocks, whichever certificate of the chain it is.
+// TestTimes checks that an error about time names both clocks, for any certificate of the chain.
 func TestTimes(t *testing.T) {
 	r := newRealm(t, "c-a")
 	scheduler, node := r.pair(RoleScheduler, "s1"), r.pair(RoleNode, "n1")
@@ -163,8 +166,8 @@ func TestTimes(t *testing.T) {
 	}
 }
 
-// TestLapsed: for a renewal a machine may come up to 30 days late, but not a person, and not under an authority that
-// is over itself.
+// TestLapsed checks that a node may renew up to 30 days late. A user may not, and neither may a node under an expired
+// authority.
 func TestLapsed(t *testing.T) {
 	r := newRealm(t, "c-a")
 	const grace = 30 * 24 * time.Hour
@@ -194,8 +197,8 @@ func TestLapsed(t *testing.T) {
 	}
 }
 
-// TestConstraintInTheCertificate: that an authority is of one cluster does not hang on our rules. The library alone,
-// as any other verifier, refuses what it signs for another.
+// TestConstraintInTheCertificate checks that the library alone, like any other verifier, refuses a certificate that an
+// authority signed for another cluster.
 func TestConstraintInTheCertificate(t *testing.T) {
 	r := newRealm(t, "c-a")
 	roots, between := x509.NewCertPool(), x509.NewCertPool()
@@ -220,7 +223,7 @@ func TestConstraintInTheCertificate(t *testing.T) {
 	}
 }
 
-// FuzzDenylist: a list is taken whole or not at all, and what it denies has one way to write it.
+// FuzzDenylist checks that a list is accepted completely or not at all, and that each entry has only one written form.
 func FuzzDenylist(f *testing.F) {
 	f.Add("synapse://c-a/node/n1 # stolen\nserial:00:ff\n")
 	f.Add("serial:\n")
@@ -243,7 +246,7 @@ func FuzzDenylist(f *testing.F) {
 	})
 }
 
-// FuzzBounds: what a certificate says is read as it was written, or refused.
+// FuzzBounds checks that the bounds of a certificate are read back unchanged, or refused.
 func FuzzBounds(f *testing.F) {
 	f.Add("gpus=8", "labels=a=b,c=d")
 	f.Add("gpus=8", "gpus=9")

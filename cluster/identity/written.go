@@ -8,16 +8,16 @@ import (
 	"path/filepath"
 )
 
-// This file owns how files come into a folder: each is there whole or not at all.
+// This file owns how files are written into a folder: completely or not at all.
 
-// replace writes a new version beside the old one and renames it, as the folder's owner does it in a folder of his own.
-// Temporary files are their owner's alone.
+// replace writes a new version next to the old one and renames it. The caller is the folder's owner. Only the owner can
+// read temporary files.
 func replace(path string, data []byte) error {
 	file, err := os.CreateTemp(filepath.Dir(path), ".new-*")
 	if err != nil {
 		return err
 	}
-	defer os.Remove(file.Name()) // not there any more, unless something failed
+	defer os.Remove(file.Name()) // already renamed, unless an error occurred
 	if err := errors.Join(fill(file, data), file.Close()); err != nil {
 		return err
 	}
@@ -39,9 +39,9 @@ func fill(file *os.File, data []byte) error {
 	return file.Sync()
 }
 
-// Write replaces a file in a folder below this one. It is for an operator, who is root, where the scheduler that is to
-// read the file need not be: what is written belongs to whom this folder belongs. That user may do in it what he likes,
-// so nothing is reached through a link that leads out of it, and nothing is given away by its name.
+// Write replaces a file in a folder below this one. An operator calls it as root, and the scheduler that reads the file
+// may run as another user. The file gets the owner of this folder. That user may put links into the folder, so Write
+// follows no link out of it and changes no owner by path.
 func (f *Folder) Write(name string, data []byte) error {
 	root, err := os.OpenRoot(f.Dir)
 	if err != nil {
@@ -69,7 +69,7 @@ func (f *Folder) Write(name string, data []byte) error {
 	if err != nil {
 		return err
 	}
-	defer root.Remove(fresh) // not there any more, unless something failed
+	defer root.Remove(fresh) // already renamed, unless an error occurred
 	if err = errors.Join(fill(file, data), give(file, owner), file.Close()); err != nil {
 		return err
 	}

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestWrittenForTheOwner: what root writes into a scheduler's folder is the scheduler's to read, and nothing outside of
-// it is written or given away, whatever the scheduler's user has put there.
+// TestWrittenForTheOwner checks that a scheduler can read a file which root writes into its folder. Nothing outside of
+// the folder is written or changes its owner, whatever links the scheduler's user has created.
 func TestWrittenForTheOwner(t *testing.T) {
 	able.Need(t, able.Root)
 	const user = 4711
@@ -29,7 +29,7 @@ func TestWrittenForTheOwner(t *testing.T) {
 			t.Errorf("%s belongs to %d:%d", name, s.Uid, s.Gid)
 		}
 	}
-	if err := os.Mkdir(filepath.Join(dir, "earlier"), 0o700); err != nil { // by a version that gave nothing
+	if err := os.Mkdir(filepath.Join(dir, "earlier"), 0o700); err != nil { // by a version that did not change owners
 		t.Fatal(err)
 	}
 	for _, name := range []string{"made/one", "made/two", "earlier/one"} {

@@ -1,10 +1,10 @@
-// Package lease decides when a process may lead, where several share one database: the holder of the lease leads, and
-// the others wait until it runs out. It consists of values that receive the time and the database's answers, and say
-// what to ask next. It must never wait, read a clock or call a database: cluster/election does that for a real process,
-// and sim for a simulated one.
+// Package lease decides when a process may lead if several share one database. The holder of the lease leads, and the
+// others wait until it expires. The package consists of values that receive the time and the database's answers, and
+// return the next query. It never waits, reads a clock or calls a database. Package cluster/election does that for a
+// real process, and sim for a simulated one.
 //
-// Nothing here keeps an old leader from writing or from commanding machines: the epoch does, in the store and on every
-// machine. The lease only decides which process may try, and lets a leader end before others may begin.
+// The lease does not stop an old leader from writing or from commanding nodes. The epoch does, in the store and on
+// every node. The lease only decides which process may try, and lets a leader end before others may begin.
 package lease
 
 import (
@@ -17,9 +17,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// The parts of a lease. A leader renews after a third of it, so that one answer may be lost. It stops a tenth early:
-// its clock and the database's may drift, and the machine may not run it at once. A standby looks often enough that a
-// lease which was given back is taken within the second.
+// These are the parts of a lease. A leader renews after a third of the lease, so one lost answer does no harm. It stops
+// a tenth early, because its clock may drift and its host may delay it. A standby checks often enough to take a
+// released lease within a second.
 const (
 	renewals   = 3
 	Safety     = 10
@@ -27,31 +27,33 @@ const (
 	LooksEvery = 250 * time.Millisecond
 )
 
-// ErrLost means that this process may no longer lead. The error around it says why.
+// ErrLost is returned if this process may no longer lead. The error that wraps it names the reason.
 var ErrLost = errors.New("this scheduler no longer leads")
 
-// Question names a request to the database.
+// Question names a query to the database.
 type Question uint8
 
-// The questions. Each is answered by the method of its name in the past tense.
+// These are the queries. Each is answered by the method with its name in the past tense.
 const (
 	Nothing Question = iota
-	Look             // who leads?
+	Look             // which process leads?
 	Take             // take the lease
-	Renew            // make it run from now
+	Renew            // extend it from now
 )
 
-// Step holds the next action: send the request, and return after the wait, or with the answer if that is earlier.
+// Step holds the next action: send the query, and call Next again after the wait, or with the answer if that is
+// earlier.
 type Step struct {
 	Ask  Question
 	Wait time.Duration // 0: until the answer
 }
 
-// Holder is one process's name in the lease: its address, and what tells it from every other process, earlier ones at
-// the same address included. Otherwise two that were given one address would depose each other for ever.
+// Holder is one process's name in the lease: its address, and a part that distinguishes it from every other process,
+// including earlier ones at the same address. Without that part, two processes with one address would depose each other
+// forever.
 type Holder struct{ Address, Process string }
 
-// String is the holder as it is written in the database.
+// String returns the holder as it is written in the database.
 func (h Holder) String() string { return h.Address + " " + h.Process }
 
 func holderOf(text string) Holder {
@@ -62,10 +64,10 @@ func holderOf(text string) Holder {
 // Options holds the settings of a candidate.
 type Options struct {
 	Holder Holder
-	Term   time.Duration // for how long no other process may lead after Take or Renew
+	Term   time.Duration // how long no other process may lead after Take or Renew
 	Log    actors.Log
-	// Follow is called with the leader's host:port whenever that changes while this process does not lead; it is empty
-	// where none leads.
+	// Follow is called with the leader's host:port after each change, while this process does not lead. The address is
+	// empty if no process leads.
 	Follow func(address string)
 }
 
@@ -74,16 +76,16 @@ type Candidate struct {
 	o        Options
 	followed string
 	trouble  trouble
-	free     bool           // the lease was free at the last look
-	asked    bool           // a question is not answered yet
-	sent     actors.Instant // when Take was asked
-	next     actors.Instant // when to look again
+	free     bool           // the lease was free at the last check
+	asked    bool           // a query has no answer yet
+	sent     actors.Instant // time of Take
+	next     actors.Instant // time of the next check
 }
 
-// Stand makes a candidate.
+// Stand returns a candidate.
 func Stand(o Options) *Candidate { return &Candidate{o: o, trouble: trouble{log: o.Log}} }
 
-// Next says what to do at this time.
+// Next returns the action at this time.
 func (c *Candidate) Next(now actors.Instant) Step {
 	switch {
 	case c.asked:
@@ -98,7 +100,7 @@ func (c *Candidate) Next(now actors.Instant) Step {
 	return Step{Wait: c.next.Since(now)}
 }
 
-// Looked takes the answer to Look.
+// Looked handles the answer to Look.
 func (c *Candidate) Looked(now actors.Instant, leads store.Leadership, err error) {
 	c.asked, c.next = false, now.Plus(LooksEvery)
 	if err != nil {
@@ -115,11 +117,11 @@ func (c *Candidate) Looked(now actors.Instant, leads store.Leadership, err error
 	}
 }
 
-// Took takes the answer to Take, and reports whether this process leads now.
+// Took handles the answer to Take, and reports whether this process leads now.
 func (c *Candidate) Took(now actors.Instant, epoch uint64, err error) (*Reign, bool) {
 	c.asked, c.free, c.next = false, false, now.Plus(LooksEvery)
 	switch {
-	case errors.Is(err, store.ErrLed): // another one was faster, and the next look says which
+	case errors.Is(err, store.ErrLed): // another process was faster, and the next check names it
 	case err != nil:
 		c.trouble.is("Taking over the leadership failed: %v", err)
 	case left(c.o.Term, c.sent, now) <= 0:
@@ -134,25 +136,25 @@ func (c *Candidate) Took(now actors.Instant, epoch uint64, err error) (*Reign, b
 	return nil, false
 }
 
-// left is how long a process may still lead if it asked for its lease at sent.
+// left returns how long a process may still lead if it requested its lease at sent.
 func left(term time.Duration, sent, now actors.Instant) time.Duration {
 	return term - term/Safety - now.Since(sent)
 }
 
-// Reign is a leadership that was won.
+// Reign is a leadership that a process has won.
 type Reign struct {
 	Epoch   uint64
 	term    time.Duration
-	since   actors.Instant // before the call that won or renewed it: the lease runs at least a term from here
-	next    actors.Instant // when to renew
-	asked   bool           // a renewal is not answered yet
-	sent    actors.Instant // when it was asked
+	since   actors.Instant // before the query that won or renewed it: the lease runs at least a term from here
+	next    actors.Instant // time of the next renewal
+	asked   bool           // a renewal has no answer yet
+	sent    actors.Instant // time of that query
 	deposed bool
 	trouble trouble
 }
 
-// Next says what to do at this time, or why this process no longer leads. It never waits for the database: an answer
-// that comes too late counts as none.
+// Next returns the action at this time, or an error if this process no longer leads. It never waits for the database:
+// an answer that comes too late counts as none.
 func (r *Reign) Next(now actors.Instant) (Step, error) {
 	left := left(r.term, r.since, now)
 	switch {
@@ -171,7 +173,7 @@ func (r *Reign) Next(now actors.Instant) (Step, error) {
 	return Step{Wait: min(left, r.next.Since(now))}, nil
 }
 
-// Renewed takes the answer to Renew.
+// Renewed handles the answer to Renew.
 func (r *Reign) Renewed(now actors.Instant, err error) {
 	r.asked = false
 	switch {
@@ -186,7 +188,7 @@ func (r *Reign) Renewed(now actors.Instant, err error) {
 	}
 }
 
-// trouble logs once as long as its kind stays the same, so that an outage is one line.
+// trouble logs a problem once while its kind stays the same, so an outage is one line.
 type trouble struct {
 	log  actors.Log
 	kind string

@@ -7,10 +7,10 @@ import (
 	"google.golang.org/grpc"
 )
 
-// This file owns questions that a machine asks and not one of its actors: it fetches what it needs over the connection
-// that it already has, beside the stream.
+// This file owns requests from a node agent outside its actors. They use the existing connection in parallel to the
+// stream.
 
-// errUnlinked is the error where there is no scheduler to ask.
+// errUnlinked is returned if there is no link to a scheduler.
 var errUnlinked = errors.New("there is no link to a scheduler")
 
 // Ask calls do with the connection to each linked scheduler until one answers without an error; otherwise it returns

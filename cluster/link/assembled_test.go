@@ -18,19 +18,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the link under the actors themselves, as a process assembles
-// them: a leader, machines that join it, and a clone of one of them.
+// This file owns the tests of the link with the real actors of a process: a leader, nodes that join it, and a clone of
+// one of them.
 
-// house is the ports of one process whose disks and containers answer at once.
+// house holds the ports of one process whose disks and containers answer at once.
 type house struct {
 	tb     testing.TB
 	began  time.Time
 	system *actor.ActorSystem
 	log    lines
-	starts func(*messages.StartTask) // set: containers are prepared and started at once, and nothing is
+	starts func(*messages.StartTask) // if set, containers are prepared and reported as started at once, without a process
 
 	mu   sync.Mutex
-	over bool // it was killed, or its test has ended: its time stands still, and nothing of it is heard
+	over bool // the process was killed or its test has ended: its clock stops and its messages are dropped
 }
 
 func newHouse(tb testing.TB) *house {
@@ -39,14 +39,14 @@ func newHouse(tb testing.TB) *house {
 	return p
 }
 
-// kill is the end of a process. Its actors are not stopped one by one, as a killed process's are not.
+// kill ends a process like a kill signal: its actors are not stopped one by one.
 func (p *house) kill() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	p.over = true
 }
 
-// living does something unless it is over.
+// living runs a function unless the process has ended.
 func (p *house) living(do func()) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -117,7 +117,7 @@ func (p *house) saysWithin(limit time.Duration, words string) {
 	}
 }
 
-// brisk is a protocol whose silences are short.
+// brisk returns constants with short timeouts.
 func brisk() actors.Constants {
 	c := actors.DefaultConstants()
 	c.Heartbeat, c.DeadAfter = 50*time.Millisecond, 500*time.Millisecond
@@ -150,7 +150,7 @@ func leadBy(t *testing.T, memory *store.Memory, constants actors.Constants) (*ho
 	return p, h
 }
 
-// join makes a machine with a real Node.
+// join creates a node with a real Node actor.
 func join(t *testing.T, o Options) (*house, *Client) {
 	p := newHouse(t)
 	return p, p.join(o, brisk(), &messages.Announcement{
@@ -173,8 +173,8 @@ func (p *house) join(o Options, constants actors.Constants, a *messages.Announce
 	return client
 }
 
-// TestAssembled: machines join; a clone is told why it may not join; the leader's successor at the same address finds
-// all of them again; and once the operator says that the first machine is gone, the clone takes its name.
+// TestAssembled checks that nodes join, and that a clone gets the reason of its refusal. The leader's successor at the
+// same address finds all nodes again. When the operator removes the first node, the clone takes its name.
 func TestAssembled(t *testing.T) {
 	memory := store.NewMemory()
 	leader, h := lead(t, memory)
@@ -194,7 +194,7 @@ func TestAssembled(t *testing.T) {
 	leader.says("Failed to register node n1: node already registered")
 
 	leader.kill()
-	h.close() // what comes back leads under a newer epoch
+	h.close() // the next process leads under a newer epoch
 	_, h = lead(t, memory)
 	where.to.Store(&h.address)
 	truth.says("Welcome to Synapse")

@@ -18,16 +18,16 @@ import (
 	"github.com/yi-json/synapse/server/connlimit"
 )
 
-// This file owns a cluster's machines that come back all at once, and have one address between them. They are as light
-// as can be: a real handshake with real certificates over a pipe, HTTP/2's first words, and the link's stream. What
-// they wait and how often they try is what machines do.
+// This file owns the test of a cluster whose nodes all return at once from one address. The simulated nodes are
+// minimal: a real handshake with real certificates over a pipe, the HTTP/2 preface, and the link's stream. Their waits
+// and retries are those of real nodes.
 
-// comers are a scheduler and the machines that come to it.
+// comers is a scheduler with the nodes that connect to it.
 type comers struct {
 	*hall
 	dials   credentials.TransportCredentials
-	old     bool // the machines are of a version that neither waits in line nor backs off for long
-	keeps   int  // how many links stay open; 0: all
+	old     bool // the nodes are of a version that neither queues for a handshake nor backs off for long
+	keeps   int  // number of links that stay open; 0: all
 	pipes   chan net.Conn
 	linked  atomic.Int64
 	running sync.WaitGroup
@@ -36,7 +36,7 @@ type comers struct {
 	links []net.Conn
 }
 
-// newComers has so many machines dial. Nobody serves them yet.
+// newComers creates this many nodes that dial. No server accepts them yet.
 func newComers(tb testing.TB, many int, old bool, keeps int) *comers {
 	by, dials := secured(tb)
 	c := &comers{
@@ -46,7 +46,7 @@ func newComers(tb testing.TB, many int, old bool, keeps int) *comers {
 	c.server = NewServer(c.system, Options{Credentials: by.Credentials(), Count: c.count})
 	c.guards = by.ServerOptions()
 	limits := connlimit.DefaultLimits()
-	limits.Open = 65_536 // pipes need no descriptors, of which a test may have few
+	limits.Open = 65_536 // pipes need no descriptors, and a test may have few of them
 	c.listener = connlimit.New(c.pipesOf(), connlimit.Options{
 		Limits: limits, Vain: connlimit.DefaultVain(), Count: c.count,
 		Gone: func(far net.Conn) bool { return far.(*farEnd).gone.Load() },
@@ -65,7 +65,7 @@ func newComers(tb testing.TB, many int, old bool, keeps int) *comers {
 	return c
 }
 
-// farEnd is the scheduler's end of a pipe. It knows whether the machine has closed its own, and tells the machine when
+// farEnd is the scheduler's end of a pipe. It knows whether the node has closed its end, and it notifies the node when
 // the scheduler reads more than the first byte.
 type farEnd struct {
 	net.Conn
@@ -77,13 +77,13 @@ type farEnd struct {
 func (*farEnd) RemoteAddr() net.Addr { return &net.TCPAddr{IP: net.IPv4(10, 0, 0, 1), Port: 1} }
 
 func (f *farEnd) Read(b []byte) (int, error) {
-	if f.reads++; f.reads == 2 { // the listener has heard the first byte, and now the handshake reads on
+	if f.reads++; f.reads == 2 { // the listener has read the first byte, and the handshake continues
 		close(f.begun)
 	}
 	return f.Conn.Read(b)
 }
 
-// nearEnd is a machine's end. What it says begins with a byte that it has said already.
+// nearEnd is a node's end. Its data begins with a byte that it has already sent.
 type nearEnd struct {
 	net.Conn
 	far  *farEnd
@@ -104,9 +104,9 @@ func (n *nearEnd) Close() error {
 	return n.Conn.Close()
 }
 
-// waits says the first byte of a handshake, and waits until the scheduler reads on. A real machine sends all of its
-// first words at once; here they are made when they are read, so that the machines' own arithmetic for tries that fail
-// is not counted as what a crowd costs a scheduler.
+// waits sends the first byte of a handshake, and waits until the scheduler continues to read. A real node sends its
+// entire first message at once. Here the message is created when it is read, so that the nodes' work for failed
+// attempts does not count as the scheduler's cost.
 func (n *nearEnd) waits(ctx context.Context) error {
 	if deadline, ok := ctx.Deadline(); ok {
 		_ = n.Conn.SetWriteDeadline(deadline)
@@ -122,7 +122,7 @@ func (n *nearEnd) waits(ctx context.Context) error {
 	}
 }
 
-// pipesOf is the port.
+// pipesOf returns the listener.
 func (c *comers) pipesOf() net.Listener { return &piped{c: c, closed: make(chan struct{})} }
 
 type piped struct {
@@ -147,7 +147,7 @@ func (p *piped) Close() error {
 
 func (*piped) Addr() net.Addr { return &net.TCPAddr{} }
 
-// comes is one machine: it tries until it is linked.
+// comes is one node: it retries until it is linked.
 func (c *comers) comes(ctx context.Context, name string) {
 	tries := newRetry()
 	for ctx.Err() == nil {
@@ -166,7 +166,7 @@ func (c *comers) comes(ctx context.Context, name string) {
 	}
 }
 
-// try is one try.
+// try is one attempt.
 func (c *comers) try(ctx context.Context, name string, patience time.Duration) error {
 	near, far := net.Pipe()
 	raw := &nearEnd{Conn: near, far: &farEnd{Conn: far, begun: make(chan struct{})}}
@@ -232,7 +232,7 @@ func introduces(conn net.Conn, o Options) error {
 			return err
 		}
 		switch {
-		case header[3] == 1 && header[4]&1 == 0: // an answer, and not the end of the stream with it
+		case header[3] == 1 && header[4]&1 == 0: // a response that does not also end the stream
 			return conn.SetDeadline(time.Time{})
 		case header[3] == 1, header[3] == 3, header[3] == 7:
 			return errors.New("it was refused")
@@ -240,14 +240,14 @@ func introduces(conn net.Conn, o Options) error {
 	}
 }
 
-// http2Frame is one of HTTP/2's frames.
+// http2Frame returns an HTTP/2 frame.
 func http2Frame(kind, flags byte, stream uint32, payload []byte) []byte {
 	frame := []byte{byte(len(payload) >> 16), byte(len(payload) >> 8), byte(len(payload)), kind, flags}
 	return append(binary.BigEndian.AppendUint32(frame, stream), payload...)
 }
 
-// TestManyBehindOneAddress: 2,000 machines behind one address, all of which lost their scheduler in the same moment,
-// are all linked again, with few handshakes in vain and barely a refusal. BenchmarkComeBack says what it costs.
+// TestManyBehindOneAddress checks 2,000 nodes behind one address that lose their scheduler at the same moment. All are
+// linked again, with few failed handshakes and hardly a refusal. BenchmarkComeBack measures the cost.
 func TestManyBehindOneAddress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it makes 2,000 handshakes")
@@ -257,7 +257,7 @@ func TestManyBehindOneAddress(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			c := newComers(t, many, old, 0)
 			serve(t, c.hall)
-			for c.linked.Load() < many { // the time limit is that of all tests
+			for c.linked.Load() < many { // limited by the timeout of the test run
 				time.Sleep(10 * time.Millisecond)
 			}
 			begun, refused := c.of("entrance.begun"), c.of("entrance.refused")+c.of("entrance.silent")
@@ -269,8 +269,8 @@ func TestManyBehindOneAddress(t *testing.T) {
 	}
 }
 
-// BenchmarkComeBack is how many machines are linked in one second of a processor, their own end of the handshake
-// included. It must not depend on how many there are.
+// BenchmarkComeBack measures how many nodes are linked per second of CPU time, including their own end of the
+// handshake. The result must not depend on the number of nodes.
 func BenchmarkComeBack(b *testing.B) {
 	for _, old := range []bool{false, true} {
 		for _, many := range []int{500, 2000, 10_000, 50_000} {

@@ -10,11 +10,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how what a machine announces is held against what its certificate allows. What is beyond it is passed
-// on with a word of doubt, and the leader gives such a machine nothing: to drop the Hello would leave what runs there
-// without a leader, and people without a reason.
+// This file owns the comparison of a node's announcement with its certificate. An announcement that exceeds the
+// certificate is passed on with a doubt, and the leader gives the node no work. If the Hello were dropped, the node's
+// tasks would have no leader, and operators would see no reason.
 
-// doubts is why an announcement is not to be believed; empty: it may be.
+// doubts returns how an announcement exceeds the certificate. It returns the empty string if it does not.
 func doubts(b identity.Bounds, a *messages.Announcement) string {
 	said := func(what, says string, key identity.Bound) string {
 		return fmt.Sprintf("it announces %s %.200s, but its certificate allows %.200q", what, says, b[key])

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of what a certificate binds beside the machine's name.
+// This file owns the tests of the bounds in a certificate.
 
-// badged is a hall whose callers have what the peer says, which a test may change.
+// badged is a hall whose clients have the given peer, which a test may change.
 func badged(t *testing.T) (*hall, func(key byte, b identity.Bounds)) {
 	var lock sync.Mutex
 	peer := identity.Peer{Identity: identity.Identity{Role: identity.RoleNode, Name: "n1"}}
@@ -32,8 +32,8 @@ func badged(t *testing.T) (*hall, func(key byte, b identity.Bounds)) {
 	}
 }
 
-// TestSameKeySupersedes: the machine's id is in every admin's listing, so whoever knows it and has another key does not
-// end the machine's stream; the machine itself, with its own key, does.
+// TestSameKeySupersedes checks that only a client with the same key can replace a node's stream. The machine ID does
+// not suffice, because every admin can list it.
 func TestSameKeySupersedes(t *testing.T) {
 	h, has := badged(t)
 	has(1, nil)
@@ -50,12 +50,12 @@ func TestSameKeySupersedes(t *testing.T) {
 	has(1, nil)
 	newStranger(t, h, machineOptions("n1", "m1"))
 	h.up("n1")
-	if h.of(countSuperseded) == 0 { // more where the one before has come back by now, and takes the place in turn
+	if h.of(countSuperseded) == 0 { // more if the earlier one has returned and taken its place again
 		t.Error("the machine's own newer stream does not take the place")
 	}
 }
 
-// TestMachineOfCertificate: a certificate that names a machine's id opens no link for another one.
+// TestMachineOfCertificate checks that a certificate with a machine ID opens no link for another machine.
 func TestMachineOfCertificate(t *testing.T) {
 	h, has := badged(t)
 	has(1, identity.Bounds{identity.BoundMachine: "m1"})
@@ -66,8 +66,8 @@ func TestMachineOfCertificate(t *testing.T) {
 	h.up("n1")
 }
 
-// TestDoubts: what a machine announces beyond its certificate reaches the leader with a word of doubt, what is within
-// it without one, whatever the machine says of that itself.
+// TestDoubts checks that an announcement which exceeds the certificate reaches the leader with a doubt, and any other
+// one without. A doubt that the node itself sends is ignored.
 func TestDoubts(t *testing.T) {
 	announced := func(change func(*messages.Announcement)) *messages.Announcement {
 		a := &messages.Announcement{
@@ -110,7 +110,7 @@ func TestDoubts(t *testing.T) {
 	}
 }
 
-// TestDoubtIsTheLinks: the word of doubt in a Hello is the link's own, in both directions.
+// TestDoubtIsTheLinks checks that the doubt in a Hello comes from the link, whether the node sends one or not.
 func TestDoubtIsTheLinks(t *testing.T) {
 	h, has := badged(t)
 	for bound, want := range map[string]bool{"0": true, "8": false} {

@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// Client is a machine's end of its links: one to every scheduler, kept up for ever. A scheduler that cannot be reached
-// is dialled again and again, because a machine that gave up would have to be repaired by hand.
+// Client is a node's end of its links, one to every scheduler. It dials an unreachable scheduler forever, because a
+// node that gave up would have to be repaired by hand.
 type Client struct {
 	o      *Options
 	system *actor.ActorSystem
@@ -29,8 +29,8 @@ type Client struct {
 	running sync.WaitGroup
 }
 
-// Dial makes the system reachable under the machine's address and begins to dial. It must be called before anything is
-// spawned, because an actor's PID has its address from its birth.
+// Dial makes the actor system reachable under the node's address and starts to dial. The caller must call it before it
+// creates any actor, because a PID gets its address at its creation.
 func Dial(system *actor.ActorSystem, o Options) *Client {
 	c := &Client{o: o.completed(), system: system, lines: map[string]*line{}, dialled: map[string]dialled{}}
 	c.ctx, c.cancel = context.WithCancel(context.Background())
@@ -52,13 +52,13 @@ func (c *Client) find(to *actor.PID, _ any) *line {
 	return c.lines[to.Address]
 }
 
-// Close ends every stream and waits until nothing of the link runs.
+// Close ends every stream and waits until no goroutine of the link runs.
 func (c *Client) Close() {
 	c.cancel()
 	c.running.Wait()
 }
 
-// keep keeps a stream to one scheduler, until Close.
+// keep maintains a stream to one scheduler until Close.
 func (c *Client) keep(target string) {
 	defer c.running.Done()
 	tries, said := newRetry(), ""
@@ -68,7 +68,7 @@ func (c *Client) keep(target string) {
 		if c.ctx.Err() != nil {
 			return
 		}
-		if text := err.Error(); text != said { // logged once, not with every try
+		if text := err.Error(); text != said { // logged once, not with every attempt
 			said = text
 			c.o.Log.Info("No link to the scheduler at %s: %s; retrying", target, text)
 		}
@@ -86,21 +86,22 @@ func (c *Client) keep(target string) {
 	}
 }
 
-// dialled is where a scheduler was last found.
+// dialled records where a scheduler was last found.
 type dialled struct {
 	target string
 	at     time.Time
 }
 
-// twin is the error of a second dialled name that leads to the same scheduler. A scheduler keeps one stream per
-// machine, so the two would close each other for ever.
+// twin is the error of a second dialed name that leads to the same scheduler. A scheduler keeps one stream per node, so
+// the two streams would close each other forever.
 type twin struct{ address, other string }
 
 func (t twin) Error() string {
 	return fmt.Sprintf("it is %s, which is dialled at %s already: name each scheduler once", t.address, t.other)
 }
 
-// session is one connection with one stream, from its beginning to its end. Reached says that it was accepted.
+// session is one connection with one stream, from beginning to end. The result reached reports that the connection was
+// accepted.
 func (c *Client) session(target string) (reached bool, err error) {
 	var accepted atomic.Bool
 	conn, err := grpc.NewClient("passthrough:///"+target, dialOptions(c.o, &accepted)...)
@@ -171,7 +172,7 @@ func (c *Client) greet(
 	if err != nil {
 		return nil, standing{}, err
 	}
-	if one(md, keyAddress) == "" { // it was refused; the reason comes as the stream's error
+	if one(md, keyAddress) == "" { // the stream was refused; its error has the reason
 		if err := envelope.Receive(stream, &envelope.Frame{}); err != nil {
 			return nil, standing{}, hinted(err, stream.Trailer())
 		}

@@ -18,14 +18,14 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// This file owns how connections behave below the streams: which are let in, how a silent peer is noticed, and how much
-// is read ahead.
+// This file owns connections below the streams: which are accepted, how a silent peer is detected, and how much is read
+// ahead.
 
-// maxStreams bounds the calls at once on one connection.
+// maxStreams limits the simultaneous calls on one connection.
 const maxStreams = 128
 
-// ServerOptions are the options of the grpc.Server that carries the link, beside those of its owner. With credentials
-// for mutual TLS a machine's certificate proves its name; nil is plaintext.
+// ServerOptions returns the options that a grpc.Server needs for the link, in addition to those of its owner. With
+// credentials for mutual TLS, a node's certificate proves its name. With nil credentials, the connection is plaintext.
 func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 	if creds == nil {
 		creds = insecure.NewCredentials()
@@ -42,7 +42,7 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 		grpc.MaxRecvMsgSize(maxFrameBytes),
 		grpc.MaxSendMsgSize(maxFrameBytes),
 		grpc.MaxHeaderListSize(16 << 10),
-		// Most links are silent most of the time, so their buffers are small.
+		// Most links are idle most of the time, so their buffers are small.
 		grpc.ReadBufferSize(readBuffer),
 		grpc.StaticStreamWindowSize(window),
 		grpc.StaticConnWindowSize(window),
@@ -51,8 +51,9 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 
 const readBuffer = 4 << 10
 
-// window is how much a peer may send before we have read it. It does not grow: gRPC would measure every burst with
-// pings, which on a link of small messages is every second packet, and would let a peer that floods send megabytes.
+// window is how much a peer may send before it is read. It does not grow. With a growing window, gRPC would measure
+// every burst with pings, which on a link with small messages are every second packet. A flooding peer could send
+// megabytes.
 const window = 256 << 10
 
 // dialOptions returns the options of a node's connection. Accepted is set when the connection is accepted.
@@ -61,8 +62,7 @@ func dialOptions(o *Options, accepted *atomic.Bool) []grpc.DialOption {
 	if creds == nil {
 		creds = insecure.NewCredentials()
 	}
-	// Client.keep makes a ClientConn for each try and waits between them, so gRPC's own retries only have to stay out
-	// of the way.
+	// Client.keep creates a ClientConn for each attempt and waits in between, so gRPC's own retries are set to be rare.
 	params := grpc.ConnectParams{
 		MinConnectTimeout: answerTimeout, Backoff: backoff.Config{BaseDelay: maxRetry, MaxDelay: maxRetry},
 	}
@@ -92,19 +92,18 @@ func dialOptions(o *Options, accepted *atomic.Bool) []grpc.DialOption {
 	}
 }
 
-// prefaceCheck lets a connection in once it has sent HTTP/2's first words. Until then the connection costs a socket and
-// a goroutine: gRPC, however it is configured, would first allocate its buffers and tables (measured: half as much
-// again).
+// prefaceCheck accepts a connection after it has sent the HTTP/2 preface. Until then, the connection costs a socket and
+// a goroutine. gRPC would allocate its buffers and tables first, which costs half as much again.
 type prefaceCheck struct {
 	credentials.TransportCredentials
 }
 
-// firstWords open every HTTP/2 connection.
+// firstWords is the preface of every HTTP/2 connection.
 const firstWords = "PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 var errNotHTTP2 = errors.New("the connection does not speak HTTP/2")
 
-// ServerHandshake waits for the first words, within the time that gRPC gives a connection to be made.
+// ServerHandshake waits for the preface, within gRPC's connection timeout.
 func (d prefaceCheck) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, info, err := d.TransportCredentials.ServerHandshake(raw)
 	if err != nil {
@@ -123,12 +122,12 @@ func (d prefaceCheck) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthI
 	return entering, info, nil
 }
 
-// Clone keeps the door.
+// Clone keeps the check of the preface.
 func (d prefaceCheck) Clone() credentials.TransportCredentials {
 	return prefaceCheck{d.TransportCredentials.Clone()}
 }
 
-// opened is a connection whose first words have been read; it gives them to gRPC again.
+// opened is a connection whose preface has been read. It returns the preface to gRPC again.
 type opened struct {
 	net.Conn
 	words [len(firstWords)]byte

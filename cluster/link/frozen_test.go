@@ -16,11 +16,10 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns links whose other end goes silent without a word: a cable that
-// is pulled, one direction that is lost, a process that is stopped. Time is virtual.
+// This file owns the tests of links whose other end goes silent: a pulled cable, the loss of one direction, or a
+// stopped process. Time is virtual.
 
-// cable is a connection whose directions can be lost: what is written into a
-// lost one is taken and never arrives.
+// cable is a connection whose directions can be lost. Data written into a lost direction is accepted and never arrives.
 type cable struct {
 	net.Conn
 	outLost, inLost *atomic.Bool
@@ -33,7 +32,7 @@ func (c cable) Write(b []byte) (int, error) {
 	return c.Conn.Write(b)
 }
 
-// Read drops what arrives while the way in is lost.
+// Read drops arriving data while the incoming direction is lost.
 func (c cable) Read(b []byte) (int, error) {
 	for {
 		n, err := c.Conn.Read(b)
@@ -43,7 +42,7 @@ func (c cable) Read(b []byte) (int, error) {
 	}
 }
 
-// quiet is a scheduler and a machine over a cable, within a bubble of virtual time.
+// quiet returns a scheduler and a node that are connected by a cable, in virtual time.
 func quiet(t *testing.T) (h *hall, n *cabin, out, in *atomic.Bool) {
 	listener := bufconn.Listen(1 << 20)
 	h = &hall{tb: t, system: newSystem(), ears: make(chan heard, 1<<10)}
@@ -66,7 +65,7 @@ func quiet(t *testing.T) (h *hall, n *cabin, out, in *atomic.Bool) {
 }
 
 func TestFrozenLinksAreNoticed(t *testing.T) {
-	template() // outside of the bubbles
+	template() // created outside of the virtual time
 	for _, c := range []struct {
 		name    string
 		out, in bool
@@ -76,7 +75,7 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 				h, n, out, in := quiet(t)
 				synctest.Wait()
 				h.up("n1")
-				time.Sleep(time.Minute) // an idle link stays
+				time.Sleep(time.Minute) // an idle link stays open
 				if h.of(countDown)+n.of(countDown) != 0 {
 					t.Fatal("an idle link broke")
 				}
@@ -98,7 +97,7 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 				in.Store(false)
 				mended := time.Now()
 				h.up("n1")
-				// Its last try may have begun just before: it waits for an answer, pauses, and tries again.
+				// The last attempt may have started just before. The node waits for an answer, pauses, and tries again.
 				if took := time.Since(mended); took > greetTimeout+maxBusyRetry {
 					t.Errorf("linked again after %v", took)
 				}
@@ -111,8 +110,8 @@ func TestFrozenLinksAreNoticed(t *testing.T) {
 	}
 }
 
-// TestHalfAFrame: a peer that begins a frame and never ends it does not keep its connection, though it has passed the
-// door.
+// TestHalfAFrame checks that a peer which starts a frame and never ends it loses its connection, even after it was
+// accepted.
 func TestHalfAFrame(t *testing.T) {
 	template()
 	synctest.Test(t, func(t *testing.T) {
@@ -128,10 +127,10 @@ func TestHalfAFrame(t *testing.T) {
 		}
 		began := time.Now()
 		settings := []byte{0, 0, 0, 4, 0, 0, 0, 0, 0}
-		headers := []byte{0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83} // of stream 1, and their end never comes
+		headers := []byte{0, 0, 1, 1, 0, 0, 0, 0, 1, 0x83} // of stream 1, which never end
 		c.Write(append(append([]byte(firstWords), settings...), headers...))
 		stopped := make(chan struct{})
-		go func() { // but a byte now and then does
+		go func() { // but a byte now and then arrives
 			defer close(stopped)
 			for {
 				time.Sleep(time.Second)

@@ -16,14 +16,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// deaf is a stream that nothing comes from.
+// deaf is a stream from which nothing arrives.
 type deaf struct{ ctx context.Context }
 
 func (d deaf) Context() context.Context { return d.ctx }
 func (deaf) SendMsg(any) error          { return nil }
 func (deaf) RecvMsg(any) error          { return errSilent }
 
-// guard is a process that judges what comes to its path.
+// guard is a process that checks the messages to its path.
 type guard struct {
 	t    *testing.T
 	path string
@@ -49,7 +49,8 @@ func (g guard) SendUserMessage(to *actor.PID, said any) {
 func (g guard) SendSystemMessage(*actor.PID, any) { g.t.Error("a system message came through") }
 func (g guard) Stop(*actor.PID)                   { g.t.Error("a stop came through") }
 
-// FuzzReader: whatever bytes a peer sends, the reader neither panics nor delivers what the table does not hold.
+// FuzzReader checks that the reader never panics and never delivers a message that the table does not contain, whatever
+// bytes a peer sends.
 func FuzzReader(f *testing.F) {
 	n := &cabin{o: machineOptions("n1", "m1")}
 	for _, m := range samples(n) {
@@ -95,7 +96,7 @@ func add(f *testing.F, b *remote.MessageBatch) {
 	f.Add(data)
 }
 
-// TestOwnBatchesAreRead: the fullest batches and the largest messages that we write ourselves are read.
+// TestOwnBatchesAreRead checks that the fullest batches and the largest messages that this version writes are read.
 func TestOwnBatchesAreRead(t *testing.T) {
 	n := &cabin{o: machineOptions("n1", "m1")}
 	var counts tally
@@ -124,7 +125,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 		}
 		batch = append(batch, one)
 	}
-	batch[7].Sender = "" // 7 is an Exited, which must have one: read, and refused
+	batch[7].Sender = "" // 7 is an Exited, which needs a sender: read, and refused
 	say(batch)
 	if got := counts.of(countReceived); got != maxBatchMessages-1 || counts.of(countForbidden) != 1 {
 		t.Errorf("%d of %d were read: %v", got, maxBatchMessages, counts.by)
@@ -140,7 +141,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	}
 }
 
-// checkLibraryReads shows that our frame is one to Proto.Actor's own code.
+// checkLibraryReads checks that Proto.Actor's own code reads a frame.
 func checkLibraryReads(t *testing.T, frame []byte, batch []envelope.Letter) {
 	t.Helper()
 	var m remote.RemoteMessage
@@ -161,7 +162,7 @@ func checkLibraryReads(t *testing.T, frame []byte, batch []envelope.Letter) {
 	}
 }
 
-// fullest is a report of as many small slices as fit into a message.
+// fullest returns a report with as many small allocations as fit into a message.
 func fullest(n *cabin) *messages.Report {
 	r := samples(n)[2].(*messages.Report)
 	r.Ledger = &messages.LedgerReport{Total: &messages.Resources{MilliCpu: 1 << 20}, Free: &messages.Resources{}}
@@ -175,8 +176,7 @@ func fullest(n *cabin) *messages.Report {
 	return r
 }
 
-// TestEmptyPartsCostNothing: a frame of nothing but empty parts costs no memory: it is refused before anything is made
-// of it.
+// TestEmptyPartsCostNothing checks that a frame of empty parts is refused before it is decoded, so it costs no memory.
 func TestEmptyPartsCostNothing(t *testing.T) {
 	o := (Options{}).completed()
 	beat := samples(&cabin{o: machineOptions("n1", "m1")})[1].(*messages.Heartbeat)

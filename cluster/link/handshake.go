@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the two ends introduce themselves: in the stream's metadata, both ways. That arrives before a
-// byte of the stream is read, so no half-made stream ever waits for its first message.
+// This file owns how the two ends introduce themselves, by the stream's metadata in both directions. Metadata arrives
+// before any byte of the stream is read, so no half-open stream waits for its first message.
 
 const (
 	keyProtocol    = "synapse-protocol"
@@ -27,14 +27,14 @@ const (
 	keyLeader      = "synapse-leader"
 )
 
-// caller is a machine's identity, as it says itself.
+// caller is a node's identity, as the node itself states it.
 type caller struct {
 	node      topology.NodeID
 	machine   string
 	boot      string
 	startedNs int64
-	key       identity.Digest // that was proved; zero: plaintext
-	bounds    identity.Bounds // what its certificate allows it to claim
+	key       identity.Digest // the authenticated key; zero: plaintext
+	bounds    identity.Bounds // claims that its certificate allows
 }
 
 // introduction returns the metadata that a node sends first.
@@ -45,7 +45,7 @@ func (o *Options) introduction() metadata.MD {
 	)
 }
 
-// one is the value of a key that occurs exactly once.
+// one returns the value of a key that occurs exactly once.
 func one(md metadata.MD, key string) string {
 	if all := md.Get(key); len(all) == 1 {
 		return all[0]
@@ -53,8 +53,8 @@ func one(md metadata.MD, key string) string {
 	return ""
 }
 
-// recognise reads a machine's introduction. What is refused here will be refused again until an operator repairs it;
-// the error's text is for that operator.
+// recognise reads a node's introduction. A refusal here repeats until an operator fixes the cause. The error's text is
+// for that operator.
 func (o *Options) recognise(ctx context.Context) (caller, error) {
 	md, _ := metadata.FromIncomingContext(ctx)
 	if err := checkVersion(one(md, keyProtocol)); err != nil {
@@ -88,7 +88,7 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 	return c, nil
 }
 
-// checkVersion refuses a peer whose version of the protocol is too old for us.
+// checkVersion refuses a peer whose protocol version is too old.
 func checkVersion(version string) error {
 	n, err := strconv.Atoi(version)
 	if err != nil || n < oldest {
@@ -101,8 +101,8 @@ func checkVersion(version string) error {
 // standing holds the answer of a scheduler process: its own address, and which process leads.
 type standing struct {
 	address string
-	epoch   uint64 // under which this process leads; 0: it does not
-	leader  string // host:port of the process that leads, where that is known
+	epoch   uint64 // the epoch of this process; 0: it does not lead
+	leader  string // host:port of the leading process, if known
 }
 
 func (s standing) metadata() metadata.MD {

@@ -24,10 +24,11 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns peers that mean harm, or are merely newer. After each of them
-// the process lives, its memory is bounded, and a well-behaved machine is served.
+// This file owns the tests of hostile or newer peers. After each of them the process works, its memory is bounded, and
+// a well-behaved node is served.
 
-// TestHostileMessages: messages that kill or misuse the stock remote are dropped and counted, and the stream goes on.
+// TestHostileMessages checks that messages which crash or misuse Proto.Actor's remote are dropped and counted, and that
+// the stream continues.
 func TestHostileMessages(t *testing.T) {
 	h := newHall(t, Options{})
 	n := newCabin(t, machineOptions("n1", "m1", h.address))
@@ -56,7 +57,7 @@ func TestHostileMessages(t *testing.T) {
 	if h.of(countPanicked) != 0 || h.of(countReceived) != 0 {
 		t.Errorf("%v", h.by)
 	}
-	bad.says(batchOf("n9", rack, beat)) // its stream stands, and it may speak sense any time
+	bad.says(batchOf("n9", rack, beat)) // its stream is open, and it may send valid messages at any time
 	hearsType[*messages.Heartbeat](t, h.ears)
 	works(t, h, n, 2)
 }
@@ -150,7 +151,7 @@ func hostileBatches(beat *messages.Heartbeat, rack *actor.PID) []hostileBatch {
 	}
 }
 
-// emptyParts are as many as fit into a message, or with -short just too many.
+// emptyParts returns as many parts as fit into a message, or with -short one too many.
 func emptyParts() int {
 	if testing.Short() {
 		return maxObjects + 1
@@ -165,7 +166,7 @@ func binaryLength(n int) (b []byte) {
 	return append(b, byte(n))
 }
 
-// TestOtherFrames: other kinds of frame than a batch: dropped, counted, survived.
+// TestOtherFrames checks that other kinds of frames are dropped and counted.
 func TestOtherFrames(t *testing.T) {
 	h := newHall(t, Options{})
 	bad := newStranger(t, h, machineOptions("n9", "m9"))
@@ -188,7 +189,7 @@ func TestOtherFrames(t *testing.T) {
 	}
 }
 
-// memory is how many bytes the process holds after a garbage collection.
+// memory returns the bytes of live heap objects.
 func memory() uint64 {
 	runtime.GC()
 	var m runtime.MemStats
@@ -196,7 +197,7 @@ func memory() uint64 {
 	return m.HeapAlloc + m.StackInuse
 }
 
-// TestHugeMessage: a message of 100 MB ends its stream before it is read.
+// TestHugeMessage checks that a message of 100 MB ends its stream before it is read.
 func TestHugeMessage(t *testing.T) {
 	h, n := pair(t)
 	bad := newStranger(t, h, machineOptions("n9", "m9"))
@@ -206,7 +207,7 @@ func TestHugeMessage(t *testing.T) {
 	var peak atomic.Uint64
 	done := make(chan struct{})
 	watched := make(chan struct{})
-	data, err := proto.Marshal(framed(huge)) // what the sender itself needs is not the question
+	data, err := proto.Marshal(framed(huge)) // the sender's own memory does not count
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -226,7 +227,7 @@ func TestHugeMessage(t *testing.T) {
 			}
 		}
 	}()
-	bad.stream.SendMsg(raw) // marshals: the sender's own second copy
+	bad.stream.SendMsg(raw) // marshals: the sender's second copy
 	_, err = bad.stream.Recv()
 	close(done)
 	<-watched
@@ -241,7 +242,7 @@ func TestHugeMessage(t *testing.T) {
 	}
 }
 
-// TestFlood: a peer that floods is slowed by its own sockets: what it has sent waits there, not in a mailbox.
+// TestFlood checks that a flooding peer is slowed by its own sockets. Its messages wait there, not in a mailbox.
 func TestFlood(t *testing.T) {
 	h, n := pair(t)
 	bad := newStranger(t, h, machineOptions("n9", "m9"))
@@ -275,7 +276,7 @@ func TestFlood(t *testing.T) {
 	<-stopped
 }
 
-// files is how many files this process may open.
+// files returns how many files this process may open.
 func files(t *testing.T) int {
 	var limit syscall.Rlimit
 	if err := syscall.Getrlimit(syscall.RLIMIT_NOFILE, &limit); err != nil {
@@ -284,8 +285,8 @@ func files(t *testing.T) int {
 	return int(min(limit.Cur, 1<<20))
 }
 
-// TestHalfOpenConnections: ten thousand connections that say nothing, or half of their first words, or trickle bytes,
-// cost a socket each; they are closed soon, and nobody waits for them.
+// TestHalfOpenConnections checks ten thousand connections that send nothing, half of the preface, or single bytes. They
+// cost one socket each, are closed soon, and delay no other connection.
 func TestHalfOpenConnections(t *testing.T) {
 	many := 10_000
 	if !testpace.Crowded() {
@@ -324,9 +325,9 @@ func TestHalfOpenConnections(t *testing.T) {
 	if grown > int64(many)*10<<10 {
 		t.Errorf("%d half-open connections cost %d MiB", many, grown>>20)
 	}
-	// A fresh machine is let in among them.
+	// A new node is accepted among them.
 	works(t, h, newCabin(t, machineOptions("n2", "m2", h.address)), 1)
-	// A byte each second does not buy time.
+	// A byte each second does not extend the time.
 	slow := open[0]
 	for i := 0; ; i++ {
 		slow.SetReadDeadline(time.Now().Add(time.Second))
@@ -346,7 +347,7 @@ func isTimeout(err error) bool {
 	return is && e.Timeout()
 }
 
-// TestOtherProtocols: a connection that speaks something else, or HTTP/2 without sense, is closed.
+// TestOtherProtocols checks that a connection with another protocol or invalid HTTP/2 is closed.
 func TestOtherProtocols(t *testing.T) {
 	h, n := pair(t)
 	for _, words := range []string{
@@ -368,7 +369,7 @@ func TestOtherProtocols(t *testing.T) {
 	works(t, h, n, 1)
 }
 
-// TestReaderPanicIsOneMessage: a reader that panics for whatever reason loses one message, not the process.
+// TestReaderPanicIsOneMessage checks that a panic in the reader loses one message, not the process.
 func TestReaderPanicIsOneMessage(t *testing.T) {
 	h, n := pair(t)
 	h.system.ProcessRegistry.Add(bomb{}, logsPath+"-bomb")

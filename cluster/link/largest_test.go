@@ -15,10 +15,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the test of the largest gang that is allowed: it starts over a real link, whatever its machines are
-// called.
+// This file owns the test that the largest permitted gang starts over a real link, with the longest names of its nodes.
 
-// named is a name of the greatest length, which cannot be guessed from the one before.
+// named returns a name of the greatest length that does not compress well.
 func named(kind string, i, bytes int) string {
 	name := fmt.Sprintf("%s-%d.", kind, i)
 	for n := uint64(i) + 1; len(name) < bytes; n = n*6364136223846793005 + 1442695040888963407 {
@@ -27,13 +26,12 @@ func named(kind string, i, bytes int) string {
 	return name[:bytes]
 }
 
-// TestLargestGang: a gang of as many tasks as are admitted runs, on machines with the longest
-// names and addresses there may be; every task is told of all. One task more is refused at the door.
+// TestLargestGang checks that a gang with the maximum number of tasks runs on nodes with the longest names and
+// addresses. Every task gets the complete list. A gang with one more task is refused at submit.
 func TestLargestGang(t *testing.T) {
 	const machines = 128
 	constants := actors.DefaultConstants()
-	// A part is a fifth of the list, because the list is short with so few machines. 65,536 actors on a busy machine need
-	// time.
+	// A part is a fifth of the list, because the list of few nodes is short. A busy host needs time for 65,536 actors.
 	constants.RosterPart = 16 << 10
 	constants.ReserveDeadline, constants.StartDeadline = time.Minute, time.Minute
 	constants.ReservationTTL, constants.DeadAfter = 2*time.Minute, time.Minute
@@ -44,7 +42,7 @@ func TestLargestGang(t *testing.T) {
 		p.starts = func(m *messages.StartTask) {
 			started.Add(1)
 			if m.Id.Rank%1024 > 0 {
-				return // what one of them is told is what all are
+				return // all tasks get the same list
 			}
 			meet, err := m.Rendezvous.Unpacked()
 			if err != nil || len(meet.Peers) != messages.MaxGangTasks ||
@@ -76,7 +74,7 @@ func TestLargestGang(t *testing.T) {
 		t.Fatal(err)
 	}
 	eventually(t, "the gang is taken", func() bool {
-		ask(submit) // a leader that has not begun yet does not receive it
+		ask(submit) // a leader that has not started yet does not receive it
 		select {
 		case answer := <-answers:
 			_, taken := answer.message.(*messages.SubmitReply)

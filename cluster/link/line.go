@@ -26,28 +26,28 @@ type line struct {
 	o      *Options
 	system *actor.ActorSystem
 	stream stream
-	ours   string // our address on the wire
-	theirs string // and the peer's
+	ours   string // address of this end
+	theirs string // address of the peer
 	reader reader
 	out    outbox
 
-	// known is the peer's address as the actors here know it. It differs from theirs only for a machine that came under a
-	// name that another machine holds.
+	// known is the peer's address for the local actors. It differs from theirs only for a node that came under a name
+	// which another node holds.
 	known atomic.Pointer[string]
 
-	// rack is the path of the Rack that has welcomed the machine, at a scheduler's end; nil: none has. The machine's
-	// heartbeats and reports may go to that Rack alone.
+	// rack is the path of the Rack that has welcomed the node, at a scheduler's end, or nil. The node's heartbeats and
+	// reports may go only to that Rack.
 	rack atomic.Pointer[string]
 
-	hangUp func()                   // ends the stream of a machine; a scheduler ends its own by returning
-	conn   grpc.ClientConnInterface // the connection below, at a machine's end only
+	hangUp func()                   // ends a node's end; a scheduler's end ends by returning
+	conn   grpc.ClientConnInterface // the connection, at a node's end only
 
 	once sync.Once
 	over chan struct{}
 	why  error
 }
 
-// newLine makes one end of a stream; may is the table of what may come in.
+// newLine creates one end of a stream. The argument may is the table of permitted incoming messages.
 func newLine(o *Options, system *actor.ActorSystem, s stream, ours, theirs string, may table) *line {
 	l := &line{o: o, system: system, stream: s, ours: ours, theirs: theirs, over: make(chan struct{})}
 	l.known.Store(&l.theirs)
@@ -61,13 +61,13 @@ func (l *line) send(batch []envelope.Letter) error {
 	return envelope.Send(l.stream, envelope.Pack(l.ours, l.theirs, batch))
 }
 
-// ofRack reports whether a Rack is the machine's own, or may yet become it.
+// ofRack reports whether a Rack is the node's own, or may still become it.
 func (l *line) ofRack(path string) bool {
 	own := l.rack.Load()
 	return own == nil || *own == path
 }
 
-// end closes the line, once; of several reasons the first one is kept.
+// end closes the line once. The first reason is kept.
 func (l *line) end(why error) {
 	l.once.Do(func() {
 		l.why = why
@@ -95,10 +95,10 @@ func (l *line) ended() bool {
 	}
 }
 
-// errSilent is the reason where a stream ended without one.
+// errSilent is the reason of a stream that ended without one.
 var errSilent = errors.New("the other end closed the stream")
 
-// read delivers what comes until the stream ends. It reports whether the other end's last word was read.
+// read delivers messages until the stream ends. It reports whether the other end's last message was read.
 func (l *line) read() (last bool) {
 	var frame envelope.Frame
 	for !l.ended() {
@@ -107,7 +107,7 @@ func (l *line) read() (last bool) {
 			return true
 		}
 		if l.ended() {
-			return false // a newer stream has taken its place: what arrives here is out of date
+			return false // a newer stream has taken its place, so its messages are out of date
 		}
 		wait := l.reader.frame(frame.Bytes())
 		frame.Free()

@@ -10,14 +10,14 @@ import (
 
 // This file owns the mailbox of actors that the link delivers to.
 
-// Mailbox is an unbounded mailbox that may be posted to as soon as its actor has a name. Proto.Actor enters an actor
-// into the registry before the mailbox knows what to run. The stock mailbox, posted to in that moment, panics in the
-// poster and, worse, never runs again: the actor exists and never receives anything. Within a process no actor sends to
-// another before it is spawned; the link does, when a machine's fact arrives while the actor of its job is recreated.
-// So every Props is made with actor.WithMailbox(link.Mailbox), also in tests, and a law refuses those that are not.
+// Mailbox returns an unbounded mailbox that accepts messages as soon as its actor has a name. Proto.Actor registers an
+// actor before its mailbox is ready to run. If Proto.Actor's own mailbox gets a message in that moment, it panics in
+// the sender. Afterwards it never runs, so the actor receives nothing. Within a process, no actor sends to another
+// before it is created. The link does, if a node's fact arrives while a Job is recreated. Therefore every Props uses
+// actor.WithMailbox(link.Mailbox), also in tests, and an architecture rule enforces this.
 //
-// It also gives way after a burst, where the stock mailbox goes on until it is empty, and it takes all that has come at
-// once: one lock for many messages, and no allocation for any.
+// This mailbox also yields after a burst, while Proto.Actor's continues until it is empty. It takes all waiting
+// messages at once: one lock for many messages, and no allocation.
 func Mailbox() actor.Mailbox {
 	m := &mailbox{}
 	m.turn = m.process
@@ -25,39 +25,39 @@ func Mailbox() actor.Mailbox {
 	return m
 }
 
-// mailbox takes messages from any goroutine, and is run by one at a time.
+// mailbox accepts messages from any goroutine, and one goroutine at a time runs it.
 type mailbox struct {
 	invoker    actor.MessageInvoker
 	dispatcher actor.Dispatcher
 	turn       func() // process, bound once
 
 	mu     sync.Mutex
-	begun  bool  // the actor may be run
-	queued bool  // a turn is under way or asked for
-	system []any // goes first
+	begun  bool  // the actor may run
+	queued bool  // a turn is running or scheduled
+	system []any // taken before user messages
 	user   []any
-	urgent atomic.Int32 // how many system messages wait
+	urgent atomic.Int32 // number of waiting system messages
 
-	// These belong to the turn alone.
-	taken     []any // user messages in their order; the first done of them are handled handled
+	// Only the running turn uses these fields.
+	taken     []any // user messages in order; the first done of them are handled
 	done      int
 	suspended bool
 
-	few   [2][2]any // the first room of user and taken: most actors never need more
-	birth [1]any    // the first room of system
+	few   [2][2]any // initial space of user and taken: most actors need no more
+	birth [1]any    // initial space of system
 }
 
-// roomy is the capacity above which an emptied buffer is given back.
+// roomy is the capacity above which an emptied buffer is released.
 const roomy = 1024
 
-// PostUserMessage may come at any time.
+// PostUserMessage may be called at any time.
 func (m *mailbox) PostUserMessage(message any) {
 	m.mu.Lock()
 	m.user = append(m.user, message)
 	m.wake()
 }
 
-// PostSystemMessage may come at any time, and goes before all user messages.
+// PostSystemMessage may be called at any time. System messages precede all user messages.
 func (m *mailbox) PostSystemMessage(message any) {
 	m.mu.Lock()
 	m.urgent.Add(1)
@@ -65,7 +65,7 @@ func (m *mailbox) PostSystemMessage(message any) {
 	m.wake()
 }
 
-// wake asks for a turn if none is under way, and releases the lock.
+// wake schedules a turn if none is running or scheduled, and releases the lock.
 func (m *mailbox) wake() {
 	asks := m.begun && !m.queued
 	m.queued = m.queued || asks
@@ -75,26 +75,26 @@ func (m *mailbox) wake() {
 	}
 }
 
-// RegisterHandlers tells the mailbox what to run, and where.
+// RegisterHandlers sets the actor and the dispatcher.
 func (m *mailbox) RegisterHandlers(invoker actor.MessageInvoker, dispatcher actor.Dispatcher) {
 	m.invoker, m.dispatcher = invoker, dispatcher
 }
 
-// Start comes after the actor's Started was posted: what came too early is handled next.
+// Start is called after the actor's Started was posted. Messages that came earlier are handled next.
 func (m *mailbox) Start() {
 	m.mu.Lock()
 	m.begun = true
 	m.wake()
 }
 
-// UserMessageCount is how many messages wait; those that a turn has taken no longer do.
+// UserMessageCount returns the number of waiting messages, without those that a turn has taken.
 func (m *mailbox) UserMessageCount() int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return len(m.user)
 }
 
-// process is one turn. If messages are left after it, it asks for the next.
+// process is one turn. If messages are left after it, it schedules the next turn.
 func (m *mailbox) process() {
 	for left := m.dispatcher.Throughput(); left > 0; left-- {
 		if !m.handle() {
@@ -104,8 +104,8 @@ func (m *mailbox) process() {
 	m.dispatcher.Schedule(m.turn)
 }
 
-// handle runs the actor on the next message, and reports whether there was one, also where the actor fails on it: then
-// its supervisor is told of the message.
+// handle runs the actor on the next message, and reports whether there was one. It reports true also if the actor fails
+// on it. The supervisor then gets the message.
 func (m *mailbox) handle() (ok bool) {
 	message, system, ok := m.next()
 	if !ok {
@@ -131,7 +131,7 @@ func (m *mailbox) handle() (ok bool) {
 	return true
 }
 
-// next takes a message. Where there is none the turn is over, and the next post asks for another.
+// next takes a message. If there is none, the turn ends, and the next post schedules another.
 func (m *mailbox) next() (message any, system, ok bool) {
 	if m.urgent.Load() == 0 && !m.suspended && m.done < len(m.taken) {
 		return m.take(), false, true
@@ -154,7 +154,7 @@ func (m *mailbox) next() (message any, system, ok bool) {
 	return m.take(), false, true
 }
 
-// exchange takes what was posted, and reuses the memory of what was taken before.
+// exchange takes the posted messages, and reuses the memory of those taken before.
 func (m *mailbox) exchange() {
 	if cap(m.taken) > roomy {
 		m.taken = nil

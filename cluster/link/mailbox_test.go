@@ -10,7 +10,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 )
 
-// invoked notes what a mailbox makes its actor do.
+// invoked records the calls of a mailbox to its actor.
 type invoked struct{ said []string }
 
 func (i *invoked) InvokeSystemMessage(m any) { i.said = append(i.said, fmt.Sprintf("system %v", m)) }
@@ -30,8 +30,9 @@ type atOnce struct{}
 func (atOnce) Schedule(run func()) { run() }
 func (atOnce) Throughput() int     { return 1 }
 
-// TestMailboxIsSafeFromTheFirstMoment: the registry names an actor before its mailbox knows what to run. What is posted
-// in that moment is kept in order and received after Started. The stock mailbox panics then, and never runs again.
+// TestMailboxIsSafeFromTheFirstMoment checks messages that are posted between the registration of an actor and the
+// start of its mailbox. They are kept in order and received after Started. Proto.Actor's own mailbox panics then, and
+// never runs again.
 func TestMailboxIsSafeFromTheFirstMoment(t *testing.T) {
 	m, actorOf := Mailbox(), &invoked{}
 	m.PostUserMessage("a")
@@ -53,13 +54,13 @@ func TestMailboxIsSafeFromTheFirstMoment(t *testing.T) {
 	actor.Unbounded()().PostUserMessage("a")
 }
 
-// later keeps the turns that were asked for.
+// later records the scheduled turns.
 type later struct{ turns []func() }
 
 func (l *later) Schedule(run func()) { l.turns = append(l.turns, run) }
 func (*later) Throughput() int       { return 3 }
 
-// turn runs the oldest, and returns how many are still asked for.
+// turn runs the oldest turn, and returns how many are left.
 func (l *later) turn() int {
 	run := l.turns[0]
 	l.turns = l.turns[1:]
@@ -91,8 +92,8 @@ func TestMailboxGivesWayAfterABurst(t *testing.T) {
 	}
 }
 
-// TestMailboxStopsAtAFailureUntilResumed: a message on which the actor fails is reported once, and the rest waits until
-// its supervisor says resume. A system message passes meanwhile, and before all others.
+// TestMailboxStopsAtAFailureUntilResumed checks a message on which the actor fails. It is reported once, and the rest
+// waits until the supervisor resumes the actor. A system message passes meanwhile, before all others.
 func TestMailboxStopsAtAFailureUntilResumed(t *testing.T) {
 	actorOf := &invoked{}
 	m := begun(actorOf, atOnce{})
@@ -107,14 +108,14 @@ func TestMailboxStopsAtAFailureUntilResumed(t *testing.T) {
 	}
 }
 
-// apart runs each turn on a goroutine of its own.
+// apart runs each turn on a separate goroutine.
 type apart struct{ running sync.WaitGroup }
 
 func (a *apart) Schedule(run func()) { a.running.Go(run) }
 func (*apart) Throughput() int       { return 7 }
 
-// TestMailboxLosesNothing: whatever the order of posts and turns, every message is received once, those of one poster
-// in order, and never two at a time: invoked has no lock, so the race detector would notice.
+// TestMailboxLosesNothing checks that every message is received once, those of one sender in order, and never two at a
+// time. The type invoked has no lock, so the race detector would notice.
 func TestMailboxLosesNothing(t *testing.T) {
 	const posters, each = 8, 500
 	turns, actorOf := &apart{}, &invoked{}

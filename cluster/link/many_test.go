@@ -25,8 +25,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns many machines at once: that all are served, what an idle one
-// costs, and how long a gang's three rounds take.
+// This file owns tests of many nodes at once: that all are served, the cost of an idle one, and the duration of a
+// gang's three rounds.
 
 func TestTwoHundredLinks(t *testing.T) {
 	const many = 200
@@ -49,10 +49,10 @@ func TestTwoHundredLinks(t *testing.T) {
 	}
 }
 
-// peersVariable tells a child of the test binary to be that many machines.
+// peersVariable is the environment variable that makes a child of the test binary act as this many nodes.
 const peersVariable = "SYNAPSE_LINK_TEST_PEERS"
 
-// TestBePeers is no test of its own: idlePeers runs it as another process.
+// TestBePeers is not a test: idlePeers runs it as a separate process.
 func TestBePeers(t *testing.T) {
 	many, err := strconv.Atoi(os.Getenv(peersVariable))
 	if err != nil {
@@ -71,7 +71,7 @@ func TestBePeers(t *testing.T) {
 	io.Copy(io.Discard, input) // until the parent has seen enough, or is gone
 }
 
-// idlePeers lets another process link that many machines, and returns bytes and goroutines for each.
+// idlePeers lets another process link this many nodes, and returns bytes and goroutines for each.
 func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
 	h := newHall(tb, Options{})
 	works(tb, h, newCabin(tb, machineOptions("n1", "m1", h.address)), 1)
@@ -93,7 +93,7 @@ func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
 		<-h.ears
 	}
 	for now, end := runtime.NumGoroutine(), time.Now().Add(patience); time.Now().Before(end); {
-		was := now // what only ends, of a link's beginning or of earlier tests, is none of an idle link's
+		was := now // temporary objects of a link's start or of earlier tests do not count for an idle link
 		time.Sleep(200 * time.Millisecond)
 		if now = runtime.NumGoroutine(); now == was && float64(now-running) <= goroutinesOfPeer*float64(many) {
 			break
@@ -103,13 +103,13 @@ func idlePeers(tb testing.TB, many int) (bytes, goroutines float64) {
 	return bytes, float64(runtime.NumGoroutine()-running) / float64(many)
 }
 
-// held is what the heap and the stacks hold for good.
+// held returns the size of the heap and the stacks after a garbage collection.
 func held() uint64 {
 	runtime.GC()
 	return memory()
 }
 
-// goroutinesOfPeer is how many an idle peer may cost.
+// goroutinesOfPeer limits the goroutines of an idle peer.
 const goroutinesOfPeer = 5.1
 
 func TestIdlePeersAreSmall(t *testing.T) {
@@ -128,10 +128,10 @@ func BenchmarkIdlePeer(b *testing.B) {
 	}
 }
 
-// begin tells the conductor to take a gang through its rounds.
+// begin starts the three rounds of a gang.
 type begin struct{ done chan struct{} }
 
-// conductor asks every machine, waits for all, and asks the next thing.
+// conductor sends each round's message to every node, and waits for all answers before the next round.
 type conductor struct {
 	nodes   []*actor.PID
 	rounds  [3][]any
@@ -164,7 +164,7 @@ func (c *conductor) ask(ctx actor.Context) {
 	}
 }
 
-// answering is a machine that obeys at once.
+// answering is a node that answers at once.
 func answering(n *cabin) actor.Producer {
 	reserved := samples(n)[3]
 	job := actor.NewPID("scheduler", jobPath)
@@ -182,7 +182,7 @@ func answering(n *cabin) actor.Producer {
 	}
 }
 
-// BenchmarkLinkGang64 is reserve, commit and start of a gang on 64 machines, in plaintext and through the gate.
+// BenchmarkLinkGang64 measures reserve, commit and start of a gang on 64 nodes, in plaintext and with TLS.
 func BenchmarkLinkGang64(b *testing.B) {
 	b.Run("plain", func(b *testing.B) { linkGang64(b, nil, nil) })
 	b.Run("tls", func(b *testing.B) {
@@ -191,7 +191,7 @@ func BenchmarkLinkGang64(b *testing.B) {
 	})
 }
 
-// secured are the credentials of a scheduler, and of machines, which all have one certificate here.
+// secured returns the credentials of a scheduler and of nodes, which share one certificate here.
 func secured(tb testing.TB) (by *authn.Authenticator, dials credentials.TransportCredentials) {
 	tb.Helper()
 	pair, err := identity.NewRoot("bench", time.Now())
@@ -213,7 +213,7 @@ func secured(tb testing.TB) (by *authn.Authenticator, dials credentials.Transpor
 		tb.Fatal(err)
 	}
 	allowed := authn.DefaultAllowance()
-	allowed.Connections.Each = 1 << 16 // one certificate stands for all machines here
+	allowed.Connections.Each = 1 << 16 // one certificate serves all nodes here
 	by, err = authn.New(authn.Options{Folder: folder, Allowed: allowed})
 	if err != nil {
 		tb.Fatal(err)
@@ -237,7 +237,7 @@ func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {
 		<-gang()
 		took = append(took, time.Since(began))
 	}
-	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // free of other load
+	b.ReportMetric(float64(processTime(b)-cpu)/1e6/float64(len(took)), "cpu-ms/op") // independent of other load
 	slices.Sort(took)
 	b.ReportMetric(float64(took[len(took)/2])/1e6, "p50-ms")
 	b.ReportMetric(float64(took[len(took)*99/100])/1e6, "p99-ms")
@@ -246,8 +246,8 @@ func linkGang64(b *testing.B, serves, dials credentials.TransportCredentials) {
 	}
 }
 
-// rehearse has a conductor and machines that obey it, each with what it dials by. Gang takes one gang through all
-// rounds.
+// rehearse creates a conductor and nodes that answer it, each with its own credentials. The function gang runs one gang
+// through all rounds.
 func rehearse(
 	tb testing.TB, h *hall, machines int, dials func(i int) credentials.TransportCredentials,
 ) (gang func() <-chan struct{}) {
@@ -289,7 +289,7 @@ func rehearse(
 	}
 }
 
-// processTime is how long this process has computed.
+// processTime returns the CPU time of this process.
 func processTime(tb testing.TB) time.Duration {
 	var used syscall.Rusage
 	if err := syscall.Getrusage(syscall.RUSAGE_SELF, &used); err != nil {
@@ -298,7 +298,7 @@ func processTime(tb testing.TB) time.Duration {
 	return time.Duration(used.Utime.Nano() + used.Stime.Nano())
 }
 
-// BenchmarkLinkBeat is a heartbeat and its acknowledgement: two frames, as small as nearly all are.
+// BenchmarkLinkBeat measures a heartbeat and its acknowledgement: two small frames, like most.
 func BenchmarkLinkBeat(b *testing.B) {
 	h, n := pair(b)
 	seq := uint64(0)
@@ -309,7 +309,7 @@ func BenchmarkLinkBeat(b *testing.B) {
 	}
 }
 
-// BenchmarkLinkLogs is a frame of 256 KiB, which gRPC receives in pieces.
+// BenchmarkLinkLogs measures a frame of 256 KiB, which gRPC receives in pieces.
 func BenchmarkLinkLogs(b *testing.B) {
 	h, n := pair(b)
 	logs := samples(n)[12].(*messages.TaskLogs)

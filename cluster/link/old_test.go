@@ -24,10 +24,10 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests with agents and schedulers of earlier versions: their gRPC is the code that is generated for
-// Proto.Actor's remoting, and their frames are recorded in testdata from the last version that wrote them.
+// This file owns the tests with agents and schedulers of earlier versions. Their gRPC code is generated for
+// Proto.Actor's remoting. Their frames in testdata were recorded from the last version that wrote them.
 
-// frameOf is a recorded frame: one of each message that this end sends, as machine n1 or as the scheduler.
+// frameOf returns a recorded frame with one of each message that this end sends, as node n1 or as the scheduler.
 func frameOf(t *testing.T, end string) []byte {
 	t.Helper()
 	text, err := os.ReadFile(filepath.Join("testdata", end+".frame"))
@@ -41,7 +41,7 @@ func frameOf(t *testing.T, end string) []byte {
 	return frame
 }
 
-// meant is what a frame says, as Proto.Actor's own code reads it.
+// meant returns the content of a frame, as Proto.Actor's own code reads it.
 func meant(t *testing.T, frame []byte, rows table) []heard {
 	t.Helper()
 	var m remote.RemoteMessage
@@ -72,21 +72,21 @@ func saidIn(t *testing.T, b *remote.MessageBatch, rows table) []heard {
 	return all
 }
 
-// sameWord reports whether two ends heard the same.
+// sameWord reports whether two ends received the same message.
 func sameWord(a, b heard) bool {
 	m, ok := b.message.(proto.Message)
 	return ok && a.path == b.path && proto.Equal(a.message.(proto.Message), m) &&
 		a.sender.GetAddress() == b.sender.GetAddress() && a.sender.GetId() == b.sender.GetId()
 }
 
-// oldFrame is bytes as an earlier version sent them: as unknown fields of a message without fields.
+// oldFrame wraps bytes of an earlier version as unknown fields of a message without fields.
 func oldFrame(frame []byte) *remote.DisconnectRequest {
 	m := &remote.DisconnectRequest{}
 	m.ProtoReflect().SetUnknown(frame)
 	return m
 }
 
-// padded is a frame of this size with one message of no known type.
+// padded returns a frame of this size with one message of an unknown type.
 func padded(t *testing.T, size int) *remote.DisconnectRequest {
 	t.Helper()
 	b := &remote.MessageBatch{
@@ -101,8 +101,8 @@ func padded(t *testing.T, size int) *remote.DisconnectRequest {
 	return oldFrame(frame)
 }
 
-// TestOldAgent: an old agent dials: what it sends is delivered, it understands what it receives, and it is refused as
-// before.
+// TestOldAgent checks an old agent that dials: its messages are delivered, it understands the answers, and it is
+// refused as before.
 func TestOldAgent(t *testing.T) {
 	h := newHall(t, Options{})
 	agent := newStranger(t, h, machineOptions("n1", "m1"))
@@ -168,7 +168,7 @@ func without(all []heard, got heard) []heard {
 	return left
 }
 
-// hears is all that the next frame says.
+// hears returns the messages of the next frame.
 func (s *stranger) hears(rows table) []heard {
 	s.tb.Helper()
 	m, err := s.stream.Recv()
@@ -178,10 +178,10 @@ func (s *stranger) hears(rows table) []heard {
 	return saidIn(s.tb.(*testing.T), m.GetMessageBatch(), rows)
 }
 
-// oldScheduler serves what is registered with Proto.Actor's generated code.
+// oldScheduler serves with Proto.Actor's generated code.
 type oldScheduler struct {
 	remote.UnimplementedRemotingServer
-	machines chan metadata.MD // how each introduced itself
+	machines chan metadata.MD // introduction of each node
 	streams  chan remote.Remoting_ReceiveServer
 	refusal  error
 }
@@ -200,7 +200,7 @@ func (s *oldScheduler) Receive(stream remote.Remoting_ReceiveServer) error {
 	return nil
 }
 
-// newOldScheduler serves at an address of loopback.
+// newOldScheduler serves at a loopback address.
 func newOldScheduler(t *testing.T, s *oldScheduler) (address string) {
 	t.Helper()
 	s.machines, s.streams = make(chan metadata.MD, 64), make(chan remote.Remoting_ReceiveServer, 64)
@@ -215,8 +215,8 @@ func newOldScheduler(t *testing.T, s *oldScheduler) (address string) {
 	return listener.Addr().String()
 }
 
-// TestOldScheduler: a new agent dials an old scheduler: it sends what earlier versions sent, and receives all that it
-// is sent, up to the limit.
+// TestOldScheduler checks a new agent that dials an old scheduler. It sends what earlier versions sent, and receives
+// all messages up to the limit.
 func TestOldScheduler(t *testing.T) {
 	s := &oldScheduler{}
 	n := newCabin(t, machineOptions("n1", "m1", newOldScheduler(t, s)))
@@ -246,7 +246,7 @@ func TestOldScheduler(t *testing.T) {
 	if len(all) < 11 {
 		t.Fatalf("only %d messages are recorded", len(all))
 	}
-	for _, m := range all { // one actor hears them, in order
+	for _, m := range all { // one actor receives them in order
 		if got := hears(t, n.ears, fmt.Sprintf("%T", m.message), func(heard) bool { return true }); !sameWord(m, got) {
 			t.Errorf("the agent hears %v, want %v", got, m)
 		}
@@ -264,7 +264,7 @@ func TestOldScheduler(t *testing.T) {
 	n.await(t, countUp, 2) // and it dials again
 }
 
-// TestOldSchedulerRefuses: a refusal of an old scheduler reaches the people who read the agent's log.
+// TestOldSchedulerRefuses checks that a refusal by an old scheduler reaches the agent's log.
 func TestOldSchedulerRefuses(t *testing.T) {
 	s := &oldScheduler{refusal: status.Error(codes.FailedPrecondition, "upgrade that side first")}
 	o := machineOptions("n1", "m1", newOldScheduler(t, s))
@@ -279,7 +279,7 @@ func TestOldSchedulerRefuses(t *testing.T) {
 	}
 }
 
-// newer is a batch of words that no version here knows, twice, and behind them one that is known.
+// newer adds two messages of an unknown type to a batch, followed by one of a known type.
 func newer(b *remote.MessageBatch) *remote.MessageBatch {
 	b.TypeNames = append(b.TypeNames, "synapse.v9.Later"+strings.Repeat("x", 200))
 	later := proto.Clone(b.Envelopes[0]).(*remote.MessageEnvelope)
@@ -288,7 +288,7 @@ func newer(b *remote.MessageBatch) *remote.MessageBatch {
 	return b
 }
 
-// toldOnce waits until an end has told that it left out a word, and fails if it tells so again.
+// toldOnce waits until an end has logged an unknown message, and fails if it logs a second one.
 func toldOnce(t *testing.T, said lines) {
 	t.Helper()
 	limit := time.After(testpace.Of(time.Minute))
@@ -313,8 +313,8 @@ func toldOnce(t *testing.T, said lines) {
 	}
 }
 
-// TestNewerAgent: of an agent that says more than this scheduler knows the rest is heard, on the same stream, and the
-// log tells once what was left out.
+// TestNewerAgent checks an agent that sends messages which this scheduler does not know. The other messages arrive on
+// the same stream, and the log names the unknown type once.
 func TestNewerAgent(t *testing.T) {
 	said := make(lines, 1000)
 	h := newHall(t, Options{Log: said})
@@ -330,7 +330,7 @@ func TestNewerAgent(t *testing.T) {
 	}
 }
 
-// TestNewerScheduler: likewise of a scheduler, at an agent.
+// TestNewerScheduler checks the same for a scheduler's messages at an agent.
 func TestNewerScheduler(t *testing.T) {
 	s, said := &oldScheduler{}, make(lines, 1000)
 	o := machineOptions("n1", "m1", newOldScheduler(t, s))
@@ -358,8 +358,7 @@ func TestNewerScheduler(t *testing.T) {
 	}
 }
 
-// TestFrameIsNotKept: actors may keep what was delivered though gRPC reuses the frame: nothing in it points into the
-// frame.
+// TestFrameIsNotKept checks that actors may keep delivered messages although gRPC reuses the frame.
 func TestFrameIsNotKept(t *testing.T) {
 	system := newSystem()
 	system.ProcessRegistry.Address = "scheduler"

@@ -9,16 +9,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the way out to one peer: a bounded queue, and a writer that lives only while there is something to
-// write.
+// This file owns the outgoing messages to one peer: a bounded queue, and a writer goroutine that exists only while
+// there is something to write.
 
 // size returns the size of a letter while it waits.
 func size(l *envelope.Letter) int {
 	return len(l.Data) + len(l.To) + len(l.Sender) + len(l.Kind) + messages.LetterBytes
 }
 
-// outbox is the queue. send writes one batch and may block; only the writer
-// calls it, and there is one writer at a time.
+// outbox is the queue. The function send writes one batch and may block. Only the writer calls it, and there is one
+// writer at a time.
 type outbox struct {
 	send   func(batch []envelope.Letter) error
 	failed func(error)
@@ -33,7 +33,7 @@ type outbox struct {
 	writers sync.WaitGroup
 }
 
-// put queues a letter, or drops it: a peer that does not keep up costs no more memory than the queue.
+// put queues a letter, or drops it: a slow peer costs no more memory than the queue.
 func (b *outbox) put(l envelope.Letter) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -50,7 +50,7 @@ func (b *outbox) put(l envelope.Letter) {
 	b.wake()
 }
 
-// begin starts the writing, also of the letters that came before.
+// begin starts the writing, including the letters that came before.
 func (b *outbox) begin() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -66,7 +66,7 @@ func (b *outbox) wake() {
 	}
 }
 
-// end drops what has not been sent, and refuses what comes later.
+// end drops the unsent letters, and refuses later ones.
 func (b *outbox) end() {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -91,13 +91,13 @@ func (b *outbox) write() {
 		if err := b.send(batch); err != nil {
 			b.failed(err)
 			b.count(countNoLink, int64(len(batch)))
-			continue // the box has ended, or is about to
+			continue // the outbox has ended, or is about to
 		}
 		b.count(countSent, int64(len(batch)))
 	}
 }
 
-// take takes the next batch from the queue. Where there is none the writer ends.
+// take returns the next batch from the queue. If there is none, the writer ends.
 func (b *outbox) take() []envelope.Letter {
 	b.mu.Lock()
 	defer b.mu.Unlock()
@@ -120,8 +120,8 @@ func (b *outbox) take() []envelope.Letter {
 	return batch
 }
 
-// written makes a letter of a message, if the table lets it pass. The sender's goroutine marshals it, as in simulation:
-// an actor may change afterwards what it has sent.
+// written makes a letter of a message, if the table permits it. The sender's goroutine marshals it, as in simulation,
+// because an actor may change a message after sending it.
 func written(may table, ours string, to *actor.PID, sent any) (envelope.Letter, bool) {
 	_, body, sender := actor.UnwrapEnvelope(sent)
 	message, ok := body.(spoken)

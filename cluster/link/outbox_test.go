@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/cluster/link/envelope"
 )
 
-// TestBatchesAreBounded: a batch ends at 512 messages or 256 KiB, but one longer message goes alone.
+// TestBatchesAreBounded checks that a batch ends at 512 messages or 256 KiB. One longer message is a batch of its own.
 func TestBatchesAreBounded(t *testing.T) {
 	small, long := envelope.Letter{Kind: "k", To: "a"}, envelope.Letter{Kind: "k", To: "a", Data: make([]byte, 1<<20)}
 	half := envelope.Letter{Kind: "k", To: "a", Data: make([]byte, maxBatchBytes/2)}
@@ -47,7 +47,8 @@ func repeated(l envelope.Letter, n int) []envelope.Letter {
 	return list
 }
 
-// TestQueueIsBounded: a peer that does not keep up costs the queue and no more; what came first is kept.
+// TestQueueIsBounded checks that a slow peer costs no more memory than the queue, and that the earliest messages are
+// kept.
 func TestQueueIsBounded(t *testing.T) {
 	for _, c := range []struct {
 		l    envelope.Letter
@@ -72,8 +73,8 @@ func TestQueueIsBounded(t *testing.T) {
 	}
 }
 
-// TestWriterComesAndGoes: the writer is there while there is something to write, one at a time, and survives a stream
-// that fails.
+// TestWriterComesAndGoes checks that there is exactly one writer while there is something to write, also after a stream
+// has failed.
 func TestWriterComesAndGoes(t *testing.T) {
 	var counts tally
 	var writing, most atomic.Int32
@@ -88,7 +89,7 @@ func TestWriterComesAndGoes(t *testing.T) {
 		return nil
 	}
 	b.put(envelope.Letter{Kind: "k", To: "a"})
-	if b.writing { // nobody else has it yet
+	if b.writing { // no other goroutine uses it yet
 		t.Error("it writes before it may")
 	}
 	b.begin()
@@ -102,7 +103,7 @@ func TestWriterComesAndGoes(t *testing.T) {
 	}
 }
 
-// TestPace: a peer may send a second's worth at once, then as much as the rate allows.
+// TestPace checks that a peer may send a burst of one second, and then as much as the rate allows.
 func TestPace(t *testing.T) {
 	now := &still{}
 	p := pace{clock: now}
@@ -116,7 +117,7 @@ func TestPace(t *testing.T) {
 	if w := p.took(0, 16<<20); w != time.Second {
 		t.Errorf("16 MiB more wait %v", w)
 	}
-	now.at = now.at.Add(time.Hour) // unused time is not saved up beyond the burst
+	now.at = now.at.Add(time.Hour) // unused time beyond the burst does not count
 	if w := p.took(20_000, 0); w != time.Second {
 		t.Errorf("after an hour: %v", w)
 	}

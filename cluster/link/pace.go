@@ -6,17 +6,17 @@ import (
 	"github.com/yi-json/synapse/clock"
 )
 
-// This file owns how fast a peer is read. An actor's mailbox has no bound, so a peer that floods is made to wait in its
-// own sockets: the stream's flow control holds back what is not read here.
+// This file owns the rate at which a peer is read. An actor's mailbox has no limit, so a flooding peer must wait in its
+// own sockets: the stream's flow control holds back data that is not read.
 
-// pace measures what a peer has sent against the time it had. due is when all of that would have been sent at the rate
-// allowed.
+// pace compares the amount that a peer has sent with the permitted rate. The field due is when that amount would be
+// permitted.
 type pace struct {
 	clock clock.Clock
 	due   time.Time
 }
 
-// took counts messages and bytes, and returns for how long to read nothing.
+// took counts messages and bytes, and returns how long to pause the reading.
 func (p *pace) took(messages, bytes int) time.Duration {
 	now := p.clock.Now()
 	if p.due.Before(now) {

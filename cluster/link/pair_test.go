@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// samples is one valid message of each type that crosses, as the machine n sends or receives it.
+// samples returns one valid message of each type that crosses the link, as the node n sends or receives it.
 func samples(n *cabin) []spoken {
 	token := &messages.Token{Epoch: 1, Counter: 3}
 	order := &messages.Order{Epoch: 2, Token: token, Job: "j-1", Node: string(n.o.Node), Incarnation: n.o.Incarnation}
@@ -54,7 +54,7 @@ func samples(n *cabin) []spoken {
 	}
 }
 
-// concrete is a path that a row's pattern stands for.
+// concrete returns a path that matches a row's pattern.
 func concrete(pattern string) string {
 	switch pattern {
 	case anyJob, anyScheduler:
@@ -67,8 +67,8 @@ func concrete(pattern string) string {
 	return pattern
 }
 
-// TestTooLongIsLogged: a message that is too long is logged: else its receiver would wait for ever, and nobody would
-// know why.
+// TestTooLongIsLogged checks that a message which is too long is logged. Its receiver waits forever, and the log is the
+// only hint.
 func TestTooLongIsLogged(t *testing.T) {
 	log := make(lines, 2)
 	var counts tally
@@ -87,7 +87,8 @@ func TestTooLongIsLogged(t *testing.T) {
 	}
 }
 
-// TestEveryRowCrosses: every row of the table crosses: same message, same actor, and a sender who can be answered.
+// TestEveryRowCrosses checks that every row of the table crosses: same message, same actor, and a sender that can be
+// answered.
 func TestEveryRowCrosses(t *testing.T) {
 	h, n := pair(t)
 	tried := 0
@@ -106,7 +107,7 @@ func TestEveryRowCrosses(t *testing.T) {
 	if want := len(towardNode) + len(towardScheduler); tried != want {
 		t.Errorf("%d of %d rows were tried", tried, want)
 	}
-	// Stock actors answer at the sender's PID.
+	// Actors of Proto.Actor answer at the sender's PID.
 	h.say(h.server.Node("n1"), samples(n)[13], actors.SchedulerPath)
 	lead := hearsType[*messages.Lead](t, n.ears)
 	n.say(actors.At(lead.sender, actors.SchedulerPath), samples(n)[0])
@@ -136,8 +137,8 @@ func checkCrossed(t *testing.T, m proto.Message, got heard, row *rule, from stri
 	}
 }
 
-// TestTableIsTheVocabulary: the table agrees with the vocabulary: it holds what crosses between machines there, and
-// nothing else but logs.
+// TestTableIsTheVocabulary checks that the table contains exactly the messages that cross between processes according
+// to messages/README.md, and logs.
 func TestTableIsTheVocabulary(t *testing.T) {
 	text, err := os.ReadFile(filepath.Join("..", "..", "messages", "README.md"))
 	if err != nil {
@@ -191,7 +192,8 @@ func TestCovers(t *testing.T) {
 	}
 }
 
-// TestNothingElseLeaves: what is not in the table does not leave, nor do Proto.Actor's own messages: both are counted.
+// TestNothingElseLeaves checks that messages outside the table and Proto.Actor's own messages are not sent, and are
+// counted.
 func TestNothingElseLeaves(t *testing.T) {
 	h, n := pair(t)
 	node := h.server.Node("n1")
@@ -205,7 +207,7 @@ func TestNothingElseLeaves(t *testing.T) {
 	h.say(node, lead, "")                                                                      // without a sender
 	h.say(node, lead, "synapse/else")                                                          // not from there
 	h.say(actor.NewPID("node-n1", "synapse"), lead, actors.SchedulerPath)                      // not to there
-	h.system.Root.RequestWithCustomSender(node, lead, actor.NewPID("node-n2", "synapse/node")) // for somebody else
+	h.system.Root.RequestWithCustomSender(node, lead, actor.NewPID("node-n2", "synapse/node")) // for another node
 	h.await(t, countUnsayable, 12)
 	h.system.Root.Stop(node)
 	h.system.Root.Poison(node)

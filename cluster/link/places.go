@@ -7,13 +7,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns which stream belongs to which machine at a scheduler.
+// This file owns which stream belongs to which node at a scheduler.
 //
-// A name belongs to the first machine that comes under it, until the actors say otherwise. A second machine under the
-// same name, a cloned disk say, does not push the first one out: it gets an address of its own, node-ID~MACHINE, so
-// that it too can be asked for its Hello and be told why it is refused. The link cannot know which of the two is the
-// true one: it is the one that the leader welcomes. If that is the second one (the first was removed, or the clone
-// merely dialled sooner after a restart), the name moves to it with the Welcome.
+// A name belongs to the first node that uses it, until the actors decide otherwise. A second node with the same name,
+// such as a cloned disk, does not displace the first one. It gets its own address, node-ID~MACHINE, so that it can be
+// asked for its Hello and gets the reason of its refusal. The link cannot know which of the two is the right one. The
+// right one is the node that the leader welcomes. If that is the second one, because the first was removed or because
+// the clone dialed first after a restart, the name moves to it with the Welcome.
 
 // namedStreams holds all streams under one node's name.
 type namedStreams struct {
@@ -27,15 +27,15 @@ type machine struct {
 	line *line
 }
 
-// own is the machine's address where it does not hold the name.
+// own returns the node's address while it does not hold the name.
 func (m *machine) own() string { return nodePrefix + string(m.node) + second + m.machine }
 
 func nameOf(id topology.NodeID) string { return nodePrefix + string(id) }
 
-// places are the streams by their nodes' names. The Server's lock guards them.
+// places maps node names to streams. The Server's lock guards it.
 type places map[topology.NodeID]*namedStreams
 
-// find returns which machine has an address now, and whether it holds the name.
+// find returns which node has an address now, and whether it holds the name.
 func (p places) find(address string) (m *machine, holds bool) {
 	name, ok := strings.CutPrefix(address, nodePrefix)
 	if !ok {
@@ -57,9 +57,9 @@ func (p places) find(address string) (m *machine, holds bool) {
 	return nil, false
 }
 
-// admit gives a newcomer its address. It takes the place of an older stream of the same machine, and returns that one.
-// ok is false where too many machines have come under the name, or where the older stream has proved another key:
-// a machine's id is no secret, and whoever knows it must not end the machine's stream.
+// admit gives a new stream its address. The stream replaces an older stream of the same node, which admit returns. It
+// returns false if too many nodes have come under the name, or if the older stream has another authenticated key. A
+// machine ID is no secret, so it must not suffice to end the node's stream.
 func (p places) admit(m *machine) (older *machine, ok bool) {
 	here := p[m.node]
 	if here == nil {
@@ -88,7 +88,7 @@ func (p places) admit(m *machine) (older *machine, ok bool) {
 	return older, true
 }
 
-// dismiss removes a machine from the others.
+// dismiss removes a node from the others.
 func (h *namedStreams) dismiss(machineID string) *machine {
 	for i, m := range h.others {
 		if m.machine == machineID {
@@ -99,8 +99,8 @@ func (h *namedStreams) dismiss(machineID string) *machine {
 	return nil
 }
 
-// leave empties a stream's place, if it still has one, and reports whether it had. None of the others moves up: the
-// true machine takes the name when it returns, and any other one only if it is welcomed.
+// leave removes a stream from its place, and reports whether it had one. None of the others moves up. The right node
+// takes the name when it returns, and any other node only if it is welcomed.
 func (p places) leave(m *machine) bool {
 	here := p[m.node]
 	if here == nil {
@@ -118,7 +118,7 @@ func (p places) leave(m *machine) bool {
 	return left
 }
 
-// promote gives the name to one of the others, and returns the machine that had it.
+// promote gives the name to one of the others, and returns the node that had it.
 func (p places) promote(m *machine) (demoted *machine) {
 	here := p[m.node]
 	here.dismiss(m.machine)
@@ -133,7 +133,7 @@ func (p places) promote(m *machine) (demoted *machine) {
 	return demoted
 }
 
-// holds reports whether another stream of the same machine has the name.
+// holds reports whether another stream of the same node has the name.
 func (p places) holds(m *machine) bool {
 	here := p[m.node]
 	return here != nil && here.holder != nil && here.holder != m && here.holder.machine == m.machine

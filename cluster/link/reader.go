@@ -11,30 +11,30 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the handling of incoming frames. Nothing that a peer sends is believed before it is checked, and
-// nothing ends the stream but a frame that gRPC itself refuses.
+// This file owns the handling of incoming frames. Everything that a peer sends is checked. Only a frame that gRPC
+// itself refuses ends the stream.
 
-// reader delivers what one peer sends.
+// reader delivers the messages of one peer.
 type reader struct {
 	line *line
-	may  table // what may come in
+	may  table // permitted incoming messages
 	pace pace
-	// caller is the machine at the other end; it is nil at a machine's own end.
+	// caller is the node at the other end. It is nil at a node's own end.
 	caller *caller
 	batch  envelope.Batch
-	// complained is set once a refusal has been logged, and puzzled once a kind that is not known has been. One line is
-	// enough to find the fault, and a hostile peer must not fill the disk.
+	// complained is set after the first logged refusal, and puzzled after the first unknown type. One line is enough to
+	// find the fault, and a hostile peer must not fill the disk.
 	complained, puzzled bool
 }
 
-// maxKindShown bounds what the log shows of a kind's name, in bytes: whoever is at the other end chose it.
+// maxKindShown limits the logged length of a type name in bytes, because the peer chooses the name.
 const maxKindShown = 80
 
-// bulk bounds how many large messages are decoded at the same time: decoded, they take several times as many bytes,
-// and Validate can refuse them only then.
+// bulk limits the large messages that are decoded at the same time. Decoded messages take several times as many bytes,
+// and only then can Validate refuse them.
 var bulk = make(chan struct{}, maxBulky)
 
-// frame delivers one frame, and returns for how long to read nothing more from the peer.
+// frame delivers one frame, and returns how long to pause the reading.
 func (r *reader) frame(frame []byte) time.Duration {
 	said := 1
 	for ok := range r.batch.Each(frame) {
@@ -52,7 +52,7 @@ func (r *reader) frame(frame []byte) time.Duration {
 	return r.pace.took(said, len(frame))
 }
 
-// take delivers one message of the batch, and returns the counter for what happened to it.
+// take delivers one message of the batch, and returns the counter for the result.
 func (r *reader) take(i int) (outcome string) {
 	defer func() {
 		if reason := recover(); reason != nil {
@@ -121,8 +121,8 @@ func (r *reader) complain(row *rule, why error) {
 	}
 }
 
-// wonder logs the first message of a kind that is not known here, or not from this side: a newer version says more than
-// this one understands, and has to go on without an answer.
+// wonder logs the first message of an unknown type or direction. A newer version sends messages that this version does
+// not know, and must continue without an answer.
 func (r *reader) wonder(kind []byte) {
 	if !r.puzzled {
 		r.puzzled = true
@@ -132,7 +132,7 @@ func (r *reader) wonder(kind []byte) {
 	}
 }
 
-// says reports whether a fact is about the machine that it comes from, and from this start of its agent.
+// says reports whether a fact is about the node that sent it, and about this start of its agent.
 func (c *caller) says(message spoken) bool {
 	fact, ok := message.(interface{ GetOrigin() *messages.Origin })
 	if !ok {
@@ -143,7 +143,7 @@ func (c *caller) says(message spoken) bool {
 		o.GetIncarnation().GetBootId() == c.boot && o.GetIncarnation().GetStartedNs() == c.startedNs
 }
 
-// deliver hands a message to the actor, if it is there.
+// deliver passes a message to the actor, if it exists.
 func (r *reader) deliver(row *rule, m envelope.Received, message spoken) string {
 	to := actor.NewPID(r.line.ours, string(m.Target.Path))
 	process, ok := r.line.system.ProcessRegistry.GetLocal(to.Id)
@@ -160,7 +160,7 @@ func (r *reader) deliver(row *rule, m envelope.Received, message spoken) string 
 	return countReceived
 }
 
-// String is for logs.
+// String returns the node for logs.
 func (c caller) String() string {
 	return fmt.Sprintf("%s (machine %s, boot %s)", c.node, c.machine, c.boot)
 }

@@ -19,9 +19,9 @@ import (
 	testpace "github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestRenewalUnderLoad: while gangs go through their rounds, every machine's certificate is renewed and the one that it
-// linked with runs out, and the scheduler's own is renewed as well. Each message is sent once, so a single one that is
-// lost ends the test. A machine that was not renewed loses its link then: that is what the others would lose, too.
+// TestRenewalUnderLoad checks renewals while gangs go through their rounds. Every node's certificate is renewed, the
+// original ones expire, and the scheduler's own is renewed as well. Each message is sent once, so a lost message ends
+// the test. One node is not renewed and loses its link, as the others would without renewals.
 func TestRenewalUnderLoad(t *testing.T) {
 	const machines = 12
 	began := time.Now()
@@ -37,7 +37,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 	must(t, err)
 	t.Cleanup(g.Close)
 	badge := func(name string) *credential.Badge {
-		folder, err := by.Certify(identity.RoleNode, name, began.Add(-17*time.Hour)) // two thirds of its day are over
+		folder, err := by.Certify(identity.RoleNode, name, began.Add(-17*time.Hour)) // two thirds of its day have passed
 		must(t, err)
 		folder.Dir = filepath.Join(by.Dir, name)
 		must(t, folder.Create())
@@ -84,7 +84,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 			t.Fatalf("%d of %d are renewed", renewed.Load(), machines)
 		}
 	}
-	for _, later := range []time.Duration{8 * time.Hour, 17 * time.Hour} { // theirs are over, and then ours is renewed
+	for _, later := range []time.Duration{8 * time.Hour, 17 * time.Hour} { // the nodes' expire, then the scheduler's is renewed
 		ahead.Store(int64(later))
 		rechecked := make(chan struct{})
 		go func() { g.Recheck(); close(rechecked) }()

@@ -12,23 +12,22 @@ import (
 	"github.com/yi-json/synapse/clock/backoff"
 )
 
-// This file owns when a machine tries again, and what a scheduler says of it. A whole cluster loses its scheduler in
-// one moment, so machines wait twice as long each time, up to a limit, and each of them a different part of that.
+// This file owns the retries of a node, and the hints of a scheduler about them. An entire cluster loses its scheduler
+// at the same moment. Nodes therefore double their pauses up to a limit, and each waits a random part of the pause.
 
-// keyPushback is gRPC's own name for a server's hint of when to try again, in milliseconds. Machines of earlier
-// versions do not read it.
+// keyPushback is gRPC's name of a server's hint when to retry, in milliseconds. Older agents ignore it.
 const keyPushback = "grpc-retry-pushback-ms"
 
-// retry is how long a machine waits between its tries.
+// retry holds the pauses between a node's attempts.
 type retry struct {
-	pause time.Duration // before the next try, without the random part
+	pause time.Duration // before the next attempt, without the random part
 }
 
 func newRetry() retry { return retry{pause: minRetry} }
 
-// failed counts a try, and returns how long to wait before the next one. Reached says that the connection was accepted.
-// A scheduler that accepts and does not answer has a crowd before it, so the machine comes back less often. If nobody
-// accepts, a try costs nobody anything.
+// failed counts an attempt, and returns the pause before the next one. The argument reached reports that the connection
+// was accepted. A scheduler that accepts and does not answer is overloaded, so the node retries less often. If nobody
+// accepts, an attempt costs nothing.
 func (r *retry) failed(reached bool, hint time.Duration, random func() float64) time.Duration {
 	pause := r.pause/2 + time.Duration(random()*float64(r.pause/2))
 	limit := maxRetry
@@ -39,7 +38,7 @@ func (r *retry) failed(reached bool, hint time.Duration, random func() float64) 
 	return max(pause, time.Duration(random()*float64(min(hint, maxHint))))
 }
 
-// pushedBack is an error with the scheduler's hint: come back at a random moment within that time.
+// pushedBack is an error with the scheduler's hint: retry at a random time within that duration.
 type pushedBack struct {
 	error
 	within time.Duration
@@ -47,7 +46,7 @@ type pushedBack struct {
 
 func (l pushedBack) Unwrap() error { return l.error }
 
-// hintOf is the hint that an error carries; 0: none.
+// hintOf returns the hint of an error, or 0 if it has none.
 func hintOf(err error) time.Duration {
 	var l pushedBack
 	if errors.As(err, &l) {
@@ -56,7 +55,7 @@ func hintOf(err error) time.Duration {
 	return 0
 }
 
-// hinted adds to the error of a stream the hint that came with it. The stream must have ended.
+// hinted adds the hint of a stream to the stream's error. The stream must have ended.
 func hinted(err error, trailer metadata.MD) error {
 	ms, bad := strconv.ParseUint(one(trailer, keyPushback), 10, 32)
 	if bad != nil || ms == 0 {
@@ -75,7 +74,7 @@ func (s *Server) pushBack(stream grpc.ServerStream, why error) error {
 	return why
 }
 
-// comeBackWithin is the time in which so many machines can be linked again with half of the processors.
+// comeBackWithin returns the time in which this many nodes can be linked again with half of the CPUs.
 func comeBackWithin(machines int) time.Duration {
 	return time.Duration(machines) * 2 * linkCost / time.Duration(runtime.GOMAXPROCS(0))
 }

@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/clock"
 )
 
-// TestBusySchedulerIsTriedLessOften: a machine whose connections are accepted and not answered pauses for longer each
-// time, up to a limit; once nobody accepts them it tries as often as ever.
+// TestBusySchedulerIsTriedLessOften checks the pauses of a node whose connections are accepted and not answered. They
+// grow up to a limit. When nobody accepts the connections, the node retries as often as before.
 func TestBusySchedulerIsTriedLessOften(t *testing.T) {
 	half := func() float64 { return 0.5 }
 	r := newRetry()
@@ -29,8 +29,8 @@ func TestBusySchedulerIsTriedLessOften(t *testing.T) {
 	}
 }
 
-// TestHintIsHonoured: within a scheduler's hint the moment is drawn; a hint never makes a machine faster, and has a
-// bound.
+// TestHintIsHonoured checks that a node retries at a random time within a scheduler's hint. A hint never shortens a
+// pause, and it has a limit.
 func TestHintIsHonoured(t *testing.T) {
 	for _, c := range []struct {
 		hint  time.Duration
@@ -58,15 +58,15 @@ func TestHintIsHonoured(t *testing.T) {
 	}
 }
 
-// TestClosingSchedulerSpreadsItsMachines: a scheduler that ends tells each of its machines in which time to come back:
-// the more there are, the longer it is.
+// TestClosingSchedulerSpreadsItsMachines checks that a scheduler which shuts down tells its nodes in which time to
+// return. The time grows with their number.
 func TestClosingSchedulerSpreadsItsMachines(t *testing.T) {
 	h, waits := newHall(t, Options{}), make(chan time.Duration, 100)
 	o := machineOptions("n1", "m1", h.address)
 	o.Rand, o.Clock = func() float64 { return 1 }, hearing{clock.Real{}, waits}
 	newCabin(t, o).linked(h)
 	h.server.mu.Lock()
-	for range 5000 { // as many as a large cluster has
+	for range 5000 { // as in a large cluster
 		m := &machine{}
 		m.line = newLine(h.server.o, h.system, nil, h.server.o.Address, "node-x", towardScheduler)
 		h.server.streams[m] = struct{}{}
@@ -86,7 +86,7 @@ func TestClosingSchedulerSpreadsItsMachines(t *testing.T) {
 	}
 }
 
-// hearing tells of each wait.
+// hearing reports each wait.
 type hearing struct {
 	clock.Clock
 	waits chan time.Duration

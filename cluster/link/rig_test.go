@@ -25,12 +25,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the stage: scheduler processes and machines of real actor
-// systems, on loopback or in memory, whose actors only note what they receive.
+// This file owns the test setup: scheduler processes and nodes with real actor systems, on loopback or in memory. Their
+// actors only record their messages.
 
 var patience = testpace.Of(20 * time.Second)
 
-// tally counts what the link counts.
+// tally records the link's counters.
 type tally struct {
 	mu sync.Mutex
 	by map[string]int64
@@ -72,8 +72,7 @@ func stockSystem() *actor.ActorSystem {
 	return actor.NewActorSystem(actor.WithLoggerFactory(quiet))
 }
 
-// newSystem is a real actor system without the stock one's three megabytes of
-// tables. It is never shut down.
+// newSystem returns a real actor system without the three megabytes of default tables. It is never shut down.
 func newSystem() *actor.ActorSystem {
 	light := *template()
 	system := &light
@@ -94,7 +93,7 @@ type heard struct {
 	sender  *actor.PID
 }
 
-// ear is an actor at a path that passes on all it receives.
+// ear is an actor at a path that passes all its messages on.
 func ear(system *actor.ActorSystem, path string, to func(heard)) {
 	props := actor.PropsFromFunc(func(ctx actor.Context) {
 		switch ctx.Message().(type) {
@@ -126,7 +125,7 @@ type hall struct {
 	address  string
 	ears     chan heard
 	listener net.Listener
-	guards   []grpc.ServerOption // of the gate before it; nil: there is none
+	guards   []grpc.ServerOption // options of the authentication in front of it; nil: none
 }
 
 func newHall(tb testing.TB, o Options) *hall {
@@ -140,7 +139,7 @@ func newHall(tb testing.TB, o Options) *hall {
 	return h
 }
 
-// serve lets machines in.
+// serve accepts nodes.
 func serve(tb testing.TB, h *hall) {
 	if h.listener == nil {
 		listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -169,7 +168,7 @@ func (h *hall) say(to *actor.PID, m any, from string) {
 	h.system.Root.RequestWithCustomSender(to, m, sender)
 }
 
-// hears waits for a message that is accepts; others before it are skipped.
+// hears waits for a message that the function accepts, and skips earlier ones.
 func hears(tb testing.TB, ears chan heard, what string, is func(heard) bool) heard {
 	tb.Helper()
 	for limit := time.After(patience); ; {
@@ -203,7 +202,7 @@ func (h *hall) down(name string) {
 	hears(h.tb, h.ears, "LinkDown of "+name, func(m heard) bool { return m.message == down })
 }
 
-// cabin is a machine's agent.
+// cabin is a node agent.
 type cabin struct {
 	tally
 	tb     testing.TB
@@ -240,7 +239,7 @@ func (n *cabin) origin() *messages.Origin {
 	}
 }
 
-// linked waits until the machine's own end is up: the scheduler's end is up a little sooner.
+// linked waits until the node's own end is up, which is slightly later than the scheduler's end.
 func (n *cabin) linked(h *hall) {
 	n.tb.Helper()
 	eventually(n.tb, "the machine's end stands", func() bool {
@@ -248,7 +247,7 @@ func (n *cabin) linked(h *hall) {
 	})
 }
 
-// pair is one of each, linked.
+// pair returns a linked scheduler and node.
 func pair(tb testing.TB) (*hall, *cabin) {
 	h := newHall(tb, Options{})
 	n := newCabin(tb, machineOptions("n1", "m1", h.address))
@@ -257,7 +256,7 @@ func pair(tb testing.TB) (*hall, *cabin) {
 	return h, n
 }
 
-// works shows that a well-behaved machine is served, there and back.
+// works checks that a well-behaved node is served in both directions.
 func works(tb testing.TB, h *hall, n *cabin, seq uint64) {
 	tb.Helper()
 	n.linked(h)
@@ -273,7 +272,7 @@ func works(tb testing.TB, h *hall, n *cabin, seq uint64) {
 	})
 }
 
-// stranger is a raw stream under a machine's name, which sends what our own end never would.
+// stranger is a raw stream under a node's name that sends what the link's own code never would.
 type stranger struct {
 	tb     testing.TB
 	conn   *grpc.ClientConn
@@ -311,7 +310,7 @@ func dialStranger(tb testing.TB, h *hall, md metadata.MD) (*stranger, error) {
 	return &stranger{tb, conn, stream, client}, err
 }
 
-// says puts one batch on the wire, as it is.
+// says sends one batch unchanged.
 func (s *stranger) says(b *remote.MessageBatch) {
 	s.tb.Helper()
 	if err := s.stream.Send(framed(b)); err != nil {
@@ -323,7 +322,7 @@ func framed(b *remote.MessageBatch) *remote.RemoteMessage {
 	return &remote.RemoteMessage{MessageType: &remote.RemoteMessage_MessageBatch{MessageBatch: b}}
 }
 
-// batchOf is a correct batch of one message from a machine's Node.
+// batchOf returns a correct batch with one message from a Node actor.
 func batchOf(node string, to *actor.PID, m proto.Message) *remote.MessageBatch {
 	data, err := proto.Marshal(m)
 	if err != nil {

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Server is a scheduler process's end of all links. It tells the local Scheduler, while there is one, which machines
+// Server is a scheduler process's end of all links. It notifies the local Scheduler, while there is one, which nodes
 // can be reached. It is the leader's actors.Peers.
 type Server struct {
 	o         *Options
@@ -30,7 +30,7 @@ type Server struct {
 	epoch   uint64
 	leader  string
 	closing bool
-	// comeBack is the time in which machines are asked to come back once this process has ended.
+	// comeBack is the time in which nodes should return after this process has ended.
 	comeBack time.Duration
 	running  sync.WaitGroup
 }
@@ -44,8 +44,8 @@ var (
 	errClosing = status.Error(codes.Unavailable, "this scheduler is shutting down")
 )
 
-// NewServer makes the system reachable under the scheduler's address. It must be called before anything is spawned,
-// because an actor's PID has its address from its birth.
+// NewServer makes the actor system reachable under the scheduler's address. The caller must call it before it creates
+// any actor, because a PID gets its address at its creation.
 func NewServer(system *actor.ActorSystem, o Options) *Server {
 	s := &Server{
 		o: o.completed(), system: system, closed: make(chan struct{}),
@@ -60,15 +60,15 @@ func NewServer(system *actor.ActorSystem, o Options) *Server {
 	return s
 }
 
-// Register mounts the link at a grpc.Server that was made with ServerOptions.
+// Register adds the link to a grpc.Server that was created with ServerOptions.
 func (s *Server) Register(at grpc.ServiceRegistrar) { envelope.Register(at, s) }
 
-// Node is the address of a machine's Node.
+// Node returns the PID of a node's Node actor.
 func (s *Server) Node(id topology.NodeID) *actor.PID {
 	return actor.NewPID(nameOf(id), actors.NodePath)
 }
 
-// Receive is one machine's stream, from its beginning to its end.
+// Receive serves one node's stream, from beginning to end.
 func (s *Server) Receive(stream grpc.ServerStream) error {
 	who, err := s.o.recognise(stream.Context())
 	if err != nil {
@@ -83,7 +83,7 @@ func (s *Server) Receive(stream grpc.ServerStream) error {
 		return s.pushBack(stream, err)
 	}
 	defer s.detach(m)
-	// Letters wait in the outbox until the answer has been sent: it must come first.
+	// Letters wait in the outbox until the answer has been sent, because the answer must come first.
 	if err := stream.SendHeader(s.standing().metadata()); err != nil {
 		m.line.end(err)
 		return err
@@ -104,7 +104,7 @@ func (s *Server) standing() standing {
 	return standing{address: s.o.Address, epoch: s.epoch, leader: s.leader}
 }
 
-// attach gives a stream its place and tells the Scheduler of it.
+// attach gives a stream its place and notifies the Scheduler.
 func (s *Server) attach(m *machine) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -136,7 +136,7 @@ func (s *Server) attach(m *machine) error {
 	return nil
 }
 
-// greeted is the name under which the Scheduler asks for the machine's Hello; Node makes an address of it.
+// greeted returns the name under which the Scheduler asks for the node's Hello. Node turns it into an address.
 func (m *machine) greeted() topology.NodeID {
 	return topology.NodeID(strings.TrimPrefix(*m.line.known.Load(), nodePrefix))
 }
@@ -153,7 +153,7 @@ func (s *Server) detach(m *machine) {
 	}
 }
 
-// find returns the line to a machine. A machine that the leader welcomes gets the name.
+// find returns the line to a node. A node that the leader welcomes gets the name.
 func (s *Server) find(to *actor.PID, message any) *line {
 	s.mu.RLock()
 	m, holds := s.places.find(to.Address)
@@ -173,21 +173,21 @@ func (s *Server) promote(m *machine) {
 	if found, holds := s.places.find(m.own()); found != m || holds {
 		return // it has left or been promoted meanwhile
 	}
-	s.tell(actors.LinkDown{Node: m.greeted()}) // it is not greeted under this name any more
+	s.tell(actors.LinkDown{Node: m.greeted()}) // it is no longer greeted under this name
 	if demoted := s.places.promote(m); demoted != nil {
 		s.tell(actors.LinkUp{Node: demoted.greeted()})
 	}
 }
 
-// tell sends to the Scheduler, which is there only while this process leads.
+// tell sends a message to the Scheduler, which exists only while this process leads.
 func (s *Server) tell(message any) {
 	if _, leads := s.system.ProcessRegistry.GetLocal(actors.SchedulerPath); leads {
 		s.system.Root.Send(s.scheduler, message)
 	}
 }
 
-// Lead makes this process the leader. It is called right after leader.Assemble: once the Scheduler exists, it is told
-// of every stream that is up.
+// Lead makes this process the leader. It must be called right after leader.Assemble. When the Scheduler exists, it
+// receives every open stream.
 func (s *Server) Lead(epoch uint64) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -198,14 +198,14 @@ func (s *Server) Lead(epoch uint64) {
 	}
 }
 
-// Follow notes which process leads, as host:port, for the machines that connect here.
+// Follow records the leading process, as host:port, for the nodes that connect here.
 func (s *Server) Follow(leader string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.epoch, s.leader = 0, leader
 }
 
-// introduce waits for the Scheduler and tells it of the streams. Those that come later are told by attach.
+// introduce waits for the Scheduler and sends it the open streams. The function attach reports later ones.
 func (s *Server) introduce() {
 	defer s.running.Done()
 	for {
@@ -227,8 +227,8 @@ func (s *Server) introduce() {
 	}
 }
 
-// Close ends every stream and waits until nothing of the link runs. It must come before the grpc.Server's stop: a
-// graceful stop would wait for streams that never end by themselves.
+// Close ends every stream and waits until no goroutine of the link runs. It must come before the grpc.Server's stop,
+// because a graceful stop would wait for streams that never end by themselves.
 func (s *Server) Close() {
 	s.mu.Lock()
 	if !s.closing {

@@ -19,15 +19,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of which stream belongs to which machine: reconnects, newer streams, clones, refusals, and
-// what the Scheduler is told of them.
+// This file owns the tests of which stream belongs to which node: reconnects, newer streams, clones, refusals, and the
+// messages to the Scheduler about them.
 
-// hurried makes the waits between tries short; their order stays.
+// hurried shortens the waits between attempts. Their order stays.
 type hurried struct{ clock.Real }
 
 func (hurried) After(d time.Duration) <-chan time.Time { return time.After(d / 20) }
 
-// moving is a scheduler's name whose process goes away and comes back elsewhere.
+// moving is a scheduler's name whose process ends and returns elsewhere.
 type moving struct{ to atomic.Pointer[string] }
 
 func (m *moving) dial(ctx context.Context, _ string) (net.Conn, error) {
@@ -35,7 +35,7 @@ func (m *moving) dial(ctx context.Context, _ string) (net.Conn, error) {
 	return d.DialContext(ctx, "tcp", *m.to.Load())
 }
 
-// TestReconnects: a scheduler that dies and comes back is found again, by the same machine, with the same addresses.
+// TestReconnects checks that the same node finds a restarted scheduler again, with the same addresses.
 func TestReconnects(t *testing.T) {
 	first := newHall(t, Options{})
 	var where moving
@@ -45,11 +45,11 @@ func TestReconnects(t *testing.T) {
 	n := newCabin(t, o)
 	first.up("n1")
 	works(t, first, n, 1)
-	cached := actor.NewPID("scheduler", rackPath) // a PID remembers how it was reached
+	cached := actor.NewPID("scheduler", rackPath) // a PID caches how it was reached
 	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 1})
 	hearsType[*messages.Heartbeat](t, first.ears)
 
-	first.grpc.Stop() // as when the process is killed: the sockets close
+	first.grpc.Stop() // as after a kill: the sockets close
 	first.down("n1")
 	n.await(t, countDown, 1)
 	n.say(cached, &messages.Heartbeat{Origin: n.origin(), Epoch: 1})
@@ -64,7 +64,7 @@ func TestReconnects(t *testing.T) {
 	works(t, second, n, 2)
 }
 
-// TestDialsForEver: nobody gives up on a scheduler that was never there.
+// TestDialsForEver checks that a node never gives up on a scheduler that was never there.
 func TestDialsForEver(t *testing.T) {
 	dead, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -86,7 +86,7 @@ func TestDialsForEver(t *testing.T) {
 	works(t, h, n, 1)
 }
 
-// TestRetriesSpread: the waits between tries double up to the limit, and no two machines wait alike.
+// TestRetriesSpread checks that the waits between attempts double up to the limit, and differ between nodes.
 func TestRetriesSpread(t *testing.T) {
 	for jitter, want := range map[float64]string{
 		0:    "50ms 100ms 200ms 400ms 800ms 1.5s 1.5s 1.5s",
@@ -133,7 +133,7 @@ func (n *noting) After(d time.Duration) <-chan time.Time {
 	return n.fire
 }
 
-// TestNewerStreamClosesOlder: a newer stream of the same machine takes the place of the older one, which ends.
+// TestNewerStreamClosesOlder checks that a newer stream of the same node replaces the older one, which ends.
 func TestNewerStreamClosesOlder(t *testing.T) {
 	h := newHall(t, Options{})
 	older := newStranger(t, h, machineOptions("n1", "m1"))
@@ -150,7 +150,7 @@ func TestNewerStreamClosesOlder(t *testing.T) {
 	}
 }
 
-// TestNewerStreamClosesStuckOlder: a frozen older stream, which does not even read, is closed all the same.
+// TestNewerStreamClosesStuckOlder checks that a frozen older stream, which does not even read, is closed as well.
 func TestNewerStreamClosesStuckOlder(t *testing.T) {
 	h := newHall(t, Options{})
 	newStranger(t, h, machineOptions("n1", "m1")) // it never reads
@@ -168,8 +168,8 @@ func TestNewerStreamClosesStuckOlder(t *testing.T) {
 	h.await(t, countDown, 1)
 }
 
-// TestCloneIsHeardAndPushesNobodyOut: a clone, another machine under a known node's name, does not push the true one
-// out and is not ignored: it is asked for its Hello and told why it is refused.
+// TestCloneIsHeardAndPushesNobodyOut checks a clone, another machine under a known node's name. It does not displace
+// the right node. It is asked for its Hello and gets the reason of its refusal.
 func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	h := newHall(t, Options{})
 	truth := newCabin(t, machineOptions("n1", "m1", h.address))
@@ -197,7 +197,7 @@ func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	}
 }
 
-// TestNameFollowsTheWelcome: the name goes to the machine that the leader welcomes, whichever came first.
+// TestNameFollowsTheWelcome checks that the name goes to the node that the leader welcomes, whichever came first.
 func TestNameFollowsTheWelcome(t *testing.T) {
 	h := newHall(t, Options{})
 	clone := newCabin(t, machineOptions("n1", "m2", h.address))
@@ -213,11 +213,11 @@ func TestNameFollowsTheWelcome(t *testing.T) {
 	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
 	hearsType[*messages.Reserve](t, truth.ears)
 
-	// An answer to what was asked under the second name still finds its way.
+	// An answer to a message under the second name still arrives.
 	h.say(h.server.Node("n1~m1"), samples(truth)[18], jobPath)
 	hearsType[*messages.Abort](t, truth.ears)
 
-	// The true machine is away for a moment: nobody takes its name.
+	// The right node is away for a moment, and no other node takes its name.
 	truth.client.Close()
 	h.down("n1")
 	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
@@ -229,7 +229,7 @@ func TestNameFollowsTheWelcome(t *testing.T) {
 	}
 }
 
-// TestMachinesUnderOneName: under one name there is room for a few machines, not for any number.
+// TestMachinesUnderOneName checks that only a limited number of nodes may use one name.
 func TestMachinesUnderOneName(t *testing.T) {
 	h := newHall(t, Options{})
 	for _, m := range []string{"m1", "m2", "m3", "m4"} {
@@ -253,7 +253,7 @@ func optionsOf(id, machine string) *Options {
 	return &o
 }
 
-// TestRefusedHandshakes: a machine that does not name itself, or is too old, is told so.
+// TestRefusedHandshakes checks that a node which does not name itself, or is too old, gets the reason of its refusal.
 func TestRefusedHandshakes(t *testing.T) {
 	h := newHall(t, Options{})
 	for _, c := range []struct {
@@ -295,7 +295,7 @@ func TestRefusedHandshakes(t *testing.T) {
 	}
 }
 
-// TestUnderstand: a machine looks at the answer as well.
+// TestUnderstand checks that a node validates the scheduler's answer.
 func TestUnderstand(t *testing.T) {
 	good := standing{address: "scheduler-a", epoch: 4, leader: "b:9000"}
 	if got, err := understand(good.metadata()); err != nil || got != good {
@@ -311,8 +311,8 @@ func TestUnderstand(t *testing.T) {
 	}
 }
 
-// TestLeadIsToldOfStandingLinks: a new leader is told of the links that were up before; a process that does not lead
-// says which one does.
+// TestLeadIsToldOfStandingLinks checks that a new leader receives the links that were up before. A process that does
+// not lead names the leader.
 func TestLeadIsToldOfStandingLinks(t *testing.T) {
 	system := newSystem()
 	server := NewServer(system, Options{Address: "scheduler-b"})
@@ -331,7 +331,7 @@ func TestLeadIsToldOfStandingLinks(t *testing.T) {
 	if st := server.standing(); st.epoch != 5 || st.leader != "" {
 		t.Errorf("%v", st)
 	}
-	for _, path := range schedulerEars { // the Scheduler comes to be after that
+	for _, path := range schedulerEars { // the Scheduler is created later
 		ear(system, path, func(m heard) { h.ears <- m })
 	}
 	h.up("n1")
@@ -346,7 +346,7 @@ func (l lines) Warn(format string, args ...any)  { l.Info(actors.TagWarn+format,
 func (l lines) Error(format string, args ...any) { l.Info(actors.TagError+format, args...) }
 func (lines) Debug(string, ...any)               {}
 
-// TestTwinNames: two names for one scheduler do not make its streams close each other for ever.
+// TestTwinNames checks that two names for one scheduler do not make its streams close each other forever.
 func TestTwinNames(t *testing.T) {
 	h := newHall(t, Options{})
 	var where moving
@@ -365,8 +365,8 @@ func TestTwinNames(t *testing.T) {
 			t.Fatal("the twin was not noticed")
 		}
 	}
-	// From here on one of them waits for a minute. The scheduler may just be closing the other's stream for the twin's:
-	// what is sent on it is lost, as on any that breaks, and its next stream stays.
+	// From now on, one of them waits for a minute. The scheduler may be closing the other's stream because of the twin.
+	// Messages on a closing stream are lost, and the next stream stays.
 	seq := uint64(0)
 	eventually(t, "what is said arrives", func() bool {
 		seq++
@@ -382,7 +382,7 @@ func TestTwinNames(t *testing.T) {
 	works(t, h, n, seq+1)
 }
 
-// TestSeveralSchedulers: each of several schedulers has its own stream and its own address.
+// TestSeveralSchedulers checks that each of several schedulers has its own stream and its own address.
 func TestSeveralSchedulers(t *testing.T) {
 	a, b := newHall(t, Options{Address: "scheduler-a"}), newHall(t, Options{Address: "scheduler-b"})
 	n := newCabin(t, machineOptions("n1", "m1", a.address, b.address))

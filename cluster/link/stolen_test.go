@@ -18,11 +18,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of a stolen machine certificate: with it one can send only the messages of machines, about
-// that machine.
+// This file owns the tests of a stolen node certificate. It only allows messages of nodes, about that node.
 
-// crossing says which way messages go between a machine and a scheduler; all others stay in a process or come from
-// clients. It is compared with the two tables of the link.
+// crossing lists the messages of each direction between a node and a scheduler. All others stay in a process or come
+// from clients. It is compared with the two tables of the link.
 var crossing = map[string][]string{
 	"toward a scheduler": {
 		"Aborted", "Committed", "Ended", "ExecRefused", "Exited", "Expired", "Heartbeat",
@@ -36,8 +35,8 @@ var crossing = map[string][]string{
 	},
 }
 
-// TestEveryMessageIsDecided sends a message of every kind from a machine to every place: only messages of machines
-// pass, and only to their own place. A new message crosses only if both the table and this test say so.
+// TestEveryMessageIsDecided sends a message of every type from a node to every path. Only messages of nodes pass, and
+// only to their own receiver. A new message crosses only if both the table and this test permit it.
 func TestEveryMessageIsDecided(t *testing.T) {
 	for way, table := range map[string]table{"toward a scheduler": towardScheduler, "toward a machine": towardNode} {
 		var names []string
@@ -68,7 +67,7 @@ func TestEveryMessageIsDecided(t *testing.T) {
 				want := countUnknown
 				if row := towardScheduler[string(found.Descriptor().FullName())]; row != nil {
 					if want = countForbidden; covers(row.to, path) {
-						want = countInvalid // it would be taken, if it said anything
+						want = countInvalid // an empty message is invalid, but permitted
 					}
 				}
 				before := h.of(want)
@@ -83,8 +82,8 @@ func TestEveryMessageIsDecided(t *testing.T) {
 	}
 }
 
-// TestCertifiedName: a stream under another name than the certificate's is refused, and so is every fact and every
-// sender of another machine on one that stands.
+// TestCertifiedName checks that a stream under another name than the certificate's is refused. On an open stream, facts
+// and senders of another node are refused.
 func TestCertifiedName(t *testing.T) {
 	certified := func(context.Context) (identity.Peer, error) {
 		return identity.Peer{Identity: identity.Identity{Name: "n1"}}, nil
@@ -117,7 +116,7 @@ func TestCertifiedName(t *testing.T) {
 	}
 }
 
-// TestOnlyToItsRack: once a Rack has welcomed a machine, no other Rack receives its heartbeats and reports.
+// TestOnlyToItsRack checks that after a Rack has welcomed a node, no other Rack receives its heartbeats and reports.
 func TestOnlyToItsRack(t *testing.T) {
 	h := newHall(t, Options{})
 	const other = actors.SchedulerPath + "/rack-a.r2"

@@ -10,20 +10,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns which actor may send what to which across machines. It is the only list: the reader delivers nothing
-// that is not in it, and the writer sends nothing else.
+// This file owns which actor may send which message to which actor across processes. It is the only list: the reader
+// delivers nothing else, and the writer sends nothing else.
 
-// gatewayPath begins the paths of a gateway's reply processes, at a scheduler's address.
+// gatewayPath is the prefix of the paths of a gateway's reply processes, at a scheduler's address.
 const gatewayPath = "synapse/gateway/"
 
-// spoken is a message that may cross, once it is decoded.
+// spoken is a decoded message that may cross.
 type spoken interface {
 	messages.Message
 	Validate() error
 }
 
-// rule lets a type of message pass between actors whose paths match. A * at the end of a pattern stands for one more
-// word, ** for anything. A rule without from is for messages without a sender.
+// rule permits a type of message between actors whose paths match. A * at the end of a pattern matches one more word,
+// ** matches anything. A rule without from is for messages without a sender.
 type rule struct {
 	message  spoken
 	from, to string
@@ -72,7 +72,7 @@ var towardNode = tabled([]rule{
 	{&messages.ExecTask{}, gatewayPath + "**", actors.NodePath},
 })
 
-// table finds the rule of a type by its name on the wire.
+// table maps a type's name on the wire to its rule.
 type table map[string]*rule
 
 func tabled(rows []rule) table {
@@ -85,7 +85,7 @@ func tabled(rows []rule) table {
 
 func typeName(m proto.Message) string { return string(m.ProtoReflect().Descriptor().FullName()) }
 
-// fresh is a new message of the rule's type.
+// fresh returns a new message of the rule's type.
 func (r *rule) fresh() spoken { return r.message.ProtoReflect().New().Interface().(spoken) }
 
 func (r *rule) descriptor() protoreflect.MessageDescriptor {

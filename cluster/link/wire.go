@@ -8,20 +8,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how actors here reach actors elsewhere: through one Proto.Actor process for all of them, which looks
-// up the stream for every message. A PID remembers its process for ever, so with a process per stream it would go on
-// writing to a stream that has ended.
+// This file owns how local actors reach remote actors: through one Proto.Actor process for all of them, which looks up
+// the stream for every message. A PID caches its process forever, so with a process per stream it would keep writing to
+// a stream that has ended.
 
-// sender sends by address. find returns the line that leads there now.
+// sender sends by address. The function find returns the present line to an address.
 type sender struct {
 	o    *Options
 	may  table
 	ours string
 	find func(to *actor.PID, message any) *line
-	long sync.Once // logs the first message that is too long: its receiver would wait for ever
+	long sync.Once // logs the first message that is too long: its receiver would wait forever
 }
 
-// SendUserMessage puts a message on its way, or drops and counts it. It never blocks.
+// SendUserMessage sends a message, or drops and counts it. It never blocks.
 func (w *sender) SendUserMessage(to *actor.PID, sent any) {
 	l, may := written(w.may, w.ours, to, sent)
 	if may && len(l.Data) > maxMessageBytes {
@@ -47,8 +47,8 @@ func (w *sender) SendUserMessage(to *actor.PID, sent any) {
 	line.out.put(l)
 }
 
-// SendSystemMessage does nothing: nobody watches, or is watched, across machines.
+// SendSystemMessage does nothing, because no actor watches a remote actor.
 func (w *sender) SendSystemMessage(*actor.PID, any) { w.o.Count(countSystem, 1) }
 
-// Stop does nothing: nobody stops an actor elsewhere.
+// Stop does nothing, because no actor stops a remote actor.
 func (w *sender) Stop(*actor.PID) { w.o.Count(countSystem, 1) }

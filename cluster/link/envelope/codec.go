@@ -5,19 +5,19 @@ import (
 
 	"google.golang.org/grpc"
 	"google.golang.org/grpc/encoding"
-	"google.golang.org/grpc/encoding/proto" // it registers the codec of everything but frames
+	"google.golang.org/grpc/encoding/proto" // registers the codec for everything but frames
 	"google.golang.org/grpc/mem"
 )
 
-// This file owns how frames pass gRPC: one method, and a codec that takes bytes and gives bytes.
+// This file owns how frames pass through gRPC: one method, and a codec for bytes.
 
-// Handler serves the stream of one peer, from its beginning to its end.
+// Handler serves the stream of one peer, from beginning to end.
 type Handler interface {
 	Receive(stream grpc.ServerStream) error
 }
 
-// method is the one that carries frames. The service's other methods list and inspect actors; they are not registered,
-// so gRPC answers Unimplemented.
+// method is the only method that carries frames. The service's other methods list and inspect actors. They are not
+// registered, so gRPC answers Unimplemented.
 var method = grpc.StreamDesc{
 	StreamName:    receive,
 	Handler:       func(h any, stream grpc.ServerStream) error { return h.(Handler).Receive(stream) },
@@ -25,18 +25,18 @@ var method = grpc.StreamDesc{
 	ClientStreams: true,
 }
 
-// Register mounts the service at a server that was made with ServerOption.
+// Register adds the service to a server that was created with ServerOption.
 func Register(at grpc.ServiceRegistrar, h Handler) {
 	at.RegisterService(&grpc.ServiceDesc{
 		ServiceName: service, HandlerType: (*Handler)(nil), Streams: []grpc.StreamDesc{method},
 	}, h)
 }
 
-// ServerOption lets a server's streams carry frames; its other services are as they were. gRPC has one codec for all
-// services of a server, and a content-subtype of our own would be one that Proto.Actor's peers do not know.
+// ServerOption allows a server's streams to carry frames. Its other services do not change. gRPC has one codec for all
+// services of a server, and peers of Proto.Actor would not know a separate content-subtype.
 func ServerOption() grpc.ServerOption { return grpc.ForceServerCodecV2(codec{}) }
 
-// Open begins a stream to a peer.
+// Open opens a stream to a peer.
 func Open(ctx context.Context, peer grpc.ClientConnInterface) (grpc.ClientStream, error) {
 	return peer.NewStream(ctx, &method, "/"+service+"/"+receive, grpc.ForceCodecV2(codec{}))
 }
@@ -47,12 +47,12 @@ type Stream interface {
 	RecvMsg(m any) error
 }
 
-// Frame is one frame as bytes. The zero is empty, and ready to be received into.
+// Frame is one frame as bytes. The zero value is empty and can receive a frame.
 type Frame struct {
 	buffer mem.Buffer
 }
 
-// Bytes are the bytes of the frame; they are valid until it is freed or sent.
+// Bytes returns the bytes of the frame. They are valid until the frame is freed or sent.
 func (f *Frame) Bytes() []byte {
 	if f.buffer == nil {
 		return nil
@@ -60,7 +60,7 @@ func (f *Frame) Bytes() []byte {
 	return f.buffer.ReadOnlyData()
 }
 
-// Free gives a received frame's memory back. Any part of it that was kept may then change.
+// Free returns a received frame's memory. Parts of it that were kept may then change.
 func (f *Frame) Free() {
 	if f.buffer != nil {
 		f.buffer.Free()
@@ -68,17 +68,17 @@ func (f *Frame) Free() {
 	}
 }
 
-// Send gives a frame to gRPC, which owns it from then on.
+// Send sends a frame. gRPC owns the frame from then on.
 func Send(to Stream, f *Frame) error { return to.SendMsg(f) }
 
 // Receive waits for the next frame. The caller must free it.
 func Receive(from Stream, f *Frame) error { return from.RecvMsg(f) }
 
-// codec passes frames and what is handed on as they are, and leaves everything else to protobuf's codec: one server
-// serves all.
+// codec passes frames and forwarded messages unchanged, and uses protobuf's codec for everything else, so that one
+// server serves all.
 type codec struct{}
 
-// Name is that of protobuf's codec: the bytes are protobuf, and a peer is sure to have only that one.
+// Name returns the name of protobuf's codec. The bytes are protobuf, and every peer has that codec.
 func (codec) Name() string { return proto.Name }
 
 func (codec) Marshal(v any) (mem.BufferSlice, error) {
@@ -94,8 +94,8 @@ func (codec) Marshal(v any) (mem.BufferSlice, error) {
 	return encoding.GetCodecV2(proto.Name).Marshal(v)
 }
 
-// Unmarshal leaves a frame that came in one piece, as nearly all do, where gRPC put it, and joins one that came in
-// several. gRPC's pool would take 1 MiB for anything above 32 KiB, and clear all of it first.
+// Unmarshal keeps a frame in gRPC's buffer if it arrived in one piece, as nearly all do. It joins a frame of several
+// pieces itself, because gRPC's pool would allocate and clear 1 MiB for any frame above 32 KiB.
 func (codec) Unmarshal(data mem.BufferSlice, v any) error {
 	switch m := v.(type) {
 	case *Frame:

@@ -11,10 +11,9 @@ import (
 	"google.golang.org/protobuf/proto"
 )
 
-// This file owns the tests of what gRPC receives and returns: frames as they are, and all else as protobuf's codec has
-// it.
+// This file owns the tests of the codec: frames pass unchanged, and everything else as with protobuf's codec.
 
-// noted is a pool that counts what came back to it, and overwrites it, so that a read after that is noticed.
+// noted is a pool that counts and overwrites returned buffers, so that a later read is detected.
 type noted struct{ back int }
 
 func (*noted) Get(n int) *[]byte { b := make([]byte, n); return &b }
@@ -25,7 +24,7 @@ func (p *noted) Put(b *[]byte) {
 	}
 }
 
-// pieces are data as gRPC receives it.
+// pieces splits data as gRPC receives it.
 func pieces(pool mem.BufferPool, data []byte, n int) (s mem.BufferSlice) {
 	for part := range slices.Chunk(bytes.Clone(data), n) {
 		s = append(s, mem.NewBuffer(&part, pool))
@@ -33,8 +32,8 @@ func pieces(pool mem.BufferPool, data []byte, n int) (s mem.BufferSlice) {
 	return s
 }
 
-// TestFramesPass: a frame comes as it was sent, in however many pieces, lasts until it is freed, and then goes back to
-// gRPC.
+// TestFramesPass checks that a frame arrives unchanged, in any number of pieces. It lasts until it is freed, and then
+// returns to gRPC.
 func TestFramesPass(t *testing.T) {
 	data := bytes.Repeat([]byte("frame"), 10_000)
 	for _, piece := range []int{len(data), len(data) / 2, 12_500, 2000} {
@@ -44,7 +43,7 @@ func TestFramesPass(t *testing.T) {
 		if err := (codec{}).Unmarshal(received, &f); err != nil {
 			t.Fatal(err)
 		}
-		received.Free() // as gRPC does when the codec has it
+		received.Free() // as gRPC does after the codec
 		if !bytes.Equal(f.Bytes(), data) {
 			t.Errorf("in pieces of %d it comes changed", piece)
 		}
@@ -55,11 +54,11 @@ func TestFramesPass(t *testing.T) {
 		if f.Bytes() != nil {
 			t.Error("there are bytes in what was freed")
 		}
-		f.Free() // which does nothing the second time
+		f.Free() // a second call has no effect
 	}
 }
 
-// TestFrameIsUsedAgain: a frame that is received into again does not keep the one before.
+// TestFrameIsUsedAgain checks that receiving into a frame again releases the earlier content.
 func TestFrameIsUsedAgain(t *testing.T) {
 	pool := &noted{}
 	var f Frame
@@ -78,7 +77,7 @@ func TestFrameIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestFramesLeave: what leaves is what was packed, without a copy; an empty frame is none.
+// TestFramesLeave checks that a packed frame is sent without a copy, and that an empty frame is an error.
 func TestFramesLeave(t *testing.T) {
 	f := Pack("a", "b", []Letter{{Kind: "k", To: "t"}})
 	sent, err := (codec{}).Marshal(f)
@@ -90,7 +89,7 @@ func TestFramesLeave(t *testing.T) {
 	}
 }
 
-// TestOthersPass: the other services of the server are served as if there were no codec of ours.
+// TestOthersPass checks that the other services of the server work as with protobuf's codec.
 func TestOthersPass(t *testing.T) {
 	theirs := encoding.GetCodecV2("proto")
 	if (codec{}).Name() != theirs.Name() {

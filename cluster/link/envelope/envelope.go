@@ -1,20 +1,20 @@
-// Package envelope owns the form in which messages of actors cross between processes. It is Proto.Actor's own: the
-// gRPC method remote.Remoting/Receive, and frames that are its RemoteMessage, so that a peer built on Proto.Actor's
-// remote package understands them. That package itself is not used: it makes objects of all that it receives, and a
-// frame that a hostile peer fills with empty parts becomes fifty times its size. Here frames pass gRPC as bytes, and
+// Package envelope encodes and decodes the actor messages that cross between processes. The format is Proto.Actor's:
+// the gRPC method remote.Remoting/Receive, and frames that are RemoteMessages. A peer with Proto.Actor's remote package
+// therefore understands them. That package itself is not used, because it creates objects for everything that it
+// receives. A hostile frame full of empty parts would grow fifty times. Here frames pass through gRPC as bytes, and
 // their parts stay bytes until they are needed.
 //
-// This package knows only the form. The link decides who may send what to whom, and what happens to a message.
+// This package knows the format only. The link decides which messages may pass, and what happens to them.
 package envelope
 
-// This file owns the names and numbers of the form: those of Proto.Actor's remote.proto and actor.proto.
+// This file owns the names and numbers of the format, from Proto.Actor's remote.proto and actor.proto.
 
 const (
 	service = "remote.Remoting"
 	receive = "Receive"
 )
 
-// The fields' numbers.
+// These are the field numbers.
 const (
 	frameBatch = 1 // RemoteMessage.message_batch
 
@@ -33,5 +33,5 @@ const (
 	pidPath    = 2
 )
 
-// MaxLetters bounds the messages of one batch, and every list of names in it.
+// MaxLetters limits the messages of one batch, and every list of names in it.
 const MaxLetters = 512

@@ -15,10 +15,10 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns the tests that compare the form with its oracle: the code that is generated from Proto.Actor's own
-// descriptions.
+// This file owns the tests that compare the format with its reference: the code that is generated from Proto.Actor's
+// own descriptions.
 
-// TestFieldNumbers: the names and numbers are looked up in the library's own descriptors.
+// TestFieldNumbers checks names and numbers against the library's descriptors.
 func TestFieldNumbers(t *testing.T) {
 	for _, c := range []struct {
 		m      proto.Message
@@ -49,7 +49,7 @@ func TestFieldNumbers(t *testing.T) {
 	}
 }
 
-// checkRead shows that a frame of one batch is read as Proto.Actor means it, and refused where it exceeds the limits.
+// checkRead checks that a frame of one batch is read as Proto.Actor reads it, and refused if it exceeds the limits.
 func checkRead(t *testing.T, frame []byte, want *remote.MessageBatch) {
 	t.Helper()
 	lists := max(len(want.TypeNames), len(want.Targets), len(want.Envelopes), len(want.Senders))
@@ -94,7 +94,7 @@ func checkLetter(t *testing.T, got Received, ok bool, b *remote.MessageBatch, wa
 	}
 }
 
-// recorded are frames as agents and schedulers wrote them before this package was.
+// recorded returns frames of agents and schedulers that were written before this package existed.
 func recorded(tb testing.TB) [][]byte {
 	paths, err := filepath.Glob(filepath.Join("..", "testdata", "*.frame"))
 	if err != nil || len(paths) != 2 {
@@ -115,8 +115,8 @@ func recorded(tb testing.TB) [][]byte {
 	return frames
 }
 
-// FuzzRead: whatever bytes come, reading neither panics nor finds more than the limits allow; and what makes sense to
-// Proto.Actor's code means the same here.
+// FuzzRead checks that reading any bytes neither panics nor exceeds the limits. A frame that is valid for Proto.Actor's
+// code has the same meaning here.
 func FuzzRead(f *testing.F) {
 	for _, frame := range recorded(f) {
 		f.Add(frame)
@@ -139,7 +139,7 @@ func FuzzRead(f *testing.F) {
 		}
 		f.Add(marshalled(f, b))
 	}
-	f.Add([]byte{8, 1}) // the batch's number, and a number in its place
+	f.Add([]byte{8, 1}) // the batch's field number with a number as its value
 	f.Fuzz(func(t *testing.T, frame []byte) {
 		var b Batch
 		for ok := range b.Each(frame) {
@@ -166,8 +166,8 @@ func marshalled(tb testing.TB, b *remote.MessageBatch) []byte {
 	return data
 }
 
-// FuzzPack: whatever letters say, Proto.Actor's code reads them from the frame as they are, and so do we; and the frame
-// is no longer than the room that was made for it.
+// FuzzPack checks that Proto.Actor's code and this package read all letters of a frame unchanged. The frame is no
+// longer than the space allocated for it.
 func FuzzPack(f *testing.F) {
 	f.Add("node-n1", "scheduler", "synapse/node synapse/scheduler synapse.v1.Report", []byte("data"), uint16(3))
 	f.Add("", "", "", []byte(nil), uint16(0))
@@ -175,7 +175,7 @@ func FuzzPack(f *testing.F) {
 	f.Add(strings.Repeat("a", 300), strings.Repeat("b", 300), strings.Repeat("x", 200), make([]byte, 300), uint16(2))
 	f.Fuzz(func(t *testing.T, from, to, words string, data []byte, n uint16) {
 		if !utf8.ValidString(from) || !utf8.ValidString(to) || !utf8.ValidString(words) {
-			return // protobuf's strings are text
+			return // protobuf strings must be UTF-8
 		}
 		letters := lettersOf(words, data, int(n)%(MaxLetters+1))
 		packed := Pack(from, to, letters).Bytes()
@@ -206,7 +206,7 @@ func FuzzPack(f *testing.F) {
 	})
 }
 
-// lettersOf makes letters of words: their names come again, and change at every letter or not at all.
+// lettersOf creates letters from words. Their names repeat, and change at every letter or not at all.
 func lettersOf(words string, data []byte, n int) []Letter {
 	names := append(strings.Split(words, " "), "")
 	letters := make([]Letter, n)
@@ -218,7 +218,7 @@ func lettersOf(words string, data []byte, n int) []Letter {
 	return letters
 }
 
-// TestPackedAsBefore: a frame that was recorded is packed again as it was, byte for byte, from what is read in it.
+// TestPackedAsBefore checks that a recorded frame is packed again byte for byte from its content.
 func TestPackedAsBefore(t *testing.T) {
 	for _, frame := range recorded(t) {
 		var b Batch
@@ -246,15 +246,14 @@ func TestPackedAsBefore(t *testing.T) {
 	}
 }
 
-// TestBatchIsUsedAgain: a batch that is used again holds nothing of the last frame, nor of a batch that exceeded the
-// limits.
+// TestBatchIsUsedAgain checks that a reused batch holds nothing of the last frame, even if that exceeded the limits.
 func TestBatchIsUsedAgain(t *testing.T) {
 	full := marshalled(t, &remote.MessageBatch{Envelopes: manyEnvelopes(MaxLetters)})
 	over := marshalled(t, &remote.MessageBatch{Envelopes: manyEnvelopes(MaxLetters + 1)})
 	var b Batch
 	for _, c := range []struct {
 		frame []byte
-		want  []int // letters in each part; -1: it is none
+		want  []int // letters in each part; -1: not a batch
 	}{
 		{full, []int{MaxLetters}}, {over, []int{-1}}, {append(over, full...), []int{-1, MaxLetters}},
 		{append(full[:len(full):len(full)], 10), []int{MaxLetters, -1}}, {nil, nil}, {[]byte{0xff}, []int{-1}},

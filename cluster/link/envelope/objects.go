@@ -5,10 +5,11 @@ import (
 	"google.golang.org/protobuf/reflect/protoreflect"
 )
 
-// This file owns the estimate of what decoding a message would cost.
+// This file owns the estimate of a message's size after decoding.
 
-// Objects returns the rest of a budget after counting every part of a message; negative: the budget is too small, or
-// the message cannot be decoded. An empty part has two bytes here, and a hundred and fifty after decoding.
+// Objects returns the rest of a budget after counting every part of a message. The result is negative if the budget is
+// too small or the message cannot be decoded. An empty part takes two bytes here, and a hundred and fifty after
+// decoding.
 func Objects(d protoreflect.MessageDescriptor, data []byte, budget int) int {
 	fields := d.Fields()
 	p, rest := next(data)

@@ -9,16 +9,16 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file owns messages that are handed on from one stream to another. To decode and encode again what is mostly
-// bytes would have all of them collected: a hundred megabytes a second, and the collector at work for a tenth of the
+// This file owns messages that are forwarded from one stream to another. Decoding and encoding such messages, which are
+// mostly bytes, would produce a hundred megabytes of garbage a second and keep the collector busy for a tenth of the
 // time.
 
-// Passed is a message as it came. The zero is ready to be received into. Sent, it is gRPC's.
+// Passed is a received message in encoded form. The zero value can receive a message. After sending, gRPC owns it.
 type Passed struct {
 	data mem.BufferSlice
 }
 
-// Bears reports whether it is one of these fields of bytes, and nothing else.
+// Bears reports whether the message consists of exactly one of these byte fields.
 func (p *Passed) Bears(fields ...protowire.Number) bool {
 	if len(p.data) == 0 {
 		return false
@@ -32,16 +32,16 @@ func (p *Passed) Bears(fields ...protowire.Number) bool {
 	return prefix > 0 && length == uint64(p.data.Len()-tag-prefix)
 }
 
-// Size is how many bytes it has.
+// Size returns the size of the message in bytes.
 func (p *Passed) Size() int { return p.data.Len() }
 
-// Into decodes it into a message of protobuf's, and gives its memory back.
+// Into decodes the message into a protobuf message, and frees its memory.
 func (p *Passed) Into(message any) error {
 	defer p.free()
 	return encoding.GetCodecV2(proto.Name).Unmarshal(p.data, message)
 }
 
-// From is for whoever has a message that did not come by a wire, to be handed on to where there is one.
+// From encodes a message that did not come from a stream, so that it can be forwarded.
 func (p *Passed) From(message any) error {
 	p.free()
 	data, err := encoding.GetCodecV2(proto.Name).Marshal(message)

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestPassed: what bears one field of bytes is known by its beginning, however it came; all else is not, and can be
-// decoded. What is handed on is what came.
+// TestPassed checks that a message with one byte field is recognized by its beginning, in any number of pieces. Any
+// other message is not, and can be decoded. A forwarded message is unchanged.
 func TestPassed(t *testing.T) {
 	const stdout, stderr = 3, 4
 	bytes := make([]byte, 70_000)
@@ -39,7 +39,7 @@ func TestPassed(t *testing.T) {
 				}
 				return &p
 			}
-			// Where the beginning came in pieces it may be taken for more than it is, never for less.
+			// A beginning in several pieces may be recognized less often, but never wrongly.
 			if got := came().Bears(stdout, stderr); got != c.bears && (got || first > 4) {
 				t.Errorf("%s, %d bytes first: bears output alone: %v", what, first, got)
 			}

@@ -6,25 +6,25 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file owns taking a frame apart without allocating for its parts, and the limits of a batch.
+// This file owns reading a frame without allocations for its parts, and the limits of a batch.
 
-// Batch is a MessageBatch that came in, its lists as bytes of the frame. The zero is ready, and may be used for one
-// frame after the other.
+// Batch is a received MessageBatch. Its lists refer to bytes of the frame. The zero value is ready, and may be used for
+// several frames in turn.
 type Batch struct {
 	kinds, targets, envelopes, senders [][]byte
 }
 
-// Received is one message that came in, still bytes of the frame.
+// Received is one received message, as bytes of the frame.
 type Received struct {
 	Kind, Data     []byte
-	Target, Sender PID // a message without a sender has an empty one
+	Target, Sender PID // empty if the message has no sender
 }
 
 // PID is an actor's address and path.
 type PID struct{ Address, Path []byte }
 
-// Each reads the batches of a frame into b, one after the other. It yields false, and b is empty, in place of a part
-// that is no batch, that exceeds the limits, or that makes no sense; the next one may make sense again.
+// Each reads the batches of a frame into b, one after the other. For a part that is not a batch, exceeds the limits or
+// is invalid, it yields false with an empty b. The next part may be valid again.
 func (b *Batch) Each(frame []byte) iter.Seq[bool] {
 	return func(yield func(bool) bool) {
 		p, rest := next(frame)
@@ -44,11 +44,11 @@ func (b *Batch) Each(frame []byte) iter.Seq[bool] {
 	}
 }
 
-// Len is how many messages are in the batch.
+// Len returns the number of messages in the batch.
 func (b *Batch) Len() int { return len(b.envelopes) }
 
-// At reads one message's envelope and looks up what its indexes mean. It returns false where one leads nowhere, or
-// where the message is not protobuf.
+// At reads one message's envelope and looks up its indexes. It returns false if an index is invalid or if the message
+// is not protobuf.
 func (b *Batch) At(i int) (m Received, ok bool) {
 	var kind, target, sender int32
 	p, rest := next(b.envelopes[i])
@@ -82,7 +82,7 @@ func (b *Batch) At(i int) (m Received, ok bool) {
 	return m, ok
 }
 
-// Forget releases the frame's bytes, and lists that once grew long.
+// Forget releases the frame's bytes, and lists that have grown long.
 func (b *Batch) Forget() {
 	if cap(b.envelopes)+cap(b.targets)+cap(b.senders)+cap(b.kinds) > 64 {
 		*b = Batch{}
@@ -93,7 +93,7 @@ func (b *Batch) Forget() {
 	}
 }
 
-// parse finds the lists. It refuses more of anything than our own batches may hold.
+// parse finds the lists. It refuses more entries than this package's own batches may have.
 func (b *Batch) parse(content []byte) bool {
 	b.kinds, b.targets, b.envelopes, b.senders = b.kinds[:0], b.targets[:0], b.envelopes[:0], b.senders[:0]
 	p, rest := next(content)
@@ -109,7 +109,7 @@ func (b *Batch) parse(content []byte) bool {
 		case batchSenders:
 			list = &b.senders
 		default:
-			continue // a newer peer's
+			continue // a newer peer's field
 		}
 		if p.kind != protowire.BytesType || len(*list) == MaxLetters {
 			return false
@@ -143,8 +143,8 @@ type field struct {
 	value  uint64
 }
 
-// next takes the first field off. A field that is not ok ends a walk: at the end of b, or where b makes no sense; whole
-// tells the two apart.
+// next returns the first field and the rest. A field that is not ok ends the loop: at the end of b, or at an invalid
+// field. The function whole distinguishes the two.
 func next(b []byte) (p field, rest []byte) {
 	number, kind, n := protowire.ConsumeTag(b)
 	if n < 0 {
@@ -166,5 +166,5 @@ func next(b []byte) (p field, rest []byte) {
 	return p, b[n+m:]
 }
 
-// whole reports whether a walk came to the end of what it walked through.
+// whole reports whether a loop reached the end of its bytes.
 func whole(rest []byte) bool { return len(rest) == 0 }

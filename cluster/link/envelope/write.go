@@ -5,18 +5,18 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file owns writing: letters become a frame of one batch, written as bytes, because their contents are bytes
-// already.
+// This file owns writing: letters become a frame with one batch. It is written as bytes, because the contents of
+// letters are already bytes.
 
-// Letter is one message that is to be sent.
+// Letter is one message to send.
 type Letter struct {
-	Kind   string // the type's name
-	To     string // the path of the actor
-	Sender string // likewise; empty: none
+	Kind   string // name of the type
+	To     string // path of the actor
+	Sender string // path of the sender; empty: none
 	Data   []byte
 }
 
-// Pack puts letters from one address to another into a frame: names are said once, and meant by index.
+// Pack puts letters from one address to another into a frame. Each name is written once and referred to by index.
 func Pack(from, to string, letters []Letter) *Frame {
 	var kinds, targets, senders names
 	frame := make([]byte, frameHead, maxSize(from, to, letters))
@@ -24,7 +24,7 @@ func Pack(from, to string, letters []Letter) *Frame {
 		l := &letters[i]
 		kind, target, sender := kinds.index(l.Kind), targets.index(l.To), 0
 		if l.Sender != "" {
-			sender = senders.index(l.Sender) + 1 // 0 is no sender
+			sender = senders.index(l.Sender) + 1 // 0 means no sender
 		}
 		size := sizeIndex(kind) + sizeIndex(target) + sizeIndex(sender) + 1 + protowire.SizeBytes(len(l.Data))
 		frame = appendHead(frame, batchEnvelopes, size)
@@ -38,7 +38,7 @@ func Pack(from, to string, letters []Letter) *Frame {
 	}
 	frame = appendPIDs(frame, batchTargets, to, targets.list)
 	frame = appendPIDs(frame, batchSenders, from, senders.list)
-	// How long the batch is stands before it, and is known only now.
+	// The length of the batch precedes it, and is known only now.
 	var head [frameHead]byte
 	written := appendHead(head[:0], frameBatch, len(frame)-frameHead)
 	begin := frameHead - len(written)
@@ -47,13 +47,13 @@ func Pack(from, to string, letters []Letter) *Frame {
 }
 
 const (
-	frameHead  = 1 + 5                     // room for a tag and a length
+	frameHead  = 1 + 5                     // space for a tag and a length
 	letterHead = 2*frameHead + 3*frameHead // for an envelope, its data and three indexes
-	nameHead   = 3 * frameHead             // for a PID and its two words
+	nameHead   = 3 * frameHead             // for a PID and its two strings
 )
 
-// maxSize is the most that a frame of these letters takes. A name counts wherever it follows another one, which is
-// once at least; so most frames are given the room that they need and hardly more.
+// maxSize returns an upper bound for a frame of these letters. A name counts whenever it differs from the previous one,
+// which is at least once. The bound of most frames is therefore only slightly above their size.
 func maxSize(from, to string, letters []Letter) int {
 	size, before := frameHead, &Letter{}
 	for i := range letters {
@@ -77,7 +77,7 @@ func appendHead(b []byte, number protowire.Number, size int) []byte {
 	return protowire.AppendVarint(protowire.AppendTag(b, number, protowire.BytesType), uint64(size))
 }
 
-// appendIndex leaves zeros out, as protobuf does.
+// appendIndex omits zeros, as protobuf does.
 func appendIndex(b []byte, number protowire.Number, i int) []byte {
 	if i == 0 {
 		return b
@@ -101,7 +101,7 @@ func appendPIDs(b []byte, number protowire.Number, address string, paths []strin
 	return b
 }
 
-// names numbers what it is asked for. Most batches hold a name or two.
+// names assigns numbers to names. Most batches have one or two names.
 type names struct {
 	list  []string
 	known map[string]int
