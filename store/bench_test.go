@@ -59,7 +59,7 @@ func BenchmarkApplySubmits(b *testing.B) {
 	}
 }
 
-// wholeLife is the writes of one job: submit, COMMIT, started, ENDED, over.
+// wholeLife returns the writes of one job: submit, COMMIT, started, ENDED, finished.
 func wholeLife(n, places int, withSpec *messages.JobSpec) [][]actors.Change {
 	id := fmt.Sprintf("j%09d", n)
 	write := uint64(0)
@@ -120,10 +120,10 @@ func BenchmarkApplyWholeLife(b *testing.B) {
 	}
 }
 
-// BenchmarkLoad: the work of a new leader's load does not grow with the jobs that are over.
+// BenchmarkLoad measures a new leader's load. Its cost does not grow with the number of finished jobs.
 func BenchmarkLoad(b *testing.B) {
 	many := 100_000
-	if testing.Short() { // to see that it works
+	if testing.Short() { // only to check that the benchmark runs
 		many = 1_000
 	}
 	for _, finished := range []int{0, many} {

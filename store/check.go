@@ -7,35 +7,34 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a check of a whole database asks of each row. Every store has the same columns, whatever
-// its tables are called.
+// This file owns the check of each row of a database. Every store has the same columns, but the names of tables differ.
 
 // Row is a row of a database.
 type Row interface{ Scan(into ...any) error }
 
-// Check is a query over a table and the check of each of its rows.
+// Check is a query over a table with the check of its rows.
 type Check struct {
 	columns, from string
 	row           func(Row) error
 }
 
-// Records are the checks of the records of jobs, attempts and machines.
+// Records lists the checks of the records of jobs, attempts and nodes.
 var Records = []Check{
 	{"id, revision, state, finished_unix_ms, queue, record", "job WHERE record IS NOT NULL", checkJob},
 	{"job, epoch, counter, ended, owes, record", "attempt", checkAttempt},
 	{"id, record", "node", checkNode},
 }
 
-// Scripts are the checks of scripts, and of the jobs that name them.
+// Scripts lists the checks of scripts, and of the jobs that name them.
 var Scripts = []Check{
 	{"digest, text", "script", checkScript},
 	{"id, script, record", "job WHERE script <> '' AND record IS NOT NULL", checkNamed},
 }
 
-// Policies is the check of what leaders have learned.
+// Policies lists the check of the statistics record.
 var Policies = []Check{{"epoch, counter, record", "policy", checkPolicy}}
 
-// Query is the statement that reads the rows; prefix stands before the tables' names.
+// Query returns the statement that reads the rows. The prefix precedes the tables' names.
 func (c *Check) Query(prefix string) string {
 	return "SELECT " + c.columns + " FROM " + prefix + c.from
 }
@@ -43,11 +42,11 @@ func (c *Check) Query(prefix string) string {
 // Row checks one row.
 func (c *Check) Row(row Row) error { return c.row(row) }
 
-// checkJob compares the record of a job with the columns beside it.
+// checkJob compares the record of a job with the other columns.
 func checkJob(row Row) error {
 	var h Head
 	var id topology.JobID
-	var queue *string // null where an earlier version wrote the job
+	var queue *string // null if an earlier version wrote the job
 	var sealed []byte
 	if err := row.Scan(&id, &h.Revision, &h.State, &h.FinishedUnixMs, &queue, &sealed); err != nil {
 		return err
@@ -63,7 +62,7 @@ func checkJob(row Row) error {
 	return nil
 }
 
-// checkAttempt compares the record of an attempt with the columns beside it.
+// checkAttempt compares the record of an attempt with the other columns.
 func checkAttempt(row Row) error {
 	var job topology.JobID
 	var token topology.Token
@@ -82,7 +81,7 @@ func checkAttempt(row Row) error {
 	return nil
 }
 
-// checkNode reads the record of a machine.
+// checkNode reads the record of a node.
 func checkNode(row Row) error {
 	_, _, bad, err := scanNode[[]byte](row)
 	return errors.Join(err, bad)
@@ -98,8 +97,8 @@ func checkScript(row Row) error {
 	return CheckScript(digest, text)
 }
 
-// checkNamed compares a job that names a script with the column beside it, which decides what scripts are kept. A
-// missing text costs one job, and is no reason to refuse a whole copy.
+// checkNamed compares a job's script with its column, which decides which scripts are kept. A missing script affects
+// one job only, so it is not an error of the entire copy.
 func checkNamed(row Row) error {
 	var id topology.JobID
 	var digest string

@@ -8,41 +8,41 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns a transaction of a database from the lookup to the rows. A database only looks up and writes; the same
-// judge as for the store in memory decides here what is written.
+// This file owns a database transaction from the lookup to the rows. A database only looks up and writes. The judge,
+// which it shares with the store in memory, decides what is written.
 //
-// All lookups come before all writes, each kind in one statement: a database that is asked row by row spends its time
-// on round trips.
+// All lookups precede all writes, each kind in one statement. A query per row would spend most of the time on round
+// trips.
 
 // Request names one submit of an owner.
 type Request struct{ Owner, ID string }
 
-// Draft is one transaction before it is written. A database looks up Jobs, Requests, Tokens and Nodes, passes what it
-// finds to the Found methods, calls Judge, and writes Rows.
+// Draft is one transaction before it is written. A database looks up Jobs, Requests, Tokens and Nodes, passes the rows
+// to the Found methods, calls Judge, and writes Rows.
 type Draft struct {
-	// Jobs, Nodes and Tokens are what the changes touch, each once.
+	// Jobs, Nodes and Tokens are the keys that the changes affect, each once.
 	Jobs   []topology.JobID
 	Nodes  []topology.NodeID
 	Tokens []topology.Token
-	// Requests are those that may make a new job.
+	// Requests are those that may create a job.
 	Requests []Request
-	// Drops are the jobs to be dropped: all records of each are read.
+	// Drops lists the jobs to be dropped. The database reads all records of each.
 	Drops []topology.JobID
-	// Policy: the changes touch the policy record.
+	// Policy reports that the changes affect the statistics record.
 	Policy bool
-	// Queues: likewise the description of the queues.
+	// Queues reports that the changes affect the queue configuration.
 	Queues bool
 
 	changes  []actors.Change
 	jobs     map[topology.JobID]*draftJob
 	machines map[topology.NodeID]*draftNode
 	requests map[request]bool        // whether it is used
-	tokens   map[topology.Token]bool // the same
+	tokens   map[topology.Token]bool // whether it is used
 	records  map[topology.Token]bool // whether a change writes this attempt
-	ends     []topology.Token        // that a leader is to learn from
-	learned  []topology.Token        // that it has learned from
-	arrival  uint64                  // the highest among the jobs that were written
-	uidTurn  uint64                  // likewise
+	ends     []topology.Token        // of attempts to learn from
+	learned  []topology.Token        // of attempts that the statistics include
+	arrival  uint64                  // the highest among the written jobs
+	uidTurn  uint64                  // the highest among the written jobs
 	policies draftSingle
 	tree     draftSingle
 	broken   []Rule
@@ -55,28 +55,28 @@ type draftJob struct {
 	pruned bool
 	known  bool // it is stored
 	dirty  bool
-	bad    bool // a record of it cannot be read
+	bad    bool // a record of it is unreadable
 	drop   bool
 }
 
 type draftNode struct {
 	record *messages.NodeRecord
-	data   []byte // what replaces it
+	data   []byte // its new record
 	known  bool
 }
 
-// JobRow is a job as it is to be stored. Insert: it is not there yet.
+// JobRow is a job to be stored. Insert means that it is not stored yet.
 type JobRow struct {
 	Insert bool
 	ID     topology.JobID
 	Head   Head
 	Queue  string
-	Script string // the digest of its script
+	Script string // digest of its script
 	Live   bool
 	Sealed []byte
 }
 
-// AttemptRow is an attempt as it is to be stored.
+// AttemptRow is an attempt to be stored.
 type AttemptRow struct {
 	Insert bool
 	Job    topology.JobID
@@ -86,7 +86,7 @@ type AttemptRow struct {
 	Sealed []byte
 }
 
-// NodeRow is a machine's record as it is to be stored.
+// NodeRow is a node's record to be stored.
 type NodeRow struct {
 	Insert bool
 	ID     topology.NodeID
@@ -101,14 +101,14 @@ type Rows struct {
 	Nodes    []NodeRow
 	Policy   *SingleRow
 	Queues   *SingleRow
-	Ends     []topology.Token // to be noted: the policy record does not know them
-	Learned  []topology.Token // whose notes are removed: it does
-	Drops    []topology.JobID // of which only the used id is kept
+	Ends     []topology.Token // to be noted, because the statistics do not include them
+	Learned  []topology.Token // their notes are removed, because the statistics include them
+	Drops    []topology.JobID // only the used ID of these jobs is kept
 	Arrival  uint64           // the highest among the jobs
-	UIDTurn  uint64           // likewise
+	UIDTurn  uint64           // the highest among the jobs
 }
 
-// NewDraft begins a transaction with these changes.
+// NewDraft returns a transaction with these changes.
 func NewDraft(changes []actors.Change) *Draft {
 	d := &Draft{
 		changes: changes, jobs: map[topology.JobID]*draftJob{}, machines: map[topology.NodeID]*draftNode{},
@@ -120,7 +120,7 @@ func NewDraft(changes []actors.Change) *Draft {
 	return d
 }
 
-// lookUp leaves out keys that no database can have; the judge refuses them.
+// lookUp omits keys that no database can store. The judge refuses them.
 func (d *Draft) lookUp(c *actors.Change) {
 	if id := topology.JobID(c.Job.GetId()); isKey(string(id)) && d.jobs[id] == nil {
 		d.jobs[id] = &draftJob{}
@@ -199,12 +199,12 @@ func (d *Draft) putJob(c *actors.Change, next *jobEntry) {
 	}
 	for _, t := range next.ends {
 		d.ends = append(d.ends, t)
-		d.learned = slices.DeleteFunc(d.learned, func(known topology.Token) bool { return known == t }) // known too early
+		d.learned = slices.DeleteFunc(d.learned, func(known topology.Token) bool { return known == t }) // included too early
 	}
 	d.arrival, d.uidTurn = max(d.arrival, next.head.Arrival), max(d.uidTurn, next.head.UIDTurn)
 }
 
-// learn notes that the policy record knows these attempts. Of one that ended in this transaction no note is written.
+// learn records that the statistics include these attempts. An attempt that ended in this transaction gets no note.
 func (d *Draft) learn(known []topology.Token) {
 	for _, t := range known {
 		if at := slices.Index(d.ends, t); at >= 0 {
@@ -222,7 +222,7 @@ func (d *Draft) Tally(broken map[Rule]int) {
 	}
 }
 
-// Rows are the result of the changes that were let through.
+// Rows returns the rows of the accepted changes.
 func (d *Draft) Rows() Rows {
 	out := Rows{
 		Ends: d.ends, Learned: d.learned, Policy: d.policies.row(), Queues: d.tree.row(),

@@ -8,16 +8,16 @@ import (
 	"strings"
 )
 
-// This file owns how far the audits of schedulers have got: what of it may be kept, and how the store in memory does.
+// This file owns the heads of the schedulers' audit logs: which may be stored, and how the store in memory keeps them.
 
-// AuditHead is the last line of a scheduler's audit, as that scheduler told it.
+// AuditHead is the last line of a scheduler's audit log, as that scheduler reported it.
 type AuditHead struct {
 	Scheduler string // its identity
-	N         uint64 // the line's number
-	Hash      string // and its hash
+	N         uint64 // number of the line
+	Hash      string // hash of the line
 }
 
-// maxHeadText bounds a head's scheduler and its hash.
+// maxHeadText limits the length of a head's scheduler and hash.
 const maxHeadText = 512
 
 // Check returns why a head may not be kept.
@@ -33,7 +33,7 @@ func (h AuditHead) Check() error {
 	return nil
 }
 
-// HeadRow takes a row of all heads: scheduler, line, hash.
+// HeadRow reads a row of all heads: scheduler, line, hash.
 func HeadRow(to *[]AuditHead) func(Row) error {
 	return func(row Row) error {
 		var h AuditHead

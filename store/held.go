@@ -5,20 +5,20 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Held is a store in memory as one of several processes reaches it: the process acts as a leader only under the name
-// with which it took the lead.
+// Held is a store in memory as one of several processes uses it. The process acts as a leader only under the name with
+// which it took the leadership.
 type Held struct {
 	*Memory
 	holder string
 }
 
-// HeldBy is this store for the process of that name; no other process has the name.
+// HeldBy returns this store for the process with that name. No other process may have the name.
 func (m *Memory) HeldBy(holder string) Held { return Held{m, holder} }
 
 // Lead implements Store, under its holder's name.
 func (h Held) Lead(string) (uint64, error) { return h.Memory.Lead(h.holder) }
 
-// Leads returns ErrDeposed where the process does not lead, or no longer.
+// Leads returns ErrDeposed if the process does not lead.
 func (h Held) Leads(epoch uint64) error {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -9,21 +9,21 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the questions about the past, the same for every database: which jobs fit, and where a page ends. A
-// page ends early rather than late: a reader of a million jobs holds one page of them, and its snapshot of the database
-// is over with the page.
+// This file owns queries about finished jobs, the same for every database: which jobs match, and where a page ends.
+// Pages are limited in size. A reader of a million jobs holds one page in memory, and its snapshot of the database ends
+// with the page.
 
-// Past asks for jobs that are over, the newest first. An empty field fits any job.
+// Past is a query for finished jobs, newest first. An empty field matches every job.
 type Past struct {
-	Before             Position // only those behind this place; the zero: from the newest on
+	Before             Position // only jobs after this position; zero: from the newest on
 	SinceUnixMs        int64    // finished then or later
 	Owner, Queue, Name string
 	States             []messages.JobState
 	Labels             []*messages.Label // all of these
-	Look               int               // look at no more jobs than this, whether they fit or not
+	Look               int               // maximum number of jobs to examine, including those that do not match
 }
 
-// PastJob is one job that is over, with its attempts in the order of their tokens.
+// PastJob is one finished job, with its attempts in the order of their tokens.
 type PastJob struct {
 	Job      *messages.JobRecord
 	Attempts []*messages.AttemptRecord
@@ -32,19 +32,19 @@ type PastJob struct {
 // Page is a part of the answer.
 type Page struct {
 	Jobs    []PastJob
-	Damaged []actors.Damaged // which cannot be read, and are left out
-	Looked  int              // how many jobs were looked at
-	Next    Position         // where to go on; the zero: there are no more
+	Damaged []actors.Damaged // unreadable and omitted
+	Looked  int              // number of examined jobs
+	Next    Position         // start of the next page; zero: there are no more jobs
 }
 
-// PageBytes bounds the size of the records of one page. The first job always has room, or a page would never get past
+// PageBytes limits the size of the records of one page. The first job always fits, or a page could never advance past
 // it.
 const PageBytes = 8 << 20
 
-// Newest stands behind every job: the meaning of the zero of Before.
+// Newest is the position after all jobs. It is the meaning of a zero Before.
 var Newest = Position{FinishedUnixMs: math.MaxInt64}
 
-// From is where the page begins, the zero resolved.
+// From returns the position at which the page begins.
 func (p *Past) From() Position {
 	if p.Before == (Position{}) {
 		return Newest
@@ -52,7 +52,7 @@ func (p *Past) From() Position {
 	return p.Before
 }
 
-// StateMask is one bit for each state that fits; 0: any does.
+// StateMask returns one bit for each matching state; 0 matches every state.
 func (p *Past) StateMask() int64 {
 	var mask int64
 	for _, s := range p.States {
@@ -63,8 +63,7 @@ func (p *Past) StateMask() int64 {
 	return mask
 }
 
-// fits reports whether a job that is over and stands in the span is one of those
-// asked for.
+// fits reports whether a finished job within the time span matches the query.
 func (p *Past) fits(j *messages.JobRecord) bool {
 	spec := j.GetSpec()
 	switch {
@@ -84,22 +83,22 @@ func (p *Past) fits(j *messages.JobRecord) bool {
 	return true
 }
 
-// Gathering is a page in the making. A database tells it of every job that it
-// looked at, the newest first; then it reads the attempts of Jobs, in that order.
+// Gathering is a page under construction. A database passes every examined job to it, newest first. Then it reads the
+// attempts of Jobs, in that order.
 type Gathering struct {
 	past  *Past
 	page  Page
-	last  Position // that was looked at
+	last  Position // the last examined one
 	bytes int
 	full  bool
-	bad   map[int]bool // Jobs with an attempt that cannot be read
+	bad   map[int]bool // Jobs with an unreadable attempt
 }
 
-// Gather begins a page.
+// Gather starts a page.
 func (p *Past) Gather() *Gathering { return &Gathering{past: p} }
 
-// Look counts one job, and reports whether to go on. The job is nil where the columns have shown already that it does
-// not fit.
+// Look counts one job, and reports whether to continue. The job is nil if the columns already show that it does not
+// match.
 func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more bool) {
 	if g.full = g.bytes > 0 && g.bytes+bytes > PageBytes; g.full {
 		return false
@@ -113,7 +112,7 @@ func (g *Gathering) Look(at Position, job *messages.JobRecord, bytes int) (more 
 	return g.page.Looked < g.past.Look
 }
 
-// Read is Look for a record, or for one that could not be read.
+// Read is like Look, for a record that may be unreadable.
 func (g *Gathering) Read(at Position, job *messages.JobRecord, err error, bytes int) (more bool) {
 	if err != nil {
 		g.page.Damaged = append(g.page.Damaged, actors.Damaged{Job: at.Job, What: whatIsWrong(err), Over: true})
@@ -131,13 +130,13 @@ func (g *Gathering) Jobs() []topology.JobID {
 	return ids
 }
 
-// Room is how many bytes the attempts may still have; there is always some for those of the first job.
+// Room returns how many bytes the attempts may still have. It is never zero, so the first job's attempts always fit.
 func (g *Gathering) Room() int { return max(PageBytes-g.bytes, 1) }
 
-// Takes reports whether the attempts of Jobs[i] have room.
+// Takes reports whether the attempts of Jobs[i] fit.
 func (g *Gathering) Takes(i int) bool { return i == 0 || g.bytes < PageBytes }
 
-// Attempt adds the next attempt of Jobs[i]. With one missing, the account would be that of another job.
+// Attempt adds the next attempt of Jobs[i]. If one is unreadable, the job is omitted, because its usage would be wrong.
 func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, err error, bytes int) {
 	job := &g.page.Jobs[i]
 	if err != nil && !g.bad[i] {
@@ -153,7 +152,7 @@ func (g *Gathering) Attempt(i int, attempt *messages.AttemptRecord, err error, b
 	g.bytes += bytes
 }
 
-// Page ends the gathering. The first of Jobs have their attempts; the others wait for the next page.
+// Page ends the gathering. The first whole Jobs have their attempts. The others go into the next page.
 func (g *Gathering) Page(whole int) Page {
 	switch {
 	case whole < len(g.page.Jobs):

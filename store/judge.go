@@ -8,19 +8,19 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the judgement on one change: it applies the rules to what a store has, whatever the database, and
-// makes what would take its place. It must never store anything itself, so that a change is taken whole or not at all.
+// This file owns the judgement of one change: it applies the rules to the stored records of any database, and computes
+// the new records. It stores nothing itself, so a change is stored completely or not at all.
 
-// lookup reads records for the judge: as they are stored, with the earlier changes of the same transaction.
+// lookup reads stored records for the judge, including the earlier changes of the same transaction.
 type lookup interface {
-	entry(topology.JobID) *jobEntry // nil: there is none
+	entry(topology.JobID) *jobEntry // nil: none
 	wasPruned(topology.JobID) bool
 	wasRequested(request) bool
 	wasCommitted(topology.Token) bool
-	machine(topology.NodeID) *messages.NodeRecord // nil: there is none that can be read
-	policy() topology.Token                       // the write that made the policy record; zero: there is none
-	queues() topology.Token                       // likewise of the description of the queues
-	// damaged reports whether some record of the job cannot be read. It is asked only of what is to be dropped.
+	machine(topology.NodeID) *messages.NodeRecord // nil: none, or unreadable
+	policy() topology.Token                       // the write of the statistics record; zero: none
+	queues() topology.Token                       // the write of the queue configuration; zero: none
+	// damaged reports whether a record of the job is unreadable. It is called only for jobs to be dropped.
 	damaged(topology.JobID) bool
 }
 
@@ -29,33 +29,32 @@ type lookup interface {
 type judged struct {
 	job     *jobEntry
 	node    []byte
-	single  []byte // a record of which there is one
+	single  []byte // a record of which there is only one
 	policy  []byte
 	queues  []byte
-	learned []topology.Token // that go with the policy record
+	learned []topology.Token // attempts that the statistics record includes
 	drop    bool
 	broken  Rule
 }
 
-// jobEntry is one job with its attempts in the order of their tokens. It is replaced and never changed, so that a write
-// is undone by putting the old entry back.
+// jobEntry is one job with its attempts in the order of their tokens. It is replaced and never changed, so a write is
+// undone by restoring the old entry.
 type jobEntry struct {
 	record   []byte
 	head     Head
 	attempts []attemptEntry
-	ends     []topology.Token // of attempts that ended with the change that made it, for a leader to learn from
+	ends     []topology.Token // attempts that ended with the change, for the statistics
 }
 
-// attemptEntry is one attempt. Where only the head was looked up, because the
-// change does not touch it, there is no record.
+// attemptEntry is one attempt. It has no record if the change does not affect it and only its head was looked up.
 type attemptEntry struct {
 	attemptHead
 	record []byte
-	last   *messages.AttemptRecord // record decoded, while more writes come; the leader never changes it
-	owes   bool                    // some rank lacks evidence
+	last   *messages.AttemptRecord // decoded record, kept for later writes; never changed
+	owes   bool                    // an exit of a rank is unconfirmed
 }
 
-// read reads the whole job for a caller.
+// read returns the entire job.
 func (e *jobEntry) read(id topology.JobID) (*messages.JobRecord, []*messages.AttemptRecord, error) {
 	attempts := make([]*messages.AttemptRecord, len(e.attempts))
 	record, err := parseJob(id, e.record)
@@ -71,13 +70,12 @@ func (a *attemptEntry) read(job topology.JobID) (*messages.AttemptRecord, error)
 	return parseAttempt(job, a.token, a.record)
 }
 
-// live reports whether a leader has to know of the job: it is not over, or some
-// attempt lacks evidence.
+// live reports whether a leader needs the job: it has not finished, or an exit of an attempt is unconfirmed.
 func (e *jobEntry) live() bool {
 	return !e.head.State.Terminal() || slices.ContainsFunc(e.attempts, func(a attemptEntry) bool { return a.owes })
 }
 
-// find returns where an attempt is, or where it would stand.
+// find returns the index of an attempt, or the index at which to insert it.
 func (e *jobEntry) find(t topology.Token) (int, bool) {
 	return slices.BinarySearchFunc(e.attempts, t, func(a attemptEntry, t topology.Token) int { return a.token.Compare(t) })
 }
@@ -128,10 +126,11 @@ func judge(s lookup, c *actors.Change) judged {
 	case 0:
 		return out
 	}
-	return judged{broken: RuleRevision} // one half is there and the other is not: this write was never made here
+	return judged{broken: RuleRevision} // one half is stored and the other is not, so this write was never made here
 }
 
-// judgeDrop: only an operator gives up what was acknowledged, and only what cannot be read anyway.
+// judgeDrop allows a job to be dropped only if it is unreadable, because acknowledged records may be given up only by
+// an operator.
 func judgeDrop(s lookup, id topology.JobID) judged {
 	switch {
 	case s.wasPruned(id):
@@ -144,7 +143,7 @@ func judgeDrop(s lookup, id topology.JobID) judged {
 	return judged{drop: true}
 }
 
-// judgeJob makes the entry that would replace that of a job.
+// judgeJob returns the entry that would replace a job's entry.
 func judgeJob(s lookup, c *actors.Change) (next *jobEntry, repeated bool, broken Rule) {
 	id := topology.JobID(c.Job.Id)
 	was := s.entry(id)
@@ -181,7 +180,7 @@ func judgeJob(s lookup, c *actors.Change) (next *jobEntry, repeated bool, broken
 	return next, false, ""
 }
 
-// judgeNew checks that an id is used once, and a request too.
+// judgeNew checks that an ID and a request are used only once.
 func judgeNew(s lookup, id topology.JobID, head Head) Rule {
 	if s.wasPruned(id) {
 		return RuleID
@@ -192,7 +191,7 @@ func judgeNew(s lookup, id topology.JobID, head Head) Rule {
 	return ""
 }
 
-// judgeAttempt adds one attempt to the entry that is being made.
+// judgeAttempt adds one attempt to the new entry.
 func judgeAttempt(s lookup, id topology.JobID, next *jobEntry, a *messages.AttemptRecord) Rule {
 	if a.GetJob() != string(id) {
 		return RuleShape

@@ -5,14 +5,14 @@ import (
 	"time"
 )
 
-// This file owns what a database that several schedulers share says about its lease: which of them leads.
+// This file owns the lease of a database that several schedulers share.
 
-// ErrLed: the lease of another scheduler has not run out. The error around it names that scheduler.
+// ErrLed is returned if the lease of another scheduler has not expired. The error that wraps it names that scheduler.
 var ErrLed = errors.New("somebody else leads")
 
-// Leadership says which scheduler leads.
+// Leadership names the leading scheduler.
 type Leadership struct {
 	Holder string
 	Epoch  uint64
-	Left   time.Duration // of the lease; 0 where it has run out
+	Left   time.Duration // of the lease; 0: expired
 }

@@ -9,23 +9,23 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what a new leader is given to go on with, whatever database the rows come from, and what is set aside.
-// One record that cannot be read must not close the store: its job, or its machine, is named and left as it is. A job
-// is set aside whole, because without one of its attempts nobody knows what a gang holds.
+// This file owns the records that a new leader continues with, for any database, and unreadable records. An unreadable
+// record must not close the store: its job or node is named and left unchanged. A job is set aside with all its
+// attempts, because the holdings of a gang are unknown if one attempt is missing.
 
-// Living collects it. A database adds its rows in any order, the jobs before their attempts.
+// Living collects the records. A database adds its rows in any order, jobs before their attempts.
 type Living struct {
 	loaded   actors.Loaded
 	attempts map[topology.JobID][]*messages.AttemptRecord
 	aside    map[topology.JobID]bool
 }
 
-// NewLiving begins a collection.
+// NewLiving returns an empty collection.
 func NewLiving() *Living {
 	return &Living{attempts: map[topology.JobID][]*messages.AttemptRecord{}, aside: map[topology.JobID]bool{}}
 }
 
-// Job adds the record of a live job, or that it could not be read.
+// Job adds the record of a live job, or the error if it is unreadable.
 func (l *Living) Job(id topology.JobID, owner string, record *messages.JobRecord, err error) {
 	if err != nil {
 		l.setAside(id, owner, err)
@@ -34,7 +34,7 @@ func (l *Living) Job(id topology.JobID, owner string, record *messages.JobRecord
 	l.loaded.Jobs = append(l.loaded.Jobs, record)
 }
 
-// Attempt adds one attempt of such a job.
+// Attempt adds one attempt of a live job.
 func (l *Living) Attempt(job topology.JobID, record *messages.AttemptRecord, err error) {
 	if err != nil {
 		l.setAside(job, "", err)
@@ -43,7 +43,7 @@ func (l *Living) Attempt(job topology.JobID, record *messages.AttemptRecord, err
 	l.attempts[job] = append(l.attempts[job], record)
 }
 
-// Node adds a machine.
+// Node adds a node.
 func (l *Living) Node(id topology.NodeID, record *messages.NodeRecord, err error) {
 	if err != nil {
 		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Node: id, What: whatIsWrong(err)})
@@ -59,11 +59,11 @@ func (l *Living) setAside(id topology.JobID, owner string, err error) {
 	}
 }
 
-// Loaded is the whole collection: jobs as they arrived, the attempts of each in the order of their tokens.
+// Loaded returns the collection: jobs in the order of arrival, and the attempts of each in the order of their tokens.
 func (l *Living) Loaded(arrival, uidTurn uint64) actors.Loaded {
 	out := l.loaded
 	out.Arrival, out.UIDTurn = arrival, uidTurn
-	owners := map[topology.JobID]string{} // of jobs with a damaged attempt
+	owners := map[topology.JobID]string{} // of jobs with an unreadable attempt
 	for _, j := range out.Jobs {
 		if l.aside[topology.JobID(j.Id)] {
 			owners[topology.JobID(j.Id)] = j.Owner.GetName()

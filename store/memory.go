@@ -12,14 +12,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// Memory is a store that lives as long as its process. Every other store is measured against it, and the simulator
+// Memory is a store that lives as long as its process. It is the reference for every other store, and the simulator
 // crashes it.
 //
-// Records are kept as bytes: what a caller does to a record after a call, or to
-// one it was given, cannot reach what is stored.
+// Records are kept as bytes, so a caller's changes to a record never reach the stored one.
 //
-// It begins by making everything durable at once. After HoldSync what is
-// written is a tail that Sync makes durable and Crash drops.
+// By default every write is durable at once. After HoldSync, writes form a tail that Sync makes durable and Crash
+// drops.
 type Memory struct {
 	mu sync.Mutex
 
@@ -31,15 +30,15 @@ type Memory struct {
 	nodes    map[topology.NodeID][]byte
 	requests map[request]topology.JobID
 	tokens   map[topology.Token]topology.JobID
-	live     map[topology.JobID]struct{} // not over, or lacking evidence: what Load hands out
-	finished []Position                  // of all that is over, sorted
-	pruned   map[topology.JobID]struct{} // their ids stay used
+	live     map[topology.JobID]struct{} // not finished or with unconfirmed exits: the jobs that Load returns
+	finished []Position                  // of all finished jobs, sorted
+	pruned   map[topology.JobID]struct{} // their IDs stay used
 	scripts  map[string]*scriptEntry
-	passes   map[string][]byte // people's tokens, sealed
+	passes   map[string][]byte // tokens of users, sealed
 	heads    map[string]AuditHead
 	policies singleEntry
-	tree     singleEntry // the description of the queues
-	// unlearned are the attempts that ended and that the policy record does not know.
+	tree     singleEntry // the queue configuration
+	// unlearned holds the ended attempts that the statistics record does not include.
 	unlearned map[topology.Token]struct{}
 
 	holding bool
@@ -48,12 +47,12 @@ type Memory struct {
 	closed  bool
 }
 
-// batch takes one unsynced transaction back, step by step, latest first.
+// batch undoes one unsynced transaction, step by step, latest step first.
 type batch []func()
 
 type request struct{ owner, id string }
 
-// NewMemory is an empty store, led by nobody.
+// NewMemory returns an empty store without a leader.
 func NewMemory() *Memory {
 	return &Memory{
 		jobs: map[topology.JobID]*jobEntry{}, nodes: map[topology.NodeID][]byte{},
@@ -64,9 +63,8 @@ func NewMemory() *Memory {
 	}
 }
 
-// HoldSync makes Apply and Prune return before what they wrote is durable, until
-// Sync. Lead and every read sync by themselves: an epoch fences others off only once it is durable, and what was shown
-// must not be undone.
+// HoldSync makes Apply and Prune return before their writes are durable, until Sync. Lead and every read sync first: an
+// epoch fences others off only when it is durable, and a record that was read must not be undone.
 func (m *Memory) HoldSync() {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -80,11 +78,11 @@ func (m *Memory) Sync() {
 	m.tail = nil
 }
 
-// Crash drops what was not synced.
+// Crash drops all unsynced writes.
 func (m *Memory) Crash() { m.CrashKeeping(0) }
 
-// CrashKeeping drops what was not synced, except for this number of transactions, the first ones: a disk may have
-// written more than it acknowledged. It never keeps a part of one, or a later one without the earlier.
+// CrashKeeping drops the unsynced writes except for the first transactions, because a disk may have written more than
+// it acknowledged. It never keeps a part of a transaction, or a later one without the earlier.
 func (m *Memory) CrashKeeping(transactions int) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -98,7 +96,7 @@ func (m *Memory) CrashKeeping(transactions int) {
 	m.tail = nil
 }
 
-// Broken counts the changes that were refused, by rule.
+// Broken counts the refused changes by rule.
 func (m *Memory) Broken() map[Rule]int {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -118,7 +116,7 @@ func (m *Memory) Lead(holder string) (uint64, error) {
 	return m.epoch, nil
 }
 
-// led checks that this epoch still leads, and that no other process has it.
+// led checks that this epoch and this holder still lead.
 func (m *Memory) led(epoch uint64, holder string) error {
 	switch {
 	case m.closed:
@@ -133,7 +131,7 @@ func (m *Memory) led(epoch uint64, holder string) error {
 func (m *Memory) Load(epoch uint64) (*actors.Loaded, error) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if err := m.led(epoch, m.holder); err != nil { // there is only this one process: see Held
+	if err := m.led(epoch, m.holder); err != nil { // this process is the only one: see Held
 		return nil, err
 	}
 	return m.load(), nil
@@ -183,7 +181,7 @@ func (m *Memory) prune(finishedBeforeUnixMs int64, limit int) int {
 			gone = append(gone, p.Job)
 		}
 	}
-	// All at once: removed one by one, each would move all the others.
+	// The positions are removed in one step, because each single removal would move all the others.
 	drop := make(map[topology.JobID]bool, len(gone))
 	for _, id := range gone {
 		drop[id] = true
@@ -280,7 +278,7 @@ func (m *Memory) History(past Past) (Page, error) {
 	return g.Page(len(jobs)), nil
 }
 
-// Close implements Store. What was not synced is gone, as with a database.
+// Close implements Store. Unsynced writes are lost, as with a database.
 func (m *Memory) Close() error {
 	m.Crash()
 	m.mu.Lock()
@@ -293,7 +291,7 @@ func comparePositions(a, b Position) int {
 	return cmp.Or(cmp.Compare(a.FinishedUnixMs, b.FinishedUnixMs), cmp.Compare(a.Job, b.Job))
 }
 
-// encode returns the stored form, which is deterministic, so that equal records are equal bytes.
+// encode returns the stored form, which is deterministic: equal records have equal bytes.
 func encode(m messages.Message) []byte {
 	return messages.Bytes(m)
 }

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a change enters Memory: judged, then stored with all indexes, or not at all.
+// This file owns how a change is stored in Memory: judged, then stored with all indexes, or not at all.
 
 // Apply implements Store.
 func (m *Memory) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
@@ -97,7 +97,7 @@ func (m *Memory) damaged(id topology.JobID) bool {
 	return err != nil
 }
 
-// forget keeps only the used id of a job, and returns how to undo that.
+// forget keeps only the used ID of a job, and returns a function that undoes it.
 func (m *Memory) forget(id topology.JobID) func() {
 	var undo batch
 	for i := range m.jobs[id].attempts {
@@ -113,7 +113,7 @@ func (m *Memory) forget(id topology.JobID) func() {
 	}
 }
 
-// putNode replaces a machine's record and returns how to undo that.
+// putNode replaces a node's record and returns a function that undoes it.
 func (m *Memory) putNode(id topology.NodeID, data []byte) func() {
 	was := m.nodes[id]
 	m.nodes[id] = data
@@ -126,7 +126,7 @@ func (m *Memory) putNode(id topology.NodeID, data []byte) func() {
 	}
 }
 
-// put replaces a job in the table and all indexes (nil: removes it) and returns how to undo that.
+// put replaces a job in the table and all indexes, or removes it if next is nil. It returns a function that undoes it.
 func (m *Memory) put(id topology.JobID, next *jobEntry) func() {
 	was := m.jobs[id]
 	m.unindex(id, was)

@@ -7,8 +7,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns copies of a store in memory, for tests of a restored backup, and what is still known of a forgotten
-// job.
+// This file owns copies of a store in memory, for tests of a restored backup, and the IDs of deleted jobs.
 
 // Pruned implements Store.
 func (m *Memory) Pruned(id topology.JobID) (bool, error) {
@@ -21,8 +20,8 @@ func (m *Memory) Pruned(id topology.JobID) (bool, error) {
 	return m.wasPruned(id), nil
 }
 
-// Damage empties records, as a disk that lost power may: a job's or a machine's own, those of all attempts of a job,
-// the policy record, or the description of the queues.
+// Damage makes records unreadable, as a disk that lost power may. They are a job's or a node's record, the records of
+// all attempts of a job, the statistics record, or the queue configuration.
 func (m *Memory) Damage(table, id string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -50,15 +49,15 @@ func (m *Memory) Damage(table, id string) {
 	}
 }
 
-// Epoch is the epoch of the latest leader.
+// Epoch returns the epoch of the latest leader.
 func (m *Memory) Epoch() uint64 {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	return m.epoch
 }
 
-// Copy is a store with what is durable here now, like a restored backup: its next leader gets an epoch that is higher
-// by epochs than ours would get. What happens to one of the two does not affect the other.
+// Copy returns a store with the durable records of this one, like a restored backup. Its next leader gets an epoch that
+// is higher by epochs than the next one here. Later changes of either store do not affect the other.
 func (m *Memory) Copy(epochs uint64) *Memory {
 	m.mu.Lock()
 	defer m.mu.Unlock()

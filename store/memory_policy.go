@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the policy record of a store in memory with the notes of what it does not know, and the description of
-// the queues. Each step returns how to undo it.
+// This file owns the statistics record of a store in memory, the notes of attempts that it does not include, and the
+// queue configuration. Each write returns a function that undoes it.
 
-// singleEntry is a record of which there is one, and the write that made it.
+// singleEntry is a record of which there is only one, and the write that created it.
 type singleEntry struct {
 	by     topology.Token
 	record []byte
@@ -28,7 +28,7 @@ func (e *singleEntry) put(by *messages.Token, record []byte) func() {
 	return func() { *e = was }
 }
 
-// note records that a leader is to learn from an attempt.
+// note records that a leader must still learn from an attempt.
 func (m *Memory) note(t topology.Token) func() {
 	m.unlearned[t] = struct{}{}
 	return func() { delete(m.unlearned, t) }

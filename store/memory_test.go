@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// dump is everything a store has, as text, indexes included.
+// dump returns the entire content of a store as text, including indexes.
 func (m *Memory) dump() string {
 	ids := make([]topology.JobID, 0, len(m.jobs))
 	for id := range m.jobs {
@@ -47,7 +47,7 @@ func (m *Memory) dump() string {
 	return out
 }
 
-// leader makes random changes that are often right: it continues what is stored.
+// leader makes random changes that are often valid: it continues from the stored records.
 type leader struct {
 	m      *Memory
 	writes uint64
@@ -111,8 +111,8 @@ func (l *leader) goOn(t *rapid.T, job *messages.JobRecord, attempts []*messages.
 	return c
 }
 
-// TestMemoryCrashLeavesAPrefix: a crash leaves exactly the transactions that were synced, and a prefix of the others:
-// the same as a store to which only those were ever applied.
+// TestMemoryCrashLeavesAPrefix checks that a crash leaves exactly the synced transactions and a prefix of the others.
+// The result equals a store to which only those were applied.
 func TestMemoryCrashLeavesAPrefix(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		m := NewMemory()
@@ -198,7 +198,7 @@ func TestMemorySyncsBeforeItShows(t *testing.T) {
 	}
 }
 
-// submitted is the least record that may be submitted.
+// submitted returns the smallest record that may be submitted.
 func submitted(id string, write uint64) *messages.JobRecord {
 	return &messages.JobRecord{
 		Id: id, Revision: 1, WrittenBy: &messages.Token{Epoch: 1, Counter: write}, Arrival: write,
@@ -221,7 +221,7 @@ func TestRulesTellBugsFromRaces(t *testing.T) {
 	}
 }
 
-// TestSeats: an epoch that was given out twice belongs to the process that took it last.
+// TestSeats checks that an epoch which was issued twice belongs to the process that took it last.
 func TestSeats(t *testing.T) {
 	m := NewMemory()
 	a, b := m.HeldBy("a"), m.HeldBy("b")
@@ -230,7 +230,7 @@ func TestSeats(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.Memory, a.Memory = backup, backup // the replica that has lost it
+	b.Memory, a.Memory = backup, backup // the replica that has lost the epoch
 	if again, err := b.Lead(""); err != nil || again != epoch {
 		t.Fatalf("epoch %d (%v), want %d once more", again, err, epoch)
 	}

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tokens of people: how a record of one is sealed and read, and how the store in memory keeps them.
-// What is revoked is gone: a token that is not there is refused.
+// This file owns the tokens of users: how a token's record is sealed and read, and how the store in memory keeps it. A
+// revoked token is deleted, because a missing token is refused.
 
-// SealPass is the stored form of a record that may be written.
+// SealPass returns the stored form of a valid record.
 func SealPass(pass *messages.PassRecord) ([]byte, error) {
 	if err := readable(pass); err != nil {
 		return nil, err
@@ -38,7 +38,7 @@ func ReadPass(id string, sealed []byte) (*messages.PassRecord, error) {
 	return pass, nil
 }
 
-// PassRow takes a row of all tokens: id, record. One that cannot be read lets nobody in, and is left out.
+// PassRow reads a row of all tokens: id, record. An unreadable token admits nobody and is omitted.
 func PassRow[B ~[]byte](to *[]*messages.PassRecord) func(Row) error {
 	return func(row Row) error {
 		var id string
@@ -60,7 +60,7 @@ type FoundPass struct {
 	bad  error
 }
 
-// Row takes its row: record. There is at most one.
+// Row reads the token's row: record. There is at most one.
 func (f *FoundPass) Row(row Row) error {
 	var sealed []byte
 	err := row.Scan(&sealed)
@@ -70,7 +70,7 @@ func (f *FoundPass) Row(row Row) error {
 	return err
 }
 
-// Pass is the token. ErrNotFound if there is none, ErrDamaged if it cannot be read.
+// Pass returns the token. It returns ErrNotFound if there is none, and ErrDamaged if it is unreadable.
 func (f *FoundPass) Pass() (*messages.PassRecord, error) {
 	if f.pass == nil && f.bad == nil {
 		return nil, ErrNotFound
@@ -78,7 +78,7 @@ func (f *FoundPass) Pass() (*messages.PassRecord, error) {
 	return f.pass, f.bad
 }
 
-// Passes is the check of people's tokens.
+// Passes lists the check of users' tokens.
 var Passes = []Check{{"id, record", "pass", checkPass}}
 
 func checkPass(row Row) error {
@@ -120,13 +120,12 @@ func (m *Memory) passing(epoch uint64, do func() batch) error {
 	return err
 }
 
-// putPass replaces a token (nil: removes it) and returns how to undo that.
+// putPass replaces a token, or removes it if next is nil. It returns a function that undoes it.
 func (m *Memory) putPass(id string, next []byte) func() {
 	return replaced(m.passes, id, next, func(sealed []byte) bool { return sealed != nil })
 }
 
-// replaced puts a value under a key, or removes the one that is there if the value is none, and returns how to undo
-// that.
+// replaced stores a value under a key, or removes the key if the value is empty. It returns a function that undoes it.
 func replaced[V any](in map[string]V, key string, next V, is func(V) bool) func() {
 	set := func(v V) {
 		if !is(v) {

@@ -9,21 +9,20 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is learned of how long jobs run: the one policy record of the leaders, and which attempts it does
-// not know yet. Such an attempt is noted with its END, in the same transaction, and the note goes with the policy
-// record that knows of it. So each is learned of exactly once, whenever a leader dies.
+// This file owns the run-time statistics: the single policy record of the leaders, and the attempts that it does not
+// include yet. Such an attempt gets a note with its END, in the same transaction. The policy record that includes it
+// removes the note in its transaction. Each attempt is therefore counted exactly once, whenever a leader dies.
 //
-// A number up to which all ends are known would not do: attempts end in one order on disk and reach the Scheduler in
-// another, and one in between would be left out for ever. To mark the attempt itself would write the record of a gang
-// of thousands again for one bit.
+// A counter up to which all ends are included would not work: attempts end in one order on disk and reach the Scheduler
+// in another, so some would be omitted forever. A mark in the attempt would require writing the record of a gang of
+// thousands again for one bit.
 
-// learns reports whether a leader learns from an attempt: it ended, and had run. For one that an earlier version ran,
-// nobody knows for how long.
+// learns reports whether a leader learns from an attempt: it ended after it had run. The run time of an attempt of an
+// earlier version is unknown.
 func learns(a *messages.AttemptRecord) bool { return a.GetEnd().GetRanMs() > 0 }
 
-// judgePolicy lets a later leader's write replace an earlier one's, and a leader's later write its earlier one. There
-// is no revision: nobody else ever writes the record, and the replacement of a damaged one need not know how often it
-// was written.
+// judgePolicy accepts the write of a later leader, and a later write of the same leader. There is no revision, because
+// only leaders write the record, and a damaged record can be replaced without knowing its revision.
 func judgePolicy(stored topology.Token, c *actors.Change) judged {
 	if slices.ContainsFunc(c.Learned, func(t topology.Token) bool { return !fits(t) }) {
 		return judged{broken: RuleShape}
@@ -35,18 +34,18 @@ func judgePolicy(stored topology.Token, c *actors.Change) judged {
 	return out
 }
 
-// SingleRow is a record of which there is one, as it is to be stored.
+// SingleRow is a record of which there is only one, to be stored.
 type SingleRow struct {
 	Insert    bool
 	WrittenBy topology.Token
 	Sealed    []byte
 }
 
-// FoundPolicy takes the row of the policy record: the write that made it.
+// FoundPolicy reads the row of the policy record: the write that created it.
 func (d *Draft) FoundPolicy(row Row) error { return d.policies.found(row) }
 
-// PolicyRows take the row of the policy record (epoch, counter, record), those of the jobs of the attempts that it does
-// not know (id, record), and those of these attempts, in the order of their tokens.
+// PolicyRows returns the readers of three kinds of rows: the policy record (epoch, counter, record), the jobs of the
+// attempts that it does not include (id, record), and these attempts in the order of their tokens.
 func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 	policy = func(row Row) error {
 		record := new(messages.PolicyRecord)
@@ -62,7 +61,7 @@ func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 		var sealed B
 		err := row.Scan(&id, &sealed)
 		if err == nil {
-			jobs[id], _ = ReadJob(id, sealed) // nothing is learned from a damaged one
+			jobs[id], _ = ReadJob(id, sealed) // nothing is learned from an unreadable job
 		}
 		return err
 	}
@@ -82,7 +81,7 @@ func checkPolicy(row Row) error {
 	return errors.Join(err, bad)
 }
 
-// Policy adds the policy record, or that it could not be read.
+// Policy adds the policy record, or the error if it is unreadable.
 func (l *Living) Policy(record *messages.PolicyRecord, err error) {
 	if err != nil {
 		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Policy: true, What: whatIsWrong(err)})
@@ -91,7 +90,7 @@ func (l *Living) Policy(record *messages.PolicyRecord, err error) {
 	l.loaded.Policy = record
 }
 
-// Unlearned adds an attempt that the policy record does not know, unless it or its job cannot be read.
+// Unlearned adds an attempt that the policy record does not include, unless it or its job is unreadable.
 func (l *Living) Unlearned(job *messages.JobRecord, attempt *messages.AttemptRecord) {
 	if job != nil && attempt != nil {
 		l.loaded.Unlearned = append(l.loaded.Unlearned, actors.Ended{Job: job, Attempt: attempt})

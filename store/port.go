@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// Port is the store as actors see it: it accepts a call at once, executes the calls in order on its own goroutine, and
+// Port is the store as actors use it. It accepts a call at once, executes the calls in order on its own goroutine, and
 // answers with a message. An actor never waits for a disk.
 type Port struct {
 	store  Store
@@ -23,23 +23,22 @@ type Port struct {
 	closed bool
 }
 
-// portQueue bounds the calls that wait. The Journal has one transaction in
-// flight, and writes it again only after long silence; so a queue that is full
-// means a database that has hung.
+// portQueue limits the waiting calls. The Journal has one transaction in flight and repeats it only after long silence,
+// so a full queue means that the database hangs.
 const portQueue = 64
 
-// errBusy says that a call was not executed; the caller is in doubt, as after any other error.
+// errBusy is returned if a call was not executed. The caller does not know the result, as after any other error.
 var errBusy = errors.New("store: too many calls wait for the database")
 
-// NewPort begins to serve a store. Close ends it.
+// NewPort starts to serve a store. The caller must call Close.
 func NewPort(s Store, system *actor.ActorSystem) *Port {
 	p := &Port{store: s, system: system, calls: make(chan func(), portQueue), done: make(chan struct{})}
 	go p.serve()
 	return p
 }
 
-// serve executes one call after the other. A panic in a store ends the process: a database that broke a rule of its own
-// must not be written to any more.
+// serve executes one call after the other. A panic in a store ends the process, because a database that has broken one
+// of its own rules must not be written any more.
 func (p *Port) serve() {
 	defer close(p.done)
 	for call := range p.calls {
@@ -47,15 +46,15 @@ func (p *Port) serve() {
 	}
 }
 
-// mustBeWhole ends the process where a leader would only try again and again: a damaged record stays damaged, and the
-// error says where to look.
+// mustBeWhole ends the process if a record is damaged. A leader would retry forever, because the damage is permanent.
+// The error names the record.
 func mustBeWhole(err error) {
 	if errors.Is(err, ErrDamaged) {
 		panic(err)
 	}
 }
 
-// do queues a call, and never waits itself.
+// do queues a call without waiting.
 func (p *Port) do(call func()) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -88,12 +87,12 @@ func (p *Port) Load(epoch uint64, to *actor.PID) {
 	}
 }
 
-// recalled is how many jobs that are over a new leader gets, so that lists show them as before. They may be as large as
-// one page of history.
+// recalled is how many finished jobs a new leader gets, so that lists show them as before. They may be as large as one
+// page of history.
 const recalled = 1_000
 
-// recent are the newest jobs that are over. A leader does not need them, so it leads without them where they cannot be
-// read, and a user who asks for one is told why.
+// recent returns the newest finished jobs. A leader does not need them, so it leads without them if they are
+// unreadable. A query for such a job returns the error.
 func recent(s Store) (out []actors.Ended, bad []actors.Damaged) {
 	page, err := s.History(Past{Look: recalled})
 	if err != nil {
@@ -104,7 +103,7 @@ func recent(s Store) (out []actors.Ended, bad []actors.Damaged) {
 		if n := len(past.Attempts); n > 0 {
 			ended.Attempt = past.Attempts[n-1]
 		}
-		if !slices.ContainsFunc(past.Attempts, (*messages.AttemptRecord).Owes) { // else its Job actor shows it
+		if !slices.ContainsFunc(past.Attempts, (*messages.AttemptRecord).Owes) { // otherwise its Job actor shows it
 			out = append(out, ended)
 		}
 	}
@@ -140,7 +139,7 @@ func (p *Port) Find(q actors.Query, to *actor.PID) {
 	}
 }
 
-// Answer looks a query up. That there is no such job is an answer, not an error.
+// Answer answers a query. A missing job is an answer, not an error.
 func Answer(s Store, q actors.Query) actors.Found {
 	found := actors.Found{Query: q}
 	var err error
@@ -164,7 +163,7 @@ func Answer(s Store, q actors.Query) actors.Found {
 	return found
 }
 
-// Close executes what waits, and closes the store.
+// Close executes the waiting calls, and closes the store.
 func (p *Port) Close() error {
 	p.mu.Lock()
 	if !p.closed {

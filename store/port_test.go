@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// broken is a database that fails, or hangs until it is let go.
+// broken is a database that fails, or hangs until it is released.
 type broken struct {
 	*Memory
 	fail error
@@ -32,7 +32,7 @@ func (b *broken) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict,
 	return b.Memory.Apply(epoch, changes)
 }
 
-// listen is a system with one actor that passes on what it receives.
+// listen returns a system with one actor that passes its messages on.
 func listen(t *testing.T) (*actor.ActorSystem, *actor.PID, <-chan any) {
 	t.Helper()
 	system := actor.NewActorSystem(
@@ -122,8 +122,8 @@ func TestPortNeverWaits(t *testing.T) {
 	_ = p.Close()
 }
 
-// TestPortRecallsWhatEnded: a new leader gets the jobs that ended lately, but not those that lack evidence: they are
-// loaded as live ones.
+// TestPortRecallsWhatEnded checks that a new leader gets the recently finished jobs, except those with unconfirmed
+// exits, which are loaded as live ones.
 func TestPortRecallsWhatEnded(t *testing.T) {
 	system, pid, heard := listen(t)
 	m := NewMemory()
@@ -170,14 +170,14 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	if len(l.Jobs) != 2 {
 		t.Fatalf("loaded %v", l.Jobs)
 	}
-	// A query for a job returns the attempts that still matter, and whether there was another.
+	// A query for a job returns the attempts that still matter, and whether a given attempt existed.
 	f := Answer(m, actors.Query{Job: "new", Token: topology.Token{Epoch: 1, Counter: 106}})
 	if !f.Has || len(f.Attempts) != 1 || f.Attempts[0].Token.Counter != 107 {
 		t.Fatalf("found %+v", f)
 	}
 }
 
-// TestPortLoadsWithoutThePast: a leader leads even if the past cannot be read.
+// TestPortLoadsWithoutThePast checks that a leader leads even if finished jobs are unreadable.
 func TestPortLoadsWithoutThePast(t *testing.T) {
 	system, pid, heard := listen(t)
 	m := NewMemory()
@@ -195,7 +195,7 @@ type forgetful struct{ *Memory }
 
 func (forgetful) History(Past) (Page, error) { return Page{}, errors.New("no such page") }
 
-// failing is a store of which one kind of read fails.
+// failing is a store in which one kind of read fails.
 type failing struct {
 	Store
 	read string
@@ -231,7 +231,7 @@ func (f failing) Load(epoch uint64) (*actors.Loaded, error) {
 	return f.Store.Load(epoch)
 }
 
-// TestPortTellsOfFailedReads: a read that failed is never told as an answer that there is nothing.
+// TestPortTellsOfFailedReads checks that a failed read is never reported as a missing record.
 func TestPortTellsOfFailedReads(t *testing.T) {
 	for read, q := range map[string]actors.Query{ //order: each is tried by itself
 		"job": {Job: "j"}, "request": {Owner: "ann", RequestID: "r"}, "pruned": {Job: "j"},
@@ -253,7 +253,7 @@ func TestPortTellsOfFailedReads(t *testing.T) {
 	}
 }
 
-// unhurried is a database whose write takes until it is let go.
+// unhurried is a database whose write takes until it is released.
 type unhurried struct {
 	*Memory
 	entered, letGo, closed chan struct{}
@@ -270,7 +270,7 @@ func (u *unhurried) Close() error {
 	return u.Memory.Close()
 }
 
-// TestPortClosesBehindItsCalls: the store is closed once every call has been executed and answered.
+// TestPortClosesBehindItsCalls checks that the store is closed after every call has been executed and answered.
 func TestPortClosesBehindItsCalls(t *testing.T) {
 	system, me, heard := listen(t)
 	u := &unhurried{NewMemory(), make(chan struct{}), make(chan struct{}), make(chan struct{})}
@@ -283,7 +283,7 @@ func TestPortClosesBehindItsCalls(t *testing.T) {
 	select {
 	case <-u.closed:
 		t.Fatal("the store is closed while it is written to")
-	case <-time.After(50 * time.Millisecond): // however short this is, no good store fails
+	case <-time.After(50 * time.Millisecond): // any duration works for a correct store
 	}
 	close(u.letGo)
 	if a := next[actors.Applied](t, heard); a.Ticket != 3 || a.Err != "" || len(a.Verdicts) != 1 {

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is kept of the queues: the one description that a leader took last. Which revision may follow
-// which the leader decides before it writes; no other process ever does.
+// This file owns the stored queue configuration: the last one that a leader accepted. The leader decides before the
+// write which revision may follow which. No other process writes it.
 
 func judgeQueues(stored topology.Token, c *actors.Change) judged {
 	out := judgeSingle(stored, c.Queues)
@@ -17,10 +17,10 @@ func judgeQueues(stored topology.Token, c *actors.Change) judged {
 	return out
 }
 
-// FoundQueues takes the row of the description: the write that made it.
+// FoundQueues reads the row of the configuration: the write that created it.
 func (d *Draft) FoundQueues(row Row) error { return d.tree.found(row) }
 
-// QueuesRow takes the whole row (epoch, counter, record).
+// QueuesRow reads the complete row (epoch, counter, record).
 func QueuesRow[B ~[]byte](l *Living) func(Row) error {
 	return func(row Row) error {
 		record := new(messages.QueuesRecord)
@@ -32,7 +32,7 @@ func QueuesRow[B ~[]byte](l *Living) func(Row) error {
 	}
 }
 
-// Queues adds the description of the queues, or that it could not be read.
+// Queues adds the configuration, or the error if it is unreadable.
 func (l *Living) Queues(record *messages.QueuesRecord, err error) {
 	if err != nil {
 		l.loaded.Damaged = append(l.loaded.Damaged, actors.Damaged{Queues: true, What: whatIsWrong(err)})
@@ -41,7 +41,7 @@ func (l *Living) Queues(record *messages.QueuesRecord, err error) {
 	l.loaded.Queues = record
 }
 
-// Queues is the check of the description of the queues.
+// Queues lists the check of the queue configuration.
 var Queues = []Check{{"epoch, counter, record", "queues", checkQueues}}
 
 func checkQueues(row Row) error {

@@ -11,29 +11,30 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the rules by which writes are let through. The rules are pure and shared by every database, so that
-// none can be more lenient than another. They look only at what is stored and at what would replace it.
+// This file owns the rules for accepting writes. The rules are pure and shared by every database, so none is more
+// lenient than another. They depend only on the stored record and the new one.
 
-// Rule names why a change is a Conflict. The empty rule lets it through.
+// Rule is the reason why a change is a Conflict. The empty rule accepts the change.
 type Rule string
 
-// The rules. A correct leader can break Revision, Request and Damaged: by a race, by a client that asks twice, or by a
-// disk. It never breaks the others: they are the last wall before a decision changes, and count as bugs.
+// These are the rules. A correct leader can break revision, request and damaged: by a race, by a client that repeats a
+// request, or by a disk. It never breaks the others. They are the last protection against changed decisions, and their
+// violations count as bugs.
 const (
-	RuleRevision Rule = "revision"   // somebody else wrote the record first
-	RuleRequest  Rule = "request"    // the owner's request id already made another job
-	RuleShape    Rule = "shape"      // the change lacks what it must say
+	RuleRevision Rule = "revision"   // another writer wrote the record first
+	RuleRequest  Rule = "request"    // the owner's request ID already created another job
+	RuleShape    Rule = "shape"      // a required field of the change is missing
 	RuleReadable Rule = "unreadable" // the record could never be read again
-	RuleDamaged  Rule = "damaged"    // what is stored cannot be read, so nobody knows what may follow it
-	RuleWhole    Rule = "whole"      // only what cannot be read is dropped
-	RuleID       Rule = "id-reused"  // a job of this id was pruned
+	RuleDamaged  Rule = "damaged"    // the stored record is unreadable, so no record may follow it
+	RuleWhole    Rule = "whole"      // only unreadable jobs may be dropped
+	RuleID       Rule = "id-reused"  // a job with this ID was pruned
 	RuleIdentity Rule = "identity"   // the owner and request of a job never change
-	RuleTerminal Rule = "terminal"   // what is over stays over, as it ended
+	RuleTerminal Rule = "terminal"   // a finished job stays finished with the same result
 	RuleCommit   Rule = "one-commit" // one COMMIT per token, one open attempt per job, newer tokens only
-	RuleOwner    Rule = "one-owner"  // the ranks of one attempt share a GPU only in parts that it has
-	RuleDecision Rule = "decision"   // what COMMIT decided never changes
+	RuleOwner    Rule = "one-owner"  // the ranks of one attempt share a GPU only within its capacity
+	RuleDecision Rule = "decision"   // the decisions of COMMIT never change
 	RuleEnd      Rule = "one-end"    // ENDED comes after COMMIT, once
-	RuleEvidence Rule = "exits-stay" // an exit never vanishes
+	RuleEvidence Rule = "exits-stay" // an exit never disappears
 )
 
 // Bug reports whether only a leader with a bug breaks this rule.
@@ -46,7 +47,7 @@ type Head struct {
 	Owner          string
 	RequestID      string
 	Arrival        uint64
-	UIDTurn        uint64 // not a column: only the highest of all jobs is stored, beside the highest arrival
+	UIDTurn        uint64 // not a column: only the highest of all jobs is stored, next to the highest arrival
 	State          messages.JobState
 	ExitCode       int32
 	FinishedUnixMs int64
@@ -61,8 +62,8 @@ func headOf(j *messages.JobRecord) Head {
 	}
 }
 
-// JudgeJob compares a job's record with what is stored (nil: nothing). Repeated: the same write is already there, with
-// all that was written beside it.
+// JudgeJob compares a job's record with the stored one, which is nil if there is none. It reports repeated if the same
+// write is already stored, with everything that was written together with it.
 func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rule) {
 	n := headOf(next)
 	if n.State == messages.JobState_JOB_STATE_UNSPECIFIED || !isKey(next.GetId()) || !fits(n.WrittenBy) ||
@@ -88,7 +89,7 @@ func JudgeJob(stored *Head, next *messages.JobRecord) (repeated bool, broken Rul
 	return false, ""
 }
 
-// JudgeNode does the same for a machine's record.
+// JudgeNode does the same for a node's record.
 func JudgeNode(stored, next *messages.NodeRecord) (repeated bool, broken Rule) {
 	by := messages.FromToken(next.GetWrittenBy())
 	if !isKey(next.GetId()) || !fits(by) || next.Revision > math.MaxInt64 {
@@ -100,10 +101,10 @@ func JudgeNode(stored, next *messages.NodeRecord) (repeated bool, broken Rule) {
 	return false, judgeRevision(stored.GetRevision(), next.Revision)
 }
 
-// What some database cannot store as a key or a number, all refuse: an error of one of them would be tried again for
-// ever, and hold up every other write.
+// A key or number that one database cannot store is refused by all. The error of that database would be repeated
+// forever and block every other write.
 
-// isText reports whether a text has no zero byte; PostgreSQL cannot store one.
+// isText reports whether a text has no zero byte. PostgreSQL cannot store one.
 func isText(s string) bool { return strings.IndexByte(s, 0) < 0 }
 
 func isKey(s string) bool { return s != "" && isText(s) }
@@ -120,7 +121,8 @@ func judgeRevision(stored, next uint64) Rule {
 	return ""
 }
 
-// JudgeAttempt compares an attempt's record with what is stored under its token (nil: nothing, so this is its COMMIT).
+// JudgeAttempt compares an attempt's record with the one stored under its token. If there is none, the change is the
+// attempt's COMMIT.
 func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 	switch {
 	case !fits(messages.FromToken(next.GetToken())) || next.GetJob() == "" || len(next.GetPlaces()) == 0:
@@ -144,8 +146,8 @@ func JudgeAttempt(stored, next *messages.AttemptRecord) Rule {
 	return ""
 }
 
-// judgeCommit checks that nothing of an attempt has ended when it is decided, and that its ranks hold all their devices
-// at once.
+// judgeCommit checks that nothing of an attempt has ended when it is committed, and that its ranks fit on their devices
+// together.
 func judgeCommit(a *messages.AttemptRecord) Rule {
 	if a.End != nil {
 		return RuleEnd
@@ -155,7 +157,7 @@ func judgeCommit(a *messages.AttemptRecord) Rule {
 			return RuleEnd
 		}
 	}
-	// By machine, since a machine has few devices and a gang may have thousands.
+	// The shares are grouped by node, because a node has few devices and a gang may have thousands.
 	given := make(map[string][]*messages.GpuShare, len(a.Places))
 	for _, p := range a.Places {
 		all, before := p.GetGrant().GetGpus(), given[p.Node]
@@ -172,7 +174,7 @@ func judgeCommit(a *messages.AttemptRecord) Rule {
 	return ""
 }
 
-// milliOf is how much of one device all these shares are.
+// milliOf returns the sum of the shares of one device.
 func milliOf(shares []*messages.GpuShare, gpu string) (sum int64) {
 	for _, g := range shares {
 		if g.GetGpuId() == gpu {
@@ -182,8 +184,8 @@ func milliOf(shares []*messages.GpuShare, gpu string) (sum int64) {
 	return sum
 }
 
-// samePlace compares what COMMIT decided for one rank. It is written out, because reflection over every device of every
-// rank would be most of a write's cost.
+// samePlace compares the decisions of COMMIT for one rank. It compares field by field, because reflection over every
+// device of every rank would be most of a write's cost.
 func samePlace(a, b *messages.Place) bool {
 	if a.GetRank() != b.GetRank() || a.GetNode() != b.GetNode() || a.GetMachineId() != b.GetMachineId() ||
 		a.GetAddress() != b.GetAddress() {
@@ -208,8 +210,8 @@ type attemptHead struct {
 	ended bool
 }
 
-// judgeAttempts looks at all attempts that a job would have, in the order in which they were first written. A new one
-// is open, so nothing can be committed for a job that is over.
+// judgeAttempts checks all attempts that a job would have, in the order in which they were first written. A new attempt
+// is open, so nothing can be committed for a finished job.
 func judgeAttempts(state messages.JobState, all []attemptHead) Rule {
 	open := 0
 	for i, a := range all {

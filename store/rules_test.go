@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of the edges of rules, on both sides of each.
+// This file owns the tests of the boundaries of rules, on both sides.
 
-// TestLargestNumbers: a number that a database can store is let through, and the next one is refused.
+// TestLargestNumbers checks that the largest number that a database can store is accepted, and the next one is refused.
 func TestLargestNumbers(t *testing.T) {
 	for name, set := range map[string]func(*messages.JobRecord, uint64){ //order: each is tried by itself
 		"arrival":           func(j *messages.JobRecord, n uint64) { j.Arrival = n },
@@ -37,11 +37,11 @@ func TestLargestNumbers(t *testing.T) {
 	}
 }
 
-// TestCopyHasEverything: each field of a store is in its copy, also those that are added later.
+// TestCopyHasEverything checks that a copy of a store has every field, including fields that are added later.
 func TestCopyHasEverything(t *testing.T) {
 	m := NewMemory()
 	original := reflect.ValueOf(m).Elem()
-	// What belongs to the process and not to what is stored.
+	// These fields belong to the process and not to the stored records.
 	own := []string{"mu", "holding", "tail", "broken", "closed"}
 	fill(m)
 	dup := reflect.ValueOf(m.Copy(0)).Elem()
@@ -59,7 +59,7 @@ func TestCopyHasEverything(t *testing.T) {
 	}
 }
 
-// fill gives a store something of everything.
+// fill writes one record of each kind into a store.
 func fill(m *Memory) {
 	j := submitted("j", 1)
 	j.UidTurn = 3

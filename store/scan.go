@@ -8,11 +8,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a row of a database becomes a record. Every store has the same columns, whatever its tables are
-// called, and selects them in the order that these functions expect. B is the driver's type for bytes that are not
-// copied: what is decoded has copies of all that it keeps.
+// This file owns the conversion of database rows into records. Every store has the same columns, but the names of
+// tables differ. Each selects the columns in the order that these functions expect. B is the driver's type for bytes
+// that are not copied. Decoded records contain copies of everything that they keep.
 
-// ScanJob reads a row of an id and a record.
+// ScanJob reads a row with an ID and a record.
 func ScanJob[B ~[]byte](row Row) (*messages.JobRecord, error) {
 	var id topology.JobID
 	var sealed B
@@ -22,7 +22,7 @@ func ScanJob[B ~[]byte](row Row) (*messages.JobRecord, error) {
 	return ReadJob(id, sealed)
 }
 
-// ScanAttempt reads a row of a job, an epoch, a counter and a record.
+// ScanAttempt reads a row with a job, an epoch, a counter and a record.
 func ScanAttempt[B ~[]byte](row Row) (*messages.AttemptRecord, error) {
 	_, attempt, bad, err := scanAttempt[B](row)
 	return attempt, errors.Join(err, bad)
@@ -39,7 +39,7 @@ func scanAttempt[B ~[]byte](row Row) (job topology.JobID, attempt *messages.Atte
 	return job, attempt, bad, nil
 }
 
-// scanNode is the same for a row of a machine's id and its record.
+// scanNode is the same for a row with a node's ID and its record.
 func scanNode[B ~[]byte](row Row) (id topology.NodeID, node *messages.NodeRecord, bad, err error) {
 	var sealed B
 	if err := row.Scan(&id, &sealed); err != nil {
@@ -49,7 +49,7 @@ func scanNode[B ~[]byte](row Row) (id topology.NodeID, node *messages.NodeRecord
 	return id, node, bad, nil
 }
 
-// LiveRows take the rows of jobs (id, owner, record), of attempts and of machines.
+// LiveRows returns the readers of the rows of jobs (id, owner, record), of attempts and of nodes.
 func LiveRows[B ~[]byte](l *Living) (job, attempt, node func(Row) error) {
 	job = func(row Row) error {
 		var id topology.JobID
@@ -79,8 +79,8 @@ func LiveRows[B ~[]byte](l *Living) (job, attempt, node func(Row) error) {
 	return job, attempt, node
 }
 
-// PastRow takes a row of a job that is over: its id, when it finished, and its record, which is null where it does not
-// fit. It reports whether to go on.
+// PastRow reads a row of a finished job: its ID, when it finished, and its record, which is null if it does not match.
+// It reports whether to continue.
 func PastRow[B ~[]byte](g *Gathering, row Row) (more bool, err error) {
 	var at Position
 	var sealed B
@@ -94,7 +94,7 @@ func PastRow[B ~[]byte](g *Gathering, row Row) (more bool, err error) {
 	return g.Read(at, job, err, len(sealed)), nil
 }
 
-// FoundJob takes a row of one of Jobs: its head, and whether it was pruned.
+// FoundJob reads a row of one of Jobs: its head, and whether it was pruned.
 func (d *Draft) FoundJob(row Row) error {
 	var id topology.JobID
 	var h Head
@@ -111,7 +111,7 @@ func (d *Draft) FoundJob(row Row) error {
 	return nil
 }
 
-// Found returns those of Jobs that are stored.
+// Found returns the stored jobs among Jobs.
 func (d *Draft) Found() []topology.JobID {
 	var found []topology.JobID
 	for _, id := range d.Jobs {
@@ -122,7 +122,7 @@ func (d *Draft) Found() []topology.JobID {
 	return found
 }
 
-// FoundRequest takes a row of one of Requests that has made a job: its owner and its id.
+// FoundRequest reads a row of one of Requests that has created a job: its owner and its ID.
 func (d *Draft) FoundRequest(row Row) error {
 	var r request
 	err := row.Scan(&r.owner, &r.id)
@@ -130,8 +130,8 @@ func (d *Draft) FoundRequest(row Row) error {
 	return err
 }
 
-// FoundHead takes a row of an attempt of a job that was found, in the order of their tokens and before any
-// FoundAttempt: its job, its token, whether it has ended and whether it lacks evidence.
+// FoundHead reads a row of an attempt of a stored job: its job, its token, whether it has ended and whether exits are
+// unconfirmed. The rows must be in the order of their tokens and precede every FoundAttempt.
 func (d *Draft) FoundHead(row Row) error {
 	var job topology.JobID
 	var e attemptEntry
@@ -146,7 +146,7 @@ func (d *Draft) FoundHead(row Row) error {
 	return nil
 }
 
-// FoundAttempt takes a row of one of Tokens. It may belong to a job that no change touches.
+// FoundAttempt reads a row of one of Tokens. It may belong to a job that no change affects.
 func (d *Draft) FoundAttempt(row Row) error {
 	var job topology.JobID
 	var token topology.Token
@@ -163,14 +163,14 @@ func (d *Draft) FoundAttempt(row Row) error {
 	if !ok {
 		return fmt.Errorf("attempt %s: its job does not know of it: %w", attemptKey(job, token), ErrDamaged)
 	}
-	// A damaged one has no record, so nothing may follow it.
+	// An unreadable attempt has no record, so nothing may follow it.
 	if _, err := ReadAttempt(job, token, sealed); err == nil {
 		j.entry.attempts[at].record = sealed[sealBytes:]
 	}
 	return nil
 }
 
-// FoundNode takes a row of one of Nodes. A damaged record is replaced by a first one.
+// FoundNode reads a row of one of Nodes. A first record may replace an unreadable one.
 func (d *Draft) FoundNode(row Row) error {
 	id, record, _, err := scanNode[[]byte](row)
 	if err == nil {
@@ -179,7 +179,7 @@ func (d *Draft) FoundNode(row Row) error {
 	return err
 }
 
-// DroppedJob takes a row of one of Drops.
+// DroppedJob reads a row of one of Drops.
 func (d *Draft) DroppedJob(row Row) error {
 	var id topology.JobID
 	var sealed []byte
@@ -191,7 +191,7 @@ func (d *Draft) DroppedJob(row Row) error {
 	return err
 }
 
-// DroppedAttempt takes a row of an attempt of one of Drops.
+// DroppedAttempt reads a row of an attempt of one of Drops.
 func (d *Draft) DroppedAttempt(row Row) error {
 	job, _, bad, err := scanAttempt[[]byte](row)
 	if err == nil {
@@ -200,7 +200,7 @@ func (d *Draft) DroppedAttempt(row Row) error {
 	return err
 }
 
-// read notes how the reading of one record of Drops went.
+// read records whether a record of one of Drops was readable.
 func (d *Draft) read(job topology.JobID, bad error) {
 	d.jobs[job].bad = d.jobs[job].bad || bad != nil
 }

@@ -5,16 +5,16 @@ import (
 	"io/fs"
 )
 
-// This file owns how a database's migrations are read, and which programs may open what they made.
+// This file owns the list of a database's migrations, and which programs may open a migrated database.
 //
-// A migration is additive where a program without it reads and writes all that it knew as before, and leaves alone what
-// the migration brought: new tables, indexes, and columns with a default. Every other one is breaking, also one whose
-// statements look additive, if an earlier program would leave what it brought out of date. A database notes both its
-// schema and the last breaking one up to there, so that the program of the last release goes on with what a newer one
-// added, and an upgrade can be taken back.
+// A migration is additive if a program without it works as before and ignores the additions: new tables, indexes, and
+// columns with a default. Every other migration is breaking. That includes a migration with additive statements if an
+// earlier program would leave the additions out of date. A database stores the number of its schema and of its last
+// breaking migration. The program of the last release can therefore use a database with newer additions, and an upgrade
+// can be reverted.
 
-// Schemas are the migrations of a database in their order. Each is a file in a folder of that name, and is never
-// changed once it was published: the version of a schema is the number of its migrations.
+// Schemas returns the migrations of a database in order. Each is a file in the folder migrations. A published migration
+// never changes its effect. The version of a schema is the number of its migrations.
 func Schemas(files fs.FS) ([]string, error) {
 	names, err := fs.Glob(files, "migrations/*.sql")
 	if err != nil {
@@ -33,8 +33,8 @@ func Schemas(files fs.FS) ([]string, error) {
 
 // Version holds the version of a database's schema.
 type Version struct {
-	Schema int // the number of its migrations; 0: it has none
-	Oldest int // the last breaking one of them: a program that knows this many may open the database
+	Schema int // number of its migrations; 0: none
+	Oldest int // its last breaking migration: a program needs at least this many
 }
 
 // Refused returns why a program that knows this many migrations must not touch the database.
@@ -46,7 +46,7 @@ func (v Version) Refused(known int) error {
 		"up to %d); run that version, or restore a backup from before it", v.Schema, v.Oldest, known)
 }
 
-// Complete returns what a database lacks that a program of this many migrations has opened.
+// Complete returns an error if a database lacks migrations of the program that has opened it.
 func (v Version) Complete(known int) error {
 	if v.Schema < known || v.Refused(known) != nil {
 		return fmt.Errorf("the schema is %d, but this program knows %d", v.Schema, known)

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the scripts that came with jobs: how a text is checked when it is read, and how the store in memory
-// keeps them. The gateway writes a script before its job: a job on disk that names a script finds it there.
+// This file owns the scripts of jobs: the check of a text when it is read, and how the store in memory keeps it. The
+// gateway writes a script before its job, so a job on disk always finds its script.
 
 // CheckScript refuses a text that does not match its digest.
 func CheckScript(digest string, text []byte) error {
@@ -37,7 +37,7 @@ func (m *Memory) KeepScript(epoch uint64, text []byte) error {
 	return nil
 }
 
-// putScript replaces a script (nil: removes it) and returns how to undo that.
+// putScript replaces a script, or removes it if next is nil. It returns a function that undoes it.
 func (m *Memory) putScript(digest string, next *scriptEntry) func() {
 	return replaced(m.scripts, digest, next, func(e *scriptEntry) bool { return e != nil })
 }
@@ -83,7 +83,7 @@ func (m *Memory) pruneScripts(limit int) (gone int) {
 	return gone
 }
 
-// named are the scripts that jobs name. A job that can no longer be read names none, because it cannot run.
+// named returns the scripts that jobs name. An unreadable job names none, because it cannot run.
 func (m *Memory) named() map[string]bool {
 	named := map[string]bool{}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {

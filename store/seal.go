@@ -12,15 +12,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how a record lies in a database: sealed, so that a record that was cut off, swapped, or written by a
-// later version is noticed when it is read. Protobuf alone would not notice: a record cut between two fields reads as a
-// shorter one, and a job without its last fields is another job.
+// This file owns the stored form of a record. It is sealed, so that a truncated, swapped or newer record is detected
+// when it is read. Protobuf alone would not detect it: a record that is cut between two fields reads as a shorter one,
+// and a job without its last fields is a different job.
 
-// ErrDamaged: what is stored is not what was written. The error around it says how. One Damage is set aside; nothing is
-// decided on a store that is damaged as a whole.
+// ErrDamaged is returned if a stored record differs from the written one. The error that wraps it names the difference.
+// A single Damage is set aside. If the entire store is damaged, nothing is decided on it.
 var ErrDamaged = errors.New("a stored record is damaged")
 
-// Damage is one record that is not what was written. It does not affect the others.
+// Damage is one damaged record. It does not affect the others.
 type Damage struct{ Table, Key, What string }
 
 func (d *Damage) Error() string {
@@ -29,7 +29,7 @@ func (d *Damage) Error() string {
 
 func (d *Damage) where() string { return fmt.Sprintf("table %s, key %q: %s", d.Table, d.Key, d.What) }
 
-// whatIsWrong is the text of a damage, for a place that says already that a record is damaged.
+// whatIsWrong returns the text of a damage, for a context that already reports a damaged record.
 func whatIsWrong(err error) string {
 	if d := (*Damage)(nil); errors.As(err, &d) {
 		return messages.AsText(d.where())
@@ -42,12 +42,12 @@ func (d *Damage) Unwrap() error { return ErrDamaged }
 
 const (
 	sealFormat = 1 // the first byte; another value comes from a later version
-	sealBytes  = 5 // the format and a CRC-32C of what follows
+	sealBytes  = 5 // the format and a CRC-32C of the record
 )
 
 var castagnoli = crc32.MakeTable(crc32.Castagnoli)
 
-// seal makes the stored form of an encoded record.
+// seal returns the stored form of an encoded record.
 func seal(record []byte) []byte {
 	out := make([]byte, sealBytes, sealBytes+len(record))
 	out[0] = sealFormat
@@ -59,12 +59,11 @@ func damaged(table, key, format string, args ...any) error {
 	return &Damage{table, key, fmt.Sprintf(format, args...)}
 }
 
-// readable is the one check that a record passes before it is written and again
-// when it is read. Were the reader stricter than the writer, one write could close
-// the store for good.
+// readable checks a record before it is written and after it is read. If the check of the reader were stricter, one
+// write could close the store for good.
 func readable(record interface{ Validate() error }) error { return record.Validate() }
 
-// unseal is the record within the seal, if it is the one that was sealed.
+// unseal returns the record within the seal, if it is unchanged.
 func unseal(table, key string, sealed []byte) ([]byte, error) {
 	switch {
 	case len(sealed) < sealBytes:
@@ -79,7 +78,7 @@ func unseal(table, key string, sealed []byte) ([]byte, error) {
 	return record, nil
 }
 
-// parse reads a record into a message, and says what is wrong with it.
+// parse decodes a record into a message, and returns what is wrong with it.
 func parse(table, key string, record []byte, into interface {
 	proto.Message
 	Validate() error
@@ -137,7 +136,7 @@ func attemptKey(job topology.JobID, token topology.Token) string {
 	return string(job) + "/" + token.String()
 }
 
-// ReadNode reads a stored machine's record.
+// ReadNode reads a stored node's record.
 func ReadNode(id topology.NodeID, sealed []byte) (*messages.NodeRecord, error) {
 	record, err := unseal("node", string(id), sealed)
 	if err != nil {

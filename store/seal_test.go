@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests that a sealed record comes back as it was, or not at all.
+// This file owns the tests that a sealed record is read back unchanged, or refused.
 
 func sealedJob(t testing.TB) (*messages.JobRecord, []byte) {
 	t.Helper()
@@ -25,7 +25,7 @@ func TestSealedRecordsComeBackWhole(t *testing.T) {
 	if got, err := ReadJob("j", sealed); err != nil || !proto.Equal(got, job) {
 		t.Fatalf("read %v (%v)", got, err)
 	}
-	for n := range sealed { // protobuf alone takes many of these for shorter records
+	for n := range sealed { // protobuf alone accepts many of these as shorter records
 		if got, err := ReadJob("j", sealed[:n]); !errors.Is(err, ErrDamaged) {
 			t.Fatalf("cut to %d bytes it reads %v (%v)", n, got, err)
 		}
@@ -42,7 +42,7 @@ func TestSealedRecordsComeBackWhole(t *testing.T) {
 	}
 }
 
-// FuzzRead: whatever lies in a table is read or refused: nothing panics.
+// FuzzRead checks that any stored bytes are read or refused without a panic.
 func FuzzRead(f *testing.F) {
 	_, sealed := sealedJob(f)
 	f.Add(sealed)
@@ -61,7 +61,7 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestDamageEndsTheProcess: a leader must not try again and again what stays damaged.
+// TestDamageEndsTheProcess checks that a leader does not retry a read of a damaged record forever.
 func TestDamageEndsTheProcess(t *testing.T) {
 	mustBeWhole(nil)
 	mustBeWhole(errors.New("the cable came out"))

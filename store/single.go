@@ -5,18 +5,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns records of which there is one: what was learned (policy.go), and the description of the queues.
-// Leaders alone write them, so the write that made a record says which one is later, and a record that is damaged
-// never keeps the next one out.
+// This file owns records of which there is only one: the statistics (policy.go) and the queue configuration. Only
+// leaders write them. The write that created a record decides which one is later, so a damaged record never blocks the
+// next one.
 
-// single is a record of which there is one.
+// single is a record of which there is only one.
 type single interface {
 	messages.Message
 	Validate() error
 	GetWrittenBy() *messages.Token
 }
 
-// judgeSingle: the write of a later leader replaces that of an earlier one, and of one leader's writes the later.
+// judgeSingle accepts the write of a later leader, and a later write of the same leader.
 func judgeSingle(stored topology.Token, next single) judged {
 	by := messages.FromToken(next.GetWrittenBy())
 	switch {
@@ -32,10 +32,10 @@ func judgeSingle(stored topology.Token, next single) judged {
 	return judged{single: encode(next)}
 }
 
-// draftSingle is one of them in a transaction.
+// draftSingle is such a record in a transaction.
 type draftSingle struct {
-	by    topology.Token // the write that made the record
-	data  []byte         // what replaces it
+	by    topology.Token // the write that created the record
+	data  []byte         // its new record
 	known bool
 }
 
@@ -44,7 +44,7 @@ func (s *draftSingle) found(row Row) error {
 	return row.Scan(&s.by.Epoch, &s.by.Counter)
 }
 
-// row returns the row to store; nil: none.
+// row returns the row to store, or nil if there is none.
 func (s *draftSingle) row() *SingleRow {
 	if s.data == nil {
 		return nil
@@ -52,7 +52,7 @@ func (s *draftSingle) row() *SingleRow {
 	return &SingleRow{Insert: !s.known, WrittenBy: s.by, Sealed: seal(s.data)}
 }
 
-// readSingle reads a row (epoch, counter, record); bad says what is wrong with the record.
+// readSingle reads a row (epoch, counter, record). The result bad is the error of an unreadable record.
 func readSingle[B ~[]byte](row Row, table string, into single) (bad, err error) {
 	var by topology.Token
 	var sealed B

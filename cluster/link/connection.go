@@ -51,9 +51,9 @@ func ServerOptions(creds credentials.TransportCredentials) []grpc.ServerOption {
 
 const readBuffer = 4 << 10
 
-// window is how much a peer may send before it is read. It does not grow. With a growing window, gRPC would measure
-// every burst with pings, which on a link with small messages are every second packet. A flooding peer could send
-// megabytes.
+// window is how much a peer may send before it is read. It does not grow. With a growing window, a flooding peer could
+// send megabytes. gRPC would also measure every burst with pings, which are every second packet of a link with small
+// messages.
 const window = 256 << 10
 
 // dialOptions returns the options of a node's connection. Accepted is set when the connection is accepted.

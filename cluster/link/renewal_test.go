@@ -84,7 +84,7 @@ func TestRenewalUnderLoad(t *testing.T) {
 			t.Fatalf("%d of %d are renewed", renewed.Load(), machines)
 		}
 	}
-	for _, later := range []time.Duration{8 * time.Hour, 17 * time.Hour} { // the nodes' expire, then the scheduler's is renewed
+	for _, later := range []time.Duration{8 * time.Hour, 17 * time.Hour} { // first the nodes' end, then ours is renewed
 		ahead.Store(int64(later))
 		rechecked := make(chan struct{})
 		go func() { g.Recheck(); close(rechecked) }()

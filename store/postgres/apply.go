@@ -16,8 +16,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the writes. A store.Draft decides what they come to; here rows are only looked up and written. A
-// transaction is two messages to the server: one that begins, fences and looks up, one that writes and commits.
+// This file owns the writes. A store.Draft decides the result. Here rows are only looked up and written. A transaction
+// is two messages to the server: one that begins, checks the leader and looks up, and one that writes and commits.
 
 // Apply implements store.Store.
 func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, error) {
@@ -37,7 +37,7 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 	return verdicts, nil
 }
 
-// asLeader does all or nothing as the leader of an epoch: see led.
+// asLeader runs a transaction as the leader of an epoch: see led.
 func (s *Store) asLeader(epoch uint64, what string, look, put func(*pgx.Batch)) error {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -49,8 +49,9 @@ func (s *Store) asLeader(epoch uint64, what string, look, put func(*pgx.Batch)) 
 	return said(what, s.led(ctx, epoch, look, put))
 }
 
-// led does all or nothing as the leader of an epoch. After an error of the second message nobody knows which. The first
-// one only reads, so it is sent again if just the connection was broken: look must then start from the beginning.
+// led runs a transaction as the leader of an epoch. After an error of the second message, its result is unknown. The
+// first message only reads, so it is repeated if only the connection was broken. The function look must then start from
+// the beginning.
 func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch)) error {
 	var conn *pgxpool.Conn
 	var now uint64
@@ -73,7 +74,7 @@ func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch
 	if err != nil {
 		return err
 	}
-	// A connection that is given back in the middle of a transaction is closed.
+	// A connection that is returned during a transaction is closed.
 	defer conn.Release()
 	if epoch == 0 || epoch != now || by != s.name() {
 		return errors.Join(store.ErrDeposed, rollBack(ctx, conn))
@@ -92,8 +93,8 @@ func (s *Store) led(ctx context.Context, epoch uint64, look, put func(*pgx.Batch
 	return nil
 }
 
-// again repeats what only reads on another connection as long as the connection turns out to be broken: after the
-// server was away, all in the pool are.
+// again repeats a read on another connection while connections turn out to be broken. After an outage of the server,
+// all connections in the pool are.
 func again(try func() error) error {
 	err := try()
 	for range readers + writers {
@@ -105,11 +106,11 @@ func again(try func() error) error {
 	return err
 }
 
-// stale reports whether an error comes from a broken connection, and not from the server's answer, a server that cannot
-// be reached, or a call whose time is up.
+// stale reports whether an error comes from a broken connection. Answers of the server, an unreachable server and a
+// timeout are other errors.
 func stale(err error) bool {
 	if said := new(pgconn.PgError); errors.As(err, &said) {
-		const shutdown = "57P" // the server says that it ends the connection
+		const shutdown = "57P" // the server ends the connection
 		return strings.HasPrefix(said.Code, shutdown)
 	}
 	return !errors.Is(err, context.DeadlineExceeded) && (pgconn.SafeToRetry(err) || errors.Is(err, io.EOF) ||
@@ -120,8 +121,8 @@ func send(ctx context.Context, conn *pgxpool.Conn, batch *pgx.Batch) error {
 	return conn.SendBatch(ctx, batch).Close()
 }
 
-// rollBack releases the leader's row at once. Where it cannot, the server does so when it notices that the connection
-// is gone.
+// rollBack releases the leader's row at once. If it cannot, the server releases the row when it detects the lost
+// connection.
 func rollBack(ctx context.Context, conn *pgxpool.Conn) error {
 	if conn.Conn().IsClosed() {
 		return nil
@@ -147,12 +148,12 @@ const (
 	attemptsByToken = `SELECT a.job, a.epoch, a.counter, a.record FROM unnest($1::bigint[], $2::bigint[]) AS t (epoch, counter)
 		JOIN synapse.attempt a ON a.epoch = t.epoch AND a.counter = t.counter`
 	nodesByID = `SELECT id, record FROM synapse.node WHERE id = ANY($1::text[])`
-	// All records of jobs that are to be dropped.
+	// These queries read all records of jobs that are to be dropped.
 	dropsByID     = `SELECT id, record FROM synapse.job WHERE id = ANY($1::text[]) AND record IS NOT NULL`
 	attemptsByJob = `SELECT job, epoch, counter, record FROM synapse.attempt WHERE job = ANY($1::text[])`
 )
 
-// look tells the draft what is stored.
+// look passes the stored rows to the draft.
 func look(batch *pgx.Batch, d *store.Draft) {
 	if len(d.Jobs) > 0 {
 		each(batch, d.FoundJob, jobsByID, d.Jobs)

@@ -11,11 +11,11 @@ import (
 	"github.com/jackc/pgx/v5/pgconn"
 )
 
-// This file owns what schedulers ask before one of them leads: which cluster the
-// records are of, and whether a database that does not answer may answer later.
+// This file owns the queries of schedulers before one of them leads: the cluster of the records, and whether an
+// unavailable database may become available.
 
-// ClusterID returns the stored id of the cluster; where there is none yet, it stores this one. If several come at once,
-// one wins.
+// ClusterID returns the stored ID of the cluster. If there is none, it stores the given one. Of several simultaneous
+// calls, one wins.
 func (s *Store) ClusterID(fresh string) (id string, err error) {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -34,8 +34,8 @@ func (s *Store) ClusterID(fresh string) (id string, err error) {
 	return id, nil
 }
 
-// Unreachable reports whether time may mend an error of Open, because the server is away or only starting; any other
-// error a person must mend.
+// Unreachable reports whether an error of Open may disappear with time, because the server is down or starting. Any
+// other error needs an operator.
 func Unreachable(err error) bool {
 	if said := new(pgconn.PgError); errors.As(err, &said) {
 		const shutdown, crowded = "57P", "53300"

@@ -6,7 +6,7 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the tests of what schedulers ask before one of them leads.
+// This file owns the tests of the queries of schedulers before one of them leads.
 
 func TestOneClusterForAll(t *testing.T) {
 	url := database(t)
@@ -34,8 +34,8 @@ func TestWhatTimeMayMend(t *testing.T) {
 	}
 }
 
-// TestEpochIsMovedOnByHand does a restore as docs/operate/backup.md shows it: the next leader's epoch is above all that
-// came after the backup.
+// TestEpochIsMovedOnByHand performs a restore as described in docs/operate/backup.md. The next leader's epoch must
+// exceed all epochs after the backup.
 func TestEpochIsMovedOnByHand(t *testing.T) {
 	url := database(t)
 	s := opened(t, Options{URL: url})

@@ -14,10 +14,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the test of reads whose connection breaks in the middle: they begin again, and answer as if nothing
-// had happened.
+// This file owns the test of reads whose connection breaks: they start again, and return a correct answer.
 
-// cutter breaks the connection of the query that comes after so many others, once.
+// cutter breaks the connection once, after the given number of queries.
 type cutter struct{ after int }
 
 func (c *cutter) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.TraceQueryStartData) context.Context {
@@ -29,7 +28,7 @@ func (c *cutter) TraceQueryStart(ctx context.Context, conn *pgx.Conn, _ pgx.Trac
 
 func (*cutter) TraceQueryEnd(context.Context, *pgx.Conn, pgx.TraceQueryEndData) {}
 
-// somethingOfEach writes a job that runs, and one that has ended, each with an attempt, a token, a script and a head.
+// somethingOfEach writes a running job and an ended one, each with an attempt, a token, a script and an audit head.
 func somethingOfEach(t *testing.T, s *Store, epoch uint64) {
 	t.Helper()
 	for i, id := range []string{"runs", "ended"} {
@@ -65,7 +64,7 @@ func somethingOfEach(t *testing.T, s *Store, epoch uint64) {
 	}
 }
 
-// TestReadsBeginAgain breaks each read at each of its queries, those that begin and end its transaction among them.
+// TestReadsBeginAgain breaks each read at each of its queries, including those that begin and end its transaction.
 func TestReadsBeginAgain(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")

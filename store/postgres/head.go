@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns how far the audits of schedulers have got, in their table.
+// This file owns the table of audit heads.
 
-// KeepHead implements store.Store. Where the connection breaks it is written again, which changes nothing.
+// KeepHead implements store.Store. If the connection breaks, the write is repeated, which has no further effect.
 func (s *Store) KeepHead(head store.AuditHead) error {
 	if err := head.Check(); err != nil {
 		return err

@@ -11,16 +11,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the past is read: each page is two queries in one snapshot.
+// This file owns queries of finished jobs. Each page is two queries in one snapshot.
 
 const (
-	// pastJobs looks at jobs in the order of an index. A record is read only where
-	// the columns say that it may fit; the caller checks what they cannot say.
+	// pastJobs examines jobs in the order of an index. It reads a record only if the columns allow a match. The caller
+	// checks the remaining conditions.
 	pastJobs = `SELECT id, finished_unix_ms, CASE WHEN ($1 = '' OR owner = $1) AND ($2 = '' OR queue = $2)
 			AND ($3::bigint = 0 OR ($3::bigint >> state) & 1 = 1) THEN record END
 		FROM synapse.job WHERE is_over %s AND (finished_unix_ms, id) < ($4, $5) AND finished_unix_ms >= $6
 		ORDER BY finished_unix_ms DESC, id DESC LIMIT $7`
-	// pastAttempts reads the attempts of these jobs, as far as there is room: all of a job's or none. A job without
+	// pastAttempts reads the attempts of these jobs up to the size limit: all of a job's attempts or none. A job without
 	// attempts has a row of nulls.
 	pastAttempts = `SELECT n, epoch, counter, record FROM (
 			SELECT w.n, a.epoch, a.counter, a.record,
@@ -30,8 +30,7 @@ const (
 		WHERE before < $2 ORDER BY n, epoch, counter`
 )
 
-// pastQuery says which index leads to the fewest jobs: those of one owner are
-// fewer than those of a queue, as a rule.
+// pastQuery selects the index with the fewest jobs. An owner usually has fewer jobs than a queue.
 func pastQuery(p *store.Past) (text string, args []any) {
 	equal := ""
 	switch {
@@ -87,7 +86,7 @@ func lookPast(ctx context.Context, tx pgx.Tx, g *store.Gathering, text string, a
 	return rows.Err()
 }
 
-// attemptsPast reads the attempts of what was found, as far as there is room.
+// attemptsPast reads the attempts of the matching jobs up to the size limit.
 func attemptsPast(ctx context.Context, tx pgx.Tx, g *store.Gathering) (store.Page, error) {
 	jobs := g.Jobs()
 	if len(jobs) == 0 {
@@ -111,7 +110,7 @@ func attemptsPast(ctx context.Context, tx pgx.Tx, g *store.Gathering) (store.Pag
 		return nil
 	}, pastAttempts, jobs, g.Room())
 	if err != nil {
-		return store.Page{}, err // it may have broken before the first row
+		return store.Page{}, err // the query may have failed before the first row
 	}
 	return g.Page(whole), nil
 }

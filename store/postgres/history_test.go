@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the test of the past in an older version's database.
+// This file owns the test of finished jobs in an older version's database.
 
-// TestThePastOfAnOlderSchema: a database of schema 2 is migrated, and its past can then be read by queue; it may be
-// more than is held at once.
+// TestThePastOfAnOlderSchema checks that a database of schema 2 is migrated, and that its finished jobs can then be
+// read by queue, even if there are more than one batch.
 func TestThePastOfAnOlderSchema(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")
@@ -49,7 +49,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	s = opened(t, s.options)
-	// The leader of the version before goes on for a while, and knows of no column.
+	// The leader of the previous version continues for a while, without the new column.
 	err = pgx.BeginFunc(ctx, s.writes, func(tx pgx.Tx) error {
 		_, err := tx.Exec(ctx, "UPDATE synapse.job SET queue = NULL WHERE id < 'j00300'")
 		return err

@@ -11,11 +11,11 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns leadership: which scheduler has the lease, by the database's clock alone, and which epoch may write.
-// The lease decides who may take over; the epoch, never the time, keeps an old leader from writing.
+// This file owns leadership: which scheduler has the lease, by the database's clock only, and which epoch may write.
+// The lease decides which process may take over. The epoch, never the time, prevents an old leader from writing.
 
-// Lead implements store.Store. It is refused with store.ErrLed while the lease of another holder runs. A holder's own
-// lease never stands in its way, so that a restarted scheduler need not wait for itself.
+// Lead implements store.Store. It returns store.ErrLed while the lease of another holder runs. A holder's own lease
+// does not count, so a restarted scheduler need not wait for itself.
 func (s *Store) Lead(holder string) (uint64, error) {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -47,11 +47,11 @@ func (s *Store) Lead(holder string) (uint64, error) {
 	return epoch, nil
 }
 
-// Renew makes the lease run from now, by the database's clock. The leader counts from before its call. ErrDeposed:
-// another one has the lease.
+// Renew extends the lease from now on, by the database's clock. The leader counts from before its call. Renew returns
+// ErrDeposed if another process has the lease.
 func (s *Store) Renew(epoch uint64) error { return s.until(epoch, s.options.Lease) }
 
-// Resign lets the lease run out at once, for the schedulers that stand by.
+// Resign ends the lease at once, so that a standby scheduler can take over.
 func (s *Store) Resign(epoch uint64) error { return s.until(epoch, 0) }
 
 func (s *Store) until(epoch uint64, left time.Duration) error {
@@ -73,7 +73,7 @@ func (s *Store) until(epoch uint64, left time.Duration) error {
 	return nil
 }
 
-// name is the holder's name under which this process led last.
+// name returns the holder's name under which this process led last.
 func (s *Store) name() string {
 	if h := s.holder.Load(); h != nil {
 		return *h
@@ -81,8 +81,8 @@ func (s *Store) name() string {
 	return ""
 }
 
-// inTime bounds a call whose answer is useless after the time of a lease: a connection that hangs must not keep a
-// scheduler from asking on another one.
+// inTime limits a call to the duration of a lease, because a later answer is useless. A scheduler must be able to use
+// another connection if one hangs.
 func (s *Store) inTime(ctx context.Context) (context.Context, context.CancelFunc) {
 	if s.options.Lease <= 0 {
 		return context.WithCancel(ctx)
@@ -90,7 +90,7 @@ func (s *Store) inTime(ctx context.Context) (context.Context, context.CancelFunc
 	return context.WithTimeout(ctx, s.options.Lease)
 }
 
-// Leading names the leader, for the schedulers that stand by.
+// Leading returns the leader for standby schedulers.
 func (s *Store) Leading() (store.Leadership, error) {
 	ctx, leave, err := s.enter()
 	if err != nil {

@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the tests of which scheduler may lead, and of what the last leader can still do.
+// This file owns the tests of which scheduler may lead, and of the remaining rights of the last leader.
 
 func TestLease(t *testing.T) {
-	const lease = time.Hour // it runs out when the test says so
+	const lease = time.Hour // it ends when the test says so
 	url := database(t)
 	a, b := opened(t, Options{URL: url, Lease: lease}), opened(t, Options{URL: url, Lease: lease})
 	if l, err := b.Leading(); err != nil || l != (store.Leadership{}) {
@@ -31,7 +31,7 @@ func TestLease(t *testing.T) {
 		l.Left > lease {
 		t.Fatalf("leading: %+v, %v", l, err)
 	}
-	second := mustLead(t, a, "a") // it was restarted
+	second := mustLead(t, a, "a") // a restart
 	if second != first+1 {
 		t.Fatalf("epochs %d and %d", first, second)
 	}
@@ -45,7 +45,7 @@ func TestLease(t *testing.T) {
 	if l, err := b.Leading(); err != nil || l.Left != 0 {
 		t.Fatalf("leading after the lease: %+v, %v", l, err)
 	}
-	applied(t, a, second, three(second)...) // nobody else leads, so it still may
+	applied(t, a, second, three(second)...) // no other process leads, so it may still write
 	third := mustLead(t, b, "b")
 	if err := a.Renew(second); !errors.Is(err, store.ErrDeposed) {
 		t.Fatalf("renew after another led: %v", err)
@@ -64,8 +64,8 @@ func TestLease(t *testing.T) {
 	}
 }
 
-// TestEpochTwice: an asynchronous replica that takes over may have lost the last epoch, and give it out a second time:
-// the name beside it tells the two leaders apart.
+// TestEpochTwice checks two leaders with the same epoch. An asynchronous replica may lose the last epoch in a failover
+// and issue it again. The holder's name distinguishes the two.
 func TestEpochTwice(t *testing.T) {
 	url := database(t)
 	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
@@ -91,8 +91,8 @@ func TestEpochTwice(t *testing.T) {
 	}
 }
 
-// TestFrozenLeaderIsFencedOff: a leader that froze in the middle of a transaction has the fence's lock. The server
-// takes it away, the successor leads, and the old one writes nothing.
+// TestFrozenLeaderIsFencedOff checks a leader that freezes during a transaction and holds the fence's lock. The server
+// releases the lock, the successor leads, and the old leader writes nothing.
 func TestFrozenLeaderIsFencedOff(t *testing.T) {
 	url := database(t)
 	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
@@ -103,7 +103,7 @@ func TestFrozenLeaderIsFencedOff(t *testing.T) {
 	var second uint64
 	began := time.Now()
 	err := a.led(ctx, first, func(batch *pgx.Batch) { look(batch, draft) }, func(batch *pgx.Batch) {
-		second = mustLead(t, b, "b") // waits for the transaction that is frozen here
+		second = mustLead(t, b, "b") // waits for the frozen transaction
 		draft.Judge()
 		put(batch, draft.Rows())
 	})
@@ -117,14 +117,15 @@ func TestFrozenLeaderIsFencedOff(t *testing.T) {
 	applied(t, b, second, three(second)...)
 }
 
-// TestRenewalDoesNotWait: a renewal does not wait for a transaction under way.
+// TestRenewalDoesNotWait checks that a renewal does not wait for a transaction in progress.
 func TestRenewalDoesNotWait(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "a")
 	ctx, cancel := s.bounded()
 	defer cancel()
 	err := s.led(ctx, epoch, func(*pgx.Batch) {}, func(*pgx.Batch) {
-		// One that waits does so until the server takes the lock away, after maxIdle, and then this transaction fails.
+		// A renewal that waits would do so until the server releases the lock after maxIdle, and then this transaction would
+		// fail.
 		if err := s.Renew(epoch); err != nil {
 			t.Error(err)
 		}

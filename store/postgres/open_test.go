@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of what Open refuses, and of what the tables themselves enforce.
+// This file owns the tests of refusals by Open, and of the constraints of the tables.
 
 func refused(t *testing.T, url string, words ...string) error {
 	t.Helper()
@@ -54,7 +54,8 @@ func TestSchedulersMigrateOnce(t *testing.T) {
 	refused(t, url, "newer synapse-scheduler", "schema 99", "run that version")
 }
 
-// TestMigrationsAreWhole: an interrupted migration leaves the old schema: the next start does it again.
+// TestMigrationsAreWhole checks that an interrupted migration leaves the old schema, and that the next start repeats
+// it.
 func TestMigrationsAreWhole(t *testing.T) {
 	s := fresh(t)
 	texts, err := schemas()
@@ -78,7 +79,8 @@ func TestMigrationsAreWhole(t *testing.T) {
 	}
 }
 
-// TestOpenSetsDamagedRecordsAside: the store opens, and says of the record where it is and what is wrong with it.
+// TestOpenSetsDamagedRecordsAside checks that the store opens, and that the error names the damaged record and the
+// problem.
 func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")
@@ -109,7 +111,7 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 			opened(t, Options{URL: url})
 		})
 	}
-	// Check also finds damage in what no leader reads any more.
+	// Check also finds damage in records that no leader reads any more.
 	server.Exec(t, url, "UPDATE synapse.job SET record = substr(record, 1, length(record) - 3) WHERE id = 'over'")
 	opened(t, Options{URL: url})
 	if err := s.Check(t.Context()); !errors.Is(err, store.ErrDamaged) || !strings.Contains(err.Error(), `key "over"`) {
@@ -117,8 +119,8 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	}
 }
 
-// TestTheTablesHaveTheLastWord: if the tables refuse what the judge let through, an index is damaged, and trying again
-// is useless.
+// TestTheTablesHaveTheLastWord checks a change that the judge accepts and the tables refuse. An index is damaged, so a
+// retry is useless.
 func TestTheTablesHaveTheLastWord(t *testing.T) {
 	s := fresh(t)
 	epoch := mustLead(t, s, "tester")
@@ -140,8 +142,8 @@ func TestTheTablesHaveTheLastWord(t *testing.T) {
 	}
 }
 
-// TestTheServerMustSync: a server that does not sync is refused, and one that answers before it has synced, by a role's
-// settings, is told not to.
+// TestTheServerMustSync checks that a server without fsync is refused. If a role's settings disable synchronous
+// commits, the store enables them.
 func TestTheServerMustSync(t *testing.T) {
 	url := database(t)
 	name := url[strings.LastIndex(url, "=")+1:]
@@ -181,7 +183,7 @@ func awaitSetting(t *testing.T, url, want string) {
 	t.Fatalf("the server never had fsync %s", want)
 }
 
-// TestQueriesGoByIndexes: no query walks over finished jobs to find live ones: each has an index.
+// TestQueriesGoByIndexes checks that every query for live jobs uses an index and does not scan finished jobs.
 func TestQueriesGoByIndexes(t *testing.T) {
 	s := fresh(t)
 	conn, err := s.reads.Acquire(t.Context())

@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of a write during which the server, or the network to it, fails.
+// This file owns the tests of a write during which the server or the network fails.
 
 func submitted(epoch uint64, id string, write uint64) *messages.JobRecord {
 	return &messages.JobRecord{
@@ -38,7 +38,7 @@ func committed(epoch uint64, job string, counter uint64) *messages.AttemptRecord
 	}
 }
 
-// three is a transaction that touches every table.
+// three returns a transaction that affects every table.
 func three(epoch uint64) []actors.Change {
 	return []actors.Change{
 		{Job: submitted(epoch, "a", 1), Attempts: []*messages.AttemptRecord{committed(epoch, "a", 1)}},
@@ -69,7 +69,7 @@ func applied(t *testing.T, s *Store, epoch uint64, changes ...actors.Change) {
 	}
 }
 
-// presence checks that all of three is stored, or nothing of it.
+// presence checks that the changes of three are stored completely or not at all.
 func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	t.Helper()
 	l, err := s.Load(epoch)
@@ -101,7 +101,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 		{"cut before its answer", func(p *proxy, _ func()) { p.set(deaf) }, true},
 		{"stuck before COMMIT was sent", func(p *proxy, giveUp func()) {
 			p.set(stuck)
-			time.AfterFunc(2*time.Second, giveUp) // rather than after the store's own time, which the others need
+			time.AfterFunc(2*time.Second, giveUp) // earlier than the store's own timeout, which the other cases need
 		}, false},
 	} {
 		t.Run(c.name, func(t *testing.T) {
@@ -110,7 +110,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 			p, through := newProxy(t, url)
 			s := opened(t, Options{URL: through})
 			epoch := mustLead(t, s, "tester")
-			direct.holder.Store(s.holder.Load()) // the same process, by another way
+			direct.holder.Store(s.holder.Load()) // the same process, by another connection
 			prepare(t, s, epoch)
 			draft := store.NewDraft(three(epoch))
 			ctx, cancel := s.bounded()
@@ -132,8 +132,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// prepare has every statement of a transaction prepared, so that COMMIT is not
-// preceded by questions about it.
+// prepare prepares every statement of a transaction, so that no preparation precedes COMMIT.
 func prepare(t *testing.T, s *Store, epoch uint64) {
 	t.Helper()
 	applied(t, s, epoch, three(epoch)...)
@@ -171,8 +170,8 @@ func TestServerGoneAndBack(t *testing.T) {
 	presence(t, s, epoch, true)
 }
 
-// TestServerCrashLosesNothing: what was acknowledged before the server crashed is there afterwards, and the leader goes
-// on with its epoch.
+// TestServerCrashLosesNothing checks that acknowledged writes survive a crash of the server, and that the leader
+// continues with its epoch.
 func TestServerCrashLosesNothing(t *testing.T) {
 	own := pgtest.Start(t)
 	s := opened(t, Options{URL: own.Database(t)})

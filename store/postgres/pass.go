@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tokens of people in their table. What a record is, is in package store.
+// This file owns the table of users' tokens. Package store defines their records.
 
 // KeepPass implements store.Store.
 func (s *Store) KeepPass(epoch uint64, pass *messages.PassRecord) error {

@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the policy record in its table, and the notes of the attempts that it does
-// not know. Package store says what they are for.
+// This file owns the table of the policy record, and the notes of attempts that it does not include. Package store
+// describes their purpose.
 
 const (
 	policyWriter = "SELECT epoch, counter FROM synapse.policy"
@@ -30,7 +30,7 @@ const (
 		JOIN synapse.attempt a ON a.epoch = u.epoch AND a.counter = u.counter ORDER BY u.epoch, u.counter`
 )
 
-// putPolicy queues the policy record, and the notes that come and go with it.
+// putPolicy queues the write of the policy record and of the notes.
 func putPolicy(batch *pgx.Batch, rows *store.Rows) {
 	epochs, counters := tokenColumns(rows.Ends)
 	exactly(batch, len(epochs), note, epochs, counters)
@@ -48,7 +48,7 @@ func tokenColumns(tokens []topology.Token) (epochs, counters []int64) {
 	return epochs, counters
 }
 
-// policyRows reads what leaders have learned, and what is still to be learned.
+// policyRows reads the policy record, and the attempts that it does not include yet.
 func policyRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[pgtype.DriverBytes](found)
 	return queryEach(ctx, tx, readQuery{policy, policyRecord}, readQuery{job, unlearnedJobs},

@@ -1,18 +1,16 @@
-// Package postgres keeps the leader's records in PostgreSQL, for a cluster with
-// several schedulers: one leads, the others stand by and take over when its
-// lease has run out.
+// Package postgres keeps the leader's records in PostgreSQL, for a cluster with several schedulers. One of them leads,
+// and the others stand by and take over when its lease has expired.
 //
-// Every transaction of a leader first locks the row that holds the epoch, so a
-// leader that was deposed writes nothing, and a successor's Lead waits for the
-// transaction under way. A leader that freezes in the middle of one cannot hold
-// its successor up: the server ends a transaction that stays idle.
+// Every transaction of a leader first locks the row with the epoch. A deposed leader therefore writes nothing, and a
+// successor's Lead waits for the transaction in progress. A leader that freezes during a transaction cannot block its
+// successor, because the server ends idle transactions.
 //
-// A transaction is on disk before Apply returns: Open asks the server whether it syncs, and refuses one that does not.
-// With replicas, leadership is only as safe as their promotion: an asynchronous replica that takes over has lost the
-// tail of what was acknowledged. Use synchronous ones.
+// A transaction is on disk before Apply returns. Open refuses a server that does not sync. With replicas, leadership is
+// only as safe as their promotion: an asynchronous replica loses the last acknowledged writes in a failover. Use
+// synchronous replicas.
 //
-// The unique indexes are those of SQLite, and no constraint keeps two attempts off one device, for the reason that
-// package sqlite gives.
+// The unique indexes are those of SQLite. No constraint prevents two attempts from using one device, for the reason
+// given in package sqlite.
 package postgres
 
 import (
@@ -33,13 +31,13 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// Options say where the database is, and how leadership works.
+// Options holds the address of the database, and the settings of leadership.
 type Options struct {
-	// URL is a connection string, as psql takes it.
+	// URL is a connection string, as for psql.
 	URL string
-	// Lease is how long no other scheduler may lead after Lead or Renew; 0: any may at any time.
+	// Lease is how long no other scheduler may lead after Lead or Renew. With 0, any scheduler may lead at any time.
 	Lease time.Duration
-	// Timeout bounds every call but Load, which may take six times as long. 0: ten seconds.
+	// Timeout limits every call. Load may take six times as long. The default for 0 is ten seconds.
 	Timeout time.Duration
 }
 
@@ -47,11 +45,11 @@ type Options struct {
 type Store struct {
 	options Options
 	reads   *pgxpool.Pool
-	writes  *pgxpool.Pool // apart, so that readers never keep a leader waiting
+	writes  *pgxpool.Pool // separate, so that readers never delay a leader
 
 	writing sync.Mutex
 	broken  map[store.Rule]int     // guarded by writing
-	holder  atomic.Pointer[string] // under whose name this process led last; nil: it has not
+	holder  atomic.Pointer[string] // name under which this process led last; nil: it has not
 
 	// A call holds it for reading, Close for writing.
 	calls  sync.RWMutex
@@ -61,18 +59,18 @@ type Store struct {
 const (
 	usualTimeout = 10 * time.Second
 	readers      = 4
-	writers      = 3 // one transaction, one renewal, and one to spare while a dead connection is noticed
+	writers      = 3 // one transaction, one renewal, and a spare while a dead connection is detected
 
-	// maxIdle is how long the server lets a transaction wait for its leader.
+	// maxIdle is how long the server keeps an idle transaction open.
 	maxIdle = 3 * time.Second
 
-	loadTimeouts = 6 // a Load may take
+	loadTimeouts = 6 // for a Load
 	maxMigration = time.Hour
-	unbounded    = "SET LOCAL statement_timeout = 0" // for calls bounded by their context alone
+	unbounded    = "SET LOCAL statement_timeout = 0" // for calls that only their context limits
 )
 
-// Open connects, brings the schema up to date, and reads what a leader would
-// need, so that damaged tables are reported now and not when they are needed.
+// Open connects, updates the schema, and reads the records that a leader needs, so that damaged tables are reported at
+// once.
 func Open(o Options) (*Store, error) {
 	if o.Timeout <= 0 {
 		o.Timeout = usualTimeout
@@ -94,7 +92,7 @@ func (s *Store) start() (err error) {
 	if s.reads, err = s.pool(ctx, readers); err != nil {
 		return err
 	}
-	// A server that is away must be reported soon; a migration may take its time.
+	// An unreachable server must be reported soon, while a migration may take long.
 	if err = s.writes.Ping(ctx); err != nil {
 		return err
 	}
@@ -119,11 +117,11 @@ func (s *Store) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) {
 	p := c.ConnConfig.RuntimeParams
 	p["application_name"] = "synapse-scheduler"
 	p["idle_in_transaction_session_timeout"] = milliseconds(maxIdle)
-	// A statement whose client was cut off must not hold its locks for long.
+	// A statement whose client was disconnected must not hold its locks for long.
 	p["statement_timeout"] = milliseconds(s.options.Timeout)
 	p["default_transaction_isolation"] = "read committed"
-	// Every query has its index. The planner knows a table only as it was when last analyzed, and would walk one that has
-	// grown since.
+	// Every query has its index. The planner uses the size of a table at its last analysis, and would scan a table that
+	// has grown since.
 	p["enable_seqscan"], p["enable_hashjoin"], p["enable_mergejoin"], p["jit"] = "off", "off", "off", "off"
 	c.AfterConnect = greet
 	return pgxpool.NewWithConfig(ctx, c)
@@ -131,7 +129,7 @@ func (s *Store) pool(ctx context.Context, size int32) (*pgxpool.Pool, error) {
 
 func milliseconds(d time.Duration) string { return fmt.Sprint(d.Milliseconds()) }
 
-// greet asks a server whether it keeps what it acknowledges.
+// greet checks that a server keeps what it acknowledges.
 func greet(ctx context.Context, conn *pgx.Conn) error {
 	var fsync, pages string
 	err := conn.QueryRow(ctx, `SELECT current_setting('fsync'), current_setting('full_page_writes')`).Scan(&fsync, &pages)
@@ -146,7 +144,7 @@ func greet(ctx context.Context, conn *pgx.Conn) error {
 	return err
 }
 
-// enter begins a call; leave it with the function returned.
+// enter begins a call. The caller must call the returned function leave.
 func (s *Store) enter() (ctx context.Context, leave func(), err error) {
 	s.calls.RLock()
 	if s.closed {
@@ -165,13 +163,13 @@ func said(what string, err error) error {
 	return nil
 }
 
-// noText reports whether any of these has a zero byte. The server's text cannot have one, so nothing is stored under
-// such a key.
+// noText reports whether a key has a zero byte. PostgreSQL text cannot contain one, so nothing is stored under such a
+// key.
 func noText(keys ...string) bool {
 	return slices.ContainsFunc(keys, func(key string) bool { return strings.IndexByte(key, 0) >= 0 })
 }
 
-// Close implements store.Store. It waits for the calls under way.
+// Close implements store.Store. It waits for the calls in progress.
 func (s *Store) Close() error {
 	s.calls.Lock()
 	defer s.calls.Unlock()
@@ -190,7 +188,7 @@ func (s *Store) letGo() {
 	}
 }
 
-// Broken counts the changes that were refused, by rule.
+// Broken counts the refused changes by rule.
 func (s *Store) Broken() map[store.Rule]int {
 	s.writing.Lock()
 	defer s.writing.Unlock()
@@ -203,7 +201,7 @@ func (s *Store) tally(draft *store.Draft) {
 	draft.Tally(s.broken)
 }
 
-// judged marks the errors that say that the database is damaged: trying again would not help.
+// judged marks the errors that mean that the database is damaged, for which a retry is useless.
 func judged(err error) error {
 	var e *pgconn.PgError
 	if !errors.As(err, &e) || len(e.Code) < 2 {

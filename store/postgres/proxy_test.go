@@ -11,7 +11,7 @@ import (
 
 // This file owns a connection between a store and its server that tests can break.
 
-// proxy is a socket in front of the server's.
+// proxy is a socket in front of the server's socket.
 type proxy struct {
 	dir, behind string
 	listener    net.Listener
@@ -25,13 +25,13 @@ type mode int
 
 const (
 	passing mode = iota
-	deaf         // what the client says arrives, and no answer comes back: the connection breaks instead
-	stuck        // nothing goes through, and nothing breaks
+	deaf         // the client's data arrives, but the connection breaks instead of an answer
+	stuck        // no data passes, and nothing breaks
 )
 
 const socket = ".s.PGSQL.5432"
 
-// newProxy returns a URL that leads through it.
+// newProxy returns a proxy and a URL that uses it.
 func newProxy(t *testing.T, direct string) (p *proxy, through string) {
 	t.Helper()
 	to, err := url.Parse(direct)
@@ -69,7 +69,7 @@ func (p *proxy) is(m mode) bool {
 	return p.mode == m
 }
 
-// set changes what happens from now on.
+// set changes the mode from now on.
 func (p *proxy) set(m mode) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
@@ -107,8 +107,8 @@ func (p *proxy) serve(client net.Conn) {
 	wait.Wait()
 }
 
-// carry copies one direction until it breaks. The server answers only once it has done what it was told, so the commit
-// of a deaf client is done.
+// carry copies one direction until it breaks. The server answers only after the work is done, so the commit of a deaf
+// client is done.
 func (p *proxy) carry(to, from net.Conn, answers bool) {
 	buf := make([]byte, 64<<10)
 	for {

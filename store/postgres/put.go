@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns how rows are written: each kind in one statement, its columns as arrays.
+// This file owns the writing of rows: each kind in one statement, with its columns as arrays.
 
 const (
 	insertJobs = `INSERT INTO synapse.job (id, revision, writer_epoch, writer_counter, owner, request_id,
@@ -35,8 +35,8 @@ const (
 	updateNodes = `UPDATE synapse.node m SET record = n.record FROM unnest($1::text[], $2::bytea[]) AS n (id, record) WHERE m.id = n.id`
 )
 
-// exactly queues a statement that must touch this many rows: a different number
-// means that the tables are not what was looked up a moment ago.
+// exactly queues a statement that must affect this many rows. A different number means that the tables have changed
+// since the lookup.
 func exactly(batch *pgx.Batch, rows int, text string, args ...any) {
 	if rows == 0 {
 		return
@@ -49,8 +49,7 @@ func exactly(batch *pgx.Batch, rows int, text string, args ...any) {
 	})
 }
 
-// put queues the writes. Stored attempts come before new ones, so that one has ended before the next one of its job is
-// open.
+// put queues the writes. Stored attempts precede new ones, so one has ended before the next attempt of its job is open.
 func put(batch *pgx.Batch, rows store.Rows) {
 	if rows.Arrival > 0 {
 		exactly(batch, 1, "UPDATE synapse.leader SET arrival = greatest(arrival, $1), uid_turn = greatest(uid_turn, $2)",
@@ -71,7 +70,7 @@ func put(batch *pgx.Batch, rows store.Rows) {
 	putSingle(batch, rows.Queues, insertQueues, updateQueues)
 }
 
-// columns are rows column by column, stored ones and new ones apart.
+// columns converts rows into columns, separately for stored and new ones.
 func columns[C, R any](rows []R, isNew func(*R) bool, add func(*C, *R)) (old, fresh C) {
 	for i := range rows {
 		if isNew(&rows[i]) {
@@ -83,7 +82,7 @@ func columns[C, R any](rows []R, isNew func(*R) bool, add func(*C, *R)) (old, fr
 	return old, fresh
 }
 
-// jobColumns are jobs, column by column.
+// jobColumns holds jobs column by column.
 type jobColumns struct {
 	id, owner, request, queue, script           []string
 	revision, epoch, counter, arrival, finished []int64
@@ -109,7 +108,7 @@ func (c *jobColumns) args() []any {
 		c.over, c.live, c.record, c.queue, c.script}
 }
 
-// attemptColumns are attempts, column by column.
+// attemptColumns holds attempts column by column.
 type attemptColumns struct {
 	job            []string
 	epoch, counter []int64
@@ -127,7 +126,7 @@ func (c *attemptColumns) args() []any {
 	return []any{c.job, c.epoch, c.counter, c.ended, c.owes, c.record}
 }
 
-// nodeColumns are machines, column by column.
+// nodeColumns holds nodes column by column.
 type nodeColumns struct {
 	id     []string
 	record [][]byte

@@ -6,7 +6,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the description of the queues in its table. What it is for is in package store.
+// This file owns the table of the queue configuration. Package store describes its purpose.
 
 const (
 	queuesWriter = "SELECT epoch, counter FROM synapse.queues"
@@ -15,7 +15,7 @@ const (
 	queuesRecord = "SELECT epoch, counter, record FROM synapse.queues"
 )
 
-// putSingle queues a record of which there is one; nil: none.
+// putSingle queues a record of which there is only one, unless row is nil.
 func putSingle(batch *pgx.Batch, row *store.SingleRow, insert, update string) {
 	if row == nil {
 		return

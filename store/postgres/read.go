@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the reads, and pruning. Each read sees one moment.
+// This file owns the reads, and pruning. Each read is one snapshot.
 
-// snapshot reads as of one moment, within the time that a call has.
+// snapshot reads in one snapshot, within the timeout of a call.
 func (s *Store) snapshot(what string, read func(context.Context, pgx.Tx) error) error {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -26,7 +26,8 @@ func (s *Store) snapshot(what string, read func(context.Context, pgx.Tx) error) 
 	return said(what, s.within(ctx, func(tx pgx.Tx) error { return read(ctx, tx) }))
 }
 
-// within reads as of one moment. If the connection breaks it reads again: read must then start from the beginning.
+// within reads in one snapshot. If the connection breaks, it reads again. The function read must then start from the
+// beginning.
 func (s *Store) within(ctx context.Context, read func(pgx.Tx) error) error {
 	return again(func() error {
 		return pgx.BeginTxFunc(ctx, s.reads, pgx.TxOptions{IsoLevel: pgx.RepeatableRead, AccessMode: pgx.ReadOnly}, read)
@@ -50,7 +51,7 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	return &loaded, nil
 }
 
-// live reads what is not over, and which leader has the epoch.
+// live reads the live jobs, and the leader that has the epoch.
 func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err error) {
 	ctx, cancel := context.WithTimeout(context.Background(), loadTimeouts*s.options.Timeout)
 	defer cancel()
@@ -74,13 +75,13 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 const (
 	allNodes = `SELECT id, record FROM synapse.node ORDER BY id`
 	liveJobs = `SELECT id, owner, record FROM synapse.job WHERE live`
-	// The latest attempt of a job, and earlier ones that lack evidence.
+	// liveAttempts reads the latest attempt of each live job, and earlier ones with unconfirmed exits.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM synapse.job j JOIN synapse.attempt a ON a.job = j.id
 		WHERE j.live AND (a.owes OR NOT EXISTS
 			(SELECT 1 FROM synapse.attempt b WHERE b.job = a.job AND (b.epoch, b.counter) > (a.epoch, a.counter)))`
 )
 
-// liveRows reads all that a leader needs, and checks every record of it.
+// liveRows reads all rows that a leader needs, and checks each record.
 func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	job, attempt, node := store.LiveRows[pgtype.DriverBytes](found)
 	if err := queryEach(ctx, tx, readQuery{job, liveJobs}, readQuery{attempt, liveAttempts},
@@ -93,13 +94,13 @@ func liveRows(ctx context.Context, tx pgx.Tx, found *store.Living) error {
 	return queryEach(ctx, tx, readQuery{store.QueuesRow[pgtype.DriverBytes](found), queuesRecord})
 }
 
-// readQuery holds a query, and what takes its rows.
+// readQuery is a query with the function that reads its rows.
 type readQuery struct {
 	found func(store.Row) error
 	text  string
 }
 
-// queryEach makes one query after the other.
+// queryEach runs the queries one after the other.
 func queryEach(ctx context.Context, tx pgx.Tx, all ...readQuery) error {
 	for _, r := range all {
 		if err := query(ctx, tx, r.found, r.text); err != nil {
@@ -193,7 +194,7 @@ func (s *Store) Finished(after store.Position, limit int) ([]*messages.JobRecord
 }
 
 // Prune implements store.Store. It is one transaction in three messages, because the jobs must be known before they are
-// removed.
+// deleted.
 func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int, error) {
 	var ids []string
 	err := s.asLeader(epoch, "prune", func(batch *pgx.Batch) {
@@ -214,7 +215,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 	return len(ids), nil
 }
 
-// forget queues the statements that keep only the used ids of jobs.
+// forget queues the statements that keep only the used IDs of jobs.
 func forget[ID ~string](batch *pgx.Batch, ids []ID) {
 	if len(ids) > 0 {
 		batch.Queue(unnoteJobs, ids)
@@ -224,8 +225,8 @@ func forget[ID ~string](batch *pgx.Batch, ids []ID) {
 		WHERE id = ANY($1::text[])`, ids)
 }
 
-// Check reads every record, those of the past too, and compares it with the columns beside it. It may take longer than
-// other calls; ctx bounds it.
+// Check reads every record, including those of finished jobs, and compares it with the other columns. It may take
+// longer than other calls. The context limits it.
 func (s *Store) Check(ctx context.Context) error {
 	_, leave, err := s.enter()
 	if err != nil {

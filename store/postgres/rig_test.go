@@ -10,12 +10,11 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what the tests of this package share: one server, with a
-// database for each test.
+// This file owns the setup of this package's tests: one server, with a database for each test.
 
 var (
 	server  *pgtest.Server
-	missing error // why there is none
+	missing error // why there is no server
 )
 
 func TestMain(m *testing.M) {
@@ -34,7 +33,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// database is an empty one; without PostgreSQL the test is skipped.
+// database returns the URL of an empty database. Without PostgreSQL, it skips the test.
 func database(t testing.TB) string {
 	t.Helper()
 	if missing != nil {

@@ -11,23 +11,22 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the schema's versions. Each migration is one file, run once;
-// all that are missing are one transaction. Schedulers that start together wait
-// for each other at an advisory lock.
+// This file owns the schema's versions. Each migration is one file and runs once. All missing migrations run in one
+// transaction. Schedulers that start at the same time wait for each other at an advisory lock.
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// breaking is the last migration without which a program must not open the database.
+// breaking is the last breaking migration. A program without it must not open the database.
 const breaking = 11
 
-// migrationLock is an arbitrary number that no other program locks.
+// migrationLock is an arbitrary number for the advisory lock.
 const migrationLock = 0x53594e4150534531
 
-// schemas are the migrations in order; the schema's version is their number.
+// schemas returns the migrations in order. The schema's version is their number.
 func schemas() ([]string, error) { return store.Schemas(migrations) }
 
-// migrate brings the schema up to date.
+// migrate updates the schema to the latest version.
 func (s *Store) migrate() error {
 	texts, err := schemas()
 	if err != nil {
@@ -73,13 +72,13 @@ func migrate(ctx context.Context, tx pgx.Tx, texts []string) error {
 	return err
 }
 
-// filled are the migrations whose new columns SQL alone cannot fill: their values are in the records.
+// filled lists the migrations whose new columns are filled from the records, which SQL alone cannot do.
 var filled = map[int]func(context.Context, pgx.Tx) error{3: fillQueues}
 
-// fillBatch is how many records are held at once.
+// fillBatch is the number of records in memory at a time.
 const fillBatch = 1_000
 
-// fillQueues gives jobs their column queue.
+// fillQueues fills the column queue of jobs.
 func fillQueues(ctx context.Context, tx pgx.Tx) error {
 	for last, n := "", fillBatch; n == fillBatch; {
 		var err error
@@ -90,7 +89,7 @@ func fillQueues(ctx context.Context, tx pgx.Tx) error {
 	return nil
 }
 
-// fillSome does so for some of the jobs after this id that lack it, and returns the last one and how many there were.
+// fillSome fills the column of a batch of jobs after this ID. It returns the last ID and the number of jobs.
 func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int, err error) {
 	var ids, queues []string
 	err = query(ctx, tx, func(rows store.Row) error {
@@ -99,7 +98,7 @@ func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int,
 		if err := rows.Scan(&id, &sealed); err != nil {
 			return err
 		}
-		job, _ := store.ReadJob(topology.JobID(id), sealed) // the queue of a damaged one is unknown
+		job, _ := store.ReadJob(topology.JobID(id), sealed) // the queue of an unreadable job is unknown
 		ids, queues = append(ids, id), append(queues, job.GetSpec().GetQueue())
 		return nil
 	}, "SELECT id, record FROM synapse.job WHERE id > $1 AND queue IS NULL AND record IS NOT NULL ORDER BY id LIMIT $2",
@@ -112,9 +111,8 @@ func fillSome(ctx context.Context, tx pgx.Tx, after string) (last string, n int,
 	return ids[len(ids)-1], len(ids), err
 }
 
-// fillLate gives the column to jobs that a leader of the version before wrote
-// after the migration, while schedulers are replaced one by one. As a rule there are none, and it costs one look at an
-// empty index.
+// fillLate fills the column of jobs that a leader of the previous version wrote after the migration, while schedulers
+// are replaced one by one. Usually there are none, which costs one lookup in an empty index.
 func (s *Store) fillLate(what string) error {
 	ctx, leave, err := s.enter()
 	if err != nil {
@@ -135,15 +133,15 @@ func (s *Store) fillLate(what string) error {
 	return nil
 }
 
-// version reads the schema's version; the zero: there is none yet. The programs of before schema 10 know the column
-// version alone, as the number of the schema, and open a database only if they know as many: so those of the last
-// release open one of now.
+// version reads the schema's version. Zero means that there is none yet. Programs before schema 10 know only the column
+// version, as the number of the schema. They open a database only if they know at least as many migrations. Programs of
+// the last release can therefore open a current database.
 func version(ctx context.Context, tx pgx.Tx) (have store.Version, err error) {
 	var there bool
 	if err := tx.QueryRow(ctx, "SELECT to_regclass('synapse.version') IS NOT NULL").Scan(&there); err != nil || !there {
 		return have, err
 	}
-	// The column schema may be missing, which a row as JSON may as well.
+	// The column schema may be missing. The row is read as JSON, in which a missing column is null.
 	err = tx.QueryRow(ctx,
 		"SELECT max(version), max(coalesce((to_jsonb(v) ->> 'schema')::integer, 0)) FROM synapse.version v").
 		Scan(&have.Oldest, &have.Schema)

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the writes. A store.Draft decides what they come to; here rows are only looked up and written.
+// This file owns the writes. A store.Draft decides the result. Here rows are only looked up and written.
 
 // Lead implements store.Store.
 func (s *Store) Lead(holder string) (uint64, error) {
@@ -46,12 +46,11 @@ func (s *Store) Apply(epoch uint64, changes []actors.Change) ([]actors.Verdict, 
 	return verdicts, nil
 }
 
-// maxKeys is how many keys one statement asks for. Lists are filled up with their last key, so that a few prepared
+// maxKeys is the number of keys in one statement. Lists are filled up with their last key, so that a few prepared
 // statements serve all lengths.
 const maxKeys = 64
 
-// in asks for many keys at once: text has one %s where the list of keys goes, and
-// a key has width columns.
+// in queries many keys at once. The text has one %s in the place of the list of keys, and a key has width columns.
 func (w *writer) in(text string, width int, keys []any, found func(store.Row) error) error {
 	for len(keys) > 0 {
 		n := min(len(keys)/width, maxKeys)
@@ -72,13 +71,13 @@ func (w *writer) in(text string, width int, keys []any, found func(store.Row) er
 	return nil
 }
 
-// values is (?,?),(?,?) for this number of rows and columns.
+// values returns (?,?),(?,?) for this number of rows and columns.
 func values(rows, columns int) string {
 	row := "(" + strings.Repeat("?,", columns-1) + "?)"
 	return strings.Repeat(row+",", rows-1) + row
 }
 
-// Each has one list of keys where %s stands.
+// Each query has one list of keys in the place of %s.
 const (
 	jobsByID = `SELECT id, revision, writer_epoch, writer_counter, owner, request_id, arrival, state, exit_code, finished_unix_ms, record IS NULL
 		FROM job WHERE id IN (VALUES %s)`
@@ -87,12 +86,12 @@ const (
 	headsByJob    = `SELECT job, epoch, counter, ended, owes FROM attempt INDEXED BY attempt_job WHERE job IN (VALUES %s)
 		ORDER BY job, epoch, counter`
 	attemptsByToken = `SELECT job, epoch, counter, record FROM attempt WHERE (epoch, counter) IN (VALUES %s)`
-	// All records of jobs that are to be dropped.
+	// These queries read all records of jobs that are to be dropped.
 	dropsByID     = `SELECT id, record FROM job WHERE id IN (VALUES %s) AND record IS NOT NULL`
 	attemptsByJob = `SELECT job, epoch, counter, record FROM attempt WHERE job IN (VALUES %s)`
 )
 
-// look tells the draft what is stored. It reads only the indexed columns of the jobs' attempts.
+// look passes the stored rows to the draft. It reads only the indexed columns of the jobs' attempts.
 func (w *writer) look(d *store.Draft) error {
 	if err := w.in(jobsByID, 1, keysOf(d.Jobs), d.FoundJob); err != nil {
 		return err
@@ -150,8 +149,8 @@ const (
 	updateNode    = `UPDATE OR ROLLBACK node SET record = ? WHERE id = ?`
 )
 
-// put writes rows. Attempts come in the order of their tokens, so that one has
-// ended before the next one of its job is open.
+// put writes rows. Attempts are in the order of their tokens, so that one has ended before the next one of its job is
+// open.
 func (w *writer) put(rows store.Rows) error {
 	if rows.Arrival > 0 {
 		err := w.change(1, "UPDATE leader SET arrival = max(arrival, ?), uid_turn = max(uid_turn, ?)",
@@ -196,7 +195,7 @@ func (w *writer) put(rows store.Rows) error {
 	return w.putSingle(rows.Queues, insertQueues, updateQueues)
 }
 
-// maxInserts is how many jobs one statement inserts: submits come in bursts.
+// maxInserts is the number of jobs in one insert, because submits come in bursts.
 const maxInserts = 8
 
 func (w *writer) putJobs(jobs []store.JobRow) error {
@@ -264,7 +263,7 @@ func (s *Store) Prune(epoch uint64, finishedBeforeUnixMs int64, limit int) (int,
 	return gone, nil
 }
 
-// prune keeps only the used id of a job.
+// prune keeps only the used ID of a job.
 func (w *writer) prune(id string) error {
 	if _, err := w.exec(unnoteJob, id); err != nil {
 		return err

@@ -8,18 +8,18 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns what operators do with a running store: take a copy, and check that it is whole. What they do with
-// files is in copy.go.
+// This file owns the operations on a running store: a backup, and a check of all records. Operations on files are in
+// copy.go.
 
-// Backup writes a copy as of one moment to a new file, while the store goes on.
-// The file appears when it is whole and durable. It is opened like the original.
+// Backup writes a snapshot to a new file while the store is in use. The file appears under its name when it is complete
+// and durable. It can be opened like the original.
 func (s *Store) Backup(path string) error {
 	if err := s.enter(); err != nil {
 		return err
 	}
 	defer s.calls.RUnlock()
 	return appear(path, func(partial string) error {
-		// The driver writes into an existing empty file, and so does not make one that everybody can read.
+		// The driver writes into an existing empty file, because it would create one that every user can read.
 		if err := empty(partial); err != nil {
 			return err
 		}
@@ -27,8 +27,8 @@ func (s *Store) Backup(path string) error {
 	})
 }
 
-// Check reads everything: the file's structure, the schema's version, and every
-// record, those of the past too. It takes as long as the file is large.
+// Check reads everything: the file's structure, the schema's version, and every record, including those of finished
+// jobs. Its duration depends on the size of the file.
 func (s *Store) Check() error {
 	return s.snapshot("check "+s.path, check)
 }
@@ -49,7 +49,7 @@ func check(tx *sql.Tx) error {
 	return checkWhole(tx)
 }
 
-// checkWhole looks at the structure, then at every record.
+// checkWhole checks the structure, then every record.
 func checkWhole(tx *sql.Tx) error {
 	err := query(tx, "PRAGMA integrity_check", func(rows store.Row) error {
 		var finding string
@@ -69,7 +69,7 @@ func checkWhole(tx *sql.Tx) error {
 		checkLater(tx, "pass", store.Passes))
 }
 
-// checkLater reads a table that an older copy may not have.
+// checkLater checks a table that an older copy may not have.
 func checkLater(tx *sql.Tx, table string, all []store.Check) error {
 	var tables int
 	if err := tx.QueryRow("SELECT count(*) FROM sqlite_schema WHERE name = ?", table).

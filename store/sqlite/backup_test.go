@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of what runs beside the writer: backups, checks and reads.
+// This file owns the tests of operations in parallel to the writer: backups, checks and reads.
 
 func TestBackupWhileWriting(t *testing.T) {
 	s := fresh(t)
@@ -68,7 +68,7 @@ func TestBackupWhileWriting(t *testing.T) {
 	}
 }
 
-// TestCheckReadsThePast: Check also finds damage in what no leader reads any more.
+// TestCheckReadsThePast checks that Check also finds damage in records that no leader reads any more.
 func TestCheckReadsThePast(t *testing.T) {
 	path := small(t)
 	edit(t, path, "DELETE FROM job WHERE id = 'running'", "DELETE FROM attempt")
@@ -95,7 +95,7 @@ func TestCheckReadsThePast(t *testing.T) {
 	}
 }
 
-// TestReadsDoNotWaitForWrites: a read goes on beside an open transaction, and sees nothing of it.
+// TestReadsDoNotWaitForWrites checks that a read continues during an open transaction, and sees nothing of it.
 func TestReadsDoNotWaitForWrites(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -125,7 +125,7 @@ func TestReadsDoNotWaitForWrites(t *testing.T) {
 	}
 }
 
-// TestWritesDoNotWaitForReads: a write goes on beside an open read.
+// TestWritesDoNotWaitForReads checks that a write continues during an open read.
 func TestWritesDoNotWaitForReads(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -150,8 +150,7 @@ func TestWritesDoNotWaitForReads(t *testing.T) {
 	}
 }
 
-// TestQueriesGoByIndexes: Load and the lookups of a transaction use an index, and do not walk over finished jobs to
-// find live ones.
+// TestQueriesGoByIndexes checks that Load and the lookups of a transaction use an index and do not scan finished jobs.
 func TestQueriesGoByIndexes(t *testing.T) {
 	s := fresh(t)
 	for _, text := range []string{
@@ -182,7 +181,7 @@ func TestQueriesGoByIndexes(t *testing.T) {
 		for _, step := range plan {
 			scans := strings.HasPrefix(step, "SCAN") && !strings.Contains(step, "job_live") &&
 				!strings.Contains(step, "CONSTANT ROW") &&
-				!strings.Contains(step, "-ROW VALUES CLAUSE") && step != "SCAN u" // what is not learned yet is little
+				!strings.Contains(step, "-ROW VALUES CLAUSE") && step != "SCAN u" // the table of unlearned attempts is small
 			if scans {
 				t.Errorf("%s\nwalks a whole table:\n%s", text, strings.Join(plan, "\n"))
 			}

@@ -1,8 +1,8 @@
 package sqlite
 
-// This file owns the id of the cluster that the records belong to.
+// This file owns the ID of the cluster that the records belong to.
 
-// ClusterID returns the stored id of the cluster; where there is none yet, it stores this one.
+// ClusterID returns the stored ID of the cluster. If there is none, it stores the given one.
 func (s *Store) ClusterID(fresh string) (id string, err error) {
 	err = s.alone("cluster id", func(w *writer) error {
 		return w.transact(func() error {

@@ -12,17 +12,16 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns copies of a store's file that are made without opening it as a store: a backup while another process
-// has it open, and the restore after a loss.
+// This file owns copies of a store's file without opening it as a store: a backup while another process uses it, and
+// the restore after a loss.
 
-// restoredEpochs is how far the epoch of a restored store is moved on. Leaders after the backup gave their epochs to
-// machines, which refuse every lower one and know tokens made with them; the copy does not know them. Nobody starts a
-// scheduler a million times between two backups.
+// restoredEpochs is the amount by which a restore increases the epoch. Leaders after the backup gave their epochs to
+// nodes, which refuse every lower one and know their tokens. The copy does not contain these epochs. A scheduler does
+// not start a million times between two backups.
 const restoredEpochs = 1_000_000
 
-// BackupFile is Backup of a store that another process may have open: SQLite's
-// own locks give it one moment of the file, and hold up neither readers nor the
-// writer. The whole copy is read before it appears.
+// BackupFile makes a backup of a store that another process may use. SQLite's own locks provide one snapshot of the
+// file, and delay neither readers nor the writer. The complete copy is checked before it appears under its name.
 func BackupFile(from, to string) error {
 	from, err := filepath.Abs(from)
 	if err == nil {
@@ -46,7 +45,7 @@ func BackupFile(from, to string) error {
 	return err
 }
 
-// Restore makes a store from a backup, at a path where there is none.
+// Restore creates a store from a backup, at a path without a file.
 func Restore(from, to string) error {
 	from, err := filepath.Abs(from)
 	if err != nil {
@@ -74,11 +73,11 @@ func Restore(from, to string) error {
 	})
 }
 
-// Partial is the name of a copy that is not whole yet.
+// Partial returns the name of an incomplete copy.
 func Partial(path string) string { return path + ".partial" }
 
-// appear makes a file under another name, and gives it its own when it is whole
-// and durable. It never replaces a file. Its path may be relative; SQLite's URIs need an absolute one.
+// appear creates a file under another name, and gives it its own name when it is complete and durable. It never
+// replaces a file. Its path may be relative, while SQLite's URIs need an absolute one.
 func appear(path string, fill func(partial string) error) error {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -94,7 +93,7 @@ func appear(path string, fill func(partial string) error) error {
 	}
 	err = fill(partial)
 	if err == nil {
-		err = syncFile(partial) // SQLite lets the kernel choose when a copy reaches the disk
+		err = syncFile(partial) // SQLite leaves it to the kernel when a copy reaches the disk
 	}
 	if err == nil {
 		err = os.Link(partial, path) // unlike a rename, it never replaces a file
@@ -119,7 +118,7 @@ func syncFile(path string) error {
 	return errors.Join(f.Sync(), f.Close())
 }
 
-// empty makes the file that a copy goes into, for its owner only.
+// empty creates the file of a copy, readable only by its owner.
 func empty(path string) error {
 	f, err := os.OpenFile(path, os.O_RDWR|os.O_CREATE|os.O_EXCL, fileMode)
 	if err != nil {
@@ -151,17 +150,17 @@ func copyBytes(from, to string) (err error) {
 	return errors.Join(err, out.Close())
 }
 
-// existing is source for a file that must not be made.
+// existing is like source for a file that must already exist.
 func existing(path, mode string) string {
 	q := url.Values{"_pragma": {"busy_timeout(10000)"}, "mode": {mode}}
 	if mode == "ro" {
-		q.Set("immutable", "1") // nothing else writes it, and no file may appear beside it
+		q.Set("immutable", "1") // no other process writes it, and no file may be created next to it
 	}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	return u.String()
 }
 
-// checkFile reads a whole copy, and changes nothing.
+// checkFile checks a complete copy without changing it.
 func checkFile(path string) error {
 	if _, err := os.Stat(path); err != nil {
 		return err

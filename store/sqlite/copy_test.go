@@ -12,8 +12,8 @@ import (
 
 // This file owns the tests of copies of files that are not opened as a store.
 
-// TestBackupFileAndRestore: a process that does not have the lock takes a backup of one that does, and the store made
-// of it leads under an epoch that no earlier leader can have had.
+// TestBackupFileAndRestore checks that a process without the lock can back up a store in use. The restored store leads
+// under an epoch that no earlier leader can have had.
 func TestBackupFileAndRestore(t *testing.T) {
 	s := fresh(t)
 	cluster, err := s.ClusterID("c-1")

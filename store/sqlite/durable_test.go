@@ -17,14 +17,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests that what was acknowledged is on disk: a transaction is synced before Apply returns, and a
-// process that is killed in the middle has lost nothing that it acknowledged.
+// This file owns the tests that acknowledged writes are on disk. A transaction is synced before Apply returns, and a
+// killed process has lost nothing that it acknowledged.
 
-// writerEnv makes this test's binary the process that writes. Its value is the
-// path of the file.
+// writerEnv is the environment variable that makes this test's binary the writing process. Its value is the path of the
+// file.
 const writerEnv = "SYNAPSE_SQLITE_TEST_WRITER"
 
-// TestWriterProcess is not a test but that process: it prints each job's id after it was acknowledged, and stops when
+// TestWriterProcess is not a test but that process. It prints each job's ID after its acknowledgement, and stops when
 // its input ends.
 func TestWriterProcess(t *testing.T) {
 	path := os.Getenv(writerEnv)
@@ -57,7 +57,7 @@ func TestWriterProcess(t *testing.T) {
 	}
 }
 
-// writerProcess starts it, alone or under another program.
+// writerProcess starts that process, alone or under another program.
 func writerProcess(t *testing.T, path string, under ...string) (cmd *exec.Cmd, in io.WriteCloser, out *bufio.Scanner) {
 	t.Helper()
 	self, err := os.Executable()
@@ -81,7 +81,7 @@ func writerProcess(t *testing.T, path string, under ...string) (cmd *exec.Cmd, i
 	return cmd, in, bufio.NewScanner(pipe)
 }
 
-// until reads the process's lines up to one that begins so.
+// until reads the process's lines up to one with this prefix.
 func until(t *testing.T, out *bufio.Scanner, begins string) (lines []string) {
 	t.Helper()
 	for out.Scan() {
@@ -127,7 +127,7 @@ func TestKilledProcessLosesNothing(t *testing.T) {
 	}
 }
 
-// TestAppliedIsSynced: before each line that acknowledges a job, the log was written and then synced.
+// TestAppliedIsSynced checks that the log was written and synced before each line that acknowledges a job.
 func TestAppliedIsSynced(t *testing.T) {
 	strace, err := exec.LookPath("strace")
 	if err != nil {
@@ -158,13 +158,13 @@ func TestAppliedIsSynced(t *testing.T) {
 		t.Fatal(err)
 	}
 	written := regexp.MustCompile(`pwrite64\(\d+<[^>]*synapse\.db-wal>`)
-	// A call whose line was cut in two by another thread's has happened where it is resumed. Short process ids are padded.
+	// A call whose line another thread's line interrupts counts at the line that resumes it. Short process IDs are padded.
 	begun := regexp.MustCompile(`^(\d+) .*f(?:data)?sync\(\d+<[^>]*synapse\.db-wal> <unfinished`)
 	synced := regexp.MustCompile(`f(?:data)?sync\(\d+<[^>]*synapse\.db-wal>\) += 0`)
 	resumed := regexp.MustCompile(`^(\d+) +<\.\.\. f(?:data)?sync resumed>\) += 0`)
 	told := regexp.MustCompile(`write\(1<.*"stored `)
 	var dirty, fresh bool
-	var thread string // the thread whose sync of the log is under way
+	var thread string // the thread that is syncing the log
 	acknowledged := 0
 	for line := range strings.Lines(string(text)) {
 		if m := begun.FindStringSubmatch(line); m != nil {

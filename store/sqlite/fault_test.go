@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of a write during which the disk or the driver fails: a part of it is never stored, and if
-// written again it is stored once.
+// This file owns the tests of a write during which the disk or the driver fails. A part of it is never stored, and a
+// repeated write is stored once.
 
-// plan fails the next statement with this beginning: instead of executing it, or after it.
+// plan fails the next statement with this prefix: instead of executing it, or after it.
 type plan struct {
 	begins string
 	after  bool
@@ -39,7 +39,7 @@ func (p *plan) fail(text string) (instead, after error) {
 	return errInjected, nil
 }
 
-// three is a transaction that touches every table.
+// three returns a transaction that affects every table.
 func three(epoch uint64) []actors.Change {
 	return []actors.Change{
 		{Job: submitted(epoch, "a", 1), Attempts: []*messages.AttemptRecord{committed(epoch, "a", 1)}},
@@ -55,14 +55,14 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 		written bool
 	}{
 		{"BEGIN", false, false},
-		{"BEGIN", true, true}, // a transaction left open is rolled back, and begun again
+		{"BEGIN", true, true}, // an open transaction is rolled back and started again
 		{"INSERT OR ROLLBACK INTO job", false, false},
 		{"INSERT OR ROLLBACK INTO job", true, false},
 		{"INSERT OR ROLLBACK INTO attempt", false, false},
 		{"INSERT OR ROLLBACK INTO node", true, false},
 		{"UPDATE leader", true, false},
 		{"COMMIT", false, false},
-		{"COMMIT", true, true}, // it succeeded, and the answer was lost
+		{"COMMIT", true, true}, // it succeeded, but the answer was lost
 	} {
 		t.Run(c.begins+map[bool]string{false: ", not done", true: ", done"}[c.after], func(t *testing.T) {
 			s, err := OpenBy(failing.Driver, filepath.Join(t.TempDir(), "synapse.db"))
@@ -93,7 +93,7 @@ func TestInDoubtIsAllOrNothing(t *testing.T) {
 	}
 }
 
-// presence checks that all of three is stored, or nothing of it.
+// presence checks that the changes of three are stored completely or not at all.
 func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	t.Helper()
 	l, err := s.Load(epoch)
@@ -112,7 +112,7 @@ func presence(t *testing.T, s *Store, epoch uint64, want bool) {
 	}
 }
 
-// TestFullDisk: a full disk refuses writes, keeps what is there, and is forgotten when there is room again.
+// TestFullDisk checks that a full disk refuses writes and keeps its records. When there is space again, writes succeed.
 func TestFullDisk(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -128,7 +128,7 @@ func TestFullDisk(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	full(1) // as small as what is used
+	full(1) // limited to the used size
 	big := submitted(epoch, "big", 2)
 	big.Spec.Command = []string{strings.Repeat("x", 100_000)}
 	change := []actors.Change{{Job: submitted(epoch, "beside", 3)}, {Job: big}}
@@ -146,7 +146,7 @@ func TestFullDisk(t *testing.T) {
 	applied(t, s, epoch, change...)
 }
 
-// TestFailingWrites: the kernel refuses to let the log grow, as a quota does.
+// TestFailingWrites checks writes while the kernel refuses to extend the log, as with a quota.
 func TestFailingWrites(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -191,8 +191,8 @@ func TestFailingWrites(t *testing.T) {
 	}
 }
 
-// TestTheTablesHaveTheLastWord: if the tables refuse what the judge let through, an index is damaged, and trying again
-// is useless.
+// TestTheTablesHaveTheLastWord checks a change that the judge accepts and the tables refuse. An index is damaged, so a
+// retry is useless.
 func TestTheTablesHaveTheLastWord(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")

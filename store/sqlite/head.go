@@ -6,7 +6,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns how far the audits of schedulers have got, in their table.
+// This file owns the table of audit heads.
 
 // KeepHead implements store.Store.
 func (s *Store) KeepHead(head store.AuditHead) error {

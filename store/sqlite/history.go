@@ -10,17 +10,16 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the past is read. Each page is a snapshot of its own: one that stayed open for a million jobs
-// would keep the log from being checkpointed.
+// This file owns queries of finished jobs. Each page is a separate snapshot, because a snapshot that stayed open for a
+// million jobs would prevent checkpoints of the log.
 
-// pastJobs looks at jobs in the order of an index. A record is read only where
-// the columns say that it may fit; the caller checks what they cannot say.
+// pastJobs examines jobs in the order of an index. It reads a record only if the columns allow a match. The caller
+// checks the remaining conditions.
 const pastJobs = `SELECT id, finished_unix_ms, CASE WHEN (? = '' OR owner = ?) AND (? = '' OR queue = ?) AND (? = 0 OR (? >> state) & 1) THEN record END
 	FROM job INDEXED BY %s WHERE is_over = 1 %s AND (finished_unix_ms, id) < (?, ?) AND finished_unix_ms >= ?
 	ORDER BY finished_unix_ms DESC, id DESC LIMIT ?`
 
-// pastQuery chooses the index that leads to the fewest jobs: those of one owner
-// are fewer than those of a queue, as a rule.
+// pastQuery selects the index with the fewest jobs. An owner usually has fewer jobs than a queue.
 func pastQuery(p *store.Past) (text string, args []any) {
 	mask := p.StateMask()
 	args = []any{p.Owner, p.Owner, p.Queue, p.Queue, mask, mask}
@@ -67,7 +66,7 @@ func lookPast(tx *sql.Tx, g *store.Gathering, text string, args []any) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// attemptsPast reads the attempts of the jobs that were found, as far as there is room.
+// attemptsPast reads the attempts of the matching jobs up to the size limit.
 func attemptsPast(tx *sql.Tx, g *store.Gathering) (store.Page, error) {
 	jobs := g.Jobs()
 	stmt, err := tx.PrepareContext(context.Background(),

@@ -9,9 +9,10 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of the past in an older version's file.
+// This file owns the tests of finished jobs in an older version's file.
 
-// TestThePastOfAnOlderSchema: a file of schema 2 is migrated, and its past can then be read by queue.
+// TestThePastOfAnOlderSchema checks that a file of schema 2 is migrated, and that its finished jobs can then be read by
+// queue.
 func TestThePastOfAnOlderSchema(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("tester")
@@ -42,7 +43,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	if err := s.Check(); err != nil {
 		t.Fatal(err)
 	}
-	// Nothing was learned from what ran before, and what is learned from now on is kept.
+	// There are no statistics of earlier attempts, and new statistics are stored.
 	if epoch, err = s.Lead("tester"); err != nil {
 		t.Fatal(err)
 	}
@@ -57,7 +58,7 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 	}
 }
 
-// TestCheckHoldsTheQueue: the columns beside a record say what it says, or the file is damaged.
+// TestCheckHoldsTheQueue checks that a column which differs from the record counts as damage.
 func TestCheckHoldsTheQueue(t *testing.T) {
 	path := small(t)
 	edit(t, path, "UPDATE job SET queue = 'other' WHERE id = 'over'")

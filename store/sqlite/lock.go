@@ -10,11 +10,12 @@ import (
 	"syscall"
 )
 
-// This file owns the lock by which only one process has the file. SQLite would let a second one in, and two leaders
-// would take turns deposing each other.
+// This file owns the lock that gives one process exclusive use of the file. SQLite would allow a second process, and
+// two leaders would depose each other repeatedly.
 
-// lockFile takes the lock beside the file. The kernel releases it when the process ends, however it ends, so nobody
-// ever has to remove it. It is a file of its own: closing any handle on the database would drop SQLite's locks.
+// lockFile takes the lock next to the file. The kernel releases it when the process ends, in any way, so an operator
+// never has to remove it. The lock is a separate file, because closing any handle of the database would release
+// SQLite's locks.
 func lockFile(path string) (*os.File, error) {
 	f, err := os.OpenFile(path+".lock", os.O_RDWR|os.O_CREATE, fileMode)
 	if err != nil {
@@ -37,7 +38,7 @@ func lockFile(path string) (*os.File, error) {
 	return f, nil
 }
 
-// sign writes the process id for schedulers that are refused.
+// sign writes the process ID for schedulers that are refused.
 func sign(f *os.File) error {
 	if err := f.Truncate(0); err != nil {
 		return fmt.Errorf("store: lock: %w", err)
@@ -48,7 +49,7 @@ func sign(f *os.File) error {
 	return nil
 }
 
-// holder reads which process has the lock. It may not have signed yet.
+// holder reads the ID of the process that has the lock. It may not be written yet.
 func holder(f *os.File) string {
 	const most = 20
 	text, err := io.ReadAll(io.LimitReader(f, most))

@@ -19,7 +19,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the tests of what Open refuses, and in which words.
+// This file owns the tests of refusals by Open, and of their texts.
 
 func refused(t *testing.T, path string, words ...string) {
 	t.Helper()
@@ -35,7 +35,7 @@ func refused(t *testing.T, path string, words ...string) {
 	}
 }
 
-// edit changes a closed file behind the store's back.
+// edit changes a closed file without the store.
 func edit(t *testing.T, path string, statements ...string) {
 	t.Helper()
 	db, err := sql.Open(driver, source(path))
@@ -52,7 +52,7 @@ func edit(t *testing.T, path string, statements ...string) {
 	}
 }
 
-// small makes a closed file with one running job, one that is over, and one machine.
+// small creates a closed file with one running job, one finished job, and one node.
 func small(t *testing.T) string {
 	t.Helper()
 	s := fresh(t)
@@ -150,7 +150,8 @@ func TestOpenRefusesWhatIsNotItsOwn(t *testing.T) {
 	})
 }
 
-// TestMigrationsAreWhole: an interrupted migration leaves the old schema: the next start does it again.
+// TestMigrationsAreWhole checks that an interrupted migration leaves the old schema, and that the next start repeats
+// it.
 func TestMigrationsAreWhole(t *testing.T) {
 	s := fresh(t)
 	before := version(t, s)
@@ -177,7 +178,8 @@ func version(t *testing.T, s *Store) int {
 	return v.Schema
 }
 
-// TestOpenSetsDamagedRecordsAside: the store opens, and says of the record where it is and what is wrong with it.
+// TestOpenSetsDamagedRecordsAside checks that the store opens, and that the error names the damaged record and the
+// problem.
 func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 	const attempt = "running/00000001.00000001"
 	cut := func(b []byte) []byte { return b[:len(b)-1] }
@@ -241,7 +243,7 @@ func damage(t *testing.T, path, table string, how func([]byte) []byte) {
 	}
 }
 
-// sealed is what a store that wrote nonsense would have on disk.
+// sealed returns the stored form of an invalid record.
 func sealed(record []byte) []byte {
 	out := binary.BigEndian.AppendUint32([]byte{1}, crc32.Checksum(record, crc32.MakeTable(crc32.Castagnoli)))
 	return append(out, record...)
@@ -272,7 +274,7 @@ func TestTheFileIsForItsOwnerOnly(t *testing.T) {
 	}
 }
 
-// TestAnotherHolder: an epoch that another process has under the same number is not ours.
+// TestAnotherHolder checks that an epoch which another process has with the same number is refused.
 func TestAnotherHolder(t *testing.T) {
 	s := fresh(t)
 	epoch, err := s.Lead("a")

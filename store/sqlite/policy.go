@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the policy record in its table, and the notes of the attempts that it does
-// not know. Package store says what they are for.
+// This file owns the table of the policy record, and the notes of attempts that it does not include. Package store
+// describes their purpose.
 
 const (
 	policyWriter = "SELECT epoch, counter FROM policy"
@@ -20,14 +20,14 @@ const (
 	unnoteJob    = "DELETE FROM unlearned WHERE (epoch, counter) IN (SELECT epoch, counter FROM attempt WHERE job = ?)"
 
 	policyRecord = "SELECT epoch, counter, record FROM policy"
-	// CROSS JOIN keeps the order of the tables: attempts that are known must not be walked.
+	// CROSS JOIN keeps the order of the tables, so that the other attempts are not scanned.
 	unlearnedJobs = `SELECT id, record FROM job WHERE record IS NOT NULL AND id IN
 		(SELECT a.job FROM unlearned u CROSS JOIN attempt a ON a.epoch = u.epoch AND a.counter = u.counter)`
 	unlearnedAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM unlearned u
 		CROSS JOIN attempt a ON a.epoch = u.epoch AND a.counter = u.counter ORDER BY u.epoch, u.counter`
 )
 
-// putPolicy writes the policy record, and the notes that come and go with it.
+// putPolicy writes the policy record and the notes.
 func (w *writer) putPolicy(rows *store.Rows) error {
 	for _, t := range rows.Ends {
 		if err := w.change(1, note, int64(t.Epoch), int64(t.Counter)); err != nil {
@@ -53,7 +53,7 @@ func tokenKeys(tokens []topology.Token) []any {
 	return keys
 }
 
-// policyRows reads what leaders have learned, and what is still to be learned.
+// policyRows reads the policy record, and the attempts that it does not include yet.
 func policyRows(tx *sql.Tx, found *store.Living) error {
 	policy, job, attempt := store.PolicyRows[sql.RawBytes](found)
 	return errors.Join(query(tx, policyRecord, policy), query(tx, unlearnedJobs, job),

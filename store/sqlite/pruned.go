@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is still known of a forgotten job: that it existed.
+// This file owns the IDs of deleted jobs.
 
 // Pruned implements store.Store.
 func (s *Store) Pruned(id topology.JobID) (pruned bool, err error) {

@@ -2,7 +2,7 @@ package sqlite
 
 import "github.com/yi-json/synapse/store"
 
-// This file owns the description of the queues in its table. What it is for is in package store.
+// This file owns the table of the queue configuration. Package store describes its purpose.
 
 const (
 	queuesWriter = "SELECT epoch, counter FROM queues"
@@ -11,7 +11,7 @@ const (
 	queuesRecord = "SELECT epoch, counter, record FROM queues"
 )
 
-// putSingle writes a record of which there is one; nil: none.
+// putSingle writes a record of which there is only one, unless row is nil.
 func (w *writer) putSingle(row *store.SingleRow, insert, update string) error {
 	if row == nil {
 		return nil

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the reads. Each sees one moment, and neither waits for a writer nor makes one wait.
+// This file owns the reads. Each is one snapshot, and neither waits for a writer nor delays one.
 
 // Load implements store.Store.
 func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
@@ -28,7 +28,7 @@ func (s *Store) Load(epoch uint64) (*actors.Loaded, error) {
 	return &loaded, nil
 }
 
-// live reads what is not over, and which leader has the epoch.
+// live reads the live jobs, and the leader that has the epoch.
 func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err error) {
 	err = s.moment(func(tx *sql.Tx) error {
 		var arrival, turn uint64
@@ -46,14 +46,14 @@ func (s *Store) live() (loaded actors.Loaded, epoch uint64, holder string, err e
 
 const (
 	liveJobs = `SELECT id, owner, record FROM job INDEXED BY job_live WHERE live = 1`
-	// The latest attempt of a job, and earlier ones that lack evidence. CROSS JOIN keeps the order of the tables: finished
-	// jobs must not be walked.
+	// liveAttempts reads the latest attempt of each live job, and earlier ones with unconfirmed exits. CROSS JOIN keeps
+	// the order of the tables, so that finished jobs are not scanned.
 	liveAttempts = `SELECT a.job, a.epoch, a.counter, a.record FROM job j INDEXED BY job_live CROSS JOIN attempt a ON a.job = j.id
 		WHERE j.live = 1 AND (a.owes = 1 OR NOT EXISTS
 			(SELECT 1 FROM attempt b WHERE b.job = a.job AND (b.epoch, b.counter) > (a.epoch, a.counter)))`
 )
 
-// liveRows reads all that a leader needs, and checks every record of it.
+// liveRows reads all rows that a leader needs, and checks each record.
 func liveRows(tx *sql.Tx, found *store.Living) error {
 	job, attempt, node := store.LiveRows[sql.RawBytes](found)
 	if err := query(tx, liveJobs, job); err != nil {

@@ -1,10 +1,10 @@
 package sqlite
 
-// This file owns when the memory of the writer's cache goes back: it holds what was written last, up to 64 MiB and as
-// much again around it, also for hours in which nothing is written.
+// This file owns the release of the writer's cache. The cache holds the last writes, up to 64 MiB and as much again for
+// management, even after hours without a write.
 
-// Rest gives that memory back if nothing was written since the call before. It is to be called now and then; what is
-// needed again comes from the file.
+// Rest releases the cache if nothing was written since the last call. The caller should call it regularly. Released
+// pages are read from the file again when needed.
 func (s *Store) Rest() error {
 	written := s.written.Load()
 	if s.looked.Swap(written) != written || s.rested.Swap(written) == written {

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestRestGivesBack: the memory of what was written goes back once nothing is written any more, once, and what is read
-// then is what was written.
+// TestRestGivesBack checks that the cache is released once after the last write, and that later reads return what was
+// written.
 func TestRestGivesBack(t *testing.T) {
 	s := fresh(t)
 	defer s.Close()
@@ -55,10 +55,10 @@ func TestRestGivesBack(t *testing.T) {
 	}
 }
 
-// resident is how many MiB this process has.
+// resident returns the memory of this process in MiB.
 func resident(t *testing.T) int {
 	t.Helper()
-	debug.FreeOSMemory() // what is Go's own is not asked for here
+	debug.FreeOSMemory() // Go's own unused memory does not count
 	text, err := os.ReadFile("/proc/self/statm")
 	if err != nil {
 		t.Fatal(err)

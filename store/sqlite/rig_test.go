@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// This file owns what the tests of this package share.
+// This file owns the setup of this package's tests.
 
 func opened(t testing.TB, path string) *Store {
 	t.Helper()
@@ -24,8 +24,7 @@ func fresh(t testing.TB) *Store {
 	return opened(t, filepath.Join(t.TempDir(), "synapse.db"))
 }
 
-// left is what a killed process leaves of a store: the files as the disk has
-// them, without anything that closing would have done.
+// left returns a copy of the files that a killed process leaves, without the effects of closing the store.
 func left(t testing.TB, s *Store) string {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "synapse.db")

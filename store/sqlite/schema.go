@@ -9,29 +9,28 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the schema's versions. Each migration is one file, run once,
-// in one transaction with the numbers that say so (store.Version).
+// This file owns the schema's versions. Each migration is one file and runs once, in one transaction with the new
+// version numbers (store.Version).
 
 //go:embed migrations/*.sql
 var migrations embed.FS
 
-// applicationID stands in the file's header, so that neither this program nor
-// file(1) takes another program's database for one of ours.
+// applicationID is in the file's header, so that this program and file(1) recognize the file.
 const applicationID = 0x53594e41 // "SYNA"
 
 const (
-	// breaking is the last migration without which a program must not open the file.
+	// breaking is the last breaking migration. A program without it must not open the file.
 	breaking = 10
-	// noting is the migration from which on a table has the number of the schema, and user_version that of the last
-	// breaking one. The programs of before open a file only if user_version is the number of schemas that they know: so
-	// those of the last release open one of now.
+	// noting is the migration that introduced a table with the number of the schema. Since then, user_version is the last
+	// breaking migration. Earlier programs open a file only if user_version is the number of migrations that they know.
+	// Programs of the last release can therefore open a current file.
 	noting = 9
 )
 
-// schemas are the migrations in order; the schema's version is their number.
+// schemas returns the migrations in order. The schema's version is their number.
 func schemas() ([]string, error) { return store.Schemas(migrations) }
 
-// version reads the schema's version, and refuses what this program must not touch.
+// version reads the schema's version, and refuses a file that this program must not touch.
 func (w *writer) version(known int) (v store.Version, err error) {
 	var application, tables, noted int
 	if err := w.one("PRAGMA application_id", nil, &application); err != nil {
@@ -56,7 +55,7 @@ func (w *writer) version(known int) (v store.Version, err error) {
 	return v, errors.Join(err, v.Refused(known))
 }
 
-// numbers notes that a migration was made.
+// numbers returns the statements that record a completed migration.
 func numbers(schema int) string {
 	if schema < noting {
 		return fmt.Sprintf("PRAGMA user_version = %d", schema)
@@ -64,7 +63,7 @@ func numbers(schema int) string {
 	return fmt.Sprintf("UPDATE version SET schema = %d; PRAGMA user_version = %d", schema, breaking)
 }
 
-// prepare makes a file ready that may be new, old, or another program's. Nothing in it is changed before that is known.
+// prepare prepares a file that may be new, old, or another program's. It changes nothing before it knows which.
 func (w *writer) prepare() error {
 	texts, err := schemas()
 	if err != nil {
@@ -89,13 +88,13 @@ func (w *writer) prepare() error {
 	return w.migrate(have.Schema, texts)
 }
 
-// filled are the migrations whose new columns SQL alone cannot fill: their values are in the records.
+// filled lists the migrations whose new columns are filled from the records, which SQL alone cannot do.
 var filled = map[int]func(*writer) error{3: fillQueues}
 
-// fillBatch is how many records are held at once.
+// fillBatch is the number of records in memory at a time.
 const fillBatch = 1_000
 
-// fillQueues gives the jobs that are stored their column queue.
+// fillQueues fills the column queue of stored jobs.
 func fillQueues(w *writer) error {
 	type queuedJob struct {
 		seq   int64
@@ -109,7 +108,7 @@ func fillQueues(w *writer) error {
 			if err := r.Scan(&seq, &id, &sealed); err != nil {
 				return err
 			}
-			job, _ := store.ReadJob(id, sealed) // the queue of a damaged one is unknown
+			job, _ := store.ReadJob(id, sealed) // the queue of an unreadable job is unknown
 			rows = append(rows, queuedJob{seq, job.GetSpec().GetQueue()})
 			return nil
 		})
@@ -127,7 +126,7 @@ func fillQueues(w *writer) error {
 	}
 }
 
-// migrate brings the schema up to date.
+// migrate updates the schema to the latest version.
 func (w *writer) migrate(have int, texts []string) error {
 	for n := have; n < len(texts); n++ {
 		err := w.transact(func() error {

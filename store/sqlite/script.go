@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the scripts that came with jobs. Which of them are still named is
-// looked up in the jobs' index, so that no reference count can ever be wrong.
+// This file owns the scripts of jobs. An index of jobs shows which scripts are still named, so no reference count can
+// be wrong.
 
 // KeepScript implements store.Store.
 func (s *Store) KeepScript(epoch uint64, text []byte) error {

@@ -1,24 +1,22 @@
-// Package sqlite keeps the leader's records in one SQLite file, for a cluster
-// with one scheduler: nothing to install, nothing to run. A second process on
-// the same file is refused.
+// Package sqlite keeps the leader's records in one SQLite file, for a cluster with one scheduler. It needs no
+// installation and no server. A second process on the same file is refused.
 //
-// One connection writes and a few read; in WAL mode neither waits for the
-// other. A transaction is on disk before Apply returns (synchronous=FULL), and
-// no reader sees it earlier.
+// One connection writes and a few read. In WAL mode, neither waits for the other. A transaction is on disk before Apply
+// returns (synchronous=FULL), and no reader sees it earlier.
 //
-// # What the database itself enforces
+// # Constraints of the database
 //
-// One COMMIT per token, one open attempt per job, one job per request and per
-// id are unique indexes, beside the rules that all stores share. That the ranks
-// of one attempt do not share a device twice is one of those rules.
+// Unique indexes enforce one COMMIT per token, one open attempt per job, and one job per request and per ID, in
+// addition to the rules that all stores share. One of those rules ensures that the ranks of one attempt do not exceed a
+// device.
 //
-// That two ATTEMPTS never hold the same device is not enforced here, because it
-// is not true here. A device is free on its machine's evidence. The evidence takes two ways: the ledger's version tells
-// the Scheduler that the device is free, and the exit reaches this store through the Job. The next attempt's COMMIT may
-// overtake that write, or share its transaction and stand before it. So between the two, the table shows two owners of
-// a device that has one, and a constraint would refuse the legitimate COMMIT. Nothing in the records orders the two:
-// tokens order decisions, not evidence, and a deferred constraint ends with its transaction while the overlap may span
-// several. The wall against this is in the machine's ledger, where it can be known.
+// The database does not enforce that two attempts never hold the same device, because its records may show two. A
+// device is free on its node's evidence, which takes two ways. The ledger's version reports to the Scheduler that the
+// device is free, and the exit reaches this store through the Job. The next attempt's COMMIT may overtake that write,
+// or precede it in the same transaction. In between, the table shows two owners of a device that has one, and a
+// constraint would refuse a legitimate COMMIT. Nothing in the records orders the two: tokens order decisions, not
+// evidence. A deferred constraint ends with its transaction, while the overlap may span several. The node's ledger
+// prevents double allocation, because only the node knows.
 package sqlite
 
 import (
@@ -45,10 +43,10 @@ type Store struct {
 
 	writing sync.Mutex
 	broken  map[store.Rule]int     // guarded by writing
-	holder  atomic.Pointer[string] // under whose name this process led last; nil: it has not
+	holder  atomic.Pointer[string] // name under which this process led last; nil: it has not
 
-	written        atomic.Uint64 // counts what the writer did
-	looked, rested atomic.Uint64 // written, as Rest found it last, and when it gave memory back
+	written        atomic.Uint64 // counts the writer's operations
+	looked, rested atomic.Uint64 // values of written: at the last call of Rest, and at the last release
 
 	// A call holds it for reading, Close for writing.
 	calls  sync.RWMutex
@@ -59,19 +57,18 @@ const (
 	driver  = "sqlite"
 	readers = 4
 
-	// Only its owner may read the file: jobs carry their environment.
+	// Only the owner may read the file, because jobs contain their environment.
 	fileMode = 0o600
 )
 
-// whileWriting is set on the connection that writes. A checkpoint copies the log into the file. It stops the writer
-// meanwhile, and copies a page once however often it was written, so it comes once in 16 MiB.
+// whileWriting is set on the connection that writes. A checkpoint copies the log into the file and stops the writer
+// meanwhile. It copies a page once, however often it was written, so it runs once per 16 MiB.
 var whileWriting = []string{
 	"synchronous(full)", "wal_autocheckpoint(4000)", "cache_size(-65536)", "temp_store(memory)",
 }
 
-// Open opens the file, and makes it if it is not there. It refuses a file that
-// another process has, that a newer program wrote, or that is damaged as a whole; a
-// damaged record is set aside by Load.
+// Open opens the file, or creates it. It refuses a file that another process uses, that a newer program wrote, or that
+// is damaged as a whole. Load sets single damaged records aside.
 func Open(path string) (*Store, error) { return OpenBy(driver, path) }
 
 // OpenBy is Open with another SQLite driver than the usual one, such as one whose disk fails.
@@ -90,9 +87,8 @@ func OpenBy(driver, path string) (*Store, error) {
 	return s, nil
 }
 
-// start connects, brings the schema up to date, and reads what a leader will
-// need: a file that is damaged must end the process now, not be tried again and
-// again later.
+// start connects, updates the schema, and reads the records that a leader needs. A damaged file must end the process at
+// once, instead of causing retries later.
 func (s *Store) start(driver string) (err error) {
 	if s.write, err = newWriter(driver, source(s.path, whileWriting...)); err != nil {
 		return err
@@ -109,8 +105,8 @@ func (s *Store) start(driver string) (err error) {
 	return err
 }
 
-// create makes the file if needed, before SQLite would make it readable for all, and returns its path without links:
-// the lock must be the same by every name.
+// create creates the file if needed, because SQLite would make it readable for all users. It returns the path without
+// links, because the lock must be the same for every name.
 func create(path string) (string, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -138,15 +134,14 @@ func syncFolder(path string) error {
 	return errors.Join(dir.Sync(), dir.Close())
 }
 
-// source is the name under which the driver opens the file, with what is set on
-// each connection.
+// source returns the name under which the driver opens the file, with the settings of each connection.
 func source(path string, pragmas ...string) string {
 	q := url.Values{"_pragma": append([]string{"busy_timeout(10000)"}, pragmas...)}
 	u := url.URL{Scheme: "file", Path: path, RawQuery: q.Encode()}
 	return u.String()
 }
 
-// enter begins a call; leave it with s.calls.RUnlock.
+// enter begins a call. The caller must end it with s.calls.RUnlock.
 func (s *Store) enter() error {
 	s.calls.RLock()
 	if s.closed {
@@ -156,7 +151,7 @@ func (s *Store) enter() error {
 	return nil
 }
 
-// snapshot is a call that reads as of one moment.
+// snapshot is a call that reads in one snapshot.
 func (s *Store) snapshot(what string, read func(*sql.Tx) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -173,13 +168,13 @@ func (s *Store) moment(read func(*sql.Tx) error) error {
 	return errors.Join(read(tx), tx.Rollback())
 }
 
-// alone runs do with the one connection that writes.
+// alone runs do with the single connection that writes.
 func (s *Store) alone(what string, do func(*writer) error) error {
 	s.written.Add(1)
 	return s.resting(what, do)
 }
 
-// resting does so, and is no write.
+// resting is like alone, but does not count as a write.
 func (s *Store) resting(what string, do func(*writer) error) error {
 	if err := s.enter(); err != nil {
 		return err
@@ -190,7 +185,7 @@ func (s *Store) resting(what string, do func(*writer) error) error {
 	return said(what, do(s.write))
 }
 
-// asLeader does all or nothing as the leader of an epoch.
+// asLeader runs a transaction as the leader of an epoch.
 func (s *Store) asLeader(epoch uint64, what string, do func(*writer) error) error {
 	return s.alone(what, func(w *writer) error {
 		return w.led(epoch, s.holder.Load(), func() error { return do(w) })
@@ -205,7 +200,7 @@ func said(what string, err error) error {
 	return nil
 }
 
-// Close implements store.Store. It waits for the calls under way.
+// Close implements store.Store. It waits for the calls in progress.
 func (s *Store) Close() error {
 	s.calls.Lock()
 	defer s.calls.Unlock()
@@ -219,7 +214,7 @@ func (s *Store) Close() error {
 	return nil
 }
 
-// letGo closes what is open. The lock goes last.
+// letGo closes everything that is open, the lock last.
 func (s *Store) letGo() error {
 	var errs []error
 	if s.reads != nil {
@@ -231,7 +226,7 @@ func (s *Store) letGo() error {
 	return errors.Join(append(errs, s.lock.Close())...)
 }
 
-// Broken counts the changes that were refused, by rule.
+// Broken counts the refused changes by rule.
 func (s *Store) Broken() map[store.Rule]int {
 	s.writing.Lock()
 	defer s.writing.Unlock()

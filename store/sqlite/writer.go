@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the one connection that writes, and what a transaction is on it.
+// This file owns the single connection that writes, and its transactions.
 
-// writer is that connection, with the statements it has prepared.
+// writer is that connection with its prepared statements.
 type writer struct {
 	db       *sql.DB
 	conn     *sql.Conn
@@ -63,8 +63,8 @@ func (w *writer) exec(text string, args ...any) (sql.Result, error) {
 	return stmt.Exec(args...)
 }
 
-// change runs a statement that must touch this many rows: a different number
-// means that the tables are not what was looked up a moment ago.
+// change runs a statement that must affect this many rows. A different number means that the tables have changed since
+// the lookup.
 func (w *writer) change(rows int, text string, args ...any) error {
 	result, err := w.exec(text, args...)
 	if err != nil {
@@ -98,7 +98,7 @@ func (w *writer) one(text string, args []any, into ...any) error {
 	return stmt.QueryRow(args...).Scan(into...)
 }
 
-// judged marks the errors that say that the file is damaged: trying again would not help.
+// judged marks the errors that mean that the file is damaged, for which a retry is useless.
 func judged(err error) error {
 	var e *sqlite.Error
 	if !errors.As(err, &e) {
@@ -128,10 +128,10 @@ func drain(rows *sql.Rows, found func(store.Row) error) error {
 	return errors.Join(rows.Err(), rows.Close())
 }
 
-// transact does all or nothing. After an error of COMMIT nobody knows which.
+// transact runs a transaction. After an error of COMMIT, its result is unknown.
 func (w *writer) transact(do func() error) error {
 	if err := w.run("BEGIN IMMEDIATE"); err != nil {
-		// The last rollback may have failed, and left its transaction open.
+		// The last rollback may have failed and left its transaction open.
 		if w.run("ROLLBACK") != nil {
 			return err
 		}
@@ -145,7 +145,7 @@ func (w *writer) transact(do func() error) error {
 			return nil
 		}
 	}
-	// SQLite rolls back by itself after some errors; then this statement fails, which is harmless.
+	// SQLite rolls back by itself after some errors. This statement then fails, which is harmless.
 	_ = w.run("ROLLBACK")
 	return err
 }
@@ -159,7 +159,7 @@ func (w *writer) run(text string) error {
 	return err
 }
 
-// led does all or nothing as the leader of an epoch, under the name of its holder.
+// led runs a transaction as the leader of an epoch, under the name of its holder.
 func (w *writer) led(epoch uint64, holder *string, do func() error) error {
 	return w.transact(func() error {
 		var now uint64

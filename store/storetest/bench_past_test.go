@@ -12,14 +12,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the benchmark of the past: a store with very many jobs that are over, what they cost a new leader, and
-// how they are read.
+// This file owns the benchmark of finished jobs: a store with many of them, their cost for a new leader, and queries.
 
-// pastOwners is how many own them; every owner's jobs are spread over all time.
+// pastOwners is the number of their owners. Every owner's jobs are spread over the entire time.
 const pastOwners = 1_000
 
-// past is how many jobs are over: with two tasks each they take 1.7 KB in SQLite,
-// and a quarter of a millisecond to write.
+// past is the number of finished jobs. With two tasks each, they take 1.7 KB in SQLite, and a quarter of a millisecond
+// to write.
 var past = flag.Int("past", 100_000, "how many jobs are over in BenchmarkPast; 10,000 with -short")
 
 func BenchmarkPast(b *testing.B) {
@@ -27,7 +26,7 @@ func BenchmarkPast(b *testing.B) {
 	b.Run("postgres", func(b *testing.B) { benchPast(b, postgresOf(b, 0)) }) // no lease: the next process has another name
 }
 
-// benchPast fills a store with jobs that are over, two tasks each, and measures it.
+// benchPast fills a store with finished jobs of two tasks each, and measures it.
 func benchPast(b *testing.B, open opener) {
 	jobs := *past
 	if testing.Short() {
@@ -87,7 +86,7 @@ func benchPast(b *testing.B, open opener) {
 	})
 }
 
-// heapMB is the live heap without garbage.
+// heapMB returns the size of live heap objects.
 func heapMB() float64 {
 	runtime.GC()
 	var m runtime.MemStats

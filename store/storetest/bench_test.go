@@ -21,8 +21,8 @@ import (
 
 // This file owns the benchmarks that are the same for every database.
 
-// benchmarks measures one store: durable submits as a leader makes them, the same without the layers above the store,
-// and one alone.
+// benchmarks measures one store: durable submits as by a leader, the same without the layers above the store, and a
+// single submit.
 func benchmarks(b *testing.B, fresh opener) {
 	open := func(b *testing.B) store.Store { return fresh(b).s }
 	const callers = 64
@@ -31,7 +31,7 @@ func benchmarks(b *testing.B, fresh opener) {
 	b.Run(fmt.Sprintf("submit/journal/callers=%d", callers), func(b *testing.B) { benchJournal(b, open(b), callers) })
 	b.Run("commit/ranks=64", func(b *testing.B) { benchLife(b, open(b), 64) })
 	tasks, finished := 140_000, 50_000
-	if testing.Short() { // to see that it works
+	if testing.Short() { // only to check that the benchmark runs
 		tasks, finished = 1_400, 500
 	}
 	b.Run("load/gangs-of=64", func(b *testing.B) { benchLoad(b, open(b), tasks, 64, 0) })
@@ -40,7 +40,7 @@ func benchmarks(b *testing.B, fresh opener) {
 		func(b *testing.B) { benchLoad(b, open(b), tasks, 64, finished) })
 }
 
-// benchLoad is what a new leader waits for: 5,000 machines, and tasks in gangs.
+// benchLoad measures the load of a new leader with 5,000 nodes, and with tasks in gangs.
 func benchLoad(b *testing.B, s store.Store, tasks, gang, finished int) {
 	epoch := mustLead(b, s)
 	var changes []actors.Change
@@ -86,13 +86,13 @@ func benchLoad(b *testing.B, s store.Store, tasks, gang, finished int) {
 	}
 }
 
-// random is an id as a client or a leader makes it: no two are neighbours.
+// random returns an ID as a client or a leader generates it: no two are neighbours.
 func random(kind string, n uint64) string {
 	sum := sha256.Sum256(fmt.Appendf(nil, "%s-%d", kind, n))
 	return fmt.Sprintf("%s-%x", kind, sum[:10])
 }
 
-// benchSubmit is a job as people write them, about a kilobyte.
+// benchSubmit returns a typical job of about a kilobyte.
 func benchSubmit(epoch, n uint64) *messages.JobRecord {
 	id := random("j", n)
 	return &messages.JobRecord{
@@ -131,7 +131,7 @@ func mustDo(b *testing.B, s store.Store, epoch uint64, changes []actors.Change) 
 	}
 }
 
-// percentiles reports how long the calls took.
+// percentiles reports the durations of the calls.
 func percentiles(b *testing.B, took []time.Duration) {
 	slices.Sort(took)
 	for _, p := range []int{50, 99} {
@@ -165,7 +165,7 @@ func benchBare(b *testing.B, s store.Store, batch int) {
 	b.ReportMetric(float64(n)/b.Elapsed().Seconds(), "submits/s")
 }
 
-// benchLife is one gang's COMMIT, start, and end with all its exits.
+// benchLife measures one gang's COMMIT, start, and end with all its exits.
 func benchLife(b *testing.B, s store.Store, ranks int) {
 	epoch := mustLead(b, s)
 	n := uint64(0)
@@ -178,7 +178,7 @@ func benchLife(b *testing.B, s store.Store, ranks int) {
 	b.ReportMetric(float64(4*n)/b.Elapsed().Seconds(), "transactions/s")
 }
 
-// life is the writes of one job: submit, COMMIT, started, over.
+// life returns the writes of one job: submit, COMMIT, started, finished.
 func life(epoch, n uint64, ranks int) []actors.Change {
 	job := benchSubmit(epoch, n*8)
 	w := writer{epoch: epoch, writes: n * 8}
@@ -196,7 +196,7 @@ func life(epoch, n uint64, ranks int) []actors.Change {
 	}
 }
 
-// gangCommit is the COMMIT of an attempt with eight GPUs on each machine.
+// gangCommit returns the COMMIT of an attempt with eight GPUs on each node.
 func gangCommit(job string, token topology.Token, ranks int) *messages.AttemptRecord {
 	a := &messages.AttemptRecord{
 		Job: job, Token: messages.ToToken(token), Run: 1, CommittedUnixMs: 7, Places: make([]*messages.Place, ranks),
@@ -213,8 +213,8 @@ func gangCommit(job string, token topology.Token, ranks int) *messages.AttemptRe
 	return a
 }
 
-// journal is the Journal's shape around a Port: what waits becomes the next
-// transaction, and one is in flight at a time.
+// journal behaves like the Journal with a Port: waiting writes become the next transaction, and one is in flight at a
+// time.
 type journal struct {
 	port    *store.Port
 	epoch   uint64

@@ -5,7 +5,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the cases about attempts: what was decided stays decided.
+// This file owns the cases about attempts: decisions never change.
 
 func tryCommit(w *world) {
 	j, a := w.running("j", 1, 5)
@@ -33,7 +33,7 @@ func tryCommit(w *world) {
 	empty.Places = nil
 	w.wrote("C", jobChange(w.active(bare, empty), empty))
 	shared := commit("l", w.token(8))
-	shared.Places[1].Node = "n0" // both ranks have both GPUs whole
+	shared.Places[1].Node = "n0" // both ranks would have both GPUs completely
 	w.wrote("C", jobChange(w.active(bare, shared), shared))
 	both := attempt(b, ended(messages.Cause_CAUSE_REQUEUED))
 	c := commit("j", w.token(9))
@@ -69,12 +69,12 @@ func tryDecision(w *world) {
 	w.stored(j, a)
 
 	unended := w.over(j, 10)
-	w.wrote("C", jobChange(unended)) // over, with an attempt that is not
+	w.wrote("C", jobChange(unended)) // finished, with an attempt that has not ended
 	first := attempt(a, ended(messages.Cause_CAUSE_CANCELLED))
 	k := w.next(j, nil)
 	w.wrote("D", jobChange(k, first))
 	w.wrote("C", jobChange(w.next(k, nil), attempt(a, ended(messages.Cause_CAUSE_SUCCEEDED))))
-	w.wrote("C", jobChange(w.next(k, nil), a)) // the end taken back
+	w.wrote("C", jobChange(w.next(k, nil), a)) // an end that is taken back
 	w.stored(k, first)
 }
 
@@ -83,7 +83,7 @@ func tryEvidence(w *world) {
 	one := attempt(a, exited(1))
 	k := w.next(j, nil)
 	w.wrote("D", jobChange(k, one))
-	w.wrote("C", jobChange(w.next(k, nil), attempt(a, exited(0)))) // rank 1 would be back
+	w.wrote("C", jobChange(w.next(k, nil), attempt(a, exited(0)))) // rank 1 would return
 	all := attempt(a, exited(0, 1), ended(messages.Cause_CAUSE_SUCCEEDED))
 	l := w.over(k, 10)
 	w.wrote("D", jobChange(l, all))

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the case about damage: a record that cannot be read costs its own job or machine, and nothing else.
+// This file owns the case about damage: an unreadable record affects its own job or node only.
 
-// tryDamaged damages the record of one live job and that of an attempt of another, the same for two jobs that are over,
-// and the record of a machine.
+// tryDamaged damages the record of one live job and that of an attempt of another, the same for two finished jobs, and
+// the record of a node.
 func tryDamaged(w *world) {
 	good, attempt1 := w.running("good", 1, 1)
 	w.running("bad", 2, 2)
@@ -37,14 +37,14 @@ func tryDamaged(w *world) {
 		w.Fatalf("a damaged job is %v, and its request made %+v", err, found)
 	}
 
-	// A job that cannot be read cannot be written; a machine gets a first record.
+	// An unreadable job cannot be written, while a node gets a first record.
 	second := w.machine("n1")
 	second.Revision = 2
 	over := jobChange(w.over(torn, 60), attempt(attempt3, exited(0, 1), ended(messages.Cause_CAUSE_CANCELLED)))
 	w.wrote("CC", over, actors.Change{Node: second})
 	first := w.machine("n1")
 	w.wrote("DDC", actors.Change{Node: first}, actors.Change{Node: first}, actors.Change{Drop: "good"})
-	// It is dropped once, for good, and only by itself.
+	// It is dropped once, permanently, and only as a separate change.
 	drop := actors.Change{Drop: "bad"}
 	w.wrote("CCDD", actors.Change{Drop: "never"}, actors.Change{Drop: "bad", Node: second}, drop, drop)
 	again := w.submit("bad", 9)
@@ -63,7 +63,7 @@ func tryDamaged(w *world) {
 	}
 }
 
-// setAside compares a load with what must be left out of it and what must not, also after a crash.
+// setAside checks which records a load omits and which not, also after a crash.
 func (w *world) setAside(damaged, jobs, nodes []string) {
 	w.Helper()
 	for range 2 {
@@ -98,7 +98,7 @@ func (w *world) setAside(damaged, jobs, nodes []string) {
 	}
 }
 
-// pastWithout reads the past page by page: it leaves out what cannot be read, and names it.
+// pastWithout reads finished jobs page by page. Unreadable ones are omitted and named.
 func (w *world) pastWithout() {
 	w.Helper()
 	for _, look := range []int{1, 2, 10} {

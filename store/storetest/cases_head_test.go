@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the case about how far the audits of schedulers have got: the last word of each, whoever leads, over
-// crashes and leaders.
+// This file owns the case about audit heads: the last one of each scheduler is stored, independent of leaders and
+// crashes.
 
 func tryHeads(w *world) {
 	w.heads()
@@ -19,8 +19,8 @@ func tryHeads(w *world) {
 	}
 	w.crash()
 	w.heads(a, b)
-	w.lead()                                             // of both at most one leads, and both go on telling
-	a.N, a.Hash, b.N, b.Hash = 8, "h8", 1, "begun again" // whoever lost its audit begins again at the first line
+	w.lead()                                             // at most one of them leads, and both continue to report
+	a.N, a.Hash, b.N, b.Hash = 8, "h8", 1, "begun again" // a lost audit log begins again at line one
 	w.head(a)
 	w.head(b)
 	w.crash()
@@ -46,7 +46,7 @@ func (w *world) head(h store.AuditHead) {
 	}
 }
 
-// heads holds the store against the heads that must be there.
+// heads compares the stored heads with the expected ones.
 func (w *world) heads(want ...store.AuditHead) {
 	w.Helper()
 	if all, err := w.s.Heads(); err != nil || !slices.Equal(all, want) {

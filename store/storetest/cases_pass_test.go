@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the case about people's tokens: one is there from when it was kept until it is dropped, over crashes
-// and leaders, and nobody but the leader changes any.
+// This file owns the case about users' tokens: a token exists from KeepPass until DropPass, over crashes and leaders,
+// and only the leader changes tokens.
 
 func pass(id, name string) *messages.PassRecord {
 	return &messages.PassRecord{
@@ -29,7 +29,7 @@ func tryPasses(w *world) {
 			w.Fatalf("a token dropped under epoch %d: %v", epoch, err)
 		}
 	}
-	for _, p := range []*messages.PassRecord{b, a, pass("a1", "eve")} { // the last changes nothing
+	for _, p := range []*messages.PassRecord{b, a, pass("a1", "eve")} { // the last one changes nothing
 		if err := w.s.KeepPass(w.epoch, p); err != nil {
 			w.Fatalf("keep a token: %v", err)
 		}
@@ -53,7 +53,7 @@ func tryPasses(w *world) {
 	if err := w.s.KeepPass(w.epoch, &messages.PassRecord{Id: "c3"}); err == nil {
 		w.Fatalf("what is no token was kept")
 	}
-	// One that cannot be read lets nobody in, and costs no other one.
+	// An unreadable token admits nobody and does not affect the others.
 	if err := w.s.KeepPass(w.epoch, a); err != nil {
 		w.Fatalf("keep a token: %v", err)
 	}
@@ -64,7 +64,7 @@ func tryPasses(w *world) {
 	w.passes(b)
 }
 
-// passes holds the store against the tokens that must be there.
+// passes compares the stored tokens with the expected ones.
 func (w *world) passes(want ...*messages.PassRecord) {
 	w.Helper()
 	all, err := w.s.Passes()

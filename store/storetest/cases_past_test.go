@@ -13,10 +13,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the cases about the past: which jobs there were, whose they were, and that they are read in bounded
-// pages.
+// This file owns the cases about finished jobs: which jobs there were, their owners, and bounded pages.
 
-// past writes a job of this owner and queue that has ended.
+// past writes an ended job with this owner and queue.
 func (w *world) past(id, owner, queue string, state messages.JobState, finishedMs int64) {
 	w.Helper()
 	j := w.submit(id, uint64(finishedMs))
@@ -33,7 +32,7 @@ func (w *world) history(p store.Past) []store.PastJob {
 	return pages(w.T, w.s, p)
 }
 
-// pages reads all pages, and checks that each is within its bounds.
+// pages reads all pages, and checks that each is within its limits.
 func pages(t *testing.T, s store.Store, p store.Past) []store.PastJob {
 	t.Helper()
 	var all []store.PastJob
@@ -116,7 +115,7 @@ func tryHistory(w *world) {
 	}
 }
 
-// tryHistoryWhole: a job appears with all its attempts, and is forgotten with them.
+// tryHistoryWhole checks that a job appears with all its attempts, and is deleted with them.
 func tryHistoryWhole(w *world) {
 	j, first := w.running("j", 1, 1)
 	first = attempt(first, exited(0, 1), ended(messages.Cause_CAUSE_MACHINE_LOST))
@@ -150,7 +149,7 @@ func tryHistoryWhole(w *world) {
 	}
 }
 
-// tryHistoryBytes: heavy jobs make short pages, and none is left out.
+// tryHistoryBytes checks that large jobs make short pages, and that none is omitted.
 func tryHistoryBytes(w *world) {
 	const jobs, heavy = 14, store.PageBytes / 5
 	var want []string

@@ -11,8 +11,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the case about what leaders learn: there is one policy record, and each attempt that ran and ended is
-// loaded until that record knows it, and never after.
+// This file owns the case about statistics: there is one policy record. Each attempt that ran and ended is loaded until
+// that record includes it, and never after.
 
 func ranFor(ms int64) func(*messages.AttemptRecord) {
 	return func(a *messages.AttemptRecord) {
@@ -30,7 +30,7 @@ func (w *writer) policy(owners ...string) *messages.PolicyRecord {
 	return p
 }
 
-// learns compares a load with the policy record and the attempts that it does not know, also after a crash.
+// learns compares a load with the policy record and the attempts that it does not include, also after a crash.
 func (w *world) learns(policy *messages.PolicyRecord, want ...string) {
 	w.Helper()
 	for range 2 {
@@ -67,12 +67,12 @@ func tryPolicy(w *world) {
 	brief, ended2 := w.over(brief, 50), attempt(attempt2, ranFor(7), exited(0))
 	w.wrote("DDD",
 		jobChange(brief, ended2),
-		// It is not known how long this attempt ran.
+		// The run time of this attempt is unknown.
 		jobChange(w.over(older, 51), attempt(attempt3, ended(messages.Cause_CAUSE_SUCCEEDED), exited(0, 1))),
 		jobChange(w.next(lost, nil), attempt(attempt4, ended(messages.Cause_CAUSE_MACHINE_LOST)))) // it never ran
 	w.learns(nil, "again/1 at revision 3", "brief/2 at revision 3")
 
-	// The job lives on, with what becomes known of the attempt that ended and with another one.
+	// The job continues, with later facts about the ended attempt and with another attempt.
 	again = w.active(again, commit("again", token(5)))
 	w.wrote("D", jobChange(again, attempt(ended1, exited(0, 1)), commit("again", token(5))))
 	one := w.policy("alice", "bob")
@@ -89,14 +89,14 @@ func tryPolicy(w *world) {
 	w.learns(one, "again/1 at revision 4")
 	two, three := w.policy("alice"), w.policy()
 	unreadable := w.policy("alice", "alice")
-	w.wrote("DCDCCC", knows(two), knows(one, 1), knows(three), knows(two, 1), // a late one, and what it knows is not known
+	w.wrote("DCDCCC", knows(two), knows(one, 1), knows(three), knows(two, 1), // a late one, whose content does not count
 		knows(unreadable, 1), actors.Change{Policy: w.policy(), Learned: []topology.Token{{}}})
 	w.wrote("CCC", actors.Change{Policy: w.policy(), Node: w.machine("n0")},
 		actors.Change{Learned: []topology.Token{token(1)}}, actors.Change{Policy: &messages.PolicyRecord{}})
 	w.learns(three, "again/1 at revision 4")
 
-	// An attempt that ends in one transaction with a record that knows it already, and one that is forgotten before any
-	// record knew it.
+	// An attempt ends in one transaction with a record that already includes it. Another is deleted before any record
+	// includes it.
 	four := w.policy("carol")
 	over := w.over(again, 60)
 	w.wrote("DD", jobChange(over, attempt(commit("again", token(5)), ranFor(9), exited(0, 1))), knows(four, 5))
@@ -108,7 +108,7 @@ func tryPolicy(w *world) {
 	w.damagedPolicy()
 }
 
-// damagedPolicy: a record that cannot be read is reported, costs nothing else, and is replaced by the next one.
+// damagedPolicy checks that an unreadable record is reported, affects nothing else, and is replaced by the next one.
 func (w *world) damagedPolicy() {
 	w.Helper()
 	_, a := w.running("torn", 9, 20)

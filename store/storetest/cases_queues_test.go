@@ -7,8 +7,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the case about queues: there is one description, the last that was written, and whoever leads next
-// has it.
+// This file owns the case about queues: there is one configuration, the last that was written, and the next leader has
+// it.
 
 func (w *writer) queues(revision uint64, names ...string) *messages.QueuesRecord {
 	r := &messages.QueuesRecord{WrittenBy: w.stamp(), Revision: revision, Queues: &messages.Queues{Default: names[0]}}
@@ -20,7 +20,7 @@ func (w *writer) queues(revision uint64, names ...string) *messages.QueuesRecord
 	return r
 }
 
-// describes holds a load against the description, after a crash too.
+// describes compares a load with the configuration, also after a crash.
 func (w *world) describes(want *messages.QueuesRecord) {
 	w.Helper()
 	for range 2 {
@@ -42,10 +42,10 @@ func tryQueues(w *world) {
 	w.describes(three)
 	w.wrote("CCCC", actors.Change{Queues: w.queues(4, "a"), Node: w.machine("n0")},
 		actors.Change{Queues: w.queues(4, "a"), Policy: w.policy()},
-		change(&messages.QueuesRecord{WrittenBy: w.stamp(), Revision: 4}), // it describes nothing
+		change(&messages.QueuesRecord{WrittenBy: w.stamp(), Revision: 4}), // it configures nothing
 		change(&messages.QueuesRecord{Revision: 4, Queues: one.Queues}))
 	learned := w.policy("alice")
-	w.wrote("D", actors.Change{Policy: learned}) // and neither record is in the other's way
+	w.wrote("D", actors.Change{Policy: learned}) // neither record blocks the other
 	w.describes(three)
 	w.learns(learned)
 	w.damage("queues", "")

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the cases about reading and forgetting.
+// This file owns the cases about reading and deleting.
 
-// tryLoad loads a live job with a settled, an owing and an open attempt; one that is over with debts; one that is over
-// and settled; and one that waits and came first.
+// tryLoad loads four jobs: a live job with a settled, an unconfirmed and an open attempt, a finished job with
+// unconfirmed exits, a finished and settled one, and one that waits and came first.
 func tryLoad(w *world) {
 	j, a := w.running("j", 5, 1)
 	settled := attempt(a, exited(0, 1), ended(messages.Cause_CAUSE_MEMBER_FAILED))
@@ -55,7 +55,7 @@ func tryLoad(w *world) {
 	}
 }
 
-// finish writes jobs 0..n−1 that are over, later ones later.
+// finish writes the finished jobs 0..n−1 in the order of their ends.
 func (w *world) finish(n int) {
 	w.Helper()
 	for i := range n {
@@ -114,7 +114,7 @@ func tryPrune(w *world) {
 		w.Fatalf("left are %v", ids)
 	}
 	w.absent(jobName(0))
-	// Rder: each is asked alone.
+	// Each is queried alone.
 	for id, want := range map[string]bool{
 		jobName(0): true, jobName(4): false, "debtor": false, "never": false, "": false, "\x00": false,
 	} {

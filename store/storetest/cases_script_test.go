@@ -9,8 +9,7 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the case about scripts: a text is there for as long as a job on disk
-// names it, and a while before that.
+// This file owns the case about scripts: a text exists while a job on disk names it, and for some time before that.
 
 func tryScripts(w *world) {
 	a, b, c := []byte("#!/bin/sh\necho a\n"), []byte("#!/bin/sh\necho b\n"),
@@ -31,16 +30,16 @@ func tryScripts(w *world) {
 	w.wrote("D", jobChange(j))
 	w.crash()
 	w.reads(a, b, c)
-	w.prunes(0) // and notes that nobody names b and c
-	w.kept(b)   // somebody is about to
+	w.prunes(0) // and notes that no job names b and c
+	w.kept(b)   // a job is about to name it
 	w.prunes(1)
 	w.reads(a, b)
 	w.lacks(c)
 
 	w.wrote("D", jobChange(w.over(j, 10)))
-	w.prunes(1) // b: nobody did
+	w.prunes(1) // b: no job did
 	w.prunes(0)
-	w.reads(a) // a job that is over may be submitted again
+	w.reads(a) // a finished job may be submitted again
 	if n, err := w.s.Prune(w.epoch, 11, 1); err != nil || n != 1 {
 		w.Fatalf("pruned %d jobs: %v", n, err)
 	}

@@ -13,9 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the cases about leadership, durability and the
-// compare-and-set; cases_attempt_test.go those about decisions,
-// cases_read_test.go those about reading and forgetting.
+// This file owns the cases about leadership, durability and the compare-and-set. Cases about decisions are in
+// cases_attempt_test.go, those about reading and deleting in cases_read_test.go.
 
 func tryEpochs(w *world) {
 	first := w.epoch
@@ -78,10 +77,10 @@ func tryAliasing(w *world) {
 func tryRevision(w *world) {
 	j := w.submit("j", 1)
 	skipped := w.next(j, nil)
-	w.wrote("C", jobChange(skipped)) // nothing is there yet
+	w.wrote("C", jobChange(skipped)) // there is no record yet
 	w.wrote("D", jobChange(j))
 	other := w.submit("j", 1)
-	w.wrote("C", jobChange(other)) // made twice
+	w.wrote("C", jobChange(other)) // created twice
 	k := w.next(j, nil)
 	rival := w.next(j, nil)
 	w.wrote("DC", jobChange(k), jobChange(rival))
@@ -99,7 +98,7 @@ func tryRepeated(w *world) {
 	w.wrote("DD", actors.Change{Node: n}, actors.Change{Node: n})
 	k := w.next(j, nil)
 	w.wrote("D", jobChange(k))
-	w.wrote("C", jobChange(j, a)) // a late one, after the record moved on
+	w.wrote("C", jobChange(j, a)) // a late one, after the record changed
 	w.stored(k, a)
 }
 
@@ -184,7 +183,7 @@ func tryShape(w *world) {
 	}
 }
 
-// tryUnreadable: a bug that gets this far costs one job its turn, but not the store.
+// tryUnreadable checks that a bug which reaches the store affects one job, but not the store.
 func tryUnreadable(w *world) {
 	j := w.submit("j", 1)
 	noSpec := w.submit("k", 2)
@@ -235,9 +234,9 @@ func tryTogether(w *world) {
 	w.wrote("D", actors.Change{Job: j, Node: n})
 	w.wrote("D", actors.Change{Job: j, Node: n})
 	k := w.next(j, nil)
-	w.wrote("C", actors.Change{Job: k, Node: w.machine("n0")}) // the machine's half conflicts
+	w.wrote("C", actors.Change{Job: k, Node: w.machine("n0")}) // the node's half conflicts
 	w.stored(j)
-	w.wrote("C", actors.Change{Job: k, Node: n}) // half of it is there, so it never was one write
+	w.wrote("C", actors.Change{Job: k, Node: n}) // half of it is stored, so it never was one write
 	w.stored(j)
 	m := w.machine("n1")
 	w.wrote("C", actors.Change{Job: w.next(k, nil), Node: m}) // the job's half conflicts
@@ -246,8 +245,7 @@ func tryTogether(w *world) {
 	}
 }
 
-// tryConcurrent: when several read, change and write the same job at the same time, each revision comes from one
-// writer.
+// tryConcurrent checks simultaneous reads and writes of one job: each revision comes from one writer.
 func tryConcurrent(w *world) {
 	const callers, rounds = 8, 10
 	w.wrote("D", jobChange(w.submit("j", 1)))

@@ -10,12 +10,12 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what is drawn for a history: transactions, what is kept beside them, and questions about the past.
-// There is little of each kind, so that changes meet.
+// This file owns the random content of a history: transactions, other records, and queries of finished jobs. The number
+// of distinct values is small, so that changes collide.
 
 const (
-	living   = 6 // ids that were not pruned
-	finishes = 9 // moments at which jobs end: several jobs end at the same
+	living   = 6 // IDs that were not pruned
+	finishes = 9 // times at which jobs end: several jobs end at the same time
 	scripts  = 3
 )
 
@@ -29,10 +29,10 @@ var (
 
 func oneOf[T any](h *history, all []T) T { return all[h.r.IntN(len(all))] }
 
-// ids is how many ids are in use: a pruned one stays used.
+// ids returns how many IDs are in use. A pruned ID stays used.
 func (h *history) ids() int { return living + len(h.m.pruned) }
 
-// id draws an id, rarely a pruned one.
+// id draws an ID, rarely a pruned one.
 func (h *history) id() string {
 	for {
 		id := jobName(h.r.IntN(h.ids()))
@@ -44,13 +44,13 @@ func (h *history) id() string {
 
 func scriptText(i int) []byte { return fmt.Appendf(nil, "#!/bin/sh\necho %d\n", i) }
 
-// script is one that a job may name, whether it is kept or not.
+// script returns a script that a job may name, whether it is stored or not.
 func (h *history) script() *messages.Script {
 	text := scriptText(h.r.IntN(scripts))
 	return &messages.Script{Name: "a.sh", Digest: messages.ScriptDigest(text), SizeBytes: int64(len(text))}
 }
 
-// transaction draws changes, of which most go on from those before them. Some are there twice.
+// transaction draws changes, most of which continue from earlier ones. Some occur twice.
 func (h *history) transaction() []actors.Change {
 	at := h.m.clone()
 	var all []actors.Change
@@ -66,14 +66,14 @@ func (h *history) transaction() []actors.Change {
 		if len(c.Attempts) > 0 && c.Attempts[0].End != nil && h.r.IntN(3) == 0 {
 			token := messages.FromToken(c.Attempts[0].Token)
 			knows := actors.Change{Policy: h.writer.policy("carol"), Learned: []topology.Token{token}}
-			all = slices.Insert(all, len(all)-h.r.IntN(2), knows) // behind the end, or before it
+			all = slices.Insert(all, len(all)-h.r.IntN(2), knows) // after the end, or before it
 			at.change(knows)
 		}
 	}
 	return all
 }
 
-// change draws a change, often a valid one: it goes on from what is stored.
+// change draws a change that is often valid: it continues from the stored records.
 func (h *history) change(at *model) actors.Change {
 	switch h.r.IntN(16) {
 	case 0, 1, 2:
@@ -93,7 +93,7 @@ func (h *history) change(at *model) actors.Change {
 	return h.job(at)
 }
 
-// policy draws a policy record that knows attempts that it did not know yet, and some that never existed.
+// policy draws a policy record that includes new attempts, and some that never existed.
 func (h *history) policy(at *model) actors.Change {
 	c := actors.Change{Policy: h.writer.policy("alice", "bob")}
 	if h.r.IntN(4) == 0 {
@@ -119,7 +119,7 @@ func (h *history) queues() actors.Change {
 	return actors.Change{Queues: r}
 }
 
-// job draws the first record of a job, or the one that follows.
+// job draws the first record of a job, or the next one.
 func (h *history) job(at *model) actors.Change {
 	id := h.id()
 	was, known := at.jobs[id]
@@ -156,7 +156,7 @@ func (h *history) job(at *model) actors.Change {
 // goOn takes a job one step further.
 func (h *history) goOn(next *messages.JobRecord, attempts []*messages.AttemptRecord) actors.Change {
 	c := jobChange(next)
-	open := false // whether the last attempt goes on, after this change
+	open := false // whether the last attempt is still open after this change
 	if len(attempts) > 0 && h.r.IntN(3) > 0 {
 		c.Attempts = append(c.Attempts, h.rewritten(attempts))
 		open = c.Attempts[0].End == nil
@@ -177,7 +177,7 @@ func (h *history) goOn(next *messages.JobRecord, attempts []*messages.AttemptRec
 	return c
 }
 
-// rewritten is an attempt with what has become known since, or with what may not change. Mostly it is the last one.
+// rewritten returns an attempt with later facts, or with a forbidden change. It is usually the last attempt.
 func (h *history) rewritten(attempts []*messages.AttemptRecord) *messages.AttemptRecord {
 	a := attempts[len(attempts)-1]
 	if h.r.IntN(5) == 0 {
@@ -207,7 +207,7 @@ func (h *history) rewritten(attempts []*messages.AttemptRecord) *messages.Attemp
 	return a
 }
 
-// aside keeps or forgets what no transaction writes.
+// aside stores or deletes records outside of transactions.
 func (h *history) aside() {
 	h.Helper()
 	var err error
@@ -240,7 +240,7 @@ func (h *history) aside() {
 	}
 }
 
-// question draws a question about the past.
+// question draws a query of finished jobs.
 func (h *history) question() store.Past {
 	p := store.Past{Look: 1 + h.r.IntN(4)}
 	if over := h.m.finished(); len(over) > 0 {

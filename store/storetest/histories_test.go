@@ -16,11 +16,11 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the drawn histories: the same random history, half of it wrong, must get the verdicts of the model
-// (model_test.go) and leave its records, in each store. The contract's cases hold only what somebody thought of.
-// What is drawn is in draws_test.go.
+// This file owns random histories. The same history, half of which is invalid, must get the verdicts of the model
+// (model_test.go) and leave its records, in each store. The other cases contain only situations that an author thought
+// of. The random content is drawn in draws_test.go.
 
-// histories tries this many of them, each on a store of its own.
+// histories runs this many histories, each on a separate store.
 func histories(t *testing.T, open opener, seeds, steps int) {
 	met, learned := map[store.Rule]int{}, 0
 	for seed := range uint64(seeds) {
@@ -48,7 +48,7 @@ func histories(t *testing.T, open opener, seeds, steps int) {
 	}
 }
 
-// history is one run of a store beside the model.
+// history is one run of a store and the model.
 type history struct {
 	*testing.T
 	r      *rand.Rand
@@ -58,10 +58,10 @@ type history struct {
 	past [][]actors.Change // the transactions so far: the answer to any may have been lost
 	met  map[store.Rule]int
 
-	unlearned int // times that there was something to learn from
+	unlearned int // number of times that there was something to learn from
 }
 
-// lead begins a new epoch. The leader before it can no longer do anything.
+// lead begins a new epoch. The earlier leader can no longer write.
 func (h *history) lead() {
 	h.Helper()
 	epoch, err := h.s.Lead("tester")
@@ -129,7 +129,7 @@ func (h *history) apply(changes []actors.Change) {
 	h.past = append(h.past, changes)
 }
 
-// spoil damages the record of a job. It is named and set aside, and can be dropped.
+// spoil damages the record of a job. The job is named and set aside, and can be dropped.
 func (h *history) spoil() {
 	h.Helper()
 	ids := slices.Sorted(maps.Keys(h.m.jobs))
@@ -138,7 +138,7 @@ func (h *history) spoil() {
 	}
 	id := ids[h.r.IntN(len(ids))]
 	drop := []actors.Change{{Drop: topology.JobID(id)}}
-	h.apply(drop) // it is whole, and stays
+	h.apply(drop) // it is readable, and stays
 	h.damage("job", id)
 	j := h.m.jobs[id]
 	j.bad = true
@@ -167,7 +167,7 @@ func one(is bool) int {
 	return 0
 }
 
-// compare reads the store by every way there is.
+// compare reads the store in every possible way.
 func (h *history) compare() {
 	h.Helper()
 	got, err := h.s.Load(h.writer.epoch)
@@ -202,7 +202,7 @@ func unlearned(l *actors.Loaded) (jobs []*messages.JobRecord, attempts []*messag
 	return jobs, attempts
 }
 
-// compareFinished reads all jobs that are over, in pages.
+// compareFinished reads all finished jobs in pages.
 func (h *history) compareFinished() {
 	h.Helper()
 	var got, want []*messages.JobRecord
@@ -222,7 +222,7 @@ func (h *history) compareFinished() {
 	sameRecords(h, "finished jobs", got, want)
 }
 
-// comparePast asks about the past. The bounds are often the very moment at which a job ended.
+// comparePast queries finished jobs. The bounds are often exactly the time at which a job ended.
 func (h *history) comparePast() {
 	h.Helper()
 	for range 3 {
@@ -240,7 +240,7 @@ func (h *history) comparePast() {
 	}
 }
 
-// compareJobs looks every job up, and every request.
+// compareJobs looks up every job and every request.
 func (h *history) compareJobs() {
 	h.Helper()
 	for i := range h.ids() + 1 {
@@ -267,7 +267,7 @@ func (h *history) compareJobs() {
 	}
 }
 
-// compareAside reads what no transaction of a leader writes: scripts, tokens of people, heads of audits.
+// compareAside reads the records outside of a leader's transactions: scripts, tokens of users, audit heads.
 func (h *history) compareAside() {
 	h.Helper()
 	for i := range scripts {

@@ -13,8 +13,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the model of a store: what a store has and answers, in the simplest form. It must not use the code of
-// package store that it is compared with, except for its types. It keeps whole records, replaces them, and never
+// This file owns the model of a store: its content and answers, in the simplest form. It must not use the code of
+// package store that it is compared with, except for its types. It keeps complete records, replaces them, and never
 // changes one.
 
 type model struct {
@@ -51,7 +51,7 @@ func newModel() *model {
 	}
 }
 
-// clone is a model that goes its own way from here on.
+// clone returns an independent copy of the model.
 func (m *model) clone() *model {
 	c := *m
 	c.jobs, c.pruned, c.nodes = maps.Clone(m.jobs), maps.Clone(m.pruned), maps.Clone(m.nodes)
@@ -59,7 +59,7 @@ func (m *model) clone() *model {
 	return &c
 }
 
-// change makes one change, or returns the rule that it breaks and makes nothing.
+// change applies one change, or returns the rule that it breaks and applies nothing.
 func (m *model) change(c actors.Change) store.Rule {
 	switch {
 	case c.Drop != "":
@@ -83,7 +83,7 @@ func (m *model) change(c actors.Change) store.Rule {
 	return m.records(c)
 }
 
-// later compares two writes of a record of which there is one.
+// later compares two writes of a record of which there is only one.
 func later(stored, next *messages.Token) (done bool, rule store.Rule) {
 	s, n := messages.FromToken(stored), messages.FromToken(next)
 	switch {
@@ -117,7 +117,7 @@ func (m *model) forget(id string) {
 	m.pruned[id] = true
 }
 
-// records writes a job, a node, or both together. A change of which one half is there already was never made here.
+// records writes a job, a node, or both together. A change whose first half is already stored was never made here.
 func (m *model) records(c actors.Change) store.Rule {
 	var parts, repeats int
 	var next modelJob
@@ -178,7 +178,7 @@ func (j modelJob) attempt(t topology.Token) *messages.AttemptRecord {
 	return nil
 }
 
-// job is the job that a change would leave.
+// job returns the job after a change.
 func (m *model) job(c actors.Change) (next modelJob, repeated bool, rule store.Rule) {
 	was, known := m.jobs[c.Job.Id]
 	o, n := was.record, c.Job
@@ -218,7 +218,7 @@ func (m *model) job(c actors.Change) (next modelJob, repeated bool, rule store.R
 	return next, false, ""
 }
 
-// attempt puts one attempt into the job that is being made.
+// attempt adds one attempt to the new job.
 func (m *model) attempt(of *modelJob, a *messages.AttemptRecord) store.Rule {
 	was := of.attempt(messages.FromToken(a.Token))
 	if was == nil {
@@ -247,7 +247,7 @@ func (m *model) attempt(of *modelJob, a *messages.AttemptRecord) store.Rule {
 	return ""
 }
 
-// decided is what COMMIT decided of an attempt.
+// decided returns the decisions of an attempt's COMMIT.
 func decided(a *messages.AttemptRecord) *messages.AttemptRecord {
 	d := attempt(a, func(a *messages.AttemptRecord) { a.End, a.StartedUnixMs = nil, 0 })
 	for _, p := range d.Places {
@@ -265,7 +265,7 @@ func (m *model) committed(t topology.Token) bool {
 	return false
 }
 
-// requested is the job that a request made; empty: it made none that is still known.
+// requested returns the job that a request created, or the empty string if none is still known.
 func (m *model) requested(owner, id string) string {
 	for _, j := range m.jobs { //order: there is at most one
 		if id != "" && j.record.Owner.Name == owner && j.record.RequestId == id {
@@ -275,7 +275,7 @@ func (m *model) requested(owner, id string) string {
 	return ""
 }
 
-// owes reports whether some rank's exit is not known.
+// owes reports whether an exit of a rank is unknown.
 func owes(a *messages.AttemptRecord) bool {
 	return slices.ContainsFunc(a.Places, func(p *messages.Place) bool { return p.Exit == nil })
 }
@@ -284,7 +284,7 @@ func (j modelJob) live() bool {
 	return !j.record.State.Terminal() || slices.ContainsFunc(j.attempts, owes)
 }
 
-// load is what a leader needs to go on.
+// load returns the state that a leader needs.
 func (m *model) load() *actors.Loaded {
 	l := &actors.Loaded{Policy: m.policy, Queues: m.queues, Arrival: m.arrival, UIDTurn: m.uidTurn}
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
@@ -315,7 +315,7 @@ func (m *model) load() *actors.Loaded {
 	return l
 }
 
-// finished are the jobs that are over, in the order in which they finished.
+// finished returns the finished jobs, in the order in which they finished.
 func (m *model) finished() []modelJob {
 	var over []modelJob
 	for _, id := range slices.Sorted(maps.Keys(m.jobs)) {
@@ -329,7 +329,7 @@ func (m *model) finished() []modelJob {
 	return over
 }
 
-// history are the jobs that are over and fit, the newest first.
+// history returns the matching finished jobs, newest first.
 func (m *model) history(p store.Past) []modelJob {
 	var fit []modelJob
 	for _, j := range slices.Backward(m.finished()) {
@@ -346,7 +346,7 @@ func (m *model) history(p store.Past) []modelJob {
 	return fit
 }
 
-// prune forgets jobs that finished before a time and owe nothing, and returns how many.
+// prune deletes jobs that finished before a time and have no unconfirmed exits. It returns their number.
 func (m *model) prune(before int64, limit int) (gone int) {
 	for _, j := range m.finished() {
 		if j.record.FinishedUnixMs < before && !j.live() && gone < limit {
@@ -357,7 +357,7 @@ func (m *model) prune(before int64, limit int) (gone int) {
 	return gone
 }
 
-// pruneScripts forgets the scripts that no job has named twice in a row.
+// pruneScripts deletes the scripts that no job has named at two consecutive calls.
 func (m *model) pruneScripts() (gone int) {
 	for digest, s := range maps.Clone(m.scripts) { //order: each is judged alone
 		named := false

@@ -19,11 +19,11 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns what earlier versions left on disk of what leaders learn: their bytes are here as those versions wrote
-// them, in databases with the schemas of then. Whoever renumbers a field, or takes a record without one for damaged,
-// fails here.
+// This file owns the statistics records of earlier versions. The bytes are as those versions wrote them, in databases
+// with their schemas. A renumbered field fails here. So does a check that reports records without a newer field as
+// damaged.
 
-// olderPolicies are one policy record, of write 77 of epoch 3, under its seal, as three versions wrote it.
+// olderPolicies holds one policy record, of write 77 of epoch 3, sealed, as three versions wrote it.
 var olderPolicies = []struct{ name, cells, more string }{
 	{"cells", "01c849b52e", ""},
 	{"cells and credits", "0169948558", olderCredits},
@@ -37,7 +37,7 @@ const (
 	olderUses    = "2202180522100a08726573656172636818b1d1f9d60322150a0872657365617263681205616c69636518e0d702"
 )
 
-// olderPolicy is what is in the n-th of them.
+// olderPolicy returns the content of the n-th of them.
 func olderPolicy(n int) *messages.PolicyRecord {
 	r := &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: 3, Counter: 77}, Cells: []*messages.Cell{
 		{Level: messages.CellLevel_CELL_LEVEL_POOL, Group: "h100", Count: 12 << 20, Sum: 36_000_000, Ended: 12,
@@ -62,8 +62,7 @@ func olderSealed(t *testing.T, n int) []byte {
 	return sealed
 }
 
-// ofThen opens, with the program of now, a database of a schema of then that holds a policy record; without one, it has
-// none.
+// ofThen opens a database of an old schema with the present program. The database contains a policy record, or none.
 type ofThen func(t *testing.T, schema int, sealed []byte) store.Store
 
 func TestMemoryTakesOlderPolicies(t *testing.T) {
@@ -74,7 +73,7 @@ func TestMemoryTakesOlderPolicies(t *testing.T) {
 				w.lead()
 			}
 			record := new(messages.PolicyRecord)
-			must(t, proto.Unmarshal(olderSealed(t, n)[5:], record)) // it has no file: another store's record comes into it
+			must(t, proto.Unmarshal(olderSealed(t, n)[5:], record)) // it has no file, so another store's record is used
 			w.wrote("D", actors.Change{Policy: record})
 			w.goesOn(olderPolicy(n))
 		})
@@ -121,7 +120,7 @@ func TestPostgresReadsOlderPolicies(t *testing.T) {
 	})
 }
 
-// schemasUpTo are the first migrations of a database.
+// schemasUpTo returns the first migrations of a database.
 func schemasUpTo(t *testing.T, of string, schema int) []string {
 	t.Helper()
 	all, err := store.Schemas(os.DirFS(of))
@@ -129,8 +128,8 @@ func schemasUpTo(t *testing.T, of string, schema int) []string {
 	return all[:min(schema, len(all))]
 }
 
-// olderPoliciesAreRead opens each of the older records in the first schema that has a place for it and in that of now,
-// and the schema before, where nothing was learned.
+// olderPoliciesAreRead opens each older record in the first schema that has a place for it and in the present one. It
+// also opens the schema before, without a record.
 func olderPoliciesAreRead(t *testing.T, of, table string, open ofThen) {
 	texts := schemasUpTo(t, of, 1000)
 	first := 0
@@ -154,7 +153,7 @@ func olderPoliciesAreRead(t *testing.T, of, table string, open ofThen) {
 	}
 }
 
-// goesOn: a leader reads what was learned before it, and what it writes replaces that.
+// goesOn checks that a leader reads the earlier statistics, and that its own record replaces them.
 func (w *world) goesOn(from *messages.PolicyRecord) {
 	w.Helper()
 	w.learns(from)

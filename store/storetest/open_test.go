@@ -16,18 +16,18 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns the stores that are tried, and what a kill, a restart and a bad disk mean for each.
+// This file owns the tested stores, and the effects of a kill, a restart and a bad disk on each.
 
-// tried is a store, and what may happen to it.
+// tried is a store with the events that may happen to it.
 type tried struct {
 	s      store.Store
-	killed func() store.Store // opens what is left after its process was killed; replaces the earlier ones
+	killed func() store.Store // opens the files that a killed process leaves; replaces the earlier stores
 	again  func() store.Store // closes it and opens it again, as the next process does
-	// Makes records unreadable, as a disk does: the job's or machine's own, or all attempts of the job.
+	// damage makes records unreadable, as a disk does: the job's or node's own, or all attempts of the job.
 	damage func(table, id string)
 }
 
-// opener makes an empty store.
+// opener creates an empty store.
 type opener func(testing.TB) tried
 
 func TestMemoryKeepsTheContract(t *testing.T)   { contract(t, openMemory) }
@@ -59,7 +59,7 @@ func openSQLite(t testing.TB) tried {
 	}
 	return tried{
 		s: open(),
-		// A killed process leaves the files as the disk has them, without anything that closing would have done.
+		// A killed process leaves the files as they are on disk, without the effects of closing.
 		killed: func() store.Store {
 			to := filepath.Join(t.TempDir(), "synapse.db")
 			for _, suffix := range []string{"", "-wal"} {
@@ -84,13 +84,13 @@ func openSQLite(t testing.TB) tried {
 	}
 }
 
-// shorten takes the last byte of records.
+// shorten removes the last byte of records.
 const shorten = "UPDATE %s SET record = substr(record, 1, length(record) - 1) WHERE %s = %s"
 
-// keyOf is the column of a table that names the job or machine of a record.
+// keyOf maps a table to the column that names the job or node of a record.
 var keyOf = map[string]string{"job": "id", "attempt": "job", "node": "id", "policy": "''", "queues": "''", "pass": "id"}
 
-// only fails the test where not one record was damaged.
+// only fails the test unless exactly one record was damaged.
 func only(t testing.TB, changed int64, err error) {
 	t.Helper()
 	if err != nil || changed != 1 {
@@ -101,7 +101,7 @@ func only(t testing.TB, changed int64, err error) {
 // lease is how long no other leader takes over in PostgreSQL.
 const lease = 3 * time.Second
 
-// postgresOf opens databases of one server; without PostgreSQL the test is skipped.
+// postgresOf opens databases of one server. Without PostgreSQL, it skips the test.
 func postgresOf(t testing.TB, lease time.Duration) opener {
 	server := pgtest.Start(t)
 	return func(t testing.TB) tried {
@@ -115,7 +115,7 @@ func postgresOf(t testing.TB, lease time.Duration) opener {
 			t.Cleanup(func() { _ = s.Close() })
 			return s
 		}
-		// A kill leaves everything that the server has, and a lease that a successor of the same name need not wait for.
+		// After a kill, the server keeps everything, including a lease. A successor with the same name need not wait for it.
 		again := func() store.Store { must(t, s.Close()); return open() }
 		return tried{s: open(), killed: again, again: again, damage: func(table, id string) {
 			t.Helper()

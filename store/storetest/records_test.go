@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the records that the contract is tried with.
+// This file owns the records that the contract is tested with.
 
-// writer makes records as a leader does: each write has a token of its own.
+// writer creates records as a leader does: each write has a separate token.
 type writer struct{ epoch, writes uint64 }
 
 func (w *writer) stamp() *messages.Token {
@@ -20,7 +20,7 @@ func (w *writer) stamp() *messages.Token {
 	return &messages.Token{Epoch: w.epoch, Counter: w.writes}
 }
 
-// submit is the first record of a job.
+// submit returns the first record of a job.
 func (w *writer) submit(id string, arrival uint64) *messages.JobRecord {
 	return &messages.JobRecord{
 		Id: id, Revision: 1, WrittenBy: w.stamp(), Arrival: arrival,
@@ -31,7 +31,7 @@ func (w *writer) submit(id string, arrival uint64) *messages.JobRecord {
 	}
 }
 
-// next is the record that follows, with this edit.
+// next returns the next record, with this edit.
 func (w *writer) next(was *messages.JobRecord, edit func(*messages.JobRecord)) *messages.JobRecord {
 	n := proto.Clone(was).(*messages.JobRecord)
 	n.Revision++
@@ -56,7 +56,7 @@ func (w *writer) active(was *messages.JobRecord, a *messages.AttemptRecord) *mes
 	})
 }
 
-// commit is the COMMIT of a two-member attempt.
+// commit returns the COMMIT of a two-member attempt.
 func commit(job string, token topology.Token) *messages.AttemptRecord {
 	place := func(rank int32, node string) *messages.Place {
 		return &messages.Place{Rank: rank, Node: node, MachineId: "machine-" + node, Address: node +
@@ -71,7 +71,7 @@ func commit(job string, token topology.Token) *messages.AttemptRecord {
 	}
 }
 
-// attempt is a copy of an attempt record with these edits.
+// attempt returns a copy of an attempt record with these edits.
 func attempt(was *messages.AttemptRecord, edits ...func(*messages.AttemptRecord)) *messages.AttemptRecord {
 	n := proto.Clone(was).(*messages.AttemptRecord)
 	for _, edit := range edits {

@@ -16,8 +16,8 @@ import (
 	"github.com/yi-json/synapse/test/pgtest"
 )
 
-// This file owns which programs may open a database: those that lack additive migrations alone, and that what is called
-// additive looks like it.
+// This file owns the tests of which programs may open a database: those that lack only additive migrations. They also
+// check that a migration which is called additive looks additive.
 
 var (
 	comments = regexp.MustCompile(`--[^\n]*`)
@@ -25,7 +25,7 @@ var (
 		`CREATE UNIQUE INDEX \S+ ON (\S+) |ALTER TABLE \S+ ADD COLUMN (.+)$)`)
 )
 
-// breaks is the first statement of a migration that an earlier program could not go on with; empty: there is none.
+// breaks returns the first breaking statement of a migration, or the empty string if there is none.
 func breaks(migration string) string {
 	made := map[string]bool{}
 	for _, text := range strings.Split(comments.ReplaceAllString(migration, ""), ";") {
@@ -56,7 +56,7 @@ func TestBreaks(t *testing.T) {
 		{"ALTER TABLE a ADD COLUMN x INTEGER; CREATE INDEX found ON a (x)", false},
 		{"ALTER TABLE a ADD COLUMN x TEXT NOT NULL DEFAULT '';", false},
 		{"ALTER TABLE a ADD COLUMN x TEXT NOT NULL;", true}, // an earlier program inserts no x
-		{"CREATE UNIQUE INDEX only ON a (x);", true},        // and knows of no rule
+		{"CREATE UNIQUE INDEX only ON a (x);", true},        // and does not know the constraint
 		{"INSERT INTO a VALUES (2);", true},
 		{"UPDATE a SET x = 1;", true},
 		{"CREATE TABLE b (x INTEGER); DROP TABLE a;", true},
@@ -69,13 +69,13 @@ func TestBreaks(t *testing.T) {
 	}
 }
 
-// base is a database as its file or server has it, opened by the program of now and touched from outside.
+// base is a database in its file or server, opened by the present program and changed from outside.
 type base struct {
-	migrations, prefix string // the folder of its migrations; what stands before the name of a table
+	migrations, prefix string // the folder of its migrations; the prefix of table names
 	open               func() (store.Store, error)
 	exec               func(statement string)
 	number             func(query string) int
-	// noted are how its numbers are read and written: the schema's, and that of the last breaking one.
+	// These statements read and write its version numbers: the schema's, and that of the last breaking migration.
 	schema, oldest, setSchema, setOldest string
 }
 
@@ -124,8 +124,8 @@ func TestPostgresGoesOnWithAdditions(t *testing.T) {
 	})
 }
 
-// goesOnWithAdditions: a database with an additive migration that this program does not know opens, and what that
-// brought outlives what is written beside it; one with a breaking one is refused.
+// goesOnWithAdditions checks that a database with an unknown additive migration opens, and that the additions survive
+// later writes. A database with an unknown breaking migration is refused.
 func goesOnWithAdditions(t *testing.T, b *base) {
 	w := &world{T: t, tried: tried{s: b.opened(t)}}
 	w.lead()
@@ -175,7 +175,7 @@ func goesOnWithAdditions(t *testing.T, b *base) {
 	}
 }
 
-// opened is the database as the program of now has it.
+// opened opens the database with the present program.
 func (b *base) opened(t *testing.T) store.Store {
 	t.Helper()
 	s, err := b.open()

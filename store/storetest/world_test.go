@@ -1,6 +1,5 @@
-// Package storetest tries a store against its contract. Every database is
-// tried with the same cases, so that what the simulator proves about the one in
-// memory holds for the others.
+// Package storetest tests a store against its contract. Every database runs the same cases, so that the simulator's
+// results for the store in memory apply to the others.
 package storetest
 
 import (
@@ -15,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// contract tries one store.
+// contract tests one store.
 func contract(t *testing.T, open opener) {
 	for _, c := range []struct {
 		name string
@@ -111,7 +110,7 @@ func (w *world) load() *actors.Loaded {
 	return l
 }
 
-// stored compares a job and its attempts with what the store has.
+// stored compares a job and its attempts with the stored ones.
 func (w *world) stored(want *messages.JobRecord, attempts ...*messages.AttemptRecord) {
 	w.Helper()
 	got, gotAttempts, err := w.s.Job(topology.JobID(want.Id))
@@ -138,7 +137,7 @@ func (w *world) absent(id string) {
 	}
 }
 
-// token is one of this leader's attempts.
+// token returns a token of one of this leader's attempts.
 func (w *world) token(counter uint64) topology.Token {
 	return topology.Token{Epoch: w.epoch, Counter: 1000 + counter}
 }

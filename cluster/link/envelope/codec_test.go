@@ -77,7 +77,7 @@ func TestFrameIsUsedAgain(t *testing.T) {
 	}
 }
 
-// TestFramesLeave checks that a packed frame is sent without a copy, and that an empty frame is an error.
+// TestFramesLeave checks that a packed frame is sent without a copy, and that an empty frame is sent as no bytes.
 func TestFramesLeave(t *testing.T) {
 	f := Pack("a", "b", []Letter{{Kind: "k", To: "t"}})
 	sent, err := (codec{}).Marshal(f)

@@ -1,8 +1,7 @@
--- The records of a leader, version 1. A record is protobuf bytes under a seal;
--- the columns beside it are what lookups and constraints need of it. Text is
--- ordered by its bytes, as everywhere else in the program.
+-- Schema version 1: the records of a leader. A record is sealed protobuf bytes. The other columns are for lookups and
+-- constraints. Text is ordered by its bytes, as everywhere else in the program.
 
--- What every transaction of a leader locks: the fence.
+-- Fence: every transaction of a leader locks this row.
 CREATE TABLE synapse.leader (
   one     boolean PRIMARY KEY DEFAULT true CHECK (one),
   epoch   bigint NOT NULL,
@@ -10,8 +9,8 @@ CREATE TABLE synapse.leader (
 );
 INSERT INTO synapse.leader VALUES (true, 0, 0);
 
--- Who leads, and until when nobody else may. A row of its own, so that a renewal
--- never waits for a transaction.
+-- The leader, and until when no other process may lead. A separate row, so that a renewal never waits for a
+-- transaction.
 CREATE TABLE synapse.lease (
   one    boolean PRIMARY KEY DEFAULT true CHECK (one),
   epoch  bigint NOT NULL,
@@ -20,7 +19,7 @@ CREATE TABLE synapse.lease (
 );
 INSERT INTO synapse.lease VALUES (true, 0, '', '-infinity');
 
--- A pruned job keeps its row, without a record: its id stays used.
+-- A pruned job keeps its row without a record, because its ID stays used.
 CREATE TABLE synapse.job (
   id               text COLLATE "C" PRIMARY KEY,
   revision         bigint NOT NULL,
@@ -33,7 +32,7 @@ CREATE TABLE synapse.job (
   exit_code        integer NOT NULL,
   finished_unix_ms bigint NOT NULL,
   is_over          boolean NOT NULL,
-  live             boolean NOT NULL, -- not over, or some attempt lacks evidence
+  live             boolean NOT NULL, -- not finished, or an exit is unconfirmed
   record           bytea
 );
 CREATE UNIQUE INDEX job_request ON synapse.job (owner, request_id) WHERE request_id <> '';
@@ -45,7 +44,7 @@ CREATE TABLE synapse.attempt (
   counter bigint NOT NULL,
   job     text COLLATE "C" NOT NULL,
   ended   boolean NOT NULL,
-  owes    boolean NOT NULL, -- some rank lacks evidence
+  owes    boolean NOT NULL, -- an exit of a rank is unconfirmed
   record  bytea NOT NULL,
   PRIMARY KEY (epoch, counter)
 );

@@ -1,5 +1,5 @@
--- Which cluster these records are of, version 2. Made once, by whichever
--- scheduler comes first; machines hold every scheduler to it.
+-- Schema version 2: the cluster of these records. The first scheduler creates it, and nodes accept only schedulers of
+-- this cluster.
 CREATE TABLE synapse.cluster (
   one boolean PRIMARY KEY DEFAULT true CHECK (one),
   id  text NOT NULL CHECK (id <> '')

@@ -1,6 +1,5 @@
--- The past by owner and by queue, version 3. What stands in the records is put
--- into the column by the program (schema.go); null is what it has not put yet. A
--- leader of the version before goes on writing rows like that.
+-- Schema version 3: finished jobs by owner and by queue. The program fills the column from the records (schema.go).
+-- Null means not filled yet. A leader of the previous version continues to write such rows.
 ALTER TABLE synapse.job ADD COLUMN queue text COLLATE "C";
 CREATE INDEX job_unfilled ON synapse.job (id) WHERE queue IS NULL AND record IS NOT NULL;
 CREATE INDEX job_finished_owner ON synapse.job (owner, finished_unix_ms, id) WHERE is_over;

@@ -1,4 +1,3 @@
--- Who leads stands beside the epoch, version 4: a replica that takes over may have
--- lost the last epoch, and give it out a second time. A leader of the version
--- before leaves the name of the last one who wrote it, and a higher epoch.
+-- Schema version 4: the leader's name in addition to the epoch. A replica may lose the last epoch in a failover and
+-- issue it again. A leader of the previous version keeps the name of the last writer, and writes a higher epoch.
 ALTER TABLE synapse.leader ADD COLUMN holder text NOT NULL DEFAULT '';

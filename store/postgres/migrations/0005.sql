@@ -1,6 +1,6 @@
--- Scripts that came with jobs, version 5: each text once, under its digest. A job names
--- the one it has; idle is set where none did when scripts were last pruned. A leader of
--- the version before takes none in, and forgets jobs without emptying the column.
+-- Schema version 5: scripts of jobs, each text once under its digest. A job names its script. The column idle is set if
+-- no job named the script when scripts were last pruned. A leader of the previous version accepts no scripts, and
+-- prunes jobs without emptying the column.
 ALTER TABLE synapse.job ADD COLUMN script text COLLATE "C" NOT NULL DEFAULT '';
 CREATE INDEX job_script ON synapse.job (script) WHERE script <> '' AND record IS NOT NULL;
 CREATE TABLE synapse.script (

@@ -1,8 +1,8 @@
--- What leaders learn from, version 6: their one policy record, and the attempts that ended
--- and that it does not know yet. A leader of the version before notes none.
+-- Schema version 6: the policy record with run-time statistics, and the ended attempts that it does not include yet. A
+-- leader of the previous version notes no attempts.
 CREATE TABLE synapse.policy (
   one     boolean PRIMARY KEY DEFAULT true CHECK (one),
-  epoch   bigint NOT NULL, -- of the write that it is of
+  epoch   bigint NOT NULL, -- of the write that created it
   counter bigint NOT NULL,
   record  bytea NOT NULL
 );

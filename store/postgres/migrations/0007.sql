@@ -1,7 +1,7 @@
--- The queues as they were described last, version 7. A leader of the version before goes by none.
+-- Schema version 7: the last queue configuration. A leader of the previous version ignores it.
 CREATE TABLE synapse.queues (
   one     boolean PRIMARY KEY DEFAULT true CHECK (one),
-  epoch   bigint NOT NULL, -- of the write that it is of
+  epoch   bigint NOT NULL, -- of the write that created it
   counter bigint NOT NULL,
   record  bytea NOT NULL
 );

@@ -1,5 +1,5 @@
--- Tokens of people, version 8: of each a hash of its secret, and whose it is. A scheduler of the
--- version before lets nobody in by one.
+-- Schema version 8: tokens of users, with a hash of the secret and the owner. A scheduler of the previous version
+-- admits nobody by a token.
 CREATE TABLE synapse.pass (
   id     text COLLATE "C" PRIMARY KEY,
   record bytea NOT NULL

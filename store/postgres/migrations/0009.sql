@@ -1,5 +1,5 @@
--- How far the audits of schedulers have got, version 9: of each the last line that it told of. A
--- scheduler of the version before tells of none.
+-- Schema version 9: the last reported line of each scheduler's audit log. A scheduler of the previous version reports
+-- none.
 CREATE TABLE synapse.head (
   scheduler text COLLATE "C" PRIMARY KEY,
   line      bigint NOT NULL,

@@ -1,3 +1,3 @@
--- The number of the schema, version 10: the column version has from now on that of the last
--- breaking one (schema.go).
+-- Schema version 10: a column for the number of the schema. The column version now holds the last breaking migration
+-- (schema.go).
 ALTER TABLE synapse.version ADD COLUMN schema integer;

@@ -1,8 +1,6 @@
-// Package failing is SQLite's driver over a disk that fails when it is told to, for
-// whoever tests what becomes of a write then. It is the real driver; only that a
-// statement is not done, or that it is done and its caller is told of an error, is
-// decided elsewhere, for each file on its own. No program that people run opens a
-// store with it.
+// Package failing is SQLite's driver with a disk that fails on demand, for tests of failed writes. It is the real
+// driver, but a test decides for each file whether a statement is skipped, or executed and reported as failed. No
+// production program uses it.
 package failing
 
 import (
@@ -20,15 +18,15 @@ import (
 // Driver is its name in database/sql.
 const Driver = "sqlite-failing"
 
-// Fault is asked before each statement that is executed. With instead, the statement is
-// not done; with after, it is done and fails all the same.
+// Fault is called before each executed statement. With instead, the statement is skipped. With after, it is executed
+// and still fails.
 type Fault func(text string) (instead, after error)
 
-var faults sync.Map // of a file's path: Fault
+var faults sync.Map // by a file's path: Fault
 
 func init() { sql.Register(Driver, &over{&sqlite.Driver{}}) }
 
-// Set has the statements on a file fail as a fault says; nil: as they come.
+// Set sets the fault of the statements on a file. A nil fault restores normal operation.
 func Set(path string, f Fault) {
 	if f == nil {
 		faults.Delete(path)
@@ -78,7 +76,7 @@ type stmt struct {
 	path, text string
 }
 
-// ExecContext does the statement, or not.
+// ExecContext executes the statement, or skips it.
 func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (driver.Result, error) {
 	instead, after := s.asked()
 	if instead != nil {
@@ -91,7 +89,7 @@ func (s *stmt) ExecContext(ctx context.Context, args []driver.NamedValue) (drive
 	return done, err
 }
 
-// QueryContext reads, which goes well.
+// QueryContext reads. It never fails on demand.
 func (s *stmt) QueryContext(ctx context.Context, args []driver.NamedValue) (driver.Rows, error) {
 	return s.Stmt.(driver.StmtQueryContext).QueryContext(ctx, args)
 }

@@ -1,7 +1,7 @@
--- The records of a leader, version 1. A record is protobuf bytes under a seal;
--- the columns beside it are what lookups and constraints need of it.
+-- Schema version 1: the records of a leader. A record is sealed protobuf bytes. The other columns are for lookups and
+-- constraints.
 
--- Who leads, and the highest arrival ever used: one row.
+-- The leader, and the highest arrival ever used: one row.
 CREATE TABLE leader (
   one     INTEGER PRIMARY KEY CHECK (one = 1),
   epoch   INTEGER NOT NULL,
@@ -10,7 +10,7 @@ CREATE TABLE leader (
 ) STRICT;
 INSERT INTO leader VALUES (1, 0, '', 0);
 
--- A pruned job keeps its row, without a record: its id stays used.
+-- A pruned job keeps its row without a record, because its ID stays used.
 CREATE TABLE job (
   seq              INTEGER PRIMARY KEY,
   id               TEXT NOT NULL,
@@ -24,7 +24,7 @@ CREATE TABLE job (
   exit_code        INTEGER NOT NULL,
   finished_unix_ms INTEGER NOT NULL,
   is_over          INTEGER NOT NULL,
-  live             INTEGER NOT NULL, -- not over, or some attempt lacks evidence
+  live             INTEGER NOT NULL, -- not finished, or an exit is unconfirmed
   record           BLOB
 ) STRICT;
 CREATE UNIQUE INDEX job_id ON job (id);
@@ -38,7 +38,7 @@ CREATE TABLE attempt (
   epoch   INTEGER NOT NULL,
   counter INTEGER NOT NULL,
   ended   INTEGER NOT NULL,
-  owes    INTEGER NOT NULL, -- some rank lacks evidence
+  owes    INTEGER NOT NULL, -- an exit of a rank is unconfirmed
   record  BLOB NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX attempt_token ON attempt (epoch, counter);

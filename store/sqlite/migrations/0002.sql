@@ -1,5 +1,5 @@
--- Which cluster these records are of, version 2. Made once; machines hold a
--- scheduler to it.
+-- Schema version 2: the cluster of these records. It is created once, and nodes accept only a scheduler of this
+-- cluster.
 CREATE TABLE cluster (
   one INTEGER PRIMARY KEY CHECK (one = 1),
   id  TEXT NOT NULL CHECK (id <> '')

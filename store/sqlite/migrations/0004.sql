@@ -1,5 +1,5 @@
--- Scripts that came with jobs, version 4: each text once, under its digest. A job names
--- the one it has; idle is set where none did when scripts were last pruned.
+-- Schema version 4: scripts of jobs, each text once under its digest. A job names its script. The column idle is set if
+-- no job named the script when scripts were last pruned.
 ALTER TABLE job ADD COLUMN script TEXT NOT NULL DEFAULT '';
 CREATE INDEX job_script ON job (script) WHERE script <> '';
 CREATE TABLE script (

@@ -1,8 +1,7 @@
--- What leaders learn from, version 5: their one policy record, and the attempts that ended
--- and that it does not know yet.
+-- Schema version 5: the policy record with run-time statistics, and the ended attempts that it does not include yet.
 CREATE TABLE policy (
   one     INTEGER PRIMARY KEY CHECK (one = 1),
-  epoch   INTEGER NOT NULL, -- of the write that it is of
+  epoch   INTEGER NOT NULL, -- of the write that created it
   counter INTEGER NOT NULL,
   record  BLOB NOT NULL
 ) STRICT;

@@ -1,7 +1,7 @@
--- The queues as they were described last, version 6.
+-- Schema version 6: the last queue configuration.
 CREATE TABLE queues (
   one     INTEGER PRIMARY KEY CHECK (one = 1),
-  epoch   INTEGER NOT NULL, -- of the write that it is of
+  epoch   INTEGER NOT NULL, -- of the write that created it
   counter INTEGER NOT NULL,
   record  BLOB NOT NULL
 ) STRICT;

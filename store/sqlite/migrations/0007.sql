@@ -1,4 +1,4 @@
--- Tokens of people, version 7: of each a hash of its secret, and whose it is.
+-- Schema version 7: tokens of users, with a hash of the secret and the owner.
 CREATE TABLE pass (
   id     TEXT PRIMARY KEY,
   record BLOB NOT NULL

@@ -1,4 +1,4 @@
--- How far the audits of schedulers have got, version 8: of each the last line that it told of.
+-- Schema version 8: the last reported line of each scheduler's audit log.
 CREATE TABLE head (
   scheduler TEXT PRIMARY KEY,
   line      INTEGER NOT NULL,

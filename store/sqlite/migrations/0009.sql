@@ -1,4 +1,4 @@
--- The number of the schema, version 9: user_version has from now on that of the last breaking one
+-- Schema version 9: a table for the number of the schema. The pragma user_version now holds the last breaking migration
 -- (schema.go).
 CREATE TABLE version (
   one    INTEGER PRIMARY KEY CHECK (one = 1),
