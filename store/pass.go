@@ -33,7 +33,7 @@ func ReadPass(id string, sealed []byte) (*messages.PassRecord, error) {
 		return nil, err
 	}
 	if pass.Id != id {
-		return nil, damaged("pass", id, "it is the record of %q", pass.Id)
+		return nil, damaged("pass", id, "it contains the record of %q", pass.Id)
 	}
 	return pass, nil
 }

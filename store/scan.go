@@ -140,7 +140,7 @@ func (d *Draft) FoundHead(row Row) error {
 	}
 	j := d.jobs[job]
 	if j == nil || j.entry == nil {
-		return fmt.Errorf("attempt %s: there is no such job: %w", attemptKey(job, e.token), ErrDamaged)
+		return fmt.Errorf("attempt %s: job does not exist: %w", attemptKey(job, e.token), ErrDamaged)
 	}
 	j.entry.attempts = append(j.entry.attempts, e)
 	return nil
@@ -161,7 +161,7 @@ func (d *Draft) FoundAttempt(row Row) error {
 	}
 	at, ok := j.entry.find(token)
 	if !ok {
-		return fmt.Errorf("attempt %s: its job does not know of it: %w", attemptKey(job, token), ErrDamaged)
+		return fmt.Errorf("attempt %s: its job does not list it: %w", attemptKey(job, token), ErrDamaged)
 	}
 	// An unreadable attempt has no record, so nothing may follow it.
 	if _, err := ReadAttempt(job, token, sealed); err == nil {

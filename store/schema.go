@@ -42,14 +42,14 @@ func (v Version) Refused(known int) error {
 	if v.Oldest <= known {
 		return nil
 	}
-	return fmt.Errorf("a newer synapse-scheduler wrote it (schema %d, for programs that know at least %d; this one knows "+
-		"up to %d); run that version, or restore a backup from before it", v.Schema, v.Oldest, known)
+	return fmt.Errorf("a newer synapse-scheduler wrote the database (schema %d, for programs with at least %d; this "+
+		"one has %d); run that version, or restore an older backup", v.Schema, v.Oldest, known)
 }
 
 // Complete returns an error if a database lacks migrations of the program that has opened it.
 func (v Version) Complete(known int) error {
 	if v.Schema < known || v.Refused(known) != nil {
-		return fmt.Errorf("the schema is %d, but this program knows %d", v.Schema, known)
+		return fmt.Errorf("schema is %d, but this program needs %d", v.Schema, known)
 	}
 	return nil
 }

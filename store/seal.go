@@ -67,13 +67,13 @@ func readable(record interface{ Validate() error }) error { return record.Valida
 func unseal(table, key string, sealed []byte) ([]byte, error) {
 	switch {
 	case len(sealed) < sealBytes:
-		return nil, damaged(table, key, "it has %d bytes, fewer than a seal", len(sealed))
+		return nil, damaged(table, key, "record has %d bytes, fewer than a seal", len(sealed))
 	case sealed[0] != sealFormat:
-		return nil, damaged(table, key, "it has format %d, but this program knows only %d", sealed[0], sealFormat)
+		return nil, damaged(table, key, "record has format %d, but this program supports only %d", sealed[0], sealFormat)
 	}
 	record := sealed[sealBytes:]
 	if want, got := binary.BigEndian.Uint32(sealed[1:]), crc32.Checksum(record, castagnoli); want != got {
-		return nil, damaged(table, key, "its %d bytes have the checksum %08x, but %08x was written", len(record), got, want)
+		return nil, damaged(table, key, "checksum of its %d bytes is %08x, but %08x was written", len(record), got, want)
 	}
 	return record, nil
 }
@@ -84,10 +84,10 @@ func parse(table, key string, record []byte, into interface {
 	Validate() error
 }) error {
 	if err := proto.Unmarshal(record, into); err != nil {
-		return damaged(table, key, "it cannot be decoded (%v)", err)
+		return damaged(table, key, "record cannot be decoded (%v)", err)
 	}
 	if err := readable(into); err != nil {
-		return damaged(table, key, "no leader wrote this (%v)", err)
+		return damaged(table, key, "record is invalid (%v)", err)
 	}
 	return nil
 }
@@ -107,7 +107,7 @@ func parseJob(id topology.JobID, data []byte) (*messages.JobRecord, error) {
 		return nil, err
 	}
 	if record.Id != string(id) {
-		return nil, damaged("job", string(id), "it is the record of %q", record.Id)
+		return nil, damaged("job", string(id), "it contains the record of %q", record.Id)
 	}
 	return record, nil
 }
@@ -127,7 +127,7 @@ func parseAttempt(job topology.JobID, token topology.Token, data []byte) (*messa
 		return nil, err
 	}
 	if was := messages.FromToken(record.Token); record.Job != string(job) || was != token {
-		return nil, damaged("attempt", key, "it is the record of %q", record.Job+"/"+was.String())
+		return nil, damaged("attempt", key, "it contains the record of %q", record.Job+"/"+was.String())
 	}
 	return record, nil
 }
@@ -151,7 +151,7 @@ func parseNode(id topology.NodeID, data []byte) (*messages.NodeRecord, error) {
 		return nil, err
 	}
 	if record.Id != string(id) {
-		return nil, damaged("node", string(id), "it is the record of %q", record.Id)
+		return nil, damaged("node", string(id), "it contains the record of %q", record.Id)
 	}
 	return record, nil
 }

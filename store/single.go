@@ -71,7 +71,7 @@ func parseSingle(table string, by topology.Token, data []byte, into single) erro
 		return err
 	}
 	if was := messages.FromToken(into.GetWrittenBy()); was != by {
-		return damaged(table, by.String(), "it is of the write %s", was)
+		return damaged(table, by.String(), "it contains the record of write %s", was)
 	}
 	return nil
 }

@@ -99,7 +99,7 @@ func TestCredentials(t *testing.T) {
 	for want, c := range map[string]Config{
 		"not a scheduler address": {Server: "head"},
 		"ca: open ":               {Server: "h:1", CA: "/no/such/file"},
-		"there is no certificate": {Server: "h:1", CA: empty},
+		"no certificate in":       {Server: "h:1", CA: empty},
 		"cert and key must be":    {Server: "h:1", Cert: empty},
 	} {
 		_, err := Dial(c)

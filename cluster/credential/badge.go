@@ -42,7 +42,7 @@ func OpenBadge(path string, roles ...identity.Role) (b *Badge, err error) {
 		b, err = openFolder(path)
 	}
 	if err == nil && !slices.Contains(roles, b.own.Role) {
-		return nil, fmt.Errorf("%s is of %s, and this needs one of role %s", path, b.own, identity.Listed(roles))
+		return nil, fmt.Errorf("%s has the identity %s, but needs role %s", path, b.own, identity.Listed(roles))
 	}
 	return b, err
 }
@@ -77,7 +77,7 @@ func (b *Badge) Identity() identity.Identity { return b.own }
 // "bad certificate".
 func (b *Badge) late() error {
 	if err := b.Shows().Late(b.now()); err != nil {
-		return &Refused{fmt.Errorf("our own certificate: %w", err)}
+		return &Refused{fmt.Errorf("own certificate: %w", err)}
 	}
 	return nil
 }
@@ -185,7 +185,7 @@ func (l *listening) Read(b []byte) (int, error) {
 	}
 	if !l.heard && l.client.dial == nil && n > 1 && b[0] == Alert[0] && b[1] == Alert[1] {
 		err = &Refused{errors.New(
-			"the scheduler speaks TLS only: give --tls and a folder with a certificate, or log in with a token")}
+			"scheduler requires TLS: use --tls with the folder of a certificate, or log in with a token")}
 		l.client.tell(err)
 		return 0, err
 	}

@@ -46,7 +46,7 @@ func (b *Badge) keepExternal(ctx context.Context, log func(format string, args .
 		changed, err := b.external.Refresh()
 		leaf := b.external.Pair().Leaf()
 		if err == nil && b.now().After(leaf.NotAfter) {
-			err = errors.New("nobody has replaced it")
+			err = errors.New("its issuer has not replaced it")
 		}
 		switch {
 		case err == nil && changed:

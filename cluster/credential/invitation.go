@@ -49,11 +49,11 @@ type ticket struct {
 }
 
 var (
-	errInvitation = errors.New("the join token is not known here: it is spent, over, or of another scheduler")
-	errOver       = errors.New("the join token is over")
-	errName       = errors.New("the join token is for another machine")
-	errTaken      = errors.New("another machine has joined under this name: a token with --node-name replaces it")
-	errTicket     = errors.New("the join token cannot be read: it is one word, as `synapse-cli token create` prints it")
+	errInvitation = errors.New("join token is unknown to this scheduler: it is used up, expired, or another scheduler's")
+	errOver       = errors.New("join token has expired")
+	errName       = errors.New("join token is for another node name")
+	errTaken      = errors.New("node name is used by another node: create a token with --node-name to replace that node")
+	errTicket     = errors.New("join token is malformed: use the word that `synapse-cli token create` prints")
 )
 
 // Invite stores a join token with a number of uses, and returns its text. The text is stored in no file.
@@ -63,11 +63,11 @@ func Invite(by *identity.Folder, i Invitation, uses int) (string, error) {
 	case err != nil || own.Role != identity.RoleAuthority:
 		return "", fmt.Errorf("%s is not the folder of a scheduler", by.Dir)
 	case uses < 1 || uses > MaxUses:
-		return "", fmt.Errorf("%d uses: must be 1 to %d", uses, MaxUses)
+		return "", fmt.Errorf("number of uses is %d: must be 1 to %d", uses, MaxUses)
 	case i.Bounds.Check() != nil:
 		return "", i.Bounds.Check()
 	case i.Name != "" && uses > 1:
-		return "", errors.New("a token for one machine has one use")
+		return "", errors.New("a token with --node-name allows one use")
 	case i.Name != "":
 		if err := (identity.Identity{Cluster: own.Cluster, Role: identity.RoleNode, Name: i.Name}).Check(); err != nil {
 			return "", err
@@ -100,7 +100,7 @@ func hashOf(secret []byte) string {
 // readTicket parses the text of a join token.
 func readTicket(text string) (ticket, error) {
 	if strings.HasPrefix(strings.TrimSpace(text), PassPrefix+".") {
-		return ticket{}, errors.New("this is a person's token, and no machine joins with it")
+		return ticket{}, errors.New("token is a user's token: nodes need a join token")
 	}
 	return readText(text, InvitationPrefix)
 }
@@ -148,7 +148,7 @@ func Spend(by *identity.Folder, q Joining, key identity.Digest, now time.Time) (
 	}
 	switch {
 	case err != nil:
-		return "", nil, fmt.Errorf("the join token's record: %w", err)
+		return "", nil, fmt.Errorf("record of the join token: %w", err)
 	case now.After(i.Until):
 		return "", nil, errors.Join(append([]error{errOver}, removeAll(files)...)...)
 	case i.Name != "" && q.Name != "" && q.Name != i.Name:
@@ -156,7 +156,7 @@ func Spend(by *identity.Folder, q Joining, key identity.Digest, now time.Time) (
 	}
 	name = cmp.Or(i.Name, q.Name, q.Otherwise)
 	if name == "" {
-		return "", nil, errors.New("the machine says no name, and its token has none")
+		return "", nil, errors.New("node name is missing: set --id, or create the token with --node-name")
 	}
 	if i.Name == "" && Taken(by, name, key) {
 		return "", nil, fmt.Errorf("%w (%.128q)", errTaken, name)

@@ -38,7 +38,7 @@ func ReadJoining(text []byte) (Joining, error) {
 	from := json.NewDecoder(bytes.NewReader(text))
 	from.DisallowUnknownFields()
 	if err := from.Decode(&q); err != nil {
-		return q, fmt.Errorf("the request cannot be read: %w", err)
+		return q, fmt.Errorf("request is malformed: %w", err)
 	}
 	if len(q.Secret) != secretBytes {
 		return q, errInvitation

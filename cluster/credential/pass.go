@@ -36,12 +36,12 @@ const (
 
 var (
 	// ErrToken means that a text is not a user's token.
-	ErrToken = errors.New("the token cannot be read: it is one word that begins with " + PassPrefix +
+	ErrToken = errors.New("token is malformed: use the word that begins with " + PassPrefix +
 		", as `synapse-cli token create --user NAME` prints it")
 	// ErrLater means that the scheduler cannot check a token at the moment.
-	ErrLater      = errors.New("the scheduler cannot look the token up now")
-	errIssuedText = errors.New("the token cannot be read: it must be one that an issuer signed, three parts with dots " +
-		"between them, behind the root of the cluster")
+	ErrLater      = errors.New("scheduler cannot check the token now: try again later")
+	errIssuedText = errors.New("token is malformed: an issuer's token has three parts separated by dots, after the " +
+		"root of the cluster")
 )
 
 // NewPass generates the text of a token for the cluster with this root. It also returns the hash by which a scheduler
@@ -68,7 +68,7 @@ func ReadBearer(text string) (*Bearer, error) {
 		return readIssued(text)
 	}
 	if strings.HasPrefix(strings.TrimSpace(text), InvitationPrefix+".") {
-		return nil, errors.New("this is a token with which a machine joins, not a person's")
+		return nil, errors.New("token is a join token: users need a user's token")
 	}
 	t, err := readText(text, PassPrefix)
 	if err != nil {
@@ -93,7 +93,7 @@ func (b *Bearer) Renew(text string) error {
 	case err != nil:
 		return err
 	case next.protocol != b.protocol || next.cluster != b.cluster || next.root != b.root:
-		return errors.New("the new token is for another cluster")
+		return errors.New("new token is for another cluster")
 	}
 	b.newer.Store(&next.secret)
 	return nil
@@ -131,7 +131,7 @@ func (b *Bearer) Credentials(told func(*Refused)) credentials.TransportCredentia
 func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.AuthInfo, error) {
 	conn, err := b.prove(ctx, raw, b.protocol, nil)
 	if err == nil && conn.ConnectionState().NegotiatedProtocol != b.protocol {
-		err = &Refused{errors.New("what listens there takes no such tokens: it is an earlier version")}
+		err = &Refused{errors.New("scheduler is too old for this kind of token: upgrade it")}
 	}
 	if err != nil {
 		return nil, nil, err
@@ -157,7 +157,7 @@ func (b *Bearer) dial(ctx context.Context, raw net.Conn) (net.Conn, credentials.
 	case len(answer) > 0 && answer[0] == AnswerLater:
 		return nil, nil, ErrLater
 	}
-	return nil, nil, &Refused{fmt.Errorf("the scheduler refused the token: %.500s", bytes.TrimLeft(answer, "\x01"))}
+	return nil, nil, &Refused{fmt.Errorf("scheduler refused the token: %.500s", bytes.TrimLeft(answer, "\x01"))}
 }
 
 // prove performs a handshake with a scheduler of which only the digest of the root certificate is known. The function

@@ -96,7 +96,7 @@ func (b *Badge) take(chain []*x509.Certificate) error {
 	next.Pair = &identity.Pair{Key: b.pair.Load().Key, Chain: chain}
 	who, err := next.Identity()
 	if err != nil || who != b.own || !next.Pair.Belongs() {
-		return errors.Join(errors.New("the scheduler signed another certificate than was asked for"), err)
+		return errors.Join(errors.New("scheduler signed a certificate that was not requested"), err)
 	}
 	if err := next.SaveChain(); err != nil {
 		return err
@@ -137,7 +137,7 @@ func (b *Badge) renewOnce(ctx context.Context, at string) ([]*x509.Certificate, 
 	return ask(ctx, at, func(ctx context.Context, raw net.Conn) (*tls.Conn, error) {
 		conn, _, err := b.dial(ctx, raw, ProtocolRenewal)
 		if err == nil && conn.ConnectionState().NegotiatedProtocol != ProtocolRenewal {
-			err = errors.New("it renews no certificates")
+			err = errors.New("server does not renew certificates")
 		}
 		return conn, err
 	}, func() ([]byte, error) { return identity.Request(b.pair.Load().Key) })
@@ -158,7 +158,7 @@ func hearAnswer(conn *tls.Conn) ([]*x509.Certificate, error) {
 // readAnswer parses an answer into a chain or an error.
 func readAnswer(answer []byte) (chain []*x509.Certificate, err error) {
 	if len(answer) == 0 {
-		return nil, errors.New("its answer is empty")
+		return nil, errors.New("answer is empty")
 	}
 	if answer[0] != AnswerGood {
 		return nil, &Refused{fmt.Errorf("refused: %.500q", answer[1:])}
@@ -171,7 +171,7 @@ func readAnswer(answer []byte) (chain []*x509.Certificate, err error) {
 		chain = append(chain, c)
 	}
 	if len(chain) == 0 {
-		return nil, errors.New("its answer has no certificate")
+		return nil, errors.New("answer contains no certificate")
 	}
 	return chain, nil
 }
@@ -190,7 +190,7 @@ func ReadFrame(from io.Reader) ([]byte, error) {
 	}
 	n := binary.BigEndian.Uint32(head[:])
 	if n > MaxFrame {
-		return nil, fmt.Errorf("a frame of %d bytes: at most %d are Taken", n, MaxFrame)
+		return nil, fmt.Errorf("frame has %d bytes: at most %d are allowed", n, MaxFrame)
 	}
 	data := make([]byte, n)
 	_, err := io.ReadFull(from, data)

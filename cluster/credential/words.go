@@ -30,12 +30,12 @@ func ours(err error) *Refused {
 	var plain tls.RecordHeaderError
 	var late *identity.TimeError
 	if errors.As(err, &plain) {
-		return &Refused{errors.New("what listens there speaks no TLS: is it another program, or a scheduler without --tls?")}
+		return &Refused{errors.New("server does not use TLS: it is another program, or a scheduler without --tls")}
 	}
 	for _, known := range []error{identity.ErrUnknown, identity.ErrCluster, identity.ErrRole, identity.ErrNoCertificate,
 		identity.ErrUnmapped} {
 		if errors.Is(err, known) {
-			return &Refused{errors.Join(errors.New("what listens there is no scheduler of this cluster"), err)}
+			return &Refused{errors.Join(errors.New("server is not a scheduler of this cluster"), err)}
 		}
 	}
 	if errors.As(err, &late) || strings.HasPrefix(err.Error(), "tls: ") {
@@ -48,7 +48,7 @@ func ours(err error) *Refused {
 func remote(err error) *Refused {
 	var op *net.OpError
 	if errors.As(err, &op) && op.Op == "remote error" {
-		return &Refused{errors.New("the scheduler refused this certificate, and its log says why (" + op.Err.Error() + ")")}
+		return &Refused{errors.New("scheduler refused this certificate (" + op.Err.Error() + "): its log has the reason")}
 	}
 	return nil
 }

@@ -29,14 +29,14 @@ func (h *Host) Ask(ctx context.Context, to *actor.PID, message any) (any, error)
 	answer := make(answered, 1)
 	pid, fresh := h.system.ProcessRegistry.Add(answer, fmt.Sprintf("synapse/ask/%d", h.asked.Add(1)))
 	if !fresh {
-		return nil, fmt.Errorf("a question has the name of another: %s", pid.Id)
+		return nil, fmt.Errorf("request name %s is already in use", pid.Id)
 	}
 	defer h.system.ProcessRegistry.Remove(pid)
 	h.system.Root.RequestWithCustomSender(to, message, pid)
 	select {
 	case got := <-answer:
 		if _, nobody := got.(*actor.DeadLetterResponse); nobody {
-			return nil, fmt.Errorf("%s is not there", to.Id)
+			return nil, fmt.Errorf("actor %s does not exist", to.Id)
 		}
 		return got, nil
 	case <-ctx.Done():

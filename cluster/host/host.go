@@ -85,7 +85,7 @@ func (g *guarded) Receive(ctx actor.Context) {
 func (h *Host) Panicked(who *actor.PID, reason any, fatal bool) {
 	h.Count("host.panics", 1)
 	if fatal {
-		h.end(fmt.Errorf("%s found an invariant broken: %v", who.Id, reason))
+		h.end(fmt.Errorf("broken invariant in %s: %v", who.Id, reason))
 	}
 }
 

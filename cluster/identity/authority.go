@@ -88,7 +88,7 @@ func NewRoot(cluster string, now time.Time) (*Pair, error) {
 // nothing for another cluster. The constraint is in its certificate, and every verifier enforces it.
 func (p *Pair) NewAuthority(i Identity, now time.Time) (*Pair, error) {
 	if i.Role != RoleAuthority {
-		return nil, fmt.Errorf("%s is no authority", i)
+		return nil, fmt.Errorf("%s is not an authority", i)
 	}
 	uri, err := i.uri()
 	if err != nil {
@@ -188,11 +188,11 @@ func (p *Pair) IssuePair(i Identity, now time.Time) (*Pair, error) {
 func maySign(by, i Identity) error {
 	switch {
 	case by.Role != RoleAuthority:
-		return fmt.Errorf("%s is no authority, and signs nothing", by)
+		return fmt.Errorf("%s is not an authority and cannot sign", by)
 	case i.Cluster != by.Cluster:
-		return fmt.Errorf("%s signs for its own cluster, and not for %s", by, i)
+		return fmt.Errorf("%s signs only for its own cluster, not for %s", by, i)
 	case i.Role == RoleAuthority, i.Role == RoleScheduler && i.Name != by.Name:
-		return fmt.Errorf("%s must not sign for %s", by, i)
+		return fmt.Errorf("%s is not allowed to sign for %s", by, i)
 	}
 	return nil
 }
@@ -203,7 +203,7 @@ func Request(key crypto.Signer) ([]byte, error) {
 	return x509.CreateCertificateRequest(rand.Reader, &x509.CertificateRequest{}, key)
 }
 
-var errRequest = errors.New("the request for a certificate cannot be used")
+var errRequest = errors.New("certificate request is invalid")
 
 // requested returns the key in a request, after checking that the request was signed with it.
 func requested(request []byte) (*ecdsa.PublicKey, error) {
@@ -212,11 +212,11 @@ func requested(request []byte) (*ecdsa.PublicKey, error) {
 		return nil, fmt.Errorf("%w: %w", errRequest, err)
 	}
 	if err := r.CheckSignature(); err != nil {
-		return nil, fmt.Errorf("%w: it is not signed by its own key", errRequest)
+		return nil, fmt.Errorf("%w: not signed by its own key", errRequest)
 	}
 	key, ok := r.PublicKey.(*ecdsa.PublicKey)
 	if !ok || key.Curve != elliptic.P256() {
-		return nil, fmt.Errorf("%w: its key is not ECDSA on P-256", errRequest)
+		return nil, fmt.Errorf("%w: key is not ECDSA on P-256", errRequest)
 	}
 	return key, nil
 }
@@ -247,10 +247,10 @@ func (p *Pair) Renew(peer Peer, request []byte, now time.Time) ([]*x509.Certific
 		return nil, err
 	}
 	if asked, err := DigestOf(key); err != nil || asked != peer.Key {
-		return nil, fmt.Errorf("%w: %s renews with the key that it has, not with another one", errRequest, peer.Identity)
+		return nil, fmt.Errorf("%w: %s must renew with its present key", errRequest, peer.Identity)
 	}
 	if lives[peer.Role] != LifeDaily {
-		return nil, fmt.Errorf("%w: certificates of role %s are not renewed over the wire", errRequest, peer.Role)
+		return nil, fmt.Errorf("%w: certificates of role %s cannot be renewed by a scheduler", errRequest, peer.Role)
 	}
 	return p.issue(peer.Identity, peer.Bounds, key, now)
 }

@@ -215,14 +215,14 @@ func TestFolder(t *testing.T) {
 	if err := os.Chmod(filepath.Join(dir, keyFile), 0o640); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFolder(dir); err == nil || !strings.Contains(err.Error(), "others may read this key") {
+	if _, err := OpenFolder(dir); err == nil || !strings.Contains(err.Error(), "key can be read by others") {
 		t.Errorf("a key that others can read: %v", err)
 	}
 	other := &Folder{Dir: dir, Roots: r.root.Chain, Pair: r.pair(RoleNode, "n1")}
 	if err := errors.Join(os.Chmod(filepath.Join(dir, keyFile), 0o600), other.SaveChain()); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := OpenFolder(dir); err == nil || !strings.Contains(err.Error(), "not that of the certificate") {
+	if _, err := OpenFolder(dir); err == nil || !strings.Contains(err.Error(), "key does not match the certificate") {
 		t.Errorf("another one's certificate: %v", err)
 	}
 }

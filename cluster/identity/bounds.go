@@ -45,7 +45,7 @@ func (b Bounds) Check() error {
 			}
 		case BoundMachine, BoundGPUType, BoundLabels, BoundPlace:
 		default:
-			return fmt.Errorf("nothing of a machine is called %.40q", string(key))
+			return fmt.Errorf("unknown bound %.40q", string(key))
 		}
 		printable := func(r rune) bool { return !unicode.IsPrint(r) }
 		if len(value) > maxBound || strings.ContainsFunc(value, printable) {
@@ -70,7 +70,7 @@ func boundsOf(c *x509.Certificate) (Bounds, error) {
 	for _, unit := range c.Subject.OrganizationalUnit {
 		key, value, ok := strings.Cut(unit, "=")
 		if _, twice := b[Bound(key)]; !ok || twice {
-			return nil, fmt.Errorf("its certificate says %.80q, which bounds nothing", unit)
+			return nil, fmt.Errorf("certificate has an unknown bound %.80q", unit)
 		}
 		b[Bound(key)] = value
 	}

@@ -51,7 +51,7 @@ func (d *Denylist) Reload() error {
 		err = d.take(text)
 	}
 	if err != nil {
-		return fmt.Errorf("the denylist %s: %w", d.path, err)
+		return fmt.Errorf("denylist %s: %w", d.path, err)
 	}
 	return nil
 }
@@ -67,7 +67,7 @@ func (d *Denylist) take(text []byte) error {
 		if digits, ok := strings.CutPrefix(entry, serialPrefix); ok {
 			serial, ok := new(big.Int).SetString(strings.ReplaceAll(digits, ":", ""), 16)
 			if !ok {
-				return fmt.Errorf("line %d: %.80q is no serial: write hexadecimal digits", n, digits)
+				return fmt.Errorf("line %d: %.80q is not a serial number: use hexadecimal digits", n, digits)
 			}
 			entry = serialOf(serial)
 		} else if _, err := Parse(entry); err != nil {

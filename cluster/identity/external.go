@@ -77,7 +77,7 @@ const (
 )
 
 // ErrUnmapped is returned if a certificate is valid but no entry matches its ID.
-var ErrUnmapped = errors.New("no entry under ids says who it is here")
+var ErrUnmapped = errors.New("no entry under ids matches the ID")
 
 // IsExternal reports whether the path of --tls is the configuration file of an outside issuer, and not a folder.
 func IsExternal(path string) bool {
@@ -116,12 +116,12 @@ func OpenExternal(path string) (*External, error) {
 // readExternal parses the text of a configuration file.
 func readExternal(text []byte) (c externalConfig, err error) {
 	if len(text) > maxExternalBytes {
-		return c, fmt.Errorf("it has more than %d bytes", maxExternalBytes)
+		return c, fmt.Errorf("file has more than %d bytes", maxExternalBytes)
 	}
 	from := yaml.NewDecoder(bytes.NewReader(text))
 	from.KnownFields(true)
 	if err := from.Decode(&c); err != nil && !errors.Is(err, io.EOF) {
-		return c, fmt.Errorf("it must be cluster, cert, key, bundle and ids, as docs/operate/spiffe.md shows: %w", err)
+		return c, fmt.Errorf("keys must be cluster, cert, key, bundle and ids, as in docs/operate/spiffe.md: %w", err)
 	}
 	return c, c.check()
 }
@@ -131,16 +131,16 @@ func (c *externalConfig) check() error {
 		return fmt.Errorf("cluster: %w", err)
 	}
 	for _, must := range []struct{ key, text, what string }{
-		{"cert", c.Cert, "our certificate and those above it"},
-		{"key", c.Key, "its private key"},
+		{"cert", c.Cert, "the own certificate and its intermediates"},
+		{"key", c.Key, "the private key"},
 		{"bundle", c.Bundle, "the issuer's roots"},
 	} {
 		if must.text == "" {
-			return fmt.Errorf("%s: is missing: name the PEM file of %s", must.key, must.what)
+			return fmt.Errorf("%s: is missing: set it to the PEM file of %s", must.key, must.what)
 		}
 	}
 	if len(c.IDs) == 0 || len(c.IDs) > maxExternalIDs {
-		return fmt.Errorf("ids: there are %d: say in 1 to %d entries which ids have which role", len(c.IDs), maxExternalIDs)
+		return fmt.Errorf("ids: has %d entries: needs 1 to %d, each with an id and its role", len(c.IDs), maxExternalIDs)
 	}
 	scheduler := false
 	for i := range c.IDs {
@@ -149,19 +149,19 @@ func (c *externalConfig) check() error {
 			return fmt.Errorf("ids[%d]: %w", i, err)
 		}
 		if one.parts[0] != c.IDs[0].parts[0] {
-			return fmt.Errorf("ids[%d]: id: %s is of another trust domain than ids[0], and one bundle speaks for one",
+			return fmt.Errorf("ids[%d]: id: %s has another trust domain than ids[0], but a bundle covers only one",
 				i, one.ID)
 		}
 		for j, earlier := range c.IDs[:i] {
 			if earlier.covers(one) {
-				return fmt.Errorf("ids[%d]: id: %s never counts, because ids[%d] comes first and has all that it has: "+
-					"put it before that", i, one.ID, j)
+				return fmt.Errorf("ids[%d]: id: %s never matches, because ids[%d] comes first and matches the same IDs: "+
+					"move it up", i, one.ID, j)
 			}
 		}
 		scheduler = scheduler || one.Role == RoleScheduler
 	}
 	if !scheduler {
-		return errors.New("ids: none has the role scheduler, so no scheduler would be believed")
+		return errors.New("ids: no entry has the role scheduler, so every scheduler would be refused")
 	}
 	return nil
 }
@@ -178,15 +178,15 @@ func (e *externalID) check(cluster string) (err error) {
 	}
 	switch {
 	case !slices.Contains(Roles, e.Role):
-		return fmt.Errorf("role: %.64q is none: it must be one of %s", e.Role, Listed(Roles))
+		return fmt.Errorf("role: unknown role %.64q: use one of %s", e.Role, Listed(Roles))
 	case named > 1:
 		return fmt.Errorf("id: %s has %s more than once", e.ID, anyName)
 	case named == 0 && e.Name == "":
-		return fmt.Errorf("name: is missing: give one, or write %s for a segment of the id", anyName)
+		return fmt.Errorf("name: is missing: set it, or use %s as a segment of the id", anyName)
 	case named > 0 && e.Name != "":
-		return fmt.Errorf("name: %.64q is given, and the id has %s too: keep one of them", e.Name, anyName)
+		return fmt.Errorf("name: %.64q is set, but the id contains %s: remove one of them", e.Name, anyName)
 	case len(e.Bounds) > 0 && e.Role != RoleNode:
-		return errors.New("bounds: are for role node")
+		return errors.New("bounds: only role node can have them")
 	}
 	if err := e.Bounds.Check(); err != nil {
 		return fmt.Errorf("bounds: %w", err)
@@ -221,11 +221,11 @@ func segments(id string, pattern bool) ([]string, error) {
 	rest, ok := strings.CutPrefix(id, externalScheme)
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) < 2 || len(id) > maxExternalID {
-		return nil, fmt.Errorf("%.200q is no id: it must be %sDOMAIN/PATH, at most %d bytes", id, externalScheme,
+		return nil, fmt.Errorf("invalid ID %.200q: must be %sDOMAIN/PATH, at most %d bytes", id, externalScheme,
 			maxExternalID)
 	}
 	if !consists(parts[0], ".-_", false) || len(parts[0]) > maxTrustDomain {
-		return nil, fmt.Errorf("%.200q: the trust domain must be a-z, 0-9 and .-_ only, at most %d", id, maxTrustDomain)
+		return nil, fmt.Errorf("%.200q: the trust domain must have a-z, 0-9 and .-_ only, at most %d", id, maxTrustDomain)
 	}
 	for _, part := range parts[1:] {
 		if pattern && (part == anyName || part == anySegment) {
@@ -233,7 +233,7 @@ func segments(id string, pattern bool) ([]string, error) {
 		}
 		if !consists(part, ".-_", true) || part == "." || part == ".." {
 			return nil,
-				fmt.Errorf("%.200q: each segment must be letters, digits and .-_ only, or in the file %s or %s as a whole",
+				fmt.Errorf("%.200q: each segment must have letters, digits and .-_ only, or in the file be %s or %s",
 					id, anyName, anySegment)
 		}
 	}

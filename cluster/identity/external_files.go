@@ -74,7 +74,8 @@ func (x *External) Refresh() (changed bool, err error) {
 	case err != nil:
 		return false, err
 	case own != x.own:
-		return false, fmt.Errorf("%s is of %s now, and we are %s: to be another one, start again", x.files()[0], own, x.own)
+		return false, fmt.Errorf("%s now has the identity %s instead of %s: restart to change it",
+			x.files()[0], own, x.own)
 	}
 	x.held.Store(h)
 	return !h.pair.Leaf().Equal(before.pair.Leaf()), nil
@@ -135,7 +136,7 @@ func readPair(cert, key string) (*Pair, error) {
 	}
 	signer, ok := both.PrivateKey.(crypto.Signer)
 	if !ok {
-		return nil, fmt.Errorf("key: %s signs nothing", key)
+		return nil, fmt.Errorf("key: %s cannot sign", key)
 	}
 	return &Pair{Key: signer, Chain: chain}, nil
 }
@@ -153,14 +154,14 @@ func (t *Trust) roots() []*x509.Certificate {
 func (t *Trust) judgeExternal(chain []*x509.Certificate, usage x509.ExtKeyUsage) (Peer, error) {
 	leaf := chain[0]
 	if leaf.IsCA || leaf.KeyUsage&(x509.KeyUsageCertSign|x509.KeyUsageCRLSign) != 0 {
-		return Peer{}, fmt.Errorf("%w: it is an authority's, which opens no connection", ErrUnknown)
+		return Peer{}, fmt.Errorf("%w: it belongs to an authority, which must not open connections", ErrUnknown)
 	}
 	who, bounds, err := t.External.config.who(leaf)
 	if err != nil {
 		return Peer{}, err
 	}
 	if !slices.Contains(accepted[usage], who.Role) {
-		return Peer{}, fmt.Errorf("%w: it is %s, which must not be at that end", ErrRole, who)
+		return Peer{}, fmt.Errorf("%w: %s is not allowed at that end", ErrRole, who)
 	}
 	if denied := t.Denied.finds(who, chain); denied != "" {
 		return Peer{}, fmt.Errorf("%w: %s", ErrDenied, denied)
@@ -178,7 +179,7 @@ func (t *Trust) recheckExternal(p Peer) error {
 	if t.External == nil || slices.ContainsFunc(t.roots(), root.Equal) {
 		return nil
 	}
-	return fmt.Errorf("%w: what signed it is in the bundle no longer", ErrUnknown)
+	return fmt.Errorf("%w: its issuer is no longer in the bundle", ErrUnknown)
 }
 
 // Late returns an error if a certificate is not valid at a time.

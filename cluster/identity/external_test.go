@@ -106,12 +106,12 @@ func TestExternalRefused(t *testing.T) {
 		"another domain's id":         {by.Sign("spiffe://b.example/rack-7/node/n17", nil), ErrUnmapped},
 		"an id that nobody mentioned": {by.Sign("spiffe://a.example/rack-7/node", nil), ErrUnmapped},
 		"an id below another":         {by.Sign(node+"/x", nil), ErrUnmapped},
-		"the domain itself":           {by.Sign("spiffe://a.example", nil), "is no id"},
-		"an escape":                   {by.Sign("spiffe://a.example/rack-7/node/n%2f17", nil), "each segment must be"},
-		"a port":                      {by.Sign("spiffe://a.example:1/rack-7/node/n17", nil), "the trust domain must be"},
-		"a query":                     {by.Sign(node+"?x=1", nil), "each segment must be"},
-		"a name of ours":              {by.Sign("synapse://c-a/admin/ada", nil), "is no id"},
-		"a name that nobody may have": {by.Sign("spiffe://a.example/people/anonymous", nil), "take another"},
+		"the domain itself":           {by.Sign("spiffe://a.example", nil), "invalid ID"},
+		"an escape":                   {by.Sign("spiffe://a.example/rack-7/node/n%2f17", nil), "each segment must have"},
+		"a port":                      {by.Sign("spiffe://a.example:1/rack-7/node/n17", nil), "the trust domain must have"},
+		"a query":                     {by.Sign(node+"?x=1", nil), "each segment must have"},
+		"a name of ours":              {by.Sign("synapse://c-a/admin/ada", nil), "invalid ID"},
+		"a name that nobody may have": {by.Sign("spiffe://a.example/people/anonymous", nil), "use another name"},
 		"two ids":                     {changed(more(node, node)), errNames},
 		"no id":                       {changed(more()), errNames},
 		"over":                        {changed(func(c *x509.Certificate) { c.NotAfter = today.Add(-time.Second) }), &late},
@@ -210,9 +210,9 @@ func TestExternalRotates(t *testing.T) {
 	}
 
 	by.Write(dir, by.Sign("spiffe://a.example/synapse/scheduler/s2", nil))
-	refresh(false, "we are synapse://c-a/scheduler/s1")
+	refresh(false, "instead of synapse://c-a/scheduler/s1")
 	by.Put(dir, "bundle.pem", []byte("nothing"))
-	refresh(false, "there is no certificate in it")
+	refresh(false, "contains no certificate")
 	by.Write(dir, second)
 	if err := os.Remove(filepath.Join(dir, "svid.pem")); err != nil {
 		t.Fatal(err)
@@ -250,34 +250,34 @@ func TestExternalConfig(t *testing.T) {
 	for text, words := range map[string]string{
 		filesOfA + idsOfA: "",
 
-		"":                                 `cluster: the cluster's name ""`,
-		"[]":                               "it must be cluster, cert, key, bundle and ids",
+		"":                                 `cluster: cluster name ""`,
+		"[]":                               "keys must be cluster, cert, key, bundle and ids",
 		"cluster: c-a\nkeys: x":            "field keys not found",
-		"cluster: c-a\nkey: k\nbundle: b":  "cert: is missing: name the PEM file of our certificate",
+		"cluster: c-a\nkey: k\nbundle: b":  "cert: is missing: set it to the PEM file of the own certificate",
 		"cluster: c-a\ncert: k\nbundle: b": "key: is missing",
-		"cluster: c-a\ncert: k\nkey: b":    "bundle: is missing: name the PEM file of the issuer's roots",
-		filesOfA:                           "ids: there are 0: say in",
+		"cluster: c-a\ncert: k\nkey: b":    "bundle: is missing: set it to the PEM file of the issuer's roots",
+		filesOfA:                           "ids: has 0 entries: needs",
 
-		ids(`{id: "spiffe://a.example/{name}", role: admin}`): "no scheduler would be believed",
+		ids(`{id: "spiffe://a.example/{name}", role: admin}`): "every scheduler would be refused",
 
-		second("https://a.example/x", "role: node"):                `ids[1]: id: "https://a.example/x" is no id`,
-		second("spiffe://A.example/x", "role: node"):               "the trust domain must be a-z",
-		second("spiffe://a.example/x/", "role: node"):              "each segment must be letters",
-		second("spiffe://a.example/n-{name}", "role: node"):        "{name} or * as a whole",
+		second("https://a.example/x", "role: node"):                `ids[1]: id: invalid ID "https://a.example/x"`,
+		second("spiffe://A.example/x", "role: node"):               "the trust domain must have a-z",
+		second("spiffe://a.example/x/", "role: node"):              "each segment must have letters",
+		second("spiffe://a.example/n-{name}", "role: node"):        "in the file be {name} or *",
 		second("spiffe://a.example/{name}/{name}", "role: node"):   "{name} more than once",
-		second("spiffe://a.example/{name}", "role: node, name: n"): "keep one of them",
+		second("spiffe://a.example/{name}", "role: node, name: n"): "remove one of them",
 		second("spiffe://b.example/n", "role: node, name: n"):      "another trust domain than ids[0]",
 
-		second(n, "role: node"):                                 "ids[1]: name: is missing: give one",
-		second(n, "role: king, name: k"):                        `ids[1]: role: "king" is none: it must be one of`,
-		second(n, "role: ca, name: k"):                          `ids[1]: role: "ca" is none`,
-		second(n, "role: node, name: n 1"):                      `ids[1]: name: the name "n 1" must be`,
-		second(n, `role: viewer, name: v, bounds: {gpus: "1"}`): "are for role node",
+		second(n, "role: node"):                                 "ids[1]: name: is missing: set it",
+		second(n, "role: king, name: k"):                        `ids[1]: role: unknown role "king": use one of`,
+		second(n, "role: ca, name: k"):                          `ids[1]: role: unknown role "ca"`,
+		second(n, "role: node, name: n 1"):                      `ids[1]: name: name "n 1" must have`,
+		second(n, `role: viewer, name: v, bounds: {gpus: "1"}`): "only role node can have them",
 		second(n, `role: node, name: v, bounds: {gpus: "x"}`):   `bounds: --gpus "x"`,
 
-		shadowed: "ids[2]: id: spiffe://a.example/n never counts, because ids[1] comes first",
+		shadowed: "ids[2]: id: spiffe://a.example/n never matches, because ids[1] comes first",
 
-		ids(scheduler): "svid.pem: no entry under ids says who it is here: spiffe://a.example/people/ada",
+		ids(scheduler): "svid.pem: no entry under ids matches the ID: spiffe://a.example/people/ada",
 
 		strings.Replace(filesOfA, "svid.pem", "no.pem", 1) + idsOfA: "cert: stat",
 	} {

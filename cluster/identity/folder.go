@@ -66,7 +66,7 @@ func (f *Folder) Certify(role Role, name string, now time.Time) (*Folder, error)
 	case role == RoleScheduler:
 		made.Pair, err = f.Pair.NewAuthority(Identity{f.Pair.Leaf().PermittedURIDomains[0], RoleAuthority, name}, now)
 	default:
-		err = fmt.Errorf("the root signs schedulers alone, and a %s is signed by a scheduler", role)
+		err = fmt.Errorf("the root signs schedulers only: use the folder of a scheduler for role %s", role)
 	}
 	return made, err
 }
@@ -81,7 +81,7 @@ func (f *Folder) isRoot() bool {
 // copy of a key.
 func (f *Folder) Create() error {
 	if entries, err := os.ReadDir(f.Dir); err == nil && len(entries) > 0 {
-		return fmt.Errorf("%s is not empty: nothing is written over keys", f.Dir)
+		return fmt.Errorf("%s is not empty: keys are never overwritten", f.Dir)
 	} else if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return err
 	}
@@ -121,7 +121,7 @@ func OpenFolder(dir string) (*Folder, error) {
 		return nil, err
 	}
 	if !f.Pair.Belongs() {
-		return nil, fmt.Errorf("%s: the key is not that of the certificate", dir)
+		return nil, fmt.Errorf("%s: key does not match the certificate", dir)
 	}
 	return f, nil
 }
@@ -134,7 +134,7 @@ func ReadPool(path string) (*x509.CertPool, error) {
 	}
 	pool := x509.NewCertPool()
 	if !pool.AppendCertsFromPEM(text) {
-		return nil, fmt.Errorf("there is no certificate in %s", path)
+		return nil, fmt.Errorf("no certificate in %s", path)
 	}
 	return pool, nil
 }
@@ -147,7 +147,7 @@ func ReadRoot(path string) (cluster string, root Digest, err error) {
 		return "", root, err
 	}
 	if len(all) != 1 || !all[0].IsCA || len(all[0].PermittedURIDomains) != 1 {
-		return "", root, fmt.Errorf("%s: it must be the one certificate of a cluster's root, as ca.pem in every folder", path)
+		return "", root, fmt.Errorf("%s: must contain only the cluster's root certificate, as ca.pem does", path)
 	}
 	cluster = all[0].PermittedURIDomains[0]
 	return cluster, sha256.Sum256(all[0].Raw), CheckCluster(cluster)
@@ -166,7 +166,7 @@ func Exposed(path string) string {
 	if err != nil || !info.Mode().IsRegular() || !othersMayRead(info) {
 		return ""
 	}
-	return fmt.Sprintf("others may read the token in %s (mode %04o): chmod 0600 %s, and make tokens with --out FILE",
+	return fmt.Sprintf("token file %s can be read by others (mode %04o): run chmod 0600 %s, and use --out for tokens",
 		path, info.Mode().Perm(), path)
 }
 
@@ -176,7 +176,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 		return nil, err
 	}
 	if othersMayRead(info) {
-		return nil, fmt.Errorf("%s: others may read this key (mode %04o): chmod 0600", path, info.Mode().Perm())
+		return nil, fmt.Errorf("%s: key can be read by others (mode %04o): run chmod 0600", path, info.Mode().Perm())
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {
@@ -184,7 +184,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 	}
 	block, _ := pem.Decode(text)
 	if block == nil || block.Type != keyBlock {
-		return nil, fmt.Errorf("%s: there is no private key in it", path)
+		return nil, fmt.Errorf("%s: contains no private key", path)
 	}
 	read, err := x509.ParsePKCS8PrivateKey(block.Bytes)
 	if err != nil {
@@ -192,7 +192,7 @@ func readKey(path string) (*ecdsa.PrivateKey, error) {
 	}
 	key, ok := read.(*ecdsa.PrivateKey)
 	if !ok {
-		return nil, fmt.Errorf("%s: the key is not ECDSA", path)
+		return nil, fmt.Errorf("%s: key is not ECDSA", path)
 	}
 	return key, nil
 }
@@ -209,7 +209,7 @@ func ReadPrivate(path string, most int64) ([]byte, error) {
 	case err != nil:
 		return nil, err
 	case info.Mode().IsRegular() && othersMayRead(info):
-		return nil, fmt.Errorf("others may read %s (mode %04o): chmod 0600 %s", path, info.Mode().Perm(), path)
+		return nil, fmt.Errorf("%s can be read by others (mode %04o): run chmod 0600 %s", path, info.Mode().Perm(), path)
 	}
 	text, err := io.ReadAll(io.LimitReader(file, most+1))
 	if err == nil && int64(len(text)) > most {
@@ -234,7 +234,7 @@ func readCertificates(path string) (all []*x509.Certificate, err error) {
 		all = append(all, c)
 	}
 	if len(all) == 0 {
-		return nil, fmt.Errorf("%s: there is no certificate in it", path)
+		return nil, fmt.Errorf("%s: contains no certificate", path)
 	}
 	return all, nil
 }

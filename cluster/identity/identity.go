@@ -65,14 +65,14 @@ func (i Identity) Check() error {
 		return err
 	}
 	if i.Role != RoleAuthority && !slices.Contains(Roles, i.Role) {
-		return fmt.Errorf("the role %.64q is none: it must be one of %s", i.Role, Listed(Roles))
+		return fmt.Errorf("unknown role %.64q: use one of %s", i.Role, Listed(Roles))
 	}
 	// A user with this name would own all jobs that were submitted before identities were enabled.
 	if i.Name == messages.Anonymous && slices.Contains(People, i.Role) {
-		return fmt.Errorf("the name %s is of those who have no certificate: take another", messages.Anonymous)
+		return fmt.Errorf("name %s is reserved for users without a certificate: use another name", messages.Anonymous)
 	}
 	if !isName(i.Name) {
-		return fmt.Errorf("the name %.64q must be letters, digits and -_.: only, at most %d", i.Name, messages.MaxIDBytes)
+		return fmt.Errorf("name %.64q must have letters, digits and -_.: only, at most %d", i.Name, messages.MaxIDBytes)
 	}
 	return nil
 }
@@ -94,7 +94,7 @@ func CheckCluster(name string) error {
 		ok = ok && ('a' <= c && c <= 'z' || '0' <= c && c <= '9' || c == '-')
 	}
 	if !ok {
-		return fmt.Errorf("the cluster's name %.80q must be a-z, 0-9 and - only, at most %d", name, maxCluster)
+		return fmt.Errorf("cluster name %.80q must have a-z, 0-9 and - only, at most %d", name, maxCluster)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func Parse(text string) (Identity, error) {
 	rest, ok := strings.CutPrefix(text, scheme+"://")
 	parts := strings.Split(rest, "/")
 	if !ok || len(parts) != 3 {
-		return Identity{}, fmt.Errorf("%.200q is no identity: it must be %s://CLUSTER/ROLE/NAME", text, scheme)
+		return Identity{}, fmt.Errorf("invalid identity %.200q: must be %s://CLUSTER/ROLE/NAME", text, scheme)
 	}
 	i := Identity{Cluster: parts[0], Role: Role(parts[1]), Name: parts[2]}
 	if err := i.Check(); err != nil {
@@ -133,7 +133,7 @@ func Parse(text string) (Identity, error) {
 	return i, nil
 }
 
-var errNames = errors.New("the certificate must have exactly one URI, its identity")
+var errNames = errors.New("certificate must have exactly one URI, its identity")
 
 // named returns the identity in a certificate. The caller must have verified the signature.
 func named(c *x509.Certificate) (Identity, error) {

@@ -38,11 +38,11 @@ type Trust struct {
 
 // These errors explain a refusal in the log of the end that refuses.
 var (
-	ErrNoCertificate = errors.New("it shows no certificate")
-	ErrUnknown       = errors.New("its certificate is not of this cluster's authority")
-	ErrCluster       = errors.New("it belongs to another cluster")
-	ErrRole          = errors.New("it has another role")
-	ErrDenied        = errors.New("it is on the denylist")
+	ErrNoCertificate = errors.New("no certificate was presented")
+	ErrUnknown       = errors.New("certificate is not from this cluster's authority")
+	ErrCluster       = errors.New("identity belongs to another cluster")
+	ErrRole          = errors.New("role is wrong")
+	ErrDenied        = errors.New("identity is on the denylist")
 	ErrOver          = errors.New("token expired")
 )
 
@@ -55,11 +55,11 @@ type TimeError struct {
 
 // Error names the certificate's validity by the clock of its authority, and the time of this host.
 func (e *TimeError) Error() string {
-	what := "is not good any more"
+	what := "has expired"
 	if e.Now.Before(e.Certificate.NotBefore) {
-		what = "is not good yet"
+		what = "is not valid yet"
 	}
-	return fmt.Sprintf("the certificate of %s %s: it is good from %s to %s, and this machine's clock says %s",
+	return fmt.Sprintf("certificate of %s %s: it is valid from %s to %s, but the clock of this host shows %s",
 		nameOf(e.Certificate), what, stamp(e.Certificate.NotBefore), stamp(e.Certificate.NotAfter), stamp(e.Now))
 }
 
@@ -150,7 +150,7 @@ func (t *Trust) chains(shown []*x509.Certificate, usage x509.ExtKeyUsage, at tim
 	}
 	var usageError x509.CertificateInvalidError
 	if errors.As(err, &usageError) && usageError.Reason == x509.IncompatibleUsage {
-		return nil, fmt.Errorf("%w: the certificate of %s is not for this end of a connection", ErrRole, nameOf(shown[0]))
+		return nil, fmt.Errorf("%w: certificate of %s is for the other end of a connection", ErrRole, nameOf(shown[0]))
 	}
 	return nil, fmt.Errorf("%w: %w", ErrUnknown, err)
 }
@@ -159,7 +159,7 @@ func (t *Trust) chains(shown []*x509.Certificate, usage x509.ExtKeyUsage, at tim
 // sign it, a root.
 func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.ExtKeyUsage) (Peer, error) {
 	if len(chain) != 3 || chain[0].IsCA {
-		return Peer{}, fmt.Errorf("%w: it must be signed by a scheduler's authority, and that by the root", ErrUnknown)
+		return Peer{}, fmt.Errorf("%w: a scheduler's authority must sign it, and the root that authority", ErrUnknown)
 	}
 	leaf, err := named(chain[0])
 	if err != nil {
@@ -167,13 +167,13 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 	}
 	by, err := named(chain[1])
 	if err != nil {
-		return Peer{}, fmt.Errorf("its authority: %w", err)
+		return Peer{}, fmt.Errorf("authority: %w", err)
 	}
 	switch {
 	case leaf.Cluster != t.Cluster:
-		return Peer{}, fmt.Errorf("%w: it is %s, and this is cluster %s", ErrCluster, leaf, t.Cluster)
+		return Peer{}, fmt.Errorf("%w: %s, but this is cluster %s", ErrCluster, leaf, t.Cluster)
 	case !slices.Contains(accepted[usage], leaf.Role):
-		return Peer{}, fmt.Errorf("%w: it is %s, which must not be at that end", ErrRole, leaf)
+		return Peer{}, fmt.Errorf("%w: %s is not allowed at that end", ErrRole, leaf)
 	}
 	if err := maySign(by, leaf); err != nil {
 		return Peer{}, fmt.Errorf("%w: %w", ErrUnknown, err)
@@ -240,11 +240,11 @@ func (t *Trust) bears(p Peer) error {
 	}
 	switch now := t.now(); {
 	case p.Cluster != t.Cluster:
-		return fmt.Errorf("%w: it is %s, and this is cluster %s", ErrCluster, p.Identity, t.Cluster)
+		return fmt.Errorf("%w: %s, but this is cluster %s", ErrCluster, p.Identity, t.Cluster)
 	case !slices.Contains(People, p.Role):
-		return fmt.Errorf("%w: a token is of a person, and this one of a %s", ErrRole, p.Role)
+		return fmt.Errorf("%w: tokens are for users, not for role %s", ErrRole, p.Role)
 	case !p.Local && !now.Before(p.Until):
-		return fmt.Errorf("%w at %s, and this machine's clock shows %s", ErrOver, stamp(p.Until), stamp(now))
+		return fmt.Errorf("%w at %s, and the clock of this host shows %s", ErrOver, stamp(p.Until), stamp(now))
 	case t.Denied.has(p.Identity.String()):
 		return fmt.Errorf("%w: %s", ErrDenied, p.Identity)
 	}

@@ -143,11 +143,11 @@ func TestTimes(t *testing.T) {
 		now   time.Time
 		words string
 	}{
-		{today.Add(-11 * time.Minute), "of synapse://c-a/node/n1 is not good yet: it is good from 2026-11-23 11:50:00 UTC " +
-			"to 2026-11-24 12:00:00 UTC, and this machine's clock says 2026-11-23 11:49:00 UTC"},
-		{today.Add(25 * time.Hour), "of synapse://c-a/node/n1 is not good any more: it is good from 2026-11-23 " +
-			"11:50:00 UTC to 2026-11-24 12:00:00 UTC, and this machine's clock says 2026-11-24 13:00:00 UTC"},
-		{today.Add(LifeAuthority + time.Hour), "is not good any more"},
+		{today.Add(-11 * time.Minute), "of synapse://c-a/node/n1 is not valid yet: it is valid from 2026-11-23 11:50:00 " +
+			"UTC to 2026-11-24 12:00:00 UTC, but the clock of this host shows 2026-11-23 11:49:00 UTC"},
+		{today.Add(25 * time.Hour), "of synapse://c-a/node/n1 has expired: it is valid from 2026-11-23 " +
+			"11:50:00 UTC to 2026-11-24 12:00:00 UTC, but the clock of this host shows 2026-11-24 13:00:00 UTC"},
+		{today.Add(LifeAuthority + time.Hour), "has expired"},
 		{today.Add(-9 * time.Minute), ""},
 		{today.Add(23 * time.Hour), ""},
 	} {

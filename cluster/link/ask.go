@@ -11,7 +11,7 @@ import (
 // stream.
 
 // errUnlinked is returned if there is no link to a scheduler.
-var errUnlinked = errors.New("there is no link to a scheduler")
+var errUnlinked = errors.New("no link to a scheduler")
 
 // Ask calls do with the connection to each linked scheduler until one answers without an error; otherwise it returns
 // the last error. Leaders and standbys are asked alike: each knows for itself whether it can answer.

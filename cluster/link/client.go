@@ -97,7 +97,7 @@ type dialled struct {
 type twin struct{ address, other string }
 
 func (t twin) Error() string {
-	return fmt.Sprintf("it is %s, which is dialled at %s already: name each scheduler once", t.address, t.other)
+	return fmt.Sprintf("scheduler %s is already linked at %s: list each scheduler once", t.address, t.other)
 }
 
 // session is one connection with one stream, from beginning to end. The result reached reports that the connection was
@@ -131,7 +131,7 @@ func (c *Client) stream(target string, conn *grpc.ClientConn) error {
 	heard := l.read()
 	c.detach(l)
 	l.out.writers.Wait()
-	err = fmt.Errorf("the link broke: %w", l.why)
+	err = fmt.Errorf("link broke: %w", l.why)
 	if heard {
 		return hinted(err, stream.Trailer())
 	}

@@ -65,7 +65,7 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 	c.startedNs, err = strconv.ParseInt(one(md, keyIncarnation), 10, 64)
 	if err != nil || !isID(string(c.node)) || !isID(c.machine) || !isID(c.boot) {
 		return caller{}, status.Error(codes.InvalidArgument,
-			"the machine does not say who it is: node, machine, boot and start are needed")
+			"introduction is incomplete: node, machine, boot and start are required")
 	}
 	if o.Certified == nil {
 		return c, nil
@@ -76,13 +76,13 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 	}
 	if certified.Name != string(c.node) {
 		return caller{}, status.Errorf(codes.PermissionDenied,
-			"the machine calls itself %s, and its certificate is of %s: --id must be the certificate's name",
+			"node ID is %s, but the certificate is for %s: set --id to the certificate's name",
 			c.node, certified.Name)
 	}
 	if id, ok := certified.Bounds[identity.BoundMachine]; ok && id != c.machine {
-		return caller{}, status.Error(codes.PermissionDenied, "the certificate is of another machine: it was made for the "+
-			"machine id that joined, and this one has another (its --data-dir is a new one, or not its own). To join as "+
-			"this machine, remove the folder of --tls and join with a token for this name")
+		return caller{}, status.Error(codes.PermissionDenied, "certificate is for another machine: it was issued to "+
+			"another machine ID, because --data-dir is new or belongs to another node; to join as this machine, remove the "+
+			"folder of --tls and join with a token for this name")
 	}
 	c.key, c.bounds = certified.Key, certified.Bounds
 	return c, nil
@@ -92,7 +92,7 @@ func (o *Options) recognise(ctx context.Context) (caller, error) {
 func checkVersion(version string) error {
 	n, err := strconv.Atoi(version)
 	if err != nil || n < oldest {
-		return fmt.Errorf("protocol version %.16q is too old here, %d is the oldest: upgrade that side first",
+		return fmt.Errorf("protocol version %.16q is too old, the oldest is %d: upgrade that side first",
 			version, oldest)
 	}
 	return nil
@@ -116,7 +116,7 @@ func (s standing) metadata() metadata.MD {
 func understand(md metadata.MD) (standing, error) {
 	s := standing{address: one(md, keyAddress), leader: one(md, keyLeader)}
 	if !isScheduler(s.address) {
-		return s, fmt.Errorf("whoever answers there is no scheduler: it calls itself %.64q", s.address)
+		return s, fmt.Errorf("server is not a scheduler: its address is %.64q", s.address)
 	}
 	if err := checkVersion(one(md, keyProtocol)); err != nil {
 		return s, err

@@ -96,7 +96,7 @@ func (l *line) ended() bool {
 }
 
 // errSilent is the reason of a stream that ended without one.
-var errSilent = errors.New("the other end closed the stream")
+var errSilent = errors.New("other end closed the stream")
 
 // read delivers messages until the stream ends. It reports whether the other end's last message was read.
 func (l *line) read() (last bool) {

@@ -36,11 +36,11 @@ type Server struct {
 }
 
 var (
-	errSuperseded = status.Error(codes.Aborted, "a newer stream of this machine has taken the place")
+	errSuperseded = status.Error(codes.Aborted, "a newer stream of this node replaced it")
 	errCrowded    = status.Errorf(codes.ResourceExhausted,
-		"%d machines have come under this node's name already: give each machine an id of its own", maxMachines)
+		"%d nodes already use this node's name: give each node its own ID", maxMachines)
 	errOtherKey = status.Error(codes.PermissionDenied,
-		"this machine is linked already, with another key: whoever has that one must go first")
+		"node is already linked with another key: stop the agent with that key first")
 	errClosing = status.Error(codes.Unavailable, "this scheduler is shutting down")
 )
 

@@ -260,13 +260,13 @@ func TestRefusedHandshakes(t *testing.T) {
 		key, value, words string
 		code              codes.Code
 	}{
-		{keyNode, "", "who it is", codes.InvalidArgument},
-		{keyNode, "a/b", "who it is", codes.InvalidArgument},
-		{keyNode, "n1~m1", "who it is", codes.InvalidArgument},
-		{keyNode, strings.Repeat("n", 200), "who it is", codes.InvalidArgument},
-		{keyMachine, "", "who it is", codes.InvalidArgument},
-		{keyBoot, " ", "who it is", codes.InvalidArgument},
-		{keyIncarnation, "soon", "who it is", codes.InvalidArgument},
+		{keyNode, "", "introduction is incomplete", codes.InvalidArgument},
+		{keyNode, "a/b", "introduction is incomplete", codes.InvalidArgument},
+		{keyNode, "n1~m1", "introduction is incomplete", codes.InvalidArgument},
+		{keyNode, strings.Repeat("n", 200), "introduction is incomplete", codes.InvalidArgument},
+		{keyMachine, "", "introduction is incomplete", codes.InvalidArgument},
+		{keyBoot, " ", "introduction is incomplete", codes.InvalidArgument},
+		{keyIncarnation, "soon", "introduction is incomplete", codes.InvalidArgument},
 		{keyProtocol, "0", "upgrade", codes.FailedPrecondition},
 		{keyProtocol, "", "upgrade", codes.FailedPrecondition},
 	} {
@@ -360,7 +360,7 @@ func TestTwinNames(t *testing.T) {
 	for twin := false; !twin; {
 		select {
 		case line := <-said:
-			twin = strings.Contains(line, "name each scheduler once")
+			twin = strings.Contains(line, "list each scheduler once")
 		case <-limit:
 			t.Fatal("the twin was not noticed")
 		}

@@ -130,7 +130,7 @@ func TestContextsRefused(t *testing.T) {
 		t.Fatal(err)
 	}
 	cliWith("", "", env, "contexts").wants(t, exit.Misuse, "", "chmod 0600 "+path)
-	cliWith("", "", env, "get", "jobs").wants(t, exit.Misuse, "", "others may read")
+	cliWith("", "", env, "get", "jobs").wants(t, exit.Misuse, "", "can be read by others")
 	for _, text := range []string{
 		"contexts: the-token", "- the-token", "the-token: {x", "contexts:\n- token: [the-token]\n",
 	} {
@@ -146,10 +146,10 @@ func TestContextsRefused(t *testing.T) {
 	cliWith("", "", env, "login", "lab:9000", "--token-file", "/no/such").wants(t, exit.Misuse, "", "no such file")
 	cliWith("", " \n", env, "login", "lab:9000", "--token-file", "-").wants(t, exit.Misuse, "", "file is empty")
 	cliWith("", "the-token", env, "login", "lab:9000", "--token-file", "-").
-		wants(t, exit.Misuse, "", "one word that begins with")
+		wants(t, exit.Misuse, "", "word that begins with")
 	machines := "synapse1.lab." + strings.Repeat("00", 32) + "." + strings.Repeat("11", 32)
 	cliWith("", machines, env, "login", "lab:9000", "--token-file", "-").
-		wants(t, exit.Misuse, "", "with which a machine joins")
+		wants(t, exit.Misuse, "", "token is a join token")
 	open := filepath.Join(t.TempDir(), "open")
 	if err := os.WriteFile(open, []byte("x"), 0o644); err != nil {
 		t.Fatal(err)

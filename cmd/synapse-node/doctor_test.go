@@ -187,7 +187,7 @@ var faults = []struct {
 	}},
 	{"a port that is taken", "ports", "address already in use", func(p *patient) { _, p.o.metricsAt = free(p.t) }},
 	{"no certificate", "certificate", "no such file", func(p *patient) { p.o.tls = filepath.Join(p.dir, "nowhere") }},
-	{"a key that others read", "certificate", "others may read this key", func(p *patient) {
+	{"a key that others read", "certificate", "key can be read by others", func(p *patient) {
 		if err := os.Chmod(filepath.Join(p.o.tls, "key.pem"), 0o644); err != nil {
 			p.t.Fatal(err)
 		}

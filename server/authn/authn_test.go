@@ -46,12 +46,12 @@ func TestRefusals(t *testing.T) {
 		shows func(*tls.Config)
 		words string
 	}{
-		"no certificate":  {func(*tls.Config) {}, "it shows no certificate"},
+		"no certificate":  {func(*tls.Config) {}, "no certificate was presented"},
 		"TLS 1.2":         {func(c *tls.Config) { c.MaxVersion = tls.VersionTLS12 }, "client does not support TLS 1.3"},
-		"another cluster": {showing(of(authority(t, "c-b", today), "n1", today)), "its certificate is not of this cluster's"},
-		"expired":         {showing(of(s.by, "old", today.Add(-25*time.Hour))), "node/old is not good any more: it is good"},
-		"not yet valid":   {showing(of(s.by, "new", today.Add(time.Hour))), "node/new is not good yet: it is good from"},
-		"denied":          {showing(of(s.by, "thief", today)), "it is on the denylist: synapse://c-a/node/thief"},
+		"another cluster": {showing(of(authority(t, "c-b", today), "n1", today)), "certificate is not from this cluster's"},
+		"expired":         {showing(of(s.by, "old", today.Add(-25*time.Hour))), "node/old has expired: it is valid"},
+		"not yet valid":   {showing(of(s.by, "new", today.Add(time.Hour))), "node/new is not valid yet: it is valid from"},
+		"denied":          {showing(of(s.by, "thief", today)), "identity is on the denylist: synapse://c-a/node/thief"},
 	} {
 		for range 2 {
 			if err := s.intrude(refused.shows); err == nil {
@@ -78,11 +78,11 @@ func TestClientsAreTold(t *testing.T) {
 		badge *credential.Badge
 		words string
 	}{
-		"plaintext":         {nil, "the scheduler speaks TLS only"},
-		"another cluster's": {s.badge(authority(t, "c-b", today), identity.RoleNode, "n1"), "no scheduler of this cluster"},
-		"its own time":      {late, "our own certificate: the certificate of synapse://c-a/node/late is not good any more"},
-		"our clock is fast": {ahead, "the certificate of synapse://c-a/scheduler/s1 is not good any more"},
-		"denied":            {s.badge(s.by, identity.RoleNode, "thief"), "the scheduler refused this certificate"},
+		"plaintext":         {nil, "scheduler requires TLS"},
+		"another cluster's": {s.badge(authority(t, "c-b", today), identity.RoleNode, "n1"), "not a scheduler of"},
+		"its own time":      {late, "own certificate: certificate of synapse://c-a/node/late has expired"},
+		"our clock is fast": {ahead, "certificate of synapse://c-a/scheduler/s1 has expired"},
+		"denied":            {s.badge(s.by, identity.RoleNode, "thief"), "scheduler refused this certificate"},
 	} {
 		var told *credential.Refused
 		heard := make(chan *credential.Refused, 100)

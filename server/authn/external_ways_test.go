@@ -58,7 +58,7 @@ func TestExternalRootIsReplaced(t *testing.T) {
 	if err := s.comesIn(badge); err != nil {
 		t.Errorf("the old one is gone: %v", err)
 	}
-	if s.tells("what signed it is in the bundle no longer") == 0 {
+	if s.tells("its issuer is no longer in the bundle") == 0 {
 		t.Errorf("what began under the old root stays open: %q", s.lines)
 	}
 	old := newOutsider(t, first, "node/n2")
@@ -78,7 +78,7 @@ func TestExternalIssuerIsOver(t *testing.T) {
 		o.lasting(spiffe.Lasts + time.Hour)
 	}
 	s.gate.recheck()
-	if err := s.comesIn(node.badge(s)); err == nil || !strings.Contains(err.Error(), "not good any more") {
+	if err := s.comesIn(node.badge(s)); err == nil || !strings.Contains(err.Error(), "has expired") {
 		t.Fatalf("by an authority that is over: %v", err)
 	}
 	next := spiffe.New(t, "a.example", s.clock())

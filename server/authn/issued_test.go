@@ -102,8 +102,8 @@ func TestIssuedRefused(t *testing.T) {
 	s.deny("synapse://c-a/admin/eve\n")
 	for token, words := range map[string]string{
 		"nobody.ann.x": "is for [\"wiki\"], not for synapse", "admin.eve.x": "on the denylist",
-		"node.n1.x": "a token is of a person", "scheduler.s1.x": "a token is of a person", "king.ann.x": "the role \"king\"",
-		"admin.anonymous.x": "take another", "admin.a@b.x": "must be letters",
+		"node.n1.x": "tokens are for users", "scheduler.s1.x": "tokens are for users", "king.ann.x": "unknown role \"king\"",
+		"admin.anonymous.x": "use another name", "admin.a@b.x": "must have letters",
 	} {
 		var last *credential.Refused
 		_, ask := s.open(s.shows(token).Credentials(func(r *credential.Refused) { last = r }))

@@ -51,11 +51,11 @@ func TestJoin(t *testing.T) {
 	for range 2 {
 		_, err := credential.Join(t.Context(), token, []string{s.address}, credential.Joiner{Otherwise: "m2"})
 		var r *credential.Refused
-		if !errors.As(err, &r) || !strings.Contains(err.Error(), "it is spent") {
+		if !errors.As(err, &r) || !strings.Contains(err.Error(), "it is used up") {
 			t.Errorf("the token again: %v", err)
 		}
 	}
-	if n := s.tells("Refused to let a node join from 127.0.0.1: the join token is not known here"); n != 1 {
+	if n := s.tells("Refused to let a node join from 127.0.0.1: join token is unknown to this scheduler"); n != 1 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	if strings.Contains(strings.Join(s.lines, "\n"), strings.Split(token, ".")[3]) {
@@ -94,15 +94,15 @@ func TestTokensRefused(t *testing.T) {
 	parts := strings.Split(good, ".")
 	zeros := strings.Repeat("0", 64)
 	for name, refused := range map[string]struct{ token, name, words string }{
-		"over":              {s.invite(credential.Invitation{Until: s.clock().Add(-time.Second)}, 1), "m3", "is over"},
-		"another machine's": {good, "m3", "for another machine"},
-		"a taken name":      {s.invite(credential.Invitation{}, 1), "m1", "another machine has joined under this name"},
-		"no name":           {s.invite(credential.Invitation{}, 1), "../m1", "must be letters"},
-		"another secret":    {strings.Join([]string{parts[0], parts[1], parts[2], zeros}, "."), "m2", "not known here"},
-		"another root":      {strings.Join([]string{parts[0], parts[1], zeros, parts[3]}, "."), "m2", "no scheduler of this"},
-		"another cluster":   {strings.Join([]string{parts[0], "c-b", parts[2], parts[3]}, "."), "m2", "no scheduler of this"},
-		"nothing":           {"", "m2", "cannot be read"},
-		"half of it":        {good[:len(good)/2], "m2", "cannot be read"},
+		"over":              {s.invite(credential.Invitation{Until: s.clock().Add(-time.Second)}, 1), "m3", "has expired"},
+		"another machine's": {good, "m3", "for another node name"},
+		"a taken name":      {s.invite(credential.Invitation{}, 1), "m1", "node name is used by another node"},
+		"no name":           {s.invite(credential.Invitation{}, 1), "../m1", "must have letters"},
+		"another secret":    {strings.Join([]string{parts[0], parts[1], parts[2], zeros}, "."), "m2", "is unknown to"},
+		"another root":      {strings.Join([]string{parts[0], parts[1], zeros, parts[3]}, "."), "m2", "not a scheduler"},
+		"another cluster":   {strings.Join([]string{parts[0], "c-b", parts[2], parts[3]}, "."), "m2", "not a scheduler"},
+		"nothing":           {"", "m2", "is malformed"},
+		"half of it":        {good[:len(good)/2], "m2", "is malformed"},
 	} {
 		if err := join(refused.token, refused.name); err == nil || !strings.Contains(err.Error(), refused.words) {
 			t.Errorf("%s: %v, want %q", name, err, refused.words)

@@ -81,7 +81,7 @@ func TestLocal(t *testing.T) {
 		t.Errorf("the log has %q", s.lines)
 	}
 	_, again := s.here()
-	if err := again(); err == nil || s.tells("it is on the denylist: "+who) == 0 {
+	if err := again(); err == nil || s.tells("identity is on the denylist: "+who) == 0 {
 		t.Errorf("who is denied comes in: %v", err)
 	}
 	found := false

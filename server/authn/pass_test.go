@@ -146,10 +146,10 @@ func TestPassesRefused(t *testing.T) {
 		"one that begins": {begun, "is unknown"},
 		"revoked":         {revoked, "is unknown"},
 		"over":            {over, "token expired at"},
-		"denied":          {denied, "it is on the denylist: synapse://c-a/admin/eve"},
-		"of a machine":    {machine, "a token is of a person"},
-		"another root":    {elsewhere, "no scheduler of this cluster"},
-		"another cluster": {misnamed, "no scheduler of this cluster"},
+		"denied":          {denied, "identity is on the denylist: synapse://c-a/admin/eve"},
+		"of a machine":    {machine, "tokens are for users"},
+		"another root":    {elsewhere, "not a scheduler of this cluster"},
+		"another cluster": {misnamed, "not a scheduler of this cluster"},
 	} {
 		var last *credential.Refused
 		_, ask := s.open(s.read(c.text).Credentials(func(r *credential.Refused) { last = r }))
@@ -165,7 +165,7 @@ func TestPassesRefused(t *testing.T) {
 		}
 	}
 	_, err := credential.Join(t.Context(), revoked, nil, credential.Joiner{})
-	if err == nil || !strings.Contains(err.Error(), "a person's token") {
+	if err == nil || !strings.Contains(err.Error(), "a user's token") {
 		t.Errorf("a machine with a person's token: %v", err)
 	}
 	s.gate.o.Pass = nil

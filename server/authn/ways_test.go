@@ -86,7 +86,7 @@ func TestAuthorityIsOver(t *testing.T) {
 	if err := b.Renew(t.Context(), []string{s.address}); err == nil || errors.As(err, &late) {
 		t.Errorf("it renews: %v", err)
 	}
-	const words = "the certificate of synapse://c-a/ca/s1 is not good any more"
+	const words = "certificate of synapse://c-a/ca/s1 has expired"
 	for limit := testpace.Until(10 * time.Second); s.tells(words) == 0; time.Sleep(time.Millisecond) {
 		if time.Now().After(limit) { // the TLS alert may arrive before the log line is written
 			t.Fatal("nobody is told which certificate is over")

@@ -24,7 +24,7 @@ func TestLease(t *testing.T) {
 	}
 	first := mustLead(t, a, "a")
 	if _, err := b.Lead("b"); !errors.Is(err, store.ErrLed) ||
-		!strings.Contains(err.Error(), "somebody else leads: a, for") {
+		!strings.Contains(err.Error(), "another scheduler leads: a, for") {
 		t.Fatalf("lead beside a leader: %v", err)
 	}
 	if l, err := b.Leading(); err != nil || l.Holder != "a" || l.Epoch != first || l.Left <= lease-time.Minute ||

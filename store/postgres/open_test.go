@@ -156,7 +156,7 @@ func TestTheServerMustSync(t *testing.T) {
 	server.Exec(t, url, "ALTER SYSTEM SET fsync = off", "SELECT pg_reload_conf()")
 	defer server.Exec(t, url, "ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf()")
 	awaitSetting(t, url, "off")
-	refused(t, url, "does not keep what it acknowledges", "fsync off")
+	refused(t, url, "may lose acknowledged writes", "fsync off")
 	server.Exec(t, url, "ALTER SYSTEM RESET fsync", "SELECT pg_reload_conf()")
 	awaitSetting(t, url, "on")
 	opened(t, Options{URL: url})

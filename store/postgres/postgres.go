@@ -137,7 +137,7 @@ func greet(ctx context.Context, conn *pgx.Conn) error {
 		return err
 	}
 	if fsync != "on" || pages != "on" {
-		return fmt.Errorf("the server does not keep what it acknowledges (fsync %s, full_page_writes %s): turn both on",
+		return fmt.Errorf("server may lose acknowledged writes (fsync %s, full_page_writes %s): turn both on",
 			fsync, pages)
 	}
 	_, err = conn.Exec(ctx, `SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') IN ('off', 'local')`)

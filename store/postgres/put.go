@@ -43,7 +43,7 @@ func exactly(batch *pgx.Batch, rows int, text string, args ...any) {
 	}
 	batch.Queue(text, args...).Exec(func(tag pgconn.CommandTag) error {
 		if n := tag.RowsAffected(); n != int64(rows) {
-			return fmt.Errorf("%d rows written, not %d: %w: %s", n, rows, store.ErrDamaged, text)
+			return fmt.Errorf("%d rows written instead of %d: %w: %s", n, rows, store.ErrDamaged, text)
 		}
 		return nil
 	})

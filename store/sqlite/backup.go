@@ -57,7 +57,7 @@ func checkWhole(tx *sql.Tx) error {
 			return err
 		}
 		if finding != "ok" {
-			return fmt.Errorf("the file: %s: %w", finding, store.ErrDamaged)
+			return fmt.Errorf("file: %s: %w", finding, store.ErrDamaged)
 		}
 		return nil
 	})

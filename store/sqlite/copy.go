@@ -28,7 +28,7 @@ func BackupFile(from, to string) error {
 		_, err = os.Stat(from)
 	}
 	if err != nil {
-		return fmt.Errorf("store: backup: there is no database: %w", err)
+		return fmt.Errorf("store: backup: database does not exist: %w", err)
 	}
 	err = appear(to, func(partial string) error {
 		if err := empty(partial); err != nil {
@@ -40,7 +40,7 @@ func BackupFile(from, to string) error {
 		return checkFile(partial)
 	})
 	if errors.Is(err, store.ErrDamaged) {
-		return fmt.Errorf("%w; the scheduler may still run on, but keep your older backups", err)
+		return fmt.Errorf("%w; the scheduler may continue to run, but keep older backups", err)
 	}
 	return err
 }
@@ -53,8 +53,8 @@ func Restore(from, to string) error {
 	}
 	for _, side := range []string{"-wal", "-shm", "-journal"} {
 		if _, err := os.Stat(from + side); err == nil {
-			return fmt.Errorf("store: restore: %s stands beside %s, so a scheduler uses it, or died with it: take a backup of "+
-				"it first", from+side, from)
+			return fmt.Errorf("store: restore: %s exists, so a scheduler uses %s or crashed: take a backup of that file "+
+				"first", from+side, from)
 		}
 	}
 	if err := checkFile(from); err != nil {
@@ -88,7 +88,7 @@ func appear(path string, fill func(partial string) error) error {
 	}
 	partial := Partial(path)
 	if _, err := os.Lstat(partial); err == nil {
-		return fmt.Errorf("store: %s: %w; it is of a copy under way, or of one that was interrupted: then remove it",
+		return fmt.Errorf("store: %s: %w; another copy is in progress, or was interrupted: in that case remove the file",
 			partial, os.ErrExist)
 	}
 	err = fill(partial)
@@ -178,7 +178,7 @@ func checkFile(path string) error {
 		return judged(err)
 	}
 	if have.Schema == 0 {
-		return errors.New("it is empty")
+		return errors.New("file is empty")
 	}
 	db, err := sql.Open(driver, existing(path, "ro"))
 	if err != nil {

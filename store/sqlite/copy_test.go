@@ -82,14 +82,14 @@ func TestCopiesThatAreRefused(t *testing.T) {
 		name, from, words string
 		copied            func(from, to string) error
 	}{
-		{"backup of nothing", filepath.Join(dir, "none.db"), "there is no database", BackupFile},
+		{"backup of nothing", filepath.Join(dir, "none.db"), "database does not exist", BackupFile},
 		{"backup of another file", file("letter", strings.Repeat("Dear all, ", 500)), "not a database", BackupFile},
 		{"backup of damage", damaged, "checksum", BackupFile},
 		{"restore of nothing", filepath.Join(dir, "none.db"), "no such file", Restore},
-		{"restore of an empty file", file("empty", ""), "it is empty", Restore},
+		{"restore of an empty file", file("empty", ""), "file is empty", Restore},
 		{"restore of damage", damaged, "checksum", Restore},
 		{"restore of a newer one", newer, "newer synapse-scheduler", Restore},
-		{"restore of a live one", live, "take a backup of it first", Restore},
+		{"restore of a live one", live, "take a backup of that file first", Restore},
 	} {
 		err := c.copied(c.from, to)
 		if err == nil || !strings.Contains(err.Error(), c.words) {

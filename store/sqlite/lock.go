@@ -24,8 +24,8 @@ func lockFile(path string) (*os.File, error) {
 	err = syscall.Flock(int(f.Fd()), syscall.LOCK_EX|syscall.LOCK_NB)
 	switch {
 	case errors.Is(err, syscall.EWOULDBLOCK):
-		err = fmt.Errorf("store: %s is in use by another synapse-scheduler (pid %s); stop it, or give this one a file of "+
-			"its own", path, holder(f))
+		err = fmt.Errorf("store: %s is in use by another synapse-scheduler (pid %s); stop it, or give this one another "+
+			"file", path, holder(f))
 	case err != nil:
 		err = fmt.Errorf("store: lock %s: %w", f.Name(), err)
 	default:
@@ -56,5 +56,5 @@ func holder(f *os.File) string {
 	if pid := strings.TrimSpace(string(text)); err == nil && pid != "" {
 		return pid
 	}
-	return "not known yet"
+	return "unknown"
 }

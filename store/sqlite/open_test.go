@@ -194,15 +194,15 @@ func TestOpenSetsDamagedRecordsAside(t *testing.T) {
 		{"a job of a later format", "job", "running", foreign, "format 2"},
 		{"one bit of a job", "job", "running", func(b []byte) []byte { b[20] ^= 4; return b }, "checksum"},
 		{"an attempt cut off", "attempt", attempt, cut, "checksum"},
-		{"an attempt of nothing", "attempt", attempt, func([]byte) []byte { return sealed(nil) }, "no leader wrote this"},
+		{"an attempt of nothing", "attempt", attempt, func([]byte) []byte { return sealed(nil) }, "record is invalid"},
 		{"an attempt that is no message", "attempt", attempt, func([]byte) []byte { return sealed([]byte{0xff}) },
 			"cannot be decoded"},
 		{"an attempt of another job", "attempt", attempt,
-			func([]byte) []byte { return sealed(encoded(t, committed(1, "other", 1))) }, `it is the record of "other/`},
+			func([]byte) []byte { return sealed(encoded(t, committed(1, "other", 1))) }, `it contains the record of "other/`},
 		{"a machine cut off", "node", "n0", cut, "checksum"},
 		{"a machine of another name", "node", "n0", func([]byte) []byte {
 			return sealed(encoded(t, &messages.NodeRecord{Id: "n1", Revision: 1, WrittenBy: &messages.Token{Epoch: 1}}))
-		}, `it is the record of "n1"`},
+		}, `it contains the record of "n1"`},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			path := small(t)

@@ -47,7 +47,7 @@ func (w *writer) version(known int) (v store.Version, err error) {
 	case application == 0 && v.Oldest == 0 && tables == 0:
 		return v, nil
 	case application != applicationID:
-		return v, fmt.Errorf("the file holds the data of another program; give the scheduler a file of its own")
+		return v, fmt.Errorf("file contains the data of another program; give the scheduler another file")
 	case noted > 0:
 		err = w.one("SELECT schema FROM version", nil, &v.Schema)
 	}
@@ -82,8 +82,8 @@ func (w *writer) prepare() error {
 	}
 	// SQLite does not report a mode that it cannot set.
 	if mode != "wal" || synchronous != "2" {
-		return fmt.Errorf("its file system has no shared memory for a write-ahead log (journal mode %s, synchronous %s); "+
-			"put it on a local disk", mode, synchronous)
+		return fmt.Errorf("its file system does not support a write-ahead log (journal mode %s, synchronous %s); "+
+			"move the file to a local disk", mode, synchronous)
 	}
 	return w.migrate(have.Schema, texts)
 }

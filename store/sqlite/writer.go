@@ -71,7 +71,7 @@ func (w *writer) change(rows int, text string, args ...any) error {
 		return err
 	}
 	if n, err := result.RowsAffected(); err != nil || n != int64(rows) {
-		return errors.Join(fmt.Errorf("%d rows written, not %d: %s", n, rows, text), err, store.ErrDamaged)
+		return errors.Join(fmt.Errorf("%d rows written instead of %d: %s", n, rows, text), err, store.ErrDamaged)
 	}
 	return nil
 }

@@ -168,7 +168,7 @@ func goesOnWithAdditions(t *testing.T, b *base) {
 		t.Fatal("a database with a breaking migration opened")
 	}
 	for _, words := range []string{"newer synapse-scheduler", fmt.Sprintf("schema %d", schema+1),
-		fmt.Sprintf("know at least %d", schema+1), fmt.Sprintf("up to %d", schema), "run that version"} {
+		fmt.Sprintf("with at least %d", schema+1), fmt.Sprintf("has %d", schema), "run that version"} {
 		if !strings.Contains(err.Error(), words) {
 			t.Errorf("refused with\n%v\nwithout %q", err, words)
 		}

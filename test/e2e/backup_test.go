@@ -65,7 +65,7 @@ func TestBackupAndRestore(t *testing.T) {
 	}
 	for name, args := range map[string][]string{
 		"choose another name":     {"backup", "--data-dir", data, file},
-		"there is no database":    {"backup", "--data-dir", filepath.Join(c.dir, "none"), file + "2"},
+		"database does not exist": {"backup", "--data-dir", filepath.Join(c.dir, "none"), file + "2"},
 		"accepts one FILE, got 0": {"backup"},
 		"folder is not empty":     {"restore", "--data-dir", data, file},
 		"no such file":            {"restore", "--data-dir", filepath.Join(c.dir, "empty"), file + "2"},

@@ -66,9 +66,9 @@ func TestOutsideIssuer(t *testing.T) {
 	s.as(ada, "submit", "--cpu", "1", "--image", "host", "--wait", "--", "true").wants(t, 0, "", "")
 	s.as(eve, "get", "jobs", "--no-headers").wants(t, 0, "ada", "")
 	s.as(eve, "cancel", id).wants(t, 5, "", "eve (viewer) may not")
-	s.as(o.of("web/front"), "get", "jobs").wants(t, 2, "", "no entry under ids says who it is here")
-	s.as(o.of("synapse/node/n3"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
-	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
+	s.as(o.of("web/front"), "get", "jobs").wants(t, 2, "", "no entry under ids matches the ID")
+	s.as(o.of("synapse/node/n3"), "get", "jobs").wants(t, 2, "", "but needs role admin")
+	s.as("", "get", "jobs").wants(t, 5, "", "scheduler requires TLS")
 	s.as(ada, "token", "create", "--user", "ann", "--role", "viewer").
 		wants(t, 2, "", "user tokens require TLS and an admin's certificate or token of the cluster")
 

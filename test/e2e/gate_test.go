@@ -148,12 +148,12 @@ func TestStrangersUnderTLS(t *testing.T) {
 	}
 
 	// On the command line each attempt ends with code 5, at once, with one line that states the reason.
-	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only")
-	s.as(filepath.Join(foreign, "admin"), "get", "jobs").wants(t, 5, "", "no scheduler of this cluster")
+	s.as("", "get", "jobs").wants(t, 5, "", "scheduler requires TLS")
+	s.as(filepath.Join(foreign, "admin"), "get", "jobs").wants(t, 5, "", "not a scheduler of this cluster")
 	s.says("client does not accept this scheduler's certificate")
 	old := made(t, by, identity.RoleAdmin, time.Now().Add(-identity.LifePerson-time.Hour))
-	s.as(old, "get", "jobs").wants(t, 5, "", "is not good any more: it is good from")
-	s.as(s.folder("node", "n1"), "get", "jobs").wants(t, 2, "", "and this needs one of role admin")
+	s.as(old, "get", "jobs").wants(t, 5, "", "has expired: it is valid from")
+	s.as(s.folder("node", "n1"), "get", "jobs").wants(t, 2, "", "but needs role admin")
 
 	// The scheduler rejects a program without TLS, with one line.
 	s.says("client does not use TLS")
@@ -165,11 +165,11 @@ func TestStrangersUnderTLS(t *testing.T) {
 		return []tls.Certificate{*folder.Pair.TLS()}
 	}
 	for words, config := range map[string]*tls.Config{
-		"it shows no certificate":         {},
+		"no certificate was presented":    {},
 		"client does not support TLS 1.3": {MaxVersion: tls.VersionTLS12},
 		"signed by unknown authority":     {Certificates: pair(filepath.Join(foreign, "admin"))},
-		"admin/n9 is not good yet":        {Certificates: pair(made(t, by, identity.RoleAdmin, time.Now().Add(time.Hour)))},
-		"scheduler's authority, and that": {Certificates: pair(filepath.Join(s.keys, "scheduler"))},
+		"admin/n9 is not valid yet":       {Certificates: pair(made(t, by, identity.RoleAdmin, time.Now().Add(time.Hour)))},
+		"scheduler's authority must sign": {Certificates: pair(filepath.Join(s.keys, "scheduler"))},
 	} {
 		for range 2 {
 			s.intrudes(config, words)
@@ -179,12 +179,12 @@ func TestStrangersUnderTLS(t *testing.T) {
 
 	// Nodes without a valid certificate get no link, and log the reason.
 	plain := s.agent("n2", "r1")
-	s.refuses(plain, "the scheduler speaks TLS only")
+	s.refuses(plain, "scheduler requires TLS")
 	lapsed := made(t, by, identity.RoleNode, time.Now().Add(-32*24*time.Hour))
 	s.refuses(s.agent("n9", "r1", "--tls", lapsed), "cannot be renewed")
 	other := filepath.Join(t.TempDir(), "other")
 	s.cli("certify", "node", "n3", "--by", filepath.Join(foreign, "scheduler"), "--out", other).wants(t, 0, "", "is in")
-	s.refuses(s.agent("n3", "r1", "--tls", other), "no scheduler of this cluster")
+	s.refuses(s.agent("n3", "r1", "--tls", other), "not a scheduler of this cluster")
 
 	// A denied user is rejected after the list has been read again, which happens every 15 s.
 	for limit := pace.Until(40 * time.Second); s.as(denied, "get", "jobs").code == 0; {
@@ -193,8 +193,8 @@ func TestStrangersUnderTLS(t *testing.T) {
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
-	s.as(denied, "get", "jobs").wants(t, 5, "", "the scheduler refused this certificate")
-	if !strings.Contains(s.scheduler.said(), "it is on the denylist: synapse://e2e/viewer/denied") {
+	s.as(denied, "get", "jobs").wants(t, 5, "", "scheduler refused this certificate")
+	if !strings.Contains(s.scheduler.said(), "identity is on the denylist: synapse://e2e/viewer/denied") {
 		t.Error("the scheduler does not say who is denied")
 	}
 }
@@ -249,7 +249,7 @@ func TestJoinTokens(t *testing.T) {
 
 	again := s.agent("n2", "r1", "--tls", filepath.Join(s.keys, "n2"), "--token", token)
 	<-again.silent
-	if !strings.Contains(again.said(), "it is spent") {
+	if !strings.Contains(again.said(), "it is used up") {
 		t.Errorf("with a spent token it said %q", again.said())
 	}
 	s.says("Refused to let a node join from 127.0.0.1")
@@ -304,9 +304,9 @@ func TestMachinePosesAsScheduler(t *testing.T) {
 		}
 	}()
 	s.address = listener.Addr().String()
-	s.as(filepath.Join(s.keys, "admin"), "get", "jobs").wants(t, 5, "", "it has another role")
+	s.as(filepath.Join(s.keys, "admin"), "get", "jobs").wants(t, 5, "", "role is wrong")
 	agent := s.agent("n2", "r1", "--tls", s.folder("node", "n2"))
-	s.refuses(agent, "it has another role")
+	s.refuses(agent, "role is wrong")
 	if len(heard) > 0 {
 		t.Errorf("the thief heard %q", <-heard)
 	}

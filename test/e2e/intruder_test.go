@@ -232,7 +232,7 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 	}
 	if driver == "process" { // plain processes can reach the port, and each tried way prints a line
 		l.telling("client does not use TLS")
-		l.telling("it shows no certificate")
+		l.telling("no certificate was presented")
 		l.telling("client does not accept this scheduler's certificate")
 	}
 }

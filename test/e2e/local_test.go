@@ -43,7 +43,7 @@ func TestLocalSocket(t *testing.T) {
 	s.here(nil, "cancel", id).wants(t, 0, "", "")
 	s.cli("audit", filepath.Join(s.dir, "scheduler", "audit"), "-o", "json").
 		wants(t, 0, fmt.Sprintf("uid %d by the local socket", os.Geteuid()), "")
-	s.as("", "get", "jobs").wants(t, 5, "", "the scheduler speaks TLS only") // the port is unchanged
+	s.as("", "get", "jobs").wants(t, 5, "", "scheduler requires TLS") // the port is unchanged
 
 	able.Need(t, able.Root)
 	other := &syscall.Credential{Uid: 61874, Gid: 61874}

@@ -59,7 +59,7 @@ func TestDesk(t *testing.T) {
 	s.keep("login")
 	s.silent()
 	s.tells("synapselogin1.wrong")
-	s.shows("the token cannot be read")
+	s.shows("token is malformed")
 	s.tells(token)
 	s.shows(job) // in the view that was requested
 	s.shows("vera, viewer")

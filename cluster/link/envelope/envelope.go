@@ -1,5 +1,5 @@
 // Package envelope encodes and decodes the actor messages that cross between processes. The format is Proto.Actor's:
-// the gRPC method remote.Remoting/Receive, and frames that are RemoteMessages. A peer with Proto.Actor's remote package
+// the gRPC method remote.Remoting/Receive, and frames of type RemoteMessage. A peer with Proto.Actor's remote package
 // therefore understands them. That package itself is not used, because it creates objects for everything that it
 // receives. A hostile frame full of empty parts would grow fifty times. Here frames pass through gRPC as bytes, and
 // their parts stay bytes until they are needed.
