@@ -208,7 +208,7 @@ func (m *Mirror) figure(e *messages.Event) *messages.Event {
 }
 
 func (m *Mirror) tellHidden(ctx actor.Context, last *messages.NodeStatus) {
-	m.tell(ctx, &messages.Event{Text: "machine " + last.GetRecord().GetId() + " removed", Node: last, Hidden: true})
+	m.tell(ctx, &messages.Event{Text: "node " + last.GetRecord().GetId() + " removed", Node: last, Hidden: true})
 }
 
 // tell numbers an event, keeps it, and sends it to the watchers that want it.

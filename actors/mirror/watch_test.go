@@ -120,11 +120,11 @@ func TestWatchTellsWhatPeopleSee(t *testing.T) {
 		"3 job j running on n1, n2, warned: time limit in 2m0s",
 		"4 job j cancelled: enough; the end is not confirmed by n1",
 		"5 job j cancelled: enough",
-		"6 machine n3 up, with 64 CPUs and 8 GPUs",
-		"7 machine n3 up, with 64 CPUs and 7 GPUs (1 failed)",
-		"8 machine n3 up, drained by ops: new fans",
-		"9 machine n3 dead: 2 attempts may still be on it",
-		"10 machine n3 removed",
+		"6 node n3 up, with 64 CPUs and 8 GPUs",
+		"7 node n3 up, with 64 CPUs and 7 GPUs (1 failed)",
+		"8 node n3 up, drained by ops: new fans",
+		"9 node n3 dead: 2 attempts may still be on it",
+		"10 node n3 removed",
 	)
 	a.says("all", &messages.Unwatch{})
 	a.says("all", &messages.Unwatch{})
@@ -182,15 +182,15 @@ func TestWatchTellsOnlyWhatWasAskedFor(t *testing.T) {
 	a.says("", NodeShown{Status: nodeOf("n1", "dead")})
 	a.says("", NodeShown{Status: nodeOf("n2", "dead")})
 	a.hears(t, "jobs", "1 job j1 queued", "2 job j2 queued")
-	a.hears(t, "nodes", "3 machine n1 dead", "4 machine n2 dead")
+	a.hears(t, "nodes", "3 node n1 dead", "4 node n2 dead")
 	a.hears(t, "alice", "1 job j1 queued")
 	a.hears(t, "queue", "2 job j2 queued")
 	a.hears(t, "label", "2 job j2 queued")
-	a.hears(t, "ids", "2 job j2 queued", "3 machine n1 dead")
+	a.hears(t, "ids", "2 job j2 queued", "3 node n1 dead")
 	a.says("jobs", &messages.Watch{Nodes: true}) // the last request counts
 	a.says("", JobShown{statusOf("j1", "alice", "running")})
 	a.says("", NodeShown{Status: nodeOf("n1", "up")})
-	a.hears(t, "jobs", "6 machine n1 up, with 64 CPUs and 8 GPUs")
+	a.hears(t, "jobs", "6 node n1 up, with 64 CPUs and 8 GPUs")
 }
 
 func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
@@ -205,7 +205,7 @@ func TestWatchBeginsWithWhatIsPresent(t *testing.T) {
 	if got := a.told["w"][0].Job; got.Record != later.Record {
 		t.Errorf("the record that is present is of revision %d", got.Record.Revision)
 	}
-	a.hears(t, "w", "2 job j1 queued"+soon, "1 job j2 queued"+soon, "3 machine n1 up, with 64 CPUs and 8 GPUs", "3 synced")
+	a.hears(t, "w", "2 job j1 queued"+soon, "1 job j2 queued"+soon, "3 node n1 up, with 64 CPUs and 8 GPUs", "3 synced")
 	a.says("one", &messages.Watch{Jobs: true, Present: true, Ids: []string{"j2", "nowhere", "j2"}})
 	a.hears(t, "one", "1 job j2 queued"+soon, "3 synced")
 	a.says("", JobShown{statusOf("j1", "alice", "running")})
@@ -369,12 +369,12 @@ func TestBooks(t *testing.T) {
 	a.says("", NodeShown{Status: books(1)})
 	a.says("", NodeShown{Status: books(2)})
 	a.says("", NodeShown{Status: books(2)}) // a heartbeat
-	a.hears(t, "words", "1 machine n1 up, with 64 CPUs and 8 GPUs")
+	a.hears(t, "words", "1 node n1 up, with 64 CPUs and 8 GPUs")
 	told := a.told["map"]
 	if len(told) != 2 || told[1].Text != "" || told[1].Seq != told[0].Seq || told[1].Node.GetLedger().GetVersion() != 2 {
 		t.Errorf("the map was told %v", told)
 	}
 	a.hears(t, "other")
 	a.says("late", &messages.Watch{Nodes: true, Books: true, After: first})
-	a.hears(t, "late", "1 machine n1 up, with 64 CPUs and 8 GPUs", "1 synced")
+	a.hears(t, "late", "1 node n1 up, with 64 CPUs and 8 GPUs", "1 synced")
 }

@@ -227,9 +227,9 @@ func someOf(names []string) string {
 	return strings.Join(names, ", ")
 }
 
-// nodeWords returns the state of a node as text, such as "machine n3 dead: 2 attempts may still be on it".
+// nodeWords returns the state of a node as text, such as "node n3 dead: 2 attempts may still be on it".
 func nodeWords(before, s *messages.NodeStatus) string {
-	words := "machine " + s.GetRecord().GetId() + " " + s.GetPhase()
+	words := "node " + s.GetRecord().GetId() + " " + s.GetPhase()
 	if closed := s.GetClosed(); closed != "" && closed != s.GetPhase() {
 		words += ", " + closed
 	}

@@ -236,7 +236,7 @@ func subject(e *messages.Event) string {
 	case e.GetJob() != nil:
 		return "job " + e.GetJob().GetRecord().GetId()
 	case e.GetNode() != nil:
-		return "machine " + e.GetNode().GetRecord().GetId()
+		return "node " + e.GetNode().GetRecord().GetId()
 	}
 	return ""
 }

@@ -184,7 +184,7 @@ func TestSubmit(t *testing.T) {
 	cliWith(f.address, "", map[string]string{"HOME": "/h"}, "submit", "--gpu", "64", "--cpu", "512", "--mem", "4Ti",
 		"--image", "host", "-e", "A=b", "-e", "HOME",
 		"--label", "a=b,c=d", "--mount", "/a:/b:ro", "--required", "zone", "--time-limit", "24h", "--", "./train.sh",
-		"-x").wants(t, 0, "submitted: train, 64 GPUs, 512 CPUs, 4Ti in total, whole machines", "")
+		"-x").wants(t, 0, "submitted: train, 64 GPUs, 512 CPUs, 4Ti in total, whole nodes", "")
 	cli(f.address, "submit", "--gpu", "0.5", "--image", "host", "--name", "half", "--", "true").wants(t, 0,
 		"half, 1 task of 0.5 GPUs", "")
 	cli(f.address, "submit", "--cpu", "2", "-n", "3", "--image", "/srv/images/My_Image.tar").wants(t,

@@ -56,7 +56,7 @@ func (a *app) describeCommand() *cobra.Command {
 	labelFlag(job, &chosen, "the unfinished job")
 	c.AddCommand(job, a.objectFlag(&cobra.Command{
 		Use: "node NODE", Aliases: []string{"nodes"}, Short: "show details of a node: its resources and the jobs on it",
-		Args:              named("machine", "NODE", 1),
+		Args:              named("node", "NODE", 1),
 		ValidArgsFunction: a.completeNodes,
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error {

@@ -123,7 +123,7 @@ func TestVisits(t *testing.T) {
 		{"/open", viewer, []string{"h2", "http/1.1"}, "200 open"},
 		{"/figures", viewer, []string{"h2", "http/1.1"}, "200 figures for vera"},
 		{"/figures", nil, nil, "403 authentication required: present a certificate"},
-		{"/figures", machine, nil, "403 n1 (node) may not look at figures of the cluster"},
+		{"/figures", machine, nil, "403 n1 (node) may not read metrics of the cluster"},
 		{"/open", stranger, nil, "error: "},
 		{"/nothing", viewer, nil, "404 "},
 	} {

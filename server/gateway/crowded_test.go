@@ -22,7 +22,7 @@ func TestCrowdedWatchesMissNothing(t *testing.T) {
 		all = append(all, d.watches(ctx, &messages.Watch{Jobs: true, Nodes: true}))
 	}
 	r.join("n1", s)
-	for d.event(all[0]).Text != "machine n1 up, with 64 CPUs and 8 GPUs" {
+	for d.event(all[0]).Text != "node n1 up, with 64 CPUs and 8 GPUs" {
 	}
 	last := ""
 	for i := range 8 {

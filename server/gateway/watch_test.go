@@ -47,7 +47,7 @@ func TestWatch(t *testing.T) {
 	ctx, cancel := context.WithCancel(timely(t))
 	w := d.watches(ctx, &messages.Watch{Jobs: true, Nodes: true})
 	l := r.join("n1", s)
-	for e := d.event(w); e.Text != "machine n1 up, with 64 CPUs and 8 GPUs"; e = d.event(w) {
+	for e := d.event(w); e.Text != "node n1 up, with 64 CPUs and 8 GPUs"; e = d.event(w) {
 		if e.Node.GetRecord().GetId() != "n1" {
 			t.Fatalf("told %v", e)
 		}
@@ -64,7 +64,7 @@ func TestWatch(t *testing.T) {
 		t.Errorf("told that it runs, and it is %q", p)
 	}
 	again := d.watches(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true})
-	for i, want := range []string{"job " + one + " running on n1", "machine n1 up, with 64 CPUs and 8 GPUs",
+	for i, want := range []string{"job " + one + " running on n1", "node n1 up, with 64 CPUs and 8 GPUs",
 		"all that there was has been told"} {
 		if e := d.event(again); e.Text != want || e.Synced != (i == 2) {
 			t.Errorf("present: %v, and not %q", e, want)
@@ -219,7 +219,7 @@ func TestBacklogKeepsTheLastBooks(t *testing.T) {
 			t.Fatal("the watch has fallen behind")
 		}
 	}
-	b.put(books("n2", 5, "machine n2 dead"))
+	b.put(books("n2", 5, "node n2 dead"))
 	var got []string
 	for e := b.next(); e != nil; e = b.next() {
 		got = append(got, fmt.Sprint(e.Node.Record.Id, " ", e.Node.Ledger.Version))

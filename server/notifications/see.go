@@ -117,10 +117,10 @@ func (s *sight) machine(e *messages.Event) []*Notification {
 	if !s.began || (was == "") == (why == "") { // a new text for the same state is not news
 		return nil
 	}
-	n := &Notification{Event: MachineClosed, Text: fmt.Sprintf("machine %s is closed: %s", id, why),
+	n := &Notification{Event: MachineClosed, Text: fmt.Sprintf("node %s is unschedulable: %s", id, why),
 		Machine: &AboutMachine{ID: id, Phase: e.GetNode().GetPhase(), Closed: why}}
 	if why == "" {
-		n.Event, n.Text = MachineOpen, fmt.Sprintf("machine %s is open again", id)
+		n.Event, n.Text = MachineOpen, fmt.Sprintf("node %s is schedulable again", id)
 	}
 	n.ID = fmt.Sprintf("%s/%s/%d", n.Event, id, e.GetAtUnixMs())
 	return []*Notification{n}

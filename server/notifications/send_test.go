@@ -235,7 +235,7 @@ func TestWhoDoesNotAnswer(t *testing.T) {
 	both := func() bool { return failed.Load() == 2*tries && strings.Contains(good.words(), "n2") }
 	log := run(t, "", rules, both, events, events) // repeated, so that the first refusal has been logged
 	for _, want := range []string{
-		"notify.bad: not delivered: machine n1 is closed: cordoned (5 tries): no",
+		"notify.bad: not delivered: node n1 is unschedulable: cordoned (5 tries): no",
 		"notify.stuck: the receiver is too slow: notifications are lost from now on",
 	} {
 		if strings.Count(log, want) != 1 {

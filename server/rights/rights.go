@@ -82,19 +82,19 @@ type rightRow struct {
 // lines is the table. The gateway gives secrets only to a node that runs the job. A script can be read by anyone
 // who knows its digest, and only readers of the job see the digest.
 var lines = []rightRow{
-	{Link, None, None, None, None, Any, None, "open a machine's link", false},
-	{Health, Any, Any, Any, Any, Any, Any, "ask for the scheduler's health", false},
-	{Reflect, Any, None, None, None, None, None, "list what can be called", false},
-	{Known, Any, Any, Any, Any, None, None, "ask whom it speaks to", false},
+	{Link, None, None, None, None, Any, None, "open a node's link", false},
+	{Health, Any, Any, Any, Any, Any, Any, "read the scheduler's health", false},
+	{Reflect, Any, None, None, None, None, None, "list gRPC services", false},
+	{Known, Any, Any, Any, Any, None, None, "read its own identity", false},
 
-	{ReadJobs, Any, Any, Any, Any, None, None, "look at jobs", false},
-	{ReadMachines, Any, Any, Any, Any, None, None, "look at machines", false},
-	{ReadIDs, Any, None, None, None, None, None, "see the ids of machines", false},
+	{ReadJobs, Any, Any, Any, Any, None, None, "see jobs", false},
+	{ReadMachines, Any, Any, Any, Any, None, None, "see nodes", false},
+	{ReadIDs, Any, None, None, None, None, None, "see the machine IDs of nodes", false},
 	{ReadPrivate, Any, Own, Own, Own, None, None, "see the env and the command of", false},
 	{ReadLogs, Any, Own, Own, Own, None, None, "read the output of", false},
 	{ReadScript, Any, Any, Any, None, Any, None, "read scripts", false},
-	{ReadSecrets, None, None, None, None, Any, None, "be given the secrets of what runs there", false},
-	{ReadMetrics, Any, Any, Any, Any, None, None, "look at figures of the cluster", false},
+	{ReadSecrets, None, None, None, None, Any, None, "get the secrets of a job that runs on it", false},
+	{ReadMetrics, Any, Any, Any, Any, None, None, "read metrics of the cluster", false},
 
 	{Submit, Any, Any, Any, None, None, None, "submit jobs", true},
 	{SubmitUser, Any, Any, Any, None, None, None, "name a user", true},
@@ -107,23 +107,23 @@ var lines = []rightRow{
 	{Release, Any, Any, Own, None, None, None, "release", true},
 	{Requeue, Any, Any, Own, None, None, None, "requeue", true},
 	{Exec, Any, Own, Own, None, None, None, "run processes in the tasks of", true},
-	{Carry, None, None, None, None, Any, None, "come for a process that it was told to run", false},
-	{ExecInGang, None, None, None, None, Any, None, "run processes in other tasks of an attempt that it runs", false},
+	{Carry, None, None, None, None, Any, None, "fetch an exec session of its task", false},
+	{ExecInGang, None, None, None, None, Any, None, "run processes in other tasks of the same attempt", false},
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
-	{Begin, Any, Any, Own, None, None, None, "set the begin of", true},
-	{ArrayMost, Any, Any, Own, None, None, None, "set how many elements run at once of", true},
-	{Give, Any, None, None, None, None, None, "give somebody", true},
+	{Begin, Any, Any, Own, None, None, None, "set the begin time of", true},
+	{ArrayMost, Any, Any, Own, None, None, None, "set the concurrency limit of", true},
+	{Give, Any, None, None, None, None, None, "change the owner of", true},
 
-	{Cordon, Any, Any, None, None, None, None, "close, open or note machines", true},
-	{Drain, Any, Any, None, None, None, None, "drain machines", true},
-	{Remove, Any, Any, None, None, None, None, "say that a machine is gone", true},
+	{Cordon, Any, Any, None, None, None, None, "cordon, uncordon and annotate nodes", true},
+	{Drain, Any, Any, None, None, None, None, "drain nodes", true},
+	{Remove, Any, Any, None, None, None, None, "confirm that a node no longer exists", true},
 
-	{ReadQueues, Any, Any, Any, Any, None, None, "look at queues", false},
+	{ReadQueues, Any, Any, Any, Any, None, None, "see queues", false},
 	{ApplyQueues, Any, Any, None, None, None, None, "apply queues", true},
 
-	{ReadTokens, Any, None, None, None, None, None, "list the tokens of people", false},
-	{SetTokens, Any, None, None, None, None, None, "make and revoke tokens of people", true},
+	{ReadTokens, Any, None, None, None, None, None, "list user tokens", false},
+	{SetTokens, Any, None, None, None, None, None, "create and revoke user tokens", true},
 }
 
 // OfJobs lists the rights that apply to one job.
@@ -185,7 +185,7 @@ func (r Right) Who() string {
 }
 
 var plural = map[identity.Role]string{
-	identity.RoleScheduler: "schedulers", identity.RoleNode: "machines", identity.RoleAdmin: "admins",
+	identity.RoleScheduler: "schedulers", identity.RoleNode: "nodes", identity.RoleAdmin: "admins",
 	identity.RoleOperator: "operators", identity.RoleSubmitter: "submitters", identity.RoleViewer: "viewers",
 }
 

@@ -26,7 +26,7 @@ func TestStream(t *testing.T) {
 	s := &scheduler{events: make(chan *messages.Event, 8)}
 	d := serve(t, s).enter()
 	s.events <- &messages.Event{Seq: 7, Job: confidential(), Text: "job j1 running"}
-	s.events <- nodeEvent(8, "n1", "machine n1 up")
+	s.events <- nodeEvent(8, "n1", "node n1 up")
 	s.events <- &messages.Event{Synced: true}
 	stream := d.open("/stream")
 	fresh, all := false, ""
@@ -37,7 +37,7 @@ func TestStream(t *testing.T) {
 			all += string(c) + "\n"
 		}
 	}
-	for _, want := range []string{`["job",{"id":"j1"`, `["box",{"id":"n1","state":"up"`, `"job j1 running"`, `"machine n1 up"`} {
+	for _, want := range []string{`["job",{"id":"j1"`, `["box",{"id":"n1","state":"up"`, `"job j1 running"`, `"node n1 up"`} {
 		if !strings.Contains(all, want) || !fresh {
 			t.Errorf("it began, fresh %v, with %s", fresh, all)
 		}

@@ -56,7 +56,7 @@ func TestHealthBeforeWork(t *testing.T) {
 		t.Fatal(err)
 	}
 	c.node("n1", "r1", "--config", file).says(t, "fabric: the program did not end in time (10s), and was killed")
-	told.has(t, "node-unschedulable machine n1 is closed: ", "a port is down",
+	told.has(t, "node-unschedulable node n1 is unschedulable: ", "a port is down",
 		"job-finished job "+id+" (gang) of anonymous succeeded\n")
 }
 

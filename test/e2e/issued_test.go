@@ -119,7 +119,7 @@ func TestIssuersTokens(t *testing.T) {
 	ann("", "login", s.address, "--root", root, "--oidc", i.URL, "--client-id", "synapse").
 		wants(t, 0, "", "Open https://id/device on any device and enter the code ABCD-EFGH")
 	ann("", "whoami").wants(t, 0, "ann, submitter of cluster e2e with token oidc-", "")
-	ann("", "token", "list").wants(t, 5, "", "may not list the tokens of people")
+	ann("", "token", "list").wants(t, 5, "", "may not list user tokens")
 	login(i.token("synapse", "ml", time.Hour)).wants(t, 0, "", "Logged in to cluster e2e as ann (submitter)")
 
 	for token, words := range map[string]string{

@@ -69,7 +69,7 @@ func TestRoles(t *testing.T) {
 	as("bob", "update", id, "--time-limit", "1s").wants(t, 5, "", "may not set the time limit of job")
 	s.says("Refused /synapse.v1.Synapse/Cancel to synapse://e2e/submitter/bob: it may not cancel job " + id + " of ann")
 	as("vic", "submit", "--cpu", "1", "--image", "host", "--", "true").wants(t, 5, "", "vic (viewer) may not submit jobs")
-	as("bob", "cordon", "n1", "--reason", "x").wants(t, 5, "", "may not close, open or note machines")
+	as("bob", "cordon", "n1", "--reason", "x").wants(t, 5, "", "may not cordon, uncordon and annotate nodes")
 	as("oli", "cordon", "n1", "--reason", "x").wants(t, 0, "", "")
 	as("oli", "uncordon", "n1").wants(t, 0, "", "")
 	as("admin", "describe", "job", id).wants(t, 0, secret, "")
@@ -88,7 +88,7 @@ func (s *secured) arrayMost(as func(string, ...string) result) {
 	as("ann", "update", id, "--array-max-running", "3").wants(s.t, 0, "3 elements at once", "")
 	as("oli", "update", id, "--array-max-running", "2", "--priority", "5").wants(s.t, 0, "2 elements at once", "")
 	as("bob", "update", id, "--array-max-running", "4").wants(s.t, 5, "",
-		"bob (submitter) may not set how many elements run at once of job "+id+" of ann")
+		"bob (submitter) may not set the concurrency limit of job "+id+" of ann")
 	as("vic", "update", id, "--array-max-running", "4").wants(s.t, 5, "", "vic (viewer) may not set how many elements")
 	as("ann", "cancel", id).wants(s.t, 0, "", "")
 }

@@ -42,7 +42,7 @@ func TestPeoplesTokens(t *testing.T) {
 	other := strings.TrimSpace(
 		admin("submit", "-q", "--cpu", "1", "--image", "host", "--", "sleep", "600").wants(t, 0, "", "").out)
 	ann("", "cancel", other).wants(t, 5, "", "ann (submitter) may not cancel job "+other+" of admin")
-	ann("", "token", "list").wants(t, 5, "", "may not list the tokens of people")
+	ann("", "token", "list").wants(t, 5, "", "may not list user tokens")
 
 	one := strings.Fields(admin("token", "list", "-q").wants(t, 0, "", "").out)
 	if len(one) != 1 {
@@ -76,7 +76,7 @@ func TestPeoplesTokens(t *testing.T) {
 		return nil
 	})
 	dir := filepath.Join(s.dir, "scheduler", "audit")
-	account := admin("audit", dir).wants(t, 0, "make and revoke tokens of people role=submitter name=ann", "").out
+	account := admin("audit", dir).wants(t, 0, "create and revoke user tokens role=submitter name=ann", "").out
 	if !strings.Contains(account, one[0]) || strings.Contains(account, secret) {
 		t.Errorf("the account is %s", account)
 	}

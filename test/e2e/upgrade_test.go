@@ -76,7 +76,7 @@ func (s *secured) given(id string) {
 		t.Errorf("ann is shown %s", said)
 	}
 	s.as(ann, "cancel", id).wants(t, 5, "", "may not cancel job "+id+" of anonymous")
-	s.as(ann, "update", id, "--owner", "ann").wants(t, 5, "", "may not give somebody jobs")
+	s.as(ann, "update", id, "--owner", "ann").wants(t, 5, "", "may not change the owner of jobs")
 	s.as(admin, "update", id, "--owner", "ann").wants(t, 0, "has owner ann", "")
 	s.as(ann, "describe", "job", id).wants(t, 0, "env-of-before", "")
 	s.as(ann, "get", "jobs", "--me", "-q").wants(t, 0, id, "")

@@ -42,10 +42,10 @@ func (c *contents) waiting() figure {
 func (c *contents) racks() figure {
 	title := "How close together gangs ran"
 	if c.over(func(s record.Step) float64 { return s.Gangs }) == 0 {
-		return figure{Title: title, Says: "No gang was larger than a machine, so none had to span racks."}
+		return figure{Title: title, Says: "No gang was larger than a node, so none had to span racks."}
 	}
 	return c.strips(strips{title: title, most: 1, percent: true, unit: "share of the gangs",
-		says: "Of the gangs that were larger than a machine and ran at each time, the share in as few racks as can be; " +
+		says: "Of the gangs that were larger than a node and ran at each time, the share in as few racks as can be; " +
 			"where none ran there is no line.",
 		of: func(s record.Step) (float64, bool) { return s.Near / max(s.Gangs, 1e-9), s.Gangs > 1e-6 }})
 }

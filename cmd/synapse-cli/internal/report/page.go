@@ -80,10 +80,10 @@ type figure struct {
 func (c *contents) intro(r Replays) string {
 	first := r.Results[0]
 	var b strings.Builder
-	fmt.Fprintf(&b, "%d jobs on %s with %d GPUs in %s.", first.Jobs, several(len(r.Cluster.GPUs), "machine"), c.GPUs,
+	fmt.Fprintf(&b, "%d jobs on %s with %d GPUs in %s.", first.Jobs, several(len(r.Cluster.GPUs), "node"), c.GPUs,
 		several(len(r.Cluster.Racks), "rack"))
 	if first.TooBig > 0 {
-		fmt.Fprintf(&b, " Left out: %s that these machines cannot hold.", several(first.TooBig, "gang"))
+		fmt.Fprintf(&b, " Left out: %s that these nodes cannot hold.", several(first.TooBig, "gang"))
 	}
 	if first.Unfinished > 0 {
 		fmt.Fprintf(&b, " The replay was cut: %s had not ended.", several(first.Unfinished, "job"))

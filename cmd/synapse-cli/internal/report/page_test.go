@@ -120,8 +120,8 @@ func TestPageOfNothing(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, says := range []string{
-		"0 jobs on 1 machine with 8 GPUs in 1 rack.", "No job ended",
-		"No policy of this replay told a job when it would start", "No gang was larger than a machine",
+		"0 jobs on 1 node with 8 GPUs in 1 rack.", "No job ended",
+		"No policy of this replay told a job when it would start", "No gang was larger than a node",
 	} {
 		if !bytes.Contains(text, []byte(says)) {
 			t.Errorf("it does not say %q", says)

@@ -135,7 +135,7 @@ func nodes() []*messages.NodeStatus {
 func events() []*messages.Event {
 	return []*messages.Event{
 		{Seq: 7, AtUnixMs: now, Text: "job jab12 running on n1, n2", Job: running()},
-		{Seq: 8, AtUnixMs: now + 1500, Text: "machine n2 dead: an attempt\nmay still be on it", Node: nodes()[2],
+		{Seq: 8, AtUnixMs: now + 1500, Text: "node n2 dead: an attempt\nmay still be on it", Node: nodes()[2],
 			Hidden: true},
 		{Seq: 8, AtUnixMs: now + 2500, Text: "2 jobs wait: needs 8 GPUs", Group: 3, Reason: "needs 8 GPUs", GroupJobs: 2},
 	}

@@ -55,7 +55,7 @@ type startObj struct {
 	Basis           string   `json:"basis"`
 	EstimateFrom    string   `json:"estimateFrom,omitempty"`  // of an estimate: history, or default without any
 	At              string   `json:"at,omitempty"`            // expected
-	Latest          string   `json:"latest,omitempty"`        // unless a machine is lost
+	Latest          string   `json:"latest,omitempty"`        // unless a node is lost
 	OnLoan          bool     `json:"onLoan,omitempty"`        // or another queue takes back what its queue borrows for it
 	NineOfTen       string   `json:"p90,omitempty"`           // that were told as this one was first started by then
 	Why             string   `json:"reason,omitempty"`        // there is no time, or no latest one

@@ -73,7 +73,7 @@ func Top(
 			holding++
 		}
 	}
-	machines := fmt.Sprintf("machines  %d up", have.up)
+	machines := fmt.Sprintf("nodes     %d up", have.up)
 	for _, part := range []struct {
 		n    int
 		word string

@@ -41,7 +41,7 @@ func TestTop(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(page.String()), "\n")
 	for i, want := range []string{
-		"head:9000 at ", "machines  3 up, 1 take nothing new, 1 not reached",
+		"head:9000 at ", "nodes     3 up, 1 take nothing new, 1 not reached",
 		"gpus      [|||||||||||               ", "jobs      2 hold something, 3 wait for 20 GPUs", "", "JOB ",
 		"big ", "small ", "urgent ", "early ", "late ",
 	} {

@@ -52,7 +52,7 @@ func size(n int64) string {
 // Shape is a gang in words: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
 func Shape(spec *messages.JobSpec) string {
 	if t := spec.GetGang().GetTotal(); t != nil {
-		split := ", whole machines"
+		split := ", whole nodes"
 		if spec.GetGang().GetSplit() == messages.Split_SPLIT_ANY || t.GetMilliGpu() == 0 {
 			split = ", wherever free"
 		}
