@@ -92,7 +92,8 @@ func TestMachinesClose(t *testing.T) {
 	got := news(s, nodeIs("n1", "up", ""), nodeIs("n2", "up", "cordoned"), synced,
 		nodeIs("n1", "up", ""), nodeIs("n1", "up", "benched for 30s"), nodeIs("n1", "up", "benched for 60s"),
 		nodeIs("n1", "up", ""), nodeIs("n2", "dead", "cordoned"), nodeIs("n3", "up", ""), nodeIs("n3", "dead", ""))
-	want := "node-unschedulable: node n1 is unschedulable: benched for 30s | node-schedulable: node n1 is schedulable again | " +
+	want := "node-unschedulable: node n1 is unschedulable: benched for 30s | " +
+		"node-schedulable: node n1 is schedulable again | " +
 		"node-unschedulable: node n3 is unschedulable: dead"
 	if got != want {
 		t.Errorf("told %q", got)
