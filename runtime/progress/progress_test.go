@@ -192,6 +192,11 @@ func TestFileBounded(t *testing.T) {
 	}
 	write(t, path, "\nafter\n")
 	expect(t, looks(t, f, dir), "after")
+	dir, f = t.TempDir(), &File{}
+	write(t, filepath.Join(dir, FileName), strings.Repeat("x", 1<<20))
+	if got := looks(t, f, dir); len(got) != 1 || len(got[0]) > tailBytes {
+		t.Fatalf("the first look at a line of a megabyte gave %d lines", len(got))
+	}
 }
 
 // TestFileIsNoFile: nothing that a task puts in the place of the file is followed or waited for, and each is told once.
