@@ -46,14 +46,14 @@ func TestGroupOfNumber(t *testing.T) {
 		}
 	}
 	if tried == 0 {
-		t.Skip("each group of this machine has the number of a user")
+		t.Skip("every group of this host has the id of a user")
 	}
 }
 
 // TestNumbers checks both ends of each range of permitted and forbidden uids.
 func TestNumbers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("not root: there is nobody else to be")
+		t.Skip("requires root to act as another user")
 	}
 	uids := topology.UIDRange{First: 1_500_000_000, Last: 1_500_000_009}
 	rules := Rules{UIDs: uids, From: strangers}
@@ -81,7 +81,7 @@ func TestNumbers(t *testing.T) {
 	}
 	rules.Default, rules.From = strconv.Itoa(strangers), strangers+1
 	if a, err := rules.Of("", 0); err != nil || a.UID != strangers {
-		t.Errorf("the default of the machine's owner: %+v, %v", a, err)
+		t.Errorf("the configured default: %+v, %v", a, err)
 	}
 }
 

@@ -45,7 +45,7 @@ func TestCheckUIDs(t *testing.T) {
 		}
 	}
 	if err := checkUIDs(t.TempDir(), topology.UIDRange{First: 2_000_000, Last: 2_000_001}); err != nil {
-		t.Errorf("a machine without such files: %v", err)
+		t.Errorf("a host without such files: %v", err)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestCovers(t *testing.T) {
 // TestOfJob checks that a job without a user gets the scheduler's uid, and that no job may name such a uid.
 func TestOfJob(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can act as another user")
 	}
 	r := Rules{UIDs: topology.UIDRange{First: 2_000_000, Last: 2_999_999}, From: 5000}
 	if got, err := r.Of("", 2_000_007); err != nil || got.UID != 2_000_007 || got.GID != 2_000_007 ||
@@ -89,6 +89,6 @@ func TestOfJob(t *testing.T) {
 		}
 	}
 	if _, err := (Rules{}).Of("", 2_000_007); err == nil || !strings.Contains(err.Error(), "--uids none") {
-		t.Errorf("a machine that gives none: %v", err)
+		t.Errorf("a host that assigns none: %v", err)
 	}
 }

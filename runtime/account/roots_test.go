@@ -85,7 +85,7 @@ func TestCheckRoots(t *testing.T) {
 // TestOwnRoot checks that a container's root is a user other than root on the host, and never that of another job.
 func TestOwnRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("not root: there is nobody else to be")
+		t.Skip("requires root to act as another user")
 	}
 	rules := Rules{UIDs: topology.UIDRange{First: 2_000_000, Last: 2_000_100}, Roots: &Roots{}}
 	for _, name := range []string{"root", "0", "0:0", "root:0"} {
@@ -104,7 +104,7 @@ func TestOwnRoot(t *testing.T) {
 	}
 	rules.AllowRoot = true
 	if a, err := rules.Of("root", 0); err != nil || a.Root || a.UID != 0 {
-		t.Errorf("of a machine that lets jobs be its root: %+v (%v)", a, err)
+		t.Errorf("on a node that permits root: %+v (%v)", a, err)
 	}
 	rules.AllowRoot, rules.Roots = false, nil
 	if _, err := rules.Of("root", 0); fault.Of(err) != fault.Job {

@@ -25,7 +25,7 @@ func TestLoadUnderSignals(t *testing.T) {
 	if loaded, err := hook.load(filter); err == nil {
 		unix.Close(loaded)
 	} else {
-		t.Skipf("this machine loads no filters: %v", err)
+		t.Skipf("this host loads no filters: %v", err)
 	}
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()

@@ -42,7 +42,7 @@ func TestLimitAll(t *testing.T) {
 			t.Errorf("unified %v: the parent has %d", unified, n)
 		}
 		if text, _ := os.ReadFile(filepath.Join(root, "pids.max")); string(text) != "max\n" {
-			t.Errorf("the machine's group has %q", text)
+			t.Errorf("the root group has %q", text)
 		}
 		g := &cgroup{}
 		if g.limitAll(h, "/synapse", Limits{AllPids: 700}); len(g.unenforced) > 0 {

@@ -86,8 +86,8 @@ func (c *Container) state() State {
 		Unenforced: c.unenforced}
 }
 
-// Signal sends a signal to the command. A command that has already ended is no error, because a signal may always be
-// too late.
+// Signal sends a signal to the command. A command that has already ended is not an error, because a signal may always
+// be too late.
 func (c *Container) Signal(signal syscall.Signal) error {
 	if signal == unix.SIGKILL {
 		return c.Kill()

@@ -30,12 +30,12 @@ func TestEveryStepIsTold(t *testing.T) {
 	for errno, code := range map[unix.Errno]int{unix.ENOENT: 127, unix.EACCES: 126, unix.ENOEXEC: 126,
 		unix.ELIBBAD: 126, unix.E2BIG: 125, unix.ENOMEM: 125} {
 		if failure := o.explainStep(&fork.Failure{Step: fork.StepExec, Errno: errno}); failure.Code != code {
-			t.Errorf("%v is told as %d", errno, failure.Code)
+			t.Errorf("%v is reported as %d", errno, failure.Code)
 		}
 	}
 	if failure := o.explainStep(&fork.Failure{Step: fork.StepJoin, Index: 1,
 		Errno: unix.EIO}); !strings.Contains(failure.Step, "/group") {
-		t.Errorf("the last group is told as %q", failure.Step)
+		t.Errorf("the last group is reported as %q", failure.Step)
 	}
 }
 

@@ -130,7 +130,7 @@ func TestDelegation(t *testing.T) {
 	g.delegate(root, folder, map[string]string{"memory": "", "pids": ""})
 	for _, place := range []string{root, filepath.Join(root, "a"), folder} {
 		if got, _ := os.ReadFile(filepath.Join(place, "cgroup.subtree_control")); string(got) != "+pids" {
-			t.Errorf("%s was told %q", place, got)
+			t.Errorf("%s got %q", place, got)
 		}
 	}
 	if !slices.Equal(g.controllers, []string{"memory"}) {

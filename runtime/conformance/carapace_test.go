@@ -173,7 +173,7 @@ func TestCarapaceUnified(t *testing.T) {
 	d := newLibrary(t)
 	root := able.UnifiedRoot()
 	if root == "" {
-		t.Skip("no cgroup v2 is mounted at /sys/fs/cgroup/unified; TestCarapace is on what this machine has")
+		t.Skip("no cgroup v2 is mounted at /sys/fs/cgroup/unified; TestCarapace covers the mounted version")
 	}
 	able.Delegate(t)
 	d.options.Cgroups.Root = root

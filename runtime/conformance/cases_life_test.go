@@ -33,7 +33,7 @@ var lifeCases = []testCase{
 func exitCodes(s *suite) {
 	for _, code := range []int{0, 1, 7, 42, 125, 255} {
 		if got := s.code(s.sh(fmt.Sprintf("exit %d", code))); got != code {
-			s.Errorf("exit %d was told as %d", code, got)
+			s.Errorf("exit %d was reported as %d", code, got)
 		}
 	}
 }
@@ -42,7 +42,7 @@ func notFound(s *suite) {
 	for _, command := range []string{"/bin/nothing-here", "nothing-here", "/bin/no-such-script"} {
 		write(s, filepath.Join(s.rootfs, "bin/no-such-script"), "#!/bin/no-interpreter\n", 0o755)
 		if got := s.code(Task{ID: NewID(), Rootfs: s.rootfs, Command: []string{command}}); got != 127 {
-			s.Errorf("%s was told as %d", command, got)
+			s.Errorf("%s was reported as %d", command, got)
 		}
 	}
 }
@@ -52,7 +52,7 @@ func notExecutable(s *suite) {
 	write(s, filepath.Join(s.rootfs, "bin/torn"), "\x7fELF\x02\x01\x01 and nothing behind it", 0o755)
 	for _, command := range []string{"/bin/plain", "/bin/torn", "/etc"} {
 		if got := s.code(Task{ID: NewID(), Rootfs: s.rootfs, Command: []string{command}}); got != 126 {
-			s.Errorf("%s was told as %d", command, got)
+			s.Errorf("%s was reported as %d", command, got)
 		}
 	}
 }
@@ -60,7 +60,7 @@ func notExecutable(s *suite) {
 func missingRootfs(s *suite) {
 	for _, rootfs := range []string{filepath.Join(s.rootfs, "missing"), filepath.Join(s.rootfs, "bin/busybox")} {
 		if got := s.code(Task{ID: NewID(), Rootfs: rootfs, Command: []string{"/bin/true"}}); got != 125 {
-			s.Errorf("rootfs %s was told as %d", rootfs, got)
+			s.Errorf("rootfs %s was reported as %d", rootfs, got)
 		}
 	}
 }

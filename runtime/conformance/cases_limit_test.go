@@ -76,7 +76,7 @@ func exactPids(s *suite) {
 			}
 		}
 		if seen-1 != limit { // one of them is init, which does not count
-			s.Errorf("with a limit of %d, %d processes lived beside init: %q", limit, seen-1, text)
+			s.Errorf("with a limit of %d, %d processes lived in addition to init: %q", limit, seen-1, text)
 		}
 	}
 }
@@ -99,7 +99,7 @@ func otherDevice(s *suite) {
 
 func grantedDevice(s *suite) {
 	if _, err := os.Stat("/dev/kmsg"); err != nil {
-		s.Skipf("the machine has no /dev/kmsg to grant: %v", err)
+		s.Skipf("the host has no /dev/kmsg to grant: %v", err)
 	}
 	task := s.sh("test -c /dev/kmsg && : > /dev/kmsg && echo open")
 	task.Devices = []string{"/dev/kmsg"}

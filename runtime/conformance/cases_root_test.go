@@ -81,7 +81,7 @@ func linkedTarget(s *suite) {
 		s.Errorf("the task saw %q", got)
 	}
 	if entries, err := os.ReadDir(outside); err != nil || len(entries) > 0 {
-		s.Errorf("the machine's directory got %v (%v)", entries, err)
+		s.Errorf("the host's directory got %v (%v)", entries, err)
 	}
 }
 

@@ -105,6 +105,6 @@ func devices(t *testing.T, s *stack, driver, listed, closed, other string) {
 	data := place(t, "data", 0o777, 0)
 	if r := s.try(t, root, try(listed)+"echo >/x/file && echo written",
 		mounting(listed, listed, data, "/x")); r.said != "open\nwritten\n" {
-		t.Errorf("beside a mount: %v %q", r.exit, r.said)
+		t.Errorf("next to a mount: %v %q", r.exit, r.said)
 	}
 }

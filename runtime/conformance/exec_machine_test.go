@@ -207,11 +207,11 @@ func (m *peopled) callsOthers(t *testing.T, p *staged) {
 	select {
 	case call = <-m.calls:
 	case <-time.After(limit):
-		t.Fatal("nobody was told of a call")
+		t.Fatal("no call was reported")
 	}
 	if call.Job != "job" || messages.FromToken(call.Attempt) != messages.FromToken(p.id.Token) ||
 		call.Rank != p.id.Rank || call.Host != ":3" || strings.Join(call.Command, " ") != "/bin/sh -c echo word" {
-		t.Errorf("it was told as %+v", call)
+		t.Errorf("the call was reported as %+v", call)
 	}
 }
 
@@ -247,7 +247,7 @@ func TestOtherAttemptIsOutOfReach(t *testing.T) {
 				t.Errorf("%q, %+v", said, last)
 			}
 			if m.image != "" && !strings.Contains(said, "the socket belongs to another task") {
-				t.Errorf("a task that sees it is told %q", said)
+				t.Errorf("a task that sees the socket gets %q", said)
 			}
 		}
 		said, last := m.shelled(mine, "(setsid $SYNAPSE_EXEC :0 echo word; echo $? >code)& wait; exit $(cat code)").end(t)
@@ -288,10 +288,10 @@ func TestSupervisorKilledInExec(t *testing.T) {
 		select {
 		case <-p.gone:
 		case <-time.After(2 * limit):
-			t.Fatal("the task is not told as gone")
+			t.Fatal("the end of the task is not reported")
 		}
 		if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
-			t.Errorf("told as %v", p.exit)
+			t.Errorf("reported as %v", p.exit)
 		}
 		for _, member := range family {
 			if now, there := supervisor.ReadProcess(member.PID); there && now.Start == member.Start && now.State != 'Z' {

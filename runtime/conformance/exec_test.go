@@ -86,6 +86,6 @@ func TestExecIsRefused(t *testing.T) {
 	_ = c.Kill()
 	<-c.Done()
 	if _, err := c.Exec(carapace.ExecSpec{Command: []string{"/bin/true"}, Terminal: true}); err == nil {
-		t.Error("a process was run in a container that is over")
+		t.Error("a process ran in a container that has ended")
 	}
 }

@@ -146,7 +146,7 @@ func TestDoorMakes(t *testing.T) {
 			r := s.try(t, root, "exit 0", change)
 			left, err := os.ReadDir(shut)
 			if err != nil || len(left) > 0 {
-				t.Errorf("%s: %v was made on the machine; %v", name, left, r.exit)
+				t.Errorf("%s: %v was made on the host; %v", name, left, r.exit)
 			}
 			for _, entry := range left {
 				_ = os.RemoveAll(filepath.Join(shut, entry.Name()))

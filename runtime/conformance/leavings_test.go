@@ -170,7 +170,7 @@ func TestEvents(t *testing.T) {
 			container.Wait()
 		}
 		if text := strings.Join(got, " "); text != c.want {
-			t.Errorf("%q told %q, not %q", c.command, text, c.want)
+			t.Errorf("%q reported %q, not %q", c.command, text, c.want)
 		}
 	}
 }
@@ -312,7 +312,7 @@ func TestUnenforced(t *testing.T) {
 				root = readOnlyCgroups(t)
 			}
 			if root == "" {
-				t.Skip("the machine has no hierarchy to try this on")
+				t.Skip("the host has no hierarchy for this test")
 			}
 			o.options.Cgroups.Root = root
 			spec := carapace.Spec{Rootfs: "host", Command: []string{"true"}, Limits: limits}

@@ -118,10 +118,10 @@ func supervisorOfAMachineKilled(t *testing.T, s *stack) {
 	select {
 	case <-p.gone:
 	case <-time.After(limit):
-		t.Fatal("the task is not told as gone")
+		t.Fatal("the end of the task is not reported")
 	}
 	if p.exit.Kind != messages.ExitKind_EXIT_KIND_SUPERVISOR_LOST {
-		t.Errorf("told as %v", p.exit)
+		t.Errorf("reported as %v", p.exit)
 	}
 	for _, member := range family {
 		if now, there := supervisor.ReadProcess(member.PID); there && now.Start == member.Start && now.State != 'Z' {
@@ -210,7 +210,7 @@ func TestStuckOnAMachine(t *testing.T) {
 		_ = p.Kill()
 		select {
 		case <-p.gone:
-			t.Errorf("told as gone, though a process of it is left: %v", p.exit)
+			t.Errorf("reported as gone, although a process of it is left: %v", p.exit)
 		case <-time.After(500 * time.Millisecond): // many rounds of killing
 		}
 		thaw()

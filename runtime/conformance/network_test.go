@@ -91,7 +91,7 @@ func TestNetworkNone(t *testing.T) {
 		folder := shown(t)
 		there := s.dialling(t, folder, on(messages.Network_NETWORK_HOST), "tcp "+service, "send "+service)
 		if there["tcp "+service] != "allowed" || there["send "+service] != "allowed" {
-			t.Errorf("on the machine's network: %v", there)
+			t.Errorf("on the host's network: %v", there)
 		}
 		words := []string{"tcp " + service, "udp " + service, "tcp 192.0.2.1:9", "tcp [2001:db8::1]:9", "own"}
 		want := map[string]string{

@@ -265,7 +265,7 @@ grep Cpus_allowed_list /proc/self/status; df -k /dev/shm | tail -1; cat /proc/se
 		}
 	}
 	if strings.Contains(text, o.options.Cgroups.Parent) {
-		t.Errorf("the task sees its place on the machine: %s", text)
+		t.Errorf("the task sees its path on the host: %s", text)
 	}
 }
 
@@ -310,7 +310,7 @@ func TestStuckTask(t *testing.T) {
 	case <-time.After(300 * time.Millisecond):
 	}
 	if gone, _ := container.Gone(); gone {
-		t.Error("told as gone")
+		t.Error("reported as gone")
 	}
 	if _, err := carapace.Start(hostSleep(id), o.options); !errors.Is(err, carapace.ErrExists) {
 		t.Errorf("its id was given away: %v", err)
@@ -348,7 +348,7 @@ func TestSignalByID(t *testing.T) {
 		t.Errorf("%+v", exit)
 	}
 	if err := carapace.SignalID(o.options.StateDir, container.ID(), unix.SIGTERM); !errors.Is(err, carapace.ErrNotFound) {
-		t.Errorf("a signal to nobody: %v", err)
+		t.Errorf("a signal to a missing container: %v", err)
 	}
 }
 

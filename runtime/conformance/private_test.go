@@ -349,7 +349,7 @@ func asksItself(t *testing.T) {
 	}
 	lacks := private.Lacks(private.Options{Dir: t.TempDir()})
 	if lacks == nil || !strings.Contains(lacks.Error(), "its own name server (127.0.0.53)") {
-		t.Errorf("a machine that asks itself for names lacks %v", lacks)
+		t.Errorf("on a host that is its own name server, the reason is %v", lacks)
 	}
 }
 

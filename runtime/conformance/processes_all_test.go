@@ -31,7 +31,7 @@ func TestProcessesOfAll(t *testing.T) {
 	all := carapace.Limits{Pids: 64, AllPids: 14}
 	first := begin(all)
 	if text := strings.Join(first.Unenforced(), "; "); strings.Contains(text, "pids limit") {
-		t.Skip("this machine has no limit of processes: " + text)
+		t.Skip("this host has no limit of processes: " + text)
 	}
 	processes := func(c *carapace.Container) int {
 		stats, err := c.Stats()

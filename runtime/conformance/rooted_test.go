@@ -236,7 +236,7 @@ func TestRootKilled(t *testing.T) {
 		mounts, err := os.ReadFile("/proc/self/mountinfo")
 		if err != nil || strings.Contains(string(mounts), s.dir) ||
 			strings.Contains(string(mounts), carapace.ComposedBase+"/root") {
-			t.Errorf("mounts are left on the machine (%v):\n%s", err, mounts)
+			t.Errorf("mounts are left on the host (%v):\n%s", err, mounts)
 		}
 	})
 }

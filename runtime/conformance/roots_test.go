@@ -217,7 +217,7 @@ func TestNullStays(t *testing.T) {
 	onMachinesOf(t, withRoots(t, 2), func(t *testing.T, s *stack, driver string) {
 		p := s.of("mine", mine, "host", "cat; echo x > /dev/stdin && echo ended")
 		if <-p.gone; p.said() != "ended\n" || owner() == mine {
-			t.Errorf("%v %q; the machine's /dev/null is of %d", p.exit, p.said(), owner())
+			t.Errorf("%v %q; the host's /dev/null belongs to %d", p.exit, p.said(), owner())
 		}
 		p.forgotten(t)
 		if driver == "process" {
@@ -227,7 +227,7 @@ func TestNullStays(t *testing.T) {
 			able.Need(t, able.OwnRoot)
 			p := s.begin("mine", mine, "host", "cat; echo x > /dev/stdin && echo ended", asRoot)
 			if <-p.gone; p.said() != "ended\n" || owner() >= ownFirst {
-				t.Errorf("%v %q; the machine's /dev/null is of %d", p.exit, p.said(), owner())
+				t.Errorf("%v %q; the host's /dev/null belongs to %d", p.exit, p.said(), owner())
 			}
 			p.forgotten(t)
 		})

@@ -183,7 +183,7 @@ func TestJobsShareNothing(t *testing.T) {
 		<-own.gone
 		got = answers(own.said())
 		if driver == "process" && (got["memory"] != "allowed" || got["semaphore"] != "allowed") {
-			t.Errorf("of its own job: %v", got)
+			t.Errorf("of the same job: %v", got)
 		}
 		own.forgotten(t)
 		stranger.forgotten(t)

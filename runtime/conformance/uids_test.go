@@ -147,11 +147,11 @@ func TestJobsUID(t *testing.T) {
 		if e := second.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
 			e.Fault != messages.Fault_FAULT_UNKNOWN ||
 			!strings.Contains(e.Detail, "tasks of job first on this node have the uid") {
-			t.Errorf("another job, beside it: %v", e)
+			t.Errorf("another job at the same time: %v", e)
 		}
 		if e := outside.exit; e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED ||
 			e.Fault != messages.Fault_FAULT_MACHINE || !strings.Contains(e.Detail, "--uids 2000000-2000100") {
-			t.Errorf("one outside of the machine's range: %v", e)
+			t.Errorf("a uid outside of the node's range: %v", e)
 		}
 		s.launcher.Tell(&messages.StopTask{Id: first.id, Signal: int32(syscall.SIGKILL)}, s.pid)
 		for _, p := range []*staged{first, again, second, outside} {

@@ -276,7 +276,7 @@ func (d *Driver) Cleanup(t *launcher.Task) error {
 	return nil
 }
 
-// LeaveNetwork releases the network of a task that is gone. A task without a network is no error.
+// LeaveNetwork releases the network of a task that is gone. A task without a network is not an error.
 func (d *Driver) LeaveNetwork(t *launcher.Task) error {
 	if d.o.Private == nil {
 		return nil

@@ -159,7 +159,7 @@ func TestGPUsInContainers(t *testing.T) {
 		}
 	}
 	if len(nodes) < 2 {
-		t.Skipf("this machine has only %q to stand for GPUs", nodes)
+		t.Skipf("this host has only %q to use instead of GPUs", nodes)
 	}
 	binary := program(t)
 	gpus := []*messages.Gpu{{Id: "GPU-a"}, {Id: "GPU-b"}}

@@ -39,7 +39,7 @@ type Images interface {
 	// again. A refusal names the field of the job and the fix. A path of the node is opened with the visitor's
 	// rights.
 	Prepare(ctx context.Context, ref, holder string, visitor hostpath.Visitor) (Image, error)
-	// Release releases the holder's image. A holder without an image is no error.
+	// Release releases the holder's image. A holder without an image is not an error.
 	Release(holder string) error
 }
 

@@ -1,5 +1,5 @@
 // Package gpu finds and watches the GPUs of a node. It also lists the files and device nodes that a task needs for its
-// GPUs. A node without GPUs is no error. A driver that does not answer and leaves no other trace is an error. The
+// GPUs. A node without GPUs is not an error. A driver that does not answer and leaves no other trace is an error. The
 // package never guesses which device node belongs to which device. It omits a device with unknown nodes and adds a
 // note.
 package gpu

@@ -117,7 +117,7 @@ func TestWatchDiffers(t *testing.T) {
 	w.program("exit 9")
 	w.look()
 	if differ > 0 {
-		t.Error("told before there was anything to tell")
+		t.Error("reported before any change")
 	}
 	w = begin(t, newRig(t).says("query", "535.xml"))
 	w.watch.w.Differ = func() { differ++ }
@@ -126,6 +126,6 @@ func TestWatchDiffers(t *testing.T) {
 	w.look()
 	w.look()
 	if differ != 1 {
-		t.Errorf("told %d times", differ)
+		t.Errorf("reported %d times", differ)
 	}
 }

@@ -54,7 +54,7 @@ func (w *watching) look(want ...string) {
 		ok = ok && strings.HasPrefix(w.told[i], id) && strings.Contains(w.told[i], why)
 	}
 	if !ok {
-		w.t.Errorf("told %q, want %q", w.told, want)
+		w.t.Errorf("reported %q, want %q", w.told, want)
 	}
 }
 
@@ -74,7 +74,7 @@ func (w *watching) looks(n int, want ...string) {
 func (w *watching) isWell(id string, want bool) {
 	w.t.Helper()
 	if slices.Contains(w.well, id) != want {
-		w.t.Errorf("%s is told as well: %v", id, !want)
+		w.t.Errorf("%s is reported as healthy: %v", id, !want)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestWatchFlaps(t *testing.T) {
 		}
 		w.isWell(bad, false)
 		if len(w.told) != want-1 {
-			t.Errorf("told %d times while it was out, want %d", len(w.told), want-1)
+			t.Errorf("reported %d times while it was withdrawn, want %d", len(w.told), want-1)
 		}
 		if want < maxWell {
 			w.watch.isWell(d)
@@ -278,7 +278,7 @@ func TestWatchRuns(t *testing.T) {
 			t.Error(id)
 		}
 	case <-time.After(pace.Of(time.Minute)):
-		t.Error("nothing was told")
+		t.Error("nothing was reported")
 	}
 	watch.Close()
 	declared, err := Declared(3, "gpu")

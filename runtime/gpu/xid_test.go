@@ -75,7 +75,7 @@ func TestXids(t *testing.T) {
 		}
 		if got := strings.Join(w.told, "\n"); c.want == "" && got != "" ||
 			c.want != "" && !strings.HasPrefix(got, h1+": "+c.want) {
-			t.Errorf("%+v: told %q", c.x, got)
+			t.Errorf("%+v: reported %q", c.x, got)
 		}
 		if c.note == "" {
 			tells(t, w.notes)
@@ -90,7 +90,7 @@ func TestXidParts(t *testing.T) {
 	w := begin(t, migRig(t))
 	w.watch.onXid(xid{"0000:07:00", 95, "Uncontained"})
 	if len(w.told) != 3 || !strings.HasPrefix(w.told[0], "MIG-") {
-		t.Errorf("told %q", w.told)
+		t.Errorf("reported %q", w.told)
 	}
 }
 
@@ -152,7 +152,7 @@ func TestXidWatch(t *testing.T) {
 			t.Error(got)
 		}
 	case <-time.After(pace.Of(time.Minute)):
-		t.Error("nothing was told")
+		t.Error("nothing was reported")
 	}
 	watch.Close() // hangs if the reader does not stop
 	StartWatch(Watching{

@@ -32,7 +32,7 @@ func told(t *testing.T, of <-chan *messages.MachineHealth) *messages.MachineHeal
 	case h := <-of:
 		return h
 	case <-time.After(soon):
-		t.Fatal("nothing is told")
+		t.Fatal("nothing is reported")
 		return nil
 	}
 }
@@ -116,7 +116,7 @@ func TestRepeatedUntilWell(t *testing.T) {
 		r.Run(Prepare, func(*messages.MachineHealth) {})
 	}
 	if len(all) > 0 || len(found) < 2 || len(found) > 3 || runs != fails+1+3 { // the agent's start is always reported
-		t.Errorf("%d runs, told %q and %d more", runs, found, len(all))
+		t.Errorf("%d runs, reported %q and %d more", runs, found, len(all))
 	}
 }
 

@@ -26,7 +26,7 @@ var visitor = Visitor{As: Guest{UID: nobody, GID: nobody, Groups: []uint32{nobod
 func needRoot(t *testing.T) {
 	t.Helper()
 	if os.Geteuid() != 0 {
-		t.Skip("not root: there is nobody else to be")
+		t.Skip("requires root to act as another user")
 	}
 }
 
@@ -39,7 +39,7 @@ func hold(t *testing.T, ticket *Ticket) *os.File {
 		t.Fatal(err)
 	}
 	if mount == nil {
-		t.Skip("this machine cannot mount a file system: operation not permitted")
+		t.Skip("this host cannot mount a file system: operation not permitted")
 	}
 	return mount
 }
@@ -142,7 +142,7 @@ func TestPolicyOfPlaces(t *testing.T) {
 		}
 	}
 	if _, err := v.Ask(Named(dir)); fault.Of(err) != fault.Job {
-		t.Errorf("beside the places: %v", err)
+		t.Errorf("outside of the listed directories: %v", err)
 	}
 	if _, err := v.Ask(Named(other)); err == nil || !strings.Contains(err.Error(), "file system") {
 		t.Errorf("of another type: %v", err)
@@ -178,7 +178,7 @@ func TestAskDevice(t *testing.T) {
 	dir := room(t)
 	node := dir + "/node"
 	if err := unix.Mknod(node, unix.S_IFCHR|0o600, int(unix.Mkdev(1, 3))); err != nil {
-		t.Skip("this machine cannot make a device node: ", err)
+		t.Skip("this host cannot make a device node: ", err)
 	}
 	v := visitor
 	v.As = Guest{UID: 1234, GID: 1235, Groups: []uint32{1236}}

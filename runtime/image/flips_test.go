@@ -23,7 +23,7 @@ import (
 // already has it.
 func TestFlips(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("not root: there is nobody else to be")
+		t.Skip("requires root to act as another user")
 	}
 	room := t.TempDir()
 	if err := errors.Join(os.Chmod(filepath.Dir(room), 0o711), os.Chmod(room, 0o755)); err != nil {

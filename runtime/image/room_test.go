@@ -137,7 +137,7 @@ func TestBomb(t *testing.T) {
 	var err error
 	least := lowest(t, disk, func() { _, err = store.Prepare(t.Context(), path, t.TempDir(), own) })
 	if err == nil || fault.Of(err) != fault.Unknown || errors.Is(err, unix.ENOSPC) {
-		t.Fatalf("it is told as %v of %q", err, fault.Of(err))
+		t.Fatalf("it is reported as %v of %q", err, fault.Of(err))
 	}
 	for _, words := range []string{"image: " + path, "does not fit", " 60.", "keeps 4.0 MiB free"} {
 		if !strings.Contains(err.Error(), words) {

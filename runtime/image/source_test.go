@@ -296,7 +296,7 @@ func TestFiles(t *testing.T) {
 // to other users by its digest.
 func TestFilesOfOthers(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("not root: there is nobody else to be")
+		t.Skip("requires root to act as another user")
 	}
 	store, dir := open(t, image.Options{})
 	hub, made, room := newHub(t), sample(t), t.TempDir()

@@ -95,7 +95,7 @@ func TestAround(t *testing.T) {
 		}
 		return m
 	}(); m != nil {
-		t.Errorf("told before the epilog has ended: %v", m)
+		t.Errorf("reported before the epilog has ended: %v", m)
 	}
 	r.l.Close()
 	// The agent ends while the epilog continues. The next agent waits for the epilog and runs it again.
@@ -142,7 +142,7 @@ func TestAroundFails(t *testing.T) {
 	select {
 	case <-h.failed:
 	default:
-		t.Error("nobody was told before the task was gone")
+		t.Error("no failure was reported before the task was gone")
 	}
 	for range 3 {
 		if _, err := a.Look(context.Background()); err == nil || !strings.Contains(err.Error(), "no fabric") {

@@ -50,7 +50,7 @@ func TestClaimTriedAgain(t *testing.T) {
 		t.Fatalf("the job itself: %v", err)
 	}
 	if err := l.claim(of("newer")); err == nil || fault.Of(err) != fault.Unknown {
-		t.Errorf("beside a task of the other job: %v", err)
+		t.Errorf("while a task of the other job exists: %v", err)
 	}
 	if _, err := os.Stat(folder); err != nil {
 		t.Errorf("what is kept of the job itself is gone: %v", err)

@@ -210,7 +210,7 @@ func (e *execSession) feed(first *Incoming) {
 			return
 		}
 		if len(in.Stdin) > 0 {
-			_, _ = e.stdin.Write(in.Stdin) // The process may have stopped reading, which is no error.
+			_, _ = e.stdin.Write(in.Stdin) // The process may have stopped reading, which is not an error.
 		}
 		if in.StdinEnds {
 			e.endStdin(first.Terminal)

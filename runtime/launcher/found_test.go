@@ -91,6 +91,6 @@ func TestStoppedBeforeFound(t *testing.T) {
 	want := []string{fmt.Sprintf("stop 10 %d", time.Hour.Nanoseconds())}
 	words = slices.DeleteFunc(words, func(word string) bool { return strings.HasPrefix(word, "key ") })
 	if !slices.Equal(words, want) {
-		t.Errorf("the supervisor is told %q, want %q", words, want)
+		t.Errorf("the supervisor gets %q, want %q", words, want)
 	}
 }

@@ -47,7 +47,7 @@ func TestNoteHome(t *testing.T) {
 		task := &Task{Spec: c.spec}
 		task.NoteHome(c.as, "x", home, c.view)
 		if got := task.notice(); (got == "") != (c.want == "") || !strings.Contains(got, c.want) {
-			t.Errorf("%s: told %q, want %q", name, got, c.want)
+			t.Errorf("%s: the notice is %q, want %q", name, got, c.want)
 		}
 	}
 }

@@ -58,7 +58,7 @@ func TestPagesOfWhatIsNotThere(t *testing.T) {
 	id := &messages.TaskId{Token: &messages.Token{Epoch: 1, Counter: 1}}
 	ask := func() *messages.TaskLogs { return l.page(&messages.LogsTask{Id: id, Offset: 7, LimitBytes: 100}) }
 	if got := ask(); !got.End || len(got.Data) > 0 || got.Offset != 7 {
-		t.Errorf("of a task that nobody knows: %v", got)
+		t.Errorf("of an unknown task: %v", got)
 	}
 	task := l.newTask(id.Key())
 	task.phase = phaseRunning

@@ -12,13 +12,13 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns how the progress of tasks is read: once a second, beside the lines of the tasks, so that no order to a
-// task waits for it. Each look is bounded. A task whose look takes long is looked at less often.
+// This file reads the progress of the tasks once per second. It does so outside the tasks' queues, so no order to a
+// task waits for it. Each look is bounded, and a task whose look takes long is looked at less often.
 
 const (
 	progressEvery = time.Second
-	// restFactor is how many times as long as its look a task is left alone at least: one task never costs more than
-	// half a hundredth of a core.
+	// restFactor bounds the cost of a task to about 0.5 % of a core: the next look begins at the earliest 200 times
+	// the duration of the last look later, or after mostRest if that is shorter.
 	restFactor = 200
 	mostRest   = time.Minute
 )
@@ -31,16 +31,16 @@ type taskProgress struct {
 	model  progress.Model
 	file   progress.File
 	output *progress.Output // nil: the job has no pattern
-	rest   time.Time        // no look before
+	rest   time.Time        // no look before this time
 
-	hash   *progress.TokenHash // of its token; nil: none is heard
+	hash   *progress.TokenHash // of the task's token; nil: its requests are not accepted
 	posted time.Time           // when a request was last passed on at once
 }
 
-// Progress returns the path of the file in which a task may report its progress, in its scratch directory.
+// Progress returns the path of the file, in its scratch directory, in which a task may report its progress.
 func Progress(scratch string) string { return filepath.Join(scratch, progress.FileName) }
 
-// followProgress begins to read the progress of a task that runs.
+// followProgress starts to read the progress of a running task.
 func (t *task) followProgress() {
 	p := &t.progress
 	p.mu.Lock()
@@ -77,7 +77,7 @@ func (l *Launcher) runProgress() {
 	}
 }
 
-// lookForProgress reads what a task reported since the last look, and sends what changed.
+// lookForProgress reads what the task has reported since the last look, and sends the changes.
 func (t *task) lookForProgress() {
 	p := &t.progress
 	p.mu.Lock()
@@ -93,7 +93,7 @@ func (t *task) lookForProgress() {
 	t.sendProgress()
 }
 
-// look feeds the model with what is new in the file and in the output. The lock is held.
+// look adds the new reports in the file and in the output to the model. The caller holds the lock.
 func (p *taskProgress) look(scratch, home string) {
 	err := p.file.Read(scratch, func(line []byte) {
 		report, err := progress.ParseLine(line)
@@ -121,14 +121,14 @@ func (p *taskProgress) look(scratch, home string) {
 	}
 }
 
-// repeatProgress has the next look tell an actor that knows nothing yet.
+// repeatProgress makes the next look send everything that is known, for an actor that knows nothing yet.
 func (t *task) repeatProgress() {
 	t.progress.mu.Lock()
 	defer t.progress.mu.Unlock()
 	t.progress.model.Repeat()
 }
 
-// sendProgress tells the actor of a task what changed. The lock is held.
+// sendProgress sends the changes to the actor of the task. The caller holds the lock.
 func (t *task) sendProgress() {
 	if !t.progress.model.Changed() {
 		return

@@ -12,7 +12,8 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// TestProgress: what a task writes to the file and to its output reaches the actor, and garbage is counted.
+// TestProgress checks that the progress that a task writes to the file and to its output reaches the actor, and that
+// garbage is counted.
 func TestProgress(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	spec := script(`echo '{"step":3,"total":10,"loss":2.1}' >> "$SYNAPSE_PROGRESS"

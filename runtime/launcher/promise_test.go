@@ -19,7 +19,7 @@ func (r *rig) refusedForDisk(t *testing.T, rank int32, spec *messages.JobSpec) s
 	r.tell(prepareOf(rank, spec))
 	e := r.gone(rank)
 	if e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_UNKNOWN {
-		t.Errorf("it is told as %v", e)
+		t.Errorf("it is reported as %v", e)
 	}
 	return e.Detail
 }
@@ -78,7 +78,7 @@ func TestDiskPromiseIsKept(t *testing.T) {
 	letGo(t, dir, 1)
 	r.endsForDisk(t, 1, "grown most")
 	if e := r.gone(0); e.Code != 0 || e.Disk {
-		t.Errorf("one within its promise is told as %v", e)
+		t.Errorf("a task within its reservation is reported as %v", e)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestDiskOfOutput(t *testing.T) {
 	r.endsForDisk(t, 1, "output, and may keep")
 	letGo(t, dir, 0)
 	if e := r.gone(0); e.Code != 0 || e.Disk {
-		t.Errorf("one beside it is told as %v", e)
+		t.Errorf("the other task is reported as %v", e)
 	}
 }
 
@@ -125,7 +125,7 @@ func TestDiskEvictsFirst(t *testing.T) {
 	crowd(t, dir, 16<<20)
 	letGo(t, dir, 1)
 	if e := r.gone(1); e.Code != 0 || e.Disk {
-		t.Errorf("it is told as %v", e)
+		t.Errorf("it is reported as %v", e)
 	}
 	if _, err := os.Stat(cache); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("the cached images are still there: %v", err)

@@ -26,7 +26,7 @@ func TestDiskLeftByOthers(t *testing.T) {
 		case *messages.TaskGone:
 			e := m.Exit
 			if e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_MACHINE {
-				t.Errorf("with %d blocks left it is told as %v", left, e)
+				t.Errorf("with %d blocks left it is reported as %v", left, e)
 			}
 		}
 	}

@@ -42,7 +42,7 @@ func TestBeginsWhereSubmitted(t *testing.T) {
 			t.Errorf("%s: it begins in %q, want %q", c.name, got, c.begins)
 		}
 		if told := strings.Contains(task.notice(), "scratch"); told != c.told {
-			t.Errorf("%s: told %q", c.name, task.notice())
+			t.Errorf("%s: the notice is %q", c.name, task.notice())
 		}
 		if given.Workdir != c.workdir || len(given.Mounts) > 0 {
 			t.Errorf("%s: what others hold was changed: %v", c.name, given)
@@ -60,6 +60,6 @@ func TestBeginsWhereSubmitted(t *testing.T) {
 	v.Rules.Hide = []string{agent} // so no directory above it is shown, and the task's own /tmp does not contain it
 	task.Spec = &messages.JobSpec{Image: "host", SubmitDir: dir}
 	if task.BeginWhereSubmitted(v); task.Spec.GetWorkdir() != "" || task.notice() == "" {
-		t.Errorf("it begins in %q, of which a task with a /tmp of its own sees nothing", task.Spec.GetWorkdir())
+		t.Errorf("it begins in %q, which a task with a private /tmp cannot see", task.Spec.GetWorkdir())
 	}
 }

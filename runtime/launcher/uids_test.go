@@ -49,7 +49,7 @@ func TestUidsTold(t *testing.T) {
 		p := prepareOf(rank, script("true"))
 		p.Job, p.Uid = job, uid
 		r.tell(p)
-		eventually(t, "it is not told of", func() bool { return uid == 0 || slices.Contains(r.inUse(), uid) })
+		eventually(t, "the uid is not reported", func() bool { return uid == 0 || slices.Contains(r.inUse(), uid) })
 		r.tell(&messages.StopTask{Id: id(rank)})
 		r.gone(rank)
 		r.tell(&messages.ForgetTask{Id: id(rank)})

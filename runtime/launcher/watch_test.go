@@ -40,7 +40,7 @@ func (r *rig) endsForDisk(t *testing.T, rank int32, words string) {
 	t.Helper()
 	e := r.gone(rank)
 	if !e.Disk || e.Code != 137 || e.ByItself || !strings.Contains(e.Detail, words) {
-		t.Errorf("rank %d is told as %v", rank, e)
+		t.Errorf("rank %d is reported as %v", rank, e)
 	}
 }
 
@@ -66,7 +66,7 @@ func TestDiskLimit(t *testing.T) {
 		t.Errorf("it took %v", took)
 	}
 	if e := r.gone(0); e.Code != 0 || e.Disk {
-		t.Errorf("one within its limit is told as %v", e)
+		t.Errorf("a task within its limit is reported as %v", e)
 	}
 }
 
@@ -88,7 +88,7 @@ func TestDiskUnlinked(t *testing.T) {
 	r.run(1, hidden)
 	r.endsForDisk(t, 1, "may keep 16.0 MiB")
 	if e := r.gone(0); e.Code != 0 {
-		t.Errorf("one that kept little is told as %v", e)
+		t.Errorf("a task that kept little is reported as %v", e)
 	}
 }
 
@@ -106,7 +106,7 @@ func TestDiskUnlinkedFull(t *testing.T) {
 	r.endsForDisk(t, 1, "grown most")
 	letGo(t, dir, 0)
 	if e := r.gone(0); e.Code != 0 {
-		t.Errorf("one that kept little is told as %v", e)
+		t.Errorf("a task that kept little is reported as %v", e)
 	}
 }
 
@@ -174,7 +174,7 @@ func TestDiskFull(t *testing.T) {
 	for _, rank := range []int32{0, 2} {
 		letGo(t, dir, rank)
 		if e := r.gone(rank); e.Code != 0 || e.Disk {
-			t.Errorf("rank %d, which grew little, is told as %v", rank, e)
+			t.Errorf("rank %d, which grew little, is reported as %v", rank, e)
 		}
 	}
 }
@@ -215,7 +215,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 		r.tell(prepareOf(10+rank, script("true")))
 		e := r.gone(10 + rank)
 		if e.Kind != messages.ExitKind_EXIT_KIND_PREPARE_FAILED || e.Fault != messages.Fault_FAULT_MACHINE {
-			t.Errorf("it is told as %v", e)
+			t.Errorf("it is reported as %v", e)
 		}
 		if took := time.Since(began); took > pace.Of(8*time.Second) {
 			t.Errorf("that took %v", took)
@@ -235,7 +235,7 @@ func TestDiskFilledByOthers(t *testing.T) {
 	}
 	letGo(t, dir, 0)
 	if e := r.gone(0); e.Code != 0 {
-		t.Errorf("one that ran is told as %v", e)
+		t.Errorf("a running task is reported as %v", e)
 	}
 }
 
@@ -265,7 +265,7 @@ func TestDiskFilledAgainAndAgain(t *testing.T) {
 		for _, beside := range []int32{rank + 1, rank + 100} {
 			e := r.gone(beside)
 			if e.Fault != messages.Fault_FAULT_UNSPECIFIED || e.Kind == messages.ExitKind_EXIT_KIND_EXITED && e.Code != 0 {
-				t.Errorf("beside it: %v", e)
+				t.Errorf("another task: %v", e)
 			}
 		}
 		if err := os.Remove(filepath.Join(dir, "foreign")); err != nil {

@@ -114,7 +114,7 @@ func TestOwnRoot(t *testing.T) {
 			t.Error("the image was written to")
 		}
 		if info, err := os.Stat(os.DevNull); err != nil || info.Sys().(*syscall.Stat_t).Uid >= first {
-			t.Errorf("the machine's /dev/null: %v, %v", info, err)
+			t.Errorf("the host's /dev/null: %v, %v", info, err)
 		}
 	})
 }

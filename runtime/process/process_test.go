@@ -88,7 +88,7 @@ func TestPrepare(t *testing.T) {
 // TestUserAsRoot checks that a job runs as a user, and as root only if that is permitted.
 func TestUserAsRoot(t *testing.T) {
 	if os.Geteuid() != 0 {
-		t.Skip("only root can be somebody else")
+		t.Skip("only root can act as another user")
 	}
 	for _, c := range []struct {
 		rules account.Rules

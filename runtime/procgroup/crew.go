@@ -74,7 +74,7 @@ func (c *Crew) Kill() {
 func (c *Crew) Ended() <-chan struct{} { return c.ended }
 
 // Err returns how the program ended, like exec.Cmd.Wait. It is valid after Ended. A process that held the output open
-// is no error.
+// is not an error.
 func (c *Crew) Err() error {
 	if errors.Is(c.err, exec.ErrWaitDelay) {
 		return nil

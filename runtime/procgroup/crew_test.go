@@ -27,7 +27,7 @@ func TestNothingIsLeft(t *testing.T) {
 	}
 	awaitEnd(t, c)
 	if code := run.ProcessState.ExitCode(); code != 3 || c.Err() == nil {
-		t.Errorf("it ended with %d, told as %v", code, c.Err())
+		t.Errorf("it ended with %d, reported as %v", code, c.Err())
 	}
 	child := number(t, said)
 	for limit := pace.Until(time.Minute); lives(child); time.Sleep(time.Millisecond) {
@@ -83,7 +83,7 @@ func TestHeldOutput(t *testing.T) {
 	holder := number(t, said)
 	defer func() { _ = unix.Kill(holder, unix.SIGKILL) }()
 	if c.Err() != nil || unix.Kill(holder, 0) != nil {
-		t.Errorf("it is told as %v, and who holds its output should live", c.Err())
+		t.Errorf("it is reported as %v, and the holder of its output should live", c.Err())
 	}
 }
 

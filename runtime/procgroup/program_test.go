@@ -115,6 +115,6 @@ func TestOwn(t *testing.T) {
 		}
 	}
 	if self, err := exec.LookPath("sh"); err == nil && check(self) != nil {
-		t.Errorf("the machine's own shell is refused: %v", check(self))
+		t.Errorf("the host's own shell is refused: %v", check(self))
 	}
 }

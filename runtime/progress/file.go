@@ -8,35 +8,35 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// This file owns how the file $SYNAPSE_PROGRESS is read. The task owns the directory, so that anything may lie there: a
-// link, a pipe, a file of somebody else, a file that grows by gigabytes a second. Each look reads a bounded piece from
-// the end, follows no link, and waits for nothing.
+// This file reads $SYNAPSE_PROGRESS. The task owns the directory, so it can put anything at this path: a link, a pipe,
+// another user's file, or a file that grows by gigabytes per second. Each look reads a bounded piece from the end,
+// follows no link, and never blocks.
 
 const (
 	// FileName is the name of the file in the scratch directory of a task.
 	FileName = "synapse-progress"
 
-	// tailBytes bounds what one look reads of a file or of a log.
+	// tailBytes bounds the bytes that one look reads from the file.
 	tailBytes = 8 << 10
-	// markBytes is how many bytes a look reads again.
+	// markBytes is the number of bytes that the next look reads again.
 	markBytes = 64
-	// maxLines bounds the lines of one look: the last ones count.
+	// maxLines bounds the lines that one look passes on. Earlier lines are skipped.
 	maxLines = 16
 )
 
 // File remembers how far the progress file of one task was read. The zero File has read nothing.
 type File struct {
 	inode uint64
-	at    int64  // behind the last whole line that was read
-	mark  []byte // the last bytes before that
+	at    int64  // offset after the last complete line that was read
+	mark  []byte // the last bytes before this offset
 	size  int64
 	mtime unix.Timespec
-	wrong string // why it was not read the last time
+	wrong string // error text of the last read; empty if it succeeded
 }
 
-// Read calls a function with the lines that were appended to the file in a scratch directory since the last call; if
-// there are many, only with the last ones. It returns an error once for each reason why the file cannot be read. A file
-// that is not there is no error.
+// Read calls each with the lines that were appended to the file in the scratch directory since the last call, but at
+// most with the last 16. If the file cannot be read, Read returns the error once, and again only when the reason
+// changes. A missing file is not an error.
 func (f *File) Read(scratch string, each func(line []byte)) error {
 	err := f.read(scratch, each)
 	switch {
@@ -53,7 +53,7 @@ func (f *File) Read(scratch string, each func(line []byte)) error {
 func (f *File) read(scratch string, each func(line []byte)) error {
 	dir, err := unix.Open(scratch, unix.O_PATH|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil // the task has gone
+		return nil // the directory was removed with the task
 	}
 	defer unix.Close(dir)
 	const flags = unix.O_RDONLY | unix.O_NOFOLLOW | unix.O_NONBLOCK | unix.O_NOCTTY | unix.O_CLOEXEC
@@ -68,13 +68,13 @@ func (f *File) read(scratch string, each func(line []byte)) error {
 	defer unix.Close(fd)
 	var is, owner unix.Stat_t
 	if err := errors.Join(unix.Fstat(fd, &is), unix.Fstat(dir, &owner)); err != nil {
-		return fmt.Errorf("the progress file: %w", err)
+		return fmt.Errorf("the progress file cannot be examined: %w", err)
 	}
 	switch {
 	case is.Mode&unix.S_IFMT != unix.S_IFREG:
-		return errors.New("the progress file is no plain file")
+		return errors.New("the progress file is not a regular file")
 	case is.Uid != owner.Uid:
-		return errors.New("the progress file belongs to another user than the task's")
+		return errors.New("the progress file does not belong to the user of the task")
 	case is.Ino != f.inode || is.Size < f.at:
 		*f = File{inode: is.Ino, wrong: f.wrong}
 	case is.Size == f.size && is.Mtim == f.mtime:
@@ -84,8 +84,8 @@ func (f *File) read(scratch string, each func(line []byte)) error {
 	return f.tail(fd, each)
 }
 
-// tail reads the whole lines at the end. The last bytes that it read before are read again: if they have changed, the
-// task wrote the file again from its begin.
+// tail reads the complete lines at the end of the file. It also reads the last bytes of the previous look again. If
+// they have changed, the task has rewritten the file, and tail starts from the beginning.
 func (f *File) tail(fd int, each func(line []byte)) error {
 	data, from, err := f.piece(fd)
 	if err != nil {
@@ -98,14 +98,14 @@ func (f *File) tail(fd int, each func(line []byte)) error {
 		}
 	}
 	data, from = data[len(f.mark):], from+int64(len(f.mark))
-	if from > f.at { // the first line may have begun before
+	if from > f.at { // data may begin in the middle of a line
 		cut := bytes.IndexByte(data, '\n') + 1
 		data, from = data[cut:], from+int64(cut)
 	}
 	end := bytes.LastIndexByte(data, '\n') + 1
 	switch {
 	case end > 0:
-	case len(data) > MaxLineBytes: // a line that is too long is no line
+	case len(data) > MaxLineBytes: // too long for a line: pass it on, so that it counts as invalid
 		end = len(data)
 	default:
 		return nil
@@ -115,7 +115,7 @@ func (f *File) tail(fd int, each func(line []byte)) error {
 	return nil
 }
 
-// piece reads from the mark, or from as far before the end as a look may.
+// piece reads from the mark to the end, or only the last tailBytes if there is more.
 func (f *File) piece(fd int) (data []byte, from int64, err error) {
 	from = f.at - int64(len(f.mark))
 	if least := f.size - tailBytes; from < least {
@@ -129,7 +129,7 @@ func (f *File) piece(fd int) (data []byte, from int64, err error) {
 	return data[:max(n, 0)], from, nil
 }
 
-// eachLine calls a function with the last lines of a text, in their order. Empty lines do not count.
+// eachLine calls each with the last lines of the text, in order. Empty lines do not count.
 func eachLine(text []byte, each func(line []byte)) {
 	lines := bytes.FieldsFunc(text, func(r rune) bool { return r == '\n' || r == '\r' })
 	for _, line := range lines[max(0, len(lines)-maxLines):] {

@@ -12,14 +12,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the lines of the file $SYNAPSE_PROGRESS: a JSON object with a step, a total and any metrics.
+// This file parses the lines of $SYNAPSE_PROGRESS: JSON objects with a step, a total and any metrics.
 
 // MaxLineBytes bounds a line of the file.
 const MaxLineBytes = 4 << 10
 
-var errLine = errors.New("is no JSON object with a step, a total or metrics")
+var errLine = errors.New("the line is not a JSON object with a step, a total or metrics")
 
-// ParseLine reads one line. Values that are neither numbers nor text are passed over.
+// ParseLine parses one line. It ignores values that are objects, arrays or null.
 func ParseLine(line []byte) (Report, error) {
 	var fields map[string]json.RawMessage
 	if len(line) > MaxLineBytes || json.Unmarshal(finite(line), &fields) != nil || fields == nil {
@@ -50,7 +50,7 @@ func ParseLine(line []byte) (Report, error) {
 	return r, nil
 }
 
-// whole reads a number of steps: 1200, and 1200.0 as some programs write it.
+// whole parses a number of steps. It accepts 1200, and also 1200.0, because some programs write it so.
 func whole(value json.RawMessage) (int64, bool) {
 	f, err := strconv.ParseFloat(string(value), 64)
 	if err != nil || f != math.Trunc(f) || f < 0 || f > messages.MaxSteps {
@@ -59,7 +59,7 @@ func whole(value json.RawMessage) (int64, bool) {
 	return int64(f), true
 }
 
-// metricText returns the text of a number, a word or a truth value.
+// metricText returns the text of a number, a string or a boolean.
 func metricText(value json.RawMessage) (string, bool) {
 	switch value[0] {
 	case '{', '[', 'n':
@@ -72,7 +72,8 @@ func metricText(value json.RawMessage) (string, bool) {
 	return string(value), true
 }
 
-// finite puts the numbers that JSON does not have into quotes: Python writes a loss that is no number as NaN.
+// finite puts the numbers that JSON does not have into quotes. For example, Python writes NaN for a loss that is not a
+// number.
 func finite(line []byte) []byte {
 	if !bytes.Contains(line, []byte("NaN")) && !bytes.Contains(line, []byte("Infinity")) {
 		return line
@@ -101,7 +102,7 @@ func finite(line []byte) []byte {
 	return out
 }
 
-// endless returns the word for a number that is not finite with which a text begins; empty: it begins with none.
+// endless returns NaN, Infinity or -Infinity if the text begins with it, and otherwise an empty string.
 func endless(text []byte) string {
 	for _, word := range []string{"NaN", "Infinity", "-Infinity"} {
 		if bytes.HasPrefix(text, []byte(word)) {

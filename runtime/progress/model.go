@@ -1,6 +1,6 @@
-// Package progress reads how far a task is, from what the task itself reports: lines of a file, lines of its output, or
-// requests of the Kubeflow Trainer progress protocol. All of them feed one model. What a task reports is never trusted:
-// it is bounded, and what is not understood is counted and changes nothing.
+// Package progress determines how far a task has got from what the task reports: lines of a file, lines of its output,
+// or requests of the Kubeflow Trainer progress protocol. All of them feed one model. The package never trusts these
+// reports: they are bounded, and a report that it does not understand is counted but changes nothing else.
 package progress
 
 import (
@@ -10,42 +10,42 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the model: what is known of the progress of one task.
+// This file contains the model: what is known about the progress of one task.
 
 const (
-	// pointEvery is the distance of the points from which the rate is computed.
+	// pointEvery is the time between the points from which the rate is computed.
 	pointEvery = 10 * time.Second
-	// maxPoints bounds their number, so that the rate is that of the last minutes.
+	// maxPoints bounds the number of points, so that the rate covers only the last minutes.
 	maxPoints = 32
 )
 
-// Report is one thing that a task reported.
+// Report is one report of a task.
 type Report struct {
 	Step    int64
 	HasStep bool
-	Total   int64 // 0: the report has none
+	Total   int64 // 0: the report has no total
 	Metrics []Metric
 }
 
-// Metric is a value beside the step, as text.
+// Metric is a named value, as text, that a task reports with its step.
 type Metric struct{ Name, Value string }
 
-// point is a step and the moment at which it was reported, in nanoseconds of a steady clock.
+// point is a step and the time at which it was reported, in nanoseconds of a monotonic clock.
 type point struct{ at, step int64 }
 
-// Model holds what is known of the progress of one task of one attempt. The zero Model knows nothing.
+// Model holds what is known about the progress of one task of one attempt. The zero Model knows nothing.
 type Model struct {
 	last    point
 	known   bool // a step was reported
 	total   int64
-	points  []point // in the order of their time; the first is where the rate begins
+	points  []point // in the order of their times; the rate is measured from the first one
 	garbage int64
 	metrics []Metric // in the order in which they were first reported
 	changed bool     // since the last call of Changed
 }
 
-// Observe takes a report that came at a moment of a steady clock, in nanoseconds. A step that goes down begins the rate
-// again, because the task resumed from an earlier one.
+// Observe adds a report. now is its time on a monotonic clock, in nanoseconds. If the step is smaller than the last
+// one, the task has resumed from an earlier step, and the measurement of the rate starts again.
 func (m *Model) Observe(now int64, r Report) {
 	if r.Step < 0 || r.Step > messages.MaxSteps || r.Total < 0 || r.Total > messages.MaxSteps {
 		m.Garbage()
@@ -77,7 +77,7 @@ func (m *Model) step(p point) {
 	m.last, m.known, m.changed = p, true, true
 }
 
-// measure keeps the newest value of a metric. Names beyond the bound are not kept.
+// measure keeps the newest value of a metric. New names beyond the limit are ignored.
 func (m *Model) measure(one Metric) {
 	if one.Name == "" || !messages.Shows(one.Name) || !messages.Shows(one.Value) {
 		m.Garbage()
@@ -99,18 +99,18 @@ func (m *Model) Garbage() {
 	}
 }
 
-// Repeat has the next call of Changed report a change if anything is known.
+// Repeat makes the next call of Changed return true if anything is known.
 func (m *Model) Repeat() { m.changed = m.changed || m.known || m.garbage > 0 || len(m.metrics) > 0 }
 
-// Changed reports whether anything changed since it was last called.
+// Changed reports whether anything has changed since its last call.
 func (m *Model) Changed() bool {
 	changed := m.changed
 	m.changed = false
 	return changed
 }
 
-// Rate returns thousandths of steps a second over the last minutes; 0: not known yet. It ends at the last change of the
-// step, so that a task that stopped does not seem to become slower.
+// Rate returns the rate over the last minutes in thousandths of a step per second, or 0 if it is not known yet. The
+// measurement ends at the last change of the step, so a task that has stopped does not seem to become slower.
 func (m *Model) Rate() int64 {
 	if !m.known {
 		return 0

@@ -8,19 +8,19 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the progress in a task's output: the last line that a pattern of the job matches.
+// This file finds the progress in a task's output: the last line that matches the job's pattern.
 
-// outputBytes bounds what one look reads of the output.
+// outputBytes bounds the bytes that one look reads from the output.
 const outputBytes = 16 << 10
 
 // Output remembers how far the output of one task was searched.
 type Output struct {
 	pattern *regexp.Regexp
-	at      int64  // of the stream
-	rest    []byte // a line that has not ended
+	at      int64  // offset in the stream
+	rest    []byte // the beginning of a line that has not ended yet
 }
 
-// NewOutput searches by a pattern; nil: there is none, or it is none that a job may have.
+// NewOutput returns an Output that searches for a pattern. It returns nil if the pattern is empty or invalid.
 func NewOutput(pattern string) *Output {
 	if pattern == "" {
 		return nil
@@ -32,8 +32,8 @@ func NewOutput(pattern string) *Output {
 	return &Output{pattern: compiled}
 }
 
-// Search finds the newest progress in what was written since the last call. The function reads the end of the stream
-// from an offset on, at most so many bytes, and returns the offset at which these begin.
+// Search returns the newest progress in the output that was written since the last call. tail reads the stream from an
+// offset to the end, but at most its last bytes. It returns these bytes and the offset of the first one.
 func (o *Output) Search(tail func(from int64, most int) (at int64, data []byte)) (Report, bool) {
 	at, data := tail(o.at, outputBytes)
 	if len(data) == 0 {
@@ -43,7 +43,7 @@ func (o *Output) Search(tail func(from int64, most int) (at int64, data []byte))
 	switch {
 	case at == o.at:
 		data = append(o.rest, data...)
-	default: // the first line began before
+	default: // output was skipped, so data may begin in the middle of a line
 		data = data[bytes.IndexAny(data, "\r\n")+1:]
 	}
 	end := bytes.LastIndexAny(data, "\r\n") + 1
@@ -51,7 +51,7 @@ func (o *Output) Search(tail func(from int64, most int) (at int64, data []byte))
 	return o.last(data[:end])
 }
 
-// last finds the last line that the pattern matches.
+// last returns the progress from the last line that matches the pattern.
 func (o *Output) last(text []byte) (Report, bool) {
 	for len(text) > 0 {
 		begin := bytes.LastIndexAny(text[:len(text)-1], "\r\n") + 1

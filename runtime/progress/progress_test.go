@@ -16,8 +16,8 @@ func seconds(n float64) int64 { return int64(n * float64(time.Second)) }
 
 func at(step int64) Report { return Report{Step: step, HasStep: true} }
 
-// TestRate: the rate is that of the steps between the first report and the last change, whatever came before a resume,
-// and a task that stops keeps its rate.
+// TestRate checks that the rate is measured from the first report, or from the first one after a resume, to the last
+// change of the step. A task that stops keeps its rate.
 func TestRate(t *testing.T) {
 	var m Model
 	m.Observe(seconds(100), Report{Step: 900, HasStep: true, Total: 1000})
@@ -32,7 +32,7 @@ func TestRate(t *testing.T) {
 	if got := m.Rate(); got != 10_000 {
 		t.Fatalf("a task that stopped has a rate of %d", got)
 	}
-	m.Observe(seconds(600), at(500)) // resumed
+	m.Observe(seconds(600), at(500)) // the task resumed
 	if got := m.Message(); got.MilliRate != 0 || got.Step != 500 || got.Total != 1000 {
 		t.Fatalf("after the resume: %v", got)
 	}
@@ -42,7 +42,8 @@ func TestRate(t *testing.T) {
 	}
 }
 
-// TestRateOfLastMinutes: a job that became slower is measured by its last minutes, and the points stay bounded.
+// TestRateOfLastMinutes checks that only the last minutes count for a job that became slower, and that the number of
+// points stays bounded.
 func TestRateOfLastMinutes(t *testing.T) {
 	var m Model
 	step := int64(0)
@@ -62,8 +63,8 @@ func TestRateOfLastMinutes(t *testing.T) {
 	}
 }
 
-// TestMetricsBounded: a task shows at most 16 metrics, the newest value of each, and what does not fit or steers a
-// terminal is counted.
+// TestMetricsBounded checks that a task shows at most 16 metrics, each with its newest value. Values that are too long
+// or contain control characters are counted as garbage.
 func TestMetricsBounded(t *testing.T) {
 	var m Model
 	for i := range 100 {
@@ -79,7 +80,7 @@ func TestMetricsBounded(t *testing.T) {
 	}
 }
 
-// TestParseLine: a line is understood as programs write it, and garbage changes nothing.
+// TestParseLine checks that the lines that programs usually write are understood, and that garbage changes nothing.
 func TestParseLine(t *testing.T) {
 	for line, want := range map[string]string{
 		`{"step":1200,"total":5000,"loss":2.1}`:              "1200/5000 loss=2.1",
@@ -143,8 +144,8 @@ func expect(t *testing.T, got []string, want ...string) {
 	}
 }
 
-// TestFile: each whole line is read once, a piece of a line when it is whole, and all of a file that the
-// task wrote again from its begin.
+// TestFile checks that each complete line is read once, and an incomplete line only when it is complete. A file that
+// the task rewrites is read from its beginning.
 func TestFile(t *testing.T) {
 	dir, f := t.TempDir(), &File{}
 	path := filepath.Join(dir, FileName)
@@ -154,7 +155,7 @@ func TestFile(t *testing.T) {
 	expect(t, looks(t, f, dir))
 	write(t, path, "ee\n")
 	expect(t, looks(t, f, dir), "three")
-	if err := os.WriteFile(path, []byte("again\n"), 0o644); err != nil { // shorter
+	if err := os.WriteFile(path, []byte("again\n"), 0o644); err != nil { // shorter than before
 		t.Fatal(err)
 	}
 	expect(t, looks(t, f, dir), "again")
@@ -170,8 +171,8 @@ func TestFile(t *testing.T) {
 	expect(t, looks(t, f, dir), "new")
 }
 
-// TestFileBounded: of a file that grows fast only the last lines are read, each whole, and a line without an end is no
-// line.
+// TestFileBounded checks that only the last lines of a fast-growing file are read, each of them complete. A line
+// without an end does not count as a line.
 func TestFileBounded(t *testing.T) {
 	dir, f := t.TempDir(), &File{}
 	path := filepath.Join(dir, FileName)
@@ -199,7 +200,8 @@ func TestFileBounded(t *testing.T) {
 	}
 }
 
-// TestFileIsNoFile: nothing that a task puts in the place of the file is followed or waited for, and each is told once.
+// TestFileIsNoFile checks that a look follows or waits for nothing that a task puts in the place of the file, and that
+// it reports each problem once.
 func TestFileIsNoFile(t *testing.T) {
 	secret := filepath.Join(t.TempDir(), "secret")
 	write(t, secret, "secret\n")
@@ -233,7 +235,7 @@ func TestFileIsNoFile(t *testing.T) {
 	expect(t, looks(t, &File{}, link))
 }
 
-// written is an output that a function of Search reads.
+// written is an output that Search reads in the tests.
 type written string
 
 func (s written) tail(from int64, most int) (int64, []byte) {
@@ -241,8 +243,8 @@ func (s written) tail(from int64, most int) (int64, []byte) {
 	return at, []byte(s[at:])
 }
 
-// TestOutput: the last line that matches counts, with lines that end in a carriage return as progress bars write them,
-// and a number is never taken from a half of a line.
+// TestOutput checks that the last matching line counts, also if lines end in a carriage return, as progress bars write
+// them. A number is never taken from a part of a line.
 func TestOutput(t *testing.T) {
 	o := NewOutput(`(\d+)/(\d+)`)
 	text := ""

@@ -45,14 +45,14 @@ func TestGraceBeginsOnce(t *testing.T) {
 	begun := say(time.Hour)
 	for _, grace := range []time.Duration{time.Hour, 2 * time.Hour, time.Hour, math.MaxInt64} {
 		if again := say(grace); !again.Equal(begun) {
-			t.Errorf("a stop of %v is over at %v, and not at %v as before", grace, again, begun)
+			t.Errorf("a stop of %v ends at %v, and not at %v as before", grace, again, begun)
 		}
 	}
 	if nearer := say(time.Minute); !nearer.Before(begun) {
-		t.Errorf("a stop of a minute is over at %v", nearer)
+		t.Errorf("a stop of a minute ends at %v", nearer)
 	}
 	if b.kills > 0 || !slices.Contains(b.signals, unix.SIGUSR1) || !k.told {
-		t.Errorf("%+v, told %v", b, k.told)
+		t.Errorf("%+v, warned %v", b, k.told)
 	}
 	k.onWake() // before the grace is over
 	if b.kills > 0 {
@@ -121,15 +121,15 @@ func TestLostAtItsTime(t *testing.T) {
 	k, b := newBare(spec)
 	k.heard = clock.BootNs() - (time.Hour - time.Minute).Nanoseconds()
 	if k.onWake(); k.told || k.due() > fenceTick {
-		t.Errorf("a minute before: told %v, looked at again in %v", k.told, k.due())
+		t.Errorf("a minute before: told to stop %v, next check in %v", k.told, k.due())
 	}
 	k.heard = clock.BootNs() - time.Hour.Nanoseconds()
 	if k.onWake(); !k.told || k.detail == "" || b.kills > 0 || !slices.Contains(b.signals, unix.SIGUSR1) {
-		t.Errorf("when it is time: %+v, told %v, %q", b, k.told, k.detail)
+		t.Errorf("when it is time: %+v, told to stop %v, %q", b, k.told, k.detail)
 	}
 	k, _ = newBare(Spec{})
 	k.heard = 0
 	if k.onWake(); k.told || k.due() != 0 {
-		t.Error("a task that does not end when lost is told to")
+		t.Error("a task without stopWhenLost is stopped")
 	}
 }

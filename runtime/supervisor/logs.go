@@ -156,7 +156,7 @@ func readPart(name string, from int64, limit int) ([]byte, error) {
 	return io.ReadAll(io.NewSectionReader(file, from, int64(limit)))
 }
 
-// ReadEnd reads a stream from an offset on, but at most its last limit bytes. at is where the data begins.
+// ReadEnd reads a stream from an offset, but at most its last limit bytes. at is the offset of the data.
 func ReadEnd(dir, stream string, offset int64, limit int) (at int64, data []byte, err error) {
 	segments, err := listSegments(dir, stream)
 	if err != nil || len(segments) == 0 {

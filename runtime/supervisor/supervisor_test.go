@@ -65,7 +65,7 @@ func (r *rig) wait() *Exit {
 			}
 			record, err := ReadExit(r.dir)
 			if err != nil || record == nil || *record != *e.Exit {
-				r.t.Fatalf("told %+v, wrote %+v, %v", e.Exit, record, err)
+				r.t.Fatalf("reported %+v, wrote %+v, %v", e.Exit, record, err)
 			}
 			return e.Exit
 		case <-time.After(soon):

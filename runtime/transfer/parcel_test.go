@@ -168,7 +168,7 @@ func TestNothingOutside(t *testing.T) {
 				t.Error("it was not refused")
 			}
 			if names, err := os.ReadDir(place); err != nil || len(names) > 1 {
-				t.Errorf("beside its top lie %v, %v", names, err)
+				t.Errorf("next to its top are %v, %v", names, err)
 			}
 			names, err := os.ReadDir(dir)
 			kept, wrong := os.ReadFile(filepath.Join(dir, "kept"))

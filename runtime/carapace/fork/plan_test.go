@@ -29,7 +29,7 @@ func TestPlanStandsWhereItIsRead(t *testing.T) {
 	}
 	head := copy(bytesOf(&n.plan, 1), text)
 	if rest := copy(bytesOf(&n.data[0], len(n.data)), text[head:]); uintptr(rest) != n.plan.length {
-		t.Errorf("%d bytes of data are told as %d", rest, n.plan.length)
+		t.Errorf("%d bytes of data are reported as %d", rest, n.plan.length)
 	}
 	landPlan(n)
 	for at, want := range map[uintptr]string{n.plan.path: "/bin/sh", n.plan.workdir: "/tmp"} {

@@ -47,7 +47,7 @@ func FuzzUnpack(f *testing.F) {
 		_, _ = unpack(int(root.Fd()), bytes.NewReader(stream), Limits{Bytes: 1 << 20, Entries: 1000}, false, &meter{})
 		entries, err := os.ReadDir(room)
 		if err != nil || len(entries) != 1 {
-			t.Fatalf("beside the layer: %v %v", entries, err)
+			t.Fatalf("next to the layer: %v %v", entries, err)
 		}
 		for _, entry := range entries {
 			if info, err := entry.Info(); err != nil || !info.IsDir() {

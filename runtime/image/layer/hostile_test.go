@@ -48,7 +48,7 @@ func attack(t *testing.T, make func(neighbour string) []entry) (string, *layer.C
 	}
 	names, wrong := os.ReadDir(room)
 	if wrong != nil || len(names) != 2 {
-		t.Errorf("beside the layer and its neighbour there is more: %v %v", names, wrong)
+		t.Errorf("there is more than the layer and its neighbour: %v %v", names, wrong)
 	}
 	return filepath.Join(to, "fs"), changes, err
 }
