@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// This file owns the variables of the Kubeflow Trainer progress protocol.
+// This file contains the variables of the Kubeflow Trainer progress protocol.
 
-// Kubeflow is the endpoint of the protocol as a task sees it.
+// Kubeflow describes the endpoint of the protocol as the task sees it.
 type Kubeflow struct {
 	URL       string
 	Token     string // path of a file
@@ -27,8 +27,8 @@ func (k *Kubeflow) variables() []variable {
 
 const loopback = "127.0.0.1"
 
-// direct returns the job's variables with loopback as an exception from its proxy: the clients of the protocol use the
-// proxy that the environment names.
+// direct adds loopback to the exceptions from the job's proxy, because clients of the protocol use the proxy of the
+// environment. It returns the job's variables with this change.
 func (k *Kubeflow) direct(users []variable) []variable {
 	named := func(names ...string) bool {
 		return slices.ContainsFunc(users, func(v variable) bool { return slices.Contains(names, v.name) })

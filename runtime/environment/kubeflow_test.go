@@ -6,8 +6,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestKubeflow: a task finds the endpoint and reaches it directly, whatever proxy its job names. The job may set the
-// variables itself, and a job without a proxy gets no exceptions from one.
+// TestKubeflow checks that a task finds the endpoint and reaches it directly, even if its job names a proxy. The job
+// may set the variables itself, and a job without a proxy gets no exceptions from one.
 func TestKubeflow(t *testing.T) {
 	offered := &Kubeflow{"http://127.0.0.1:7/progress", "/scratch/token", "/scratch/ca"}
 	for _, k := range []struct {

@@ -20,9 +20,9 @@ import (
 	"github.com/yi-json/synapse/runtime/progress"
 )
 
-// This file owns the Kubeflow Trainer progress protocol for tasks on the node's network. Each task has a token in a
-// file of its scratch directory that only its user can read. The launcher keeps the hash on disk, so that the next
-// agent knows the token. That agent listens on the same port, because the tasks keep the address.
+// This file offers the Kubeflow Trainer progress protocol to tasks on the node's network. Each task gets a token in a
+// file of its scratch directory that only its user can read. The launcher keeps the token's hash on disk, so that the
+// next agent recognizes the token. The next agent listens on the same port, because running tasks keep the address.
 
 const (
 	tokenName    = "synapse-progress-token"
@@ -31,8 +31,8 @@ const (
 	portFile     = "progress.port"
 )
 
-// unusedAuthority is a certificate whose key nobody has. The protocol wants a file with one, and the connection on
-// loopback has no TLS.
+// unusedAuthority is a certificate whose key nobody has. The protocol requires a certificate file, but the connection
+// over loopback does not use TLS.
 const unusedAuthority = `-----BEGIN CERTIFICATE-----
 MIIBtzCCAV2gAwIBAgIUKUJN2sRU/qHgXD1+cmLWfyENd3kwCgYIKoZIzj0EAwIw
 MDEuMCwGA1UEAwwldW51c2VkLCB0aGUgY29ubmVjdGlvbiBpcyBvbiBsb29wYmFj
@@ -47,7 +47,7 @@ zWSSbe6yHGbm5ak=
 -----END CERTIFICATE-----
 `
 
-// listenForProgress opens the endpoint. Without it tasks run, and are offered none.
+// listenForProgress opens the endpoint. If that fails, tasks still run, but are not offered the protocol.
 func (l *Launcher) listenForProgress() {
 	if !l.o.Kubeflow {
 		return
@@ -57,11 +57,11 @@ func (l *Launcher) listenForProgress() {
 	port, _ := strconv.Atoi(string(text))
 	r, err := progress.Listen(port)
 	if err != nil && port != 0 {
-		l.o.Log.Info("Running tasks cannot send their progress any more: %v", err)
+		l.o.Log.Info("Running tasks can no longer send their progress: %v", err)
 		r, err = progress.Listen(0)
 	}
 	if err != nil {
-		l.o.Log.Info("Tasks are offered no Kubeflow progress endpoint: %v", err)
+		l.o.Log.Info("Tasks get no Kubeflow progress endpoint: %v", err)
 		return
 	}
 	if err := file.Replace(path, []byte(strconv.Itoa(r.Port()))); err != nil {
@@ -70,7 +70,8 @@ func (l *Launcher) listenForProgress() {
 	l.receiver = r
 }
 
-// offerKubeflow gives a task that is about to start a token, and returns its variables; nil: it is offered none.
+// offerKubeflow makes a token for a task that is about to start, and returns its variables. It returns nil if the task
+// is not offered the protocol.
 func (t *task) offerKubeflow(scratch string) (*environment.Kubeflow, error) {
 	if t.l.receiver == nil || t.Spec.GetProgress().GetKubeflowOff() ||
 		len(messages.NetworkLabels(t.Spec.GetNetwork())) > 0 {
@@ -86,15 +87,14 @@ func (t *task) offerKubeflow(scratch string) (*environment.Kubeflow, error) {
 		t.writeOwn(tokenName, []byte(token)),
 	)
 	if err != nil {
-		return nil, fmt.Errorf("progress token: %w", err)
+		return nil, fmt.Errorf("the progress token cannot be written: %w", err)
 	}
 	return &environment.Kubeflow{
 		URL: t.l.receiver.URL(), Token: filepath.Join(scratch, tokenName), Authority: filepath.Join(scratch, authorityPEM),
 	}, nil
 }
 
-// writeOwn writes a file in the scratch directory that only the task's user may read. The directory belongs to that
-// user.
+// writeOwn writes a file in the scratch directory that only the owner of the directory, the task's user, may read.
 func (t *task) writeOwn(name string, text []byte) error {
 	var owner unix.Stat_t
 	if err := unix.Lstat(t.Scratch, &owner); err != nil {
@@ -115,7 +115,7 @@ func (t *task) writeOwn(name string, text []byte) error {
 	return errors.Join(err, f.Close())
 }
 
-// hearKubeflow takes the requests of a task that runs. The lock of its progress is held.
+// hearKubeflow accepts requests of a running task. The caller holds the lock of the task's progress.
 func (t *task) hearKubeflow() {
 	if t.l.receiver == nil || t.progress.hash != nil {
 		return
@@ -130,7 +130,7 @@ func (t *task) hearKubeflow() {
 	t.l.receiver.Add(hash, t.takePosted)
 }
 
-// deafToKubeflow takes no more requests of a task. The lock of its progress is held.
+// deafToKubeflow stops accepting requests of a task. The caller holds the lock of the task's progress.
 func (t *task) deafToKubeflow() {
 	if t.progress.hash != nil {
 		t.l.receiver.Remove(*t.progress.hash)
@@ -138,8 +138,8 @@ func (t *task) deafToKubeflow() {
 	}
 }
 
-// takePosted takes the report of a request. It is sent at once if the last one is a second old, and else with the next
-// look.
+// takePosted handles the report of a request. It sends the progress at once if it last did so at least one second ago;
+// otherwise the next look sends it.
 func (t *task) takePosted(r progress.Report) {
 	p := &t.progress
 	p.mu.Lock()
@@ -151,7 +151,7 @@ func (t *task) takePosted(r progress.Report) {
 	}
 }
 
-// kubeflowFiles are the files in a scratch directory that are of no use after the end of the task.
+// kubeflowFiles returns the files in a scratch directory that are not needed after the end of the task.
 func kubeflowFiles(scratch string) []string {
 	return []string{filepath.Join(scratch, tokenName), filepath.Join(scratch, authorityPEM)}
 }

@@ -40,7 +40,7 @@ type Launcher struct {
 	pruning sync.Mutex
 	watch   watch
 
-	receiver *progress.Receiver // of requests with progress; nil: there is none
+	receiver *progress.Receiver // of requests with progress; nil: tasks have no endpoint
 
 	promising sync.Mutex // serializes the reservations of disk space
 
@@ -80,7 +80,7 @@ type Options struct {
 	// Reach asks a scheduler to run a command in another task, and calls do with the session; nil: tasks cannot
 	// reach others.
 	Reach func(ctx context.Context, r ExecRequest, do func(RemoteExec) error) error
-	// Kubeflow: tasks on the node's network are offered an endpoint of the Kubeflow Trainer progress protocol.
+	// Kubeflow offers tasks on the node's network an endpoint of the Kubeflow Trainer progress protocol.
 	Kubeflow bool
 	// Helper is the absolute path of the program that tasks see as synapse-exec; empty: none.
 	Helper string

@@ -38,7 +38,7 @@ func TestProgress(t *testing.T) {
 	r.gone(0)
 }
 
-// posted sends a request with a percentage to the endpoint of a task, as the protocol says.
+// posted sends a request with a percentage to the endpoint of a task, as the protocol requires.
 func posted(t *testing.T, url, token string, percent int) int {
 	t.Helper()
 	body := fmt.Sprintf(`{"trainerStatus":{"progressPercentage":%d}}`, percent)
@@ -55,8 +55,9 @@ func posted(t *testing.T, url, token string, percent int) int {
 	return reply.StatusCode
 }
 
-// TestKubeflow: a task finds the endpoint and its token, which nobody else may read, and its request reaches the actor.
-// The next agent listens at the same address and knows the token. A task that has ended is not heard.
+// TestKubeflow checks that a task finds the endpoint and its token, which only its user may read, and that its request
+// reaches the actor. The next agent listens at the same address and recognizes the token. The token of a task that has
+// ended is refused.
 func TestKubeflow(t *testing.T) {
 	dir := room(t)
 	offer := func(o *launcher.Options) { o.Kubeflow = true }
@@ -96,7 +97,7 @@ func TestKubeflow(t *testing.T) {
 	r.tell(&messages.StopTask{Id: id(0)})
 	r.gone(0)
 	if code := posted(t, at, string(token), 47); code != http.StatusForbidden {
-		t.Errorf("a task that has ended is answered %d", code)
+		t.Errorf("the answer to a task that has ended is %d", code)
 	}
 	off := script("env | grep -c KUBEFLOW; sleep 600")
 	off.Progress = &messages.ProgressSpec{KubeflowOff: true}

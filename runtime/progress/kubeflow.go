@@ -10,12 +10,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the body of a request of the Kubeflow Trainer progress protocol, as kubeflow/trainer publishes it.
+// This file parses the body of a request of the Kubeflow Trainer progress protocol, as kubeflow/trainer publishes it.
 
 const (
 	// maxBodyBytes bounds the body of a request.
 	maxBodyBytes = 64 << 10
-	// maxPosted bounds the metrics of a request. Only messages.MaxMetrics of them are shown.
+	// maxPosted bounds the number of metrics in a request. Only messages.MaxMetrics of them are shown.
 	maxPosted = 256
 	// maxPostedChars bounds the name and the value of a metric in a request.
 	maxPostedChars = 64
@@ -24,7 +24,7 @@ const (
 	totalSteps  = "total_steps"
 )
 
-// posted is the body of a request. Every field is optional.
+// posted is the body of a request. All fields are optional.
 type posted struct {
 	Status *postedStatus `json:"trainerStatus,omitempty"`
 }
@@ -41,7 +41,7 @@ type postedMetric struct {
 	Value string `json:"value"`
 }
 
-// parsePosted reads a body and checks its bounds.
+// parsePosted parses a body and checks its limits.
 func parsePosted(body []byte) (*posted, error) {
 	p := &posted{}
 	if err := json.Unmarshal(body, p); err != nil {
@@ -52,7 +52,7 @@ func parsePosted(body []byte) (*posted, error) {
 		return p, nil
 	}
 	if s.Percent != nil && (*s.Percent < 0 || *s.Percent > 100) {
-		return nil, errors.New("progressPercentage must be 0 to 100")
+		return nil, errors.New("progressPercentage must be from 0 to 100")
 	}
 	if s.Left != nil && *s.Left < 0 {
 		return nil, errors.New("estimatedRemainingSeconds must not be negative")
@@ -67,7 +67,7 @@ func parsePosted(body []byte) (*posted, error) {
 	}
 	if s.Updated != nil {
 		if _, err := time.Parse(time.RFC3339, *s.Updated); err != nil {
-			return nil, errors.New("lastUpdatedTime is not a time as in RFC 3339")
+			return nil, errors.New("lastUpdatedTime is not an RFC 3339 time")
 		}
 	}
 	return p, nil
@@ -78,8 +78,8 @@ func fitsPosted(s string) bool {
 	return n >= 1 && n <= maxPostedChars
 }
 
-// report returns the progress in a request. The estimate of the remaining time is not used: the callback divides the
-// time since its start by the global step, which is wrong after a resume.
+// report returns the progress in a request. It does not use the estimate of the remaining time: the callback divides
+// the time since its start by the global step, which is wrong after a resume.
 func (p *posted) report() (r Report) {
 	if p.Status == nil {
 		return r
@@ -100,7 +100,7 @@ func (p *posted) report() (r Report) {
 	return r
 }
 
-// postedNumber reads a number of steps, which a client may write as 120 or as 120.0.
+// postedNumber parses a number of steps, which a client may write as 120 or as 120.0.
 func postedNumber(text string) (int64, bool) {
 	if n, err := strconv.ParseInt(text, 10, 64); err == nil {
 		return n, n >= 0 && n <= messages.MaxSteps

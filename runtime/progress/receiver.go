@@ -15,31 +15,32 @@ import (
 	"time"
 )
 
-// This file owns the endpoint of the Kubeflow Trainer progress protocol: a listener on loopback that answers one small
-// request per connection. It is no http.Server, so that its bounds are all here, and so that the agent does not grow by
-// one. Any process of the node can reach it, so that nothing of a request costs much before its token is known.
+// This file contains the endpoint of the Kubeflow Trainer progress protocol: a listener on loopback that answers one
+// small request per connection. It does not use http.Server, so that all of its limits are in this file and the agent's
+// binary stays small. Any process of the node can connect to it, so a request must cost little until its token is
+// known.
 
 const (
 	postPath = "/progress"
-	// maxHeaderBytes bounds the line and the headers of a request.
+	// maxHeaderBytes bounds the request line and the headers of a request.
 	maxHeaderBytes = 16 << 10
 	// postPatience bounds the time of one request.
 	postPatience = 5 * time.Second
-	// maxConnections bounds the requests at one time. A new one takes the place of the oldest.
+	// maxConnections bounds the number of open connections. A new connection replaces the oldest one.
 	maxConnections = 64
-	// postsPerSecond and postsAtOnce bound the requests of all tasks: those that come faster wait.
+	// postsPerSecond and postsAtOnce bound the rate of the requests of all tasks. Faster requests are delayed.
 	postsPerSecond = 1000
 	postsAtOnce    = 200
 )
 
-// Receiver takes the requests of the tasks of one node.
+// Receiver receives the requests of the tasks of one node.
 type Receiver struct {
 	listener net.Listener
 	done     sync.WaitGroup
 
 	mu     sync.Mutex
 	tasks  map[TokenHash]func(Report)
-	open   *list.List // connections, the oldest first
+	open   *list.List // connections, oldest first
 	closed bool
 }
 
@@ -66,21 +67,21 @@ func (r *Receiver) Port() int { return r.listener.Addr().(*net.TCPAddr).Port }
 // URL returns the address to which tasks send their progress.
 func (r *Receiver) URL() string { return fmt.Sprintf("http://127.0.0.1:%d%s", r.Port(), postPath) }
 
-// Add passes the reports of requests with a token to a function, which must not wait.
+// Add registers a token. take gets the reports of its requests, and must not block.
 func (r *Receiver) Add(token TokenHash, take func(Report)) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.tasks[token] = take
 }
 
-// Remove forgets a token.
+// Remove removes a token.
 func (r *Receiver) Remove(token TokenHash) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	delete(r.tasks, token)
 }
 
-// Close ends the receiver and every request.
+// Close stops the receiver and all requests.
 func (r *Receiver) Close() {
 	r.listener.Close()
 	r.mu.Lock()
@@ -92,7 +93,7 @@ func (r *Receiver) Close() {
 	r.done.Wait()
 }
 
-// accept takes connections, at a bounded rate.
+// accept accepts connections at a limited rate.
 func (r *Receiver) accept() {
 	budget, last := float64(postsAtOnce), time.Now()
 	for {
@@ -100,7 +101,7 @@ func (r *Receiver) accept() {
 		if errors.Is(err, net.ErrClosed) {
 			return
 		}
-		if err != nil { // no descriptors are left
+		if err != nil { // for example, no descriptors are left
 			time.Sleep(100 * time.Millisecond)
 			continue
 		}
@@ -113,7 +114,7 @@ func (r *Receiver) accept() {
 	}
 }
 
-// serve answers a connection beside the others.
+// serve answers a connection in a new goroutine.
 func (r *Receiver) serve(c net.Conn) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -134,7 +135,7 @@ func (r *Receiver) serve(c net.Conn) {
 	})
 }
 
-// answer reads one request, and writes the answer of a function.
+// answer reads one request and writes the answer that handle returns.
 func answer(c net.Conn, handle func(*http.Request) (code int, body []byte)) {
 	_ = c.SetDeadline(time.Now().Add(postPatience))
 	limited := &io.LimitedReader{R: c, N: maxHeaderBytes}
@@ -149,14 +150,14 @@ func answer(c net.Conn, handle func(*http.Request) (code int, body []byte)) {
 	}
 	fmt.Fprintf(c, "HTTP/1.1 %d %s\r\nContent-Type: application/json\r\nContent-Length: %d\r\nConnection: close\r\n\r\n%s",
 		code, http.StatusText(code), len(body), body)
-	if tcp, ok := c.(*net.TCPConn); ok { // what was not read would reset the connection before the answer is read
+	if tcp, ok := c.(*net.TCPConn); ok { // unread data would reset the connection before the client reads the answer
 		_ = tcp.CloseWrite()
 		limited.N = maxBodyBytes
 		_, _ = io.Copy(io.Discard, limited)
 	}
 }
 
-// handle answers a request as the protocol says.
+// handle answers a request as the protocol requires.
 func (r *Receiver) handle(request *http.Request) (int, []byte) {
 	if request.URL.Path != postPath || request.Method != http.MethodPost {
 		return http.StatusNotFound, failure(http.StatusNotFound, "send POST to "+postPath)
@@ -166,7 +167,8 @@ func (r *Receiver) handle(request *http.Request) (int, []byte) {
 	take := r.tasks[HashToken(token)]
 	r.mu.Unlock()
 	if !ok || take == nil {
-		return http.StatusForbidden, failure(http.StatusForbidden, "the token is missing or is of no running task")
+		return http.StatusForbidden, failure(http.StatusForbidden,
+			"the token is missing or does not belong to a running task")
 	}
 	body, err := io.ReadAll(io.LimitReader(request.Body, maxBodyBytes+1))
 	switch {
@@ -187,7 +189,7 @@ func (r *Receiver) handle(request *http.Request) (int, []byte) {
 	return http.StatusOK, echo
 }
 
-// reasons are the words of Kubernetes for codes.
+// reasons maps status codes to the reasons that Kubernetes uses.
 var reasons = map[int]string{
 	http.StatusForbidden: "Forbidden", http.StatusNotFound: "NotFound",
 	http.StatusRequestEntityTooLarge: "RequestEntityTooLarge", http.StatusUnprocessableEntity: "Invalid",

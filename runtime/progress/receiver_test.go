@@ -12,14 +12,14 @@ import (
 	"time"
 )
 
-// recorded is a request of the Transformers callback in the middle of a training that was resumed: its estimate of the
-// remaining time is 0.
+// recorded is a request of the Transformers callback in the middle of a resumed training: its estimate of the remaining
+// time is 0.
 const recorded = `{"trainerStatus": {"progressPercentage": 45, "estimatedRemainingSeconds": 0, "metrics": [` +
 	`{"name": "current_step", "value": "2250"}, {"name": "total_steps", "value": "5000"}, ` +
 	`{"name": "current_epoch", "value": "1.35"}, {"name": "loss", "value": "0.15"}], ` +
 	`"lastUpdatedTime": "2026-06-12T03:00:00.123456+00:00"}}`
 
-// inbox is a receiver and what it passed on for the token "secret".
+// inbox is a receiver and the reports that it passed on for the token "secret".
 type inbox struct {
 	*Receiver
 	mu  sync.Mutex
@@ -41,7 +41,7 @@ func newInbox(t *testing.T) *inbox {
 	return b
 }
 
-// post sends a request as the protocol says, and returns the answer.
+// post sends a request as the protocol requires, and returns the answer.
 func post(t *testing.T, method, url, token, body string) (code int, answer string) {
 	t.Helper()
 	request, err := http.NewRequest(method, url, strings.NewReader(body))
@@ -64,7 +64,8 @@ func post(t *testing.T, method, url, token, body string) (code int, answer strin
 	return reply.StatusCode, string(text)
 }
 
-// TestPosted: a recorded request is echoed and gives steps, total and metrics, and never the estimate.
+// TestPosted checks that the answer to a recorded request repeats it, and that the report has its step, total and
+// metrics, but not the estimate.
 func TestPosted(t *testing.T) {
 	b := newInbox(t)
 	code, answer := post(t, "POST", b.URL(), "secret", recorded)
@@ -88,7 +89,7 @@ func TestPosted(t *testing.T) {
 	}
 }
 
-// TestPostRefused: each answer of the protocol, and nothing is passed on.
+// TestPostRefused checks each error answer of the protocol, and that no report is passed on.
 func TestPostRefused(t *testing.T) {
 	b := newInbox(t)
 	metric := `{"name":"n","value":"v"}`
@@ -136,7 +137,7 @@ func TestPostRefused(t *testing.T) {
 	}
 }
 
-// TestPostBesideFlood: while hundreds of connections send nothing, or never end, another task is answered.
+// TestPostBesideFlood checks that a task gets an answer while hundreds of connections send nothing or never end.
 func TestPostBesideFlood(t *testing.T) {
 	b := newInbox(t)
 	for i := range 4 * maxConnections {
