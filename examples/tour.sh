@@ -80,7 +80,7 @@ say "A gang uses two whole nodes. A second gang needs all four nodes, so it wait
 pair=$(submit --name pair --replicas 2 --gpu 8 --time-limit 20m --image host -- /bin/sleep 600)
 until_so 20 "the pair is not running" phase_is "$pair" running
 big=$(submit --name big --replicas 4 --gpu 8 --image host -- /bin/true)
-kept() { synapse-cli explain "$big" | grep -q ' are kept for it'; }
+kept() { synapse-cli explain "$big" | grep -q 'for this job'; }
 until_so 20 "no nodes are reserved for the big gang" kept
 show get jobs
 show explain "$big"

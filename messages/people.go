@@ -128,7 +128,8 @@ func ConditionOf(n *NodeStatus) string {
 		return "drained"
 	case r.GetCordoned() != nil:
 		return "cordoned"
-	case strings.HasPrefix(n.GetClosed(), "benched"):
+	case strings.HasPrefix(n.GetClosed(), "backed off"),
+		strings.HasPrefix(n.GetClosed(), "benched"): // the word of earlier leaders
 		return "benched"
 	}
 	return "closed"

@@ -25,7 +25,7 @@ func networkNone(t *testing.T, c *cluster) {
 	id := c.submit(spec)
 	if c.driver == "process" {
 		if why := c.explain(id); !strings.Contains(why, "no node has network=none ·") ||
-			!strings.Contains(why, "would start now without network=none") {
+			!strings.Contains(why, "To start now: without network=none") {
 			t.Errorf("it is told %q", why)
 		}
 		return

@@ -102,7 +102,9 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	}
 	c.cli("describe", "job", waiting[3]).wants(t, 0, "Reason:       "+needs+"0 of 16 free", "")
 	c.cli("get", "jobs").wants(t, 0, needs, "")
-	c.explains(waiting[3], "no time can be given: n1 (job "+first+") has no limit · 3 ahead, ")
+	c.explains(waiting[3], " on n1 has no time limit\n")
+	c.explains(waiting[3], "Queue         3 jobs ahead (")
+	c.explains(waiting[3], "In use        16 GPUs  ")
 	c.cli("get", "queues", "--parsable", "--no-headers").wants(t, 0, "|20|0|1|320|16|", "")
 
 	waits := c.begins("wait", waiting[5])

@@ -434,7 +434,7 @@ func (c *cluster) explain(id string) string {
 		if err != nil {
 			c.t.Fatal(err)
 		}
-		if !strings.HasSuffix(reply.Text, "about to look at it") || time.Now().After(limit) {
+		if !strings.HasSuffix(reply.Text, "looks at the job next") || time.Now().After(limit) {
 			return reply.Text
 		}
 	}

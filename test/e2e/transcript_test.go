@@ -189,7 +189,11 @@ func (c *cluster) mask(home string) func(string) string {
 		if seen[name]++; seen[name] > 1 {
 			name = fmt.Sprintf("%s#%d", name, seen[name])
 		}
-		jobs = append(jobs, j.GetRecord().GetId(), "<"+name+">")
+		id := j.GetRecord().GetId()
+		jobs = append(jobs, id, "<"+name+">")
+		if short := messages.ShortID(id); short != id {
+			jobs = append(jobs, "("+short+")", "(<"+name+">)", `"`+short+`"`, `"<`+name+`>"`)
+		}
 	}
 	ids := strings.NewReplacer(jobs...)
 	return func(line string) string {

@@ -60,7 +60,7 @@ func greedyWaits(t *testing.T) time.Duration {
 	id := c.submit(spec)
 	c.scheduler.says(t, "Job "+id+" added to PENDING queue (Insufficient Resources)")
 	if why := c.explain(id); !strings.HasPrefix(why,
-		"Infeasible: needs 8 cores (2 tasks of 4 cores); the cluster has 4 free of 4") {
+		"gang ("+id[:6]+") can never start on this cluster: needs 8 cores, cluster has 4") {
 		t.Errorf("why it waits: %s", why)
 	}
 	second := c.agent("b", "r1", "--cpus", "4")

@@ -155,6 +155,7 @@ var masks = []struct {
 	by string
 }{
 	{regexp.MustCompile(`\bj[a-z2-7]{12}\b`), "JOB"},
+	{regexp.MustCompile(`\(j[a-z2-7]{5}\b`), "(JOB"}, // a short ID
 	{regexp.MustCompile(`127\.0\.0\.1:\d+`), "HOST:PORT"},
 	{regexp.MustCompile(`secret=\S+`), "secret=SECRET"},
 	{regexp.MustCompile(`\b\d\d:\d\dZ`), "HH:MMZ"},

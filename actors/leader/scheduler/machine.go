@@ -155,7 +155,7 @@ const (
 
 var outageWords = [...]string{
 	outageUnheard: "not heard", outageDead: messages.NodeDead, outageDrained: "drained", outageCordoned: "cordoned",
-	outageTrouble: "in trouble", outageUnwell: "unhealthy", outageBenched: "backed off",
+	outageTrouble: "failing", outageUnwell: "unhealthy", outageBenched: "backed off",
 }
 
 // outage returns why the node gets no new work: the cause for counts, and the text. The text is empty if the node is
@@ -186,9 +186,9 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case m.health == healthClosed:
 		return outageUnwell, "unhealthy: " + m.ledger.GetUnwell()
 	case m.ledger.GetTrouble() != "":
-		return outageTrouble, "in trouble: " + m.ledger.Trouble
+		return outageTrouble, "failing: " + m.ledger.Trouble
 	case m.room.Benched() != "":
-		return outageBenched, "benched: " + m.room.Benched()
+		return outageBenched, "backed off: " + m.room.Benched()
 	}
 	return outageNone, ""
 }

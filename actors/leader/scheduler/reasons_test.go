@@ -73,7 +73,7 @@ func TestOutagesAreCounted(t *testing.T) {
 		"dead":       func(m *machine) { m.up = false },
 		"drained":    func(m *machine) { m.record.Drained = deed },
 		"cordoned":   func(m *machine) { m.record.Cordoned = deed },
-		"in trouble": func(m *machine) { m.ledger.Trouble = "its disk is full" },
+		"failing":    func(m *machine) { m.ledger.Trouble = "its disk is full" },
 		"backed off": func(m *machine) { m.room.Bench("it refused", time.Second, time.Minute) },
 		"":           func(*machine) {},
 	} {

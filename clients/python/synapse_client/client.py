@@ -107,9 +107,10 @@ class Job:
         """Returns the current status of the job."""
         return self.client.api.get_job(api.GetJob(job=self.id)).job or api.JobStatus()
 
-    def explain(self) -> str:
-        """Returns the full reason why the job is not running."""
-        return self.client.api.explain_job(api.ExplainJob(job=self.id)).text
+    def explain(self) -> api.Explanation:
+        """Returns the facts about why the job waits. An earlier scheduler sends only a text, which is then the reason."""
+        reply = self.client.api.explain_job(api.ExplainJob(job=self.id))
+        return reply.explanation or api.Explanation(job=api.JobName(id=self.id), reason=reply.text)
 
     def wait(self, timeout: Optional[float] = None, check: bool = False) -> api.JobStatus:
         """Waits until the job finishes, and returns its status. With check, raises JobFailed unless the job succeeded."""

@@ -256,6 +256,9 @@ func describeProcess(p *page, spec *messages.JobSpec) {
 	}
 	p.line("Network", spec.GetNetwork().Word())
 	p.line("Launcher", spec.GetLauncher().Word())
+	if spec.GetRestart().GetNever() {
+		p.line("Restarts", "never")
+	}
 }
 
 func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {

@@ -93,6 +93,11 @@ func TestShownAsItIs(t *testing.T) {
 			t.Errorf("%q is not in\n%s", want, b.String())
 		}
 	}
+	b.Reset()
+	j.Record.Spec.Restart = &messages.RestartSpec{Never: true}
+	if err := DescribeJob(&b, Style{}, j, nil); err != nil || !strings.Contains(b.String(), "Restarts:     never\n") {
+		t.Errorf("a job that never restarts is described as\n%s (%v)", b.String(), err)
+	}
 	for want, n := range map[string]*messages.NodeStatus{
 		"up":       {Phase: "up"},
 		"dead":     {Phase: "dead", Closed: "dead"},
@@ -100,7 +105,7 @@ func TestShownAsItIs(t *testing.T) {
 		"drained":  {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}}},
 		"draining": {Phase: "up", Closed: "drained by x: y", Record: &messages.NodeRecord{Drained: &messages.Deed{}},
 			Ledger: &messages.LedgerReport{Slices: []*messages.SliceReport{{}}}},
-		"backed-off":    {Phase: "up", Closed: "benched: 3 failures"},
+		"backed-off":    {Phase: "up", Closed: "backed off: 3 failures"},
 		"unschedulable": {Phase: "up", Closed: "its disk failed"},
 	} {
 		if got := (node{n, 0}).state(); got != want {
