@@ -33,8 +33,8 @@ func always(name string, once func() error) contestant {
 }
 
 // aPause is the pause before a single start. A kernel that has just moved a process into another cgroup moves the next
-// one at once. After a pause, it waits for all processors. A benchmark that moves processes must not profit from the
-// others.
+// one without delay, but after a pause it waits for all processors. A benchmark that moves processes must not profit
+// from earlier moves.
 const aPause = 100 * time.Millisecond
 
 func BenchmarkStartToExit(b *testing.B) {

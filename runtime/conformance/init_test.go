@@ -351,7 +351,8 @@ func TestClosedStreams(t *testing.T) {
 	}
 }
 
-// TestForkUnderCollection forks while the garbage collector works continuously. A fork copies memory in any state.
+// TestForkUnderCollection forks while the garbage collector works continuously, because a fork copies the memory in
+// whatever state it is.
 func TestForkUnderCollection(t *testing.T) {
 	o := newOwn(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(1))

@@ -15,7 +15,7 @@ import (
 // Occasion is an event that triggers checks. Occasions can be combined.
 type Occasion uint8
 
-// The occasions.
+// These are the occasions.
 const (
 	Join    Occasion = 1 << iota // the agent has started
 	Prepare                      // an allocation is about to be prepared

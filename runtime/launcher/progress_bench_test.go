@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/runtime/launcher"
 )
 
-// This file owns what progress costs an agent: the share of a core that its process takes while tasks report.
+// This file measures the cost of progress to an agent: the share of a core that its process uses while tasks report.
 
 const (
 	silentTask = `while :; do sleep 1; done`
@@ -31,7 +31,7 @@ while True:
 	floodingTask = `yes '{"step":1,"total":5000,"loss":2.1}' | head -c 300000000 >> "$SYNAPSE_PROGRESS"; sleep 600`
 )
 
-// BenchmarkProgressNone and its like run 8 tasks for ten seconds each.
+// BenchmarkProgressNone, BenchmarkProgressFile and BenchmarkProgressPost run 8 tasks for ten seconds per round.
 func BenchmarkProgressNone(b *testing.B) { whileTasks(b, silentTask) }
 func BenchmarkProgressFile(b *testing.B) { whileTasks(b, filingTask) }
 func BenchmarkProgressPost(b *testing.B) { whileTasks(b, postingTask) }
@@ -56,8 +56,8 @@ func whileTasks(b *testing.B, lines string) {
 	}
 }
 
-// TestProgressBesideFlood: while a task writes its file as fast as it can, the progress of another arrives as soon as
-// ever, and the agent's process stays nearly idle.
+// TestProgressBesideFlood checks that while a task writes its file as fast as it can, the progress of another task
+// arrives without delay, and the agent's process is idle for at least half of the time.
 func TestProgressBesideFlood(t *testing.T) {
 	if _, err := exec.LookPath("yes"); err != nil {
 		t.Skip(err)

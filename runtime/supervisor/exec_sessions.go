@@ -47,7 +47,7 @@ func (r *refusal) Error() string { return r.text }
 
 // execWord is a report about a process for the agent.
 type execWord struct {
-	Pid    int    `json:"pid,omitempty"` // the process runs; with it comes the near end of its terminal
+	Pid    int    `json:"pid,omitempty"` // the process runs; this end of its terminal is sent along
 	Failed string `json:"failed,omitempty"`
 	Ended  bool   `json:"ended,omitempty"`
 	Code   int    `json:"code,omitempty"`
