@@ -2,7 +2,7 @@
 
 package main
 
-// This file owns the flags of run, and how their values are read: sizes, CPUs, mounts, resource limits.
+// This file defines the flags of run, and parses their values: sizes, CPUs, mounts, resource limits.
 
 import (
 	"flag"
@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// register declares the flags of run, and returns where the spec's file name will be.
+// register declares the flags of run, and returns a pointer to the name of the spec file.
 func (r *request) register(flags *flag.FlagSet) *string {
 	r.stateFlags.register(flags)
 	spec := &r.spec
@@ -85,7 +85,7 @@ func (r *request) register(flags *flag.FlagSet) *string {
 	return file
 }
 
-// bytesOf reads 512m, 2g, 2GiB, 1048576.
+// bytesOf parses 512m, 2g, 2GiB, 1048576.
 func bytesOf(text string) (int64, error) {
 	number := strings.TrimRight(text, "kKmMgGtTiBb")
 	unit := strings.TrimSuffix(strings.TrimSuffix(strings.ToLower(text[len(number):]), "ib"), "b")
@@ -97,7 +97,7 @@ func bytesOf(text string) (int64, error) {
 	return value * factor, nil
 }
 
-// milliOf reads CPUs: 2, 0.5, 1.25.
+// milliOf parses CPUs: 2, 0.5, 1.25.
 func milliOf(text string) (int64, error) {
 	value, err := strconv.ParseFloat(text, 64)
 	if err != nil || !(value >= 0.01) || value > 1e6 {

@@ -36,8 +36,8 @@ func TestFlagsBecomeASpec(t *testing.T) {
 	}
 }
 
-// TestBareForm: the older command line, in ./rootfs, with and without the doubled dashes that its double parsing asked
-// for.
+// TestBareForm checks the older command line for a container in ./rootfs, with and without the doubled dashes that
+// the older parser needed.
 func TestBareForm(t *testing.T) {
 	for _, line := range [][]string{
 		{"/bin/sh", "-c", "x"}, {"/bin/sh", "--", "--", "-c", "x"}, {"--", "/bin/sh", "-c", "x"},

@@ -2,7 +2,7 @@
 
 package main
 
-// The commands that look at containers, or after them: check, state, kill, gc.
+// This file implements the commands that inspect or clean up containers: check, state, kill, gc.
 
 import (
 	"encoding/json"
@@ -21,7 +21,7 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// open reads the flags of a command that has only the shared ones.
+// open parses the flags of a command that has only the shared ones.
 func open(name string, arguments []string) (at stateFlags, rest []string, code int, done bool) {
 	flags := flag.NewFlagSet("carapace "+name, flag.ContinueOnError)
 	at.register(flags)
@@ -48,7 +48,7 @@ func check(arguments []string) int {
 		carapace.NetworksOf(at.stateDir)))
 }
 
-// checkLandlock checks what tasks without containers need: those of an agent that runs plain processes.
+// checkLandlock checks the requirements of tasks without containers, for agents that run plain processes.
 func checkLandlock() carapace.Finding {
 	finding := carapace.Finding{Name: supervisor.LandlockFinding}
 	version, err := supervisor.Landlock()
@@ -107,7 +107,7 @@ func kill(arguments []string) int {
 	return 0
 }
 
-// signalOf reads TERM, SIGTERM or 15; 0 is none.
+// signalOf parses TERM, SIGTERM or 15. It returns 0 for an invalid signal.
 func signalOf(text string) syscall.Signal {
 	if number, err := strconv.Atoi(text); err == nil && number > 0 && number <= 64 {
 		return syscall.Signal(number)

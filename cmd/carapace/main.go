@@ -2,8 +2,8 @@
 
 package main
 
-// The command carapace: containers from a shell. It owns the flags, the exit code and what is written to stderr; all
-// that makes a container is in runtime/carapace. It never writes to the task's stdout itself.
+// Command carapace runs containers from a shell. It defines the flags, the exit code and the texts on stderr.
+// Package runtime/carapace creates the containers. The command itself never writes to the task's stdout.
 
 import (
 	"errors"
@@ -37,7 +37,7 @@ The exit code is the command's own, 128 + N if signal N killed it, 125 if the co
 `
 
 func main() {
-	// An agent's tasks are each supervised by this binary, because it is small; the agent's own is not.
+	// This binary also supervises each task of an agent, because it is smaller than the agent's.
 	if len(os.Args) > 1 && os.Args[1] == supervisor.SubCommand {
 		os.Exit(supervisor.Main(os.Args[2:]))
 	}
@@ -73,7 +73,7 @@ func dispatch(arguments []string) int {
 	return codeUsage
 }
 
-// version is the version of the module that this program was built from.
+// version returns the version of the module from which this program was built.
 func version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version
@@ -81,7 +81,7 @@ func version() string {
 	return "unknown"
 }
 
-// stateFlags holds the flags that every command shares: where the state of containers and their cgroups are.
+// stateFlags holds the flags of all commands: the folder of container states, and the cgroups.
 type stateFlags struct {
 	stateDir string
 	cgroups  carapace.Cgroups
@@ -103,9 +103,9 @@ func environment(name, otherwise string) string {
 	return otherwise
 }
 
-// parse reads flags; done says that there is nothing left to do but exit with code.
+// parse parses flags. done reports that the command must exit with code.
 func parse(flags *flag.FlagSet, arguments []string, failed int) (code int, done bool) {
-	flags.Usage = func() {} // A wrong flag is one line on stderr, which Parse writes, and not fifty.
+	flags.Usage = func() {} // Parse writes one line for a wrong flag instead of all flags.
 	err := flags.Parse(arguments)
 	if errors.Is(err, flag.ErrHelp) {
 		flags.SetOutput(os.Stdout)

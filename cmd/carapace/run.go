@@ -2,7 +2,8 @@
 
 package main
 
-// carapace run: from flags or a file to a Spec, and from the container's end to an exit code.
+// This file implements carapace run. It converts flags or a file into a Spec, and the end of the container into an
+// exit code.
 
 import (
 	"bytes"
@@ -25,7 +26,7 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// maxSpecFile bounds a spec file.
+// maxSpecFile limits the size of a spec file.
 const maxSpecFile = 4 << 20
 
 // request is a parsed command line of run.
@@ -38,10 +39,11 @@ type request struct {
 }
 
 func run(arguments []string) int {
-	// What we inherited beyond stdio must not reach the container.
+	// The container must not inherit file descriptors other than stdio.
 	_ = unix.CloseRange(3, ^uint(0), unix.CLOSE_RANGE_CLOEXEC)
 	calmWatcher()
-	// Before anything is made: a signal that ended this process later would leave it behind.
+	// Signals are caught before the container is created. Otherwise a signal could end this process and leave
+	// the container.
 	signals := make(chan os.Signal, 64)
 	signal.Notify(signals, forwarded...)
 	request, code, done := readRequest(arguments)
@@ -69,14 +71,14 @@ func run(arguments []string) int {
 	}
 	for _, what := range container.Unenforced() {
 		if request.statusFd >= 0 {
-			break // The events have it, and stderr belongs to the task alone.
+			break // the events contain the error; only the task writes to stderr
 		}
 		fmt.Fprintf(os.Stderr, "carapace: not enforced: %s\n", what)
 	}
 	return request.see(container, signals)
 }
 
-// see passes signals on, applies the timeout, and returns the exit code.
+// see forwards signals, applies the timeout, and returns the exit code.
 func (r *request) see(container *carapace.Container, signals <-chan os.Signal) int {
 	var timeout, grace <-chan time.Time
 	sweeper, dismiss := time.After(sweepAfter), func() {}
@@ -108,14 +110,15 @@ func (r *request) see(container *carapace.Container, signals <-chan os.Signal) i
 	}
 }
 
-// forwarded are the signals that are passed to the task. The stopping ones are not: a container cannot be stopped and
-// continued.
+// forwarded lists the signals that are forwarded to the task. Stop signals are not in the list, because a container
+// cannot be stopped and continued.
 var forwarded = []os.Signal{
 	unix.SIGTERM, unix.SIGINT, unix.SIGHUP, unix.SIGQUIT, unix.SIGUSR1, unix.SIGUSR2, unix.SIGALRM,
 	unix.SIGWINCH, unix.SIGCONT,
 }
 
-// teller writes events to the descriptor that --status-fd names. The task does not suffer if the reader is gone.
+// teller returns a function that writes events to the file descriptor of --status-fd. If the reader is gone, the
+// task continues.
 func (r *request) teller() (func(carapace.Event), error) {
 	if r.statusFd < 0 {
 		return nil, nil
@@ -144,7 +147,7 @@ func readRequest(arguments []string) (r *request, code int, done bool) {
 	flags.Visit(func(set *flag.Flag) { given[set.Name] = true })
 	command := flags.Args()
 	if len(given) == 0 && len(command) > 2 && command[1] == "--" && command[2] == "--" {
-		// The older carapace parsed its arguments twice, and its callers still write this.
+		// The older carapace parsed its arguments twice, and its callers still write the extra arguments.
 		command = slices.Delete(command, 1, 3)
 	}
 	err := r.complete(*file, given, command)
@@ -155,7 +158,8 @@ func readRequest(arguments []string) (r *request, code int, done bool) {
 	return r, 0, false
 }
 
-// complete combines file, flags and command. A file is the whole spec: flags beside it would be ambiguous.
+// complete combines the file, flags and command. A file is a complete spec, so flags next to a file are refused as
+// ambiguous.
 func (r *request) complete(file string, given map[string]bool, command []string) error {
 	if file != "" {
 		for name := range given {
@@ -211,7 +215,8 @@ func readSpec(path string, spec *carapace.Spec) error {
 	return nil
 }
 
-// environmentEntry returns NAME=value; a bare NAME takes our own value, so that secrets need not be on a command line.
+// environmentEntry returns NAME=value. For a bare NAME it uses the value in this process, so that secrets need not
+// be on a command line.
 func environmentEntry(text string) (string, error) {
 	if strings.Contains(text, "=") {
 		return text, nil

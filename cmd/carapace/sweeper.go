@@ -2,10 +2,10 @@
 
 package main
 
-// This file owns what is left when `carapace run` is killed with SIGKILL. Its container dies with it, but the kernel
-// removes no control group; so a second process, in a session of its own, waits for that and removes them. What was
-// killed before its sweeper started, or together with it, is removed by the next sweeper, by the next start with the
-// same id, or by gc.
+// This file cleans up after `carapace run` was killed with SIGKILL. The container dies with the command, but its
+// cgroups remain. A second process in a separate session, the sweeper, waits for the death and removes them. If the
+// command is killed before its sweeper starts, or together with it, the next sweeper, the next start with the same
+// ID, or gc removes the remains.
 
 import (
 	"errors"
@@ -19,17 +19,18 @@ import (
 	"github.com/yi-json/synapse/runtime/carapace"
 )
 
-// sweepWord is the sweeper's command. No help lists it: only this program uses it.
+// sweepWord is the sweeper's subcommand. It is not in the help, because only this program uses it.
 const sweepWord = "sweep-when-alone"
 
-// sweepAfter is how long a container must live before it gets a sweeper, which costs a third of the start of a
-// container that ends at once.
+// sweepAfter is the minimum lifetime of a container before it gets a sweeper. A sweeper costs a third of the start
+// of a very short container.
 const sweepAfter = 100 * time.Millisecond
 
-// sweepLimit bounds how long it waits for the dead process's lock, which ends with the last thread of that process.
+// sweepLimit limits the wait for the dead process's lock. The lock is free when the last thread of that process has
+// ended.
 const sweepLimit = 10 * time.Second
 
-// leaveSweeper starts the sweeper of a container. dismiss ends it, once nothing is left to do.
+// leaveSweeper starts the sweeper of a container. Call dismiss when nothing is left to clean up.
 func (r *request) leaveSweeper() (dismiss func()) {
 	stateDir, err := filepath.Abs(r.stateDir)
 	if err != nil {
@@ -51,11 +52,11 @@ func (r *request) leaveSweeper() (dismiss func()) {
 	return func() {
 		_ = sweeper.Process.Kill()
 		_ = sweeper.Wait()
-		writer.Close() // not before: the sweeper waits for its end
+		writer.Close() // only after the kill: the end of the pipe starts the sweep
 	}
 }
 
-// sweepWhenAlone waits for the end of the process that started it, and removes what that process left.
+// sweepWhenAlone waits for the end of its parent process, and removes the container that the parent left.
 func sweepWhenAlone(arguments []string) int {
 	flags := flag.NewFlagSet("carapace "+sweepWord, flag.ContinueOnError)
 	at := stateFlags{}
@@ -63,9 +64,9 @@ func sweepWhenAlone(arguments []string) int {
 	if code, done := parse(flags, arguments, codeUsage); done || flags.NArg() != 1 {
 		return max(code, codeUsage)
 	}
-	_, _ = carapace.GC(at.stateDir, at.cgroups) // left by earlier runs
+	_, _ = carapace.GC(at.stateDir, at.cgroups) // remains of earlier runs
 	if n, _ := os.Stdin.Read(make([]byte, 1)); n > 0 {
-		return codeUsage // another program has called it
+		return codeUsage // another program has started it
 	}
 	for deadline := time.Now().Add(sweepLimit); ; time.Sleep(10 * time.Millisecond) {
 		err := carapace.RemoveID(at.stateDir, flags.Arg(0), at.cgroups)
@@ -73,6 +74,6 @@ func sweepWhenAlone(arguments []string) int {
 			break
 		}
 	}
-	_, _ = carapace.GC(at.stateDir, at.cgroups) // removes the groups above it, if nothing uses them
+	_, _ = carapace.GC(at.stateDir, at.cgroups) // also removes the parent cgroups, if they are unused
 	return 0
 }

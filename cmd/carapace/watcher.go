@@ -2,9 +2,8 @@
 
 package main
 
-// This file owns the thread with which Go's runtime watches the others: it wakes every 70 µs as long as there is
-// something to watch, and each time the kernel interrupts the thread that makes the container. That is a tenth of the
-// processor time of a short container.
+// This file slows down the monitor thread of Go's runtime. It wakes up every 70 µs while goroutines run, and each
+// time interrupts the thread that creates the container. That costs a tenth of the CPU time of a short container.
 
 import (
 	"os"
@@ -15,12 +14,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// watcherSlackNs is how late that thread may be. It takes the processor from a goroutine that waits too long in a
-// system call, so with one processor it is not delayed at all: there the others wait for it.
+// watcherSlackNs is the permitted delay of the monitor thread. The thread takes the CPU from a goroutine that
+// blocks in a system call. With one CPU it is not delayed, because the other goroutines would wait.
 const watcherSlackNs = 1_000_000
 
-// calmWatcher makes it wake less often. It is the second thread of every Go program; where it cannot be found or
-// changed, it goes on as before. The container itself does not inherit this.
+// calmWatcher makes the monitor thread wake up less often. It is the second thread of every Go program. If it is
+// not found or cannot be changed, it stays as it is. The container does not inherit the setting.
 func calmWatcher() {
 	if runtime.GOMAXPROCS(0) < 2 {
 		return
@@ -35,7 +34,7 @@ func calmWatcher() {
 	if err != nil {
 		return
 	}
-	_, _, names := unix.ParseDirent(entries[:n], 2, nil) // The kernel lists them in the order in which they were made.
+	_, _, names := unix.ParseDirent(entries[:n], 2, nil) // the kernel lists threads in the order of their creation
 	if len(names) < 2 || names[0] != strconv.Itoa(os.Getpid()) {
 		return
 	}

@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/test/able"
 )
 
-// TestCalmWatcher: a thread may be late, and is not the one that the command has its slack from. With one processor
-// none may.
+// TestCalmWatcher checks that one thread has a longer slack, that it is not the main thread, and that with one CPU
+// no thread has.
 func TestCalmWatcher(t *testing.T) {
 	able.Need(t, able.Slack)
 	usual, err := os.ReadFile("/proc/self/timerslack_ns")
@@ -29,7 +29,7 @@ func TestCalmWatcher(t *testing.T) {
 	}
 	runtime.GOMAXPROCS(2)
 	calmWatcher()
-	late := lateThreads(t) // The watcher, and what it has made since.
+	late := lateThreads(t) // the monitor thread and the threads that it created
 	if len(late) == 0 || slices.Contains(late, strconv.Itoa(os.Getpid())) {
 		t.Errorf("with two processors: %v of %d", late, os.Getpid())
 	}
@@ -38,7 +38,7 @@ func TestCalmWatcher(t *testing.T) {
 	}
 }
 
-// lateThreads are those of this process that may be as late as the watcher.
+// lateThreads returns the threads of this process with the slack of the monitor thread.
 func lateThreads(t *testing.T) (late []string) {
 	t.Helper()
 	threads, err := os.ReadDir("/proc/self/task")

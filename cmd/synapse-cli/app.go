@@ -22,38 +22,37 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// This file owns one run of the program: the tree of commands, the connection's
-// settings, and how the run ends.
+// This file runs the program: the commands, the connection settings, and the end of a run.
 
-// app is one run.
+// app holds the state of one run.
 type app struct {
 	name       string // synapse-cli or synctl
 	stdin      io.Reader
-	stdout     io.Writer // as they are: for what a job writes, and for terminals
+	stdout     io.Writer // unquoted, for the output of jobs and for terminals
 	stderr     io.Writer
 	out        io.Writer // data, to stdout
-	errs       io.Writer // all else, to stderr
+	errs       io.Writer // everything else, to stderr
 	lookup     func(string) (string, bool)
-	mine       func(path string) bool // reports whether a socket of a scheduler is there, and lets us in
+	mine       func(path string) bool // reports whether a scheduler's socket exists and permits access
 	config     client.Config
-	connection *pflag.FlagSet // the flags that config is made of
+	connection *pflag.FlagSet // the connection flags, which contexts and the environment also set
 	style      show.Style
 	retryMs    int64
-	completing bool          // for a shell, at a keystroke
-	documents  int           // written so far
-	begun      bool          // a command runs: from here on an error is not one of the command line
-	chance     time.Duration // secondChance, but for tests
-	same       time.Duration // sameInterrupt, but for tests
+	completing bool          // completion for a shell
+	documents  int           // documents written so far
+	begun      bool          // a command runs, so later errors are not usage errors
+	chance     time.Duration // secondChance, except in tests
+	same       time.Duration // sameInterrupt, except in tests
 }
 
 const seedName = "synctl"
 
-// run is the whole program without its process.
+// run runs the program and returns its exit code.
 func run(args []string, stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) int {
 	return newApp(stdin, stdout, stderr, lookup).execute(args)
 }
 
-// newApp is a run that has not begun.
+// newApp returns the state of a run before its start.
 func newApp(stdin io.Reader, stdout, stderr io.Writer, lookup func(string) (string, bool)) *app {
 	a := &app{name: "synapse-cli", stdin: stdin, stdout: stdout, stderr: stderr, lookup: lookup, mine: unixsocket.Mine,
 		chance: secondChance, same: sameInterrupt}
@@ -124,7 +123,7 @@ func (a *app) root() *cobra.Command {
 	return root
 }
 
-// begin runs before every command, once its flags and arguments are valid.
+// begin runs before every command, after its flags and arguments were validated.
 func (a *app) begin(c *cobra.Command, _ []string) error {
 	a.begun = true
 	if err := refusedEmpty(c.Flags()); err != nil {
@@ -145,8 +144,8 @@ func (a *app) begin(c *cobra.Command, _ []string) error {
 	return nil
 }
 
-// connect makes the connection that a command needs. Its settings are read only here: `up` writes the file that
-// SYNAPSE_CONFIG may already name.
+// connect opens the connection for a command. It reads the settings only when a command needs them, because
+// SYNAPSE_CONFIG may name a file that `up` has yet to write.
 func (a *app) connect() (*client.Client, error) {
 	if err := a.connectionSettings(a.connection, true); err != nil {
 		return nil, err
@@ -158,7 +157,7 @@ func (a *app) connect() (*client.Client, error) {
 	return client.Dial(a.config)
 }
 
-// with runs a command's work with a connection.
+// with runs the work of a command with a connection.
 func (a *app) with(work func(context.Context, *client.Client) error) error {
 	c, err := a.connect()
 	if err != nil {
@@ -168,7 +167,7 @@ func (a *app) with(work func(context.Context, *client.Client) error) error {
 	return work(context.Background(), c)
 }
 
-// say writes for people, not for programs. The text may contain what other users wrote.
+// say writes a text for the user to stderr. The text may contain text of other users.
 func (a *app) say(format string, args ...any) {
 	fmt.Fprintln(a.errs, fmt.Sprintf(format, inOneLine(args)...))
 }
@@ -179,32 +178,32 @@ func (a *app) data(format string, args ...any) error {
 	return err
 }
 
-// page writes lines of the requested output that were made here, of texts that are in one line each.
+// page writes several lines of the requested output. Each value in them is already on one line.
 func (a *app) page(text string) error {
 	_, err := fmt.Fprintln(a.out, text)
 	return err
 }
 
-// inOneLine writes out what would begin another line in whatever is shown: others may have written it.
+// inOneLine wraps arguments so that line breaks in them are escaped. Other users may have written them.
 func inOneLine(args []any) []any {
 	out := slices.Clone(args)
 	for i, arg := range out {
-		if _, width := arg.(int); !width { // which may also stand for a star in the format
+		if _, width := arg.(int); !width { // an int may be a width (*) in the format
 			out[i] = oneLine{arg}
 		}
 	}
 	return out
 }
 
-// oneLine is a value that is shown on one line, by whatever verb.
+// oneLine formats a value on one line, with any verb.
 type oneLine struct{ value any }
 
-// Format shows it.
+// Format formats the value.
 func (o oneLine) Format(to fmt.State, verb rune) {
 	_, _ = io.WriteString(to, messages.OneLine(fmt.Sprintf(fmt.FormatString(to, verb), o.value)))
 }
 
-// next begins a document of standard output. Of YAML each but the first needs a mark before it.
+// next starts a document of standard output. In YAML, each document except the first needs a separator.
 func (a *app) next() error {
 	a.documents++
 	if a.documents == 1 || a.style.Format != "yaml" {
@@ -213,7 +212,7 @@ func (a *app) next() error {
 	return a.data("---")
 }
 
-// apart begins a page of standard output. Of text each but the first needs an empty line before it.
+// apart starts a part of standard output. In text, each part except the first has an empty line before it.
 func (a *app) apart() error {
 	if err := a.next(); err != nil || a.documents == 1 || a.style.Format != "" {
 		return err
@@ -221,13 +220,13 @@ func (a *app) apart() error {
 	return a.page("")
 }
 
-// tell reports what failed, while the command goes on.
+// tell reports a failure while the command continues.
 func (a *app) tell(err error) {
 	text, _ := exit.Words(err)
 	a.say("%s: %s", a.name, text)
 }
 
-// lost reports that the scheduler is away, while a command waits for it.
+// lost reports that the scheduler is unreachable while a command waits for it.
 func (a *app) lost(err error) { a.say("%s: %s; waiting for the scheduler to return", a.name, err) }
 
 // listFlags adds the flags of lists.

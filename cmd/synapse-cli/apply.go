@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns `apply`, and the queues in `get` and `describe`.
+// This file implements `apply`, and the queues in `get` and `describe`.
 
 func (a *app) applyCommand() *cobra.Command {
 	var file string
@@ -51,7 +51,7 @@ func (a *app) applyCommand() *cobra.Command {
 	return c
 }
 
-// queuesIn reads a file of queues.
+// queuesIn reads a queue file.
 func (a *app) queuesIn(file string) (*share.Queues, error) {
 	name, data, err := input(file, a.stdin)
 	if err != nil {
@@ -115,8 +115,8 @@ func (a *app) getQueuesCommand() *cobra.Command {
 	return c
 }
 
-// queues returns the queues that the cluster goes by, with their usage. A scheduler of an earlier version does not say
-// the usage: then the jobs are listed and counted here, by the same function.
+// queues returns the queues of the cluster with their usage. Older schedulers do not return the usage. For these,
+// the jobs are listed and counted here with the same function.
 func (a *app) queues(ctx context.Context, c *client.Client) (*messages.GetQueuesReply, error) {
 	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
 	if err != nil || len(reply.GetUsage()) > 0 {
@@ -163,7 +163,7 @@ func (a *app) describeQueueCommand() *cobra.Command {
 	}
 }
 
-// namesOf are the queues that are described, and those that jobs are in.
+// namesOf returns the names of the configured queues and of all queues with jobs.
 func namesOf(reply *messages.GetQueuesReply) (names []string) {
 	for _, q := range reply.GetQueues().GetQueues() {
 		names = append(names, q.GetName())

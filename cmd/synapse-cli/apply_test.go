@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of `apply`, and of queues in `get` and `describe`.
+// This file tests `apply`, and queues in `get` and `describe`.
 
 const someQueues = `apiVersion: synapse/v1
 kind: Queues
@@ -21,7 +21,8 @@ queues:
 - {name: papers, parent: nlp}
 `
 
-// TestApply: what is applied comes back by `get queues -o yaml` as a file that can be applied again, with its revision.
+// TestApply checks that `get queues -o yaml` returns the applied queues, with their revision, as a file that can be
+// applied again.
 func TestApply(t *testing.T) {
 	f := startFake(t)
 	file := filepath.Join(t.TempDir(), "queues.yaml")
@@ -59,8 +60,8 @@ func TestApply(t *testing.T) {
 	cli(f.address, "apply", "-f", file).wants(t, exit.Misuse, "", ":7:26: queues[2].parent")
 }
 
-// TestQueueTable: what a queue has counts in the ones above it, what is above its quota is borrowed, and a queue that
-// is not described but has jobs is closed.
+// TestQueueTable checks that the usage of a queue counts in its ancestors, that usage above the quota is borrowed,
+// and that an unconfigured queue with jobs is closed.
 func TestQueueTable(t *testing.T) {
 	f := startFake(t)
 	file := filepath.Join(t.TempDir(), "queues.yaml")

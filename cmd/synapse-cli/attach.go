@@ -15,27 +15,27 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `attach` and `submit --attach`: the job's output here until it is over. The
-// first Ctrl-C shows where the job stands and detaches, unless a second follows
-// at once, which cancels the job.
+// This file implements `attach` and `submit --attach`, which show a job's output until the job ends. The first
+// Ctrl-C shows the state of the job and detaches. A second one immediately afterwards cancels the job.
 
 const (
-	// secondChance is how long a second Ctrl-C is waited for.
+	// secondChance is the time in which a second Ctrl-C cancels the job.
 	secondChance = 2 * time.Second
-	// sameInterrupt is how long one interrupt may take to arrive: a terminal's interrupt reaches a whole group of
-	// processes, and a program between us and the terminal that passes it on turns it into two.
+	// sameInterrupt is the time in which signals count as the same interrupt. A terminal sends an interrupt to
+	// a whole process group. A program between the terminal and this one may forward the signal, so that it
+	// arrives twice.
 	sameInterrupt = 150 * time.Millisecond
 )
 
 const (
-	// drainOutput bounds the wait for the last output after the job's end: a little longer than the scheduler waits for a
-	// machine that does not answer.
+	// drainOutput limits the wait for the last output after the end of the job. It is a little longer than the
+	// scheduler's wait for an unresponsive node.
 	drainOutput = 75 * time.Second
-	// drainTold is after how long the user is told of that wait.
+	// drainTold is the time after which the user sees that the command waits.
 	drainTold = 5 * time.Second
 )
 
-// attachCommand makes `attach`, which joins a job that was submitted before.
+// attachCommand returns `attach`, which shows a job that was already submitted.
 func (a *app) attachCommand() *cobra.Command {
 	tail, tailBytes := "", ""
 	var chosen []string
@@ -65,7 +65,7 @@ func (a *app) attachCommand() *cobra.Command {
 	return c
 }
 
-// attach shows what q asks for of a job until that is over.
+// attach shows the output of a job as requested in q, until the job ends.
 func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus) error {
 	id := job.GetRecord().GetId()
 	q.Job, q.Follow = id, true
@@ -79,7 +79,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus)
 	go func() { output <- a.output(ctx, c, q, job) }()
 	finished := make(chan error, 1)
 	cancelled := false
-	var unread error // why some of the output could not be shown
+	var unread error // why some of the output was not shown
 	var last *messages.JobStatus
 	go func() {
 		var err error
@@ -98,18 +98,18 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus)
 			if ended := a.over(last); ended != nil || unread == nil {
 				return ended
 			}
-			return exit.With(exit.Code(unread)) // what is missing has been reported
+			return exit.With(exit.Code(unread)) // the missing part was reported
 		case err := <-output:
 			if exit.Closed(err) {
-				return nil // The reader of our output has closed it; the job goes on.
+				return nil // the reader of the output closed it; the job continues
 			}
 			if err != nil {
 				a.say("%s: output not shown: %s", a.name, err)
 			}
 			unread = err
-			output = nil // The job's end is still to come.
+			output = nil // the end of the job is still to come
 		case s := <-interrupts:
-			if cancelled || s == syscall.SIGTERM { // After SIGTERM nobody can press Ctrl-C twice.
+			if cancelled || s == syscall.SIGTERM { // after SIGTERM, no user can press Ctrl-C again
 				return a.detached(id)
 			}
 			if again := a.asksAgain(c, id, interrupts); !again {
@@ -123,8 +123,7 @@ func (a *app) attach(c *client.Client, q *api.ReadLogs, job *messages.JobStatus)
 	}
 }
 
-// drain waits for the rest of the output of a job that is over, and says why it
-// cannot be shown.
+// drain waits for the rest of the output of a finished job. It returns why the rest cannot be shown.
 func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal) error {
 	told, end := time.After(drainTold), time.After(drainOutput)
 	for {
@@ -147,7 +146,7 @@ func (a *app) drain(id string, output <-chan error, interrupts <-chan os.Signal)
 	}
 }
 
-// output writes what the job writes, each stream to its own.
+// output writes the output of the job: stdout to stdout, and stderr to stderr.
 func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, job *messages.JobStatus) error {
 	spec := job.GetRecord().GetSpec()
 	if spec.GetArray() != nil {
@@ -156,8 +155,7 @@ func (a *app) output(ctx context.Context, c *client.Client, q *api.ReadLogs, job
 	return a.printer(a.stdout, a.stderr, severalRanks(spec)).read(ctx, c, q, nil)
 }
 
-// asksAgain shows where the job stands and reports whether a second interrupt
-// follows at once.
+// asksAgain shows the state of the job, and reports whether a second interrupt follows immediately.
 func (a *app) asksAgain(c *client.Client, id string, more <-chan os.Signal) bool {
 	ctx, cancel := context.WithTimeout(context.Background(), a.chance)
 	defer cancel()
@@ -195,7 +193,7 @@ func (a *app) cancelAttached(c *client.Client, id string) error {
 	return err
 }
 
-// detached says how to come back.
+// detached prints how to attach again.
 func (a *app) detached(id string) error {
 	a.say("detached from job %s: `%s logs -f %s` shows its output, `%s cancel %s` cancels it", id, a.name, id, a.name,
 		id)

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/server/audit"
 )
 
-// This file owns `audit`: it reads a scheduler's account of who asked what, on the scheduler's machine.
+// This file implements `audit`, which reads the audit log of a scheduler on the scheduler's host.
 
 func (a *app) auditCommand() *cobra.Command {
 	var who string
@@ -157,7 +157,7 @@ func openAudit(dir string) (io.ReadCloser, error) {
 	return file, nil
 }
 
-// broken says where an account is not what was written.
+// broken returns an error with the position at which an audit log was changed.
 func broken(err error) error {
 	var b *audit.Broken
 	if errors.As(err, &b) {

@@ -17,14 +17,15 @@ import (
 	"github.com/yi-json/synapse/server/secretseal"
 )
 
-// This file owns `init` and `certify`: how a cluster gets its keys. They work on files, and speak to no scheduler.
+// This file implements `init` and `certify`, which create the keys of a cluster. They use only files, not a
+// scheduler.
 
 const (
 	rootFolder      = "root"
 	schedulerFolder = "scheduler"
 )
 
-// keysFlags are the flags of `init` and `certify`.
+// keysFlags holds the flags of `init` and `certify`.
 type keysFlags struct {
 	cluster, admin string
 	schedulers     []string
@@ -111,8 +112,8 @@ func (a *app) initKeys(k *keysFlags, dir string) error {
 	return nil
 }
 
-// shareKeys gives a scheduler the keys that seal secrets, which all schedulers of a cluster have alike. A folder of an
-// earlier version has none to give.
+// shareKeys copies the keys that encrypt secrets to a new scheduler, because all schedulers of a cluster need the
+// same keys. The folder of an older version has none.
 func shareKeys(from string, to *identity.Folder) error {
 	keys, err := os.ReadFile(filepath.Join(from, secretseal.FileName))
 	if errors.Is(err, os.ErrNotExist) {
@@ -184,7 +185,7 @@ func (a *app) certify(k *keysFlags, role identity.Role, name string) error {
 			return err
 		}
 	}
-	if role == identity.RoleNode { // the key that had the name before is good no longer
+	if role == identity.RoleNode { // a previous key with this name is no longer valid
 		key, err := identity.DigestOf(made.Pair.Leaf().PublicKey)
 		if err != nil {
 			return err

@@ -13,12 +13,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the commands that act on jobs: `cancel`, `hold`, `release`, `requeue`.
+// This file implements the commands that change jobs: `cancel`, `hold`, `release`, `requeue`.
 
-// act does something to one job and says what happened to it.
+// act changes one job and returns a text about the result.
 type act func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error)
 
-// jobsCommand makes a command that does the same to many jobs.
+// jobsCommand returns a command that makes the same change to several jobs.
 func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 	var labels []string
 	c := &cobra.Command{
@@ -35,7 +35,7 @@ func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 	return c
 }
 
-// jobsOrLabels checks that jobs are either named or chosen by labels.
+// jobsOrLabels checks that jobs are selected either by name or by labels.
 func jobsOrLabels(args, labels []string) error {
 	switch {
 	case len(args) == 0 && len(labels) == 0:
@@ -46,7 +46,7 @@ func jobsOrLabels(args, labels []string) error {
 	return nil
 }
 
-// byLabels finds the jobs that -l chooses: the live ones or, if there are none, those that are over.
+// byLabels finds the jobs that -l selects: the unfinished ones or, if there are none, the finished ones.
 func (a *app) byLabels(ctx context.Context, c *client.Client, labels []string) ([]*messages.JobStatus, error) {
 	wanted, err := parseSelector(labels)
 	if err != nil {
@@ -77,7 +77,7 @@ func oneJob(labels *[]string) cobra.PositionalArgs {
 	}
 }
 
-// withJob does something with the job that is named, or that -l chooses.
+// withJob calls a function with the job that is named or that -l selects.
 func (a *app) withJob(args, labels []string,
 	do func(context.Context, *client.Client, *messages.JobStatus) error) error {
 	return a.with(func(ctx context.Context, c *client.Client) error {
@@ -89,7 +89,7 @@ func (a *app) withJob(args, labels []string,
 	})
 }
 
-// oneJob finds the job that is named, or that -l chooses.
+// oneJob finds the job that is named or that -l selects.
 func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []string) (*messages.JobStatus, error) {
 	if len(args) > 0 {
 		return c.Job(ctx, args[0])
@@ -110,7 +110,7 @@ func (a *app) oneJob(ctx context.Context, c *client.Client, args, labels []strin
 	return jobs[0], nil
 }
 
-// someOf names a few of many.
+// someOf joins the first few IDs.
 func someOf(ids []string) string {
 	if len(ids) > 5 {
 		return strings.Join(ids[:5], ", ") + fmt.Sprintf(" and %d more", len(ids)-5)
@@ -123,7 +123,7 @@ func labelFlag(c *cobra.Command, labels *[]string, what string) {
 	c.Flags().StringArrayVarP(labels, "label", "l", nil, "select "+what+" with these labels: "+selectorHelp)
 }
 
-// toJobs acts on each job. A failure of one does not stop the others.
+// toJobs changes each job. It continues after a failure.
 func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []string, do act) error {
 	f := exit.Failures{Tell: a.tell}
 	jobs := []*messages.JobStatus{}
@@ -170,7 +170,7 @@ func (a *app) cancelCommand() *cobra.Command {
 	run := c.RunE
 	c.RunE = func(c *cobra.Command, args []string) error {
 		if c.CalledAs() == "delete" && len(args) > 1 && (args[0] == "job" || args[0] == "jobs") {
-			args = args[1:] // as kubectl has it: delete job NAME
+			args = args[1:] // as in kubectl: delete job NAME
 		}
 		return run(c, args)
 	}

@@ -18,7 +18,7 @@ import (
 const jobYAML = "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\n" +
 	"spec: {image: host, resources: {gpu: 2}, command: [\"true\"]}\n"
 
-// wants checks how a run ended, and what it said.
+// wants checks the exit code and the output of a run.
 func (r result) wants(t *testing.T, code int, out, err string) {
 	t.Helper()
 	if r.code != code || !strings.Contains(r.out, out) || !strings.Contains(r.err, err) {
@@ -102,7 +102,7 @@ func TestUsage(t *testing.T) {
 	}
 }
 
-// TestExitCodes: every code of the server has one of ours, and its words and hint are shown.
+// TestExitCodes checks that every code of the server has an exit code, and that its text and hint are shown.
 func TestExitCodes(t *testing.T) {
 	f := startFake(t)
 	for code, want := range map[messages.Code]int{
@@ -119,7 +119,8 @@ func TestExitCodes(t *testing.T) {
 	}
 }
 
-// TestOthersDoNotSteerTheTerminal: the words of a refusal are a server's, and what it quotes is anybody's.
+// TestOthersDoNotSteerTheTerminal checks that control characters in an error are escaped, because an error may
+// quote text of other users.
 func TestOthersDoNotSteerTheTerminal(t *testing.T) {
 	f := startFake(t)
 	f.refusal = &messages.Outcome{Code: messages.Code_CODE_CONFLICT, Text: "no\x1b[2J way\u009b1m",
@@ -156,7 +157,7 @@ func TestUnavailable(t *testing.T) {
 	cli(silent.Addr().String(), "get", "nodes").wants(t, exit.Unavailable, "", "the program there is not a scheduler")
 }
 
-// TestAnotherServer: what speaks gRPC and knows nothing of us is told from one that is not there.
+// TestAnotherServer checks that a gRPC server that is not a scheduler gets another error than an unreachable one.
 func TestAnotherServer(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -231,7 +232,7 @@ func TestDryRun(t *testing.T) {
 	again.wants(t, 0, r.out, "")
 }
 
-// TestSeedName: under its first name the program takes that program's flags and prints its lines.
+// TestSeedName checks that under its original name the program takes that program's flags and prints its lines.
 func TestSeedName(t *testing.T) {
 	f := startFake(t)
 	r := cli(f.address, seedName, "--cpu=4", "--gpu=1", "--mem=128", "--image=/srv/rootfs")
@@ -353,7 +354,7 @@ func TestCancel(t *testing.T) {
 	}
 }
 
-// TestRequeue: the run that is named is the one that was seen: what is tried again must not end the next.
+// TestRequeue checks that the request names the attempt that was seen. A retry must not end the next attempt.
 func TestRequeue(t *testing.T) {
 	f := startFake(t)
 	new, back, runs := job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED),

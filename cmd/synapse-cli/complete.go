@@ -14,16 +14,16 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns completion from the server. A keystroke asks for it: it answers within a second or not at all, and
-// never with an error.
+// This file implements completion with data from the server. It answers within a second or not at all, and never
+// with an error.
 
 const (
 	completeTimeout = time.Second
 	maxCompletions  = 200
 )
 
-// refuseShells makes `completion` refuse an unknown shell, where the library only shows help and succeeds. The
-// library's command must be made after its output is set.
+// refuseShells makes `completion` refuse an unknown shell. The library would show the help and succeed. The
+// library's command must be created after its output is set.
 func (a *app) refuseShells(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
 	if c, _, err := root.Find([]string{"completion"}); err == nil {
@@ -33,7 +33,7 @@ func (a *app) refuseShells(root *cobra.Command) {
 	}
 }
 
-// completeFlag completes a flag's value. It can only fail for a flag that does not exist.
+// completeFlag sets the completion of a flag's value. It can only fail for an unknown flag.
 func (a *app) completeFlag(c *cobra.Command, flag string, complete cobra.CompletionFunc) {
 	if err := c.RegisterFlagCompletionFunc(flag, complete); err != nil {
 		panic(err)
@@ -58,7 +58,7 @@ func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]strin
 	})
 }
 
-// completeQueues completes the queues that are described, and those that jobs are in.
+// completeQueues completes the configured queues and the queues with jobs.
 func (a *app) completeQueues(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
 		reply, err := a.queues(ctx, cl)
@@ -84,14 +84,14 @@ func (a *app) completeNodes(_ *cobra.Command, _ []string, prefix string) ([]stri
 	})
 }
 
-// completeBoth completes jobs and machines.
+// completeBoth completes jobs and nodes.
 func (a *app) completeBoth(c *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	jobs, _ := a.completeJobs(c, args, prefix)
 	nodes, directive := a.completeNodes(c, args, prefix)
 	return append(jobs, nodes...), directive
 }
 
-// several completes the last of several values between commas.
+// several completes the last of several values that are separated by commas.
 func several(one cobra.CompletionFunc) cobra.CompletionFunc {
 	return func(c *cobra.Command, args []string, text string) ([]string, cobra.ShellCompDirective) {
 		done := text[:strings.LastIndexByte(text, ',')+1]
@@ -103,7 +103,7 @@ func several(one cobra.CompletionFunc) cobra.CompletionFunc {
 	}
 }
 
-// completeWords completes a flag of a few words, one or several between commas.
+// completeWords completes a flag whose values are fixed words, also several separated by commas.
 func (a *app) completeWords(c *cobra.Command, flag string, words []string) {
 	a.completeFlag(c, flag,
 		several(func(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
@@ -116,7 +116,7 @@ func (a *app) complete(prefix string, list func(context.Context, *client.Client)
 	cobra.ShellCompDirective) {
 	var words []string
 	a.completing = true
-	// After an error nothing is completed: there is nowhere to report it.
+	// After an error nothing is completed, because there is no place to report it.
 	_ = a.with(func(ctx context.Context, cl *client.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, completeTimeout)
 		defer cancel()

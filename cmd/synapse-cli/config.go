@@ -19,22 +19,23 @@ import (
 	"github.com/yi-json/synapse/server/unixsocket"
 )
 
-// This file owns where the connection's settings come from: first the command line, then the environment, then the
-// file, then the context (contexts.go), and where none of them says anything, the socket of a scheduler here. Only
-// these settings have twins in the environment: a task has a SYNAPSE_RANK, which must not become a --rank.
+// This file reads the connection settings. Their sources in order of precedence are the command line, the
+// environment, the file, the context (contexts.go), and finally the socket of a local scheduler. Only these
+// settings have environment variables. For example, a task has a variable SYNAPSE_RANK, which must not become a
+// value of --rank.
 
 const (
 	fileFlag    = "config"
 	tokenFlag   = "token-file"
 	contextFlag = "context"
-	// tokenVariable has a token itself.
+	// tokenVariable contains a token itself.
 	tokenVariable = "SYNAPSE_TOKEN"
 )
 
-// saysWhom are the settings that say with whom to speak, and what to show there.
+// saysWhom lists the settings for the scheduler's address and the credentials.
 var saysWhom = []string{"server", "tls", "ca", "cert", "key", tokenFlag}
 
-// twinOf is a setting's name in the environment.
+// twinOf returns the environment variable of a setting.
 func twinOf(flag string) string {
 	return "SYNAPSE_" + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
@@ -57,8 +58,8 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.String(fileFlag, "", "YAML settings `file` with the keys server, retry, tls, token-file, ca, cert and key")
 }
 
-// connectionSettings fills in what the command line does not set: from the environment, the file, and, where that is
-// wanted, the context.
+// connectionSettings sets what the command line does not set, from the environment, the file and, if requested, the
+// context.
 func (a *app) connectionSettings(flags *pflag.FlagSet, contexts bool) error {
 	given := map[string]bool{}
 	var failed error
@@ -88,7 +89,7 @@ func (a *app) connectionSettings(flags *pflag.FlagSet, contexts bool) error {
 	return a.contextSettings(flags, given)
 }
 
-// variable is one of the environment; empty: it is not there.
+// variable returns an environment variable, or "" if it is not set.
 func (a *app) variable(name string) string {
 	if text, ok := a.lookup(name); ok {
 		return text
@@ -96,7 +97,7 @@ func (a *app) variable(name string) string {
 	return ""
 }
 
-// tokenSettings reads the token of the file or the environment.
+// tokenSettings reads the token from the file or the environment.
 func (a *app) tokenSettings(flags *pflag.FlagSet) (err error) {
 	path := flags.Lookup(tokenFlag).Value.String()
 	text := a.variable(tokenVariable)
@@ -118,8 +119,8 @@ func (a *app) tokenSettings(flags *pflag.FlagSet) (err error) {
 	return nil
 }
 
-// contextSettings takes what a context has. One that is named goes before the environment and the file, the current one
-// counts where nothing else says with whom to speak, and the command line goes before both.
+// contextSettings applies a context. A named context overrides the environment and the file. The current context
+// applies only if no other setting names a scheduler or a credential. The command line overrides both.
 func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error {
 	name := flags.Lookup(contextFlag).Value.String()
 	said := a.config.Token != ""
@@ -158,14 +159,14 @@ func (a *app) contextSettings(flags *pflag.FlagSet, given map[string]bool) error
 	return nil
 }
 
-// speakHere turns to the scheduler of this machine by its socket, where there is one that lets us in.
+// speakHere selects the socket of a local scheduler, if it exists and permits access.
 func (a *app) speakHere() {
 	if path := unixsocket.Path(unixsocket.DataDir); a.mine != nil && a.mine(path) {
 		a.config.Server = unixsocket.Scheme + path
 	}
 }
 
-// fromFile reads a flat mapping of the settings' names.
+// fromFile reads a flat mapping of settings.
 func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []byte) error {
 	var names []string
 	flags.VisitAll(func(f *pflag.Flag) {
@@ -175,7 +176,7 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []b
 	})
 	var doc yaml.Node
 	if err := yaml.NewDecoder(bytes.NewReader(text)).Decode(&doc); errors.Is(err, io.EOF) {
-		return nil // an empty file, or one of comments only
+		return nil // empty, or only comments
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", path, err)
 	}
@@ -202,7 +203,7 @@ func fromFile(flags *pflag.FlagSet, given map[string]bool, path string, text []b
 		if err := flags.Lookup(key.Value).Value.Set(value.Value); err != nil {
 			return fmt.Errorf("%s:%d: %s: %w", path, value.Line, key.Value, err)
 		}
-		given[key.Value] = true // and so it goes before the current context
+		given[key.Value] = true // overrides the current context
 	}
 	return nil
 }

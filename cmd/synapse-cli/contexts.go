@@ -14,20 +14,20 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
 
-// This file owns the clusters that somebody has logged in to: a file that is its owner's alone, since it has tokens.
-// What it says never gets into an error.
+// This file manages the contexts of a user's logins. The file is readable only by its owner, because it contains
+// tokens. Errors never quote its content.
 
-// contextName is what one may be called: it is typed, completed and printed.
+// contextName matches a valid name of a context, which is typed, completed and printed.
 var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._-]{0,62}$`)
 
-// contextsPath is where they are; empty: nowhere, as for a program without a home.
+// contextsPath returns the path of the file of contexts, or "" for a program without a home folder.
 func (a *app) contextsPath() string { return client.ContextsPath(a.variable) }
 
-// contexts reads them. No file has none.
+// contexts reads the contexts. Without a file there are none.
 func (a *app) contexts() (*client.Contexts, error) { return client.ReadContexts(a.contextsPath()) }
 
-// change reads the contexts, has them changed, and keeps them, while no other process does: two that renew a token at
-// the same time would show its issuer one refresh token twice, as a thief does.
+// change reads, changes and saves the contexts while no other process does. Without this lock, two processes could
+// send the same refresh token to an issuer, which looks like theft.
 func (a *app) change(work func(*client.Contexts) error) error {
 	path := a.contextsPath()
 	if path != "" {

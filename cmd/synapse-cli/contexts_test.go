@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
-// This file owns the question which cluster a command goes to, and what is shown there.
+// This file tests the selection of the cluster and the credential of a command.
 
 const twoContexts = `current: lab
 contexts:
@@ -18,7 +18,7 @@ contexts:
   - {name: far, server: "far:9000", cluster: far, user: ada, role: admin, tls: /keys/far}
 `
 
-// home is an environment with contexts.
+// home returns an environment with contexts.
 func home(t *testing.T, text string) (env map[string]string, path string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -34,7 +34,7 @@ func home(t *testing.T, text string) (env map[string]string, path string) {
 	return map[string]string{"HOME": dir}, path
 }
 
-// TestWhichCluster: the command line, then a context that is named, then the environment, then the current context.
+// TestWhichCluster checks the precedence: the command line, a named context, the environment, the current context.
 func TestWhichCluster(t *testing.T) {
 	token := filepath.Join(t.TempDir(), "token")
 	if err := os.WriteFile(token, []byte(" mine\n"), 0o600); err != nil {
@@ -89,14 +89,14 @@ func TestWhichCluster(t *testing.T) {
 		if c.args != "" {
 			continue
 		}
-		got, err := client.Environment(func(name string) string { return env[name] }) // as any program would
+		got, err := client.Environment(func(name string) string { return env[name] }) // as any other program
 		if err != nil || got.Server != c.want.Server || got.TLS != c.want.TLS || got.Token != c.want.Token {
 			t.Errorf("%q for a program: %+v, %v, want %+v", c.env, got, err, c.want)
 		}
 	}
 }
 
-// TestContexts: they are listed, chosen and forgotten, and the file stays its owner's alone.
+// TestContexts checks that contexts are listed, selected and deleted, and that only the owner can read the file.
 func TestContexts(t *testing.T) {
 	env, path := home(t, twoContexts)
 	got := cliWith("", "", env, "contexts")
@@ -123,7 +123,8 @@ func TestContexts(t *testing.T) {
 	}
 }
 
-// TestContextsRefused: a file that others can read, or that is something else, with nothing of it in the error.
+// TestContextsRefused checks that a file that others can read, or that is not a contexts file, is refused without
+// quoting it.
 func TestContextsRefused(t *testing.T) {
 	env, path := home(t, twoContexts)
 	if err := os.Chmod(path, 0o640); err != nil {
@@ -159,7 +160,7 @@ func TestContextsRefused(t *testing.T) {
 	cliWith("", "", env, "get", "jobs").wants(t, exit.Misuse, "", "are both set")
 }
 
-// TestTokenFlags: what cannot be meant is refused before anybody is asked.
+// TestTokenFlags checks that contradictory flags are refused before any request.
 func TestTokenFlags(t *testing.T) {
 	for args, want := range map[string]string{
 		"":                                   "--by is missing",

@@ -23,8 +23,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `cp`: a file or folder from a task to here, or from here to a task. The task's end is synapse-exec,
-// which runs in there as its user; no program of the image is needed.
+// This file implements `cp`, which copies a file or folder between a task and this host. synapse-exec runs in the
+// task as the task's user, so the image needs no program for this.
 
 func (a *app) cpCommand() *cobra.Command {
 	return &cobra.Command{
@@ -56,10 +56,11 @@ func (a *app) cpCommand() *cobra.Command {
 	}
 }
 
-// place is a path here, or in a task.
+// place is a path on this host, or in a task.
 type place struct{ task, path string }
 
-// placeNamed reads JOB:PATH, JOB:RANK:PATH or a path of this machine: one with a / before its first colon, or none.
+// placeNamed parses JOB:PATH, JOB:RANK:PATH or a local path. A local path has a / before its first colon, or no
+// colon.
 func placeNamed(text string) place {
 	job, rest, has := scope.Cut(text, ":")
 	if !has || strings.ContainsAny(job, `/\`) || runtime.GOOS == "windows" && len(job) == 1 || job == "" {
@@ -71,7 +72,7 @@ func placeNamed(text string) place {
 	return place{job, rest}
 }
 
-// helping runs one of synapse-exec's words in a task. Ctrl-C ends it, and what it was for.
+// helping runs a subcommand of synapse-exec in a task. Ctrl-C ends it.
 func (a *app) helping(task string, command []string, do func(context.Context, *client.ExecSession) error) error {
 	job, rank, err := taskNamed(task)
 	if err != nil {
@@ -106,7 +107,7 @@ func (a *app) fetch(from place, to string) error {
 		go func() {
 			err := transfer.Unpack(comes, to, name, note)
 			if err == nil {
-				_, err = io.Copy(io.Discard, comes) // an archive is longer than what is in it
+				_, err = io.Copy(io.Discard, comes) // an archive may continue after its last entry
 			}
 			comes.CloseWithError(io.ErrClosedPipe)
 			unpacked <- err
@@ -115,7 +116,7 @@ func (a *app) fetch(from place, to string) error {
 		goes.Close()
 		wrong := <-unpacked
 		if f := (*exit.Failure)(nil); errors.As(err, &f) {
-			return err // it has said why, and the archive broke off
+			return err // the process has reported why the archive is incomplete
 		}
 		return whole(wrong)
 	})
@@ -132,21 +133,21 @@ func (a *app) bring(from string, to place) error {
 		go func() { packed <- sendPacked(run, from, note) }()
 		go func() { ended <- room.Hear(run, &room.Heard{Out: io.Discard, Errs: a.stderr}) }()
 		select {
-		case err := <-ended: // before all was sent, or because it was
+		case err := <-ended: // it failed early, or has received everything
 			if err != nil {
 				return err
 			}
 			return whole(<-packed)
 		case err := <-packed:
 			if err != nil {
-				return err // and the process in there is hung up on
+				return err // this also ends the process in the task
 			}
 			return whole(<-ended)
 		}
 	})
 }
 
-// sendPacked sends an archive of a file or folder, and its end.
+// sendPacked sends an archive of a file or folder, and then ends the input.
 func sendPacked(run *client.ExecSession, from string, note transfer.Skipped) error {
 	out := bufio.NewWriterSize(stdinOf{run.Send}, stdinBytes)
 	err := transfer.Pack(out, from, note)
@@ -157,16 +158,16 @@ func sendPacked(run *client.ExecSession, from string, note transfer.Skipped) err
 		err = run.Send(&api.ExecIn{StdinEnds: true})
 	}
 	if errors.Is(err, io.EOF) {
-		return nil // it has ended, and how is heard elsewhere
+		return nil // the process has ended; its result arrives separately
 	}
 	return err
 }
 
-// stdinOf writes to what a process reads, by sending it.
+// stdinOf writes to the input of a process.
 type stdinOf struct{ send func(*api.ExecIn) error }
 
-// Write sends it piece by piece: what is larger comes at the pace of large requests. Each is marshalled before this
-// returns, and not kept.
+// Write sends the data in small pieces, because the scheduler slows down large requests. Each piece is encoded
+// before Write returns, and not kept.
 func (s stdinOf) Write(all []byte) (sent int, err error) {
 	for piece := range slices.Chunk(all, stdinBytes) {
 		if err := s.send(&api.ExecIn{Stdin: piece}); err != nil {
@@ -177,7 +178,8 @@ func (s stdinOf) Write(all []byte) (sent int, err error) {
 	return sent, nil
 }
 
-// leavingOut names what does not travel; whole is the end of a copy that may have left something out.
+// leavingOut reports entries that are not copied. whole returns the final error of a copy that may have skipped
+// entries.
 func (a *app) leavingOut() (note transfer.Skipped, whole func(error) error) {
 	n := 0
 	note = func(name, why string) {

@@ -10,10 +10,10 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestPiecesAreLittle: what goes into a task goes in pieces that the gate does not take for large requests, which come
-// at half a megabyte a second, in whatever pieces it was written; and all of it comes.
+// TestPiecesAreLittle checks that data is sent to a task completely, and in pieces that do not count as large
+// requests, for any size of a write. Large requests would be limited to about 0.5 MB/s.
 func TestPiecesAreLittle(t *testing.T) {
-	const little = 64<<10 + 256 // server/authn
+	const little = 64<<10 + 256 // littleBytes of server/authn
 	file := bytes.Repeat([]byte("0123456789abcdef"), 1<<17)
 	var came bytes.Buffer
 	sent := stdinOf{func(in *api.ExecIn) error {
@@ -23,7 +23,7 @@ func TestPiecesAreLittle(t *testing.T) {
 		_, err := came.Write(in.GetStdin())
 		return err
 	}}
-	for _, written := range []int{1 << 20, 0, 1<<20 - 1, 1} { // as an archive is: a buffer of it at once
+	for _, written := range []int{1 << 20, 0, 1<<20 - 1, 1} { // an archive is written in large buffers
 		n, err := sent.Write(file[came.Len():][:written])
 		if n != written || err != nil {
 			t.Errorf("%d of %d bytes were sent: %v", n, written, err)

@@ -23,18 +23,17 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `debug bundle`: what somebody elsewhere needs to understand a cluster, in one file. It asks for
-// nothing that its caller may not see, and what jobs run with, their variables and commands, is in none of the
-// answers.
+// This file implements `debug bundle`, which collects information about a cluster in one file for a person who
+// helps remotely. It contains only what the user may see, and no variables or commands of jobs.
 
 const (
-	bundlePart    = 16 << 20         // of one part, at most
-	bundleWithin  = 30 * time.Second // for each
-	bundleExplain = 20               // jobs that wait, at most
-	bundleLines   = "20000"          // of the log
+	bundlePart    = 16 << 20         // maximum size of a part
+	bundleWithin  = 30 * time.Second // time limit of each part
+	bundleExplain = 20               // maximum number of explained jobs
+	bundleLines   = "20000"          // lines of the log
 )
 
-// bundleAsks are the program's own commands of which the answers are kept.
+// bundleAsks lists the commands of this program whose output is stored.
 var bundleAsks = []struct{ file, command string }{
 	{"version.txt", "version"}, {"whoami.txt", "whoami"},
 	{"nodes.txt", "get nodes -o wide"}, {"nodes.json", "get nodes -o json"},
@@ -70,15 +69,15 @@ func (a *app) debugCommand() *cobra.Command {
 	return c
 }
 
-// parts are what a bundle is made of, and what could not be had.
+// parts holds the parts of a bundle, and the parts that are missing.
 type parts struct {
 	to      *tar.Writer
 	at      time.Time
 	missing strings.Builder
-	err     error // of the file that is written
+	err     error // of writing the file
 }
 
-// add keeps one part, or why there is none.
+// add stores a part, or why it is missing.
 func (p *parts) add(name string, text []byte, why error) {
 	if why != nil {
 		fmt.Fprintf(&p.missing, "%s: %v\n", name, why)
@@ -93,7 +92,7 @@ func (p *parts) add(name string, text []byte, why error) {
 	}
 }
 
-// bundle writes the file. It belongs to whoever asks, and to nobody else.
+// bundle writes the file, readable only by the user.
 func (a *app) bundle(path, config string) (err error) {
 	file, err := os.OpenFile(path, os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -119,7 +118,7 @@ func (a *app) bundle(path, config string) (err error) {
 	return nil
 }
 
-// ask runs one of the program's own commands, with this one's connection.
+// ask runs a command of this program with the connection of this run.
 func (a *app) ask(command ...string) ([]byte, error) {
 	args := append([]string{"synapse-cli"}, command...)
 	a.connection.VisitAll(func(f *pflag.Flag) {
@@ -134,7 +133,7 @@ func (a *app) ask(command ...string) ([]byte, error) {
 	return out.Bytes(), nil
 }
 
-// explainAll keeps why the first jobs wait.
+// explainAll stores why the first waiting jobs wait.
 func (a *app) explainAll(p *parts) {
 	err := a.with(func(ctx context.Context, c *client.Client) error {
 		ctx, cancel := context.WithTimeout(ctx, bundleWithin)
@@ -152,8 +151,8 @@ func (a *app) explainAll(p *parts) {
 	p.add("explain", nil, err)
 }
 
-// figures are those for Prometheus. By TLS they want a viewer's token or certificate, and docs/reference/metrics.md
-// tells how to show that.
+// figures returns the Prometheus metrics. With TLS they require a token or certificate of a viewer, as
+// docs/reference/metrics.md explains.
 func (a *app) figures() ([]byte, error) {
 	c := a.config
 	if c.TLS != "" || c.Token != "" || c.CA != "" || c.Cert != "" {
@@ -179,7 +178,7 @@ func (a *app) figures() ([]byte, error) {
 	return text, err
 }
 
-// log keeps what Synapse's units have logged on this machine.
+// log stores the log of Synapse's systemd units on this host.
 func (p *parts) log() {
 	ctx, cancel := context.WithTimeout(context.Background(), bundleWithin)
 	defer cancel()
@@ -193,7 +192,7 @@ func (p *parts) log() {
 	}
 }
 
-// settings keeps this machine's files of settings, without passwords.
+// settings stores this host's settings files without passwords.
 func (p *parts) settings(folder string) {
 	files, err := filepath.Glob(filepath.Join(folder, "*.yaml"))
 	if err == nil && len(files) == 0 {
@@ -212,8 +211,7 @@ var (
 		`(?mi)^(\s*[#-]*\s*[\w.-]*(?:password|passwd|secret|token|key)[\w.-]*\s*[:=]\s*)([^\s/#].*)$`)
 )
 
-// withoutSecrets hides passwords in addresses, and what stands behind a word for a secret, unless it is a file's
-// path.
+// withoutSecrets removes passwords from URLs, and the values of keys that name a secret, except file paths.
 func withoutSecrets(text []byte) []byte {
 	return secretSetting.ReplaceAll(passwordInURL.ReplaceAll(text, []byte("${1}xxxxx@")), []byte("${1}xxxxx"))
 }

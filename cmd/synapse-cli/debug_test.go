@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// unpacked is what a bundle has, by name.
+// unpacked returns the parts of a bundle by name.
 func unpacked(t *testing.T, path string) map[string]string {
 	t.Helper()
 	file, err := os.Open(path)
@@ -42,8 +42,8 @@ func unpacked(t *testing.T, path string) map[string]string {
 	}
 }
 
-// TestBundle: one file has what the scheduler shows and this machine's settings, nothing of what jobs run with, and no
-// password; what could not be had is named, and a file that is there stays.
+// TestBundle checks that a bundle contains the scheduler's answers and this host's settings, but no commands of
+// jobs and no passwords. Missing parts are listed, and an existing file is kept.
 func TestBundle(t *testing.T) {
 	f := startFake(t)
 	f.nodes = []*messages.NodeStatus{{

@@ -22,9 +22,10 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 )
 
-// This file owns `deploy`: what it is told, how it asks the cluster, and what it tells. What it decides is rollout's.
+// This file implements `deploy`: its flags, its requests to the cluster, and its output. Package rollout makes the
+// decisions.
 
-// deployFlags are those of `deploy`.
+// deployFlags holds the flags of `deploy`.
 type deployFlags struct {
 	hosts, by, ssh string
 	packages       []string
@@ -34,7 +35,7 @@ type deployFlags struct {
 	overwrite, dry bool
 }
 
-// Bounds of a rollout.
+// The limits of a rollout.
 const (
 	maxHostsFile = 1 << 20
 	maxAtOnce    = 256
@@ -117,7 +118,7 @@ func (d *deployFlags) check(args []string) error {
 	return nil
 }
 
-// rollout is what the flags ask for, and the way to the machines. The cluster is still missing in it.
+// rollout returns the rollout that the flags request and the connection to the nodes. The caller adds the cluster.
 func (d *deployFlags) rollout() (*rollout.Rollout, *rollout.Reach, error) {
 	hosts, err := readHosts(d.hosts)
 	if err != nil {
@@ -142,7 +143,7 @@ func (d *deployFlags) rollout() (*rollout.Rollout, *rollout.Reach, error) {
 	return r, reach, err
 }
 
-// deploy goes through the machines, and shows how they came out.
+// deploy runs the rollout and prints the results.
 func (a *app) deploy(ctx context.Context, r *rollout.Rollout) error {
 	var telling sync.Mutex
 	r.Tell = func(h rollout.Host, text string) {
@@ -174,7 +175,7 @@ func readHosts(path string) ([]rollout.Host, error) {
 	return hosts, nil
 }
 
-// inviter makes tokens, each for one machine's name.
+// inviter returns a function that creates join tokens, each for one node name.
 func inviter(by string) (func(name string) (string, error), error) {
 	if by == "" {
 		return nil, nil
@@ -188,7 +189,8 @@ func inviter(by string) (func(name string) (string, error), error) {
 	}, nil
 }
 
-// interruptible are two contexts: at the first Ctrl-C nothing more is to be begun, at the second all ends.
+// interruptible returns two contexts. The first Ctrl-C ends begin, so that no further node is started. The second
+// ends ctx and with it everything.
 func (a *app) interruptible(parent context.Context) (ctx, begin context.Context, end func()) {
 	ctx, all := context.WithCancel(parent)
 	begin, none := context.WithCancel(ctx)
@@ -213,7 +215,7 @@ func (a *app) interruptible(parent context.Context) (ctx, begin context.Context,
 	}
 }
 
-// deployed shows how the machines came out.
+// deployed prints the results of all nodes.
 func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 	counts, well := map[rollout.End]int{}, true
 	for _, o := range all {
@@ -223,7 +225,7 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 		} else if o.End != rollout.Done && o.End != rollout.Unchanged {
 			well = false
 		}
-		why := show.Lines(cmp.Or(o.Why, "-")) // it has words of the machine
+		why := show.Lines(cmp.Or(o.Why, "-")) // it contains text from the node
 		if err := a.data("%s %s: %s", o.Host.Name, end, why); err != nil {
 			return err
 		}
@@ -253,19 +255,19 @@ func (a *app) deployed(all []rollout.Outcome, dry bool) error {
 		Hint: "fix the cause and run the command again; completed nodes stay as they are"}
 }
 
-// crew reaches machines by ssh, and sees them as the cluster does.
+// crew reaches nodes over ssh, and reads their states from the cluster.
 type crew struct {
 	*rollout.Reach
 	fleet
 }
 
-// pollMachines is how often a machine is looked for, and maxAge how old an answer may be that others had.
+// pollMachines is the interval of requests for a node's state. maxAge is the maximum age of a shared answer.
 const (
 	pollMachines = 500 * time.Millisecond
 	maxAge       = 300 * time.Millisecond
 )
 
-// fleet is the cluster's machines. Many ask at a time, so an answer is shared.
+// fleet reads the nodes of the cluster. Concurrent requests share an answer.
 type fleet struct {
 	client *client.Client
 
@@ -274,7 +276,7 @@ type fleet struct {
 	known map[string]rollout.State
 }
 
-// State is how the cluster sees a machine.
+// State returns the state of a node in the cluster.
 func (f *fleet) State(ctx context.Context, name string) (rollout.State, error) {
 	f.mu.Lock()
 	defer f.mu.Unlock()

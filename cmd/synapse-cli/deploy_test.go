@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of what `deploy` is told and tells. What it decides is tested in internal/rollout, and on
-// real machines by world.TestDeployed.
+// This file tests the flags and the output of `deploy`. internal/rollout tests the decisions, and
+// world.TestDeployed uses real hosts.
 
-// TestDeployRefused: what it is told wrongly is refused before anybody is asked, by field and with the way out.
+// TestDeployRefused checks that wrong input is refused before any request, with the name of the field and a fix.
 func TestDeployRefused(t *testing.T) {
 	dir := t.TempDir()
 	file := func(name, text string) string {
@@ -44,7 +44,8 @@ func TestDeployRefused(t *testing.T) {
 	}
 }
 
-// TestDeploy: each machine has a line with how it came out, and the exit code is 0 only if all are as the file says.
+// TestDeploy checks that each node has a line with its result, and that the exit code is 0 only if all nodes match
+// the file.
 func TestDeploy(t *testing.T) {
 	f := startFake(t)
 	n1, n2 := machine("n1"), machine("n2")

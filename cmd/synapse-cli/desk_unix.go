@@ -8,15 +8,15 @@ import (
 	"syscall"
 )
 
-// This file owns what differs on the Unix systems on which people work.
+// This file contains the code for clients on Unix.
 
-// apart keeps a program out of the terminal's process group, all of whose members receive Ctrl-C.
+// apart starts a program outside the terminal's process group, so that Ctrl-C does not reach it.
 func apart(run *exec.Cmd) { run.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} }
 
-// resizes are the signals that tell of another size of the terminal.
+// resizes returns the signals for a changed size of the terminal.
 func resizes() []os.Signal { return []os.Signal{syscall.SIGWINCH} }
 
-// exclusive waits until no other process has a file so, and has it until the file is closed.
+// exclusive waits for an exclusive lock on a file, and holds it until the file is closed.
 func exclusive(f *os.File) error {
 	for {
 		if err := syscall.Flock(int(f.Fd()), syscall.LOCK_EX); err != syscall.EINTR {

@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `efficiency`: where the GPU time of the cluster went.
+// This file implements `efficiency`, which shows how the GPU time of the cluster was used.
 
 func (a *app) efficiencyCommand() *cobra.Command {
 	by, days := "class", 0
@@ -71,7 +71,7 @@ func (a *app) efficiencyCommand() *cobra.Command {
 	return c
 }
 
-// efficiencyKinds are what to ask for, by the value of --by.
+// efficiencyKinds maps the values of --by to the kinds in the request.
 var efficiencyKinds = map[string]messages.GpuTimeKind{
 	"class": messages.GpuTimeKind_GPU_TIME_KIND_CLUSTER, "day": messages.GpuTimeKind_GPU_TIME_KIND_CLUSTER,
 	"owner": messages.GpuTimeKind_GPU_TIME_KIND_OWNER, "queue": messages.GpuTimeKind_GPU_TIME_KIND_QUEUE,

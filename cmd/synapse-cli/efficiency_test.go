@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestEfficiency: the classes of the days that are asked for are summed, and what was lost is told by cause.
+// TestEfficiency checks that the classes of the requested days are added up, and that lost time is shown by cause.
 func TestEfficiency(t *testing.T) {
 	f := startFake(t)
 	amount := func(class messages.GpuClass, cause messages.Cause, hours int64) *messages.GpuAmount {

@@ -1,8 +1,8 @@
 package main
 
-// This file owns the texts about the environment variables of a task: `help environment` prints them, and a test
-// writes docs/reference/environment.md from them. Package runtime/environment sets the variables and checks that the
-// page is complete.
+// This file describes the environment variables of a task. `help environment` prints these texts, and a test writes
+// docs/reference/environment.md from them. Package runtime/environment sets the variables and checks that the page
+// is complete.
 
 // variableGroup describes the variables of one purpose.
 type variableGroup struct {
@@ -20,7 +20,7 @@ func one(name, meaning, when, example string) variableText {
 	return variableText{[]string{name}, meaning, when, example}
 }
 
-// environmentTexts returns the texts about all variables.
+// environmentTexts returns the descriptions of all variables.
 func environmentTexts() []variableGroup {
 	return []variableGroup{
 		{"Task and gang", "", identityTexts()},

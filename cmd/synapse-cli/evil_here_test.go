@@ -25,10 +25,10 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what is evil and comes from no scheduler: an issuer's texts, an account, a record, machines that are
-// deployed to, names of files, and what the processes of a cluster write.
+// This file tests hostile text that does not come from a scheduler: from an issuer, an audit log, a record, nodes
+// of a deployment, file names, and processes of a cluster.
 
-// evilFile writes a file whose name is evil too, unless it is one word.
+// evilFile writes a file. Its name is hostile too, unless it is a single word.
 func evilFile(t *testing.T, name, text string) (path string) {
 	t.Helper()
 	path = filepath.Join(t.TempDir(), name)
@@ -38,7 +38,7 @@ func evilFile(t *testing.T, name, text string) (path string) {
 	return path
 }
 
-// runEvil runs each command line and looks at all that it writes; each shows something.
+// runEvil runs each command line and checks its complete output. Each must print something.
 func runEvil(t *testing.T, address string, env map[string]string, lines ...[]string) {
 	t.Helper()
 	for _, line := range lines {
@@ -46,7 +46,8 @@ func runEvil(t *testing.T, address string, env map[string]string, lines ...[]str
 	}
 }
 
-// TestEvilAccounts: what somebody wrote into an account, or into a file in its place, steers nobody who reads it.
+// TestEvilAccounts checks that text in an audit log, or in a file in its place, cannot control the reader's
+// terminal.
 func TestEvilAccounts(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), evil)
 	account, err := audit.Open(dir, time.Now, func(string, ...any) {})
@@ -76,7 +77,7 @@ func TestEvilAccounts(t *testing.T) {
 		[]string{"audit", "verify", dir, "--heads", evilFile(t, evil, evil)})
 }
 
-// evilIssuer is an issuer all whose texts are evil, and who lets nobody log in.
+// evilIssuer returns an issuer whose texts are all hostile, and that refuses every login.
 func evilIssuer(t *testing.T) *httptest.Server {
 	t.Helper()
 	var server *httptest.Server
@@ -98,7 +99,8 @@ func evilIssuer(t *testing.T) *httptest.Server {
 	return server
 }
 
-// TestEvilLogin: neither an issuer nor the scheduler that somebody logs in to steers, nor what is kept of them.
+// TestEvilLogin checks that the texts of an issuer, of a scheduler at login, and of stored contexts cannot control
+// the terminal.
 func TestEvilLogin(t *testing.T) {
 	pair, err := identity.NewRoot("lab", time.Now())
 	if err != nil {
@@ -142,7 +144,8 @@ func TestEvilLogin(t *testing.T) {
 	runEvil(t, "", env, append(login, garbled.URL))
 }
 
-// TestEvilRecords: neither a record, its limits, its queues, its machines nor the simulator steers.
+// TestEvilRecords checks that the texts of a record, its limits, queues and nodes, and of the simulator cannot
+// control the terminal.
 func TestEvilRecords(t *testing.T) {
 	quoted := `"` + strings.ReplaceAll(evil, `"`, `""`) + `"`
 	jobs := func(more string) string {
@@ -198,7 +201,7 @@ func TestEvilRecords(t *testing.T) {
 	runEvil(t, "", nil, two)
 }
 
-// quotedYAML is text as a quoted word of YAML, or of JSON.
+// quotedYAML returns text as a quoted string of YAML and JSON.
 func quotedYAML(t *testing.T, text string) string {
 	t.Helper()
 	word, err := json.Marshal(text)
@@ -208,7 +211,7 @@ func quotedYAML(t *testing.T, text string) string {
 	return messages.OneLine(string(word))
 }
 
-// TestEvilMachines: neither what a machine says, nor ssh, nor the file of machines steers whoever deploys to it.
+// TestEvilMachines checks that the texts of a node, of ssh and of the file of nodes cannot control the terminal.
 func TestEvilMachines(t *testing.T) {
 	f := startFake(t)
 	for _, name := range []string{"n1", "n2", "n3", "n4"} {
@@ -250,7 +253,8 @@ fi
 	runEvil(t, f.address, nil, deploy(all))
 }
 
-// TestEvilPage: what `web` says of a record, of files and of a scheduler that refuses steers nobody.
+// TestEvilPage checks that the texts of `web` about a record, files and a scheduler's refusal cannot control the
+// terminal.
 func TestEvilPage(t *testing.T) {
 	fake := startFake(t)
 	fake.refusal = &messages.Outcome{Code: messages.Code_CODE_NOT_ALLOWED, Field: evil, Text: evil, Hint: evil}
@@ -263,7 +267,7 @@ func TestEvilPage(t *testing.T) {
 		[]string{"web", "--record", filepath.Join(t.TempDir(), evil)})
 	cli("", "web", "--listen", ":80").wants(t, exit.Misuse, "",
 		"synapse-cli: --listen :80: other hosts could connect")
-	// The link and a record that comes to its end, which no command line does by itself.
+	// The test checks the printed link and the end of a record itself, because no command line prints them.
 	for _, serves := range []bool{true, false} {
 		var out, errs lines
 		a := newApp(nil, &out, &errs, func(string) (string, bool) { return "", false })
@@ -284,7 +288,8 @@ func TestEvilPage(t *testing.T) {
 	}
 }
 
-// TestEvilProcesses: what the processes of a cluster write steers nobody who runs it, nor does the directory's name.
+// TestEvilProcesses checks that the output of a cluster's processes, and the name of its folder, cannot control the
+// terminal.
 func TestEvilProcesses(t *testing.T) {
 	evilly := evilFile(t, "evil", evil+"\n\x1b[31m"+forged)
 	dies := "#!/bin/sh\ncat '" + evilly + "'\ncat '" + evilly + "' >&2\nexit 3\n"
@@ -302,7 +307,7 @@ func TestEvilProcesses(t *testing.T) {
 	program("synapse-node", dies)
 	t.Setenv("PATH", programs+":"+os.Getenv("PATH"))
 	up := []string{"up", "--nodes", "1", "--data-dir", filepath.Join(t.TempDir(), evil)}
-	runEvil(t, "", nil, up, append(up, "--clean")) // its leftovers cannot be ended
+	runEvil(t, "", nil, up, append(up, "--clean")) // its remains cannot be ended
 	program("synapse-node", strings.Replace(dies, "\n", "\nif [ \"$1\" = leftovers ]; then echo 0; exit; fi\n", 1))
 	runEvil(t, "", nil, up, append(up, "--driver", evil), append(up, "--listen", evil), append(up, "--memory", evil),
 		append(up, "--clean"), []string{"up", "--clean", "--data-dir", evil}, append(up, "--store", evil))

@@ -20,13 +20,13 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns a scheduler of which every text is another's, and that no command is steered by it.
+// This file tests a scheduler whose texts are all hostile. No command may print control characters from them.
 
-// evil is a text with all that steers. Its second line begins as if a command had begun it.
+// evil is a text with all kinds of control characters. Its second line begins like a line of a command.
 const evil = "a\r\x1b[2J\u009b31m\u202e\u2028\x7f\u0085\n" + forged + "\u202e\x1b"
 
-// evilTexts serves the client API. Each answer is a message in which all texts are evil and all jobs have finished. A
-// stream ends with an error after one message. Without keys the server uses plaintext.
+// evilTexts serves the client API. Each answer is a message in which all texts are hostile and all jobs have
+// finished. A stream ends with an error after one message. Without keys the server uses plaintext.
 func evilTexts(t testing.TB, evil string, keys credentials.TransportCredentials) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -65,8 +65,8 @@ func methodOf(path string) (protoreflect.MethodDescriptor, error) {
 	return found.(protoreflect.ServiceDescriptor).Methods().ByName(protoreflect.Name(name)), nil
 }
 
-// settle changes a message into an answer after which a command continues: outcomes are good, pages are last, and jobs
-// have finished.
+// settle changes a message into an answer after which a command continues: outcomes are OK, pages are the last
+// ones, and jobs have finished.
 func settle(m protoreflect.Message) {
 	switch x := m.Interface().(type) {
 	case *messages.Outcome:
@@ -94,7 +94,7 @@ func settle(m protoreflect.Message) {
 	})
 }
 
-// evilLines are the commands that show what a scheduler says, beside those of shows; FILE is a job file.
+// evilLines lists the commands that print text from a scheduler, in addition to those in shows. FILE is a job file.
 var evilLines = []string{
 	"submit FILE", "submit --dry-run FILE", "submit --wait FILE", "apply -f QUEUES", "apply --dry-run -f QUEUES",
 	"attach j1", "cordon n1 --reason x", "uncordon n1", "remove n1 --gone --reason x", "note n1 x",
@@ -105,14 +105,15 @@ var evilLines = []string{
 	"slurm sbatch --wrap true", "slurm scancel 1", "slurm srun true", "slurm squeue -o %j", "slurm sinfo -N -l",
 }
 
-// untold are the commands that show nothing of others, or run until they are stopped; foreigners has those whose evil
-// texts do not come from a scheduler, in evil_here_test.go.
+// untold lists the commands that print no text of others, or that run until they are stopped. foreigners lists
+// those whose hostile text does not come from a scheduler; evil_here_test.go tests them.
 var (
 	untold     = "certify completion docs help init salloc slurm"
 	foreigners = "audit context contexts deploy login logout simulate up web"
 )
 
-// unsteered fails the test where a line of a command steers, or was begun by what it shows.
+// unsteered fails the test if the output of a command contains a control character, or a line that other text has
+// started.
 func unsteered(t *testing.T, line string, r result) {
 	t.Helper()
 	for out := range strings.SplitSeq(r.out+"\n"+r.err, "\n") {
@@ -129,8 +130,8 @@ func unsteered(t *testing.T, line string, r result) {
 	}
 }
 
-// TestEvilTexts: whatever a scheduler answers, no line of any command has a character that steers, and none was begun
-// by whoever wrote it. Each command is in a list.
+// TestEvilTexts checks that no answer of a scheduler can put a control character or a new line into the output of a
+// command. Each command must be in one of the lists.
 func TestEvilTexts(t *testing.T) {
 	address := evilTexts(t, evil, nil)
 	t.Chdir(t.TempDir())

@@ -18,12 +18,12 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `exec`: an exec session in a task that runs, with this terminal. What it writes comes here, what is
-// typed goes there, and its exit code is the command's own.
+// This file implements `exec`, which runs a command in a running task with this terminal. Output and input are
+// passed on, and the exit code is that of the command.
 
-const stdinBytes = 64 << 10 // of stdin that go in one message
+const stdinBytes = 64 << 10 // bytes of stdin per message
 
-// execOptions are the flags.
+// execOptions holds the flags.
 type execOptions struct{ stdin, terminal bool }
 
 func (a *app) execCommand() *cobra.Command {
@@ -57,7 +57,7 @@ func (a *app) execCommand() *cobra.Command {
 	return c
 }
 
-// taskNamed reads JOB[:RANK].
+// taskNamed parses JOB[:RANK].
 func taskNamed(text string) (job string, rank int32, err error) {
 	job, number, has := scope.Cut(text, ":")
 	if !has {
@@ -80,11 +80,11 @@ func (a *app) exec(task string, command []string, o execOptions) error {
 	})
 }
 
-// converse runs a process in a task with what this program has: its terminal, its input, its signals.
+// converse runs a process in a task with the terminal, the input and the signals of this program.
 func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal bool) error {
 	here, is := a.stdin.(*os.File)
 	is = is && term.IsTerminal(int(here.Fd()))
-	if terminal && stdin && !is { // as kubectl: a shell on a terminal would never hear of the end of this input
+	if terminal && stdin && !is { // as in kubectl: a shell on a terminal would not see the end of this input
 		a.say("%s: no terminal is allocated: standard input is not a terminal", a.name)
 		terminal = false
 	}
@@ -113,7 +113,7 @@ func (a *app) converse(ctx context.Context, c *client.Client, first *api.ExecIn,
 	return room.Hear(run, &room.Heard{Out: a.stdout, Errs: a.stderr})
 }
 
-// attend hands on what is typed, signals, and the size of the terminal.
+// attend passes on input, signals and the size of the terminal.
 func (a *app) attend(ctx context.Context, run *client.ExecSession, stdin, terminal bool) {
 	if stdin {
 		go a.handInput(run)
@@ -139,7 +139,7 @@ func (a *app) attend(ctx context.Context, run *client.ExecSession, stdin, termin
 	}()
 }
 
-// handInput sends this command's input until it ends. A broken stream is told by whoever listens to it.
+// handInput sends this command's input until it ends. The receiver of the stream reports a broken stream.
 func (a *app) handInput(run *client.ExecSession) {
 	for {
 		buffer := make([]byte, stdinBytes)
@@ -154,7 +154,7 @@ func (a *app) handInput(run *client.ExecSession) {
 	}
 }
 
-// windowSize is that of this command's terminal; 0: it has none.
+// windowSize returns the size of this command's terminal, or 0 if there is none.
 func (a *app) windowSize() (rows, columns uint32) {
 	for _, stream := range []any{a.stdout, a.stdin} {
 		if file, is := stream.(*os.File); is {

@@ -13,12 +13,12 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what `exec` hands to a process, and that `explain -f` asks what a submit would.
+// This file tests what `exec` passes to a process, and that `explain -f` makes the same check as a submit.
 
-// shells is a scheduler whose processes end when their input does.
+// shells is a fake scheduler whose processes end with their input.
 type shells struct {
 	*fake
-	refused *messages.Outcome // of what a submit would be answered
+	refused *messages.Outcome // the answer to a submit
 }
 
 func (s *shells) Exec(stream grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error {
@@ -53,8 +53,8 @@ func startShells(t *testing.T) *shells {
 	return s
 }
 
-// TestExecWithoutTerminal: -t is left out, with a word, where the input is not a terminal, and the input's end is
-// passed on: a shell ends.
+// TestExecWithoutTerminal checks that -t is ignored with a message if the input is not a terminal. The end of the
+// input is passed on, so that a shell ends.
 func TestExecWithoutTerminal(t *testing.T) {
 	s := startShells(t)
 	cli(s.address, "exec", "-it", "jone", "--", "bash").wants(t, 7, "", "standard input is not a terminal")
@@ -67,7 +67,7 @@ func TestExecWithoutTerminal(t *testing.T) {
 	}
 }
 
-// TestExplainFileAsSubmit: what a submit would refuse is refused, and never said to have room.
+// TestExplainFileAsSubmit checks that a job that a submit would refuse is refused, even if resources are free.
 func TestExplainFileAsSubmit(t *testing.T) {
 	s := startShells(t)
 	file := filepath.Join(t.TempDir(), "job.yaml")

@@ -16,19 +16,19 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns exit codes, and the form of an error: a line, and a hint where there is one.
+// This file defines the output of errors, one line and an optional hint, and their exit codes.
 
 const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict, 5 not allowed, 6 timed out,\n" +
 	"7 can never run on this cluster, 8 unavailable. `submit --wait` and `wait` exit with the job's own code\n" +
 	"(128 + n for signals)."
 
-// refusedFile is all that is wrong with a file.
+// refusedFile returns an error with all problems of a file.
 func refusedFile(name string, problems jobfile.Problems) error {
 	lines := problems.Lines(name)
 	return &exit.Failure{Code: exit.Misuse, Text: lines[0], More: lines[1:]}
 }
 
-// usageError says in one line what is wrong with a command line.
+// usageError returns a one-line error for a wrong command line.
 func usageError(root *cobra.Command, args []string, err error) error {
 	var f *exit.Failure
 	if errors.As(err, &f) {
@@ -60,11 +60,11 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	return exit.Hint(hint, "%s", text)
 }
 
-// foreign is the word in the place of a command that is not a command; empty: there is none.
+// foreign returns the argument in the position of a command that is not a command, or "".
 func foreign(root *cobra.Command, args []string) string {
 	at := slices.IndexFunc(args, func(word string) bool { return !strings.HasPrefix(word, "-") })
 	if at < 0 || at > 0 && !strings.Contains(args[at-1], "=") {
-		return "" // after a flag it may be a value
+		return "" // after a flag, the word may be a value
 	}
 	if c, _, err := root.Find(args[at : at+1]); err == nil && c != root {
 		return ""
@@ -72,7 +72,8 @@ func foreign(root *cobra.Command, args []string) string {
 	return args[at]
 }
 
-// helpCommand shows the help of a command, and refuses other words: the library's shows the general help for them.
+// helpCommand shows the help of a command and refuses unknown words. The library's command would show the general
+// help.
 func helpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "help [COMMAND | TOPIC]", Short: "show the help of a command or topic", Long: topicsHelp(),
@@ -107,7 +108,7 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// elsewhere are other schedulers' words for what a command here does.
+// elsewhere maps the command names of other schedulers to the commands here.
 var elsewhere = map[string]string{
 	"sbatch": "submit", "srun": "run", "create": "submit",
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
@@ -118,13 +119,13 @@ var elsewhere = map[string]string{
 	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 
-// kinds are other schedulers' words for what `get` lists.
+// kinds maps the words of other schedulers to the lists of `get`.
 var kinds = map[string]string{
 	"pods": "jobs", "tasks": "jobs", "workloads": "jobs", "machines": "nodes", "hosts": "nodes", "workers": "nodes",
 	"partitions": "queues", "reservations": "jobs --start",
 }
 
-// meant hints at the command that an unknown word may stand for; empty: none is similar.
+// meant suggests a command for an unknown word, or returns "" if none is similar.
 func meant(found *cobra.Command, word string) string {
 	var words, ways []string
 	for _, c := range found.Commands() {
@@ -151,7 +152,7 @@ func meant(found *cobra.Command, word string) string {
 	return ""
 }
 
-// end reports what went wrong and returns the exit code.
+// end reports an error and returns the exit code.
 func (a *app) end(err error) int {
 	var problems jobfile.Problems
 	switch {
@@ -171,7 +172,7 @@ func (a *app) end(err error) int {
 		a.say("%s: %s", a.name, first)
 		for line := range strings.SplitSeq(rest, "\n") {
 			if more {
-				a.say("  %s", line) // nobody's text begins a line
+				a.say("  %s", line) // indented, so that foreign text never starts a line
 			}
 		}
 	}

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the words that people bring with them, from Slurm and kubectl too.
+// This file tests words that users know from Slurm and kubectl.
 
 func labelled(id, name, phase string, state messages.JobState, labels ...string) *messages.JobStatus {
 	j := job(id, phase, state)
@@ -21,8 +21,8 @@ func labelled(id, name, phase string, state messages.JobState, labels ...string)
 	return j
 }
 
-// TestWordsThatPeopleExpect: jobs by name and by selector wherever ids go, lines of the
-// end, ranges of ranks, several documents in a file.
+// TestWordsThatPeopleExpect checks that jobs can be selected by name and label in every command, and checks --tail,
+// ranges of ranks, and files with several documents.
 func TestWordsThatPeopleExpect(t *testing.T) {
 	f := startFake(t)
 	const live, over = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_SUCCEEDED
@@ -77,7 +77,7 @@ func TestWordsThatPeopleExpect(t *testing.T) {
 	}
 }
 
-// TestSlurmsAndKubectlsSpellings: what means one thing there and here is taken.
+// TestSlurmsAndKubectlsSpellings checks that spellings of Slurm and kubectl with the same meaning are accepted.
 func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 	f := startFake(t)
 	cli(f.address, "submit", "-n", "4", "-c", "2", "-t", "1-12:00:00", "--image", "/i", "-q").wants(t, 0, "jnew1\n", "")
@@ -113,8 +113,8 @@ func TestSlurmsAndKubectlsSpellings(t *testing.T) {
 	cli(f.address, "submit", "-c", "1", "--mem", "10G", "--image", "/i").wants(t, exit.Misuse, "", "did you mean 10Gi?")
 }
 
-// TestFlagsForWhatOnlyFilesHad: each key that a flag can say has one, and -o shows what
-// a description, an explanation and a version say; what is shown can be submitted.
+// TestFlagsForWhatOnlyFilesHad checks that most keys of a job file have a flag. -o prints a description, an
+// explanation and a version as an object, and a printed job can be submitted.
 func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
 	f := startFake(t)
 	cli(f.address, "submit", "--gpu", "1", "-n", "1", "--mem", "8Gi", "--image", "/i", "--shm", "1Gi", "--stop-signal",

@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// fake is a scheduler that answers what a test tells it to, over a real connection.
+// fake is a scheduler over a real connection whose answers the test sets.
 type fake struct {
 	api.UnimplementedSynapseServer
 	address string
@@ -26,17 +26,17 @@ type fake struct {
 	mu       sync.Mutex
 	jobs     []*messages.JobStatus
 	nodes    []*messages.NodeStatus
-	refusal  *messages.Outcome // of every call, if set
+	refusal  *messages.Outcome // the answer to every call, if set
 	asked    []proto.Message
 	logs     []*api.LogPart
-	reading  int // outputs that are read now
-	mostRead int // of them at once
+	reading  int // outputs that are being read
+	mostRead int // the maximum of reading
 	events   []*messages.Event
 	seq      uint64
 	changed  chan struct{} // closed and replaced at each change of a job
-	breaks   int           // so many watches end at once
+	breaks   int           // number of watches that end immediately
 	onCancel func(id string)
-	queues   *messages.GetQueuesReply // nil: nobody has described any
+	queues   *messages.GetQueuesReply // nil: no queues are configured
 	spent    *messages.GetEfficiencyReply
 }
 
@@ -73,7 +73,7 @@ func startFake(t *testing.T) *fake {
 	return f
 }
 
-// serve has a scheduler answer at an address of its own.
+// serve starts a scheduler at a free address.
 func serve(t *testing.T, s api.SynapseServer) (address string) {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
@@ -101,7 +101,7 @@ func refusalOr(o *messages.Outcome) *messages.Outcome {
 	return o
 }
 
-// told is what the fake was asked of one kind.
+// told returns the requests of one type that the fake has received.
 func told[M proto.Message](f *fake) []M {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -126,7 +126,7 @@ func (f *fake) Submit(_ context.Context, q *messages.Submit) (*messages.SubmitRe
 	return &messages.SubmitReply{Outcome: ok(), Job: "jnew1"}, nil
 }
 
-// put shows a job, or shows it again.
+// put sends the state of a job.
 func (f *fake) put(j *messages.JobStatus) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -144,7 +144,7 @@ func (f *fake) put(j *messages.JobStatus) {
 	f.changed = make(chan struct{})
 }
 
-// regroup tells that the waiting jobs of a group have another reason.
+// regroup sends a new reason for the waiting jobs of a group.
 func (f *fake) regroup(group uint64, reason string) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -176,7 +176,7 @@ func (f *fake) GetJob(_ context.Context, q *messages.GetJob) (*messages.GetJobRe
 		Text: `unknown job "` + q.GetJob() + `"`, Hint: "look again"})
 }
 
-// ListJobs answers pages of two.
+// ListJobs answers with pages of two jobs.
 func (f *fake) ListJobs(_ context.Context, q *messages.ListJobs) (*messages.ListJobsReply, error) {
 	if err := f.heard(proto.Clone(q)); err != nil {
 		return nil, err
@@ -311,7 +311,7 @@ func (f *fake) Watch(q *messages.Watch, s grpc.ServerStreamingServer[messages.Ev
 	}
 }
 
-// latest keeps the last event of each job: what there is now.
+// latest returns the last event of each job, which is the current state.
 func latest(events []*messages.Event) []*messages.Event {
 	var kept []*messages.Event
 	for i, e := range events {
@@ -398,7 +398,7 @@ func (l *lines) String() string {
 	return l.b.String()
 }
 
-// await waits until something is there, and fails the test when it never comes.
+// await waits until a condition holds, and fails the test on a timeout.
 func await(t *testing.T, what string, there func() bool) {
 	t.Helper()
 	for deadline := pace.Until(20 * time.Second); !there(); time.Sleep(5 * time.Millisecond) {
@@ -408,13 +408,13 @@ func await(t *testing.T, what string, there func() bool) {
 	}
 }
 
-// result is how a run ended.
+// result holds the result of a run.
 type result struct {
 	code     int
 	out, err string
 }
 
-// cli runs the program against a server.
+// cli runs the program with a server.
 func cli(address string, args ...string) result { return cliWith(address, "", nil, args...) }
 
 func cliWith(address, stdin string, env map[string]string, args ...string) result {

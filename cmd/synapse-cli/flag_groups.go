@@ -7,7 +7,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This file owns the groups of flags in the help of `submit` and `run`.
+// This file defines the groups of flags in the help of `submit` and `run`.
 
 // flagGroup lists flags that the help shows together, in this order.
 type flagGroup struct {
@@ -15,7 +15,7 @@ type flagGroup struct {
 	flags []string
 }
 
-// flagGroups are in the order of the help. A command shows those flags of a group that it has.
+// flagGroups is in the order of the help. A command shows the flags of a group that it has.
 var flagGroups = []flagGroup{
 	{"Resources", []string{"gpu", "gpu-type", "cpu", "mem", "replicas", "split", "shm", "disk"}},
 	{"Placement", []string{"required", "preferred", "patience", "node-selector", "nodelist", "exclude", "queue",
@@ -28,7 +28,7 @@ var flagGroups = []flagGroup{
 	{"Slurm-like flags", []string{"nodes", "gpus", "cpus-per-task"}},
 }
 
-// groupFlags makes the usage of a command show its flags in groups. Flags without a group are shown after them.
+// groupFlags makes the usage of a command show its flags in groups. Flags without a group come last.
 func groupFlags(c *cobra.Command) {
 	c.SetUsageFunc(func(c *cobra.Command) error {
 		text := "Usage:\n  " + c.UseLine() + "\n\nExamples:\n" + c.Example + "\n"

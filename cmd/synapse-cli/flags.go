@@ -14,10 +14,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how wrong flags are refused: by the flag's name and in plain words, never in the words of the flag
-// library or of the API.
+// This file reports wrong flags by the flag's name and in plain English. The errors of the flag library and of the
+// API are translated.
 
-// span is a flag for a time, written as in a job file: 90s, 5m, 24h.
+// span is a flag for a duration in the notation of a job file: 90s, 5m, 24h.
 type span struct{ ms *int64 }
 
 func (s span) Set(text string) error {
@@ -37,7 +37,7 @@ func (s span) String() string {
 
 func (span) Type() string { return "time" }
 
-// timeOfDay is a flag for a time of day, written as in a job file: 08:00, 2026-11-24T08:00, now+2h.
+// timeOfDay is a flag for a time in the notation of a job file: 08:00, 2026-11-24T08:00, now+2h.
 type timeOfDay struct{ unixMs *int64 }
 
 func (m timeOfDay) Set(text string) error {
@@ -57,7 +57,7 @@ func (m timeOfDay) String() string {
 
 func (timeOfDay) Type() string { return "time" }
 
-// refusedFlag says what is wrong with a flag's value.
+// refusedFlag returns the error for a wrong value of a flag.
 func refusedFlag(_ *cobra.Command, err error) error {
 	var invalid *pflag.InvalidValueError
 	if !errors.As(err, &invalid) {
@@ -82,8 +82,8 @@ func invalidFlag(f *pflag.Flag, value string, err error) error {
 	return exit.Usage("--%s %q: invalid value", f.Name, value)
 }
 
-// refusedEmpty refuses a flag with an empty value, which comes from an unset shell variable: ignoring it would submit
-// what nobody asked for.
+// refusedEmpty refuses a flag with an empty value, which usually comes from an unset shell variable. If it were
+// ignored, the user would submit another job than intended.
 func refusedEmpty(flags *pflag.FlagSet) (err error) {
 	flags.Visit(func(f *pflag.Flag) {
 		kind, value := f.Value.Type(), f.Value.String()
@@ -94,7 +94,7 @@ func refusedEmpty(flags *pflag.FlagSet) (err error) {
 	return err
 }
 
-// flagFields are the fields of a job that flags set, and those flags.
+// flagFields maps the fields of a job to the flags that set them.
 var flagFields = []struct{ field, flag string }{
 	{"gang.replicas_", "replicas"}, {"gang.split", "split"},
 	{"nodes", "nodelist"}, {"exclude", "exclude"}, {"gpu_type", "gpu-type"}, {"image", "image"}, {"name", "name"},
@@ -118,7 +118,7 @@ var inFlags = strings.NewReplacer("topology.required: node", "--required node", 
 	"topology.preferred", "--preferred", "network: host", "--network host", "gang.replicas", "--replicas",
 	"gang.total", "a total", "gang.split", "--split")
 
-// refusedSpec says what is wrong with a job that flags describe, by the flag's name.
+// refusedSpec returns the error for a wrong job, with the name of the flag.
 func refusedSpec(err error) error {
 	var f *messages.FieldError
 	if !errors.As(err, &f) {
@@ -139,8 +139,7 @@ func refusedSpec(err error) error {
 	return exit.Hint(hint, "job is not valid: %s", strings.TrimSpace(text))
 }
 
-// named refuses a command line that does not name what a command is about: at least one name and at most most; 0: any
-// number.
+// named checks the number of arguments: at least one and at most most; 0 means any number.
 func named(what, example string, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

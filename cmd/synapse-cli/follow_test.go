@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestWaitEndsAsTheJobDoes: each end of a job has its exit code.
+// TestWaitEndsAsTheJobDoes checks the exit code for each end of a job.
 func TestWaitEndsAsTheJobDoes(t *testing.T) {
 	f := startFake(t)
 	for _, c := range []struct {
@@ -41,7 +41,7 @@ func TestWaitForMany(t *testing.T) {
 	cli(f.address, "wait", "j1", "jx").wants(t, exit.NotFound, "", `unknown job "jx"`)
 }
 
-// TestWaitGoesOn: over a scheduler that goes away, until the job is over.
+// TestWaitGoesOn checks that `wait` continues after a lost scheduler until the job ends.
 func TestWaitGoesOn(t *testing.T) {
 	f := startFake(t)
 	f.put(job("j1", "queued", messages.JobState_JOB_STATE_QUEUED))
@@ -58,7 +58,7 @@ func TestWaitGoesOn(t *testing.T) {
 	}
 }
 
-// TestReasonsAreFollowed: whoever waits for a job sees why it waits, and when that changes.
+// TestReasonsAreFollowed checks that `wait` shows why a job waits, and each change of the reason.
 func TestReasonsAreFollowed(t *testing.T) {
 	f := startFake(t)
 	j := job("j1", "queued", messages.JobState_JOB_STATE_QUEUED)
@@ -117,7 +117,7 @@ func TestAttach(t *testing.T) {
 	r.wants(t, 0, "jnew1\nout\n", "to stderr\n")
 }
 
-// TestAttachedReaderLeaves: `submit --attach | head` ends well, and leaves the job alone.
+// TestAttachedReaderLeaves checks that `submit --attach | head` exits with 0 and does not affect the job.
 func TestAttachedReaderLeaves(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("a\n")}, {Data: []byte("b\n")}}
@@ -131,7 +131,7 @@ func TestAttachedReaderLeaves(t *testing.T) {
 	}
 }
 
-// interrupt is a Ctrl-C, to ourselves: the program under test listens for it.
+// interrupt sends SIGINT to this process, in which the tested program runs.
 func interrupt(t *testing.T) {
 	t.Helper()
 	if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
@@ -139,8 +139,8 @@ func interrupt(t *testing.T) {
 	}
 }
 
-// attached starts an attached submit and waits until it follows the job. Chance is how long a second interrupt is
-// waited for; until same has passed, it is the first one once more.
+// attached starts an attached submit and waits until it follows the job. chance is the time for a second interrupt.
+// Signals within same count as one interrupt.
 func attached(t *testing.T, f *fake, chance, same time.Duration) (errs *lines, done chan int) {
 	t.Helper()
 	var out lines
@@ -156,9 +156,9 @@ func attached(t *testing.T, f *fake, chance, same time.Duration) (errs *lines, d
 
 func TestOneInterruptDetaches(t *testing.T) {
 	f := startFake(t)
-	errs, done := attached(t, f, secondChance, secondChance*3/4) // on a busy machine the second one arrives late
+	errs, done := attached(t, f, secondChance, secondChance*3/4) // a busy host may be late
 	interrupt(t)
-	time.Sleep(sameInterrupt / 10) // the same one, by way of a program that passes it on
+	time.Sleep(sameInterrupt / 10) // the same interrupt, forwarded by another program
 	interrupt(t)
 	if code := <-done; code != exit.Interrupted || !strings.Contains(errs.String(), "job jnew1 queued\n") ||
 		!strings.Contains(errs.String(), "detached from job jnew1") {
@@ -174,7 +174,7 @@ func TestTwoInterruptsCancel(t *testing.T) {
 	f.onCancel = func(id string) {
 		f.finish(id, "cancelled", messages.JobState_JOB_STATE_CANCELLED, 0, "cancelled: interrupted")
 	}
-	errs, done := attached(t, f, 30*time.Second, sameInterrupt/10) // or we are late with the second one
+	errs, done := attached(t, f, 30*time.Second, sameInterrupt/10) // the second one may be late
 	interrupt(t)
 	await(t, "the second chance", func() bool { return strings.Contains(errs.String(), "Ctrl-C again to cancel") })
 	time.Sleep(2 * sameInterrupt)
@@ -200,7 +200,7 @@ func TestEvents(t *testing.T) {
 	}
 }
 
-// TestWatch follows until the reader goes away.
+// TestWatch checks that `watch` ends when its reader closes the pipe.
 func TestWatch(t *testing.T) {
 	for _, args := range []string{"watch j1", "get jobs -w --no-headers"} {
 		f := startFake(t)
@@ -225,7 +225,7 @@ func TestWatch(t *testing.T) {
 	}
 }
 
-// leaving takes so many writes and is then gone.
+// leaving accepts a number of writes and then fails.
 type leaving struct {
 	lines
 	after int

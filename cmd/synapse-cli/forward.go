@@ -18,8 +18,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `port-forward`: ports of this machine's loopback that lead to those of a task's. Each connection is a
-// process of its own in there, which ends with it.
+// This file implements `port-forward`, which connects local ports on loopback with ports in a task. Each connection
+// has a separate process in the task, which ends with the connection.
 
 func (a *app) portForwardCommand() *cobra.Command {
 	return &cobra.Command{
@@ -46,10 +46,10 @@ func (a *app) portForwardCommand() *cobra.Command {
 	}
 }
 
-// forwarded is a port here, and the one there.
+// forwarded is a local port and a port in the task.
 type forwarded struct{ here, there uint16 }
 
-// portsNamed reads [LOCAL:]PORT.
+// portsNamed parses [LOCAL:]PORT.
 func portsNamed(text string) (forwarded, error) {
 	here, there, two := strings.Cut(text, ":")
 	if !two {
@@ -64,7 +64,7 @@ func portsNamed(text string) (forwarded, error) {
 	return forwarded{uint16(local), uint16(remote)}, nil
 }
 
-// forwarding is one task, and the connections to it.
+// forwarding holds one task and the connections to it.
 type forwarding struct {
 	a    *app
 	c    *client.Client
@@ -73,7 +73,7 @@ type forwarding struct {
 }
 
 func (a *app) portForward(task string, pairs []forwarded) error {
-	// To ask it for its version shows that connections can be made, before anybody relies on that.
+	// A request for the version proves that connections are possible, before the ports open.
 	return a.helping(task, []string{"--version"}, func(ctx context.Context, run *client.ExecSession) error {
 		said := &bytes.Buffer{}
 		if err := room.Hear(run, &room.Heard{Out: io.Discard, Errs: said}); err != nil {
@@ -86,7 +86,7 @@ func (a *app) portForward(task string, pairs []forwarded) error {
 	})
 }
 
-// serve listens until the context ends, or the task does.
+// serve listens until the context or the task ends.
 func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -118,7 +118,7 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 		})
 	}
 	all.Go(func() { over <- f.watch(ctx) })
-	defer cancel() // before the wait for all of them
+	defer cancel() // before waiting for all of them
 	select {
 	case <-ctx.Done():
 		return context.Canceled
@@ -127,7 +127,7 @@ func (f *forwarding) serve(ctx context.Context, pairs []forwarded) error {
 	}
 }
 
-// watch returns when the job is over, or nobody can say any more.
+// watch returns when the job has ended or is unknown.
 func (f *forwarding) watch(ctx context.Context) error {
 	job, err := f.c.Job(ctx, f.job)
 	if err == nil {
@@ -139,7 +139,7 @@ func (f *forwarding) watch(ctx context.Context) error {
 	return &exit.Failure{Code: exit.Conflict, Text: "job " + job.GetRecord().GetId() + " has ended: " + job.GetPhase()}
 }
 
-// join carries one connection, each direction to its own end.
+// join copies a connection in both directions.
 func (f *forwarding) join(ctx context.Context, conn *net.TCPConn, port uint16) {
 	defer conn.Close()
 	ctx, cancel := context.WithCancel(ctx)
@@ -154,7 +154,7 @@ func (f *forwarding) join(ctx context.Context, conn *net.TCPConn, port uint16) {
 	go func() {
 		if _, err := io.CopyBuffer(struct{ io.Writer }{stdinOf{run.Send}}, struct{ io.Reader }{conn}, make([]byte,
 			stdinBytes)); err != nil {
-			cancel() // whoever connected has gone
+			cancel() // the local client has disconnected
 			return
 		}
 		_ = run.Send(&api.ExecIn{StdinEnds: true})
@@ -164,7 +164,7 @@ func (f *forwarding) join(ctx context.Context, conn *net.TCPConn, port uint16) {
 	f.tell(ctx, port, err, said.String())
 }
 
-// tell says why a connection broke, unless its own side broke it.
+// tell reports why a connection broke, unless the local side closed it.
 func (f *forwarding) tell(ctx context.Context, port uint16, err error, said string) {
 	var wrote *net.OpError
 	if err == nil || ctx.Err() != nil || errors.As(err, &wrote) {

@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns `get`: lists of jobs and machines.
+// This file implements `get`, which lists jobs and nodes.
 
 func (a *app) getCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -32,10 +32,10 @@ func (a *app) getCommand() *cobra.Command {
 	return c
 }
 
-// listing is what was asked of a list.
+// listing holds the flags of a list.
 type listing struct {
 	watch, me, live bool
-	start           bool // when each starts that waits
+	start           bool // show when each waiting job starts
 	sort            string
 	labels          []string
 	chosen          selector
@@ -149,7 +149,7 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 	return show.Jobs(a.out, a.style, jobs)
 }
 
-// found looks up what is named. An unknown name does not stop the others from being shown.
+// found looks up the named objects. After an unknown name it continues with the others.
 func found[T any](a *app, names []string, look func(string) (T, error)) (all []T, f *exit.Failures) {
 	f = &exit.Failures{Tell: a.tell}
 	for _, name := range names {
@@ -163,20 +163,20 @@ func found[T any](a *app, names []string, look func(string) (T, error)) (all []T
 
 func over(j *messages.JobStatus) bool { return j.GetRecord().GetState().Terminal() }
 
-// forPeople reports whether a table is shown; an empty one then needs a sentence.
+// forPeople reports whether a table is printed. An empty table then needs a sentence.
 func (a *app) forPeople() bool {
 	return (a.style.Format == "" || a.style.Format == "wide") && !a.style.Quiet && !a.style.Parsable
 }
 
-// job picks the job of an event, if the list would have it.
+// job returns the job of an event, if the list would contain it.
 func (l *listing) job(e *messages.Event) (*messages.JobStatus, bool) {
 	j := e.GetJob()
 	return j, j != nil && !(l.live && over(j)) && l.chosen.job(j) &&
 		(len(l.query.Phases) == 0 || slices.Contains(l.query.Phases, j.GetPhase()))
 }
 
-// follow shows a list and goes on with a row for each change. Both come from one watch: between a list and a watch that
-// began after it, a change would be lost.
+// follow prints a list and then a row for each change. Both come from one watch, because changes between a list and
+// a later watch would be lost.
 func follow[T any](ctx context.Context, a *app, c *client.Client, watch *messages.Watch, less func(x, y T) int,
 	pick func(*messages.Event) (T, bool), write func(io.Writer, show.Style, []T) error) error {
 	var list []T

@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestHandedToken: a token is written to a new file that nobody else may read. A file that is there stays as it is, and
-// a token that is not made leaves no file.
+// TestHandedToken checks that a token is written to a new file that only the user can read. An existing file is
+// kept, and a failed creation leaves no file.
 func TestHandedToken(t *testing.T) {
 	a := newApp(strings.NewReader(""), &lines{}, &lines{}, func(string) (string, bool) { return "", false })
 	path := filepath.Join(t.TempDir(), "token")

@@ -15,9 +15,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `history`: jobs that are over, and what they used.
+// This file implements `history`, which shows finished jobs and their usage.
 
-// pastFlags are the flags of `history`.
+// pastFlags holds the flags of `history`.
 type pastFlags struct {
 	query                     messages.History
 	me                        bool
@@ -27,7 +27,7 @@ type pastFlags struct {
 	limited                   bool // the limit was given
 }
 
-// maxPast is how many jobs a table has by default: nobody reads more. Programs get all.
+// maxPast is the default number of jobs in a table. Other formats have no default limit.
 const maxPast = 100
 
 func (a *app) historyCommand() *cobra.Command {
@@ -78,7 +78,7 @@ func (a *app) historyCommand() *cobra.Command {
 	return c
 }
 
-// pastStates are the ends of a job.
+// pastStates lists the final states of a job.
 var pastStates = []messages.JobState{
 	messages.JobState_JOB_STATE_SUCCEEDED, messages.JobState_JOB_STATE_FAILED, messages.JobState_JOB_STATE_CANCELLED,
 	messages.JobState_JOB_STATE_TIMED_OUT,
@@ -92,7 +92,7 @@ func stateNames() []string {
 	return names
 }
 
-// checkPast reads the flags, and refuses what does not fit together.
+// checkPast parses the flags and refuses contradictory ones.
 func (a *app) checkPast(h *pastFlags) error {
 	if h.format != "" && !slices.Contains(show.HistoryFormats, h.format) {
 		return exit.Usage("-o %s: unknown format: use %s", h.format, strings.Join(show.HistoryFormats, ", "))
@@ -124,7 +124,7 @@ func (a *app) checkPast(h *pastFlags) error {
 	return a.readPast(h)
 }
 
-// readPast makes a query from the flags.
+// readPast converts the flags into a query.
 func (a *app) readPast(h *pastFlags) (err error) {
 	chosen, err := parseSelector(h.labels)
 	if err != nil {
@@ -153,7 +153,7 @@ func (a *app) readPast(h *pastFlags) (err error) {
 	return nil
 }
 
-// moment reads a time ago, a day or a moment; 0 where none is given.
+// moment parses a duration before now, a day or a time. It returns 0 if the flag is not set.
 func moment(flag, text string, nowMs int64) (int64, error) {
 	if text == "" {
 		return 0, nil
@@ -208,10 +208,10 @@ func (a *app) history(ctx context.Context, c *client.Client, h *pastFlags) error
 	return nil
 }
 
-// countEvery is how often the progress of a long answer is shown.
+// countEvery is the interval of progress lines for a long answer.
 const countEvery = 5 * time.Second
 
-// counting shows the progress of a long answer, and what is left out.
+// counting reports the progress of a long answer, and the unreadable jobs.
 func (a *app) counting(take func([]*messages.PastJob) error) func(*messages.HistoryReply) error {
 	told, jobs := time.Now(), 0
 	return func(page *messages.HistoryReply) error {

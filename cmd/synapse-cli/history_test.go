@@ -18,9 +18,9 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns what `history` asks a scheduler for, and what it makes of the answer.
+// This file tests the requests and the output of `history`.
 
-// historian is a scheduler that tells of so many jobs, two to a page.
+// historian is a fake scheduler with a number of finished jobs, two per page.
 type historian struct {
 	api.UnimplementedSynapseServer
 	jobs int
@@ -100,7 +100,7 @@ func TestHistoryUsage(t *testing.T) {
 	cli("127.0.0.1:1", "--retry", "0s", "history").wants(t, exit.Unavailable, "", "cannot reach the scheduler")
 }
 
-// TestHistoryAsks: what is asked on the command line is asked of the scheduler, and nothing else is.
+// TestHistoryAsks checks that the request contains exactly the values of the command line.
 func TestHistoryAsks(t *testing.T) {
 	h, address := startHistorian(t, 0)
 	cli(address, "history", "--owner", "bob", "--queue", "q", "--name", "n", "--state", "failed,Timed-Out", "--state",
@@ -121,15 +121,15 @@ func TestHistoryAsks(t *testing.T) {
 	}
 }
 
-// TestHistoryNamesDamage: what is left out is said beside what is there.
+// TestHistoryNamesDamage checks that unreadable jobs are reported next to the others.
 func TestHistoryNamesDamage(t *testing.T) {
 	_, address := startHistorian(t, 7)
 	const words = "skipped because its record is corrupted: job j9: no leader wrote this"
 	cli(address, "history", "-q").wants(t, 0, "j6", words)
 }
 
-// TestHistoryTurnsPages: pages are turned as far as is wanted. A table is cut where nobody said how long it may be, and
-// says so; what programs read is whole.
+// TestHistoryTurnsPages checks that only the needed pages are read. A table has a default limit and reports it.
+// Other formats are complete.
 func TestHistoryTurnsPages(t *testing.T) {
 	const jobs = 2*maxPast + 1
 	_, address := startHistorian(t, jobs)

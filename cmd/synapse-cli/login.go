@@ -21,10 +21,10 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `login` and `logout`: how a cluster gets into the contexts, and out of them. A token comes by a file,
-// the environment or standard input: an argument is seen by everybody on the machine.
+// This file implements `login` and `logout`, which add and remove contexts. A token is read from a file, the
+// environment or standard input, because other users of the host can see command-line arguments.
 
-// loginFlags are what `login` is told beside the settings of a connection.
+// loginFlags holds the flags of `login` in addition to the connection flags.
 type loginFlags struct{ name, root, oidc, client, scope string }
 
 func (a *app) loginCommand() *cobra.Command {
@@ -61,7 +61,7 @@ func (a *app) loginCommand() *cobra.Command {
 	return c
 }
 
-// issued makes the token that is shown of an issuer's, which it may have to ask for first, and answers what renews it.
+// issued gets an issuer's token, if necessary with a login at the issuer. It returns the refresh token.
 func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err error) {
 	switch {
 	case l.oidc == "" && l.client != "":
@@ -170,7 +170,7 @@ func (a *app) logoutCommand() *cobra.Command {
 	}
 }
 
-// logout forgets a context, the current one where none is named.
+// logout removes a context, by default the current one.
 func (a *app) logout(ctx context.Context, name string) error {
 	var gone client.Context
 	err := a.change(func(all *client.Contexts) error {
@@ -203,7 +203,7 @@ func (a *app) logout(ctx context.Context, name string) error {
 	return nil
 }
 
-// readToken reads the text of a token from a file, or from standard input. At a terminal it is not echoed.
+// readToken reads a token from a file or from standard input. A terminal does not echo it.
 func (a *app) readToken(path string) (string, error) {
 	if path != "-" {
 		text, err := identity.ReadPrivate(path, client.MaxTokenBytes)

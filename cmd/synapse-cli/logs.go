@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `logs`, and how the output of many ranks is merged.
+// This file implements `logs`, and merges the output of several ranks.
 
 func (a *app) logsCommand() *cobra.Command {
 	q := &api.ReadLogs{}
@@ -55,7 +55,7 @@ func (a *app) logsCommand() *cobra.Command {
 	return c
 }
 
-// readTail takes the flags for the end of an output.
+// readTail parses the flags for the end of an output.
 func readTail(q *api.ReadLogs, lines, size string) error {
 	if lines != "" && size != "" {
 		return exit.Usage("--tail and --tail-bytes cannot be combined")
@@ -83,7 +83,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	if r.GetSpec().GetArray() != nil {
 		return a.logsOfAll(ctx, c, q, status, a.lost, a.stdout, a.stdout)
 	}
-	if r.GetRevision() == 0 && r.GetSpec().GetElement() != nil && !over(status) { // only its array's record knows it
+	if r.GetRevision() == 0 && r.GetSpec().GetElement() != nil && !over(status) { // only the array's record knows it
 		a.say("%s: %s has not been submitted as a job yet: %s", a.name, r.GetId(), status.GetReason())
 		if !q.GetFollow() {
 			return nil
@@ -98,18 +98,18 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	return err
 }
 
-// sayNothing says of a job without output how it ended, if it has not ended well.
+// sayNothing prints how a job without output ended, unless it succeeded.
 func (a *app) sayNothing(j *messages.JobStatus) {
 	if over(j) && j.GetRecord().GetState() != messages.JobState_JOB_STATE_SUCCEEDED {
 		a.say("%s: no output was written; %s", a.name, howItEnded(j))
 	}
 }
 
-// printer writes what one job's tasks wrote: their errors to errs, which may be where the rest goes.
+// printer prints the output of one job's tasks. errs receives stderr, and may be the same stream as out.
 type printer struct {
 	a         *app
 	out, errs *merged
-	element   string // its id, where others are written beside it
+	element   string // element ID, if several elements are printed
 }
 
 func (a *app) printer(out, errs io.Writer, labels bool) *printer {
@@ -120,7 +120,7 @@ func (a *app) printer(out, errs io.Writer, labels bool) *printer {
 	return p
 }
 
-// read writes what comes until there is no more.
+// read prints the output until it ends.
 func (p *printer) read(ctx context.Context, c *client.Client, q *api.ReadLogs, lost func(error)) error {
 	err := c.Logs(ctx, q, lost, p.part)
 	for _, m := range []*merged{p.out, p.errs} {
@@ -142,10 +142,10 @@ func (p *printer) part(part *api.LogPart) error {
 	return p.out.part(part)
 }
 
-// none reports whether nothing was written.
+// none reports whether nothing was printed.
 func (p *printer) none() bool { return p.out.none && p.errs.none }
 
-// notice says something about an output, with its rank where it is about one.
+// notice prints a text about an output, with its rank if it concerns one.
 func (p *printer) notice(part *api.LogPart) {
 	about := p.a.name
 	if part.GetAttempt() != nil {
@@ -154,36 +154,36 @@ func (p *printer) notice(part *api.LogPart) {
 	switch {
 	case p.element == "":
 		p.a.say("%s: %s", about, part.GetNotice())
-	case part.GetAttempt() != nil: // that one has not run is not said of each
+	case part.GetAttempt() != nil: // elements that have not started are not reported
 		p.a.say("%s: %s: %s", p.element, about, part.GetNotice())
 	}
 }
 
-// severalRanks reports whether a job's lines need labels. How a total is split is
-// not known before it is placed, so its lines have them always.
+// severalRanks reports whether the lines of a job need labels. The split of a total is unknown before the
+// placement, so such a job always has labels.
 func severalRanks(spec *messages.JobSpec) bool {
 	return spec.GetGang().GetTotal() != nil || spec.GetGang().GetReplicasMin() > 1
 }
 
-// merged writes the output of several ranks without mixing their lines, each behind its rank; that of an array's
-// element, behind its index. The beginning of an unfinished line is kept until its end comes. The output of a single
-// rank of a job is passed on as it is.
+// merged prints the output of several ranks without mixing their lines. Each line has a label with its rank, and
+// for an element of an array with its index. An incomplete line is kept until it is complete. The output of a job
+// with a single rank is passed on unchanged.
 type merged struct {
 	w       io.Writer
 	labels  bool
-	index   string // of an element; empty: it is of a job
-	none    bool   // nothing has come so far
+	index   string // of an element; empty: not an element
+	none    bool   // no output so far
 	pending map[origin][]byte
-	order   []origin // of what is pending
+	order   []origin // order of pending
 }
 
-// origin is where a line comes from.
+// origin identifies the source of a line.
 type origin struct {
 	rank   int32
 	stderr bool
 }
 
-// maxLine bounds what is kept of a line without an end.
+// maxLine limits the stored part of an incomplete line.
 const maxLine = 64 << 10
 
 func newMerged(w io.Writer, labels bool) *merged {
@@ -212,7 +212,7 @@ func (m *merged) part(p *api.LogPart) error {
 	return err
 }
 
-// lines writes whole lines.
+// lines prints complete lines.
 func (m *merged) lines(from origin, data []byte) error {
 	if len(data) == 0 {
 		return nil
@@ -233,7 +233,7 @@ func (m *merged) lines(from origin, data []byte) error {
 	return err
 }
 
-// flush writes unfinished lines, and ends them.
+// flush prints and ends incomplete lines.
 func (m *merged) flush() error {
 	for _, from := range m.order {
 		if rest := m.pending[from]; len(rest) > 0 {

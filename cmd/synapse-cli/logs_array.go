@@ -17,30 +17,30 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns the output of an array: what each of its elements wrote, behind the element's index. Elements that end
-// are forgotten by lists after a while, and those that are yet to come are on none, so the array's record says which
-// there were, and a watch which there are.
+// This file prints the output of an array: the output of each element, labelled with the element's index. Lists
+// contain neither old finished elements nor future ones. The array's record therefore provides the past elements,
+// and a watch the current ones.
 
-// followed is how many elements' outputs are read at once: each takes a stream of the scheduler's, which has so many
-// for all clients. The others stand in line; what they write meanwhile is not lost, for it lies on the machines.
+// followed limits the outputs that are read at once, because each uses a stream of the scheduler, which limits all
+// clients. The other elements wait. Their output is not lost, because the nodes store it.
 const followed = 32
 
 // elements is one reading of an array's elements.
 type elements struct {
 	a         *app
 	c         *client.Client
-	q         *api.ReadLogs // what is asked of each
+	q         *api.ReadLogs // the request for each element
 	id        string        // of the array
 	spec      *messages.JobSpec
 	out, errs io.Writer
-	met       map[int32]*messages.JobStatus // that stood in line once, as they were seen last; nil: only the record knows
-	line      []int32                       // indices of those to be read, the next one first
-	missed    int                           // had no earlier attempt, and one was asked for
-	told      bool                          // that some stand in line
+	met       map[int32]*messages.JobStatus // elements that were queued, with their last status; nil: only in the record
+	line      []int32                       // indices of the elements to read, in order
+	missed    int                           // elements without the requested earlier attempt
+	told      bool                          // the user was told that some elements wait
 	failed    exit.Failures
 }
 
-// logsOfAll writes the output of an array's elements until all was read and, to follow, the array is over.
+// logsOfAll prints the output of an array's elements until all is read and, with follow, the array has finished.
 func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, array *messages.JobStatus,
 	lost func(error), out, errs io.Writer) error {
 	r := array.GetRecord()
@@ -69,7 +69,7 @@ func (a *app) logsOfAll(ctx context.Context, c *client.Client, q *api.ReadLogs, 
 	return e.failed.First
 }
 
-// print writes what there is, one element after the other.
+// print prints the existing output, one element after the other.
 func (e *elements) print(ctx context.Context, array *messages.JobStatus) error {
 	jobs, err := e.c.Jobs(ctx, &messages.ListJobs{Array: e.id})
 	if err != nil {
@@ -88,14 +88,14 @@ func (e *elements) print(ctx context.Context, array *messages.JobStatus) error {
 	return nil
 }
 
-// wasRead is how the reading of one element ended.
+// wasRead is the result of reading one element.
 type wasRead struct {
 	index int32
-	none  bool // nothing was written
+	none  bool // nothing was printed
 	err   error
 }
 
-// follow reads elements as they begin to run, until the array is over and all were read.
+// follow reads elements when they start, until the array has finished and all elements are read.
 func (e *elements) follow(ctx context.Context, array *messages.JobStatus, lost func(error)) error {
 	ctx, stop := context.WithCancel(ctx)
 	defer stop()
@@ -135,8 +135,8 @@ func (e *elements) follow(ctx context.Context, array *messages.JobStatus, lost f
 	return nil
 }
 
-// watch passes on how the array and its elements stand until it is over. It says once what it waits for if none has run
-// so far. An earlier scheduler tells of all jobs.
+// watch passes on the states of the array and its elements until the array has finished. If no element has run yet,
+// it prints once what it waits for. Older schedulers send all jobs.
 func (e *elements) watch(ctx context.Context, array *messages.JobStatus, lost func(error),
 	seen chan<- *messages.JobStatus) error {
 	pass := func(j *messages.JobStatus) error {
@@ -176,8 +176,8 @@ func (e *elements) watch(ctx context.Context, array *messages.JobStatus, lost fu
 		})
 }
 
-// note puts elements in line that have something to read: one that runs or ran and, by the array's record, all that
-// ended and were jobs.
+// note queues the elements with output: those that run or ran, and by the array's record all finished ones that
+// were jobs.
 func (e *elements) note(j *messages.JobStatus) {
 	r := j.GetRecord()
 	if r.GetId() != e.id {
@@ -205,7 +205,7 @@ func (e *elements) enter(index int32, j *messages.JobStatus) {
 	}
 }
 
-// read writes what one element wrote.
+// read prints the output of one element.
 func (e *elements) read(ctx context.Context, index int32) wasRead {
 	q := proto.Clone(e.q).(*api.ReadLogs)
 	q.Job = messages.ElementID(e.id, index)
@@ -215,7 +215,7 @@ func (e *elements) read(ctx context.Context, index int32) wasRead {
 	return wasRead{index, p.none(), err}
 }
 
-// ended takes how the reading of an element ended. What would befall all the others too ends all.
+// ended processes the result of reading an element. It returns errors that would occur for all elements.
 func (e *elements) ended(r wasRead) error {
 	if r.err == nil {
 		if j := e.met[r.index]; r.none && j != nil {
@@ -246,7 +246,7 @@ func (e *elements) ended(r wasRead) error {
 	return nil
 }
 
-// shared has several write to one, each a whole piece.
+// shared lets several goroutines write to one writer without mixing their writes.
 type shared struct {
 	mu sync.Mutex
 	w  io.Writer

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// arrayOf is an array of elements 0 to last, and how those ended that the ranges name.
+// arrayOf returns an array with the elements 0 to last, of which some have finished as given.
 func arrayOf(id, reason string, last int32, ended ...*messages.ElementsEnded) *messages.JobStatus {
 	j := job(id, "queued", messages.JobState_JOB_STATE_QUEUED)
 	j.Reason = reason
@@ -20,7 +20,7 @@ func arrayOf(id, reason string, last int32, ended ...*messages.ElementsEnded) *m
 	return j
 }
 
-// elementOf is an element that runs, or ran.
+// elementOf returns an element that runs or ran.
 func elementOf(array string, index int32, phase string, state messages.JobState) *messages.JobStatus {
 	j := job(messages.ElementID(array, index), phase, state)
 	j.Record.Spec.Element = &messages.Element{Array: array, Index: index}
@@ -28,14 +28,15 @@ func elementOf(array string, index int32, phase string, state messages.JobState)
 	return j
 }
 
-// sortedLines are the lines of a text in order: those of several elements come as they come.
+// sortedLines sorts the lines of a text, because the order of several elements is random.
 func sortedLines(text string) string {
 	all := strings.SplitAfter(text, "\n")
 	slices.Sort(all)
 	return strings.Join(all, "")
 }
 
-// TestLogsOfAnArray: of each element that is or was a job, also where no list shows it any more, and of no other.
+// TestLogsOfAnArray checks that each element that is or was a job is read, also if no list contains it, and no
+// other.
 func TestLogsOfAnArray(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("a\nb")}, {Stderr: true, Data: []byte("e\n")}}
@@ -67,7 +68,7 @@ func TestLogsOfAnArray(t *testing.T) {
 	}
 }
 
-// TestLogsOfAnArrayWithRanks: a line tells the element and the rank.
+// TestLogsOfAnArrayWithRanks checks that a line has the element and the rank.
 func TestLogsOfAnArrayWithRanks(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{
@@ -81,8 +82,8 @@ func TestLogsOfAnArrayWithRanks(t *testing.T) {
 	cli(f.address, "logs", "karray").wants(t, 0, "[8.0] a\n[8.3] x\n", "karray_8: rank 3: n2 is not reachable\n")
 }
 
-// TestLogsOfAnArrayFollowed: each element is shown from when it runs, also those that had come and gone between two
-// looks, so many at once, until the array is over; what of an output does not come is told by the code.
+// TestLogsOfAnArrayFollowed checks that each element is shown from its start until the array has finished, within
+// the limit. Elements that ran between two events are included, and the exit code reports missing output.
 func TestLogsOfAnArrayFollowed(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("out\n")}}
@@ -138,7 +139,7 @@ func TestLogsOfAnArrayFollowed(t *testing.T) {
 	}
 }
 
-// TestAttachToAnArray: its elements' outputs, each stream to its own, and the array's code.
+// TestAttachToAnArray checks that the elements' streams stay separate, and that the exit code is the array's.
 func TestAttachToAnArray(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("out\n")}, {Stderr: true, Data: []byte("to stderr\n")}}

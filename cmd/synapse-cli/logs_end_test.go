@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// TestTheEndThatIsMissing: whoever follows a job is told what of its output does not
-// come, with code 8 in place of 0; a job's own failure keeps its code.
+// TestTheEndThatIsMissing checks that a missing end of the output is reported, with exit code 8 instead of 0. The
+// code of a failed job stays.
 func TestTheEndThatIsMissing(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("the beginning\n")},

@@ -1,5 +1,6 @@
-// Command synapse-cli is how people and scripts speak to a Synapse cluster. It owns the commands, their flags and their
-// exit codes; the packages below it own requests and output. Installed as synctl it also takes that name's flags.
+// Command synapse-cli is the command line of Synapse for users and scripts. It defines the commands, their flags
+// and exit codes; the packages below it make the requests and the output. Installed as synctl, it also accepts the
+// flags of the original synctl.
 package main
 
 import (
@@ -9,8 +10,8 @@ import (
 )
 
 func main() {
-	// A failed write shows that the reader is gone, as in `| head`; the signal would end us with a code that looks like a
-	// failure.
+	// A failed write reports a closed pipe, as in `| head`. The signal would end the process with a code that
+	// looks like a failure.
 	signal.Ignore(syscall.SIGPIPE)
 	os.Exit(run(os.Args, os.Stdin, os.Stdout, os.Stderr, os.LookupEnv))
 }

@@ -12,16 +12,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the commands that act on machines: `drain`, `cordon`, `uncordon`, `remove`, `note`.
+// This file implements the commands that change nodes: `drain`, `cordon`, `uncordon`, `remove`, `note`.
 
-// change is one verb for machines.
+// change is one kind of change of nodes.
 type change struct {
 	verb     messages.NodeVerb
-	done     string // what is said when it is done
+	done     string // text after success
 	reason   string
 	deadline string
-	atUnixMs int64 // when a drain begins; 0: now
-	mustSay  bool  // a reason is mandatory: people who find the machine closed must know why
+	atUnixMs int64 // start of a drain; 0: now
+	mustSay  bool  // a reason is required, so that others know why the node is unschedulable
 }
 
 func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Command {
@@ -71,7 +71,7 @@ func (a *app) nodesCommand(use, short, example string, ch *change) *cobra.Comman
 	return c
 }
 
-// nodesByLabels finds the machines that -l chooses.
+// nodesByLabels finds the nodes that -l selects.
 func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]string, error) {
 	wanted, err := parseSelector(labels)
 	if err != nil {
@@ -91,7 +91,7 @@ func nodesByLabels(ctx context.Context, c *client.Client, labels []string) ([]st
 	return ids, err
 }
 
-// noteCommand takes the text last, after one machine or several.
+// noteCommand takes the text as the last argument, after one or more nodes.
 func (a *app) noteCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "note NODE... TEXT",
@@ -117,7 +117,7 @@ func (a *app) noteCommand() *cobra.Command {
 	}
 }
 
-// toNodes acts on each machine. A failure of one does not stop the others.
+// toNodes changes each node, and continues after a failure.
 func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *change, deadlineMs int64) error {
 	f := exit.Failures{Tell: a.tell}
 	for _, prefix := range args {
@@ -135,7 +135,7 @@ func (a *app) toNodes(ctx context.Context, c *client.Client, args []string, ch *
 	return f.First
 }
 
-// outcome is what is said when it is done.
+// outcome returns the text after success.
 func (ch *change) outcome(nowMs int64) string {
 	if ch.atUnixMs > nowMs {
 		return "becomes unschedulable at " + jobfile.FormatMoment(ch.atUnixMs)

@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how one machine is asked for.
+// This file tests the request for a single node.
 
-// naming is a scheduler that names the users of a machine to whoever asks for it alone.
+// naming is a fake scheduler that returns the users of a node only in an answer about this node alone.
 type naming struct{ *fake }
 
 func (n naming) ListNodes(ctx context.Context, q *messages.ListNodes) (*messages.ListNodesReply, error) {
@@ -31,8 +31,8 @@ func (n naming) ListNodes(ctx context.Context, q *messages.ListNodes) (*messages
 	return reply, n.heard(q)
 }
 
-// TestOneMachineIsNamed: whoever names a machine is shown the accounts that lists leave out, and is not sent all
-// machines for it, unless what was given is the beginning of an id alone.
+// TestOneMachineIsNamed checks that a request for one node shows the accounts that lists omit. It does not list all
+// nodes, unless the argument is only a prefix of an ID.
 func TestOneMachineIsNamed(t *testing.T) {
 	n := naming{startFake(t)}
 	for _, id := range []string{"n1", "n20", "n21", "other"} {

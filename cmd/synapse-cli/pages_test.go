@@ -11,16 +11,16 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// This file owns that the pages name no command and no flag that is not there. Whether a command does what a page says
-// is shown elsewhere, where it is run.
+// This file checks that the pages name only existing commands and flags. Other tests run commands and check what
+// pages say about them.
 
 var (
 	inBlock  = regexp.MustCompile("(?ms)^```[a-z]*\n(.*?)^```")
 	inLine   = regexp.MustCompile("`(synapse-cli [^`\n]+)`")
-	behindIt = regexp.MustCompile(` [|>;&#…\\].*|\$\(.*|…`) // what is no part of the command any more
+	behindIt = regexp.MustCompile(` [|>;&#…\\].*|\$\(.*|…`) // text after the command
 )
 
-// commandsIn are all commands of this program that a page names.
+// commandsIn returns all commands of this program in a page.
 func commandsIn(page string) (all []string) {
 	for _, block := range inBlock.FindAllStringSubmatch(page, -1) {
 		for line := range strings.Lines(block[1]) {
@@ -36,7 +36,7 @@ func commandsIn(page string) (all []string) {
 	return all
 }
 
-// unknownIn is the word of a command line that this program does not know; empty: it knows all.
+// unknownIn returns the first unknown word or flag of a command line, or "".
 func unknownIn(root *cobra.Command, line string) string {
 	words := strings.Fields(behindIt.ReplaceAllString(line, ""))[1:]
 	root.InitDefaultHelpCmd()
@@ -44,14 +44,14 @@ func unknownIn(root *cobra.Command, line string) string {
 	switch {
 	case err != nil:
 		return err.Error()
-	case len(words) > 0 && words[0] == "COMMAND": // any
+	case len(words) > 0 && words[0] == "COMMAND": // any command
 		return ""
 	case c == root && len(words) > 0 && !strings.HasPrefix(words[0], "-"):
 		return words[0]
 	case c.DisableFlagParsing:
 		return ""
 	}
-	_ = c.InheritedFlags() // those of the root are among its own from now on
+	_ = c.InheritedFlags() // merges the root's flags into the command's
 	for _, word := range rest {
 		name, _, _ := strings.Cut(word, "=")
 		switch {
@@ -67,7 +67,7 @@ func unknownIn(root *cobra.Command, line string) string {
 	return ""
 }
 
-// TestPagesNameCommands: every command of this program that README or a page of docs names exists, with its flags.
+// TestPagesNameCommands checks that every command and flag of this program in README and docs exists.
 func TestPagesNameCommands(t *testing.T) {
 	pages, err := filepath.Glob("../../docs/*/*.md")
 	if err != nil || len(pages) < 10 {

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what comes through a pipe, and what was never meant as a job's file.
+// This file tests input through a pipe, and files that are not job files.
 
-// TestPiped: a script is one however it comes; a list of jobs is submitted as each of them is.
+// TestPiped checks that a script is recognized in any input, and that a list of jobs is submitted job by job.
 func TestPiped(t *testing.T) {
 	f := startFake(t)
 	f.jobs = []*messages.JobStatus{
@@ -47,7 +47,7 @@ func TestPiped(t *testing.T) {
 	}
 }
 
-// piped writes a text into a pipe for whoever opens it next.
+// piped writes a text into a pipe for the next reader.
 func piped(t *testing.T, pipe, text string) {
 	t.Helper()
 	_ = os.Remove(pipe)
@@ -57,7 +57,7 @@ func piped(t *testing.T, pipe, text string) {
 	go func() { _ = os.WriteFile(pipe, []byte(text), 0o600) }()
 }
 
-// TestDocuments: several objects of YAML are several documents, and a trial is an object too.
+// TestDocuments checks that several YAML objects are separate documents, and that a dry run prints an object.
 func TestDocuments(t *testing.T) {
 	f := startFake(t)
 	two := jobYAML + "---\n" + strings.Replace(jobYAML, "filed", "second", 1)
@@ -68,7 +68,7 @@ func TestDocuments(t *testing.T) {
 	cliWith(f.address, jobYAML, nil, "submit", "-", "--dry-run", "-o", "json").wants(t, 0, "\"kind\": \"Job\"", "")
 }
 
-// TestNoFileWithJobs: what is no file with jobs is answered with what it may have been meant for.
+// TestNoFileWithJobs checks the hint for a file that is not a job file.
 func TestNoFileWithJobs(t *testing.T) {
 	f := startFake(t)
 	dir := t.TempDir()
@@ -86,8 +86,8 @@ func TestNoFileWithJobs(t *testing.T) {
 	cli(f.address, "submit", dir).wants(t, exit.Misuse, "", " is a directory, not a file of jobs")
 }
 
-// TestAdviceForSBATCH: what a line of a script for Slurm says is answered with flags that are taken here and mean the
-// same.
+// TestAdviceForSBATCH checks that the warning about an #SBATCH line names flags that exist here and have the same
+// meaning.
 func TestAdviceForSBATCH(t *testing.T) {
 	remark := regexp.MustCompile(` \([^)]*\)`)
 	for line, want := range map[string]string{

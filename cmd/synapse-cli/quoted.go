@@ -10,22 +10,22 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a command may write: visible characters, the ends of its lines, and its own colours. What a job's
-// own processes write goes past it.
+// This file escapes the output of commands. Only printable characters, line ends and the program's own colours
+// pass. The output of jobs bypasses it.
 
-// quoting writes out what else comes, as \u001b, so that no word of a job, a node or the scheduler steers a terminal,
-// whatever command shows it. The escapes are those of JSON, and of quoted YAML.
+// quoting escapes all other characters, as \u001b. The text of a job, a node or the scheduler therefore cannot
+// control the terminal in any command. The escapes are those of JSON and of quoted YAML.
 type quoting struct {
-	mu      sync.Mutex // a command may write from several goroutines
+	mu      sync.Mutex // several goroutines may write
 	to      io.Writer
-	colours *bool  // nil, or whether tables are painted
-	rest    []byte // the beginning of a character that has yet to come whole
+	colours *bool  // nil, or whether tables have colours
+	rest    []byte // start of an incomplete character
 }
 
-// ownColours are what tables are painted with.
+// ownColours matches the colours of tables.
 var ownColours = regexp.MustCompile(`\x1b\[(?:0|3[1-6])m`)
 
-// Write takes all of it, or fails.
+// Write writes all data or fails.
 func (q *quoting) Write(data []byte) (int, error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -52,7 +52,7 @@ func (q *quoting) Write(data []byte) (int, error) {
 	return len(data), nil
 }
 
-// visible is text with what steers written out, but for the ends of lines and our own colours.
+// visible escapes control characters in a text, except line ends and the program's own colours.
 func visible(text string) string {
 	if !ownColours.MatchString(text) {
 		return messages.Lines(text)

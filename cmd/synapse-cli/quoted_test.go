@@ -14,12 +14,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests that nothing which others wrote steers the terminal of whoever looks, by whatever command.
+// This file checks that no text of other users can control the reader's terminal in any command.
 
-// forged is how a line would begin that somebody else wrote. Further lines of a value are indented below it.
+// forged is the start of a line that another user tries to add. Further lines of a value are indented.
 const forged = "FORGED"
 
-// fill sets all texts of a message, and of all that is in it.
+// fill sets all texts in a message and its submessages.
 func fill(m protoreflect.Message, text string, deep int) {
 	for i := range m.Descriptor().Fields().Len() {
 		switch f := m.Descriptor().Fields().Get(i); {
@@ -38,7 +38,7 @@ func fill(m protoreflect.Message, text string, deep int) {
 	}
 }
 
-// shows are the commands that show what others wrote.
+// shows lists the commands that print text of other users.
 var shows = []string{
 	"get jobs", "get jobs -o wide", "get jobs -o json", "get jobs -o yaml", "get jobs --parsable", "get jobs --start",
 	"get job j1", "get job j1 -o json", "get nodes", "get nodes -o wide", "get node n1 -o json", "get node n1 -o yaml",
@@ -49,8 +49,8 @@ var shows = []string{
 	"priority j1 7", "wait j1", "drain n1 --reason x", "history", "history -o json", "efficiency", "whoami", "logs j1",
 }
 
-// FuzzNothingSteers: whatever stands in a job, a node, a queue or a refusal, no line of any command has a character
-// that steers, and none was begun by whoever wrote it.
+// FuzzNothingSteers checks that no text in a job, a node, a queue or an error can put a control character or a new
+// line into the output of a command.
 func FuzzNothingSteers(f *testing.F) {
 	f.Add("\r\x1b[2J\x1b[31m\u009b31m\u202e\u2028\x7f\u0085")
 	f.Add("\t\u2066\ufeff\u200f")
@@ -86,7 +86,8 @@ func FuzzNothingSteers(f *testing.F) {
 	})
 }
 
-// TestCharactersInPieces: a character that comes in pieces is one, our own colours stay, and others' do not.
+// TestCharactersInPieces checks that a character that arrives in parts is one character, and that only the
+// program's own colours pass.
 func TestCharactersInPieces(t *testing.T) {
 	var got bytes.Buffer
 	q := &quoting{to: &got}
@@ -104,7 +105,7 @@ func TestCharactersInPieces(t *testing.T) {
 	}
 }
 
-// TestStreamsAreQuoted: only what a job writes, and what asks whether there is a terminal, goes past the quotes.
+// TestStreamsAreQuoted checks that only the output of jobs, and checks for a terminal, bypass the escaping.
 func TestStreamsAreQuoted(t *testing.T) {
 	past := []string{
 		"app.go", "attach.go", "cp.go", "exec.go", "logs.go", "run.go", "slurm.go", "top.go", "up.go",

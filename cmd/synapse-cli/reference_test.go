@@ -18,17 +18,17 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
-// This file owns the pages in docs/reference/cli: an index, and one page for each command, from the help of the
-// commands. Subcommands are on the page of their parent.
+// This file writes the pages in docs/reference/cli from the help of the commands: an index, and one page per
+// command. Subcommands are on the page of their parent.
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/cli")
 
-// exampleComment begins the comment of an example.
+// exampleComment matches the start of a comment in an example.
 var exampleComment = regexp.MustCompile(` {2,}# `)
 
 const referenceFolder = "../../docs/reference/cli"
 
-// commandGroups are the sections of the index, with their commands in order.
+// commandGroups lists the sections of the index, with their commands in order.
 var commandGroups = []struct {
 	title    string
 	commands []string
@@ -45,11 +45,12 @@ var commandGroups = []struct {
 	{"Local clusters and other tools", []string{"up", "simulate", "slurm", "version"}},
 }
 
-// notListed are commands without a page: their own help is complete, they are for packagers, or
-// they only name another command.
+// notListed lists commands without a page. Their own help is sufficient, they are for packagers, or they only point
+// to another command.
 var notListed = []string{"completion", "help", "docs", "suspend"}
 
-// TestCommandReference: docs/reference/cli has a page for each command with the text of its help, and nothing else.
+// TestCommandReference checks that docs/reference/cli has a page for each command with the text of its help, and no
+// other page.
 func TestCommandReference(t *testing.T) {
 	a := &app{name: "synapse-cli", stdout: io.Discard, stderr: io.Discard}
 	root := a.root()
@@ -82,7 +83,7 @@ func TestCommandReference(t *testing.T) {
 	}
 }
 
-// indexOfCommands returns the index: all commands in groups, and what holds for all of them.
+// indexOfCommands returns the index: all commands in groups, and the rules for all of them.
 func indexOfCommands(t *testing.T, root *cobra.Command) string {
 	introduction, err := os.ReadFile("testdata/reference.txt")
 	if err != nil {
@@ -121,7 +122,7 @@ func indexOfCommands(t *testing.T, root *cobra.Command) string {
 func pageOfCommand(c *cobra.Command) string {
 	page := "# synapse-cli " + c.Name() + "\n\n" + bodyOf(c, "##")
 	for _, below := range c.Commands() {
-		if below.Hidden { // the parent describes it
+		if below.Hidden { // its parent describes it
 			continue
 		}
 		page += "\n## " + strings.TrimPrefix(below.CommandPath(), "synapse-cli ") + "\n\n" + bodyOf(below, "###")
@@ -155,7 +156,8 @@ func bodyOf(c *cobra.Command, heading string) string {
 	return page + tablesOf(c, heading)
 }
 
-// tablesOf returns the tables of a command's own flags. `run` has most flags of `submit`: its page names the others.
+// tablesOf returns the tables of a command's own flags. `run` has most flags of `submit`, so its page only lists
+// the others.
 func tablesOf(c *cobra.Command, heading string) string {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	submit, _, _ := c.Root().Find([]string{"submit"})

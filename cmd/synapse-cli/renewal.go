@@ -12,19 +12,19 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that the token of a context is renewed, where its issuer does that: before a connection is made, once
-// half of the token's time is over. What renews it goes to the issuer and to the file of the contexts, and into no
-// error.
+// This file renews the token of a context if its issuer supports this: before a connection, when half of the
+// token's lifetime has passed. The refresh token is sent only to the issuer and stored only in the contexts file.
+// Errors never contain it.
 
-// patience is how long an issuer may take while the token that there is still does.
+// patience limits the time of a renewal while the current token is still valid.
 const patience = 3 * time.Second
 
-// session is the login that the context's token came from.
+// session returns the login of the context's token.
 func session(r *client.Context) device.Session {
 	return device.Session{Issuer: r.Issuer, Client: r.Client, Refresh: r.Refresh}
 }
 
-// lasts is from when to when the context's token is good; ok: it says that.
+// lasts returns the validity of the context's token. ok reports whether the token contains it.
 func lasts(r *client.Context) (from, until time.Time, ok bool) {
 	b, err := credential.ReadBearer(r.Token)
 	if err != nil {
@@ -37,14 +37,14 @@ func lasts(r *client.Context) (from, until time.Time, ok bool) {
 	return device.Lasts(token)
 }
 
-// due reports whether the token is to be renewed now.
+// due reports whether the token must be renewed now.
 func due(r *client.Context, now time.Time) bool {
 	from, until, ok := lasts(r)
 	return ok && r.Refresh != "" && !now.Before(from.Add(until.Sub(from)/2))
 }
 
-// fresh is the token of a context to show now, and until when it is good. Where it is due, whoever comes first renews
-// it, and the others find it renewed.
+// fresh returns a valid token of a context and its expiry. If it is due, the first of several processes renews it,
+// and the others use the new one.
 func (a *app) fresh(ctx context.Context, name string) (token string, until time.Time, err error) {
 	all, err := a.contexts()
 	if err != nil {
@@ -62,7 +62,7 @@ func (a *app) fresh(ctx context.Context, name string) (token string, until time.
 			}
 			return err
 		})
-		if one == nil { // somebody has forgotten it meanwhile
+		if one == nil { // the context was removed meanwhile
 			one = &before
 		}
 		switch _, until, _ = lasts(one); {
@@ -76,7 +76,7 @@ func (a *app) fresh(ctx context.Context, name string) (token string, until time.
 	return one.Token, until, nil
 }
 
-// renew asks the issuer for the next token.
+// renew requests the next token from the issuer.
 func renew(ctx context.Context, r *client.Context) error {
 	b, err := credential.ReadBearer(r.Token)
 	if err != nil {
@@ -94,7 +94,8 @@ func renew(ctx context.Context, r *client.Context) error {
 	return err
 }
 
-// notRenewed says why a token that is over has no next one: somebody has to log in again, or it may pass.
+// notRenewed returns the error for an expired token that was not renewed: a new login is needed, or a retry may
+// help.
 func notRenewed(name string, err error) error {
 	e := &client.Error{
 		Code: messages.Code_CODE_UNAVAILABLE, Hint: "try again in a few seconds",
@@ -106,7 +107,7 @@ func notRenewed(name string, err error) error {
 	return e
 }
 
-// sayRenewal says how long it is until somebody has to log in again.
+// sayRenewal prints the time until a new login is needed.
 func (a *app) sayRenewal(one client.Context, untilUnixMs int64) {
 	if one.Refresh != "" {
 		a.say("The issuer renews the token until you log out or a new login is required")

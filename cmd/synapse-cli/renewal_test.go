@@ -20,15 +20,16 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns an issuer that takes each refresh token once, as many do: who shows one again is a thief to it.
+// This file defines a fake issuer that accepts each refresh token once, like many real ones. A second use looks
+// like theft.
 
-// rotating is that issuer. The n-th refresh token is secret-n, and tokens last an hour.
+// rotating is this issuer. The n-th refresh token is secret-n, and tokens last an hour.
 type rotating struct {
 	*httptest.Server
 	mu      sync.Mutex
-	good    int // which refresh token it takes
+	good    int // number of the valid refresh token
 	revoked string
-	answers int // a status with which it answers in place of a token; 0: none
+	answers int // error status of all answers; 0: success
 }
 
 func newRotating(t *testing.T) *rotating {
@@ -38,7 +39,7 @@ func newRotating(t *testing.T) *rotating {
 	return r
 }
 
-// ServeHTTP is the issuer.
+// ServeHTTP answers as the issuer.
 func (r *rotating) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -50,7 +51,7 @@ func (r *rotating) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	case r.answers != 0:
 		w.WriteHeader(r.answers)
 	case q.FormValue("refresh_token") != fmt.Sprint("secret-", r.good):
-		r.good = -1 // what it gave to whoever came first is good no longer
+		r.good = -1 // all its refresh tokens are now invalid
 		w.WriteHeader(http.StatusBadRequest)
 		fmt.Fprint(w, `{"error": "invalid_grant"}`)
 	default:
@@ -59,14 +60,14 @@ func (r *rotating) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	}
 }
 
-// issuedFor is a token that was made so long ago and lasts until then.
+// issuedFor returns a token that was issued this long ago and expires after until.
 func issuedFor(ago, until time.Duration) string {
 	now := time.Now()
 	claims := fmt.Sprintf(`{"iat": %d, "exp": %d}`, now.Add(-ago).Unix(), now.Add(until).Unix())
 	return "h." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".s"
 }
 
-// person is one of the issuer, whose token was made so long ago and lasts until then.
+// person returns the environment of a user of the issuer, with such a token.
 func (r *rotating) person(t *testing.T, ago, until time.Duration) (env map[string]string, path, token string) {
 	token = credential.WithRoot("lab", [32]byte{1}, issuedFor(ago, until))
 	env, path = home(t, fmt.Sprintf("current: lab\ncontexts:\n- {name: lab, server: 'lab:9000', cluster: lab, user: ann, "+
@@ -81,8 +82,8 @@ func freshOf(env map[string]string) (token string, until time.Time, said string,
 	return token, until, out.String(), err
 }
 
-// TestRenewedOnce: of many commands at the same time one renews a token that is over, or half over, and all show the
-// new one. What renews the next is kept for its owner alone.
+// TestRenewedOnce checks that of several concurrent commands only one renews an expired or half-expired token, and
+// that all use the new one. Only the user can read the refresh token.
 func TestRenewedOnce(t *testing.T) {
 	for name, of := range map[string][2]time.Duration{
 		"over": {time.Hour, -time.Second}, "half over": {time.Hour, 50 * time.Minute},
@@ -107,8 +108,9 @@ func TestRenewedOnce(t *testing.T) {
 	}
 }
 
-// TestNotRenewed: what is good for long is shown as it is; while an issuer is away a token is shown until it is over,
-// and what comes then may pass; what the issuer has ended does not.
+// TestNotRenewed checks that a token with a long validity is used unchanged. While the issuer is unreachable, a
+// token is used until it expires; then the error is temporary. A login that the issuer has ended is a permanent
+// error.
 func TestNotRenewed(t *testing.T) {
 	r := newRotating(t)
 	env, _, old := r.person(t, time.Minute, time.Hour)
@@ -136,7 +138,7 @@ func TestNotRenewed(t *testing.T) {
 	cliWith("", "", env, "get", "jobs").wants(t, exit.NotAllowed, "", "hint: run `synapse-cli login` again")
 }
 
-// TestLogoutEndsRenewal: an issuer is told that a login is over, and nobody else is.
+// TestLogoutEndsRenewal checks that only the issuer is asked to revoke a login.
 func TestLogoutEndsRenewal(t *testing.T) {
 	r := newRotating(t)
 	env, path, _ := r.person(t, 0, time.Hour)

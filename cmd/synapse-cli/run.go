@@ -20,12 +20,11 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `run`: a job whose command runs here, with this terminal. What the job's tasks run is a keeper, which
-// holds the room; the command is an exec session in rank 0, and its exit code is handed to the keeper, so that the
-// job ends as the command did. The keeper learns that nobody is there any more by the end of a pipe, whatever this
-// program died of: nothing here has to say goodbye.
+// This file implements `run`, which runs a command with this terminal in a new job. The tasks of the job run a
+// keeper, which holds the resources. The command is an exec session in rank 0. Its exit code is sent to the keeper,
+// so that the job ends like the command. If this program dies, a pipe in the job closes, and the keeper ends.
 
-// runOptions are what one `run` is asked to do.
+// runOptions holds the options of one `run`.
 type runOptions struct {
 	submission
 	terminal bool
@@ -72,7 +71,7 @@ func isTerminal(stream any) bool {
 	return is && term.IsTerminal(int(file.Fd()))
 }
 
-// check refuses what `run` cannot do, by the flag's name.
+// check refuses unsupported options by the flag's name.
 func (o *runOptions) check(c *cobra.Command, args []string) error {
 	o.counted, o.prioritised = c.Flags().Changed("replicas"), c.Flags().Changed("priority")
 	switch {
@@ -89,7 +88,7 @@ func (o *runOptions) check(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// job is one that holds the room for a command.
+// job returns the job that holds the resources for a command.
 func (o *runOptions) job(a *app, command []string) (*messages.JobSpec, error) {
 	o.image = cmp.Or(o.image, messages.HostImage)
 	o.name = cmp.Or(o.name, defaultName(command, o.image))
@@ -119,7 +118,7 @@ func (a *app) run(o *runOptions, command []string) error {
 			return err
 		}
 		waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
-		defer stop() // before the submit: from then on there is something to cancel
+		defer stop() // before the submit, after which a job must be cancelled
 		reply, err := c.Send(ctx, &messages.Submit{
 			RequestId: "cli-" + rand.Text(), Spec: spec, AllowInfeasible: o.allowInfeasible,
 		})
@@ -131,7 +130,7 @@ func (a *app) run(o *runOptions, command []string) error {
 		if err != nil {
 			return err
 		}
-		stop() // from here on they are for the command
+		stop() // from here on, signals go to the command
 		first := &api.ExecIn{Job: id, Command: command}
 		if !o.keep {
 			return a.inside(ctx, c, first, true, o.terminal, true)
@@ -144,8 +143,8 @@ func (a *app) run(o *runOptions, command []string) error {
 	})
 }
 
-// placed waits until a job runs, and tells why it waits. Ctrl-C, which ends waiting, cancels it meanwhile unless it is
-// to be kept.
+// placed waits until a job runs, and prints why it waits. Ctrl-C, which ends waiting, cancels the job unless it is
+// kept.
 func (a *app) placed(waiting context.Context, c *client.Client, id string, keep bool, tell func(string)) error {
 	told := ""
 	j, err := c.WaitUntil(waiting, id, a.lost, func(j *messages.JobStatus) bool {
@@ -170,7 +169,7 @@ func (a *app) placed(waiting context.Context, c *client.Client, id string, keep 
 	return nil
 }
 
-// abandon cancels a job that nobody waits for any more. That it may be over already is no error.
+// abandon cancels a job for which no user waits any more. A finished job is not an error.
 func (a *app) abandon(c *client.Client, id, why string) {
 	_, err := c.Cancel(context.Background(), &messages.Cancel{Job: id, Reason: why})
 	if err != nil && exit.Code(err) != exit.Conflict && exit.Code(err) != exit.NotFound {
@@ -179,8 +178,8 @@ func (a *app) abandon(c *client.Client, id, why string) {
 	}
 }
 
-// inside runs the command in a job that has its room, and ends the job as the command ended. With each, all of
-// its tasks have a keeper, and else rank 0 alone.
+// inside runs the command in a running job, and ends the job like the command. With each, every rank has a keeper;
+// otherwise only rank 0.
 func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal, each bool) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -204,15 +203,15 @@ func (a *app) inside(ctx context.Context, c *client.Client, first *api.ExecIn, s
 	return a.concluded(ctx, c, first.Job, ended)
 }
 
-// lapsed cancels a job whose command was lost: nobody knows what the keeper was told.
+// lapsed cancels a job whose command was lost, because the state of the keeper is unknown.
 func (a *app) lapsed(c *client.Client, id string, ended error) {
 	if f := (*exit.Failure)(nil); errors.As(ended, &f) && f.Text != "" {
 		a.abandon(c, id, "the connection to its command was lost")
 	}
 }
 
-// concluded waits for the end of a job whose command has ended. A job that was stopped from outside says so. One that
-// is to run once more, because its machine was lost, is cancelled: it would run without its command.
+// concluded waits for the end of a job whose command has ended. It reports a job that was stopped from outside. A
+// job that would run again, because its node was lost, is cancelled, because it would run without its command.
 func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended error) error {
 	ctx, cancel := context.WithTimeout(ctx, room.Patience)
 	defer cancel()
@@ -235,14 +234,14 @@ func (a *app) concluded(ctx context.Context, c *client.Client, id string, ended 
 	return ended
 }
 
-// release ends the keepers of all ranks but 0, one after the other: each is a moment, and none holds a connection.
-// Where rank 0 fails they end with it.
+// release ends the keepers of all ranks except 0, one after the other. Each takes a moment and keeps no connection.
+// If rank 0 fails, all keepers end anyway.
 func (a *app) release(ctx context.Context, c *client.Client, id string) {
 	ctx, cancel := context.WithTimeout(ctx, room.Patience)
 	defer cancel()
 	j, err := c.Job(ctx, id)
 	if err != nil {
-		return // the wait for the job's end says what is wrong
+		return // the wait for the end of the job reports the error
 	}
 	for rank := 1; rank < len(j.GetAttempt().GetPlaces()); rank++ {
 		line, err := room.Held(ctx, c, id, rank)

@@ -9,10 +9,10 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns what `run` submits, and that it leaves no job behind whose command it could not run; e2e's TestRun has
-// real commands.
+// This file tests the job that `run` submits, and that no job remains if the command could not run. e2e's TestRun
+// uses real commands.
 
-// TestRunHolds: what the tasks run goes when nobody is there, unless it is to stay.
+// TestRunHolds checks that the keeper ends without a client, unless the job is kept.
 func TestRunHolds(t *testing.T) {
 	for _, c := range []struct {
 		args   []string
@@ -42,7 +42,7 @@ func TestRunHolds(t *testing.T) {
 	}
 }
 
-// starts has a job run once it is there.
+// starts makes a job run after it was submitted.
 func (f *fake) starts(t *testing.T, id string) {
 	for limit := pace.Until(time.Minute); time.Now().Before(limit); time.Sleep(time.Millisecond) {
 		if len(told[*messages.Submit](f)) > 0 {

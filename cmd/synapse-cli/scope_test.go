@@ -17,16 +17,17 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns that every command which takes a job acts on exactly the elements that are named. The oracle knows
-// them because it draws the scope from them, and never reads it back.
+// This file checks that every command changes exactly the named elements. The expected elements are drawn first,
+// and the scope is written from them, so the test never parses a scope.
 
-// arrays is a scheduler with two arrays that records what each command does.
+// arrays is a fake scheduler with two arrays that records what each command does.
 type arrays struct {
 	*fake
 	all []*messages.JobStatus
 }
 
-// startArrays has an array of the elements 0 to 9, of which some are jobs, and one of 5, 8, 11, 14, 17 and 20.
+// startArrays returns a scheduler with an array of the elements 0 to 9, some of which are jobs, and one of 5, 8,
+// 11, 14, 17 and 20.
 func startArrays(t *testing.T) *arrays {
 	first := arrayOf("jarr", "2 running, 7 waiting", 9, &messages.ElementsEnded{
 		Places: []*messages.IndexRange{{First: 1, Last: 1}}, State: messages.JobState_JOB_STATE_SUCCEEDED,
@@ -81,7 +82,7 @@ func (a *arrays) ExplainJob(_ context.Context, q *messages.ExplainJob) (*message
 	return &messages.ExplainJobReply{Outcome: ok(), Text: "waits"}, a.heard(q)
 }
 
-// Watch tells of each job that is asked for that it is over, and ends.
+// Watch reports each requested job as finished, and ends.
 func (a *arrays) Watch(q *messages.Watch, s grpc.ServerStreamingServer[messages.Event]) error {
 	_ = a.heard(proto.Clone(q))
 	for i, id := range append(q.GetIds(), q.GetArray()) {
@@ -114,7 +115,7 @@ func (a *arrays) Exec(s grpc.BidiStreamingServer[api.ExecIn, api.ExecOut]) error
 	return s.Send(&api.ExecOut{End: &api.ExecEnd{}})
 }
 
-// namedIn are the jobs that are named in messages of one kind.
+// namedIn returns the jobs in requests of one type.
 func namedIn[M proto.Message](of func(M) []string) func(*arrays, result) []string {
 	return func(a *arrays, _ result) (all []string) {
 		for _, m := range told[M](a.fake) {
@@ -124,7 +125,7 @@ func namedIn[M proto.Message](of func(M) []string) func(*arrays, result) []strin
 	}
 }
 
-// byField are the jobs of messages whose job is a field.
+// byField returns the jobs of requests with a job field.
 func byField[M interface {
 	proto.Message
 	GetJob() string
@@ -132,7 +133,7 @@ func byField[M interface {
 	return namedIn(func(m M) []string { return []string{m.GetJob()} })(a, r)
 }
 
-// written are the jobs that stand in the output, by the number or id with which each line begins.
+// written returns the jobs in the output, whose lines begin with a number or ID.
 func written(_ *arrays, r result) (all []string) {
 	for line := range strings.Lines(r.out) {
 		word := strings.FieldsFunc(line, func(c rune) bool { return c == ' ' || c == '|' || c == '\n' })[0]
@@ -148,11 +149,11 @@ func written(_ *arrays, r result) (all []string) {
 	return all
 }
 
-// scopeVerb is a command that takes a job.
+// scopeVerb is a command with a job argument.
 type scopeVerb struct {
 	name string
-	args string // JOB stands for the scope
-	one  bool   // it takes one job alone
+	args string // JOB is replaced by the scope
+	one  bool   // it accepts only one job
 	acts func(*arrays, result) []string
 }
 
@@ -166,7 +167,7 @@ func scopeVerbs() []scopeVerb {
 		}
 		return all
 	})
-	again := namedIn(func(q *messages.Submit) []string { // of an element, an array of that one
+	again := namedIn(func(q *messages.Submit) []string { // requeue of an element submits an array with only this element
 		return []string{fmt.Sprintf("jarr_%d", q.GetSpec().GetArray().Index(0))}
 	})
 	return []scopeVerb{
@@ -198,13 +199,13 @@ func scopeVerbs() []scopeVerb {
 	}
 }
 
-// drawnScope is a scope with what it names.
+// drawnScope is a scope with its expected elements.
 type drawnScope struct {
 	word, array string
-	indices     []int32 // in order; all of them: the array itself
+	indices     []int32 // sorted; all of them mean the array itself
 }
 
-// drawScope draws the indices first, and then how they are written: alone, as ranges, with steps, some twice.
+// drawScope draws the indices, and then how they are written: single, as ranges, with steps, or repeated.
 func drawScope(t *rapid.T) drawnScope {
 	s := drawnScope{array: rapid.SampledFrom([]string{"jarr", "jsparse"}).Draw(t, "array")}
 	has := map[string][]int32{"jarr": {0, 1, 2, 3, 4, 5, 6, 7, 8, 9}, "jsparse": {5, 8, 11, 14, 17, 20}}[s.array]
@@ -241,7 +242,7 @@ func drawScope(t *rapid.T) drawnScope {
 	return s
 }
 
-// elementsIn are the ids of the elements that a command acted on; an array is all its elements.
+// elementsIn returns the elements that a command changed. An array counts as all of its elements.
 func elementsIn(a *arrays, ids []string) (all []int32, array string) {
 	seen := map[int32]bool{}
 	for _, id := range ids {
@@ -266,14 +267,14 @@ func elementsIn(a *arrays, ids []string) (all []int32, array string) {
 	return all, array
 }
 
-// acted are the changes that were asked for.
+// acted returns the number of requested changes.
 func (a *arrays) acted() (n int) {
 	return len(told[*messages.Cancel](a.fake)) + len(told[*messages.Hold](a.fake)) + len(told[*messages.Update](a.fake)) +
 		len(told[*messages.Requeue](a.fake)) + len(told[*messages.Submit](a.fake)) + len(told[*api.ExecIn](a.fake)) +
 		len(told[*api.ReadLogs](a.fake)) + len(told[*messages.ExplainJob](a.fake))
 }
 
-// does runs a command on a scope against a fresh record.
+// does runs a command on a scope with a new record.
 func (a *arrays) does(v scopeVerb, word string) result {
 	a.mu.Lock()
 	a.asked = nil
@@ -285,8 +286,7 @@ func (a *arrays) does(v scopeVerb, word string) result {
 	return cli(a.address, args...)
 }
 
-// TestScopes: over all commands, the elements acted on are exactly those that were drawn. A command that takes one job
-// refuses several.
+// TestScopes checks that every command changes exactly the drawn elements. A command for one job refuses several.
 func TestScopes(t *testing.T) {
 	a := startArrays(t)
 	for _, v := range scopeVerbs() {
@@ -295,7 +295,7 @@ func TestScopes(t *testing.T) {
 				s := rapid.Custom(drawScope).Example(seed)
 				whole := len(s.indices) == map[string]int{"jarr": 10, "jsparse": 6}[s.array]
 				if v.name == "submit --from" && (whole || s.array != "jarr") || v.name == "logs" && whole || v.one && whole {
-					continue // of a whole array, what each does with that is tested elsewhere
+					continue // other tests cover complete arrays
 				}
 				if strings.HasPrefix(v.args, "slurm") && seed%2 == 0 {
 					s.word = strings.Replace(s.word, s.array, messages.NumericID(s.array), 1)
@@ -309,7 +309,7 @@ func TestScopes(t *testing.T) {
 				}
 				ids := v.acts(a, r)
 				got, array := elementsIn(a, ids)
-				if v.name == "squeue" || strings.HasPrefix(v.name, "scancel") { // what has ended is left as it is
+				if v.name == "squeue" || strings.HasPrefix(v.name, "scancel") { // it ignores finished elements
 					ended := func(index int32) bool { return s.array == "jarr" && index == 1 }
 					got, s.indices = slices.DeleteFunc(got, ended), slices.DeleteFunc(s.indices, ended)
 				}
@@ -321,8 +321,8 @@ func TestScopes(t *testing.T) {
 	}
 }
 
-// TestScopesRefused: over all commands, a scope that cannot be parsed, or names an element that is not there, is
-// refused by name, with code 2, and nothing is done: not even to the jobs that are named beside it.
+// TestScopesRefused checks that every command refuses an invalid scope or an unknown element by name, with code 2.
+// Nothing is changed, also not the other named jobs.
 func TestScopesRefused(t *testing.T) {
 	a := startArrays(t)
 	for _, v := range scopeVerbs() {
@@ -331,10 +331,10 @@ func TestScopesRefused(t *testing.T) {
 			"jsparse_[5-8]", "train_[12]", "jarr_x", "jone[3]", "nosuch[3]", "jarr_[0-2147483646]",
 		} {
 			if v.name == "scancel -t" && word == "jarr_x" {
-				continue // its words are filters too
+				continue // its arguments are filters too
 			}
 			r := a.does(v, word)
-			named := strings.Contains(r.err, strconv.Quote(word)) || word == "jarr_[3-" // it takes in what follows
+			named := strings.Contains(r.err, strconv.Quote(word)) || word == "jarr_[3-" // it includes the following text
 			if r.code != exit.Misuse || !named || a.acted() > 0 {
 				t.Errorf("%s with %s ends with %d, says %q, and does %d things", v.args, word, r.code, r.err, a.acted())
 			}
@@ -349,7 +349,7 @@ func TestScopesRefused(t *testing.T) {
 	}
 }
 
-// TestRequeueOfElements: of the named elements those that run are stopped, each by its run; the others wait already.
+// TestRequeueOfElements checks that running elements are stopped, each by its attempt. The others already wait.
 func TestRequeueOfElements(t *testing.T) {
 	a := startArrays(t)
 	for _, args := range []string{"requeue jarr_[3-6]", "slurm scontrol requeue jarr_[3-6]"} {
@@ -365,7 +365,7 @@ func TestRequeueOfElements(t *testing.T) {
 	}
 }
 
-// TestStatesOfAnArray: scancel with a state ends the elements in that state, and not their array.
+// TestStatesOfAnArray checks that scancel with a state ends the elements in that state, and not their array.
 func TestStatesOfAnArray(t *testing.T) {
 	a := startArrays(t)
 	a.does(scopeVerb{args: "slurm scancel -t PD jarr"}, "").wants(t, 0, "", "")
@@ -374,7 +374,7 @@ func TestStatesOfAnArray(t *testing.T) {
 	}
 }
 
-// TestAccountsOfElements: sacct finds elements in the history and among those that live.
+// TestAccountsOfElements checks that sacct finds finished and unfinished elements.
 func TestAccountsOfElements(t *testing.T) {
 	a := startArrays(t)
 	sacct := func(jobs string) result {

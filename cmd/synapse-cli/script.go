@@ -19,17 +19,17 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns scripts: `submit [flags] train.sh args...` sends the file along. What stands after its name is for the
-// script, as on Slurm.
+// This file implements scripts: `submit [flags] train.sh args...` sends the file. Arguments after its name belong
+// to the script, as in Slurm.
 
 // script is the file that a submit sends.
 type script struct {
 	file string   // - is standard input
-	args []string // after it
-	flag string   // a flag of ours that was given: then standard input can only be a script
+	args []string // arguments after the file
+	flag string   // a given flag that only a script on standard input can have
 }
 
-// isScript reports whether a word of a command line is the name of a script.
+// isScript reports whether an argument is the name of a script.
 func isScript(name string) bool {
 	info, err := os.Stat(name)
 	if err != nil || !info.Mode().IsRegular() {
@@ -45,8 +45,8 @@ func isScript(name string) bool {
 	return err == nil && messages.IsScript(head)
 }
 
-// stopAtScript ends our flags at a script's name: what follows is for the script. A first pass that changes nothing
-// finds it, because flags that are read twice would count twice.
+// stopAtScript ends the parsing of flags at a script's name, because later arguments belong to the script. A first
+// pass finds the name without changing flags, because flags that are parsed twice would count twice.
 func (a *app) stopAtScript(root *cobra.Command, args []string) {
 	if !slices.ContainsFunc(args, isScript) {
 		return
@@ -71,8 +71,8 @@ func isStream(name string) bool {
 	return name == "-" || err == nil && !info.Mode().IsRegular() && !info.IsDir()
 }
 
-// scriptOf is the script among the arguments, if there is one: a file that begins with #!, or a stream that cannot be a
-// job file by its flags or arguments.
+// scriptOf returns the script among the arguments, if any: a file that begins with #!, or a stream that cannot be a
+// job file because of its flags or arguments.
 func scriptOf(files, command []string, flag string) *script {
 	if len(files) == 0 {
 		return nil
@@ -84,7 +84,7 @@ func scriptOf(files, command []string, flag string) *script {
 	return nil
 }
 
-// made is the script with this text; it refuses what no machine would run as intended.
+// made returns the script with this text. It refuses a text that no node would run as intended.
 func (s *script) made(name string, text []byte) (*messages.Script, error) {
 	switch {
 	case !messages.IsScript(text) && s.flag != "":
@@ -102,7 +102,7 @@ func (s *script) made(name string, text []byte) (*messages.Script, error) {
 	return made, err
 }
 
-// fileName is the name under which tasks find a script.
+// fileName returns the name of the script in tasks.
 func fileName(file string) string {
 	if isStream(file) {
 		return messages.DefaultScriptName
@@ -121,11 +121,11 @@ func fileName(file string) string {
 	return name
 }
 
-// warn names what the script says to other schedulers and we do not read.
+// warn lists the directives for other schedulers in the script, which are ignored.
 func (a *app) warn(s *script, name string, text []byte) {
 	for i, line := range bytes.Split(text, []byte("\n")) {
 		if len(bytes.TrimSpace(line)) > 0 && line[0] != '#' {
-			break // as on Slurm, only lines before the first command count
+			break // as in Slurm, only lines before the first command count
 		}
 		if words, is := bytes.CutPrefix(line, []byte("#SBATCH")); is && len(words) > 0 && (words[0] == ' ' ||
 			words[0] == '\t') {
@@ -140,10 +140,10 @@ func (a *app) warn(s *script, name string, text []byte) {
 	}
 }
 
-// ours are flags of submit that are easily put after a script by mistake.
+// ours lists flags of submit that users often put after a script by mistake.
 var ours = []string{"--attach", "--wait", "--dry-run", "--image", "--gpus", "--gpu", "--replicas", "--help", "-h"}
 
-// sbatch says which flags here correspond to a #SBATCH line.
+// sbatch returns the flags for an #SBATCH line.
 func sbatch(line string) string {
 	var flags, other []string
 	words := strings.Fields(line)
@@ -177,7 +177,7 @@ func sbatch(line string) string {
 	return "use flags of submit"
 }
 
-// valueHere is a value of Slurm's as the flag takes it here: a bare time counts minutes there, memory is in mebibytes,
+// valueHere converts a value of Slurm for a flag here. In Slurm, a bare number is minutes, memory is in mebibytes,
 // and a resource has its name before its number.
 func valueHere(flag, value string) string {
 	_, failed := strconv.ParseUint(value, 10, 32)
@@ -207,7 +207,7 @@ func valueHere(flag, value string) string {
 	return value
 }
 
-// sbatchFlags maps the options of Slurm to ours, or to what is done here instead.
+// sbatchFlags maps Slurm's options to flags, or to other instructions.
 var sbatchFlags = map[string]string{
 	"-N": "-N VALUE", "--nodes": "-N VALUE", "-n": "-n VALUE", "--ntasks": "-n VALUE", "-c": "-c VALUE",
 	"--cpus-per-task": "-c VALUE",
@@ -230,8 +230,8 @@ var sbatchFlags = map[string]string{
 	"--ntasks-per-node": "use -N: each node runs one task; request the GPUs of all of them",
 }
 
-// fetched fills in the text of scripts, for jobs that are shown whole or submitted again. A text that cannot be fetched
-// is left out, and reported.
+// fetched adds the texts of scripts to jobs that are printed completely or submitted again. It reports a text that
+// cannot be read, and leaves it out.
 func (a *app) fetched(ctx context.Context, c *client.Client, jobs ...*messages.JobStatus) {
 	if a.style.Format != "json" && a.style.Format != "yaml" {
 		return

@@ -15,14 +15,14 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns where the values of a job's secrets come from: a file, the environment, or whoever is asked at a
-// terminal. None comes from the command line, which everybody on the machine can read, and no error has one.
+// This file reads the values of a job's secrets: from a file, the environment, or a terminal prompt. A value is
+// never on the command line, which other users of the host can read, and never in an error.
 
-// secretFlags are the flags for secrets. With a file, or --from, they say where the values are of those that the job
-// names; without one they give the job its secrets.
+// secretFlags holds the flags for secrets. With a job file or --from, they define the sources of the job's secrets.
+// Otherwise they also add the secrets to the job.
 type secretFlags struct {
 	files, env []string
-	sources    []map[string]jobfile.Source // of the jobs of a file, in their order
+	sources    []map[string]jobfile.Source // of the jobs of a file, in order
 }
 
 func (s *secretFlags) add(f *pflag.FlagSet) {
@@ -34,7 +34,7 @@ func (s *secretFlags) add(f *pflag.FlagSet) {
 			"NAME=env reads the local environment variable NAME")
 }
 
-// named are what the flags name, with where the value is.
+// named returns the secrets that the flags define, with their sources.
 func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfile.Source, err error) {
 	from = map[string]jobfile.Source{}
 	for i, entry := range slices.Concat(s.files, s.env) {
@@ -53,7 +53,7 @@ func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfi
 			from[name] = jobfile.Source{File: file}
 		case value == "env":
 			from[name] = jobfile.Source{Env: name}
-		default: // what stands there may be the value
+		default: // the text may be a secret value
 			return nil, nil, exit.Hint("write NAME=@FILE, or NAME=env to read the variable of that name",
 				"--%s %s: a secret's value is not accepted on the command line, where other users can read it", flag,
 				name)
@@ -63,7 +63,7 @@ func (s *secretFlags) named() (secrets []*messages.Secret, from map[string]jobfi
 	return secrets, from, nil
 }
 
-// nameSecrets gives a job that flags describe its secrets. A file, or --from, names them itself.
+// nameSecrets adds the secrets to a job that flags describe. A job file, or --from, names its secrets itself.
 func (s *secretFlags) nameSecrets(specs []*messages.JobSpec, described bool) error {
 	secrets, _, err := s.named()
 	if err != nil {
@@ -87,7 +87,7 @@ func (s *secretFlags) nameSecrets(specs []*messages.JobSpec, described bool) err
 	return nil
 }
 
-// fillSecrets puts the values into the jobs that are to be submitted.
+// fillSecrets reads the values for the jobs that will be submitted.
 func (a *app) fillSecrets(s *submission, specs []*messages.JobSpec) error {
 	_, given, err := s.secretFlags.named()
 	if err != nil {
@@ -110,8 +110,8 @@ func (a *app) fillSecrets(s *submission, specs []*messages.JobSpec) error {
 	return nil
 }
 
-// secretValue is a value from where it is. A line's end at the end of a file belongs to the value, because keys are
-// files that end so; that of a variable has none.
+// secretValue reads a value. A newline at the end of a file belongs to the value, because key files end with one. A
+// variable has none.
 func (a *app) secretValue(name string, from jobfile.Source) ([]byte, error) {
 	switch {
 	case from.Env != "":

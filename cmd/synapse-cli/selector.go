@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns -l: which jobs or machines are meant by their labels.
+// This file implements -l, which selects jobs or nodes by labels.
 
-// selector is what -l says, all of which must hold: key=value, key!=value, or a key
-// alone that must be there; several between commas.
+// selector holds the conditions of -l, all of which must hold: key=value, key!=value, or only a key that must
+// exist. Several are separated by commas.
 type selector []condition
 
 type condition struct {
@@ -30,7 +30,7 @@ func parseSelector(entries []string) (selector, error) {
 			if bare, is := strings.CutSuffix(key, "!"); is && has {
 				t.key, t.not = bare, true
 			}
-			// == is = on Kubernetes
+			// Kubernetes also accepts ==
 			if t.value = strings.TrimPrefix(t.value, "="); t.key == "" || strings.ContainsAny(t.key, " !") {
 				return nil, exit.Hint("write key=value, key!=value or key", "--label %q: not a selector", text)
 			}
@@ -40,7 +40,7 @@ func parseSelector(entries []string) (selector, error) {
 	return s, nil
 }
 
-// equal are the terms that a scheduler can check itself.
+// equal returns the conditions that a scheduler can check.
 func (s selector) equal() []*messages.Label {
 	var all []*messages.Label
 	for _, t := range s {
@@ -51,7 +51,7 @@ func (s selector) equal() []*messages.Label {
 	return all
 }
 
-// matches reports whether the labels fit.
+// matches reports whether the labels satisfy all conditions.
 func (s selector) matches(labels []*messages.Label) bool {
 	for _, t := range s {
 		found := slices.ContainsFunc(labels, func(l *messages.Label) bool {
@@ -68,7 +68,7 @@ func (s selector) job(j *messages.JobStatus) bool {
 	return s.matches(j.GetRecord().GetSpec().GetLabels())
 }
 
-// node looks at a machine's labels and its place.
+// node checks a node's labels and topology domains.
 func (s selector) node(n *messages.NodeStatus) bool {
 	a := n.GetRecord().GetAnnouncement()
 	return s.matches(slices.Concat(a.GetLabels(), a.GetPlace()))

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// What is set in the environment and in files, and what comes from elsewhere.
+// This file tests settings from the environment and from files, and variables that are not settings.
 
 func TestSettings(t *testing.T) {
 	f := startFake(t)
@@ -37,12 +37,12 @@ func TestSettings(t *testing.T) {
 	cliWith("", "", file(""), "get", "jobs", "--server", f.address).wants(t, 0, "JOB", "")
 	cliWith("", "", map[string]string{"SYNAPSE_CONFIG": "/no/such/file"}, "version", "--client").wants(t, 0, "synapse-cli",
 		"")
-	// What a task finds in its environment is no setting of ours.
+	// The variables of a task are not settings.
 	cliWith(f.address, "", map[string]string{"SYNAPSE_RANK": "7", "SYNAPSE_QUIET": "x"}, "get", "jobs").wants(t, 0, "JOB",
 		"")
 }
 
-// TestSocketHere: where nothing says with whom to speak, and a scheduler here lets us in by its socket, that is it.
+// TestSocketHere checks that without other settings the socket of a local scheduler is used, if it permits access.
 func TestSocketHere(t *testing.T) {
 	for name, of := range map[string]struct {
 		env  map[string]string
@@ -64,7 +64,7 @@ func TestSocketHere(t *testing.T) {
 	}
 }
 
-// gone is a reader that has left, as head does.
+// gone is a closed reader, such as head.
 type gone struct{}
 
 func (gone) Write([]byte) (int, error) { return 0, fmt.Errorf("write: %w", syscall.EPIPE) }
@@ -89,7 +89,8 @@ func TestAClosedPipeIsNoError(t *testing.T) {
 	}
 }
 
-// TestWordsFromElsewhere: what an unknown word is taken for exists, and no word of ours is among them.
+// TestWordsFromElsewhere checks that each suggested command exists, and that no command of this program is in the
+// list.
 func TestWordsFromElsewhere(t *testing.T) {
 	root := (&app{name: "synapse-cli"}).root()
 	for word, here := range elsewhere {

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what was once passed over in silence, and how it is refused.
+// This file tests input that must not be ignored silently.
 
-// TestNotSilentAnyMore: what would be ignored is refused, with the way out.
+// TestNotSilentAnyMore checks that such input is refused with a fix.
 func TestNotSilentAnyMore(t *testing.T) {
 	f := startFake(t)
 	f.jobs = []*messages.JobStatus{job("j1", "running", messages.JobState_JOB_STATE_ACTIVE)}

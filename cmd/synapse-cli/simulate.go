@@ -19,9 +19,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns `simulate`: how a recorded workload would have fared on a cluster.
+// This file implements `simulate`, which replays a recorded workload on a cluster.
 
-// replayFlags are the flags of `simulate`.
+// replayFlags holds the flags of `simulate`.
 type replayFlags struct {
 	record, limits string
 	format         string
@@ -42,7 +42,7 @@ type replayFlags struct {
 	checkpoint     string
 }
 
-// placements are the ways to place the gangs of a policy to compare with.
+// placements lists the values of --placement.
 var placements = []string{"own", "ref"}
 
 func (a *app) simulateCommand() *cobra.Command {
@@ -183,7 +183,7 @@ func (a *app) simulate(r *replayFlags) error {
 	return cmp.Or(show.Replays(a.out, a.style, results), exit.With(code))
 }
 
-// replays replays the record under each policy, until Ctrl-C; code is the program's exit code.
+// replays replays the record under each policy, until Ctrl-C. code is the exit code of the program.
 func (a *app) replays(program string, r *replayFlags) (results []*record.Result, code int, err error) {
 	interrupted := &atomic.Bool{}
 	for _, policy := range r.policies {
@@ -205,7 +205,7 @@ func (a *app) replays(program string, r *replayFlags) (results []*record.Result,
 	return results, exit.OK, nil
 }
 
-// check refuses what cannot be replayed. Of several mistakes it names the first in the order of the flags.
+// check refuses invalid flags. Of several errors it returns the first in the order of the flags.
 func (r *replayFlags) check() error {
 	if r.nodes < 1 && r.cluster == "" && !r.print {
 		return exit.Hint("for example: --nodes 40", "--nodes is missing: it sets the number of nodes in the cluster")
@@ -266,7 +266,7 @@ func (r *replayFlags) check() error {
 		spanFlag("checkpoint", r.checkpoint, &r.order.Checkpoint))
 }
 
-// spanFlag reads a span of time, which must be positive.
+// spanFlag parses a positive duration.
 func spanFlag(flag, text string, to *time.Duration) error {
 	if text == "" {
 		return nil
@@ -279,7 +279,7 @@ func spanFlag(flag, text string, to *time.Duration) error {
 	return nil
 }
 
-// workload reads the record, or draws one.
+// workload reads the record, or generates one.
 func (a *app) workload(r *replayFlags) (*record.Trace, error) {
 	if r.synthetic {
 		return r.drawn()
@@ -308,10 +308,10 @@ func (a *app) workload(r *replayFlags) (*record.Trace, error) {
 	return trace, nil
 }
 
-// badShown is how many of the rows that are left out are named.
+// badShown limits the number of skipped rows that are named.
 const badShown = 10
 
-// read reads the record, and the file of limits beside it.
+// read reads the record, and the file of limits next to it.
 func (r *replayFlags) read() (*record.Trace, error) {
 	source := record.Input{Format: r.format, ProcsToGPU: r.procsToGPU}
 	var rows io.Reader = os.Stdin

@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what else `simulate` reads: the words of a workload that is drawn, the machines, and what it printed
-// earlier.
+// This file reads the other input of `simulate`: the description of a generated workload, the nodes, and earlier
+// output.
 
-// drawn draws a workload from its description.
+// drawn generates a workload from its description.
 func (r *replayFlags) drawn() (*record.Trace, error) {
 	s := record.DefaultSynthetic()
 	for part := range strings.SplitSeq(r.record, ",") {
@@ -43,7 +43,7 @@ func (r *replayFlags) drawn() (*record.Trace, error) {
 	return s.Trace(), nil
 }
 
-// readQueues reads the queues of the replay, and checks that each job is in one.
+// readQueues reads the queues of the replay, and checks that they contain the queue of each job.
 func (r *replayFlags) readQueues(trace *record.Trace) error {
 	if r.queues == "" {
 		return nil
@@ -73,7 +73,7 @@ func (r *replayFlags) readQueues(trace *record.Trace) error {
 	return nil
 }
 
-// machines makes the cluster that was asked for.
+// machines creates the requested cluster.
 func (a *app) machines(r *replayFlags) error {
 	if r.cluster == "" {
 		r.order.Cluster = record.NewCluster(record.InRacks(r.nodes, r.racks), r.gpus)
@@ -99,7 +99,7 @@ func (a *app) machines(r *replayFlags) error {
 	return nil
 }
 
-// sayTooBig names the gangs that were left out because no machines here could hold them.
+// sayTooBig prints the gangs that were left out because they can never fit on this cluster.
 func (a *app) sayTooBig(r *record.Result) {
 	for i, line := range r.TooBigLines {
 		if i == badShown {
@@ -112,7 +112,7 @@ func (a *app) sayTooBig(r *record.Result) {
 	}
 }
 
-// besideName is the file with a record's limits, if there is one.
+// besideName returns the file with a record's limits, if it exists.
 func besideName(record string) string {
 	dir, name := filepath.Split(record)
 	stem, ending, _ := strings.Cut(name, ".")
@@ -152,7 +152,7 @@ func (a *app) compareCommand() *cobra.Command {
 	})
 }
 
-// printed reads what `simulate -o json` printed.
+// printed reads the output of `simulate -o json`.
 func printed(name string) ([]*record.Result, error) {
 	text, err := os.ReadFile(name)
 	var path *os.PathError

@@ -11,16 +11,16 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns the file that --report names. It is opened before anything is replayed: a replay may take minutes, and
-// a mistyped folder should be reported before that. The old content stays until there is a page to replace it.
+// This file writes the file of --report. The file is opened before the replay, which may take minutes, so that a
+// wrong path is reported early. The old content stays until the new page is complete.
 
-// reportFile is where a report is written; nil: none is wanted.
+// reportFile is the file of a report; nil: no report.
 type reportFile struct {
 	*os.File
-	fresh bool // it was made here, and has nothing in it yet
+	fresh bool // created by this run, and still empty
 }
 
-// openReport refuses a file that cannot be written, or that the replay reads.
+// openReport refuses a file that cannot be written, or that is an input of the replay.
 func openReport(r *replayFlags) (*reportFile, error) {
 	if r.report == "" {
 		return nil, nil
@@ -39,7 +39,7 @@ func openReport(r *replayFlags) (*reportFile, error) {
 	return &reportFile{file, missing != nil}, nil
 }
 
-// write writes the page in place of the old content.
+// write replaces the old content by the page.
 func (f *reportFile) write(r *replayFlags, results []*record.Result) error {
 	if f == nil {
 		return nil
@@ -68,7 +68,7 @@ func (f *reportFile) write(r *replayFlags, results []*record.Result) error {
 	return nil
 }
 
-// close removes the file if nothing was written to it.
+// close removes the file if it is new and empty.
 func (f *reportFile) close() {
 	if f == nil {
 		return

@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/sim/replay"
 )
 
-// TestReport: a page is written in place of what stood there, and only there; it is the same each time.
+// TestReport checks that the page replaces the old content only after a replay, and that it is the same each time.
 func TestReport(t *testing.T) {
 	dir := simulator(t)
 	name := filepath.Join(dir, "waits.html")
@@ -39,7 +39,7 @@ func TestReport(t *testing.T) {
 	}
 }
 
-// simulator puts a program into the PATH that answers every order with one replay of a few jobs.
+// simulator puts a fake simulator into PATH that always returns one replay of a few jobs.
 func simulator(t *testing.T) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -67,10 +67,10 @@ func simulator(t *testing.T) string {
 	return dir
 }
 
-// TestReportRefuses: what cannot be written is refused before anything is replayed, and a replay that fails leaves no
-// file behind and an earlier page as it was.
+// TestReportRefuses checks that an unwritable file is refused before the replay. A failed replay leaves no new file
+// and keeps an earlier page.
 func TestReportRefuses(t *testing.T) {
-	t.Setenv("PATH", "") // so that nothing can be replayed
+	t.Setenv("PATH", "") // no simulator can run
 	dir := t.TempDir()
 	jobs, page, other := filepath.Join(dir, "jobs.csv"), filepath.Join(dir, "page.html"), filepath.Join(dir, "other.html")
 	for name, text := range map[string]string{jobs: "submit_s,duration_s,gpus\n0,5,1\n", page: "earlier"} {

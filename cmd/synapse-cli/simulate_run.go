@@ -17,10 +17,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns the process that replays: the simulator is a program of its own, so that a program that only submits
-// jobs does not contain it.
+// This file runs the simulator, which is a separate program so that synapse-cli does not contain it.
 
-// replay lets the simulator execute an order, and shows its progress. Ctrl-C ends it with the results so far.
+// replay sends an order to the simulator and shows the progress. Ctrl-C ends the replay with the results so far.
 func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (*record.Result, error) {
 	order, err := json.Marshal(o)
 	if err != nil {
@@ -29,7 +28,7 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 	run := exec.Command(program, "replay")
 	said := &lineByLine{line: func(text string) { a.say("synapse-sim: %s", text) }}
 	run.Stdin, run.Stderr = bytes.NewReader(order), said
-	apart(run) // Ctrl-C is handed on once, and not twice
+	apart(run) // Ctrl-C is forwarded once; it must not also arrive directly
 	out, err := run.StdoutPipe()
 	if err == nil {
 		err = run.Start()
@@ -52,13 +51,13 @@ func (a *app) replay(program string, o record.Order, interrupted *atomic.Bool) (
 	return result, nil
 }
 
-// lineByLine hands on what a process writes, line by line.
+// lineByLine passes on the output of a process line by line.
 type lineByLine struct {
 	line func(text string)
 	rest []byte
 }
 
-// Write takes all of it.
+// Write passes on the complete lines.
 func (l *lineByLine) Write(data []byte) (int, error) {
 	l.rest = append(l.rest, data...)
 	for {
@@ -71,14 +70,14 @@ func (l *lineByLine) Write(data []byte) (int, error) {
 	}
 }
 
-// end hands on a last line without an end.
+// end passes on an incomplete last line.
 func (l *lineByLine) end() {
 	if len(l.rest) > 0 {
 		l.line(string(l.rest))
 	}
 }
 
-// program finds a program beside our own, or else in PATH.
+// program finds a program next to this one, or else in PATH.
 func (a *app) program(name string) ([]string, error) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), name)
@@ -118,10 +117,10 @@ func (a *app) hear(out io.Reader, o record.Order) (*record.Result, error) {
 	}
 }
 
-// progressEvery is how often a run shows its progress.
+// progressEvery is the interval of progress lines.
 const progressEvery = 5 * time.Second
 
-// onInterrupt calls do at the first Ctrl-C; the next one ends the program. end stops this.
+// onInterrupt calls do at the first Ctrl-C. The next one ends the program. Call end to stop this.
 func onInterrupt(do func()) (end func()) {
 	signals := make(chan os.Signal, 1)
 	done := make(chan struct{})

@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestCapacityPage: what the page says was printed is printed.
+// TestCapacityPage checks that the commands of the page print what the page shows.
 func TestCapacityPage(t *testing.T) {
 	pace.Crowd(t)
 	page, err := os.ReadFile("../../docs/operate/capacity.md")
@@ -56,7 +56,7 @@ func TestCapacityPage(t *testing.T) {
 	}
 }
 
-// TestSimulateRefuses: what cannot be replayed is refused by its flag, or by its row.
+// TestSimulateRefuses checks that an invalid input is refused with the name of its flag or the number of its row.
 func TestSimulateRefuses(t *testing.T) {
 	for line, want := range map[string]string{
 		"simulate":          "record is missing",
@@ -79,7 +79,7 @@ func TestSimulateRefuses(t *testing.T) {
 		"simulate main.go --nodes 4 --limits app.go":                             "app.go: column job_id is missing",
 		"simulate jobs.csv --nodes 4 --until -5m":                                "--until: \"-5m\" is not a duration",
 		"simulate jobs.csv --nodes 4 --until 0":                                  "--until: \"0\" is not a duration",
-		// Of two mistakes it is always the same one.
+		// With two errors, the same one is always reported.
 		"simulate jobs.csv --nodes 4 --runs 0 --rows -1": "--rows is out of range",
 		"simulate jobs.csv --nodes 4 --format sact":      `did you mean "sacct"?`,
 		"simulate jobs.csv --nodes 4 --cluster nodes":    "--cluster and --nodes cannot be combined",
@@ -97,7 +97,7 @@ func TestSimulateRefuses(t *testing.T) {
 	}
 }
 
-// TestSimulatePrints: a workload that is drawn is printed as a record, and read again as the same.
+// TestSimulatePrints checks that a generated workload is printed as a record that reads as the same workload.
 func TestSimulatePrints(t *testing.T) {
 	drawn := cli("", "simulate", "--synthetic", "jobs=30,days=2,seed=5", "--print").out
 	name := filepath.Join(t.TempDir(), "jobs.csv")
@@ -109,7 +109,8 @@ func TestSimulatePrints(t *testing.T) {
 	}
 }
 
-// TestCompare: the policy that both replays have, or the one that each has, and how far a figure moved.
+// TestCompare checks which policies are compared, the one that both replays have or the only one of each, and the
+// change of each value.
 func TestCompare(t *testing.T) {
 	file := func(name string, results ...*record.Result) string {
 		var b bytes.Buffer
@@ -151,7 +152,7 @@ func TestCompare(t *testing.T) {
 		"", "no policy occurs in both replays")
 }
 
-// TestReplaysLook: of several runs the mean and the spread, and before them what really was.
+// TestReplaysLook checks that several runs are printed with mean and spread, after the real waiting times.
 func TestReplaysLook(t *testing.T) {
 	real := record.Waits{Jobs: 5, WaitAvg: 40}
 	var b strings.Builder

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurmcmd"
 )
 
-// This file owns Slurm's commands as this program has them, and the links by which it is found under their names.
+// This file adds Slurm's commands to this program, and the links under their names.
 
-// door is this run, as one of Slurm's programs shares it.
+// door returns the settings of this run for Slurm's commands.
 func (a *app) door() *slurmcmd.CLI {
 	return &slurmcmd.CLI{
 		Name: a.name, Version: versionOf(), Stdin: a.stdin, Stdout: a.stdout, Stderr: a.stderr,
@@ -30,7 +30,7 @@ func (a *app) door() *slurmcmd.CLI {
 	}
 }
 
-// asSlurm runs as one of Slurm's programs, and ends as that would.
+// asSlurm runs one of Slurm's commands and returns its exit code.
 func (a *app) asSlurm(name string, words []string) int {
 	a.name = name
 	a.connection = pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -67,7 +67,7 @@ func (a *app) slurmCommand() *cobra.Command {
 	return c
 }
 
-// layDoors makes the links.
+// layDoors creates the links.
 func (a *app) layDoors(dir string) error {
 	if runtime.GOOS == "windows" {
 		return exit.Hint("run `synapse-cli slurm squeue` instead", "slurm install is not supported on Windows")

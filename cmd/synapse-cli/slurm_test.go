@@ -12,10 +12,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what Slurm's programs say and ask; which job an option comes to is tested in internal/slurm, and
-// e2e's TestSlurm has a cluster.
+// This file tests the output and the requests of Slurm's commands. internal/slurm tests the options of jobs, and
+// e2e's TestSlurm uses a cluster.
 
-// front is a cluster as the programs are to show it: a job that runs, one that waits, one that is held, a machine.
+// front returns a cluster with a running job, a waiting job, a held job, and a node.
 func front(t *testing.T) *fake {
 	f := startFake(t)
 	f.nodes = []*messages.NodeStatus{machine("n1"), machine("n2")}
@@ -33,7 +33,7 @@ func front(t *testing.T) *fake {
 	return f
 }
 
-// SubmitScript takes a job whose script comes with it as any other.
+// SubmitScript accepts a job with a script.
 func (f *fake) SubmitScript(ctx context.Context, q *messages.Submit) (*messages.SubmitReply, error) {
 	return f.Submit(ctx, q)
 }
@@ -52,7 +52,7 @@ func TestSqueue(t *testing.T) {
 	squeue("-h", "-o", "%i", "-S", "t,-i").wants(t, 0, n("jrun")+"\n", "")
 	squeue("-S", "y").wants(t, 1, "", `squeue: error: --sort: unknown field "y"`)
 	squeue("-j", "12345").wants(t, 1, "", "squeue: error: Invalid job id specified: 12345\n")
-	squeue("-h", "-o", "%i[%y]", "-j", n("jrun")).wants(t, 0, n("jrun")+"[]\n", "") // nothing here has it
+	squeue("-h", "-o", "%i[%y]", "-j", n("jrun")).wants(t, 0, n("jrun")+"[]\n", "") // an unsupported field
 	squeue("--frob").wants(t, 1, "", "squeue: error: unknown flag: --frob")
 	squeue("-t", "ODD").wants(t, 1, "", "Invalid job state specified: ODD")
 }
@@ -130,8 +130,8 @@ func TestSbatch(t *testing.T) {
 	}
 }
 
-// TestSlurmClients: programs that drive any Slurm say options that mean nothing here, begin them only, and say one of
-// them several times. What they read is alone on its stream.
+// TestSlurmClients checks command lines of programs that support any Slurm cluster: options without an effect,
+// abbreviations, and repeated options. The output that they parse is alone on its stream.
 func TestSlurmClients(t *testing.T) {
 	f := front(t)
 	slurm := func(env map[string]string, args ...string) result {
@@ -174,7 +174,7 @@ func TestSlurmClients(t *testing.T) {
 	slurm(nil, "squeue", "-h", "-w", "n[2-3]", "-o", "%i", "-M", "all").wants(t, 0, n("jrun")+"\n", "")
 	slurm(nil, "squeue", "-h", "-w", "n3", "-o", "%i").wants(t, 0, "", "")
 	slurm(nil, "sinfo", "--format", "%P,%m", "--noconvert").wants(t, 0, "PARTITION,MEMORY\n", "")
-	slurm(nil, "sinfo", "--dead").wants(t, 1, "", "sinfo: error: unknown flag: --dead") // it would list other nodes
+	slurm(nil, "sinfo", "--dead").wants(t, 1, "", "sinfo: error: unknown flag: --dead") // the flag would list other nodes
 	slurm(nil, "scontrol", "show", "jobid", "-dd", n("jrun")).wants(t, 0, "JobState=RUNNING", "")
 	slurm(nil, "scontrol", "show", "partitions", "-o").wants(t, 0, " Default=YES ", "")
 	slurm(nil, "scontrol", "show", "partition", "none").wants(t, 1, "", "scontrol: error: Partition none not found")
@@ -182,7 +182,8 @@ func TestSlurmClients(t *testing.T) {
 	slurm(nil, "squeue", "--sta", "R").wants(t, 1, "", "squeue: error: --sta: is ambiguous: --start, --states")
 }
 
-// TestSlurmInstall: the links lead here, a second time changes nothing, and a file of somebody else's is left alone.
+// TestSlurmInstall checks that the links lead to this program, that a second run changes nothing, and that an
+// unrelated file is kept.
 func TestSlurmInstall(t *testing.T) {
 	dir := t.TempDir()
 	cli("", "slurm", "install", dir).wants(t, 0, filepath.Join(dir, "squeue"), "")

@@ -19,10 +19,9 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns how a job is described to `submit`: by a file, or by flags.
+// This file describes a job for `submit`, from a file or from flags.
 
-// specFlags are the flags that describe a job. Each is text, read as the same
-// key of a job file would be.
+// specFlags holds the flags that describe a job. Each is a text in the notation of a job file.
 type specFlags struct {
 	gpu, cpu, mem, gpuType, split, image, name, queue, workdir, user, timeLimit string
 	begin, array                                                                string
@@ -33,13 +32,13 @@ type specFlags struct {
 	prepareTimeout, lostGrace, stopWhenLost                                     string
 	replicas, priority                                                          int32
 	restarts                                                                    restarts
-	counted, prioritised                                                        bool // --replicas, --priority was given
+	counted, prioritised                                                        bool // --replicas, --priority were given
 	env, label, selector, mount, nodes, exclude, after                          []string
 	machines                                                                    string
 	script                                                                      *messages.Script
 }
 
-// add adds the flags. flagGroups has their order in help.
+// add adds the flags. flagGroups defines their order in the help.
 func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.gpu, "gpu", "", "number of GPUs: per task with --replicas, else in total")
 	f.StringVar(&s.cpu, "cpu", "",
@@ -98,7 +97,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 		"number of GPUs in total over all tasks, also with --replicas or --nodes, as in Slurm")
 }
 
-// given is the first flag of a description that the command line has.
+// given returns the first given flag of a description.
 func (s *specFlags) given(f *pflag.FlagSet) string {
 	own := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&specFlags{}).add(own)
@@ -111,7 +110,7 @@ func (s *specFlags) given(f *pflag.FlagSet) string {
 	return name
 }
 
-// spec makes the job that the flags describe.
+// spec returns the job that the flags describe.
 func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (*messages.JobSpec, error) {
 	spec := &messages.JobSpec{
 		Queue: s.queue, Priority: s.priority, GpuType: s.gpuType, Image: s.image, Command: command,
@@ -119,7 +118,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 		Script: s.script, PriorityZero: s.prioritised && s.priority == 0,
 	}
 	if s.script != nil && spec.Image == "" {
-		spec.Image = messages.HostImage // the machines' own root; a job that needs another image is refused at once
+		spec.Image = messages.HostImage // the root file system of the nodes; a job that needs an image is refused early
 	}
 	if s.name != "" && !messages.Titled(s.name) {
 		return nil, exit.Hint(messages.TitleHint, "--name: %q is not a name", s.name)
@@ -127,7 +126,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	if spec.Call(s.name); spec.Name == "" {
 		spec.Name = defaultName(append(command, s.script.GetName()), s.image)
 	}
-	// Parts without any given flag stay out of the job.
+	// Parts without a given flag stay unset.
 	topology, restart, stop := &messages.TopologySpec{Required: s.required, Preferred: s.preferred},
 		&messages.RestartSpec{Limit: s.restarts.limit, Never: s.restarts.never}, &messages.StopSpec{}
 	amount := &messages.Resources{}
@@ -170,7 +169,7 @@ func (s *specFlags) spec(command []string, lookup func(string) (string, bool)) (
 	return spec, nil
 }
 
-// words reads the flags that take one word of several.
+// words parses the flags whose values are fixed words.
 func (s *specFlags) words(spec *messages.JobSpec) error {
 	var ok bool
 	if spec.Network, ok = messages.NetworkOf(s.network); !ok && s.network != "" {
@@ -202,7 +201,7 @@ func (s *specFlags) words(spec *messages.JobSpec) error {
 	return nil
 }
 
-// amounts reads the flags that are amounts and times.
+// amounts parses the flags for amounts and times.
 func (s *specFlags) amounts(spec *messages.JobSpec, amount *messages.Resources, topology *messages.TopologySpec,
 	restart *messages.RestartSpec, stop *messages.StopSpec) error {
 	for _, a := range []struct {
@@ -240,7 +239,7 @@ func flagProblem(flag string, err error) error {
 	return exit.Hint(p.Hint, "--%s: %s", flag, p.Text)
 }
 
-// slurm accepts Slurm's flags where they have one meaning here too.
+// slurm accepts Slurm's flags that have a single meaning here.
 func (s *specFlags) slurm() error {
 	if err := s.apart(); err != nil {
 		return err
@@ -264,14 +263,14 @@ func (s *specFlags) slurm() error {
 	return nil
 }
 
-// share gives each of the counted tasks its part of a total of GPUs.
+// share gives each of the tasks its part of a total of GPUs.
 func (s *specFlags) share() error {
 	total, err := strconv.ParseInt(s.gpusInAll, 10, 32)
 	switch {
 	case err != nil || total < 1:
 		return exit.Hint("use --gpu for a fraction of a GPU per task", "--gpus %q: must be a whole number of GPUs",
 			s.gpusInAll)
-	case s.replicas < 1: // refused by its own name
+	case s.replicas < 1: // refused by the name of its flag
 	case total%int64(s.replicas) != 0:
 		return exit.Hint("use --gpu, which applies to each task", "--gpus %d: not divisible by %d tasks", total,
 			s.replicas)
@@ -282,7 +281,7 @@ func (s *specFlags) share() error {
 	return nil
 }
 
-// apart handles -N: as many tasks as machines.
+// apart handles -N: one task per node.
 func (s *specFlags) apart() error {
 	if s.machines == "" {
 		return nil
@@ -302,11 +301,11 @@ func (s *specFlags) apart() error {
 	return nil
 }
 
-// shape decides whether amounts are a total: they are, unless tasks are counted or a part of one GPU is wanted, which
-// only a single task can have.
+// shape decides whether amounts are totals. They are, unless the number of tasks is given, or a part of one GPU is
+// requested, which only a single task can have.
 func (s *specFlags) shape(spec *messages.JobSpec, amount *messages.Resources) error {
 	g := &messages.GangSpec{}
-	if s.gpu+s.cpu+s.mem == "" { // a job that asks for nothing gets one core, as on Slurm
+	if s.gpu+s.cpu+s.mem == "" { // the default is one CPU core, as in Slurm
 		amount.MilliCpu = messages.DefaultMilliCPU
 		if !s.counted {
 			s.counted, s.replicas = true, 1
@@ -371,7 +370,7 @@ func (s *specFlags) lists(spec *messages.JobSpec, lookup func(string) (string, b
 	return nil
 }
 
-// parseLabels reads key=value, also several between commas.
+// parseLabels parses key=value, also several separated by commas.
 func parseLabels(flag string, entries []string) ([]*messages.Label, error) {
 	var labels []*messages.Label
 	for _, entry := range entries {
@@ -386,7 +385,7 @@ func parseLabels(flag string, entries []string) ([]*messages.Label, error) {
 	return labels, nil
 }
 
-// defaultName names a job after what it runs.
+// defaultName returns a name for a job from its command or image.
 func defaultName(command []string, image string) string {
 	from := path.Base(image)
 	if len(command) > 0 && command[0] != "" {
@@ -423,13 +422,13 @@ func input(name string, stdin io.Reader) (called string, data []byte, err error)
 	return called, data, err
 }
 
-// jobsOf reads the jobs of a file. For other files the error says what they may have been meant for.
+// jobsOf reads the jobs of a file. For another kind of file, the error suggests a command.
 func jobsOf(name string, data []byte) ([]*messages.JobSpec, error) {
 	specs, _, err := jobsWithSources(name, data)
 	return specs, err
 }
 
-// jobsWithSources is jobsOf, with where the values of their secrets come from.
+// jobsWithSources reads the jobs of a file with the sources of their secrets.
 func jobsWithSources(name string, data []byte) ([]*messages.JobSpec, []map[string]jobfile.Source, error) {
 	specs, from, err := jobfile.ParseWithSources(data)
 	problems, is := err.(jobfile.Problems)

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages/renamed"
 )
 
-// This file owns the page docs/reference/states.md: the words that commands show, from the code that makes them.
+// This file writes docs/reference/states.md, with the words of the commands, from the code.
 
 const statesPage = "../../docs/reference/states.md"
 
@@ -29,7 +29,7 @@ The [internal states of all actors](../contribute/states.md) are for contributor
 
 `
 
-// phaseTexts describe the phases of a job, in their order.
+// phaseTexts describes the phases of a job in order.
 var phaseTexts = []string{
 	"The job waits, and its reason explains why.",
 	"The job waits until it is released.",
@@ -47,7 +47,7 @@ var phaseTexts = []string{
 	"The job reached its time limit.",
 }
 
-// nodeTexts describe the states of a node. Each has a node in that state.
+// nodeTexts describes the states of a node. Each has an example node.
 var nodeTexts = []struct {
 	node *messages.NodeStatus
 	text string
@@ -75,7 +75,7 @@ func drainedNode(busy bool) *messages.NodeStatus {
 	return n
 }
 
-// causeTexts describe the causes of an attempt's end, in their order, with what follows.
+// causeTexts describes the causes of an attempt's end in order, with the consequence of each.
 var causeTexts = [][2]string{
 	{"All tasks exited with code 0.", "The job has succeeded."},
 	{"A task exited with another code, was killed, ran out of memory, or exceeded its disk limit.", "Job failure"},
@@ -165,7 +165,7 @@ func pageOfStates(t *testing.T) string {
 	return page + "\n" + manual.Markdown(exit.JobCodes)
 }
 
-// TestStatesPage: the page has the words of the code, each with a text.
+// TestStatesPage checks that the page has all words of the code, each with a text.
 func TestStatesPage(t *testing.T) {
 	want := pageOfStates(t)
 	if *rewrite {

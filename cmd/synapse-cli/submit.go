@@ -23,16 +23,16 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `submit`.
+// This file implements `submit`.
 
-// submission is what one submit was asked to do.
+// submission holds the options of one submit.
 type submission struct {
 	specFlags
 	secretFlags
 	from, requestID, file         string
 	wait, attach, allowInfeasible bool
 	dryRun                        string // client, server, or empty
-	seed                          bool   // speak as the first synctl did
+	seed                          bool   // behave like the original synctl
 	brings                        *script
 }
 
@@ -130,7 +130,7 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// isWord reports whether the argument looks like a command rather than a job file's name.
+// isWord reports whether the argument looks like a command instead of a job file.
 func isWord(files []string) bool {
 	if len(files) == 0 || files[0] == "-" || slices.Contains([]string{".yaml", ".yml", ".json"}, path.Ext(files[0])) {
 		return false
@@ -139,7 +139,7 @@ func isWord(files []string) bool {
 	return err != nil
 }
 
-// submit sends each described job, once all have been read.
+// submit sends each job after all have been read.
 func (a *app) submit(s *submission, files, command []string) error {
 	if s.file != "" {
 		files = []string{s.file}
@@ -177,7 +177,7 @@ func (a *app) submit(s *submission, files, command []string) error {
 	})
 }
 
-// beginHere notes where a job is submitted that runs on the machines' own root and names no workdir.
+// beginHere records the current folder for a job on the host's root file system without a workdir.
 func beginHere(spec *messages.JobSpec) {
 	here, err := os.Getwd()
 	if err != nil || spec.GetImage() != messages.HostImage || spec.GetWorkdir() != "" || spec.GetSubmitDir() != "" {
@@ -185,11 +185,11 @@ func beginHere(spec *messages.JobSpec) {
 	}
 	spec.SubmitDir = here
 	if jobfile.Valid(spec) != nil {
-		spec.SubmitDir = "" // its path contains what no job may contain
+		spec.SubmitDir = "" // the path contains characters that a job must not contain
 	}
 }
 
-// files shows job files that would submit the same jobs again.
+// files prints job files that would submit the same jobs.
 func (a *app) files(specs []*messages.JobSpec) error {
 	if a.style.Format != "json" {
 		return show.JobFile(a.out, specs...)
@@ -208,7 +208,7 @@ const (
 	dryServer = "server"
 )
 
-// dryRun asks the scheduler what would happen to each job. The first refusal gives the exit code.
+// dryRun asks the scheduler what would happen to each job. The first refusal defines the exit code.
 func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	f := exit.Failures{Tell: a.tell}
 	for _, spec := range specs {
@@ -229,16 +229,16 @@ func (a *app) dryRun(ctx context.Context, c *client.Client, s *submission, specs
 	return f.First
 }
 
-// trial is what would happen to a job, for programs.
+// trial holds the result of a dry run for programs.
 type trial struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
 	Name       string `json:"name"`
-	Waits      string `json:"reason,omitempty"` // for what; empty: it would start now
+	Waits      string `json:"reason,omitempty"` // why it would wait; empty: it would start now
 	Ahead      int64  `json:"ahead"`
 }
 
-// tried prints what would happen to a job.
+// tried prints the result of a dry run.
 func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	if a.style.Format != "" {
 		o := trial{"synapse/v1", "DryRun", spec.Called(), reply.GetWaits(), int64(reply.GetAhead())}
@@ -257,7 +257,7 @@ func (a *app) tried(spec *messages.JobSpec, reply *messages.DryRunReply) error {
 	return a.data("%s could be submitted: %s", spec.Called(), text)
 }
 
-// letWait adds the flag's name where the scheduler's hint speaks of waiting.
+// letWait adds the flag's name to a hint of the scheduler about waiting.
 func letWait(err error) error {
 	if e, is := err.(*client.Error); is && e.Code == messages.Code_CODE_INFEASIBLE {
 		e.Hint = strings.Replace(e.Hint, "allow it to wait", "let it wait (--allow-infeasible)", 1)
@@ -265,12 +265,12 @@ func letWait(err error) error {
 	return err
 }
 
-// sendAll sends several jobs before it waits for any. It asks the scheduler about each of them before it sends the
-// first. If one is still refused it stops; those before it are submitted, and their ids are printed.
+// sendAll sends several jobs before it waits for any. It first asks the scheduler about each. If a job is still
+// refused, it stops; the earlier jobs are submitted, and their IDs are printed.
 func (a *app) sendAll(ctx context.Context, c *client.Client, s *submission, specs []*messages.JobSpec) error {
 	for _, spec := range specs {
 		alone := proto.Clone(spec.Bare()).(*messages.JobSpec)
-		alone.After = nil // one of them may be to run after another, which is not there yet
+		alone.After = nil // another job of the same submit may be a dependency that does not exist yet
 		_, err := c.DryRun(ctx, &messages.DryRun{Spec: alone, AllowInfeasible: s.allowInfeasible})
 		if code := exit.Code(err); code == exit.Misuse || code == exit.Infeasible || code == exit.NotAllowed {
 			a.say("%s: none of %d jobs was submitted: job %s was rejected", a.name, len(specs), spec.Called())
@@ -318,8 +318,8 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 			}
 		}
 		if spec = status.GetRecord().GetSpec(); spec != nil {
-			spec.After = status.GetRecord().Awaits() // what it ran after has happened
-			if e := spec.GetElement(); e != nil {    // an array of this one, so that it is told which it is
+			spec.After = status.GetRecord().Awaits() // its dependencies are already met
+			if e := spec.GetElement(); e != nil {    // submit an array with only this element, so that the job gets its index
 				spec.Array = &messages.ArraySpec{Indices: []*messages.IndexRange{{First: e.GetIndex(), Last: e.GetIndex()}}}
 				spec.Element = nil
 			}
@@ -332,7 +332,7 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 	return []*messages.JobSpec{spec}, err
 }
 
-// read takes a script, or the jobs of a file.
+// read reads a script or the jobs of a file.
 func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
 	name, text, err := input(file, a.stdin)
 	switch {
@@ -342,7 +342,7 @@ func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
 		var specs []*messages.JobSpec
 		specs, s.sources, err = jobsWithSources(name, text)
 		return specs, err
-	case s.brings == nil: // it came through a pipe, and nothing says what it is
+	case s.brings == nil: // it came through a pipe, and its kind is unknown
 		s.brings = &script{file: file}
 	}
 	if s.script, err = s.brings.made(name, text); err != nil {
@@ -353,7 +353,7 @@ func (a *app) read(s *submission, file string) ([]*messages.JobSpec, error) {
 	return []*messages.JobSpec{spec}, err
 }
 
-// send submits one job, and waits for it if asked.
+// send submits one job, and waits for it on request.
 func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) error {
 	id, err := a.order(ctx, c, s, spec)
 	switch {
@@ -367,7 +367,7 @@ func (a *app) send(ctx context.Context, c *client.Client, s *submission, spec *m
 	return nil
 }
 
-// order submits a job and prints its id.
+// order submits a job and prints its ID.
 func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *messages.JobSpec) (string, error) {
 	if err := c.Precede(ctx, spec, c.Named); err != nil {
 		return "", err
@@ -394,7 +394,7 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 	return reply.GetJob(), nil
 }
 
-// submitted prints the id.
+// submitted prints the ID.
 func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.SubmitReply) error {
 	id := reply.GetJob()
 	switch {
@@ -422,7 +422,7 @@ func (a *app) waitFor(ctx context.Context, c *client.Client, id string, progress
 	return a.over(status)
 }
 
-// progress tells each change of a job's phase, once.
+// progress prints each change of a job's phase once.
 func (a *app) progress() func(*messages.JobStatus) {
 	last := ""
 	return func(j *messages.JobStatus) {
@@ -437,7 +437,7 @@ func (a *app) progress() func(*messages.JobStatus) {
 	}
 }
 
-// over says how a job ended, and ends as it did.
+// over prints how a job ended, and returns its exit code as an error.
 func (a *app) over(j *messages.JobStatus) error {
 	a.say("%s", howItEnded(j))
 	return exit.With(show.ExitCode(j.GetRecord()))
@@ -453,8 +453,7 @@ func howItEnded(j *messages.JobStatus) string {
 	return line + ": " + why
 }
 
-// seedFlags makes the bare flags of the first synctl submit a job: their amounts
-// are totals, and memory is in MB.
+// seedFlags makes the flags of the original synctl submit a job. Their amounts are totals, and memory is in MB.
 func (a *app) seedFlags(root *cobra.Command) {
 	var cpu, gpu, mem int64
 	var image string
@@ -479,7 +478,7 @@ func (a *app) seedFlags(root *cobra.Command) {
 				MemoryBytes: mem << 20}, Split: messages.Split_SPLIT_ANY},
 		}
 		if image == "host" {
-			spec.Command = []string{"/bin/sh"} // it has no entrypoint; without input a shell ends at once, and well
+			spec.Command = []string{"/bin/sh"} // the host has no entrypoint; a shell without input exits at once with 0
 		}
 		if err := spec.Validate(); err != nil {
 			return exit.Usage("job is not valid: %s", err)

@@ -10,7 +10,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that a job is listed and found by its name as it was given.
+// This file checks that a job is listed and found by its given name.
 
 func called(id, given string) *messages.JobStatus {
 	j := job(id, "running", messages.JobState_JOB_STATE_ACTIVE)
@@ -18,7 +18,7 @@ func called(id, given string) *messages.JobStatus {
 	return j
 }
 
-// TestSubmitByGivenName: each way to name a job sends the name as it was given beside the one that is derived.
+// TestSubmitByGivenName checks that each way to name a job sends the given name and the derived one.
 func TestSubmitByGivenName(t *testing.T) {
 	f := front(t)
 	dir := t.TempDir()
@@ -54,7 +54,8 @@ func TestSubmitByGivenName(t *testing.T) {
 	}
 }
 
-// TestFoundByGivenName: lists show it and match it, and only it: a job whose name is alike but for its case is another.
+// TestFoundByGivenName checks that lists show and match the given name exactly: a name with another case is another
+// job.
 func TestFoundByGivenName(t *testing.T) {
 	a := startArrays(t)
 	a.all = append(a.all, called("jb", "TrainB"), called("jc", "trainb"), called("jd", "train_5"), called("je", "X_5"))

@@ -19,23 +19,23 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `token`: what a machine joins with that makes its own key, and what a person shows in place of a
-// certificate.
+// This file implements `token`: join tokens for nodes that create their own keys, and user tokens instead of
+// certificates.
 
-// The times for which tokens are good where nobody says it.
+// The default lifetimes of tokens.
 const (
 	machineTTL = time.Hour
 	personTTL  = identity.LifePerson
 )
 
-// tokenFlags are the flags of `token create`.
+// tokenFlags holds the flags of `token create`.
 type tokenFlags struct {
 	by, role   string
 	name, user string
 	out        string
 	ttlMs      int64
 	uses       int
-	bounds     identity.Bounds // of a machine's
+	bounds     identity.Bounds // of a node's token
 }
 
 func (a *app) tokenCommand() *cobra.Command {
@@ -102,7 +102,7 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	return c
 }
 
-// readBounds takes what a machine may claim, as far as it was said.
+// readBounds parses the limits of a node that the flags set.
 func (t *tokenFlags) readBounds(c *cobra.Command) {
 	t.bounds = identity.Bounds{}
 	for _, key := range []identity.Bound{
@@ -148,7 +148,7 @@ func (t *tokenFlags) check(args []string) error {
 	return nil
 }
 
-// inviteMachine makes the token of a machine.
+// inviteMachine creates a join token for a node.
 func (a *app) inviteMachine(t *tokenFlags) error {
 	folder, err := identity.OpenFolder(t.by)
 	if err != nil {
@@ -164,7 +164,7 @@ func (a *app) inviteMachine(t *tokenFlags) error {
 	})
 }
 
-// createPass makes the token of a person.
+// createPass creates a user token.
 func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) error {
 	cluster, root, ok := c.Root()
 	if !ok {
@@ -187,7 +187,7 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 	})
 }
 
-// hand makes a token, and writes it to a new file or to standard output. The file is there before the token is.
+// hand creates a token, and writes it to a new file or to standard output. The file is created before the token.
 func (a *app) hand(out string, create func() (string, error)) error {
 	if out == "" {
 		text, err := create()
@@ -205,7 +205,7 @@ func (a *app) hand(out string, create func() (string, error)) error {
 		_, err = fmt.Fprintln(file, text)
 	}
 	if failed := cmp.Or(err, file.Close()); failed != nil {
-		_ = os.Remove(out) // it is empty, or not whole
+		_ = os.Remove(out) // it is empty or incomplete
 		return failed
 	}
 	return nil

@@ -8,11 +8,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that things are told as they are.
+// This file checks that messages are correct.
 
-// TestToldAsItIs: what is over is not being cancelled, each machine that is named is
-// done, a slip is answered with what was most likely meant, and nothing is said in the
-// words of a library.
+// TestToldAsItIs checks that a finished job is not reported as being cancelled, that all named nodes are processed,
+// and that errors suggest the most likely name and do not contain the words of a library.
 func TestToldAsItIs(t *testing.T) {
 	f := startFake(t)
 	gone := job("j1", "cancelled", messages.JobState_JOB_STATE_CANCELLED)

@@ -18,18 +18,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `top`: the cluster on one page, again and again on a terminal, once anywhere else.
+// This file implements `top`, which shows the cluster on one page: repeatedly on a terminal, and otherwise once.
 
-// On a terminal another page is shown while top runs, and what was there comes back when it ends.
+// On a terminal, top uses the alternate screen, and restores the old content at the end.
 const (
-	otherPage = "\x1b[?1049h\x1b[?25l" // and no cursor
+	otherPage = "\x1b[?1049h\x1b[?25l" // and hides the cursor
 	firstPage = "\x1b[?25h\x1b[?1049l"
 	fromAbove = "\x1b[H"
-	lineEnd   = "\x1b[K\r\n" // the terminal is raw meanwhile
+	lineEnd   = "\x1b[K\r\n" // the terminal is in raw mode
 	restEmpty = "\x1b[J"
 )
 
-// livePhases are those of jobs that are not over.
+// livePhases lists the phases of unfinished jobs.
 var livePhases = []string{
 	messages.PhaseQueued, messages.PhaseHeld, messages.PhaseReserving, messages.PhaseDeciding, messages.PhaseStarting,
 	messages.PhaseRunning, messages.PhaseStopping, messages.PhaseClosing,
@@ -65,7 +65,7 @@ func (a *app) topCommand() *cobra.Command {
 	return c
 }
 
-// topOnce writes one page.
+// topOnce prints one page.
 func (a *app) topOnce(ctx context.Context, c *client.Client, most int) error {
 	page, err := a.topPage(ctx, c, most)
 	if err != nil {
@@ -74,7 +74,7 @@ func (a *app) topOnce(ctx context.Context, c *client.Client, most int) error {
 	return a.page(strings.TrimSuffix(page, "\n"))
 }
 
-// topPage asks for all that a page shows. An answer to each question is true of its own moment.
+// topPage requests the data of a page. The answers may be from slightly different times.
 func (a *app) topPage(ctx context.Context, c *client.Client, most int) (string, error) {
 	nodes, err := c.Nodes(ctx)
 	if err != nil {
@@ -91,14 +91,15 @@ func (a *app) topPage(ctx context.Context, c *client.Client, most int) (string, 
 	return page.String(), err
 }
 
-// topLive shows page after page. A scheduler that does not answer is told on the page, and asked again.
+// topLive shows one page after the other. If the scheduler does not answer, the page says so, and the next one
+// tries again.
 func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration) error {
 	ctx, cancel := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM)
 	defer cancel()
 	if err := a.raw(otherPage); err != nil {
 		return err
 	}
-	defer func() { _ = a.raw(firstPage) }() // the terminal may be gone
+	defer func() { _ = a.raw(firstPage) }() // the terminal may be closed
 	if here, is := a.stdin.(*os.File); is && term.IsTerminal(int(here.Fd())) {
 		before, err := term.MakeRaw(int(here.Fd()))
 		if err != nil {
@@ -122,7 +123,7 @@ func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration
 			page = show.Lines("scheduler not reachable: " + err.Error() + "\n")
 		}
 		if err := a.raw(fromAbove + strings.ReplaceAll(visible(page), "\n", lineEnd) + restEmpty); err != nil {
-			return nil // nobody looks any more
+			return nil // the reader is gone
 		}
 		select {
 		case <-ctx.Done():
@@ -132,7 +133,7 @@ func (a *app) topLive(ctx context.Context, c *client.Client, every time.Duration
 	}
 }
 
-// quitKeys ends a page when q or Ctrl-C is typed, which a raw terminal hands on as any other key.
+// quitKeys ends top on q or Ctrl-C, which a raw terminal passes on as a normal key.
 func (a *app) quitKeys(quit func()) {
 	keys := make([]byte, 64)
 	for {
@@ -142,7 +143,7 @@ func (a *app) quitKeys(quit func()) {
 			return
 		}
 		if err != nil {
-			return // no keys come; Ctrl-C is a signal then
+			return // no keys arrive, and Ctrl-C is a signal
 		}
 	}
 }

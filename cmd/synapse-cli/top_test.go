@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestTop: without a terminal one page is shown, of the jobs that live alone, and nothing that steers a terminal.
+// TestTop checks that without a terminal one page of unfinished jobs is printed, without control characters.
 func TestTop(t *testing.T) {
 	f := startFake(t)
 	f.nodes = []*messages.NodeStatus{{
@@ -37,7 +37,7 @@ func TestTop(t *testing.T) {
 	cli(f.address, "top", "--every", "10ms").wants(t, exit.Misuse, "", "--every 10ms: too short")
 }
 
-// TestTopQuits: q ends the page, and any other key does not.
+// TestTopQuits checks that q ends top, and that other keys do not.
 func TestTopQuits(t *testing.T) {
 	f := startFake(t)
 	c, err := client.Dial(client.Config{Server: f.address})
@@ -64,7 +64,7 @@ func TestTopQuits(t *testing.T) {
 	}
 }
 
-// TestEventsSince: of the last events those are shown that were not earlier.
+// TestEventsSince checks that only events after a time are shown.
 func TestEventsSince(t *testing.T) {
 	f := startFake(t)
 	now := time.Now().UnixMilli()

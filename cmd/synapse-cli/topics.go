@@ -13,13 +13,13 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns `help TOPIC`: short texts about the job file, the exit codes and the environment of a task. The
-// pages of the reference are written from the same texts.
+// This file implements `help TOPIC`: short texts about the job file, the exit codes and the environment of a task.
+// The reference pages are written from the same texts.
 
 // topicWidth is the width of a topic's lines.
 const topicWidth = 98
 
-// topics are the names of the topics, and what each prints.
+// topics lists the names of the topics, and what each prints.
 var topics = []struct {
 	name, purpose string
 	print         func(io.Writer)
@@ -29,7 +29,7 @@ var topics = []struct {
 	{"environment", "environment variables of a task", printEnvironment},
 }
 
-// topicNamed returns how a topic is printed; nil: there is no such topic.
+// topicNamed returns the function that prints a topic, or nil for an unknown name.
 func topicNamed(name string) func(io.Writer) {
 	for _, t := range topics {
 		if t.name == name {
@@ -128,7 +128,7 @@ func completeTopics() (names []cobra.Completion) {
 	return names
 }
 
-// meantTopic hints at the topic that an unknown word may stand for; empty: none is similar.
+// meantTopic suggests a topic for an unknown word, or returns "" if none is similar.
 func meantTopic(word string) string {
 	var names []string
 	for _, t := range topics {

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the page docs/reference/environment.md, and the tests of `help TOPIC`.
+// This file writes docs/reference/environment.md, and tests `help TOPIC`.
 
 const environmentPage = "../../docs/reference/environment.md"
 
@@ -36,7 +36,7 @@ func pageOfEnvironment(t *testing.T) string {
 	return page
 }
 
-// TestEnvironmentPage: the page has the texts, and nothing else.
+// TestEnvironmentPage checks that the page has exactly the descriptions of the variables.
 func TestEnvironmentPage(t *testing.T) {
 	want := pageOfEnvironment(t)
 	if *rewrite {
@@ -49,7 +49,8 @@ func TestEnvironmentPage(t *testing.T) {
 	}
 }
 
-// TestHelpTopics: each topic prints its texts in lines that fit, and the help of `help` lists the topics.
+// TestHelpTopics checks that each topic prints its texts in short lines, and that the help of `help` lists the
+// topics.
 func TestHelpTopics(t *testing.T) {
 	lookup := func(string) (string, bool) { return "", false }
 	show := func(args ...string) (string, int) {
@@ -88,7 +89,7 @@ func TestHelpTopics(t *testing.T) {
 	}
 }
 
-// TestExitTexts: each code of the API has a text.
+// TestExitTexts checks that each code of the API has a description.
 func TestExitTexts(t *testing.T) {
 	texts := fmt.Sprint(exit.Texts())
 	for _, code := range []int{exit.OK, exit.Failed, exit.Misuse, exit.NotFound, exit.Conflict, exit.NotAllowed,
@@ -102,7 +103,7 @@ func TestExitTexts(t *testing.T) {
 	}
 }
 
-// TestManPages: a man page keeps the lines of a table, and describes a command that has a short text only.
+// TestManPages checks that a man page keeps the lines of a table, and describes a command with only a short text.
 func TestManPages(t *testing.T) {
 	dir := t.TempDir()
 	var out bytes.Buffer

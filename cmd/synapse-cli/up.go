@@ -29,15 +29,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `up`: a cluster on this machine, of real processes, in one command.
+// This file implements `up`, which runs a cluster of real processes on this host.
 
-// upFlags are what `up` was asked.
+// upFlags holds the flags of `up`.
 type upFlags struct {
 	local.Options
 	patience string
 	quiet    bool
 	clean    bool
-	insecure int // how often it was said
+	insecure int // number of occurrences
 }
 
 func (a *app) upCommand() *cobra.Command {
@@ -95,7 +95,7 @@ func (a *app) upCommand() *cobra.Command {
 	return c
 }
 
-// upDrivers are those of synapse-node.
+// upDrivers lists the drivers of synapse-node.
 var upDrivers = []string{"auto", "carapace", "oci", "process"}
 
 func (u *upFlags) check() error {
@@ -136,8 +136,8 @@ func (u *upFlags) check() error {
 	return nil
 }
 
-// cleanUp ends what killed clusters have left. The directories that were to go
-// with them go too; what somebody named is kept.
+// cleanUp ends what killed clusters have left. It removes their temporary folders, and keeps folders that the user
+// named.
 func (a *app) cleanUp(u *upFlags) error {
 	var err error
 	dirs := []string{u.Dir}
@@ -170,7 +170,7 @@ func (a *app) cleanUp(u *upFlags) error {
 	return nil
 }
 
-// up runs the cluster. The first signal ends it in order, the second at once.
+// up runs the cluster. The first signal ends it in order, the second immediately.
 func (a *app) up(u *upFlags) error {
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
@@ -212,7 +212,7 @@ func (a *app) up(u *upFlags) error {
 	return a.ended(err)
 }
 
-// ended is how `up` ends: a process that died has said why.
+// ended returns the result of `up`. A process that died has already been reported.
 func (a *app) ended(err error) error {
 	var died *local.Died
 	if errors.As(err, &died) {
@@ -224,7 +224,7 @@ func (a *app) ended(err error) error {
 	return upProblem(err)
 }
 
-// upProblem gives a directory that is in use the code of a conflict.
+// upProblem returns the error for a folder in use with the code of a conflict.
 func upProblem(err error) error {
 	if errors.Is(err, local.ErrInUse) {
 		return &exit.Failure{Code: exit.Conflict, Text: err.Error()}
@@ -232,7 +232,7 @@ func upProblem(err error) error {
 	return err
 }
 
-// prepareUp finds the programs and makes the directory.
+// prepareUp finds the programs and creates the folder.
 func (a *app) prepareUp(u *upFlags) error {
 	var err error
 	if u.Scheduler, err = a.program("synapse-scheduler"); err != nil {
@@ -242,7 +242,7 @@ func (a *app) prepareUp(u *upFlags) error {
 		return err
 	}
 	if u.Dir == "" {
-		// Tasks run as other users, and have to pass through.
+		// Tasks run as other users and must be able to enter the folder.
 		if u.Dir, err = os.MkdirTemp("", local.TemporaryPrefix); err == nil {
 			err = os.Chmod(u.Dir, 0o711)
 		}
@@ -256,8 +256,8 @@ func (a *app) prepareUp(u *upFlags) error {
 	if u.Insecure {
 		a.say("%s: INSECURE: this cluster uses plaintext. Every task and user on this host can control it.", a.name)
 	}
-	// The children's settings are ours to give: what the user has set for a node of
-	// his own would reach all of them.
+	// The settings of the children are set here. Variables that the user has set for another node must not
+	// affect them.
 	for _, entry := range os.Environ() {
 		if !strings.HasPrefix(entry, "SYNAPSE_NODE_") && !strings.HasPrefix(entry, "SYNAPSE_SCHEDULER_") {
 			u.Env = append(u.Env, entry)
@@ -266,8 +266,7 @@ func (a *app) prepareUp(u *upFlags) error {
 	return err
 }
 
-// ownerName is whose the jobs are that are submitted with the cluster's keys: the user's name, where a certificate can
-// have it.
+// ownerName returns the owner of jobs with the cluster's keys: the user's name, if a certificate may contain it.
 func ownerName() string {
 	const otherwise = "admin"
 	own, err := user.Current()
@@ -280,7 +279,7 @@ func ownerName() string {
 	return own.Username
 }
 
-// settingsOf are those by which a command finds the cluster.
+// settingsOf returns the connection settings for the cluster.
 func settingsOf(cluster *local.Cluster) map[string]string {
 	settings := map[string]string{"server": cluster.Address()}
 	if keys := cluster.Keys(); keys != "" {
@@ -289,12 +288,12 @@ func settingsOf(cluster *local.Cluster) map[string]string {
 	return settings
 }
 
-// dialLocal connects to the cluster, as its owner.
+// dialLocal connects to the cluster as its owner.
 func dialLocal(cluster *local.Cluster) (*client.Client, error) {
 	return client.Dial(client.Config{Server: cluster.Address(), TLS: cluster.Keys()})
 }
 
-// serveUp waits until all have joined, says so, and watches until the end is asked for.
+// serveUp waits until all nodes have joined, reports this, and watches the cluster until its end.
 func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) error {
 	if ctx.Err() != nil {
 		return nil
@@ -338,12 +337,12 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 	close(standing)
 	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, settings)
 	a.say("%s: `%s web` shows the cluster in a browser", a.name, a.name)
-	// Whoever read the line may have gone: the cluster stays.
+	// The cluster continues if the reader of the line is gone.
 	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)
 	return <-watched
 }
 
-// awaitNodes asks until so many machines are up.
+// awaitNodes waits until this many nodes are up.
 func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) error {
 	c, err := dialLocal(cluster)
 	if err != nil {
@@ -373,8 +372,8 @@ func (a *app) awaitNodes(ctx context.Context, cluster *local.Cluster, want int) 
 	}
 }
 
-// cancelAll gives jobs of a cluster that is about to go the chance to end in
-// order. What does not make use of it is killed with the rest.
+// cancelAll cancels the jobs of a cluster that is about to end, so that they can stop in order. Jobs that do not
+// stop are killed with the rest.
 func (a *app) cancelAll(cluster *local.Cluster, now <-chan struct{}) {
 	ctx, cancel := context.WithTimeout(context.Background(), 1500*time.Millisecond)
 	defer cancel()

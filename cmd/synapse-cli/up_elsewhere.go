@@ -9,7 +9,8 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 )
 
-// This file owns what `up` says at a desk that runs no jobs: control groups, namespaces and the agent are Linux's.
+// This file implements `up` on other systems than Linux, which cannot run jobs: it only returns an error. Cgroups,
+// namespaces and the agent require Linux.
 
 func (a *app) upCommand() *cobra.Command {
 	return &cobra.Command{
@@ -17,7 +18,7 @@ func (a *app) upCommand() *cobra.Command {
 		Short: "run a local cluster (requires Linux)",
 		Long: "Runs a scheduler and node processes on a Linux host. Run it on another host, a virtual one or WSL\n" +
 			"2, and pass the address of that scheduler to the other commands here with --server.",
-		DisableFlagParsing: true, // whatever is asked, the answer is the same one
+		DisableFlagParsing: true, // the answer is the same for all flags
 		RunE: func(*cobra.Command, []string) error {
 			return &exit.Failure{Code: exit.Failed, Text: "`up` requires Linux; jobs cannot run on " + runtime.GOOS,
 				Hint: "run it on a Linux host, a virtual machine or WSL 2, and pass that address here with --server"}

@@ -30,8 +30,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestMain lets the test binary be any of the programs of a cluster, by the name
-// it is called.
+// TestMain lets the test binary act as any program of a cluster, selected by its name.
 func TestMain(m *testing.M) {
 	switch filepath.Base(os.Args[0]) {
 	case "synapse-cli":
@@ -41,19 +40,19 @@ func TestMain(m *testing.M) {
 	case "synapse-node":
 		if os.Args[1] == "leftovers" {
 			fmt.Println(0)
-			syscall.Exit(0) // os.Exit waits a second under the race detector, and up waits for this program
+			syscall.Exit(0) // os.Exit waits a second under the race detector, which would delay up
 		}
 		fakeNode(flagsOf(os.Args[1:]))
 	case "task":
 		signal.Ignore(syscall.SIGTERM)
-		time.Sleep(time.Minute) // far longer than any test; who leaves it behind is found out
+		time.Sleep(time.Minute) // longer than any test, so a process that remains is detected
 	default:
-		soonEnded = pace.Of(soonEnded) // a child of this binary measures nothing
+		soonEnded = pace.Of(soonEnded) // the child process runs no tests
 		os.Exit(m.Run())
 	}
 }
 
-// flagsOf reads --name value pairs.
+// flagsOf parses --name value pairs.
 func flagsOf(args []string) map[string]string {
 	flags := map[string]string{}
 	for i := 0; i < len(args); i++ {
@@ -75,7 +74,7 @@ func fatal(err error) {
 	}
 }
 
-// fakeScheduler answers for the nodes that have left a file in its neighbourhood.
+// fakeScheduler answers for the nodes whose files are in the folder next to its own.
 func fakeScheduler(flags map[string]string) {
 	listener, err := net.Listen("tcp", flags["listen"])
 	fatal(err)
@@ -112,7 +111,7 @@ func (n *neighbours) ListJobs(context.Context, *messages.ListJobs) (*messages.Li
 	return &messages.ListJobsReply{Outcome: ok()}, nil
 }
 
-// fakeNode starts a task in a session of its own, as a real one does, and joins.
+// fakeNode starts a task in a separate session, like a real node, and joins.
 func fakeNode(flags map[string]string) {
 	fmt.Println("Starting Worker Node - ID: " + flags["id"])
 	if os.Getenv("FAKE_DIES") == flags["id"] {
@@ -136,7 +135,7 @@ func fakeNode(flags map[string]string) {
 	time.Sleep(time.Minute)
 }
 
-// running is an `up` in a process of its own.
+// running is an `up` in a separate process.
 type running struct {
 	cmd    *exec.Cmd
 	dir    string
@@ -174,7 +173,7 @@ func startUp(t *testing.T, env []string, args ...string) *running {
 	return r
 }
 
-// ready waits for the line, and answers where the state is.
+// ready waits for the ready line, and returns the address and the state folder.
 func (r *running) ready(t *testing.T) (address, dir string) {
 	t.Helper()
 	line, err := r.stdout.ReadString('\n')
@@ -186,7 +185,7 @@ func (r *running) ready(t *testing.T) (address, dir string) {
 		t.Fatalf("%q", line)
 	}
 	var config string
-	await(t, "the settings", func() bool { // Both outputs are read beside each other.
+	await(t, "the settings", func() bool { // both outputs are read concurrently
 		_, rest, _ := strings.Cut(r.stderr.String(), "SYNAPSE_CONFIG=")
 		var whole bool
 		config, _, whole = strings.Cut(rest, "\n")
@@ -195,7 +194,7 @@ func (r *running) ready(t *testing.T) (address, dir string) {
 	return strings.TrimSuffix(strings.Fields(line)[2], ","), filepath.Dir(config)
 }
 
-// end waits for the end, and answers the exit code and how long that took.
+// end waits for the end, and returns the exit code and the duration.
 func (r *running) end(t *testing.T) (int, time.Duration) {
 	t.Helper()
 	began := time.Now()
@@ -208,7 +207,7 @@ func (r *running) end(t *testing.T) (int, time.Duration) {
 	return r.cmd.ProcessState.ExitCode(), time.Since(began)
 }
 
-// joined are the pids and flags of nodes and their tasks.
+// joined returns the process IDs and the flags of nodes and their tasks.
 func joined(t *testing.T, dir string) (pids []int, flags []map[string]string) {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(dir, "*", "joined*"))
@@ -233,7 +232,7 @@ func joined(t *testing.T, dir string) (pids []int, flags []map[string]string) {
 	return pids, flags
 }
 
-// alive reports whether a process is there and no zombie.
+// alive reports whether a process exists and is not a zombie.
 func alive(pid int) bool {
 	stat, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	return err == nil && !strings.Contains(string(stat), ") Z ")
@@ -244,8 +243,8 @@ func wantGone(t *testing.T, pids []int) {
 	await(t, fmt.Sprintf("the end of %v", pids), func() bool { return !slices.ContainsFunc(pids, alive) })
 }
 
-// soonEnded bounds the end of a cluster that is asked to end. By design that takes up to 3.5 s; what is left alone
-// lives for a minute.
+// soonEnded limits the time until a cluster has ended. By design it takes up to 3.5 s. A process that remains lives
+// for a minute.
 var soonEnded = 20 * time.Second
 
 func TestUp(t *testing.T) {
@@ -299,7 +298,8 @@ func TestUp(t *testing.T) {
 	}
 }
 
-// TestUpLeavesNothing: without --data-dir its state goes with it, and so do stubborn nodes.
+// TestUpLeavesNothing checks that without --data-dir the state is removed, and that nodes that ignore SIGTERM end
+// too.
 func TestUpLeavesNothing(t *testing.T) {
 	r := startUp(t, []string{"FAKE_STUBBORN=1"}, "--nodes", "2", "--quiet")
 	_, dir := r.ready(t)
@@ -319,8 +319,8 @@ func TestUpLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestASecondSignalEndsAtOnce: to wait for something would take longer each time. A machine that is busy with something
-// else is slow once.
+// TestASecondSignalEndsAtOnce checks that no wait remains after the second signal. Several tries are made, because
+// a busy host may be slow once.
 func TestASecondSignalEndsAtOnce(t *testing.T) {
 	var took []time.Duration
 	for range 3 {
@@ -332,7 +332,7 @@ func TestASecondSignalEndsAtOnce(t *testing.T) {
 	t.Errorf("a second signal ended it after %v", took)
 }
 
-// endedTwice answers how long a cluster lived after the second signal.
+// endedTwice returns how long a cluster lived after the second signal.
 func endedTwice(t *testing.T) time.Duration {
 	r := startUp(t, []string{"FAKE_STUBBORN=1"}, "--nodes", "1")
 	_, dir := r.ready(t)
@@ -355,7 +355,7 @@ func endedTwice(t *testing.T) time.Duration {
 	return took
 }
 
-// TestUpIsKilled: the kernel ends the processes of an `up` that could not.
+// TestUpIsKilled checks that the kernel ends the processes of a killed `up`.
 func TestUpIsKilled(t *testing.T) {
 	r := startUp(t, nil, "--nodes", "2")
 	_, dir := r.ready(t)
@@ -364,7 +364,7 @@ func TestUpIsKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.end(t)
-	wantGone(t, []int{pids[0], pids[2]}) // The tasks outlive their nodes by design.
+	wantGone(t, []int{pids[0], pids[2]}) // the tasks outlive their nodes by design
 	for _, task := range []int{pids[1], pids[3]} {
 		if err := syscall.Kill(task, syscall.SIGKILL); err != nil {
 			t.Error(err)
@@ -387,7 +387,7 @@ func TestANodeThatDies(t *testing.T) {
 }
 
 func TestANodeThatDoesNotJoin(t *testing.T) {
-	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--join-timeout", "5s") // the other one has to start
+	r := startUp(t, []string{"FAKE_ABSENT=node-1"}, "--nodes", "2", "--join-timeout", "5s") // the other node must start
 	if code, _ := r.end(t); code != exit.TimedOut ||
 		!strings.Contains(r.stderr.String(), "1 of 2 nodes joined in time") {
 		t.Errorf("%d: %s", code, r.stderr)

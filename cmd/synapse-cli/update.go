@@ -13,10 +13,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what may be changed of a job that lives, `priority` and `update`, and
-// `suspend`, which cannot be done.
+// This file implements changes of unfinished jobs, `priority` and `update`, and refuses `suspend`.
 
-// priorityCommand takes the number last, behind one job or several.
+// priorityCommand takes the number as the last argument, after one or more jobs.
 func (a *app) priorityCommand() *cobra.Command {
 	change := &messages.Update{SetPriority: true}
 	var labels []string
@@ -122,7 +121,7 @@ func (o ordinal) Set(text string) error {
 func (ordinal) String() string { return "" }
 func (ordinal) Type() string   { return "number" }
 
-// updates does it to one job, and says what the scheduler has on disk.
+// updates changes one job, and returns a text about the stored values.
 func (a *app) updates(change *messages.Update) act {
 	return func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 		change.Job = j.GetRecord().GetId()
@@ -165,7 +164,7 @@ func (a *app) updates(change *messages.Update) act {
 	}
 }
 
-// suspendCommand refuses what Slurm's users know, with the reason and the way out.
+// suspendCommand refuses Slurm's suspend with the reason and an alternative.
 func (a *app) suspendCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "suspend JOB...", Hidden: true, Args: cobra.ArbitraryArgs, DisableFlagParsing: true,

@@ -15,7 +15,7 @@ func (f *fake) Update(_ context.Context, q *messages.Update) (*messages.UpdateRe
 	}, f.heard(q)
 }
 
-// TestUpdate: what was changed is told as the scheduler has it, and only what was named is sent.
+// TestUpdate checks that the output contains the scheduler's values, and that only given flags are sent.
 func TestUpdate(t *testing.T) {
 	f := startFake(t)
 	f.put(job("jaa1", "running", messages.JobState_JOB_STATE_ACTIVE))

@@ -26,18 +26,18 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the test that all who show the usage of queues show the same: `get queues`, `describe queue`, the
-// metrics and the web UI. That the planner counts the same is sim.TestUsageAgrees.
+// This file checks that the usage of queues is the same in `get queues`, `describe queue`, the metrics and the web
+// UI. sim.TestUsageAgrees checks the planner.
 
-// usageOf is what one queue has, in words that all can be brought to.
+// usageOf is the usage of one queue in a form to which all outputs can be converted.
 type usageOf struct{ use, running, waiting int64 }
 
 var drawnQueues = &messages.Queues{Default: "rest", Queues: []*messages.QueueSpec{
 	{Name: "lab"}, {Name: "nlp", Parent: "lab"}, {Name: "vision", Parent: "lab"}, {Name: "rest"},
 }}
 
-// TestUsageIsTheSameEverywhere draws jobs in all phases, arrays and elements among them, and asks everywhere. What is
-// right is counted here by another rule: from how each job was drawn.
+// TestUsageIsTheSameEverywhere draws jobs in all phases, including arrays and elements, and compares all outputs.
+// The expected values are counted by another rule, from how each job was drawn.
 func TestUsageIsTheSameEverywhere(t *testing.T) {
 	for seed := range uint64(6) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -76,7 +76,7 @@ func TestUsageIsTheSameEverywhere(t *testing.T) {
 	}
 }
 
-// drawnJob is a job in some phase, and counts it in its queue and the queues above.
+// drawnJob returns a job in a random phase, and adds it to the usage of its queue and the queue's ancestors.
 func drawnJob(r *rand.Rand, i int, want map[string]usageOf) *messages.JobStatus {
 	names := []string{"lab", "nlp", "vision", "rest", "", "old"}
 	queue := names[r.IntN(len(names))]
@@ -100,7 +100,7 @@ func drawnJob(r *rand.Rand, i int, want map[string]usageOf) *messages.JobStatus 
 		rec.State = messages.JobState_JOB_STATE_SUCCEEDED
 	}
 	switch i % 5 {
-	case 0: // an array's own record
+	case 0: // the record of an array
 		rec.Spec.Array, waits, runs = &messages.ArraySpec{Indices: []*messages.IndexRange{{Last: 9}}}, false, false
 	case 1:
 		rec.Spec.Element = &messages.Element{Array: "j00", Index: int32(i)}
@@ -124,7 +124,7 @@ func drawnJob(r *rand.Rand, i int, want map[string]usageOf) *messages.JobStatus 
 	return s
 }
 
-// put notes what a queue has, unless that is nothing.
+// put records the usage of a queue, unless it is zero.
 func put(to map[string]usageOf, name string, u usageOf) {
 	if u != (usageOf{}) {
 		to[name] = u
@@ -137,7 +137,7 @@ func thousandths(text string) (n int64) {
 	return int64(f*1000 + 0.5)
 }
 
-// shownTable is what `get queues` says.
+// shownTable returns the usage in `get queues`.
 func shownTable(t *testing.T, f *fake) map[string]usageOf {
 	all := map[string]usageOf{}
 	lines := strings.Split(strings.TrimSpace(cli(f.address, "get", "queues", "-o", "wide").out), "\n")
@@ -162,7 +162,7 @@ func shownTable(t *testing.T, f *fake) map[string]usageOf {
 	return all
 }
 
-// shownQueues is what `describe queue` says of each.
+// shownQueues returns the usage in `describe queue`.
 func shownQueues(t *testing.T, f *fake) map[string]usageOf {
 	all := map[string]usageOf{}
 	for _, name := range []string{"lab", "nlp", "vision", "rest", "old"} {
@@ -181,7 +181,7 @@ func shownQueues(t *testing.T, f *fake) map[string]usageOf {
 	return all
 }
 
-// scraped is what the metrics say. They are of each queue alone, so those below are added here.
+// scraped returns the usage in the metrics. They count each queue separately, so the descendants are added here.
 func scraped(t *testing.T, c *mirror.Census) map[string]usageOf {
 	var text strings.Builder
 	source := &leading.Source{
@@ -218,7 +218,7 @@ func scraped(t *testing.T, c *mirror.Census) map[string]usageOf {
 	return all
 }
 
-// answering is a scheduler that has these queues.
+// answering is a fake scheduler with these queues.
 type answering struct {
 	api.SynapseClient
 	queues *messages.GetQueuesReply
@@ -229,7 +229,7 @@ func (a answering) GetQueues(context.Context, *messages.GetQueues, ...grpc.CallO
 	return a.queues, nil
 }
 
-// onPage is what the web UI is told.
+// onPage returns the usage in the web UI's data.
 func onPage(t *testing.T, reply *messages.GetQueuesReply) map[string]usageOf {
 	page := web.New(web.Options{API: answering{queues: reply}, Open: true, Answers: func(string) bool { return true }})
 	w, r := httptest.NewRecorder(), httptest.NewRequest(http.MethodGet, "http://localhost/queues", nil)

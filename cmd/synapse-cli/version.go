@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `version` and the manual's pages.
+// This file implements `version` and the man pages.
 
 // version is set by the linker in a release.
 var version = ""
@@ -33,7 +33,7 @@ func versionOf() string {
 	return "unknown"
 }
 
-// versions are what -o json shows.
+// versions is the object of -o json.
 type versions struct {
 	APIVersion string            `json:"apiVersion"`
 	Kind       string            `json:"kind"`
@@ -99,7 +99,7 @@ func (a *app) versionCommand() *cobra.Command {
 	return c
 }
 
-// docsCommand writes the manual. Packagers run it; nobody else has to see it.
+// docsCommand writes the man pages and reference pages. It is hidden, because only packagers need it.
 func (a *app) docsCommand() *cobra.Command {
 	c := &cobra.Command{Use: "docs", Short: "write the manual", Hidden: true, Args: cobra.NoArgs}
 	c.AddCommand(&cobra.Command{
@@ -111,7 +111,7 @@ func (a *app) docsCommand() *cobra.Command {
 			root := c.Root()
 			root.DisableAutoGenTag = true
 			forMan(root)
-			// A fixed date, so that the same version gives the same pages.
+			// A fixed date, so that the same version creates the same pages.
 			date := time.Unix(0, 0).UTC()
 			return doc.GenManTree(root, &doc.GenManHeader{Section: "1", Source: "Synapse " + versionOf(), Manual: "Synapse",
 				Date: &date}, args[0])
@@ -120,7 +120,7 @@ func (a *app) docsCommand() *cobra.Command {
 	return c
 }
 
-// forMan prepares the help of a command, and of those below it, for man pages.
+// forMan prepares the help of a command and its subcommands for man pages.
 func forMan(c *cobra.Command) {
 	if c.Long = manual.ForMan(c.Long); c.Long == "" {
 		c.Long = manual.Sentence(c.Short)

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `wait`.
+// This file implements `wait`.
 
 func (a *app) waitCommand() *cobra.Command {
 	timeout := ""
@@ -65,7 +65,7 @@ func orZero(s string) string {
 	return s
 }
 
-// waitAll resolves all names first: a slip in the last is told now, not hours later.
+// waitAll first finds all names, so that a wrong name is reported before a wait of hours.
 func (a *app) waitAll(ctx context.Context, c *client.Client, args []string, progress bool) error {
 	var ids []string
 	for _, word := range args {

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `watch` and `events`: changes as they come, and those that were.
+// This file implements `watch` and `events`, which show current and past changes.
 
 func (a *app) watchCommand() *cobra.Command {
 	q := &messages.Watch{Present: true, Reasons: true}
@@ -67,7 +67,7 @@ func (a *app) watchCommand() *cobra.Command {
 	return a.objectFlag(c)
 }
 
-// shown shows an event; that all has been told is none.
+// shown prints an event. It skips the event that marks the end of the initial state.
 func (a *app) shown(e *messages.Event) (bool, error) {
 	if e.GetJob() == nil && e.GetNode() == nil && e.GetGroup() == 0 {
 		return false, nil
@@ -75,8 +75,7 @@ func (a *app) shown(e *messages.Event) (bool, error) {
 	return false, show.Event(a.out, a.style, e)
 }
 
-// shownByName shows events of jobs that were asked for by name: what holds for a
-// group of waiting jobs is told of each of them.
+// shownByName prints events of named jobs. An event about a group of waiting jobs is printed for each of them.
 func (a *app) shownByName() client.Look {
 	known := map[string]*messages.JobStatus{}
 	return func(e *messages.Event) (bool, error) {
@@ -102,8 +101,8 @@ func (a *app) shownByName() client.Look {
 	}
 }
 
-// kept is how many of the last events are asked for: a little less than a
-// scheduler keeps, so that what happens meanwhile does not push them out.
+// kept is the number of requested past events. It is a little less than a scheduler keeps, so that new events do
+// not push the requested ones out.
 const kept = 950
 
 func (a *app) eventsCommand() *cobra.Command {
@@ -146,8 +145,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	return a.objectFlag(c)
 }
 
-// resolve finds jobs, and else machines. What is neither is taken as it is, for a
-// machine that was removed still has its events; unknown has why it was not found.
+// resolve finds jobs, or else nodes. An unknown name is used unchanged, because a removed node still has events.
+// unknown holds the errors of the search.
 func resolve(ctx context.Context, c *client.Client, names []string) (ids []string, unknown map[string]error,
 	err error) {
 	unknown = map[string]error{}
@@ -176,9 +175,8 @@ func resolve(ctx context.Context, c *client.Client, names []string) (ids []strin
 	return ids, unknown, nil
 }
 
-// events asks for the number of the last event first, by a watch of nothing, and
-// then for those before it. A leader's events begin behind its epoch's first
-// number, so no more are asked for than there can be.
+// events first requests the number of the last event, with an empty watch, and then the events before it. A
+// leader's events start after its epoch's first number, so it requests no more than can exist.
 func (a *app) events(
 	ctx context.Context, c *client.Client, ids []string, unknown map[string]error, sinceMs int64, follow bool,
 ) error {

@@ -23,10 +23,10 @@ import (
 	"github.com/yi-json/synapse/server/web"
 )
 
-// This file owns `web`: the page that shows the cluster, served on this machine's loop over the connection that the
-// command line has. So a browser meets no certificate that it does not know, and sees what its user may see.
+// This file implements `web`, which serves the web UI on loopback over the connection of the command line. The
+// browser needs no certificate, and shows what the user may see.
 
-// webFlags are what `web` was asked.
+// webFlags holds the flags of `web`.
 type webFlags struct {
 	listen, record, replay, out string
 	quiet                       bool
@@ -77,7 +77,7 @@ func (a *app) webCommand() *cobra.Command {
 	return c
 }
 
-// onLoop reports whether an address is one that only this machine reaches.
+// onLoop reports whether an address is a loopback address.
 func onLoop(address string) bool {
 	host, _, err := net.SplitHostPort(address)
 	ip := net.ParseIP(host)
@@ -85,13 +85,13 @@ func onLoop(address string) bool {
 }
 
 func (a *app) web(ctx context.Context, c *client.Client, w *webFlags) error {
-	if _, err := c.Cluster(ctx, &api.Cluster{}); err != nil { // before a page is promised that cannot show anything
+	if _, err := c.Cluster(ctx, &api.Cluster{}); err != nil { // before a page is announced that could show nothing
 		return err
 	}
 	return a.servePage(ctx, w, "Web UI", web.Options{API: c})
 }
 
-// servePage serves a page on the loop, until it is interrupted.
+// servePage serves a page on loopback until Ctrl-C.
 func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Options) error {
 	door, err := net.Listen("tcp", w.listen)
 	if err != nil {
@@ -123,11 +123,11 @@ func (a *app) servePage(ctx context.Context, w *webFlags, what string, o web.Opt
 	case err := <-ended:
 		return err
 	case <-ctx.Done():
-		return server.Close() // what is open is a stream, and would never end by itself
+		return server.Close() // open streams would never end by themselves
 	}
 }
 
-// recordPage keeps what a viewer may see, until it is interrupted.
+// recordPage records what a viewer may see, until Ctrl-C.
 func (a *app) recordPage(ctx context.Context, c *client.Client, path string) error {
 	file, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if err != nil {
@@ -148,7 +148,7 @@ func (a *app) recordPage(ctx context.Context, c *client.Client, path string) err
 	return nil
 }
 
-// replayPage shows a record, or makes a folder of it.
+// replayPage shows a recording, or writes it as a folder.
 func (a *app) replayPage(w *webFlags) error {
 	file, err := os.Open(w.replay)
 	if err != nil {
@@ -174,7 +174,7 @@ func (a *app) replayPage(w *webFlags) error {
 	return nil
 }
 
-// saidOf is what an error means, and what to do about it, in a line.
+// saidOf returns the code of an error, and its text with the hint in one line.
 func saidOf(err error) (messages.Code, string) {
 	var e *client.Error
 	switch {
@@ -186,7 +186,7 @@ func saidOf(err error) (messages.Code, string) {
 	return e.Code, e.Text + " (" + e.Hint + ")"
 }
 
-// browse has the desk open a link, where there is a desk. Where it cannot, the link is on the screen.
+// browse opens a link in the desktop's browser, if there is one. The link is also printed.
 func browse(link string) {
 	name, args := "xdg-open", []string{link}
 	switch runtime.GOOS {
@@ -196,6 +196,6 @@ func browse(link string) {
 		name, args = "rundll32", []string{"url.dll,FileProtocolHandler", link}
 	}
 	if opener := exec.Command(name, args...); opener.Start() == nil {
-		go func() { _ = opener.Wait() }() // it is not ours to judge
+		go func() { _ = opener.Wait() }() // a failure is ignored
 	}
 }

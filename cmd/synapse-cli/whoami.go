@@ -13,24 +13,24 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `whoami`: for whom the scheduler takes the caller, and what that one may do.
+// This file implements `whoami`, which prints the identity and the rights of the caller.
 
-// whoObj is what -o json shows.
+// whoObj is the object of -o json.
 type whoObj struct {
 	APIVersion string     `json:"apiVersion"`
 	Kind       string     `json:"kind"`
-	Cluster    string     `json:"cluster,omitempty"` // absent: it speaks no TLS
+	Cluster    string     `json:"cluster,omitempty"` // missing: plaintext
 	Name       string     `json:"name"`
 	Role       string     `json:"role,omitempty"`
 	Until      string     `json:"expiresAt,omitempty"`
-	Token      string     `json:"token,omitempty"`  // its id, where one was shown in place of a certificate
-	Groups     []string   `json:"groups,omitempty"` // as the issuer of the token says
+	Token      string     `json:"token,omitempty"`  // ID of the token, if one was used instead of a certificate
+	Groups     []string   `json:"groups,omitempty"` // from the issuer of the token
 	Rights     []rightObj `json:"rights,omitempty"`
 }
 
 type rightObj struct {
 	Name string `json:"name"`
-	Own  bool   `json:"own,omitempty"` // only on jobs of the caller's own
+	Own  bool   `json:"own,omitempty"` // only for the caller's own jobs
 }
 
 func (a *app) whoamiCommand() *cobra.Command {

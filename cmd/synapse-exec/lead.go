@@ -15,10 +15,11 @@ import (
 	"github.com/yi-json/synapse/runtime/shell"
 )
 
-// This file owns --lead: a gang in which rank 0 has a launcher start everything, as mpirun. The other tasks hold their
-// places, and end well when it has; where it fails, or one of them does, the gang ends as any other.
+// This file implements --lead: a gang in which rank 0 runs a launcher, such as mpirun, that starts everything. The
+// other tasks wait, and exit with 0 after the launcher has succeeded. If the launcher or a task fails, the gang
+// ends as usual.
 
-// lead runs the command on rank 0, and waits elsewhere.
+// lead runs the command on rank 0, and waits on other ranks.
 func lead(args []string) (int, error) {
 	if len(args) == 0 {
 		return codeUsage, errors.New("--lead requires a command")
@@ -52,10 +53,10 @@ func lead(args []string) (int, error) {
 	return dismiss()
 }
 
-// codeWithTask is that of a process that ended because its task did.
+// codeWithTask is the exit code of a process that was killed with its task.
 const codeWithTask = 128 + int(syscall.SIGKILL)
 
-// stayName is where a task that waits can be told, in its own scratch directory.
+// stayName is the name of the socket of a waiting task, in its scratch folder.
 const stayName = "synapse-stay"
 
 func stayPlace() (*os.File, string, error) {
@@ -66,7 +67,7 @@ func stayPlace() (*os.File, string, error) {
 	return folder, fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), stayName), nil
 }
 
-// stay waits until it is told that all is over.
+// stay waits until rank 0 reports the end.
 func stay() (int, error) {
 	folder, path, err := stayPlace()
 	if err != nil {
@@ -86,8 +87,8 @@ func stay() (int, error) {
 	return 0, conn.Close()
 }
 
-// release tells the task that this runs in. One that has just begun may not listen yet: a command on rank 0 can be over
-// before.
+// release reports the end to the task in which it runs. A new task may not listen yet, because a short command on
+// rank 0 may already have ended.
 func release([]string) error {
 	folder, path, err := stayPlace()
 	if err != nil {
@@ -101,10 +102,10 @@ func release([]string) error {
 	return conn.Close()
 }
 
-// dismissAtOnce is how many tasks are told beside each other.
+// dismissAtOnce limits the tasks that are notified concurrently.
 const dismissAtOnce = 16
 
-// dismiss tells all other tasks.
+// dismiss notifies all other tasks.
 func dismiss() (int, error) {
 	world, err := strconv.Atoi(os.Getenv("SYNAPSE_WORLD_SIZE"))
 	if err != nil {
@@ -119,7 +120,7 @@ func dismiss() (int, error) {
 			defer func() { <-room }()
 			args := []string{"/bin/sh", "-c", `exec "$SYNAPSE_EXEC" --release`}
 			code, err := call(shell.Command{Host: fmt.Sprintf(":%d", rank), Args: args}, nil)
-			if code != 0 && code != codeWithTask { // the task may end before the process that told it
+			if code != 0 && code != codeWithTask { // the task may end before the process that notifies it
 				failed <- fmt.Errorf("rank %d was not notified of the end: code %d, %v", rank, code, err)
 			}
 		})

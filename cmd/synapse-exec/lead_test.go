@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// This file owns how tasks that wait for rank 0 are told that it has ended.
+// This file tests how tasks that wait for rank 0 learn of its end.
 
-// TestReleaseIsEarly: one that is told before it listens hears of it all the same, and so does one that is told after.
+// TestReleaseIsEarly checks that a task receives the report also if it arrives before the task listens.
 func TestReleaseIsEarly(t *testing.T) {
 	t.Setenv("SYNAPSE_EXEC", filepath.Join(t.TempDir(), "synapse-exec"))
 	for _, ahead := range []time.Duration{200 * time.Millisecond, 0} {
 		told := make(chan error, 1)
 		go func() {
 			err := release(nil)
-			for failed := err; failed != nil; failed = release(nil) { // so that nobody waits for ever
+			for failed := err; failed != nil; failed = release(nil) { // so that no test waits forever
 				time.Sleep(time.Millisecond)
 			}
 			told <- err

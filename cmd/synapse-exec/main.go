@@ -1,5 +1,6 @@
-// Command synapse-exec does what Synapse does inside a task, as the task's user. Every task is shown it; nothing of
-// it needs a program of the image. It owns its words, its exit codes, and what it says on stderr.
+// Command synapse-exec runs inside a task as the task's user, and does Synapse's work there. It is mounted into
+// every task and needs no program of the image. It defines its subcommands, its exit codes, and its texts on
+// stderr.
 package main
 
 import (
@@ -22,13 +23,13 @@ const (
 	codeUsage  = 2
 )
 
-// words are what synapse-cli and --lead have it do, as its first argument.
+// words maps the first argument to the functions for synapse-cli and --lead.
 var words = map[string]func([]string) error{
 	"--pack": pack, "--unpack": unpack, "--dial": dial, "--version": version, "--release": release,
 }
 
 func main() {
-	// It runs within the limits of a task that needs them for itself.
+	// The process shares the task's memory limit, so its heap must stay small.
 	debug.SetGCPercent(25)
 	if len(os.Args) < 2 {
 		fmt.Fprint(os.Stderr, usage)
@@ -49,7 +50,7 @@ Only tasks of Synapse can use this program; its path is $SYNAPSE_EXEC. HOST is a
 The exit code is the command's own, or 255 if the command did not run or the connection was lost.
 `
 
-// dispatch does what the first word says.
+// dispatch runs the subcommand.
 func dispatch(word string, args []string) (int, error) {
 	if do, known := words[word]; known {
 		err := do(args)
@@ -79,7 +80,7 @@ func complain(text string) {
 	fmt.Fprintln(os.Stderr, "synapse-exec:", strings.ReplaceAll(text, "\n", "; "))
 }
 
-// version says which one it is, and does nothing: to be asked shows that it can be run.
+// version prints the version. An answer proves that the program can run.
 func version([]string) error {
 	text := "unknown"
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
@@ -89,10 +90,10 @@ func version([]string) error {
 	return err
 }
 
-// errSkipped is the end of a copy that left something out, each of which was named.
+// errSkipped is the result of a copy that skipped entries, which were all named.
 var errSkipped = errors.New("the other files were copied")
 
-// skipping names what does not travel.
+// skipping reports entries that are not copied.
 func skipping() (note transfer.Skipped, end func(error) error) {
 	n := 0
 	note = func(name, why string) {
@@ -107,7 +108,7 @@ func skipping() (note transfer.Skipped, end func(error) error) {
 	}
 }
 
-// pack writes a file or a folder to stdout.
+// pack writes a file or a folder as an archive to stdout.
 func pack(args []string) error {
 	if len(args) != 1 {
 		return errors.New("--pack takes one path")
@@ -116,7 +117,7 @@ func pack(args []string) error {
 	return end(transfer.Pack(os.Stdout, args[0], note))
 }
 
-// unpack makes what comes on stdin.
+// unpack creates the files of an archive from stdin.
 func unpack(args []string) error {
 	if len(args) != 1 {
 		return errors.New("--unpack takes one path")
@@ -125,11 +126,11 @@ func unpack(args []string) error {
 	return end(transfer.Unpack(os.Stdin, args[0], "", note))
 }
 
-// dialPatience bounds the wait for a port of the task's own machine.
+// dialPatience limits the wait for a port on loopback.
 const dialPatience = 10 * time.Second
 
-// dial joins stdin and stdout with a port of the loopback. Each direction ends by itself: who has said all may
-// still be answered.
+// dial connects stdin and stdout with a loopback port. Each direction ends separately, so an answer may follow the
+// end of the input.
 func dial(args []string) error {
 	if len(args) != 1 {
 		return errors.New("--dial takes one port")
@@ -157,7 +158,7 @@ func dial(args []string) error {
 	return nil
 }
 
-// loopback reaches a server that listens on either address.
+// loopback connects to a server on the IPv4 or IPv6 loopback address.
 func loopback(port string) (*net.TCPConn, error) {
 	var failed error
 	for _, host := range []string{"127.0.0.1", "::1"} {

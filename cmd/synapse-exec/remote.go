@@ -17,22 +17,21 @@ import (
 	"github.com/yi-json/synapse/runtime/shell"
 )
 
-// This file owns the remote shell among the tasks of a gang: what ssh does for MPI's and DeepSpeed's launchers, without
-// a server, a key or a user of its own. The task's socket is the way, and to be the task's is the right.
+// This file implements the remote shell among the tasks of a gang. It replaces ssh for the launchers of MPI and
+// DeepSpeed, without a server, keys or users. It connects through the task's socket, which only the task can use.
 
 const (
-	codeLost     = 255 // as ssh has it, where the command was not run or broke off
+	codeLost     = 255 // as in ssh: the command did not run, or the connection broke
 	callPause    = 50 * time.Millisecond
-	callPatience = 15 * time.Second // for the agent, which may be starting again, and for a task that has just begun
+	callPatience = 15 * time.Second // for an agent that restarts, and for a task that has just started
 )
 
-// harmless are ssh's flags about how it connects, by which launchers are wont to call it, and whether they take a
-// value.
+// harmless maps ssh's connection flags, which launchers often use, to whether they take a value.
 var harmless = map[string]bool{
 	"-x": false, "-q": false, "-T": false, "-n": false, "-4": false, "-6": false, "-o": true,
 }
 
-// remoteWords reads [flags] HOST COMMAND..., as ssh does.
+// remoteWords parses [flags] HOST COMMAND..., like ssh.
 func remoteWords(args []string) (host string, command []string, silent bool, err error) {
 	for len(args) > 0 && strings.HasPrefix(args[0], "-") {
 		name := args[0]
@@ -58,12 +57,12 @@ func remoteWords(args []string) (host string, command []string, silent bool, err
 	return args[0], args[1:], silent, nil
 }
 
-// remote runs a command line in a shell of another task, and answers its exit code.
+// remote runs a command line in a shell of another task, and returns its exit code.
 func remote(host string, command []string, stdin io.Reader) (int, error) {
 	return call(shell.Command{Host: host, Args: []string{"/bin/sh", "-c", strings.Join(command, " ")}}, stdin)
 }
 
-// call has a command run, and carries its streams.
+// call runs a command, and copies its streams.
 func call(command shell.Command, stdin io.Reader) (int, error) {
 	text, err := json.Marshal(command)
 	if err == nil && len(text) > shell.PieceBytes {
@@ -98,7 +97,7 @@ func call(command shell.Command, stdin io.Reader) (int, error) {
 	return hear(conn)
 }
 
-// feed sends what the command reads.
+// feed sends the input of the command.
 func feed(send func(shell.Kind, []byte) error, stdin io.Reader) {
 	buffer := make([]byte, shell.PieceBytes)
 	for stdin != nil {
@@ -113,7 +112,7 @@ func feed(send func(shell.Kind, []byte) error, stdin io.Reader) {
 	_ = send(shell.StdinEnds, nil)
 }
 
-// hear writes what the command writes, to its end.
+// hear writes the output of the command, until its end.
 func hear(conn io.Reader) (int, error) {
 	for {
 		kind, body, err := shell.Receive(conn)
@@ -141,8 +140,8 @@ func hear(conn io.Reader) (int, error) {
 	}
 }
 
-// connect reaches the agent by the task's socket, which is there soon after the task began. Its path may be longer than
-// a socket's can be, so it is reached from its folder.
+// connect connects to the agent through the task's socket, which appears soon after the start. Its path may exceed
+// the limit of socket paths, so it is addressed through its folder.
 func connect() (net.Conn, error) {
 	program := os.Getenv("SYNAPSE_EXEC")
 	if program == "" {
@@ -157,7 +156,7 @@ func connect() (net.Conn, error) {
 	return dialUntil(fmt.Sprintf("/proc/self/fd/%d/%s", folder.Fd(), shell.SocketName))
 }
 
-// dialUntil reaches a socket that will be there soon.
+// dialUntil retries until the socket exists.
 func dialUntil(path string) (net.Conn, error) {
 	for until := time.Now().Add(callPatience); ; time.Sleep(callPause) {
 		conn, err := net.Dial("unix", path)

@@ -16,11 +16,10 @@ import (
 	"github.com/yi-json/synapse/runtime/machine"
 )
 
-// This file owns what a machine shows to schedulers, and that it stays good. Without --tls there is no badge, and all
-// is plaintext.
+// This file manages the node's certificate and renews it. Without --tls, the node has none and uses plaintext.
 
-// badge opens what the machine shows, and answers its name in the cluster: the certificate's, else the one that was
-// given, else one that was made.
+// badge opens the certificate, and returns the node's name in the cluster: the name in the certificate, the given
+// one, or a generated one.
 func (o *options) badge(me *machine.Machine, log actors.Log) (*credential.Badge, string, error) {
 	if o.tls == "" {
 		return nil, cmp.Or(o.id, me.NodeID()), nil
@@ -39,11 +38,11 @@ func (o *options) badge(me *machine.Machine, log actors.Log) (*credential.Badge,
 	return badge, name, nil
 }
 
-// maxToken bounds what is read for one.
+// maxToken limits the size of a join token.
 const maxToken = 4 << 10
 
-// enter makes the folder of --tls by a join token. The key is made here and stays here. Where the folder is there, the
-// machine has joined before, and its token is spent.
+// enter creates the folder of --tls with a join token. The key is created on this host and stays here. If the
+// folder exists, the node has joined before, and its token is used up.
 func (o *options) enter(me *machine.Machine, log actors.Log) error {
 	if _, err := os.Stat(o.tls); o.token == "" || err == nil {
 		return nil
@@ -73,7 +72,7 @@ func (o *options) enter(me *machine.Machine, log actors.Log) error {
 	return folder.Create()
 }
 
-// shown is what each connection begins with.
+// shown returns the credentials of each connection.
 func shown(badge *credential.Badge) credentials.TransportCredentials {
 	if badge == nil {
 		return credential.Plain(nil)
@@ -81,7 +80,7 @@ func shown(badge *credential.Badge) credentials.TransportCredentials {
 	return badge.Credentials(nil)
 }
 
-// keep renews the badge until the answer is called.
+// keep renews the certificate until end is called.
 func (o *options) keep(badge *credential.Badge, log actors.Log) (end func()) {
 	if badge == nil {
 		return func() {}

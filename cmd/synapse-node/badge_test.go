@@ -10,10 +10,9 @@ import (
 	"github.com/yi-json/synapse/runtime/machine"
 )
 
-// This file owns the tests of how an agent joins.
+// This file tests how an agent joins.
 
-// TestReadableTokenIsWarnedOf: an agent that joins with a token that others may read logs that, with the fix; one whose
-// token nobody else may read does not.
+// TestReadableTokenIsWarnedOf checks that an agent logs a warning with a fix if others can read its join token.
 func TestReadableTokenIsWarnedOf(t *testing.T) {
 	for mode, want := range map[os.FileMode]bool{0o600: false, 0o644: true} {
 		dir := t.TempDir()
@@ -21,7 +20,7 @@ func TestReadableTokenIsWarnedOf(t *testing.T) {
 		if err := os.WriteFile(o.token, []byte("no token"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		if err := os.Chmod(o.token, mode); err != nil { // whatever the umask is
+		if err := os.Chmod(o.token, mode); err != nil { // independent of the umask
 			t.Fatal(err)
 		}
 		me, err := machine.Open(dir)

@@ -10,17 +10,17 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a machine comes for an exec session that it was told of: to the scheduler that waits for it, by
-// a stream of its own over the connection of the link. It breaks with that, and then the process is hung up on.
+// This file opens the node's stream for a requested exec session, to the scheduler that requested it. The stream
+// uses the link's connection. If it breaks, the process is ended.
 
-// carrying is carry over a link.
+// carrying returns carry for a link.
 func carrying(link asker) func(context.Context, string, func(launcher.Wire) error) error {
 	return func(ctx context.Context, session string, do func(launcher.Wire) error) error {
 		return carry(ctx, link, session, do)
 	}
 }
 
-// carry hands do what a session's stream carries, until do is through.
+// carry opens the stream of a session and passes it to do, until do returns.
 func carry(ctx context.Context, link asker, session string, do func(launcher.Wire) error) error {
 	return link.Ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
 		ctx, cancel := context.WithCancel(ctx)
@@ -32,28 +32,28 @@ func carry(ctx context.Context, link asker, session string, do func(launcher.Wir
 		if err := stream.Send(&api.ExecOut{Session: session}); err != nil {
 			return err
 		}
-		first, err := stream.Recv() // and no other scheduler has a first word
+		first, err := stream.Recv() // other schedulers send no first message
 		if err != nil {
 			return err
 		}
 		w := &execStream{stream: stream, first: first}
-		_ = do(w) // why a process was not run has been said there
+		_ = do(w) // do has already reported why a process did not start
 		_ = stream.CloseSend()
-		for w.err() == nil { // What was sent last has arrived when the other side ends.
+		for w.err() == nil { // when the other side ends, it has received everything
 			_, _ = w.Receive()
 		}
 		return nil
 	})
 }
 
-// execStream gives the launcher a stream. It is still being read when the process has ended, and gRPC allows one
-// reader: of two, one would wait for ever.
+// execStream adapts a stream for the launcher. The launcher may still read when the process has ended. gRPC permits
+// only one reader, so a second one would block forever.
 type execStream struct {
 	stream grpc.BidiStreamingClient[api.ExecOut, api.ExecIn]
 
 	reading sync.Mutex
-	first   *api.ExecIn // until it was received
-	ended   error       // once the stream has
+	first   *api.ExecIn // nil after it was received
+	ended   error       // result of the stream
 }
 
 func (w *execStream) err() error {

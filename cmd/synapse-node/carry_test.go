@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// waiting is a scheduler that waits for machines, says what is to be run, and goes when it has ended.
+// waiting is a fake scheduler that waits for nodes, sends a command, and ends with the command.
 type waiting struct{ api.UnimplementedSynapseServer }
 
 func (waiting) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) error {
@@ -32,15 +32,15 @@ func (waiting) Carry(stream grpc.BidiStreamingServer[api.ExecOut, api.ExecIn]) e
 	return err
 }
 
-// linked asks one scheduler.
+// linked is a link with one scheduler.
 type linked struct{ conn grpc.ClientConnInterface }
 
 func (l linked) Ask(ctx context.Context, do func(context.Context, grpc.ClientConnInterface) error) error {
 	return do(ctx, l.conn)
 }
 
-// TestCarryLeavesNothing: a process is carried to its end and nothing of that goes on, although it is still being
-// listened to for input when it ends, as the launcher does.
+// TestCarryLeavesNothing checks that no goroutine remains after a process has ended, even if its input was still
+// being read, as the launcher does.
 func TestCarryLeavesNothing(t *testing.T) {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -58,7 +58,7 @@ func TestCarryLeavesNothing(t *testing.T) {
 	before := 0
 	for i := range 50 {
 		if i == 1 {
-			before = runtime.NumGoroutine() // with those of the connection
+			before = runtime.NumGoroutine() // including those of the connection
 		}
 		ctx, cancel := context.WithTimeout(t.Context(), pace.Of(time.Minute))
 		err := carry(ctx, linked{conn}, "session", func(w launcher.Wire) error {
@@ -72,7 +72,7 @@ func TestCarryLeavesNothing(t *testing.T) {
 					}
 				}
 			}()
-			time.Sleep(time.Millisecond) // it listens
+			time.Sleep(time.Millisecond) // it is listening
 			return w.Send(&launcher.Outgoing{Ended: true})
 		})
 		if late := ctx.Err(); err != nil || late != nil {

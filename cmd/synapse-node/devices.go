@@ -13,16 +13,16 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 )
 
-// This file owns the agent's GPUs: finding them at its start, what the operator
-// is told of them, and what the Node is told whenever one of them fails or is well again.
+// This file manages the agent's GPUs: it finds them at the start, logs the result, and notifies the Node of failed
+// and recovered GPUs.
 
-// A driver that hangs must not keep a machine out for ever. It is asked up to three questions.
+// A driver that hangs must not exclude a node forever. Up to three requests are made.
 const (
 	discovery    = 30 * time.Second
 	allDiscovery = 3 * discovery
 )
 
-// devices are the machine's GPUs and what belongs to each.
+// devices holds the node's GPUs and their related devices.
 type devices struct {
 	finder   *gpu.Finder
 	record   gpu.Record
@@ -30,8 +30,7 @@ type devices struct {
 	hardware *gpu.Hardware
 }
 
-// findDevices takes those that are declared, else those that it finds, and says
-// what was left out and what images can expect.
+// findDevices uses the declared GPUs, or else detects them. It logs what was left out, and what images can use.
 func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, error) {
 	d := &devices{finder: gpu.New(gpu.Options{Timeout: discovery}), record: record}
 	var err error
@@ -62,8 +61,8 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 	return d, nil
 }
 
-// watch tells the Node what fails. It is said again at every look, because the
-// Node may not have been born at the first.
+// watch notifies the Node of failed GPUs. It repeats the notification at every check, because the Node may not
+// exist yet at the first one.
 func (d *devices) watch(h *host.Host, log actors.Log) *gpu.Watch {
 	node := actor.NewPID(h.System().Address(), actors.NodePath)
 	return gpu.StartWatch(gpu.Watching{

@@ -18,7 +18,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// nvidia puts a program in nvidia-smi's place. It prints what the answered file holds, and fails without one.
+// nvidia replaces nvidia-smi by a program that prints the content of a file, and fails without one.
 func nvidia(t *testing.T) (says string) {
 	t.Helper()
 	dir := t.TempDir()
@@ -31,7 +31,7 @@ func nvidia(t *testing.T) (says string) {
 	return says
 }
 
-// document is what nvidia-smi says of one GPU.
+// document writes nvidia-smi's output for one GPU.
 func document(t *testing.T, file, reset string) {
 	t.Helper()
 	text := `<nvidia_smi_log><gpu id="00000000:01:00.0"><product_name>NVIDIA H100</product_name><uuid>GPU-1</uuid><minor_number>0</minor_number>
@@ -45,8 +45,8 @@ func recordOf(t *testing.T) gpu.Record {
 	return gpu.Record{File: filepath.Join(t.TempDir(), "gpus"), BootID: "boot"}
 }
 
-// TestDevicesAgain: an agent that starts again in the same boot does not wait for a driver that takes its time, and
-// says so.
+// TestDevicesAgain checks that an agent that restarts within the same boot does not wait for a slow driver, and
+// logs this.
 func TestDevicesAgain(t *testing.T) {
 	says := nvidia(t)
 	document(t, says, "No")
@@ -67,7 +67,7 @@ func TestDevicesAgain(t *testing.T) {
 	}
 }
 
-// TestDevices: the Node hears of a GPU that fails, from the agent's own watch.
+// TestDevices checks that the agent's own watch notifies the Node of a failed GPU.
 func TestDevices(t *testing.T) {
 	says := nvidia(t)
 	document(t, says, "No")
@@ -99,7 +99,7 @@ func TestDevices(t *testing.T) {
 	}
 }
 
-// TestDeclaredDevices: who declares is not asked any further; who does not is told how.
+// TestDeclaredDevices checks that declared GPUs are not checked, and that the log explains how to declare them.
 func TestDeclaredDevices(t *testing.T) {
 	nvidia(t)
 	for n, want := range map[int]string{0: "", 2: "", -1: "--gpus N", 1_000_000: "0 to 1000"} {

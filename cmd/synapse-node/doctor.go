@@ -22,8 +22,8 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 )
 
-// This file owns the examination of a machine before it takes work. It reads the agent's own settings, starts nothing,
-// joins nothing, and may run beside an agent.
+// This file checks a host before it becomes a node. It reads the agent's settings, starts nothing and joins
+// nothing, and may run next to an agent.
 
 func doctorCommand() *cobra.Command {
 	o, asJSON := &options{}, false
@@ -38,19 +38,19 @@ func doctorCommand() *cobra.Command {
 	}
 	o.flags(c.Flags())
 	c.Flags().BoolVar(&asJSON, "json", false, "print the findings as JSON")
-	never := func() error { return nil } // what is wrong with the settings is a finding
+	never := func() error { return nil } // invalid settings become a finding
 	return daemon.Command(c, twins, never, func() error {
 		return doctor.Report(c.OutOrStdout(), asJSON, newExaminer(o).all(context.Background()))
 	}, healthSection(&o.health))
 }
 
-// examiner is one examination. What it asks of the machine can be replaced by a test, which plants faults.
+// examiner makes one examination. Tests replace parts of it to simulate faults.
 type examiner struct {
 	o          *options
 	now        func() time.Time
 	uid        int
-	files      uint64 // that may be open
-	localPorts string // the file with the kernel's own range
+	files      uint64 // limit of open files
+	localPorts string // file with the kernel's range of ephemeral ports
 	room       func(folder string) (unix.Statfs_t, error)
 	clock      func() (synchronised bool, err error)
 	containers func() []carapace.Finding
@@ -78,7 +78,7 @@ func newExaminer(o *options) *examiner {
 	return x
 }
 
-// all makes every check, whatever the others found.
+// all makes every check, regardless of the others.
 func (x *examiner) all(ctx context.Context) (all []doctor.Finding) {
 	all = append(all, x.settings(), x.user(), x.folder(), x.disk(), x.descriptors())
 	all = append(all, x.kernel()...)
@@ -107,7 +107,7 @@ func (x *examiner) user() doctor.Finding {
 	return doctor.OK("user", "root")
 }
 
-// folder looks at the agent's folder, or at what it would be made in.
+// folder checks the agent's folder, or the folder in which it would be created.
 func (x *examiner) folder() doctor.Finding {
 	const way = "use --data-dir with a folder on a local disk that survives a reboot"
 	dir, err := filepath.Abs(x.o.dataDir)
@@ -130,7 +130,7 @@ func (x *examiner) folder() doctor.Finding {
 	return doctor.OK("folder", "%s", dir)
 }
 
-// nearest is the folder itself, or the one above it that is there.
+// nearest returns the folder itself, or its nearest existing ancestor.
 func nearest(dir string) string {
 	for {
 		if _, err := os.Lstat(dir); err == nil || dir == "/" {
@@ -140,10 +140,10 @@ func nearest(dir string) string {
 	}
 }
 
-// What must be free where images, layers and output lie.
+// The required free space for images, layers and output.
 const (
-	fullAt   = 5  // percent that is free, and less is trouble
-	narrowAt = 15 // likewise, and less is a doubt
+	fullAt   = 5  // free percent below which the check fails
+	narrowAt = 15 // free percent below which the check warns
 )
 
 func (x *examiner) disk() doctor.Finding {
@@ -168,7 +168,7 @@ func (x *examiner) disk() doctor.Finding {
 	return doctor.OK("disk", "%d%% free", free)
 }
 
-// fewFiles is what an agent with a few hundred tasks needs.
+// fewFiles is the number of open files that an agent with a few hundred tasks needs.
 const fewFiles = 8192
 
 func (x *examiner) descriptors() doctor.Finding {
@@ -180,10 +180,10 @@ func (x *examiner) descriptors() doctor.Finding {
 	return doctor.OK("open files", "limit is %d", x.files)
 }
 
-// kernel is what containers and their limits need, as carapace itself finds it.
+// kernel checks the requirements of containers and their limits with carapace's own checks.
 func (x *examiner) kernel() (all []doctor.Finding) {
 	if x.uid != 0 {
-		return nil // there are none without root
+		return nil // containers require root
 	}
 	for _, f := range x.containers() {
 		if f.OK {
@@ -227,7 +227,7 @@ func (x *examiner) synchronised() doctor.Finding {
 	return doctor.OK("time service", "clock is synchronized")
 }
 
-// ports looks whether the range that gangs meet at is free, and will stay so.
+// ports checks that the rendezvous port range is free and stays free.
 func (x *examiner) ports() (all []doctor.Finding) {
 	if at := x.o.metricsAt; at != "" {
 		all = append(all, x.listens("--metrics", at))
@@ -237,7 +237,7 @@ func (x *examiner) ports() (all []doctor.Finding) {
 	}
 	var first, last int
 	if text, err := os.ReadFile(x.localPorts); err == nil {
-		_, _ = fmt.Sscan(string(text), &first, &last) // 0 where it is no range
+		_, _ = fmt.Sscan(string(text), &first, &last) // 0 if it is not a range
 	}
 	if x.o.portFirst <= last && first <= x.o.portLast {
 		all = append(all, doctor.Fail("ports", "use a range outside, or set net.ipv4.ip_local_reserved_ports",
@@ -251,7 +251,7 @@ func (x *examiner) ports() (all []doctor.Finding) {
 	return append(all, doctor.OK("ports", "%s are free", x.o.ports))
 }
 
-// listens tries an address, if no agent can have it already.
+// listens tries to listen on an address, unless an agent may already use it.
 func (x *examiner) listens(flag, at string) doctor.Finding {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
@@ -262,14 +262,14 @@ func (x *examiner) listens(flag, at string) doctor.Finding {
 	return doctor.OK("ports", "%s is free", at)
 }
 
-// certificate looks at the machine's key, and makes of it what the schedulers are asked with.
+// certificate checks the node's key, and returns the TLS settings for requests to schedulers.
 func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	if x.o.tls == "" {
 		return nil, []doctor.Finding{doctor.Warn("certificate", "see docs/operate/tls.md",
 			"without --tls, anyone who can reach the scheduler can control this node")}
 	}
 	if _, err := os.Stat(x.o.tls); err != nil && x.o.token != "" {
-		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{ // only its health is asked
+		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{ // only for a health request
 			doctor.OK("certificate", "node joins with its token when the agent starts")}
 	}
 	const way = "do what it says, or join again with a new token (`synapse-cli token create --node-name NAME`)"
@@ -302,7 +302,7 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 	return trust.ClientConfig(func() *identity.Pair { return folder.Pair }, nil), all
 }
 
-// external looks at a certificate of an outside issuer.
+// external checks the certificate of an outside issuer.
 func (x *examiner) external() (*tls.Config, []doctor.Finding) {
 	const way = "do what it says, and see docs/operate/spiffe.md"
 	of, err := identity.OpenExternal(x.o.tls)

@@ -26,15 +26,15 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 )
 
-// This file plants faults into a machine, one at a time, and looks whether the examination finds each and nothing else.
+// This file simulates faults of a host, one at a time. The examination must find exactly that fault.
 
-// patient is a machine on which all is well, before a fault is planted.
+// patient is a host without faults.
 type patient struct {
 	*examiner
 	t    *testing.T
 	dir  string
-	by   *identity.Folder // of the cluster's authority
-	date time.Duration    // by how much the scheduler's clock differs
+	by   *identity.Folder // folder of the cluster's authority
+	date time.Duration    // offset of the scheduler's clock
 }
 
 func newPatient(t *testing.T) *patient {
@@ -64,14 +64,14 @@ func newPatient(t *testing.T) *patient {
 
 func (p *patient) write(name, text string, mode os.FileMode) string {
 	path := filepath.Join(p.dir, name)
-	err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)) // whatever the umask is
+	err := errors.Join(os.WriteFile(path, []byte(text), mode), os.Chmod(path, mode)) // independent of the umask
 	if err != nil {
 		p.t.Fatal(err)
 	}
 	return path
 }
 
-// certify gives the machine a key and a certificate of a cluster that was made then.
+// certify creates a key and a certificate for the host, of a cluster that was created at that time.
 func (p *patient) certify(made time.Time) {
 	root, err := identity.NewRoot("c", made)
 	if err != nil {
@@ -92,7 +92,7 @@ func (p *patient) certify(made time.Time) {
 	p.o.tls, p.by = mine.Dir, by
 }
 
-// scheduler answers as one does, with TLS or without.
+// scheduler starts a fake scheduler, with or without TLS.
 func (p *patient) scheduler(secure bool) string {
 	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
 		w.Header().Set("Date", time.Now().Add(p.date).UTC().Format(http.TimeFormat))
@@ -113,7 +113,7 @@ func (p *patient) scheduler(secure bool) string {
 	return s.Listener.Addr().String()
 }
 
-// findings are what is not well.
+// findings returns the findings that are not OK.
 func (p *patient) findings() (all []doctor.Finding) {
 	for _, f := range p.all(p.t.Context()) {
 		if f.Verdict != doctor.Well {
@@ -123,7 +123,7 @@ func (p *patient) findings() (all []doctor.Finding) {
 	return all
 }
 
-// plain has the machine and its scheduler speak without TLS.
+// plain makes the host and its scheduler use plaintext.
 func (p *patient) plain() { p.o.tls, p.o.join = "", []string{p.scheduler(false)} }
 
 func free(t *testing.T) (net.Listener, string) {
@@ -136,7 +136,7 @@ func free(t *testing.T) (net.Listener, string) {
 	return l, l.Addr().String()
 }
 
-// faults are planted one at a time; each is found by words of its own.
+// faults are simulated one at a time. Each has a distinct finding.
 var faults = []struct {
 	name, check, words string
 	plant              func(p *patient)
@@ -207,7 +207,7 @@ var faults = []struct {
 	{"a scheduler that speaks TLS", "scheduler", "does not answer plain HTTP", func(p *patient) {
 		p.plain()
 		l, at := free(p.t)
-		go func() { // as one with TLS does, it hangs up on what is none
+		go func() { // like TLS, it closes connections of other protocols
 			for {
 				c, err := l.Accept()
 				if err != nil {
@@ -224,7 +224,8 @@ var faults = []struct {
 	{"uids of somebody here", "settings", "--uids", func(p *patient) { p.o.uidRange = "60000-70000" }},
 }
 
-// TestDoctorFindsPlantedFaults: each fault is found, with a way out; and a machine on which all is well has none.
+// TestDoctorFindsPlantedFaults checks that each fault is found with a fix, and that a host without faults has no
+// findings.
 func TestDoctorFindsPlantedFaults(t *testing.T) {
 	if found := newPatient(t).findings(); len(found) > 0 {
 		t.Errorf("all is well, and found is %v", found)
@@ -257,7 +258,7 @@ func TestDoctorFindsPlantedFaults(t *testing.T) {
 	}
 }
 
-// TestDoctorReports: findings are shown to people and to programs, and trouble is a failure while a doubt is none.
+// TestDoctorReports checks the output for users and programs, and that a failure is an error but a warning is not.
 func TestDoctorReports(t *testing.T) {
 	var out bytes.Buffer
 	all := []doctor.Finding{doctor.OK("a", "fine"), doctor.Warn("b", "do this", "odd")}

@@ -28,23 +28,23 @@ import (
 	"github.com/yi-json/synapse/runtime/upstream"
 )
 
-// This file owns what tasks run in, and who supervises them.
+// This file selects the drivers of tasks, and the program that supervises tasks.
 
-// driverAuto takes containers where they work, and plain processes elsewhere.
+// driverAuto selects containers if they work, and otherwise plain processes.
 const driverAuto = "auto"
 
-// probeLimit bounds the trial of a container: a mount that hangs must not keep a machine out for ever.
+// probeLimit limits the test of a container. A mount that hangs must not exclude a node forever.
 const probeLimit = 30 * time.Second
 
-// means are the drivers, the one for new tasks first, and the supervisor's command.
+// means holds the drivers, the one for new tasks first, and the command of the supervisor.
 type means struct {
 	drivers    []launcher.Driver
-	keeper     *egress.Keeper // of what tasks are not to reach
+	keeper     *egress.Keeper // blocks addresses that tasks must not reach
 	users      *hostpolicy.Lister
 	supervisor []string
 }
 
-// announce says what new tasks can be given: networks beside the machine's own, and secrets.
+// announce sets the features for new tasks in the announcement: private networks and secrets.
 func (m means) announce(a *messages.Announcement) {
 	if d, ok := m.drivers[0].(interface{ Networks() []messages.Network }); ok {
 		a.Networks = d.Networks()
@@ -54,13 +54,13 @@ func (m means) announce(a *messages.Announcement) {
 	}
 }
 
-// begin has what follows changes of the machine follow them, until the answer is called.
+// begin starts the parts that react to changes of the host. Call end to stop them.
 func (m means) begin() (end func()) {
 	unkeep, unlist := m.keeper.Begin(m.groups), m.users.Begin()
 	return func() { unlist(); unkeep() }
 }
 
-// groups are the control groups of the tasks that run, of whatever driver.
+// groups returns the cgroups of the running tasks of all drivers.
 func (m means) groups() []string {
 	var all []string
 	for _, driver := range m.drivers {
@@ -71,10 +71,10 @@ func (m means) groups() []string {
 	return all
 }
 
-// programs are what was found, as absolute paths; empty: not there.
+// programs holds the absolute paths of the programs that were found; empty: not found.
 type programs struct {
 	own   string   // this project's carapace
-	other string   // the small one that it grew out of
+	other string   // the small one from which it was developed
 	oci   []string // OCI runtimes
 }
 
@@ -98,8 +98,8 @@ func (o *options) find(ctx context.Context) (p programs, err error) {
 	return p, nil
 }
 
-// choose finds out what works here, and says it. Every driver is there in any
-// case: an earlier agent may have chosen otherwise, and its tasks may still run.
+// choose finds out which drivers work here, and logs the result. It creates all drivers, because running tasks of
+// an earlier agent may use another one.
 func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, log actors.Log) (means, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), probeLimit)
 	defer cancel()
@@ -155,7 +155,7 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 		return m, fmt.Errorf("--carapace: %s", why)
 	}
 	if found.own != "" && containers.Checked() {
-		m.supervisor[0] = found.own // a third of our own size, once for each task
+		m.supervisor[0] = found.own // a third of this binary's size, once per task
 	}
 	plain := process.New(process.Options{Users: users, Policy: o.policy, Hide: hidden, Gpus: gpus})
 	m.drivers = []launcher.Driver{containers, plain}
@@ -165,7 +165,7 @@ func (o *options) choose(dir string, images *image.Store, gpus *gpu.Hardware, lo
 	return m, o.settle(m.drivers, why, containers, found, log)
 }
 
-// withRoots adds the numbers of tasks that are root of containers of their own, where the agent can give any.
+// withRoots adds the uid ranges for tasks that are root in their containers, if the agent can use them.
 func (o *options) withRoots(users account.Rules, dir string, log actors.Log) (account.Rules, error) {
 	if os.Geteuid() != 0 || o.allowRoot || o.roots.Len() == 0 {
 		return users, nil
@@ -180,7 +180,7 @@ func (o *options) withRoots(users account.Rules, dir string, log actors.Log) (ac
 	return users, err
 }
 
-// addPrivate adds the networks of jobs' own, where the machine can have them.
+// addPrivate adds private networks for jobs, if the host supports them.
 func (o *options) addPrivate(dir string, m *means, described *container.Options, log actors.Log) error {
 	of := private.Options{Dir: filepath.Join(dir, "networks"), Resolvers: o.policy.Resolvers}
 	why := ""
@@ -201,7 +201,7 @@ func (o *options) addPrivate(dir string, m *means, described *container.Options,
 	return carapace.WriteNetworks(described.StateDir, why)
 }
 
-// addOthers adds the drivers by other programs, the one to be used at the front.
+// addOthers adds the drivers that use other programs. A driver for new tasks is put first.
 func (o *options) addOthers(ctx context.Context, m *means, found programs, described container.Options,
 	containers *container.Driver) error {
 	if len(found.oci) > 0 {
@@ -212,7 +212,7 @@ func (o *options) addOthers(ctx context.Context, m *means, found programs, descr
 		m.drivers = append(m.drivers, driver)
 	}
 	if found.other != "" {
-		// That program changes its root, which takes the machine's.
+		// That program changes its root, which must be the host's.
 		described.Images, described.Users.Roots = container.Local{}, nil
 		around, err := container.New(described)
 		if err == nil {
@@ -226,8 +226,8 @@ func (o *options) addOthers(ctx context.Context, m *means, found programs, descr
 	return nil
 }
 
-// newOCI takes the first runtime that runs a container here. Where none is to run
-// anything new, it takes the one that an earlier agent's tasks are known to.
+// newOCI selects the first runtime that can run a container here. If new tasks use another driver, it selects the
+// runtime of an earlier agent's tasks.
 func (o *options) newOCI(ctx context.Context, runtimes []string, dir string,
 	containers *container.Driver) (*oci.Driver, error) {
 	var failed []error
@@ -248,7 +248,7 @@ func (o *options) newOCI(ctx context.Context, runtimes []string, dir string,
 	return nil, fmt.Errorf("--driver %s: %w", oci.Name, errors.Join(failed...))
 }
 
-// settle puts the driver for new tasks to the front, and says which and why.
+// settle puts the driver for new tasks first, and logs which driver it is and why.
 func (o *options) settle(drivers []launcher.Driver, why string, containers *container.Driver, found programs,
 	log actors.Log) error {
 	front := func(name string) {
@@ -282,7 +282,7 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 	return nil
 }
 
-// sayPlain says what plain processes are kept from, and what they are not.
+// sayPlain logs how plain processes are confined, and what is not enforced.
 func sayPlain(d *process.Driver, why string, log actors.Log) {
 	confined := "not isolated"
 	if d.Confined() {
@@ -296,7 +296,7 @@ func sayPlain(d *process.Driver, why string, log actors.Log) {
 	}
 }
 
-// unwilling is why new tasks are not to be run in containers of ours; empty: they are.
+// unwilling returns why new tasks do not run in containers of this project's carapace, or "".
 func (o *options) unwilling(ctx context.Context, binary string, containers *container.Driver) string {
 	if binary == "" {
 		return "there is no carapace beside this program or in PATH"
@@ -316,7 +316,7 @@ func (o *options) unwilling(ctx context.Context, binary string, containers *cont
 	return ""
 }
 
-// helper is the program that tasks are shown; empty: there is none.
+// helper returns the path of the program that is mounted into tasks, or "".
 func (o *options) helper() string {
 	path, err := findBeside(launcher.HelperName)
 	if err != nil {
@@ -325,7 +325,7 @@ func (o *options) helper() string {
 	return path
 }
 
-// findCarapace answers an absolute path, or nothing where there is none.
+// findCarapace returns an absolute path, or "" if carapace is not found.
 func findCarapace(given string) (string, error) {
 	if given != "" {
 		path, err := exec.LookPath(given)
@@ -340,7 +340,7 @@ func findCarapace(given string) (string, error) {
 	return findBeside("carapace")
 }
 
-// findBeside looks for a program beside this one, and then in PATH.
+// findBeside searches for a program next to this one, and then in PATH.
 func findBeside(name string) (string, error) {
 	if self, err := os.Executable(); err == nil {
 		beside := filepath.Join(filepath.Dir(self), name)
@@ -358,7 +358,7 @@ func findBeside(name string) (string, error) {
 	return path, err
 }
 
-// openImages opens the node's images.
+// openImages opens the node's image store.
 func (o *options) openImages(dir string, log actors.Log) (*image.Store, error) {
 	return image.Open(filepath.Join(dir, "images"), image.Options{
 		Log: log, MayPull: o.policy.MayPull, Inside: o.policy.NamesRegistry, Loopback: o.loopbackRegistries,

@@ -20,14 +20,14 @@ import (
 	"github.com/yi-json/synapse/runtime/procgroup"
 )
 
-// This file owns the section `health` of the machine's file: which checks there are, and what each looks at.
+// This file reads the section `health` of the node's settings file: the checks and their settings.
 
-// The checks that need no program, with the keys that each goes by beside timeout and when.
+// builtIn lists the checks that need no program, with their keys other than timeout and when.
 var builtIn = map[string][]string{
 	"gpus": nil, "disk": {"path", "min"}, "memory": {"min"}, "mount": {"path"}, "clock": {"max"}, "ports": {"cards"},
 }
 
-// occasionWords are the words of `when`, in the order of their bits.
+// occasionWords lists the words of `when` in the order of their bits.
 var occasionWords = []string{"join", "prepare", "failure"}
 
 const (
@@ -35,7 +35,7 @@ const (
 	maxCheckTime = 10 * time.Minute
 )
 
-// checkSettings are one entry of the section.
+// checkSettings is one entry of the section.
 type checkSettings struct {
 	name, check string
 	command     []string
@@ -45,10 +45,10 @@ type checkSettings struct {
 	least       int64
 	most        time.Duration
 	cards       []string
-	set         []string // the keys that were given
+	set         []string // the given keys
 }
 
-// healthSection is the section, into what it fills.
+// healthSection returns the section, which stores its entries in to.
 func healthSection(to *[]*checkSettings) settings.Section {
 	return settings.Section{
 		Name: "health",
@@ -80,7 +80,7 @@ func healthSection(to *[]*checkSettings) settings.Section {
 	}
 }
 
-// keys are those of one check.
+// keys returns the keys of one check.
 func (c *checkSettings) keys() []settings.Key {
 	given := func(name string) { c.set = append(c.set, name) }
 	text := func(name string, to *string, good func(string) error) settings.Key {
@@ -131,7 +131,7 @@ func (c *checkSettings) keys() []settings.Key {
 	}
 }
 
-// setWhen takes the occasions.
+// setWhen parses the occasions of a check.
 func (c *checkSettings) setWhen(words []string) error {
 	c.when = 0
 	for _, word := range words {
@@ -161,8 +161,8 @@ func wordsOf(when health.Occasion) (words []string) {
 	return words
 }
 
-// valid refuses a check that looks at nothing, or at two things. A program that others could change is refused
-// here, so that the agent does not start rather than runs what somebody else wrote.
+// valid refuses a check without a target, or with two. It also refuses a program that other users could change, so
+// that the agent does not run their code.
 func (c *checkSettings) valid() error {
 	if (c.check == "") == (len(c.command) == 0) {
 		return fmt.Errorf("needs one of command and check (%s)", strings.Join(builtInNames(), ", "))
@@ -189,7 +189,7 @@ func (c *checkSettings) valid() error {
 	return nil
 }
 
-// newHealth makes what runs the checks that the settings name.
+// newHealth creates the runner of the configured checks.
 func (o *options) newHealth(gpus *devices, around *hook.Around, tell func(*messages.MachineHealth),
 ) (*health.Runner, error) {
 	self, err := os.Executable()
@@ -206,7 +206,7 @@ func (o *options) newHealth(gpus *devices, around *hook.Around, tell func(*messa
 	return health.New(of), nil
 }
 
-// checkHooks refuses programs that others could change.
+// checkHooks refuses programs that other users could change.
 func (o *options) checkHooks() error {
 	for flag, path := range map[string]string{"--prolog": o.prolog, "--epilog": o.epilog} {
 		if path == "" {
@@ -222,10 +222,10 @@ func (o *options) checkHooks() error {
 	return nil
 }
 
-// maxHookTime bounds prolog and epilog: a machine waits for them.
+// maxHookTime limits prolog and epilog, because the node waits for them.
 const maxHookTime = time.Hour
 
-// newAround is what runs prolog and epilog; nil: there are none, and none is owed.
+// newAround returns the runner of prolog and epilog, or nil if none is configured or still due.
 func (o *options) newAround(dir string, failed func()) (*hook.Around, error) {
 	if _, err := os.Stat(dir); o.prolog == "" && o.epilog == "" && err != nil {
 		return nil, nil
@@ -240,7 +240,7 @@ func (o *options) newAround(dir string, failed func()) (*hook.Around, error) {
 	return hook.OpenAround(of)
 }
 
-// lookOf is what a check does.
+// lookOf returns the function of a check.
 func (o *options) lookOf(c *checkSettings, self string, gpus *devices) func(context.Context) (<-chan struct{}, error) {
 	within := func(look func(context.Context) (<-chan struct{}, error)) func(context.Context) (<-chan struct{}, error) {
 		return func(ctx context.Context) (<-chan struct{}, error) {
@@ -268,8 +268,8 @@ func (o *options) lookOf(c *checkSettings, self string, gpus *devices) func(cont
 	return procgroup.Program{Command: c.command, Timeout: c.timeout}.Run
 }
 
-// examine looks at NVIDIA's devices, which should be those that were announced. It has a finder of its own: the watch
-// asks the same program at the same time.
+// examine checks that NVIDIA's devices match the announced ones. It uses a separate finder, because the watch may
+// call the same program concurrently.
 func (d *devices) examine(limit time.Duration) func(context.Context) (<-chan struct{}, error) {
 	var ids []string
 	for _, f := range d.found.Devices {
@@ -281,7 +281,7 @@ func (d *devices) examine(limit time.Duration) func(context.Context) (<-chan str
 	return func(ctx context.Context) (<-chan struct{}, error) { return nil, finder.Examine(ctx, ids) }
 }
 
-// clockOff asks the schedulers, one after the other, until one says what time it is.
+// clockOff asks the schedulers in turn for the time, until one answers.
 func (o *options) clockOff(ctx context.Context) (off time.Duration, err error) {
 	config, _ := newExaminer(o).certificate()
 	for _, at := range o.join {

@@ -12,7 +12,7 @@ import (
 	"github.com/yi-json/synapse/runtime/gpu"
 )
 
-// readHealth reads a machine's file with this section.
+// readHealth reads a settings file with this section.
 func readHealth(t *testing.T, section string) (*options, []settings.Value, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "node.yaml")
@@ -44,7 +44,7 @@ func cut(err error, path string) error {
 	return cutError(strings.ReplaceAll(err.Error(), path, "FILE"))
 }
 
-// TestHealthSection: checks are read with their occasions, and shown as a file that sets the same.
+// TestHealthSection checks that checks are read with their occasions, and shown as a file with the same settings.
 func TestHealthSection(t *testing.T) {
 	program := filepath.Join(t.TempDir(), "check-ib")
 	if err := os.WriteFile(program, []byte("#!/bin/sh\n"), 0o700); err != nil {
@@ -74,7 +74,7 @@ func TestHealthSection(t *testing.T) {
 	}
 }
 
-// TestHealthRefuses: what cannot be meant is refused with its place, before an agent starts that relies on it.
+// TestHealthRefuses checks that an invalid section is refused with its position before the agent starts.
 func TestHealthRefuses(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	if err := os.WriteFile(open, []byte("#!/bin/sh\n"), 0o700); err != nil {

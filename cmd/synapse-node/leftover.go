@@ -16,16 +16,17 @@ import (
 	"github.com/yi-json/synapse/runtime/supervisor"
 )
 
-// This file owns what the nodes of one machine's cluster have left, whose directory is given, when it was killed before
-// it could end in order. `synapse-cli up` runs this program for it, and keeps the cluster's directory locked meanwhile.
+// This file cleans up after the nodes of a local cluster that was killed. `synapse-cli up` runs this program with
+// the cluster's folder, and holds the folder's lock meanwhile.
 
-// leftoversCommand has this program end what is left, or with another word only remove what no process holds.
+// leftoversCommand is the subcommand that ends the remaining processes. With another argument, it only removes
+// resources that no process uses.
 const leftoversCommand = "leftovers"
 
-// leftoverPatience bounds how long what is killed may take to be gone.
+// leftoverPatience limits the time until killed processes have ended.
 const leftoverPatience = 10 * time.Second
 
-// clearLeftovers says how many processes it has ended.
+// clearLeftovers prints the number of processes that it has ended.
 func clearLeftovers(args []string) int {
 	if err := checkLeftovers(args); err != nil {
 		fmt.Fprintln(os.Stderr, "synapse-node leftovers:", err)
@@ -45,7 +46,8 @@ func clearLeftovers(args []string) int {
 	return 0
 }
 
-// checkLeftovers refuses what is no directory of a cluster: in `/` every task of the machine would be ended.
+// checkLeftovers refuses a folder that does not belong to a cluster. With `/`, every task of the host would be
+// ended.
 func checkLeftovers(args []string) error {
 	if len(args) != 2 || args[0] != "end" && args[0] != "collect" {
 		return errors.New("only `synapse-cli up` runs this, as: leftovers end|collect DIR; to end what a killed cluster " +
@@ -60,7 +62,7 @@ func checkLeftovers(args []string) error {
 	return nil
 }
 
-// endLeftovers ends the processes, and removes what they held.
+// endLeftovers ends the processes, and removes their resources.
 func endLeftovers(dir string) (int, error) {
 	began := time.Now()
 	ended := 0
@@ -77,8 +79,8 @@ func endLeftovers(dir string) (int, error) {
 	return ended, collect(dir)
 }
 
-// leftovers are the supervisors of the directory's tasks with all that descends
-// from them, and what such a task started that has lost its supervisor.
+// leftovers returns the supervisors of tasks in the folder with all descendants, and processes of tasks that have
+// lost their supervisor.
 func leftovers(dir string) []supervisor.Process {
 	all := supervisor.Processes()
 	var found []supervisor.Process
@@ -100,8 +102,8 @@ func leftovers(dir string) []supervisor.Process {
 	return found
 }
 
-// supervises reports whether a process is the supervisor of a task of a
-// directory: not whoever has its path among their words, as an editor does.
+// supervises reports whether a process is the supervisor of a task in a folder. Other programs, such as an editor,
+// may have the folder in their arguments too.
 func supervises(pid int, dir string) bool {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/cmdline")
 	if err != nil {
@@ -111,16 +113,16 @@ func supervises(pid int, dir string) bool {
 	return len(words) > 2 && words[1] == supervisor.SubCommand && strings.HasPrefix(words[2], dir+"/")
 }
 
-// taskOf reports whether a process has the environment of a task of a directory.
+// taskOf reports whether a process has the environment of a task in a folder.
 func taskOf(pid int, dir string) bool {
 	text, err := supervisor.Environ(pid)
 	return err == nil && bytes.Contains(append([]byte{0}, text...), []byte("\x00SYNAPSE_HOSTFILE="+dir+"/"))
 }
 
-// collect removes what containers left that were killed with their supervisors: networks, and groups of the kernel's,
-// in no folder of ours. The next agent of a node would do it, and there may be none.
+// collect removes networks and cgroups of containers that were killed with their supervisors. They are not in the
+// folder. A next agent of the node would remove them, but may never start.
 func collect(dir string) error {
-	nodes, _ := filepath.Glob(filepath.Join(dir, "*", "carapace")) // the pattern is not malformed
+	nodes, _ := filepath.Glob(filepath.Join(dir, "*", "carapace")) // the pattern is valid
 	var failed []error
 	for _, state := range nodes {
 		node := filepath.Dir(state)
@@ -134,15 +136,14 @@ func collect(dir string) error {
 	return errors.Join(failed...)
 }
 
-// collectGroups takes away the groups of containers. Those that other programs made have the names of the folders that
-// these keep of them.
+// collectGroups removes the cgroups of containers. Groups of other programs have the names of their state folders.
 func collectGroups(node, state string) error {
 	left, _ := os.ReadDir(state)
 	others, _ := filepath.Glob(filepath.Join(node, "oci", "*", "*"))
 	if len(left)+len(others) == 0 {
 		return nil
 	}
-	var cgroups carapace.Cgroups // as agents have them that are not told otherwise
+	var cgroups carapace.Cgroups // the default of agents
 	var failed []error
 	for _, other := range others {
 		failed = append(failed, carapace.RemoveLeaves(cgroups.Everywhere(filepath.Base(other))))
@@ -156,6 +157,6 @@ func collectGroups(node, state string) error {
 		if time.Since(began) > leftoverPatience {
 			return errors.Join(append(failed, fmt.Errorf("the kernel does not end %v", left))...)
 		}
-		time.Sleep(20 * time.Millisecond) // it is still ending one, which is passed over
+		time.Sleep(20 * time.Millisecond) // GC skips a cgroup whose last process is still ending
 	}
 }

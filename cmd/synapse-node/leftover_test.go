@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLeftoversOfNoCluster: a slip in the words or in the directory ends nothing.
+// TestLeftoversOfNoCluster checks that wrong arguments or a wrong folder end no process.
 func TestLeftoversOfNoCluster(t *testing.T) {
 	dir := t.TempDir()
 	if err := checkLeftovers([]string{"end", dir}); err == nil {

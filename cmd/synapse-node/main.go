@@ -1,6 +1,5 @@
-// Command synapse-node is a machine's agent: it owns the machine's GPUs, joins
-// a cluster, and runs the tasks that the cluster places on it. It owns the
-// flags, the signals and the exit code.
+// Command synapse-node is the agent of a node. It manages the node's GPUs, joins a cluster, and runs the tasks that
+// the cluster places on the node. This package defines the flags, the signals and the exit code.
 package main
 
 import (
@@ -21,23 +20,23 @@ import (
 )
 
 func main() {
-	// Without root a container is made by the binary of its supervisor, executed again, and that may be this one.
+	// Without root, a supervisor executes its own binary again to create a container. That may be this binary.
 	if code, mine := carapace.Reexec(os.Args); mine {
 		os.Exit(code)
 	}
-	// Each task's supervisor is this binary too, and must not read an agent's settings.
+	// This binary may also be the supervisor of a task, which must not read an agent's settings.
 	if len(os.Args) > 1 && os.Args[1] == supervisor.SubCommand {
 		os.Exit(supervisor.Main(os.Args[2:]))
 	}
-	// And so is the process that unpacks a layer of an image.
+	// This binary also unpacks the layers of images in a separate process.
 	if len(os.Args) > 1 && os.Args[1] == layer.SubCommand {
 		os.Exit(layer.Main(os.Args[2:]))
 	}
-	// And what looks at a file system that may hang.
+	// This binary also checks file systems that may hang in a separate process.
 	if len(os.Args) > 1 && os.Args[1] == health.SubCommand {
 		os.Exit(health.Main(os.Args[2:]))
 	}
-	// And what ends whatever a cluster of one machine has left.
+	// This binary also cleans up after a killed local cluster.
 	if len(os.Args) > 1 && os.Args[1] == leftoversCommand {
 		os.Exit(clearLeftovers(os.Args[2:]))
 	}
@@ -59,10 +58,10 @@ func command() *cobra.Command {
 	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, healthSection(&o.health))
 }
 
-// twins begins the names of flags in the environment.
+// twins is the prefix of the environment variables of flags.
 const twins = "SYNAPSE_NODE_"
 
-// reading is one reading of all settings.
+// reading returns a new reading of all settings.
 func reading() daemon.Reading {
 	o := &options{}
 	return daemon.Reading{

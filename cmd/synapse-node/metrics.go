@@ -18,13 +18,12 @@ import (
 	"github.com/yi-json/synapse/server/metrics/machine"
 )
 
-// This file owns how a machine's figures leave it: by a port, if it was told to listen on one, or by a file that
-// somebody else's exporter reads. An agent that was told neither listens on nothing and writes nothing.
+// This file exports the node's metrics through a port or a file for another exporter, if either is configured.
 
-// fileEvery is how often the file is written.
+// fileEvery is the interval for writing the file.
 const fileEvery = 15 * time.Second
 
-// checkMetrics refuses an address that cannot be one.
+// checkMetrics refuses an invalid address.
 func (o *options) checkMetrics() error {
 	if o.metricsAt == "" {
 		return nil
@@ -35,7 +34,7 @@ func (o *options) checkMetrics() error {
 	return nil
 }
 
-// showFigures begins to hand out figures, where somebody wants them; what is returned ends it.
+// showFigures starts to export metrics, if configured. Call end to stop.
 func (o *options) showFigures(h *host.Host, log actors.Log) (end func(), err error) {
 	if o.metricsAt == "" && o.metricsFile == "" {
 		return func() {}, nil
@@ -56,7 +55,7 @@ func (o *options) showFigures(h *host.Host, log actors.Log) (end func(), err err
 			Handler: pages, ReadTimeout: 10 * time.Second, WriteTimeout: 30 * time.Second, IdleTimeout: time.Minute,
 			MaxHeaderBytes: 16 << 10,
 		}
-		go func() { _ = server.Serve(at) }() // until it is closed
+		go func() { _ = server.Serve(at) }() // runs until it is closed
 		end = func() { cancel(); _ = server.Close() }
 	}
 	if o.metricsFile != "" {
@@ -65,7 +64,7 @@ func (o *options) showFigures(h *host.Host, log actors.Log) (end func(), err err
 	return end, nil
 }
 
-// writeFigures writes the file again and again. What cannot be written is told once, until it can.
+// writeFigures writes the file at intervals. It logs a failure once, until writing succeeds again.
 func (o *options) writeFigures(ctx context.Context, from prometheus.Gatherer, log actors.Log) {
 	said := false
 	for {
@@ -82,7 +81,7 @@ func (o *options) writeFigures(ctx context.Context, from prometheus.Gatherer, lo
 	}
 }
 
-// writeFigures replaces the file: a reader never sees half of it.
+// writeFigures replaces the file atomically.
 func writeFigures(path string, from prometheus.Gatherer) (err error) {
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {

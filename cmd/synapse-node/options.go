@@ -27,7 +27,7 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns what the flags say, and the announcement made of them.
+// This file validates the flags, and creates the node's announcement from them.
 
 type options struct {
 	join                                   []string
@@ -112,7 +112,7 @@ func (o *options) check() (err error) {
 	return nil
 }
 
-// portRange is the first of the ports that --ports names, and how many they are; nothing if the flag is left out.
+// portRange returns the first port of --ports and the number of ports, or zeros if the flag is not set.
 func (o *options) portRange() (first, count int) {
 	if o.portFirst == 0 {
 		return 0, 0
@@ -120,8 +120,8 @@ func (o *options) portRange() (first, count int) {
 	return o.portFirst, o.portLast - o.portFirst + 1
 }
 
-// findKeys is where the machine's key is if --tls does not say it: in --data-dir, if the machine joined by a token
-// once, or is to do so now. So an agent that is started again without its token is who it was.
+// findKeys sets the folder of the node's key if --tls is not set. It is in --data-dir, if the node has joined with
+// a token or is about to. An agent that restarts without its token therefore keeps its identity.
 func (o *options) findKeys() {
 	folder := filepath.Join(o.dataDir, "tls")
 	if _, err := os.Stat(folder); o.tls == "" && (o.token != "" || err == nil) {
@@ -129,7 +129,8 @@ func (o *options) findKeys() {
 	}
 }
 
-// checkHidden refuses what cannot be hidden. A folder that is not there is a slip, and would be shown once it is.
+// checkHidden refuses folders that cannot be hidden. A missing folder is refused too, because it would be visible
+// when it is created later.
 func (o *options) checkHidden() (err error) {
 	for i, path := range o.hide {
 		if o.hide[i], err = filepath.Abs(path); err != nil {
@@ -145,8 +146,9 @@ func (o *options) checkHidden() (err error) {
 	return nil
 }
 
-// hidden is what no task is shown. The folder of the machine's key is always among it, wherever an issuer puts
-// that: an agent that is not root runs tasks as its own user, whom the mode of the key does not keep out.
+// hidden returns the folders that no task may see. They always include the folder of the node's key, also that of
+// an outside issuer. An agent that is not root runs tasks as its own user, whom the mode of the key permits to read
+// it.
 func (o *options) hidden(dir string) ([]string, error) {
 	all := append([]string{dir}, o.hide...)
 	if o.tls == "" {
@@ -168,7 +170,7 @@ func (o *options) hidden(dir string) ([]string, error) {
 	return append(all, folder), nil
 }
 
-// checkUIDs refuses a range that is taken here. An agent that is not root runs no job as another user.
+// checkUIDs refuses a uid range that is in use on this host. An agent that is not root runs no job as another user.
 func (o *options) checkUIDs() error {
 	if os.Geteuid() != 0 {
 		return nil
@@ -183,7 +185,7 @@ func (o *options) checkUIDs() error {
 	return nil
 }
 
-// allowed is what is in force of what jobs may name, and who they are that do not.
+// allowed describes which users jobs may name, and the uids of jobs without a user.
 func (o *options) allowed() string {
 	roots := fmt.Sprintf("root of a container of their own, with numbers of --root-uids %v", o.roots)
 	switch {
@@ -196,7 +198,7 @@ func (o *options) allowed() string {
 		o.policy, o.uids, roots)
 }
 
-// pairs reads key=value,… in the order given.
+// pairs parses key=value,… in the given order.
 func pairs(text string) ([]*messages.Label, error) {
 	var out []*messages.Label
 	seen := map[string]bool{}
@@ -217,15 +219,16 @@ func pairs(text string) ([]*messages.Label, error) {
 	return out, nil
 }
 
-// units of memory, by their suffix.
+// units maps the suffixes of memory sizes to bytes.
 var units = map[string]int64{
 	"": 1, "K": 1e3, "M": 1e6, "G": 1e9, "T": 1e12, "Ki": 1 << 10, "Mi": 1 << 20, "Gi": 1 << 30, "Ti": 1 << 40,
 }
 
-// leastMemory is less than any machine has: who gives less has slipped with the unit.
+// leastMemory is less than any node has. A smaller value has a wrong unit.
 const leastMemory = 1 << 20
 
-// parseBytes reads an amount of memory. Big numbers keep a fraction exact and an overflow visible.
+// parseBytes parses an amount of memory. It uses big numbers, so that fractions are exact and overflows are
+// detected.
 func parseBytes(text string) (int64, error) {
 	number := strings.TrimRight(text, "KMGTi")
 	unit, known := units[text[len(number):]]
@@ -246,7 +249,7 @@ func parseBytes(text string) (int64, error) {
 	return bytes.Int64(), nil
 }
 
-// announce says what the machine is: what was found, but for what was declared.
+// announce creates the announcement of the node from the detected properties, which the flags override.
 func (o *options) announce(found gpu.Record, log actors.Log) (*messages.Announcement, *devices, error) {
 	total, err := machine.Capacity()
 	if err != nil {

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestHidden: the agent's own, its key and what --hide names are shown to no task, as absolute paths; what cannot be
-// hidden is refused before anything starts.
+// TestHidden checks that the agent's own folders, the folder of its key and those of --hide are hidden, as absolute
+// paths. Folders that cannot be hidden are refused before the start.
 func TestHidden(t *testing.T) {
 	dir := t.TempDir()
 	t.Chdir(dir)
@@ -46,8 +46,8 @@ func TestHidden(t *testing.T) {
 	}
 }
 
-// TestFindKeys: a machine that joins by a token keeps its key in its data folder, and an agent that is started again
-// finds it there; what --tls says goes before.
+// TestFindKeys checks that a node that joins with a token keeps its key in its data folder, where a restarted agent
+// finds it. --tls overrides this.
 func TestFindKeys(t *testing.T) {
 	dir := t.TempDir()
 	found := func(o options) string {
@@ -73,7 +73,8 @@ func TestFindKeys(t *testing.T) {
 	}
 }
 
-// TestPortRanges: a range has both its ends, and may be one port. Port 0 and a range that runs backwards are refused.
+// TestPortRanges checks that a range includes both ends and may be a single port. Port 0 and a reversed range are
+// refused.
 func TestPortRanges(t *testing.T) {
 	for text, want := range map[string][2]int{
 		"": {0, 0}, "20000-20999": {20000, 1000}, "7-7": {7, 1}, "1-65535": {1, 65535}, "65535-65535": {65535, 1},

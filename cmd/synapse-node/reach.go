@@ -12,18 +12,18 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a task's exec session in another one goes to the scheduler: by a stream of its own over the
-// connection of the link. It breaks with that, and then the process over there is hung up on.
+// This file opens an exec session from a task in another task, through a separate stream to the scheduler over the
+// link's connection. If the stream breaks, the remote process is ended.
 
-// reaching is runRemote over a link.
+// reaching returns runRemote for a link.
 func reaching(link asker) func(context.Context, launcher.ExecRequest, func(launcher.RemoteExec) error) error {
 	return func(ctx context.Context, request launcher.ExecRequest, do func(launcher.RemoteExec) error) error {
 		return runRemote(ctx, link, request, do)
 	}
 }
 
-// runRemote hands do the exec session in the other task, once it runs. Whether it may run is said by the scheduler that
-// leads; one that does not is asked in vain.
+// runRemote opens the exec session and passes it to do after its start. The leading scheduler decides whether it is
+// permitted. A standby refuses the request.
 func runRemote(ctx context.Context, link asker, r launcher.ExecRequest, do func(launcher.RemoteExec) error) error {
 	var over error
 	err := link.Ask(ctx, func(ctx context.Context, conn grpc.ClientConnInterface) error {
@@ -33,7 +33,7 @@ func runRemote(ctx context.Context, link asker, r launcher.ExecRequest, do func(
 		if err != nil {
 			return err
 		}
-		_ = stream.Send(&api.ExecIn{ // a stream that was refused says why when it is listened to
+		_ = stream.Send(&api.ExecIn{ // a refused stream reports its error on receive
 			Job: r.Job, Attempt: r.Attempt, Rank: r.Rank, Host: r.Host, Command: r.Command,
 		})
 		first, err := stream.Recv()
@@ -50,10 +50,10 @@ func runRemote(ctx context.Context, link asker, r launcher.ExecRequest, do func(
 	return errors.Join(err, over)
 }
 
-// remoteExec is a stream as the launcher has it.
+// remoteExec adapts a stream for the launcher.
 type remoteExec struct {
 	stream grpc.BidiStreamingClient[api.ExecIn, api.ExecOut]
-	first  *api.ExecOut // until it was received
+	first  *api.ExecOut // nil after it was received
 }
 
 func (f *remoteExec) Send(in *launcher.Incoming) error {

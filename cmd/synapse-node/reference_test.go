@@ -16,7 +16,7 @@ import (
 	"github.com/yi-json/synapse/runtime/hostpolicy"
 )
 
-// This file owns the page docs/reference/node-yaml.md, and the comments of deploy/etc/node.yaml.
+// This file writes docs/reference/node-yaml.md, and the comments of deploy/etc/node.yaml.
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/node-yaml.md and deploy/etc/node.yaml")
 
@@ -44,7 +44,7 @@ The command line overrides the environment, and the environment overrides the fi
 
 `
 
-// checkTexts describe the keys of a check of the section health, in their order.
+// checkTexts describes the keys of a check in the section health, in order.
 var checkTexts = []manual.Text{
 	{Meaning: "Built-in check: `clock`, `disk`, `gpus`, `memory`, `mount` or `ports`.", Example: "disk"},
 	{Meaning: "Program and arguments, instead of `check`. Exit code 0 means healthy.",
@@ -58,7 +58,7 @@ var checkTexts = []manual.Text{
 	{Meaning: "InfiniBand cards of `ports`; all cards if unset.", Example: "[mlx5_0, mlx5_1]"},
 }
 
-// policyTexts describe the keys of the file of --job-policy, in their order.
+// policyTexts describes the keys of the file of --job-policy, in order.
 var policyTexts = []manual.Text{
 	{Meaning: "Lowest uid that a job may run as; 1000 by default.", Example: "5000"},
 	{Meaning: "Account of each owner. Jobs of these owners run as this account only. Needs `tls`.",
@@ -125,7 +125,7 @@ func sectionsOfPage(t *testing.T) string {
 	return page
 }
 
-// TestSettingsPage: the page and the file have the texts of the flags and sections, and nothing else.
+// TestSettingsPage checks that the page and the file have exactly the texts of the flags and sections.
 func TestSettingsPage(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	(&options{}).flags(flags)

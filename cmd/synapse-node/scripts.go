@@ -14,8 +14,8 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how a machine fetches what came with a job and is not in its spec, its script and its secrets: from
-// whichever scheduler leads, as long as it takes. A new leader has what the last one had.
+// This file reads a job's script and secrets, which are not in its spec, from the leading scheduler. It retries as
+// long as necessary. A new leader has the same data.
 
 const (
 	scriptTry  = 10 * time.Second // for one scheduler to answer
@@ -23,12 +23,12 @@ const (
 	maxPause   = 3 * time.Second
 )
 
-// asker is the link, as far as it is needed here.
+// asker is the part of the link that this file needs.
 type asker interface {
 	Ask(ctx context.Context, do func(context.Context, grpc.ClientConnInterface) error) error
 }
 
-// scriptsOver fetches a script's text, or the refusal of a scheduler that knows that there is none.
+// scriptsOver returns a function that reads a script's text, or the error of a scheduler that does not have it.
 func scriptsOver(link asker) func(context.Context, string) ([]byte, error) {
 	return func(ctx context.Context, digest string) (text []byte, err error) {
 		err = fetch(ctx, link, func(ctx context.Context, c api.SynapseClient) error {
@@ -40,7 +40,8 @@ func scriptsOver(link asker) func(context.Context, string) ([]byte, error) {
 	}
 }
 
-// secretsOver fetches the secrets of a job of which this machine has tasks, likewise. They come by TLS alone.
+// secretsOver returns a function that reads the secrets of a job with tasks on this node. They are sent only over
+// TLS.
 func secretsOver(link asker) func(context.Context, string, *messages.Token) ([]*messages.Secret, error) {
 	return func(ctx context.Context, job string, attempt *messages.Token) (secrets []*messages.Secret, err error) {
 		err = fetch(ctx, link, func(ctx context.Context, c api.SynapseClient) error {
@@ -52,12 +53,13 @@ func secretsOver(link asker) func(context.Context, string, *messages.Token) ([]*
 	}
 }
 
-// final are the answers that no other try changes.
+// final lists the codes of permanent errors.
 var final = []messages.Code{
 	messages.Code_CODE_NOT_FOUND, messages.Code_CODE_CONFLICT, messages.Code_CODE_NOT_ALLOWED,
 }
 
-// fetch asks until a scheduler answers, or refuses for good: that is the job's fault, and no machine's.
+// fetch asks until a scheduler answers or refuses permanently. A permanent refusal is the job's fault, not the
+// node's.
 func fetch(ctx context.Context, link asker, ask func(context.Context, api.SynapseClient) error) error {
 	for pause := pauseFirst; ; pause = min(2*pause, maxPause) {
 		var refused error

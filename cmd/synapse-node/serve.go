@@ -22,9 +22,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the order in which a machine's agent comes to life and ends.
+// This file starts and stops the parts of an agent in order.
 
-// serve runs an agent until a signal, or until it may not go on.
+// serve runs an agent until a signal or a permanent error.
 func serve(o options) error {
 	signals := told()
 	dir, err := filepath.Abs(o.dataDir)
@@ -56,7 +56,7 @@ func serve(o options) error {
 	if err != nil {
 		return err
 	}
-	// The link before all that speaks: it gives the system its address.
+	// The link comes first, because it sets the address of the actor system.
 	streams := link.Dial(h.System(), link.Options{
 		Node: topology.NodeID(id), MachineID: me.MachineID(), Incarnation: me.Incarnation(),
 		Schedulers: o.join, Log: log, Count: h.Count, Credentials: shown(badge),
@@ -96,14 +96,14 @@ func serve(o options) error {
 	return until(signals, h, log)
 }
 
-// told is where the signals come that end an agent.
+// told returns the channel of the signals that end an agent.
 func told() <-chan os.Signal {
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, syscall.SIGTERM, syscall.SIGINT)
 	return signals
 }
 
-// newLauncher makes what runs tasks, with the checks of the machine's health, which have begun.
+// newLauncher creates the launcher of tasks, and starts the health checks.
 func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Options) (l *launcher.Launcher,
 	ending func(), err error) {
 	var checks *health.Runner
@@ -125,12 +125,12 @@ func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Op
 	return l, func() { checks.Close(); l.Close() }, nil
 }
 
-// until waits for a signal, or for the reason why the agent may not go on.
+// until waits for a signal or a permanent error.
 func until(signals <-chan os.Signal, h *host.Host, log actors.Log) error {
 	select {
 	case got := <-signals:
 		log.Info("%s: stopping; the tasks continue, and the next agent takes them over", got)
-		go func() { // a second signal does not wait for anything
+		go func() { // a second signal ends the process immediately
 			<-signals
 			os.Exit(1)
 		}()

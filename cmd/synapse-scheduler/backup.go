@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/store/sqlite"
 )
 
-// This file owns what operators do with the sqlite store beside a scheduler.
+// This file implements an operator's commands for the sqlite store: backup and restore.
 
 func backupCommand() *cobra.Command {
 	return fileCommand(&cobra.Command{
@@ -44,11 +44,12 @@ func restoreCommand() *cobra.Command {
 	}, restore)
 }
 
-// restoring is the name of a data folder that a restore makes and that is not whole yet.
+// restoring returns the name of an incomplete data folder during a restore.
 func restoring(dataDir string) string { return filepath.Clean(dataDir) + ".restoring" }
 
-// restore makes a data folder of a backup. A folder that is missing is made under another name and renamed when it is
-// whole. A restore that fails leaves nothing, and one that is interrupted leaves what keeps a scheduler from starting.
+// restore creates a data folder from a backup. A missing folder is created under another name and renamed when it
+// is complete. A failed restore leaves nothing. An interrupted one leaves a folder that prevents a scheduler from
+// starting.
 func restore(o *options, file string) error {
 	there, err := os.ReadDir(o.dataDir)
 	switch {
@@ -59,7 +60,7 @@ func restore(o *options, file string) error {
 	case len(there) > 0:
 		return fmt.Errorf("--data-dir %s: folder is not empty (it contains %s): use another folder, or move its content",
 			o.dataDir, there[0].Name())
-	default: // it may be a mount, which cannot be replaced
+	default: // it may be a mount point, which cannot be replaced
 		err = sqlite.Restore(file, filepath.Join(o.dataDir, databaseFile))
 	}
 	if err != nil {
@@ -69,13 +70,13 @@ func restore(o *options, file string) error {
 	return nil
 }
 
-// restoreBeside makes a data folder that is missing, and the folders above it.
+// restoreBeside creates a missing data folder and its missing parents.
 func restoreBeside(dataDir, file string) (err error) {
 	dir, err := filepath.Abs(dataDir)
 	if err != nil {
 		return fmt.Errorf("--data-dir: %w", err)
 	}
-	var above []string // the folders that are missing, the innermost first
+	var above []string // missing parents, innermost first
 	for at := filepath.Dir(dir); ; at = filepath.Dir(at) {
 		if _, err := os.Stat(at); err == nil || at == filepath.Dir(at) {
 			break
@@ -93,7 +94,7 @@ func restoreBeside(dataDir, file string) (err error) {
 		}
 		err = errors.Join(err, os.RemoveAll(made))
 		for _, folder := range above {
-			_ = os.Remove(folder) // unless somebody has put something there
+			_ = os.Remove(folder) // unless it contains other files
 		}
 	}()
 	if err := os.MkdirAll(made, 0o700); err != nil {
@@ -108,7 +109,7 @@ func restoreBeside(dataDir, file string) (err error) {
 	return nil
 }
 
-// unrestored is why a scheduler does not start on a data folder; nil: no restore into it was interrupted.
+// unrestored returns why a scheduler must not start on a data folder after an interrupted restore, or nil.
 func unrestored(dataDir string) error {
 	if _, err := os.Lstat(filepath.Join(dataDir, databaseFile)); err == nil {
 		return nil
@@ -122,8 +123,8 @@ func unrestored(dataDir string) error {
 	return nil
 }
 
-// fileCommand makes a command on one file. It knows the scheduler's own flags,
-// so that it can be given the scheduler's settings as they are.
+// fileCommand returns a command on one file. It accepts the scheduler's flags, so that an operator can pass the
+// scheduler's settings unchanged.
 func fileCommand(c *cobra.Command, run func(o *options, file string) error) *cobra.Command {
 	o := &options{policy: policy.DefaultSettings(), owners: defaultOwners()}
 	o.flags(c.Flags())

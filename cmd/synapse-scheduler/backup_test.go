@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/store/sqlite"
 )
 
-// This file owns the tests of backup and restore as commands on paths.
+// This file tests the commands backup and restore with different paths.
 
-// names are all that is below a folder.
+// names returns the paths of all files below a folder.
 func names(t *testing.T, dir string) (all []string) {
 	t.Helper()
 	err := filepath.WalkDir(dir, func(path string, _ os.DirEntry, err error) error {
@@ -26,7 +26,7 @@ func names(t *testing.T, dir string) (all []string) {
 	return all
 }
 
-// backedUp changes to a new folder which has the data folder `data` of a cluster, and a backup of it.
+// backedUp changes to a new folder with the data folder `data` of a cluster and a backup of it.
 func backedUp(t *testing.T) {
 	t.Helper()
 	t.Chdir(t.TempDir())
@@ -48,7 +48,7 @@ func backedUp(t *testing.T) {
 	}
 }
 
-// TestPathsOfCopies: a backup and a restore take relative and absolute paths, for the file and for the data folder.
+// TestPathsOfCopies checks relative and absolute paths of the file and the data folder.
 func TestPathsOfCopies(t *testing.T) {
 	backedUp(t)
 	here, err := os.Getwd()
@@ -83,7 +83,7 @@ func TestPathsOfCopies(t *testing.T) {
 	}
 }
 
-// TestFailedRestoreLeavesNothing: a restore that fails removes what it made, and only that.
+// TestFailedRestoreLeavesNothing checks that a failed restore removes exactly what it created.
 func TestFailedRestoreLeavesNothing(t *testing.T) {
 	backedUp(t)
 	if err := os.WriteFile("damaged.db", []byte("no database"), 0o600); err != nil {
@@ -106,8 +106,8 @@ func TestFailedRestoreLeavesNothing(t *testing.T) {
 	}
 }
 
-// TestInterruptedRestoreDoesNotStart: after a restore that was killed, a scheduler refuses the data folder, and a next
-// restore says what to remove.
+// TestInterruptedRestoreDoesNotStart checks that after a killed restore a scheduler refuses the data folder, and
+// that the next restore names what to remove.
 func TestInterruptedRestoreDoesNotStart(t *testing.T) {
 	backedUp(t)
 	for _, left := range []string{"new.restoring", filepath.Join("there", databaseFile+".partial")} {

@@ -15,16 +15,16 @@ import (
 	"github.com/yi-json/synapse/server/web"
 )
 
-// This file owns the page for browsers on the scheduler's port: as whom each is served. Every call that a page makes
-// passes the guards of the same call by gRPC.
+// This file serves the web UI on the scheduler's port, and selects the user of each browser. Every call of a page
+// passes the same interceptors as over gRPC.
 //
-// With --tls a person logs in, where the page has a certificate that browsers believe. Without, there is nobody to log
-// in as: the page is for everybody who reaches the port, and does what they could do there without it. A page of
-// somebody else in a browser does not reach it so: see what server/web refuses.
+// With --tls, users log in, if a certificate for browsers is configured. Without --tls there are no identities, so
+// the page is open to everyone who can reach the port, with the same rights as other clients. Other pages in a
+// browser cannot use it: server/web refuses their requests.
 
 const program = "synapse-cli"
 
-// browsers is the page, or what stands in its place.
+// browsers returns the handler of the web UI, or of the page that replaces it.
 func (s *scheduler) browsers() http.Handler {
 	switch {
 	case !s.page:
@@ -33,7 +33,7 @@ func (s *scheduler) browsers() http.Handler {
 		api := s.service().As(peer.Peer{Addr: &net.TCPAddr{}})
 		page := web.New(web.Options{API: api, Open: true, Program: program, Answers: s.plainName})
 		return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-			httpmux.Entered(r) // there is nothing to prove
+			httpmux.Entered(r) // no authentication is needed
 			page.ServeHTTP(w, r)
 		})
 	case s.pageCert == "":
@@ -54,13 +54,13 @@ func (s *scheduler) browsers() http.Handler {
 	})
 }
 
-// visitor is what the handshake said of whoever makes a request; nobody comes another way.
+// visitor returns the handshake result of a request.
 func visitor(r *http.Request) authn.Visitor {
 	v, _ := httpmux.InfoOf(r).(authn.Visitor)
 	return v
 }
 
-// service is the client API behind all its guards, in the order in which gRPC has them.
+// service returns the client API with its interceptors in gRPC's order.
 func (s *scheduler) service() *caller.Service {
 	c := &caller.Service{
 		API: s.gateway, Calls: []grpc.UnaryServerInterceptor{s.gateway.GuardCall},
@@ -72,32 +72,32 @@ func (s *scheduler) service() *caller.Service {
 	return c
 }
 
-// plainName reports whether a page in the clear may be called by a name: an address, which no foreign page can have
-// its own name lead to, this machine's name, or the one that the scheduler tells others.
+// plainName reports whether a page without TLS accepts a host name: an address, this host's name, or the advertised
+// name. A DNS-rebinding page cannot use an address as its name.
 func (s *scheduler) plainName(host string) bool {
 	name, _, err := net.SplitHostPort(host)
 	if err != nil {
 		name = host
 	}
-	own, _ := os.Hostname() // none: not by that
+	own, _ := os.Hostname() // on failure, this name is not accepted
 	told, _, _ := net.SplitHostPort(s.advertise)
 	ip := net.ParseIP(strings.Trim(name, "[]"))
 	return ip != nil || name != "" &&
 		(name == "localhost" || strings.EqualFold(name, own) || strings.EqualFold(name, told))
 }
 
-// desks are where people log in, at the gate.
+// desks manages login sessions with the Authenticator.
 type desks struct {
 	authn   *authn.Authenticator
 	service *caller.Service
 }
 
-// LogIn takes a token.
+// LogIn checks a token.
 func (d desks) LogIn(r *http.Request, token string) (string, error) {
 	return d.authn.LogIn(visitor(r), token, httpmux.AddressOf(r))
 }
 
-// Resume is whose the cookie is.
+// Resume returns the user of a cookie.
 func (d desks) Resume(r *http.Request, cookie string) (*web.Guest, func(), error) {
 	s, done, err := d.authn.Resume(visitor(r), cookie, httpmux.AddressOf(r))
 	if err != nil {

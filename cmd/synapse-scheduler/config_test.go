@@ -10,7 +10,7 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// runs runs a command of the program on a file of settings, and answers what it says and why it failed.
+// runs runs a command of the program with a settings file, and returns its output and error.
 func runs(t *testing.T, c *cobra.Command, text string, arguments ...string) (string, error) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -24,7 +24,8 @@ func runs(t *testing.T, c *cobra.Command, text string, arguments ...string) (str
 	return out.String(), err
 }
 
-// TestConfigShow: the section of the policy is shown with the flags, and a database's password is not.
+// TestConfigShow checks that the section policy is shown next to the flags, and that a database password is not
+// shown.
 func TestConfigShow(t *testing.T) {
 	out, err := runs(t, command(), "store: postgres://synapse:hush@db/synapse\nlisten: 127.0.0.1:9000\n"+
 		"policy: {order: expected, antiStarvationShare: 7}\n", "config", "show")
@@ -44,8 +45,8 @@ func TestConfigShow(t *testing.T) {
 	}
 }
 
-// TestBackupTakesTheSchedulersFile: the commands beside the scheduler are given its settings as they are, with the
-// section that has no flag.
+// TestBackupTakesTheSchedulersFile checks that the operator's commands accept the scheduler's settings file,
+// including sections without flags.
 func TestBackupTakesTheSchedulersFile(t *testing.T) {
 	folder := t.TempDir()
 	_, err := runs(t, command(), "data-dir: "+folder+"\npolicy: {order: expected}\n", "backup", filepath.Join(folder, "b"))

@@ -18,11 +18,11 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// This file owns the order in which a scheduler ends: it lets go of clients and nodes, then of the lease, then of the
-// store. If it gave the lease back first, another scheduler would lead while this one still answers.
+// This file tests the order in which a scheduler ends: clients and nodes, then the lease, then the store. If it
+// released the lease first, another scheduler would lead while this one still answers.
 
-// ending is a scheduler that leads one node. It is also the scheduler's lease and store, and looks at the scheduler
-// when either is let go.
+// ending is a scheduler that leads one node. It is also the scheduler's fake lease and store, and inspects the
+// scheduler when either is released.
 type ending struct {
 	*store.Memory
 	*testing.T
@@ -45,7 +45,7 @@ func (e *ending) Resign(uint64) error {
 	return nil
 }
 
-// refuses reports whether calls are turned down. One of a few may have its answer before it is.
+// refuses reports whether calls are refused. A few earlier calls may still be answered.
 func (e *ending) refuses() bool {
 	for range 20 {
 		_, err := e.s.gateway.GetJob(e.Context(), &messages.GetJob{Job: "j1"})
@@ -65,7 +65,7 @@ func (e *ending) Close() error {
 	return e.Memory.Close()
 }
 
-// led starts a scheduler that shares its store, and a node that is linked to it.
+// led starts a scheduler with a shared store, and a node that is linked to it.
 func led(t *testing.T) *ending {
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -98,8 +98,8 @@ func led(t *testing.T) *ending {
 	return e
 }
 
-// TestEndsInOrder: a leader gives its lease back once it serves nobody, and closes its store last. A scheduler that
-// stands by has no lease to give back.
+// TestEndsInOrder checks that a leader releases its lease after it has stopped serving, and closes its store last.
+// A standby has no lease.
 func TestEndsInOrder(t *testing.T) {
 	for _, c := range []struct {
 		name  string
@@ -112,7 +112,7 @@ func TestEndsInOrder(t *testing.T) {
 				e.s.leads.Store(&gateway.Leader{Address: "head2:9000"})
 			}
 			e.s.end(make(chan os.Signal))
-			if did := slices.Compact(e.did); !slices.Equal(did, c.want) { // the port closes its store too
+			if did := slices.Compact(e.did); !slices.Equal(did, c.want) { // the port also closes its store
 				t.Errorf("it did %v, want %v", did, c.want)
 			}
 		})

@@ -5,9 +5,9 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the way of the audits' heads into the store: the two packages do not know each other.
+// This file connects the audit log with the store, whose packages are independent.
 
-// heads is the store as an audit knows it.
+// heads implements audit.Board with the store.
 type heads struct{ store.Store }
 
 // KeepHead implements audit.Board.

@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/server/oidc"
 )
 
-// This file owns the way of an issuer's tokens from the gate to whoever verifies them: the two do not know each other.
+// This file connects the Authenticator with the verifier of an issuer's tokens, whose packages are independent.
 
-// issued is what the gate asks about an issuer's token; nil: none is taken.
+// issued returns the function that verifies an issuer's tokens, or nil if none is configured.
 func (s *scheduler) issued() (func(token string) (authn.Issued, error), error) {
 	if s.oidcFile == "" {
 		return nil, nil

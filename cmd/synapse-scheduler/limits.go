@@ -6,9 +6,9 @@ import (
 	"github.com/yi-json/synapse/server/authn"
 )
 
-// This file owns the section `perOwner` of the configuration file: what one owner may have in all queues together.
+// This file reads the section `perOwner` of the settings file: the limits of one owner in all queues together.
 
-// ownerSettings are the values of the section; 0 is no limit.
+// ownerSettings holds the values of the section; 0 means no limit.
 type ownerSettings struct {
 	waiting, waitingMiB, submits, burst, uids int64
 }
@@ -35,12 +35,12 @@ func ownersSection(to *ownerSettings) settings.Section {
 	}}
 }
 
-// limits are those that the leader holds.
+// limits returns the limits that the leader enforces.
 func (o *ownerSettings) limits() leader.OwnerLimits {
 	return leader.OwnerLimits{Waiting: o.waiting, Bytes: o.waitingMiB << 20, UIDPercent: o.uids}
 }
 
-// allowance is what the gate holds.
+// allowance returns the limits that the Authenticator enforces.
 func (o *ownerSettings) allowance() authn.Allowance {
 	a := authn.DefaultAllowance()
 	a.Submits = authn.Rate{PerSecond: int(o.submits), Burst: int(o.burst)}

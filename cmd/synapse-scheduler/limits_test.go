@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/server/authn"
 )
 
-// TestOwnersSection: the section reaches the leader and the gate, and without it the defaults do.
+// TestOwnersSection checks that the section, or without it the defaults, reach the leader and the Authenticator.
 func TestOwnersSection(t *testing.T) {
 	o := defaultOwners()
 	if o.limits() != leader.DefaultOwnerLimits() || o.allowance() != authn.DefaultAllowance() {

@@ -2,10 +2,10 @@ package main
 
 import "github.com/yi-json/synapse/server/unixsocket"
 
-// This file owns the way in on the scheduler's own machine.
+// This file serves local clients through the socket.
 
-// openLocally serves the socket, where there is a gate that knows who comes by it. What keeps it from being made stops
-// no scheduler: the port is there.
+// openLocally serves the socket if there is an Authenticator, which identifies its peers. A failure to create the
+// socket does not stop the scheduler, because clients can use the port.
 func (s *scheduler) openLocally() {
 	if s.authn == nil || !s.local || s.dataDir == "" {
 		return
@@ -15,5 +15,5 @@ func (s *scheduler) openLocally() {
 		s.log.Info("The local socket for root is not available: %v", err)
 		return
 	}
-	go func() { _ = s.server.Serve(at) }() // it ends with the server, which closes it
+	go func() { _ = s.server.Serve(at) }() // ends with the server, which closes it
 }

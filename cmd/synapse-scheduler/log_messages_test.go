@@ -14,8 +14,8 @@ import (
 	"testing"
 )
 
-// This file checks the pages: the programs write each line of docs/reference/log-messages.md, and have each flag of
-// synapse-scheduler that a page names.
+// This file checks that the programs log each line of docs/reference/log-messages.md, and that synapse-scheduler
+// has each flag that a page names.
 
 var (
 	logged = regexp.MustCompile("(?m)^\\| `(.+?)` \\|")
@@ -24,7 +24,7 @@ var (
 	named  = regexp.MustCompile(`--([a-z-]+)`)
 )
 
-// written are the texts in the programs, with … for what differs.
+// written returns the texts in the programs, with … for variable parts.
 func written(t *testing.T) []string {
 	t.Helper()
 	var all []string
@@ -55,7 +55,7 @@ func written(t *testing.T) []string {
 	return all
 }
 
-// joined is a text that is written in one piece or in several; ok: it is one, and holds nothing else.
+// joined returns a string constant that may consist of several parts. ok reports whether the expression is one.
 func joined(e ast.Expr) (text string, ok bool) {
 	switch e := e.(type) {
 	case *ast.BasicLit:
@@ -69,7 +69,7 @@ func joined(e ast.Expr) (text string, ok bool) {
 	return "", false
 }
 
-// tags stand before a line that is more than news.
+// tags matches the tags of log lines above the level of information.
 var tags = regexp.MustCompile(`^\[(WARN|ERROR|GRPC)\] `)
 
 func TestLogMessagesPageIsTrue(t *testing.T) {
@@ -83,9 +83,9 @@ func TestLogMessagesPageIsTrue(t *testing.T) {
 		t.Fatalf("only %d lines were found on the page", len(lines))
 	}
 	for _, m := range lines {
-		line := tags.ReplaceAllString(m[1], "") // which the host writes
+		line := tags.ReplaceAllString(m[1], "") // the host adds the tag
 		if rest, is := strings.CutPrefix(line, "this scheduler no longer leads"); is {
-			line = "…" + rest // the first words are an error's own
+			line = "…" + rest // the first words come from another error
 		}
 		if !slices.ContainsFunc(texts, func(text string) bool { return strings.HasPrefix(text, line) }) {
 			t.Errorf("no program writes %q", m[1])
@@ -93,7 +93,7 @@ func TestLogMessagesPageIsTrue(t *testing.T) {
 	}
 }
 
-// TestPagesNameSchedulerFlags looks up each flag of a command of the scheduler in all pages.
+// TestPagesNameSchedulerFlags checks each flag of a scheduler command in all pages.
 func TestPagesNameSchedulerFlags(t *testing.T) {
 	found := 0
 	known := command()

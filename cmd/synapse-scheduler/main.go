@@ -1,6 +1,5 @@
-// Command synapse-scheduler is the control plane of a cluster: one port for
-// machines and clients, one store for what must not be lost. It owns the flags,
-// the signals and the exit code.
+// Command synapse-scheduler is the control plane of a cluster: one port for nodes and clients, and one store for
+// durable state. This package defines the flags, the signals and the exit code.
 package main
 
 import (
@@ -29,7 +28,7 @@ import (
 
 func main() { daemon.Main(command()) }
 
-// twins begins the names of flags in the environment.
+// twins is the prefix of the environment variables of flags.
 const twins = "SYNAPSE_SCHEDULER_"
 
 func command() *cobra.Command {
@@ -50,7 +49,7 @@ func command() *cobra.Command {
 	return daemon.Command(c, twins, o.check, func() error { return serve(o) }, o.sections()...)
 }
 
-// reading is one reading of all settings.
+// reading returns a new reading of all settings.
 func reading() daemon.Reading {
 	o := &options{policy: policy.DefaultSettings(), owners: defaultOwners()}
 	return daemon.Reading{
@@ -58,12 +57,12 @@ func reading() daemon.Reading {
 	}
 }
 
-// sections are what the file has beside what the flags have.
+// sections returns the settings that exist only in the file.
 func (o *options) sections() []settings.Section {
 	return []settings.Section{policySection(&o.policy), ownersSection(&o.owners), notifySection(&o.notify)}
 }
 
-// shown is what may be shown of a setting: a database's password may not.
+// shown returns the part of a setting that may be shown: a database URL without its password.
 func shown(name, text string) string {
 	if name != "store" {
 		return text
@@ -75,13 +74,13 @@ func shown(name, text string) string {
 	return where.Redacted()
 }
 
-// options are what the flags say.
+// options holds the values of the flags.
 type options struct {
 	listen, listenFile, advertise, dataDir, store string
 	tls, secretsKey, oidcFile                     string
 	oidc                                          oidc.Config
 	page, local                                   bool
-	insecure                                      int // how often it was given
+	insecure                                      int // number of occurrences
 	pageCert, pageKey, otlp                       string
 	levels                                        []string
 	keepFinished, past                            time.Duration
@@ -142,7 +141,7 @@ const (
 	storeMemory = "memory"
 )
 
-// shared reports whether the store is one that several schedulers may have.
+// shared reports whether several schedulers can share the store.
 func (o *options) shared() bool {
 	return strings.HasPrefix(o.store, "postgres://") || strings.HasPrefix(o.store, "postgresql://")
 }
@@ -152,7 +151,7 @@ func (o *options) check() error {
 		return err
 	}
 	if o.store != storeSQLite && o.store != storeMemory && !o.shared() {
-		kind, _, _ := strings.Cut(o.store, ":") // the rest may hold a password
+		kind, _, _ := strings.Cut(o.store, ":") // the rest may contain a password
 		return fmt.Errorf("--store %q: must be %s, %s or a postgres:// URL", kind, storeSQLite, storeMemory)
 	}
 	if o.dataDir == "" && o.store == storeSQLite {
@@ -222,14 +221,14 @@ func (o *options) checkOIDC() error {
 	return nil
 }
 
-// loopback reports whether only this machine reaches an address.
+// loopback reports whether an address is a loopback address.
 func loopback(host string) bool {
 	ip := net.ParseIP(host)
 	return host == "localhost" || ip != nil && ip.IsLoopback()
 }
 
-// checkAddress: plaintext stays on the loopback unless somebody insists. Those who stand by tell others where the
-// leader is, so there must be such an address.
+// checkAddress refuses plaintext on addresses other than loopback, unless the operator insists. With a shared
+// store, it also requires an address that standby schedulers can tell to clients.
 func (o *options) checkAddress() error {
 	host, _, err := net.SplitHostPort(o.listen)
 	if err != nil {

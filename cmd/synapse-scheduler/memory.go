@@ -12,37 +12,38 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns how much of the machine's memory is taken for what nobody needs any more: how far the heap grows
-// before it is collected, and when what is left goes back. A heap that may always grow to five times what lives would
-// be five times what a crowd of clients brings, and stay that large for as long as the scheduler has little to do.
+// This file limits the memory of garbage: how far the heap grows before a collection, and when free memory is
+// returned to the host. If the heap could always grow to five times its live part, a peak of clients would need
+// five times its memory, and an idle scheduler would keep this memory.
 
 const (
-	// heapGrowth lets the heap grow to five times what lives before it is collected, for a fifth of a gang's cost was the
-	// collector's. That goes for what has lived for a while: what has come since is taken for a crowd's, which may be
-	// gone in a moment, and the heap does not grow with it by more than half.
+	// heapGrowth lets the heap grow to five times its live part before a collection, because with Go's default
+	// a fifth of the CPU time of a gang was spent on collections. This applies to memory that has been live for
+	// a while. Recent memory may belong to a short peak, so the heap grows by at most half of it.
 	heapGrowth  = 400
 	crowdGrowth = 50
-	spareGrowth = 32 << 20 // in any case
-	// lastingAfter is how long it takes until what has come is taken for what stays.
+	spareGrowth = 32 << 20 // the minimum
+	// lastingAfter is the time after which recent memory counts as lasting.
 	lastingAfter = 5 * time.Minute
 
 	lookAtMemory = 10 * time.Second
-	// spareMemory is what is kept in any case.
+	// spareMemory is the minimum that is kept.
 	spareMemory = 32 << 20
-	// againAfter is how long a heap is left alone that was given back and has hardly grown since: to look what lives in it
-	// costs a collection.
+	// againAfter is the pause after a return of memory if the heap has barely grown since. Each return costs a
+	// collection.
 	againAfter = 20 * time.Second
 )
 
-// heap is what is looked at.
+// heap holds measurements of the heap.
 type heap struct {
-	held        uint64 // of the machine's memory, in use or not
-	live        uint64 // by the last collection
+	held        uint64 // memory of the host, used or free
+	live        uint64 // after the last collection
 	collections uint64
 }
 
-// idle reports whether much is held and nothing was collected since the look before: a heap that fills so slowly may as
-// well begin small again. What lives may have become far less since the last collection, so it does not count.
+// idle reports whether much memory is held and no collection has run since the previous measurement. A heap that
+// fills so slowly may start small again. The live part may have shrunk since the last collection, so it is not
+// compared.
 func (h heap) idle(before heap) bool {
 	return h.collections == before.collections && h.held > spareMemory+h.live/2
 }
@@ -59,13 +60,13 @@ func readHeap() heap {
 	}
 }
 
-// growth is by how many percent a heap may grow in which so much lives, of which so much has for a while.
+// growth returns the percentage by which a heap may grow, from its live part and the lasting part of it.
 func growth(live, lasting uint64) int {
 	live = max(1, live)
 	return int(min(heapGrowth, max(crowdGrowth, spareGrowth*100/live, lasting*heapGrowth/live)))
 }
 
-// lasts is how much of what lives has for a while, where so much had some time ago.
+// lasts returns the lasting part of the live memory, from its value some time ago.
 func lasts(before, live uint64, since time.Duration) uint64 {
 	if live <= before {
 		return live
@@ -73,8 +74,8 @@ func lasts(before, live uint64, since time.Duration) uint64 {
 	return before + uint64(float64(live-before)*min(1, since.Seconds()/lastingAfter.Seconds()))
 }
 
-// boundGrowth has the heap grow as far as it should by what lives in it. It does so again after each collection, which
-// it notices by something that nobody refers to.
+// boundGrowth sets the growth of the heap for its live part, and repeats this after each collection. A finalizer of
+// an unreachable object detects the collection.
 func boundGrowth(lasting uint64, at time.Time) {
 	live, now := readHeap().live, time.Now()
 	if lasting == 0 {
@@ -85,10 +86,10 @@ func boundGrowth(lasting uint64, at time.Time) {
 	runtime.SetFinalizer(new([16]byte), func(*[16]byte) { boundGrowth(lasting, now) })
 }
 
-// resting is a store that keeps memory of what was written last, and gives it back when nothing is.
+// resting is a store that caches recent writes and can release this memory.
 type resting interface{ Rest() error }
 
-// giveBack looks again and again until ctx ends.
+// giveBack returns free memory at intervals until ctx ends.
 func giveBack(ctx context.Context, from any, log actors.Log) {
 	before, after, at := readHeap(), uint64(0), time.Now()
 	for {

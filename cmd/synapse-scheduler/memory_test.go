@@ -10,8 +10,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestIdleHeap: memory is given back where much is held and nothing was collected meanwhile, and not while there is
-// work.
+// TestIdleHeap checks that memory is returned if much is held and no collection has run, and not during work.
 func TestIdleHeap(t *testing.T) {
 	const mb = 1 << 20
 	before := heap{held: 500 * mb, live: 30 * mb, collections: 7}
@@ -31,8 +30,8 @@ func TestIdleHeap(t *testing.T) {
 	}
 }
 
-// TestGrowth: a small heap may grow to five times what lives, so may one that has been as large for a while, and one
-// that a crowd has made large may not.
+// TestGrowth checks that a small heap, and one that has been large for a while, may grow to five times its live
+// part. A heap that has recently become large may not.
 func TestGrowth(t *testing.T) {
 	const mb = 1 << 20
 	for what, c := range map[string]struct {
@@ -60,7 +59,7 @@ func TestGrowth(t *testing.T) {
 	}
 }
 
-// TestBoundGrowth: after each collection the heap is looked at again.
+// TestBoundGrowth checks that the growth is set again after each collection.
 func TestBoundGrowth(t *testing.T) {
 	defer debug.SetGCPercent(debug.SetGCPercent(100))
 	runtime.GC()

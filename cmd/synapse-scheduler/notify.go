@@ -21,7 +21,7 @@ import (
 	"github.com/yi-json/synapse/server/notifications"
 )
 
-// This file owns the section `notify` of the configuration file: what is told to whom, by a program or a webhook.
+// This file reads the section `notify` of the settings file: notifications by a program or a webhook.
 
 const (
 	maxRules        = 32
@@ -29,12 +29,12 @@ const (
 	usualNotifyTime = 10 * time.Second
 )
 
-// endPhases are how a job can be over.
+// endPhases lists the final phases of a job.
 var endPhases = []string{
 	messages.PhaseSucceeded, messages.PhaseFailed, messages.PhaseCancelled, messages.PhaseTimedOut,
 }
 
-// ruleSettings are one entry of the section.
+// ruleSettings is one entry of the section.
 type ruleSettings struct {
 	name                         string
 	on, outcomes, queues, owners []string
@@ -43,7 +43,7 @@ type ruleSettings struct {
 	timeout                      time.Duration
 }
 
-// notifySection is the section, into what it fills.
+// notifySection returns the section, which stores its entries in to.
 func notifySection(to *[]*ruleSettings) settings.Section {
 	find := func(name string) *ruleSettings {
 		if i := slices.IndexFunc(*to, func(r *ruleSettings) bool { return r.name == name }); i >= 0 {
@@ -112,7 +112,7 @@ func (r *ruleSettings) keys() []settings.Key {
 	}
 }
 
-// redacted is a URL without its query, in which some services want a secret.
+// redacted returns a URL without its query, which may contain a secret.
 func redacted(text string) string {
 	where, query, _ := strings.Cut(text, "?")
 	if query != "" {
@@ -121,7 +121,7 @@ func redacted(text string) string {
 	return where
 }
 
-// checkHookURL refuses where a notification would be read on its way: https, or http on the loopback.
+// checkHookURL refuses a URL over which others could read a notification. It accepts https, and http on loopback.
 func checkHookURL(text string) error {
 	at, err := url.Parse(text)
 	if err != nil || at.Host == "" || at.User != nil || at.Fragment != "" {
@@ -131,7 +131,7 @@ func checkHookURL(text string) error {
 	return checkUnread(at)
 }
 
-// checkUnread refuses a way on which others would read what is sent.
+// checkUnread refuses a URL over which others could read the data.
 func checkUnread(at *url.URL) error {
 	ip, err := netip.ParseAddr(at.Hostname())
 	if at.Scheme != "https" && (at.Scheme != "http" || err != nil || !ip.IsLoopback()) {
@@ -140,8 +140,8 @@ func checkUnread(at *url.URL) error {
 	return nil
 }
 
-// valid refuses a rule that tells nothing, or nobody. A program that others could change is refused here, so that the
-// scheduler does not start rather than runs what somebody else wrote.
+// valid refuses a rule without events or without a receiver. It also refuses a program that other users could
+// change, so that the scheduler does not run their code.
 func (r *ruleSettings) valid() error {
 	ofJobs := slices.Contains(r.on, notifications.JobOver) || slices.Contains(r.on, notifications.PromiseBroken)
 	switch {
@@ -161,7 +161,7 @@ func (r *ruleSettings) valid() error {
 	return nil
 }
 
-// tell is how the rule's notifications are told.
+// tell returns the function that sends the rule's notifications.
 func (r *ruleSettings) tell() func(context.Context, *notifications.Notification) error {
 	if r.webhook != "" {
 		return notifications.Webhook{URL: r.webhook, TokenFile: r.tokenFile, Timeout: r.timeout}.Tell
@@ -177,7 +177,7 @@ func (r *ruleSettings) tell() func(context.Context, *notifications.Notification)
 	}
 }
 
-// programEnv is what a program is given of our environment: not the passwords that are there for us.
+// programEnv returns the environment of a notification program, without the scheduler's passwords.
 func programEnv() (env []string) {
 	for _, name := range []string{"PATH", "HOME", "LANG", "TZ"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -187,7 +187,7 @@ func programEnv() (env []string) {
 	return env
 }
 
-// notifies begins to tell others, for as long as this process leads.
+// notifies starts to send notifications for the time in which this process leads.
 func (s *scheduler) notifies(ctx context.Context) {
 	if len(s.options.notify) == 0 {
 		return

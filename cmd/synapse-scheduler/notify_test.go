@@ -13,7 +13,7 @@ import (
 	"github.com/yi-json/synapse/server/notifications"
 )
 
-// notifying reads the section from a file's text.
+// notifying reads the section from the text of a file.
 func notifying(t *testing.T, text string) (*options, error) {
 	t.Helper()
 	file := filepath.Join(t.TempDir(), "scheduler.yaml")
@@ -32,7 +32,7 @@ func notifying(t *testing.T, text string) (*options, error) {
 	return o, err
 }
 
-// TestNotifyIsRead: rules are read, and each mistake is said with its place and a way out.
+// TestNotifyIsRead checks that rules are read, and that each error has its position and a fix.
 func TestNotifyIsRead(t *testing.T) {
 	o, err := notifying(t, "notify:\n"+
 		"  page: {on: [node-unschedulable, start-guarantee-broken], command: [/bin/true, x], timeout: 20s}\n"+
@@ -63,8 +63,8 @@ func TestNotifyIsRead(t *testing.T) {
 	}
 }
 
-// TestNotifyBounds: the shortest and the longest time and the last rule that there may be are taken, and the next are
-// refused.
+// TestNotifyBounds checks that the smallest and largest time and the largest number of rules are accepted, and that
+// values beyond them are refused.
 func TestNotifyBounds(t *testing.T) {
 	rules := func(n int) (text string) {
 		for i := range n {
@@ -87,8 +87,8 @@ func TestNotifyBounds(t *testing.T) {
 	}
 }
 
-// TestProgramsAreTold: a program has the notification as JSON to read and its words in the environment, and none of
-// what is in the scheduler's own.
+// TestProgramsAreTold checks that a program gets the notification as JSON on stdin and its fields in the
+// environment, but not the scheduler's own variables.
 func TestProgramsAreTold(t *testing.T) {
 	t.Setenv("SYNAPSE_SCHEDULER_STORE", "postgres://secret")
 	dir := t.TempDir()

@@ -16,24 +16,24 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how the store is opened, and the names that are made once.
+// This file opens the store, and creates the IDs of the cluster and of jobs.
 
 const (
-	// databaseFile is the sqlite store, in the data folder.
+	// databaseFile is the sqlite store in the data folder.
 	databaseFile = "synapse.db"
-	// clusterFile held the cluster's id before the store did.
+	// clusterFile contained the cluster ID in older versions. Now the store contains it.
 	clusterFile = "cluster-id"
-	// memoryCluster is the id of every cluster that is only kept in memory: with an
-	// id of its own each start would be another cluster, and its machines would not have it.
+	// memoryCluster is the ID of every cluster with a memory store. With a new ID at each start, nodes would
+	// refuse the scheduler.
 	memoryCluster = "c-memory"
-	// openAgain is how long a database that is away is left alone.
+	// openAgain is the pause before an unreachable database is tried again.
 	openAgain = time.Second
 )
 
-// errTold: a signal came before there was anything to end.
+// errTold means that a signal ended the process before it served.
 var errTold = errors.New("told to end")
 
-// open opens the store and learns which cluster it is of.
+// open opens the store and reads the cluster ID.
 func (s *scheduler) open(signals <-chan os.Signal) (err error) {
 	switch {
 	case s.shared():
@@ -59,7 +59,7 @@ func (s *scheduler) open(signals <-chan os.Signal) (err error) {
 	return nil
 }
 
-// inherit takes the cluster's id from the file of earlier versions, once.
+// inherit takes the cluster ID from the file of older versions.
 func (s *scheduler) inherit(from interface{ ClusterID(string) (string, error) }) (string, error) {
 	path := filepath.Join(s.dataDir, clusterFile)
 	text, err := os.ReadFile(path)
@@ -80,8 +80,8 @@ func (s *scheduler) inherit(from interface{ ClusterID(string) (string, error) })
 	return id, err
 }
 
-// openShared waits for a database that is away: a scheduler that gave up would
-// be missing when it is back.
+// openShared waits for an unreachable database. A scheduler that gave up would be missing when the database
+// returns.
 func (s *scheduler) openShared(signals <-chan os.Signal) error {
 	for said := false; ; said = true {
 		shared, err := postgres.Open(postgres.Options{URL: s.options.store, Lease: actors.DefaultConstants().Lease})
@@ -107,9 +107,9 @@ func (s *scheduler) openShared(signals <-chan os.Signal) error {
 	}
 }
 
-// newJobID makes an id nobody had before: 60 random bits. The first character
-// is a letter, so that no reader takes an id for a number.
+// newJobID returns a unique ID with 60 random bits. The first character is a letter, so that no program reads an ID
+// as a number.
 func newJobID() topology.JobID { return topology.JobID("j" + random()) }
 
-// random is 12 characters that nobody had before.
+// random returns 12 random characters.
 func random() string { return strings.ToLower(rand.Text()[:12]) }

@@ -14,7 +14,7 @@ import (
 func TestOptions(t *testing.T) {
 	for _, c := range []struct {
 		change func(*options)
-		refuse string // nothing: they are good
+		refuse string // empty: valid
 	}{
 		{func(*options) {}, ""},
 		{func(o *options) { o.store = "memory"; o.dataDir = "" }, ""},
@@ -68,7 +68,8 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestClusterMovesIntoTheStore: a data folder of an earlier version keeps its cluster: machines hold to it.
+// TestClusterMovesIntoTheStore checks that a data folder of an older version keeps its cluster ID, which nodes
+// require.
 func TestClusterMovesIntoTheStore(t *testing.T) {
 	s := &scheduler{options: options{dataDir: t.TempDir()}}
 	path := filepath.Join(s.dataDir, clusterFile)
@@ -90,8 +91,8 @@ func TestClusterMovesIntoTheStore(t *testing.T) {
 	}
 }
 
-// TestPlainNames: a page in the clear answers to addresses and to its own names, so that no foreign page can have a
-// name of its own lead to it.
+// TestPlainNames checks that a page without TLS answers only to addresses and to the scheduler's own names. This
+// prevents DNS rebinding.
 func TestPlainNames(t *testing.T) {
 	s := &scheduler{options: options{advertise: "head1:9000"}}
 	own, err := os.Hostname()

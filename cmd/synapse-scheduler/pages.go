@@ -16,9 +16,9 @@ import (
 	"github.com/yi-json/synapse/server/rights"
 )
 
-// This file owns what the scheduler's port answers to plain HTTP, and to whom. browsers.go has what browsers are shown.
+// This file defines the HTTP pages on the scheduler's port and their access. browsers.go serves the web UI.
 
-// pages are all there are.
+// pages returns the handler of all pages.
 func (s *scheduler) pages() http.Handler {
 	registry := metrics.Registry(
 		metrics.Process{Host: s.host, Version: daemon.Version(), Leads: true},
@@ -40,7 +40,7 @@ func (s *scheduler) pages() http.Handler {
 	return pages
 }
 
-// private is a page for those who have a right. Where there is no gate, everybody may read what is read.
+// private returns a handler for visitors with a right. Without an Authenticator, everyone may read the page.
 func (s *scheduler) private(right rights.Right, page http.Handler) http.Handler {
 	if s.authn == nil {
 		return page
@@ -61,10 +61,10 @@ func say(w http.ResponseWriter, code int, words string) {
 	w.Header().Set("Content-Type", "text/plain; charset=utf-8")
 	w.Header().Set("X-Content-Type-Options", "nosniff")
 	w.WriteHeader(code)
-	_, _ = io.WriteString(w, words+"\n") // whoever asked may be gone
+	_, _ = io.WriteString(w, words+"\n") // the client may have disconnected
 }
 
-// readiness asks the Scheduler once in a while, however many ask whether it is ready: anybody may.
+// readiness asks the Scheduler at most at an interval, because anyone may request the page.
 type readiness struct {
 	ask func(context.Context) bool
 
@@ -73,14 +73,14 @@ type readiness struct {
 	last bool
 }
 
-// readyFor is for how long an answer is good.
+// readyFor is how long an answer is used.
 const readyFor = 500 * time.Millisecond
 
 func (r *readiness) now(ctx context.Context) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.at.IsZero() || time.Since(r.at) >= readyFor {
-		r.last = r.ask(context.WithoutCancel(ctx)) // it is everybody's answer, and bounded
+		r.last = r.ask(context.WithoutCancel(ctx)) // the answer is shared, and its time is limited
 		r.at = time.Now()
 	}
 	return r.last

@@ -15,10 +15,10 @@ import (
 	"github.com/yi-json/synapse/server/web"
 )
 
-// This file owns where the past is kept: by the scheduler that leads, in its own data folder. One that leads after it
-// elsewhere knows of nothing before. Nobody's job waits for it, so trouble with it is said and ends nothing.
+// This file stores the timeline in the data folder of the leading scheduler. A later leader on another host does
+// not have the earlier timeline. No job depends on it, so errors are only logged.
 
-// keepPast begins to keep it, for as long as this process leads.
+// keepPast starts to write the timeline for the time in which this process leads.
 func (s *scheduler) keepPast(ctx context.Context) {
 	if s.options.past == 0 || s.options.store == storeMemory || s.dataDir == "" {
 		return
@@ -46,16 +46,16 @@ func (s *scheduler) keepPast(ctx context.Context) {
 	go k.Run(ctx)
 }
 
-// itself is the API for the scheduler's own questions.
+// itself returns the API for the scheduler's own requests.
 func (s *scheduler) itself() api.SynapseClient {
 	as := peer.Peer{}
-	if s.authn != nil { // it asks as itself, and nobody guards it from that
+	if s.authn != nil { // it calls as itself, without interceptors
 		as.AuthInfo = authn.Proof{Peer: identity.Peer{Identity: s.authn.Identity()}}
 	}
 	return (&caller.Service{API: s.gateway}).As(as)
 }
 
-// pastKept is how the cluster was, for the gateway.
+// pastKept returns the timeline for the gateway.
 func (s *scheduler) pastKept() gateway.Past {
 	if k := s.keeper.Load(); k != nil {
 		return k

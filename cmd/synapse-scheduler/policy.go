@@ -14,11 +14,10 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns the section `policy` of the configuration file: its keys and their ranges, and which of them go
-// together.
+// This file reads the section `policy` of the settings file: the keys, their ranges, and their combinations.
 
-// orders are the words for the order, and always the keys that every order goes by. What an order does not go by is
-// refused like a slip: whoever sets it would believe in it.
+// orders maps the words for the order, and always lists the keys that every order uses. A key that the configured
+// order does not use is refused, because it would have no effect.
 var (
 	orders = []string{"expected", "fifo"}
 	always = []string{"order", "defaultTimeLimit"}
@@ -33,7 +32,7 @@ func policySection(to *policy.Settings) settings.Section {
 	}}
 }
 
-// policyKeys are all that the policy knows.
+// policyKeys returns all keys of the policy.
 func policyKeys(to *policy.Settings) []settings.Key {
 	const day = 24 * time.Hour
 	return []settings.Key{
@@ -55,7 +54,7 @@ func policyKeys(to *policy.Settings) []settings.Key {
 	}
 }
 
-// orderOf takes one of the orders.
+// orderOf parses an order.
 func orderOf(to *share.Order) func(string) error {
 	return func(text string) error {
 		if !slices.Contains(orders, text) {
@@ -68,7 +67,7 @@ func orderOf(to *share.Order) func(string) error {
 	}
 }
 
-// spanIn takes 0, which is none, or a span of time between two.
+// spanIn parses 0, which means none, or a duration within a range.
 func spanIn(name string, to *time.Duration, least, most time.Duration) settings.Key {
 	return settings.Key{Name: name, Get: func() string { return to.String() }, Set: func(text string) error {
 		d, err := time.ParseDuration(text)
@@ -83,7 +82,7 @@ func spanIn(name string, to *time.Duration, least, most time.Duration) settings.
 	}}
 }
 
-// numberIn takes a whole number between two.
+// numberIn parses an integer within a range.
 func numberIn[N int | int64](name string, to *N, least, most N) settings.Key {
 	return settings.Key{Name: name, Get: func() string { return fmt.Sprint(*to) }, Set: func(text string) error {
 		n, err := strconv.ParseInt(text, 10, 32)

@@ -14,9 +14,9 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns the tests of the section `policy`.
+// This file tests the section `policy`.
 
-// readPolicy reads a configuration file.
+// readPolicy reads a settings file.
 func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 	t.Helper()
 	s := policy.DefaultSettings()
@@ -24,7 +24,7 @@ func readPolicy(t *testing.T, text string) (policy.Settings, error) {
 	return s, err
 }
 
-// readSection reads a configuration file with one section.
+// readSection reads a settings file with one section.
 func readSection(t *testing.T, text string, section settings.Section) error {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), "s.yaml")

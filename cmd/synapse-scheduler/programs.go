@@ -13,15 +13,15 @@ import (
 	"github.com/yi-json/synapse/server/httpmux"
 )
 
-// This file owns the client API for programs that speak HTTP: as whom each of their requests is served.
+// This file serves the client API over HTTP, and selects the identity of each request.
 
-// programs is that API.
+// programs returns the handler of this API.
 func (s *scheduler) programs() http.Handler {
 	o := httpapi.Options{Service: s.service(), Caller: s.callerBehindGate}
 	if s.authn != nil {
 		o.Roots = s.authn.Roots()
 	} else {
-		o.Answers = s.plainName // a page elsewhere may have its own name lead here, and there is nobody to prove
+		o.Answers = s.plainName // without authentication, DNS rebinding must be prevented
 		o.Caller = func(r *http.Request) (*httpapi.Caller, error) {
 			httpmux.Entered(r)
 			return &httpapi.Caller{Peer: peer.Peer{Addr: httpmux.AddressOf(r)}}, nil
@@ -30,7 +30,7 @@ func (s *scheduler) programs() http.Handler {
 	return httpapi.New(o)
 }
 
-// callerBehindGate is who makes a request, as the gate knows.
+// callerBehindGate returns the sender of a request from the Authenticator.
 func (s *scheduler) callerBehindGate(r *http.Request) (*httpapi.Caller, error) {
 	c, err := s.authn.Caller(visitor(r), r.Header.Get("Authorization"), httpmux.AddressOf(r))
 	switch {

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/policy"
 )
 
-// This file owns the page docs/reference/scheduler-yaml.md, and the comments of deploy/etc/scheduler.yaml.
+// This file writes docs/reference/scheduler-yaml.md, and the comments of deploy/etc/scheduler.yaml.
 
 var rewrite = flag.Bool("rewrite", false, "write docs/reference/scheduler-yaml.md and deploy/etc/scheduler.yaml")
 
@@ -40,7 +40,7 @@ The command line overrides the environment, and the environment overrides the fi
 
 `
 
-// policyTexts describe the keys of the section policy, in their order.
+// policyTexts describes the keys of the section policy, in order.
 var policyTexts = []manual.Text{
 	{Meaning: "Order of jobs with the same priority: `expected` (least expected work first, with reserved nodes " +
 		"for jobs " +
@@ -63,7 +63,7 @@ var policyTexts = []manual.Text{
 	{Meaning: "Time limit of jobs that set none, from 1s; 0 sets no limit. It applies to new submits.", Example: "24h"},
 }
 
-// ownerTexts describe the keys of the section perOwner, in their order.
+// ownerTexts describes the keys of the section perOwner, in order.
 var ownerTexts = []manual.Text{
 	{Meaning: "Number of waiting jobs. An array counts as one, plus one per element that is a job already.",
 		Example: "50000"},
@@ -73,7 +73,7 @@ var ownerTexts = []manual.Text{
 	{Meaning: "Percentage of the uids that running jobs and their files can use.", Example: "25"},
 }
 
-// ruleTexts describe the keys of a rule of the section notify, in their order.
+// ruleTexts describes the keys of a rule in the section notify, in order.
 var ruleTexts = []manual.Text{
 	{Meaning: "Events of the rule: a finished job, a node that becomes unschedulable or schedulable, or a start " +
 		"guarantee " +
@@ -116,7 +116,7 @@ func sectionsOfPage(t *testing.T) string {
 		table(manual.SectionTable(rule.keys(), ruleTexts))
 }
 
-// TestSettingsPage: the page and the file have the texts of the flags and sections, and nothing else.
+// TestSettingsPage checks that the page and the file have exactly the texts of the flags and sections.
 func TestSettingsPage(t *testing.T) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	freshOptions().flags(flags)

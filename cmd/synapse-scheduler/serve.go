@@ -37,38 +37,38 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns the order in which a scheduler comes to life, leads, and ends.
+// This file starts a scheduler, lets it lead, and ends it, in order.
 
-// leaving bounds a clean end; what still hangs then is cut.
+// leaving limits a clean end. Connections that are still open then are cut.
 const leaving = 4 * time.Second
 
-// scheduler is the process's parts, for their end.
+// scheduler holds the parts of the process.
 type scheduler struct {
 	options
 	log       *host.Log
 	host      *host.Host
 	store     store.Store
-	lease     tenure // the store, where several schedulers have it
+	lease     tenure // the lease in a shared store; nil: not shared
 	cluster   string
 	port      *store.Port
 	connlimit *connlimit.Listener
 	link      *link.Server
 	gateway   *gateway.Gateway
 	authn     *authn.Authenticator // nil: plaintext
-	audit     *audit.Log           // likewise
+	audit     *audit.Log           // nil: plaintext
 	server    *grpc.Server
 	httpmux   *httpmux.Mux
 	leads     atomic.Pointer[gateway.Leader]
-	keeper    atomic.Pointer[timeline.Keeper] // nil: the past is not kept here
+	keeper    atomic.Pointer[timeline.Keeper] // nil: the timeline is not written here
 }
 
-// tenure is the lease of the leader, which schedulers of one store compete for.
+// tenure is the leader's lease, for which the schedulers of one store compete.
 type tenure interface {
 	election.Lease
 	Resign(epoch uint64) error
 }
 
-// serve runs a scheduler until a signal, or until it may not go on.
+// serve runs a scheduler until a signal or a permanent error.
 func serve(o options) error {
 	boundGrowth(0, time.Now())
 	signals := make(chan os.Signal, 2)
@@ -128,13 +128,14 @@ func serve(o options) error {
 	case err = <-served:
 	}
 	if s.shared() {
-		return err // another one may lead already: not a word more leaves this process
+		return err // another scheduler may already lead, so this process sends nothing more
 	}
 	s.end(signals)
 	return err
 }
 
-// reloading is what SIGHUP does: the settings that can change do, and the denylist is read at once.
+// reloading returns the reaction to SIGHUP: it applies the settings that can change, and reads the denylist
+// immediately.
 func (s *scheduler) reloading() daemon.Reloading {
 	return daemon.Reloading{
 		Prefix: twins, Fresh: reading, Log: s.log.Info,
@@ -147,13 +148,13 @@ func (s *scheduler) reloading() daemon.Reloading {
 	}
 }
 
-// build makes all that a scheduler has whether it leads or not. The link comes
-// first, because it gives the system its address.
+// build creates the parts that a scheduler needs whether it leads or not. The link comes first, because it sets the
+// address of the actor system.
 func (s *scheduler) build(listener net.Listener) (err error) {
 	s.leads.Store(&gateway.Leader{})
 	s.host = host.New(s.log)
 	address := ""
-	if s.shared() { // machines tell schedulers apart by it
+	if s.shared() { // nodes distinguish schedulers by it
 		address = "scheduler-" + strings.NewReplacer("[", "", "]", "", "%", "-").Replace(s.advertise)
 	}
 	if err := s.shut(); err != nil {
@@ -169,7 +170,7 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 	if s.authn != nil {
 		toLink.Certified, toGateway.Principal, toGateway.WhoAmI = authn.Node, authn.Principal, authn.WhoAmI
 		toGateway.Machine = func(ctx context.Context) string {
-			machine, _ := authn.Node(ctx) // without a name, which no machine has, where it is none
+			machine, _ := authn.Node(ctx) // on failure the name is empty, which no node has
 			return machine.Name
 		}
 		toGateway.Passes, toGateway.WallMs = s.store, s.host.Clock().WallMs
@@ -183,7 +184,7 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 	}
 	s.link = link.NewServer(s.host.System(), toLink)
 	toLimit := connlimit.Options{Log: s.log.Info, Count: s.host.Count}
-	if s.authn != nil { // in plaintext nobody proves anything
+	if s.authn != nil { // plaintext has no identities
 		toLimit.Vain = connlimit.DefaultVain()
 	}
 	s.connlimit = connlimit.New(listener, toLimit)
@@ -201,7 +202,8 @@ func (s *scheduler) build(listener net.Listener) (err error) {
 	return nil
 }
 
-// serverOptions are those of all that the port serves. The gateway's come before the gate's: what panics costs a call.
+// serverOptions returns the options of the gRPC server. The gateway's come before the Authenticator's, so that a
+// panic in either ends only its call.
 func (s *scheduler) serverOptions() []grpc.ServerOption {
 	if s.authn == nil {
 		return slices.Concat(
@@ -211,7 +213,7 @@ func (s *scheduler) serverOptions() []grpc.ServerOption {
 	return slices.Concat(link.ServerOptions(creds), s.gateway.ServerOptions(), s.authn.ServerOptions())
 }
 
-// shut puts the gate before all that is served, where there is one.
+// shut adds the Authenticator in front of all services, if TLS is used.
 func (s *scheduler) shut() (err error) {
 	if s.tls == "" {
 		return nil
@@ -248,7 +250,7 @@ func (s *scheduler) shut() (err error) {
 	return nil
 }
 
-// keys are what the scheduler shows: of its own authority, or of an outside issuer.
+// keys returns the scheduler's credentials: of its own authority, or of an outside issuer.
 func (s *scheduler) keys() (folder *identity.Folder, external *identity.External, err error) {
 	if identity.IsExternal(s.tls) {
 		external, err = identity.OpenExternal(s.tls)
@@ -258,8 +260,8 @@ func (s *scheduler) keys() (folder *identity.Folder, external *identity.External
 	return folder, external, err
 }
 
-// sealer has the keys that seal the secrets of jobs. A scheduler that shares its store makes none: the others would not
-// have it.
+// sealer returns the keys that encrypt secrets. A scheduler with a shared store creates none, because the others
+// would not have them.
 func (s *scheduler) sealer() (gateway.Sealer, error) {
 	folder := s.tls
 	if identity.IsExternal(folder) {
@@ -286,7 +288,7 @@ func (s *scheduler) sealer() (gateway.Sealer, error) {
 	return v, nil
 }
 
-// pass is a person's token as the store has it. One that is damaged lets nobody in.
+// pass returns a user's token from the store. A damaged record admits nobody.
 func (s *scheduler) pass(id string) (*messages.PassRecord, error) {
 	p, err := s.store.Pass(id)
 	if errors.Is(err, store.ErrNotFound) || errors.Is(err, store.ErrDamaged) {
@@ -299,8 +301,7 @@ func (s *scheduler) holder() lease.Holder {
 	return lease.Holder{Address: s.advertise, Process: random()}
 }
 
-// campaign leads when it is this process's turn. It ends when ctx does, or with
-// the reason why this process must.
+// campaign leads when this process gets the lease. It ends with ctx, or with the reason why this process must end.
 func (s *scheduler) campaign(ctx context.Context) error {
 	c := election.New(election.Options{Lease: s.lease, Options: lease.Options{
 		Holder: s.holder(), Term: actors.DefaultConstants().Lease, Log: s.log,
@@ -311,14 +312,14 @@ func (s *scheduler) campaign(ctx context.Context) error {
 	}})
 	reign, err := c.Stand(ctx)
 	if err != nil {
-		return nil // told to end
+		return nil // the process is ending
 	}
 	s.log.Info("This scheduler leads now (epoch %d)", reign.Epoch)
 	s.lead(ctx, reign.Epoch)
 	return c.Hold(ctx, reign)
 }
 
-// lead assembles the actors. A process does so once: when it no longer leads, it ends.
+// lead creates the actors. A process leads at most once: when it loses the lease, it ends.
 func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	s.log.SetEpoch(epoch)
 	leader.Assemble(leader.Ports{
@@ -339,8 +340,8 @@ func (s *scheduler) lead(ctx context.Context, epoch uint64) {
 	s.notifies(ctx)
 }
 
-// noteLead writes into the audit that this scheduler leads from here on, after which one, and how far the account of
-// each had got: each scheduler has one of its own.
+// noteLead writes to the audit log that this scheduler leads, with the previous leader and the heads of all
+// schedulers' audit logs.
 func (s *scheduler) noteLead(epoch uint64) {
 	if s.audit == nil {
 		return
@@ -350,7 +351,7 @@ func (s *scheduler) noteLead(epoch uint64) {
 	}
 }
 
-// announce says where the scheduler is, once it can be reached.
+// announce publishes the scheduler's address after it is reachable.
 func (s *scheduler) announce(at net.Addr) error {
 	_, port, err := net.SplitHostPort(at.String())
 	if err != nil {
@@ -366,26 +367,24 @@ func (s *scheduler) announce(at net.Addr) error {
 	if s.listenFile == "" {
 		return nil
 	}
-	whole := s.listenFile + ".new" // a reader never sees half an address
+	whole := s.listenFile + ".new" // a reader never sees an incomplete file
 	if err := os.WriteFile(whole, []byte(at.String()+"\n"), 0o600); err != nil {
 		return fmt.Errorf("--listen-file: %w", err)
 	}
 	return os.Rename(whole, s.listenFile)
 }
 
-// settle waits until the campaign is over, so that a leadership which was won a
-// moment ago is not left behind.
+// settle waits until the campaign has ended, so that a lease that was just obtained is released.
 func (s *scheduler) settle(campaign <-chan error, signals <-chan os.Signal) {
 	select {
 	case <-campaign:
 	case <-signals:
-	case <-time.After(leaving / 2): // the database hangs, and the lease will run out
+	case <-time.After(leaving / 2): // the database hangs, and the lease will expire
 	}
 }
 
-// end lets go of clients and machines, of the leadership, then of the store. A
-// second signal, or a stream that hangs, ends the process at once: nothing that
-// was acknowledged is only in memory.
+// end releases clients and nodes, then the lease, then the store. A second signal, or a stream that hangs, ends the
+// process at once. Acknowledged changes are never only in memory.
 func (s *scheduler) end(signals <-chan os.Signal) {
 	done := make(chan struct{})
 	go func() {
@@ -397,7 +396,7 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 			s.authn.Close()
 		}
 		if s.audit != nil {
-			s.audit.KeepHead() // whoever leads next names it
+			s.audit.KeepHead() // the next leader writes this head into its audit log
 		}
 		s.resign()
 		s.server.GracefulStop()
@@ -420,7 +419,7 @@ func (s *scheduler) end(signals <-chan os.Signal) {
 	s.server.Stop()
 }
 
-// resign gives the lease back, so that nobody has to wait for its end.
+// resign releases the lease, so that no scheduler has to wait for its expiry.
 func (s *scheduler) resign() {
 	if now := s.leads.Load(); s.shared() && now.Here {
 		if err := s.lease.Resign(now.Epoch); err != nil {
@@ -429,7 +428,7 @@ func (s *scheduler) resign() {
 	}
 }
 
-// refusedAddress says in one line why an address cannot be listened on.
+// refusedAddress returns a one-line error for an address on which the scheduler cannot listen.
 func refusedAddress(address string, err error) error {
 	if errors.Is(err, syscall.EADDRINUSE) {
 		return fmt.Errorf("--listen %s: the port is in use by another process", address)

@@ -11,14 +11,14 @@ import (
 	"github.com/yi-json/synapse/server/traces"
 )
 
-// This file owns the setting `otlp`: to whom it is told how gangs lived.
+// This file implements the setting `otlp`: the collector for traces.
 
-// checkCollector refuses a URL that no collector has, and one to which names would travel for others to read.
+// checkCollector refuses an invalid URL, and one over which others could read the names.
 func (o *options) checkCollector() error {
 	if o.otlp == "" {
 		return nil
 	}
-	at, err := url.Parse(o.otlp) // what is wrong with it may have a password in it
+	at, err := url.Parse(o.otlp) // the error may contain a password
 	if err != nil || at.Host == "" || at.User != nil || at.RawQuery != "" || at.Fragment != "" {
 		return errors.New("--otlp: must be a URL such as http://127.0.0.1:4318; /v1/traces is appended")
 	}
@@ -28,8 +28,8 @@ func (o *options) checkCollector() error {
 	return nil
 }
 
-// traces begins to tell a collector, for as long as this process leads, and answers who is to be told of phases of
-// attempts; nil: nobody.
+// traces starts to send traces for the time in which this process leads. It returns the function that records
+// phases of attempts, or nil.
 func (s *scheduler) traces(ctx context.Context) func(actors.Passage) {
 	if s.otlp == "" {
 		return nil

@@ -8,12 +8,12 @@ import (
 	"github.com/yi-json/synapse/sim"
 )
 
-// This file owns the table of -gaps: how much each invariant left unchecked. It only prints what package sim counts.
+// This file prints the table of -gaps: how much each invariant left unchecked. Package sim counts the values.
 
-// widest is how many reasons are printed of each invariant.
+// widest limits the printed reasons per invariant.
 const widest = 3
 
-// writeGaps prints one line for each invariant that has exceptions and was about any job.
+// writeGaps prints one line for each invariant with exceptions that applied to any job.
 func writeGaps(out io.Writer, gaps []sim.Gap) {
 	fmt.Fprintf(out, "%-28s %12s %12s %7s  %s\n", "invariant", "job-seconds", "unchecked", "share", "widest reasons")
 	for _, g := range gaps {

@@ -1,7 +1,6 @@
-// Command synapse-sim runs simulated clusters: one seed or many, each of them
-// the real actors on virtual time; or, as `synapse-sim replay`, a workload that
-// `synapse-cli simulate` hands it. It owns the flags and the exit code; all
-// that is simulated is in package sim.
+// Command synapse-sim simulates clusters with the real actors in virtual time, for one or more seeds. `synapse-sim
+// replay` replays a workload from `synapse-cli simulate`. This package defines the flags and the exit code; package
+// sim implements the simulation.
 package main
 
 import (
@@ -22,7 +21,7 @@ import (
 	"github.com/yi-json/synapse/sim"
 )
 
-// arguments holds what the command line says.
+// arguments holds the values of the command line.
 type arguments struct {
 	seed     uint64
 	seeds    int
@@ -90,8 +89,8 @@ func main() {
 		fmt.Println(strings.Join(sim.Sites(), "\n"))
 		return
 	}
-	// Simulations make much short-lived garbage. Memory is cheaper than collecting it
-	// often, up to what the largest world may take.
+	// Simulations create much short-lived garbage. Using more memory is cheaper than collecting often, within
+	// the limit of the largest world.
 	debug.SetGCPercent(800)
 	debug.SetMemoryLimit(1200 << 20)
 	if err := a.run(os.Stdout); err != nil {
@@ -100,7 +99,7 @@ func main() {
 	}
 }
 
-// outcome is one finished seed.
+// outcome is the result of one seed.
 type outcome struct {
 	lean   string
 	result sim.Result
@@ -108,7 +107,7 @@ type outcome struct {
 	took   time.Duration
 }
 
-// run runs all seeds, a few at once, and prints them in their order.
+// run runs all seeds, several at once, and prints them in order.
 func (a *arguments) run(out io.Writer) error {
 	first, n := a.first, a.seeds
 	if n <= 0 {
@@ -127,7 +126,7 @@ func (a *arguments) run(out io.Writer) error {
 				return o.err
 			}
 			guide.Learn(o.result)
-			o.result.Meetings = nil // they are many
+			o.result.Meetings = nil // frees memory
 			results = append(results, o.result)
 			if !a.print(out, o) {
 				failed++
@@ -153,10 +152,10 @@ func (a *arguments) run(out io.Writer) error {
 	return nil
 }
 
-// guidedSet is how many seeds are drawn before what they met is learned from.
+// guidedSet is the number of seeds that run before their results guide the next ones.
 const guidedSet = 16
 
-// some runs so many seeds, a few at once, and hands them out in their order.
+// some runs this many seeds, several at once, and returns them in order.
 func (a *arguments) some(first uint64, n int, guide *sim.Guide) <-chan chan outcome {
 	all, places := make(chan chan outcome, n), make(chan struct{}, max(1, a.jobs))
 	leans := make([]string, n)
@@ -180,12 +179,11 @@ func (a *arguments) some(first uint64, n int, guide *sim.Guide) <-chan chan outc
 	return all
 }
 
-// enoughSeeds is how many must have had each sort of fault among them: that one of
-// them is drawn by none has a chance of one in forty thousand.
+// enoughSeeds is the number of seeds after which each kind of fault must have occurred. The chance that one kind is
+// missing is 1 in 40,000.
 const enoughSeeds = 100
 
-// told prints how often each sort of fault struck. One that never did in many seeds
-// is one that nobody tests any more.
+// told prints how often each kind of fault occurred. A kind that never occurs in many seeds is no longer tested.
 func told(out io.Writer, fired map[string]int64, seeds int) error {
 	var all, never []string
 	for _, name := range slices.Sorted(maps.Keys(fired)) {
@@ -201,29 +199,30 @@ func told(out io.Writer, fired map[string]int64, seeds int) error {
 	return nil
 }
 
-// demand is how often something must have happened in so many seeds as are enough.
+// demand is a minimum number of events in enoughSeeds seeds.
 type demand struct {
 	name, counter string
 	least         int64
 }
 
-// promises are what became of promises and of what was lent: bounds that were met, starts on what is kept, such that
-// were given up because they were not ready in time, and promises that a next leader took over.
+// promises lists the demands for start guarantees and backfill: guarantees that were met, starts on reserved nodes,
+// reservations that were given up because they were not ready in time, and guarantees that the next leader took
+// over.
 var promises = []demand{
 	{"met", "promises.met", 500}, {"lent", "promises.lent", 1000}, {"start-by", "promises.start-by", 100},
 	{"taken-over", "promises.taken-over", 100},
 }
 
-// shared are what became of quotas, and of what was stopped for others: starts on quota that others are assured or
-// nobody is, stops by priority and to take quota back, such that led to a start, and of these those with another leader
-// between the promise and the start; and sets of victims of which each was left out by brute force.
+// shared lists the demands for quotas and preemption: starts on borrowed quota, stops by priority and reclaims,
+// starts that followed them, and such starts after a change of the leader. tried-without counts the sets of victims
+// for which brute force tried to leave out each victim.
 var shared = []demand{
 	{"borrowed", "shares.borrowed", 1000}, {"by-priority", "preemptions.priority", 300},
 	{"reclaimed", "preemptions.reclaim", 300}, {"started", "preemptions.started", 300},
 	{"taken-over", "preemptions.taken-over", 50}, {"tried-without", "preemptions.tried", 300},
 }
 
-// happened prints what has become of promises, or of quotas where there are some.
+// happened prints the events for start guarantees, or for quotas if there are some.
 func (a *arguments) happened(out io.Writer, results []sim.Result) error {
 	switch {
 	case a.world == "arrays":
@@ -238,8 +237,8 @@ func (a *arguments) happened(out io.Writer, results []sim.Result) error {
 	return nil
 }
 
-// demands prints what happened in all seeds together, and fails where so many of the default world should have had more
-// of it.
+// demands prints the sums of events over all seeds. It returns an error if the default world has had too few in
+// this many seeds.
 func (a *arguments) demands(out io.Writer, what string, least []demand, results []sim.Result) error {
 	var all, few []string
 	for _, l := range least {
@@ -259,7 +258,7 @@ func (a *arguments) demands(out io.Writer, what string, least []demand, results 
 	return nil
 }
 
-// swept prints what became of arrays, and fails where so many seeds should have had more of their elements.
+// swept prints the events for arrays. It returns an error if this many seeds have had too few elements.
 func swept(out io.Writer, results []sim.Result) error {
 	const enough = 20_000
 	n := map[string]int64{}
@@ -287,7 +286,7 @@ func (a *arguments) one(seed uint64, lean string) outcome {
 		Meet: a.guided, Shares: a.shares, Gaps: a.gaps,
 	}
 	if len(a.set) > 0 {
-		o.Constants = &c // else the seed draws some of them
+		o.Constants = &c // otherwise the seed draws some of them
 	}
 	switch settings := policy.OnlyFIFO(); a.order {
 	case "expected":
@@ -324,7 +323,7 @@ func (a *arguments) one(seed uint64, lean string) outcome {
 	return outcome{lean, r, err, time.Since(began)}
 }
 
-// print writes a seed's line and, if it failed, what is needed to run it again.
+// print prints the line of a seed and, after a failure, the data to run it again.
 func (a *arguments) print(out io.Writer, o outcome) bool {
 	r := o.result
 	fmt.Fprintln(out, r.Line())
@@ -346,7 +345,7 @@ func (a *arguments) print(out io.Writer, o outcome) bool {
 	return false
 }
 
-// replay is the one command that runs a seed again.
+// replay returns the command that runs a seed again.
 func (a *arguments) replay(seed uint64, lean string) string {
 	words := ""
 	add := func(format string, args ...any) { words += " " + fmt.Sprintf(format, args...) }

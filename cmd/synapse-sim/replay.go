@@ -14,15 +14,14 @@ import (
 	"github.com/yi-json/synapse/sim/replay"
 )
 
-// This file owns `synapse-sim replay`: an order on standard input, a line of JSON
-// now and then about how far it is, and one with the result. At SIGINT the result is
-// that of what has been done.
+// This file implements `synapse-sim replay`. It reads an order from standard input, and prints lines of JSON: the
+// progress at intervals, and the result. At SIGINT it prints the result so far.
 
-// sayEvery is how often it says how far it is.
+// sayEvery is the interval of progress lines.
 const sayEvery = time.Second
 
-// memoryFor is how much a replay may take before it looks for garbage more often. What it has to keep grows with the
-// jobs, by some 4 KB each where a fifth of them wait at once.
+// memoryFor returns the memory of a replay before it collects garbage more often. A replay needs about 4 kB per job
+// if a fifth of the jobs wait at once.
 func memoryFor(jobs int) int64 { return 256<<20 + int64(jobs)*6<<10 }
 
 func carryOut(in io.Reader, out io.Writer) error {
@@ -49,7 +48,7 @@ func carryOut(in io.Reader, out io.Writer) error {
 			if now := time.Now(); now.Sub(said) >= sayEvery {
 				said = now
 				if words.Encode(record.Word{Ended: ended}) != nil {
-					return false // nobody listens
+					return false // the reader is gone
 				}
 			}
 			return !stopped.Load()

@@ -13,19 +13,18 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/settings"
 )
 
-// This file owns what operators see of a program's settings: whether they are good, what is in force, and what a file
-// that was changed does to a program that runs.
+// This file validates and shows a program's settings, and applies a changed file to a running program.
 
-// Reading is one reading of a program's settings, into values of its own.
+// Reading is one reading of a program's settings into separate variables.
 type Reading struct {
-	Flags    func(*pflag.FlagSet) // defines them
+	Flags    func(*pflag.FlagSet) // defines the flags
 	Check    func() error
 	Sections []settings.Section
-	// Show is what may be shown of a setting; nil: all of it.
+	// Show returns the part of a setting that may be shown; nil: all of it.
 	Show func(name, text string) string
 }
 
-// values are the settings in force, as far as they may be shown.
+// values returns the effective settings, without their secrets.
 func (r Reading) values(flags *pflag.FlagSet, from settings.Origins) []settings.Value {
 	all := settings.Values(flags, r.Sections, from)
 	for i := range all {
@@ -36,7 +35,7 @@ func (r Reading) values(flags *pflag.FlagSet, from settings.Origins) []settings.
 	return all
 }
 
-// ConfigCommand is `config` of a program, whose settings each reading reads for itself.
+// ConfigCommand returns the command `config` of a program. fresh must return a new Reading each time.
 func ConfigCommand(prefix string, fresh func() Reading) *cobra.Command {
 	config := &cobra.Command{
 		Use: "config", Short: "check or show the settings", Args: cobra.NoArgs,
@@ -71,7 +70,8 @@ func programOf(prefix string) string {
 
 func fileOf(prefix string) string { return programOf(prefix)[len("synapse-"):] + ".yaml" }
 
-// configVerb makes one of the commands. It knows the program's own flags, so that it can be given its command line.
+// configVerb returns a subcommand. It accepts the program's own flags, so that an operator can pass the program's
+// command line.
 func configVerb(prefix string, r Reading, c *cobra.Command, tell func(io.Writer, []settings.Value)) *cobra.Command {
 	r.Flags(c.Flags())
 	var from settings.Origins
@@ -84,7 +84,7 @@ func configVerb(prefix string, r Reading, c *cobra.Command, tell func(io.Writer,
 	return c
 }
 
-// read reads the settings again, from the same command line and environment.
+// read reads the settings again from the same command line and environment.
 func (r Reading) read(prefix string, arguments []string) ([]settings.Value, error) {
 	flags := pflag.NewFlagSet("", pflag.ContinueOnError)
 	r.Flags(flags)
@@ -99,18 +99,18 @@ func (r Reading) read(prefix string, arguments []string) ([]settings.Value, erro
 	return r.values(flags, from), r.Check()
 }
 
-// Reloading is what a program does at SIGHUP.
+// Reloading holds the reaction of a program to SIGHUP.
 type Reloading struct {
 	Prefix string
 	Fresh  func() Reading
 	Log    func(format string, args ...any)
-	// Live are the settings that can change while the program runs, with what makes them do so.
+	// Live maps the settings that can change at run time to functions that apply a new value.
 	Live map[string]func(text string)
-	// Also is done each time, whatever was changed; nil: nothing is.
+	// Also is called at each SIGHUP, even if no setting has changed; nil: nothing.
 	Also func()
 }
 
-// Watch reads the settings again at each SIGHUP; what is returned ends it. A file that is wrong changes nothing.
+// Watch reads the settings again at each SIGHUP, until end is called. An invalid file changes nothing.
 func (r Reloading) Watch() (end func()) {
 	return r.watch(os.Args[1:])
 }
@@ -119,7 +119,7 @@ func (r Reloading) watch(arguments []string) (end func()) {
 	told := make(chan os.Signal, 1)
 	signal.Notify(told, syscall.SIGHUP)
 	over := make(chan struct{})
-	now, _ := r.Fresh().read(r.Prefix, arguments) // it was read before
+	now, _ := r.Fresh().read(r.Prefix, arguments) // main has already validated the settings
 	go func() {
 		for {
 			select {
@@ -133,7 +133,7 @@ func (r Reloading) watch(arguments []string) (end func()) {
 	return func() { signal.Stop(told); close(over) }
 }
 
-// again reads once more and makes the changes that can be made. It answers what was read.
+// again reads the settings once more, applies the possible changes, and returns what it has read.
 func (r Reloading) again(arguments []string, before []settings.Value) []settings.Value {
 	if r.Also != nil {
 		r.Also()

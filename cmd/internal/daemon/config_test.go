@@ -17,7 +17,7 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// reading is of a program with three settings, one of which holds a password.
+// reading returns a Reading of a program with three settings, one of which contains a password.
 func reading() Reading {
 	gpus := new(int)
 	return Reading{
@@ -45,8 +45,8 @@ func settingsFile(t *testing.T, text string) string {
 	return path
 }
 
-// TestConfigCommands: check says all that is wrong with where it is, show what is in force with where it came from, and
-// no password.
+// TestConfigCommands checks that `check` reports all errors with their positions, and that `show` prints the
+// effective settings and their sources without a password.
 func TestConfigCommands(t *testing.T) {
 	t.Setenv("X_DEBUG", "true")
 	for _, c := range []struct{ verb, text, out, err string }{
@@ -76,7 +76,8 @@ func TestConfigCommands(t *testing.T) {
 	}
 }
 
-// TestReloading: a signal makes the changes that can be made, says which cannot, and a wrong file changes nothing.
+// TestReloading checks that SIGHUP applies the possible changes and reports the others, and that an invalid file
+// changes nothing.
 func TestReloading(t *testing.T) {
 	path := settingsFile(t, "gpus: 1\n")
 	var mu sync.Mutex

@@ -1,5 +1,5 @@
-// Package daemon is what Synapse's long-running commands have in common: how their flags are filled in, and how they
-// end.
+// Package daemon contains the common code of Synapse's long-running commands: reading the settings, and ending the
+// process.
 package daemon
 
 import (
@@ -16,22 +16,22 @@ import (
 	"github.com/yi-json/synapse/cmd/internal/settings"
 )
 
-// The exit codes that all of Synapse's commands share.
+// These exit codes are the same in all of Synapse's commands.
 const (
 	exitFailure = 1
 	exitUsage   = 2
 )
 
-// Usage is an error in the command line, not in its execution.
+// Usage is an error in the command line, not in the execution of the command.
 type Usage struct{ Err error }
 
-// Error is what was wrong.
+// Error returns the text of the wrapped error.
 func (u Usage) Error() string { return u.Err.Error() }
 
 // Unwrap returns the wrapped error.
 func (u Usage) Unwrap() error { return u.Err }
 
-// Main runs a command and ends the process: an error is one line.
+// Main runs a command and ends the process. It prints an error as one line.
 func Main(c *cobra.Command) {
 	err := c.Execute()
 	if err == nil {
@@ -44,13 +44,14 @@ func Main(c *cobra.Command) {
 	os.Exit(exitFailure)
 }
 
-// Command makes a command that has only flags. The prefix makes their names in the environment: SYNAPSE_NODE_ and join
-// make SYNAPSE_NODE_JOIN. What check refuses is a usage error; run does the work. Sections are in the file only.
+// Command completes a command that has only flags. The prefix forms the names of environment variables:
+// SYNAPSE_NODE_ and join form SYNAPSE_NODE_JOIN. An error of check is a usage error. run does the work. sections
+// exist only in the file.
 func Command(c *cobra.Command, prefix string, check, run func() error, sections ...settings.Section) *cobra.Command {
 	return commandOf(c, prefix, new(settings.Origins), check, run, sections...)
 }
 
-// commandOf makes a command that is told where its settings came from, before it runs.
+// commandOf is Command for a command that needs the sources of its settings before it runs.
 func commandOf(
 	c *cobra.Command, prefix string, from *settings.Origins, check, run func() error, sections ...settings.Section,
 ) *cobra.Command {
@@ -88,7 +89,7 @@ const TextLog = host.TextLog
 // LogFormatHelp is the help text of the flag --log-format.
 const LogFormatHelp = "log format: `text`, or json (one object per line, with structured fields)"
 
-// CheckLogFormat refuses what is no format of a log; none is text.
+// CheckLogFormat refuses an unknown log format. An empty format means text.
 func CheckLogFormat(format string) error {
 	if format != "" && !slices.Contains(host.LogFormats, format) {
 		return fmt.Errorf("--log-format %q: must be one of %s", format, strings.Join(host.LogFormats, ", "))
@@ -96,7 +97,7 @@ func CheckLogFormat(format string) error {
 	return nil
 }
 
-// Version is the version of the module that was built.
+// Version returns the version of the module from which the program was built.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok && info.Main.Version != "" {
 		return info.Main.Version

@@ -7,12 +7,12 @@ import (
 	"time"
 )
 
-// This file owns what a service manager is told: that the program is ready, that it lives, that it ends. The way is
-// systemd's (sd_notify(3)): words in datagrams to a socket that the environment names.
+// This file notifies a service manager that the program is ready, alive or ending. It uses systemd's protocol
+// (sd_notify(3)): datagrams to a socket that the environment names.
 
-// Ready tells the service manager, if there is one that wants to know, that this program does its work now, and then
-// again and again that it lives, where it is watched. What is returned says that it ends. The names go out of the
-// environment: what this process starts must not speak for it.
+// Ready notifies the service manager, if there is one, that this program is ready. If systemd has enabled the
+// watchdog, it then reports at intervals that the program is alive. Call ending to report the end. Ready removes
+// the variables from the environment, so that child processes cannot send notifications.
 func Ready() (ending func()) {
 	socket, usec := os.Getenv("NOTIFY_SOCKET"), os.Getenv("WATCHDOG_USEC")
 	watched := os.Getenv("WATCHDOG_PID")
@@ -47,8 +47,8 @@ func beat(socket string, every time.Duration, over <-chan struct{}) {
 	}
 }
 
-// tell sends a word. An abstract socket begins with @ for systemd and for package net alike. A manager that does not
-// listen changes nothing: it will say itself what it missed.
+// tell sends one notification. Both systemd and package net write an abstract socket with a leading @. An error is
+// ignored, because the manager reports a missing notification itself.
 func tell(socket, word string) {
 	c, err := net.Dial("unixgram", socket)
 	if err != nil {

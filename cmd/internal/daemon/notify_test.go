@@ -10,8 +10,8 @@ import (
 	"github.com/yi-json/synapse/test/able/pace"
 )
 
-// TestReady: a service manager hears that the program is ready, that it lives, and that it ends; what the program
-// starts does not know of it.
+// TestReady checks that a service manager is notified of the start, of life and of the end, and that child
+// processes do not inherit the socket.
 func TestReady(t *testing.T) {
 	at := filepath.Join(t.TempDir(), "notify")
 	manager, err := net.ListenUnixgram("unixgram", &net.UnixAddr{Name: at, Net: "unixgram"})
@@ -50,7 +50,7 @@ func TestReady(t *testing.T) {
 	}
 }
 
-// TestNobodyToTell: without a manager, and with one that is gone, nothing happens.
+// TestNobodyToTell checks that a missing or dead service manager has no effect.
 func TestNobodyToTell(t *testing.T) {
 	t.Setenv("NOTIFY_SOCKET", "")
 	Ready()()

@@ -1,5 +1,5 @@
-// Package doctor is what examinations have in common, of a machine and of a client: what a finding is, how findings are
-// shown, and what can be seen of a scheduler from outside. It changes nothing, and decides nothing for a program.
+// Package doctor contains the common code of the checks of a node and of a client: the findings, their output, and
+// the checks of a scheduler from outside. It changes nothing.
 package doctor
 
 import (
@@ -14,16 +14,16 @@ import (
 	"time"
 )
 
-// This file owns findings, and what can be seen of a scheduler.
+// This file defines findings, and the checks of a scheduler.
 
 // The verdicts.
 const (
 	Well    = "ok"
-	Doubt   = "warn" // it works, and may surprise
+	Doubt   = "warn" // works, but may cause surprises
 	Trouble = "FAIL"
 )
 
-// Finding is what one check found. Way is the way out; each finding that is not well has one.
+// Finding is the result of one check. Way is the suggested fix. Each finding that is not OK has one.
 type Finding struct {
 	Check   string `json:"check"`
 	Verdict string `json:"verdict"`
@@ -31,22 +31,22 @@ type Finding struct {
 	Way     string `json:"fix,omitempty"`
 }
 
-// OK is a finding that all is well.
+// OK returns a finding without a problem.
 func OK(check, format string, args ...any) Finding {
 	return Finding{Check: check, Verdict: Well, Words: fmt.Sprintf(format, args...)}
 }
 
-// Warn is one of what works, and may surprise.
+// Warn returns a finding about something that works but may cause surprises.
 func Warn(check, way, format string, args ...any) Finding {
 	return Finding{Check: check, Verdict: Doubt, Words: fmt.Sprintf(format, args...), Way: way}
 }
 
-// Fail is one of what does not work.
+// Fail returns a finding about something that does not work.
 func Fail(check, way, format string, args ...any) Finding {
 	return Finding{Check: check, Verdict: Trouble, Words: fmt.Sprintf(format, args...), Way: way}
 }
 
-// Report shows findings, as lines or as JSON, and fails where one of them is trouble.
+// Report prints findings as text or JSON, and returns an error if one of them is a failure.
 func Report(to io.Writer, asJSON bool, all []Finding) error {
 	failed := 0
 	for _, f := range all {
@@ -79,17 +79,18 @@ func Report(to io.Writer, asJSON bool, all []Finding) error {
 	return fmt.Errorf("%d checks failed", failed)
 }
 
-// within bounds each look at a scheduler.
+// within limits each request to a scheduler.
 const within = 5 * time.Second
 
-// Of a clock that differs: a certificate begins 10 minutes back, so more than that keeps people and machines out.
+// The limits for a clock difference. A certificate is valid from 10 minutes before its creation, so a larger
+// difference makes new certificates invalid.
 const (
 	noticed = 5 * time.Second
 	harmful = 2 * time.Minute
 )
 
-// Scheduler is what can be seen of one from here: whether it is reached, what it speaks, whether it leads, and what its
-// clock says. Config is for TLS; nil: plaintext is expected.
+// Scheduler checks a scheduler from here: whether it is reachable, its protocol, whether it leads, and its clock.
+// config is for TLS; nil: plaintext is expected.
 func Scheduler(ctx context.Context, address string, config *tls.Config, now func() time.Time) []Finding {
 	check := "scheduler"
 	ctx, cancel := context.WithTimeout(ctx, within)
@@ -125,7 +126,7 @@ func Scheduler(ctx context.Context, address string, config *tls.Config, now func
 	return all
 }
 
-// asker is how a scheduler's pages are asked for, by plain HTTP or by TLS.
+// asker returns the URL scheme and the client for the pages of a scheduler, for plain HTTP or TLS.
 func asker(ctx context.Context, address string, config *tls.Config) (scheme string,
 	ask func(path string) (*http.Response, error)) {
 	scheme = "http"
@@ -151,7 +152,7 @@ func asker(ctx context.Context, address string, config *tls.Config) (scheme stri
 	}
 }
 
-// Offset is how far this machine's clock is from a scheduler's, to the second.
+// Offset returns the difference between this host's clock and a scheduler's, in whole seconds.
 func Offset(ctx context.Context, address string, config *tls.Config, now func() time.Time) (time.Duration, error) {
 	_, ask := asker(ctx, address, config)
 	got, err := ask("/healthz")
@@ -161,7 +162,7 @@ func Offset(ctx context.Context, address string, config *tls.Config, now func() 
 	return offset(got.Header.Get("Date"), now())
 }
 
-// offset is how far a time is from a date, which has whole seconds.
+// offset returns the difference between a time and a date in whole seconds.
 func offset(date string, now time.Time) (time.Duration, error) {
 	theirs, err := http.ParseTime(date)
 	if err != nil {
@@ -174,7 +175,7 @@ func offset(date string, now time.Time) (time.Duration, error) {
 	return off, nil
 }
 
-// skew holds this machine's clock against what a scheduler says. Its date has whole seconds.
+// skew compares this host's clock with the Date header of a scheduler, which has whole seconds.
 func skew(date string, now time.Time) Finding {
 	off, err := offset(date, now)
 	if err != nil {

@@ -1,4 +1,4 @@
-// Package manual writes the help of commands and their flags as Markdown, for the pages of the reference and for man
+// Package manual writes the help of commands and their flags as Markdown, for the reference pages and for man
 // pages.
 package manual
 
@@ -51,7 +51,7 @@ func Default(f *pflag.Flag, usage string) (meaning, value string) {
 	return usage, value
 }
 
-// short returns a value as people write it: 24h, not 24h0m0s.
+// short returns a value in its usual notation: 24h instead of 24h0m0s.
 func short(value string) string {
 	if span, err := time.ParseDuration(value); err == nil && span > 0 {
 		value = strings.ReplaceAll(strings.ReplaceAll(value, "m0s", "m"), "h0m", "h")
@@ -59,7 +59,7 @@ func short(value string) string {
 	return value
 }
 
-// Sentence makes a sentence of a line of help.
+// Sentence converts a line of help into a sentence.
 func Sentence(short string) string {
 	text := strings.ReplaceAll(strings.Join(strings.Fields(short), " "), "|", "\\|")
 	first, _, _ := strings.Cut(text, " ")
@@ -74,7 +74,7 @@ var (
 	flagInText    = regexp.MustCompile(`(^|[\s(])(-{1,2}[a-z][a-z-]*)`)
 )
 
-// WithCode returns a text whose flags are code, as its other code is.
+// WithCode returns a text in which the flags are formatted as code.
 func WithCode(text string) string {
 	parts := strings.Split(text, "`")
 	for i := 0; i < len(parts); i += 2 {
@@ -105,7 +105,7 @@ func Markdown(long string) string {
 	return page.String()
 }
 
-// ForMan returns help for a man page, whose writer reads Markdown: a table becomes a block that keeps its lines.
+// ForMan returns help for a man page, whose generator reads Markdown. A table becomes a block with fixed lines.
 func ForMan(long string) string {
 	lines := strings.Split(long, "\n")
 	for i, line := range lines {
@@ -119,8 +119,8 @@ func ForMan(long string) string {
 	return strings.Join(lines, "\n")
 }
 
-// SettingsTable returns a table of the settings that flags have, in the order of an annotated settings file. The
-// examples are those of that file, where each setting is a line, commented out or not.
+// SettingsTable returns a table of the settings of flags, in the order of an annotated settings file. The examples
+// come from that file, which has one line per setting, with or without a comment mark.
 func SettingsTable(flags *pflag.FlagSet, file string) string {
 	table := "| key | meaning | default | example |\n|---|---|---|---|\n"
 	for _, m := range aSetting.FindAllStringSubmatch(file, -1) {
@@ -153,7 +153,7 @@ var (
 // Text describes a key of a section of a settings file.
 type Text struct{ Meaning, Example string }
 
-// SectionTable returns a table of the keys of a section. The texts are in the order of the keys.
+// SectionTable returns a table of the keys of a section. The texts must be in the order of the keys.
 func SectionTable(keys []settings.Key, texts []Text) (string, error) {
 	table := "| key | meaning | default | example |\n|---|---|---|---|\n"
 	n := 0
@@ -182,8 +182,8 @@ func SectionTable(keys []settings.Key, texts []Text) (string, error) {
 	return table, nil
 }
 
-// SettingsFile returns an annotated settings file with the text of the flag above each setting. It keeps the settings,
-// their order, and the blocks that have none.
+// SettingsFile returns an annotated settings file with the help text of each setting above it. It keeps the
+// settings, their order, and the blocks without settings.
 func SettingsFile(flags *pflag.FlagSet, file string) string {
 	var blocks []string
 	for block := range strings.SplitSeq(strings.TrimSpace(file), "\n\n") {

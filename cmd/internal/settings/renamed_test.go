@@ -9,7 +9,7 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This file owns the test that an old name is refused with the new one: as a flag, a variable and a key.
+// This file tests that the error for an old name of a flag, variable or key contains the new name.
 
 func TestRenamed(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "node.yaml")

@@ -8,43 +8,44 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns sections: parts of the file with keys that no flag has. A section refuses what it does not understand,
-// with line and column: a key that is silently ignored is a setting that its owner relies on.
+// This file parses sections: parts of the file with keys that are not flags. A section refuses unknown keys with
+// line and column, because an operator relies on every setting in the file.
 
-// Section is one such part. A file may lack it.
+// Section describes an optional part of the file.
 type Section struct {
 	Name string
 	Keys []Key
-	// Entry, if set, makes the keys of one entry of a section whose entries are named by whoever writes the file, or says
-	// why that is no name; Entries are the names so far, in the order of the file.
+	// Entry is set for a section whose entries have free names. It returns the keys of a new entry, or the
+	// reason why the name is invalid. Entries returns the names so far, in the order of the file.
 	Entry   func(name string) ([]Key, error)
 	Entries func() []string
-	// Check, if set, checks for each present key, once all have been read, that it fits the others. A key of a mapping is
-	// checked under the mapping's name.
+	// Check, if set, checks each present key against the others after all keys have been read. A key of a
+	// mapping is checked under the name of the mapping.
 	Check func(name string) error
 }
 
-// Key is one key of a section: a plain value, or a mapping of further keys.
+// Key describes one key of a section: a single value, a list, or a mapping.
 type Key struct {
 	Name string
-	Keys []Key                   // of a mapping
-	Set  func(text string) error // of a plain value: takes it, or says what it must be
-	List func([]string) error    // of a list of plain values, in place of Set
-	Get  func() string           // of a plain value: what is in force
+	Keys []Key                   // keys of a mapping
+	Set  func(text string) error // stores a value, or returns what it must be
+	List func([]string) error    // stores a list; replaces Set
+	Get  func() string           // returns the effective value
 }
 
-// maxProblems bounds the reported problems: after the tenth, most are the same mistake.
+// maxProblems limits the number of reported errors. After ten errors, most further ones have the same cause.
 const maxProblems = 10
 
-// problems lists what is wrong with a file, one line each, in its order, and notes what was read where.
+// problems collects the errors of a file, one line each, in the order of the file. It also records where each value
+// was read.
 type problems struct {
 	file    string
-	program string // whose file it is
+	program string // program of the file
 	from    Origins
 	lines   []error
 }
 
-// at is a place in the file.
+// at returns a position in the file.
 func (p *problems) at(n *yaml.Node) string { return fmt.Sprintf("%s:%d", p.file, n.Line) }
 
 func (p *problems) say(n *yaml.Node, format string, args ...any) {
@@ -53,7 +54,7 @@ func (p *problems) say(n *yaml.Node, format string, args ...any) {
 	}
 }
 
-// section takes a section's values, if nothing is wrong with any of them.
+// section stores the values of a section if all of them are valid.
 func (p *problems) section(s Section, n *yaml.Node) {
 	before := len(p.lines)
 	if s.Entry != nil {
@@ -68,7 +69,7 @@ func (p *problems) section(s Section, n *yaml.Node) {
 	}
 }
 
-// entries reads a section whose entries are named in the file.
+// entries reads a section whose entries have free names.
 func (p *problems) entries(s Section, n *yaml.Node) {
 	if n.Kind != yaml.MappingNode || n.Anchor != "" {
 		p.say(n, "%s: must be a mapping of names", s.Name)
@@ -117,7 +118,7 @@ func (p *problems) mapping(n *yaml.Node, path string, keys []Key) {
 	}
 }
 
-// value reads a text as it was written, whatever YAML takes it for.
+// value reads a text as it was written, regardless of its YAML type.
 func (p *problems) value(n *yaml.Node, path string, k *Key) {
 	switch {
 	case k.List != nil:
@@ -134,7 +135,7 @@ func (p *problems) value(n *yaml.Node, path string, k *Key) {
 	}
 }
 
-// list reads texts as they were written. One alone may stand without brackets.
+// list reads texts as they were written. A single text needs no brackets.
 func (p *problems) list(n *yaml.Node, path string, k *Key) {
 	parts := n.Content
 	if n.Kind == yaml.ScalarNode && n.Tag != "!!null" {
@@ -158,7 +159,7 @@ func (p *problems) list(n *yaml.Node, path string, k *Key) {
 	}
 }
 
-// ListText is a list as a file has it.
+// ListText formats a list for a file.
 func ListText(texts []string) string {
 	parts := make([]string, len(texts))
 	for i, text := range texts {
@@ -187,7 +188,7 @@ func namesOf(keys []Key) []string {
 	return names
 }
 
-// CheckEntry refuses what is no name of an entry.
+// CheckEntry refuses an invalid name of an entry.
 func CheckEntry(name string) error {
 	if name == "" || len(name) > 63 || strings.Trim(name, "abcdefghijklmnopqrstuvwxyz0123456789-") != "" {
 		return errors.New("must have lower-case letters, digits and dashes, at most 63")

@@ -1,5 +1,5 @@
-// Package settings gives every flag of a command its twin in the environment
-// and its key in a configuration file. The command line wins over the environment, and the environment over the file.
+// Package settings reads every flag of a command also from an environment variable and from a key in a
+// configuration file. The command line overrides the environment, and the environment overrides the file.
 package settings
 
 import (
@@ -14,25 +14,25 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns how settings are read, and from where each came.
+// This file reads the settings and records their sources.
 
-// fileFlag names the file; the file cannot name itself.
+// fileFlag is the flag with the name of the file. It cannot be set in the file.
 const fileFlag = "config"
 
-// unsettable are the flags that are no settings.
+// unsettable lists the flags that are not settings.
 var unsettable = []string{fileFlag, "help", "version"}
 
-// Flag adds the flag that names the file.
+// Flag adds the flag with the name of the file.
 func Flag(flags *pflag.FlagSet) {
 	flags.String(fileFlag, "", "YAML settings `file`; its keys are the names of these flags")
 }
 
-// Origins say where settings came from, by their names; one that is not here has its default. A section's keys are
-// named with dots.
+// Origins maps the names of settings to their sources. Settings without an entry have their defaults. The keys of a
+// section are joined by dots.
 type Origins map[string]string
 
-// Apply fills in each flag that the command line does not set, and the sections. The prefix makes the names in the
-// environment: SYNAPSE_NODE_ and join make SYNAPSE_NODE_JOIN.
+// Apply sets each flag that the command line does not set, and the sections. The prefix forms the names of
+// environment variables: SYNAPSE_NODE_ and join form SYNAPSE_NODE_JOIN.
 func Apply(
 	flags *pflag.FlagSet, prefix string, lookup func(string) (string, bool), sections ...Section,
 ) (Origins, error) {
@@ -59,12 +59,12 @@ func Apply(
 	return from, nil
 }
 
-// Twin is a flag's name in the environment.
+// Twin returns the environment variable of a flag.
 func Twin(prefix, flag string) string {
 	return prefix + strings.ToUpper(strings.ReplaceAll(flag, "-", "_"))
 }
 
-// applyFile takes all that the file sets, or says all that is wrong with it.
+// applyFile applies all settings of the file, or returns all errors in it.
 func applyFile(flags *pflag.FlagSet, path string, sections []Section, from Origins, program string) error {
 	root, err := parse(path)
 	if root == nil || err != nil {
@@ -92,7 +92,7 @@ func applyFile(flags *pflag.FlagSet, path string, sections []Section, from Origi
 	return errors.Join(p.lines...)
 }
 
-// parse reads the file; nil: it is empty, or has comments only.
+// parse reads the file. It returns nil if the file is empty or contains only comments.
 func parse(path string) (*yaml.Node, error) {
 	file, err := os.Open(path)
 	if err != nil {
@@ -111,7 +111,7 @@ func parse(path string) (*yaml.Node, error) {
 	return document.Content[0], nil
 }
 
-// flag sets a flag by its key in the file, unless it is set already.
+// flag sets a flag from its key in the file, unless it is already set.
 func (p *problems) flag(flags *pflag.FlagSet, sections []Section, name, value *yaml.Node) {
 	if f := flags.Lookup(name.Value); f == nil || slices.Contains(unsettable, name.Value) {
 		p.say(name, "%s: unknown setting; %s", name.Value, p.meantKey(name.Value, name.Value, Names(flags, sections)))
@@ -130,7 +130,7 @@ func (p *problems) flag(flags *pflag.FlagSet, sections []Section, name, value *y
 	}
 }
 
-// Names are all that can be set in a file, at its top.
+// Names returns all top-level keys of a file.
 func Names(flags *pflag.FlagSet, sections []Section) (all []string) {
 	flags.VisitAll(func(f *pflag.Flag) {
 		if !slices.Contains(unsettable, f.Name) {
@@ -143,7 +143,7 @@ func Names(flags *pflag.FlagSet, sections []Section) (all []string) {
 	return all
 }
 
-// scalar is a plain value, or a list of them, joined by commas as its flag would be.
+// scalar returns a single value, or a list joined by commas in the notation of its flag.
 func scalar(n *yaml.Node) (string, error) {
 	switch n.Kind {
 	case yaml.ScalarNode:

@@ -28,7 +28,7 @@ func file(t *testing.T, text string) string {
 	return path
 }
 
-// TestOrder: the command line before the environment, that before the file, that before the default.
+// TestOrder checks the precedence: command line, environment, file, default.
 func TestOrder(t *testing.T) {
 	path := file(t, "# settings\nlisten: file:1\njoin: [a:1, b:2]\ngpus: 4\n")
 	f := flags()

@@ -9,15 +9,15 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns how the settings that are in force are shown: as a file that sets the same, with where each came from.
+// This file prints the effective settings as a file with the same values, with the source of each.
 
-// byDefault is where a setting came from that nobody set.
+// byDefault is the source of a default.
 const byDefault = "default"
 
-// Value is one setting in force. A section's keys are named with dots.
+// Value is one effective setting. The keys of a section are joined by dots.
 type Value struct{ Name, Text, From string }
 
-// Values are all settings, as they are in force: the flags in the order of names, then the sections.
+// Values returns all effective settings: the flags by name, then the sections.
 func Values(flags *pflag.FlagSet, sections []Section, from Origins) (all []Value) {
 	add := func(name, text string) {
 		at := from[name]
@@ -58,7 +58,7 @@ func Values(flags *pflag.FlagSet, sections []Section, from Origins) (all []Value
 	return all
 }
 
-// textOf is a flag's value as a file has it.
+// textOf returns the value of a flag in the notation of a file.
 func textOf(f *pflag.Flag) string {
 	list, ok := f.Value.(pflag.SliceValue)
 	if !ok {
@@ -77,7 +77,7 @@ func textOf(f *pflag.Flag) string {
 	return "[" + strings.Join(parts, ", ") + "]"
 }
 
-// quoted is a text that a file's reader takes for the same, with quotes where it needs some.
+// quoted returns a text in quotes if YAML would otherwise read something else.
 func quoted(text string) string {
 	var n yaml.Node
 	if err := yaml.Unmarshal([]byte(text), &n); err == nil && len(n.Content) == 1 &&
@@ -88,12 +88,12 @@ func quoted(text string) string {
 	return fmt.Sprintf("%q", text)
 }
 
-// Show is a file that sets all of it, each line with where the setting came from.
+// Show returns a file with these settings, each line with its source.
 func Show(all []Value) string {
 	wide := 0
 	lines := make([]string, len(all))
 	var out strings.Builder
-	var open []string // the mappings that the last line stands in
+	var open []string // mappings that contain the last line
 	heads := make([]string, len(all))
 	for i, v := range all {
 		path := strings.Split(v.Name, ".")
@@ -114,7 +114,7 @@ func Show(all []Value) string {
 	return out.String()
 }
 
-// Changed are the settings of now that were others before.
+// Changed returns the settings of now that differ from before.
 func Changed(before, now []Value) (changed []Value) {
 	for i, v := range now {
 		if i >= len(before) || before[i].Name != v.Name || before[i].Text != v.Text {

@@ -8,7 +8,8 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// TestShowIsRead: what is shown sets the same when it is read, whatever is in it, and says where each came from.
+// TestShowIsRead checks that the printed settings read as the same values, for any values, and that each has its
+// source.
 func TestShowIsRead(t *testing.T) {
 	make := func() (*pflag.FlagSet, []Section) {
 		f := flags()

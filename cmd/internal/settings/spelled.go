@@ -11,10 +11,10 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns which flag an unknown one was meant to be.
+// This file suggests a name for an unknown flag, variable or key.
 
-// MeantFlag returns the flag that an unknown one was most likely meant to be. It returns "" where none is near, and for
-// other errors.
+// MeantFlag returns the most similar flag for an unknown one. It returns "" if none is similar, and for other
+// errors.
 func MeantFlag(flags *pflag.FlagSet, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -29,8 +29,8 @@ func MeantFlag(flags *pflag.FlagSet, err error) string {
 	return spelling.Nearest(unknown.GetSpecifiedName(), names)
 }
 
-// RenamedFlag returns the name that replaced an unknown flag of a command. It returns "" for flags that never existed,
-// and for other errors.
+// RenamedFlag returns the name that replaced an unknown flag of a command. It returns "" for flags that never
+// existed, and for other errors.
 func RenamedFlag(command string, err error) (old, now string) {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
@@ -41,12 +41,12 @@ func RenamedFlag(command string, err error) (old, now string) {
 	return old, now
 }
 
-// programOf returns the program whose variables have this prefix: SYNAPSE_NODE_ is of synapse-node.
+// programOf returns the program whose variables have this prefix. For SYNAPSE_NODE_ it returns synapse-node.
 func programOf(prefix string) string {
 	return strings.ToLower(strings.ReplaceAll(strings.TrimSuffix(prefix, "_"), "_", "-"))
 }
 
-// renamedVariables refuses variables whose flags have another name now.
+// renamedVariables refuses variables whose flags were renamed.
 func renamedVariables(prefix string, lookup func(string) (string, bool)) (failed error) {
 	for _, n := range renamed.Settings() {
 		if n.Kind != renamed.Env || n.In != programOf(prefix) {
@@ -59,7 +59,7 @@ func renamedVariables(prefix string, lookup func(string) (string, bool)) (failed
 	return failed
 }
 
-// meantKey returns what an unknown key was meant to be: its present name if it was renamed, or the nearest of names.
+// meantKey returns a suggestion for an unknown key: its new name if it was renamed, or the most similar of names.
 func (p *problems) meantKey(path, name string, names []string) string {
 	if now, is := renamed.Key(renamed.FileOf(p.program), path); is {
 		return "use " + now

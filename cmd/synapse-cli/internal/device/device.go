@@ -1,6 +1,6 @@
-// Package device asks an issuer of OpenID Connect for a token of somebody who logs in by a browser, on whatever device
-// that is (RFC 8628): it needs no browser here, and listens to nobody. It asks for the next token too, where the issuer
-// gave what that takes. It keeps nothing.
+// Package device requests a token from an OpenID Connect issuer for a user who logs in with a browser on any device
+// (RFC 8628). It needs no browser on this host and opens no port. If the issuer supports it, the package also
+// renews the token. It stores nothing.
 package device
 
 import (
@@ -23,37 +23,37 @@ const (
 	asksFor    = 10 * time.Second
 )
 
-// Flow is one question for a token.
+// Flow is one request for a token.
 type Flow struct {
 	Issuer, Client, Scope string
-	// Tell is told where to log in, and with which code.
+	// Tell receives the URL and the code for the login.
 	Tell func(at, code string)
-	// Pause waits until the issuer may be asked again; nil: for as long as that is.
+	// Pause waits until the next request to the issuer is permitted; nil: uses a timer.
 	Pause func(ctx context.Context, d time.Duration) error
 }
 
-// begun is the issuer's answer to the question.
+// begun is the issuer's answer to the device authorization request.
 type begun struct {
 	Device   string `json:"device_code"`
 	Code     string `json:"user_code"`
 	At       string `json:"verification_uri"`
-	Whole    string `json:"verification_uri_complete"` // with the code in it
+	Whole    string `json:"verification_uri_complete"` // contains the code
 	ExpiresS int64  `json:"expires_in"`
 	PauseS   int64  `json:"interval"`
 	refusal
 }
 
-// asked is its answer to whoever wants a token.
+// asked is the issuer's answer to a token request.
 type asked struct {
 	Token   string `json:"id_token"`
 	Refresh string `json:"refresh_token"`
 	refusal
 }
 
-// Tokens are what an issuer gives: ID says who somebody is, and Refresh, where there is one, is for the next of them.
+// Tokens holds the tokens of an issuer: ID identifies the user, and Refresh, if not empty, renews ID.
 type Tokens struct{ ID, Refresh string }
 
-// refusal is what it says where it does not do what it was asked for.
+// refusal is an error answer of the issuer.
 type refusal struct {
 	Error string `json:"error"`
 	Text  string `json:"error_description"`
@@ -63,7 +63,7 @@ func (r refusal) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%.100s %.300s", r.Error, r.Text))
 }
 
-// Token asks until somebody has logged in, or has not in time.
+// Token asks the issuer until the user has logged in, or the time has expired.
 func (f Flow) Token(ctx context.Context) (t Tokens, err error) {
 	if f.Pause == nil {
 		f.Pause = pause
@@ -92,7 +92,7 @@ func (f Flow) Token(ctx context.Context) (t Tokens, err error) {
 	return f.await(ctx, client, about.Tokens, b)
 }
 
-// await asks again and again, as often as the issuer lets it.
+// await repeats the token request at the interval that the issuer permits.
 func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun) (t Tokens, err error) {
 	every, left := time.Duration(b.PauseS)*time.Second, time.Duration(b.ExpiresS)*time.Second
 	if every <= 0 {
@@ -111,7 +111,7 @@ func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun
 		}, &a)
 		switch {
 		case err != nil:
-			every *= 2 // as for an issuer that is overloaded
+			every *= 2 // as for an overloaded issuer
 		case status == http.StatusOK && a.Token != "":
 			return Tokens{a.Token, a.Refresh}, nil
 		case status == http.StatusOK:
@@ -128,7 +128,7 @@ func (f Flow) await(ctx context.Context, client *http.Client, at string, b begun
 	return t, errors.New("login not completed in time")
 }
 
-// ask reads how an issuer describes itself, with the client for further questions.
+// ask reads the issuer's discovery document, and returns the client for further requests.
 func ask(ctx context.Context, issuer string) (*http.Client, described.Description, error) {
 	client := described.Client(http.DefaultTransport)
 	client.Timeout = asksFor

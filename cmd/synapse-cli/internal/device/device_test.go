@@ -11,14 +11,14 @@ import (
 	"time"
 )
 
-// This file owns an issuer on the loopback that lets somebody log in, or not.
+// This file defines a fake issuer on loopback that accepts or refuses a login.
 
-// stage is such an issuer: what it answers about logins, one after the other.
+// stage is a fake issuer with a list of answers to token requests.
 type stage struct {
 	*httptest.Server
 	t       *testing.T
 	begins  map[string]any
-	answers []string // an error, or a token behind "token "
+	answers []string // an error, or "token " and a token
 	polls   int
 	pauses  []time.Duration
 	told    string
@@ -33,7 +33,7 @@ func newStage(t *testing.T, answers ...string) *stage {
 	return s
 }
 
-// ServeHTTP is the issuer.
+// ServeHTTP answers as the issuer.
 func (s *stage) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	say := func(status int, what map[string]any) {
 		w.WriteHeader(status)
@@ -83,7 +83,7 @@ func (s *stage) login() (Tokens, error) {
 	}.Token(s.t.Context())
 }
 
-// TestToken: it says where to log in, asks as often as it may, and more seldom where it is told so, until there is a
+// TestToken checks that the URL is reported, and that the interval of requests follows the issuer, until it sends a
 // token.
 func TestToken(t *testing.T) {
 	s := newStage(t, "authorization_pending", "slow_down", "down", "token a.b.c")
@@ -101,7 +101,7 @@ func TestToken(t *testing.T) {
 	}
 }
 
-// TestNoToken: whoever is refused, too late or wrong is told so, and asks no longer.
+// TestNoToken checks that the requests stop after a refusal, a timeout or an invalid answer, with the reason.
 func TestNoToken(t *testing.T) {
 	for answer, words := range map[string]string{
 		"access_denied": "issuer rejected the login: access_denied so it is", "expired_token": "login not completed in time",

@@ -13,17 +13,17 @@ import (
 	"time"
 )
 
-// This file owns how somebody who has logged in gets the next token, without a browser. A refresh token is good for
-// longer than those that it is for: it is told to its issuer alone, and no error has it.
+// This file renews the token of a login without a browser. A refresh token is valid for longer than the ID tokens.
+// It is sent only to its issuer, and errors never contain it.
 
-// Session is such a login.
+// Session is a login that can be renewed.
 type Session struct{ Issuer, Client, Refresh string }
 
-// ErrOver is why an issuer gives no further token: somebody has to log in again.
+// ErrOver means that the issuer does not renew the login: the user must log in again.
 var ErrOver = errors.New("login at the issuer has expired")
 
-// Renew asks for the next token. With it an issuer may give another refresh token, and take the one before no more. An
-// error that is not ErrOver may pass.
+// Renew requests the next token. The issuer may also send a new refresh token and invalidate the old one. Any error
+// other than ErrOver may be temporary.
 func (s Session) Renew(ctx context.Context) (Tokens, error) {
 	client, about, err := ask(ctx, s.Issuer)
 	if err != nil {
@@ -46,7 +46,7 @@ func (s Session) Renew(ctx context.Context) (Tokens, error) {
 	return Tokens{}, fmt.Errorf("%w: %s", ErrOver, s.without(a.refusal))
 }
 
-// Revoke has the issuer renew nothing for this login any more (RFC 7009), where it can be told that.
+// Revoke asks the issuer to end this login (RFC 7009), if the issuer supports it.
 func (s Session) Revoke(ctx context.Context) error {
 	client, about, err := ask(ctx, s.Issuer)
 	if err != nil {
@@ -65,17 +65,17 @@ func (s Session) Revoke(ctx context.Context) error {
 	return err
 }
 
-// without is a refusal in which an issuer may have said what it was told.
+// without returns the text of a refusal without the refresh token, which an issuer may have quoted.
 func (s Session) without(r refusal) string {
 	hide := strings.NewReplacer(s.Refresh, "(the refresh token)").Replace
 	return refusal{hide(r.Error), hide(r.Text)}.String()
 }
 
-// Lasts is from when to when a token is good, as it says of itself: for whoever has it, and wants to know when to ask
-// for the next. Ok: it says that.
+// Lasts returns the validity of a token from its claims, without verifying it. The owner of the token uses it to
+// decide when to renew. ok reports whether the token contains the times.
 func Lasts(token string) (from, until time.Time, ok bool) {
 	parts := strings.Split(token, ".")
-	const signed = 3 // head, claims, signature
+	const signed = 3 // header, claims, signature
 	if len(parts) != signed {
 		return from, until, false
 	}

@@ -12,9 +12,9 @@ import (
 	"time"
 )
 
-// This file owns an issuer that renews tokens, or does not.
+// This file defines a fake issuer that renews tokens or refuses to.
 
-// renewer is such an issuer: what it answers where it is asked for another token, and what it was asked.
+// renewer is a fake issuer with a fixed answer to renewals. It records the requests.
 type renewer struct {
 	*httptest.Server
 	status int
@@ -29,7 +29,7 @@ func newRenewer(t *testing.T, status int, text string) *renewer {
 	return r
 }
 
-// ServeHTTP is the issuer.
+// ServeHTTP answers as the issuer.
 func (r *renewer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 	switch q.URL.Path {
 	case "/token", "/revoke":
@@ -44,8 +44,8 @@ func (r *renewer) ServeHTTP(w http.ResponseWriter, q *http.Request) {
 
 func (r *renewer) session() Session { return Session{r.URL, "synapse", "secret-1"} }
 
-// TestRenew: an issuer gives the next token, and another refresh token or none; what it says no to is over, what may
-// pass is not, and no error has what it was told.
+// TestRenew checks that the issuer's tokens are returned, with or without a new refresh token. A permanent refusal
+// is ErrOver, a temporary one is not, and no error contains a secret.
 func TestRenew(t *testing.T) {
 	for text, want := range map[string]Tokens{
 		`{"id_token": "a.b.c", "refresh_token": "secret-2"}`: {"a.b.c", "secret-2"},
@@ -90,7 +90,7 @@ func TestRenew(t *testing.T) {
 	}
 }
 
-// TestRevoke: an issuer is told which login ends, and need not answer more than that it has heard it.
+// TestRevoke checks that the issuer receives the refresh token, and that any successful status is accepted.
 func TestRevoke(t *testing.T) {
 	r := newRenewer(t, http.StatusOK, "")
 	if err := r.session().Revoke(t.Context()); err != nil {
@@ -110,7 +110,7 @@ func TestRevoke(t *testing.T) {
 
 func (s *stage) session() Session { return Session{s.URL, "synapse", "secret-1"} }
 
-// TestLasts: what a token says of its time is read, and nothing is read into what is none.
+// TestLasts checks the validity that is read from a token, and that other texts have none.
 func TestLasts(t *testing.T) {
 	of := func(claims string) string { return "h." + base64.RawURLEncoding.EncodeToString([]byte(claims)) + ".s" }
 	for token, want := range map[string][2]int64{

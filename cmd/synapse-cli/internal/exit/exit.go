@@ -1,5 +1,4 @@
-// Package exit has the exit codes of the commands, and errors with their words for people: a line, and a hint where
-// there is one.
+// Package exit defines the exit codes of the commands, and errors with a text and an optional hint for the user.
 package exit
 
 import (
@@ -27,18 +26,18 @@ const (
 	Interrupted = 130 // 128 + SIGINT
 )
 
-// Failure is an error of this program, with its exit code.
+// Failure is an error with an exit code.
 type Failure struct {
 	Code int
-	Text string   // empty: all has been said
+	Text string   // empty: everything was already printed
 	More []string // further lines
 	Hint string
 }
 
-// Error is its first line.
+// Error returns the first line.
 func (f *Failure) Error() string { return f.Text }
 
-// With ends with a code and without a text.
+// With returns an error with an exit code and without a text.
 func With(code int) error {
 	if code == OK {
 		return nil
@@ -46,17 +45,17 @@ func With(code int) error {
 	return &Failure{Code: code}
 }
 
-// Usage refuses a command line.
+// Usage returns an error for a wrong command line.
 func Usage(format string, args ...any) error {
 	return &Failure{Code: Misuse, Text: fmt.Sprintf(format, args...)}
 }
 
-// Hint refuses a command line, and says what to do.
+// Hint returns an error for a wrong command line, with a hint.
 func Hint(hint, format string, args ...any) error {
 	return &Failure{Code: Misuse, Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Words are what an error says to people.
+// Words returns the text and the hint of an error.
 func Words(err error) (text, hint string) {
 	var f *Failure
 	var e *client.Error
@@ -71,7 +70,7 @@ func Words(err error) (text, hint string) {
 	return strings.Join(strings.Fields(err.Error()), " "), ""
 }
 
-// Code is the exit code of an error.
+// Code returns the exit code of an error.
 func Code(err error) int {
 	var f *Failure
 	if errors.As(err, &f) {
@@ -99,13 +98,14 @@ func Code(err error) int {
 	}[e.Code]
 }
 
-// Failures reports what failed of several actions. The first failure gives the exit code and is reported at the end.
+// Failures collects the errors of several actions. The first error is returned at the end and defines the exit
+// code.
 type Failures struct {
-	Tell  func(error) // of each but the first
+	Tell  func(error) // called for all errors except the first
 	First error
 }
 
-// Note takes an error, or none.
+// Note adds an error, or nothing if err is nil.
 func (f *Failures) Note(err error) {
 	switch {
 	case err == nil, Closed(err):

@@ -8,9 +8,9 @@ import (
 	"syscall"
 )
 
-// This file owns how the Unix systems say that a reader is gone.
+// This file detects a closed pipe on Unix.
 
-// Closed reports whether an error says that the reader is gone.
+// Closed reports whether an error means that the reader is gone.
 func Closed(err error) bool {
 	return errors.Is(err, syscall.EPIPE) || errors.Is(err, io.ErrClosedPipe)
 }

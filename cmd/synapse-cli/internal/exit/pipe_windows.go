@@ -7,9 +7,9 @@ import (
 	"golang.org/x/sys/windows"
 )
 
-// This file owns how Windows says that a reader is gone.
+// This file detects a closed pipe on Windows.
 
-// Closed reports whether an error says that the reader is gone, for which Windows has two errors.
+// Closed reports whether an error means that the reader is gone. Windows has two such errors.
 func Closed(err error) bool {
 	return errors.Is(err, windows.ERROR_NO_DATA) || errors.Is(err, windows.ERROR_BROKEN_PIPE) ||
 		errors.Is(err, io.ErrClosedPipe)

@@ -1,12 +1,12 @@
 package exit
 
-// This file owns the texts about the exit codes: `synapse-cli help exit-codes` prints them, and tests write the pages
-// of the reference from them.
+// This file describes the exit codes. `synapse-cli help exit-codes` prints these texts, and tests write the
+// reference pages from them.
 
 // CodeText describes an exit code.
 type CodeText struct{ Code, Meaning string }
 
-// Texts returns the texts about all exit codes.
+// Texts returns the descriptions of all exit codes.
 func Texts() []CodeText {
 	return []CodeText{
 		{"0", "Success."},
@@ -30,7 +30,7 @@ func Texts() []CodeText {
 	}
 }
 
-// JobCodes describes which commands return the code of a job.
+// JobCodes lists the commands that return the code of a job.
 const JobCodes = "`wait`, `submit --wait`, `submit --attach`, `attach` and `run` exit with the code of the job. " +
 	"For several jobs, they use the first named job that did not succeed. " +
 	"`exec` exits with the code of its command."

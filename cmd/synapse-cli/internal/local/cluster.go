@@ -22,61 +22,59 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the order of things: the scheduler first, then the nodes, and
-// all of them to their end.
+// This file starts and stops the processes in order: the scheduler first, then the nodes.
 
-// Options say what cluster to run.
+// Options holds the settings of a cluster.
 type Options struct {
-	Scheduler, Node []string // the programs, with what stands before their flags
-	Listen          string   // host:port; port 0 takes a free one
-	Dir             string   // of all state and logs; made if it is not there
+	Scheduler, Node []string // programs and their first arguments
+	Listen          string   // host:port; port 0 selects a free port
+	Dir             string   // folder for all state and logs; created if it does not exist
 	Nodes, Racks    int
-	GPUs, CPUs      int // of each node
+	GPUs, CPUs      int // per node
 	Memory, GPUType string
 	Store, Driver   string // empty: the programs' own defaults
-	Owner           string // whose the cluster is: its admin
-	Insecure        bool   // it speaks plaintext, and whoever reaches its port commands it
+	Owner           string // the cluster's admin
+	Insecure        bool   // plaintext: anyone who can reach the port controls the cluster
 	Env             []string
-	Output          io.Writer // where the processes' lines go; nil: to their logs only
+	Output          io.Writer // for the processes' output; nil: only to the logs
 	Colour          bool
-	Resume          bool          // the state is kept: jobs are to go on when it is started again
-	Sweep           time.Duration // how long a stray may take to end itself
-	Term            time.Duration // how long a process may
+	Resume          bool          // jobs continue when the cluster is started again
+	Sweep           time.Duration // time for remaining descendants to end themselves
+	Term            time.Duration // time for a process to end itself
 }
 
-// Cluster is the processes.
+// Cluster holds the processes of a cluster.
 type Cluster struct {
 	o        Options
 	forker   *forker
 	all      []*process
 	died     chan *process
-	stopping chan struct{} // closed once ends are expected
+	stopping chan struct{} // closed when processes are expected to end
 	terminal *terminal
 	address  string
-	lock     *os.File // on the directory, for as long as the cluster is there
+	lock     *os.File // lock on the folder while the cluster exists
 
-	authority *identity.Folder // that certifies all others; nil: there are no keys
+	authority *identity.Folder // authority that certifies all others; nil: plaintext
 }
 
-// Bounds of what one machine is asked to run.
+// The limits of a cluster on one host.
 const (
 	MaxNodes = 1000
-	// Rendezvous ports are taken from below where the system gives out its own.
+	// The rendezvous ports are below the kernel's range of ephemeral ports.
 	firstPort, lastPort = 10_000, 32_000
 )
 
-// Died is a process that ended though nobody asked it to.
+// Died describes a process that ended unexpectedly.
 type Died struct {
 	Name, How string
 	Last      []string
 }
 
-// Error names the process.
+// Error returns the name of the process and how it ended.
 func (d *Died) Error() string { return d.Name + " " + d.How }
 
-// Start starts the scheduler and all nodes. Whether the nodes have joined is for
-// the caller to ask over the API. What was started is there to Stop even where
-// an error comes back.
+// Start starts the scheduler and all nodes. The caller must ask the API whether the nodes have joined. Also after
+// an error, the caller must call Stop for the started processes.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	if o.Term == 0 {
 		o.Term = 2500 * time.Millisecond
@@ -110,7 +108,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	return c, c.startNodes()
 }
 
-// Address is where the scheduler listens.
+// Address returns the address of the scheduler.
 func (c *Cluster) Address() string { return c.address }
 
 func (c *Cluster) startScheduler(ctx context.Context) error {
@@ -134,7 +132,7 @@ func (c *Cluster) startScheduler(ctx context.Context) error {
 	scheduler := c.all[0]
 	for {
 		if text, err := os.ReadFile(file); err == nil {
-			// The file may be seen before it is whole.
+			// The file may still be incomplete.
 			address := strings.TrimSpace(string(text))
 			if _, port, err := net.SplitHostPort(address); err == nil && port != "" && strings.HasSuffix(string(text), "\n") {
 				c.address = address
@@ -191,35 +189,35 @@ func (c *Cluster) startNodes() error {
 	return nil
 }
 
-// rootRange is a node's own range of numbers for tasks that are root of their containers: all nodes are on one
-// machine here.
+// rootRange returns the node's range of uids for tasks that are root in their containers. The ranges must be
+// disjoint, because all nodes are on one host.
 func rootRange(node int) string {
 	const first, numbers = 500_000_000, 16 * 65536 // for sixteen such tasks at once
 	from := first + node*numbers
 	return fmt.Sprintf("%d-%d", from, from+numbers-1)
 }
 
-// nodeName is padded, so that names sort as numbers do.
+// nodeName pads the number with zeros, so that names sort in numerical order.
 func (c *Cluster) nodeName(i int) string {
 	return fmt.Sprintf("node-%0*d", len(strconv.Itoa(c.o.Nodes)), i+1)
 }
 
-// addressOf is a node's own address. All of 127.0.0.0/8 is this machine, and needs no setting up; so lists of hosts
-// have as many hosts as there are nodes, and who listens on one's address is not met on another's. Two clusters
-// seldom share one, and one that is started again in its directory has the same.
+// addressOf returns the node's own loopback address. All of 127.0.0.0/8 needs no setup. With separate addresses, a
+// host list has as many hosts as there are nodes, and a listener on one node's address is not reachable at
+// another's. The address depends on the folder: two clusters rarely share one, and a restarted cluster keeps its
+// addresses.
 func addressOf(dir string, node int) string {
-	const networks, each = 254 * 252, 250 // 127.1.0.0 to 127.254.251.0; the last four leave room for a thousand nodes
+	const networks, each = 254 * 252, 250 // 127.1.0.0 to 127.254.251.0; the last four are for 1000 nodes
 	hash := fnv.New32a()
-	_, _ = hash.Write([]byte(dir)) // it cannot fail
+	_, _ = hash.Write([]byte(dir)) // never fails
 	network := int(hash.Sum32() % networks)
 	return fmt.Sprintf("127.%d.%d.%d", 1+network/252, network%252+node/each, 1+node%each)
 }
 
-// rackOf gives neighbours the same rack, and all racks as many nodes, give or take one.
+// rackOf puts neighbouring nodes into the same rack. The sizes of the racks differ by at most one node.
 func rackOf(i, nodes, racks int) int { return i * racks / nodes }
 
-// portRanges are disjoint, and begin anywhere, so that two clusters on one
-// machine seldom share one.
+// portRanges returns disjoint ranges with a random start, so that two clusters on one host rarely share a port.
 func portRanges(nodes int) []string {
 	each := min((lastPort-firstPort)/nodes, 200)
 	first := firstPort + rand.IntN(lastPort-firstPort-each*nodes+1)
@@ -257,8 +255,8 @@ func (c *Cluster) start(name string, argv []string) error {
 
 func died(p *process) *Died { return &Died{p.name, p.how(), p.output.tail()} }
 
-// Watch waits until the context ends, or a process does that should not. Once
-// the cluster stands, a node may die as machines do: that is told, and life goes on.
+// Watch waits until the context ends or a process ends unexpectedly. After standing is closed, Watch reports the
+// end of a node and continues.
 func (c *Cluster) Watch(ctx context.Context, standing <-chan struct{}, told func(*Died)) error {
 	tick := time.NewTicker(time.Second)
 	defer tick.Stop()
@@ -290,8 +288,8 @@ func (c *Cluster) own() []int {
 	return pids
 }
 
-// Stop ends everything: the processes first, asked and then killed; then what
-// they have left behind. Now, once closed, spares the asking.
+// Stop ends the processes: first with SIGTERM and then with SIGKILL. Then it ends all remaining descendants.
+// Closing now skips the wait.
 func (c *Cluster) Stop(now <-chan struct{}) error {
 	close(c.stopping)
 	defer c.forker.end()
@@ -304,7 +302,7 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 		case <-p.exited:
 		case <-patience:
 			p.signal(syscall.SIGKILL)
-			patience = closed() // It is over for the others too.
+			patience = closed() // the time is up for the others too
 		case <-now:
 			p.signal(syscall.SIGKILL)
 		}
@@ -314,7 +312,7 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 	}
 	err := c.sweep(now)
 	if c.lock == nil {
-		return err // another cluster's directory: nothing there is ours
+		return err // the folder belongs to another cluster
 	}
 	if _, left := leftovers(c.o.Node, "collect", c.o.Dir); left != nil && c.o.Output != nil {
 		fmt.Fprintln(c.o.Output, messages.OneLine(left.Error()))
@@ -323,22 +321,22 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 	return err
 }
 
-// closed is a time that has passed.
+// closed returns a channel that is already closed.
 func closed() <-chan time.Time {
 	c := make(chan time.Time)
 	close(c)
 	return c
 }
 
-// sweep ends what descends from us and is none of our processes. Those have been
-// waited for, so their pids stand for nothing any more.
+// sweep ends all descendants other than the cluster's processes. Those have ended, and their process IDs may be
+// reused.
 func (c *Cluster) sweep(now <-chan struct{}) error {
 	const pause, rounds = 20 * time.Millisecond, 200
 	asking := time.After(c.o.Sweep)
 	s := syscall.SIGTERM
 	if c.o.Resume {
-		// A task that ends when asked has failed, and its job with it. One that is
-		// gone with its supervisor was lost, and the job is tried again.
+		// A task that ends after SIGTERM counts as failed, together with its job. A task that is killed
+		// with its supervisor counts as lost, and its job is tried again.
 		s = syscall.SIGKILL
 	}
 	for range rounds {
@@ -354,7 +352,7 @@ func (c *Cluster) sweep(now <-chan struct{}) error {
 		if left == 0 {
 			return nil
 		}
-		// A second SIGTERM may mean something else to a program than the first.
+		// A second SIGTERM may have another meaning for a program than the first.
 		if s == syscall.SIGTERM {
 			s = syscall.Signal(0)
 		}

@@ -12,19 +12,18 @@ import (
 	"syscall"
 )
 
-// This file owns what the processes started themselves. A node's tasks are meant
-// to outlive it, in sessions of their own, so ending the processes is not enough.
-// We make ourselves the one that orphans fall to: then whatever descends from us
-// stays our descendant, and can be found.
+// This file finds the processes that the cluster's processes have started. A node's tasks run in separate sessions
+// and outlive the node, so ending the nodes is not enough. This process becomes the parent of orphaned descendants,
+// so that all descendants can be found.
 
-// adopt makes this process the new parent of its descendants' orphans. Where the
-// kernel refuses, only the processes themselves are ended.
+// adopt makes this process the parent of its orphaned descendants. If the kernel refuses, only the cluster's own
+// processes are ended.
 func adopt() {
 	const childSubreaper = 36 // PR_SET_CHILD_SUBREAPER
 	_, _, _ = syscall.Syscall(syscall.SYS_PRCTL, childSubreaper, 1, 0)
 }
 
-// descendants are all processes below this one, zombies too, with their parents.
+// descendants returns all descendants of this process, including zombies, with their parents.
 func descendants() map[int]int {
 	parents := map[int]int{}
 	entries, err := os.ReadDir("/proc")
@@ -41,7 +40,7 @@ func descendants() map[int]int {
 	self := os.Getpid()
 	below := map[int]int{}
 	for pid := range parents {
-		// The walk up is bounded: a pid that is reused meanwhile could close a circle.
+		// The number of steps is limited, because a reused process ID could form a cycle.
 		for at, steps := pid, 0; at > 1 && steps < 1000; at, steps = parents[at], steps+1 {
 			if parents[at] == self {
 				below[pid] = parents[pid]
@@ -52,7 +51,7 @@ func descendants() map[int]int {
 	return below
 }
 
-// parentOf reads a process's parent. Its name, in brackets, may hold anything.
+// parentOf reads the parent of a process. The name of the process is in brackets and may contain any character.
 func parentOf(pid int) int {
 	text, err := os.ReadFile("/proc/" + strconv.Itoa(pid) + "/stat")
 	if err != nil {
@@ -66,8 +65,7 @@ func parentOf(pid int) int {
 	return parent
 }
 
-// reap takes the exit of orphans that have ended. Our own children are waited
-// for by their keepers.
+// reap collects the exit status of ended orphans. Other goroutines wait for the children in own.
 func reap(own []int) {
 	self := os.Getpid()
 	for pid, parent := range descendants() {
@@ -78,9 +76,8 @@ func reap(own []int) {
 	}
 }
 
-// strays signals all descendants that are not ours to keep, and counts them.
-// Parents come first: who watches a task must not see it die before itself, and
-// write down that it failed.
+// strays sends a signal to all descendants except own, and returns their number. Parents get it first. Otherwise
+// the supervisor of a task could see the task end and record a failure.
 func strays(own []int, s syscall.Signal) int {
 	below := descendants()
 	depth := func(pid int) int {

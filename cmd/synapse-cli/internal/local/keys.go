@@ -14,13 +14,13 @@ import (
 	"github.com/yi-json/synapse/server/secretseal"
 )
 
-// This file owns the keys of a cluster that lives on one machine. They are made for one life of it: whoever was let in
-// by those of the last one is a stranger to the next. The root signs the scheduler's authority and is forgotten; it is
-// on no disk. What is written lies in one folder that only the cluster's user may enter, and its nodes hide that folder
-// from their tasks, which may run as the same user.
+// This file creates the keys of a local cluster. They are valid for one run of the cluster: keys of an earlier run
+// are refused. The root signs the scheduler's authority and is then forgotten, without being stored. All other keys
+// are in one folder that only the cluster's user may enter. The nodes hide this folder from their tasks, which may
+// run as the same user.
 
 const (
-	// Name is the cluster's, in its certificates.
+	// Name is the name of the cluster in its certificates.
 	Name = "local"
 
 	keysFolder      = "keys"
@@ -29,7 +29,7 @@ const (
 	ownerFolder     = "owner"
 )
 
-// Keys is the folder of the person whose cluster it is; empty: it speaks plaintext.
+// Keys returns the folder of the owner's certificate, or "" if the cluster uses plaintext.
 func (c *Cluster) Keys() string {
 	if c.o.Insecure {
 		return ""
@@ -39,7 +39,7 @@ func (c *Cluster) Keys() string {
 
 func (c *Cluster) keysOf(name string) string { return filepath.Join(c.o.Dir, keysFolder, name) }
 
-// makeKeys replaces the keys that an earlier cluster left in the directory.
+// makeKeys replaces the keys of an earlier run in the folder.
 func (c *Cluster) makeKeys() error {
 	if err := os.RemoveAll(filepath.Join(c.o.Dir, keysFolder)); err != nil || c.o.Insecure {
 		return err
@@ -56,7 +56,7 @@ func (c *Cluster) makeKeys() error {
 	return errors.Join(c.authority.Create(), c.certify(identity.RoleAdmin, c.o.Owner, ownerFolder))
 }
 
-// certify makes the keys of a node or a person.
+// certify creates the key and certificate of a node or user.
 func (c *Cluster) certify(role identity.Role, name, folder string) error {
 	made, err := c.authority.Certify(role, name, time.Now())
 	if err != nil {
@@ -66,7 +66,7 @@ func (c *Cluster) certify(role identity.Role, name, folder string) error {
 	return made.Create()
 }
 
-// secure are the flags by which a program of the cluster proves itself.
+// secure returns the TLS flags of a program of the cluster.
 func (c *Cluster) secure(folder string) []string {
 	if c.o.Insecure {
 		return nil
@@ -74,11 +74,12 @@ func (c *Cluster) secure(folder string) []string {
 	return []string{"--tls", c.keysOf(folder)}
 }
 
-// sealKey is the file of keys that seal secrets. It outlives the cluster's other keys, because jobs that wait do.
+// sealKey returns the path of the keys that encrypt secrets. They are kept across runs, because waiting jobs need
+// them.
 func (c *Cluster) sealKey() string { return filepath.Join(c.o.Dir, secretsFolder, secretseal.FileName) }
 
-// hide is the flag for what no task of a node may see. The scheduler's records are among it: a task that runs as the
-// cluster's user could read there what other jobs brought.
+// hide returns the flag for the folders that tasks must not see. They include the scheduler's records. A task that
+// runs as the cluster's user could otherwise read the data of other jobs.
 func (c *Cluster) hide() ([]string, error) {
 	places := []string{filepath.Join(c.o.Dir, schedulerFolder)}
 	if !c.o.Insecure {
@@ -90,7 +91,7 @@ func (c *Cluster) hide() ([]string, error) {
 		}
 	}
 	var list strings.Builder
-	w := csv.NewWriter(&list) // a path may have a comma in it
+	w := csv.NewWriter(&list) // a path may contain a comma
 	err := w.Write(places)
 	w.Flush()
 	return []string{"--hide", strings.TrimSpace(list.String())}, err

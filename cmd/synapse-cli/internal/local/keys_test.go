@@ -15,8 +15,8 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 )
 
-// TestKeys: whoever started the cluster is its admin; the root is on no disk, nobody else enters the folder, tasks are
-// not shown it, and the next life of the cluster has other keys.
+// TestKeys checks that the user who starts the cluster is its admin, that the root key is not on disk, and that
+// only this user may enter the folder. Tasks do not see the folder, and the next run has other keys.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a, cluster")
 	c := &Cluster{o: Options{Dir: dir, Owner: "ada"}}

@@ -14,16 +14,13 @@ import (
 	"syscall"
 )
 
-// This file owns what a cluster has left that was killed before it could end in
-// order: its scheduler and nodes died with it, but the nodes' tasks are meant to
-// outlive them. They are found by the cluster's directory, and nobody else's are
-// touched.
+// This file cleans up after a cluster that was killed. Its scheduler and nodes died with it, but the nodes' tasks
+// outlive them. They are found by the cluster's folder, and no other processes are touched.
 
-// ErrInUse says that a cluster runs in the directory.
+// ErrInUse means that a cluster is running in the folder.
 var ErrInUse = errors.New("a cluster is already running here; end it, or use another --data-dir")
 
-// lock keeps a directory for one cluster. The kernel gives it back when its
-// process ends, however that happens.
+// lock reserves a folder for one cluster. The kernel releases the lock when the process ends.
 func lock(dir string) (*os.File, error) {
 	file, err := os.OpenFile(filepath.Join(dir, "lock"), os.O_CREATE|os.O_RDWR, 0o644)
 	if err != nil {
@@ -39,8 +36,8 @@ func lock(dir string) (*os.File, error) {
 	return file, nil
 }
 
-// Clean ends what a killed cluster has left of a directory, and reports how many
-// processes that were. Its state stays. A cluster that runs is refused. Node is the program of its nodes.
+// Clean ends the remaining processes of a killed cluster in a folder, and returns their number. It keeps the state,
+// and refuses a running cluster. node is the program of the nodes.
 func Clean(node []string, dir string) (int, error) {
 	held, err := lock(dir)
 	if err != nil {
@@ -50,11 +47,11 @@ func Clean(node []string, dir string) (int, error) {
 	return leftovers(node, "end", dir)
 }
 
-// leftovers runs a node's program for what is left of a directory, whose lock is held, and answers how many processes
-// it has ended. What a node runs of its own, a node's program knows.
+// leftovers runs the node program to clean up a locked folder, and returns the number of processes that it has
+// ended. Only the node program knows what nodes start.
 func leftovers(node []string, verb, dir string) (ended int, err error) {
 	command := exec.Command(node[0], slices.Concat(node[1:], []string{"leftovers", verb, dir})...)
-	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // a Ctrl-C does not end it half-way
+	command.SysProcAttr = &syscall.SysProcAttr{Setpgid: true} // so that Ctrl-C does not interrupt the cleanup
 	var said bytes.Buffer
 	command.Stderr = &said
 	out, err := command.Output()
@@ -67,8 +64,7 @@ func leftovers(node []string, verb, dir string) (ended int, err error) {
 	return ended, nil
 }
 
-// Abandoned are the directories of clusters without one of their own that were
-// killed: a living one holds its lock.
+// Abandoned returns the temporary folders of killed clusters. A running cluster holds the lock of its folder.
 func Abandoned(parent string) ([]string, error) {
 	dirs, err := filepath.Glob(filepath.Join(parent, TemporaryPrefix+"*"))
 	if err != nil {
@@ -93,5 +89,5 @@ func Abandoned(parent string) ([]string, error) {
 	return abandoned, nil
 }
 
-// TemporaryPrefix begins the name of a directory that goes with its cluster.
+// TemporaryPrefix is the start of the names of temporary folders, which are removed with their clusters.
 const TemporaryPrefix = "synapse-up-"

@@ -25,8 +25,8 @@ func TestPortRanges(t *testing.T) {
 	}
 }
 
-// TestAddresses: each node has one of its own on this machine's loop, always the same in the same directory, and each
-// can be listened on.
+// TestAddresses checks that each node has its own loopback address, that the addresses depend only on the folder,
+// and that a program can listen on each.
 func TestAddresses(t *testing.T) {
 	for i := range 500 {
 		dir := fmt.Sprintf("/tmp/synapse-up-%d", i)
@@ -52,7 +52,7 @@ func TestAddresses(t *testing.T) {
 	}
 }
 
-// TestRacks: as many nodes in each, give or take one, and neighbours together.
+// TestRacks checks that the racks' sizes differ by at most one, and that neighbours share a rack.
 func TestRacks(t *testing.T) {
 	for nodes := 1; nodes < 30; nodes++ {
 		for racks := 1; racks <= nodes; racks++ {

@@ -1,8 +1,7 @@
 //go:build linux
 
-// Package local runs a cluster of real processes on this machine: a scheduler
-// and its nodes. It owns their start, their output, and that nothing of them is
-// left when it ends, whatever they started themselves.
+// Package local runs a cluster of real processes on this host: a scheduler and its nodes. It starts them, handles
+// their output, and makes sure that no process remains at the end, including the ones that they started.
 package local
 
 import (
@@ -21,22 +20,21 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// lastLines is how many lines of a process are kept for the case that it dies.
+// lastLines is the number of last lines that are kept for an error report.
 const lastLines = 20
 
-// process is one child, in a process group of its own: a Ctrl-C at the terminal
-// reaches us alone, and we end the children in our order.
+// process is one child in a separate process group. Ctrl-C at the terminal therefore reaches only this process,
+// which ends the children in order.
 type process struct {
 	name   string
 	cmd    *exec.Cmd
 	output *output
-	exited chan struct{} // closed once it has gone and err is set
+	exited chan struct{} // closed after the end, when err is set
 	err    error
 }
 
-// forker starts children from one thread that lives as long as they do. The
-// kernel kills a child when the THREAD that made it ends: from a thread that Go
-// may give up at any time, children would die for no reason.
+// forker starts all children from one thread that lives as long as they do. The kernel kills a child when the
+// thread that created it ends, and Go may end a thread at any time.
 type forker struct{ work chan func() }
 
 func newForker() *forker {
@@ -59,13 +57,13 @@ func (f *forker) do(work func()) {
 
 func (f *forker) end() { close(f.work) }
 
-// start starts a program. It dies with us, should we be killed.
+// start starts a program that the kernel kills if this process is killed.
 func (f *forker) start(name string, argv, env []string, out *output) (*process, error) {
 	p := &process{name: name, output: out, exited: make(chan struct{})}
 	p.cmd = exec.Command(argv[0], argv[1:]...)
 	p.cmd.Env = env
 	p.cmd.Stdout, p.cmd.Stderr = out, out
-	p.cmd.WaitDelay = time.Second // What it leaves behind may hold its output open.
+	p.cmd.WaitDelay = time.Second // a descendant may keep the output open
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
 	var err error
 	f.do(func() { err = p.cmd.Start() })
@@ -80,10 +78,10 @@ func (f *forker) start(name string, argv, env []string, out *output) (*process, 
 	return p, nil
 }
 
-// signal reaches the whole process group.
+// signal sends a signal to the whole process group.
 func (p *process) signal(s syscall.Signal) {
 	if !p.gone() {
-		// It may end this very moment: then there is nobody to signal, which is what was wanted.
+		// The process may have just ended. Then the error is harmless.
 		_ = syscall.Kill(-p.cmd.Process.Pid, s)
 	}
 }
@@ -97,7 +95,7 @@ func (p *process) gone() bool {
 	}
 }
 
-// how says how it ended.
+// how returns a text about how the process ended.
 func (p *process) how() string {
 	var exit *exec.ExitError
 	switch {
@@ -109,16 +107,15 @@ func (p *process) how() string {
 	return "ended: " + p.err.Error()
 }
 
-// terminal is where the lines of all processes meet. One of them is written at
-// a time.
+// terminal prints the lines of all processes, one at a time.
 type terminal struct {
 	mu     sync.Mutex
-	w      io.Writer // nil: nothing is shown
+	w      io.Writer // nil: nothing is printed
 	colour bool
 	width  int // of the longest name
 }
 
-// output takes what one process writes: whole to its log, line by line to the terminal.
+// output writes the output of one process to its log, and line by line to the terminal.
 type output struct {
 	name     string
 	colour   string
@@ -130,10 +127,10 @@ type output struct {
 	last    []string
 }
 
-// maxLine bounds what is kept of a line without an end.
+// maxLine limits the stored part of an incomplete line.
 const maxLine = 64 << 10
 
-// Write never fails: a full disk, or a terminal that went away, must not end a process.
+// Write never fails, because a full disk or a closed terminal must not end a process.
 func (o *output) Write(data []byte) (int, error) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -157,7 +154,7 @@ func (o *output) line(s string) {
 	o.terminal.line(o.name, o.colour, s)
 }
 
-// flush ends a last line without an end, and the log.
+// flush prints an incomplete last line, and closes the log.
 func (o *output) flush() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
@@ -184,10 +181,10 @@ func (t *terminal) line(name, colour, s string) {
 	if t.colour {
 		label = colour + label + "\x1b[0m"
 	}
-	_, _ = fmt.Fprintf(t.w, "%s %s\n", label, messages.Lines(s)) // what paints is its label, and not the process
+	_, _ = fmt.Fprintf(t.w, "%s %s\n", label, messages.Lines(s)) // only the label is coloured, not the process's output
 }
 
-// logFile is a process's whole output.
+// logFile opens the log for the complete output of a process.
 func logFile(path string) (io.WriteCloser, error) {
 	return os.OpenFile(path, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o644)
 }

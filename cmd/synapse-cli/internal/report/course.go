@@ -6,14 +6,14 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what is drawn over the time of a run: a strip for each policy, all on the same axes.
+// This file draws values over the time of a run: one strip per policy, all with the same axes.
 
 // strips is a drawing over time.
 type strips struct {
 	title, says string
-	unit        string // of the figure, beside its axis
+	unit        string // unit of the value, at its axis
 	of          func(record.Step) (figure float64, ok bool)
-	most        float64 // of the axis; 0: as much as there is
+	most        float64 // end of the axis; 0: the maximum of the data
 	percent     bool
 }
 
@@ -50,7 +50,7 @@ func (c *contents) racks() figure {
 		of: func(s record.Step) (float64, bool) { return s.Near / max(s.Gangs, 1e-9), s.Gangs > 1e-6 }})
 }
 
-// each says a figure of each policy, of its first run.
+// each formats a value of each policy, from its first run.
 func (c *contents) each(of func(*record.Picture) string) string {
 	words := ""
 	for _, p := range c.Policies {
@@ -86,7 +86,7 @@ func mostWaiting(p *record.Picture) string {
 	return fmt.Sprintf("%.0f", most)
 }
 
-// over is the most of a figure in all runs.
+// over returns the maximum of a value over all runs.
 func (c *contents) over(of func(record.Step) float64) float64 {
 	most := 0.0
 	for _, p := range c.Policies {
@@ -137,7 +137,7 @@ func (s strips) ticks(most float64) []tick {
 	return evenTicks(most)
 }
 
-// draw draws one run, the first above the others.
+// draw draws one run. The first run is on top of the others.
 func (s strips) draw(d *drawing, p policy, run int, x, y scale) {
 	picture := p.pictures[run]
 	points := make([]point, 0, len(picture.Steps))
@@ -153,7 +153,7 @@ func (s strips) draw(d *drawing, p policy, run int, x, y scale) {
 	d.path("line "+p.Colour, way(points))
 }
 
-// timeAxis writes the time since the first submit below a drawing.
+// timeAxis labels the time since the first submit below a drawing.
 func (d *drawing) timeAxis(x scale, foot float64) {
 	unit := unitOf(x.most)
 	for _, t := range evenTicks(x.most / unit.seconds) {

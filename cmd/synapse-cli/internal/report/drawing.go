@@ -8,12 +8,12 @@ import (
 	"strings"
 )
 
-// This file owns how marks lie on a drawing, and where its axes have which words.
+// This file places marks on a drawing and labels its axes.
 
-// drawing is one picture. Its numbers are in its own units, of which about one is a pixel.
+// drawing is one picture. Its unit is about one pixel.
 type drawing struct {
 	Width, Height int
-	Label         string // for whoever hears it
+	Label         string // for screen readers
 	Marks         []mark
 }
 
@@ -33,12 +33,12 @@ func (d *drawing) line(class string, x, y, x2, y2 float64) {
 	d.Marks = append(d.Marks, mark{Kind: "line", Class: class, X: short(x), Y: short(y), X2: short(x2), Y2: short(y2)})
 }
 
-// text writes words; anchor is start, middle or end.
+// text draws a text. anchor is start, middle or end.
 func (d *drawing) text(class, anchor string, x, y float64, words string) {
 	d.Marks = append(d.Marks, mark{Kind: "text", Class: class, Anchor: anchor, X: short(x), Y: short(y), Text: words})
 }
 
-// dot draws a point that says its words to whoever points at it.
+// dot draws a point with a tooltip.
 func (d *drawing) dot(class string, x, y, r float64, words string) {
 	d.Marks = append(d.Marks, mark{Kind: "dot", Class: class, X: short(x), Y: short(y), R: short(r), Text: words})
 }
@@ -47,13 +47,13 @@ func (d *drawing) path(class, way string) {
 	d.Marks = append(d.Marks, mark{Kind: "path", Class: class, D: way})
 }
 
-// point is one of a line; a gap where it is not known.
+// point is a point of a line, or a gap if the value is unknown.
 type point struct {
 	x, y float64
 	gap  bool
 }
 
-// way is the path through points.
+// way returns the path through points.
 func way(points []point) string {
 	var b strings.Builder
 	pen := "M"
@@ -63,23 +63,23 @@ func way(points []point) string {
 			continue
 		}
 		if b.WriteString(pen + short(p.x) + " " + short(p.y)); pen == "M" {
-			b.WriteString("h0") // a point that stands alone is seen, too
+			b.WriteString("h0") // makes a single point visible
 		}
 		pen = "L"
 	}
 	return b.String()
 }
 
-// short is a number with one digit behind the point, if it needs it.
+// short formats a number with at most one decimal.
 func short(x float64) string { return strconv.FormatFloat(math.Round(x*10)/10, 'f', -1, 64) }
 
-// tick is a place on an axis, and its word.
+// tick is a position on an axis with its label.
 type tick struct {
 	at   float64
 	word string
 }
 
-// evenTicks are some three to six round numbers from 0 to the most.
+// evenTicks returns about three to six round numbers from 0 to most.
 func evenTicks(most float64) []tick {
 	step := math.Pow(10, math.Floor(math.Log10(most/3)))
 	for _, by := range []float64{1, 2, 5, 10} {
@@ -104,7 +104,7 @@ type span struct {
 
 var spans = []span{{86400, "days"}, {3600, "hours"}, {60, "minutes"}, {1, "seconds"}}
 
-// unitOf is the largest unit of which a time has two.
+// unitOf returns the largest unit of which a duration has at least two.
 func unitOf(seconds float64) span {
 	for _, s := range spans {
 		if seconds >= 2*s.seconds {
@@ -114,7 +114,7 @@ func unitOf(seconds float64) span {
 	return spans[len(spans)-1]
 }
 
-// long is how people say a time.
+// long formats a duration for a reader.
 func long(seconds float64) string {
 	if seconds < 1 {
 		return "0 s"
@@ -128,13 +128,13 @@ func long(seconds float64) string {
 	return fmt.Sprintf("%.*f %s", digits, seconds/s.seconds, words[s.one])
 }
 
-// scale brings a figure onto a drawing.
+// scale converts a value to a coordinate.
 type scale struct{ from, to, most float64 }
 
 func (s scale) at(x float64) float64 { return s.from + (s.to-s.from)*min(1, max(0, x/s.most)) }
 
-// waits brings times of very different lengths onto a drawing: evenly up to some ten seconds, and from there each ten
-// times as long is as far away.
+// waits converts durations of very different lengths to coordinates: linear up to about ten seconds, and
+// logarithmic above.
 type waits struct{ scale }
 
 func newWaits(from, to, most float64) waits { return waits{scale{from, to, bend(max(most, 60))}} }
@@ -143,7 +143,7 @@ func bend(seconds float64) float64 { return math.Log10(1 + max(0, seconds)/10) }
 
 func (w waits) at(seconds float64) float64 { return w.scale.at(bend(seconds)) }
 
-// waitTicks are the times that an axis of waits names.
+// waitTicks lists the labelled durations on an axis of waits.
 var waitTicks = []tick{
 	{0, "0"}, {60, "1 min"}, {600, "10 min"}, {3600, "1 h"}, {6 * 3600, "6 h"}, {86400, "1 d"}, {4 * 86400, "4 d"},
 	{20 * 86400, "20 d"},

@@ -1,5 +1,5 @@
-// Package report draws replays as one page of HTML that needs nothing beside itself: no network, no script, no font. It
-// is pure: the same replays become the same bytes.
+// Package report draws replays as one HTML page without external files, scripts or fonts. The output depends only
+// on the replays.
 package report
 
 import (
@@ -13,21 +13,21 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns what stands on the page, and in which order.
+// This file defines the content of the page and its order.
 
 //go:embed page.html
 var pageHTML string
 
 var page = template.Must(template.New("page").Parse(pageHTML))
 
-// Replays are what a page is about.
+// Replays holds the replays that a page shows.
 type Replays struct {
-	Record  string // its name
+	Record  string // name of the record
 	Cluster record.Cluster
 	Results []*record.Result // at least one
 }
 
-// HTML is the page.
+// HTML returns the page.
 func HTML(r Replays) ([]byte, error) {
 	c := contents{Title: "Replay of " + r.Record, GPUs: r.Cluster.Sum()}
 	for i, runs := range show.ByPolicy(r.Results) {
@@ -49,10 +49,10 @@ func HTML(r Replays) ([]byte, error) {
 	return b.Bytes(), nil
 }
 
-// colours is how many the page has.
+// colours is the number of colours on the page.
 const colours = 8
 
-// contents is what the template is given.
+// contents holds the data of the template.
 type contents struct {
 	Title, Intro string
 	GPUs         int
@@ -63,20 +63,19 @@ type contents struct {
 	runs         int
 }
 
-// policy is one policy's runs.
+// policy holds the runs of one policy.
 type policy struct {
 	Name, Colour string
 	pictures     []*record.Picture
 }
 
-// figure is one drawing, with the sentence that says what it shows. Where there is nothing to draw, the sentence says
-// so.
+// figure is one drawing with a caption. If there is no data, the caption says so.
 type figure struct {
 	Title, Says string
 	Drawing     *drawing
 }
 
-// intro says what was replayed on what.
+// intro describes the replayed workload and the cluster.
 func (c *contents) intro(r Replays) string {
 	first := r.Results[0]
 	var b strings.Builder

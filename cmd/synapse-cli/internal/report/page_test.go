@@ -13,10 +13,10 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// hostile are names that a page of HTML could stumble on.
+// hostile lists names with special characters of HTML.
 var hostile = []string{`<script>alert(1)</script>`, `"><img src=x onerror=y>`, `'&amp;</title>`, `]]>`, `{{.Title}}`, "", "javascript:alert(1)"}
 
-// large are replays under all policies, three runs of each, of which every picture is as large as it can get.
+// large returns replays under all policies with three runs each, and with drawings of the largest possible size.
 func large() Replays {
 	r := Replays{Record: hostile[1], Cluster: record.NewCluster([]int{8, 8}, 8)}
 	for _, policy := range record.Policies() {
@@ -49,8 +49,8 @@ func large() Replays {
 	return r
 }
 
-// TestPageIsWhole: the largest page stays small, wants nothing from elsewhere, names every policy, and takes no name
-// for HTML: it has the elements that a page with harmless names has.
+// TestPageIsWhole checks that the largest page is small, loads nothing, and names every policy. Hostile names must
+// not change the elements of the page.
 func TestPageIsWhole(t *testing.T) {
 	text, err := HTML(large())
 	if err != nil {
@@ -84,7 +84,7 @@ func TestPageIsWhole(t *testing.T) {
 	}
 }
 
-// elements counts the elements and the @attributes of a page, which must be well formed.
+// elements counts the elements and the @attributes of a well-formed page.
 func elements(t *testing.T, text []byte) map[string]int {
 	t.Helper()
 	all := map[string]int{}
@@ -105,7 +105,7 @@ func elements(t *testing.T, text []byte) map[string]int {
 	}
 }
 
-// TestPageOfNothing: where there is nothing to draw, a sentence says so.
+// TestPageOfNothing checks that a sentence replaces a drawing without data.
 func TestPageOfNothing(t *testing.T) {
 	r := Replays{Record: "none.csv", Cluster: record.NewCluster([]int{1}, 8),
 		Results: []*record.Result{{Policy: "synapse", Picture: &record.Picture{}}}}
@@ -132,7 +132,7 @@ func TestPageOfNothing(t *testing.T) {
 	}
 }
 
-// TestWords: times and axes as people read them.
+// TestWords checks the labels of times and axes.
 func TestWords(t *testing.T) {
 	for seconds, want := range map[float64]string{0: "0 s", 59: "59 s", 150: "2.5 min", 3600: "60 min", 7200: "2.0 h",
 		90_000: "25 h", 500_000: "5.8 d", 5e6: "58 d"} {

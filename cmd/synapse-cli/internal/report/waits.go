@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns how long jobs waited: by their size, by their queue, and beside what they were told.
+// This file draws the waiting times of jobs: by size, by queue, and compared with their first estimates.
 
 const (
 	rowHeight   = 20
@@ -18,7 +18,7 @@ const (
 	queuesDrawn = 12
 )
 
-// marks says how a row of waits is read.
+// marks explains how to read a row of waiting times.
 const marks = "The thick part of each line goes from the median to the 90th percentile, the thin part on to the " +
 	"99th; the dot is the mean, which stands in figures at its end, and the stroke the longest wait."
 
@@ -50,21 +50,21 @@ func (c *contents) byQueue() figure {
 
 func queueName(name string) string { return cmp.Or(name, "without a queue") }
 
-// group is the waits of one kind of jobs under each policy.
+// group holds the waiting times of one kind of jobs under each policy.
 type group struct {
 	name string
 	jobs int
 	rows []row
 }
 
-// row is the waits under one policy, in the mean of its runs.
+// row holds the waiting times under one policy, as means of its runs.
 type row struct {
 	policy policy
-	runs   int // that have such jobs
+	runs   int // number of runs with such jobs
 	record.Spread
 }
 
-// groups gathers the waits of a name under all policies, in the order in which names first come.
+// groups collects the waiting times by name under all policies, in the order of first appearance.
 func (c *contents) groups(of func(*record.Picture) []record.Spread) []group {
 	var all []group
 	for _, p := range c.Policies {
@@ -97,14 +97,14 @@ func (g *group) add(p policy, s record.Spread) {
 	r.P99, r.Max = r.P99+s.P99, r.Max+s.Max
 }
 
-// mean turns the sums of several runs into means, and answers how many jobs a run has.
+// mean converts sums of several runs into means, and returns the number of jobs per run.
 func (r *row) mean() int {
 	n := float64(r.runs)
 	r.Avg, r.P50, r.P90, r.P99, r.Max = r.Avg/n, r.P50/n, r.P90/n, r.P99/n, r.Max/n
 	return r.Jobs / r.runs
 }
 
-// rows draws groups one below the other, and in each a row for each policy.
+// rows draws the groups below each other, with a row per policy.
 func (c *contents) rows(title, says string, all []group, name func(string) string) figure {
 	if len(all) == 0 {
 		return figure{Title: title, Says: "No job ended, so there is no wait to show."}
@@ -148,7 +148,7 @@ func (d *drawing) row(r row, x waits, y float64) {
 	d.text("soft", "start", drawingWidth-rowsRight+12, y+4, long(r.Avg))
 }
 
-// cut keeps a name within its room.
+// cut shortens a name to the available width.
 func cut(name string) string {
 	const room = 60
 	if letters := []rune(name); len(letters) > room {
@@ -157,10 +157,10 @@ func cut(name string) string {
 	return name
 }
 
-// promisesDrawn is how many of one policy are drawn, evenly among those that there are.
+// promisesDrawn limits the drawn jobs per policy. They are chosen at equal distances.
 const promisesDrawn = 500
 
-// promised draws the starts that were told beside those that were.
+// promised draws the first estimates of starts against the actual starts.
 func (c *contents) promised() figure {
 	const title = "When jobs were told that they would start, and when they did"
 	most, points := 60.0, map[string][]record.Told{}

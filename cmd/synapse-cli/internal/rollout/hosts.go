@@ -15,26 +15,26 @@ import (
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
-// This file owns the file of machines, and the settings that each of them gets.
+// This file reads the file of nodes, and computes the settings of each node.
 
-// Host is a machine to deploy to.
+// Host is a node of a deployment.
 type Host struct {
 	Name     string // in the cluster
-	Ssh      string // as ssh knows it
+	Ssh      string // destination for ssh
 	settings *yaml.Node
 }
 
-// Places of an agent on its machine.
+// The paths of an agent on its node.
 const (
 	SettingsFile  = "/etc/synapse/node.yaml"
 	tokenFile     = "/etc/synapse/token"
 	defaultFolder = "/var/lib/synapse-node"
 )
 
-// theName stands in `ssh` for the machine's name.
+// theName in the value of `ssh` is replaced by the name of the node.
 const theName = "{name}"
 
-// problems gathers what is wrong with the file, by lines.
+// problems collects the errors in the file, by line.
 type problems struct {
 	file string
 	all  []error
@@ -44,7 +44,7 @@ func (p *problems) say(n *yaml.Node, format string, args ...any) {
 	p.all = append(p.all, fmt.Errorf("%s: line %d: %s", p.file, n.Line, fmt.Sprintf(format, args...)))
 }
 
-// pairs are the keys and values of a mapping; what is no mapping, or has a key twice or one that is not known, is told.
+// pairs returns the keys and values of a mapping. It reports other values, duplicate keys and unknown keys.
 func (p *problems) pairs(n *yaml.Node, what string, known ...string) (keys, values []*yaml.Node) {
 	if n.Kind != yaml.MappingNode {
 		p.say(n, "%s: must be keys and values", what)
@@ -65,7 +65,7 @@ func (p *problems) pairs(n *yaml.Node, what string, known ...string) (keys, valu
 	return keys, values
 }
 
-// meant returns what an unknown key was meant to be: its present name, or the nearest one.
+// meant returns a suggestion for an unknown key: its new name, or the most similar one.
 func meant(key string, known []string) string {
 	if now, is := renamed.Key(renamed.HostsFile, key); is {
 		return "use " + now
@@ -73,7 +73,7 @@ func meant(key string, known []string) string {
 	return spelling.Meant(key, known)
 }
 
-// ReadHosts reads the file of machines. All that is wrong with it is told at once.
+// ReadHosts reads the file of nodes. It reports all errors at once.
 func ReadHosts(file string, text []byte) ([]Host, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal(text, &document); err != nil {
@@ -113,7 +113,7 @@ func ReadHosts(file string, text []byte) ([]Host, error) {
 	return hosts, errors.Join(p.all...)
 }
 
-// hosts are the machines of one entry: a name, or several as in n[1-3,7].
+// hosts returns the nodes of one entry: a single name, or several as in n[1-3,7].
 func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
 	names, err := slurm.Hostnames(key.Value)
 	if err != nil {
@@ -144,7 +144,7 @@ func (p *problems) hosts(key, value, common *yaml.Node) (all []Host) {
 	return all
 }
 
-// settings looks at a part of what becomes a machine's settings. What is in it the agent itself judges, on the machine.
+// settings checks the structure of a node's settings. The agent checks the values on the node.
 func (p *problems) settings(n *yaml.Node) {
 	keys, _ := p.pairs(n, "settings")
 	for _, key := range keys {
@@ -157,7 +157,7 @@ func (p *problems) settings(n *yaml.Node) {
 	}
 }
 
-// merged are all machines' settings with those of one machine in their place.
+// merged returns the common settings, overridden by those of one node.
 func merged(common, own *yaml.Node) *yaml.Node {
 	all := &yaml.Node{Kind: yaml.MappingNode}
 	for _, from := range []*yaml.Node{common, own} {
@@ -173,7 +173,7 @@ func merged(common, own *yaml.Node) *yaml.Node {
 	return all
 }
 
-// keyAt is where a key stands in a mapping, or -1.
+// keyAt returns the index of a key in a mapping, or -1.
 func keyAt(mapping *yaml.Node, key string) int {
 	for i := 0; i+1 < len(mapping.Content); i += 2 {
 		if mapping.Content[i].Value == key {
@@ -183,7 +183,7 @@ func keyAt(mapping *yaml.Node, key string) int {
 	return -1
 }
 
-// setting is a plain setting's value, or the one that it has where nothing is said.
+// setting returns the value of a setting, or otherwise if it is not set.
 func (h Host) setting(key, otherwise string) string {
 	if at := keyAt(h.settings, key); at >= 0 {
 		return h.settings.Content[at+1].Value
@@ -191,19 +191,19 @@ func (h Host) setting(key, otherwise string) string {
 	return otherwise
 }
 
-// KeyFolder is where the machine's key is, or will be.
+// KeyFolder returns the folder of the node's key.
 func (h Host) KeyFolder() string {
 	return h.setting("tls", h.setting("data-dir", defaultFolder)+"/tls")
 }
 
-// The first lines of a file of settings that a rollout wrote. The sum is that of what follows.
+// The first lines of a settings file that a rollout wrote. The checksum covers the rest of the file.
 const (
 	writtenBy = "# Written by `synapse-cli deploy`. Change the file of machines and deploy again: what is changed here\n" +
 		"# stops that.\n"
 	sumIs = "# Its sum was "
 )
 
-// File is the machine's file of settings; with a token the agent joins by the one that lies beside it.
+// File returns the settings file of the node. With token, the agent joins with the token next to the file.
 func (h Host) File(token bool) ([]byte, error) {
 	word := func(text string) *yaml.Node { return &yaml.Node{Kind: yaml.ScalarNode, Value: text} }
 	all := &yaml.Node{Kind: yaml.MappingNode, Content: []*yaml.Node{word("id"), word(h.Name)}}
@@ -219,8 +219,8 @@ func (h Host) File(token bool) ([]byte, error) {
 	return fmt.Appendf(nil, "%s%s%x.\n%s", writtenBy, sumIs, sha256.Sum256(body), body), nil
 }
 
-// ours reports whether a file of settings may be written over: a rollout wrote it and nobody changed it since, or it
-// sets nothing, as the one that a package brings.
+// ours reports whether a settings file may be replaced. A rollout wrote it and it is unchanged since, or it sets
+// nothing, like the file in the package.
 func ours(text []byte) bool {
 	if rest, ok := bytes.CutPrefix(text, []byte(writtenBy+sumIs)); ok {
 		sum, body, _ := bytes.Cut(rest, []byte(".\n"))

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// TestHosts: a file of machines says who they are, how ssh reaches them and what their settings are.
+// TestHosts checks the names, ssh destinations and settings that are read from a file of nodes.
 func TestHosts(t *testing.T) {
 	hosts, err := ReadHosts("hosts.yaml", []byte(`
 settings: {join: "10.0.0.7:9000", labels: join, health: {gpus: {check: gpus}}}
@@ -42,7 +42,7 @@ nodes:
 	}
 }
 
-// TestHostsRefused: what is wrong with a file is told by its line, all of it at once.
+// TestHostsRefused checks that all errors in a file are reported with their lines.
 func TestHostsRefused(t *testing.T) {
 	for text, want := range map[string]string{
 		"":                                     "no node is listed",
@@ -68,8 +68,8 @@ func TestHostsRefused(t *testing.T) {
 	}
 }
 
-// TestOurs: a file that a rollout wrote is written over until somebody changes it; a package's own, which sets nothing,
-// always; what an operator wrote never.
+// TestOurs checks which settings files may be replaced: an unchanged file of a rollout, and a file that sets
+// nothing. A file that an operator wrote or changed is kept.
 func TestOurs(t *testing.T) {
 	hosts, err := ReadHosts("f", []byte("nodes: {n1: }"))
 	if err != nil {
@@ -87,7 +87,7 @@ func TestOurs(t *testing.T) {
 	}
 }
 
-// TestPlan: what is to be done on a machine, by what was found there.
+// TestPlan checks the work on a node, for different states of the node.
 func TestPlan(t *testing.T) {
 	hosts, err := ReadHosts("f", []byte("nodes: {n1: }"))
 	if err != nil {
@@ -135,7 +135,7 @@ func TestPlan(t *testing.T) {
 	}
 }
 
-// TestPackageNames: packages are known by the names that `make dist` gives them.
+// TestPackageNames checks that packages are recognized by the names that `make dist` creates.
 func TestPackageNames(t *testing.T) {
 	for name, want := range map[string]string{
 		"synapse_1.4.0_amd64.deb":                       "1.4.0 x86_64 deb",

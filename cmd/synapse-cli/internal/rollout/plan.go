@@ -11,34 +11,34 @@ import (
 	"strings"
 )
 
-// This file owns what is to be done on a machine, by what was found there.
+// This file computes the work on a node from the state of the node.
 
-// Found is what is on a machine.
+// Found describes the current state of a node.
 type Found struct {
-	Arch     string // as the kernel says it
-	Kind     string // of its packages: deb, rpm; empty: neither
-	Version  string // of the package that is installed; empty: none is
+	Arch     string // as the kernel reports it
+	Kind     string // type of its packages: deb, rpm; empty: neither
+	Version  string // of the installed package; empty: not installed
 	Systemd  bool
-	Active   bool // the agent runs, by its unit …
-	Enabled  bool // … and does so after a boot
-	Keyed    bool // it has a key and a certificate
+	Active   bool // the agent's unit is running
+	Enabled  bool // the agent's unit starts at boot
+	Keyed    bool // a key and a certificate exist
 	Settings []byte
 }
 
-// Package is a file that `make dist` made.
+// Package is a file that `make dist` created.
 type Package struct {
 	File, Version, Arch, Kind string
 	body                      []byte
 }
 
-// How packages are named, and kernels name what they run on.
+// The names of packages, and the kernels' names of architectures.
 var (
 	debName = regexp.MustCompile(`^synapse_([^_]+)_(amd64|arm64)\.deb$`)
 	rpmName = regexp.MustCompile(`^synapse-(.+-[0-9]+)\.(x86_64|aarch64)\.rpm$`)
 	kernels = map[string]string{"amd64": "x86_64", "arm64": "aarch64", "x86_64": "x86_64", "aarch64": "aarch64"}
 )
 
-// ReadPackage reads one. Its name says what it is.
+// ReadPackage reads a package. Its file name contains its properties.
 func ReadPackage(file string) (Package, error) {
 	p, err := named(filepath.Base(file))
 	if err == nil {
@@ -47,7 +47,7 @@ func ReadPackage(file string) (Package, error) {
 	return p, err
 }
 
-// named is the package that a file's name tells of.
+// named returns the package that a file name describes.
 func named(base string) (Package, error) {
 	p := Package{File: base, Kind: "deb"}
 	parts := debName.FindStringSubmatch(base)
@@ -62,26 +62,26 @@ func named(base string) (Package, error) {
 	return p, nil
 }
 
-// Plan is what machines should become.
+// Plan describes the wanted state of all nodes.
 type Plan struct {
-	Packages  []Package // none: the one that is there stays
-	Token     bool      // the cluster knows machines by their keys …
-	MayInvite bool      // … and this run can make tokens
-	Overwrite bool      // also settings that somebody changed
+	Packages  []Package // none: the installed package is kept
+	Token     bool      // nodes have certificates
+	MayInvite bool      // this run can create join tokens
+	Overwrite bool      // also replace settings that an operator changed
 }
 
-// Work is what is to be done on a machine.
+// Work is the work on a node.
 type Work struct {
-	Package  *Package // to be installed; nil: none
+	Package  *Package // package to install; nil: none
 	From     string   // the version that it replaces
-	Settings []byte   // to be written; nil: they stay
-	Invite   bool     // it needs a token
-	Start    bool     // its unit does not run, or not after a boot
+	Settings []byte   // settings to write; nil: keep the current ones
+	Invite   bool     // a join token is needed
+	Start    bool     // the unit is stopped, or does not start at boot
 }
 
 func (w Work) none() bool { return w.Package == nil && w.Settings == nil && !w.Invite && !w.Start }
 
-// String says it to people.
+// String returns a text about the work.
 func (w Work) String() string {
 	var parts []string
 	add := func(is bool, text string) {
@@ -104,7 +104,7 @@ func (w Work) String() string {
 	return strings.Join(parts, ", ")
 }
 
-// For is what is to be done on a machine, or why nothing can be.
+// For returns the work on a node, or the reason why the node cannot be changed.
 func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	if !f.Systemd {
 		return w, fmt.Errorf("node has no systemd, which runs the agent")
@@ -117,7 +117,7 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	if w.Invite && !p.MayInvite {
 		return w, fmt.Errorf("node has no key yet: add --by with the scheduler's folder to create a token")
 	}
-	// One that has a key keeps the line by which it got it, whatever this run knows of the cluster.
+	// A node with a key keeps the token setting with which it joined.
 	want, err := h.File(p.Token || f.Keyed)
 	if err != nil {
 		return w, err
@@ -133,7 +133,7 @@ func (p *Plan) For(h Host, f Found) (w Work, err error) {
 	return w, nil
 }
 
-// packageFor is the package that a machine wants; nil: it has that.
+// packageFor returns the package for a node, or nil if it is already installed.
 func (p *Plan) packageFor(f Found) (*Package, error) {
 	if len(p.Packages) == 0 {
 		if f.Version == "" {

@@ -15,8 +15,8 @@ import (
 	"time"
 )
 
-// This file owns the way to a machine: one call of the user's ssh for each step, which carries a script and its files
-// as an archive on its standard input. What a machine's login shell is told is one line that every shell reads alike.
+// This file reaches a node over ssh. Each step is one call of the user's ssh, which sends a script and its files as
+// an archive on standard input. The remote command is one line that every login shell parses in the same way.
 
 var (
 	//go:embed look.sh
@@ -25,40 +25,41 @@ var (
 	applyScript []byte
 )
 
-// unpack runs the archive's script as root. A connection that breaks must not leave a package half installed, so the
-// script does not hear of it.
+// unpack runs the script of the archive as root. It ignores SIGHUP, so that a lost connection does not leave a
+// package partly installed.
 const unpack = `exec sh -c 'set -e; trap "" HUP; umask 077; d=$(mktemp -d /var/tmp/synapse-deploy-XXXXXX); ` +
 	`trap "rm -rf $d" EXIT; tar -xf - -C "$d"; r=; test "$(id -u)" = 0 || r="sudo -n"; $r sh "$d/run" "$d" %s'`
 
-// Reach is how machines are reached.
+// Reach holds how nodes are reached.
 type Reach struct {
-	// Ssh is the program and its arguments, before the destination.
+	// Ssh is the program and its arguments before the destination.
 	Ssh []string
-	// Invite makes the token with which a machine of this name joins.
+	// Invite creates the join token of a node with this name.
 	Invite func(name string) (string, error)
-	// Within is for how long an agent may wait for its welcome.
+	// Within limits how long an agent may take to join.
 	Within time.Duration
-	// Apart keeps a program out of the terminal's process group, where Ctrl-C would end it too.
+	// Apart starts a program outside the terminal's process group, so that Ctrl-C does not end it.
 	Apart func(*exec.Cmd)
 }
 
-// NewReach takes the command that people would type before a destination.
+// NewReach parses the ssh command that the user would type before a destination.
 func NewReach(ssh string) (*Reach, error) {
 	words := strings.Fields(ssh)
 	if len(words) == 0 {
 		return nil, errors.New("is empty; omit it, or write the command before the destination, such as \"ssh -i key\"")
 	}
 	if base := strings.TrimSuffix(filepath.Base(words[0]), ".exe"); base == "ssh" {
-		// Many run at a time, so none may ask anything. What the user says comes first, and of two that counts with ssh.
+		// Several ssh processes run at once, so none may prompt. Options of the user come first, because
+		// ssh uses the first value of an option.
 		words = append(words, "-T", "-o", "BatchMode=yes", "-o", "ConnectTimeout=15", "-o", "ServerAliveInterval=15")
 	}
 	return &Reach{Ssh: words, Apart: func(*exec.Cmd) {}}, nil
 }
 
-// maxSaid bounds what a machine may say.
+// maxSaid limits the output that is read from a node.
 const maxSaid = 1 << 20
 
-// tail keeps the end of what is written to it.
+// tail keeps the end of its input.
 type tail struct{ bytes.Buffer }
 
 func (t *tail) Write(p []byte) (int, error) {
@@ -69,13 +70,13 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// file is one that is carried to a machine.
+// file is a file that is sent to a node.
 type file struct {
 	name string
 	body []byte
 }
 
-// do runs a script there, and answers what it printed.
+// do runs a script on a node, and returns its output.
 func (r *Reach) do(ctx context.Context, h Host, script []byte, argument string, files ...file) (string, error) {
 	line := fmt.Sprintf(unpack, argument)
 	run := exec.CommandContext(ctx, r.Ssh[0], append(slices.Clone(r.Ssh[1:]), h.Ssh, line)...)
@@ -115,7 +116,7 @@ func pack(to io.WriteCloser, files []file) error {
 	return errors.Join(archive.Close(), to.Close())
 }
 
-// lastLines are the last lines of a text, as one.
+// lastLines returns the last lines of a text, joined into one.
 func lastLines(text string, most int) string {
 	lines := strings.Split(strings.TrimSpace(text), "\n")
 	lines = lines[max(0, len(lines)-most):]
@@ -125,7 +126,7 @@ func lastLines(text string, most int) string {
 	return strings.Join(lines, " | ")
 }
 
-// Look says what is on a machine.
+// Look returns the state of a node.
 func (r *Reach) Look(ctx context.Context, h Host) (Found, error) {
 	said, err := r.do(ctx, h, lookScript, quoted(h.KeyFolder()))
 	if err != nil {
@@ -134,12 +135,12 @@ func (r *Reach) Look(ctx context.Context, h Host) (Found, error) {
 	return parseFound(said)
 }
 
-// quoted is a word within the single quotes of unpack.
+// quoted escapes a word for the single quotes in unpack.
 func quoted(word string) string {
 	return `"` + strings.NewReplacer(`"`, "", "'", "", "$", "", "`", "", `\`, "").Replace(word) + `"`
 }
 
-// parseFound reads what look.sh prints: a line for each thing, and after the last one the file of settings.
+// parseFound parses the output of look.sh: one line per property, and then the settings file.
 func parseFound(said string) (f Found, err error) {
 	for {
 		line, rest, more := strings.Cut(said, "\n")
@@ -170,8 +171,7 @@ func parseFound(said string) (f Found, err error) {
 	}
 }
 
-// Apply does the work on a machine, waits until the scheduler has welcomed the agent that runs then, and answers its
-// version.
+// Apply does the work on a node, waits until the agent has joined the scheduler, and returns the agent's version.
 func (r *Reach) Apply(ctx context.Context, h Host, w Work) (string, error) {
 	var files []file
 	if w.Package != nil {

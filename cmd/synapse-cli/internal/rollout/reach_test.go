@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// here stands for ssh: it runs on this machine what it is told, for whoever is not root with a sudo that does nothing.
+// here replaces ssh. It runs the command on this host, with a fake sudo if the user is not root.
 const here = `#!/bin/sh
 [ "$1" = -q ] && [ "$2" = there ] || { echo "asked to: $*" >&2; exit 255; }
 PATH=${0%/*}:$PATH exec sh -c "$3"
@@ -29,7 +29,7 @@ func reachHere(t *testing.T) (*Reach, Host) {
 	return r, Host{Name: "n1", Ssh: "there", settings: merged(nil, nil)}
 }
 
-// left are the folders that a machine has of rollouts.
+// left returns the number of temporary folders that rollouts have left.
 func left(t *testing.T) int {
 	t.Helper()
 	found, err := filepath.Glob("/var/tmp/synapse-deploy-*")
@@ -39,7 +39,7 @@ func left(t *testing.T) int {
 	return len(found)
 }
 
-// TestLook: what is on this machine is found, and nothing is left there.
+// TestLook checks that the state of this host is found, and that no files remain.
 func TestLook(t *testing.T) {
 	r, h := reachHere(t)
 	h.settings = merged(nil, nil)
@@ -57,7 +57,8 @@ func TestLook(t *testing.T) {
 	}
 }
 
-// TestDo: files arrive as they are, what a script says comes back, and a failure is told in its own words.
+// TestDo checks that files arrive unchanged, that the output of a script is returned, and that an error contains
+// the script's own text.
 func TestDo(t *testing.T) {
 	r, h := reachHere(t)
 	big := strings.Repeat("0123456789abcdef", 1<<16)
@@ -81,7 +82,7 @@ func TestDo(t *testing.T) {
 	}
 }
 
-// TestNewReach: ssh may ask nothing, and what the user says of it comes before that.
+// TestNewReach checks that ssh may not prompt, and that the user's options come first.
 func TestNewReach(t *testing.T) {
 	r, err := NewReach("/usr/bin/ssh -l admin")
 	if err != nil || !strings.HasPrefix(strings.Join(r.Ssh, " "), "/usr/bin/ssh -l admin -T -o BatchMode=yes") {
@@ -92,7 +93,7 @@ func TestNewReach(t *testing.T) {
 	}
 }
 
-// TestFound: what a machine prints of itself is read, and what breaks off is not believed.
+// TestFound checks that a node's output is parsed, and that incomplete output is an error.
 func TestFound(t *testing.T) {
 	whole := "arch aarch64\npackages deb\nversion 1.4.0\nsystemd\nactive\nkeyed\nsettings\nid: n1\nactive\n"
 	f, err := parseFound(whole)

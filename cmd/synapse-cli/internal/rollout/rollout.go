@@ -1,7 +1,7 @@
-// Package rollout brings Synapse's agent to machines over the user's own ssh: what is there and what it should become,
-// how that is done, and in which order. It looks at all machines before it changes one, begins with a canary, and
-// begins no further machine once one is worse than it was. It never takes back what it did: what it did is told, and an
-// older package is another rollout.
+// Package rollout installs and updates node agents over the user's ssh. It compares the state of each node with the
+// wanted state, makes the changes, and decides the order. It inspects all nodes before it changes one, and starts
+// with a canary. After a node has become worse it starts no further one. It never reverts a change: it reports the
+// changes, and an older package is another rollout.
 package rollout
 
 import (
@@ -11,34 +11,35 @@ import (
 	"time"
 )
 
-// This file owns the order: who is looked at, who goes first, and when nobody else does.
+// This file decides the order: which nodes are inspected, which are changed first, and when the rollout stops.
 
-// Crew does what a rollout decides. Its methods are called for several machines at a time.
+// Crew does the work of a rollout. Its methods are called for several nodes concurrently.
 type Crew interface {
-	// Look says what is on a machine.
+	// Look returns the state of a node.
 	Look(ctx context.Context, h Host) (Found, error)
-	// Apply does the work on a machine, waits until the scheduler has welcomed the agent that runs then, and answers
-	// its version.
+	// Apply does the work on a node, waits until the agent has joined the scheduler, and returns the agent's
+	// version.
 	Apply(ctx context.Context, h Host, w Work) (version string, err error)
-	// State is how the cluster sees a machine, by its name.
+	// State returns the state of a node in the cluster, by its name.
 	State(ctx context.Context, name string) (State, error)
 }
 
-// State is a machine as the cluster sees it.
+// State is the state of a node in the cluster.
 type State struct {
-	Known   bool // there is one of that name
+	Known   bool // a node with this name exists
 	Up      bool
-	Closed  string // why nothing new goes there; empty: it is open
-	GPUs    int    // without those that are withdrawn
-	Version string // of its agent
+	Closed  string // why the node is unschedulable; empty: schedulable
+	GPUs    int    // without withdrawn GPUs
+	Version string // version of the agent
 }
 
-// fit reports whether a machine does all that it did. One that was closed for a reason may stay closed for it.
+// fit reports whether a node is as good as before. A node that was unschedulable for a reason may still be, for
+// this reason.
 func (s State) fit(before State) bool {
 	return s.Up && (s.Closed == "" || s.Closed == before.Closed) && s.GPUs >= before.GPUs
 }
 
-// words say what is seen.
+// words returns a text about the state.
 func (s State) words() string {
 	switch {
 	case !s.Known:
@@ -51,15 +52,15 @@ func (s State) words() string {
 	return fmt.Sprintf("up, %d GPUs, agent %s", s.GPUs, s.Version)
 }
 
-// End is how a machine came out.
+// End is the result for a node.
 type End int
 
-// The ends, from well to unwell.
+// The results, from good to bad.
 const (
-	Unchanged End = iota // it was as it should be
+	Unchanged End = iota // nothing to change
 	Done
-	NoBetter // it was unfit before, and is now
-	Refused  // what is there does not allow it; nothing was changed
+	NoBetter // it was unfit before, and still is
+	Refused  // its state does not permit the change; unchanged
 	Worse
 	NotBegun
 )
@@ -68,35 +69,35 @@ var endWords = [...]string{"unchanged", "deployed", "no better", "refused", "wor
 
 func (e End) String() string { return endWords[e] }
 
-// Outcome is how one machine came out.
+// Outcome is the result for one node.
 type Outcome struct {
 	Host Host
 	End  End
 	Why  string
 }
 
-// Rollout is one run.
+// Rollout is one rollout.
 type Rollout struct {
 	Hosts    []Host
 	Plan     Plan
 	Crew     Crew
 	Canaries int
 	AtOnce   int
-	Within   time.Duration // for a machine to be fit again
+	Within   time.Duration // time for a node to become fit again
 	Poll     time.Duration
-	Dry      bool // only say what would be done
-	// Tell is told what happens to a machine.
+	Dry      bool // only report the work
+	// Tell receives a text about each event of a node.
 	Tell func(h Host, text string)
 }
 
-// errand is a machine with what is to be done there.
+// errand is a node with its work.
 type errand struct {
-	at   int // among the hosts
+	at   int // index in Hosts
 	work Work
 }
 
-// Run goes through the machines. When begin ends no further machine is begun, and those that are under way come to
-// their end; when ctx does they are left as they are.
+// Run works through the nodes. When begin ends, no further node is started, and the running ones are completed.
+// When ctx ends, the running ones are abandoned.
 func (r *Rollout) Run(ctx, begin context.Context) []Outcome {
 	all := make([]Outcome, len(r.Hosts))
 	for i, h := range r.Hosts {
@@ -118,7 +119,7 @@ func (r *Rollout) Run(ctx, begin context.Context) []Outcome {
 	return all
 }
 
-// each does something for each, some at a time, until begin ends.
+// each calls do for each errand, several at once, until begin ends.
 func (r *Rollout) each(errands []errand, begin context.Context, do func(errand)) {
 	var running sync.WaitGroup
 	turn := make(chan struct{}, r.AtOnce)
@@ -135,7 +136,7 @@ func (r *Rollout) each(errands []errand, begin context.Context, do func(errand))
 	running.Wait()
 }
 
-// survey looks at all machines and answers those that want work, in order. The others have their outcome.
+// survey inspects all nodes, and returns those with work, in order. It sets the outcome of all others.
 func (r *Rollout) survey(ctx, begin context.Context, all []Outcome) (errands []errand) {
 	every := make([]errand, len(r.Hosts))
 	for i := range every {
@@ -167,7 +168,7 @@ func (r *Rollout) survey(ctx, begin context.Context, all []Outcome) (errands []e
 	return errands
 }
 
-// standing is the outcome of a machine that is as it should be.
+// standing returns the outcome of a node without work.
 func (r *Rollout) standing(ctx context.Context, h Host) Outcome {
 	s, err := r.Crew.State(ctx, h.Name)
 	if err != nil || !s.fit(s) {
@@ -181,11 +182,11 @@ func (r *Rollout) standing(ctx context.Context, h Host) Outcome {
 	return Outcome{h, Unchanged, s.words()}
 }
 
-// deploy does the work on one machine, and waits until the cluster sees it fit. It calls stop where no further machine
-// is to be begun, before anybody is told why.
+// deploy does the work on one node, and waits until the cluster reports that it is fit. If no further node may be
+// started, it calls stop before it reports the reason.
 func (r *Rollout) deploy(ctx context.Context, stop func(), h Host, w Work) Outcome {
 	before, err := r.Crew.State(ctx, h.Name)
-	if err != nil { // without the cluster nothing would tell that the machine is worse
+	if err != nil { // without the cluster, a damaged node would not be noticed
 		stop()
 		return Outcome{h, NotBegun, err.Error()}
 	}
@@ -213,7 +214,7 @@ func (r *Rollout) deploy(ctx context.Context, stop func(), h Host, w Work) Outco
 	}
 }
 
-// late is the outcome of a machine that is not fit in time.
+// late returns the outcome of a node that did not become fit in time.
 func (r *Rollout) late(h Host, stop func(), before, now State, after time.Duration, err error) Outcome {
 	why := now.words()
 	switch {
@@ -227,8 +228,8 @@ func (r *Rollout) late(h Host, stop func(), before, now State, after time.Durati
 	return out
 }
 
-// since is the outcome of a machine that was so before, and is unfit now. One that was unfit then is no worse, and
-// stops nobody.
+// since returns the outcome of a node that is unfit now and had state s before. If it was already unfit, it is not
+// worse, and the rollout continues.
 func (s State) since(h Host, why string, stop func()) Outcome {
 	if s.Known && !s.fit(s) {
 		return Outcome{h, NoBetter, why}

@@ -11,20 +11,20 @@ import (
 	"time"
 )
 
-// made is a crew without machines.
+// made is a fake crew.
 type made struct {
 	mu      sync.Mutex
 	found   map[string]Found
-	states  map[string]State // as the cluster sees them …
-	after   map[string]State // … and after the work
+	states  map[string]State // states before the work
+	after   map[string]State // states after the work
 	fails   map[string]error
-	work    func(name string) // while it is done
+	work    func(name string) // called during the work
 	applied []string
 	busy    int
 	most    int
 }
 
-// fitMachine is one with eight GPUs, and freshMachine what the next version makes of it.
+// fitMachine is a node with eight GPUs, and freshMachine the same node with the next version.
 var (
 	fitMachine   = State{Known: true, Up: true, GPUs: 8, Version: "1"}
 	freshMachine = State{Known: true, Up: true, GPUs: 8, Version: "2"}
@@ -68,7 +68,7 @@ func (m *made) State(_ context.Context, name string) (State, error) {
 	return m.states[name], nil
 }
 
-// hostsOf are machines without settings.
+// hostsOf returns nodes without settings.
 func hostsOf(t *testing.T, names string) []Host {
 	t.Helper()
 	hosts, err := ReadHosts("hosts", []byte("nodes: {\""+names+"\": }"))
@@ -78,7 +78,7 @@ func hostsOf(t *testing.T, names string) []Host {
 	return hosts
 }
 
-// rolled is a rollout of the second version to n1 … n8, one canary and then three at a time.
+// rolled runs a rollout of the second version to n1 … n8, with one canary and then three at a time.
 func rolled(t *testing.T, m *made, change func(*Rollout)) (said string) {
 	t.Helper()
 	r := &Rollout{Hosts: hostsOf(t, "n[1-8]"), Crew: m, Canaries: 1, AtOnce: 3, Within: 50 * time.Millisecond,
@@ -96,7 +96,8 @@ func rolled(t *testing.T, m *made, change func(*Rollout)) (said string) {
 
 var eight = []string{"n1", "n2", "n3", "n4", "n5", "n6", "n7", "n8"}
 
-// TestCanary: nobody is begun beside the canary or after one that fails, and then as many as was said at a time.
+// TestCanary checks that no other node is started during the canary or after a failed one, and then the number of
+// concurrent nodes.
 func TestCanary(t *testing.T) {
 	m := newMade(eight...)
 	m.work = func(name string) {
@@ -121,13 +122,13 @@ func TestCanary(t *testing.T) {
 	}
 }
 
-// TestStops: after the first machine that is worse nobody is begun, and who is under way comes to the end.
+// TestStops checks that after the first worse node no further one is started, and that running ones are completed.
 func TestStops(t *testing.T) {
 	for name, after := range map[string]State{
 		"node had 8 GPUs and has 7": {Known: true, Up: true, GPUs: 7, Version: "2"},
 		"quarantined: it claims 9":  {Known: true, Up: true, GPUs: 8, Version: "2", Closed: "quarantined: it claims 9"},
 		"not up":                    {Known: true, Version: "2"},
-		"up, 8 GPUs, agent 1":       fitMachine, // the agent of before still runs
+		"up, 8 GPUs, agent 1":       fitMachine, // the old agent still runs
 		"unknown to the cluster":    {},
 	} {
 		m, begun, told := newMade(eight...), make(chan struct{}), make(chan struct{})
@@ -159,14 +160,14 @@ func TestStops(t *testing.T) {
 	}
 }
 
-// TestNoWorse: who was closed, dead or unknown before is measured by that.
+// TestNoWorse checks that a node that was unschedulable, dead or unknown is compared with that state.
 func TestNoWorse(t *testing.T) {
 	m := newMade(eight...)
 	drained := State{Known: true, Up: true, GPUs: 8, Version: "1", Closed: "drained by ann: fan"}
 	m.states["n2"], m.after["n2"] = drained, State{Known: true, Up: true, GPUs: 8, Version: "2", Closed: drained.Closed}
 	dead := State{Known: true, Version: "1", Closed: "dead"}
 	m.states["n3"], m.after["n3"] = dead, dead
-	m.states["n4"] = State{} // a new one
+	m.states["n4"] = State{} // a new node
 	m.states["n5"], m.after["n5"] = State{Known: true, Up: true, GPUs: 7, Version: "1"}, freshMachine
 	said := rolled(t, m, nil)
 	if strings.Count(said, "deployed") != 7 || !strings.Contains(said, "n3 no better: dead\n") {
@@ -174,7 +175,8 @@ func TestNoWorse(t *testing.T) {
 	}
 }
 
-// TestAsItShouldBe: such a machine is left alone and is no canary; one that cannot be reached or changed stops nobody.
+// TestAsItShouldBe checks that a node without work is not changed and is no canary. A node that cannot be reached
+// or changed does not stop the rollout.
 func TestAsItShouldBe(t *testing.T) {
 	m := newMade(eight...)
 	r := &Rollout{Hosts: hostsOf(t, "n[1-8]")}
@@ -201,7 +203,8 @@ func TestAsItShouldBe(t *testing.T) {
 	}
 }
 
-// TestNoFurther: at the first interrupt nobody else is begun, and nobody is left in the middle.
+// TestNoFurther checks that after the first interrupt no further node is started, and that running ones are
+// completed.
 func TestNoFurther(t *testing.T) {
 	m := newMade(eight...)
 	begin, stop := context.WithCancel(t.Context())

@@ -11,14 +11,14 @@ import (
 	"testing"
 )
 
-// This file owns what keeps a job's room (run.go), with real shells.
+// This file tests the keeper of a job (run.go) with real shells.
 
-// TestKeeper: a keeper ends with the code that its lifeline hands on, and with 129 where there is none; only one that
-// waits for another lifeline outlives the first.
+// TestKeeper checks that a keeper ends with the code of its lifeline, and with 129 without one. Only a keeper with
+// "return" survives its first lifeline.
 func TestKeeper(t *testing.T) {
 	for _, c := range []struct {
 		manner string
-		broken int // lifelines that are killed before one that hands on 7; -1: there is none at all
+		broken int // lifelines that are killed before one sends 7; -1: no lifeline
 		code   int
 	}{{"leave", 0, 7}, {"leave", 1, 129}, {"leave", -1, 129}, {"return", 0, 7}, {"return", 3, 7}, {"return", -1, 129}} {
 		scratch := t.TempDir()
@@ -26,7 +26,7 @@ func TestKeeper(t *testing.T) {
 		if err := os.Mkdir(bin, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		if c.broken < 0 { // the minute is over at once
+		if c.broken < 0 { // the minute ends immediately
 			if err := os.WriteFile(filepath.Join(bin, "sleep"), []byte("#!/bin/sh\n"), 0o755); err != nil {
 				t.Fatal(err)
 			}

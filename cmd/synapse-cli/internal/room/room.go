@@ -1,5 +1,5 @@
-// Package room has how a job holds its room for a command that runs elsewhere: its tasks run a keeper, and a lifeline
-// is an exec session that the keeper ends with.
+// Package room lets a job hold its resources for a command that runs elsewhere. The job's tasks run a keeper
+// script. A lifeline is an exec session on which the keeper depends.
 package room
 
 import (
@@ -17,10 +17,10 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// Keeper ends with the code that it reads from a pipe in its scratch directory, or with 129 (as SIGHUP has it) where
-// rank 0's last writer has gone. Until a lifeline is there the writer is a timer, for a minute; told to "return", it
-// has a timer for each lifeline that breaks, so that another may follow. Told to "stay" it has none, and waits for as
-// long as the job may.
+// Keeper ends with the code that it reads from a pipe in its scratch folder. If the last writer of the pipe is
+// gone, it ends with 129, like after SIGHUP. On rank 0, a timer of one minute is the first writer, until a lifeline
+// takes over. With "return", the keeper starts a new timer for each lost lifeline, so that another one can follow.
+// With "stay", there is no timer, and the keeper waits as long as the job may run.
 const Keeper = `p=${SYNAPSE_HOSTFILE%/*}/run
 mkfifo "$p" 2>/dev/null
 while :; do
@@ -32,8 +32,8 @@ while :; do
   [ "$1" = return ] && [ -z "$code" ] && [ ! -e "$p.timer" ] || exit "${code:-129}"
 done`
 
-// lifeline is the writer in the timer's place. It says that it is, hands on the code that it reads, and is killed when
-// its connection breaks.
+// lifeline is the writer that replaces the timer. It reports that it holds the pipe, and writes the code that it
+// reads. It is killed when its connection breaks.
 const lifeline = `p=${SYNAPSE_HOSTFILE%/*}/run
 mkfifo "$p" 2>/dev/null
 if [ "$SYNAPSE_RANK" = 0 ]; then
@@ -47,15 +47,15 @@ fi
 echo held
 read -r code && echo "$code" >&3`
 
-// Patience bounds the wait for the job's end behind its command's.
+// Patience limits the wait for the end of the job after the end of its command.
 const Patience = time.Minute
 
-// LetGo hands a keeper its code.
+// LetGo sends the code to a keeper.
 func LetGo(line *client.ExecSession, code int) {
 	_ = line.Send(&api.ExecIn{Stdin: []byte(strconv.Itoa(code) + "\n"), StdinEnds: true})
 }
 
-// Held is a rank's lifeline, once it holds its keeper.
+// Held returns the lifeline of a rank after it has taken over the keeper's pipe.
 func Held(ctx context.Context, c *client.Client, id string, rank int) (*client.ExecSession, error) {
 	line, err := c.Execute(ctx, &api.ExecIn{Job: id, Rank: int32(rank), Command: []string{"/bin/sh", "-c", lifeline}})
 	for err == nil {
@@ -72,7 +72,7 @@ func Held(ctx context.Context, c *client.Client, id string, rank int) (*client.E
 	return nil, err
 }
 
-// NotRun is the error of a process that was not run. Its code is not that of any process.
+// NotRun returns the error of a process that did not start. Its exit code differs from that of any process.
 func NotRun(err error) error {
 	text, hint := exit.Words(err)
 	code := exit.Code(err)
@@ -82,13 +82,13 @@ func NotRun(err error) error {
 	return &exit.Failure{Code: code, Text: text, Hint: hint}
 }
 
-// Heard is where goes what a process writes.
+// Heard holds the destinations of a process's output.
 type Heard struct {
 	Out, Errs io.Writer
-	Ends      func() // when nothing more comes of its stdout, before its end; nil: it does not matter
+	Ends      func() // called when stdout ends before the process; may be nil
 }
 
-// Hear writes what the process writes, until it has ended.
+// Hear copies the output of the process until the process has ended.
 func Hear(run *client.ExecSession, to *Heard) error {
 	for {
 		out, err := run.Receive()

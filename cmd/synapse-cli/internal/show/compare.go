@@ -10,21 +10,21 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns how two replays look beside each other.
+// This file prints two replays next to each other.
 
-// comparison is one figure of a policy in two replays.
+// comparison is one value of a policy in two replays.
 type comparison struct {
 	Policy string   `json:"policy"`
 	Figure string   `json:"metric"`
 	A      *Mean    `json:"a"`
 	B      *Mean    `json:"b"`
-	Change *float64 `json:"change"` // as a share of A
+	Change *float64 `json:"change"` // relative to A
 
 	format string
 }
 
-// Compare shows the figures of two replays beside each other: of the policies that both have, or of the one that each
-// has.
+// Compare prints the values of two replays next to each other: for the policies that both contain, or for the only
+// policy of each.
 func Compare(w io.Writer, s Style, a, b []*record.Result) error {
 	var rows []comparison
 	policiesOfB := ByPolicy(b)
@@ -62,7 +62,7 @@ func Compare(w io.Writer, s Style, a, b []*record.Result) error {
 	}, rows)
 }
 
-// counts are what two replays should have in common before their figures mean anything beside each other.
+// counts lists the values that must be similar in both replays before the others can be compared.
 var counts = []figure{
 	{"jobs", "JOBS", "%.0f", func(r *record.Result) *float64 { n := float64(r.Jobs); return &n }},
 	{"unfinished", "UNFINISHED", "%.0f", func(r *record.Result) *float64 { n := float64(r.Unfinished); return &n }},
@@ -87,7 +87,7 @@ func compared(name string, a, b []*record.Result) []comparison {
 	return rows
 }
 
-// said is a mean, with its spread where there is one.
+// said formats a mean, with its spread if there is one.
 func (c comparison) said(m *Mean) string {
 	switch {
 	case m == nil:

@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages/renamed"
 )
 
-// This file owns how it looks where GPU time went.
+// This file prints how GPU time was used.
 
-// EfficiencyKeys are the values of --by, and EfficiencyFormats those of -o; the empty one is the table.
+// EfficiencyKeys lists the values of --by, and EfficiencyFormats those of -o. The empty format is the table.
 var (
 	EfficiencyKeys    = []string{"class", "owner", "queue", "day"}
 	EfficiencyFormats = []string{"", "table", "json"}
@@ -38,7 +38,7 @@ func (r *spent) add(row *messages.GpuTimeRow) {
 	r.capacity += row.GetCapacityMilliGpuMs()
 }
 
-// gpuClasses are all classes, in their order.
+// gpuClasses returns all classes in order.
 func gpuClasses() (all []messages.GpuClass) {
 	for c := messages.GpuClass_GPU_CLASS_PRODUCTIVE; c <= messages.GpuClass_GPU_CLASS_CLOSED; c++ {
 		all = append(all, c)
@@ -58,7 +58,7 @@ func holdingWord(s messages.SliceState) string {
 	return renamed.Word(renamed.Holding, messages.Word(s.String(), "SLICE_STATE_"))
 }
 
-// Efficiency writes where GPU time went, by what was asked for.
+// Efficiency prints how GPU time was used, by the requested key.
 func Efficiency(w io.Writer, s Style, by string, reply *messages.GetEfficiencyReply) error {
 	rows := spentBy(by, reply.GetTime().GetRows())
 	switch {
@@ -80,7 +80,7 @@ func Efficiency(w io.Writer, s Style, by string, reply *messages.GetEfficiencyRe
 	return table(w, s, columns, rows)
 }
 
-// spentBy sums rows by their name, or by their day.
+// spentBy adds up rows by name or by day.
 func spentBy(by string, rows []*messages.GpuTimeRow) (all []*spent) {
 	known := map[string]*spent{}
 	for _, row := range rows {
@@ -97,11 +97,11 @@ func spentBy(by string, rows []*messages.GpuTimeRow) (all []*spent) {
 	return all
 }
 
-// line is one class, or one cause of what was lost.
+// line is one class, or one cause of lost time.
 type line struct {
 	word        string
 	amount, all int64
-	now         int64 // thousandths; below 0: it has none
+	now         int64 // thousandths; negative: none
 }
 
 func efficiencyByClass(w io.Writer, s Style, reply *messages.GetEfficiencyReply, rows []*spent) error {
@@ -147,7 +147,7 @@ func (l line) share() string {
 	return fmt.Sprintf("%.1f%%", 100*float64(l.amount)/float64(l.all))
 }
 
-// efficiencyObject is where GPU time went, for programs. Amounts are in GPU-seconds.
+// efficiencyObject holds the used GPU time for programs, in GPU-seconds.
 type efficiencyObject struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how changes look: one line each.
+// This file prints changes, one line each.
 
 type eventObj struct {
 	APIVersion string `json:"apiVersion"`
@@ -17,7 +17,7 @@ type eventObj struct {
 	At         string `json:"at"`
 	Job        string `json:"job,omitempty"`
 	Machine    string `json:"node,omitempty"`
-	Group      uint64 `json:"group,omitempty"` // of waiting jobs, all of which it is of
+	Group      uint64 `json:"group,omitempty"` // all waiting jobs of this group
 	Phase      string `json:"phase"`
 	Gone       bool   `json:"gone,omitempty"`
 	Text       string `json:"text"`
@@ -25,7 +25,7 @@ type eventObj struct {
 	Progress *progress `json:"progress,omitempty"` // of the job, if that is what changed
 }
 
-// Event writes one change; as JSON, an object on a line of its own.
+// Event prints one change. In JSON, each object is on one line.
 func Event(w io.Writer, s Style, e *messages.Event) error {
 	if s.Format == "json" || s.Format == "yaml" {
 		return eventObject(w, s.Format, e)

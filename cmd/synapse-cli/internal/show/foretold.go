@@ -6,13 +6,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how it looks what a job was told first of when it starts, and how right that was: how much later or
-// earlier it was committed. All of it is in times of day that leaders noted, for people.
+// This file prints the first start estimate of a job and its error: the difference from the actual start. All times
+// are times of day that leaders recorded.
 
-// expected is when a job was first expected to start.
+// expected returns the first estimate of the start of a job.
 func expected(t *messages.Told) int64 { return t.GetToldUnixMs() + t.GetExpectedMs() }
 
-// latest is when it was to start at the latest; 0: no such time could be given.
+// latest returns the first latest start, or 0 if none was known.
 func latest(t *messages.Told) int64 {
 	if t.GetBoundMs() == 0 {
 		return 0
@@ -20,10 +20,10 @@ func latest(t *messages.Told) int64 {
 	return t.GetToldUnixMs() + t.GetBoundMs()
 }
 
-// lateMs is by how much a job was committed later than it was first told; below 0: earlier.
+// lateMs returns how much later than estimated the job started. A negative value means earlier.
 func lateMs(t *messages.Told, committed int64) int64 { return committed - expected(t) }
 
-// foretold is what a job was told first, and how right it was where it has been committed; empty: it was told nothing.
+// foretold formats the first estimate, and its error if the job has started. It returns "" without an estimate.
 func foretold(t *messages.Told, committed int64) string {
 	if t == nil {
 		return ""
@@ -50,12 +50,12 @@ func foretold(t *messages.Told, committed int64) string {
 	return text
 }
 
-// toldObj is what programs read of that.
+// toldObj holds an estimate for programs.
 type toldObj struct {
-	At       string   `json:"at"`                    // when it was told
-	Expected string   `json:"expected"`              // to start then
-	Latest   string   `json:"latest,omitempty"`      // no such time could be given
-	Late     *float64 `json:"lateSeconds,omitempty"` // it was committed so much later; below 0: earlier; none: it waits
+	At       string   `json:"at"`                    // when it was published
+	Expected string   `json:"expected"`              // estimated start
+	Latest   string   `json:"latest,omitempty"`      // missing: unknown
+	Late     *float64 `json:"lateSeconds,omitempty"` // how much later the job started; negative: earlier; nil: the job waits
 }
 
 func toldObject(t *messages.Told, committed int64) *toldObj {
@@ -70,7 +70,7 @@ func toldObject(t *messages.Told, committed int64) *toldObj {
 	return o
 }
 
-// firstTold is the first attempt of a job that is over before which it was told something; nil: there is none.
+// firstTold returns the first attempt of a finished job that had an estimate, or nil.
 func (j past) firstTold() *messages.PastAttempt {
 	for _, a := range j.GetAttempts() {
 		if a.GetTold() != nil {
@@ -80,7 +80,7 @@ func (j past) firstTold() *messages.PastAttempt {
 	return nil
 }
 
-// late is by how much that was committed later than was told first.
+// late formats how much later than estimated this attempt started.
 func (j past) late() string {
 	a := j.firstTold()
 	if a == nil {
@@ -93,7 +93,7 @@ func (j past) late() string {
 	return "+" + messages.Span(late)
 }
 
-// toldCells are the same for a row of CSV.
+// toldCells returns the same values for a row of CSV.
 func (j past) toldCells() []string {
 	a := j.firstTold()
 	if a == nil {

@@ -11,13 +11,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how jobs that are over look. There may be a million of them, so
-// all but the table is written as they come.
+// This file prints finished jobs. There may be a million, so all formats except the table are written while they
+// arrive.
 
-// HistoryFormats are the values of -o for the past.
+// HistoryFormats lists the values of -o for history.
 var HistoryFormats = []string{"table", "wide", "json", "csv", "name"}
 
-// past is a job that is over, with the moment from which its age counts.
+// past is a finished job, with the current time for its age.
 type past struct {
 	*messages.PastJob
 	now int64
@@ -52,7 +52,7 @@ func (j past) exit() int {
 	return ExitCode(&messages.JobRecord{State: j.GetState(), ExitCode: j.GetExitCode()})
 }
 
-// last is the attempt that decided; nil where there was none.
+// last returns the final attempt, or nil if there was none.
 func (j past) last() *messages.PastAttempt {
 	if n := len(j.GetAttempts()); n > 0 {
 		return j.GetAttempts()[n-1]
@@ -60,7 +60,7 @@ func (j past) last() *messages.PastAttempt {
 	return nil
 }
 
-// waitMs is how long the job waited for its first start, if it was ever started.
+// waitMs returns how long the job waited for its first start, if it ever started.
 func (j past) waitMs() (ms int64, started bool) {
 	if j.GetStartedUnixMs() == 0 {
 		return 0, false
@@ -75,7 +75,7 @@ func (j past) waited() string {
 	return "-"
 }
 
-// ranMs is how long its attempts ran, together.
+// ranMs returns the total run time of all attempts.
 func (j past) ranMs() (sum int64) {
 	for _, a := range j.GetAttempts() {
 		if a.GetStartedUnixMs() != 0 {
@@ -106,22 +106,22 @@ func count(n int) string {
 	return fmt.Sprint(n)
 }
 
-// hours are GPU-hours, of thousandths of GPUs times milliseconds.
+// hours formats thousandths of GPUs times milliseconds as GPU-hours.
 func hours(milliGPUMs int64) string { return fmt.Sprintf("%.2f", float64(milliGPUMs)/1e6/3600) }
 
-// seconds keeps the milliseconds.
+// seconds converts milliseconds without rounding.
 func seconds(ms int64) float64 { return float64(ms) / 1000 }
 
-// History writes jobs that are over as they are told. End must be called last.
+// History prints finished jobs in parts. Call End last.
 type History struct {
 	w     io.Writer
 	s     Style
 	csv   *csv.Writer
-	rows  []past // of a table, whose columns are as wide as its widest cell
+	rows  []past // rows of a table, whose column widths depend on all rows
 	items int
 }
 
-// NewHistory begins, in one of HistoryFormats.
+// NewHistory creates a History for one of HistoryFormats.
 func NewHistory(w io.Writer, s Style) *History {
 	h := &History{w: w, s: s}
 	if s.Format == "csv" && !s.names() {
@@ -130,7 +130,7 @@ func NewHistory(w io.Writer, s Style) *History {
 	return h
 }
 
-// Add tells of the next jobs.
+// Add prints the next jobs.
 func (h *History) Add(jobs []*messages.PastJob) error {
 	for _, j := range jobs {
 		if err := h.add(past{j, h.s.NowMs}); err != nil {
@@ -168,7 +168,7 @@ func (h *History) add(j past) error {
 	return nil
 }
 
-// End writes what is still to be written.
+// End prints the rest.
 func (h *History) End() error {
 	var err error
 	switch {
@@ -199,7 +199,7 @@ func (h *History) header() error {
 
 const listHead = "{\n  \"apiVersion\": \"synapse/v1\",\n  \"kind\": \"History\",\n  \"items\": ["
 
-// item writes one element of a list as document would.
+// item prints one element of a list in the same form as document.
 func item(w io.Writer, before string, object any) error {
 	var b bytes.Buffer
 	b.WriteString(before)
@@ -213,7 +213,7 @@ func item(w io.Writer, before string, object any) error {
 	return err
 }
 
-// csvHead names the columns; more may come behind them, and none changes.
+// csvHead lists the columns. New columns may be appended; existing ones never change.
 var csvHead = strings.Split("job,name,owner,queue,priority,state,exit_code,signal,reason,submitted,started,finished,"+
 	"attempts,failures,infra_restarts,tasks,nodes,gpus,wait_seconds,runtime_seconds,gpu_seconds,peak_memory_bytes,labels,"+
 	"estimated,expected,latest,late_seconds", ",")

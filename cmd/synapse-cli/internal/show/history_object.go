@@ -2,8 +2,8 @@ package show
 
 import "github.com/yi-json/synapse/messages"
 
-// This file owns the objects of the past for -o json. As with all objects, a
-// field is never renamed or retyped within synapse/v1, only added.
+// This file defines the objects of finished jobs for -o json. Within synapse/v1, fields are only added, never
+// renamed or retyped.
 
 type pastObj struct {
 	ID              string            `json:"id"`
@@ -22,17 +22,17 @@ type pastObj struct {
 	Runs            int32             `json:"attemptCount"`
 	Failures        int32             `json:"failures"`
 	InfraRestarts   int32             `json:"infraRestarts"`
-	WaitSeconds     *float64          `json:"waitSeconds,omitempty"` // none: it was never started
+	WaitSeconds     *float64          `json:"waitSeconds,omitempty"` // nil: never started
 	RunSeconds      float64           `json:"runtimeSeconds"`
 	GPUSeconds      float64           `json:"gpuSeconds"`
 	PeakMemoryBytes int64             `json:"peakMemoryBytes"`
 	Attempts        []pastAttemptObj  `json:"attempts"`
-	SubmittedUnixMs int64             `json:"submittedUnixMs"`            // to the millisecond
+	SubmittedUnixMs int64             `json:"submittedUnixMs"`            // in milliseconds
 	TimeLimit       float64           `json:"timeLimitSeconds,omitempty"` // of one attempt
-	Gang            *pastGangObj      `json:"gang,omitempty"`             // an earlier scheduler says nothing of it
+	Gang            *pastGangObj      `json:"gang,omitempty"`             // nil: not sent by older schedulers
 }
 
-// pastGangObj is the shape that a job asked for: tasks that are alike, or a total that was split.
+// pastGangObj holds the requested gang: identical tasks, or a total that was split.
 type pastGangObj struct {
 	Tasks       int32   `json:"tasks,omitempty"`
 	GPUsPerTask float64 `json:"gpusPerTask,omitempty"`
@@ -59,7 +59,7 @@ type pastAttemptObj struct {
 	GPUSeconds      float64       `json:"gpuSeconds"`
 	PeakMemoryBytes int64         `json:"peakMemoryBytes"`
 	Ranks           []pastRankObj `json:"ranks,omitempty"`
-	Told            *toldObj      `json:"firstEstimate,omitempty"` // first, while the job waited for it
+	Told            *toldObj      `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
 }
 
 type pastRankObj struct {
@@ -100,7 +100,7 @@ func pastGangObject(j *messages.PastJob) *pastGangObj {
 	case g == nil:
 		return nil
 	case g.GetTotal() != nil:
-		split := "whole" // where nothing was said
+		split := "whole" // the default
 		if g.GetSplit() == messages.Split_SPLIT_ANY {
 			split = "any"
 		}

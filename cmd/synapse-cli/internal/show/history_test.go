@@ -15,8 +15,8 @@ import (
 
 const day = 86_400_000
 
-// pastJobs: one that trained in two runs, one that was killed, one cancelled
-// before it ran, one out of time on part of a GPU.
+// pastJobs returns finished jobs: one with two attempts, one that was killed, one that was cancelled before it
+// started, and one with a part of a GPU that timed out.
 func pastJobs() []*messages.PastJob {
 	const (
 		failed  = messages.Cause_CAUSE_MEMBER_FAILED
@@ -79,7 +79,7 @@ func pastJobs() []*messages.PastJob {
 	}
 }
 
-// TestPastLooks holds how the past looks. `go test -rewrite` takes today's looks.
+// TestPastLooks checks the output of finished jobs. `go test -rewrite` accepts the current output.
 func TestPastLooks(t *testing.T) {
 	datadriven.RunTest(t, "testdata/history.txt", func(t *testing.T, d *datadriven.TestData) string {
 		s, by, jobs := Style{NowMs: now}, "", pastJobs()
@@ -106,7 +106,7 @@ func TestPastLooks(t *testing.T) {
 		switch d.Cmd {
 		case "list":
 			h := NewHistory(&b, s)
-			err = errors.Join(h.Add(jobs[:len(jobs)/2]), h.Add(jobs[len(jobs)/2:]), h.End()) // in two pages
+			err = errors.Join(h.Add(jobs[:len(jobs)/2]), h.Add(jobs[len(jobs)/2:]), h.End()) // in two parts
 		case "sum":
 			sums := NewSums(by)
 			err = errors.Join(sums.Add(jobs), sums.End(&b, s))
@@ -126,7 +126,7 @@ func TestPastLooks(t *testing.T) {
 	})
 }
 
-// TestPastObjectsAreADocument: the objects are those that document writes, though they are written one by one.
+// TestPastObjectsAreADocument checks that objects that are printed one by one equal the output of document.
 func TestPastObjectsAreADocument(t *testing.T) {
 	var streamed, whole bytes.Buffer
 	h := NewHistory(&streamed, Style{Format: "json", NowMs: now})
@@ -145,7 +145,7 @@ func TestPastObjectsAreADocument(t *testing.T) {
 	}
 }
 
-// TestSumsOfWaits: the mean and the 95th percentile are of the jobs that were started.
+// TestSumsOfWaits checks that the mean and the 95th percentile cover only jobs that started.
 func TestSumsOfWaits(t *testing.T) {
 	for _, c := range []struct {
 		waits     []int64

@@ -14,7 +14,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how jobs look: rows, objects, and the long description.
+// This file prints jobs: rows, objects, and the detailed description.
 
 var jobColumns = []column[job]{
 	{head: "JOB", cell: job.listed},
@@ -38,7 +38,7 @@ var jobColumns = []column[job]{
 	{head: "REASON", wrap: true, cell: job.why},
 }
 
-// job is a status with the moment from which its ages count.
+// job is the status of a job with the current time for its ages.
 type job struct {
 	*messages.JobStatus
 	now int64
@@ -46,7 +46,7 @@ type job struct {
 
 func (j job) id() string { return j.GetRecord().GetId() }
 
-// listed is its id, of an array with its indices.
+// listed returns the ID of a job; for an array, with its indices.
 func (j job) listed() string {
 	if a := j.spec().GetArray(); a != nil {
 		return messages.ArrayWords(j.id(), a)
@@ -62,8 +62,7 @@ func (j job) ranMs() int64            { return messages.RanMs(j.JobStatus, j.now
 func (j job) progress() string        { return orDash(messages.ProgressWords(j.GetProgress())) }
 func (j job) why() string             { return messages.WhyOf(j.JobStatus) }
 
-// ran is how long its tasks have run, over all attempts: what a user was given,
-// and not how long the latest try of it lasted.
+// ran returns the run time of the tasks over all attempts, not only of the last one.
 func (j job) ran() string {
 	ms := j.ranMs()
 	if ms < 0 {
@@ -72,7 +71,7 @@ func (j job) ran() string {
 	return messages.Span(ms)
 }
 
-// Jobs writes a list of jobs.
+// Jobs prints a list of jobs.
 func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
 	return several(w, s, "JobList", jobColumns, list,
 		func(j *messages.JobStatus) string { return j.GetRecord().GetId() },
@@ -80,7 +79,7 @@ func Jobs(w io.Writer, s Style, list []*messages.JobStatus) error {
 		func(j *messages.JobStatus) job { return job{j, s.NowMs} })
 }
 
-// Starts writes a list of jobs with when each starts.
+// Starts prints a list of jobs with their expected starts.
 func Starts(w io.Writer, s Style, list []*messages.JobStatus) error {
 	return several(w, s, "JobList", startColumns, list,
 		func(j *messages.JobStatus) string { return j.GetRecord().GetId() },
@@ -88,7 +87,7 @@ func Starts(w io.Writer, s Style, list []*messages.JobStatus) error {
 		func(j *messages.JobStatus) job { return job{j, s.NowMs} })
 }
 
-// Job writes one job as an object; as a table it is a list of one.
+// Job prints one job as an object, or as a table with one row.
 func Job(w io.Writer, s Style, j *messages.JobStatus) error {
 	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
 		return document(w, s.Format, jobObject(j, s.NowMs))
@@ -96,7 +95,7 @@ func Job(w io.Writer, s Style, j *messages.JobStatus) error {
 	return Jobs(w, s, []*messages.JobStatus{j})
 }
 
-// JobWhole writes one job as an object with all its attempts that are kept.
+// JobWhole prints one job as an object with all stored attempts.
 func JobWhole(w io.Writer, s Style, j *messages.JobStatus, attempts []*messages.AttemptRecord) error {
 	o := jobObject(j, s.NowMs)
 	for _, a := range attempts {
@@ -105,7 +104,7 @@ func JobWhole(w io.Writer, s Style, j *messages.JobStatus, attempts []*messages.
 	return document(w, s.Format, o)
 }
 
-// JobFile writes what would submit the same jobs again.
+// JobFile prints a job file that would submit the same jobs.
 func JobFile(w io.Writer, specs ...*messages.JobSpec) error {
 	encoder := yaml.NewEncoder(w)
 	encoder.SetIndent(2)
@@ -117,8 +116,7 @@ func JobFile(w io.Writer, specs ...*messages.JobSpec) error {
 	return nil
 }
 
-// DescribeJob writes all there is to say about a job.
-// attempts are those that are kept, the first one first.
+// DescribeJob prints everything that is known about a job. attempts holds the stored attempts, oldest first.
 func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*messages.AttemptRecord) error {
 	j := job{status, s.NowMs}
 	r, spec := j.GetRecord(), j.spec()
@@ -190,7 +188,7 @@ func DescribeJob(w io.Writer, s Style, status *messages.JobStatus, attempts []*m
 	return p.err
 }
 
-// describeAttempts says how far a job is, lists its earlier attempts, and describes the present one.
+// describeAttempts prints the progress of a job, lists its earlier attempts, and describes the current one.
 func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecord) {
 	describeProgress(p, j.GetProgress())
 	earlier := slices.DeleteFunc(slices.Clone(attempts), func(a *messages.AttemptRecord) bool {
@@ -207,7 +205,7 @@ func describeAttempts(p *page, s Style, j job, attempts []*messages.AttemptRecor
 	}
 }
 
-// warned is how the tasks are told of their end, and of what they were told.
+// warned describes how the tasks are warned before their end, and whether they were.
 func warned(j job) string {
 	w := j.spec().GetWarn()
 	if w == nil {
@@ -221,7 +219,7 @@ func warned(j job) string {
 	return text
 }
 
-// userOf is whom the tasks run as on machines whose agent is root.
+// userOf describes as whom the tasks run on nodes whose agent is root.
 func userOf(r *messages.JobRecord) string {
 	switch user := r.GetSpec().GetUser(); {
 	case r.GetUid() != 0 && user != "":
@@ -246,7 +244,7 @@ var attemptColumns = []column[*messages.AttemptRecord]{
 	{head: "CAUSE", cell: func(a *messages.AttemptRecord) string { return endWords(a.GetEnd()) }},
 }
 
-// describeProcess writes what each task runs, and in what.
+// describeProcess prints what each task runs, and in which image.
 func describeProcess(p *page, spec *messages.JobSpec) {
 	p.line("Image", spec.GetImage())
 	p.line("Command", command(spec.GetCommand()))
@@ -283,7 +281,7 @@ func describeAttempt(p *page, s Style, a *messages.AttemptRecord) {
 	})
 }
 
-// arrayWords are the indices of an array, or of which array a job is; empty for any other.
+// arrayWords returns the indices of an array, or the array of an element, or "" for other jobs.
 func arrayWords(spec *messages.JobSpec) string {
 	if e := spec.GetElement(); e != nil {
 		return fmt.Sprintf("%s, index %d of %d elements", e.GetArray(), e.GetIndex(), e.GetCount())
@@ -291,7 +289,7 @@ func arrayWords(spec *messages.JobSpec) string {
 	return jobfile.FormatArray(spec.GetArray())
 }
 
-// afterWords are the jobs that one waits for, or waited for, with how each ended.
+// afterWords returns the jobs on which a job depends, with the result of each.
 func afterWords(r *messages.JobRecord) string {
 	var all []string
 	for i, text := range jobfile.FormatAfter(r.GetSpec().GetAfter()) {
@@ -303,7 +301,7 @@ func afterWords(r *messages.JobRecord) string {
 	return strings.Join(all, ", ")
 }
 
-// endWords is the cause and what is told beside it, which may begin with it: "requeued by alice".
+// endWords returns the cause of an end and its detail. The detail may begin with the cause: "requeued by alice".
 func endWords(e *messages.End) string {
 	how, detail := causeWord(e.GetCause()), e.GetDetail()
 	switch {
@@ -315,8 +313,8 @@ func endWords(e *messages.End) string {
 	return how + ": " + detail
 }
 
-// group is neighbours in rank on one machine that fared alike: a gang of a
-// thousand ranks is described on a screen.
+// group holds consecutive ranks on one node with the same state, so that a gang of a thousand ranks fits on a
+// screen.
 type group struct {
 	ranks []int32
 	first *messages.Place
@@ -422,9 +420,8 @@ func number(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// command is a line that a shell would read as these arguments. A control letter
-// in one is written out: it is whoever submitted the job who chose it, and it must
-// not move the cursor of whoever looks.
+// command returns a command line that a shell would parse into these arguments. Control characters are escaped,
+// because the submitter of the job could otherwise control the reader's terminal.
 func command(args []string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {
@@ -450,8 +447,8 @@ func labels(list []*messages.Label) string {
 	return strings.Join(parts, ", ")
 }
 
-// ExitCode is a job's own code, as a shell would have it: a job that was
-// cancelled failed, and one that ran out of time timed out.
+// ExitCode returns a job's exit code in the convention of a shell. A cancelled job has failed, and a job beyond its
+// time limit has timed out.
 func ExitCode(r *messages.JobRecord) int {
 	switch r.GetState() {
 	case messages.JobState_JOB_STATE_SUCCEEDED:

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// narrowJobs are a job that waits for a long reason, and one that runs.
+// narrowJobs returns a job that waits for a long reason, and a running job.
 func narrowJobs(queue string) []*messages.JobStatus {
 	of := func(id, phase string) *messages.JobStatus {
 		return &messages.JobStatus{Phase: phase, Record: &messages.JobRecord{
@@ -24,8 +24,8 @@ func narrowJobs(queue string) []*messages.JobStatus {
 	return []*messages.JobStatus{waits, of("jtorvx4amspeg", messages.PhaseRunning)}
 }
 
-// TestNarrowLists: on a narrow terminal NAME and REASON stay, and no line is too wide. The list of jobs shows the whole
-// reason, in several lines. A queue that no job has goes first.
+// TestNarrowLists checks that on a narrow terminal NAME and REASON remain and no line is too wide. A list of jobs
+// shows the complete reason on several lines. An empty QUEUE column is removed first.
 func TestNarrowLists(t *testing.T) {
 	for _, columns := range []int{60, 80} {
 		for _, queue := range []string{"", "research"} {
@@ -60,7 +60,7 @@ func TestNarrowLists(t *testing.T) {
 	}
 }
 
-// TestWideLists: with -o wide, and if there is no terminal, every column is there, and nothing is cut.
+// TestWideLists checks that with -o wide, and without a terminal, all columns are printed completely.
 func TestWideLists(t *testing.T) {
 	for _, s := range []Style{{Format: "wide", Width: 200, NowMs: 90_000}, {NowMs: 90_000}} {
 		var b strings.Builder

@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/messages/renamed"
 )
 
-// This file owns how machines look.
+// This file prints nodes.
 
-// node is a status with the moment from which its ages count.
+// node is the status of a node with the current time for its ages.
 type node struct {
 	*messages.NodeStatus
 	now int64
@@ -54,7 +54,7 @@ func (n node) place() string {
 	return orDash(strings.Join(parts, "/"))
 }
 
-// used is an amount that is in use, of what there is.
+// used formats a used amount and its total.
 func (n node) used(format func(int64) string, of func(*messages.Resources) int64) string {
 	total := n.GetLedger().GetTotal()
 	if total == nil {
@@ -71,7 +71,7 @@ func (n node) why() string {
 		deed *messages.Deed
 	}{{"drained by ", r.GetDrained()}, {"cordoned by ", r.GetCordoned()}} {
 		if by.deed != nil && !strings.HasPrefix(n.GetClosed(), by.what) {
-			parts = append(parts, by.what+messages.Doing(by.deed)) // it is dead besides, say
+			parts = append(parts, by.what+messages.Doing(by.deed)) // the node may have another problem too
 		}
 	}
 	if r.GetClosing() != nil {
@@ -102,7 +102,7 @@ func (n node) why() string {
 	return strings.Join(parts, "; ")
 }
 
-// accounts is as which of its accounts jobs run that name a user; empty: the machine has not said.
+// accounts describes the accounts for jobs that name a user, or returns "" if the node has not reported them.
 func (n node) accounts() string {
 	u := n.GetUsers()
 	if u == nil {
@@ -140,7 +140,7 @@ func (n node) accounts() string {
 	return rule + "\nusers.owners: " + many(u.GetMappedCount(), names, "owner", "owners")
 }
 
-// remarks are why nothing new goes there, and what an operator left for others.
+// remarks returns why the node is unschedulable, and the operator's note.
 func (n node) remarks() string {
 	why, note := n.why(), n.GetRecord().GetNote()
 	switch {
@@ -152,7 +152,7 @@ func (n node) remarks() string {
 	return why + "; note by " + messages.Doing(note)
 }
 
-// gpuTypes names each kind once, with how many: 8 h100.
+// gpuTypes lists each type once with its number: 8 h100.
 func gpuTypes(gpus []*messages.Gpu) string {
 	var kinds []string
 	count := map[string]int{}
@@ -168,7 +168,7 @@ func gpuTypes(gpus []*messages.Gpu) string {
 	return strings.Join(kinds, ", ")
 }
 
-// Nodes writes a list of machines.
+// Nodes prints a list of nodes.
 func Nodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
 	return several(w, s, "NodeList", nodeColumns, list,
 		func(n *messages.NodeStatus) string { return n.GetRecord().GetId() },
@@ -176,7 +176,7 @@ func Nodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
 		func(n *messages.NodeStatus) node { return node{n, s.NowMs} })
 }
 
-// Node writes one machine as an object; as a table it is a list of one.
+// Node prints one node as an object, or as a table with one row.
 func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
 	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
 		return document(w, s.Format, nodeObject(n))
@@ -184,7 +184,7 @@ func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
 	return Nodes(w, s, []*messages.NodeStatus{n})
 }
 
-// slice is what one attempt has on the machine.
+// sliceColumns lists the columns of the allocations on a node.
 var sliceColumns = []column[*messages.SliceReport]{
 	{head: "JOB", cell: (*messages.SliceReport).GetJob},
 	{head: "STATE", cell: func(l *messages.SliceReport) string {
@@ -212,7 +212,7 @@ var sliceColumns = []column[*messages.SliceReport]{
 	}},
 }
 
-// DescribeNode writes all there is to say about a machine.
+// DescribeNode prints everything that is known about a node.
 func DescribeNode(w io.Writer, s Style, status *messages.NodeStatus) error {
 	n := node{status, s.NowMs}
 	r, a := n.GetRecord(), n.announced()

@@ -12,9 +12,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the objects of -o json and -o yaml. Programs read them, so they
-// are not the wire's messages: a field here is never renamed or retyped within
-// synapse/v1, only added.
+// This file defines the objects of -o json and -o yaml for programs. They are not the messages of the API: within
+// synapse/v1, fields are only added, never renamed or retyped.
 
 type listObject struct {
 	APIVersion string `json:"apiVersion"`
@@ -35,40 +34,40 @@ type jobMeta struct {
 	jobfile.Metadata
 	Owner     string `json:"owner,omitempty"`
 	RequestID string `json:"requestId,omitempty"`
-	Revision  uint64 `json:"revision,omitempty"` // of its record: what two looks show of one is the same
+	Revision  uint64 `json:"revision,omitempty"` // of its record; two objects with the same revision have the same record
 }
 
 type jobStatus struct {
 	Phase          string     `json:"phase"`
 	Over           bool       `json:"finished"`
 	Reason         string     `json:"reason,omitempty"`
-	ReasonCode     string     `json:"reasonCode,omitempty"` // of a job that waits
+	ReasonCode     string     `json:"reasonCode,omitempty"` // of a waiting job
 	Outcome        string     `json:"outcome,omitempty"`
 	ExitCode       *int       `json:"exitCode,omitempty"`
 	Submitted      string     `json:"submittedAt,omitempty"`
 	Finished       string     `json:"finishedAt,omitempty"`
-	UID            uint32     `json:"uid,omitempty"`                // of its tasks, where it names no user, or root
-	MemoryByShare  bool       `json:"memoryByDefault,omitempty"`    // its spec's memory is the default
-	LimitByDefault bool       `json:"timeLimitByDefault,omitempty"` // its spec's time limit is
+	UID            uint32     `json:"uid,omitempty"`                // of its tasks, if the job names no user, or root
+	MemoryByShare  bool       `json:"memoryByDefault,omitempty"`    // the spec's memory is the default
+	LimitByDefault bool       `json:"timeLimitByDefault,omitempty"` // the spec's time limit is the default
 	Runs           int32      `json:"attemptCount"`
 	RanSeconds     *int64     `json:"runtimeSeconds,omitempty"` // over all attempts
 	Failures       int32      `json:"failures"`
 	InfraRestarts  int32      `json:"infraRestarts"`
 	Preemptions    int32      `json:"preemptions,omitempty"`
-	Stops          []victim   `json:"preempts,omitempty"` // for it, while it waits
+	Stops          []victim   `json:"preempts,omitempty"` // jobs that are stopped for it while it waits
 	Script         *scriptObj `json:"script,omitempty"`
 	Held           *deedObj   `json:"held,omitempty"`
 	Cancelled      *deedObj   `json:"cancelled,omitempty"`
 	Attempt        *attempt   `json:"attempt,omitempty"`
 	Debts          []string   `json:"unconfirmed,omitempty"`
 	Progress       *progress  `json:"progress,omitempty"` // of the latest attempt, as its tasks report it
-	Start          *startObj  `json:"start,omitempty"`    // of one that is in a queue
+	Start          *startObj  `json:"start,omitempty"`    // of a queued job
 	Elements       *countsObj `json:"elements,omitempty"` // of an array
-	Attempts       []*attempt `json:"attempts,omitempty"` // of describe: all that are kept, without their ranks
-	Withheld       bool       `json:"withheld,omitempty"` // env, command and script are not shown to you
+	Attempts       []*attempt `json:"attempts,omitempty"` // only in describe: all stored attempts, without their ranks
+	Withheld       bool       `json:"withheld,omitempty"` // env, command and script are hidden from the caller
 }
 
-// countsObj is how many elements of an array stand where.
+// countsObj holds the number of elements of an array in each state.
 type countsObj struct {
 	Waiting   int32 `json:"waiting"`
 	Running   int32 `json:"running"`
@@ -84,7 +83,7 @@ func countsOf(c *messages.ArrayCounts) *countsObj {
 	return &countsObj{c.Waiting, c.Running, c.Succeeded, c.Failed, c.Cancelled}
 }
 
-// scriptObj names a script; its text is in the spec, where it could be had.
+// scriptObj identifies a script. Its text is in the spec, if it was available.
 type scriptObj struct {
 	Name   string `json:"name"`
 	Digest string `json:"sha256"`
@@ -105,7 +104,7 @@ type attempt struct {
 	Cause     string    `json:"cause,omitempty"`
 	Detail    string    `json:"detail,omitempty"`
 	Ranks     []rankObj `json:"ranks,omitempty"`
-	Told      *toldObj  `json:"firstEstimate,omitempty"` // first, while the job waited for it
+	Told      *toldObj  `json:"firstEstimate,omitempty"` // first estimate while the job waited for this attempt
 }
 
 type rankObj struct {
@@ -207,7 +206,7 @@ type nodeMeta struct {
 	Place  []placeObj        `json:"topology,omitempty"`
 }
 
-// placeObj: the order of levels says something, so they are a list.
+// placeObj holds the domain of one topology level. The domains are a list, because their order matters.
 type placeObj struct {
 	Level string `json:"level"`
 	Name  string `json:"domain"`
@@ -236,7 +235,7 @@ type nodeStatus struct {
 	Users         *usersObj  `json:"users,omitempty"`
 }
 
-// usersObj is as which accounts jobs run there. The lists are the first of so many.
+// usersObj describes the accounts for jobs on a node. Its lists are the first entries of a number.
 type usersObj struct {
 	Any         bool              `json:"any"`
 	Own         []string          `json:"own,omitempty"`
@@ -246,7 +245,7 @@ type usersObj struct {
 	OwnersCount int32             `json:"ownersCount"`
 }
 
-// amountObj counts in the units of the wire: programs calculate with it.
+// amountObj uses the units of the API, because programs calculate with it.
 type amountObj struct {
 	MilliCPU    int64 `json:"milliCpu"`
 	MemoryBytes int64 `json:"memoryBytes"`
@@ -333,11 +332,10 @@ func amountObject(r *messages.Resources) amountObj {
 	return amountObj{r.GetMilliCpu(), r.GetMemoryBytes(), r.GetMilliGpu()}
 }
 
-// Object writes anything else that -o json or yaml asks for.
+// Object prints any other object for -o json or yaml.
 func Object(w io.Writer, format string, object any) error { return document(w, format, object) }
 
-// document writes an object. YAML is made of the JSON, so that both have the same
-// keys in the same order.
+// document prints an object. YAML is converted from JSON, so that both have the same keys in the same order.
 func document(w io.Writer, format string, object any) error {
 	var b bytes.Buffer
 	encoder := json.NewEncoder(&b)
@@ -363,7 +361,7 @@ func document(w io.Writer, format string, object any) error {
 	return err
 }
 
-// readable is JSON with what a reader of YAML refuses, or takes for the end of a line, written out.
+// readable escapes the characters in JSON that YAML refuses or takes for line ends.
 func readable(text []byte) []byte {
 	var out bytes.Buffer
 	for _, r := range string(text) {
@@ -376,7 +374,7 @@ func readable(text []byte) []byte {
 	return out.Bytes()
 }
 
-// unquote forgets how JSON wrote things; the encoder quotes what needs it.
+// unquote drops the style of JSON. The encoder adds quotes if they are needed.
 func unquote(n *yaml.Node) {
 	n.Style = jobfile.TextStyle(n.Value)
 	for _, part := range n.Content {

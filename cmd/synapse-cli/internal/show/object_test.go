@@ -9,9 +9,9 @@ import (
 	"go.yaml.in/yaml/v3"
 )
 
-// This file owns the tests of how objects are written.
+// This file tests how objects are printed.
 
-// TestYAMLOfAnyText: whatever characters a text has, YAML has it, and whoever reads that reads the same text.
+// TestYAMLOfAnyText checks that a text with any characters reads back from YAML unchanged.
 func TestYAMLOfAnyText(t *testing.T) {
 	const together = 512
 	var text strings.Builder

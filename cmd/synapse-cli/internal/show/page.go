@@ -9,7 +9,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the layout of a long description: a name, then what it is.
+// This file formats a detailed description: names and values.
 
 type page struct {
 	w      io.Writer
@@ -25,18 +25,17 @@ func (p *page) write(s string) {
 	}
 }
 
-// line leaves out what there is nothing to say about. What others wrote must not
-// reach the terminal as commands.
+// line prints a name and a value, unless the value is empty. Control characters in the value are escaped.
 func (p *page) line(name, value string) {
 	lines := strings.Split(strings.TrimSpace(value), "\n")
 	for i := range lines {
 		lines[i] = oneLine(lines[i])
 	}
-	// Further lines of a value stand under its first.
+	// Further lines of a value are aligned with its first line.
 	p.painted(name, strings.Join(lines, "\n"+strings.Repeat(" ", nameWidth)))
 }
 
-// painted is a line of ours, colours and all.
+// painted prints a line that may contain colours.
 func (p *page) painted(name, value string) {
 	if value == "" {
 		return
@@ -50,7 +49,7 @@ func (p *page) section(name, value string) {
 	p.indent = "  "
 }
 
-// table indents a table under its section.
+// table prints a table indented below its section.
 func (p *page) table(write func(io.Writer) error) {
 	var b bytes.Buffer
 	if p.err == nil {
@@ -61,7 +60,7 @@ func (p *page) table(write func(io.Writer) error) {
 	}
 }
 
-// when is a moment, and how long ago that is.
+// when formats a past time and its age.
 func when(ms, nowMs int64) string {
 	if ms == 0 {
 		return ""
@@ -69,7 +68,7 @@ func when(ms, nowMs int64) string {
 	return stamp(ms) + ", " + age(ms, nowMs) + " ago"
 }
 
-// ahead is a moment that may be to come.
+// ahead formats a time that may be in the future.
 func ahead(ms, nowMs int64) string {
 	if ms > nowMs {
 		return stamp(ms) + ", in " + messages.Span(ms-nowMs)
@@ -77,7 +76,7 @@ func ahead(ms, nowMs int64) string {
 	return stamp(ms)
 }
 
-// several writes a list: its names, an object of this kind, or a table.
+// several prints a list: names, an object of this kind, or a table.
 func several[T, R any](w io.Writer, s Style, kind string, columns []column[R], list []T,
 	id func(T) string, object func(T) any, row func(T) R) error {
 	if s.names() {

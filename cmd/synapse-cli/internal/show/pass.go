@@ -6,9 +6,9 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns how people's tokens look, and the clusters that somebody has logged in to. Neither has a secret in it.
+// This file prints users' tokens and login contexts. Neither contains a secret.
 
-// passObj is one token, as programs read it too.
+// passObj holds one token, also for programs.
 type passObj struct {
 	APIVersion string `json:"apiVersion"`
 	Kind       string `json:"kind"`
@@ -29,7 +29,7 @@ var passColumns = []column[*passObj]{
 	{head: "EXPIRES", cell: func(p *passObj) string { return p.Until }},
 }
 
-// Passes writes a list of tokens.
+// Passes prints a list of tokens.
 func Passes(w io.Writer, s Style, list []*api.Pass) error {
 	return several(w, s, "TokenList", passColumns, list, (*api.Pass).GetId,
 		func(p *api.Pass) any { return passRow(p) }, passRow)
@@ -42,7 +42,7 @@ func passRow(p *api.Pass) *passObj {
 	}
 }
 
-// Context is a cluster that somebody has logged in to.
+// Context is a cluster of a user's login.
 type Context struct {
 	Name    string `json:"name"`
 	Current bool   `json:"current,omitempty"`
@@ -68,7 +68,7 @@ var contextColumns = []column[*Context]{
 	{head: "CREDENTIAL", cell: func(c *Context) string { return c.Shows }},
 }
 
-// Contexts writes a list of clusters.
+// Contexts prints a list of contexts.
 func Contexts(w io.Writer, s Style, list []*Context) error {
 	return several(w, s, "ContextList", contextColumns, list, func(c *Context) string { return c.Name },
 		func(c *Context) any { return c }, func(c *Context) *Context { return c })

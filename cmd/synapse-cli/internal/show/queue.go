@@ -7,21 +7,21 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how queues look that nobody has described: each is what its jobs add up to.
+// This file prints queues without a configuration. Their values are sums over their jobs.
 
-// queueObj is one queue, as programs read it too.
+// queueObj holds one queue, also for programs.
 type queueObj struct {
 	APIVersion  string  `json:"apiVersion"`
 	Kind        string  `json:"kind"`
 	Name        string  `json:"name"`
 	Waiting     int64   `json:"waiting"`
 	Held        int64   `json:"held"`
-	Running     int64   `json:"running"` // or its nodes are being reserved
+	Running     int64   `json:"running"` // including jobs whose nodes are being reserved
 	GPUsWaiting float64 `json:"gpusWaiting"`
 	GPUsRunning float64 `json:"gpusRunning"`
 
 	waiting, running int64 // the same in thousandths
-	oldest           int64 // when the job was submitted that waits longest
+	oldest           int64 // submit time of the job that has waited longest
 	now              int64
 }
 
@@ -35,7 +35,7 @@ var queueColumns = []column[*queueObj]{
 	{head: "LONGEST WAIT", right: true, cell: func(q *queueObj) string { return age(q.oldest, q.now) }},
 }
 
-// Queues writes the usage of queues that nobody has described.
+// Queues prints the usage of queues without a configuration.
 func Queues(w io.Writer, s Style, usage []*messages.QueueUsage) error {
 	var list []*queueObj
 	for _, u := range usage {

@@ -9,9 +9,9 @@ import (
 	"github.com/yi-json/synapse/sim/record"
 )
 
-// This file owns how replayed workloads look.
+// This file prints replayed workloads.
 
-// replays are what -o json shows.
+// replays is the object of -o json.
 type replays struct {
 	APIVersion string           `json:"apiVersion"`
 	Kind       string           `json:"kind"`
@@ -19,14 +19,14 @@ type replays struct {
 	Means      []policyMeans    `json:"means"`
 }
 
-// policyMeans are the figures of all runs of one policy.
+// policyMeans holds the values of all runs of one policy.
 type policyMeans struct {
 	Policy  string          `json:"policy"`
 	Runs    int             `json:"runs"`
 	Figures map[string]Mean `json:"metrics"`
 }
 
-// Mean is a figure over several runs; its spread is the standard deviation.
+// Mean is a value over several runs. Its spread is the standard deviation.
 type Mean struct {
 	Mean   float64 `json:"mean"`
 	Spread float64 `json:"spread"`
@@ -34,10 +34,10 @@ type Mean struct {
 	Most   float64 `json:"max"`
 }
 
-// figure is one that a run finds.
+// figure is a value that a run computes.
 type figure struct {
 	key, head, format string
-	of                func(*record.Result) *float64 // nil: there is none
+	of                func(*record.Result) *float64 // nil: no value
 }
 
 var figures = []figure{
@@ -53,13 +53,13 @@ var figures = []figure{
 	{"idle_fit", "IDLE-FIT", "%.3f", func(r *record.Result) *float64 { return &r.IdleFit }},
 }
 
-// stopFigures are told where jobs may be stopped for others.
+// stopFigures lists the values that are printed if jobs may be preempted.
 var stopFigures = []figure{
 	{"preemptions", "PREEMPTIONS", "%.0f", func(r *record.Result) *float64 { return r.Preemptions }},
 	{"lost_gpu_h", "LOST-GPU-H", "%.0f", func(r *record.Result) *float64 { return r.LostGPUH }},
 }
 
-// figuresOf are those that some of these runs have.
+// figuresOf returns the values that at least one of these runs has.
 func figuresOf(results []*record.Result) []figure {
 	if slices.ContainsFunc(results, func(r *record.Result) bool { return r.Preemptions != nil }) {
 		return slices.Concat(figures, stopFigures)
@@ -67,7 +67,7 @@ func figuresOf(results []*record.Result) []figure {
 	return figures
 }
 
-// mean is a figure over the runs that have it.
+// mean computes the mean of a value over the runs that have it.
 func (f figure) mean(runs []*record.Result) (m Mean, ok bool) {
 	var all []float64
 	for _, r := range runs {
@@ -88,7 +88,7 @@ func (f figure) mean(runs []*record.Result) (m Mean, ok bool) {
 	return m, true
 }
 
-// ByPolicy sorts runs by their policies, in the order in which these were asked for.
+// ByPolicy groups runs by policy, in the order of the request.
 func ByPolicy(results []*record.Result) [][]*record.Result {
 	var all [][]*record.Result
 	for _, r := range results {
@@ -101,7 +101,7 @@ func ByPolicy(results []*record.Result) [][]*record.Result {
 	return all
 }
 
-// Replays shows the figures of each policy; of several runs, their means and how far they spread.
+// Replays prints the values of each policy. For several runs it prints means and spreads.
 func Replays(w io.Writer, s Style, results []*record.Result) error {
 	policies := ByPolicy(results)
 	if s.Format != "" {
@@ -123,7 +123,7 @@ func Replays(w io.Writer, s Style, results []*record.Result) error {
 	return err
 }
 
-// ReplayCells are the heads and the cells of the table of replays, for whoever draws it otherwise.
+// ReplayCells returns the headers and the cells of the table of replays, for other output formats.
 func ReplayCells(results []*record.Result) (headed []string, cells [][]string) {
 	columns := replayColumns(results)
 	for _, l := range replayLines(results, ByPolicy(results)) {
@@ -146,7 +146,7 @@ func meansOf(runs []*record.Result) policyMeans {
 	return p
 }
 
-// replayLines are the lines of all policies, below what really was.
+// replayLines returns the lines of all policies, after the line with the real waiting times.
 func replayLines(results []*record.Result, policies [][]*record.Result) (lines []replayLine) {
 	if len(results) > 0 && results[0].Real != nil {
 		lines = append(lines, realLine(results[0]))
@@ -176,7 +176,7 @@ func replayColumns(results []*record.Result) []column[replayLine] {
 	return columns
 }
 
-// policyLines are the figures of a policy, and of several runs how far they spread.
+// policyLines returns the values of a policy, with the spread of several runs.
 func policyLines(runs []*record.Result) []replayLine {
 	said := func(value func(Mean) float64) func(figure) string {
 		return func(f figure) string {
@@ -196,7 +196,7 @@ func policyLines(runs []*record.Result) []replayLine {
 	return lines
 }
 
-// realLine is how long the jobs waited where they really ran, beside what they would have.
+// realLine returns how long the jobs really waited, for comparison with the replay.
 func realLine(r *record.Result) replayLine {
 	waits := &record.Result{Waits: *r.Real}
 	return replayLine{"as it was", fmt.Sprint(r.Real.Jobs), fmt.Sprint(r.Real.Unfinished), func(f figure) string {

@@ -141,7 +141,7 @@ func events() []*messages.Event {
 	}
 }
 
-// TestForetold: what a job was told first, and how right that was.
+// TestForetold checks the output of a first estimate and its error.
 func TestForetold(t *testing.T) {
 	const minute = 60_000
 	told := &messages.Told{ToldUnixMs: now, ExpectedMs: 10 * minute, BoundMs: 12 * minute}
@@ -162,7 +162,7 @@ func TestForetold(t *testing.T) {
 	}
 }
 
-// TestLooks holds how everything looks. `go test -rewrite` takes today's looks.
+// TestLooks checks the output of all objects. `go test -rewrite` accepts the current output.
 func TestLooks(t *testing.T) {
 	datadriven.RunTest(t, "testdata/looks.txt", func(t *testing.T, d *datadriven.TestData) string {
 		s := Style{NowMs: now}
@@ -227,7 +227,7 @@ func TestLooks(t *testing.T) {
 	})
 }
 
-// TestDamagedLooks: of a job whose record cannot be read there is little to show, and the reason.
+// TestDamagedLooks checks the output of a job with an unreadable record, which includes the reason.
 func TestDamagedLooks(t *testing.T) {
 	j := &messages.JobStatus{
 		Record: &messages.JobRecord{Id: "j9", Owner: &messages.Principal{Name: "ann"}},
@@ -246,7 +246,7 @@ func TestDamagedLooks(t *testing.T) {
 	}
 }
 
-// TestObjectsAreSubmittable: the spec in -o yaml is that of a job file.
+// TestObjectsAreSubmittable checks that the spec in -o yaml equals that of a job file.
 func TestObjectsAreSubmittable(t *testing.T) {
 	var b bytes.Buffer
 	if err := JobFile(&b, running().GetRecord().GetSpec()); err != nil {
@@ -293,7 +293,7 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// broken is a reader that has gone.
+// broken is a closed reader.
 type broken struct{}
 
 func (broken) Write([]byte) (int, error) { return 0, errBroken }
@@ -313,14 +313,15 @@ func TestAFailedWriteIsTold(t *testing.T) {
 	}
 }
 
-// index is the n=… of a command.
+// index returns the n=… of a test command.
 func index(t *testing.T, d *datadriven.TestData) int {
 	var n int
 	d.ScanArgs(t, "n", &n)
 	return n
 }
 
-// TestRanAndWhy: what a job ran is what all its attempts ran, and how it ended is never half a sentence.
+// TestRanAndWhy checks that the run time covers all attempts, and that the text about the end is a complete
+// sentence.
 func TestRanAndWhy(t *testing.T) {
 	const active, queued, cancelled = messages.JobState_JOB_STATE_ACTIVE, messages.JobState_JOB_STATE_QUEUED,
 		messages.JobState_JOB_STATE_CANCELLED
@@ -361,7 +362,7 @@ func TestRanAndWhy(t *testing.T) {
 	}
 }
 
-// TestEndWords: a cause that its own words begin with is not said twice.
+// TestEndWords checks that a cause is not repeated if the detail begins with it.
 func TestEndWords(t *testing.T) {
 	for want, e := range map[string]*messages.End{
 		"succeeded":                    {Cause: messages.Cause_CAUSE_SUCCEEDED},
@@ -375,7 +376,8 @@ func TestEndWords(t *testing.T) {
 	}
 }
 
-// TestCommand: a shell would read the same arguments, and no letter of them moves the cursor.
+// TestCommand checks that a shell parses the printed command into the same arguments, and that control characters
+// are escaped.
 func TestCommand(t *testing.T) {
 	for want, args := range map[string][]string{
 		`train --lr=1e-3 résumé.py`:               {"train", "--lr=1e-3", "résumé.py"},

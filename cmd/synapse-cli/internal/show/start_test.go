@@ -8,10 +8,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestStarts: a time to come is one of day, with its day where that is another; who has none is told why.
+// TestStarts checks that a future start is a time of day, with the date if it is another day. A job without a start
+// time has a reason.
 func TestStarts(t *testing.T) {
 	const hour = 3600_000
-	now := int64(20 * hour) // of a Thursday
+	now := int64(20 * hour) // on a Thursday
 	with := func(id string, told *messages.Prospect) *messages.JobStatus {
 		return &messages.JobStatus{
 			Phase: "queued", Reason: "needs 64 GPUs", Record: &messages.JobRecord{Id: id, Spec: total(64)}, Prospect: told,

@@ -12,19 +12,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the sums over jobs that are over. A job counts in full in the
-// group of its owner, its queue, or the day on which it ended (UTC).
+// This file computes sums over finished jobs. A job counts completely in the group of its owner, its queue, or the
+// day of its end (UTC).
 
-// SumKeys are what may be summed by.
+// SumKeys lists the possible keys.
 var SumKeys = []string{"owner", "queue", "day"}
 
-// sum is one group. Of each job only a number is kept, so that a million of them
-// have room.
+// sum is one group. It stores only a number per job, so that a million jobs fit into memory.
 type sum struct {
 	key                                          string
 	jobs, succeeded, failed, cancelled, timedOut int
 	milliGPUMs, ranMs, waitedMs                  int64
-	waits                                        []int64 // of the jobs that were started, ms
+	waits                                        []int64 // of jobs that started, in ms
 }
 
 func (s *sum) add(j past) {
@@ -47,7 +46,7 @@ func (s *sum) add(j past) {
 	}
 }
 
-// meanMs is how long a job waited on average, of those that were started.
+// meanMs returns the mean waiting time of the jobs that started.
 func (s *sum) meanMs() int64 {
 	if len(s.waits) == 0 {
 		return 0
@@ -55,7 +54,7 @@ func (s *sum) meanMs() int64 {
 	return s.waitedMs / int64(len(s.waits))
 }
 
-// p95Ms is how long at most 19 of 20 waited, likewise. End has sorted them.
+// p95Ms returns the 95th percentile of the waiting times. End has sorted them.
 func (s *sum) p95Ms() int64 {
 	if len(s.waits) == 0 {
 		return 0
@@ -63,17 +62,17 @@ func (s *sum) p95Ms() int64 {
 	return s.waits[(len(s.waits)*95+99)/100-1]
 }
 
-// Sums gathers jobs that are over into groups.
+// Sums collects finished jobs in groups.
 type Sums struct {
 	by     string
 	groups map[string]*sum
 	total  sum
 }
 
-// NewSums begins, by one of SumKeys.
+// NewSums creates a Sums for one of SumKeys.
 func NewSums(by string) *Sums { return &Sums{by: by, groups: map[string]*sum{}} }
 
-// Add counts jobs in.
+// Add adds jobs.
 func (s *Sums) Add(jobs []*messages.PastJob) error {
 	for _, j := range jobs {
 		var key string
@@ -96,7 +95,7 @@ func (s *Sums) Add(jobs []*messages.PastJob) error {
 	return nil
 }
 
-// sorted are the groups: days as they were, all else by what it used.
+// sorted returns the groups: days in order, other groups by usage.
 func (s *Sums) sorted() []*sum {
 	var all []*sum
 	for _, g := range s.groups { //order: sorted below
@@ -145,8 +144,8 @@ func (s *sum) object() sumObj {
 	}
 }
 
-// End writes the sums. The total is the last row of a table, and not in csv,
-// whose readers sum for themselves.
+// End prints the sums. The last row of a table is the total. CSV has no total, because its readers compute sums
+// themselves.
 func (s *Sums) End(w io.Writer, style Style) error {
 	all := s.sorted()
 	switch style.Format {

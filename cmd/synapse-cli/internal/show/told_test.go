@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that things are shown as they are.
+// This file tests that output is complete and correct.
 
 func total(gpus int64) *messages.JobSpec {
 	return &messages.JobSpec{Name: "a-name-that-is-long-enough-to-be-in-the-way-of-all-others",
@@ -16,7 +16,7 @@ func total(gpus int64) *messages.JobSpec {
 		Gang: &messages.GangSpec{Total: &messages.Resources{MilliGpu: gpus * 1000}}}
 }
 
-// TestRowsFit: no row is wider than the terminal, whatever stands in it; in a pipe all is whole.
+// TestRowsFit checks that no row is wider than the terminal, and that nothing is cut in a pipe.
 func TestRowsFit(t *testing.T) {
 	list := []*messages.JobStatus{{Phase: "queued", Reason: strings.Repeat("because ", 30),
 		Record: &messages.JobRecord{Id: "jab12cd34ef56", Spec: total(8),
@@ -45,7 +45,7 @@ func TestRowsFit(t *testing.T) {
 	}
 }
 
-// TestShownAsItIs: counts that make sense, a state in one word, all attempts.
+// TestShownAsItIs checks counts, states and attempts in the output.
 func TestShownAsItIs(t *testing.T) {
 	spec := total(8)
 	spec.Restart = &messages.RestartSpec{Limit: 2}

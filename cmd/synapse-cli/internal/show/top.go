@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the page of `top`: the machines in three lines, and the jobs that live below them.
+// This file prints the page of `top`: three lines about the nodes, and the unfinished jobs.
 
-// TopHead is how many lines stand above the jobs.
+// TopHead is the number of lines above the jobs.
 const TopHead = 5
 
 var topColumns = []column[job]{
@@ -28,10 +28,10 @@ var topColumns = []column[job]{
 	{head: "REASON", cell: job.why},
 }
 
-// stock is what the machines have, added up.
+// stock holds the sums over all nodes.
 type stock struct {
 	up, out, dead             int
-	total, used, free, broken int64 // GPUs, in thousandths; what is free lies on machines that are in service
+	total, used, free, broken int64 // GPUs in thousandths; free counts only schedulable nodes
 }
 
 func stockOf(nodes []*messages.NodeStatus) (s stock) {
@@ -56,7 +56,7 @@ func stockOf(nodes []*messages.NodeStatus) (s stock) {
 	return s
 }
 
-// Top writes the page: at most so many jobs, all where most is 0.
+// Top prints the page with at most this many jobs; 0: all.
 func Top(
 	w io.Writer, s Style, server string, nodes []*messages.NodeStatus, jobs []*messages.JobStatus, most int,
 ) error {
@@ -94,7 +94,7 @@ func Top(
 	}
 	hidden := 0
 	if most > 0 && len(jobs) > most {
-		hidden = len(jobs) - most + 1 // its own line
+		hidden = len(jobs) - most + 1 // one line is needed for the text about hidden jobs
 		jobs = jobs[:most-1]
 	}
 	rows := each(jobs, func(j *messages.JobStatus) job { return job{j, s.NowMs} })
@@ -105,8 +105,7 @@ func Top(
 	return err
 }
 
-// compareTop puts those first that hold most, then those that wait: by priority, and of one priority the first that
-// came.
+// compareTop sorts the running jobs first, by size, and then the waiting ones by priority and age.
 func compareTop(a, b *messages.JobStatus) int {
 	holds := func(j *messages.JobStatus) int64 {
 		if messages.Waits(j.GetPhase()) {
@@ -124,10 +123,10 @@ func compareTop(a, b *messages.JobStatus) int {
 	)
 }
 
-// barWide is how wide a bar is, between its ends.
+// barWide is the width of a bar without its ends.
 const barWide = 30
 
-// bar draws a part of a whole.
+// bar draws a bar for a part of a whole.
 func bar(s Style, part, whole int64) string {
 	full := 0
 	if whole > 0 {

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// TestTop: those that hold most stand first, then those that wait in their turn; what is hidden is counted, and the
-// machines' GPUs add up.
+// TestTop checks the order of the jobs: the largest running ones first, then the waiting ones in order. Hidden jobs
+// are counted, and the GPUs of the nodes add up.
 func TestTop(t *testing.T) {
 	node := func(phase, closed string, total, free int64, withdrawn ...string) *messages.NodeStatus {
 		return &messages.NodeStatus{

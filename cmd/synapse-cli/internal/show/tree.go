@@ -15,17 +15,16 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file owns how queues look that somebody has described: what each is assured, and the usage of its jobs and of
-// those in the queues below it.
+// This file prints configured queues: their quotas, and the usage of their jobs including descendants.
 
-// branch is one of them.
+// branch is one queue.
 type branch struct {
-	spec   *share.QueueSpec // nil: it is closed
+	spec   *share.QueueSpec // nil: the queue is closed
 	name   string
 	parent *branch
-	barred bool // to who asks
+	barred bool // for the caller
 	usage  *messages.QueueUsage
-	share  int64 // its part of what is borrowed beside its siblings, in thousandths
+	share  int64 // share of borrowed resources among its siblings, in thousandths
 	now    int64
 }
 
@@ -44,7 +43,7 @@ var branchColumns = []column[*branch]{
 	}},
 }
 
-// mayUse is shown where some queue is barred to who asks.
+// mayUse is the column that is printed if the caller may not use some queue.
 var mayUse = column[*branch]{head: "ALLOWED", cell: func(b *branch) string {
 	switch {
 	case b.spec == nil:
@@ -65,7 +64,7 @@ func (b *branch) quota() string {
 	return b.amounts(quotaOf)
 }
 
-// amounts are GPUs alone, where they are counted: most often they are all that is. All else has its name.
+// amounts formats the amounts of a queue. If GPUs are the only kind, it omits their name.
 func (b *branch) amounts(of func(*share.QueueSpec) share.Amounts) string {
 	if b.spec == nil {
 		return "-"
@@ -106,7 +105,7 @@ func (b *branch) borrowed() string {
 	return milli(max(b.usage.GetInUse().GetMilliGpu()-quota, 0))
 }
 
-// branches are the queues in the order of their description, and then those that are closed.
+// branches returns the queues in the order of the configuration, and then the closed ones.
 func branches(tree *share.Queues, reply *messages.GetQueuesReply, nowMs int64) []*branch {
 	named := map[string]*branch{}
 	var all []*branch
@@ -133,7 +132,8 @@ func branches(tree *share.Queues, reply *messages.GetQueuesReply, nowMs int64) [
 	return all
 }
 
-// weigh finds which part of what is borrowed each gets beside its siblings. A weight that is not given is the parent's.
+// weigh computes the share of borrowed resources that each queue gets among its siblings. A queue without a weight
+// inherits its parent's.
 func weigh(all []*branch) {
 	weight := func(b *branch) int64 {
 		for ; b != nil; b = b.parent {
@@ -152,8 +152,7 @@ func weigh(all []*branch) {
 	}
 }
 
-// Tree writes queues that somebody has described, with their usage. As JSON or YAML they are the file that can be
-// applied again.
+// Tree prints configured queues with their usage. The JSON and YAML formats are files that can be applied again.
 func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
 	file := jobfile.FormatQueues(tree)
@@ -179,7 +178,7 @@ func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply) error {
 	return table(w, s, columns, all)
 }
 
-// DescribeQueue writes all that is known of one queue.
+// DescribeQueue prints everything that is known about one queue.
 func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
 	all := branches(tree, reply, s.NowMs)
@@ -208,14 +207,14 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 	return p.err
 }
 
-// uses is what its jobs have, with those below it.
+// uses formats the usage of a queue including its descendants.
 func (b *branch) uses() string {
 	u := b.usage.GetInUse()
 	return fmt.Sprintf("%s %s, %s %s, %s %s", share.AmountGPU, milli(u.GetMilliGpu()), share.AmountCPU,
 		milli(u.GetMilliCpu()), share.AmountMemory, size(u.GetMemoryBytes()))
 }
 
-// spec is what the file says of a queue, key by key.
+// spec prints the configuration of a queue, key by key.
 func (p *page) spec(b *branch, tree *share.Queues) {
 	if tree.Default == b.name {
 		p.line("Default", "used by jobs without a queue")
@@ -240,7 +239,7 @@ func (p *page) spec(b *branch, tree *share.Queues) {
 	}
 }
 
-// owners are those who may use a queue: its own list, and the list of each queue above it, which holds as well.
+// owners returns who may use a queue: its own list, and the lists of all its ancestors, which also apply.
 func (b *branch) owners() string {
 	text := "everybody"
 	if len(b.spec.Owners) > 0 {

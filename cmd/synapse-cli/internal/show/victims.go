@@ -7,12 +7,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what is shown of jobs that are stopped for others.
+// This file prints jobs that are stopped for other jobs.
 
-// describedVictims is how many of them are named.
+// describedVictims limits the number of printed jobs.
 const describedVictims = 8
 
-// victims names those that are stopped for a job, by which rule, and what that costs.
+// victims lists the jobs that are stopped for a job, with the rule and the cost.
 func victims(all []*messages.Victim) string {
 	if len(all) == 0 {
 		return ""
@@ -40,7 +40,7 @@ func ruleWords(r messages.PreemptionRule) string {
 	return "of lower priority"
 }
 
-// victim is what programs read of one. Rule is priority, reclaim or shortest.
+// victim holds one such job for programs. Rule is priority, reclaim or shortest.
 type victim struct {
 	Job                 string `json:"job"`
 	Rule                string `json:"rule"`

@@ -10,9 +10,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how single values read: amounts, ages, states.
+// This file formats single values: amounts, ages, states.
 
-// age is how long ago something was, as one looks at a table: 5s, 3m, 2h10m, 4d.
+// age formats a duration for a table: 5s, 3m, 2h10m, 4d.
 func age(fromMs, nowMs int64) string {
 	if fromMs == 0 {
 		return "-"
@@ -20,7 +20,7 @@ func age(fromMs, nowMs int64) string {
 	return messages.Span(max(nowMs-fromMs, 0))
 }
 
-// stamp is a moment, the same in every time zone.
+// stamp formats a time in UTC.
 func stamp(ms int64) string {
 	if ms == 0 {
 		return ""
@@ -30,8 +30,7 @@ func stamp(ms int64) string {
 
 func milli(n int64) string { return jobfile.FormatMilli(n) }
 
-// size is an amount of memory as one looks at a table: three digits at most, so
-// it may be rounded.
+// size formats an amount of memory for a table with at most three digits. It may be rounded.
 func size(n int64) string {
 	const units = "KMGTP"
 	if n < 1<<10 {
@@ -49,7 +48,7 @@ func size(n int64) string {
 	return strings.TrimSuffix(s, ".0") + units[unit:unit+1] + "i"
 }
 
-// Shape is a gang in words: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
+// Shape formats a gang: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
 func Shape(spec *messages.JobSpec) string {
 	if t := spec.GetGang().GetTotal(); t != nil {
 		split := ", whole nodes"
@@ -102,7 +101,7 @@ func phaseColour(phase string) string {
 	return yellow
 }
 
-// ranks names many ranks briefly: 0-7, 9.
+// ranks formats many ranks briefly: 0-7, 9.
 func ranks(list []int32) string {
 	var parts []string
 	for i := 0; i < len(list); {
@@ -120,7 +119,7 @@ func ranks(list []int32) string {
 	return strings.Join(parts, ",")
 }
 
-// counted is a number of things: 1 restart, 2 restarts.
+// counted formats a number of things: 1 restart, 2 restarts.
 func counted(n int, noun string) string {
 	if n == 1 {
 		return "1 " + noun

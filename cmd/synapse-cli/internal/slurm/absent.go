@@ -2,10 +2,10 @@ package slurm
 
 import "strings"
 
-// This file owns the fields of Slurm's formats that no job here has. Clients ask for them beside others, so each is an
-// empty column.
+// This file lists the fields of Slurm's formats that jobs here do not have. Clients request them together with
+// others, so each is an empty column.
 
-// absent returns fields by their names. A letter of -o stands before a colon.
+// absent returns fields by their names. The letter for -o is before a colon.
 func absent(names string) (all []Field[*Entry]) {
 	for name := range strings.FieldsSeq(names) {
 		f := Field[*Entry]{Names: []string{name}}
@@ -18,7 +18,7 @@ func absent(names string) (all []Field[*Entry]) {
 	return all
 }
 
-// notOfQueue are the fields of squeue.
+// notOfQueue lists the fields of squeue.
 const notOfQueue = `
 	StepID StepName StepState U:UserID G:GroupID g:GroupName AssocID y:Nice StdErr StdIn StdOut Cluster
 	ClusterFeature Origin OriginRaw SiblingsActive SiblingsActiveRaw SiblingsViable SiblingsViableRaw HetJobID
@@ -29,7 +29,7 @@ const notOfQueue = `
 	MCSLabel MinTime Network Prefer Profile Reboot Requeue ResizeTime ResvPort ResvPorts admin_comment
 	system_comment AccrueTime AllocSID DerivedEC EligibleTime LastSchedEval PreemptTime PreemptEligibleTime`
 
-// notOfAccount are the fields of sacct.
+// notOfAccount lists the fields of sacct.
 const notOfAccount = `
 	DerivedExitCode Layout UID GID Group AssocID StdErr StdIn StdOut SubmitLine Cluster AdminComment SystemComment
 	BlockID Container Extra Flags McsLabel ReqCPUFreq ReqCPUFreqGov ReqCPUFreqMax ReqCPUFreqMin AllocGRES ReqGRES

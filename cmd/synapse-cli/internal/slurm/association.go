@@ -2,7 +2,7 @@ package slurm
 
 import "strings"
 
-// Association is a user's membership in an account. An account is a label that jobs carry, so a user belongs to the
+// Association is a user's membership in an account. An account is a label of jobs. A user therefore belongs to the
 // accounts of their jobs and to the queues in which they may submit.
 type Association struct{ User, Account string }
 
@@ -27,7 +27,7 @@ func AssociationFields() (all []Field[*Association]) {
 	return all
 }
 
-// The columns of sacctmgr and sshare if the caller names none.
+// The default columns of sacctmgr and sshare.
 const (
 	ManagerUsual = "Account,User,Cluster,QOS"
 	ShareUsual   = "Account%-20,User%10,RawShares%10,NormShares%11,RawUsage%11,EffectvUsage%13,FairShare%10"

@@ -1,6 +1,6 @@
-// Package slurm has Slurm's words for what is here: its options, read as a job of ours, and its states, reasons and
-// columns, read from jobs and machines of ours. It owns that nothing of theirs is passed over in silence: what cannot
-// be honoured is refused by its name. It asks nobody and runs nothing.
+// Package slurm translates between Slurm and Synapse: Slurm's options into jobs, and jobs and nodes into Slurm's
+// states, reasons and columns. An option is never ignored silently: an unsupported option is refused by its name.
+// The package makes no requests and runs nothing.
 package slurm
 
 import (
@@ -15,12 +15,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what a batch script and a command line ask for, before any of it is a job.
+// This file reads the options of a batch script and a command line, before they become a job.
 
-// Refusal is an option that cannot be honoured, or not with this value.
+// Refusal is the error for an unsupported option or value.
 type Refusal struct {
 	Option, Text, Hint string
-	Scope              bool // elements of an array cannot be read
+	Scope              bool // the error is about elements of an array
 }
 
 func (r *Refusal) Error() string {
@@ -35,11 +35,11 @@ func refuse(hint, format string, args ...any) error {
 	return &Refusal{Text: fmt.Sprintf(format, args...), Hint: hint}
 }
 
-// Batch is what was asked for.
+// Batch holds the requested options.
 type Batch struct {
 	name, partition, account, qos, chdir string
 	comment, wckey                       string
-	never                                bool // no second run
+	never                                bool // no restart
 	output, errors                       string
 	appends                              bool
 	nodes, tasks, tasksPerNode           int64
@@ -62,17 +62,17 @@ type Batch struct {
 	given                                map[string]bool
 	warnings                             []string
 
-	// Wrap is the command line that stands in place of a script.
+	// Wrap is a command line that replaces a script.
 	Wrap string
-	// Hold is to submit it held; Parsable is to print the number alone; Wait is to end with the job's code.
+	// Hold submits the job held. Parsable prints only the number. Wait exits with the job's code.
 	Hold, Parsable, Wait bool
-	// Singleton is to begin when no other job of its name and owner is left.
+	// Singleton starts the job after all other jobs with the same name and owner.
 	Singleton bool
-	// TestOnly is to submit nothing.
+	// TestOnly submits nothing.
 	TestOnly bool
 }
 
-// program is one of those that ask for room: its options, and how its variables begin that say what an option would.
+// program is a Slurm program that requests resources: its options, and the prefix of its environment variables.
 type program struct {
 	name, prefix string
 	options      func() []option
@@ -80,20 +80,20 @@ type program struct {
 
 var forSbatch = &program{"sbatch", "SBATCH_", options}
 
-// Warnings returns a line for each option that was taken and has no effect.
+// Warnings returns a line for each accepted option without an effect.
 func (b *Batch) Warnings() []string { return b.warnings }
 
-// setter takes the value of an option.
+// setter stores the value of an option.
 type setter func(b *Batch, value string) error
 
-// option is one of Slurm's.
+// option is one of Slurm's options.
 type option struct {
 	long, short string
-	bare        string // its value where none is given; empty: it wants one
+	bare        string // its default value; empty: a value is required
 	set         setter
 }
 
-// value makes an option a flag.
+// value implements a flag with an option.
 type value struct {
 	b *Batch
 	o option
@@ -122,7 +122,7 @@ func (b *Batch) flags() *pflag.FlagSet {
 	return f
 }
 
-// take reads words of a command line, and returns those behind the options.
+// take parses arguments, and returns those after the options.
 func (b *Batch) take(words []string) ([]string, error) {
 	f := b.flags()
 	words, err := Whole(f, true, words)
@@ -135,10 +135,10 @@ func (b *Batch) take(words []string) ([]string, error) {
 	return f.Args(), nil
 }
 
-// maybeAttached are letters whose value may be left out, and else stands right behind them: -K0.
+// maybeAttached lists letters with an optional value, which must directly follow the letter: -K0.
 const maybeAttached = "KI"
 
-// attached writes such a value as the flag library reads it, up to the first word that is no option.
+// attached rewrites such values for the flag library, up to the first argument that is not an option.
 func attached(f *pflag.FlagSet, words []string) []string {
 	words = slices.Clone(words)
 	for i := 0; i < len(words); i++ {
@@ -154,7 +154,7 @@ func attached(f *pflag.FlagSet, words []string) []string {
 		switch {
 		case flag == nil:
 		case flag.NoOptDefVal == "" && !has:
-			i++ // the next word is its value
+			i++ // the next argument is its value
 		case word[1] != '-' && has && strings.Contains(maybeAttached, word[1:2]):
 			words[i] = "--" + flag.Name + "=" + word[2:]
 		}
@@ -162,7 +162,7 @@ func attached(f *pflag.FlagSet, words []string) []string {
 	return words
 }
 
-// plain is an error of the flag library in words of ours.
+// plain translates an error of the flag library.
 func (p *program) plain(err error) error {
 	if invalid, is := err.(*pflag.InvalidValueError); is {
 		if r, is := invalid.Unwrap().(*Refusal); is {
@@ -180,8 +180,8 @@ func (p *program) plain(err error) error {
 	return &Refusal{Option: name, Text: strings.TrimSpace("needs a value " + rest)}
 }
 
-// inEnvironment are variables, behind a program's prefix, that say what an option would; they win over a script, and a
-// command line over them.
+// inEnvironment lists environment variables, without the program's prefix, and their options. They override a
+// script, and the command line overrides them.
 var inEnvironment = [][2]string{
 	{"ACCOUNT", "account"}, {"ARRAY_INX", "array"}, {"CONSTRAINT", "constraint"}, {"EXPORT", "export"}, {"GPUS", "gpus"},
 	{"GPUS_PER_NODE", "gpus-per-node"}, {"GPUS_PER_TASK", "gpus-per-task"}, {"JOB_NAME", "job-name"},
@@ -189,7 +189,8 @@ var inEnvironment = [][2]string{
 	{"PARTITION", "partition"}, {"QOS", "qos"}, {"SIGNAL", "signal"}, {"TIMELIMIT", "time"},
 }
 
-// variables reads those of the program; what it has no option for is not its own.
+// variables reads the environment variables of the program. It ignores variables whose options the program does not
+// have.
 func (b *Batch) variables(lookup func(string) (string, bool)) error {
 	known := map[string]bool{}
 	for _, o := range b.program.options() {
@@ -205,8 +206,8 @@ func (b *Batch) variables(lookup func(string) (string, bool)) error {
 	return err
 }
 
-// Parse reads a command line of sbatch. read gets the script that it names; it is not called where --wrap stands.
-// The script's text and arguments come back with what was asked for.
+// Parse parses a command line of sbatch. read returns the named script; it is not called with --wrap. Parse returns
+// the options, the script's text, and its arguments.
 func Parse(words []string, lookup func(string) (string, bool), read func(string) ([]byte, error)) (
 	b *Batch, text []byte, args []string, err error) {
 	line := newBatch(forSbatch)
@@ -253,7 +254,7 @@ func orDefault(text, other string) string {
 	return text
 }
 
-// script reads the #SBATCH lines of a script: those before its first command.
+// script reads the #SBATCH lines of a script before its first command.
 func (b *Batch) script(text []byte) error {
 	if !messages.IsScript(text) {
 		return &Refusal{Option: "the script", Text: "must begin with #!",
@@ -284,10 +285,10 @@ func (b *Batch) script(text []byte) error {
 	return nil
 }
 
-// missing are programs of Slurm's that no script finds here, where a command stands.
+// missing matches calls of Slurm programs that are not available in a job here.
 var missing = regexp.MustCompile(`(?m)^[ \t]*(?:[A-Za-z_]\w*=\S*[ \t]+)*(sbcast|sattach|salloc|sstat)\b`)
 
-// found refuses a script that calls what is not here: it would fail halfway.
+// found refuses a script that calls a missing program, because it would fail in the middle.
 func found(text []byte) error {
 	at := missing.FindSubmatchIndex(text)
 	if at == nil {
@@ -298,7 +299,7 @@ func found(text []byte) error {
 			"docs/reference/slurm.md"}
 }
 
-// wordsOf splits a line as a shell would, without expanding anything; a # begins a comment.
+// wordsOf splits a line like a shell, without expansions. # starts a comment.
 func wordsOf(line string) (words []string, err error) {
 	var word strings.Builder
 	in, open := false, rune(0)

@@ -10,13 +10,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that each option of sbatch comes to what Slurm would give, or is refused by its name.
+// This file checks that each option of sbatch has Slurm's effect, or is refused by its name.
 
 var here = Submitter{Dir: "/home/ann/run", Host: "login1", User: "ann", As: "me",
 	Env: []string{"PATH=/opt/bin:/bin", "TERM=xterm", "KEY=v",
 		"SLURM_OLD=1", "SYNAPSE_TOKEN=secret"}}
 
-// batch is the job of a command line, and of a script if it has one.
+// batch returns the job of a command line and an optional script.
 func batch(script string, words ...string) (*messages.JobSpec, *Batch, error) {
 	read := func(string) ([]byte, error) { return []byte(script), nil }
 	if script != "" {
@@ -34,7 +34,7 @@ func batch(script string, words ...string) (*messages.JobSpec, *Batch, error) {
 	return spec, b, err
 }
 
-// shortly is a job in a line: what differs from the usual.
+// shortly formats the non-default values of a job on one line.
 func shortly(s *messages.JobSpec) string {
 	f := jobfile.Format(s)
 	parts := []string{fmt.Sprint(f.Spec.Gang.Replicas)}
@@ -125,7 +125,7 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-// TestRefused: what cannot be honoured is refused, and the refusal begins with its name.
+// TestRefused checks that the error for an unsupported option begins with its name.
 func TestRefused(t *testing.T) {
 	for _, c := range []struct{ line, option string }{
 		{"--reservation=maint", "--reservation"},
@@ -150,7 +150,7 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestPassed: an option that changes nothing here is taken, and warned of once. It changes nothing of the job.
+// TestPassed checks that an option without an effect is accepted with one warning and does not change the job.
 func TestPassed(t *testing.T) {
 	plain, _, err := batch("", "--wrap", "true")
 	if err != nil {
@@ -173,7 +173,7 @@ func TestPassed(t *testing.T) {
 	}
 }
 
-// TestSizes: amounts of memory as Slurm's users write them.
+// TestSizes checks Slurm's notation of memory sizes.
 func TestSizes(t *testing.T) {
 	for text, want := range map[string]int64{
 		"4": 4 << 20, "4K": 4 << 10, "4G": 4 << 30, "4GB": 4 << 30, "4gb": 4 << 30, "512Mb": 512 << 20, "1T": 1 << 40,
@@ -189,7 +189,7 @@ func TestSizes(t *testing.T) {
 	}
 }
 
-// TestEnvironment: what Slurm says of an allocation is said, and what is exported goes along.
+// TestEnvironment checks the variables that describe the allocation, and the exported variables.
 func TestEnvironment(t *testing.T) {
 	for _, c := range []struct{ line, has, hasNot string }{
 		{"-N 2 --ntasks-per-node=4 -c 2 --gpus-per-node=4 --mem=64G -p gpu -A lab",
@@ -230,7 +230,7 @@ func TestEnvironment(t *testing.T) {
 	}
 }
 
-// TestFiles: the name of an output file is one word of the shell, whatever stands in it.
+// TestFiles checks that the name of an output file is a single shell word, for any characters.
 func TestFiles(t *testing.T) {
 	for name, want := range map[string]string{
 		"slurm-%j.out": `slurm-"$SLURM_JOB_ID".out`, "logs/%x_%A_%a": `logs/"$SLURM_JOB_NAME"_"$job"_"$element"`,

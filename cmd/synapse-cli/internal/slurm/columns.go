@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the fields of jobs that squeue and sacct know.
+// This file defines the fields of jobs for squeue and sacct.
 
-// The formats that squeue, and squeue --long, use where none is asked for.
+// The default formats of squeue and squeue --long.
 const (
 	QueueFormat  = "%.18i %.9P %.8j %.8u %.2t %.10M %.6D %R"
 	QueueLong    = "%.18i %.9P %.8j %.8u %.8T %.10M %.9l %.6D %R"
@@ -18,7 +18,7 @@ const (
 	AccountUsual = "JobID,JobName%10,Partition%10,Account%10,AllocCPUS%10,State%10,ExitCode%8"
 )
 
-// QueueFields are those of squeue.
+// QueueFields returns the fields of squeue.
 func QueueFields() []Field[*Entry] {
 	return append([]Field[*Entry]{
 		{'i', []string{"JobArrayID"}, "JOBID", func(e *Entry) string { return e.ID }},
@@ -72,7 +72,7 @@ func QueueFields() []Field[*Entry] {
 		{'Y', []string{"SchedNodes"}, "SCHEDNODES", func(e *Entry) string { return orDefault(Hostlist(e.Kept), "(null)") }},
 		{'Q', []string{"PriorityLong"}, "PRIORITY", func(e *Entry) string { return decimal(int64(e.Priority)) }},
 		{'p', []string{"Priority"}, "PRIORITY", func(e *Entry) string {
-			const most = messages.MaxPriority // of all priorities, a part between 0 and 1
+			const most = messages.MaxPriority // for priorities between 0 and 1
 			return strconv.FormatFloat(float64(int64(e.Priority)+most)/(2*most), 'f', 14, 64)
 		}},
 		{'q', []string{"QOS"}, "QOS", func(e *Entry) string { return e.QOS }},
@@ -85,9 +85,9 @@ func QueueFields() []Field[*Entry] {
 	}, append(unasked(), absent(notOfQueue)...)...)
 }
 
-// unasked are those of squeue that are the same for most jobs, or have no letter.
+// unasked returns the fields of squeue that are the same for most jobs, or have no letter.
 func unasked() []Field[*Entry] {
-	unset := func(text string) func(*Entry) string { return func(*Entry) string { return text } } // nobody can ask for it
+	unset := func(text string) func(*Entry) string { return func(*Entry) string { return text } } // no job can set it
 	return []Field[*Entry]{
 		{'k', []string{"Comment"}, "COMMENT", func(e *Entry) string { return orDefault(e.Comment, e.Job) }},
 		{'v', []string{"Reservation"}, "RESERVATION", unset("(null)")},
@@ -113,10 +113,10 @@ func unasked() []Field[*Entry] {
 	}
 }
 
-// raw is the number of this very job, an element's own.
+// raw returns the number of this job; for an element, its own number.
 func (e *Entry) raw() string { return messages.NumericID(e.Job) }
 
-// base is the number of its array, or its own.
+// base returns the number of the array of an element, or of the job itself.
 func (e *Entry) base() string {
 	if e.ArrayID == "N/A" {
 		return e.raw()
@@ -126,7 +126,7 @@ func (e *Entry) base() string {
 
 func (e *Entry) exitCode() string { return fmt.Sprintf("%d:%d", e.Exit, e.Signal) }
 
-// allocated is what it has, once it has been placed.
+// allocated returns the resources of a job that has been placed.
 func (e *Entry) allocated() string {
 	if e.given(1) == 0 {
 		return ""
@@ -134,12 +134,12 @@ func (e *Entry) allocated() string {
 	return e.tres()
 }
 
-// AccountFields are those of sacct.
+// AccountFields returns the fields of sacct.
 func AccountFields() []Field[*Entry] {
 	at := func(name string, of func(*Entry) string) Field[*Entry] {
 		return Field[*Entry]{Names: []string{name}, Head: name, Of: of}
 	}
-	unset := func(*Entry) string { return "" } // nobody can ask for it
+	unset := func(*Entry) string { return "" } // no job can set it
 	return append([]Field[*Entry]{
 		at("JobID", func(e *Entry) string { return e.ID }),
 		at("JobIDRaw", (*Entry).raw),
@@ -193,7 +193,7 @@ func AccountFields() []Field[*Entry] {
 	}, absent(notOfAccount)...)
 }
 
-// given is an amount of a job that has been placed.
+// given returns an amount if the job has been placed.
 func (e *Entry) given(n int64) int64 {
 	if e.StartMs == 0 {
 		return 0
@@ -212,7 +212,7 @@ func (e *Entry) tres() string {
 	return text + ",node=" + decimal(e.Nodes)
 }
 
-// began is when it began, or is expected to.
+// began returns the start or the expected start.
 func (e *Entry) began() int64 {
 	if e.StartMs > 0 {
 		return e.StartMs
@@ -220,7 +220,7 @@ func (e *Entry) began() int64 {
 	return e.ForetoldMs
 }
 
-// ends is when it ended, or will at the latest.
+// ends returns the end or the latest end.
 func (e *Entry) ends() int64 {
 	switch {
 	case e.EndMs > 0:

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that each field of Slurm's formats is either shown as it is, or refused by its name. The fields are
-// those of squeue and sacct 20.02 to 23.11, as their sources have them.
+// This file checks that each field of Slurm's formats is shown or is an empty column. The fields are those of
+// squeue and sacct 20.02 to 23.11, from their sources.
 
 func shownJob() *messages.JobStatus {
 	token := &messages.Token{Epoch: 1, Counter: 1}
@@ -37,12 +37,12 @@ func shownJob() *messages.JobStatus {
 	}
 }
 
-// at is so many seconds after the submit.
+// at returns the time this many seconds after the submit.
 func at(seconds int64) int64 { return 1_700_000_000_000 + seconds*1000 }
 
 func clock(seconds int64) string { return time.UnixMilli(at(seconds)).Format("2006-01-02T15:04:05") }
 
-// notShown is what stands here for a field that is an empty column.
+// notShown is the expected value of a field that is an empty column.
 const notShown = "notShown"
 
 func TestQueueLetters(t *testing.T) {
@@ -137,7 +137,7 @@ func TestAccountNames(t *testing.T) {
 		TRESUsageOutMinTask TRESUsageOutTot UID UserCPU WCKeyID WorkDir`)
 }
 
-// named holds each name against what it shows, and those that nothing here has against an empty column.
+// named compares the value of each named field, and checks that the fields marked notShown are empty columns.
 func named(t *testing.T, mark string, fields []Field[*Entry], e *Entry, want map[string]string, not string) {
 	t.Helper()
 	for name, value := range want {
@@ -166,8 +166,8 @@ func named(t *testing.T, mark string, fields []Field[*Entry], e *Entry, want map
 	}
 }
 
-// TestReasonOfEveryCode: each code has Slurm's word from the table. A hold names who may release the job, and a job
-// that waits for room behind others has Slurm's word for that.
+// TestReasonOfEveryCode checks Slurm's word for each reason code. A hold names who may release the job. A job that
+// waits for resources behind others has Slurm's word for that.
 func TestReasonOfEveryCode(t *testing.T) {
 	of := func(code messages.WaitCode, edit func(*messages.JobStatus)) string {
 		j := &messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{

@@ -9,40 +9,40 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how Slurm would see a job of ours: its number, state, reason and amounts.
+// This file converts a job into Slurm's terms: its number, state, reason and amounts.
 
-// Entry is a job as the programs of Slurm show it.
+// Entry is a job in the form that Slurm's programs show.
 type Entry struct {
-	ID, ArrayID, Element, Job           string // Job is our id of it
+	ID, ArrayID, Element, Job           string // Job is Synapse's ID
 	Name, User, Partition, Account, QOS string
 	Comment, WCKey                      string
-	State, Reason, Text                 string   // Text is our reason, in full
-	Machines, Kept                      []string // Kept is where room is kept for it
+	State, Reason, Text                 string   // Text is Synapse's complete reason
+	Machines, Kept                      []string // Kept lists the reserved nodes
 	Nodes, Tasks, CPUs, GPUs            int64
 	GPUType, Features                   string
 	Memory, Peak                        int64
 	SubmitMs, StartMs, EndMs, LimitMs   int64
 	ElapsedMs, ForetoldMs, WaitedMs     int64
-	OverdueMs                           int64 // since it was expected to start
-	Disk                                int64 // of each task
-	Script                              bool  // it runs one
+	OverdueMs                           int64 // time since its expected start
+	Disk                                int64 // per task
+	Script                              bool  // it runs a script
 	Priority, Restarts, Exit, Signal    int32
 	Dependency, Workdir, Command        string
-	Cause                               string // why its last try never ran; empty: it ran, or there was none
+	Cause                               string // why its last attempt never ran; empty: it ran, or there was none
 	Requested, Excluded                 []string
 }
 
-// The states of Slurm, with their short forms.
+// short maps the states of Slurm to their short forms.
 var short = map[string]string{
 	"PENDING": "PD", "RUNNING": "R", "CONFIGURING": "CF", "COMPLETING": "CG", "COMPLETED": "CD", "FAILED": "F",
 	"CANCELLED": "CA",
 	"TIMEOUT":   "TO", "NODE_FAIL": "NF", "PREEMPTED": "PR", "OUT_OF_MEMORY": "OOM", "SPECIAL_EXIT": "SE",
 }
 
-// Short is the short form of a state.
+// Short returns the short form of a state.
 func Short(state string) string { return short[state] }
 
-// Long is a state as somebody may have written it; false: it is none.
+// Long returns the state for a word in either form, and false for an unknown word.
 func Long(word string) (string, bool) {
 	word = strings.ToUpper(word)
 	for long, letters := range short { //order: each is there once
@@ -53,7 +53,7 @@ func Long(word string) (string, bool) {
 	return "", false
 }
 
-// states are the words for our phases.
+// states maps the phases of a job to Slurm's states.
 var states = map[string]string{
 	messages.PhaseQueued: "PENDING", messages.PhaseHeld: "PENDING", messages.PhaseReserving: "PENDING",
 	messages.PhaseDeciding: "PENDING", messages.PhaseStarting: "CONFIGURING", messages.PhaseRunning: "RUNNING",
@@ -62,7 +62,7 @@ var states = map[string]string{
 	messages.PhaseTimedOut: "TIMEOUT",
 }
 
-// Number is the id of a job for Slurm: a number, or that of its array with its index.
+// Number returns Slurm's ID of a job: a number, or for an element the array's number and the index.
 func Number(id string) string {
 	if array, index, ok := messages.ArrayOf(id); ok {
 		return messages.NumericID(array) + "_" + strconv.Itoa(int(index))
@@ -70,7 +70,7 @@ func Number(id string) string {
 	return messages.NumericID(id)
 }
 
-// Of is a job as it stands.
+// Of returns the Entry of a job.
 func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	r := j.GetRecord()
 	spec, a := r.GetSpec(), j.GetAttempt()
@@ -95,7 +95,7 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	e.Tasks, _ = strconv.ParseInt(messages.TasksOf(j), 10, 64)
 	e.Nodes = max(e.Tasks, 1)
 	if !spec.GetGang().GetApart() && spec.GetGang().GetTotal() == nil {
-		e.Nodes = 1 // at least; it is known once they are placed
+		e.Nodes = 1 // at least; the number is known after the placement
 	}
 	e.place(j)
 	if ran := messages.RanMs(j, nowMs); ran > 0 {
@@ -121,12 +121,12 @@ func Of(j *messages.JobStatus, nowMs int64) *Entry {
 	return visible(e)
 }
 
-// waited is how long it has waited, from its submit to its start.
+// waited returns the time from the submit to the start.
 func waited(e *Entry, nowMs int64) int64 {
 	return max(cmp.Or(e.StartMs, e.EndMs, nowMs)-e.SubmitMs, 0)
 }
 
-// place is where it runs, where that is known.
+// place sets the nodes of a job, if they are known.
 func (e *Entry) place(j *messages.JobStatus) {
 	if j.GetRecord().GetState() == messages.JobState_JOB_STATE_QUEUED {
 		return
@@ -143,7 +143,7 @@ func (e *Entry) place(j *messages.JobStatus) {
 	}
 }
 
-// numbered is which of an array it is.
+// numbered sets the array and the index of an element.
 func (e *Entry) numbered(j *messages.JobStatus) {
 	r := j.GetRecord()
 	if array, index, ok := messages.ArrayOf(r.GetId()); ok && r.GetSpec().GetElement() != nil {
@@ -158,7 +158,7 @@ func (e *Entry) numbered(j *messages.JobStatus) {
 	}
 }
 
-// ended has the causes that Slurm has states for.
+// ended sets the states for causes that Slurm distinguishes.
 func (e *Entry) ended(end *messages.End, places []*messages.Place) {
 	if e.State != "FAILED" {
 		return
@@ -188,7 +188,7 @@ func label(labels []*messages.Label, key string) string {
 	return ""
 }
 
-// reason is Slurm's word for why a job does not run. Synapse's own reason, in full, is what scontrol shows next to it.
+// reason returns Slurm's word for why a job does not run. scontrol also shows Synapse's complete reason.
 func reason(j *messages.JobStatus) string {
 	r := j.GetRecord()
 	if !messages.Waits(j.GetPhase()) && j.GetCounts().GetWaiting() == 0 {
@@ -204,7 +204,7 @@ func reason(j *messages.JobStatus) string {
 		return "JobHeldUser"
 	case hold != nil:
 		return "JobHeldAdmin"
-	case code == messages.WaitNone: // of an array that runs, or from a server of an earlier version
+	case code == messages.WaitNone: // a running array, or an older server
 		return "Resources"
 	case j.GetProspect().GetAhead() > 0 && messages.WaitReasons[code].Slurm == "Resources":
 		return "Priority"
@@ -215,7 +215,7 @@ func reason(j *messages.JobStatus) string {
 // launchFailure is Slurm's word for a job that could not be prepared or launched.
 var launchFailure = messages.WaitReasons[messages.WaitLaunch].Slurm
 
-// Past is a job that is over, as history has it.
+// Past returns the Entry of a finished job in the history.
 func Past(p *messages.PastJob) *Entry {
 	e := &Entry{
 		ID: Number(p.GetId()), ArrayID: "N/A", Element: "N/A", Job: p.GetId(), Name: p.Called(), User: p.GetOwner(),

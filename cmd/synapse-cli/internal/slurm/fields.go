@@ -7,18 +7,17 @@ import (
 	"time"
 )
 
-// This file owns columns: which fields of a job and of a machine Slurm's formats name, and how a line of them is
-// written.
+// This file implements columns: the fields of jobs and nodes in Slurm's formats, and the output of a line.
 
-// Field is a column of T.
+// Field is a field of T.
 type Field[T any] struct {
-	Letter byte           // of -o; 0: it has none
-	Names  []string       // of -O and of sacct, the first as it is written
-	Head   string         // of squeue and sinfo
-	Of     func(T) string // nil: nothing here has it, and the column is empty
+	Letter byte           // for -o; 0: none
+	Names  []string       // for -O and sacct; the first is the usual spelling
+	Head   string         // header in squeue and sinfo
+	Of     func(T) string // nil: always empty
 }
 
-// orEmpty returns the field with an empty column if nothing here has it.
+// orEmpty returns the field with an empty column if it has no values here.
 func (f Field[T]) orEmpty() Field[T] {
 	if f.Of == nil {
 		f.Of = func(T) string { return "" }
@@ -26,20 +25,20 @@ func (f Field[T]) orEmpty() Field[T] {
 	return f
 }
 
-// everything is what shows all fields, as %all or as a name.
+// everything selects all fields, as %all or as a name.
 const everything = "all"
 
-// Column is a field as a format asks for it.
+// Column is a field with its width in a format.
 type Column[T any] struct {
 	Field[T]
-	Width int  // 0: as wide as it is
-	Left  bool // and else right
+	Width int  // 0: the width of the value
+	Left  bool // left-aligned; otherwise right-aligned
 	Cut   bool
-	After string // what stands behind it
+	After string // text after the column
 	Name  string
 }
 
-// Percent reads a format of -o: text, and %[.][width]letter.
+// Percent parses a format of -o: text, and %[.][width]letter.
 func Percent[T any](format string, fields []Field[T]) (before string, columns []Column[T], err error) {
 	literal := func(text string) {
 		if len(columns) == 0 {
@@ -92,7 +91,7 @@ func letters[T any](fields []Field[T]) string {
 	return strings.Join(all, " ")
 }
 
-// Named reads a list of names with widths: name[:[.]width] as -O has it, or name[%[-]width] as sacct has it.
+// Named parses a list of names with widths: name[:[.]width] for -O, or name[%[-]width] for sacct.
 func Named[T any](list, mark string, usual int, fields []Field[T]) (columns []Column[T], err error) {
 	if strings.EqualFold(list, everything) {
 		list = strings.ReplaceAll(names(fields), " ", ",")
@@ -146,7 +145,7 @@ func names[T any](fields []Field[T]) string {
 	return strings.Join(all, " ")
 }
 
-// Line writes one line: cell has the text of each column.
+// Line formats one line. cell returns the text of each column.
 func Line[T any](before string, columns []Column[T], cell func(Column[T]) string) string {
 	line := before
 	for _, c := range columns {
@@ -164,7 +163,7 @@ func Line[T any](before string, columns []Column[T], cell func(Column[T]) string
 	return line
 }
 
-// Clock is a span as squeue writes it: 1:05, 2:00:05, 1-00:00:05.
+// Clock formats a duration like squeue: 1:05, 2:00:05, 1-00:00:05.
 func Clock(ms int64) string {
 	s := ms / 1000
 	switch {
@@ -176,7 +175,7 @@ func Clock(ms int64) string {
 	return fmt.Sprintf("%d-%02d:%02d:%02d", s/86400, s/3600%24, s/60%60, s%60)
 }
 
-// wide is a span as sacct writes it: 00:01:05, 1-00:00:05.
+// wide formats a duration like sacct: 00:01:05, 1-00:00:05.
 func wide(ms int64) string {
 	s := ms / 1000
 	text := fmt.Sprintf("%02d:%02d:%02d", s/3600%24, s/60%60, s%60)
@@ -186,7 +185,7 @@ func wide(ms int64) string {
 	return text
 }
 
-// limit is a time limit; none is without an end.
+// limit formats a time limit; 0 means unlimited.
 func limit(ms int64, write func(int64) string) string {
 	if ms == 0 {
 		return "UNLIMITED"
@@ -194,7 +193,7 @@ func limit(ms int64, write func(int64) string) string {
 	return write(ms)
 }
 
-// moment is a time of day as Slurm writes it, in the time zone of whoever reads.
+// moment formats a time like Slurm, in the local time zone.
 func moment(ms int64, none string) string {
 	if ms == 0 {
 		return none
@@ -202,7 +201,7 @@ func moment(ms int64, none string) string {
 	return time.UnixMilli(ms).Format("2006-01-02T15:04:05")
 }
 
-// mebibytes is an amount of memory as Slurm writes it.
+// mebibytes formats an amount of memory like Slurm.
 func mebibytes(n int64) string {
 	switch {
 	case n == 0:

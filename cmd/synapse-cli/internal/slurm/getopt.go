@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// This file owns how the words of a command line become options, as the getopt_long of Slurm's programs reads them.
+// This file parses options like getopt_long, which Slurm's programs use.
 
-// Whole completes the long options of a command line: `--part=x` is `--partition=x`. A beginning that fits several
-// options is refused with their names. The words behind `--` stay as they are, and so do all behind the first one that
-// is no option if the flags stop there.
+// Whole completes abbreviated long options: `--part=x` becomes `--partition=x`. An ambiguous abbreviation is
+// refused with the possible names. Arguments after `--` stay unchanged. If the flags stop at the first argument
+// that is not an option, all arguments after it also stay unchanged.
 func Whole(f *pflag.FlagSet, stops bool, words []string) ([]string, error) {
 	words = slices.Clone(words)
 	for i := 0; i < len(words); i++ {
@@ -40,14 +40,14 @@ func Whole(f *pflag.FlagSet, stops bool, words []string) ([]string, error) {
 			if has {
 				words[i] += "=" + value
 			} else if flag.NoOptDefVal == "" {
-				i++ // the next word is its value
+				i++ // the next argument is its value
 			}
 		}
 	}
 	return words, nil
 }
 
-// longOption returns the option of a name, or the only one that begins so; nil: there is none.
+// longOption returns the option with a name, or the only one with this prefix, or nil.
 func longOption(f *pflag.FlagSet, name string) (*pflag.Flag, error) {
 	if flag := f.Lookup(name); flag != nil || name == "" {
 		return flag, nil
@@ -73,7 +73,8 @@ func longOption(f *pflag.FlagSet, name string) (*pflag.Flag, error) {
 		Hint: "write the full name"}
 }
 
-// wantsNext reports whether the last of these letters takes the next word as its value: -n 4, but not -n4.
+// wantsNext reports whether the last of these letters takes the next argument as its value. It does in -n 4, but
+// not in -n4.
 func wantsNext(f *pflag.FlagSet, letters string) bool {
 	for i := range letters {
 		flag := f.ShorthandLookup(letters[i : i+1])
@@ -87,7 +88,7 @@ func wantsNext(f *pflag.FlagSet, letters string) bool {
 	return false
 }
 
-// List is an option that may be given several times: its values are joined by commas.
+// List is an option that may be repeated. Its values are joined by commas.
 type List struct{ To *string }
 
 // String returns the values.
@@ -98,7 +99,7 @@ func (l List) String() string {
 	return *l.To
 }
 
-// Type names what the option takes.
+// Type returns the name of the value's type.
 func (l List) Type() string { return "list" }
 
 // Set adds values.
@@ -112,6 +113,6 @@ func (l List) Set(value string) error {
 	return nil
 }
 
-// Version is the release of Slurm whose options and words these programs follow. Programs read it from --version, and
-// choose by it what they send.
+// Version is the release of Slurm whose options and words these programs follow. Clients read it from --version and
+// choose their options by it.
 const Version = "24.11.0"

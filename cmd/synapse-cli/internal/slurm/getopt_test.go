@@ -10,7 +10,7 @@ import (
 	"pgregory.net/rapid"
 )
 
-// This file owns that a command line is read as getopt_long reads it.
+// This file checks that options are parsed like getopt_long.
 
 func someFlags() *pflag.FlagSet {
 	f := pflag.NewFlagSet("", pflag.ContinueOnError)
@@ -24,14 +24,15 @@ func someFlags() *pflag.FlagSet {
 	return f
 }
 
-// TestWhole: the beginning of one option is that option, and of several it is refused. A value is never completed.
+// TestWhole checks that a unique abbreviation is completed and an ambiguous one is refused. Values are never
+// completed.
 func TestWhole(t *testing.T) {
 	for _, c := range []struct{ line, want string }{
 		{"--part=x --noh", "--partition=x --noheader"},
 		{"--part x", "--partition x"},
 		{"--nodes 2 --nodel a", "--nodes 2 --nodelist a"},
-		{"--ntasks 4 --ntasks-per 2", "--ntasks 4 --ntasks-per-node 2"}, // a whole name is never the beginning of another
-		{"--part --long", "--partition --long"},                         // its value
+		{"--ntasks 4 --ntasks-per 2", "--ntasks 4 --ntasks-per-node 2"}, // already complete
+		{"--part --long", "--partition --long"},                         // the value of --part
 		{"-p --lon", "-p --lon"},
 		{"-lp --lon", "-lp --lon"},
 		{"-lpx --lon", "-lpx --long"},
@@ -62,7 +63,7 @@ func TestWhole(t *testing.T) {
 	}
 }
 
-// TestWholeIsRead: a command line of whole names is left as it is, and one of beginnings is read as if it had them.
+// TestWholeIsRead checks that complete names stay unchanged, and that abbreviations parse like the complete names.
 func TestWholeIsRead(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		var whole, short []string
@@ -70,7 +71,7 @@ func TestWholeIsRead(t *testing.T) {
 			var all []*pflag.Flag
 			someFlags().VisitAll(func(f *pflag.Flag) { all = append(all, f) })
 			flag := rapid.SampledFrom(all).Draw(t, "option")
-			least := len(flag.Name) // the shortest beginning of this option alone
+			least := len(flag.Name) // the shortest unique abbreviation
 			for least > 1 && !slices.ContainsFunc(all, func(o *pflag.Flag) bool {
 				return o != flag && strings.HasPrefix(o.Name, flag.Name[:least-1])
 			}) {
@@ -95,7 +96,7 @@ func TestWholeIsRead(t *testing.T) {
 	})
 }
 
-// TestList: an option that is given twice has the values of both.
+// TestList checks that a repeated option has the values of all occurrences.
 func TestList(t *testing.T) {
 	f, jobs := someFlags(), ""
 	f.VarP(List{&jobs}, "jobs", "j", "")

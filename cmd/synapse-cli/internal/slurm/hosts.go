@@ -7,12 +7,12 @@ import (
 	"strings"
 )
 
-// This file owns lists of machines as Slurm writes them: n[1-3,7],gpu04.
+// This file parses and formats Slurm's node lists: n[1-3,7],gpu04.
 
-// maxHosts bounds what one list may stand for.
+// maxHosts limits the number of nodes in one list.
 const maxHosts = 65536
 
-// Hostnames is each machine of a list.
+// Hostnames returns the nodes of a list.
 func Hostnames(list string) (names []string, err error) {
 	for part := range splitOutside(list) {
 		expanded, ok := expand(strings.TrimSpace(part), maxHosts-len(names))
@@ -24,7 +24,7 @@ func Hostnames(list string) (names []string, err error) {
 	return names, nil
 }
 
-// splitOutside goes over the parts between commas that stand in no bracket.
+// splitOutside iterates over the parts between commas outside brackets.
 func splitOutside(list string) func(func(string) bool) {
 	return func(yield func(string) bool) {
 		depth, from := 0, 0
@@ -78,7 +78,7 @@ func expand(part string, most int) ([]string, bool) {
 	return names, true
 }
 
-// Hostlist writes machines shortly: those whose names differ by a number at the end stand in one bracket.
+// Hostlist formats nodes briefly: names that differ only by a number at the end share one bracket.
 func Hostlist(names []string) string {
 	names = slices.Compact(slices.Sorted(slices.Values(names)))
 	var stems []string
@@ -120,7 +120,7 @@ func Hostlist(names []string) string {
 
 func pad(digits string) string { return fmt.Sprintf("%20s", digits) }
 
-// follows reports whether the second number is the next one, written as wide where it has zeros before it.
+// follows reports whether b is the number after a. With leading zeros, both must have the same width.
 func follows(a, b string) bool {
 	x, err := strconv.Atoi(a)
 	y, failed := strconv.Atoi(b)

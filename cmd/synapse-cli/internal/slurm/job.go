@@ -13,26 +13,26 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how what was asked for becomes a job. A node of Slurm's allocation is a task of ours, alone on its
-// machine; the script runs in the first of them, and its steps in all. Only where tasks are counted and nodes are not
-// is a task of theirs one of ours, on whichever machines have room.
+// This file converts options into a job. A node of Slurm's allocation becomes a task, alone on its node. The script
+// runs in the first task, and its steps run in all. Only if --ntasks is set without --nodes, a Slurm task becomes a
+// task, on any nodes.
 
-// Submitter is where a job is submitted, and by whom.
+// Submitter describes the environment of a submit.
 type Submitter struct {
 	Dir, Host, User string
 	// As is the account that the job names; empty: none.
 	As  string
 	Env []string // NAME=value
-	// Whole is what a machine has that the job would have alone; nil: it has not been asked for.
+	// Whole holds the resources of a complete node that the job requests; nil: not requested.
 	Whole *messages.Resources
 }
 
-// WantsWhole reports whether whole machines are asked for, without saying what those have, and of which type.
+// WantsWhole reports whether complete nodes are requested without their amounts, and of which GPU type.
 func (b *Batch) WantsWhole() (wants bool, gpuType string) {
 	return b.exclusive || b.wholeMemory, b.gpuType
 }
 
-// shape is how many tasks of ours there are, and how many of Slurm's stand in each.
+// shape holds the number of tasks, and how many of Slurm's tasks are in each.
 type shape struct {
 	gang, each, tasks int64
 	apart             bool
@@ -65,7 +65,7 @@ func (b *Batch) shape() (shape, error) {
 	return shape{gang: nodes, each: each, tasks: tasks, apart: nodes > 1}, nil
 }
 
-// amount is what one task of ours has.
+// amount returns the resources of one task.
 func (b *Batch) amount(s shape, whole *messages.Resources) (*messages.Resources, error) {
 	gpus := b.gpusPerNode
 	switch {
@@ -106,7 +106,7 @@ func (b *Batch) amount(s shape, whole *messages.Resources) (*messages.Resources,
 	return r, nil
 }
 
-// Job is what sbatch submits.
+// Job returns the job that sbatch submits.
 func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSpec, error) {
 	files, err := b.files()
 	if err != nil {
@@ -115,7 +115,7 @@ func (b *Batch) Job(text []byte, args []string, from Submitter) (*messages.JobSp
 	return b.job(text, files, args, from)
 }
 
-// job runs a script on the first node, behind what is to be done about its files.
+// job returns a job that runs a script on the first node, after the setup of its files.
 func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*messages.JobSpec, error) {
 	s, err := b.shape()
 	if err != nil {
@@ -138,7 +138,7 @@ func (b *Batch) job(text []byte, files string, args []string, from Submitter) (*
 		Nodes: b.nodelist, Exclude: b.exclude, Warn: b.warn, Topology: b.topology, Launcher: messages.Launch_LAUNCH_SLURM,
 	}
 	if spec.Call(b.called()); !messages.Titled(b.called()) {
-		spec.Name = orDefault(messages.NameOf(b.called()), b.program.name) // of other letters, those that a name can have
+		spec.Name = orDefault(messages.NameOf(b.called()), b.program.name) // replaces characters that a name cannot contain
 	}
 	if spec.Workdir == "" {
 		spec.SubmitDir = from.Dir
@@ -179,8 +179,8 @@ func (b *Batch) workdir(here string) string {
 	return path.Join(here, b.chdir)
 }
 
-// environment is what the script finds beside the words of a task: whatever is exported, and what Slurm says of the
-// submit and of the allocation.
+// environment returns the variables of the script in addition to those of a task: the exported ones, and Slurm's
+// variables about the submit and the allocation.
 func (b *Batch) environment(s shape, amount *messages.Resources, from Submitter) (env []*messages.EnvVar, err error) {
 	set, err := b.exported(from.Env)
 	if err != nil {
@@ -194,8 +194,8 @@ func (b *Batch) environment(s shape, amount *messages.Resources, from Submitter)
 	add("SLURM_NPROCS", decimal(s.tasks))
 	add("SLURM_CPUS_ON_NODE", decimal(amount.GetMilliCpu()/1000))
 	if s.apart || s.gang == 1 {
-		// What a node has is that of a task of ours, in which several of theirs may stand: a thread for each of its cores
-		// would be too many for each of them.
+		// A task here may contain several of Slurm's tasks. A thread per CPU of the node would be too many
+		// for each of them.
 		add("SLURM_CPUS_PER_TASK", decimal(max(b.cpusPerGPU*amount.GetMilliGpu()/1000/s.each, 1)))
 		add("SLURM_NTASKS_PER_NODE", decimal(s.each))
 		add("SLURM_TASKS_PER_NODE", repeated(s.each, s.gang, s.tasks))
@@ -231,7 +231,7 @@ func (b *Batch) environment(s shape, amount *messages.Resources, from Submitter)
 
 func decimal(n int64) string { return strconv.FormatInt(n, 10) }
 
-// repeated is a number for each node, as 4(x2),3.
+// repeated formats a number per node, such as 4(x2),3.
 func repeated(each, nodes, total int64) string {
 	full, rest := min(total/each, nodes), total%each
 	var parts []string
@@ -247,12 +247,12 @@ func repeated(each, nodes, total int64) string {
 	return strings.Join(parts, ",")
 }
 
-// ownHere are variables of the machine and the shell of whoever submits.
+// ownHere lists variables that belong to the submit host and its shell.
 var ownHere = []string{"_", "PWD", "OLDPWD", "SHLVL", "TERM", "TMPDIR", "HOSTNAME", "SSH_CLIENT", "SSH_CONNECTION",
 	"SSH_TTY",
 	"SSH_AUTH_SOCK", "DISPLAY", "XDG_RUNTIME_DIR", "XDG_SESSION_ID", "DBUS_SESSION_BUS_ADDRESS"}
 
-// exported are the variables that go along: ALL, NONE, or a list, which may have ALL in it.
+// exported returns the exported variables: ALL, NONE, or a list, which may contain ALL.
 func (b *Batch) exported(here []string) (set map[string]string, err error) {
 	all := false
 	set = map[string]string{}
@@ -288,7 +288,7 @@ func (b *Batch) exported(here []string) (set map[string]string, err error) {
 	return set, nil
 }
 
-// exportable reports whether a variable may go along that nobody has named.
+// exportable reports whether a variable may be exported without being named.
 func exportable(name string) bool {
 	if strings.HasPrefix(name, "SLURM_") || strings.HasPrefix(name, "SBATCH_") || messages.ReservedEnv(name) {
 		return false

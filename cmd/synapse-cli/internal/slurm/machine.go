@@ -8,18 +8,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how Slurm would see a machine of ours, and a queue as a partition.
+// This file converts a node into Slurm's terms, and a queue into a partition.
 
-// Machine is a machine as sinfo and scontrol show it.
+// Machine is a node in the form of sinfo and scontrol.
 type Machine struct {
 	Name, Address, State, Why, GPUType, Features, Version string
-	Partition                                             string // of the line that it is in
+	Partition                                             string // the partition of its line
 	CPUs, UsedCPUs, GPUs, UsedGPUs                        int64
 	Memory, UsedMemory                                    int64
 	labels                                                []*messages.Label
 }
 
-// MachineOf is a machine as it stands.
+// MachineOf returns the Machine of a node.
 func MachineOf(n *messages.NodeStatus) *Machine {
 	r := n.GetRecord()
 	a, total, free := r.GetAnnouncement(), r.GetAnnouncement().GetTotal(), n.GetLedger().GetFree()
@@ -43,7 +43,7 @@ func MachineOf(n *messages.NodeStatus) *Machine {
 	return visible(m)
 }
 
-// state is Slurm's word for how it is.
+// state returns Slurm's word for the state of a node.
 func (m *Machine) state(n *messages.NodeStatus) string {
 	busy := len(n.GetLedger().GetSlices()) > 0
 	switch condition := messages.ConditionOf(n); condition {
@@ -65,11 +65,11 @@ func (m *Machine) state(n *messages.NodeStatus) string {
 	return "mixed"
 }
 
-// shortStates are the short forms of machines' states.
+// shortStates maps the states of nodes to their short forms.
 var shortStates = map[string]string{"down*": "down*", "draining": "drng", "drained": "drain", "idle": "idle",
 	"allocated": "alloc", "mixed": "mix"}
 
-// HasState reports whether a machine is in a state, as people write it.
+// HasState reports whether a node is in a state, in either form of the word.
 func (m *Machine) HasState(word string) bool {
 	word = strings.ToLower(strings.TrimSuffix(word, "*"))
 	state := strings.TrimSuffix(m.State, "*")
@@ -77,7 +77,7 @@ func (m *Machine) HasState(word string) bool {
 		strings.HasPrefix(state, "drain") || word == "all"
 }
 
-// Fits reports whether a machine has all labels of a queue's selector.
+// Fits reports whether a node has all labels of a queue's selector.
 func (m *Machine) Fits(selector []*messages.Label) bool {
 	for _, want := range selector {
 		if label(m.labels, want.GetKey()) != want.GetValue() {
@@ -87,21 +87,21 @@ func (m *Machine) Fits(selector []*messages.Label) bool {
 	return true
 }
 
-// Partition is machines of one queue in one state, which a line of sinfo is about.
+// Partition holds the nodes of one queue in one state: a line of sinfo.
 type Partition struct {
 	Name, Limit string
 	Usual       bool
 	Machines    []*Machine
 }
 
-// The formats of sinfo where none is asked for.
+// The default formats of sinfo.
 const (
 	InfoFormat = "%9P %.5a %.10l %.6D %.6t %N"
 	InfoNodes  = "%N %.6D %.9P %6t"
 	InfoLong   = "%N %.6D %.9P %.11T %.4c %.8m %.20G %20E"
 )
 
-// InfoFields are those of sinfo.
+// InfoFields returns the fields of sinfo.
 func InfoFields() []Field[*Partition] {
 	first := func(of func(*Machine) string) func(*Partition) string {
 		return func(p *Partition) string {
@@ -177,7 +177,7 @@ func (m *Machine) gres() string {
 	return fmt.Sprintf("gpu:%s:%d", m.GPUType, m.GPUs)
 }
 
-// Show is a machine as scontrol shows it.
+// Show formats a node like scontrol.
 func (m *Machine) Show() string {
 	text := fmt.Sprintf(
 		"NodeName=%s CPUAlloc=%d CPUTot=%d\n   AvailableFeatures=%s\n   Gres=%s\n   NodeAddr=%s NodeHostName=%s Version=%s\n"+
@@ -192,7 +192,7 @@ func (m *Machine) Show() string {
 	return text
 }
 
-// Show is a partition as scontrol shows it.
+// Show formats a partition like scontrol.
 func (p *Partition) Show() string {
 	var cpus, memory, devices int64
 	names := make([]string, 0, len(p.Machines))
@@ -220,7 +220,7 @@ func gpus(n int64) string {
 	return fmt.Sprintf(",gres/gpu=%d", n)
 }
 
-// Show is a job as scontrol shows it.
+// Show formats a job like scontrol.
 func (e *Entry) Show() string {
 	text := "JobId=" + strings.SplitN(e.ID, "_", 2)[0]
 	if e.ArrayID != "N/A" {
@@ -245,7 +245,7 @@ func (e *Entry) Show() string {
 			orDefault(e.Comment, e.Job+": "+e.Text))
 }
 
-// Object is a job as --json has it: a part of what Slurm's has, by the same keys.
+// Object returns a job for --json: a subset of Slurm's object with the same keys.
 func (e *Entry) Object() map[string]any {
 	number, _, _ := strings.Cut(e.ID, "_")
 	var id int64

@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the options of sbatch: what each sets, and what each cannot be here.
+// This file lists the options of sbatch, with the effect of each or the reason why it is not supported.
 
 func options() []option {
 	all := []option{
@@ -56,7 +56,7 @@ func options() []option {
 		{"parsable", "", "yes", yes(func(b *Batch) *bool { return &b.Parsable })},
 		{"wait", "W", "yes", yes(func(b *Batch) *bool { return &b.Wait })},
 		{"test-only", "", "yes", yes(func(b *Batch) *bool { return &b.TestOnly })},
-		// What is so in any case.
+		// These options request the default.
 		{"requeue", "", "yes", setRequeue(false)}, {"no-requeue", "", "yes", setRequeue(true)},
 		{"time-min", "", "", setTimeMin},
 		{"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
@@ -73,8 +73,8 @@ func options() []option {
 	return all
 }
 
-// ofTable makes an option of a name as the tables below have it. Behind a comma is the letter, and a question mark
-// stands where no value is wanted.
+// ofTable returns an option by a name in the tables below. The letter is after a comma. A question mark means that
+// no value is needed.
 func ofTable(name string, set setter) option {
 	short, bare := "", ""
 	if long, letter, has := strings.Cut(name, ","); has {
@@ -86,8 +86,8 @@ func ofTable(name string, set setter) option {
 	return option{name, short, bare, set}
 }
 
-// passed are options that change nothing here. Programs that write scripts for any cluster say them, so each is taken
-// with a warning.
+// passed lists options without an effect here. Programs that write scripts for any cluster use them, so each is
+// accepted with a warning.
 var passed = []string{
 	"mail-type", "mail-user", "clusters,M", "get-user-env?", "extra", "mcs-label", "hint",
 	"distribution,m", "contiguous?", "spread-job?", "use-min-nodes?", "mem-bind", "cpu-freq", "gpu-freq", "gres-flags",
@@ -96,7 +96,7 @@ var passed = []string{
 	"ignore-pbs?", "cluster-constraint",
 }
 
-// pass takes an option, and warns that it has no effect.
+// pass accepts an option, and warns that it has no effect.
 func pass(name string) setter {
 	return func(b *Batch, value string) error {
 		if name == "--mail-type" && strings.EqualFold(value, "NONE") {
@@ -109,7 +109,7 @@ func pass(name string) setter {
 	}
 }
 
-// refused are options that cannot be honoured, with what to do instead.
+// refused lists unsupported options, with an alternative for each.
 var refused = map[string]string{
 	"reservation":    "reservations are not supported: use --constraint=KEY=VALUE for a labelled node",
 	"licenses,L":     "licenses are not supported",
@@ -164,7 +164,7 @@ func text(to func(*Batch) *string) setter {
 	}
 }
 
-// kept takes a text that is kept with the job. One that is too long for a label is cut.
+// kept stores a text as a label of the job, and cuts it to the maximum length of a label.
 func kept(to func(*Batch) *string) setter {
 	return func(b *Batch, value string) error {
 		for len(value) > messages.MaxValueBytes {
@@ -176,7 +176,7 @@ func kept(to func(*Batch) *string) setter {
 	}
 }
 
-// setRequeue takes the last of --requeue and --no-requeue. Without both a job whose node is lost runs again.
+// setRequeue uses the last of --requeue and --no-requeue. Without either, a job whose node is lost runs again.
 func setRequeue(never bool) setter {
 	return func(b *Batch, _ string) error {
 		b.never = never
@@ -184,13 +184,13 @@ func setRequeue(never bool) setter {
 	}
 }
 
-// setTimeMin takes the least time limit: the job has all of --time, so that is met.
+// setTimeMin accepts a minimum time limit. The job always gets all of --time, so the minimum is met.
 func setTimeMin(_ *Batch, value string) error {
 	_, err := ParseTime(value)
 	return err
 }
 
-// one takes one word where Slurm would take several.
+// one accepts one word of a list.
 func one(to func(*Batch) *string) setter {
 	return func(b *Batch, value string) error {
 		if strings.Contains(value, ",") {
@@ -222,7 +222,7 @@ func number(value string) (int64, error) {
 	return n, nil
 }
 
-// setNodes takes one size: a gang has one.
+// setNodes accepts one size, because a gang has a fixed size.
 func setNodes(b *Batch, value string) (err error) {
 	least, most, ranged := strings.Cut(value, "-")
 	if ranged && least != most {
@@ -232,7 +232,7 @@ func setNodes(b *Batch, value string) (err error) {
 	return err
 }
 
-// devices takes [type:]number.
+// devices accepts [type:]number.
 func devices(to func(*Batch) *int64) setter {
 	return func(b *Batch, value string) (err error) {
 		kind, n, typed := strings.Cut(value, ":")
@@ -255,7 +255,7 @@ func devices(to func(*Batch) *int64) setter {
 	}
 }
 
-// setGres takes GPUs alone, of each node.
+// setGres accepts only GPUs per node.
 func setGres(b *Batch, value string) error {
 	if value == "none" {
 		return nil
@@ -267,12 +267,12 @@ func setGres(b *Batch, value string) error {
 	return devices(func(b *Batch) *int64 { return &b.gpusPerNode })(b, orDefault(strings.TrimPrefix(rest, ":"), "1"))
 }
 
-// size is an amount of memory: mebibytes, where it has no letter.
+// size parses an amount of memory: mebibytes if it has no letter.
 func size(value string) (int64, error) {
 	shift := int64(20)
 	digits := value
 	if n := len(value); n > 1 && value[n-1]&^0x20 == 'B' && strings.IndexByte("KMGT", value[n-2]&^0x20) >= 0 {
-		value = value[:n-1] // 4GB is 4G
+		value = value[:n-1] // 4GB means 4G
 	}
 	if value != "" {
 		digits = value
@@ -305,8 +305,8 @@ func setTime(b *Batch, value string) (err error) {
 	return err
 }
 
-// ParseTime reads a span of Slurm's: minutes, minutes:seconds, hours:minutes:seconds, days-hours, days-hours:minutes,
-// days-hours:minutes:seconds. 0 is without an end.
+// ParseTime parses Slurm's durations: minutes, minutes:seconds, hours:minutes:seconds, days-hours,
+// days-hours:minutes, days-hours:minutes:seconds. 0 means unlimited.
 func ParseTime(value string) (int64, error) {
 	wrong := refuse("write 30, 30:00, 2:00:00, 1-12 or 1-12:00:00", "%q is not a duration", value)
 	switch strings.ToUpper(value) {
@@ -378,7 +378,7 @@ func setPriority(sign int32) setter {
 	}
 }
 
-// setConstraint takes KEY=VALUE, several between &, or the type of a GPU.
+// setConstraint accepts KEY=VALUE, several joined by &, or a GPU type.
 func setConstraint(b *Batch, value string) error {
 	if strings.ContainsAny(value, "|*()[]!") {
 		return refuse("combine labels with &", "%s: only & is supported", value)
@@ -412,7 +412,7 @@ func setExclusive(b *Batch, value string) error {
 	return nil
 }
 
-// setSignal takes [B:]SIGNAL[@seconds].
+// setSignal accepts [B:]SIGNAL[@seconds].
 func setSignal(b *Batch, value string) error {
 	name := strings.TrimPrefix(value, "B:")
 	if strings.HasPrefix(name, "R:") {
@@ -430,7 +430,7 @@ func setSignal(b *Batch, value string) error {
 	return nil
 }
 
-// setSwitches takes one switch, which is a rack.
+// setSwitches accepts one switch, which means a rack.
 func setSwitches(b *Batch, value string) error {
 	n, patience, waits := strings.Cut(value, "@")
 	if n != "1" {

@@ -11,11 +11,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns in which order squeue lists jobs, and the elements of an array that are no jobs yet.
+// This file sorts the jobs of squeue, and lists the elements of an array that are not jobs yet.
 
-// numbers are the columns that are ordered by what they say, and not by its letters.
+// numbers lists the columns that are sorted by number instead of by text.
 var numbers = map[byte]func(*Entry) int64{
-	'i': func(e *Entry) int64 { return leading(e.ID)<<32 + leading(e.Element) }, // it has 30 bits, an index 31
+	'i': func(e *Entry) int64 { return leading(e.ID)<<32 + leading(e.Element) }, // the first has 30 bits, an index 31
 	'A': func(e *Entry) int64 { return leading(e.raw()) }, 'F': func(e *Entry) int64 { return leading(e.base()) },
 	'c': func(e *Entry) int64 { return e.CPUs / max(e.Nodes, 1) }, 'd': func(e *Entry) int64 { return e.Disk },
 	'K': func(e *Entry) int64 { return leading(e.Element) },
@@ -29,14 +29,14 @@ var numbers = map[byte]func(*Entry) int64{
 	't': stage, 'T': stage,
 }
 
-// leading is the number that a text begins with; 0: it has none.
+// leading returns the number at the start of a text, or 0.
 func leading(text string) int64 {
 	digits := text[:len(text)-len(strings.TrimLeft(text, "0123456789"))]
 	n, _ := strconv.ParseInt(digits, 10, 64)
 	return n
 }
 
-// endless is a number, or what lies behind all of them where there is none.
+// endless returns n, or the largest number if nothing is given.
 func endless(given, n int64) int64 {
 	if given == 0 {
 		return math.MaxInt64
@@ -44,12 +44,13 @@ func endless(given, n int64) int64 {
 	return n
 }
 
-// stage is where a state stands in Slurm's order of them: what waits, then what runs.
+// stage returns the position of a state in Slurm's order: waiting before running.
 func stage(e *Entry) int64 {
 	return int64(slices.Index([]string{"PENDING", "RUNNING", "CONFIGURING", "COMPLETING"}, e.State)+5) % 5
 }
 
-// Sort orders jobs as -S says: letters of -o, each behind a + or a - where the greatest is to come first.
+// Sort sorts jobs by the keys of -S: letters of -o, each with an optional + or - before it. - sorts in descending
+// order.
 func Sort(all []*Entry, keys string) error {
 	var compare []func(x, y *Entry) int
 	for key := range strings.SplitSeq(keys, ",") {
@@ -84,8 +85,7 @@ func Sort(all []*Entry, keys string) error {
 	return nil
 }
 
-// Unborn are the elements of an array that are no jobs yet: those that have not ended and are not among the jobs that
-// are known of it.
+// Unborn returns the elements of an array that are not jobs yet: those that are neither finished nor in born.
 func Unborn(j *messages.JobStatus, born map[int32]bool, nowMs int64) (all []*Entry) {
 	r := j.GetRecord()
 	spec := r.GetSpec().GetArray()

@@ -8,7 +8,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the order of squeue, and its elements of arrays.
+// This file tests the order of squeue, and its elements of arrays.
 
 func TestSort(t *testing.T) {
 	jobs := func() []*Entry {
@@ -42,7 +42,7 @@ func TestSort(t *testing.T) {
 	}
 }
 
-// TestUnborn: of an array those are left that neither have ended nor are jobs, each with what is its own.
+// TestUnborn checks that elements that are neither finished nor jobs are listed, each with its own values.
 func TestUnborn(t *testing.T) {
 	r := &messages.JobRecord{Id: "jarray", State: messages.JobState_JOB_STATE_QUEUED,
 		Spec: &messages.JobSpec{Name: "sweep", Priority: 3, Array: &messages.ArraySpec{Indices: []*messages.IndexRange{

@@ -8,10 +8,10 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns srun and salloc as they are called outside of a script: their options, and what of them is for the
-// allocation and what for a step in it. Those of the allocation are sbatch's.
+// This file parses srun and salloc outside a script: their options, and which of them apply to the allocation or to
+// a step in it. The options for the allocation are those of sbatch.
 
-// step is what is asked of a step alone.
+// step holds the options of a step.
 type step struct {
 	label, strict, terminal, noInput, noShell, kills bool
 	killSignal, job                                  string
@@ -22,12 +22,12 @@ var (
 	forSalloc = &program{"salloc", "SALLOC_", roomOptions}
 )
 
-// ofScripts are options of sbatch that the other two lack, or that mean something else there.
+// ofScripts lists options of sbatch that srun and salloc lack, or in which they have another meaning.
 var ofScripts = []string{"array", "wrap", "parsable", "wait", "hold", "test-only", "output", "error", "open-mode",
 	"input",
 	"requeue", "no-requeue", "batch", "export-file", "ignore-pbs", "get-user-env"}
 
-// roomOptions are those of salloc.
+// roomOptions returns the options of salloc.
 func roomOptions() []option {
 	return append(interactive(),
 		option{"no-shell", "", "yes", yes(func(b *Batch) *bool { return &b.step.noShell })},
@@ -38,7 +38,7 @@ func roomOptions() []option {
 	)
 }
 
-// stepOptions are those of srun.
+// stepOptions returns the options of srun.
 func stepOptions() []option {
 	all := append(interactive(),
 		option{"label", "l", "yes", yes(func(b *Batch) *bool { return &b.step.label })},
@@ -70,7 +70,7 @@ func stepOptions() []option {
 	return all
 }
 
-// interactive are those of both.
+// interactive returns the options of both.
 func interactive() []option {
 	all := slices.DeleteFunc(options(), func(o option) bool { return slices.Contains(ofScripts, o.long) })
 	return append(all,
@@ -79,7 +79,7 @@ func interactive() []option {
 	)
 }
 
-// setCPUBind takes every way to bind a process to cores: none is bound here.
+// setCPUBind accepts every value without an effect, because processes are not bound to cores here.
 func setCPUBind(b *Batch, value string) error {
 	switch strings.ToLower(value) {
 	case "none", "no", "q", "quiet":
@@ -101,7 +101,8 @@ func setKillCommand(b *Batch, value string) error {
 	return nil
 }
 
-// setStepInput takes none. A step's first process reads what srun reads, and the others nothing: 0 says no more.
+// setStepInput accepts none and 0. The first process of a step reads srun's input, and the others have none. 0
+// means the same.
 func setStepInput(b *Batch, value string) error {
 	if value != "none" && value != "/dev/null" && value != "0" {
 		return refuse("redirect the input of the first process: srun … < FILE", "%s is not supported", value)
@@ -110,13 +111,13 @@ func setStepInput(b *Batch, value string) error {
 	return nil
 }
 
-// ParseStep reads a command line of srun.
+// ParseStep parses a command line of srun.
 func ParseStep(words []string, lookup func(string) (string, bool)) (b *Batch, command []string, err error) {
 	b = newBatch(forSrun)
 	if command, err = b.take(words); b.step.job == "" {
 		b.step.job, _ = lookup("SLURM_JOB_ID")
 	}
-	if b.step.job == "" { // in a job SLURM_GPUS and its like are what that has, and ask for nothing
+	if b.step.job == "" { // in a job, SLURM_GPUS etc. describe the job and request nothing
 		b, command, err = parseRoom(forSrun, words, lookup)
 	}
 	switch {
@@ -129,7 +130,7 @@ func ParseStep(words []string, lookup func(string) (string, bool)) (b *Batch, co
 	return b, command, b.checkStep()
 }
 
-// ParseRoom reads a command line of salloc. Without a command it is a shell.
+// ParseRoom parses a command line of salloc. The default command is a shell.
 func ParseRoom(words []string, lookup func(string) (string, bool)) (b *Batch, command []string, err error) {
 	b, command, err = parseRoom(forSalloc, words, lookup)
 	if err != nil {
@@ -155,12 +156,12 @@ func parseRoom(p *program, words []string, lookup func(string) (string, bool)) (
 	return b, command, err
 }
 
-// ofSteps are the options that a step may have whose job is there already: what it has is no longer asked for.
+// ofSteps lists the options of a step in an existing job, which cannot request resources.
 var ofSteps = []string{"label", "kill-on-bad-exit", "pty", "jobid", "input", "mpi", "cpu-bind", "overlap", "exact",
 	"unbuffered", "nodes", "ntasks", "ntasks-per-node", "nodelist", "gpus-per-task", "cpus-per-task", "job-name", "chdir",
 	"export", "quiet", "verbose"}
 
-// checkStep refuses what a step of a job that is there cannot have.
+// checkStep refuses options that a step in an existing job cannot have.
 func (b *Batch) checkStep() error {
 	if b.step.job == "" {
 		return nil
@@ -174,22 +175,23 @@ func (b *Batch) checkStep() error {
 	return nil
 }
 
-// InJob is the number of the job that srun runs a step in; empty: it has one of its own.
+// InJob returns the job in which srun runs a step, or "" if srun creates a job.
 func (b *Batch) InJob() string { return b.step.job }
 
-// Terminal reports whether the first process, alone, has the terminal.
+// Terminal reports whether the first process has the terminal.
 func (b *Batch) Terminal() bool { return b.step.terminal }
 
-// Input reports whether a step reads.
+// Input reports whether a step reads input.
 func (b *Batch) Input() bool { return !b.step.noInput }
 
-// NoShell reports whether salloc leaves the allocation to itself.
+// NoShell reports whether salloc exits after the allocation.
 func (b *Batch) NoShell() bool { return b.step.noShell }
 
-// KillCommand is the signal for salloc's command when its allocation ends before it; false: none is named.
+// KillCommand returns the signal for salloc's command if its allocation ends first. ok is false if the option is
+// not set.
 func (b *Batch) KillCommand() (name string, ok bool) { return b.step.killSignal, b.step.kills }
 
-// First is the node that is named first; empty: none is.
+// First returns the first named node, or "".
 func (b *Batch) First() string {
 	if len(b.nodelist) == 0 {
 		return ""
@@ -197,12 +199,12 @@ func (b *Batch) First() string {
 	return b.nodelist[0]
 }
 
-// Room is the job that holds an allocation: rank 0 runs the keeper.
+// Room returns the job that holds an allocation. Rank 0 runs the keeper.
 func (b *Batch) Room(keeper, manner string, from Submitter) (*messages.JobSpec, error) {
 	return b.job([]byte("#!/bin/sh\n"+keeper), "", []string{manner}, from)
 }
 
-// stepText runs on the first node, with the place where a step begins and with its command.
+// stepText runs on the first node. Its arguments are the step's folder and command.
 const stepText = `d=${SYNAPSE_HOSTFILE%/*}/slurm
 n=0
 until [ -x "$d/bin/srun" ] || [ -z "$SLURM_SUBMIT_DIR" ] || [ "$n" = 100 ]; do # the job may just have begun
@@ -221,7 +223,7 @@ fi
 shift
 exec "$@"`
 
-// Step is what runs a step in a job from outside of it, and the variables that go along.
+// Step returns the command and the environment that run a step in a job from outside.
 func (b *Batch) Step(command []string, from Submitter) (words, env []string, err error) {
 	dir := ""
 	run := []string{"srun"}

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns what srun and salloc ask for outside of a script, and what of it reaches a step.
+// This file tests the options of srun and salloc outside a script, and which of them reach a step.
 
-// lookup is an environment of a few words.
+// lookup returns an environment with the given variables.
 func lookup(env string) func(string) (string, bool) {
 	return func(name string) (string, bool) {
 		for entry := range strings.FieldsSeq(env) {
@@ -59,7 +59,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestStepCarries: a step of a job that is there has the place and the variables of whoever calls it.
+// TestStepCarries checks that a step in an existing job has the caller's folder and variables.
 func TestStepCarries(t *testing.T) {
 	for _, c := range []struct{ line, dir, env string }{
 		{"true", "/home/ann/run", "KEY=v PATH=/opt/bin:/bin"}, {"-D sub --export=KEY,NEW=2 true", "/home/ann/run/sub",
@@ -105,7 +105,7 @@ func TestRoom(t *testing.T) {
 	}
 }
 
-// TestStepRefused: what neither can have is refused by its name, and so is what is of a job where only a step is made.
+// TestStepRefused checks that unsupported options are refused by name, also options for a job in a step.
 func TestStepRefused(t *testing.T) {
 	parse := map[string]func([]string, func(string) (string, bool)) (*Batch, []string, error){
 		"srun": ParseStep, "salloc": ParseRoom,

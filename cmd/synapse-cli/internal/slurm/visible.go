@@ -6,9 +6,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns that a word which others wrote stays a word: Slurm's lines are read by programs, too.
+// This file escapes control characters in the texts of other users. Programs also parse Slurm's output.
 
-// visible writes out what steers in all texts of a struct.
+// visible escapes control characters in all texts of a struct.
 func visible[T any](of *T) *T {
 	v := reflect.ValueOf(of).Elem()
 	for i := range v.NumField() {

@@ -9,15 +9,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the options that say when a job begins: after which jobs, and not before which time.
+// This file parses the options for the start of a job: dependencies and the earliest time.
 
-// ends are the words of Slurm for the end that is waited for.
+// ends maps Slurm's words to the required result of a dependency.
 var ends = map[string]messages.AfterEnd{
 	"afterok": messages.AfterEnd_AFTER_END_OK, "afterany": messages.AfterEnd_AFTER_END_ANY,
 	"afternotok": messages.AfterEnd_AFTER_END_FAILED,
 }
 
-// setDependency takes afterok:1:2,afterany:3. All of them must be so.
+// setDependency accepts afterok:1:2,afterany:3. All conditions must hold.
 func setDependency(b *Batch, value string) error {
 	if strings.Contains(value, "?") {
 		return refuse("separate dependencies with commas; all must be satisfied",
@@ -46,7 +46,7 @@ func setDependency(b *Batch, value string) error {
 	return nil
 }
 
-// setBegin takes Slurm's words for times, and ours.
+// setBegin accepts Slurm's and Synapse's notations of a time.
 func setBegin(b *Batch, value string) error {
 	written := value
 	if n, is := strings.CutPrefix(strings.ToLower(value), "now+"); is {

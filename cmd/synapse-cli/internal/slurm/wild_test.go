@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// This file owns scripts as people have them (testdata/wild): the first line behind #! says what each comes to, and
-// those of testdata/refused what each is refused for. On a cluster they are run by e2e's TestSlurmWild.
+// This file tests real scripts (testdata/wild): the first line after #! contains the expected job, and in
+// testdata/refused the expected error. e2e's TestSlurmWild runs them on a cluster.
 
 func TestWild(t *testing.T) {
 	for name, text := range scripts(t, "wild", 20) {
@@ -42,7 +42,7 @@ func TestWildRefused(t *testing.T) {
 	}
 }
 
-// scripts are those of a folder, so many at least.
+// scripts returns the scripts in a folder, and fails if there are fewer than least.
 func scripts(t *testing.T, folder string, least int) map[string]string {
 	t.Helper()
 	all := map[string]string{}

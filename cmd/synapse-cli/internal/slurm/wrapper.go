@@ -6,18 +6,18 @@ import (
 	"strings"
 )
 
-// This file owns what a job of sbatch runs: a script of ours that has theirs inside. It makes the files that Slurm
-// makes, lays the programs that a script calls, and runs the script on the first node.
+// This file creates the script of an sbatch job, which contains the user's script. It creates Slurm's output files
+// and the programs that a script calls, and runs the user's script on the first node.
 
 //go:embed wrapper.sh
 var wrapperText string
 
-// What it does about the files of sbatch.
+// files.sh sets up the files of sbatch.
 //
 //go:embed files.sh
 var filesText string
 
-// What a script of theirs calls: srun's steps go to the other nodes by synapse-exec.
+// srun.sh is the srun of a script. It starts steps on the other nodes with synapse-exec.
 //
 //go:embed srun.sh
 var srunText string
@@ -25,10 +25,10 @@ var srunText string
 //go:embed scontrol.sh
 var scontrolText string
 
-// heredoc ends the script inside; a script with such a line is refused.
+// heredoc ends the contained script. A script with this line is refused.
 const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
 
-// wrapper is the script of the job.
+// wrapper returns the script of the job.
 func wrapper(text []byte, files string) ([]byte, error) {
 	inside := string(text)
 	if strings.Contains(inside, heredoc) {
@@ -41,7 +41,7 @@ func wrapper(text []byte, files string) ([]byte, error) {
 		"@SCONTROL@", scontrolText).Replace(wrapperText)), nil
 }
 
-// files is what sends the script's output where Slurm's would be.
+// files returns the shell code that redirects the script's output to Slurm's files.
 func (b *Batch) files() (string, error) {
 	usual := "slurm-%j.out"
 	if b.array != nil {
@@ -62,14 +62,14 @@ func (b *Batch) files() (string, error) {
 	return strings.NewReplacer("@OUTPUT@", output, "@ERROR@", errs, "@HOW@", how).Replace(filesText), nil
 }
 
-// patterns are the signs in the name of a file, as the shell on the first node knows them.
+// patterns maps Slurm's placeholders in file names to shell expressions on the first node.
 var patterns = map[byte]string{
 	'j': "SLURM_JOB_ID", 'J': "SLURM_JOB_ID", 'A': "job", 'a': "element", 'N': "SYNAPSE_NODE", 'n': "zero", 't': "zero",
 	's': "batch",
 	'x': "SLURM_JOB_NAME", 'u': "user",
 }
 
-// pattern is the name of a file as a word of the shell.
+// pattern converts a file name into a shell word.
 func (b *Batch) pattern(flag, name string) (string, error) {
 	var word strings.Builder
 	for i := 0; i < len(name); i++ {
@@ -102,7 +102,7 @@ func (b *Batch) pattern(flag, name string) (string, error) {
 	return word.String(), nil
 }
 
-// quoted is a byte that a shell takes as it is.
+// quoted escapes a byte for a shell.
 func quoted(b string) string {
 	if strings.Contains("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_./-", b) {
 		return b

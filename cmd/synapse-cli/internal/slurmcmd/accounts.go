@@ -11,9 +11,9 @@ import (
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
 )
 
-// This file owns `sacctmgr list` and `sshare`: the accounts that a user may name.
+// This file implements `sacctmgr list` and `sshare`, which show the accounts that a user may name.
 
-// associationFlags are the options that sacctmgr and sshare share.
+// associationFlags holds the options that sacctmgr and sshare share.
 type associationFlags struct {
 	format                   string
 	users, accounts          []string
@@ -21,7 +21,7 @@ type associationFlags struct {
 	each                     bool // of all users
 }
 
-// shows prints the associations that are meant.
+// shows prints the selected associations.
 func (o *associationFlags) shows(a *CLI, usual string) error {
 	columns, err := slurm.Named(cmp.Or(o.format, usual), "%", 10, slurm.AssociationFields())
 	if err != nil {
@@ -37,7 +37,7 @@ func (o *associationFlags) shows(a *CLI, usual string) error {
 	})
 }
 
-// associations returns the users with the accounts that their jobs carry, and with the queues of the cluster.
+// associations returns the users with the accounts of their jobs and with the queues of the cluster.
 func (a *CLI) associations(ctx context.Context, c *client.Client, o *associationFlags) ([]*slurm.Association, error) {
 	me, err := a.me(ctx, c)
 	if err != nil {
@@ -84,7 +84,7 @@ func sortedAssociations(seen map[slurm.Association]bool) (all []*slurm.Associati
 	return all
 }
 
-// sacctmgr lists users, accounts and associations. It changes nothing: accounts are labels of jobs.
+// sacctmgr lists users, accounts and associations. It changes nothing, because accounts are labels of jobs.
 func (a *CLI) sacctmgr(words []string) error {
 	o := &associationFlags{}
 	f := slurmFlags("sacctmgr")
@@ -127,7 +127,7 @@ func (a *CLI) sacctmgr(words []string) error {
 	return o.shows(a, slurm.ManagerUsual)
 }
 
-// sshare lists the accounts of a user. Shares and usage are those of queues: `synapse-cli get queues` has them.
+// sshare lists the accounts of a user. Shares and usage belong to queues: `synapse-cli get queues` shows them.
 func (a *CLI) sshare(words []string) error {
 	o := &associationFlags{}
 	var users, accounts string

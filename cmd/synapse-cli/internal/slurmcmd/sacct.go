@@ -15,9 +15,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `sacct`: jobs of a time, as Slurm's accounting lists them.
+// This file implements `sacct`, which lists the jobs of a time range.
 
-// accountFlags are those of sacct.
+// accountFlags holds the options of sacct.
 type accountFlags struct {
 	choice
 	format, since, until                string
@@ -70,11 +70,10 @@ func (a *CLI) sacct(words []string) error {
 	})
 }
 
-// ago is so long before now, as sacct has it.
+// ago matches sacct's notation of a time before now.
 var ago = regexp.MustCompile(`^now-(\d+)([mhd])[a-z]*$`)
 
-// dated reads a date and a time of day as Slurm's users write them: 2026-11-26T10:00, or with a dash in place of
-// the T.
+// dated parses a date and time in the forms of Slurm users: 2026-11-26T10:00, or with a dash instead of the T.
 func dated(text string) (unixMs int64, is bool) {
 	for _, layout := range []string{"2006-01-02T15:04:05", "2006-01-02T15:04", "2006-01-02-15:04:05", "2006-01-02-15:04"} {
 		if at, err := time.ParseInLocation(layout, text, time.Local); err == nil {
@@ -84,8 +83,8 @@ func dated(text string) (unixMs int64, is bool) {
 	return 0, false
 }
 
-// accounts are the jobs of a time: those that live, and those that are over, the oldest first. Without a time it is
-// today, of whoever asks; a job that is named is looked for in all of the past.
+// accounts returns the jobs of a time range, unfinished and finished, oldest first. The defaults are today and the
+// caller's jobs. A named job is found in the complete history.
 func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) ([]*slurm.Entry, error) {
 	now := time.Now()
 	sinceMs := time.Date(now.Year(), now.Month(), now.Day(), 0, 0, 0, 0, now.Location()).UnixMilli()
@@ -131,12 +130,12 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	}
 	ask := &messages.History{SinceUnixMs: sinceMs, UntilUnixMs: untilMs}
 	if !strings.Contains(o.users, ",") {
-		ask.Owner = o.users // the scheduler reads the jobs of one user alone; of several it sends all
+		ask.Owner = o.users // the scheduler filters one user; for several it sends all
 	}
 	_, err = c.Past(ctx, ask, 0,
 		func(reply *messages.HistoryReply) error {
 			for _, p := range reply.GetJobs() {
-				past[p.GetId()] = true // it may have ended since it was listed
+				past[p.GetId()] = true // it may have finished since it was listed
 				keep(slurm.Past(p))
 			}
 			return nil
@@ -157,16 +156,16 @@ func (a *CLI) accounts(ctx context.Context, c *client.Client, o *accountFlags) (
 	return all, named.met()
 }
 
-// account is one job or scope of -j. The history alone knows jobs of the past, so it is matched there.
+// account is one job or scope of -j. Only the history knows old jobs, so they are matched there.
 type account struct {
 	*scope.Scope
-	known bool // the scheduler knows the array, and its elements have been checked
-	found bool // an entry was of it
+	known bool // the scheduler knows the array, and its elements were checked
+	found bool // an entry matched
 }
 
 type accounts []*account
 
-// accountsOf reads the jobs of -j. Elements that an array does not have are refused.
+// accountsOf parses the jobs of -j. It refuses elements that an array does not have.
 func accountsOf(ctx context.Context, c *client.Client, list string) (all accounts, err error) {
 	for _, word := range listWords(list) {
 		s, err := client.ParseScope(word)

@@ -20,11 +20,11 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `salloc`: a job that has its room, and a command here in whose environment srun runs steps in that
-// job. They end together, whichever of them ends first; a scheduler or an agent that goes away for less than a minute
-// ends neither.
+// This file implements `salloc`: a job that holds resources, and a local command in whose environment srun runs
+// steps in that job. If one of them ends, the other ends too. Both survive a scheduler or an agent that is
+// unreachable for less than a minute.
 
-// heldPause is how long nothing is asked where a lifeline could not be made.
+// heldPause is the pause before another lifeline is tried.
 const heldPause = 500 * time.Millisecond
 
 func (a *CLI) salloc(words []string) error {
@@ -43,7 +43,7 @@ func (a *CLI) salloc(words []string) error {
 		command = []string{cmp.Or(shell, "/bin/sh")}
 	}
 	if !given && a.Terminal {
-		kill = syscall.SIGHUP // as there: a shell at a terminal is hung up on
+		kill = syscall.SIGHUP // as in Slurm: a shell at a terminal gets SIGHUP
 	}
 	return a.With(func(ctx context.Context, c *client.Client) error {
 		manner := "return"
@@ -62,11 +62,11 @@ func (a *CLI) salloc(words []string) error {
 	})
 }
 
-// killSignals are those that --kill-command may name.
+// killSignals maps the signals that --kill-command accepts.
 var killSignals = map[string]syscall.Signal{"TERM": syscall.SIGTERM, "15": syscall.SIGTERM, "KILL": syscall.SIGKILL,
 	"9": syscall.SIGKILL, "INT": syscall.SIGINT, "2": syscall.SIGINT, "HUP": syscall.SIGHUP, "1": syscall.SIGHUP}
 
-// within runs a command here, with what a step of the job would find of Slurm's words.
+// within runs a local command with the SLURM_ variables of a step in the job.
 func (a *CLI) within(ctx context.Context, c *client.Client, id string, command []string, kill syscall.Signal) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -106,15 +106,15 @@ func (a *CLI) within(ctx context.Context, c *client.Client, id string, command [
 	return a.Concluded(ctx, c, id, ended)
 }
 
-// ofSlurm reports whether a variable is of a job.
+// ofSlurm reports whether an environment entry is a SLURM_ variable.
 func ofSlurm(entry string) bool { return strings.HasPrefix(entry, "SLURM_") }
 
-// ofProcess are variables of Slurm's that say which process, node or step one is.
+// ofProcess lists Slurm's variables about a process, node or step.
 var ofProcess = []string{"SLURM_PROCID", "SLURM_LOCALID", "SLURM_NODEID", "SLURM_STEP_ID", "SLURM_STEP_NODELIST",
 	"SLURM_STEP_NUM_NODES", "SLURM_STEP_NUM_TASKS", "SLURM_STEP_TASKS_PER_NODE", "SLURM_TOPOLOGY_ADDR",
 	"SLURM_TOPOLOGY_ADDR_PATTERN", "SLURM_GPUS_ON_NODE", "SLURM_CPUS_ON_NODE", "SLURM_RESTART_COUNT"}
 
-// ofAllocation are the lines of an environment that are true of the whole job.
+// ofAllocation returns the lines of an environment that apply to the complete job.
 func ofAllocation(env string) (set []string) {
 	for line := range strings.Lines(env) {
 		name, _, is := strings.Cut(strings.TrimSuffix(line, "\n"), "=")
@@ -125,16 +125,16 @@ func ofAllocation(env string) (set []string) {
 	return set
 }
 
-// keeping is the lifeline of an allocation, made again where it breaks.
+// keeping holds the lifeline of an allocation, and replaces a broken one.
 type keeping struct {
 	id   string
 	over chan struct{} // closed when the keeper has its code, or the job has ended
 	lock sync.Mutex
 	line *client.ExecSession
-	code *int // of the command; nil: it runs
+	code *int // of the command; nil: it is running
 }
 
-// hold makes a lifeline. One that comes when the command has ended hands on its code at once.
+// hold creates a lifeline. If the command has already ended, hold sends its code immediately.
 func (k *keeping) hold(ctx context.Context, c *client.Client) error {
 	line, err := room.Held(ctx, c, k.id, 0)
 	if err != nil {
@@ -154,8 +154,8 @@ func (k *keeping) let() bool {
 	return k.code != nil
 }
 
-// watch returns when the keeper has its code, or the job has ended or can no longer be held; it reports whether the
-// command still ran then.
+// watch returns when the keeper has its code, the job has ended, or no lifeline is possible. It reports whether the
+// command was still running.
 func (k *keeping) watch(ctx context.Context, c *client.Client) (revoked bool) {
 	defer close(k.over)
 	for {
@@ -178,7 +178,7 @@ func (k *keeping) watch(ctx context.Context, c *client.Client) (revoked bool) {
 	}
 }
 
-// end hands the keeper the code of the command, over another lifeline where this one breaks.
+// end sends the code of the command to the keeper, through a new lifeline if the current one breaks.
 func (k *keeping) end(code int) {
 	k.lock.Lock()
 	k.code = &code

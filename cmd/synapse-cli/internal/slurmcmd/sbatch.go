@@ -20,7 +20,7 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `sbatch` as it speaks to a cluster; what its options mean is in internal/slurm.
+// This file implements the requests of `sbatch`. Package slurm parses its options.
 
 func (a *CLI) sbatch(words []string) error {
 	b, text, args, err := slurm.Parse(words, a.Lookup, a.Read)
@@ -61,12 +61,12 @@ func (a *CLI) sbatch(words []string) error {
 	})
 }
 
-// asked is the job that was asked for, with what only the cluster knows of it.
+// asked returns the requested job, completed with data from the cluster.
 func (a *CLI) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	job func(slurm.Submitter) (*messages.JobSpec, error)) (*messages.JobSpec, error) {
 	from := a.submitter()
 	if from.As = from.User; from.As != "" && c.Identifies() {
-		from.As = messages.UserMe // the login name here says nothing of who owns the job
+		from.As = messages.UserMe // the local login name is not related to the owner
 	}
 	if wants, gpuType := b.WantsWhole(); wants {
 		var err error
@@ -86,8 +86,8 @@ func (a *CLI) asked(ctx context.Context, c *client.Client, b *slurm.Batch,
 	return spec, c.Precede(ctx, spec, numbering(c))
 }
 
-// alone has a job wait for all jobs of its name and owner that have not ended. Slurm knows later ones too; here a job
-// waits for those that are there when it is submitted.
+// alone makes a job wait for all unfinished jobs with the same name and owner. In Slurm it would also wait for
+// later jobs; here it waits only for those that exist at the submit.
 func alone(ctx context.Context, c *client.Client, spec *messages.JobSpec) error {
 	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
 	if err != nil {
@@ -109,10 +109,11 @@ func orNothing(text string) string {
 	return text
 }
 
-// heldUntil is how far ahead a job begins that is to be held before anybody can start it.
+// heldUntil is the distance of the begin time of a job that will be held. The job cannot start before it is held.
 const heldUntil = 300 * 24 * time.Hour
 
-// batch submits a job. One that is to be held is submitted to begin in a year, so that it cannot start before it is.
+// batch submits a job. A job that will be held is submitted with a distant begin time and then held, so that it
+// cannot start in between.
 func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
 	begin := spec.GetBeginUnixMs()
 	if spec = proto.Clone(spec).(*messages.JobSpec); held {
@@ -129,8 +130,9 @@ func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpe
 	return reply.GetJob(), err
 }
 
-// submitter is who submits, and where. A job runs as the account of its owner, so that its files are theirs; without
-// TLS as the account of the login name. Jobs of root have users of their own, as all jobs that name no user.
+// submitter returns who submits, and from where. A job runs as its owner's account, so that the owner can access
+// its files; without TLS, as the account of the login name. A job of root names no user and gets a separate uid,
+// like all such jobs.
 func (a *CLI) submitter() slurm.Submitter {
 	from := slurm.Submitter{Env: os.Environ()}
 	from.Dir, _ = os.Getwd()
@@ -147,8 +149,8 @@ func (a *CLI) submitter() slurm.Submitter {
 	return from
 }
 
-// wholeMachine is what machines have of which a job wants whole ones. They have to be alike: which ones it will get
-// is not known yet.
+// wholeMachine returns the resources of a complete node. All possible nodes must be equal, because the nodes of the
+// job are not known yet.
 func wholeMachine(ctx context.Context, c *client.Client, gpuType string) (*messages.Resources, error) {
 	all, err := c.Nodes(ctx)
 	if err != nil {

@@ -16,12 +16,12 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `scontrol` and `sinfo`: one job or machine in full, and what changes it.
+// This file implements `scontrol` and `sinfo`: the details of a job or node, and changes.
 
 func (a *CLI) scontrol(words []string) error {
 	f := slurmFlags("scontrol")
 	f.BoolP("oneliner", "o", false, "")
-	f.CountP("details", "d", "") // all of them are always shown
+	f.CountP("details", "d", "") // all details are always shown
 	if err := parseSlurm(f, words); err != nil {
 		return err
 	}
@@ -131,7 +131,7 @@ func (a *CLI) scontrolShow(words []string, oneLine bool) error {
 		words[0])
 }
 
-// showAll shows one after the other, unless they could not be read.
+// showAll prints all objects, or returns the error of reading them.
 func showAll[T interface{ Show() string }](show func(string) error, all []T, err error) error {
 	for _, one := range all {
 		if err == nil {
@@ -141,7 +141,7 @@ func showAll[T interface{ Show() string }](show func(string) error, all []T, err
 	return err
 }
 
-// machinesNamed are those of a list, in Slurm's brackets; empty: all that are not removed.
+// machinesNamed returns the nodes of a list in Slurm's notation; empty: all nodes that are not removed.
 func (a *CLI) machinesNamed(ctx context.Context, c *client.Client, list string) (all []*slurm.Machine, err error) {
 	var wanted []string
 	if list != "" {
@@ -167,7 +167,7 @@ func (a *CLI) machinesNamed(ctx context.Context, c *client.Client, list string) 
 	return all, nil
 }
 
-// scontrolUpdate changes a job or a machine, by words KEY=VALUE.
+// scontrolUpdate changes a job or a node with arguments KEY=VALUE.
 func (a *CLI) scontrolUpdate(words []string) error {
 	set := map[string]string{}
 	var keys []string
@@ -238,13 +238,13 @@ func (a *CLI) updateJob(job string, set map[string]string, keys []string) error 
 	})
 }
 
-// nodeVerbs are Slurm's states that an operator sets.
+// nodeVerbs maps Slurm's states that an operator sets to changes of a node.
 var nodeVerbs = map[string]messages.NodeVerb{
 	"drain": messages.NodeVerb_NODE_VERB_CORDON, "resume": messages.NodeVerb_NODE_VERB_UNCORDON,
 	"undrain": messages.NodeVerb_NODE_VERB_UNCORDON,
 }
 
-// updateNode closes a machine or opens it. Slurm's drain lets what runs go on, which is a cordon here.
+// updateNode closes or opens nodes. Slurm's drain lets running jobs continue, which is a cordon here.
 func (a *CLI) updateNode(list string, set map[string]string, keys []string) error {
 	for _, key := range keys {
 		if !slices.Contains([]string{"nodename", "node", "state", "reason"}, key) {
@@ -318,8 +318,8 @@ func (a *CLI) sinfo(words []string) error {
 	})
 }
 
-// partitionLines are queues that take jobs with the machines that they may use, one line for each state, or
-// machine. A cluster without queues has one that is called "all".
+// partitionLines returns the queues for jobs with their permitted nodes: one line per state or node. A cluster
+// without queues has one partition, "all".
 func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine, wanted string, each bool) (
 	lines []*slurm.Partition, err error) {
 	reply, err := c.GetQueues(ctx, &messages.GetQueues{})
@@ -356,14 +356,14 @@ func partitionLines(ctx context.Context, c *client.Client, all []*slurm.Machine,
 	return lines, nil
 }
 
-// partitions are queues that take jobs, each with all its nodes; name is one of them, or empty for all.
+// partitions returns the queues for jobs, each with all its nodes. name selects one; empty: all.
 func (a *CLI) partitions(ctx context.Context, c *client.Client, name string) (all []*slurm.Partition, err error) {
 	nodes, err := a.machinesNamed(ctx, c, "")
 	if err != nil {
 		return nil, err
 	}
 	lines, err := partitionLines(ctx, c, nodes, name, false)
-	for _, line := range lines { // one for each state
+	for _, line := range lines { // one per state
 		if last := len(all) - 1; last >= 0 && all[last].Name == line.Name {
 			all[last].Machines = append(all[last].Machines, line.Machines...)
 		} else {
@@ -376,7 +376,7 @@ func (a *CLI) partitions(ctx context.Context, c *client.Client, name string) (al
 	return all, err
 }
 
-// config writes the settings that clients read of Slurm's configuration.
+// config prints the settings that clients read from Slurm's configuration.
 func (a *CLI) config(c *client.Client) error {
 	cluster, _, _ := c.Root()
 	text := "Configuration data as of " + time.Now().Format("2006-01-02T15:04:05")
@@ -390,7 +390,7 @@ func (a *CLI) config(c *client.Client) error {
 	return a.Page(text)
 }
 
-// queueLine is a queue that takes jobs, with the labels that its machines must have.
+// queueLine is a queue for jobs, with the labels that its nodes need.
 type queueLine struct {
 	partition slurm.Partition
 	selector  []*messages.Label

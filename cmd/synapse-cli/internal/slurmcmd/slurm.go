@@ -1,5 +1,5 @@
-// Package slurmcmd has Slurm's front door: this program under Slurm's names, with their exit codes and their way to
-// say what is wrong. What their options and fields mean is in internal/slurm.
+// Package slurmcmd implements Slurm's commands under their own names, with their exit codes and error formats.
+// Package slurm defines their options and fields.
 package slurmcmd
 
 import (
@@ -22,25 +22,25 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// CLI is what Slurm's programs share with all other commands: this run's streams, its connection, and jobs that hold
-// their room for a command that runs here.
+// CLI holds what Slurm's commands share with all other commands: the streams and the connection of this run, and
+// jobs that hold resources for a local command.
 type CLI struct {
-	Name           string // of the program that this is
+	Name           string // the command's name
 	Version        string
 	Stdin          io.Reader
-	Stdout, Stderr io.Writer // as they are: for what a job writes
-	Terminal       bool      // stdin is one
+	Stdout, Stderr io.Writer // unquoted, for the output of jobs
+	Terminal       bool      // stdin is a terminal
 	Lookup         func(name string) (string, bool)
 	Variable       func(name string) string
 	Read           func(name string) ([]byte, error) // a file, or stdin for -
 	Moment         func(flag, text string, nowMs int64) (int64, error)
 
 	With func(func(context.Context, *client.Client) error) error
-	Lost func(error)                // the scheduler is away
-	Say  func(string, ...any)       // to people
-	Data func(string, ...any) error // a line of the output
+	Lost func(error)                // the scheduler is unreachable
+	Say  func(string, ...any)       // prints for the user
+	Data func(string, ...any) error // prints a line of the output
 	Page func(string) error
-	Tell func(error) // of what failed, beside others
+	Tell func(error) // reports one of several errors
 
 	Placed    func(waiting context.Context, c *client.Client, id string, keep bool, tell func(why string)) error
 	Inside    func(ctx context.Context, c *client.Client, first *api.ExecIn, stdin, terminal, each bool) error
@@ -49,17 +49,18 @@ type CLI struct {
 	Concluded func(ctx context.Context, c *client.Client, id string, ended error) error
 }
 
-// programs are those that there are. A script of sbatch finds an srun of its own, which needs nothing of its machine.
+// programs maps the names to the commands. Inside an sbatch script, another srun is used, which needs nothing on
+// the node.
 var programs = map[string]func(a *CLI, words []string) error{
 	"sbatch": (*CLI).sbatch, "srun": (*CLI).srun, "salloc": (*CLI).salloc, "scancel": (*CLI).scancel,
 	"squeue": (*CLI).squeue, "sinfo": (*CLI).sinfo, "sacct": (*CLI).sacct, "scontrol": (*CLI).scontrol,
 	"sacctmgr": (*CLI).sacctmgr, "sshare": (*CLI).sshare,
 }
 
-// Names are those of the programs, in order.
+// Names returns the sorted names of the commands.
 func Names() []string { return slices.Sorted(maps.Keys(programs)) }
 
-// Run is one of the programs, and ends as that would.
+// Run runs one of the commands and returns its exit code.
 func (a *CLI) Run(words []string) int {
 	var err error
 	switch {
@@ -95,7 +96,7 @@ func slurmWords(err error) (text, hint string) {
 	return exit.Words(err)
 }
 
-// slurmFlags are the options of one of Slurm's programs.
+// slurmFlags returns the flag set of a command.
 func slurmFlags(name string) *pflag.FlagSet {
 	f := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	f.Usage = func() {}
@@ -104,7 +105,7 @@ func slurmFlags(name string) *pflag.FlagSet {
 	return f
 }
 
-// parseSlurm reads a command line; what is not known is refused by its name.
+// parseSlurm parses a command line, and refuses unknown options by name.
 func parseSlurm(f *pflag.FlagSet, words []string) error {
 	words, err := slurm.Whole(f, false, words)
 	if err != nil {
@@ -117,8 +118,8 @@ func parseSlurm(f *pflag.FlagSet, words []string) error {
 	return nil
 }
 
-// accepted are options of listings that change nothing here: there is one cluster, and all of it is shown. Behind a
-// comma is the letter. One that takes a value ends with =.
+// accepted lists options of listings without an effect here: there is one cluster, and all of it is shown. The
+// letter is after a comma. An option with a value ends with =.
 var accepted = map[string]string{
 	"squeue": "all,a clusters,M= noconvert federation local sibling verbose,v hide array-unique only-job-state",
 	"sinfo":  "all,a clusters,M= noconvert federation local verbose,v hide exact,e",
@@ -130,7 +131,7 @@ var accepted = map[string]string{
 	"sshare":   "clusters,M= long,l verbose,v partition,m",
 }
 
-// accepts adds the options of a program that change nothing.
+// accepts adds the options of a program without an effect.
 func accepts(f *pflag.FlagSet, program string) {
 	for word := range strings.FieldsSeq(accepted[program]) {
 		word, valued := strings.CutSuffix(word, "=")
@@ -143,14 +144,14 @@ func accepts(f *pflag.FlagSet, program string) {
 	}
 }
 
-// warn says which options have no effect: before anything else, since programs read the last line.
+// warn prints the options without an effect. It runs before all other output, because programs read the last line.
 func (a *CLI) warn(b *slurm.Batch) {
 	for _, warning := range b.Warnings() {
 		a.Say("%s: warning: %s", a.Name, warning)
 	}
 }
 
-// variables sets the options that the command line has left out, from the environment.
+// variables sets the options that are missing on the command line from the environment.
 func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
 	for variable, option := range options { //order: each is an option of its own
 		value := a.Variable(variable)
@@ -158,7 +159,7 @@ func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
 			continue
 		}
 		if f.Lookup(option).NoOptDefVal != "" {
-			value = "true" // a switch is on whatever its variable says
+			value = "true" // a switch is on for any value of its variable
 		}
 		if err := f.Set(option, value); err != nil {
 			return exit.Usage("%s: %s", variable, err)
@@ -167,13 +168,13 @@ func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
 	return nil
 }
 
-// invalidJob is what Slurm says of an id that it does not know.
+// invalidJob returns Slurm's error for an unknown job ID.
 func invalidJob(word string) error {
 	return &client.Error{Code: messages.Code_CODE_NOT_FOUND, Text: "Invalid job id specified: " + word}
 }
 
-// numbering finds jobs by what Slurm's users call them: a number, or what is a name of it here. Two jobs with one
-// number are refused, with their ids.
+// numbering finds jobs by Slurm's number, or by a name. If two jobs have the same number, the error lists their
+// IDs.
 func numbering(c *client.Client) client.Find {
 	return func(ctx context.Context, word string) (*messages.JobStatus, error) {
 		if word == "" || strings.Trim(word, "0123456789") != "" {
@@ -202,7 +203,7 @@ func numbering(c *client.Client) client.Find {
 	}
 }
 
-// known says in Slurm's words that there is no such job.
+// known converts a missing job into Slurm's error.
 func known(word string) func(*messages.JobStatus, error) (*messages.JobStatus, error) {
 	return func(j *messages.JobStatus, err error) (*messages.JobStatus, error) {
 		if client.Is(err, messages.Code_CODE_NOT_FOUND) {
@@ -212,8 +213,8 @@ func known(word string) func(*messages.JobStatus, error) (*messages.JobStatus, e
 	}
 }
 
-// eachJob does something to each job that is named; one that fails does not stop the others. All of them are found
-// first, so that a refused scope changes nothing.
+// eachJob changes each named job, and continues after a failure. It first finds all jobs, so that a refused scope
+// changes nothing.
 func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do func(*messages.JobStatus) error) error {
 	var parts []string
 	for _, word := range words {
@@ -230,18 +231,18 @@ func (a *CLI) eachJob(ctx context.Context, c *client.Client, words []string, do 
 	return f.First
 }
 
-// me is by what name jobs are submitted from here.
+// me returns the owner of jobs that are submitted with this connection.
 func (a *CLI) me(ctx context.Context, c *client.Client) (string, error) {
 	who, err := c.WhoAmI(ctx, &api.WhoAmI{})
 	return who.GetName(), err
 }
 
-// listed is a list between commas; empty: all.
+// listed reports whether a comma-separated list contains a word. An empty list contains every word.
 func listed(text, word string) bool {
 	return text == "" || slices.Contains(strings.Split(text, ","), word)
 }
 
-// object writes JSON as Slurm does.
+// object prints JSON in Slurm's format.
 func (a *CLI) object(o any) error {
 	text, err := json.MarshalIndent(o, "", "  ")
 	if err != nil {
@@ -250,8 +251,8 @@ func (a *CLI) object(o any) error {
 	return a.Page(string(text))
 }
 
-// delimit puts bars between columns, as --parsable and --parsable2 want it: also after the last one if it is closed.
-// Without both there are blanks.
+// delimit sets | between columns for --parsable and --parsable2. closed adds one after the last column. Otherwise
+// columns are separated by spaces.
 func delimit[T any](columns []slurm.Column[T], closed, parsed2 bool) {
 	for i := range columns {
 		columns[i].After = " "
@@ -264,7 +265,7 @@ func delimit[T any](columns []slurm.Column[T], closed, parsed2 bool) {
 	}
 }
 
-// table writes the lines of a format, with its heads.
+// table prints the lines of a format, with optional headers.
 func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], rows []T) error {
 	if heads {
 		if err := a.Data("%s", strings.TrimRight(slurm.Line(before, columns, func(c slurm.Column[T]) string {
@@ -282,7 +283,7 @@ func table[T any](a *CLI, heads bool, before string, columns []slurm.Column[T], 
 	return nil
 }
 
-// refusedWord refuses an argument that a program does not take.
+// refusedWord refuses an argument that a command does not accept.
 func refusedWord(word string) error {
 	return exit.Hint("see docs/reference/slurm.md for supported options", "%s", fmt.Sprintf("%q is not supported",
 		word))

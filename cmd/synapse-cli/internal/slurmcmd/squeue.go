@@ -14,15 +14,15 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `squeue` and `scancel`: jobs as Slurm lists and ends them.
+// This file implements `squeue` and `scancel`.
 
-// choice is which jobs are meant, as squeue and scancel have it.
+// choice holds the selection of jobs for squeue and scancel.
 type choice struct {
 	users, names, partitions, states, accounts, jobs, nodes string
-	me, each                                                bool // each: element by element
+	me, each                                                bool // each: one line per element
 }
 
-// listed are the states that are meant, and all jobs that are known, elements too.
+// listed returns the selected states, and all known jobs including elements.
 func (o *choice) listed(ctx context.Context, c *client.Client) (states []string, jobs []*messages.JobStatus,
 	err error) {
 	if states, err = statesOf(o.states); err == nil {
@@ -31,7 +31,7 @@ func (o *choice) listed(ctx context.Context, c *client.Client) (states []string,
 	return states, jobs, err
 }
 
-// entries are the jobs that live, and are meant. An array stands for its elements that wait.
+// entries returns the selected unfinished jobs. An array represents its waiting elements.
 func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*slurm.Entry, err error) {
 	if o.me {
 		if o.users, err = a.me(ctx, c); err != nil {
@@ -77,7 +77,7 @@ func (a *CLI) entries(ctx context.Context, c *client.Client, o *choice) (all []*
 	return all, nil
 }
 
-// onNodes keeps the jobs that run on one of these nodes; empty: all.
+// onNodes keeps the jobs that run on one of these nodes; an empty list keeps all.
 func onNodes(all []*slurm.Entry, list string) ([]*slurm.Entry, error) {
 	if list == "" {
 		return all, nil
@@ -88,19 +88,19 @@ func onNodes(all []*slurm.Entry, list string) ([]*slurm.Entry, error) {
 	}), err
 }
 
-// wanted are the jobs that are named, and what is known of their arrays.
+// wanted holds the named jobs, and what is known of their arrays.
 type wanted struct {
-	jobs   map[string]bool           // by id, elements too; empty: all
-	arrays map[string]bool           // of which elements are named
-	born   map[string]map[int32]bool // the elements of each array that are or were jobs
+	jobs   map[string]bool           // by ID, including elements; empty: all
+	arrays map[string]bool           // arrays with named elements
+	born   map[string]map[int32]bool // by array: the elements that are or were jobs
 }
 
-// has reports whether a job is named: itself, by its array, or as the array of elements that are.
+// has reports whether a job is selected: by itself, by its array, or as the array of named elements.
 func (w *wanted) has(r *messages.JobRecord) bool {
 	return len(w.jobs) == 0 || w.jobs[r.GetId()] || w.jobs[r.GetSpec().GetElement().GetArray()] || w.arrays[r.GetId()]
 }
 
-// entries are the lines of one job: none, one, or those of an array's elements that are no jobs yet.
+// entries returns the lines of one job: none, one, or one for each element of an array that is not a job yet.
 func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, states []string, j *messages.JobStatus) (
 	all []*slurm.Entry, err error) {
 	r := j.GetRecord()
@@ -133,7 +133,7 @@ func (w *wanted) entries(ctx context.Context, c *client.Client, o *choice, state
 	return all, nil
 }
 
-// placed asks where a job runs, which lists leave out. One that is forgotten meanwhile is shown as it was listed.
+// placed reads the nodes of a job, which lists omit. If the job is unknown by now, its list entry is used.
 func placed(ctx context.Context, c *client.Client, j *messages.JobStatus, e *slurm.Entry) (*slurm.Entry, error) {
 	if j.GetTasks() == 0 || j.GetRecord().GetState() == messages.JobState_JOB_STATE_QUEUED {
 		return e, nil
@@ -155,7 +155,7 @@ func listWords(text string) []string {
 	return scope.Split(text, ",")
 }
 
-// statesOf reads a list of states; empty: those of jobs that live.
+// statesOf parses a list of states; an empty list means those of unfinished jobs.
 func statesOf(text string) (states []string, err error) {
 	if strings.EqualFold(text, "all") {
 		text = "PD,R,CF,CG,CD,F,CA,TO,NF,PR,OOM,SE"
@@ -170,7 +170,7 @@ func statesOf(text string) (states []string, err error) {
 	return states, nil
 }
 
-// queueVariables set options of squeue.
+// queueVariables maps environment variables to options of squeue.
 var queueVariables = map[string]string{
 	"SQUEUE_ACCOUNT": "account", "SQUEUE_ARRAY": "array", "SQUEUE_FORMAT2": "Format", "SQUEUE_NAMES": "name",
 	"SQUEUE_PARTITION": "partition", "SQUEUE_STATES": "states", "SQUEUE_USERS": "user",
@@ -284,12 +284,12 @@ func (a *CLI) scancel(words []string) error {
 		if f.NArg() > 0 && !chosen {
 			return a.eachJob(ctx, c, f.Args(), func(j *messages.JobStatus) error {
 				if j.GetRecord().GetState().Terminal() {
-					return nil // as there: what is over is left as it is
+					return nil // as in Slurm: finished jobs are ignored
 				}
 				return cancel(j.GetRecord().GetId())
 			})
 		}
-		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, the elements in that state alone
+		o.jobs, o.each = strings.Join(f.Args(), ","), o.states != "" // of an array, only the elements in that state
 		all, err := a.entries(ctx, c, &o)
 		fails := exit.Failures{Tell: a.Tell}
 		fails.Note(err)

@@ -20,9 +20,9 @@ import (
 	"github.com/yi-json/synapse/server/api"
 )
 
-// This file owns `srun` outside of a script: a job of its own that ends with its command, or a step in a job that
-// is there. The job is one of sbatch's with a keeper in the script's place (run.go), and a step is what the job's
-// own srun makes of it on the first node.
+// This file implements `srun` outside a script: a new job that ends with its command, or a step in an existing job.
+// The new job is an sbatch job with a keeper instead of a script (run.go). A step runs the job's own srun on the
+// first node.
 
 func (a *CLI) srun(words []string) error {
 	if path := a.scriptsOwn("srun"); path != "" {
@@ -58,7 +58,7 @@ func (a *CLI) srun(words []string) error {
 	})
 }
 
-// rankOn is the first rank on a machine; the machine may be left out.
+// rankOn returns the first rank on a node. An empty name means any node.
 func rankOn(j *messages.JobStatus, node string) (int32, error) {
 	if node == "" {
 		return 0, nil
@@ -72,8 +72,8 @@ func rankOn(j *messages.JobStatus, node string) (int32, error) {
 		slurm.Number(j.GetRecord().GetId())}
 }
 
-// scriptsOwn is the program of a name that the script has in whose job this runs, where its PATH does not lead there;
-// empty: it runs in none.
+// scriptsOwn returns the path of a script's own program if this process runs in an sbatch job whose PATH does not
+// contain it. It returns "" outside such a job.
 func (a *CLI) scriptsOwn(name string) string {
 	hosts, ok := a.Lookup("SYNAPSE_HOSTFILE")
 	if !ok {
@@ -86,15 +86,15 @@ func (a *CLI) scriptsOwn(name string) string {
 	return path
 }
 
-// instead runs a program in the place of this one.
+// instead replaces this process by another program.
 func (a *CLI) instead(path string, words []string) error {
 	run := exec.Command(path, words...)
 	run.Stdin, run.Stdout, run.Stderr = a.Stdin, a.Stdout, a.Stderr
 	return a.alongside(run, nil)
 }
 
-// alongside runs a program here, and ends as it does. It has the terminal, and with it Ctrl-C; signals that come to
-// this program alone are handed on, and so is what comes of others.
+// alongside runs a local program and ends like it. The program has the terminal and gets Ctrl-C directly. Signals
+// to this process only, and those from others, are forwarded.
 func (a *CLI) alongside(run *exec.Cmd, others <-chan os.Signal) error {
 	signals := make(chan os.Signal, 8)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
@@ -128,7 +128,7 @@ func (a *CLI) alongside(run *exec.Cmd, others <-chan os.Signal) error {
 	return err
 }
 
-// room submits a job that keeps its room for commands, and waits until it has it. Ctrl-C cancels it meanwhile.
+// room submits a job that holds resources, and waits until it runs. Ctrl-C cancels the job meanwhile.
 func (a *CLI) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner string) (string, error) {
 	spec, err := a.asked(ctx, c, b, func(from slurm.Submitter) (*messages.JobSpec, error) {
 		return b.Room(room.Keeper, manner, from)
@@ -137,7 +137,7 @@ func (a *CLI) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner
 		return "", err
 	}
 	waiting, stop := signal.NotifyContext(ctx, os.Interrupt, syscall.SIGTERM, syscall.SIGHUP)
-	defer stop() // before the submit: from then on there is something to cancel
+	defer stop() // before the submit, after which a job must be cancelled
 	reply, err := c.Send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec})
 	if err != nil {
 		return "", err
@@ -157,7 +157,7 @@ func (a *CLI) room(ctx context.Context, c *client.Client, b *slurm.Batch, manner
 	return id, err
 }
 
-// toldBy is what a command in a task writes.
+// toldBy returns the output of a command in a task.
 func toldBy(ctx context.Context, c *client.Client, id string, command ...string) (string, error) {
 	run, err := c.Execute(ctx, &api.ExecIn{Job: id, Command: command})
 	if err != nil {
