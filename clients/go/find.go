@@ -191,7 +191,7 @@ func (c *Client) Named(ctx context.Context, word string) (*messages.JobStatus, e
 		return reply.GetJob(), err
 	case err == nil && reply.GetJob().GetRecord().GetId() != named.GetRecord().GetId():
 		return nil, &Error{Code: messages.Code_CODE_CONFLICT, Hint: "give the complete ID",
-			Text: fmt.Sprintf("%q is ambiguous: it is the name of job %s and the start of the ID of job %s", word,
+			Text: fmt.Sprintf("%q is ambiguous: job %s has this name, and the ID of job %s starts with it", word,
 				named.GetRecord().GetId(),
 				reply.GetJob().GetRecord().GetId())}
 	}

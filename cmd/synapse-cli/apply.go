@@ -76,7 +76,7 @@ func (a *app) apply(ctx context.Context, c *client.Client, tree *share.Queues, d
 		return err
 	}
 	for _, name := range reply.GetClosed() {
-		a.say("queue %s is closed: it has jobs and is missing from the file", name)
+		a.say("queue %s is closed: the file does not contain the queue, which still has jobs", name)
 	}
 	switch {
 	case reply.GetUnchanged():

@@ -31,7 +31,7 @@ func TestApply(t *testing.T) {
 	}
 	cli(f.address, "describe", "queue", "nlp").wants(t, exit.NotFound, "", "no queues are configured")
 	cli(f.address, "apply", "-f", file, "--dry-run").wants(t, 0, "dry run: queues would be applied (revision 1)\n",
-		"queue old is closed: it has jobs and is missing from the file")
+		"queue old is closed: the file does not contain the queue, which still has jobs")
 	cli(f.address, "apply", "-f", file).wants(t, 0, "queues applied (revision 1)\n", "")
 	ran := cli(f.address, "get", "queues", "-o", "yaml")
 	for _, line := range []string{"revision: 1", "default: nlp", "quota: {gpu: 4, h100: 2}", "timeLimit: {max: 24h}"} {

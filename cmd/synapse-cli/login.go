@@ -68,7 +68,7 @@ func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err err
 		return "", exit.Hint("add --oidc URL to name the issuer", "--client-id requires --oidc")
 	case l.oidc == "" && l.root == "" && strings.Count(a.config.Token, ".") == 2:
 		return "", exit.Hint("add --root ca.pem, which is in every folder of the cluster",
-			"a token of an issuer requires --root: it does not identify the cluster")
+			"--root is missing: a token of an issuer does not identify the cluster")
 	case l.oidc == "" && l.root == "":
 		return "", nil
 	case l.root == "":

@@ -180,7 +180,7 @@ func (a *app) createPass(ctx context.Context, c *client.Client, t *tokenFlags) e
 		if err != nil {
 			return "", err
 		}
-		a.say("Token %s of %s (%s) is valid until %s. It is not shown again; `token revoke %s` revokes it.",
+		a.say("Token %s of %s (%s) is valid until %s. The token is not shown again; `token revoke %s` revokes it.",
 			made.GetId(),
 			t.user, t.role, time.UnixMilli(made.GetUntilUnixMs()).Local().Format("2006-01-02 15:04"), made.GetId())
 		return text, nil

@@ -142,7 +142,7 @@ func (a *app) recordPage(ctx context.Context, c *client.Client, path string) err
 		return err
 	}
 	if full {
-		a.say("Recording ends: it has reached the size that a browser can load")
+		a.say("Recording ends: the size limit for a browser is reached")
 	}
 	a.say("%s has %d KB; `%s web --replay %s` shows it", path, (size+1023)>>10, a.name, path)
 	return nil

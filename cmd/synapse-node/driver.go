@@ -88,8 +88,8 @@ func (o *options) find(ctx context.Context) (p programs, err error) {
 			return p, err
 		}
 		if p.own == "" {
-			return p, fmt.Errorf("--carapace: %s needs a container around it, which this project's own carapace makes; put "+
-				"that beside synapse-node or in PATH", p.other)
+			return p, fmt.Errorf("--carapace: %s runs only in a container of this project's carapace, which is missing: "+
+				"put carapace next to synapse-node or in PATH", p.other)
 		}
 	}
 	if p.oci, err = oci.Find(o.ociRuntime); err != nil && (o.ociRuntime != "" || o.driver == oci.Name) {

@@ -176,11 +176,11 @@ func (o *options) checkUIDs() error {
 		return nil
 	}
 	if err := account.CheckUIDs(o.uids); err != nil {
-		return fmt.Errorf("--uids: jobs that name no user would be somebody here: %w; "+
-			"give the schedulers and all machines another range, or %s", err, topology.NoUIDs)
+		return fmt.Errorf("--uids: jobs without a user would run as an existing user: %w; "+
+			"use another range for the schedulers and all nodes, or %s", err, topology.NoUIDs)
 	}
 	if err := account.CheckRoots(o.roots, o.uids, carapace.IDsLen); err != nil {
-		return fmt.Errorf("--root-uids: %w; give this machine another range, or %s", err, topology.NoUIDs)
+		return fmt.Errorf("--root-uids: %w; use another range for this node, or %s", err, topology.NoUIDs)
 	}
 	return nil
 }

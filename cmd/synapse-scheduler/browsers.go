@@ -38,8 +38,8 @@ func (s *scheduler) browsers() http.Handler {
 		})
 	case s.pageCert == "":
 		return http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) {
-			say(w, http.StatusNotFound, "The page is shown by `synapse-cli web`. For browsers that come here themselves the "+
-				"scheduler needs a certificate that they believe: --web-cert and --web-key.")
+			say(w, http.StatusNotFound, "Run `synapse-cli web` to open the web UI. To serve browsers directly, set --web-cert "+
+				"and --web-key to a certificate that browsers trust.")
 		})
 	}
 	page := web.New(web.Options{
@@ -47,7 +47,7 @@ func (s *scheduler) browsers() http.Handler {
 	})
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if !visitor(r).Named() {
-			say(w, http.StatusMisdirectedRequest, "The page is shown under the names of its own certificate alone.")
+			say(w, http.StatusMisdirectedRequest, "The web UI is served only under the names in its certificate.")
 			return
 		}
 		page.ServeHTTP(w, r)

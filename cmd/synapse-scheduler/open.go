@@ -31,7 +31,7 @@ const (
 )
 
 // errTold means that a signal ended the process before it served.
-var errTold = errors.New("told to end")
+var errTold = errors.New("stopped by a signal")
 
 // open opens the store and reads the cluster ID.
 func (s *scheduler) open(signals <-chan os.Signal) (err error) {

@@ -105,15 +105,15 @@ type Log struct {
 // Open continues the audit log in a folder, or creates one. It calls tell with each logged head and each problem.
 func Open(dir string, now func() time.Time, tell func(format string, args ...any)) (*Log, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return nil, fmt.Errorf("the audit: %w", err)
+		return nil, fmt.Errorf("audit log: %w", err)
 	}
 	file, err := begin(dir)
 	if err != nil {
-		return nil, fmt.Errorf("the audit: %w", err)
+		return nil, fmt.Errorf("audit log: %w", err)
 	}
 	l := &Log{now: now, tell: tell, dir: dir, file: file, full: fullAt, closed: make(chan struct{})}
 	if err := l.goOn(); err != nil {
-		return nil, errors.Join(fmt.Errorf("the audit %s: %w", file.Name(), err), file.Close())
+		return nil, errors.Join(fmt.Errorf("audit log %s: %w", file.Name(), err), file.Close())
 	}
 	l.running.Add(1)
 	go l.keep()
@@ -145,14 +145,14 @@ func (l *Log) goOn() error {
 		last = last[bytes.LastIndexByte(last, '\n')+1:]
 		line, err := parse(last)
 		if err != nil {
-			return fmt.Errorf("its last line cannot be read, so nothing is added to it; look at it, and move it away: %w", err)
+			return fmt.Errorf("last line is unreadable, so no line can be added; inspect the file, and move it away: %w", err)
 		}
 		l.head = Head{line.N, hashOf(last)}
 		if err := l.findFirst(); err != nil {
 			return err
 		}
 	} else if l.size > 0 {
-		return fmt.Errorf("its last line has more than %d bytes, as none of ours; look at it, and move it away", maxLine)
+		return fmt.Errorf("last line has more than %d bytes; inspect the file, and move it away", maxLine)
 	} else if err := l.goOnBehind(); err != nil {
 		return err
 	}
@@ -173,7 +173,7 @@ func (l *Log) findFirst() error {
 	}
 	line, err := parse(bytes.TrimSuffix(text, []byte("\n")))
 	if err != nil {
-		return fmt.Errorf("its first line cannot be read; look at it, and move it away: %w", err)
+		return fmt.Errorf("first line is unreadable; inspect the file, and move it away: %w", err)
 	}
 	l.first = line.N
 	return nil
@@ -239,7 +239,7 @@ func (l *Log) Add(line Line) (uint64, error) {
 		if n > 0 { // the next line must not follow an incomplete one
 			err = errors.Join(err, l.file.Truncate(l.size))
 		}
-		return 0, fmt.Errorf("the audit: %w", err)
+		return 0, fmt.Errorf("audit log: %w", err)
 	}
 	l.size += int64(len(text)) + 1
 	l.head, l.dirty = Head{line.N, hashOf(text)}, true

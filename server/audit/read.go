@@ -117,9 +117,9 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 		case errors.Is(err, io.EOF) && len(text) == 0:
 			return head, nil
 		case errors.Is(err, io.EOF):
-			return head, &Broken{Line: n, Why: "it is not whole"}
+			return head, &Broken{Line: n, Why: "incomplete"}
 		case errors.Is(err, bufio.ErrBufferFull):
-			return head, &Broken{Line: n, Why: "it is too long"}
+			return head, &Broken{Line: n, Why: "too long"}
 		case err != nil:
 			return head, err
 		}
@@ -131,12 +131,12 @@ func read(from io.Reader, each func(line Line, hash string) error) (head Head, e
 		begun = true
 		switch {
 		case err != nil:
-			return head, &Broken{Line: n, Why: "it cannot be read: " + err.Error()}
+			return head, &Broken{Line: n, Why: "unreadable: " + err.Error()}
 		case line.N != n:
-			return head, &Broken{Line: n, Why: fmt.Sprintf("it says that it is line %d", line.N)}
+			return head, &Broken{Line: n, Why: fmt.Sprintf("has the number %d", line.N)}
 		case line.Prev != head.Hash:
 			return head,
-				&Broken{Line: n, Why: "it does not follow from the line before: one of the two is not as it was written"}
+				&Broken{Line: n, Why: "does not follow from the previous line: one of the two was changed"}
 		}
 		head = Head{n, hashOf(text)}
 		if err := each(line, head.Hash); err != nil {
@@ -179,13 +179,13 @@ func verify(from io.Reader, kept []Head, each func(Line)) (first uint64, head He
 		if first == 0 {
 			first = line.N
 			if before := byLine[first-1]; first > 1 && len(before) > 0 && !slices.Contains(before, line.Prev) {
-				return &Broken{Line: first, Why: "it does not follow from a head that was kept elsewhere"}
+				return &Broken{Line: first, Why: "does not follow from a head that was kept elsewhere"}
 			}
 		}
 		for _, other := range byLine[line.N] {
 			if other != hash {
 				return &Broken{Line: line.N,
-					Why: "a head that was kept elsewhere is another one: it, or one before it, was changed"}
+					Why: "differs from a head that was kept elsewhere: this line or an earlier one was changed"}
 			}
 		}
 		if each != nil {
@@ -199,7 +199,7 @@ func verify(from io.Reader, kept []Head, each func(Line)) (first uint64, head He
 	for _, h := range kept {
 		if h.N > head.N {
 			return first, head, &Broken{Line: head.N + 1,
-				Why: fmt.Sprintf("it is missing: a head that was kept elsewhere is of line %d", h.N)}
+				Why: fmt.Sprintf("missing: a head that was kept elsewhere is of line %d", h.N)}
 		}
 	}
 	return first, head, nil

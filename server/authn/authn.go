@@ -382,7 +382,7 @@ func (s server) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, e
 }
 
 func (s server) ClientHandshake(context.Context, string, net.Conn) (net.Conn, credentials.AuthInfo, error) {
-	return nil, nil, errors.New("a scheduler's gate dials nobody")
+	return nil, nil, errors.New("credentials of a scheduler cannot open connections")
 }
 
 func (s server) Info() credentials.ProtocolInfo {

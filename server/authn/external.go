@@ -14,8 +14,8 @@ import (
 
 // errExternal is the error for requests that only a cluster with its own authority can serve: a join, a renewal,
 // and a token that names the cluster's root.
-var errExternal = errors.New("its certificates are an outside issuer's here: nobody joins or renews over this wire, " +
-	"and no token counts; it needs a certificate of that issuer (docs/operate/spiffe.md)")
+var errExternal = errors.New("cluster uses the certificates of an outside issuer: joins, renewals and tokens are not " +
+	"supported; use a certificate of that issuer (docs/operate/spiffe.md)")
 
 // ownAlone lists the protocols of a cluster with its own authorities.
 var ownAlone = append([]string{credential.ProtocolRenewal}, bareProtocols...)
@@ -32,7 +32,7 @@ func (g *Authenticator) refuseOwn(protocols []string) error {
 func (g *Authenticator) learn() error {
 	if x := g.o.External; x != nil {
 		if g.own = x.Identity(); g.own.Role != identity.RoleScheduler {
-			return fmt.Errorf("cert: it is of %s: a scheduler needs one of role %s", g.own, identity.RoleScheduler)
+			return fmt.Errorf("cert is for %s: a scheduler needs one of role %s", g.own, identity.RoleScheduler)
 		}
 		g.trust = x.Trust()
 		return g.believe(x.Denylist())
@@ -42,7 +42,7 @@ func (g *Authenticator) learn() error {
 		return fmt.Errorf("%s: %w", g.o.Folder.Dir, err)
 	}
 	if by.Role != identity.RoleAuthority {
-		return fmt.Errorf("%s is of %s: a scheduler needs the folder of its own authority", g.o.Folder.Dir, by)
+		return fmt.Errorf("%s belongs to %s: a scheduler needs the folder of an authority", g.o.Folder.Dir, by)
 	}
 	g.authority = g.o.Folder.Pair
 	g.own = identity.Identity{Cluster: by.Cluster, Role: identity.RoleScheduler, Name: by.Name}

@@ -63,11 +63,11 @@ func turnedAway(c net.Conn, why error) error {
 func (g *Authenticator) here(c *unixsocket.Conn) (identity.Peer, error) {
 	own := uint32(os.Geteuid())
 	if c.Who.UID != 0 && c.Who.UID != own {
-		return identity.Peer{}, fmt.Errorf("it is of uid %d, and the local socket is for root and for uid %d, whom the "+
-			"scheduler runs as: show a certificate or a token", c.Who.UID, own)
+		return identity.Peer{}, fmt.Errorf("process of uid %d is refused: the local socket accepts only root and uid "+
+			"%d, the scheduler's user; use a certificate or a token", c.Who.UID, own)
 	}
 	if c.Refused != nil {
-		return identity.Peer{}, fmt.Errorf("it is of uid %d, but %w", c.Who.UID, c.Refused)
+		return identity.Peer{}, fmt.Errorf("process of uid %d is refused: %w", c.Who.UID, c.Refused)
 	}
 	return g.trust.Here(identity.Identity{Cluster: g.own.Cluster, Role: identity.RoleAdmin, Name: userName(c.Who.UID)})
 }

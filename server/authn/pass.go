@@ -25,7 +25,7 @@ import (
 const maxUnasked = 30 * time.Second
 
 var (
-	errPass     = errors.New("token is unknown: it is revoked, expired, or of another cluster")
+	errPass     = errors.New("token is unknown: revoked, expired, or of another cluster")
 	errNoPasses = errors.New("user tokens are not accepted by this scheduler")
 )
 

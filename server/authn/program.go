@@ -31,8 +31,8 @@ const protocolProgram = "synapse-http/1"
 
 // ErrUnproved is the error for a token from a program that has not shown that it verifies the scheduler.
 var ErrUnproved = errors.New(
-	"a token of another role than viewer is taken where the scheduler was proved first: by a " +
-		"client of ours, or under a name of the page's certificate (--web-cert); or show a certificate")
+	"only tokens of viewers are accepted here, because the program may not have verified the scheduler: use " +
+		"synapse-cli, the Python client, a name in the certificate of --web-cert, or a client certificate")
 
 // errTwice is the error for a request with two identities.
 var errTwice = errors.New("token cannot be combined with a client certificate or a local user: use one of them")

@@ -17,7 +17,7 @@ import (
 // selects it. A node with an expired certificate can make only this request.
 
 // errServed ends a connection that gRPC does not get.
-var errServed = errors.New("it asked for a certificate, and is over")
+var errServed = errors.New("certificate request was served")
 
 // renew serves one renewal.
 func (g *Authenticator) renew(conn *tls.Conn, p identity.Peer) error {
@@ -26,7 +26,7 @@ func (g *Authenticator) renew(conn *tls.Conn, p identity.Peer) error {
 		return err
 	}
 	if wait := g.purses.renews(p.Identity.String(), g.o.Now()); wait > 0 {
-		err = fmt.Errorf("it has had %d certificates, and may have the next one in %s", renewalBurst, wait.Round(time.Second))
+		err = fmt.Errorf("certificate was renewed %d times: try again in %s", renewalBurst, wait.Round(time.Second))
 		return g.refuse(conn, err, "Refused to renew the certificate of %s from %s: more than one request "+
 			"per minute",
 			p, hostOf(conn))

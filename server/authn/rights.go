@@ -241,7 +241,7 @@ func (c *checkedCall) refuseRight(right rights.Right, object string) error {
 // refuse returns the error for a missing right, and logs it.
 func (c *checkedCall) refuse(what, whose, right string) error {
 	c.gate.o.Count(countDenied, 1)
-	c.gate.say("Refused %s to %s: it may not %s", c.call, c.peer, what)
+	c.gate.say("Refused %s to %s: may not %s", c.call, c.peer, what)
 	c.gate.noteRefusal(c.about(what, audit.Refused))
 	name := c.peer.Name
 	if c.peer.Role != "" {

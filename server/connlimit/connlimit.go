@@ -219,13 +219,13 @@ func (l *Listener) admit(raw net.Conn) *Conn {
 	}
 	if l.open >= l.o.Limits.Open || s.open >= l.o.Limits.OpenOfSource {
 		l.o.Count(countRefused, 1)
-		l.say(s, "Refused a connection from %s: it has %d of the %d open connections", s, s.open, l.open)
+		l.say(s, "Refused a connection from %s, which has %d of the %d open connections", s, s.open, l.open)
 		return nil
 	}
 	if l.silent.Len() >= l.o.Limits.Silent {
 		first := l.silent.Front().Value.(*Conn)
 		l.o.Count(countSilent, 1)
-		l.say(first.from, "Closed silent connections from %s: it had %d open, and %d connections in total "+
+		l.say(first.from, "Closed silent connections from %s, which had %d open; %d connections in total "+
 			"were silent",
 			first.from, first.from.open, l.silent.Len())
 		_ = l.leave(first)

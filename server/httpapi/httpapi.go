@@ -167,7 +167,7 @@ func says(r *http.Request, c *call) bool {
 
 // errOver ends open requests of a caller whose session has ended.
 var errOver = &refusal{status: http.StatusUnauthorized, Code: notAllowed, Field: "Authorization",
-	Text: "token is no longer valid: it is revoked, denied or expired"}
+	Text: "token is no longer valid: revoked, denied or expired"}
 
 // serve makes a call for the sender of a request.
 func (a *API) serve(w http.ResponseWriter, r *http.Request, c *call) {

@@ -111,7 +111,7 @@ type beside struct {
 }
 
 // errServed ends a connection that gRPC does not get.
-var errServed = errors.New("it was a visitor, and has been served")
+var errServed = errors.New("HTTP connection was served")
 
 // ServerHandshake serves visitors until they disconnect. Other connections continue to gRPC.
 func (b beside) ServerHandshake(raw net.Conn) (net.Conn, credentials.AuthInfo, error) {

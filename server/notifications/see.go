@@ -86,7 +86,7 @@ func (s *sight) job(j *messages.JobStatus) []*Notification {
 	return []*Notification{{
 		ID:    fmt.Sprintf("%s/%s/%d/%d", PromiseBroken, told.ID, now.run, now.slips),
 		Event: PromiseBroken, Job: told,
-		Text: fmt.Sprintf("%s had to wait longer than promised, %d times now", named, now.slips),
+		Text: fmt.Sprintf("%s has missed its start guarantee %d times", named, now.slips),
 	}}
 }
 

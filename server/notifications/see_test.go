@@ -111,7 +111,7 @@ func TestPromisesBreak(t *testing.T) {
 	s := newSight(0, nil)
 	got := news(s, jobIs("j1", 0, promised(1, 1)), synced, jobIs("j1", 0, promised(1, 1)), jobIs("j2", 0, promised(1, 0)),
 		jobIs("j2", 0, promised(1, 2)), jobIs("j2", 0), jobIs("j2", 0, promised(2, 3)))
-	if want := "start-guarantee-broken: job j2 (train) of ann had to wait longer than promised, 2 times now"; got != want {
+	if want := "start-guarantee-broken: job j2 (train) of ann has missed its start guarantee 2 times"; got != want {
 		t.Errorf("told %q", got)
 	}
 	news(s, jobIs("j2", 5))

@@ -159,7 +159,7 @@ func (v *Sealer) Open(sealed []byte, about ...string) ([]byte, error) {
 		return nil, err
 	}
 	if len(sealed) < 1+idBytes || sealed[0] != form {
-		return nil, errors.New("it was not sealed in a way that is known here")
+		return nil, errors.New("encrypted value has an unsupported format")
 	}
 	id, rest := sealed[1:1+idBytes], sealed[1+idBytes:]
 	for _, k := range keys {
@@ -169,7 +169,7 @@ func (v *Sealer) Open(sealed []byte, about ...string) ([]byte, error) {
 		nonce, text := rest[:k.seal.NonceSize()], rest[k.seal.NonceSize():]
 		opened, err := k.seal.Open(nil, nonce, text, bound(about))
 		if err != nil {
-			return nil, errors.New("it is not what was sealed, or not of this job")
+			return nil, errors.New("encrypted value is corrupted or belongs to another job")
 		}
 		return opened, nil
 	}

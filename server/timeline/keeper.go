@@ -244,7 +244,7 @@ const (
 	maxChanges = 250
 	maxTold    = 8 << 20
 
-	nothingKept = "no scheduler that led kept anything of this time here"
+	nothingKept = "no timeline was recorded here for this time"
 )
 
 // Since returns the first recorded time.

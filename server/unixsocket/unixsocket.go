@@ -37,11 +37,11 @@ func (c Caller) String() string {
 
 // The reasons to refuse a process of an admitted user.
 var (
-	errConfined = errors.New("it may gain no rights (no_new_privs), as a task may not, so it is not taken for its user: " +
-		"show a certificate or a token")
-	errUntold = errors.New("this machine's kernel does not tell a task of that user from the user (Linux 6.5 does): " +
-		"be root, or show a certificate or a token")
-	errGone = errors.New("whoever connected is gone")
+	errConfined = errors.New("no_new_privs is set, as for tasks, so the process does not count as its user: " +
+		"use a certificate or a token")
+	errUntold = errors.New("kernel cannot distinguish a task from its user before Linux 6.5: " +
+		"use root, a certificate or a token")
+	errGone = errors.New("process has ended")
 )
 
 // Conn is a connection through the socket.

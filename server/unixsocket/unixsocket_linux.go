@@ -64,13 +64,13 @@ func enter(path string) (*os.File, error) {
 	}
 	fd, err := unix.Open(path, unix.O_RDONLY|unix.O_DIRECTORY|unix.O_NOFOLLOW|unix.O_CLOEXEC, 0)
 	if err != nil {
-		return nil, fmt.Errorf("%s: it must be a folder of this scheduler's alone: %w", path, err)
+		return nil, fmt.Errorf("%s must be a folder that only this scheduler uses: %w", path, err)
 	}
 	folder := os.NewFile(uintptr(fd), path)
 	var stat unix.Stat_t
 	err = unix.Fstat(fd, &stat)
 	if err == nil && stat.Uid != uint32(os.Geteuid()) {
-		err = fmt.Errorf("%s is of uid %d, and must be of the scheduler's own: remove it, and start again", path, stat.Uid)
+		err = fmt.Errorf("%s belongs to uid %d, not to the scheduler's user: remove the folder, and start again", path, stat.Uid)
 	}
 	if err == nil {
 		err = folder.Chmod(folderMode)
@@ -84,11 +84,11 @@ func enter(path string) (*os.File, error) {
 // vacate removes a socket without a listener.
 func vacate(name string) error {
 	if info, err := os.Lstat(name); err != nil || info.Mode().Type() != fs.ModeSocket {
-		return errors.Join(errors.New("what is there is no socket: remove it"), err)
+		return errors.Join(errors.New("file is not a socket: remove it"), err)
 	}
 	conn, err := net.DialTimeout("unix", name, answersWithin)
 	if err == nil {
-		return errors.Join(errors.New("another scheduler answers there: give each a --data-dir of its own"), conn.Close())
+		return errors.Join(errors.New("another scheduler answers on the socket: use separate --data-dir folders"), conn.Close())
 	}
 	return os.Remove(name)
 }
@@ -166,7 +166,7 @@ func bounded(process string) (bool, error) {
 			return strings.TrimSpace(value) != "0", nil
 		}
 	}
-	return false, errors.New("it is not said whether it may gain rights")
+	return false, fmt.Errorf("/proc/%s/status has no line NoNewPrivs", process)
 }
 
 // Dial connects to a socket with a path of any length.

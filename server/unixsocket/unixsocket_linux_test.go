@@ -158,7 +158,7 @@ func TestClosed(t *testing.T) {
 func TestLeftOver(t *testing.T) {
 	dir := t.TempDir()
 	l := listen(t, dir)
-	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "another scheduler answers there") {
+	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "another scheduler answers on the socket") {
 		t.Errorf("two schedulers at one socket: %v", err)
 	}
 	l.SetUnlinkOnClose(false)
@@ -171,21 +171,21 @@ func TestLeftOver(t *testing.T) {
 	if err := os.WriteFile(Path(dir), nil, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "no socket") {
+	if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "not a socket") {
 		t.Errorf("a file is replaced: %v", err)
 	}
 	elsewhere, linked := t.TempDir(), t.TempDir()
 	if err := os.Symlink(elsewhere, filepath.Dir(Path(linked))); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Listen(linked); err == nil || !strings.Contains(err.Error(), "a folder of this scheduler's alone") {
+	if _, err := Listen(linked); err == nil || !strings.Contains(err.Error(), "a folder that only this scheduler uses") {
 		t.Errorf("a link is followed: %v", err)
 	}
 	if os.Geteuid() == 0 {
 		if err := os.Chown(filepath.Dir(Path(dir)), 61874, -1); err != nil {
 			t.Fatal(err)
 		}
-		if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "of uid 61874") {
+		if _, err := Listen(dir); err == nil || !strings.Contains(err.Error(), "belongs to uid 61874") {
 			t.Errorf("another's folder: %v", err)
 		}
 	}

@@ -224,7 +224,7 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 		}
 	}
 	if as != nil { // the task runs as the cluster's user, and only one barrier keeps it from the socket
-		l.telling(fmt.Sprintf("by the local socket: it is of uid %d, but ", as.Uid))
+		l.telling(fmt.Sprintf("by the local socket: process of uid %d is refused: ", as.Uid))
 	}
 	nodes := l.cli("get", "nodes", "-q").wants(t, 0, "", "").out
 	if nodes != "node-1\nnode-2\n" {

@@ -84,7 +84,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 	// A limit below a queue's usage, and a deleted queue, stop no job.
 	write(strings.Replace(limitedQueues, "- {name: nlp, quota: {gpu: 8}, limit: {gpu: 8}}\n", "", 1))
 	c.cli("apply", "-f", file).wants(t, 0, "queues applied (revision 3)\n",
-		"queue nlp is closed: it has jobs and is missing from the file")
+		"queue nlp is closed: the file does not contain the queue, which still has jobs")
 	for _, id := range []string{early, waits, other} {
 		if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
 			t.Errorf("job %s is %s after %d runs", id, s.Phase, s.Record.Runs)

@@ -67,7 +67,7 @@ func TestRoles(t *testing.T) {
 	as("admin", "exec", id, "--", "env").wants(t, 0, "TOKEN="+secret, "")
 	as("bob", "cancel", id).wants(t, 5, "", "bob (submitter) may not cancel job "+id+" of ann")
 	as("bob", "update", id, "--time-limit", "1s").wants(t, 5, "", "may not set the time limit of job")
-	s.says("Refused /synapse.v1.Synapse/Cancel to synapse://e2e/submitter/bob: it may not cancel job " + id + " of ann")
+	s.says("Refused /synapse.v1.Synapse/Cancel to synapse://e2e/submitter/bob: may not cancel job " + id + " of ann")
 	as("vic", "submit", "--cpu", "1", "--image", "host", "--", "true").wants(t, 5, "", "vic (viewer) may not submit jobs")
 	as("bob", "cordon", "n1", "--reason", "x").wants(t, 5, "", "may not cordon, uncordon and annotate nodes")
 	as("oli", "cordon", "n1", "--reason", "x").wants(t, 0, "", "")
@@ -89,7 +89,7 @@ func (s *secured) arrayMost(as func(string, ...string) result) {
 	as("oli", "update", id, "--array-max-running", "2", "--priority", "5").wants(s.t, 0, "2 elements at once", "")
 	as("bob", "update", id, "--array-max-running", "4").wants(s.t, 5, "",
 		"bob (submitter) may not set the concurrency limit of job "+id+" of ann")
-	as("vic", "update", id, "--array-max-running", "4").wants(s.t, 5, "", "vic (viewer) may not set how many elements")
+	as("vic", "update", id, "--array-max-running", "4").wants(s.t, 5, "", "vic (viewer) may not set the concurrency limit")
 	as("ann", "cancel", id).wants(s.t, 0, "", "")
 }
 
@@ -122,7 +122,7 @@ func (s *secured) accounted(as func(string, ...string) result, id, secret string
 	if err := os.WriteFile(filepath.Join(other, "audit.log"), []byte(changed), 0o600); err != nil {
 		s.t.Fatal(err)
 	}
-	as("admin", "audit", "verify", other).wants(s.t, 4, "", "it does not follow from the line before")
+	as("admin", "audit", "verify", other).wants(s.t, 4, "", "does not follow from the previous line")
 }
 
 // mapped checks that a node's policy assigns a user to the jobs of an owner, if owners are proven.

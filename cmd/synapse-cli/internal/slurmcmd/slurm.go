@@ -194,7 +194,7 @@ func numbering(c *client.Client) client.Find {
 			switch {
 			case len(found) > 1:
 				return nil, &client.Error{Code: messages.Code_CODE_CONFLICT, Hint: "use one of these IDs",
-					Text: word + " is ambiguous: it is the number of " + strings.Join(found, " and ")}
+					Text: word + " is ambiguous: jobs " + strings.Join(found, " and ") + " have this number"}
 			case len(found) == 1:
 				return known(word)(c.Named(ctx, found[0]))
 			}
