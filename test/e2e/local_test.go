@@ -56,7 +56,8 @@ func TestLocalSocket(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	s.here(other, "get", "jobs").wants(t, 5, "", "process of uid 61874 is refused: the local socket accepts only root and uid 0")
+	s.here(other, "get", "jobs").wants(t, 5, "",
+		"process of uid 61874 is refused: the local socket accepts only root and uid 0")
 	s.says("Refused a connection of uid 61874 by the local socket")
 }
 

@@ -89,7 +89,8 @@ func (s *secured) arrayMost(as func(string, ...string) result) {
 	as("oli", "update", id, "--array-max-running", "2", "--priority", "5").wants(s.t, 0, "2 elements at once", "")
 	as("bob", "update", id, "--array-max-running", "4").wants(s.t, 5, "",
 		"bob (submitter) may not set the concurrency limit of job "+id+" of ann")
-	as("vic", "update", id, "--array-max-running", "4").wants(s.t, 5, "", "vic (viewer) may not set the concurrency limit")
+	as("vic", "update", id, "--array-max-running", "4").wants(s.t, 5, "",
+		"vic (viewer) may not set the concurrency limit")
 	as("ann", "cancel", id).wants(s.t, 0, "", "")
 }
 

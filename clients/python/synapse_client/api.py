@@ -303,7 +303,7 @@ class ChangeNodeReply(Message):
 
 @dataclass
 class Cluster(Message):
-    """Cluster asks which cluster and scheduler the client speaks to."""
+    """Cluster requests the identity of the cluster and the scheduler."""
 
 
 @dataclass
@@ -311,7 +311,7 @@ class ClusterReply(Message):
     cluster_id: str = plain("str")
     epoch: int = plain("long")
     version: str = plain("str")
-    levels: List[str] = many("str")  # of the fabric, coarse to fine
+    levels: List[str] = many("str")  # topology levels, coarse to fine
 
 
 @dataclass
@@ -323,10 +323,10 @@ class Constraint(Message):
 
 @dataclass
 class CreatePass(Message):
-    """CreatePass keeps a token of a person, by a hash: its secret is made by whoever asks, and does not travel. The same hash again gets the same answer."""
+    """CreatePass stores a user token by its hash. The client creates the secret and does not send it. A repeated request with the same hash gets the same answer."""
     hash: bytes = plain("bytes")  # SHA-256 of the secret
     role: str = plain("str")
-    name: str = plain("str")  # of the person
+    name: str = plain("str")  # of the user
     ttl_ms: int = plain("long")
 
 
@@ -454,39 +454,39 @@ class Event(Message):
 
 @dataclass
 class ExecEnd(Message):
-    """ExecEnd is how it ended."""
-    code: int = plain("int")  # as a shell tells it: 128 + n for a signal; 125 to 127 where it could not be run
-    text: str = plain("str")  # why, where it did not end by itself
+    """ExecEnd is the result of an exec session."""
+    code: int = plain("int")  # as in a shell: 128 + n for a signal; 125 to 127 if the command did not run
+    text: str = plain("str")  # the reason, if the process did not exit by itself
 
 
 @dataclass
 class ExecIn(Message):
-    """ExecIn is what comes for an exec session of a task. In the first, job to terminal are filled in."""
+    """ExecIn is a message to an exec session. The first one sets the fields from job to terminal."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")  # an id or a unique prefix
     rank: int = plain("int")
-    command: List[str] = many("str")  # and its arguments
-    env: List[str] = many("str")  # NAME=value, beside those of the task and in place of them
+    command: List[str] = many("str")  # with its arguments
+    env: List[str] = many("str")  # NAME=value; adds to or overrides the variables of the task
     terminal: bool = plain("bool")
     stdin: bytes = plain("bytes")
     stdin_ends: bool = plain("bool")
     signal: int = plain("int")  # for its process group
     rows: int = plain("int")  # of the terminal
     columns: int = plain("int")
-    helper: bool = plain("bool")  # the command is one of synapse-exec's, which the task has
-    attempt: Optional[Token] = one("Token")  # of Reach: that of the caller, whose rank it is
-    host: str = plain("str")  # of Reach: the machine of the other task, by name or address
+    helper: bool = plain("bool")  # the command is a subcommand of synapse-exec
+    attempt: Optional[Token] = one("Token")  # in Reach: the attempt of the calling task; rank is its rank
+    host: str = plain("str")  # in Reach: the node of the other task, by name or address
 
 
 @dataclass
 class ExecOut(Message):
-    """ExecOut is what comes of it."""
-    session: str = plain("str")  # the first that a machine says
+    """ExecOut is a message from an exec session."""
+    session: str = plain("str")  # in the first message of a node
     begun: bool = plain("bool")
-    stdout: bytes = plain("bytes")  # of a terminal all that is written
+    stdout: bytes = plain("bytes")  # with a terminal, all output
     stderr: bytes = plain("bytes")
-    end: Optional[ExecEnd] = one("ExecEnd")  # the last
-    stdout_ends: bool = plain("bool")  # nothing more comes of stdout; not said of a terminal
+    end: Optional[ExecEnd] = one("ExecEnd")  # in the last message
+    stdout_ends: bool = plain("bool")  # stdout has ended; not sent with a terminal
 
 
 @dataclass
@@ -927,7 +927,7 @@ class ListNodesReply(Message):
 
 @dataclass
 class ListPasses(Message):
-    """ListPasses asks for all tokens of people that are good."""
+    """ListPasses requests all valid user tokens."""
 
 
 @dataclass
@@ -937,22 +937,22 @@ class ListPassesReply(Message):
 
 @dataclass
 class LogPart(Message):
-    """LogPart is a piece of one member's output. A piece ends at a line's end where there is one."""
+    """LogPart is a part of one task's output. It ends at the end of a line, unless the line is too long."""
     rank: int = plain("int")
     attempt: Optional[Token] = one("Token")
     stderr: bool = plain("bool")
     data: bytes = plain("bytes")
-    notice: str = plain("str")  # instead of data: why a member's output cannot be read
-    offset: int = plain("long")  # of what follows the data in this stream: to go on from here
-    missing: bool = plain("bool")  # with a notice: the end of a member's output did not come in time, and is given up
+    notice: str = plain("str")  # instead of data: why the output of a task cannot be read
+    offset: int = plain("long")  # position after the data in this stream, to resume from here
+    missing: bool = plain("bool")  # with a notice: the end of the task's output did not arrive in time and is skipped
 
 
 @dataclass
 class LogPosition(Message):
-    """LogPosition is how far one member's stream was read."""
+    """LogPosition is the position up to which one stream of a task was read."""
     rank: int = plain("int")
     stderr: bool = plain("bool")
-    offset: int = plain("long")  # of the last LogPart that came
+    offset: int = plain("long")  # of the last received LogPart
 
 
 @dataclass
@@ -1033,7 +1033,7 @@ class Outcome(Message):
 
 @dataclass
 class Pass(Message):
-    """Pass is a person's token without its hash."""
+    """Pass is a user token without its hash."""
     id: str = plain("str")
     role: str = plain("str")
     name: str = plain("str")
@@ -1095,10 +1095,10 @@ class PastJob(Message):
 
 @dataclass
 class PastPart(Message):
-    """PastPart is a piece of the answer: lines of JSON, of a record as `synapse-cli web --record` writes one, or a sum each."""
+    """PastPart is a part of the answer: lines of JSON, of a recording as from `synapse-cli web --record`, or one sum each."""
     lines: bytes = plain("bytes")
-    since_unix_ms: int = plain("long")  # in the first: from when on something is kept; 0: nothing is
-    until_unix_ms: int = plain("long")  # in the last: up to where this tells
+    since_unix_ms: int = plain("long")  # in the first part: the first recorded time; 0: nothing is recorded
+    until_unix_ms: int = plain("long")  # in the last part: the end of the answered time range
 
 
 @dataclass
@@ -1220,38 +1220,38 @@ class Queues(Message):
 
 @dataclass
 class ReadLogs(Message):
-    """ReadLogs asks for what a job's tasks wrote."""
+    """ReadLogs requests the output of a job's tasks."""
     principal: Optional[Principal] = one("Principal")
     job: str = plain("str")  # an id or a unique prefix
     ranks: List[int] = many("int")  # empty: all
-    follow: bool = plain("bool")  # until the job is over, through later attempts too
-    previous: bool = plain("bool")  # of the attempt before the latest
-    tail_bytes: int = plain("long")  # of each member; 0: from the beginning
-    attempt: Optional[Token] = one("Token")  # to go on where a reader broke off: the attempt that it read
-    from_: List[LogPosition] = many("LogPosition", name="from")  # and how far; nothing has come of a stream that is not listed
-    tail_lines: int = plain("int")  # of each member's streams; 0: from the beginning, or as tail_bytes says
+    follow: bool = plain("bool")  # until the job has finished, including later attempts
+    previous: bool = plain("bool")  # the attempt before the latest
+    tail_bytes: int = plain("long")  # of each task; 0: from the beginning
+    attempt: Optional[Token] = one("Token")  # to resume: the attempt that was being read
+    from_: List[LogPosition] = many("LogPosition", name="from")  # to resume: the positions; a stream that is not listed starts at the beginning
+    tail_lines: int = plain("int")  # of each stream of a task; 0: from the beginning, or see tail_bytes
 
 
 @dataclass
 class ReadPast(Message):
-    """ReadPast asks how the cluster was from one moment to another, or for its sums in that time."""
+    """ReadPast requests the states of the cluster in a time range, or its sums."""
     principal: Optional[Principal] = one("Principal")
     at_unix_ms: int = plain("long")
     until_unix_ms: int = plain("long")
-    step_ms: int = plain("long")  # set: the sums, each the average of so long
+    step_ms: int = plain("long")  # if set, sums are returned, averaged over this step
 
 
 @dataclass
 class ReadScript(Message):
-    """ReadScript asks for a script's text. Machines ask too, once each."""
+    """ReadScript requests the text of a script. Nodes request it too, once each."""
     principal: Optional[Principal] = one("Principal")
     digest: str = plain("str")
 
 
 @dataclass
 class ReadSecrets(Message):
-    """ReadSecrets asks for the secrets of an attempt's job, with their values. Only a machine that has tasks of the attempt is answered, and only until that has ended."""
-    job: str = plain("str")  # its id
+    """ReadSecrets requests the secrets of an attempt's job with their values. Only a node with tasks of the attempt gets them, and only until the attempt has ended."""
+    job: str = plain("str")  # ID
     attempt: Optional[Token] = one("Token")
 
 
@@ -1308,8 +1308,8 @@ class RestartSpec(Message):
 
 @dataclass
 class RevokePass(Message):
-    """RevokePass has a token refused from now on. One that is not there is refused already."""
-    id: str = plain("str")  # or the beginning of one
+    """RevokePass deletes a token, which is then refused. A token that is not listed is already refused."""
+    id: str = plain("str")  # or a unique prefix
 
 
 @dataclass
@@ -1321,11 +1321,11 @@ class RevokePassReply(Message):
 
 @dataclass
 class Right(Message):
-    """Right is what a role may do."""
+    """Right is a permission of a role."""
     name: str = plain("str")
-    text: str = plain("str")  # in words
-    own: bool = plain("bool")  # only for the client's own jobs
-    of_job: bool = plain("bool")  # it is about one job
+    text: str = plain("str")  # description
+    own: bool = plain("bool")  # only for the caller's own jobs
+    of_job: bool = plain("bool")  # applies to one job
 
 
 @dataclass
@@ -1525,18 +1525,18 @@ class Watch(Message):
 
 @dataclass
 class WhoAmI(Message):
-    """WhoAmI asks as whom the scheduler sees the client."""
+    """WhoAmI requests the identity of the caller."""
 
 
 @dataclass
 class WhoAmIReply(Message):
-    cluster: str = plain("str")  # empty: it speaks no TLS, takes everybody for anonymous, and refuses nothing
+    cluster: str = plain("str")  # empty: the scheduler uses plaintext, and every caller is anonymous with all rights
     role: str = plain("str")
-    name: str = plain("str")  # the owner of what the client submits
-    until_unix_ms: int = plain("long")  # of the client's certificate or token
-    rights: List[Right] = many("Right")  # all that the role may do
-    pass_: str = plain("str", name="pass")  # the id of the client's token; empty: it has a certificate
-    groups: List[str] = many("str")  # of the client, as the issuer of its token says; what `owners` of queues name
+    name: str = plain("str")  # the owner of jobs that the caller submits
+    until_unix_ms: int = plain("long")  # expiry of the caller's certificate or token
+    rights: List[Right] = many("Right")  # all rights of the role
+    pass_: str = plain("str", name="pass")  # ID of the caller's token; empty: the caller has a certificate
+    groups: List[str] = many("str")  # of the caller, from the issuer of its token; `owners` of queues may name them
 
 
 class Calls:
@@ -1549,14 +1549,14 @@ class Calls:
         return self._transport.call("Submit", request, SubmitReply)
 
     def submit_script(self, request: Submit) -> SubmitReply:
-        """SubmitScript is Submit of a job with the text of its script, which stays behind in the store. A scheduler of an earlier version, which would lose the script, does not have it."""
+        """SubmitScript submits a job with the text of its script, which the store keeps separately. It is a separate call, because older schedulers would lose the script."""
         return self._transport.call("SubmitScript", request, SubmitReply)
 
     def read_script(self, request: ReadScript) -> ScriptText:
         return self._transport.call("ReadScript", request, ScriptText)
 
     def submit_secret(self, request: Submit) -> SubmitReply:
-        """SubmitSecret is Submit of a job with the values of its secrets, and the text of its script if it has one. A scheduler of an earlier version, which would keep the values as it does all fields that it does not know, does not have it."""
+        """SubmitSecret submits a job with the values of its secrets, and the text of its script if it has one. It is a separate call, because older schedulers would store the values unencrypted, as they store all unknown fields."""
         return self._transport.call("SubmitSecret", request, SubmitReply)
 
     def read_secrets(self, request: ReadSecrets) -> Secrets:
@@ -1611,19 +1611,19 @@ class Calls:
         return self._transport.stream("ReadLogs", request, LogPart)
 
     def read_past(self, request: ReadPast) -> Answers[PastPart]:
-        """ReadPast tells how the cluster was, as far as the scheduler that leads has kept that."""
+        """ReadPast returns the timeline of the cluster, as far as the leading scheduler has recorded it."""
         return self._transport.stream("ReadPast", request, PastPart)
 
     def exec(self, request: Iterable[ExecIn]) -> Answers[ExecOut]:
-        """Exec runs an exec session in a task, and carries what it reads and writes. The first ExecIn says what is to be run, the last ExecOut how it ended."""
+        """Exec runs an exec session in a task, and passes its input and output on. The first ExecIn contains the command, and the last ExecOut the result."""
         return self._transport.converse("Exec", request, ExecOut)
 
     def carry(self, request: Iterable[ExecOut]) -> Answers[ExecIn]:
-        """Carry is a machine's end of an Exec that it was told of: its first ExecOut names the session."""
+        """Carry is the node's end of a requested exec session. The first ExecOut names the session."""
         return self._transport.converse("Carry", request, ExecIn)
 
     def reach(self, request: Iterable[ExecIn]) -> Answers[ExecOut]:
-        """Reach is Exec as a machine asks for it, for one of its tasks: in another task of the same attempt."""
+        """Reach runs an exec session in another task of the same attempt. A node calls it for one of its tasks."""
         return self._transport.converse("Reach", request, ExecOut)
 
     def cluster(self, request: Cluster) -> ClusterReply:
