@@ -70,7 +70,8 @@ func enter(path string) (*os.File, error) {
 	var stat unix.Stat_t
 	err = unix.Fstat(fd, &stat)
 	if err == nil && stat.Uid != uint32(os.Geteuid()) {
-		err = fmt.Errorf("%s belongs to uid %d, not to the scheduler's user: remove the folder, and start again", path, stat.Uid)
+		err = fmt.Errorf("%s belongs to uid %d, not to the scheduler's user: remove the folder, and start again",
+			path, stat.Uid)
 	}
 	if err == nil {
 		err = folder.Chmod(folderMode)
@@ -88,7 +89,8 @@ func vacate(name string) error {
 	}
 	conn, err := net.DialTimeout("unix", name, answersWithin)
 	if err == nil {
-		return errors.Join(errors.New("another scheduler answers on the socket: use separate --data-dir folders"), conn.Close())
+		return errors.Join(errors.New("another scheduler answers on the socket: use separate --data-dir folders"),
+			conn.Close())
 	}
 	return os.Remove(name)
 }
