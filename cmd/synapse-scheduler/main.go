@@ -235,8 +235,8 @@ func (o *options) checkAddress() error {
 		return fmt.Errorf("--listen %q: must be host:port, such as 127.0.0.1:9000", o.listen)
 	}
 	if o.tls == "" && o.insecure < 2 && !loopback(host) {
-		return fmt.Errorf("--listen %s is plaintext: anyone who can reach the port controls every node; set --tls to the folder "+
-			"created by synapse-cli init, or --insecure twice (insecure: 2 in the file)", o.listen)
+		return fmt.Errorf("--listen %s is plaintext: anyone who can reach the port controls every node; set --tls to "+
+			"the folder created by synapse-cli init, or --insecure twice (insecure: 2 in the file)", o.listen)
 	}
 	if o.advertise == "" {
 		if o.shared() && everywhere(host) {

@@ -100,8 +100,10 @@ func TestLocalRefused(t *testing.T) {
 	s, read := newAudited(t)
 	own := uint32(os.Geteuid())
 	for words, c := range map[string]unixsocket.Conn{
-		"process of uid 61874 is refused: the local socket accepts only root and uid": {Who: unixsocket.Caller{UID: 61874}},
-		"is refused: it runs as a task":                                               {Who: unixsocket.Caller{UID: own}, Refused: errors.New("it runs as a task")},
+		"process of uid 61874 is refused: the local socket accepts only root and uid": {
+			Who: unixsocket.Caller{UID: 61874}},
+		"is refused: it runs as a task": {
+			Who: unixsocket.Caller{UID: own}, Refused: errors.New("it runs as a task")},
 	} {
 		ours, theirs := net.Pipe()
 		c.Conn = ours
