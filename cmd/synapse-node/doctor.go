@@ -255,7 +255,7 @@ func (x *examiner) ports() (all []doctor.Finding) {
 func (x *examiner) listens(flag, at string) doctor.Finding {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
-		return doctor.Fail("ports", "give "+flag+" another; an agent that runs has its own already",
+		return doctor.Fail("ports", "set "+flag+" to another address; a running agent already uses its own",
 			"%s %s: %v", flag, at, err)
 	}
 	l.Close()

@@ -286,7 +286,7 @@ func (o *options) settle(drivers []launcher.Driver, why string, containers *cont
 func sayPlain(d *process.Driver, why string, log actors.Log) {
 	confined := "not isolated"
 	if d.Confined() {
-		confined = "plain processes, which Landlock keeps from what is not theirs"
+		confined = "plain processes confined by Landlock"
 	}
 	log.Info("Driver %s: tasks are %s, because %s; this node cannot enforce: %s",
 		process.Name, confined, why, strings.Join(d.Lacks(), ", "))
@@ -299,14 +299,14 @@ func sayPlain(d *process.Driver, why string, log actors.Log) {
 // unwilling returns why new tasks do not run in containers of this project's carapace, or "".
 func (o *options) unwilling(ctx context.Context, binary string, containers *container.Driver) string {
 	if binary == "" {
-		return "there is no carapace beside this program or in PATH"
+		return "carapace is neither next to this program nor in PATH"
 	}
 	if err := containers.Check(ctx); err != nil {
 		return err.Error()
 	}
 	switch {
 	case o.driver == process.Name:
-		return "--driver process says so"
+		return "--driver is process"
 	case o.driver == driverAuto && os.Geteuid() != 0:
 		return "the agent is not root"
 	}

@@ -187,14 +187,14 @@ func (o *options) checkUIDs() error {
 
 // allowed describes which users jobs may name, and the uids of jobs without a user.
 func (o *options) allowed() string {
-	roots := fmt.Sprintf("root of a container of their own, with numbers of --root-uids %v", o.roots)
+	roots := fmt.Sprintf("root in a separate container, with uids of --root-uids %v", o.roots)
 	switch {
 	case o.allowRoot:
-		roots = "this machine's root (--allow-root)"
+		roots = "root of this host (--allow-root)"
 	case o.roots.Len() == 0:
 		roots = "refused"
 	}
-	return fmt.Sprintf("%v; jobs that name no user have a uid of --uids %v; those that name root are %s",
+	return fmt.Sprintf("%v; jobs without a user have a uid of --uids %v; jobs that name root are %s",
 		o.policy, o.uids, roots)
 }
 

@@ -85,7 +85,7 @@ func restoreBeside(dataDir, file string) (err error) {
 	}
 	made := restoring(dir)
 	if _, err := os.Lstat(made); err == nil {
-		return fmt.Errorf("--data-dir: %s: %w; it is of a restore under way, or of one that was interrupted: then remove it",
+		return fmt.Errorf("--data-dir: %s: %w; a restore is running, or was interrupted: in this case, remove the folder",
 			made, os.ErrExist)
 	}
 	defer func() {
@@ -116,8 +116,8 @@ func unrestored(dataDir string) error {
 	}
 	for _, left := range []string{restoring(dataDir), sqlite.Partial(filepath.Join(dataDir, databaseFile))} {
 		if _, err := os.Lstat(left); err == nil {
-			return fmt.Errorf("--data-dir: %s is of a restore that is under way or was interrupted, and a scheduler without "+
-				"those records would be a new, empty cluster; remove it, and run the restore again", left)
+			return fmt.Errorf("--data-dir: %s belongs to a restore that is running or was interrupted; remove it, and run "+
+				"the restore again, because a scheduler without these records would be a new, empty cluster", left)
 		}
 	}
 	return nil

@@ -176,10 +176,10 @@ func (o *options) check() error {
 		return err
 	}
 	if (o.pageCert == "") != (o.pageKey == "") {
-		return errors.New("--web-cert and --web-key: a certificate needs its key, so name both, or neither")
+		return errors.New("--web-cert and --web-key must be set together")
 	}
 	if o.pageCert != "" && o.tls == "" {
-		return errors.New("--web-cert: needs --tls: without it the page is served in the clear, as everything is")
+		return errors.New("--web-cert requires --tls")
 	}
 	var err error
 	if o.uids, err = topology.ParseUIDRange(o.uidRange); err != nil {
@@ -205,8 +205,8 @@ func (o *options) checkOIDC() error {
 		return errors.New("--oidc requires --tls")
 	}
 	if identity.IsExternal(o.tls) {
-		return fmt.Errorf("--oidc: --tls %s has certificates of an outside issuer, with which no token counts: give its ids "+
-			"roles there, or make the cluster's own keys (synapse-cli init)", o.tls)
+		return fmt.Errorf("--oidc: tokens are not supported with certificates of an outside issuer (--tls %s): map IDs to "+
+			"roles in that file, or create the cluster's own keys (synapse-cli init)", o.tls)
 	}
 	text, err := os.ReadFile(o.oidcFile)
 	if err == nil && len(text) > oidc.MaxConfigBytes {

@@ -33,7 +33,7 @@ func (s *scheduler) pages() http.Handler {
 			say(w, http.StatusOK, "ok")
 			return
 		}
-		say(w, http.StatusServiceUnavailable, "this scheduler does not take jobs now: it stands by, or is starting")
+		say(w, http.StatusServiceUnavailable, "this scheduler does not accept jobs now: standby, or starting")
 	})
 	pages.Handle(httpapi.Prefix, s.programs())
 	pages.Handle("/", s.browsers())

@@ -194,7 +194,7 @@ func told(out io.Writer, fired map[string]int64, seeds int) error {
 	}
 	fmt.Fprintln(out, "struck:", strings.Join(all, " "))
 	if seeds >= enoughSeeds && len(never) > 0 {
-		return fmt.Errorf("in %d seeds these faults never struck: %s", seeds, strings.Join(never, ", "))
+		return fmt.Errorf("in %d seeds, these faults never occurred: %s", seeds, strings.Join(never, ", "))
 	}
 	return nil
 }
@@ -253,7 +253,7 @@ func (a *arguments) demands(out io.Writer, what string, least []demand, results 
 	}
 	fmt.Fprintf(out, "%s: %s\n", what, strings.Join(all, " "))
 	if len(results) >= 2*enoughSeeds && len(few) > 0 && a.world == "default" && a.faults == "" {
-		return fmt.Errorf("in %d seeds too few %s: %s", len(results), what, strings.Join(few, "; "))
+		return fmt.Errorf("in %d seeds, too few %s: %s", len(results), what, strings.Join(few, "; "))
 	}
 	return nil
 }
@@ -269,7 +269,7 @@ func swept(out io.Writer, results []sim.Result) error {
 	}
 	fmt.Fprintf(out, "arrays: over=%d elements=%d taken-over=%d\n", n["over"], n["elements"], n["overtaken"])
 	if len(results) >= 2*enoughSeeds && n["elements"] < enough {
-		return fmt.Errorf("in %d seeds too few elements became jobs: %d, and not %d", len(results), n["elements"], enough)
+		return fmt.Errorf("in %d seeds, only %d elements became jobs, fewer than %d", len(results), n["elements"], enough)
 	}
 	return nil
 }

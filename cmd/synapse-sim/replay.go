@@ -27,7 +27,7 @@ func memoryFor(jobs int) int64 { return 256<<20 + int64(jobs)*6<<10 }
 func carryOut(in io.Reader, out io.Writer) error {
 	var o record.Order
 	if err := json.NewDecoder(in).Decode(&o); err != nil {
-		return fmt.Errorf("standard input is no order of `synapse-cli simulate`: %w", err)
+		return fmt.Errorf("standard input is not an order of `synapse-cli simulate`: %w", err)
 	}
 	if os.Getenv("GOMEMLIMIT") == "" {
 		debug.SetMemoryLimit(memoryFor(len(o.Jobs)))

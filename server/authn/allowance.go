@@ -193,8 +193,8 @@ func (s *purses) spends(who string, many int, now time.Time) (over string, wait 
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if wait = s.of(who, now).calls.Take(many, s.allowed.Calls.Cost(), s.allowed.Calls.Burst, now); wait > 0 {
-		return fmt.Sprintf("asks for more than %d calls a second, where a change counts as two, and a large request as one "+
-			"for each KiB", s.allowed.Calls.PerSecond), wait
+		return fmt.Sprintf("exceeds %d calls per second; a change counts as two calls, and a large request as one per KiB",
+			s.allowed.Calls.PerSecond), wait
 	}
 	return "", 0
 }
@@ -209,7 +209,7 @@ func (s *purses) owes(who string, many int, now time.Time) {
 // begins charges a call and takes a place for it. The caller returns the place with gives.
 func (s *purses) begins(who string, now time.Time) (over string, wait time.Duration) {
 	if has, ok := s.takes(who, open, now); !ok {
-		return fmt.Sprintf("has %d calls and watches open, and may have no more now", has), time.Second
+		return fmt.Sprintf("has reached the limit of %d open calls and watches", has), time.Second
 	}
 	if over, wait = s.spends(who, 1, now); over != "" {
 		s.gives(who, open)
@@ -223,7 +223,7 @@ func (s *purses) submit(who string, now time.Time) (over string, wait time.Durat
 	defer s.mu.Unlock()
 	most := s.allowed.Submits
 	if wait = s.of(who, now).submits.Take(1, most.Cost(), most.Burst, now); wait > 0 {
-		return fmt.Sprintf("submits more than %d jobs a second; an array is one", most.PerSecond), wait
+		return fmt.Sprintf("submits more than %d jobs per second; an array counts as one", most.PerSecond), wait
 	}
 	return "", 0
 }
@@ -304,8 +304,8 @@ func (g *Authenticator) noteTallies(all bool) {
 func (c *checkedCall) overdrawn(over string, wait time.Duration) error {
 	seconds := max(1, int((wait+time.Second-1)/time.Second))
 	c.gate.o.Count(countOverdrawn, 1)
-	c.gate.say("Refused %s to %s: it %s", c.call, c.peer, over)
-	c.gate.noteRefusal(c.about("", audit.Refused+": it "+over))
+	c.gate.say("Refused %s to %s: %s", c.call, c.peer, over)
+	c.gate.noteRefusal(c.about("", audit.Refused+": "+over))
 	_ = grpc.SetTrailer(c.ctx, metadata.Pairs(api.RetryAfterTrailer, strconv.Itoa(seconds)))
 	return api.StatusOf(&messages.Outcome{
 		Code: messages.Code_CODE_EXHAUSTED, Text: fmt.Sprintf("%s (%s) %s", c.peer.Name, c.peer.Role, over),

@@ -58,8 +58,8 @@ func TestOverdrawnAlone(t *testing.T) {
 		return err
 	}
 	served(list(ann))
-	refused(list(ann, grpc.Trailer(&trailer)), "asks for more than 1 calls a second", trailer)
-	refused(submit(ann, grpc.Trailer(&trailer)), "asks for more than 1 calls a second", trailer)
+	refused(list(ann, grpc.Trailer(&trailer)), "exceeds 1 calls per second", trailer)
+	refused(submit(ann, grpc.Trailer(&trailer)), "exceeds 1 calls per second", trailer)
 	served(submit(bob))
 	s.pass(time.Second)
 	refused(submit(ann, grpc.Trailer(&trailer)), "a change counts as two", trailer) // only one is left
@@ -72,7 +72,7 @@ func TestOverdrawnAlone(t *testing.T) {
 			t.Fatal(over)
 		}
 	}
-	refused(list(ann, grpc.Trailer(&trailer)), "has 2 calls and watches open", trailer) // others hold some of 12
+	refused(list(ann, grpc.Trailer(&trailer)), "has reached the limit of 2 open calls and watches", trailer)
 	served(list(bob))
 	s.gate.purses.gives(who, open)
 	served(list(ann))
@@ -184,7 +184,7 @@ func TestConnectionsOfOne(t *testing.T) {
 	if _, ask := s.open(bob.Credentials(nil)); ask() != nil {
 		t.Error("another one is refused too")
 	}
-	if s.tells("Refused a connection of synapse://c-a/viewer/ann from 127.0.0.1: it has 2") != 1 {
+	if s.tells("Refused a connection of synapse://c-a/viewer/ann from 127.0.0.1: has reached the limit of 2") != 1 {
 		t.Error("nobody is told")
 	}
 	s.gate.mu.Lock()

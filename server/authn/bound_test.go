@@ -97,7 +97,7 @@ func TestReplacedKey(t *testing.T) {
 	}
 	var r *credential.Refused
 	if err := old.Renew(t.Context(), []string{s.address}); !errors.As(err, &r) ||
-		!strings.Contains(err.Error(), "another key has joined under its name") {
+		!strings.Contains(err.Error(), "another key has taken over the name") {
 		t.Errorf("it is renewed: %v", err)
 	}
 	if _, ask := s.open(fresh.Credentials(nil)); ask() != nil {
@@ -107,7 +107,7 @@ func TestReplacedKey(t *testing.T) {
 	if _, ask := s.open(byHand.Credentials(nil)); ask() == nil {
 		t.Error("a third key comes in under the name")
 	}
-	if s.tells("Refused a connection of synapse://c-a/node/n1 from 127.0.0.1: another key has joined") == 0 {
+	if s.tells("Refused a connection of synapse://c-a/node/n1 from 127.0.0.1: another key has taken over") == 0 {
 		t.Errorf("the log has %q", s.lines)
 	}
 	if err := credential.Bind(s.by, "n1", must(identity.DigestOf(byHand.Shows().Leaf().PublicKey))); err != nil {

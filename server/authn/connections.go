@@ -17,18 +17,18 @@ func (g *Authenticator) enters(raw net.Conn, conn net.Conn, p identity.Peer, cal
 	c := &connection{Conn: conn, gate: g, peer: p, who: p.Identity.String(), calls: calls, asked: g.o.Now()}
 	has, ok := g.purses.takes(c.who, connections, g.o.Now())
 	if !ok {
-		return nil, g.crowded(raw, c.who, fmt.Sprintf("it has %d that are open, and may have no more now", has))
+		return nil, g.crowded(raw, c.who, fmt.Sprintf("has reached the limit of %d open connections", has))
 	}
 	if calls {
 		over := ""
 		if has, ok = g.purses.takes(c.who, callers, g.o.Now()); !ok {
-			over = fmt.Sprintf("has %d that are open, and may have no more now", has)
+			over = fmt.Sprintf("has reached the limit of %d open connections for calls", has)
 		} else if over, _ = g.purses.spends(c.who, 1, g.o.Now()); over != "" {
 			g.purses.gives(c.who, callers)
 		}
 		if over != "" {
 			g.purses.gives(c.who, connections)
-			return nil, g.crowded(raw, c.who, "it "+over)
+			return nil, g.crowded(raw, c.who, over)
 		}
 	}
 	g.mu.Lock()

@@ -73,8 +73,8 @@ func (g *Authenticator) bareConfig(protocol string) *tls.Config {
 }
 
 // errReplaced is the error for a node whose name another key has taken over.
-var errReplaced = errors.New("another key has joined under its name since: " +
-	"it comes back by a token with --node-name")
+var errReplaced = errors.New("another key has taken over the name of this node: " +
+	"join again with a token created with --node-name")
 
 // replaced returns errReplaced if another key has taken over the name of a node.
 func (g *Authenticator) replaced(p identity.Peer) error {

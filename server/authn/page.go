@@ -33,14 +33,14 @@ func (g *Authenticator) readPage() error {
 	}
 	pair, err := tls.LoadX509KeyPair(files.Cert, files.Key)
 	if err != nil {
-		return fmt.Errorf("the page's certificate: %w", err)
+		return fmt.Errorf("certificate of the web UI: %w", err)
 	}
 	p := &shownPage{Certificate: pair}
 	if p.leaf, err = x509.ParseCertificate(pair.Certificate[0]); err != nil {
 		return fmt.Errorf("%s: %w", files.Cert, err)
 	}
 	if len(p.leaf.DNSNames)+len(p.leaf.IPAddresses) == 0 {
-		return fmt.Errorf("%s: it names no host (subjectAltName), so no browser takes it", files.Cert)
+		return fmt.Errorf("%s contains no host name (subjectAltName), so browsers refuse the certificate", files.Cert)
 	}
 	key, err := x509.MarshalPKCS8PrivateKey(pair.PrivateKey)
 	if err != nil {
@@ -87,4 +87,4 @@ func (g *Authenticator) PageName(host string) bool {
 }
 
 // errNoPage is the error for a login without a certificate for browsers.
-var errNoPage = errors.New("browser login requires a page certificate (--web-cert)")
+var errNoPage = errors.New("browser login requires a certificate for browsers (--web-cert)")

@@ -141,7 +141,7 @@ func (c *checkedCall) reads() (read func(), err error) {
 	case <-c.ctx.Done():
 		err = status.FromContextError(c.ctx.Err()).Err()
 	case <-patience.C:
-		err = c.overdrawn("has begun calls and is slow to send, or has not sent, the requests for them", time.Second)
+		err = c.overdrawn("has started calls without sending their requests in time", time.Second)
 	}
 	over()
 	return nil, err

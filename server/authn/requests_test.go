@@ -181,7 +181,7 @@ func TestCallsWithoutRequests(t *testing.T) {
 	var trailer metadata.MD
 	ann := api.NewSynapseClient(conn)
 	_, err := ann.ListJobs(t.Context(), &messages.ListJobs{}, grpc.Trailer(&trailer))
-	said := strings.Contains(err.Error(), "has not sent, the requests for them")
+	said := strings.Contains(err.Error(), "without sending their requests in time")
 	if status.Code(err) != codes.ResourceExhausted || !said || len(trailer.Get(api.RetryAfterTrailer)) != 1 {
 		t.Errorf("the next: %v, %v", err, trailer)
 	}
@@ -241,7 +241,7 @@ func TestLargeRequestsCost(t *testing.T) {
 	if err := reached(ann, sized(1)); status.Code(err) != codes.Aborted {
 		t.Errorf("when it has paid: %v", err)
 	}
-	if s.tells("Refused a connection of synapse://c-a/submitter/ann from 127.0.0.1: it asks for more than") != 1 {
+	if s.tells("Refused a connection of synapse://c-a/submitter/ann from 127.0.0.1: exceeds") != 1 {
 		t.Error("nobody is told")
 	}
 }

@@ -186,8 +186,8 @@ func (c *checkedCall) allow(request any) error {
 	if q, ok := request.(*messages.Watch); ok && len(q.GetIds()) == 0 && !c.wide {
 		var has int
 		if has, c.wide = c.gate.purses.takes(who, wide, now); !c.wide {
-			return c.overdrawn(fmt.Sprintf("has %d watches of everything open, and may have no more now; it may watch "+
-				"what it wants by ids", has), time.Second)
+			return c.overdrawn(fmt.Sprintf("has reached the limit of %d open watches without a filter; watch single jobs by "+
+				"ID instead", has), time.Second)
 		}
 	}
 	if slices.ContainsFunc(needed, rights.Right.Changes) {

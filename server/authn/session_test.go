@@ -268,7 +268,7 @@ func TestPageCertificate(t *testing.T) {
 		t.Error("the names of the page are not those of its certificate")
 	}
 	if _, err := New(Options{Folder: s.by, Now: s.clock, Page: pageFor(t)}); err == nil ||
-		!strings.Contains(err.Error(), "names no host") {
+		!strings.Contains(err.Error(), "contains no host name") {
 		t.Errorf("a certificate without a name: %v", err)
 	}
 	s.gate.o.Page.Cert = "/nowhere"

@@ -61,7 +61,7 @@ func TestSubmitsAreBounded(t *testing.T) {
 	for i, call := range calls {
 		var trailer metadata.MD
 		err := call(ann, grpc.Trailer(&trailer))
-		said := strings.Contains(err.Error(), "submits more than 2 jobs a second")
+		said := strings.Contains(err.Error(), "submits more than 2 jobs per second")
 		if status.Code(err) != codes.ResourceExhausted || !said {
 			t.Errorf("call %d: %v", i, err)
 		}

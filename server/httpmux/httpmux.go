@@ -185,7 +185,7 @@ func (d *Mux) serve(v *visit, known bool) error {
 		v.place = d.room
 	default:
 		d.o.Count(countRefused, 1)
-		return errors.Join(errors.New("there are too many visitors"), sendAway(v.Conn))
+		return errors.Join(errors.New("too many HTTP connections are open"), sendAway(v.Conn))
 	}
 	defer v.leave()
 	if known {

@@ -30,7 +30,7 @@ const (
 )
 
 // ErrAway means that the issuer must be asked but is not reachable now. A retry may succeed.
-var ErrAway = errors.New("issuer of the tokens is not reachable for its keys")
+var ErrAway = errors.New("keys of the token issuer are not available")
 
 // keys holds the keys of the issuer.
 type keys struct {

@@ -37,7 +37,7 @@ const (
 )
 
 // ErrNoKey is returned if no key opens a value.
-var ErrNoKey = errors.New("none of the keys opens it")
+var ErrNoKey = errors.New("no key decrypts the value")
 
 // Sealer seals and opens values with the keys of a file. The first key seals, and all keys open. The file is read
 // for each operation, so keys can be added and removed while a scheduler runs.
@@ -114,7 +114,8 @@ func parse(text string) (all []key, err error) {
 		}
 		raw, err := base64.StdEncoding.DecodeString(line)
 		if err != nil || len(raw) != keyBytes {
-			return nil, fmt.Errorf("line %d is not a key: %d bytes in base64, as `head -c %d /dev/urandom | base64` makes them",
+			return nil, fmt.Errorf("line %d is not a key of %d bytes in base64: create one with `head -c %d /dev/urandom | "+
+				"base64`",
 				n, keyBytes, keyBytes)
 		}
 		block, err := aes.NewCipher(raw)
@@ -128,7 +129,7 @@ func parse(text string) (all []key, err error) {
 			return nil, err
 		}
 		if all = append(all, k); len(all) > maxKeys {
-			return nil, fmt.Errorf("has more than %d keys: take out those that seal no live job any more", maxKeys)
+			return nil, fmt.Errorf("has more than %d keys: remove the keys that no unfinished job needs", maxKeys)
 		}
 	}
 	if len(all) == 0 {

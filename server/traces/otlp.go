@@ -141,11 +141,11 @@ func post(ctx context.Context, url string, r *request, within time.Duration) err
 	case http.StatusOK:
 		var p reply
 		if json.Unmarshal(said, &p) == nil && p.PartialSuccess.ErrorMessage != "" {
-			return refused{fmt.Errorf("the collector says %q", p.PartialSuccess.ErrorMessage)}
+			return refused{fmt.Errorf("the collector rejected spans: %q", p.PartialSuccess.ErrorMessage)}
 		}
 		return nil
 	case http.StatusTooManyRequests, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-		return fmt.Errorf("the collector answers %s", answer.Status)
+		return fmt.Errorf("the collector returned %s", answer.Status)
 	}
-	return refused{fmt.Errorf("the collector answers %s", answer.Status)}
+	return refused{fmt.Errorf("the collector returned %s", answer.Status)}
 }

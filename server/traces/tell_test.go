@@ -87,11 +87,13 @@ func TestCollectorIsAway(t *testing.T) {
 	}, func(asked int64, log string) bool { return asked == 2 && log == "" })
 	telling(t, 1, func(_ int64, w http.ResponseWriter) { w.WriteHeader(http.StatusNotFound) },
 		func(asked int64, log string) bool {
-			return asked == 1 && strings.Contains(log, "1 spans are lost: the collector answers 404")
+			return asked == 1 && strings.Contains(log, "1 spans are lost: the collector returned 404")
 		})
 	telling(t, 1, func(_ int64, w http.ResponseWriter) {
 		fmt.Fprint(w, `{"partialSuccess": {"rejectedSpans": "1", "errorMessage": "too old"}}`)
-	}, func(_ int64, log string) bool { return strings.Contains(log, `the collector says "too old"`) })
+	}, func(_ int64, log string) bool {
+		return strings.Contains(log, `the collector rejected spans: "too old"`)
+	})
 }
 
 // TestTooMuchIsLost checks that actors never wait for the Teller, and that an overflow is dropped and logged.

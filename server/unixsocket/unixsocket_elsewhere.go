@@ -10,7 +10,7 @@ import (
 
 // This file replaces the socket on systems whose kernel does not report the peer's user.
 
-var errElsewhere = errors.New("a scheduler has a local socket on Linux alone")
+var errElsewhere = errors.New("the local socket of a scheduler requires Linux")
 
 // Dial always fails.
 func Dial(context.Context, string) (net.Conn, error) { return nil, errElsewhere }

@@ -53,7 +53,7 @@ func TestPeoplesTokens(t *testing.T) {
 	ended := s.watching(follows, func() { admin("submit", "-q", "--cpu", "1", "--image", "host", "--", "true") })
 	began := time.Now()
 	admin("token", "revoke", one[0]).wants(t, 0, "", "of ann (submitter) is revoked")
-	ann("", "get", "jobs").wants(t, 5, "", "is unknown: it is revoked")
+	ann("", "get", "jobs").wants(t, 5, "", "is unknown: revoked")
 	select {
 	case <-ended:
 		t.Logf("what was open ended %.1f s after its token was revoked", time.Since(began).Seconds())
