@@ -183,7 +183,7 @@ func Environment(variable func(name string) string) (Config, error) {
 	if err != nil {
 		return Config{}, err
 	}
-	for name, to := range map[string]*string{ //order: each is a setting of its own
+	for name, to := range map[string]*string{ //order: each setting is independent
 		"SYNAPSE_SERVER": &s.Server, "SYNAPSE_RETRY": &s.Retry, "SYNAPSE_TLS": &s.TLS, "SYNAPSE_TOKEN_FILE": &s.TokenFile,
 		"SYNAPSE_CA": &s.CA, "SYNAPSE_CERT": &s.Cert, "SYNAPSE_KEY": &s.Key,
 	} {

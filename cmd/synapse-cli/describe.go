@@ -15,7 +15,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns `describe` and `explain`.
+// This file implements `describe` and `explain`.
 
 func (a *app) describeCommand() *cobra.Command {
 	c := &cobra.Command{
@@ -74,7 +74,7 @@ func (a *app) describeCommand() *cobra.Command {
 	return c
 }
 
-// objectFlag adds -o for output of one object, or one for each change; also lists further words that it takes.
+// objectFlag adds -o for the output of one object, or of one object per change. also lists further values.
 func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	words := append(also, "json", "yaml")
 	c.Flags().VarP(objectFormat{&a.style.Format, words}, "output", "o", "output `format`: "+strings.Join(words, ", "))
@@ -82,7 +82,7 @@ func (a *app) objectFlag(c *cobra.Command, also ...string) *cobra.Command {
 	return c
 }
 
-// objectFormat is a flag that takes one of a few words.
+// objectFormat is a flag whose values are a few fixed words.
 type objectFormat struct {
 	to    *string
 	words []string
@@ -140,7 +140,7 @@ func (a *app) explainCommand() *cobra.Command {
 	return c
 }
 
-// submittable makes the check that a submit makes. A job that could never run here is explained, and not refused.
+// submittable makes the same check as a submit. A job that could never run here passes, because it is explained.
 func (a *app) submittable(ctx context.Context, c *client.Client, spec *messages.JobSpec) error {
 	if err := c.Precede(ctx, spec, c.Named); err != nil {
 		return err
@@ -149,7 +149,7 @@ func (a *app) submittable(ctx context.Context, c *client.Client, spec *messages.
 	return err
 }
 
-// explainFile says what each job of a file would wait for.
+// explainFile prints what each job of a file would wait for.
 func (a *app) explainFile(file string) error {
 	name, text, err := input(file, a.stdin)
 	if err != nil {

@@ -139,7 +139,7 @@ func refusedSpec(err error) error {
 	return exit.Hint(hint, "job is not valid: %s", strings.TrimSpace(text))
 }
 
-// named checks the number of arguments: at least one and at most most; 0 means any number.
+// named checks the number of arguments: at least one, and at most the number most (0: any number).
 func named(what, example string, most int) cobra.PositionalArgs {
 	return func(c *cobra.Command, args []string) error {
 		switch {

@@ -65,7 +65,7 @@ func TestCommandReference(t *testing.T) {
 		if err := os.MkdirAll(referenceFolder, 0o755); err != nil {
 			t.Fatal(err)
 		}
-		for name, text := range pages { //order: each file once
+		for name, text := range pages { //order: each file is independent
 			if err := os.WriteFile(filepath.Join(referenceFolder, name), []byte(text), 0o644); err != nil {
 				t.Fatal(err)
 			}
@@ -75,7 +75,7 @@ func TestCommandReference(t *testing.T) {
 	if err != nil || len(files) != len(pages) {
 		t.Errorf("%d files, %d wanted: %v", len(files), len(pages), err)
 	}
-	for name, want := range pages { //order: each file once
+	for name, want := range pages { //order: each file is independent
 		if text, err := os.ReadFile(filepath.Join(referenceFolder, name)); err != nil || string(text) != want {
 			t.Errorf("docs/reference/cli/%s is not the help: go test ./cmd/synapse-cli -run CommandReference -rewrite",
 				name)

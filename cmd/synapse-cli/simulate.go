@@ -137,7 +137,7 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.StringVar(&r.checkpoint, "checkpoint", "", "checkpoint interval of jobs, such as 10m (default: never)")
 	f.BoolVar(&r.order.Check, "check", false, "run the simulator's checkers at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,
-		"format": record.Formats()} { //order: each by itself
+		"format": record.Formats()} { //order: each is independent
 		a.completeWords(c, flag, words)
 	}
 }

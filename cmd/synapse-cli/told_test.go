@@ -10,8 +10,8 @@ import (
 
 // This file checks that messages are correct.
 
-// TestToldAsItIs checks that a finished job is not reported as being cancelled, that all named nodes are processed,
-// and that errors suggest the most likely name and do not contain the words of a library.
+// TestToldAsItIs checks that a finished job is not reported as being cancelled, and that all named nodes are
+// processed. Errors must suggest the most likely name, and must not contain the words of a library.
 func TestToldAsItIs(t *testing.T) {
 	f := startFake(t)
 	gone := job("j1", "cancelled", messages.JobState_JOB_STATE_CANCELLED)

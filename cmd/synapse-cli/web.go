@@ -165,7 +165,7 @@ func (a *app) replayPage(w *webFlags) error {
 		return &exit.Failure{Code: exit.Misuse, Text: "--out: " + err.Error(),
 			Hint: "use a folder that does not exist yet"}
 	}
-	for name, text := range made { //order: each is a file of its own
+	for name, text := range made { //order: each file is independent
 		if err := os.WriteFile(filepath.Join(w.out, name), text, 0o644); err != nil {
 			return err
 		}

@@ -48,7 +48,7 @@ type checkSettings struct {
 	set         []string // the given keys
 }
 
-// healthSection returns the section, which stores its entries in to.
+// healthSection returns the section. Reading the section appends its entries to *to.
 func healthSection(to *[]*checkSettings) settings.Section {
 	return settings.Section{
 		Name: "health",

@@ -17,9 +17,9 @@ import (
 // five times its memory, and an idle scheduler would keep this memory.
 
 const (
-	// heapGrowth lets the heap grow to five times its live part before a collection, because with Go's default
-	// a fifth of the CPU time of a gang was spent on collections. This applies to memory that has been live for
-	// a while. Recent memory may belong to a short peak, so the heap grows by at most half of it.
+	// heapGrowth lets the heap grow to five times its live part before a collection. With more frequent
+	// collections, they took a fifth of the CPU time of a gang. This applies to memory that has been live for a
+	// while. Recent memory may belong to a short peak, so the heap grows by at most half of it.
 	heapGrowth  = 400
 	crowdGrowth = 50
 	spareGrowth = 32 << 20 // the minimum

@@ -43,7 +43,7 @@ type ruleSettings struct {
 	timeout                      time.Duration
 }
 
-// notifySection returns the section, which stores its entries in to.
+// notifySection returns the section. Reading the section appends its entries to *to.
 func notifySection(to *[]*ruleSettings) settings.Section {
 	find := func(name string) *ruleSettings {
 		if i := slices.IndexFunc(*to, func(r *ruleSettings) bool { return r.name == name }); i >= 0 {

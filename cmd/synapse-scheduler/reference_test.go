@@ -126,7 +126,7 @@ func TestSettingsPage(t *testing.T) {
 	}
 	wantFile := manual.SettingsFile(flags, string(file))
 	wantPage := settingsStart + manual.SettingsTable(flags, wantFile) + sectionsOfPage(t)
-	for path, want := range map[string]string{settingsFile: wantFile, settingsPage: wantPage} { //order: each by itself
+	for path, want := range map[string]string{settingsFile: wantFile, settingsPage: wantPage} { //order: independent
 		if *rewrite {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 				t.Fatal(err)

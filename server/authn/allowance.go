@@ -146,7 +146,7 @@ func (s *purses) of(who string, now time.Time) *purse {
 // identities has this advantage anyway.
 func (s *purses) forget(now time.Time) {
 	least, who := time.Duration(0), ""
-	for name, p := range s.all { //order: the least is the same in any, but for those that owe the same
+	for name, p := range s.all { //order: the smallest debt does not depend on the order
 		if p.isOpen() {
 			continue
 		}
@@ -273,7 +273,7 @@ func (s *purses) refused(line audit.Line, now time.Time) (write bool) {
 func (s *purses) tallied(all bool, now time.Time) (lines []audit.Line) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for _, p := range s.all { //order: whose line comes first says nothing
+	for _, p := range s.all { //order: the order of the lines does not matter
 		if p.tally == 0 || !all && now.Sub(p.since) < tallyFor && !now.Before(p.since) {
 			continue
 		}

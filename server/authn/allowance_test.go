@@ -189,7 +189,7 @@ func TestConnectionsOfOne(t *testing.T) {
 	}
 	s.gate.mu.Lock()
 	var first *connection
-	for c := range s.gate.open { //order: either will do
+	for c := range s.gate.open { //order: any connection is suitable
 		if c.peer.Name == "ann" {
 			first = c
 		}

@@ -212,7 +212,7 @@ func (g *Authenticator) recheck() {
 func (g *Authenticator) unwanted(gone map[*connection]error) (out []*connection) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	for c := range g.open { //order: each is looked at alone
+	for c := range g.open { //order: each is checked separately
 		until := c.peer.Until
 		if later := g.renewed[holder{c.peer.Identity, c.peer.Key}]; later.After(until) {
 			until = later
@@ -226,7 +226,7 @@ func (g *Authenticator) unwanted(gone map[*connection]error) (out []*connection)
 			out = append(out, c)
 		}
 	}
-	for h, until := range g.renewed { //order: each is looked at alone
+	for h, until := range g.renewed { //order: each is checked separately
 		if g.o.Now().After(until) {
 			delete(g.renewed, h)
 		}

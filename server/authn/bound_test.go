@@ -33,7 +33,7 @@ func (s *rig) peerOf(b *credential.Badge) (found identity.Peer) {
 	}
 	s.gate.mu.Lock()
 	defer s.gate.mu.Unlock()
-	for c := range s.gate.open { //order: there is one of the name
+	for c := range s.gate.open { //order: only one has this name
 		if c.peer.Name == b.Identity().Name {
 			found = c.peer
 		}

@@ -68,7 +68,7 @@ func TestIssued(t *testing.T) {
 	}
 	_, _ = api.NewSynapseClient(conn).Submit(t.Context(), &messages.Submit{RequestId: "r1", Spec: &messages.JobSpec{}})
 	s.gate.mu.Lock()
-	for c := range s.gate.open { //order: there is one
+	for c := range s.gate.open { //order: there is only one
 		if c.peer.String() != "synapse://c-a/submitter/ann" || !strings.HasPrefix(c.peer.Pass, "oidc-") {
 			t.Errorf("it is taken for %s, with token %s", c.peer.Identity, c.peer.Pass)
 		}
@@ -203,7 +203,7 @@ func TestLocalUser(t *testing.T) {
 			t.Fatalf("%s is not let in", c.how)
 		}
 		s.gate.mu.Lock()
-		for open := range s.gate.open { //order: there is one
+		for open := range s.gate.open { //order: there is only one
 			ctx := peer.NewContext(t.Context(), &peer.Peer{AuthInfo: proved(open.peer)})
 			if p := Principal(ctx); p.Name != "ann" || p.Proven != c.want {
 				t.Errorf("%s: %v, want proven: %v", c.how, p, c.want)

@@ -76,14 +76,14 @@ func (g *Authenticator) bearer(hash identity.Digest) (identity.Peer, error) {
 func (g *Authenticator) revoked() map[*connection]error {
 	g.mu.Lock()
 	open := map[*connection]time.Time{}
-	for c := range g.open { //order: each is looked at alone
+	for c := range g.open { //order: each is checked separately
 		if c.peer.Pass != "" && !c.peer.Issued {
 			open[c] = c.asked
 		}
 	}
 	g.mu.Unlock()
 	asked, gone := map[identity.Digest]error{}, map[*connection]error{}
-	for c, last := range open { //order: each is looked at alone
+	for c, last := range open { //order: each is checked separately
 		err, ok := asked[c.peer.Key]
 		if !ok {
 			_, err = g.bearer(c.peer.Key)

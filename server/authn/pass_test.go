@@ -95,7 +95,7 @@ func TestPass(t *testing.T) {
 		t.Fatal(err)
 	}
 	s.gate.mu.Lock()
-	for c := range s.gate.open { //order: there is one
+	for c := range s.gate.open { //order: there is only one
 		if c.peer.String() != "synapse://c-a/submitter/ann" || c.peer.Pass != id {
 			t.Errorf("it is taken for %s, with token %s", c.peer.Identity, c.peer.Pass)
 		}

@@ -216,13 +216,13 @@ func (g *Authenticator) tidy() {
 	now := g.o.Now()
 	var over []*Session
 	g.mu.Lock()
-	for id, s := range g.sessions.open { //order: each is looked at alone
+	for id, s := range g.sessions.open { //order: each is checked separately
 		if s.ctx.Err() != nil || !now.Before(s.until) || s.uses == 0 && now.Sub(s.last) >= sessionIdle {
 			delete(g.sessions.open, id)
 			over = append(over, s)
 		}
 	}
-	for id, until := range g.sessions.left { //order: each is looked at alone
+	for id, until := range g.sessions.left { //order: each is checked separately
 		if now.After(until) {
 			delete(g.sessions.left, id)
 		}

@@ -211,7 +211,7 @@ func TestNothingIsLeft(t *testing.T) {
 			c.Close()
 		}
 		d.now = d.now.Add(time.Minute)
-		for _, s := range d.sources { //order: each is looked at alone
+		for _, s := range d.sources { //order: each is checked separately
 			d.forget(s)
 		}
 		if len(d.sources) != 0 || d.open+d.silent.Len()+d.ring.Len()+d.begun != 0 {
@@ -241,7 +241,7 @@ func (d *desk) check(all []*Conn) {
 	if open > limits.Open || sums[silent] > limits.Silent || sums[begun] > limits.Begun {
 		d.t.Errorf("%v are beyond %v", sums, limits)
 	}
-	for s, of := range sources { //order: each is looked at alone
+	for s, of := range sources { //order: each is checked separately
 		if of[waiting] != s.line.Len() || of[begun] != s.begun {
 			d.t.Errorf("%s counts %d waiting, %d begun; there are %v", s, s.line.Len(), s.begun, of)
 		}

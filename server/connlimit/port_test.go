@@ -78,7 +78,7 @@ func TestClientsThatHungUp(t *testing.T) {
 		for limit := time.Now().Add(20 * time.Second); ; time.Sleep(time.Millisecond) {
 			l.mu.Lock()
 			n := 0
-			for _, s := range l.sources { //order: a sum has none
+			for _, s := range l.sources { //order: a sum does not depend on it
 				n += s.line.Len()
 			}
 			l.mu.Unlock()

@@ -45,7 +45,7 @@ func (l *Listener) source(at netip.Prefix) *source {
 	s := l.sources[at]
 	if s == nil {
 		if len(l.sources) > l.open+maxSources {
-			for _, other := range l.sources { //order: each is looked at alone
+			for _, other := range l.sources { //order: each is checked separately
 				l.forget(other)
 			}
 		}

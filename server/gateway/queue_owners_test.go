@@ -83,7 +83,7 @@ func TestOnlyTheGatewaySaysWhoIsAnOwner(t *testing.T) {
 		}
 	}
 	who = &api.WhoAmIReply{Name: "bob", Role: string(identity.RoleOperator), Groups: []string{"hr"}}
-	for name, call := range calls { //order: each by itself
+	for name, call := range calls { //order: each is independent
 		_, err := call()
 		t.Log(name)
 		refused(t, err, messages.Code_CODE_NOT_ALLOWED, codes.PermissionDenied,

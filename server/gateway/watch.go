@@ -71,8 +71,8 @@ type backlog struct {
 	mu      sync.Mutex
 	first   []*messages.Event // initial state, up to the event that marks its end
 	changes []*messages.Event
-	books   []string                   // nodes and jobs with a changed figure, in the order of the first change
-	latest  map[string]*messages.Event // last figures of each; older unread ones are dropped
+	books   []string                   // nodes and jobs with changed values, in the order of the first change
+	latest  map[string]*messages.Event // last values of each; older unread ones are dropped
 	settled bool                       // the initial state is complete
 	behind  bool
 	nobody  bool
@@ -123,7 +123,7 @@ func (b *backlog) put(message any) (over bool) {
 	return false
 }
 
-// subjectOf names the node or the job of an event. The result is empty if the event has neither.
+// subjectOf returns the ID of the node or job of an event, or "" if the event has neither.
 func subjectOf(e *messages.Event) string {
 	switch {
 	case e.Node != nil:

@@ -83,7 +83,7 @@ func TestDocument(t *testing.T) {
 		t.Errorf("it has %d calls and %d schemas; there are %d and %d, and the error", len(d.Paths),
 			len(d.Components.Schemas), len(calls()), len(spoken))
 	}
-	for _, of := range spoken { //order: each is looked at alone
+	for _, of := range spoken { //order: each is checked separately
 		if got, want := fields(d.Components.Schemas[string(of.Name())]), fieldsOf(of); !slices.Equal(got, want) {
 			t.Errorf("%s is described with\n  %q, and has\n  %q", of.Name(), got, want)
 		}

@@ -118,7 +118,7 @@ type failed struct {
 
 // tell sets the headers for the trailer of a call.
 func tell(w http.ResponseWriter, said metadata.MD) {
-	for from, to := range map[string]string{ //order: each is a header of its own
+	for from, to := range map[string]string{ //order: each header is independent
 		api.RetryAfterTrailer: "Retry-After", api.LeaderTrailer: LeaderHeader,
 	} {
 		if all := said.Get(from); len(all) > 0 {

@@ -130,7 +130,7 @@ func (s Process) Write(p Page) {
 			taken = append(taken, host.Span{Name: name, Within: make([]uint64, len(host.Bounds))})
 		}
 	}
-	for name, n := range counts { //order: each is a series of its own
+	for name, n := range counts { //order: each series is independent
 		family, labels := seriesOf(name)
 		p.Put(family, float64(n), labels...)
 	}

@@ -66,7 +66,7 @@ func (c *Config) check() error {
 			return fmt.Errorf("%s: is missing", must.key)
 		}
 	}
-	for role, groups := range c.Roles { //order: each is looked at alone
+	for role, groups := range c.Roles { //order: each is checked separately
 		if !slices.Contains(identity.People, role) {
 			return fmt.Errorf("roles: %.64q is not a role of users: use %s", role, identity.Listed(identity.People))
 		}

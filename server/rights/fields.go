@@ -33,7 +33,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"ListJobsReply", "outcome jobs next", "", ""},
 	{"ListNodesReply", "outcome nodes next", "", ""},
 	{"ExplainJobReply", "outcome text explanation", "", ""},
-	// Whoever may look at jobs may look at all of them, with their names and owners: an explanation says no more.
+	// An explanation is open, because every reader of jobs may also see the names and owners of all jobs.
 	{"Explanation", "job phase reason reason_code never at_unix_ms failure needs space in_use more_in_use unavailable " +
 		"more_unavailable reserved more_reserved start no_limit fits_after fits_by_unix_ms ahead waiting limit quota " +
 		"dependencies conflict in_the_way at_once relaxations", "", ""},

@@ -253,8 +253,8 @@ func (k *Keeper) Since() int64 {
 	return since
 }
 
-// Moments passes the state at a time and the changes up to another time to take, as lines of a recording. It
-// returns the time up to which the lines are complete.
+// Moments calls take with lines of a recording: the state at a time, and the changes up to another time. It returns
+// the time up to which the lines are complete.
 func (k *Keeper) Moments(at, until int64, take func(line []byte) error) (int64, error) {
 	size, last, none := 0, until, ""
 	err := Read(k.o.Dir, at, until, func(p Piece) error {
@@ -309,7 +309,7 @@ func takeLine(l piece, take func([]byte) error) error {
 	return take(text)
 }
 
-// Sums passes the sums of a time range to take, one per line.
+// Sums calls take with each sum of a time range, as a line of JSON.
 func (k *Keeper) Sums(from, until, step int64, take func(line []byte) error) error {
 	return ReadSums(k.o.Dir, from, until, step, func(s *Sum) error {
 		text, err := json.Marshal(s)

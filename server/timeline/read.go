@@ -42,7 +42,8 @@ func Since(dir string) (int64, error) {
 	return all[0].began, nil
 }
 
-// Read passes the state at a time, or at the first recorded time after it, and then the changes up to another time.
+// Read calls take with the state at a time, or at the first recorded time after it, and then with the changes up to
+// another time.
 func Read(dir string, at, until int64, take func(Piece) error) error {
 	all, err := parts(dir)
 	if err != nil {

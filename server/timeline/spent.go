@@ -61,7 +61,7 @@ func (r *Reading) after(base *Reading) *Spent {
 
 // subtract stores the changed values. Productive time decreases when it is lost.
 func subtract(to, from, base map[string]int64) {
-	for name, n := range from { //order: each alike
+	for name, n := range from { //order: each is independent
 		if n != base[name] {
 			to[name] = n - base[name]
 		}

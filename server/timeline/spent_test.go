@@ -125,7 +125,7 @@ func spentIn(t *testing.T, dir string, from, until, step int64) (all map[string]
 		}
 		if s.Time != nil {
 			all, capacity, ms = added(all, s.Time.Of), capacity+s.Time.Capacity, ms+s.Time.Ms
-			for cause, n := range s.Time.Lost { //order: each alike
+			for cause, n := range s.Time.Lost { //order: each is independent
 				all["by "+cause] += n
 			}
 		}

@@ -114,8 +114,8 @@ func WriteSum(dir string, s *Sum) error {
 	return errors.Join(err, file.Close())
 }
 
-// ReadSums passes the sums of a time range, averaged over steps. It omits steps without data. Used GPU time is the
-// difference between the first and the last reading.
+// ReadSums calls take with the sums of a time range, averaged over steps. It omits steps without data. Used GPU
+// time is the difference between the first and the last reading.
 func ReadSums(dir string, from, until, step int64, take func(*Sum) error) error {
 	all, err := files(dir, sumsSuffix)
 	if err != nil {
@@ -165,13 +165,13 @@ func (s *Sum) tell(take func(*Sum) error) error {
 		return nil
 	}
 	each := func(of map[string]int64) {
-		for name, n := range of { //order: each alike
+		for name, n := range of { //order: each is independent
 			of[name] = n / s.Of
 		}
 	}
 	each(s.GPUs)
 	each(s.Waiting)
-	for name, q := range s.Queues { //order: each alike
+	for name, q := range s.Queues { //order: each is independent
 		q.Use, q.Asked, q.Running, q.Waiting = q.Use/s.Of, q.Asked/s.Of, q.Running/s.Of, q.Waiting/s.Of
 		s.Queues[name] = q
 	}
@@ -181,7 +181,7 @@ func (s *Sum) tell(take func(*Sum) error) error {
 func (s *Sum) add(o *Sum) {
 	s.Of += o.Of
 	s.GPUs, s.Waiting = added(s.GPUs, o.GPUs), added(s.Waiting, o.Waiting)
-	for name, q := range o.Queues { //order: each alike
+	for name, q := range o.Queues { //order: each is independent
 		if s.Queues == nil {
 			s.Queues = map[string]Queue{}
 		}
@@ -189,7 +189,7 @@ func (s *Sum) add(o *Sum) {
 		s.Queues[name] = Queue{sum.Use + q.Use, sum.Asked + q.Asked, sum.Running + q.Running, sum.Waiting + q.Waiting,
 			q.Quota, q.Limit} // quota and limit are the last ones
 	}
-	for size, w := range o.Waits { //order: each alike
+	for size, w := range o.Waits { //order: each is independent
 		if s.Waits == nil {
 			s.Waits = map[string]Wait{}
 		}
@@ -205,7 +205,7 @@ func added(to, from map[string]int64) map[string]int64 {
 	if to == nil {
 		return from
 	}
-	for name, n := range from { //order: each alike
+	for name, n := range from { //order: each is independent
 		to[name] += n
 	}
 	return to

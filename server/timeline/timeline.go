@@ -101,7 +101,7 @@ func (l *Log) Knows(key string) bool { return l.known[key] != nil || l.pending[k
 // Keys returns the keys of all existing things, unsorted.
 func (l *Log) Keys() []string {
 	all := make([]string, 0, len(l.known))
-	for key := range l.known { //order: the caller is told so
+	for key := range l.known { //order: the doc comment says so
 		all = append(all, key)
 	}
 	return all
@@ -176,7 +176,7 @@ func (l *Log) Close() {
 	_ = l.out.Close() // flushed data is already in the file
 	_ = l.file.Close()
 	l.file = nil
-	for _, t := range l.known { //order: each alike
+	for _, t := range l.known { //order: each is independent
 		t.number = -1
 	}
 }

@@ -95,15 +95,15 @@ func checkFrom(dir string, history []world, at int) error {
 		for _, text := range p.Texts {
 			shown[string(text)] = true
 		}
-		for key, text := range history[next].all { //order: only looked for
+		for key, text := range history[next].all { //order: only searched
 			if !shown[text] {
 				return fmt.Errorf("at %d %s was %s: %v", p.AtMs, key, text, slices.Sorted(maps.Keys(shown)))
 			}
 		}
-		for text := range shown { //order: only looked for
+		for text := range shown { //order: only searched
 			ever := over[text]
 			for i := range history[:next+1] {
-				for _, one := range history[i].all { //order: only looked for
+				for _, one := range history[i].all { //order: only searched
 					ever = ever || one == text
 				}
 			}

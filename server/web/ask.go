@@ -187,7 +187,7 @@ func startOf(j *messages.JobStatus) *start {
 	}
 }
 
-// explained has the facts about why a job waits: the rows of the command line, each line with its cells.
+// explained holds the facts about why a job waits: the rows of the command line, each line with its cells.
 type explained struct {
 	Title string         `json:"title"`
 	Rows  []explainedRow `json:"rows"`
@@ -208,7 +208,7 @@ func (p *Page) explain(r *http.Request) (any, error) {
 	if err != nil {
 		return nil, err
 	}
-	if reply.GetExplanation() == nil { // the Mirror is of an earlier version
+	if reply.GetExplanation() == nil { // the Mirror is of an older version
 		return explained{reply.GetText(), []explainedRow{}}, nil
 	}
 	sheet := explain.Of(reply.GetExplanation())

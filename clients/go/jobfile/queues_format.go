@@ -102,7 +102,7 @@ func formatQueue(q *share.QueueSpec) QueueFile {
 		TimeLimit: defaultMost(written(q.DefaultLimit, formatNs), written(q.MostLimit, formatNs)),
 		Priority:  defaultMost(written(q.DefaultPriority, formatNumber), written(q.MostPriority, formatNumber)),
 	}
-	for word, order := range orders { //order: one of them is it
+	for word, order := range orders { //order: only one matches
 		if q.Order != nil && *q.Order == order {
 			f.Order = word
 		}
@@ -113,7 +113,7 @@ func formatQueue(q *share.QueueSpec) QueueFile {
 	for _, l := range q.Selector {
 		f.NodeSelector[l.Key] = l.Value
 	}
-	for name, n := range map[string]*int64{ //order: each by itself
+	for name, n := range map[string]*int64{ //order: each is independent
 		"nodes": q.Owner.Machines, "running": q.Owner.Running, "waiting": q.Owner.Waiting,
 	} {
 		if n != nil {

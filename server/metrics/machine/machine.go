@@ -88,7 +88,7 @@ func writeHeld(p metrics.Page, all []worker.HeldGPU) {
 	for _, h := range all {
 		sums[holder{h.GPU, h.Job, h.Owner}] += h.Milli
 	}
-	for who, milli := range sums { //order: each is a series of its own
+	for who, milli := range sums { //order: each series is independent
 		p.Put(held, float64(milli)/topology.WholeGPU, who.gpu, who.job, who.owner)
 	}
 }

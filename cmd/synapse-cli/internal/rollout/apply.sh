@@ -1,11 +1,10 @@
-# Makes a machine what it should be, by the files in the folder $1 as far as they are there: the package, the agent's
-# settings, its token. It then waits up to $2 seconds for the scheduler to welcome the agent, of which the version is the
-# last line printed.
+# Installs the files that exist in the folder $1: the package, the agent's settings, and its join token. Then it waits
+# up to $2 seconds until the agent has joined the scheduler. The last printed line is the agent's version.
 PATH=$PATH:/usr/sbin:/sbin
 set -eu
 cd "$1"
 
-# loud runs a program and shows what it said only if it failed.
+# loud runs a program, and prints its output only after a failure.
 loud() {
 	"$@" >said 2>&1 </dev/null || {
 		tail -n 20 said >&2
@@ -17,8 +16,8 @@ agent=$(systemctl show -p MainPID --value synapse-node 2>/dev/null || true)
 if [ -e synapse.deb ]; then
 	export DEBIAN_FRONTEND=noninteractive
 	if command -v apt-get >/dev/null; then
-		chmod 755 . && chmod 644 synapse.deb # apt reads it as a user of its own
-		# What the package recommends may not be to be had where a machine reaches no mirror; it works without.
+		chmod 755 . && chmod 644 synapse.deb # apt reads it as another user
+		# Without a mirror, recommended packages may be unavailable; the agent works without them.
 		how="-y --allow-downgrades -o DPkg::Lock::Timeout=120 -o Dpkg::Options::=--force-confold ./synapse.deb"
 		apt-get install $how >said 2>&1 </dev/null || loud apt-get install --no-install-recommends $how
 		chmod 700 .
@@ -47,7 +46,7 @@ if [ -e node.yaml ]; then
 fi
 
 loud systemctl enable synapse-node
-# A package that replaced another has started its agent again already, and that with the settings of before.
+# An upgrade of the package has already restarted the agent, but with the old settings.
 if [ -n "$restart" ] || [ "${agent:-0}" = "$(systemctl show -p MainPID --value synapse-node)" ]; then
 	systemctl restart synapse-node >said 2>&1 || {
 		cat said >&2
@@ -55,7 +54,7 @@ if [ -n "$restart" ] || [ "${agent:-0}" = "$(systemctl show -p MainPID --value s
 		exit 1
 	}
 fi
-# What the scheduler says of the machine meanwhile may still be about the agent of before; what this one says is its own.
+# The scheduler's view of the node may still be about the old agent, so the log of the new agent is read.
 says() {
 	journalctl -q --no-pager -b -o cat "$@" _SYSTEMD_UNIT=synapse-node.service \
 		"_PID=$(systemctl show -p MainPID --value synapse-node)"

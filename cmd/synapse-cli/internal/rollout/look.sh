@@ -1,5 +1,5 @@
-# Prints what is on a machine, a line for each thing, and after the line `settings` the file of settings. It changes
-# nothing. $2 is where the machine's key is, or will be.
+# Prints the state of a node, one line per property, and the settings file after the line `settings`. It changes
+# nothing. $2 is the folder of the node's key, which may not exist yet.
 PATH=$PATH:/usr/sbin:/sbin
 echo "arch $(uname -m)"
 if command -v dpkg-query >/dev/null; then

@@ -22,7 +22,7 @@ type eventObj struct {
 	Gone       bool   `json:"gone,omitempty"`
 	Text       string `json:"text"`
 
-	Progress *progress `json:"progress,omitempty"` // of the job, if that is what changed
+	Progress *progress `json:"progress,omitempty"` // of the job, if it has changed
 }
 
 // Event prints one change. In JSON, each object is on one line.

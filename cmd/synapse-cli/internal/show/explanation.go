@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/messages/explain"
 )
 
-// This file owns the answer of `explain`: rows on a terminal, and one object for programs.
+// This file prints the answer of `explain`: rows on a terminal, and one object for programs.
 
-// Explanation writes the facts about why a job waits. A scheduler of an earlier version sends only a text.
+// Explanation prints the facts about why a job waits. Older schedulers send only a text.
 func Explanation(w io.Writer, s Style, reply *messages.ExplainJobReply, job *messages.JobName, phase string) error {
 	e := reply.GetExplanation()
 	if s.Format != "" {
@@ -26,7 +26,8 @@ func Explanation(w io.Writer, s Style, reply *messages.ExplainJobReply, job *mes
 	return err
 }
 
-// explanationObj has every fact of an explanation. Lists have 100 entries at most, and the numbers of further ones.
+// explanationObj holds every fact of an explanation. Its lists have at most 100 entries, and the number of the
+// others.
 type explanationObj struct {
 	APIVersion      string           `json:"apiVersion"`
 	Kind            string           `json:"kind"`
@@ -34,10 +35,10 @@ type explanationObj struct {
 	ShortID         string           `json:"shortId,omitempty"`
 	Name            string           `json:"name,omitempty"`
 	Owner           string           `json:"owner,omitempty"`
-	Phase           string           `json:"phase,omitempty"` // none: the job is not submitted
+	Phase           string           `json:"phase,omitempty"` // empty: the job is not submitted
 	Reason          string           `json:"reason,omitempty"`
 	ReasonCode      string           `json:"reasonCode,omitempty"`
-	Never           bool             `json:"neverStarts"` // on the nodes that the cluster knows
+	Never           bool             `json:"neverStarts"` // on the known nodes of the cluster
 	At              string           `json:"at,omitempty"`
 	Text            string           `json:"text"` // all facts in one line
 	Failure         string           `json:"lastFailure,omitempty"`
@@ -50,7 +51,7 @@ type explanationObj struct {
 	Reserved        []holdingObj     `json:"reserved,omitempty"`
 	MoreReserved    int32            `json:"moreReserved,omitempty"`
 	Start           *startObj        `json:"start,omitempty"`
-	NoLimit         *jobNameObj      `json:"noTimeLimit,omitempty"` // the job because of which there is no guarantee
+	NoLimit         *jobNameObj      `json:"noTimeLimit,omitempty"` // the job that prevents a start guarantee
 	FitsAfter       []jobNameObj     `json:"fitsAfter,omitempty"`
 	FitsBy          string           `json:"fitsBy,omitempty"`
 	Ahead           int32            `json:"ahead,omitempty"`
@@ -73,24 +74,24 @@ type jobNameObj struct {
 
 type demandObj struct {
 	Total    amountObj  `json:"total"`
-	Each     *amountObj `json:"each,omitempty"` // of one task; none: the total is divided over the nodes
+	Each     *amountObj `json:"each,omitempty"` // of one task; nil: the total is divided over the nodes
 	Tasks    int32      `json:"tasks,omitempty"`
 	GPUType  string     `json:"gpuType,omitempty"`
 	Level    string     `json:"level,omitempty"`
-	Prefers  bool       `json:"preferred,omitempty"` // the level
+	Prefers  bool       `json:"preferred,omitempty"` // the level is preferred, not required
 	Whole    bool       `json:"wholeNodes,omitempty"`
 	Separate bool       `json:"separateNodes,omitempty"`
 	User     string     `json:"user,omitempty"`
 	Named    bool       `json:"namedNodes,omitempty"`
 	Excluded bool       `json:"excludedNodes,omitempty"`
 	Failed   bool       `json:"failedNodes,omitempty"`   // it avoids nodes on which it failed
-	Draining bool       `json:"drainingNodes,omitempty"` // it avoids nodes that drain before it would end
+	Draining bool       `json:"drainingNodes,omitempty"` // it avoids nodes that drain before its end
 }
 
 type spaceObj struct {
 	Level         string     `json:"level,omitempty"`
 	Domain        string     `json:"domain,omitempty"`
-	Free          *amountObj `json:"free,omitempty"` // only the kind of resource that is short
+	Free          *amountObj `json:"free,omitempty"` // only the missing kind of resource
 	Total         *amountObj `json:"total,omitempty"`
 	Usable        *amountObj `json:"usable,omitempty"`
 	Nearest       string     `json:"nearestNode,omitempty"`
@@ -190,7 +191,7 @@ func holdingObject(h *messages.Holding) holdingObj {
 		h.GetEnds()}
 }
 
-// amountOrNone is an amount that may be missing.
+// amountOrNone returns an amount, or nil if it is missing.
 func amountOrNone(r *messages.Resources) *amountObj {
 	if r == nil {
 		return nil

@@ -12,9 +12,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the test that programs get every fact of an explanation.
+// This file checks that programs get every fact of an explanation.
 
-// filled sets every field of a message to a value of its own, and notes the numbers and texts.
+// filled sets every field of a message to a distinct value, and records the numbers and texts.
 func filled(m protoreflect.Message, values *[]string) {
 	fields := m.Descriptor().Fields()
 	for i := range fields.Len() {
@@ -69,7 +69,7 @@ func filled(m protoreflect.Message, values *[]string) {
 	}
 }
 
-// TestExplanationObject: `explain -o json` has every fact, each with its value.
+// TestExplanationObject checks that `explain -o json` contains every fact with its value.
 func TestExplanationObject(t *testing.T) {
 	e := &messages.Explanation{Job: &messages.JobName{Id: "j6quxrz", ShortId: "j6quxr", Name: "big", Owner: "ann"}}
 	var values []string
@@ -96,7 +96,7 @@ func TestExplanationObject(t *testing.T) {
 	}
 }
 
-// TestExplanationOfAnEarlierScheduler: one that sends no facts has its text shown.
+// TestExplanationOfAnEarlierScheduler checks that the text of a scheduler without facts is printed.
 func TestExplanationOfAnEarlierScheduler(t *testing.T) {
 	reply := &messages.ExplainJobReply{Text: "needs 8 GPUs"}
 	for want, job := range map[string]*messages.JobName{

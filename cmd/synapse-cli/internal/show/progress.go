@@ -8,18 +8,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns how the progress of a job looks.
+// This file prints the progress of a job.
 
-// progress is the progress of an attempt in -o json. The slowest rank decides.
+// progress is the progress of an attempt in -o json. It is that of the slowest rank.
 type progress struct {
-	Percent       *int32            `json:"percent,omitempty"` // none: the total is not known
+	Percent       *int32            `json:"percent,omitempty"` // nil: the total is unknown
 	Step          int64             `json:"step"`
 	Total         int64             `json:"total,omitempty"`
 	FastestStep   int64             `json:"fastestStep"`
 	StepsPerSec   float64           `json:"stepsPerSecond,omitempty"`
 	SecondsLeft   int64             `json:"secondsLeft,omitempty"`
 	ChangedAgo    int64             `json:"lastChangeSecondsAgo"`
-	Ranks         int32             `json:"ranks"` // that report a step
+	Ranks         int32             `json:"ranks"` // ranks that report a step
 	Metrics       map[string]string `json:"metrics,omitempty"`
 	NotUnderstood int64             `json:"notUnderstood,omitempty"`
 }
@@ -46,7 +46,8 @@ func progressObject(p *messages.JobProgress) *progress {
 	return o
 }
 
-// describeProgress writes how far a job is: the range of its ranks, the rate of the slowest, and the last change.
+// describeProgress prints the progress of a job: the range of its ranks, the rate of the slowest, and the last
+// change.
 func describeProgress(p *page, of *messages.JobProgress) {
 	if of.GetRanks() > 0 {
 		p.line("Progress", messages.ProgressWords(of))

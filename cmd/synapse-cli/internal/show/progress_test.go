@@ -2,8 +2,8 @@ package show
 
 import "github.com/yi-json/synapse/messages"
 
-// training is a job that reports its progress, one that knows no total, one whose reports are not understood, and one
-// that waits.
+// training returns a job that reports its progress, one without a total, one with unreadable reports, and one that
+// waits.
 func training() []*messages.JobStatus {
 	jobs := narrowJobs("research")
 	waits, slow := jobs[0], jobs[1]

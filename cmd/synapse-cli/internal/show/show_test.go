@@ -146,7 +146,7 @@ func TestForetold(t *testing.T) {
 	const minute = 60_000
 	told := &messages.Told{ToldUnixMs: now, ExpectedMs: 10 * minute, BoundMs: 12 * minute}
 	const said = "~2027-01-15T08:10:00Z, no later than 2027-01-15T08:12:00Z (made 2027-01-15T08:00:00Z)"
-	for committed, want := range map[int64]string{ //order: each by itself
+	for committed, want := range map[int64]string{ //order: each is independent
 		0:                      said,
 		now + 10*minute:        said + "; committed then",
 		now + 7*minute:         said + "; committed 3m earlier",

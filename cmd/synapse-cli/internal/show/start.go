@@ -7,7 +7,7 @@ import (
 	"github.com/yi-json/synapse/messages/renamed"
 )
 
-// This file owns how it looks when a job starts that waits. What cannot be told is said to be so: no time is made up.
+// This file prints when a waiting job starts. If no time is known, it says so.
 
 var startColumns = []column[job]{
 	{head: "JOB", cell: job.id},
@@ -22,7 +22,7 @@ var startColumns = []column[job]{
 	{head: "START", cell: job.starts},
 }
 
-// starts is when a job starts; of one that is in no queue, what keeps it out.
+// starts returns when a job starts, or why a job outside the queue does not.
 func (j job) starts() string {
 	p := j.GetProspect()
 	if p == nil {
@@ -31,7 +31,7 @@ func (j job) starts() string {
 	return p.Words(j.now)
 }
 
-// describedKept is how many machines a description names that are kept for a job.
+// describedKept limits the reserved nodes in a description.
 const describedKept = 16
 
 func describeStart(p *page, j job) {
@@ -42,7 +42,8 @@ func describeStart(p *page, j job) {
 	p.line("Estimated", foretold(j.toldFirst(), 0))
 }
 
-// toldFirst is what a waiting job was told first of when it starts, as far as that is on disk: with a firm promise.
+// toldFirst returns the first estimate of a waiting job, if it is on disk. Only jobs with a start guarantee have
+// one.
 func (j job) toldFirst() *messages.Told {
 	if !messages.Waits(j.GetPhase()) {
 		return nil
@@ -50,24 +51,24 @@ func (j job) toldFirst() *messages.Told {
 	return j.GetRecord().GetPromise().GetTold()
 }
 
-// startObj is what programs read of that. Basis is limits, estimated or none.
+// startObj holds the start of a waiting job for programs. Basis is limits, estimated or none.
 type startObj struct {
 	Basis           string   `json:"basis"`
-	EstimateFrom    string   `json:"estimateFrom,omitempty"`  // of an estimate: history, or default without any
-	At              string   `json:"at,omitempty"`            // expected
-	Latest          string   `json:"latest,omitempty"`        // unless a node is lost
-	OnLoan          bool     `json:"onLoan,omitempty"`        // or another queue takes back what its queue borrows for it
-	NineOfTen       string   `json:"p90,omitempty"`           // that were told as this one was first started by then
-	Why             string   `json:"reason,omitempty"`        // there is no time, or no latest one
-	Kept            []string `json:"reservedNodes,omitempty"` // machines
-	KeptUntil       string   `json:"reservedUntil,omitempty"` // else until it starts, or as things stand
+	EstimateFrom    string   `json:"estimateFrom,omitempty"`  // source of an estimate: history, or default without history
+	At              string   `json:"at,omitempty"`            // expected start
+	Latest          string   `json:"latest,omitempty"`        // latest start, unless a node is lost
+	OnLoan          bool     `json:"onLoan,omitempty"`        // or another queue reclaims what the job's queue borrows
+	NineOfTen       string   `json:"p90,omitempty"`           // by then, 90 % of the jobs with such an estimate had started
+	Why             string   `json:"reason,omitempty"`        // why the time, or the latest start, is unknown
+	Kept            []string `json:"reservedNodes,omitempty"` // nodes
+	KeptUntil       string   `json:"reservedUntil,omitempty"` // missing: until it starts, or until the plan changes
 	Ahead           int32    `json:"ahead"`
 	AheadGPUSeconds int64    `json:"aheadGpuSeconds,omitempty"`
-	AheadSeconds    int64    `json:"aheadSeconds,omitempty"`  // at the pace of the last day
-	Told            *toldObj `json:"firstEstimate,omitempty"` // first, where it has a firm promise
+	AheadSeconds    int64    `json:"aheadSeconds,omitempty"`  // at the rate of the last day
+	Told            *toldObj `json:"firstEstimate,omitempty"` // first estimate, with a start guarantee
 }
 
-// basisOf returns on what a time rests, and what an estimate is made from.
+// basisOf returns the basis of a start time, and the source of an estimate.
 func basisOf(t *messages.Prospect) (basis, from string) {
 	basis = renamed.Word(renamed.Basis, messages.Word(t.GetBasis().String(), "BASIS_"))
 	switch {

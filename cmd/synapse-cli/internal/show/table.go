@@ -1,6 +1,5 @@
-// Package show owns how things look: tables, colours, JSON and YAML. It is pure:
-// what it is given becomes text, the same text each time. It asks no server, no
-// clock and no terminal.
+// Package show formats output: tables, colours, JSON and YAML. The output depends only on the arguments. The
+// package makes no requests and does not use the clock or the terminal.
 package show
 
 import (
@@ -14,21 +13,21 @@ import (
 	"github.com/yi-json/synapse/messages/explain"
 )
 
-// Style is how output is to look.
+// Style holds the settings of the output.
 type Style struct {
 	Format    string // "", wide, json, yaml, name
 	NoHeaders bool
-	Parsable  bool // fields between |, nothing cut
-	Quiet     bool // ids only
+	Parsable  bool // fields separated by |, never cut
+	Quiet     bool // only IDs
 	Colour    bool
-	Width     int   // of the terminal; 0: as wide as it gets
-	NowMs     int64 // what ages are counted from
+	Width     int   // of the terminal; 0: unlimited
+	NowMs     int64 // current time, for ages
 }
 
-// Formats are the values of Style.Format that a user may ask for.
+// Formats lists the values of Style.Format that a user may request.
 var Formats = []string{"wide", "json", "yaml", "name"}
 
-// Check refuses a format that there is not.
+// Check refuses an unknown format.
 func (s *Style) Check() error {
 	if s.Format != "" && !slices.Contains(Formats, s.Format) {
 		return fmt.Errorf("-o %s: unknown format: use %s", s.Format, strings.Join(Formats, ", "))
@@ -36,7 +35,7 @@ func (s *Style) Check() error {
 	return s.CheckOne()
 }
 
-// CheckOne refuses two ways to show a thing at once.
+// CheckOne refuses contradictory output settings.
 func (s *Style) CheckOne() error {
 	switch {
 	case s.Quiet && s.Format != "":
@@ -49,19 +48,19 @@ func (s *Style) CheckOne() error {
 	return nil
 }
 
-// names reports whether only ids are wanted.
+// names reports whether only IDs are printed.
 func (s *Style) names() bool { return s.Quiet || s.Format == "name" }
 
 // column is one column of a table of T.
 type column[T any] struct {
 	head  string
 	wide  bool // only with -o wide
-	right bool // numbers stand to the right
+	right bool // right-aligned, for numbers
 	cell  func(T) string
-	paint func(T) string // a colour, or none
-	drop  int            // on a narrow terminal the columns with 1 are left out first, then those with 2; 0: never
-	rare  bool           // left out if every row has "-", except where programs read the table
-	wrap  bool           // of the last column: a long cell goes on in the next line, and is not cut
+	paint func(T) string // a colour, or ""
+	drop  int            // order of removal on a narrow terminal: first 1, then 2; 0: never removed
+	rare  bool           // removed if every row has "-", unless programs read the table
+	wrap  bool           // in the last column: a long cell is wrapped instead of cut
 }
 
 const (
@@ -73,9 +72,9 @@ const (
 
 const gap = "  "
 
-// table writes rows under their headers, each column as wide as its widest cell.
-// No row is wider than a terminal: first the last column is cut, which holds
-// sentences, then the widest of the others but for the first, which is copied from.
+// table prints rows below their headers. Each column is as wide as its widest cell. No row is wider than the
+// terminal. First the last column is cut, which contains sentences, and then the widest of the others. The first
+// column is never cut, because users copy from it.
 func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 	columns = slices.DeleteFunc(slices.Clone(columns), func(c column[T]) bool {
 		return c.wide && s.Format != "wide" && !s.Parsable
@@ -110,7 +109,7 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 		for i, cell := range line {
 			c := columns[i]
 			if i > 0 && s.Width > 0 && used+leastCell > s.Width {
-				break // the rest has no room on this line; a pipe has all
+				break // the rest does not fit; a pipe has no limit
 			}
 			cell = cut(cell, widths[i])
 			pad := strings.Repeat(" ", widths[i]-width(cell))
@@ -142,11 +141,11 @@ func table[T any](w io.Writer, s Style, columns []column[T], rows []T) error {
 	return nil
 }
 
-// leastLast is how much of the last column is shown before other columns are left out for it.
+// leastLast is the width of the last column below which other columns are removed.
 const leastLast = 36
 
-// narrowed leaves out columns until a row fits with enough of its last column: first the columns in which every row has
-// "-", then the least important ones.
+// narrowed removes columns until a row fits with enough of its last column: first the columns in which every row
+// has "-", then the least important ones.
 func narrowed[T any](cells [][]string, columns []column[T], room int) ([][]string, []column[T]) {
 	for {
 		widths, last := widthsOf(cells, len(columns)), len(columns)-1
@@ -169,7 +168,7 @@ func narrowed[T any](cells [][]string, columns []column[T], room int) ([][]strin
 	}
 }
 
-// without leaves out the rare columns in which every row has "-".
+// without removes the rare columns in which every row has "-".
 func without[T any](cells [][]string, columns []column[T]) ([][]string, []column[T]) {
 	for i := len(columns) - 1; i >= 0; i-- {
 		if columns[i].rare && blank(cells, columns[i], i) {
@@ -182,12 +181,13 @@ func without[T any](cells [][]string, columns []column[T]) ([][]string, []column
 	return cells, columns
 }
 
-// blank reports whether every row has "-" in a column.
+// blank reports whether every row of a column has "-".
 func blank[T any](cells [][]string, c column[T], at int) bool {
 	return !slices.ContainsFunc(cells, func(line []string) bool { return line[at] != "-" && line[at] != c.head })
 }
 
-// rank is when a column is left out: the least first, and 0 for a column in which every row has "-".
+// rank returns the position in the order of removal: the lowest first, and 0 for a column in which every row has
+// "-".
 func rank[T any](cells [][]string, c column[T], at int) int {
 	if blank(cells, c, at) {
 		return 0
@@ -195,13 +195,13 @@ func rank[T any](cells [][]string, c column[T], at int) int {
 	return c.drop
 }
 
-// printed is one line of a table, and the row that it belongs to.
+// printed is one line of a table with the index of its row.
 type printed struct {
 	cells []string
 	row   int
 }
 
-// wrapped writes the last cell of each row into as many lines as it needs, if the table is to be so.
+// wrapped wraps the last cell of each row into several lines if wrap is set.
 func wrapped(cells [][]string, widths []int, wrap bool) (lines []printed) {
 	for row, line := range cells {
 		last := len(line) - 1
@@ -221,7 +221,7 @@ func wrapped(cells [][]string, widths []int, wrap bool) (lines []printed) {
 	return lines
 }
 
-// leastCell is the least that is left of a cell, its gap behind it.
+// leastCell is the minimum width of a cell including the gap after it.
 const leastCell = 8
 
 // fit makes columns narrower until a row fits.
@@ -271,7 +271,7 @@ func widthsOf(cells [][]string, columns int) []int {
 	return widths
 }
 
-// parsable writes fields between bars; a bar inside of a field is escaped.
+// parsable prints fields separated by |. A | inside a field is escaped.
 func parsable(w io.Writer, cells [][]string) error {
 	escape := strings.NewReplacer(`\`, `\\`, `|`, `\|`)
 	for _, line := range cells {
@@ -294,7 +294,7 @@ func painted(s, colour string) string {
 
 func width(s string) int { return utf8.RuneCountInString(s) }
 
-// cut shortens what would run over the edge.
+// cut shortens a text to the available width.
 func cut(s string, room int) string {
 	if room < 1 || width(s) <= room {
 		return s
@@ -302,10 +302,10 @@ func cut(s string, room int) string {
 	return strings.TrimRight(string([]rune(s)[:room-1]), " ") + "…"
 }
 
-// oneLine keeps what others wrote from breaking a table, or a terminal.
+// oneLine escapes line breaks and control characters in the text of other users.
 func oneLine(s string) string { return messages.OneLine(strings.TrimSpace(s)) }
 
-// Lines keeps what others wrote from steering a terminal; it may have many lines.
+// Lines escapes control characters in the text of other users, but keeps line breaks.
 func Lines(s string) string { return messages.Lines(s) }
 
 func orDash(s string) string {

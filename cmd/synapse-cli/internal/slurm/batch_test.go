@@ -72,7 +72,7 @@ func shortly(s *messages.JobSpec) string {
 		add("preferred=", t.Preferred)
 		add("patience=", t.Patience)
 	}
-	for key, value := range f.Spec.NodeSelector { //order: each case has one
+	for key, value := range f.Spec.NodeSelector { //order: each case has only one
 		add("selector="+key+"=", value)
 	}
 	return strings.Join(parts, " ")

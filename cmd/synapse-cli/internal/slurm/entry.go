@@ -45,7 +45,7 @@ func Short(state string) string { return short[state] }
 // Long returns the state for a word in either form, and false for an unknown word.
 func Long(word string) (string, bool) {
 	word = strings.ToUpper(word)
-	for long, letters := range short { //order: each is there once
+	for long, letters := range short { //order: each state is unique
 		if word == long || word == letters {
 			return long, true
 		}

@@ -3,7 +3,7 @@ job=${SLURM_ARRAY_JOB_ID:-$SLURM_JOB_ID}
 element=${SLURM_ARRAY_TASK_ID:-4294967294}
 user=${SLURM_JOB_USER:-$(id -un 2>/dev/null || id -u)}
 out=@OUTPUT@ err=@ERROR@
-# A file that cannot be written is told, and the output stays where `synapse-cli logs` finds it.
+# If a file cannot be written, an error is printed, and `synapse-cli logs` still shows the output.
 if (: >>"$out") 2>/dev/null; then
   echo "sbatch: output goes to $out on $SYNAPSE_NODE, in $PWD" >&2
   if [ -z "$err" ]; then

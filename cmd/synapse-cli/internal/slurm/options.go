@@ -62,7 +62,7 @@ func options() []option {
 		{"oversubscribe", "s", "yes", so}, {"quiet", "Q", "yes", so}, {"verbose", "v", "yes", so},
 		{"kill-on-invalid-dep", "", "", exactly("yes", "a job that can never start is cancelled")},
 	}
-	for name, why := range refused { //order: each is a flag of its own
+	for name, why := range refused { //order: each flag is independent
 		all = append(all, ofTable(name, never(why)))
 	}
 	for _, name := range passed {

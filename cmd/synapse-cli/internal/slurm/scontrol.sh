@@ -1,6 +1,6 @@
 #!/bin/sh
-# scontrol of Synapse, inside a job of sbatch: it knows the names of the job's machines. All else is for a scontrol that
-# was laid on this machine.
+# Synapse's scontrol inside an sbatch job. It handles the names of the job's nodes, and passes everything else to a
+# scontrol that is installed on this node.
 if [ "$1 $2" = "show hostnames" ]; then
   case ${3:-$SLURM_JOB_NODELIST} in
   *\[*) ;;

@@ -1,6 +1,6 @@
 #!/bin/sh
-# srun of Synapse, inside a job of sbatch: a step runs a command in the nodes of the allocation. Options that it does not
-# support are rejected by name.
+# Synapse's srun inside an sbatch job. A step runs a command on the nodes of the allocation. Unsupported options are
+# refused by name.
 refuse() {
   echo "srun: error: $1" >&2
   exit 1
@@ -19,7 +19,7 @@ while [ $# -gt 0 ]; do
   *) break ;;
   esac
   shift
-  case $word in # those that want a value
+  case $word in # options with a value
   -n | --ntasks | -N | --nodes | --ntasks-per-node | -c | --cpus-per-task | --gpus-per-task | -w | --nodelist | -J | --job-name | \
     -D | --chdir | --jobid | --export | --mpi | --cpu-bind)
     [ -n "$has" ] || { [ $# -gt 0 ] || refuse "$word: requires a value"; value=$1; shift; }
@@ -34,11 +34,11 @@ while [ $# -gt 0 ]; do
   -D | --chdir) dir=$value ;;
   -l | --label) label=1 ;;
   -K | --kill-on-bad-exit) [ "$value" = 0 ] || strict=1 ;;
-  -c | --cpus-per-task | -J | --job-name | --overlap | --exact | -u | --unbuffered) ;; # cores are the node's, shared
+  -c | --cpus-per-task | -J | --job-name | --overlap | --exact | -u | --unbuffered) ;; # all processes share the cores of the node
   --jobid) [ "$value" = "$SLURM_JOB_ID" ] || refuse "--jobid=$value: a step runs in its own job" ;;
   --export) [ "$value" = ALL ] || refuse "--export=$value: a step has the script's environment" ;;
   --mpi) [ "$value" = none ] || refuse "--mpi: $value is not supported (mpirun starts its own processes)" ;;
-  --cpu-bind) ;; # no process is bound to cores
+  --cpu-bind) ;; # processes are not bound to cores
   *) refuse "$word: is not supported" ;;
   esac
 done
@@ -47,7 +47,7 @@ for n in "$tasks" "$nodes" "$each" "$gpus"; do
   case $n in *[!0-9]* | 0) refuse "$n: is not a number from 1" ;; esac
 done
 
-# The ranks of the gang that take part, one for each node.
+# The ranks of the gang in this step, one per node.
 ranks='' named=0
 if [ -n "$hosts" ]; then
   for host in $(echo "$hosts" | tr , ' '); do
@@ -65,7 +65,7 @@ if [ -n "$hosts" ]; then
 elif [ -z "$nodes$tasks$each" ]; then
   nodes=$SYNAPSE_WORLD_SIZE tasks=$SLURM_NTASKS
 fi
-if [ -z "$nodes" ]; then # no more nodes than tasks
+if [ -z "$nodes" ]; then # at most one node per task
   nodes=$SYNAPSE_WORLD_SIZE
   [ -z "$tasks" ] || [ "$tasks" -ge "$nodes" ] || nodes=$tasks
 fi
@@ -78,7 +78,7 @@ if [ -z "$ranks" ]; then
   while [ "$n" -lt "$nodes" ]; do ranks="$ranks $n" n=$((n + 1)); done
 fi
 
-# What the script has set goes along; which node and which devices it is, a node knows itself.
+# The variables of the script are passed on, except those about the node and its devices.
 own=$(env | sed -n 's/^\(SYNAPSE_[A-Z_]*\|CUDA_[A-Z_]*\|NVIDIA_[A-Z_]*\|ROCR_[A-Z_]*\|HIP_[A-Z_]*\|OMPI_MCA_[a-z_]*\)=.*/\1/p')
 vars=$(
   unset $own HOME PWD OLDPWD SHLVL HOSTNAME TMPDIR PATH SLURM_NODEID SLURMD_NODENAME SLURM_LOCALID SLURM_PROCID SLURM_GPUS_ON_NODE
@@ -91,7 +91,7 @@ trap 'rm -rf "$kept"' EXIT
 pids='' bad=''
 trap 'bad=1' TERM INT
 
-# The nodes of the step by their names, where each rank has one of its own.
+# The names of the nodes in this step, if each rank has a separate node.
 list='' at=0
 for is in $(echo "$SYNAPSE_HOSTS" | tr , ' '); do
   case "$ranks " in *" $at "*) list=$list${list:+,}$is ;; esac
@@ -99,7 +99,7 @@ for is in $(echo "$SYNAPSE_HOSTS" | tr , ' '); do
 done
 [ "$at" = "$SYNAPSE_WORLD_SIZE" ] || list=''
 
-one() { # rank, process, which of that rank's, which node of the step
+one() { # rank, process, index of the process on its rank, index of the node in the step
   text="cd $(quote "$dir") || exit 1
 $vars
 PATH=$(quote "$PATH"); export PATH
@@ -120,7 +120,7 @@ CUDA_VISIBLE_DEVICES=\$(echo \"\$CUDA_VISIBLE_DEVICES\" | cut -d, -f$(($3 * gpus
   fi
   text="$text
 $command"
-  sh -c 'echo "$PPID"' >"$kept/pid.$2" # this shell's own, which exec keeps
+  sh -c 'echo "$PPID"' >"$kept/pid.$2" # the process ID of this shell, which exec keeps
   if [ "$1" = "$SYNAPSE_RANK" ]; then
     exec /bin/sh -c "$text"
   fi
@@ -129,13 +129,13 @@ $command"
   exec "$SYNAPSE_EXEC" $reads ":$1" "$text"
 }
 
-exec 5<&0 # the first process reads what srun does, the others nothing
+exec 5<&0 # the first process reads srun's input, and the others none
 process=0 node=0
 for rank in $ranks; do
   here=0
   while [ "$here" -lt "$each" ] && [ "$process" -lt "$tasks" ]; do
     (
-      exec 4>&2 2>/dev/null # a shell tells of signals that end what it started
+      exec 4>&2 2>/dev/null # hides the messages of the shell about killed processes
       [ "$process" != 0 ] || exec <&5
       exec 5<&-
       if [ -n "$label" ]; then
@@ -152,7 +152,7 @@ for rank in $ranks; do
   done
   node=$((node + 1))
 done
-# Where one has failed that ends the step, the others are told to end until they have: one may have begun since.
+# If a failed process ends the step, the others get SIGTERM until they have ended, because one may have just started.
 process=0 code=0
 for pid in $pids; do
   until [ -s "$kept/$process" ]; do

@@ -1,7 +1,7 @@
 #!/bin/sh
-# Made by sbatch of Synapse. The script that was submitted stands inside, and runs on the first node.
+# Created by Synapse's sbatch. It contains the submitted script, which runs on the first node.
 if [ "$SYNAPSE_RANK" != 0 ]; then
-  exec "$SYNAPSE_EXEC" --lead true # it holds the node until the script has ended
+  exec "$SYNAPSE_EXEC" --lead true # holds the node until the script has ended
 fi
 d=${SYNAPSE_HOSTFILE%/*}/slurm
 mkdir -p "$d/bin" || exit 1
@@ -15,7 +15,7 @@ chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol"
 PATH=$d/bin:$PATH
 export PATH
 @FILES@
-# A login shell (bash -l) sets another PATH. It finds them all the same, as functions.
+# A login shell (bash -l) sets another PATH, so the commands are also exported as functions.
 set -- env "BASH_FUNC_srun%%=() { $d/bin/srun \"\$@\"
 }" "BASH_FUNC_scontrol%%=() { $d/bin/scontrol \"\$@\"
 }" "$d/slurm_script" "$@"

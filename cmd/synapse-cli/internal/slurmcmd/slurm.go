@@ -153,7 +153,7 @@ func (a *CLI) warn(b *slurm.Batch) {
 
 // variables sets the options that are missing on the command line from the environment.
 func (a *CLI) variables(f *pflag.FlagSet, options map[string]string) error {
-	for variable, option := range options { //order: each is an option of its own
+	for variable, option := range options { //order: each option is independent
 		value := a.Variable(variable)
 		if value == "" || f.Changed(option) {
 			continue
