@@ -128,8 +128,8 @@ func TestTimeNeverGoesBack(t *testing.T) {
 	}
 }
 
-// TestTimesOfOthers checks times that do not fit the meter's clock: a record from the future, an attempt that began
-// before the measurement or ended after the record, and a removal in the future. Only the measured part counts.
+// TestTimesOfOthers checks times that do not fit the meter's clock. Examples are a record or a removal in the future,
+// an attempt that began before the measurement, and one that ended after the record. Only the measured part counts.
 func TestTimesOfOthers(t *testing.T) {
 	counted := func(now, until int64) (*Meter, func() Amounts) {
 		m := New(now)

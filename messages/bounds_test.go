@@ -20,8 +20,8 @@ var rewrite = flag.Bool("rewrite", false, "write testdata/bounds.txt")
 // -rewrite. The diff of the file then shows the affected messages.
 const bounds = "testdata/bounds.txt"
 
-// TestBounds compares the accepted values of each field with the file: a missing, empty or repeated nested message, the
-// lowest and highest number, the longest text, and invalid names.
+// TestBounds compares the accepted values of each field with the file. It tries missing, empty and repeated nested
+// messages, the lowest and highest number, the longest text, and invalid names.
 func TestBounds(t *testing.T) {
 	var lines []string
 	known := map[protoreflect.FullName]string{}

@@ -1522,7 +1522,8 @@ func (x *Warning) GetEndsUnixMs() int64 {
 	return 0
 }
 
-// JobProgress is the progress of the latest attempt of a job, as its tasks report it. The slowest rank counts.
+// JobProgress is the progress of the latest attempt of a job, as its tasks report it. The progress of the job is that
+// of its slowest rank.
 type JobProgress struct {
 	state   protoimpl.MessageState `protogen:"open.v1"`
 	Step    int64                  `protobuf:"varint,1,opt,name=step,proto3" json:"step,omitempty"`       // of the slowest rank
@@ -1534,7 +1535,7 @@ type JobProgress struct {
 	MostStep      int64     `protobuf:"varint,6,opt,name=most_step,json=mostStep,proto3" json:"most_step,omitempty"`               // of the fastest rank
 	ChangedMsAgo  int64     `protobuf:"varint,7,opt,name=changed_ms_ago,json=changedMsAgo,proto3" json:"changed_ms_ago,omitempty"` // since a step last changed on any rank
 	Ranks         int32     `protobuf:"varint,8,opt,name=ranks,proto3" json:"ranks,omitempty"`                                     // number of ranks that report a step
-	Garbage       int64     `protobuf:"varint,9,opt,name=garbage,json=not_understood,proto3" json:"garbage,omitempty"`             // reports that were not understood
+	Garbage       int64     `protobuf:"varint,9,opt,name=garbage,json=not_understood,proto3" json:"garbage,omitempty"`             // number of reports that could not be parsed
 	Metrics       []*Metric `protobuf:"bytes,10,rep,name=metrics,proto3" json:"metrics,omitempty"`                                 // of the first rank that reports some
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

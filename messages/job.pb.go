@@ -870,7 +870,7 @@ func (x *Element) GetArrival() uint64 {
 	return 0
 }
 
-// ProgressSpec says how the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS.
+// ProgressSpec is the way in which the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS.
 type ProgressSpec struct {
 	state protoimpl.MessageState `protogen:"open.v1"`
 	// Regular expression for lines of stdout. Its groups are the step and, if there are two, the total. Empty: none.

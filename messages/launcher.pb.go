@@ -785,7 +785,7 @@ func (x *StopTask) GetGraceMs() int64 {
 	return 0
 }
 
-// Metric is a value that a task reports beside its step, such as its loss.
+// Metric is a value that a task reports in addition to its step, such as its loss.
 type Metric struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Name          string                 `protobuf:"bytes,1,opt,name=name,proto3" json:"name,omitempty"`
@@ -838,8 +838,7 @@ func (x *Metric) GetValue() string {
 	return ""
 }
 
-// launcher → Task. Reports the progress of the task, unasked, when the progress has changed, at
-// most once a second for each task.
+// launcher → Task. Reports the progress of the task after a change, at most once a second per task, without a request.
 type TaskProgress struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Id            *TaskId                `protobuf:"bytes,1,opt,name=id,proto3" json:"id,omitempty"`
@@ -847,7 +846,7 @@ type TaskProgress struct {
 	Total         int64                  `protobuf:"varint,3,opt,name=total,proto3" json:"total,omitempty"`                          // 0: not known
 	MilliRate     int64                  `protobuf:"varint,4,opt,name=milli_rate,json=milliRate,proto3" json:"milli_rate,omitempty"` // thousandths of steps a second, by the node's steady clock; 0: not known yet
 	ChangedNs     int64                  `protobuf:"varint,5,opt,name=changed_ns,json=changedNs,proto3" json:"changed_ns,omitempty"` // when the step last changed, by the clock of this boot; 0: no step was reported yet
-	Garbage       int64                  `protobuf:"varint,6,opt,name=garbage,proto3" json:"garbage,omitempty"`                      // how many reports were not understood
+	Garbage       int64                  `protobuf:"varint,6,opt,name=garbage,proto3" json:"garbage,omitempty"`                      // number of reports that could not be parsed
 	Metrics       []*Metric              `protobuf:"bytes,7,rep,name=metrics,proto3" json:"metrics,omitempty"`
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache

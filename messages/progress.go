@@ -11,26 +11,27 @@ import (
 	"unicode/utf8"
 )
 
-// This file owns the limits of what tasks report of their progress, the checks of the reports, and the check of the
-// pattern by which a job's output is read.
+// This file has the limits and checks of progress reports from tasks. It also checks the pattern that extracts progress
+// from a job's output.
 
 const (
-	// MaxSteps bounds a step and a total: every program can write it as a number.
+	// MaxSteps limits a step and a total. A float64 represents all integers up to it exactly.
 	MaxSteps = 1 << 53
-	// MaxMetrics bounds the metrics that are shown of a task.
+	// MaxMetrics limits the metrics that are shown for a task.
 	MaxMetrics = 16
-	// MaxMetricBytes bounds the name and the value of a metric.
+	// MaxMetricBytes limits the name and the value of a metric.
 	MaxMetricBytes = 64
-	// MaxProgresses bounds the attempts of which one heartbeat brings the progress.
+	// MaxProgresses limits the number of attempts whose progress one heartbeat reports.
 	MaxProgresses = 64
-	// MaxPatternBytes bounds a pattern for progress in a job's output.
+	// MaxPatternBytes limits a pattern for progress in a job's output.
 	MaxPatternBytes = 256
-	// maxPatternSteps bounds the program that a pattern compiles to: a repetition such as {1000} multiplies its part.
+	// maxPatternSteps limits the program that a pattern compiles to, because a repetition such as {1000} multiplies
+	// its part.
 	maxPatternSteps = 500
 )
 
 // ProgressPattern compiles a pattern for lines of a job's output. A pattern has a group for the step, and at most one
-// more, for the total. The error says what is wrong with the pattern.
+// more, for the total. The error describes what is wrong with the pattern.
 func ProgressPattern(text string) (*regexp.Regexp, error) {
 	if len(text) > MaxPatternBytes {
 		return nil, fmt.Errorf("is %d bytes long, more than %d", len(text), MaxPatternBytes)
@@ -56,7 +57,7 @@ func ProgressPattern(text string) (*regexp.Regexp, error) {
 	return regexp.Compile(text)
 }
 
-// validProgress checks how a job's tasks report their progress.
+// validProgress checks the progress settings of a job.
 func (x *JobSpec) validProgress() error {
 	pattern := x.GetProgress().GetPattern()
 	if pattern == "" {
@@ -72,7 +73,7 @@ func (x *JobSpec) validProgress() error {
 	return nil
 }
 
-// valid refuses a metric that is longer than what is shown, or that steers a terminal.
+// valid refuses a metric that is too long, or that has invisible characters.
 func (x *Metric) valid() error {
 	return first(
 		given("name", x.GetName(), MaxMetricBytes),
@@ -100,13 +101,14 @@ func Shows(s string) bool {
 	return len(s) <= MaxMetricBytes && utf8.ValidString(s) && !strings.ContainsFunc(s, Steers)
 }
 
-// Reached is how far something is: a step of a total, or of nobody knows how many.
+// Reached is a step, with the total number of steps if it is known.
 type Reached interface {
 	GetStep() int64
 	GetTotal() int64
 }
 
-// Behind reports whether one is not as far as the other. Shares are compared if both have a total, and steps otherwise.
+// Behind reports whether a has less progress than b. Shares are compared if both have a total, and steps
+// otherwise.
 func Behind(a, b Reached) bool {
 	if a.GetTotal() > 0 && b.GetTotal() > 0 {
 		aHigh, aLow := bits.Mul64(uint64(a.GetStep()), uint64(b.GetTotal()))
@@ -119,7 +121,7 @@ func Behind(a, b Reached) bool {
 // GetStep returns the step of the slowest rank.
 func (x *AttemptProgress) GetStep() int64 { return x.GetLeastStep() }
 
-// ProgressWords says how far a job is, in a few words: "45% 1h left"; empty: no step was reported.
+// ProgressWords returns a short text of a job's progress, such as "45% 1h left". It returns "" if no step was reported.
 func ProgressWords(p *JobProgress) string {
 	switch {
 	case p.GetRanks() == 0:

@@ -11,9 +11,9 @@ import (
 // This file decides which characters a text may contain, and escapes all others. All logs, and all commands that write
 // to a terminal, use these functions.
 
-// Steers reports whether a character has an effect other than being visible, such as ending a line, moving the cursor,
-// changing the direction of text or hiding it. These are control characters (C0 and C1), line and paragraph separators,
-// and Unicode format characters.
+// Steers reports whether a character has an effect other than being visible. It may end a line, move the cursor, change
+// the direction of text, or hide text. These are control characters (C0 and C1), line and paragraph separators, and
+// Unicode format characters.
 func Steers(r rune) bool {
 	return unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp) || r == utf8.RuneError
 }

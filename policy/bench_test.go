@@ -204,8 +204,8 @@ func BenchmarkPlanAdmit(b *testing.B) {
 	})
 }
 
-// BenchmarkSchedulePassMemory measures the most expensive pass: every GPU is free, no gang fits because of memory, and
-// each of the hundred shapes requests another amount of memory, so that no two share a lens.
+// BenchmarkSchedulePassMemory measures the most expensive pass. Every GPU is free, and no gang fits because of memory.
+// Each of the hundred shapes requests another amount of memory, so that no two share a lens.
 func BenchmarkSchedulePassMemory(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		f := fullCluster(machines)

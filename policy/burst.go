@@ -13,7 +13,7 @@ import (
 )
 
 // The longest time between two submissions of one burst. namelessGap applies to jobs without owner and name that fit on
-// one node, because only the time of their submission shows that they are similar.
+// one node: only their submission time shows that they are similar.
 const (
 	burstGap    = 600 * second
 	namelessGap = 10 * second

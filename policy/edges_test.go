@@ -39,8 +39,9 @@ func lone(size, expected int64, w Waiting) *burst {
 	return b
 }
 
-// TestOrderOfQueues checks the order of sibling queues: first those within their quotas, by the used part; then those
-// that borrow, by usage divided by weight; then by arrival of their next job, and by position in the configuration.
+// TestOrderOfQueues checks the order of sibling queues. Queues within their quotas come first, by the used part. Queues
+// that borrow follow, by usage divided by weight. Ties are broken by the arrival of the next job, then by the position
+// in the configuration.
 func TestOrderOfQueues(t *testing.T) {
 	queue := func(within bool, part, counts, weight, came int64, at int) *turns {
 		return &turns{
@@ -168,8 +169,8 @@ func TestHeadroomIsExact(t *testing.T) {
 	}
 }
 
-// TestGuardHelpsTheOldest checks that the job which has waited longest is helped after a while, and later if a job with
-// a higher priority waits in the same pool.
+// TestGuardHelpsTheOldest checks that the job which has waited longest is helped after a while. If a job with a higher
+// priority waits in the same pool, it is helped later.
 func TestGuardHelpsTheOldest(t *testing.T) {
 	const now = 100 * second
 	j := bare(now, estimate.Pool{Name: "p", Size: 8000})
@@ -221,8 +222,8 @@ func TestGuardHelpsTheOldest(t *testing.T) {
 	}
 }
 
-// TestPatienceOfAPlace checks that a gang waits for a close place for a minute, or for half of its earlier wait if that
-// is longer, up to the maximum.
+// TestPatienceOfAPlace checks that a gang waits a minute for a close place. If half of its earlier wait is longer, it
+// waits for that time, up to the maximum.
 func TestPatienceOfAPlace(t *testing.T) {
 	j := bare(0, estimate.Pool{Name: "p", Size: 8000})
 	j.settings.Locality, j.settings.LocalityMost = time.Minute, 10*time.Minute
@@ -255,7 +256,7 @@ func TestEveryStandingIsKept(t *testing.T) {
 }
 
 // TestCreditOfTheGuard checks that the credit grows by its part of the pool while jobs wait, for at most an hour at
-// once and in total, and that the overpaid part of a job's charge is returned.
+// once and in total. The overpaid part of a job's charge must be returned.
 func TestCreditOfTheGuard(t *testing.T) {
 	const percent, size = 5, 8000
 	for _, c := range []struct {

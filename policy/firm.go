@@ -49,7 +49,7 @@ type Foretold struct{ Made, At, Bound int64 }
 
 // sayFirm adds each firm promise that differs from its record to the decisions. An earlier bound alone is not recorded,
 // because the next leader computes it again. While reserved capacity is lent on an estimate, the recorded number of
-// overruns is one higher, because the next leader will not know whether the capacity was returned in time.
+// overruns is one higher. The next leader will not know whether the capacity was returned in time.
 func (j *Judgement) sayFirm() {
 	for _, p := range j.firm {
 		slips := p.e.slips

@@ -14,8 +14,8 @@ import (
 
 var seeds = flag.Int("seeds", 0, "how many clusters TestStarve and TestWayOutStarts draw; 0: a few")
 
-// TestFirmBoundsHold checks that each job starts by the first latest start that it was guaranteed if all jobs have
-// limits, for other jobs in any order. In half of the clusters, all jobs run exactly to their limits.
+// TestFirmBoundsHold checks clusters in which all jobs have limits. Each job must start by the first latest start that
+// it was guaranteed, whatever other jobs are submitted. In half of the clusters, all jobs run exactly to their limits.
 func TestFirmBoundsHold(t *testing.T) {
 	firm, lent := 0, 0
 	for seed := range int64(200) {

@@ -96,8 +96,8 @@ func (e *entry) older(o *entry) int {
 	return cmp.Or(cmp.Compare(e.Arrived, o.Arrived), cmp.Compare(e.Job, o.Job))
 }
 
-// isHelped reports whether the guard helps a job. It does if an earlier pass has left the job, the job could run on
-// this cluster, and its last reservation was not released because of a job without a known end. A job without a time
+// isHelped reports whether the guard helps a job. An earlier pass must have left the job, and the job could run on this
+// cluster. Its last reservation must not have been released because of a job without a known end. A job without a time
 // limit is not helped if the share for short jobs stops it.
 func (j *Judgement) isHelped(b *burst, e *entry) bool {
 	if e.promised.isStopping() {

@@ -14,9 +14,9 @@ import (
 // submitted shapes do not fit.
 const maxFeasible = 16
 
-// Wanted returns the GPU types that a waiting job could use and that no limit of the job forbids, sorted. any is true
-// if such a job accepts every type. Jobs that are held or begin later are in no queue. A job that does not fit even on
-// idle nodes is ignored.
+// Wanted returns the GPU types that a waiting job could use and that no limit of the job forbids, sorted. The result
+// any is true if such a job accepts every type. Jobs that are held or begin later are in no queue. A job that does not
+// fit even on idle nodes is ignored.
 func (q *Queue) Wanted(view *topology.Fabric, stopped func(topology.JobID) bool) (types []string, any bool) {
 	left := maxFeasible
 	for _, g := range q.list {

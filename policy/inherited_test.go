@@ -43,7 +43,7 @@ func (s *stage) takeover() *Judgement {
 func (s *stage) comes(a *actor, after int64) { a.at = s.now/second - 1 + after }
 
 // TestPromiseIsInherited checks that a new leader reserves the same nodes from its first pass on, before it knows the
-// job, and with the same bound at the latest.
+// job. The bound must not become later.
 func TestPromiseIsInherited(t *testing.T) {
 	s, b, said := oldest(t)
 	before, _ := s.j.Promised(b.id)
@@ -81,7 +81,7 @@ func TestPromiseIsInherited(t *testing.T) {
 }
 
 // TestBlindLendsNothing checks that an inherited promise lends nothing until all attempts on its nodes have reported
-// their run times, because its bound may be later than the published one.
+// their run times. Until then, its bound may be later than the published one.
 func TestBlindLendsNothing(t *testing.T) {
 	s, b, said := oldest(t)
 	ends := &unheard{known: s.runs, yet: true}
@@ -154,8 +154,8 @@ func TestSaidOnce(t *testing.T) {
 	}
 }
 
-// TestSlipIsSaidBefore checks that capacity lent on an estimate counts as an overrun in the record at once, because a
-// new leader does not know whether it was returned in time.
+// TestSlipIsSaidBefore checks that capacity lent on an estimate counts as an overrun in the record at once. A new
+// leader does not know whether it was returned in time.
 func TestSlipIsSaidBefore(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, gang: wholes(4), owner: "slow"})

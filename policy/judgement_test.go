@@ -84,8 +84,8 @@ func TestEarlyEnd(t *testing.T) {
 	began(t, map[*actor]int64{a: 0, b: 450})
 }
 
-// TestFirm checks that the job which has waited longest gets a firm promise when there is credit, and that its bound is
-// the latest hard end on its nodes: limit, grace and the time to settle.
+// TestFirm checks that the job which has waited longest gets a firm promise when there is credit. The bound must be the
+// latest hard end on its nodes: limit, grace and the time to settle.
 func TestFirm(t *testing.T) {
 	s := newStage(t, simple(), 5, 1)
 	s.enter(act{runs: 1000, limit: 1000, grace: 30, gang: wholes(4)})
@@ -99,8 +99,8 @@ func TestFirm(t *testing.T) {
 	began(t, map[*actor]int64{b: 1000})
 }
 
-// TestLentEarly checks that a job with a limit is backfilled although it is expected to end too late, if a part of its
-// expected run time fits. A job without a limit is not.
+// TestLentEarly checks that a job with a limit is backfilled if a part of its expected run time fits, although it is
+// expected to end too late. A job without a limit is not.
 func TestLentEarly(t *testing.T) {
 	for _, firm := range []bool{true, false} {
 		for _, limit := range []int64{6000, 0} {

@@ -29,10 +29,10 @@ func cores(n, memory int64) topology.Gang {
 	return topology.Gang{Replicas: 1, Each: topology.Resources{MilliCPU: n * 1000, MemoryBytes: memory * gib}}
 }
 
-// TestSmallJobsDoNotPayForKeptRoom has known run times for all jobs. The test checks that a small job without devices
-// starts at once next to a running and a promised gang on all nodes, whatever its length, because the running gang
-// frees its memory. It delays no job: the promised gang begins when the running one ends. A job that does not fit next
-// to the promised gang does not start before it.
+// TestSmallJobsDoNotPayForKeptRoom has known run times for all jobs. A running and a promised gang use all nodes. The
+// test checks that a small job without devices starts at once, whatever its length, because the running gang frees its
+// memory. It delays no job: the promised gang begins when the running one ends. A job that does not fit next to the
+// promised gang does not start before it.
 func TestSmallJobsDoNotPayForKeptRoom(t *testing.T) {
 	for _, limit := range []int64{0, 8000} {
 		s, runs, waits := crowd(t, limit)

@@ -1,7 +1,7 @@
 package policy
 
-// This file has the backfilling of reserved nodes: which jobs may use capacity that is reserved for another job, and
-// the consequences if they end late. A job with a hard end may always be backfilled in time. A job with only an
+// This file has the backfilling of reserved nodes. It decides which jobs may use capacity that is reserved for another
+// job, and handles jobs that end late. A job with a hard end may always be backfilled in time. A job with only an
 // estimated end may be backfilled until two overruns have happened.
 
 import (
@@ -13,8 +13,8 @@ import (
 )
 
 const (
-	// settling is the longest time from the end of a job until its capacity is free: the stop is sent repeatedly,
-	// reported, and written to disk.
+	// settling is the longest time from the end of a job until its capacity is free. In this time, the stop is sent
+	// repeatedly, reported, and written to disk.
 	settling = 20 * second
 	// readyIn is the minimum time that a backfilled job gets to become ready before its latest start.
 	readyIn = 10 * second

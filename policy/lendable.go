@@ -1,7 +1,8 @@
 package policy
 
-// This file suggests a time limit with which a waiting job would start now on nodes that are reserved for others,
-// because it would end in time. A suggestion never promises more than mayBorrow allows in the next pass.
+// This file suggests a time limit for a waiting job. With that limit, the job would start now on nodes that are
+// reserved for others, because it would end in time. A suggestion never promises more than mayBorrow allows in the next
+// pass.
 
 import (
 	"cmp"
@@ -29,11 +30,11 @@ type WayOut struct {
 // untilAsked is the time for which a suggestion stays valid, so that a user has time to apply it.
 const untilAsked = 30 * second
 
-// WayOut finds the longest time limit, in whole minutes, with which a job of this shape would start in the next pass if
-// nothing else changes. promises must be in the order of the planner. heldBack means that long jobs do not start now.
-// The job is placed at the finest level that fits, because the planner may not allow another one. A job with its own
-// promise gets no suggestion, because another limit would change its turn, and its reserved nodes could go to another
-// job.
+// WayOut finds the longest time limit with which a job of this shape would start in the next pass, if nothing else
+// changes. The limit is in whole minutes. The list promises must be in the order of the planner. If heldBack is true,
+// long jobs do not start now. The job is placed at the finest level that fits, because the planner may not allow
+// another one. A job with its own promise gets no suggestion, because another limit would change its turn, and its
+// reserved nodes could go to another job.
 func (q *Question) WayOut(
 	view *topology.Fabric, who Borrower, promises []Promise, heldBack bool, nowNs int64,
 ) (WayOut, bool) {

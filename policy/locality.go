@@ -1,8 +1,8 @@
 package policy
 
-// This file decides how close together a gang is placed if the user sets no level: within one rack or block, if the
-// schedulable nodes of one could hold the gang. The gang waits for such a place up to a fixed limit, and then starts
-// anywhere. It never waits for a place that would need unschedulable nodes.
+// This file decides how close together a gang is placed if the user sets no level. The gang is placed within one rack
+// or block if the schedulable nodes of one could hold it. The gang waits for such a place up to a fixed limit, and then
+// starts anywhere. It never waits for a place that would need unschedulable nodes.
 
 import (
 	"cmp"

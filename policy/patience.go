@@ -1,7 +1,8 @@
 package policy
 
-// This file combines a user's topology wait with planned starts: the earlier of a place at the preferred level, and any
-// permitted place after the end of the wait. It must never start a job on a wider place before the wait has ended.
+// This file combines a user's topology wait with planned starts. It compares a place at the preferred level with any
+// permitted place after the end of the wait, and uses the earlier one. It must never start a job on a wider place
+// before the wait has ended.
 
 import "github.com/yi-json/synapse/topology"
 

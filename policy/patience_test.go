@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// patientStage returns a cluster of two racks of two nodes, where one node of each rack is used for half an hour, and a
-// gang of two nodes that prefers one rack.
+// patientStage returns a cluster with two racks of two nodes, and a gang of two nodes that prefers one rack. One node
+// of each rack is used for half an hour.
 func patientStage(t *testing.T, settings Settings, patience int64) (*stage, *actor) {
 	s := newStage(t, settings, 4, 2)
 	for i := range 2 {

@@ -298,8 +298,8 @@ func gpuQuota(name, parent string, machines int64) share.QueueSpec {
 	return q
 }
 
-// TestReclaim checks that a queue's usage beyond its quota is reclaimed for a queue within its quota, and no more than
-// that, even if the quotas exceed the cluster. No queue reclaims it in turn.
+// TestReclaim checks that a queue's usage beyond its quota is reclaimed for a queue within its quota, and no more. This
+// must hold even if the quotas exceed the cluster. No queue reclaims it in turn.
 func TestReclaim(t *testing.T) {
 	x := newTheatre(t, 4, queuesOf(gpuQuota("a", "", 3), gpuQuota("b", "", 2), gpuQuota("c", "", -1)))
 	for i := range 4 {
@@ -419,7 +419,7 @@ func (x *theatre) inVain(f Firm, q *share.Queues) string {
 }
 
 // above reports whether the queues of a victim, up to the common ancestor, exceed their quotas without the other
-// victims, and the queues of the job stay within theirs.
+// victims. The queues of the job must stay within theirs.
 func (x *theatre) above(victim *actor, f Firm, q *share.Queues) bool {
 	taker := x.actorOf(f.Job)
 	chain := func(name string) (names []string) {

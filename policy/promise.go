@@ -210,8 +210,8 @@ func (j *Judgement) keptUntil(p *promise) int64 {
 	return p.made + int64(j.settings.KeepMost)
 }
 
-// surest returns the place for a firm promise: the one that is expected to be free first, if it has a bound, or else
-// the first one with a bound.
+// surest returns the place for a firm promise. It prefers the place that is expected to be free first. If that place
+// has no bound, it returns the first place with a bound, if there is one.
 func (j *Judgement) surest(e *entry) (at, bound int64, place topology.Placement, ok bool) {
 	at, place, ok = j.firstOf(e, topology.ByEstimate)
 	if !ok {

@@ -1,7 +1,7 @@
 package policy
 
-// This file has the public information about starts: the promises, and the positions of other jobs in the order of
-// turns, with the expected work ahead of them. It makes no decisions and does not guess: a job without a promise gets
+// This file has the public information about starts. It has the promises, and the positions of other jobs in the order
+// of turns with the expected work ahead of them. It makes no decisions and does not guess: a job without a promise gets
 // no time.
 
 import (

@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// BenchmarkQueuesPass measures a pass after the end of one job: jobs wait in each of 1,000 queues, every node is full,
-// and the freed capacity goes to the queue with the next turn.
+// BenchmarkQueuesPass measures a pass after the end of one job. Jobs wait in each of 1,000 queues, and every node is
+// full. The freed capacity goes to the queue with the next turn.
 func BenchmarkQueuesPass(b *testing.B) {
 	const queues = 1000
 	for _, owners := range []int{1, 10} {

@@ -68,8 +68,8 @@ func loans(t *testing.T, limit, quota int64) (x *theatre, gang *actor) {
 	return x, gang
 }
 
-// TestReclaimLooksThroughPromises checks that nodes which are promised to a borrowing gang do not prevent a reclaim,
-// even if the promise has all borrowed nodes and a latest start.
+// TestReclaimLooksThroughPromises checks that the promise of a borrowing gang does not prevent a reclaim, even if it
+// has all borrowed nodes and a latest start.
 func TestReclaimLooksThroughPromises(t *testing.T) {
 	for _, limit := range []int64{0, 100_000} {
 		x, gang := loans(t, limit, -1)
@@ -84,9 +84,9 @@ func TestReclaimLooksThroughPromises(t *testing.T) {
 	}
 }
 
-// TestLoanIsTold checks that a latest start which was published without the condition of a reclaim remains valid
-// although the queue would borrow now, also under a new leader. One that was published with the condition still yields
-// there.
+// TestLoanIsTold has a latest start that was published without the condition of a reclaim. It must remain valid
+// although the queue would borrow now, also under a new leader. One that was published with the condition must still
+// yield.
 func TestLoanIsTold(t *testing.T) {
 	for _, onLoan := range []bool{false, true} {
 		x, gang := loans(t, 100_000, -1)

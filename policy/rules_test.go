@@ -47,8 +47,8 @@ func TestWhatIsSaidOfAFirmPromise(t *testing.T) {
 	}
 }
 
-// TestBoundsOfAPromise checks that a bound only moves earlier, that the published latest start follows the limits, and
-// that a reservation without a bound lasts for a fixed time.
+// TestBoundsOfAPromise checks that a bound only moves earlier, and that the published latest start follows the limits.
+// A reservation without a bound must last for a fixed time.
 func TestBoundsOfAPromise(t *testing.T) {
 	const never = topology.Never
 	for _, c := range []struct {

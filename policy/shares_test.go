@@ -116,8 +116,8 @@ func TestOwnersLimits(t *testing.T) {
 	}
 }
 
-// TestOwnersNodesInHoles checks that a limit on nodes does not bar a job that fits on fewer nodes than the tightest
-// placement takes, and that a job which fits on the nodes that its owner uses already goes there.
+// TestOwnersNodesInHoles checks that a limit on nodes does not stop a job that fits on fewer nodes than the tightest
+// placement uses. A job that fits on the nodes that its owner already uses goes there.
 func TestOwnersNodesInHoles(t *testing.T) {
 	s := obeying(t, OnlyFIFO(), 5,
 		share.QueueSpec{Name: "q", Owner: share.PerOwner{Machines: num[int64](3)}}, share.QueueSpec{Name: "o"})
@@ -262,8 +262,8 @@ func TestByWeight(t *testing.T) {
 	}
 }
 
-// TestNeverOver checks for random trees and jobs that no queue or owner ever exceeds a limit, counted from the running
-// jobs, and that all jobs start in the end.
+// TestNeverOver checks for random trees and jobs that no queue or owner ever exceeds a limit. It counts the running
+// jobs. All jobs must start in the end.
 func TestNeverOver(t *testing.T) {
 	stopped := 0
 	for seed := range int64(60) {

@@ -20,8 +20,8 @@ func shortQueue(minRun int64) *share.Queues {
 	return &share.Queues{Default: "q", Queues: []share.QueueSpec{q}}
 }
 
-// TestShortest checks that a job stops only a victim whose expected remaining run time is four times its own and four
-// times the cost of the stop, as soon as that is true.
+// TestShortest checks that a job stops a victim as soon as two conditions are met. The victim's expected remaining run
+// time must be four times that of the job, and four times the cost of the stop.
 func TestShortest(t *testing.T) {
 	long := func(change func(*act)) act {
 		a := act{runs: 1_000_000, gang: wholes(1), saves: 600}

@@ -18,8 +18,8 @@ func named(s *share.Tree, name string) *share.Branch {
 	return h
 }
 
-// TestUsesGoOn checks that a new planner with the stored usage and the running jobs has the same counts as the last
-// one: in a queue, below another queue, and between owners. Nothing decays while there is no leader.
+// TestUsesGoOn gives a new planner the stored usage and the running jobs. The test checks that its counts equal those
+// of the last one: in a queue, below another queue, and between owners. Nothing decays while there is no leader.
 func TestUsesGoOn(t *testing.T) {
 	tree := []share.QueueSpec{{Name: "top"}, {Name: "a", Parent: "top"}, {Name: "fair", Order: num(share.Fair)}}
 	s := obeying(t, OnlyFIFO(), 1, tree...)

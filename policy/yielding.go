@@ -15,7 +15,7 @@ import (
 )
 
 // huntThrough searches victims for a job. If it finds none, it searches again without the promises that yield to the
-// job, and accepts only victims by reclaim. h.through then has the ignored promises.
+// job, and accepts only victims by reclaim. The field through then has the ignored promises.
 func (j *Judgement) huntThrough(h *hunting) (stops []stop, place topology.Placement, ok bool) {
 	j.foresee(h, 1)
 	stops, place, ok = j.hunt(h, nil)

@@ -39,7 +39,7 @@ func machineAtIndex(i int) Machine {
 	}
 }
 
-// busyCapacity returns the free capacity in a cluster that is 70% full and fragmented: of ten nodes, two are free, two
+// busyCapacity returns the free capacity in a cluster that is 70% full and fragmented. Of ten nodes, two are free, two
 // have one to seven free GPUs, and the others are full.
 func busyCapacity(r *rand.Rand, m Machine) Capacity {
 	c := m.Idle()

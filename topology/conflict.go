@@ -1,6 +1,6 @@
 package topology
 
-// This file has the constraints of a gang, each of which can be dropped separately, and the search for a minimal set of
+// This file has the constraints of a gang. Each of them can be dropped separately. A search finds a minimal set of
 // constraints that cannot be met together.
 
 import "slices"
@@ -36,8 +36,8 @@ const (
 	OnSize
 )
 
-// Constraint is one requirement of a gang that can be relaxed, or one state of the cluster that can change, such as a
-// level or the resources of other jobs.
+// Constraint is one condition that keeps a gang from starting and that could change, such as its required level or the
+// resources of other jobs.
 type Constraint struct {
 	Kind  ConstraintKind
 	Label Label  // for OnLabel

@@ -111,9 +111,9 @@ func (l *lens) currency(r *room) (free, total int64) {
 	return r.mem, r.memTotal
 }
 
-// grade returns the value of one node for a rate: the units that a domain may count on, the size by which nodes are
-// compared (the smallest that is large enough is taken), and whether taking from the node breaks a whole one. A size of
-// zero means no capacity.
+// grade returns the value of one node for a rate. units is the number of units that a domain may count on. size is used
+// to compare nodes: a search takes the smallest size that is large enough. whole reports whether taking from the node
+// breaks a whole node. A size of zero means no capacity.
 func (l *lens) grade(r *room, parts []int64) (units, size int64, whole bool) {
 	if l.part > 0 {
 		size, whole = l.gradePart(r, parts)

@@ -1,7 +1,7 @@
 package topology
 
-// This file owns the properties of the fabric: whatever is done to it, in
-// whatever order, it answers as the oracle does and its books balance.
+// This file tests the topology tree. After any changes in any order, it must answer like the oracle, and its sums must
+// be correct.
 
 import (
 	"fmt"
@@ -13,13 +13,13 @@ import (
 	"pgregory.net/rapid"
 )
 
-// drawWorld draws a random cluster; what is done to it afterwards is drawn step
-// by step, so that a failure shrinks to the steps that matter.
+// drawWorld draws a random cluster. Later changes are drawn one by one, so that a failing test shrinks to the necessary
+// changes.
 func drawWorld(t *rapid.T) world {
 	return randomWorld(rand.New(rand.NewSource(rapid.Int64Range(0, 1<<20).Draw(t, "world"))))
 }
 
-// change does one random thing to the fabric and to the oracle's machines.
+// change makes one random change to the tree and to the nodes of the oracle.
 func change(t *rapid.T, w *world, f *Fabric) {
 	r := rand.New(rand.NewSource(rapid.Int64Range(0, 1<<20).Draw(t, "change")))
 	kind := rapid.SampledFrom([]string{"free", "usable", "lost", "join", "remove", "place", "shrink"}).Draw(t, "kind")
@@ -40,7 +40,7 @@ func change(t *rapid.T, w *world, f *Fabric) {
 	case "usable":
 		w.spots[at].why = pickOne(r, "", "benched: refused twice")
 		f.SetUsable(w.spots[at].m.ID, w.spots[at].why)
-	case "lost": // its agent is silent, and nothing is believed to be free there
+	case "lost": // its agent is silent, and the view has no free capacity there
 		w.spots[at].why, w.spots[at].free = "dead", Capacity{}
 		f.SetUsable(w.spots[at].m.ID, w.spots[at].why)
 		f.SetFree(w.spots[at].m.ID, w.spots[at].free)
@@ -73,8 +73,8 @@ func change(t *rapid.T, w *world, f *Fabric) {
 	}
 }
 
-// TestFabricFollowsChanges changes one fabric again and again and compares every
-// answer with the oracle's, so that an index which missed a change shows.
+// TestFabricFollowsChanges changes one tree repeatedly and compares every answer with the oracle, so that an index
+// which missed a change is detected.
 func TestFabricFollowsChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -99,8 +99,8 @@ func TestFabricFollowsChanges(t *testing.T) {
 	})
 }
 
-// TestAMachineThatLeavesIsCountedNoMore takes machines away of which nothing was free and which took nothing new: what
-// they had in all counts no more. The first machine of a fabric is one like the others.
+// TestAMachineThatLeavesIsCountedNoMore removes nodes without free capacity that were unschedulable, and checks that
+// their totals no longer count. The position of the first node has no special role.
 func TestAMachineThatLeavesIsCountedNoMore(t *testing.T) {
 	for _, gone := range []NodeID{"n1", "n2", "n3"} {
 		f := NewFabric(nil)
@@ -142,7 +142,7 @@ func checkLenses(t rapid.TB, f *Fabric) {
 	}
 }
 
-// state is everything that a fabric is told.
+// state returns everything that a tree has been given.
 func (f *Fabric) state() string {
 	text := ""
 	f.Walk(func(m Machine, free Capacity, why string) {
@@ -152,7 +152,7 @@ func (f *Fabric) state() string {
 	return text + fmt.Sprint(f.kept.by)
 }
 
-// TestRollback takes back what was done since a mark, nested marks included.
+// TestRollback reverts all changes after a mark, including nested marks.
 func TestRollback(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -184,7 +184,7 @@ func TestRollback(t *testing.T) {
 	})
 }
 
-// keepOrNot keeps something for one of two, or nothing.
+// keepOrNot changes or removes one of two reservations.
 func keepOrNot(t *rapid.T, f *Fabric) {
 	var p Placement
 	for range rapid.IntRange(0, 2).Draw(t, "kept slots") {
@@ -194,7 +194,7 @@ func keepOrNot(t *rapid.T, f *Fabric) {
 	f.Keep(KeepID(rapid.SampledFrom([]string{"a", "b"}).Draw(t, "for")), p)
 }
 
-// TestJoinOrderDoesNotMatter places on clusters that joined in different orders.
+// TestJoinOrderDoesNotMatter compares placements on clusters whose nodes joined in different orders.
 func TestJoinOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -207,7 +207,7 @@ func TestJoinOrderDoesNotMatter(t *testing.T) {
 	})
 }
 
-// TestMoreRoomNeverTurnsYesIntoNo frees something more and asks again.
+// TestMoreRoomNeverTurnsYesIntoNo frees more capacity and places again.
 func TestMoreRoomNeverTurnsYesIntoNo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -237,8 +237,7 @@ func TestMoreRoomNeverTurnsYesIntoNo(t *testing.T) {
 	})
 }
 
-// TestTakeAndGiveBalance takes placements until nothing fits and gives them back
-// in another order.
+// TestTakeAndGiveBalance takes placements until nothing fits and gives them back in another order.
 func TestTakeAndGiveBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
@@ -273,8 +272,8 @@ func TestTakeAndGiveBalance(t *testing.T) {
 	})
 }
 
-// TestManyMachinesInOneDomain drives a domain of several shelves through joins
-// and removals, where shelves are split and emptied.
+// TestManyMachinesInOneDomain checks a domain of several shelves through joins and removals that split and empty
+// shelves.
 func TestManyMachinesInOneDomain(t *testing.T) {
 	r := rand.New(rand.NewSource(5))
 	f := NewFabric([]string{"rack"})
@@ -344,8 +343,8 @@ func TestParts(t *testing.T) {
 	}
 }
 
-// TestLargeDomainsAgainstOracle compares clusters with many machines to a rack,
-// for gangs of which the oracle can try everything all the same.
+// TestLargeDomainsAgainstOracle compares clusters with many nodes per rack, for gangs for which the oracle can still
+// try everything.
 func TestLargeDomainsAgainstOracle(t *testing.T) {
 	for n := range *clusters / 40 {
 		r := rand.New(rand.NewSource(int64(n)))

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestPlaceOnFew checks that a gang which a tight placement spreads over small holes is placed on as few other nodes as
-// a limit allows, and that nodes of own do not count.
+// TestPlaceOnFew has a gang that a tight placement spreads over small gaps. The test checks that it is placed on as few
+// other nodes as a limit allows, and that nodes of own do not count.
 func TestPlaceOnFew(t *testing.T) {
 	for name, c := range map[string]struct {
 		free   []int64 // GPUs of each node
@@ -37,8 +37,8 @@ func TestPlaceOnFew(t *testing.T) {
 	}
 }
 
-// TestPlaceOnFewDrawn checks random clusters: the placement keeps the bound and the rules of the gang, and a gang that
-// is placed without a bound is placed if all nodes are allowed.
+// TestPlaceOnFewDrawn checks random clusters. The placement must respect the bound and the request of the gang. A gang
+// that fits without a bound must be placed if all nodes are allowed.
 func TestPlaceOnFewDrawn(t *testing.T) {
 	placed := 0
 	for n := range 3000 {

@@ -28,8 +28,8 @@ const (
 	bases
 )
 
-// End is an amount that becomes free on a node, with the time in ns above zero: by the limit (Never if there is none)
-// and by the estimate.
+// End is an amount that becomes free on a node, with two times in ns above zero. Hard is by the limit (Never if there
+// is none), and Likely is by the estimate.
 type End struct {
 	Amount       Resources
 	Hard, Likely int64
@@ -144,8 +144,8 @@ func (h *Horizon) settle(s *seat) {
 	}
 }
 
-// Earliest returns the earliest time, not before from, at which the complete gang fits next to all reservations, and
-// the placement of the tree at that time. An end in the past counts as an end at from.
+// Earliest returns the earliest time, not before from, at which the complete gang fits next to all reservations. It
+// also returns the placement of the tree at that time. An end in the past counts as an end at from.
 func (h *Horizon) Earliest(g *Gang, from int64, by Basis) (at int64, p Placement, ok bool) {
 	return h.EarliestAgain(g, from, by, nil)
 }
@@ -165,8 +165,8 @@ func (h *Horizon) When(p Placement, by Basis, own ...KeepID) (at int64) {
 	return at
 }
 
-// Lost reports whether a node of the placement can no longer provide its part: the node is unknown, is unschedulable
-// without a backoff, or is now too small. An unknown end on a node does not count, because the end will become known.
+// Lost reports whether a node of the placement can no longer provide its part. Such a node is unknown, unschedulable
+// without a backoff, or now too small. An unknown end on a node does not count, because the end will become known.
 func (h *Horizon) Lost(p Placement) bool {
 	for i := 0; i < len(p.Slots); {
 		var sum Resources

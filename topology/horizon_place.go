@@ -1,7 +1,7 @@
 package topology
 
-// This file answers one question to the horizon: the earliest time of a gang, from counts of units, and the placement
-// of the tree at that time.
+// This file answers one question to the horizon. It computes the earliest time of a gang from counts of units, and the
+// placement of the tree at that time.
 //
 // Most gangs need one number of equal units in one domain. A total in whole nodes of one size needs two numbers: the
 // whole nodes, and one more node with enough free capacity for the remainder. Only nodes of mixed sizes require

@@ -1,7 +1,7 @@
 package topology
 
-// This file compares the horizon with brute force: a tree and an oracle for every time at which anything ends, with all
-// capacity that ended by then given back. The brute force uses neither binary search nor a cache.
+// This file compares the horizon with brute force. For every time at which anything ends, a tree and an oracle have all
+// capacity that has ended by then. The brute force uses neither binary search nor a cache.
 
 import (
 	"fmt"

@@ -4,9 +4,9 @@ package topology
 // from its expected start on. Until then, some running attempts end and free their capacity. That amount need not be
 // free now, so a small job without a time limit may use it without delaying the reservation.
 //
-// Only certain ends count: attempts whose time limit ends before the reservation begins, and attempts that the
-// reservation must wait for because the node cannot hold both. Estimated ends do not count. If such an attempt ran
-// longer, the backfilled job would delay the reservation.
+// Only certain ends count. They belong to attempts whose time limit ends before the reservation begins, and to attempts
+// that the reservation must wait for because the node cannot hold both. Estimated ends do not count. If such an attempt
+// ran longer, the backfilled job would delay the reservation.
 //
 // The courses of the horizon ignore this amount (horizon_course.go). A further reservation is planned next to all
 // existing ones, because the order of their starts is not known.

@@ -1,7 +1,7 @@
 package topology
 
-// This file tests the amount that leaves a node before its reservations begin: against brute force over all sets of
-// attempts that may have left by then, and after changes of the ends.
+// This file tests the amount that leaves a node before its reservations begin. It compares the amount with brute force
+// over all sets of attempts that may have left, and checks it after changes of the ends.
 
 import (
 	"fmt"

@@ -27,8 +27,9 @@ type lensKey struct {
 	lent     string  // reserved capacity that counts as free
 }
 
-// cell holds a lens's counts for one shelf. The masks say which numbers of units the shelf's nodes hold, a bit per
-// bucket (see bucketOf): whole for nodes that a small gang would break, loose for all others.
+// cell holds a lens's counts for one shelf. The masks have one bit per bucket (see bucketOf), and show the numbers of
+// units that the shelf's nodes hold. whole is for completely free nodes, which a small gang would break. loose is for
+// all others.
 type cell struct {
 	units        int64
 	free, total  int64 // in the rate's currency

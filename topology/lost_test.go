@@ -4,8 +4,8 @@ import "testing"
 
 // This file tests lost nodes, and removed tombstones.
 
-// TestLost checks which nodes can no longer provide their part of a reservation: nodes that have left, unschedulable
-// nodes without a backoff, and nodes that are now too small. A node that is only backed off can.
+// TestLost checks which nodes can no longer provide their part of a reservation. These are nodes that have left,
+// unschedulable nodes without a backoff, and nodes that are now too small. A node that is only backed off can.
 func TestLost(t *testing.T) {
 	for _, x := range []struct {
 		name  string
@@ -45,8 +45,8 @@ func TestLost(t *testing.T) {
 	}
 }
 
-// TestEveryDroppedTombstoneIsOver checks that no token counts as new after its tombstone was removed, because of its
-// age or of the limit, for single and for many removals. The next higher token is still new.
+// TestEveryDroppedTombstoneIsOver checks that no token counts as new after its tombstone was removed. A removal is
+// caused by age or by the limit, and may remove one or many. The next higher token is still new.
 func TestEveryDroppedTombstoneIsOver(t *testing.T) {
 	for _, x := range []struct{ old, young int }{
 		{1, 0}, {1, 1}, {2, 1}, {3, 5}, {0, tombstoneLimit + 1}, {0, tombstoneLimit + tombstoneLimit/8 + 1},

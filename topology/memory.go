@@ -2,10 +2,10 @@ package topology
 
 // This file computes the default memory of a gang that requests none: a share of a node's memory, by the gang's CPUs
 // and devices. On a node with devices, half of the memory belongs to the CPUs and half to the devices. If such a gang
-// fits on a node by CPUs and devices, it also fits by memory, so gangs with default memory never wait for memory. Using
-// the larger of the two shares would give all memory to a gang with all devices, and make the remaining CPUs unusable.
-// The default is the smallest share over all nodes that can hold a part of the gang. A share of the actual node would
-// be unknown before the placement, and would differ between attempts.
+// fits on a node by CPUs and devices, it also fits by memory. Gangs with default memory therefore never wait for
+// memory. Using the larger of the two shares would give all memory to a gang with all devices, and make the remaining
+// CPUs unusable. The default is the smallest share over all nodes that can hold a part of the gang. A share of the
+// actual node would be unknown before the placement, and would differ between attempts.
 
 import "math"
 

@@ -98,8 +98,8 @@ func TestMemoryByShareFits(t *testing.T) {
 	}
 }
 
-// overshare returns an error text if a unit of the gang gets a larger fraction of a node's memory than of its CPUs and
-// devices, or if the default could be larger on every node.
+// overshare returns an error text in two cases: a unit of the gang gets a larger fraction of a node's memory than of
+// its CPUs and devices, or the default could be larger on every node.
 func overshare(w *world, g *Gang) string {
 	d := demandOf(g)
 	if d.problem != "" {

@@ -58,8 +58,8 @@ func (s *search) eachMachine(tier, index int, visit func(at machineAt, size int6
 	}
 }
 
-// solve finds a composition of k. It prefers the largest sum of whole nodes, so that the remainder is small, and a
-// partly used node for the remainder over breaking a whole one. It leaves the rows of the composition in m.
+// solve finds a composition of k. It prefers the largest sum of whole nodes, so that the remainder is small. For the
+// remainder, it prefers a partly used node to breaking a whole one. It leaves the rows of the composition in m.
 func (m *mix) solve(k int64) bool {
 	m.fill(k)
 	m.sum, m.spare = highest(m.rows[len(m.sizes)], k), -1

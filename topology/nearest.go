@@ -1,8 +1,8 @@
 package topology
 
-// This file has the details of a refusal for a gang that no node can hold: the node that comes closest with its missing
-// resources, and the valid names if the gang uses an unknown one. It visits all nodes, so it runs only for a user's
-// question and never during placement.
+// This file has the details of a refusal for a gang that no node can hold. They are the node that comes closest, with
+// its missing resources, and the valid names if the gang uses an unknown one. It visits all nodes, so it runs only for
+// a user's question and never during placement.
 
 import (
 	"cmp"

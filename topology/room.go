@@ -1,11 +1,11 @@
 package topology
 
-// This file has the layout of nodes in memory: the seat of each node, its room (the few numbers that a placement
-// reads), and the shelves, which store the rooms of neighbouring nodes together.
+// This file has the layout of nodes in memory. Each node has a seat with all its data, and a room with the few numbers
+// that a placement reads. A shelf stores the rooms of neighbouring nodes together.
 //
 // A shelf is the smallest part that is counted again after a change. Usually it is a rack. A domain of more than
-// shelfLimit nodes, such as a cluster without named racks, has several shelves, so that one change never requires
-// counting all of it. Shelves matter only for speed: no answer may depend on their boundaries.
+// shelfLimit nodes has several shelves, so that one change never requires counting all of it. An example is a cluster
+// without named racks. Shelves matter only for speed: no answer may depend on their boundaries.
 
 import (
 	"cmp"

@@ -164,8 +164,8 @@ func TotalOf(g *topology.Gang) topology.Resources {
 // Whole returns the size of a job that takes a complete node.
 func (p *Pool) Whole() int64 { return worth(p.Usual) }
 
-// SizeOf returns the size of a gang in this pool. It is the largest of its GPUs, its part of a node's CPU and its part
-// of a node's memory, scaled to the size of a node. It is positive.
+// SizeOf returns the size of a gang in this pool. It is the largest of three values: the GPUs, and the parts of a
+// node's CPU and memory, scaled to the size of a node. It is positive.
 func (p *Pool) SizeOf(g *topology.Gang) int64 {
 	each, n := asked(g)
 	whole := p.Whole()

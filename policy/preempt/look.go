@@ -181,8 +181,8 @@ func (l *Look) rule(leaf *share.Branch) (Rule, []*share.Branch) {
 	return NoRule, nil
 }
 
-// TakesBack reports whether the job may reclaim the capacity of a job of another queue with these needs: all queues of
-// that job that have a quota would exceed it.
+// TakesBack reports whether the job may reclaim the capacity of a job of another queue with these needs. All queues of
+// that job that have a quota must exceed it.
 func (l *Look) TakesBack(leaf *share.Branch, needs []int64) bool {
 	rule, loans := l.rule(leaf)
 	return rule == Reclaim && !slices.ContainsFunc(loans, func(o *share.Branch) bool { return !o.Exceeds(needs) })

@@ -9,8 +9,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// TestWhatAStopCosts checks that a job with checkpoints loses at most one interval and at most its run time, and that
-// each job loses the cost of a restart.
+// TestWhatAStopCosts checks that a job with checkpoints loses at most one interval and at most its run time. It also
+// checks that each job loses the cost of a restart.
 func TestWhatAStopCosts(t *testing.T) {
 	for _, c := range []struct{ ran, saves, again int64 }{
 		{100, 0, 100}, {100, 30, 30}, {100, 99, 99}, {100, 100, 100}, {100, 500, 100}, {0, 30, 0},
@@ -22,9 +22,9 @@ func TestWhatAStopCosts(t *testing.T) {
 	}
 }
 
-// TestWhoIsStopped checks the possible victims within a queue: jobs with lower priority, and jobs with a much longer
-// remaining run time than the job and the cost of the stop, if they are not much larger and have checkpoints. No job is
-// stopped more than three times.
+// TestWhoIsStopped checks the possible victims within a queue. Jobs with lower priority may be stopped. Jobs with equal
+// priority may be stopped if they have checkpoints, run much longer and are not much larger. No job is stopped more
+// than three times.
 func TestWhoIsStopped(t *testing.T) {
 	const now, limit = 10_000 * second, 0
 	usual := Running{Ran: 40_000 * second, Checkpoint: 100 * second, Priority: 5}

@@ -6,9 +6,9 @@ import (
 )
 
 // This file has the rule by which a short job stops a longer one of its own queue, and its restrictions. It uses no
-// estimate: a job is expected to run for as long again as it has already run, and a new job is expected to be short.
-// Jobs therefore never stop each other in a circle: a victim has run several times as long as the other job is expected
-// to need, and the other job would first have to run that long itself.
+// estimate. A job is expected to run for as long again as it has already run. A new job is expected to be short. Jobs
+// therefore never stop each other in a circle. A victim has run several times as long as the other job is expected to
+// need. The other job would first have to run that long itself.
 //
 // Learned run times would stop a job for every wrong estimate.
 

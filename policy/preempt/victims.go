@@ -387,7 +387,7 @@ func (h *hunt) search() {
 	h.reduce() // after an early end of the search, a victim may be unnecessary
 }
 
-// descend decides on each remaining candidate, and first tries without the most expensive one. refused means that the
+// descend decides on each remaining candidate, and first tries without the most expensive one. If refused is true, the
 // gang does not fit with the selected victims.
 func (h *hunt) descend(rest []int, lost int64, refused bool) {
 	if h.any && lost >= h.lost || h.tries <= 0 {

@@ -230,7 +230,7 @@ func (h *Branch) IsLimited() bool {
 	return false
 }
 
-// Standing describes the usage of a queue relative to its quota, for the amounts that a job needs, and names the
+// Standing describes the usage of a queue relative to its quota, for the amounts that a job needs. It also names the
 // sibling queues that exceed their quotas. It returns "" if the queue has no quota.
 func (s *Tree) Standing(leaf *Branch, needs []int64) string {
 	for h := leaf; h.Parent != nil; h = h.Parent {

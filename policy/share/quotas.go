@@ -1,7 +1,7 @@
 package share
 
-// This file has the quotas: the assured amount of a queue, whether the queue is within its quota or borrows, and the
-// rules by which it reclaims its quota.
+// This file has the quotas of queues. A quota is the assured amount of a queue. A queue is within its quota or borrows,
+// and it may reclaim its quota by stopping jobs.
 
 import (
 	"slices"
@@ -31,8 +31,8 @@ func (p *Preempts) change(q *Preemption) {
 // IsInside reports whether a queue stops jobs of its own.
 func (p *Preempts) IsInside() bool { return p.ByPriority || p.Shortest }
 
-// WithinUpTo returns for each ancestor whether all queues with a quota between it and this queue, of which there must
-// be one, stay within their quotas with the additional needs.
+// WithinUpTo reports for each ancestor whether the queues between it and this queue stay within their quotas with the
+// additional needs. At least one of these queues must have a quota.
 func (h *Branch) WithinUpTo(needs []int64) map[*Branch]bool {
 	upTo, assured, within := map[*Branch]bool{}, false, true
 	for ; h.Parent != nil; h = h.Parent {

@@ -227,9 +227,9 @@ func (m *Machine) shows(t topology.Token, committed bool) bool {
 	})
 }
 
-// Overdue returns the number of claims that the newest ledger should have ended: it shows them as committed, or is as
-// new as the answer that nothing of them is left. It is not an error before that, because an older ledger may arrive
-// after the answer.
+// Overdue returns the number of claims that the newest ledger should have ended. The ledger shows these claims as
+// committed, or is as new as the answer that nothing of them is left. It is not an error before that, because an older
+// ledger may arrive after the answer.
 func (m *Machine) Overdue() (n int) {
 	for _, t := range m.tenants {
 		if t.leaving && m.Version() >= t.version || !t.leaving && t.claimed && m.shows(t.Token, true) {

@@ -67,8 +67,8 @@ type saying struct {
 
 // TestClaimsStayUntilBooksShowThem plays claims, answers, ends, ledgers and restarts in every order, and compares the
 // view with a list of all messages. A claim counts until a ledger arrives that is as new as the node's answer or shows
-// the allocation, or until the node reports that nothing is left. An attempt that has left is dropped with a ledger as
-// new as that report. No attempt counts twice. The uids are held as long as their attempts.
+// the allocation. It also ends when the node reports that nothing is left. An attempt that has left is dropped with a
+// ledger as new as that report. No attempt counts twice. The uids are held as long as their attempts.
 func TestClaimsStayUntilBooksShowThem(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		uids := topology.NewUIDs(topology.UIDRange{First: 2_000_000, Last: 2_000_099})
@@ -167,7 +167,7 @@ func compareWith(t *rapid.T, m *Machine, uids *topology.UIDs, list map[int]*sayi
 
 // TestNothingEndsThatHasLeft: a node reports that nothing of an attempt is left, and its capacity is given to another
 // attempt before the next ledger arrives. The test checks that the capacity does not become free a second time at the
-// end of the first attempt, because a reservation would rely on it.
+// end of the first attempt. A reservation would rely on it.
 func TestNothingEndsThatHasLeft(t *testing.T) {
 	v := New(nil, nil)
 	m := v.Machine("n1")

@@ -1,4 +1,4 @@
-// Package belief is the leader's view of its nodes: their reported free capacity, the leader's newer claims, the
+// Package belief is the leader's view of its nodes. It has their reported free capacity, the leader's newer claims, the
 // attempts that run or may run on each node, and backoffs. No other package knows claims before the nodes report them.
 // The view keeps a topology tree up to date, in which gangs are placed. The package is pure: its caller knows the time,
 // the records and the messages of nodes, and passes in the relevant values.

@@ -741,7 +741,7 @@ class JobName(Message):
 
 @dataclass
 class JobProgress(Message):
-    """JobProgress is the progress of the latest attempt of a job, as its tasks report it. The slowest rank counts."""
+    """JobProgress is the progress of the latest attempt of a job, as its tasks report it. The progress of the job is that of its slowest rank."""
     step: int = plain("long")  # of the slowest rank
     total: int = plain("long")  # 0: unknown
     percent: int = plain("int")  # of the total, rounded down; 0 without a total
@@ -750,7 +750,7 @@ class JobProgress(Message):
     most_step: int = plain("long")  # of the fastest rank
     changed_ms_ago: int = plain("long")  # since a step last changed on any rank
     ranks: int = plain("int")  # number of ranks that report a step
-    not_understood: int = plain("long")  # reports that were not understood
+    not_understood: int = plain("long")  # number of reports that could not be parsed
     metrics: List[Metric] = many("Metric")  # of the first rank that reports some
 
 
@@ -965,7 +965,7 @@ class MappedUser(Message):
 
 @dataclass
 class Metric(Message):
-    """Metric is a value that a task reports beside its step, such as its loss."""
+    """Metric is a value that a task reports in addition to its step, such as its loss."""
     name: str = plain("str")
     value: str = plain("str")  # as the task wrote it
 
@@ -1138,7 +1138,7 @@ class Principal(Message):
 
 @dataclass
 class ProgressSpec(Message):
-    """ProgressSpec says how the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS."""
+    """ProgressSpec is the way in which the tasks of a job report their progress, in addition to the file $SYNAPSE_PROGRESS."""
     pattern: str = plain("str")  # Regular expression for lines of stdout. Its groups are the step and, if there are two, the total. Empty: none.
     kubeflow_off: bool = plain("bool")  # the tasks get no variables of the Kubeflow Trainer progress protocol
 
