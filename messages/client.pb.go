@@ -2385,12 +2385,12 @@ func (x *ListNodesReply) GetNext() string {
 	return ""
 }
 
-// client → Mirror: why does this job wait, or why would a job of this spec wait? Nothing is written.
+// client → Mirror. Asks why a job waits, or why a job with this spec would wait. It changes nothing.
 type ExplainJob struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Principal     *Principal             `protobuf:"bytes,1,opt,name=principal,proto3" json:"principal,omitempty"`
-	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`   // either this
-	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"` // or this spec, which need not have been submitted
+	Job           string                 `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"`   // this or spec
+	Spec          *JobSpec               `protobuf:"bytes,3,opt,name=spec,proto3" json:"spec,omitempty"` // of a job that need not be submitted
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -2506,37 +2506,38 @@ func (x *ExplainJobReply) GetExplanation() *Explanation {
 	return nil
 }
 
-// Explanation has the facts about why a job waits, or why a job of a spec would wait. Lists are cut at 100 entries.
+// Explanation holds the facts about why a job waits, or why a job with a spec would wait. A list has at most 100
+// entries.
 type Explanation struct {
 	state           protoimpl.MessageState `protogen:"open.v1"`
-	Job             *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`       // if the job was not submitted: the name alone
-	Phase           string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`   // one of Phases in phase.go; empty: the job was not submitted
-	Reason          string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // as in JobStatus; empty for a job that was not submitted: it would start now
+	Job             *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`       // only the name if the job was not submitted
+	Phase           string                 `protobuf:"bytes,2,opt,name=phase,proto3" json:"phase,omitempty"`   // one of Phases in phase.go; empty if the job was not submitted
+	Reason          string                 `protobuf:"bytes,3,opt,name=reason,proto3" json:"reason,omitempty"` // as in JobStatus; if empty, a job that was not submitted would start now
 	ReasonCode      string                 `protobuf:"bytes,4,opt,name=reason_code,json=reasonCode,proto3" json:"reason_code,omitempty"`
 	Never           bool                   `protobuf:"varint,5,opt,name=never,proto3" json:"never,omitempty"`                         // the job can never start on the nodes that the cluster knows
 	AtUnixMs        int64                  `protobuf:"varint,6,opt,name=at_unix_ms,json=atUnixMs,proto3" json:"at_unix_ms,omitempty"` // the time of the answer; 0 for a job that has ended
 	Failure         string                 `protobuf:"bytes,7,opt,name=failure,proto3" json:"failure,omitempty"`                      // why the last attempt failed before its tasks started
 	Needs           *Demand                `protobuf:"bytes,8,opt,name=needs,proto3" json:"needs,omitempty"`
-	Space           *Space                 `protobuf:"bytes,9,opt,name=space,proto3" json:"space,omitempty"`                              // the topology domain that could hold most of the job
+	Space           *Space                 `protobuf:"bytes,9,opt,name=space,proto3" json:"space,omitempty"`                              // the topology domain that could hold the largest part of the job
 	InUse           []*Holding             `protobuf:"bytes,10,rep,name=in_use,json=inUse,proto3" json:"in_use,omitempty"`                // the jobs that use resources in that domain, the largest first
-	MoreInUse       int32                  `protobuf:"varint,11,opt,name=more_in_use,json=moreInUse,proto3" json:"more_in_use,omitempty"` // further jobs
+	MoreInUse       int32                  `protobuf:"varint,11,opt,name=more_in_use,json=moreInUse,proto3" json:"more_in_use,omitempty"` // number of jobs that in_use omits
 	Unavailable     []*UnavailableNode     `protobuf:"bytes,12,rep,name=unavailable,proto3" json:"unavailable,omitempty"`
 	MoreUnavailable int32                  `protobuf:"varint,13,opt,name=more_unavailable,json=moreUnavailable,proto3" json:"more_unavailable,omitempty"`
 	Reserved        []*Holding             `protobuf:"bytes,14,rep,name=reserved,proto3" json:"reserved,omitempty"` // resources in that domain that are reserved for other jobs
 	MoreReserved    int32                  `protobuf:"varint,15,opt,name=more_reserved,json=moreReserved,proto3" json:"more_reserved,omitempty"`
 	Start           *Prospect              `protobuf:"bytes,16,opt,name=start,proto3" json:"start,omitempty"`
-	NoLimit         *JobName               `protobuf:"bytes,17,opt,name=no_limit,json=noLimit,proto3" json:"no_limit,omitempty"`                     // a job without a time limit, because of which there is no start time, or no guarantee
+	NoLimit         *JobName               `protobuf:"bytes,17,opt,name=no_limit,json=noLimit,proto3" json:"no_limit,omitempty"`                     // a job without a time limit that prevents a start time or a guarantee
 	FitsAfter       []*JobName             `protobuf:"bytes,18,rep,name=fits_after,json=fitsAfter,proto3" json:"fits_after,omitempty"`               // the job fits after the time limits of these jobs
-	FitsByUnixMs    int64                  `protobuf:"varint,19,opt,name=fits_by_unix_ms,json=fitsByUnixMs,proto3" json:"fits_by_unix_ms,omitempty"` // the last of them ends by then
-	Ahead           int32                  `protobuf:"varint,20,opt,name=ahead,proto3" json:"ahead,omitempty"`                                       // jobs that have their turn first
-	Waiting         int32                  `protobuf:"varint,21,opt,name=waiting,proto3" json:"waiting,omitempty"`                                   // all jobs in the queue; 0: the job has a reservation, or no turn
+	FitsByUnixMs    int64                  `protobuf:"varint,19,opt,name=fits_by_unix_ms,json=fitsByUnixMs,proto3" json:"fits_by_unix_ms,omitempty"` // latest end of these jobs
+	Ahead           int32                  `protobuf:"varint,20,opt,name=ahead,proto3" json:"ahead,omitempty"`                                       // number of jobs before this one
+	Waiting         int32                  `protobuf:"varint,21,opt,name=waiting,proto3" json:"waiting,omitempty"`                                   // number of jobs in the queue; 0: the job has a reservation, or no position
 	Limit           string                 `protobuf:"bytes,22,opt,name=limit,proto3" json:"limit,omitempty"`                                        // the queue limit or owner limit that the job would exceed
 	Quota           string                 `protobuf:"bytes,23,opt,name=quota,proto3" json:"quota,omitempty"`                                        // how much of its quota the job's queue uses
-	Dependencies    []*Dependency          `protobuf:"bytes,24,rep,name=dependencies,proto3" json:"dependencies,omitempty"`                          // the jobs whose end the job waits for
+	Dependencies    []*Dependency          `protobuf:"bytes,24,rep,name=dependencies,proto3" json:"dependencies,omitempty"`                          // jobs that must end first
 	Conflict        []*Constraint          `protobuf:"bytes,25,rep,name=conflict,proto3" json:"conflict,omitempty"`                                  // a minimal set of requirements that cannot be met together
-	InTheWay        []*Constraint          `protobuf:"bytes,26,rep,name=in_the_way,json=inTheWay,proto3" json:"in_the_way,omitempty"`                // the members of the smallest sets without which the job would start now
+	InTheWay        []*Constraint          `protobuf:"bytes,26,rep,name=in_the_way,json=inTheWay,proto3" json:"in_the_way,omitempty"`                // members of the smallest sets without which the job would start now
 	AtOnce          int32                  `protobuf:"varint,27,opt,name=at_once,json=atOnce,proto3" json:"at_once,omitempty"`                       // the size of such a set; 0: none is known
-	Relaxations     []*Relaxation          `protobuf:"bytes,28,rep,name=relaxations,proto3" json:"relaxations,omitempty"`                            // changes that were tried, and with each of which the job would start now
+	Relaxations     []*Relaxation          `protobuf:"bytes,28,rep,name=relaxations,proto3" json:"relaxations,omitempty"`                            // tried changes; with each one the job would start now
 	unknownFields   protoimpl.UnknownFields
 	sizeCache       protoimpl.SizeCache
 }
@@ -2836,18 +2837,18 @@ func (x *JobName) GetOwner() string {
 	return ""
 }
 
-// Demand is what a job asks for.
+// Demand is what a job requests.
 type Demand struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Total         *Resources             `protobuf:"bytes,1,opt,name=total,proto3" json:"total,omitempty"`
-	Each          *Resources             `protobuf:"bytes,2,opt,name=each,proto3" json:"each,omitempty"` // of one task; none: the total is divided over the nodes
+	Each          *Resources             `protobuf:"bytes,2,opt,name=each,proto3" json:"each,omitempty"` // of one task; unset: the total is divided among nodes
 	Tasks         int32                  `protobuf:"varint,3,opt,name=tasks,proto3" json:"tasks,omitempty"`
 	GpuType       string                 `protobuf:"bytes,4,opt,name=gpu_type,json=gpuType,proto3" json:"gpu_type,omitempty"`
-	Level         string                 `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`          // the topology level of which one domain must hold the job
-	Preferred     bool                   `protobuf:"varint,6,opt,name=preferred,proto3" json:"preferred,omitempty"` // the level is preferred, and not required
+	Level         string                 `protobuf:"bytes,5,opt,name=level,proto3" json:"level,omitempty"`          // topology level; one domain of it must hold the job
+	Preferred     bool                   `protobuf:"varint,6,opt,name=preferred,proto3" json:"preferred,omitempty"` // the level is preferred, not required
 	WholeNodes    bool                   `protobuf:"varint,7,opt,name=whole_nodes,json=wholeNodes,proto3" json:"whole_nodes,omitempty"`
 	SeparateNodes bool                   `protobuf:"varint,8,opt,name=separate_nodes,json=separateNodes,proto3" json:"separate_nodes,omitempty"` // one task per node
-	User          string                 `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`                                         // the account that its tasks run as
+	User          string                 `protobuf:"bytes,9,opt,name=user,proto3" json:"user,omitempty"`                                         // account of its tasks
 	NamedNodes    bool                   `protobuf:"varint,10,opt,name=named_nodes,json=namedNodes,proto3" json:"named_nodes,omitempty"`
 	ExcludedNodes bool                   `protobuf:"varint,11,opt,name=excluded_nodes,json=excludedNodes,proto3" json:"excluded_nodes,omitempty"`
 	FailedNodes   bool                   `protobuf:"varint,12,opt,name=failed_nodes,json=failedNodes,proto3" json:"failed_nodes,omitempty"`       // it avoids nodes on which it failed
@@ -2977,18 +2978,18 @@ func (x *Demand) GetDrainingNodes() bool {
 	return false
 }
 
-// Space is the topology domain that could hold most of a job.
+// Space is the topology domain that could hold the largest part of a job.
 type Space struct {
 	state              protoimpl.MessageState `protogen:"open.v1"`
 	Level              string                 `protobuf:"bytes,1,opt,name=level,proto3" json:"level,omitempty"` // empty: the cluster
 	Domain             string                 `protobuf:"bytes,2,opt,name=domain,proto3" json:"domain,omitempty"`
-	Free               *Resources             `protobuf:"bytes,3,opt,name=free,proto3" json:"free,omitempty"` // on nodes that match the job; only the kind of resource that is short
+	Free               *Resources             `protobuf:"bytes,3,opt,name=free,proto3" json:"free,omitempty"` // on nodes that match the job; only the resource that is short
 	Total              *Resources             `protobuf:"bytes,4,opt,name=total,proto3" json:"total,omitempty"`
 	Usable             *Resources             `protobuf:"bytes,5,opt,name=usable,proto3" json:"usable,omitempty"`                                 // of the free resources
-	Nearest            string                 `protobuf:"bytes,6,opt,name=nearest,proto3" json:"nearest,omitempty"`                               // the node that lacks least for one task
-	NearestAsked       *Resources             `protobuf:"bytes,7,opt,name=nearest_asked,json=nearestAsked,proto3" json:"nearest_asked,omitempty"` // what one task needs there; only the kinds that are short
+	Nearest            string                 `protobuf:"bytes,6,opt,name=nearest,proto3" json:"nearest,omitempty"`                               // node that lacks least for one task
+	NearestAsked       *Resources             `protobuf:"bytes,7,opt,name=nearest_asked,json=nearestAsked,proto3" json:"nearest_asked,omitempty"` // request of one task; only the resources that are short
 	NearestHas         *Resources             `protobuf:"bytes,8,opt,name=nearest_has,json=nearestHas,proto3" json:"nearest_has,omitempty"`
-	Unmet              string                 `protobuf:"bytes,9,opt,name=unmet,proto3" json:"unmet,omitempty"` // what no node has
+	Unmet              string                 `protobuf:"bytes,9,opt,name=unmet,proto3" json:"unmet,omitempty"` // request that no node meets
 	Nodes              int32                  `protobuf:"varint,10,opt,name=nodes,proto3" json:"nodes,omitempty"`
 	NodesOther         int32                  `protobuf:"varint,11,opt,name=nodes_other,json=nodesOther,proto3" json:"nodes_other,omitempty"` // do not match the job
 	NodesUnavailable   int32                  `protobuf:"varint,12,opt,name=nodes_unavailable,json=nodesUnavailable,proto3" json:"nodes_unavailable,omitempty"`
@@ -3150,13 +3151,13 @@ func (x *Space) GetNodesWithoutMemory() int32 {
 	return 0
 }
 
-// Holding is what one job uses or has reserved in a domain.
+// Holding holds the resources that one job uses or has reserved in a domain.
 type Holding struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
 	Amount        *Resources             `protobuf:"bytes,2,opt,name=amount,proto3" json:"amount,omitempty"`
 	Nodes         int32                  `protobuf:"varint,3,opt,name=nodes,proto3" json:"nodes,omitempty"`                               // 0: not counted
-	EndsUnixMs    int64                  `protobuf:"varint,4,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"` // when all of it is free; 0: not known
+	EndsUnixMs    int64                  `protobuf:"varint,4,opt,name=ends_unix_ms,json=endsUnixMs,proto3" json:"ends_unix_ms,omitempty"` // time when all of it is free; 0: unknown
 	Ends          string                 `protobuf:"bytes,5,opt,name=ends,proto3" json:"ends,omitempty"`                                  // the basis of that time: time-limit, no-limit or unknown; empty: it is reserved
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
@@ -3227,13 +3228,13 @@ func (x *Holding) GetEnds() string {
 	return ""
 }
 
-// UnavailableNode is a node that matches a job and takes no tasks of it.
+// UnavailableNode is a node that matches a job but takes no tasks.
 type UnavailableNode struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Node          string                 `protobuf:"bytes,1,opt,name=node,proto3" json:"node,omitempty"`
-	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // in words, with all that follows
-	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`         // who drained or cordoned it
-	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`     // the text that this user gave
+	Reason        string                 `protobuf:"bytes,2,opt,name=reason,proto3" json:"reason,omitempty"` // text that includes by and note
+	By            string                 `protobuf:"bytes,3,opt,name=by,proto3" json:"by,omitempty"`         // user who drained or cordoned it
+	Note          string                 `protobuf:"bytes,4,opt,name=note,proto3" json:"note,omitempty"`     // that user's text
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3296,7 +3297,7 @@ func (x *UnavailableNode) GetNote() string {
 	return ""
 }
 
-// Dependency is a job whose end another one waits for.
+// Dependency is a job that must end before another one.
 type Dependency struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Job           *JobName               `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`
@@ -3359,9 +3360,10 @@ func (x *Dependency) GetPhase() string {
 
 // Constraint is one requirement of a job that could be dropped.
 type Constraint struct {
-	state         protoimpl.MessageState `protogen:"open.v1"`
-	Kind          string                 `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"` // excluded, named, apart, memory, cpu, label, gpu-type, whole, unavailable, level, reserved, others or size
-	Name          string                 `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of a label, a GPU type or a level
+	state protoimpl.MessageState `protogen:"open.v1"`
+	// excluded, named, apart, memory, cpu, label, gpu-type, whole, unavailable, level, reserved, others or size
+	Kind          string `protobuf:"bytes,1,opt,name=kind,proto3" json:"kind,omitempty"`
+	Name          string `protobuf:"bytes,2,opt,name=name,proto3" json:"name,omitempty"` // of a label, a GPU type or a level
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }
@@ -3414,10 +3416,10 @@ func (x *Constraint) GetName() string {
 type Relaxation struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
 	Text          string                 `protobuf:"bytes,1,opt,name=text,proto3" json:"text,omitempty"`
-	Needs         *Demand                `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`                                // as changed; none: the change is another one
+	Needs         *Demand                `protobuf:"bytes,2,opt,name=needs,proto3" json:"needs,omitempty"`                                // the changed request; unset for other changes
 	ReturnNodes   []string               `protobuf:"bytes,3,rep,name=return_nodes,json=returnNodes,proto3" json:"return_nodes,omitempty"` // nodes that would have to return
 	TimeLimitMs   int64                  `protobuf:"varint,4,opt,name=time_limit_ms,json=timeLimitMs,proto3" json:"time_limit_ms,omitempty"`
-	Before        []*JobName             `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"` // with this time limit the job ends before the reservations of these jobs start
+	Before        []*JobName             `protobuf:"bytes,5,rep,name=before,proto3" json:"before,omitempty"` // with this limit the job ends before these jobs' reservations begin
 	unknownFields protoimpl.UnknownFields
 	sizeCache     protoimpl.SizeCache
 }

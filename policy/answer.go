@@ -1,41 +1,39 @@
 package policy
 
-// This file owns the answer to "why does my job not start?": what stands in the
-// gang's way, and where the job stands among those that wait.
+// This file explains why a job waits: what prevents the start of its gang, and its position in the queue.
 
 import "github.com/yi-json/synapse/topology"
 
-// Question holds what is asked about a waiting job: the gang to place, and whether it first waits for its preferred
-// level, which is then required of the gang.
+// Question holds the gang to place. If Patient is true, the job still waits for its preferred level, and the gang
+// requires that level.
 type Question struct {
 	Gang    topology.Gang
 	Patient bool
 }
 
-// Answer is all that can be said of a waiting job.
+// Answer holds the explanation of a waiting job and its position.
 type Answer struct {
 	topology.Explanation
 	Standing
 }
 
-// Reason is why no job of a group starts.
+// Reason is the reason why no job of a group starts.
 type Reason struct {
 	Group GroupID
 	Why   topology.Refusal
-	Asked Question // of which Why is the short answer
+	Asked Question // Why is the short answer to this question
 }
 
-// reason is why the group waits, as it was looked at last.
+// reason returns the reason of the group's last refusal.
 func (g *group) reason() Reason {
 	return Reason{Group: g.id, Why: g.refusal, Asked: Question{Gang: g.asked, Patient: g.key.patient}}
 }
 
-// Reasons appends why each group waits that has another reason by now than the
-// one that was said of it last. It is apart from the pass, which costs nothing
-// per refusal, so that the caller chooses how often people are told. What made a
-// refusal may have changed since without any room being gained; so a group whose
-// refusal is older than the view is looked at again. Where it fits after all,
-// nothing is said: the next pass starts it.
+// Reasons appends the reasons of all groups whose reason has changed since it was last reported. A pass does not do
+// this, so the caller decides how often users see new reasons.
+//
+// A reason may change although no capacity became free. Therefore a group whose refusal is older than the view is
+// examined again. If the group fits, nothing is reported, because the next pass starts it.
 func (q *Queue) Reasons(view *topology.Fabric, into []Reason) []Reason {
 	for _, g := range q.list {
 		if !g.looked {
@@ -55,8 +53,8 @@ func (q *Queue) Reasons(view *topology.Fabric, into []Reason) []Reason {
 	return into
 }
 
-// ReasonsOf appends why the groups of these jobs wait, each once, whatever was
-// said of them before: whoever joins a group is told with it.
+// ReasonsOf appends the reason of each of these jobs' groups once, even if it was reported before, because the jobs
+// have just joined.
 func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 	q.round++
 	for _, j := range joined {
@@ -71,7 +69,7 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 	return into
 }
 
-// Explain answers what stands in a job's way; "": in that of any job that asks for this. holders may be nil.
+// Explain explains why the job waits. The job ID "" stands for any job that asks this question. holders may be nil.
 func (q *Question) Explain(view *topology.Fabric, job topology.JobID, holders *topology.Holders) topology.Explanation {
 	e := topology.ExplainTo(view, q.Gang, job, holders)
 	if e.Refusal != nil {
@@ -80,7 +78,7 @@ func (q *Question) Explain(view *topology.Fabric, job topology.JobID, holders *t
 	return e
 }
 
-// Explain answers for one job; false when it does not wait. holders may be nil.
+// Explain explains why one job waits. It returns false if the job is not in the queue. holders may be nil.
 func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders *topology.Holders) (Answer, bool) {
 	e := queue.jobs[job]
 	if e == nil {

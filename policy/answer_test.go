@@ -7,9 +7,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the tests of what is told of the groups that wait.
+// This file tests the reasons that are reported for waiting groups.
 
-// told is what Reasons says now, each group once.
+// told returns the result of Reasons, one line per group.
 func told(f *topology.Fabric, q *Queue) []string {
 	var out []string
 	for _, r := range q.Reasons(f, nil) {
@@ -18,7 +18,7 @@ func told(f *topology.Fabric, q *Queue) []string {
 	return out
 }
 
-// joinedIn is who joined which group in a pass.
+// joinedIn formats the jobs that joined a group in a pass.
 func joinedIn(d Decisions) string {
 	out := []string{}
 	for _, j := range d.Joined {
@@ -51,7 +51,7 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 	if d := Plan(f, q, 1); len(d.Joined) != 0 {
 		t.Errorf("%d joined again", len(d.Joined))
 	}
-	// Nothing has grown, so no pass looks at them; what was said is no longer true all the same.
+	// No capacity became free, so no pass examines the groups. Still, the reported reasons are no longer true.
 	c, _ := f.Free("n00001")
 	c.WholeGPUs = 0
 	f.SetFree("n00001", c)
@@ -59,7 +59,8 @@ func TestReasonsAreToldOnceForAGroup(t *testing.T) {
 	expectTold(t, f, q)
 }
 
-// TestReasonsOfThoseWhoJoin: whoever joins a group is told with it, even where the group was told of before.
+// TestReasonsOfThoseWhoJoin checks that a job that joins a group gets its reason, even if the reason was reported
+// before.
 func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	f, q := cluster(2, 1), NewQueue()
 	q.Add(waiting("a", 0, 1, gang(3, 8)))
@@ -88,8 +89,8 @@ func TestReasonsOfThoseWhoJoin(t *testing.T) {
 	}
 }
 
-// TestReasonsFollowPatienceAndRoom: a job whose patience ran out waits with others from then on, and room that has come
-// free is no reason.
+// TestReasonsFollowPatienceAndRoom checks that a job whose patience ends joins another group, and that freed capacity
+// is not a reason.
 func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 	f, q := cluster(2, 2), NewQueue()
 	w := waiting("patient", 0, 1, gang(2, 8))
@@ -108,7 +109,7 @@ func TestReasonsFollowPatienceAndRoom(t *testing.T) {
 	expectTold(t, f, q, "2 needs 24 GPUs (3 tasks of 8 GPUs); the cluster has 16 free of 16")
 }
 
-// BenchmarkReasons looks at every group of a long queue after the view has changed.
+// BenchmarkReasons examines every group of a long queue after the view has changed.
 func BenchmarkReasons(b *testing.B) {
 	for _, shapes := range []int{100, 10000} {
 		f, q := fullCluster(10000), hungryQueue(10000, shapes)

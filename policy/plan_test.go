@@ -1,6 +1,6 @@
 package policy
 
-// This file owns the tests of the pass, against a pass that remembers nothing.
+// This file tests the pass against a simple pass that remembers nothing.
 
 import (
 	"fmt"
@@ -69,7 +69,8 @@ func TestPlanOrder(t *testing.T) {
 	}
 }
 
-// TestPlanRunsSmallerOnesAroundALargeOne: a gang that does not fit waits and holds nothing; smaller ones behind it run.
+// TestPlanRunsSmallerOnesAroundALargeOne checks that a gang that does not fit reserves nothing, and that smaller gangs
+// behind it start.
 func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 	f, q := cluster(4, 2), NewQueue()
 	q.Add(waiting("large", 9, 1, gang(5, 8)))
@@ -86,7 +87,8 @@ func TestPlanRunsSmallerOnesAroundALargeOne(t *testing.T) {
 	}
 }
 
-// TestPlanLooksOnlyAtWhatMayHaveChanged: nothing is looked at again until room grows, and then it starts at once.
+// TestPlanLooksOnlyAtWhatMayHaveChanged checks that groups are examined again only when capacity becomes free, and then
+// start at once.
 func TestPlanLooksOnlyAtWhatMayHaveChanged(t *testing.T) {
 	f, q := cluster(2, 1), NewQueue()
 	q.Add(waiting("first", 0, 1, gang(2, 8)))
@@ -134,8 +136,7 @@ func TestPlanPatience(t *testing.T) {
 	}
 }
 
-// TestPlanWakesForTheNearestPatience: a job that leaves takes its patience with it, and the nearest of several ends is
-// the one to wake for.
+// TestPlanWakesForTheNearestPatience checks that NextAt is the earliest deadline of the patient jobs that still wait.
 func TestPlanWakesForTheNearestPatience(t *testing.T) {
 	f, q := cluster(4, 2), NewQueue()
 	for i, patience := range []int64{70, 50, 90} {
@@ -164,8 +165,8 @@ func TestPlanWakesForTheNearestPatience(t *testing.T) {
 	}
 }
 
-// TestPlanTakesTurnsAmongShapes: after each admission the pass goes on with whoever is first in the queue, be he of
-// another shape.
+// TestPlanTakesTurnsAmongShapes checks that after each start the pass continues with the first job of the queue,
+// whatever its shape.
 func TestPlanTakesTurnsAmongShapes(t *testing.T) {
 	q := NewQueue()
 	q.Add(waiting("one", 0, 1, gang(1, 8)))
@@ -174,7 +175,7 @@ func TestPlanTakesTurnsAmongShapes(t *testing.T) {
 	expect(t, Plan(cluster(2, 1), q, 0), "one", "two")
 }
 
-// TestPlanLooksAtAnotherView: another view has to be looked at, however much room the last one had gained.
+// TestPlanLooksAtAnotherView checks that groups are examined again for another view, even if its growth is the same.
 func TestPlanLooksAtAnotherView(t *testing.T) {
 	q := NewQueue()
 	q.Add(waiting("a", 0, 1, gang(2, 8)))
@@ -228,7 +229,7 @@ func TestQueuePosition(t *testing.T) {
 	}
 }
 
-// forgetful is a pass that looks at every job, every time.
+// forgetful is a pass that examines every job every time.
 func forgetful(f *topology.Fabric, q map[topology.JobID]Waiting, now int64) []topology.JobID {
 	all := NewQueue()
 	for _, w := range q {
@@ -249,8 +250,7 @@ func forgetful(f *topology.Fabric, q map[topology.JobID]Waiting, now int64) []to
 	return out
 }
 
-// TestPlanAgainstForgetfulPass drives one view and one queue through random
-// changes and compares every pass with one that remembers nothing.
+// TestPlanAgainstForgetfulPass makes random changes to one view and one queue, and compares every pass with forgetful.
 func TestPlanAgainstForgetfulPass(t *testing.T) {
 	for seed := range int64(60) {
 		r := rand.New(rand.NewSource(seed))

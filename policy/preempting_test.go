@@ -335,12 +335,12 @@ func TestNotPreemptible(t *testing.T) {
 		t.Errorf("%v are stopped", x.victims())
 	}
 	if o := x.j.Over(x.cast[2].id); o == nil ||
-		o.String() != "a has 16 of 16 gpu assured in jobs that are not to be stopped, as this one" {
+		o.String() != "a uses 16 of its quota of 16 gpu for jobs with preemptible: false" {
 		t.Errorf("it is told %v", o)
 	}
 	if o := x.j.Over(x.cast[3].id); o == nil || o.What != "" ||
-		o.String() != "c is assured nothing, and the job is not to be stopped (preemptible: false)" {
-		t.Errorf("what is assured nothing is told %v", o)
+		o.String() != "c has no quota, which a job with preemptible: false needs" {
+		t.Errorf("the queue without a quota gives %v", o)
 	}
 }
 

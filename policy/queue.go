@@ -1,11 +1,11 @@
-// Package policy decides which waiting gangs start, and where. It is pure: who
-// knows the time passes it in, in nanoseconds.
+// Package policy decides which waiting gangs start, and where. It has no side effects: the caller passes the time in
+// nanoseconds.
 package policy
 
-// This file owns the queue: which jobs wait, in which order, and what is known
-// of why. Jobs of one shape wait in one group, because what refuses the first of
-// them refuses them all: a pass looks at groups, and a group that was refused
-// sleeps until room has grown somewhere. Waiting costs nothing.
+// This file implements the queue: the waiting jobs, their order and their reasons.
+//
+// Jobs of one shape are one group, because they are all refused for the same reason. A pass examines groups. A refused
+// group sleeps until capacity becomes free, so waiting jobs cost nothing.
 
 import (
 	"cmp"
@@ -22,31 +22,31 @@ import (
 type Waiting struct {
 	Job      topology.JobID
 	Gang     topology.Gang
-	Priority int32 // higher first
-	Arrived  int64 // smaller first; a sequence or a time
-	// Since (ns) is when the job began to wait, Patience (ns) how long it waits for
-	// its preferred level before any level that is permitted will do.
+	Priority int32 // higher is first
+	Arrived  int64 // lower is first; a sequence number or a time
+	// Since (ns) is the time when the job began to wait. Patience (ns) is the time that it waits for its preferred
+	// level. After that, any permitted level is enough.
 	Since    int64
 	Patience int64
-	// What the rest tells is for how long the job may run, and how long jobs like it ran. Owner is empty where nobody is
-	// named. Limit (ns) is 0 where there is none; Grace (ns) is what it has to end in when it is stopped.
+	// The other fields are used to predict the job's run time. Owner is empty if the job has no owner. Limit (ns)
+	// is the time limit, or 0. Grace (ns) is the grace period when the job is stopped.
 	Owner, Queue, Name string
 	Limit, Grace       int64
-	// Lent (ns) is how long it had to get ready when room was lent to it and that was too short: 0, never. Next time it
-	// gets twice that.
+	// Lent (ns) is the preparation time that the job had as a backfill job, if that was too short. Next time it
+	// gets twice as much. 0: this never happened.
 	Lent int64
-	// Had (ns) is for how long earlier attempts of it ran.
+	// Had (ns) is the run time of the job's earlier attempts.
 	Had int64
-	// Fixed: it is not to be stopped for another, and so it stays within its queue's quota.
+	// Fixed is true if the job must not be stopped for another. It therefore stays within the quota of its queue.
 	Fixed bool
 }
 
-// before is the order of the queue: priority, then arrival, then id.
+// before compares two jobs in queue order: priority, then arrival, then ID.
 func (w *Waiting) before(o *Waiting) int {
 	return cmp.Or(cmp.Compare(o.Priority, w.Priority), cmp.Compare(w.Arrived, o.Arrived), inOrder(w.Job, o.Job))
 }
 
-// inOrder is the order of ids, of elements of one array that of their indices: those have one arrival.
+// inOrder compares two IDs. Elements of one array, which have the same arrival, are ordered by index.
 func inOrder(a, b topology.JobID) int {
 	at := strings.LastIndexByte(string(a), '_')
 	if at > 0 && len(b) > at && a[:at+1] == b[:at+1] {
@@ -58,7 +58,7 @@ func inOrder(a, b topology.JobID) int {
 // isPatient reports whether a job first waits for its preferred level.
 func (w *Waiting) isPatient() bool { return w.Patience > 0 && w.Gang.Preferred != "" }
 
-// deadlineNs is when a patient job's patience runs out.
+// deadlineNs is the time when the job stops waiting for its preferred level.
 func (w *Waiting) deadlineNs() int64 {
 	if w.Since > math.MaxInt64-w.Patience {
 		return math.MaxInt64
@@ -66,74 +66,73 @@ func (w *Waiting) deadlineNs() int64 {
 	return w.Since + w.Patience
 }
 
-// entry is a waiting job and where it stands.
+// entry is a waiting job and its positions in the lists of the queue.
 type entry struct {
 	Waiting
 	group   *group
-	patient int // its place among the patient, -1 when it is not one of them
+	patient int // index among the patient jobs; -1: not one of them
 
-	gone  bool   // it is in the queue no more
-	burst *burst // that a Judgement counts it in; nil: none yet
+	gone  bool   // no longer in the queue
+	burst *burst // in which a Judgement counts the job; nil: none yet
 	standing
 }
 
 func entryOrder(a, b *entry) int { return a.before(&b.Waiting) }
 
-// groupKey holds the properties that jobs share which are refused together.
+// groupKey holds the properties that decide whether jobs are refused together.
 type groupKey struct {
 	shape   topology.Shape
 	patient bool
 }
 
-// GroupID names a group of waiting jobs of one shape for as long as one of them
-// waits. It is never used again.
+// GroupID identifies a group of jobs with one shape while at least one of them waits. An ID is never used again.
 type GroupID uint64
 
-// group is the waiting jobs of one shape.
+// group holds the waiting jobs of one shape.
 type group struct {
 	id   GroupID
 	key  groupKey
 	gang topology.Gang
-	// asked is the gang as it was last placed; it is kept here because a gang that
-	// is passed on costs an allocation per refusal.
+	// asked is the gang of the last placement. It is stored here because a parameter would need an allocation per
+	// refusal.
 	asked topology.Gang
-	jobs  []*entry // in order
-	at    int      // its place in the queue's list
+	jobs  []*entry // in queue order
+	at    int      // index in the queue's list
 
-	asleep   bool // refused, and nothing has grown since
-	looked   bool // the refusal is one
+	asleep   bool // refused, and no capacity has become free since
+	looked   bool // refusal is set
 	refusal  topology.Refusal
-	revision uint64 // of the view when it was refused
+	revision uint64 // of the view at the refusal
 
-	outcome outcome // of looking at it in one pass of a Judgement
+	outcome outcome // of the last examination by a Judgement
 	inTurn  groupTurns
-	close   nearness // what that knows of it on the machines that there are
+	close   nearness // the Judgement's result for the existing nodes
 
-	told    topology.Refusal // what Reasons said last
+	told    topology.Refusal // the reason that Reasons reported last
 	anyTold bool
-	round   uint64 // of ReasonsOf that said it
+	round   uint64 // of the ReasonsOf call that reported it
 }
 
 // Queue holds the waiting jobs.
 type Queue struct {
 	jobs    map[topology.JobID]*entry
 	groups  map[groupKey]*group
-	list    []*group // the groups, in no order that matters
-	awake   []*group // those that the next pass looks at
+	list    []*group // all groups, in any order
+	awake   []*group // the groups that the next pass examines
 	patient heap.Heap[*entry]
 
 	view   *topology.Fabric  // of the last pass
-	gained uint64            // its growth that the last pass knew
-	heads  heap.Heap[*group] // scratch of the pass
+	gained uint64            // the view's growth at the last pass
+	heads  heap.Heap[*group] // temporary data of a pass
 
-	made    GroupID  // groups ever made
-	entered []*entry // that came into their group since the last pass
-	joined  []Joined // scratch of the pass
-	round   uint64   // counts calls of ReasonsOf
+	made    GroupID  // number of groups created
+	entered []*entry // jobs that joined a group after the last pass
+	joined  []Joined // temporary data of a pass
+	round   uint64   // number of ReasonsOf calls
 	unread  topology.Refusal
 }
 
-// NewQueue makes an empty queue.
+// NewQueue returns an empty queue.
 func NewQueue() *Queue {
 	return &Queue{
 		jobs:    map[topology.JobID]*entry{},
@@ -143,13 +142,12 @@ func NewQueue() *Queue {
 	}
 }
 
-// sooner orders the patient by when their patience runs out.
+// sooner orders patient jobs by their deadlines.
 func sooner(a, b *entry) bool {
 	return cmp.Or(cmp.Compare(a.deadlineNs(), b.deadlineNs()), entryOrder(a, b)) < 0
 }
 
-// Add enters a job. A job that waits already panics: two entries of one job
-// would start it twice.
+// Add adds a job. It panics if the job is already in the queue, because the job would start twice.
 func (q *Queue) Add(w Waiting) {
 	if _, known := q.jobs[w.Job]; known {
 		panic("policy: job " + string(w.Job) + " is already in the queue")
@@ -162,7 +160,7 @@ func (q *Queue) Add(w Waiting) {
 	q.enter(e, w.isPatient())
 }
 
-// Remove takes a job out, and reports whether it was there.
+// Remove removes a job. It reports whether the job was in the queue.
 func (q *Queue) Remove(job topology.JobID) bool {
 	e := q.jobs[job]
 	if e == nil {
@@ -177,9 +175,8 @@ func (q *Queue) Remove(job topology.JobID) bool {
 	return true
 }
 
-// Replace changes what is known of a job that waits, and keeps for how long it has been passed over and what it was
-// told:
-// whoever closes a machine makes nobody wait for longer.
+// Replace changes the data of a waiting job. It keeps the time that the job has been passed over and its reported
+// reason, so that a closed node delays no job further.
 func (q *Queue) Replace(w Waiting) {
 	was := q.jobs[w.Job]
 	q.Remove(w.Job)
@@ -189,7 +186,7 @@ func (q *Queue) Replace(w Waiting) {
 	}
 }
 
-// Get finds a job.
+// Get returns a waiting job.
 func (q *Queue) Get(job topology.JobID) (Waiting, bool) {
 	e := q.jobs[job]
 	if e == nil {
@@ -198,7 +195,7 @@ func (q *Queue) Get(job topology.JobID) (Waiting, bool) {
 	return e.Waiting, true
 }
 
-// Entered visits the jobs that came into the queue since the last pass and still wait.
+// Entered visits the waiting jobs that were added after the last pass.
 func (q *Queue) Entered(visit func(Waiting)) {
 	for _, e := range q.entered {
 		if q.jobs[e.Job] == e {
@@ -207,10 +204,10 @@ func (q *Queue) Entered(visit func(Waiting)) {
 	}
 }
 
-// Len counts the waiting jobs.
+// Len returns the number of waiting jobs.
 func (q *Queue) Len() int { return len(q.jobs) }
 
-// Position counts the jobs ahead of a job; false when it does not wait.
+// Position returns the number of jobs ahead of a job. It returns false if the job does not wait.
 func (q *Queue) Position(job topology.JobID) (int, bool) {
 	e := q.jobs[job]
 	if e == nil {
@@ -224,7 +221,7 @@ func (q *Queue) Position(job topology.JobID) (int, bool) {
 	return ahead, true
 }
 
-// Ahead counts the jobs that would go before one of a priority that came now.
+// Ahead returns the number of jobs that would be ahead of a new job with this priority.
 func (q *Queue) Ahead(priority int32) int {
 	n := 0
 	last := &entry{Waiting: Waiting{Priority: priority, Arrived: math.MaxInt64}}
@@ -235,7 +232,7 @@ func (q *Queue) Ahead(priority int32) int {
 	return n
 }
 
-// enter puts a job into the group of its shape.
+// enter adds a job to the group of its shape.
 func (q *Queue) enter(e *entry, patient bool) {
 	key := groupKey{shape: e.Gang.Shape(), patient: patient}
 	g := q.groups[key]
@@ -252,7 +249,7 @@ func (q *Queue) enter(e *entry, patient bool) {
 	g.jobs = slices.Insert(g.jobs, at, e)
 }
 
-// leave takes a job out of its group, and an empty group out of the queue.
+// leave removes a job from its group, and an empty group from the queue.
 func (q *Queue) leave(e *entry) {
 	g := e.group
 	at, _ := slices.BinarySearchFunc(g.jobs, e, entryOrder)
@@ -270,8 +267,7 @@ func (q *Queue) leave(e *entry) {
 	q.list = q.list[:len(q.list)-1]
 }
 
-// wanted is the gang that is placed: while the group is patient, its preferred
-// level is required.
+// wanted returns the gang to place. While the group is patient, the preferred level is required.
 func (g *group) wanted(view *topology.Fabric) topology.Gang {
 	gang := g.gang
 	if g.key.patient && view.Finer(gang.Preferred, gang.Required) {
@@ -291,7 +287,7 @@ func (g *group) own() topology.Lent {
 	return topology.Lent{}
 }
 
-// place looks for a place for any gang of the group, also on what is lent to it. A refusal is kept for all who ask why.
+// place searches for nodes for the group's gang, including those in lent. It stores a refusal for later questions.
 func (g *group) place(view *topology.Fabric, lent topology.Lent) (topology.Placement, bool) {
 	g.asked = g.wanted(view)
 	p, ok := topology.PlaceLent(view, &g.asked, lent, &g.refusal)
@@ -302,33 +298,33 @@ func (g *group) place(view *topology.Fabric, lent topology.Lent) (topology.Place
 	return p, ok
 }
 
-// Turn says where a waiting job stands in the queue, for whoever counts who is ahead of whom elsewhere: those with a
-// lesser turn are ahead of it. No two jobs have the same.
+// Turn is the position of a waiting job in the queue order. A job with a lower turn is ahead. No two jobs have the same
+// turn.
 type Turn string
 
-// turn writes what the order goes by so that texts compare as jobs do: priority, then arrival, then id.
+// turn encodes priority, arrival and ID so that the texts have the order of the jobs.
 func (w *Waiting) turn() Turn {
 	b := make([]byte, 0, 14+len(w.Job))
 	array, index := string(w.Job), ""
 	if at := strings.LastIndexByte(array, '_'); at > 0 {
 		array, index = array[:at], array[at:]
 	}
-	b = binary.BigEndian.AppendUint32(b, uint32(^w.Priority)^(1<<31)) // higher first
+	b = binary.BigEndian.AppendUint32(b, uint32(^w.Priority)^(1<<31)) // higher is first
 	b = binary.BigEndian.AppendUint64(b, uint64(w.Arrived)^(1<<63))
 	b = append(b, array...)
-	if index != "" { // of elements of one array the shorter index is the lesser
+	if index != "" { // of two indices of one array, the shorter one is lower
 		b = append(b, '_', byte(len(index)))
 	}
 	return Turn(append(b, index...))
 }
 
-// LastTurn is behind all jobs of a priority that wait now.
+// LastTurn returns a turn after all jobs of this priority.
 func LastTurn(priority int32) Turn {
 	return (&Waiting{Priority: priority, Arrived: math.MaxInt64}).turn()
 }
 
-// Standing is where a job stands among those that wait.
+// Standing is the position of a job in the queue.
 type Standing struct {
-	// Ahead counts the jobs before it in the queue, of Waiting jobs in all.
+	// Ahead is the number of jobs before it. Waiting is the number of all jobs in the queue.
 	Ahead, Waiting int
 }

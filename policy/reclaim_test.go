@@ -47,7 +47,7 @@ func TestQuotaIsBackInTime(t *testing.T) {
 		reclaimed += len(x.victims())
 	}
 	if reclaimed < 30 {
-		t.Errorf("%d were stopped in all: nothing was on loan", reclaimed)
+		t.Errorf("%d were stopped in all: nothing was borrowed", reclaimed)
 	}
 }
 
@@ -74,7 +74,7 @@ func TestReclaimLooksThroughPromises(t *testing.T) {
 	for _, limit := range []int64{0, 100_000} {
 		x, gang := loans(t, limit, -1)
 		if p := x.j.tellable(x.j.firmOf(gang.id)); !p.OnLoan {
-			t.Errorf("by limit %d: it is not said that the promise is on loan: %+v", limit, p)
+			t.Errorf("by limit %d: the promise is not marked as on loan: %+v", limit, p)
 		}
 		own := x.enter(act{at: 901, runs: 100_000, gang: wholes(1), queue: "idle"})
 		x.run(1000)

@@ -155,7 +155,7 @@ func TestShareTold(t *testing.T) {
 	s.enter(act{queue: "nlp", runs: 1000, gang: wholes(1)})
 	waits := s.enter(act{at: 1, queue: "nlp", runs: 1000, gang: wholes(1)})
 	s.play(1)
-	if got, want := s.j.Share(waits.id), "nlp uses 8 of 16 assured; vision has 16 on loan"; got != want {
+	if got, want := s.j.Share(waits.id), "nlp uses 8 of its quota of 16; vision borrows 16"; got != want {
 		t.Errorf("told %q, and not %q", got, want)
 	}
 }

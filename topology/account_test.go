@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// TestAccept: a mapped owner has the one account that the node says, whatever else it allows; a proven owner has the
-// account of the same name; everything else needs a node that accepts every account.
+// TestAccept checks three rules. A mapped owner has only the account that the node gives. A proven owner has the
+// account with the owner's name. Everything else needs a node that accepts every account.
 func TestAccept(t *testing.T) {
 	strict := &Accounts{Own: []string{"ann", "zoe"}, Mapped: []MappedAccount{{"bob", "svc", "1500"}}}
 	open := &Accounts{Any: true, Mapped: strict.Mapped}
@@ -40,8 +40,8 @@ func TestAccept(t *testing.T) {
 	}
 }
 
-// TestAccountPlaces: a gang goes only to nodes that accept its account; where none does, the refusal names the account
-// and the advice names --user and users.owners, and the same gang without an account has room.
+// TestAccountPlaces checks that a gang uses only nodes that accept its account. If there are none, the refusal names
+// the account, and the advice names --user and users.owners. Without an account the gang fits.
 func TestAccountPlaces(t *testing.T) {
 	f := NewFabric(nil)
 	for id, accounts := range map[NodeID]*Accounts{

@@ -5,7 +5,7 @@ import (
 	"testing"
 )
 
-// This file owns the test of gangs that are kept from machines which close too early for them.
+// This file tests that gangs avoid nodes that close too early for them.
 
 func TestClosingMachinesAreLeftOut(t *testing.T) {
 	f := NewFabric([]string{"rack"})
@@ -32,7 +32,7 @@ func TestClosingMachinesAreLeftOut(t *testing.T) {
 	if !slices.ContainsFunc(e.Conflict, func(c Constraint) bool { return c.Kind == OnService }) {
 		t.Errorf("that a machine closes is not in the way: %v", e.Conflict)
 	}
-	// The order of the names means nothing.
+	// The order of the names has no effect.
 	one, other := gang, gang
 	one.Closing, other.Closing = []NodeID{"n1", "n3"}, []NodeID{"n3", "n1"}
 	if one.Shape() != other.Shape() {

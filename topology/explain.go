@@ -1,9 +1,11 @@
 package topology
 
-// This file owns explanations: the complete answer to why a gang waits. A refusal gives only the one number that is
-// short; an explanation gives all that stands in the way: the best place and what it lacks, who has it, machines that
-// are out of service, a minimal set of constraints that cannot be met together, and the smallest changes with which the
-// gang would start now, each of them tried before it is named. Nothing here changes the view.
+// This file explains in full why a gang waits.
+//
+// A refusal gives only the one number that is short. An explanation gives every fact: the best domain and what it
+// lacks, the holders of its resources, and the unavailable nodes. It also gives a minimal set of constraints that
+// cannot be met together, and the smallest changes with which the gang would start now. Each change is tried before it
+// is named. Nothing here changes the view.
 
 import (
 	"cmp"
@@ -12,61 +14,62 @@ import (
 	"strings"
 )
 
-// OutOfService is a machine that might serve the gang, and why it may not.
+// OutOfService is a node that matches the gang, and the reason why the gang may not use it.
 type OutOfService struct {
 	Node NodeID
 	Why  string
 }
 
-// KeptFor is the room that is kept for one promise in the best place.
+// KeptFor holds the amount that is reserved for one promise in the best domain.
 type KeptFor struct {
 	ID     KeepID
 	Amount Resources
 }
 
-// Census counts the machines of the best place.
+// Census counts the nodes of the best domain.
 type Census struct {
 	Machines, WrongKind, OutOfService, Excluded int
-	// Of the others, Useful hold a part of the gang; the rest hold none of it because they have too few devices, or too
-	// little CPU or memory free (a machine may lack several).
+	// Useful nodes can hold a part of the gang. The others have too little free of the resources below. A node may
+	// lack several.
 	Useful, LackGPU, LackCPU, LackMemory int
 }
 
-// Explanation is the complete answer to "why is it pending?".
+// Explanation holds every fact about why a gang waits.
 type Explanation struct {
-	// Refusal is the short answer; nil when the gang fits now.
+	// Refusal is the short answer. It is nil if the gang fits now.
 	Refusal *Refusal
-	// Never: not even an idle cluster could hold it.
+	// Never is true if the gang would not fit even if every node were idle.
 	Never bool
-	// Best counts the machines of the place that the refusal speaks of.
+	// Best counts the nodes of the refusal's domain.
 	Best Census
-	// Out lists the machines of the right kind there that are out of service.
+	// Out lists the unavailable nodes of that domain that match the gang.
 	Out []OutOfService
-	// Holders lists the jobs that have something there, the largest holder of what is asked for first.
+	// Holders lists the jobs that use resources of that domain. The job with the most of the requested resource is
+	// first.
 	Holders []Holding
-	// Kept lists for whom room is kept there, in the order of ids.
+	// Kept lists the promises with reservations in that domain, ordered by ID.
 	Kept []KeptFor
-	// Conflict is a set of constraints that cannot be met together, while any of
-	// them dropped would let the others be met.
+	// Conflict is a minimal set of constraints that cannot be met together: without any one of them, the rest can
+	// be met.
 	Conflict []Constraint
-	// InTheWay are the constraints in any of the smallest sets without which the gang would start now; each such set has
-	// AtOnce of them. None: nothing would help, or too many would have to go at once.
+	// InTheWay holds the members of all smallest sets of constraints without which the gang would start now. AtOnce
+	// is the size of such a set. It is empty if no set helps, or if a set would be too large.
 	InTheWay []Constraint
 	AtOnce   int
-	// Ends is how the wait ends by itself: the jobs whose time limits end first and whose room lets the gang fit; nil when
-	// that is not known.
+	// Ends holds the jobs whose time limits end first and whose resources let the gang fit. It is nil if they are
+	// not known.
 	Ends *Ending
-	// Relaxations are changes with each of which the gang would start now.
+	// Relaxations lists changes. With each one the gang would start now.
 	Relaxations []Relaxation
 }
 
-// Ending is the earliest set of endings after which a gang fits.
+// Ending is the earliest set of job ends after which a gang fits.
 type Ending struct {
-	By   int64 // ns: the last of them has ended by then, by its time limit
+	By   int64 // ns: the latest end of these jobs, by their time limits
 	Jobs []JobID
 }
 
-// Explain lists everything that stands in a gang's way. holders may be nil: then nobody is named.
+// Explain explains why a gang waits. If holders is nil, it names no jobs.
 func Explain(f *Fabric, g Gang, holders *Holders) Explanation {
 	f.lenses.brief = true
 	defer func() { f.lenses.brief = false }()
@@ -84,7 +87,7 @@ func Explain(f *Fabric, g Gang, holders *Holders) Explanation {
 		return e
 	}
 	ever := g
-	ever.Avoid, ever.Closing = nil, nil // for a while only
+	ever.Avoid, ever.Closing = nil, nil // these exclusions are temporary
 	e.Never = !x.fits(supposition{gang: ever, idle: true, all: true})
 	e.Conflict = x.conflict()
 	e.AtOnce, e.InTheWay = x.inTheWay(e.Conflict)
@@ -96,8 +99,8 @@ func Explain(f *Fabric, g Gang, holders *Holders) Explanation {
 	return e
 }
 
-// ExplainTo is Explain to a job for which room may be kept: that is not in its way. Where nobody plans on the fabric it
-// is given back on a mark, else on a clone.
+// ExplainTo is like Explain, but the job's own reservation does not block it. On a follower, the reservation is
+// released and then restored. On any other fabric, which a planner may use, it is released in a clone.
 func ExplainTo(f *Fabric, g Gang, job JobID, holders *Holders) Explanation {
 	own := KeepID(job)
 	if f.Keeps(job) {
@@ -112,19 +115,19 @@ func ExplainTo(f *Fabric, g Gang, job JobID, holders *Holders) Explanation {
 	return Explain(f, g, holders)
 }
 
-// explainer asks the fabric one question after another.
+// explainer tries placements on the fabric.
 type explainer struct {
 	f *Fabric
 	g Gang
 }
 
-// supposition is a gang, and what else is supposed to be different.
+// supposition is a gang, with the assumptions about the fabric.
 type supposition struct {
 	gang            Gang
 	idle, all, lent bool
 }
 
-// fits reports whether a supposition would be placed.
+// fits reports whether a gang could be placed under the assumptions.
 func (x *explainer) fits(s supposition) bool {
 	q := x.f.newSearch(&s.gang)
 	q.idle, q.all, q.lent.All = s.idle, s.all, s.lent
@@ -134,7 +137,7 @@ func (x *explainer) fits(s supposition) bool {
 	return q.find()
 }
 
-// visit looks at every machine of the place that the refusal speaks of.
+// visit examines every node of the refusal's domain.
 func (x *explainer) visit(r *Refusal, holders *Holders, e *Explanation) {
 	d := demandOf(&x.g)
 	tier, _ := x.f.tierOf(r.Level)
@@ -161,7 +164,7 @@ func (x *explainer) visit(r *Refusal, holders *Holders, e *Explanation) {
 	sortHoldings(e.Holders)
 }
 
-// held adds what one more machine holds.
+// held adds the resources that jobs hold on one more node.
 func (e *Explanation) held(on []stake, byJob map[JobID]int) {
 	for _, s := range on {
 		at, ok := byJob[s.Job]
@@ -176,7 +179,7 @@ func (e *Explanation) held(on []stake, byJob map[JobID]int) {
 	}
 }
 
-// keep adds what is kept for one promise on one more machine.
+// keep adds the amount that is reserved for one promise on one more node.
 func (e *Explanation) keep(id KeepID, amount Resources) {
 	id = KeepID(id.Job())
 	at, known := slices.BinarySearchFunc(e.Kept, id, func(k KeptFor, id KeepID) int { return cmp.Compare(k.ID, id) })
@@ -186,7 +189,7 @@ func (e *Explanation) keep(id KeepID, amount Resources) {
 	e.Kept[at].Amount = e.Kept[at].Amount.Plus(amount)
 }
 
-// within reports whether a rack lies in the place that a refusal speaks of.
+// within reports whether a rack belongs to the refusal's domain.
 func (x *explainer) within(rack *domain, r *Refusal) bool {
 	tier, _ := x.f.tierOf(r.Level)
 	for t := len(x.f.levels); t > tier; t-- {
@@ -195,7 +198,7 @@ func (x *explainer) within(rack *domain, r *Refusal) bool {
 	return tier == 0 || tier > len(x.f.levels) || rack.path == r.Domain
 }
 
-// census counts one machine.
+// census counts one node.
 func (x *explainer) census(d *demand, r *room, s *seat, e *Explanation) {
 	c := &e.Best
 	c.Machines++
@@ -236,10 +239,10 @@ func tick(b bool) int {
 	return 0
 }
 
-// shownAtMost bounds the names in a text.
+// shownAtMost limits the number of names in a text.
 const shownAtMost = 4
 
-// Span writes a time as people say it, in whole minutes where it is some; never less than it is.
+// Span formats a duration: in seconds up to one minute, and otherwise in hours and minutes. It rounds up.
 func Span(ns int64) string {
 	const second, minute, hour = 1_000_000_000, 60_000_000_000, 3600_000_000_000
 	if ns <= minute {
@@ -253,7 +256,7 @@ func Span(ns int64) string {
 	return text
 }
 
-// listed joins texts, and says how many more there are than a line should show.
+// listed joins texts. It shows at most shownAtMost of them and the number of the others.
 func listed(texts []string) string {
 	if n := len(texts) - shownAtMost; n > 0 {
 		return strings.Join(texts[:shownAtMost], ", ") + " and " + strconv.Itoa(n) + " more"

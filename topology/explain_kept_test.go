@@ -1,13 +1,14 @@
 package topology
 
-// This file owns the test that explanations know of kept room.
+// This file tests explanations of gangs that wait for reserved capacity.
 
 import (
 	"slices"
 	"testing"
 )
 
-// TestExplainKept: where only what is kept for others is in the way, that is what is said, and not that others have it.
+// TestExplainKept checks that the explanation names reservations, and not other jobs, if only reservations prevent the
+// start.
 func TestExplainKept(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for _, id := range []NodeID{"n1", "n2"} {
@@ -35,8 +36,8 @@ func TestExplainKept(t *testing.T) {
 	}
 }
 
-// TestExplainToHolder: what is kept for a job is not in its own way, now or before its promise moved; and it stays
-// kept, whether anybody plans on the fabric or not.
+// TestExplainToHolder checks that a job's own reservation is not given as a reason, also after its promise has moved.
+// The reservation remains afterwards, with or without a planner on the fabric.
 func TestExplainToHolder(t *testing.T) {
 	for _, follows := range []bool{false, true} {
 		for _, keep := range []KeepID{"big", KeepID("big").Former()} {

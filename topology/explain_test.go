@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the tests of explanations: everything they name is tried.
+// This file tests that explanations are true: everything that they name is tried.
 
 import (
 	"fmt"
@@ -10,8 +10,7 @@ import (
 	"testing"
 )
 
-// TestExplainIsTruthful applies everything that explanations of random refusals
-// name, and sees the gang start.
+// TestExplainIsTruthful applies each change that random explanations name, and checks that the gang then starts.
 func TestExplainIsTruthful(t *testing.T) {
 	refused, relaxed, ended := 0, 0, 0
 	for n := range *clusters / 4 {
@@ -41,7 +40,7 @@ func TestExplainIsTruthful(t *testing.T) {
 	t.Logf("%d refused, %d with relaxations, %d with an end", refused, relaxed, ended)
 }
 
-// holders are those of all machines.
+// holders returns the holders on all nodes.
 func (w *world) holders() *Holders {
 	h := NewHolders()
 	for _, s := range w.spots {
@@ -50,7 +49,7 @@ func (w *world) holders() *Holders {
 	return h
 }
 
-// heldOn makes up a job for what is taken of each machine; neighbours share one.
+// heldOn invents a job for the used part of each node. Neighbors share a job.
 func (w *world) heldOn(id NodeID) []Holder {
 	s := w.spot(id)
 	used := Resources{
@@ -98,7 +97,7 @@ func (w *world) untrue(f *Fabric, e Explanation) string {
 	return w.wrongConflict(e.Conflict)
 }
 
-// everFits asks the oracle about the idle cluster.
+// everFits asks the oracle whether the gang fits on the idle cluster.
 func (w *world) everFits() bool {
 	idle := world{oracle: oracle{levels: w.levels}, gang: w.gang}
 	for _, s := range w.spots {
@@ -107,7 +106,7 @@ func (w *world) everFits() bool {
 	return idle.place(w.gang) >= 0
 }
 
-// fitsWithout asks the oracle about the gang without some of its constraints.
+// fitsWithout asks the oracle whether the gang fits without some of its constraints.
 func (w *world) fitsWithout(dropped []Constraint) bool {
 	x := explainer{g: w.gang}
 	s := x.without(dropped)
@@ -124,8 +123,8 @@ func (w *world) fitsWithout(dropped []Constraint) bool {
 	return o.place(s.gang) >= 0
 }
 
-// wrongConflict asks the oracle: with the constraints of the conflict alone the
-// gang must not fit, and with any one of them dropped it must.
+// wrongConflict asks the oracle whether the conflict is minimal: the gang must not fit with these constraints, and must
+// fit without any one of them.
 func (w *world) wrongConflict(conflict []Constraint) string {
 	if len(conflict) == 1 && conflict[0].Kind == OnSize {
 		return ""
@@ -145,7 +144,7 @@ func (w *world) wrongConflict(conflict []Constraint) string {
 	return ""
 }
 
-// TestExplainFacts: an explanation has every fact about a gang's way.
+// TestExplainFacts checks the facts of several explanations.
 func TestExplainFacts(t *testing.T) {
 	f := NewFabric([]string{"zone", "rack"})
 	for i := range 12 {
@@ -213,7 +212,7 @@ func TestExplainFacts(t *testing.T) {
 	}
 }
 
-// said writes the facts of an explanation.
+// said formats the facts of an explanation.
 func said(e Explanation) string {
 	parts := []string{e.Refusal.String()}
 	add := func(is bool, text ...any) {
@@ -234,7 +233,7 @@ func said(e Explanation) string {
 	return strings.Join(append(parts, relaxed(e)), " · ")
 }
 
-// relaxed writes the changes with which the gang would start.
+// relaxed formats the changes with which the gang would start.
 func relaxed(e Explanation) string {
 	var all []string
 	for _, r := range e.Relaxations {
@@ -255,8 +254,8 @@ func TestSpan(t *testing.T) {
 	}
 }
 
-// TestExplainCounts: every machine of the best place is counted once, under what keeps the gang from it; and a text
-// names a few of many.
+// TestExplainCounts checks that every node of the best domain is counted once, by what makes it unusable, and that long
+// lists are shortened.
 func TestExplainCounts(t *testing.T) {
 	f := NewFabric(nil)
 	for i := range 8 {

@@ -1,8 +1,8 @@
 package topology
 
-// This file owns how the numbers of a refusal are read: in amounts of the resource that the gang is short of.
+// This file expresses the numbers of a refusal in amounts of the resource that is short.
 
-// Scarce returns the part of an amount that the gang is short of: GPUs if it asks for any, else CPU, else memory.
+// Scarce returns the part of an amount that is short: GPUs if the gang requests any, else CPU, else memory.
 func (r *Refusal) Scarce(a Resources) Resources {
 	switch {
 	case r.rate.gpus > 0 || r.rate.part > 0:
@@ -13,18 +13,19 @@ func (r *Refusal) Scarce(a Resources) Resources {
 	return Resources{MemoryBytes: a.MemoryBytes}
 }
 
-// Space returns what the nodes that match the gang have in the domain of the refusal, of what the gang is short of. The
-// gang can use no more than usable of what is free.
+// Space returns amounts of the resource that is short, on the nodes of the refusal's domain that match the gang. The
+// gang can use only a part of the free amount: usable.
 func (r *Refusal) Space() (free, total, usable Resources) {
 	return r.scarce(r.Free), r.scarce(r.Total), r.scarce(min(r.Room*r.unit(), r.Free))
 }
 
-// scarce returns an amount in the unit of Free and Total as resources.
+// scarce converts a number in the unit of Free and Total to resources.
 func (r *Refusal) scarce(n int64) Resources {
 	return r.Scarce(Resources{MilliCPU: n, MemoryBytes: n, MilliGPU: n * WholeGPU})
 }
 
-// Lack returns what one unit of the gang asks for and the nearest node does not have, and what it has of that.
+// Lack returns the resources that the nearest node lacks for one unit of the gang: what the unit requests, and what the
+// node has.
 func (n *Nearest) Lack() (asked, has Resources) {
 	if n.Asked.MilliGPU > n.Has.MilliGPU {
 		asked.MilliGPU, has.MilliGPU = n.Asked.MilliGPU, n.Has.MilliGPU
@@ -38,17 +39,17 @@ func (n *Nearest) Lack() (asked, has Resources) {
 	return asked, has
 }
 
-// constraintWords are the kinds of constraints as programs read them.
+// constraintWords are the kinds of constraints in the API.
 var constraintWords = [...]string{
 	OnExcluded: "excluded", OnNamed: "named", OnApart: "apart", OnMemory: "memory", OnCPU: "cpu", OnLabel: "label",
 	OnGPUType: "gpu-type", OnWhole: "whole", OnService: "unavailable", OnLevel: "level", OnKept: "reserved",
 	OnOthers: "others", OnSize: "size",
 }
 
-// Word returns the kind of a constraint as programs read it.
+// Word returns the kind of a constraint in the API.
 func (k ConstraintKind) Word() string { return constraintWords[k] }
 
-// Name returns the name of the label, the GPU type or the level that a constraint is about.
+// Name returns the name of the constraint's label, GPU type or level.
 func (c Constraint) Name() string {
 	switch c.Kind {
 	case OnLabel:
@@ -59,8 +60,8 @@ func (c Constraint) Name() string {
 	return c.Text
 }
 
-// CountText writes thousandths of a GPU or of a core: 16, 0.5.
+// CountText formats thousandths of a GPU or of a core, for example 16 or 0.5.
 func CountText(milli int64) string { return decimal(milli) }
 
-// BytesText writes an amount of memory: 512 GiB.
+// BytesText formats an amount of memory, for example 512 GiB.
 func BytesText(n int64) string { return bytes(n) }

@@ -1,6 +1,6 @@
 package topology
 
-// This file owns the tests of following: whatever is done to a fabric, its follower answers as it does.
+// This file tests that a follower always gives the same answers as its fabric.
 
 import (
 	"fmt"
@@ -9,7 +9,7 @@ import (
 	"testing"
 )
 
-// pictured is all that one can see of a fabric.
+// pictured formats the whole visible state of a fabric.
 func pictured(f *Fabric) string {
 	text := ""
 	f.Walk(func(m Machine, free Capacity, why string) {
@@ -20,7 +20,7 @@ func pictured(f *Fabric) string {
 	return text
 }
 
-// stir changes a fabric in one of the ways there are.
+// stir makes one random change to a fabric.
 func stir(r *rand.Rand, f *Fabric, w *world) {
 	s := pickOne(r, w.spots...)
 	slots := Placement{Slots: []Slot{{Node: s.m.ID, Amount: Resources{MilliCPU: 500, MilliGPU: WholeGPU}},
@@ -53,8 +53,7 @@ func stir(r *rand.Rand, f *Fabric, w *world) {
 	}
 }
 
-// TestFollowerAnswersAlike changes fabrics at random, some of it on marks that are taken back, and tells a follower now
-// and then.
+// TestFollowerAnswersAlike makes random changes, undoes some of them, and updates a follower from time to time.
 func TestFollowerAnswersAlike(t *testing.T) {
 	for n := range *clusters / 100 {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
@@ -93,14 +92,14 @@ func TestFollowerAnswersAlike(t *testing.T) {
 	}
 }
 
-// TestOnlyChangesAreTold: what did not change is not told again, and what changed twice is told once.
+// TestOnlyChangesAreTold checks that only changes are sent, and that several changes of one node are sent once.
 func TestOnlyChangesAreTold(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for i := range 3 {
 		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Total: Resources{MilliCPU: 8000}}
 		f.Join(m, m.Idle())
 	}
-	f.Touch("n0") // nobody follows yet
+	f.Touch("n0") // no follower yet
 	f.Lead()
 	told := func() (ids []NodeID) {
 		c := f.Tell()

@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestRefusalsSayWhichResource: what no machine here could ever hold is refused by the
-// machine that comes nearest and what it lacks, an unknown name by those that there
-// are, and the way out fits the cause.
+// TestRefusalsSayWhichResource checks the refusals of gangs that no node could ever hold. They give the nearest node
+// and what it lacks, or the known names, and the advice fits the cause.
 func TestRefusalsSayWhichResource(t *testing.T) {
 	f := NewFabric([]string{"zone", "rack"})
 	for i, total := range []Resources{
@@ -18,7 +17,7 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 	} {
 		m := Machine{ID: NodeID(fmt.Sprintf("n%d", i+1)), Place: []string{"a", "r1"}, Total: total, GPUType: "h100",
 			Labels: []Label{{"pool", string(rune('a' + i))}, {"zone", "a"}}}
-		f.Join(m, Capacity{}) // what runs now does not matter
+		f.Join(m, Capacity{}) // what runs now has no effect
 	}
 	of := func(cpu, mem, gpu int64) Resources {
 		return Resources{MilliCPU: cpu * 1000, MemoryBytes: mem * gib, MilliGPU: gpu * 1000}
@@ -78,7 +77,8 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 	}
 }
 
-// TestNamedMachines: a gang goes only where it says, and is told what else would do.
+// TestNamedMachines checks that a gang uses only the named nodes, and that the explanation says which change would
+// help.
 func TestNamedMachines(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	for i, id := range []NodeID{"n1", "n2", "n3"} {
@@ -113,7 +113,7 @@ func TestNamedMachines(t *testing.T) {
 	}
 }
 
-// TestNoGPUs: where no machine has any, that is said, and not that there is none of a kind.
+// TestNoGPUs checks that the refusal says so if no node has a GPU, and does not name a GPU type.
 func TestNoGPUs(t *testing.T) {
 	f := NewFabric([]string{"zone", "rack"})
 	f.Join(Machine{ID: "n1", Place: []string{"a", "r1"}, Total: Resources{MilliCPU: 8000, MemoryBytes: 1 << 36},
@@ -135,8 +135,8 @@ func TestNoGPUs(t *testing.T) {
 	}
 }
 
-// TestLabelWords: networks and secrets are shown as people write them, and a label of the same text does not hide that
-// no node has the network.
+// TestLabelWords checks that networks and secrets are shown as in job files. A label with the same text does not hide
+// that no node has the network.
 func TestLabelWords(t *testing.T) {
 	f := NewFabric([]string{"rack"})
 	f.Join(Machine{ID: "n1", Place: []string{"r1"}, Total: Resources{MilliCPU: 64_000},

@@ -16,10 +16,10 @@ func TestLimitIsNamed(t *testing.T) {
 	queued(a, "j", "k")
 	over := share.Over{Queue: "nlp", What: share.AmountGPU, Has: 8000, Most: 12_000, Asks: 8000}
 	shown := promiseTo(false, 0, 0)
-	shown.Lines[0].Over, shown.Lines[0].Share = over.Words(), "nlp uses 8 of 16 assured"
+	shown.Lines[0].Over, shown.Lines[0].Share = over.Words(), "nlp uses 8 of its quota of 16"
 	shown.Lines[0].Limit = over.Short()
 	a.says("", shown)
-	const limit = "nlp uses 8 of at most 12 gpu, and this asks for 8: it starts when enough of its jobs end"
+	const limit = "nlp uses 8 of at most 12 gpu, and this job requests 8: it starts when enough jobs of this queue end"
 	job := ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
 	if job.Reason != "QueueLimit: nlp uses 8 of 12 GPUs" || job.Group != 0 ||
 		!strings.HasPrefix(job.GetProspect().GetWhy(), limit) {
@@ -27,7 +27,7 @@ func TestLimitIsNamed(t *testing.T) {
 			job.GetProspect().GetWhy())
 	}
 	said := ask(a.Mirror, &messages.ExplainJob{Job: "k"}).(*messages.ExplainJobReply).Text
-	if !strings.Contains(said, limit) || !strings.Contains(said, "nlp uses 8 of 16 assured") {
+	if !strings.Contains(said, limit) || !strings.Contains(said, "nlp uses 8 of its quota of 16") {
 		t.Errorf("asked why, it says %q", said)
 	}
 	counted := 0

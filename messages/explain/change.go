@@ -7,13 +7,13 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the rows about when a job starts, and what would let it start.
+// This file formats the rows about the start of a job, and about changes that would start it now.
 
-// start says when the job starts, or why that is not known; and when it would fit.
+// start formats the expected start, or why it is unknown, and the time when the job would fit.
 func start(e *messages.Explanation) [][]string {
 	var lines [][]string
 	if text := e.GetStart().Starts(e.GetAtUnixMs()); text != "unknown" && !e.GetNever() {
-		lines = texts(text) // else there is no reason, and the other rows say what is known
+		lines = texts(text) // otherwise no reason is known, and the other rows give the facts
 	}
 	if e.GetFitsByUnixMs() == 0 {
 		return lines
@@ -34,7 +34,7 @@ func start(e *messages.Explanation) [][]string {
 	return append(lines, []string{"fits by " + by + ", when " + list(jobs) + verb})
 }
 
-// queue says how many jobs have their turn first, and how much work that is.
+// queue formats the number of jobs ahead and their amount of work.
 func queue(e *messages.Explanation) [][]string {
 	if e.GetNever() {
 		return nil
@@ -45,7 +45,7 @@ func queue(e *messages.Explanation) [][]string {
 	ahead, waiting := int64(e.GetAhead()), counted(int64(e.GetWaiting()), "waiting job")
 	switch {
 	case e.GetWaiting() < 2 && ahead == 0:
-		return nil // it waits alone
+		return nil // no other job waits
 	case ahead == 0:
 		return texts("first of " + waiting)
 	case ahead == int64(e.GetWaiting()):
@@ -54,7 +54,7 @@ func queue(e *messages.Explanation) [][]string {
 	return texts(counted(ahead, "job") + " ahead, of " + waiting)
 }
 
-// dependencies lists the jobs that the job waits for.
+// dependencies lists the jobs that must end first.
 func dependencies(e *messages.Explanation) (lines [][]string) {
 	all := e.GetDependencies()
 	for _, d := range all[:min(len(all), linesMost)] {
@@ -71,7 +71,7 @@ func dependencies(e *messages.Explanation) (lines [][]string) {
 	return append(lines, further(len(all)-len(lines), "job")...)
 }
 
-// changes lists the changes that would let the job start now, or says which ones are needed together.
+// changes lists the changes with which the job would start now, or those that are needed together.
 func changes(e *messages.Explanation) (lines [][]string) {
 	for _, r := range e.GetRelaxations() {
 		text := r.GetText()
@@ -98,14 +98,14 @@ func changes(e *messages.Explanation) (lines [][]string) {
 		return texts("no single change is enough, " + strconv.Itoa(n) + " of these are: " + strings.Join(needed, ", "))
 	case n == 0 && len(e.GetConflict()) > 1:
 		for _, c := range e.GetConflict() {
-			needed = append(needed, must(c, e)) // nothing is in the way alone
+			needed = append(needed, must(c, e)) // needed was empty: no small set of constraints is enough
 		}
 		return texts("no small change is enough: one of these, and more: " + strings.Join(needed, ", "))
 	}
 	return nil
 }
 
-// must says what has to happen to one requirement.
+// must formats the change of one constraint that would help.
 func must(c *messages.Constraint, e *messages.Explanation) string {
 	nodes := e.GetUnavailable()
 	switch c.GetKind() {

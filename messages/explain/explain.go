@@ -1,5 +1,5 @@
-// Package explain writes the facts about why a job waits: one title, and one row for each kind of fact. The command
-// line, the web UI and the text of the API show the same rows.
+// Package explain formats the facts about why a job waits: a title, and one row per kind of fact. The command line, the
+// web UI and the text of the API show the same rows.
 package explain
 
 import (
@@ -11,15 +11,15 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the title, and the rows about what a job needs and what other jobs have.
+// This file formats the title, and the rows about the job's needs and the use of the nodes.
 
-// Sheet has the facts as text: a title and rows.
+// Sheet holds the facts as text: a title and rows.
 type Sheet struct {
 	Title string
 	Rows  []Row
 }
 
-// Row has the facts of one kind. Each line has one cell or several.
+// Row holds the facts of one kind. Each line has at least one cell.
 type Row struct {
 	Label string
 	Lines [][]string
@@ -40,10 +40,10 @@ const (
 	changeRow      = "To start now"
 )
 
-// linesMost is how many lines of one list are shown.
+// linesMost limits the number of lines of a list.
 const linesMost = 8
 
-// Of returns the page of an explanation. A row without facts is left out.
+// Of formats an explanation. It omits rows without facts.
 func Of(e *messages.Explanation) Sheet {
 	p := Sheet{Title: title(e)}
 	add := func(label string, lines ...[]string) {
@@ -67,7 +67,7 @@ func Of(e *messages.Explanation) Sheet {
 	return p
 }
 
-// Status returns the explanation of a job of which nothing is known but its status.
+// Status returns the explanation of a job of which only the status is known.
 func Status(job *messages.JobStatus, shortID string) *messages.Explanation {
 	r := job.GetRecord()
 	return &messages.Explanation{
@@ -86,7 +86,7 @@ func texts(all ...string) (lines [][]string) {
 	return lines
 }
 
-// title names the job, and says how it is and why.
+// title returns the name of the job, its state and the reason.
 func title(e *messages.Explanation) string {
 	name, why := called(e.GetJob()), reason(e)
 	switch phase := e.GetPhase(); {
@@ -105,7 +105,7 @@ func title(e *messages.Explanation) string {
 	}
 }
 
-// verb begins the phase of a job in a sentence.
+// verb returns the words that precede a phase in a sentence.
 func verb(phase string) string {
 	switch phase {
 	case messages.PhaseSucceeded, messages.PhaseFailed, messages.PhaseTimedOut:
@@ -116,7 +116,7 @@ func verb(phase string) string {
 	return "is "
 }
 
-// reason is the reason without its code, which a list of jobs needs and a sentence does not.
+// reason returns the reason without its code. The code is for lists of jobs.
 func reason(e *messages.Explanation) string {
 	code := messages.WaitCodeOf(e.GetReasonCode())
 	why := messages.Reason{Code: code, Text: e.GetReason()}.Why()
@@ -133,7 +133,7 @@ func reason(e *messages.Explanation) string {
 	return why
 }
 
-// called names a job by its name and its short id.
+// called returns the name of a job and its short ID.
 func called(j *messages.JobName) string {
 	if j.GetShortId() == "" {
 		return j.GetName()
@@ -141,12 +141,12 @@ func called(j *messages.JobName) string {
 	return messages.ShortName(j.GetShortId(), j.GetName(), "")
 }
 
-// named names a job by its name, its short id and its owner.
+// named returns the name of a job, its short ID and its owner.
 func named(j *messages.JobName) string {
 	return messages.ShortName(j.GetShortId(), j.GetName(), j.GetOwner())
 }
 
-// cells are the name of a job, and its short id and owner in parentheses.
+// cells returns the name of a job, and its short ID and owner in parentheses.
 func cells(j *messages.JobName) (name, about string) {
 	all := named(j)
 	if at := strings.LastIndex(all, " ("); at >= 0 {
@@ -163,7 +163,7 @@ func list(all []string) string {
 	return strings.Join(all, "")
 }
 
-// counted writes a number of things.
+// counted formats a number of things.
 func counted(n int64, noun string) string {
 	if n == 1 {
 		return "1 " + noun
@@ -171,7 +171,7 @@ func counted(n int64, noun string) string {
 	return strconv.FormatInt(n, 10) + " " + noun + "s"
 }
 
-// needs says what the job asks for, and what no node has of it.
+// needs formats what the job requests, and the part that no node has.
 func needs(e *messages.Explanation) [][]string {
 	d := e.GetNeeds()
 	if d == nil {
@@ -209,7 +209,7 @@ func needs(e *messages.Explanation) [][]string {
 	return texts(text, unmet)
 }
 
-// free says what is free in the best domain, and why not all of it can be used.
+// free formats the free resources of the best domain, and why the job cannot use all of them.
 func free(e *messages.Explanation) [][]string {
 	s := e.GetSpace()
 	of := resourceOf(s.GetTotal())
@@ -243,7 +243,7 @@ func free(e *messages.Explanation) [][]string {
 	return lines
 }
 
-// rest says why not all of what is free can be used.
+// rest formats why the job cannot use all free resources.
 func rest(e *messages.Explanation) string {
 	s := e.GetSpace()
 	switch {
@@ -268,7 +268,7 @@ func rest(e *messages.Explanation) string {
 	return each + " needs " + list(asked) + ", " + s.GetNearest() + " has " + list(has)
 }
 
-// inUse lists the jobs that have what the job is short of.
+// inUse lists the jobs that use the resource that is short.
 func inUse(e *messages.Explanation) (lines [][]string) {
 	of, shown := resourceOf(e.GetNeeds().GetTotal()), 0
 	for _, h := range e.GetInUse()[:min(len(e.GetInUse()), linesMost)] {
@@ -279,7 +279,7 @@ func inUse(e *messages.Explanation) (lines [][]string) {
 	return append(lines, further(len(e.GetInUse())-shown+int(e.GetMoreInUse()), "job")...)
 }
 
-// ends says when a job ends, and how that is known.
+// ends formats the time when a job ends, and how that time is known.
 func ends(e *messages.Explanation, h *messages.Holding) string {
 	switch {
 	case h.GetEndsUnixMs() > 0:
@@ -290,14 +290,14 @@ func ends(e *messages.Explanation, h *messages.Holding) string {
 	return "end unknown"
 }
 
-// The words for how the end of a job is known.
+// The texts for how the end of a job is known.
 const (
 	ByLimit = "time-limit"
 	NoLimit = "no-limit"
 	Unknown = "unknown"
 )
 
-// moment writes a time of day by which something ends, and in parentheses how far away it is.
+// moment formats the time of an end, and in parentheses the time until then.
 func moment(e *messages.Explanation, ms int64, more string) string {
 	ms = messages.WholeMinute(ms)
 	about := ""
@@ -313,7 +313,7 @@ func moment(e *messages.Explanation, ms int64, more string) string {
 	return messages.Moment(ms, e.GetAtUnixMs()) + about
 }
 
-// further says how many more there are than are shown.
+// further formats the number of items that are not shown.
 func further(n int, noun string) [][]string {
 	if n <= 0 {
 		return nil
@@ -324,7 +324,7 @@ func further(n int, noun string) [][]string {
 	return [][]string{{"and " + strconv.Itoa(n) + " more " + noun}}
 }
 
-// unavailable lists the nodes that take no tasks of the job, and why.
+// unavailable lists the nodes that the job cannot use, and the reasons.
 func unavailable(e *messages.Explanation) (lines [][]string) {
 	all := e.GetUnavailable()
 	for _, n := range all[:min(len(all), linesMost)] {
@@ -333,7 +333,7 @@ func unavailable(e *messages.Explanation) (lines [][]string) {
 	return append(lines, further(len(all)-len(lines)+int(e.GetMoreUnavailable()), "node")...)
 }
 
-// reserved says what is reserved for which other jobs, and what is reserved for this one.
+// reserved formats the reservations for other jobs and for this job.
 func reserved(e *messages.Explanation) [][]string {
 	of, all := resourceOf(e.GetNeeds().GetTotal()), e.GetReserved()
 	var others []string
@@ -358,7 +358,7 @@ const (
 	kinds
 )
 
-// resourceOf is the kind of resource that an amount is counted in: GPUs if there are any, else cores, else memory.
+// resourceOf returns the resource in which an amount is shown: GPUs if there are any, else cores, else memory.
 func resourceOf(r *messages.Resources) resource {
 	switch {
 	case r.GetMilliGpu() > 0:
@@ -373,7 +373,7 @@ func (k resource) get(r *messages.Resources) int64 {
 	return [kinds]int64{r.GetMilliGpu(), r.GetMilliCpu(), r.GetMemoryBytes()}[k]
 }
 
-// number writes how much there is of this kind.
+// number formats the amount of this resource.
 func (k resource) number(r *messages.Resources) string {
 	if k == memory {
 		return topology.BytesText(r.GetMemoryBytes())
@@ -381,7 +381,7 @@ func (k resource) number(r *messages.Resources) string {
 	return topology.CountText(k.get(r))
 }
 
-// text is the number with the noun.
+// text formats the amount with its unit.
 func (k resource) text(r *messages.Resources) string {
 	noun := [kinds]string{" GPUs", " cores", ""}[k]
 	if k != memory && k.get(r) == topology.WholeGPU {

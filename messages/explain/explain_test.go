@@ -11,7 +11,7 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the tests of the page: its title, its rows, and that no row is wider than a terminal.
+// This file tests the title, the rows and the width of the text.
 
 var noon = time.Date(2026, 11, 26, 17, 0, 0, 0, time.UTC).UnixMilli()
 
@@ -49,7 +49,7 @@ func big() *messages.Explanation {
 	}
 }
 
-// TestSheet: a terminal shows one fact per row, and a row goes on under its own column.
+// TestSheet checks that a terminal shows one fact per row, and that a broken line continues below its column.
 func TestSheet(t *testing.T) {
 	for width, want := range map[int]string{
 		160: `big (j6quxr) is queued: needs 32 GPUs, 0 of 32 free
@@ -106,7 +106,8 @@ To start now  no single change is enough: node-4 must return
 	}
 }
 
-// TestTitles: the title has the name, the short id, the phase and the reason, and a job that can never start says so.
+// TestTitles checks that the title has the name, the short ID, the phase and the reason, and says if the job can never
+// start.
 func TestTitles(t *testing.T) {
 	for want, e := range map[string]*messages.Explanation{
 		"huge2 (j6quxr) can never start on this cluster: needs 64 GPUs, cluster has 32": {
@@ -147,7 +148,7 @@ func TestTitles(t *testing.T) {
 	}
 }
 
-// rowsOf writes rows, each line on its own.
+// rowsOf formats the rows, one line each.
 func rowsOf(e *messages.Explanation) string {
 	var b strings.Builder
 	for _, row := range Of(e).Rows {
@@ -158,7 +159,7 @@ func rowsOf(e *messages.Explanation) string {
 	return b.String()
 }
 
-// TestRows: each fact has its row, and many facts of one kind are counted.
+// TestRows checks that each fact has its row, and that long lists are shortened.
 func TestRows(t *testing.T) {
 	e := &messages.Explanation{
 		Job: jobCalled("x", "j6quxr", "root"), Phase: messages.PhaseQueued, AtUnixMs: noon,
@@ -174,7 +175,7 @@ func TestRows(t *testing.T) {
 			NearestHas:   &messages.Resources{MilliCpu: 500}, Nodes: 12, NodesWithoutCpus: 1, NodesWithoutMemory: 11,
 		},
 		FitsAfter: []*messages.JobName{jobCalled("pair", "j4cm3g", "ann")}, FitsByUnixMs: noon + 3600_000,
-		Ahead: 1, Waiting: 5, Limit: "nlp uses 8 of at most 12 gpu", Quota: "nlp uses 8 of 16 assured",
+		Ahead: 1, Waiting: 5, Limit: "nlp uses 8 of at most 12 gpu", Quota: "nlp uses 8 of its quota of 16",
 		Dependencies: []*messages.Dependency{
 			{Job: jobCalled("pair", "j4cm3g", "ann"), Phase: messages.PhaseRunning},
 			{Job: jobCalled("", "j5xdq2", ""), End: messages.AfterEnd_AFTER_END_ANY},
@@ -208,7 +209,7 @@ func TestRows(t *testing.T) {
 		"1 core for j2 and 3 more\n",
 		"Start: fits by 18:00Z (in 1h, time limit), when pair (j4cm3g, ann) has ended\n",
 		"Queue: 1 job ahead, of 5 waiting jobs\n",
-		"Limits: nlp uses 8 of at most 12 gpu\nLimits: nlp uses 8 of 16 assured\n",
+		"Limits: nlp uses 8 of at most 12 gpu\nLimits: nlp uses 8 of its quota of 16\n",
 		"Dependencies: pair (j4cm3g, ann) running, must succeed\nDependencies: j5xdq2  must end\n" +
 			"Dependencies: j7xdq2  queued, must fail\n",
 		"Last attempt: Launch: no image on n2\n",
@@ -229,7 +230,7 @@ func TestRows(t *testing.T) {
 	}
 }
 
-// TestChanges: if no change alone is enough, the row says what has to happen together.
+// TestChanges checks that the row says which changes are needed together if no single one is enough.
 func TestChanges(t *testing.T) {
 	three := []*messages.Constraint{{Kind: "level", Name: "rack"}, {Kind: "reserved"}, {Kind: "unavailable"}}
 	for want, e := range map[string]*messages.Explanation{
@@ -255,7 +256,7 @@ func TestChanges(t *testing.T) {
 	}
 }
 
-// TestNoWiderThanTheTerminal: whatever the facts are, no line is wider than the terminal, and no word is lost.
+// TestNoWiderThanTheTerminal checks that no line is wider than the terminal and that no word is lost.
 func TestNoWiderThanTheTerminal(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		words := rapid.StringMatching(`[a-z-]{1,30}( [a-z()]{1,12}){0,12}`)
@@ -294,7 +295,7 @@ func TestNoWiderThanTheTerminal(t *testing.T) {
 	})
 }
 
-// TestSteering: what users wrote does not move the cursor.
+// TestSteering checks that texts of users cannot move the cursor.
 func TestSteering(t *testing.T) {
 	e := big()
 	e.Job.Name, e.Unavailable[0].Reason = "a\x1b[2Jb", "x\x1b]0;y"

@@ -7,17 +7,18 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the layout of a page: for a terminal, and in one line.
+// This file formats the rows for a terminal, or as one line.
 
 const (
-	// labelColumns is the width of the labels with the gap behind them.
+	// labelColumns is the width of the labels and the gap after them.
 	labelColumns = len(changeRow) + 2
-	// lastLeast is the least width of the last cell of a line; below it, the cells of the line are joined.
+	// lastLeast is the smallest width of the last cell of a line. If less remains, the cells of the line are
+	// joined.
 	lastLeast = 18
 	gap       = "  "
 )
 
-// Text returns the page for a terminal of this width; 0: no line is broken.
+// Text returns the text for a terminal of this width. Width 0 means that no line is broken.
 func (p Sheet) Text(width int) string {
 	var b strings.Builder
 	write := func(first, indent, text string, room int) {
@@ -46,7 +47,7 @@ func (p Sheet) Text(width int) string {
 	return b.String()
 }
 
-// Line returns the page in one line.
+// Line returns the text as one line.
 func (p Sheet) Line() string {
 	parts := []string{clean(p.Title)}
 	for _, row := range p.Rows {
@@ -59,10 +60,10 @@ func (p Sheet) Line() string {
 	return strings.Join(parts, " · ")
 }
 
-// laid is a line of a row: the cells that stand in columns, and the last cell, which may be broken.
+// laid is a line of a row: the cells in columns, and the last cell, which may be broken.
 type laid struct{ before, last string }
 
-// columns lays the lines of a row out in columns, if there is room for the last one.
+// columns arranges the lines of a row in columns, if the last cell has enough width.
 func columns(lines [][]string, room int, narrow bool) []laid {
 	var widths []int
 	for _, line := range lines {
@@ -90,7 +91,7 @@ func columns(lines [][]string, room int, narrow bool) []laid {
 			cell = clean(cell)
 			pad := strings.Repeat(" ", widths[i]-utf8.RuneCountInString(cell))
 			if i == 0 && cell != "" && cell[0] >= '0' && cell[0] <= '9' && at > 1 {
-				cell, pad = pad+cell, "" // numbers stand to the right
+				cell, pad = pad+cell, "" // numbers are right-aligned
 			}
 			b.WriteString(cell + pad + gap)
 		}
@@ -99,10 +100,10 @@ func columns(lines [][]string, room int, narrow bool) []laid {
 	return all
 }
 
-// clean keeps what users wrote from steering a terminal.
+// clean makes a text safe for a terminal: texts of users cannot move the cursor.
 func clean(s string) string { return messages.OneLine(strings.Join(strings.Fields(s), " ")) }
 
-// Folded breaks a text at its spaces into lines of so many columns; 0: it is one line. A longer word is broken.
+// Folded breaks a text at spaces, and longer words anywhere, into lines of at most room columns. Room 0 means one line.
 func Folded(text string, room int) (lines []string) {
 	if room <= 0 {
 		return []string{text}

@@ -36,9 +36,9 @@ func (o *Over) IsOfNodes() bool { return o.What == ofMachines && !o.each }
 func (o *Over) String() string {
 	switch {
 	case o.fixed && o.What == "":
-		return fmt.Sprintf("%s is assured nothing, and the job is not to be stopped (preemptible: false)", o.Queue)
+		return fmt.Sprintf("%s has no quota, which a job with preemptible: false needs", o.Queue)
 	case o.fixed:
-		return fmt.Sprintf("%s has %s of %s %s assured in jobs that are not to be stopped, as this one",
+		return fmt.Sprintf("%s uses %s of its quota of %s %s for jobs with preemptible: false",
 			o.Queue, amountText(o.What, o.Has), amountText(o.What, o.Most), o.What)
 	}
 	who, where := o.Queue, ""
@@ -53,17 +53,17 @@ func (o *Over) String() string {
 func (o *Over) Words() string {
 	text := o.String()
 	if o.What != "" && o.What != ofRunning && o.Asks > 0 {
-		text += fmt.Sprintf(", and this asks for %s", amountText(o.What, o.Asks))
+		text += fmt.Sprintf(", and this job requests %s", amountText(o.What, o.Asks))
 	}
 	switch {
 	case o.fixed && o.What == "":
-		return text + ": without that it may start on what is idle"
+		return text + ": a preemptible job may start on idle nodes"
 	case o.fixed:
-		return text + ": it starts when enough of those end, and without that it may start on what is idle"
+		return text + ": it starts when enough of those jobs end; a preemptible job may start on idle nodes"
 	case o.Owner != "":
-		return text + ": it starts when enough of " + o.Owner + "'s jobs there end"
+		return text + ": it starts when enough jobs of " + o.Owner + " in that queue end"
 	}
-	return text + ": it starts when enough of its jobs end; another queue may have room"
+	return text + ": it starts when enough jobs of this queue end; another queue may have free capacity"
 }
 
 // nameColumns is the maximum width of a name in a short reason.
@@ -238,11 +238,11 @@ func (s *Tree) Standing(leaf *Branch, needs []int64) string {
 			if quota < 0 || len(needs) == 0 || needs[i] == 0 {
 				continue
 			}
-			text := fmt.Sprintf("%s uses %s of %s assured", h.Name, amountText(s.amounts[i], h.has[i]),
+			text := fmt.Sprintf("%s uses %s of its quota of %s", h.Name, amountText(s.amounts[i], h.has[i]),
 				amountText(s.amounts[i], quota))
 			for _, o := range h.Parent.below {
 				if on := o.has[i] - max(o.quota[i], 0); o != h && on > 0 {
-					text += fmt.Sprintf("; %s has %s on loan", o.Name, amountText(s.amounts[i], on))
+					text += fmt.Sprintf("; %s borrows %s", o.Name, amountText(s.amounts[i], on))
 				}
 			}
 			return text

@@ -346,16 +346,16 @@ class Deed(Message):
 
 @dataclass
 class Demand(Message):
-    """Demand is what a job asks for."""
+    """Demand is what a job requests."""
     total: Optional[Resources] = one("Resources")
-    each: Optional[Resources] = one("Resources")  # of one task; none: the total is divided over the nodes
+    each: Optional[Resources] = one("Resources")  # of one task; unset: the total is divided among nodes
     tasks: int = plain("int")
     gpu_type: str = plain("str")
-    level: str = plain("str")  # the topology level of which one domain must hold the job
-    preferred: bool = plain("bool")  # the level is preferred, and not required
+    level: str = plain("str")  # topology level; one domain of it must hold the job
+    preferred: bool = plain("bool")  # the level is preferred, not required
     whole_nodes: bool = plain("bool")
     separate_nodes: bool = plain("bool")  # one task per node
-    user: str = plain("str")  # the account that its tasks run as
+    user: str = plain("str")  # account of its tasks
     named_nodes: bool = plain("bool")
     excluded_nodes: bool = plain("bool")
     failed_nodes: bool = plain("bool")  # it avoids nodes on which it failed
@@ -364,7 +364,7 @@ class Demand(Message):
 
 @dataclass
 class Dependency(Message):
-    """Dependency is a job whose end another one waits for."""
+    """Dependency is a job that must end before another one."""
     job: Optional[JobName] = one("JobName")
     end: AfterEnd = plain("AfterEnd", AfterEnd.UNSPECIFIED)
     phase: str = plain("str")  # empty: the job is no longer shown
@@ -508,10 +508,10 @@ class Exit(Message):
 
 @dataclass
 class ExplainJob(Message):
-    """client → Mirror: why does this job wait, or why would a job of this spec wait? Nothing is written."""
+    """client → Mirror. Asks why a job waits, or why a job with this spec would wait. It changes nothing."""
     principal: Optional[Principal] = one("Principal")
-    job: str = plain("str")  # either this
-    spec: Optional[JobSpec] = one("JobSpec")  # or this spec, which need not have been submitted
+    job: str = plain("str")  # this or spec
+    spec: Optional[JobSpec] = one("JobSpec")  # of a job that need not be submitted
 
 
 @dataclass
@@ -523,35 +523,35 @@ class ExplainJobReply(Message):
 
 @dataclass
 class Explanation(Message):
-    """Explanation has the facts about why a job waits, or why a job of a spec would wait. Lists are cut at 100 entries."""
-    job: Optional[JobName] = one("JobName")  # if the job was not submitted: the name alone
-    phase: str = plain("str")  # one of Phases in phase.go; empty: the job was not submitted
-    reason: str = plain("str")  # as in JobStatus; empty for a job that was not submitted: it would start now
+    """Explanation holds the facts about why a job waits, or why a job with a spec would wait. A list has at most 100 entries."""
+    job: Optional[JobName] = one("JobName")  # only the name if the job was not submitted
+    phase: str = plain("str")  # one of Phases in phase.go; empty if the job was not submitted
+    reason: str = plain("str")  # as in JobStatus; if empty, a job that was not submitted would start now
     reason_code: str = plain("str")
     never: bool = plain("bool")  # the job can never start on the nodes that the cluster knows
     at_unix_ms: int = plain("long")  # the time of the answer; 0 for a job that has ended
     failure: str = plain("str")  # why the last attempt failed before its tasks started
     needs: Optional[Demand] = one("Demand")
-    space: Optional[Space] = one("Space")  # the topology domain that could hold most of the job
+    space: Optional[Space] = one("Space")  # the topology domain that could hold the largest part of the job
     in_use: List[Holding] = many("Holding")  # the jobs that use resources in that domain, the largest first
-    more_in_use: int = plain("int")  # further jobs
+    more_in_use: int = plain("int")  # number of jobs that in_use omits
     unavailable: List[UnavailableNode] = many("UnavailableNode")
     more_unavailable: int = plain("int")
     reserved: List[Holding] = many("Holding")  # resources in that domain that are reserved for other jobs
     more_reserved: int = plain("int")
     start: Optional[Prospect] = one("Prospect")
-    no_limit: Optional[JobName] = one("JobName")  # a job without a time limit, because of which there is no start time, or no guarantee
+    no_limit: Optional[JobName] = one("JobName")  # a job without a time limit that prevents a start time or a guarantee
     fits_after: List[JobName] = many("JobName")  # the job fits after the time limits of these jobs
-    fits_by_unix_ms: int = plain("long")  # the last of them ends by then
-    ahead: int = plain("int")  # jobs that have their turn first
-    waiting: int = plain("int")  # all jobs in the queue; 0: the job has a reservation, or no turn
+    fits_by_unix_ms: int = plain("long")  # latest end of these jobs
+    ahead: int = plain("int")  # number of jobs before this one
+    waiting: int = plain("int")  # number of jobs in the queue; 0: the job has a reservation, or no position
     limit: str = plain("str")  # the queue limit or owner limit that the job would exceed
     quota: str = plain("str")  # how much of its quota the job's queue uses
-    dependencies: List[Dependency] = many("Dependency")  # the jobs whose end the job waits for
+    dependencies: List[Dependency] = many("Dependency")  # jobs that must end first
     conflict: List[Constraint] = many("Constraint")  # a minimal set of requirements that cannot be met together
-    in_the_way: List[Constraint] = many("Constraint")  # the members of the smallest sets without which the job would start now
+    in_the_way: List[Constraint] = many("Constraint")  # members of the smallest sets without which the job would start now
     at_once: int = plain("int")  # the size of such a set; 0: none is known
-    relaxations: List[Relaxation] = many("Relaxation")  # changes that were tried, and with each of which the job would start now
+    relaxations: List[Relaxation] = many("Relaxation")  # tried changes; with each one the job would start now
 
 
 @dataclass
@@ -714,11 +714,11 @@ class HoldReply(Message):
 
 @dataclass
 class Holding(Message):
-    """Holding is what one job uses or has reserved in a domain."""
+    """Holding holds the resources that one job uses or has reserved in a domain."""
     job: Optional[JobName] = one("JobName")
     amount: Optional[Resources] = one("Resources")
     nodes: int = plain("int")  # 0: not counted
-    ends_unix_ms: int = plain("long")  # when all of it is free; 0: not known
+    ends_unix_ms: int = plain("long")  # time when all of it is free; 0: unknown
     ends: str = plain("str")  # the basis of that time: time-limit, no-limit or unknown; empty: it is reserved
 
 
@@ -1259,10 +1259,10 @@ class ReadSecrets(Message):
 class Relaxation(Message):
     """Relaxation is a change with which a job would start now."""
     text: str = plain("str")
-    needs: Optional[Demand] = one("Demand")  # as changed; none: the change is another one
+    needs: Optional[Demand] = one("Demand")  # the changed request; unset for other changes
     return_nodes: List[str] = many("str")  # nodes that would have to return
     time_limit_ms: int = plain("long")
-    before: List[JobName] = many("JobName")  # with this time limit the job ends before the reservations of these jobs start
+    before: List[JobName] = many("JobName")  # with this limit the job ends before these jobs' reservations begin
 
 
 @dataclass
@@ -1375,16 +1375,16 @@ class SliceReport(Message):
 
 @dataclass
 class Space(Message):
-    """Space is the topology domain that could hold most of a job."""
+    """Space is the topology domain that could hold the largest part of a job."""
     level: str = plain("str")  # empty: the cluster
     domain: str = plain("str")
-    free: Optional[Resources] = one("Resources")  # on nodes that match the job; only the kind of resource that is short
+    free: Optional[Resources] = one("Resources")  # on nodes that match the job; only the resource that is short
     total: Optional[Resources] = one("Resources")
     usable: Optional[Resources] = one("Resources")  # of the free resources
-    nearest: str = plain("str")  # the node that lacks least for one task
-    nearest_asked: Optional[Resources] = one("Resources")  # what one task needs there; only the kinds that are short
+    nearest: str = plain("str")  # node that lacks least for one task
+    nearest_asked: Optional[Resources] = one("Resources")  # request of one task; only the resources that are short
     nearest_has: Optional[Resources] = one("Resources")
-    unmet: str = plain("str")  # what no node has
+    unmet: str = plain("str")  # request that no node meets
     nodes: int = plain("int")
     nodes_other: int = plain("int")  # do not match the job
     nodes_unavailable: int = plain("int")
@@ -1443,11 +1443,11 @@ class TopologySpec(Message):
 
 @dataclass
 class UnavailableNode(Message):
-    """UnavailableNode is a node that matches a job and takes no tasks of it."""
+    """UnavailableNode is a node that matches a job but takes no tasks."""
     node: str = plain("str")
-    reason: str = plain("str")  # in words, with all that follows
-    by: str = plain("str")  # who drained or cordoned it
-    note: str = plain("str")  # the text that this user gave
+    reason: str = plain("str")  # text that includes by and note
+    by: str = plain("str")  # user who drained or cordoned it
+    note: str = plain("str")  # that user's text
 
 
 @dataclass
