@@ -133,3 +133,25 @@ func ProgressWords(p *JobProgress) string {
 	}
 	return strconv.Itoa(int(p.Percent)) + "% " + Span(p.LeftMs) + " left"
 }
+
+// StepWords says where the slowest and the fastest rank are, how fast the slowest is, and when a step last changed.
+func StepWords(p *JobProgress) string {
+	text := strconv.FormatInt(p.GetStep(), 10)
+	if p.GetMostStep() != p.GetStep() {
+		text += " to " + strconv.FormatInt(p.GetMostStep(), 10)
+	}
+	if p.GetTotal() > 0 {
+		text += " of " + strconv.FormatInt(p.GetTotal(), 10)
+	}
+	if p.GetRanks() > 1 {
+		text += fmt.Sprintf(" on %d ranks", p.GetRanks())
+	}
+	if p.GetMilliRate() > 0 {
+		rate := strconv.FormatInt(p.GetMilliRate()/1000, 10)
+		if p.GetMilliRate() < 100_000 {
+			rate = strconv.FormatFloat(float64(p.GetMilliRate())/1000, 'g', 3, 64)
+		}
+		text += ", " + rate + " steps/s"
+	}
+	return text + ", last change " + Span(p.GetChangedMsAgo()) + " ago"
+}

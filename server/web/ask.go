@@ -109,6 +109,7 @@ type detail struct {
 	Debts   []string     `json:"debts,omitempty"`
 	Limit   int64        `json:"limit,omitempty"`
 	Warned  string       `json:"warned,omitempty"`
+	Done    *done        `json:"progress,omitempty"`
 	Machine []string     `json:"machines,omitempty"` // permitted nodes
 }
 
@@ -145,6 +146,7 @@ func detailOf(ctx context.Context, on api.SynapseClient, id string, from int) (*
 	for _, a := range attempts {
 		answer.Runs = append(answer.Runs, runOf(a))
 	}
+	answer.Done = doneOf(j.GetProgress())
 	if w := j.GetWarned(); w != nil {
 		answer.Warned = messages.Word(w.GetCause().String(), "CAUSE_")
 	}

@@ -402,6 +402,7 @@ document.querySelector(".skip").addEventListener("click", (e) => { // the page r
   main.focus();
 });
 setInterval(() => ["over", "queues"].includes(shown.view) && !document.hidden && refresh(), 15_000); // a new sum may exist
+setInterval(() => shown.view === "job" && page.detail?.progress && !document.hidden && refresh(), 5000);
 setInterval(async () => { // the usage changes with the jobs
   if (shown.view !== "queues" || document.hidden) return;
   page.queues = await ask("/queues").catch(() => page.queues);

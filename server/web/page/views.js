@@ -175,6 +175,11 @@ export function job(page, id) {
   fact("Queue", row.queue);
   fact("Requests", d?.asks?.map((a) => (a.what === "memory" ? bytes(a.total) : milli(a.total)) + ` ${a.what}`).join(", "),
     ` in ${plural(Number(row.tasks) || 0, "task")}`.replace(" in 0 tasks", ""));
+  const done = d?.progress;
+  fact("Progress", done && done.percent >= 0 && h("progress", { max: "100", value: String(done.percent), "aria-label": "Progress" }),
+    done && ` ${done.words}`);
+  fact("Steps", done?.steps);
+  fact("Metrics", done?.metrics);
   fact("Time limit", d?.limit ? span(d.limit) : "");
   fact("Submitted", clock(row.submitted));
   fact("Started", row.started ? clock(row.started) : "");

@@ -2,7 +2,6 @@ package show
 
 import (
 	"fmt"
-	"strconv"
 	"strings"
 
 	"github.com/yi-json/synapse/messages"
@@ -51,7 +50,7 @@ func progressObject(p *messages.JobProgress) *progress {
 func describeProgress(p *page, of *messages.JobProgress) {
 	if of.GetRanks() > 0 {
 		p.line("Progress", messages.ProgressWords(of))
-		p.line("Steps", stepWords(of))
+		p.line("Steps", messages.StepWords(of))
 	}
 	var metrics []string
 	for _, m := range of.GetMetrics() {
@@ -61,21 +60,4 @@ func describeProgress(p *page, of *messages.JobProgress) {
 	if n := of.GetGarbage(); n > 0 {
 		p.line("Ignored", fmt.Sprintf("%d progress reports that were not understood", n))
 	}
-}
-
-func stepWords(p *messages.JobProgress) string {
-	text := strconv.FormatInt(p.GetStep(), 10)
-	if p.GetMostStep() != p.GetStep() {
-		text += " to " + strconv.FormatInt(p.GetMostStep(), 10)
-	}
-	if p.GetTotal() > 0 {
-		text += " of " + strconv.FormatInt(p.GetTotal(), 10)
-	}
-	if p.GetRanks() > 1 {
-		text += fmt.Sprintf(" on %d ranks", p.GetRanks())
-	}
-	if p.GetMilliRate() > 0 {
-		text += fmt.Sprintf(", %s steps/s", strconv.FormatFloat(float64(p.GetMilliRate())/1000, 'g', 3, 64))
-	}
-	return text + ", last change " + messages.Span(p.GetChangedMsAgo()) + " ago"
 }

@@ -1,0 +1,34 @@
+package web
+
+import (
+	"strings"
+
+	"github.com/yi-json/synapse/messages"
+)
+
+// This file owns how the page shows the progress of a job.
+
+// done is the progress of a job, in words.
+type done struct {
+	Words   string `json:"words"`
+	Steps   string `json:"steps"`
+	Metrics string `json:"metrics,omitempty"`
+	Percent int32  `json:"percent"` // -1: the total is not known
+}
+
+// doneOf returns nil if no step was reported.
+func doneOf(p *messages.JobProgress) *done {
+	if p.GetRanks() == 0 {
+		return nil
+	}
+	d := &done{Words: messages.ProgressWords(p), Steps: messages.StepWords(p), Percent: -1}
+	if p.GetTotal() > 0 {
+		d.Percent = p.GetPercent()
+	}
+	var metrics []string
+	for _, m := range p.GetMetrics() {
+		metrics = append(metrics, messages.OneLine(m.GetName()+" "+m.GetValue()))
+	}
+	d.Metrics = strings.Join(metrics, ", ")
+	return d
+}
