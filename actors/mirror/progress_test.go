@@ -1,6 +1,7 @@
 package mirror
 
 import (
+	"fmt"
 	"testing"
 	"time"
 
@@ -139,5 +140,26 @@ func TestProgressedIsWhole(t *testing.T) {
 		if !shown.ProtoReflect().Has(fields.Get(i)) {
 			t.Errorf("%s is left out", fields.Get(i).Name())
 		}
+	}
+}
+
+// BenchmarkProgressShown measures one report about one of 1,000 jobs while somebody watches the progress of all.
+func BenchmarkProgressShown(b *testing.B) {
+	now := actors.Instant(1e12)
+	a := newAudience()
+	a.Mirror.p.Clock = moved{&now}
+	var reports []ProgressShown
+	for i := range 1000 {
+		id := fmt.Sprintf("train-%d", i)
+		a.says("job", JobShown{training(1, func(s *messages.JobStatus) { s.Record.Id = id })})
+		report := told("a", 1, 1, 2, 1000, 500)
+		report.Progress[0].Job = id
+		reports = append(reports, report)
+	}
+	a.says("all", &messages.Watch{Jobs: true, Progress: true})
+	for i := 0; b.Loop(); i++ {
+		now = now.Plus(10 * time.Millisecond)
+		a.says("rack", reports[i%1000])
+		clear(a.told)
 	}
 }

@@ -163,6 +163,8 @@ func (n *Node) onOwn(ctx actor.Context, m any) {
 		n.onRankGone(ctx, m)
 	case pulseDue:
 		n.onPulse(ctx, m)
+	case progressDue:
+		n.onProgressDue(ctx)
 	case reportDue:
 		n.onReportDue(ctx)
 	case expiryDue:

@@ -16,6 +16,11 @@ import (
 // progressEvery is the least time between two reports of the progress of one attempt.
 const progressEvery = 5 * time.Second
 
+// earlyEvery is the least time between two heartbeats that are sent early because of progress.
+const earlyEvery = time.Second
+
+type progressDue struct{}
+
 // progressSent notes when the leader was told of the progress of a slice.
 type progressSent struct {
 	changed bool           // since it was sent last
@@ -41,8 +46,35 @@ func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 		return
 	}
 	r.progress, s.progress.changed = m.told, true
-	if n.states.In(nodeMember) && s.progress.due(n.p.Clock.Now()) {
+	if s.progress.due(n.p.Clock.Now()) {
+		n.beatEarly(ctx)
+	}
+}
+
+// beatEarly sends a heartbeat before its turn, at most once in earlyEvery. If many attempts report at one time, they
+// share it.
+func (n *Node) beatEarly(ctx actor.Context) {
+	now := n.p.Clock.Now()
+	switch wait := earlyEvery - now.Since(n.pulse.early); {
+	case !n.states.In(nodeMember):
+	case n.pulse.early == 0 || wait <= 0:
+		n.pulse.early = now
 		n.beat(ctx)
+	case !n.pulse.earlyArmed:
+		n.pulse.earlyArmed = true
+		n.p.Clock.After(wait, ctx.Self(), progressDue{})
+	}
+}
+
+// onProgressDue sends the progress that waited for its turn, unless a heartbeat had it meanwhile.
+func (n *Node) onProgressDue(ctx actor.Context) {
+	n.pulse.earlyArmed = false
+	now := n.p.Clock.Now()
+	for _, l := range n.ledger.Slices() {
+		if p := &n.slices[l.Token].progress; p.changed && p.due(now) {
+			n.beatEarly(ctx)
+			return
+		}
 	}
 }
 

@@ -99,3 +99,37 @@ func TestProgressOfOneThatSaysNothing(t *testing.T) {
 		t.Fatalf("nobody reported, and the leader is told %v", got)
 	}
 }
+
+// TestProgressOfManyAttempts: the first progress of several attempts at one moment is told by two heartbeats and no
+// more: one at once, and one for all others a second later.
+func TestProgressOfManyAttempts(t *testing.T) {
+	r, reports, said := progressRig(t)
+	members := []*messages.Member{{Amount: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30}}}
+	order := &messages.Order{
+		Epoch: r.epoch, Token: &messages.Token{Epoch: 1, Counter: 2}, Job: "k", Node: "a", Incarnation: r.incarnation(),
+	}
+	r.order(&messages.Reserve{Order: order, TtlMs: 10_000, Members: members})
+	r.order(&messages.Commit{Order: order, Members: members, Spec: &messages.JobSpec{
+		Name: "other", Image: "img", Gang: &messages.GangSpec{ReplicasMin: 1, ReplicasMax: 1}, Each: members[0].Amount,
+	}})
+	r.order(&messages.Start{Order: order, JobName: "other", Run: 1, Rendezvous: &messages.Rendezvous{
+		Address: "10.0.0.1", Port: 30001, Peers: []*messages.Peer{{Node: "a", Address: "10.0.0.1"}},
+	}})
+	said(true)
+	reports(0, 100)
+	r.system.Root.Send(r.node.slices[messages.FromToken(order.Token)].rank(0).pid, &messages.TaskProgress{
+		Id: &messages.TaskId{Token: order.Token}, Step: 1, ChangedNs: int64(r.now),
+	})
+	r.settle()
+	if got := said(true); len(got) != 1 || got[0].Job != "j" {
+		t.Fatalf("at once %v is told", got)
+	}
+	r.pass(earlyEvery)
+	if got := said(true); len(got) != 1 || got[0].Job != "k" {
+		t.Fatalf("a second later %v is told", got)
+	}
+	r.pass(4 * time.Second)
+	if got := said(true); len(got) > 0 {
+		t.Fatalf("later %v is told again", got)
+	}
+}

@@ -15,13 +15,15 @@ var noToken topology.Token
 
 // nodePulse holds the messages that were sent to the leader, and the leader's acknowledgements.
 type nodePulse struct {
-	timer    uint64 // number of the last timer: an older one is stale
-	seq      uint64 // of the last heartbeat
-	sent     [8]pulseSent
-	heard    actors.Instant // send time of the last acknowledged heartbeat
-	acked    uint64         // the ledger version that the leader has for certain
-	reported uint64         // the version that was last sent
-	armed    bool           // a report is scheduled
+	timer      uint64 // number of the last timer: an older one is stale
+	seq        uint64 // of the last heartbeat
+	sent       [8]pulseSent
+	heard      actors.Instant // send time of the last acknowledged heartbeat
+	acked      uint64         // the ledger version that the leader has for certain
+	reported   uint64         // the version that was last sent
+	armed      bool           // a report is scheduled
+	early      actors.Instant // when a heartbeat was last sent early because of progress; 0: never
+	earlyArmed bool           // one is due
 }
 
 type pulseSent struct {
