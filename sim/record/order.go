@@ -72,9 +72,15 @@ type Waits struct {
 	WaitP99    float64 `json:"wait_p99"`
 	WaitMax    float64 `json:"wait_max"`
 	JCTAvg     float64 `json:"jct_avg"`
+	// The slowdown of a job is the time from submit to end, divided by its run time, but by at least ten minutes.
+	SlowdownAvg float64 `json:"slowdown_avg"`
+	SlowdownP95 float64 `json:"slowdown_p95"`
 }
 
-// Class holds the results of the jobs of one size.
+// MultiNode is the name of the class of all gangs that are larger than one node.
+const MultiNode = "multi-node"
+
+// Class holds the results of the jobs of one size. The class MultiNode contains jobs of other classes.
 type Class struct {
 	GPUs string `json:"gpus"`
 	Waits

@@ -293,11 +293,37 @@ func TestClasses(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	got := fmt.Sprint(f.Classes, f.Queues, *f.Real)
-	want := "[{1 {1 0 99 99 99 99 109}} {2-4 {1 0 98 98 98 98 118}} {9+ {1 0 0 0 0 0 100}}]" +
-		" [{a {1 0 99 99 99 99 109}} {b {2 0 49 98 98 98 109}}] {3 0 6.666666666666667 13 13 13 50}"
+	got := ""
+	for _, c := range f.Classes {
+		got += c.GPUs + shortly(c.Waits)
+	}
+	for _, q := range f.Queues {
+		got += q.Queue + shortly(q.Waits)
+	}
+	got += "real" + shortly(*f.Real)
+	want := "1: 1 0 99 99 99 99 109 0.182 0.182; 2-4: 1 0 98 98 98 98 118 0.197 0.197; " +
+		"9+: 1 0 0 0 0 0 100 0.167 0.167; multi-node: 1 0 0 0 0 0 100 0.167 0.167; " +
+		"a: 1 0 99 99 99 99 109 0.182 0.182; b: 2 0 49 98 98 98 109 0.182 0.197; " +
+		"real: 3 0 6.67 13 13 13 50 0.0833 0.178; "
 	if got != want {
-		t.Errorf("it is %s, and not %s", got, want)
+		t.Errorf("it is\n%s, and not\n%s", got, want)
+	}
+}
+
+// shortly formats the results of a class with three digits.
+func shortly(w record.Waits) string {
+	return fmt.Sprintf(": %d %d %.3g %.3g %.3g %.3g %.3g %.3g %.3g; ", w.Jobs, w.Unfinished,
+		w.WaitAvg, w.WaitP95, w.WaitP99, w.WaitMax, w.JCTAvg, w.SlowdownAvg, w.SlowdownP95)
+}
+
+// TestSlowdown checks that the slowdown of a job counts its wait, and that a job shorter than ten minutes is divided by
+// ten minutes.
+func TestSlowdown(t *testing.T) {
+	long, short := &tally{}, &tally{}
+	long.add(3600, 1200, true)
+	short.add(600, 0, true)
+	if l, s := long.figures().SlowdownAvg, short.figures().SlowdownP95; l != 4 || s != 1 {
+		t.Errorf("the slowdowns are %g and %g", l, s)
 	}
 }
 

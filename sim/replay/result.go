@@ -26,6 +26,9 @@ func classOf(gpus int) string {
 	})].name
 }
 
+// slowdownBound is the shortest run time that a slowdown is divided by. Without it, jobs of seconds decide the mean.
+const slowdownBound = 10 * time.Minute
+
 // linesShown is the number of gangs that never fit and are listed.
 const linesShown = 100
 
@@ -55,7 +58,7 @@ func (r *run) result() *record.Result {
 			told++
 		}
 		if over && j.GPUs > r.o.Cluster.Largest() {
-			multi.add(wait, 0, true)
+			multi.add(wait, j.Duration.Seconds(), true)
 			if r.isNear(i) {
 				least++
 			}
@@ -74,6 +77,9 @@ func (r *run) result() *record.Result {
 		if t := byClass[c.name]; t != nil {
 			out.Classes = append(out.Classes, record.Class{GPUs: c.name, Waits: t.figures()})
 		}
+	}
+	if len(multi.waits) > 0 {
+		out.Classes = append(out.Classes, record.Class{GPUs: record.MultiNode, Waits: multi.figures()})
 	}
 	for _, q := range sortedNames(byQueue) {
 		out.Queues = append(out.Queues, record.Queue{Queue: q, Waits: byQueue[q].figures()})
@@ -123,6 +129,7 @@ func (r *run) usedBy(span time.Duration) float64 {
 // tally gathers the waiting times of some jobs.
 type tally struct {
 	waits []float64 // of finished jobs
+	slow  []float64 // their bounded slowdowns
 	took  float64   // sum of the times from submit to end
 	open  int       // number of unfinished jobs
 }
@@ -143,6 +150,7 @@ func (t *tally) add(wait, duration float64, over bool) {
 		return
 	}
 	t.waits = append(t.waits, wait)
+	t.slow = append(t.slow, (wait+duration)/max(duration, slowdownBound.Seconds()))
 	t.took += wait + duration
 }
 
@@ -155,6 +163,8 @@ func (t *tally) figures() record.Waits {
 	out.WaitAvg, out.JCTAvg = mean(t.waits), t.took/float64(n)
 	slices.Sort(t.waits)
 	out.WaitP95, out.WaitP99, out.WaitMax = percentile(t.waits, 0.95), percentile(t.waits, 0.99), t.waits[n-1]
+	slices.Sort(t.slow)
+	out.SlowdownAvg, out.SlowdownP95 = mean(t.slow), percentile(t.slow, 0.95)
 	return out
 }
 

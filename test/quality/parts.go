@@ -34,13 +34,11 @@ func (s study) runParts(out, progress io.Writer) error {
 		if err != nil {
 			return fmt.Errorf("%s: %w", c.name, err)
 		}
-		beside := map[string]*record.Result{}
+		others := map[string][]*record.Result{}
 		for _, name := range []string{"easy", "sjf"} {
-			runs, err := replays(jobs, cluster, name, "", 1)
-			if err != nil {
+			if others[name], err = replays(jobs, cluster, name, "", s.times()); err != nil {
 				return fmt.Errorf("%s, %s: %w", c.name, name, err)
 			}
-			beside[name] = runs[0]
 		}
 		for _, part := range parts {
 			fmt.Fprintf(progress, "%s without %q\n", c.name, part)
@@ -52,7 +50,7 @@ func (s study) runParts(out, progress io.Writer) error {
 			if part != "" {
 				name += " without " + part
 			}
-			fmt.Fprint(out, row(name, c.goal, runs, beside["easy"], beside["sjf"]))
+			fmt.Fprint(out, row(name, c.goal, runs, others["easy"], others["sjf"]))
 		}
 	}
 	return nil

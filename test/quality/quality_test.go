@@ -27,10 +27,28 @@ func TestRow(t *testing.T) {
 		return &record.Result{Waits: waits, WaitMultiAvg: &gangs, Rack: &gangs, Util: 0.5}
 	}
 	runs := []*record.Result{run(1_000_000, 1), run(1_000_200, 3)}
-	sjf := &record.Result{}
-	got := row("X", goal{gangs: 0.2, easy: 1, longest: 0.1, rack: 2}, runs, run(2_000_200, 8), sjf)
-	want := "| X | 2 | 1,000,100 ± 141 | – | 0.50 | 2 ± 1 | **0.25** | 1,000,100 | 2,000,200 | **0.50** | 0.500 | " +
-		"2.00 | 0.000 | – | – | – |\n"
+	easy, sjf := []*record.Result{run(2_000_100, 8), run(2_000_300, 8)}, []*record.Result{{}, {}}
+	got := row("X", goal{gangs: 0.2, easy: 1, longest: 0.1, rack: 2}, runs, easy, sjf)
+	want := "| X | 2 | 1,000,100 ± 141 | – | 0.50 ± 0.00 | 2 ± 1 | **0.25** ± 0.12 | 1,000,100 | 2,000,200 | " +
+		"**0.50** ± 0.00 | 0.500 | 2.00 | 0.000 | – | – | – |\n"
+	if got != want {
+		t.Errorf("it is\n%s and not\n%s", got, want)
+	}
+}
+
+// TestClassRows checks that each class is compared with the same class of the other policies, and that only a missed
+// target is bold.
+func TestClassRows(t *testing.T) {
+	run := func(wait, slow float64) *record.Result {
+		one := record.Class{GPUs: "1", Waits: record.Waits{Jobs: 7, WaitAvg: 1, SlowdownAvg: 1, SlowdownP95: 1}}
+		gangs := record.Class{GPUs: record.MultiNode,
+			Waits: record.Waits{Jobs: 3, WaitAvg: wait, SlowdownAvg: slow, SlowdownP95: 2 * slow}}
+		return &record.Result{Classes: []record.Class{one, gangs}}
+	}
+	runs, easy := []*record.Result{run(100, 3)}, []*record.Result{run(200, 2)}
+	got := classRows("X", goal{gangs: 1, slow: 1.1}, runs, easy, []*record.Result{{}})
+	want := "| X | 1 | 7 | 1 | – | 1.00 | 1.00 | 1.00 | 1.0 | 1.00 |\n" +
+		"| X | multi-node | 3 | 100 | – | 0.50 | 3.00 | 1.50 | 6.0 | **1.50** |\n"
 	if got != want {
 		t.Errorf("it is\n%s and not\n%s", got, want)
 	}
@@ -67,7 +85,7 @@ func TestStudy(t *testing.T) {
 	}
 	text, err := os.ReadFile(page)
 	if err != nil || !strings.Contains(string(text), "\n| P2 | ") || !strings.HasSuffix(string(text), to) ||
-		strings.Count(string(text), "\n| ") != 2 {
+		strings.Count(string(text), "\n| P2 | ") != 6 {
 		t.Errorf("%v: %s", err, text)
 	}
 	if err := (study{traces: folder, name: "A1"}).run(&out, io.Discard); err == nil ||
