@@ -35,7 +35,7 @@ func TestQueueKeepsOrderAndGivesMemoryBack(t *testing.T) {
 			}
 		}
 		if f.pop() != nil || f.len() != 0 || cap(f.items) > 16 {
-			t.Fatalf("round %d: %d left in room for %d", round, f.len(), cap(f.items))
+			t.Fatalf("round %d: %d elements are left, but the capacity is %d", round, f.len(), cap(f.items))
 		}
 	}
 }
@@ -51,7 +51,7 @@ func TestTimersAreNeverEarly(t *testing.T) {
 				due := c.read(now).Plus(d)
 				fired := c.read(now.plus(c.lasts(d)))
 				if fired < due || fired.Since(due) > 10 {
-					t.Errorf("ppm %d, %s from %d: fired %d after it was due", ppm, d, now, fired-due)
+					t.Errorf("ppm %d, timer of %s from %d: fired %d ns after it was due", ppm, d, now, fired-due)
 				}
 			}
 		}
@@ -97,7 +97,7 @@ func TestScriptsAreReadAsWritten(t *testing.T) {
 	}
 	after, code, _ := script{run: time.Minute, exit: 4, rank: 2, runs: 1}.end(2, 1)
 	if after != 30*time.Second || code != 4 {
-		t.Errorf("rank 2 ends after %s with %d", after, code)
+		t.Errorf("rank 2 ends after %s with code %d", after, code)
 	}
 	if _, code, _ := (script{run: time.Minute, exit: 4, rank: 2, runs: 1}).end(2, 2); code != 0 {
 		t.Error("the second attempt fails like the first")

@@ -34,7 +34,7 @@ func TestGaps(t *testing.T) {
 		t.Errorf("a job that ran for two minutes is counted for %s, of which %s are early", all, lost)
 	}
 	if why := sum[0].Reasons(); len(why) != 1 || why[0] != "early" {
-		t.Errorf("the reasons are %q", why)
+		t.Errorf("unexpected reasons: %q", why)
 	}
 }
 

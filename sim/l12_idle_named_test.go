@@ -39,6 +39,6 @@ func TestIdleHours(t *testing.T) {
 		t.Error(v)
 	}
 	if state := w.Stored(second).GetState(); state != messages.JobState_JOB_STATE_SUCCEEDED {
-		t.Errorf("the second gang is %v", state)
+		t.Errorf("unexpected state of the second gang: %v", state)
 	}
 }

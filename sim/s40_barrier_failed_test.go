@@ -16,6 +16,6 @@ func TestBarrierFailed(t *testing.T) {
 		})
 	}
 	if judged < 12 {
-		t.Errorf("%d ranks were judged", judged)
+		t.Errorf("only %d ranks were judged", judged)
 	}
 }

@@ -4,7 +4,7 @@ import "github.com/yi-json/synapse/messages"
 
 // ownersKept is S41: a job or an array of an owner who may not use its queue is never accepted. Lists may change while
 // a submit is on its way. So the owner must be allowed by some set of queues in the store since the first request. An
-// element is accepted with its array. No leader rejects an owner whom all such queues allow. A deposed leader may use
+// element is accepted with its array. No leader rejects an owner that all such queues allow. A deposed leader may use
 // any earlier queues.
 type ownersKept struct{ rule }
 

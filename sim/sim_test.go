@@ -203,7 +203,7 @@ func TestScript(t *testing.T) {
 		t.Error(v)
 	}
 	if got := w.Stored(second).GetState(); got != messages.JobState_JOB_STATE_SUCCEEDED {
-		t.Errorf("the second job is %v", got)
+		t.Errorf("unexpected state of the second job: %v", got)
 	}
 }
 

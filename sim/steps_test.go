@@ -25,7 +25,7 @@ var rare = []string{
 // others are tried if that is no longer so.
 func TestEveryStepIsTaken(t *testing.T) {
 	if testing.Short() {
-		t.Skip("it takes many seeds")
+		t.Skip("this test needs many seeds")
 	}
 	seeds := []uint64{5137, 5037, 5191}
 	for seed := uint64(5000); seed < 5300; seed++ {

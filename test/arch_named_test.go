@@ -39,7 +39,7 @@ func TestNamedRule(t *testing.T) {
 		}
 	}
 	if found < 300 {
-		t.Errorf("only %d names were found: the comments, or this test's eyes, have changed", found)
+		t.Errorf("only %d names were found: the comments, or the patterns of this test, have changed", found)
 	}
 	known := parse(t, "store/x.go", "package store\n\ntype JobRow struct{}\n\nfunc (JobRow) find() {}\n")
 	for comment, refused := range map[string]bool{

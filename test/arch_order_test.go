@@ -35,7 +35,7 @@ type listed struct {
 // TestOrderRule checks the rule in the ordered packages, and shows that it can fail.
 func TestOrderRule(t *testing.T) {
 	if testing.Short() {
-		t.Skip("asks for everything to be compiled once more under -race, and has nothing concurrent in it")
+		t.Skip("this test would compile everything again under -race, and has no concurrency")
 	}
 	packages, exports := listPackages(t, orderedFolders)
 	fset := token.NewFileSet()
@@ -102,7 +102,7 @@ func listPackages(t *testing.T, folders []string) ([]listed, map[string]string) 
 		if err := decoder.Decode(&p); errors.Is(err, io.EOF) {
 			return packages, exports
 		} else if err != nil {
-			t.Fatalf("go list's answer: %v", err)
+			t.Fatalf("cannot parse the output of go list: %v", err)
 		}
 		exports[p.ImportPath] = p.Export
 		if p.Error != nil {

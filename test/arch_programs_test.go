@@ -91,7 +91,7 @@ func TestProgramsRule(t *testing.T) {
 			program = "synapse-node"
 		}
 		if !programs[program] {
-			t.Errorf("there is no program %s", program)
+			t.Errorf("program %s does not exist", program)
 		}
 		for linked, want := range map[string]int{a.prefix: 1, a.prefix + "/deep": 1, a.prefix + "s": 0} {
 			if got := len(a.findings("x/cmd/"+program, []string{linked})); got != want {

@@ -47,7 +47,7 @@ type breach struct{ path, text string }
 func TestArchitectureRules(t *testing.T) {
 	tree := readTree(t)
 	if len(tree) < 10 {
-		t.Fatalf("the walk found only %d files; it looks in the wrong place", len(tree))
+		t.Fatalf("the walk found only %d files: is the root wrong?", len(tree))
 	}
 	for _, rule := range rules {
 		t.Run(rule.name, func(t *testing.T) {
@@ -58,7 +58,7 @@ func TestArchitectureRules(t *testing.T) {
 			}
 			for _, breach := range rule.breaches {
 				if findings := rule.holds(parse(t, breach.path, breach.text)); len(findings) == 0 {
-					t.Errorf("the rule does not refuse %s:\n%s", breach.path, breach.text)
+					t.Errorf("the rule does not reject %s:\n%s", breach.path, breach.text)
 				}
 			}
 		})

@@ -27,13 +27,13 @@ func TestBlocksRule(t *testing.T) {
 				t.Error(err)
 			}
 			if use == page.Elsewhere && !tests[word] {
-				t.Errorf("%s is run by %s, which is no test", b, word)
+				t.Errorf("%s is run by %s, which does not exist", b, word)
 			}
 			uses[use]++
 		}
 	}
 	if uses[page.Typed] < leastTyped || uses[page.NotRun] > mostNotRun {
-		t.Errorf("%d blocks are typed, %d wanted; %d cannot be run, %d are allowed",
+		t.Errorf("%d blocks are run, want %d; %d cannot be run, at most %d are permitted",
 			uses[page.Typed], leastTyped, uses[page.NotRun], mostNotRun)
 	}
 	for text, want := range map[string]string{ // the rule can fail

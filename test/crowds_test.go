@@ -55,9 +55,9 @@ func TestCrowdsAreRun(t *testing.T) {
 	slices.Sort(found)
 	slices.Sort(folders)
 	if got := listed("CROWDS", "|"); !slices.Equal(got, found) || len(found) == 0 {
-		t.Errorf("CROWDS of the Makefile has %q, and %q ask for a crowd", got, found)
+		t.Errorf("CROWDS of the Makefile has %q, but the tests %q need a crowd", got, found)
 	}
 	if got := listed("CROWDED", " "); !slices.Equal(got, slices.Compact(folders)) {
-		t.Errorf("CROWDED of the Makefile has %q, and the tests are in %q", got, folders)
+		t.Errorf("CROWDED of the Makefile has %q, but the tests are in %q", got, folders)
 	}
 }

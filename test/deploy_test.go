@@ -22,10 +22,10 @@ func TestSettingsFiles(t *testing.T) {
 		flags := matches(t, aFlag, filepath.Join(root, "cmd", program, "main.go"))
 		settings := matches(t, aSetting, filepath.Join(root, "deploy", "etc", file))
 		if len(flags) < 5 {
-			t.Errorf("only %d flags of %s are found", len(flags), program)
+			t.Errorf("only %d flags of %s were found", len(flags), program)
 		}
 		if !slices.Equal(flags, settings) {
-			t.Errorf("deploy/etc/%s has the settings\n%v, and %s the flags\n%v", file, settings, program, flags)
+			t.Errorf("deploy/etc/%s has the settings\n%v, but %s has the flags\n%v", file, settings, program, flags)
 		}
 	}
 }
@@ -62,7 +62,7 @@ func TestUnitsLeaveTasks(t *testing.T) {
 		for _, never := range []string{"Private", "Protect", "ReadOnly", "Inaccessible", "SystemCallFilter", "DeviceAllow",
 			"CapabilityBoundingSet", "NoNewPrivileges", "RestrictNamespaces", "MemoryMax", "ExecStop", "Slice"} {
 			if strings.HasPrefix(line, never) {
-				t.Errorf("synapse-node.service has %s: a container would have it too, or lack what it is made of", line)
+				t.Errorf("synapse-node.service has %s, which would also restrict containers", line)
 			}
 		}
 	}

@@ -26,7 +26,7 @@ func TestFieldPageIsTrue(t *testing.T) {
 		named++
 		_, err := os.Stat(filepath.Join("testdata/scenarios", name+".txt"))
 		if there := err == nil || tests[name]; !there {
-			t.Errorf("docs/contribute/known-failures.md names %s, which is no scenario and no test", name)
+			t.Errorf("docs/contribute/known-failures.md names %s, which is neither a scenario nor a test", name)
 		}
 	}
 	if named < 80 {
@@ -48,7 +48,7 @@ func TestPagesNameTests(t *testing.T) {
 		named := regexp.MustCompile("`((?:[a-z]+\\.)?Test\\w+)`").FindAllStringSubmatch(string(text), -1)
 		for _, m := range named {
 			if !tests[m[1]] {
-				t.Errorf("%s names %s, which is no test", page, m[1])
+				t.Errorf("%s names %s, which does not exist", page, m[1])
 			}
 		}
 		if len(named) < least {

@@ -31,7 +31,7 @@ func TestGlossary(t *testing.T) {
 		{"task": {"a.Task"}}, {"task": {"a.Task", "b.task", "d.Task"}}, {"job": {"a.Task"}},
 	} {
 		if compareWords(wrong, few) == nil {
-			t.Errorf("%v is taken for the glossary of %v", wrong, few)
+			t.Errorf("the rule accepts %v as the glossary of %v", wrong, few)
 		}
 	}
 	if wrong := compareWords(map[string][]string{"task": {"a.Task", "b.task"}}, few); wrong != nil {

@@ -26,7 +26,7 @@ func TestIndexRule(t *testing.T) {
 		t.Errorf("%s does not link %s", frontPage, indexPage)
 	}
 	if len(front) > mostFront || len(index) > mostIndex {
-		t.Errorf("%s has %d bytes of %d, %s %d of %d", frontPage, len(front), mostFront, indexPage, len(index), mostIndex)
+		t.Errorf("%s: %d bytes of %d, %s: %d of %d", frontPage, len(front), mostFront, indexPage, len(index), mostIndex)
 	}
 	linked := append(linkedFrom(indexPage, index), notIndexed...)
 	commands := linkedFrom(commandIndex, pageOf(t, commandIndex))
@@ -51,7 +51,7 @@ func TestIndexRule(t *testing.T) {
 	}
 	got := linkedFrom("docs/x.md", "[a](a.md#b) [c](../c.md)")
 	if strings.Join(got, " ") != "docs/a.md c.md" {
-		t.Errorf("links of a page: %q", got)
+		t.Errorf("unexpected links of a page: %q", got)
 	}
 }
 

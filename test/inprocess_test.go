@@ -108,7 +108,7 @@ func (c *inprocess) await(name string) time.Time {
 				return to.at
 			}
 		case <-limit:
-			c.tb.Fatalf("no job came to %q", name)
+			c.tb.Fatalf("no job reached %q", name)
 		}
 	}
 }

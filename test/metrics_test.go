@@ -58,7 +58,7 @@ func TestMetricsPage(t *testing.T) {
 		}
 	}
 	if there, err := os.ReadFile(path); err != nil || string(there) != page.String() {
-		t.Errorf("%s is not what the code registers (%v): go test ./test -run MetricsPage -rewrite", metricsPage, err)
+		t.Errorf("%s differs from the metrics (%v): run go test ./test -run MetricsPage -rewrite", metricsPage, err)
 	}
 }
 
@@ -69,10 +69,10 @@ func TestMetricNames(t *testing.T) {
 		for _, f := range table.source.Families() {
 			counts := strings.HasSuffix(f.Name, "_total")
 			if seen[f.Name] || !strings.HasPrefix(f.Name, "synapse_") || counts != (f.Kind == metrics.Counter) {
-				t.Errorf("%s %s: each name is there once, begins with synapse_, and a counter's ends in _total", f.Kind, f.Name)
+				t.Errorf("%s %s: a name must be unique and begin with synapse_, and a counter must end in _total", f.Kind, f.Name)
 			}
 			if f.Kind == metrics.Histogram && !strings.HasSuffix(f.Name, "_seconds") {
-				t.Errorf("%s: its unit stands last", f.Name)
+				t.Errorf("%s: the unit must be the last part of the name", f.Name)
 			}
 			seen[f.Name] = true
 		}
@@ -183,7 +183,7 @@ func TestQueries(t *testing.T) {
 		for _, r := range g.Rules {
 			look(r.Alert, r.Expr)
 			if r.Annotations.Summary == "" || r.Annotations.Description == "" {
-				t.Errorf("%s does not say what it is, and what to look at", r.Alert)
+				t.Errorf("%s does not describe the metric and its use", r.Alert)
 			}
 		}
 	}

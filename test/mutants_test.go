@@ -31,7 +31,7 @@ func TestMutantsStillApply(t *testing.T) {
 		t.Fatal(err)
 	}
 	if len(mutants) < minMutants {
-		t.Errorf("%d mutants, and %d are promised", len(mutants), minMutants)
+		t.Errorf("only %d mutants exist, want at least %d", len(mutants), minMutants)
 	}
 	checkMutantsPage(t, mutants)
 	fset := token.NewFileSet()
@@ -73,7 +73,7 @@ func TestOtherPatchesStillApply(t *testing.T) {
 		found += len(changes)
 	}
 	if found < 8 {
-		t.Errorf("%d patches are found", found)
+		t.Errorf("only %d patches were found", found)
 	}
 }
 
@@ -104,7 +104,7 @@ func checkMutantsPage(t *testing.T, mutants []patch.Mutant) {
 		err = errors.New("it does not list the mutants as they say of themselves")
 	}
 	if err != nil {
-		t.Errorf("%s: %v: go test ./test -run Mutants -rewrite", mutantsPage, err)
+		t.Errorf("%s: %v: run go test ./test -run Mutants -rewrite", mutantsPage, err)
 	}
 }
 

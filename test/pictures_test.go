@@ -39,7 +39,7 @@ func TestPackagesPictureRule(t *testing.T) {
 	}
 	for _, name := range slices.Sorted(maps.Keys(packages)) {
 		if _, ok := drawn[name]; !ok && isDrawn(name) {
-			t.Errorf("the package %s is not in the picture", name)
+			t.Errorf("the package %s is not in the diagram", name)
 		}
 	}
 	real := map[string][]string{"a": {"b", "c"}, "b": {"c"}, "c": nil}
@@ -47,7 +47,7 @@ func TestPackagesPictureRule(t *testing.T) {
 		{"a": {"b"}, "b": nil, "c": nil}, {"a": {"b"}, "b": {"c"}, "c": {"a"}},
 	} {
 		if comparePicture(wrong, real) == nil {
-			t.Errorf("%v is taken for a picture of %v", wrong, real)
+			t.Errorf("the rule accepts %v as a diagram of %v", wrong, real)
 		}
 	}
 	if wrong := comparePicture(map[string][]string{"a": {"b"}, "b": {"c"}, "c": nil}, real); wrong != nil {
@@ -139,10 +139,10 @@ func TestMessagesPictureRule(t *testing.T) {
 		from, to, message := m[1], m[2], m[3]
 		said[message] = true
 		if from != "Client" && !made[from][message] {
-			t.Errorf("the picture has %s make %s, and it does not", from, message)
+			t.Errorf("the diagram shows that %s creates %s, but the code does not", from, message)
 		}
 		if to != "Client" && !handled[to][message] {
-			t.Errorf("the picture has %s act on %s, and it does not", to, message)
+			t.Errorf("the diagram shows that %s handles %s, but the code does not", to, message)
 		}
 	}
 	_, gang, _ := strings.Cut(pageOf(t, "messages/README.md"), "## A gang")
@@ -150,11 +150,11 @@ func TestMessagesPictureRule(t *testing.T) {
 	all := gangMessage.FindAllStringSubmatch(gang, -1)
 	for _, m := range all {
 		if !said[m[1]] {
-			t.Errorf("%s of the conversation about a gang is not in the picture", m[1])
+			t.Errorf("message %s about a gang is not in the diagram", m[1])
 		}
 	}
 	if len(all) < 16 || made["Node"]["Reserve"] || handled["Scheduler"]["Reserved"] || !handled["Job"]["Exited"] {
-		t.Errorf("this test's eyes have changed: %d messages of a gang", len(all))
+		t.Errorf("only %d messages about a gang were found: the patterns of this test have changed", len(all))
 	}
 }
 
@@ -230,7 +230,7 @@ func pictureOf(t *testing.T, kind string) string {
 	t.Helper()
 	_, picture, found := strings.Cut(pageOf(t, "ARCHITECTURE.md"), "```mermaid\n"+kind)
 	if !found {
-		t.Fatalf("ARCHITECTURE.md has no picture of kind %s", kind)
+		t.Fatalf("ARCHITECTURE.md has no diagram of kind %s", kind)
 	}
 	picture, _, _ = strings.Cut(picture, "```")
 	return picture

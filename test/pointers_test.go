@@ -35,21 +35,21 @@ func TestPointersRule(t *testing.T) {
 			// a folder's own page names its files without the folder
 			beside := path.Join(path.Dir(d.path), m[2])
 			if !code.has(m[2], m[1]) && !code.has(beside, m[1]) {
-				t.Errorf("%s points at %s in %s, and it is not there", d.path, m[1], m[2])
+				t.Errorf("%s names %s in %s, which does not exist", d.path, m[1], m[2])
 			}
 		}
 		for _, m := range pointingLink.FindAllStringSubmatch(d.text, -1) {
 			found++
 			if !code.has(path.Join(path.Dir(d.path), m[2]), m[1]) {
-				t.Errorf("%s links %s in %s, and it is not there", d.path, m[1], m[2])
+				t.Errorf("%s links %s in %s, which does not exist", d.path, m[1], m[2])
 			}
 		}
 	}
 	if found < 120 {
-		t.Errorf("only %d pointers were found: the documents, or this test's eyes, have changed", found)
+		t.Errorf("only %d references were found: the documents, or the patterns of this test, have changed", found)
 	}
 	if code.has("policy/plan.go", "planned") || code.has("policy/planned.go", "Plan") {
-		t.Error("whatever a document names is found")
+		t.Error("the rule accepts a name that does not exist")
 	}
 }
 
@@ -65,12 +65,12 @@ func TestLinksRule(t *testing.T) {
 		}
 	}
 	if found < 120 {
-		t.Errorf("only %d links were found: the documents, or this test's eyes, have changed", found)
+		t.Errorf("only %d links were found: the documents, or the patterns of this test, have changed", found)
 	}
 	page := source{path: "docs/x.md", text: "# A `word`, and more\n"}
 	for _, bad := range [][2]string{{"nowhere.md", ""}, {"", "another"}, {"../README.md", "nothing"}} {
 		if deadLink(page, bad[0], bad[1]) == "" {
-			t.Errorf("%q is taken for a link that leads somewhere", bad)
+			t.Errorf("the rule accepts the broken link %q", bad)
 		}
 	}
 	if why := deadLink(page, "", "a-word-and-more"); why != "" {

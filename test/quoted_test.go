@@ -37,7 +37,7 @@ func TestQuotedErrorsRule(t *testing.T) {
 	for _, m := range quoted {
 		part, _, _ := strings.Cut(m[1], "…")
 		if !strings.Contains(code.String(), part) {
-			t.Errorf("%s quotes %q, and no error of runtime/image has it", imagePage, part)
+			t.Errorf("%s quotes %q, which no error of runtime/image contains", imagePage, part)
 		}
 	}
 	if len(quoted) < 8 {

@@ -58,7 +58,7 @@ func sources(t *testing.T, pattern string) (files []*ast.File) {
 	t.Helper()
 	names, err := filepath.Glob(filepath.Join(root, pattern))
 	if err != nil || len(names) == 0 {
-		t.Fatalf("%s: no such files (%v)", pattern, err)
+		t.Fatalf("%s: no files found (%v)", pattern, err)
 	}
 	for _, name := range names {
 		if strings.HasSuffix(name, "_test.go") {
@@ -357,6 +357,6 @@ func TestRenamedPage(t *testing.T) {
 		}
 	}
 	if there, err := os.ReadFile(path); err != nil || !bytes.Equal(there, page.Bytes()) {
-		t.Errorf("%s is not the table (%v): go test ./test -run RenamedPage -rewrite", renamedPage, err)
+		t.Errorf("%s differs from the table (%v): run go test ./test -run RenamedPage -rewrite", renamedPage, err)
 	}
 }

@@ -55,7 +55,7 @@ func TestStatesPage(t *testing.T) {
 		t.Fatal(err)
 	}
 	if string(there) != page.String() {
-		t.Errorf("%s is not what the tables say: go test ./test -run StatesPage -rewrite", statesPage)
+		t.Errorf("%s differs from the tables: run go test ./test -run StatesPage -rewrite", statesPage)
 	}
 }
 

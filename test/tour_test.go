@@ -29,16 +29,16 @@ func TestTourRule(t *testing.T) {
 		heading := fmt.Sprintf("\n## %d. %s\n", i+1, question)
 		_, answer, found := strings.Cut(page, heading)
 		if !found {
-			t.Errorf("docs/contribute/code-map.md does not ask %q", strings.TrimSpace(heading))
+			t.Errorf("docs/contribute/code-map.md lacks the question %q", strings.TrimSpace(heading))
 			continue
 		}
 		answer, _, _ = strings.Cut(answer, "\n## ")
 		if n := len(pointingLink.FindAllString(answer, -1)); n < 3 {
-			t.Errorf("the answer to %q names %d functions, and a reader wants to see where that is", question, n)
+			t.Errorf("the answer to %q names only %d functions", question, n)
 		}
 	}
 	if n := strings.Count(page, "\n## "); n != len(questions) {
-		t.Errorf("docs/contribute/code-map.md has %d questions, and the list here %d", n, len(questions))
+		t.Errorf("docs/contribute/code-map.md has %d questions, but the list here has %d", n, len(questions))
 	}
 }
 
@@ -50,6 +50,6 @@ func pageOf(t *testing.T, name string) string {
 			return d.text
 		}
 	}
-	t.Fatalf("there is no %s", name)
+	t.Fatalf("document %s does not exist", name)
 	return ""
 }

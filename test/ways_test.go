@@ -94,7 +94,7 @@ func TestSuggestionsOfThePage(t *testing.T) {
 				}
 			}
 			if !known && !onlySaid.MatchString(part) {
-				t.Errorf("%s does not know %q of %q", changesFile, part, text)
+				t.Errorf("%s does not support %q of %q", changesFile, part, text)
 			}
 		}
 	}

@@ -41,7 +41,7 @@ func wants(t *testing.T, trace *Trace, want ...string) {
 		got = append(got, fmt.Sprintf("%d %s", a.Rows, a.Why))
 	}
 	if a, b := strings.Join(got, "\n"), strings.Join(want, "\n"); a != b {
-		t.Errorf("it is\n%s\nand not\n%s", a, b)
+		t.Errorf("got\n%s\nwant\n%s", a, b)
 	}
 }
 
@@ -65,7 +65,7 @@ func TestSacct(t *testing.T) {
 		"1 not over yet", "1 never ran", "1 without GPUs")
 	few := "JobID|Submit|Start|End|ReqTRES|\n7|1790000000|1790000010|1790000070|gres/gpu=1|\n"
 	if j := read(t, few, Input{}).Jobs[0]; j.Duration != time.Minute || j.Waited != 10*time.Second {
-		t.Errorf("of few columns: %+v", j)
+		t.Errorf("a header with too few columns was read as %+v", j)
 	}
 	for text, want := range map[string]string{
 		"JobID|Submit|Elapsed\n": "column AllocTRES or ReqTRES is missing; present columns: " +
@@ -121,17 +121,14 @@ const lived = `{
   "apiVersion": "synapse/v1",
   "kind": "History",
   "items": [
-    {"id": "j1",
-	"owner": "ann", "queue": "night", "submittedAt": "2026-10-01T08:00:00Z", "submittedUnixMs": 1000250, "waitSeconds": 1.5,
+    {"id": "j1", "owner": "ann", "queue": "night", "submittedAt": "2026-10-01T08:00:00Z", "submittedUnixMs": 1000250, "waitSeconds": 1.5,
       "gpuSeconds": 320, "timeLimitSeconds": 60, "gang": {"tasks": 2, "gpusPerTask": 8}, "attempts": [{"tasks": 2, "gpus": 16}]},
     {"id": "j2", "owner": "bob", "queue": "default", "submittedUnixMs": 1000500, "waitSeconds": 0,
       "gpuSeconds": 36, "gang": {"gpus": 12, "split": "whole"}, "attempts": [{"tasks": 1, "gpus": 12}, {"tasks": 2, "gpus": 12}]},
     {"id": "j3", "submittedUnixMs": 1000500, "gpuSeconds": 0, "attempts": []},
-    {"id": "j4",
-	"submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 2, "attempts": [{"tasks": 1, "gpus": 0.5}]},
+    {"id": "j4", "submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 2, "attempts": [{"tasks": 1, "gpus": 0.5}]},
     {"id": "j5", "submittedUnixMs": 1000500, "waitSeconds": 1, "gpuSeconds": 0, "attempts": [{"tasks": 1, "gpus": 0}]},
-    {"id": "j6",
-	"submittedAt": "1970-01-01T00:20:00Z", "waitSeconds": 2, "gpuSeconds": 12, "attempts": [{"tasks": 3, "gpus": 3}]}
+    {"id": "j6", "submittedAt": "1970-01-01T00:20:00Z", "waitSeconds": 2, "gpuSeconds": 12, "attempts": [{"tasks": 3, "gpus": 3}]}
   ]
 }`
 
@@ -168,7 +165,7 @@ func TestPrinted(t *testing.T) {
 			k := was.Jobs[i]
 			k.Submit, k.Line = k.Submit-was.Jobs[0].Submit, j.Line
 			if seconds(j) != seconds(k) {
-				t.Errorf("%s: it is %s, and was %s", name, seconds(j), seconds(k))
+				t.Errorf("%s: got %s, want %s", name, seconds(j), seconds(k))
 			}
 		}
 	}
@@ -181,13 +178,10 @@ func TestCluster(t *testing.T) {
 		t.Errorf("%v, %v", c, err)
 	}
 	c, without, err := ReadCluster(strings.NewReader(`{"items": [
-		{"metadata": {"id": "n2",
-			"topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 4000}}},
-		{"metadata": {"id": "n3",
-			"topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r1"}]}, "status": {"total": {"milliGpu": 8000}}},
+		{"metadata": {"id": "n2", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 4000}}},
+		{"metadata": {"id": "n3", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r1"}]}, "status": {"total": {"milliGpu": 8000}}},
 		{"metadata": {"id": "n4"}, "status": {"total": {"milliCpu": 8000}}},
-		{"metadata": {"id": "n1",
-			"topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 2000}}}]}`))
+		{"metadata": {"id": "n1", "topology": [{"level": "zone", "domain": "a"}, {"level": "rack", "domain": "r2"}]}, "status": {"total": {"milliGpu": 2000}}}]}`))
 	if err != nil || without != 1 || fmt.Sprint(c) != "{[1 2] [8 2 4]}" {
 		t.Errorf("%v, %d, %v", c, without, err)
 	}
@@ -219,7 +213,7 @@ func TestSynthetic(t *testing.T) {
 	}
 	const want = "3516d0b7403597e4"
 	if got := fmt.Sprintf("%x", sha256.Sum256(b.Bytes()))[:16]; got != want {
-		t.Errorf("its bytes are %s, and were %s", got, want)
+		t.Errorf("the hash of the bytes is %s, want %s", got, want)
 	}
 	var byDay, weekend, all, gangs, limited int
 	var work, long float64
@@ -237,7 +231,7 @@ func TestSynthetic(t *testing.T) {
 		if j.Limit > 0 {
 			limited++
 			if j.Duration > j.Limit {
-				t.Errorf("%s ran for longer than it was let", seconds(j))
+				t.Errorf("job %s exceeds its time limit", seconds(j))
 			}
 		}
 		all++
@@ -247,8 +241,8 @@ func TestSynthetic(t *testing.T) {
 		}
 	}
 	if all != s.Jobs || byDay*10 < all*6 || weekend*7 > all || gangs*100 < all*2 || limited*10 < all*8 || long < work/4 {
-		t.Errorf("of %d jobs %d came by day, %d at weekends, %d are gangs, %d have limits; of %.0f GPU-hours %.0f are in "+
-			"long jobs",
+		t.Errorf("of %d jobs %d were submitted by day, %d at weekends, %d are gangs, %d have limits; "+
+			"of %.0f GPU-hours %.0f are in long jobs",
 			all, byDay, weekend, gangs, limited, work, long)
 	}
 	if err := s.Set("jobs", 7); err != nil || len(s.Trace().Jobs) != 7 || s.Set("gangs", 101) == nil ||

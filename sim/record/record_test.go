@@ -45,7 +45,7 @@ func TestReadCSV(t *testing.T) {
 	}
 	want := "[line 202: gpus: 0 is too small: a job has at least 1 line 203: submit_s: -1 is negative]"
 	if got := fmt.Sprint(trace.Bad); got != want {
-		t.Errorf("%s, and not %s", got, want)
+		t.Errorf("got %s, want %s", got, want)
 	}
 }
 
@@ -86,6 +86,6 @@ func TestTake(t *testing.T) {
 		t.Errorf("%v, %v", jobs, err)
 	}
 	if _, err := trace.Take(Cut{First: 3}, 4); err == nil {
-		t.Error("no rows are a workload")
+		t.Error("a record without rows was accepted")
 	}
 }

@@ -38,11 +38,11 @@ func TestBound(t *testing.T) {
 	if r, err = replayed(o, Watch{}); err != nil {
 		t.Fatal(err)
 	}
-	if err := r.overBound(); err == nil || !strings.Contains(err.Error(), "its bound was") {
-		t.Errorf("by order of arrival, without a promise: %v", err)
+	if err := r.overBound(); err == nil || !strings.Contains(err.Error(), "its bound is") {
+		t.Errorf("without start guarantees: %v", err)
 	}
 	o.Jobs[3].Limit = 0
 	if r, err = replayed(o, Watch{}); err != nil || r.hasBound() {
-		t.Errorf("one has no limit, and there is a bound: %v", err)
+		t.Errorf("a job has no time limit, but there is a bound: %v", err)
 	}
 }

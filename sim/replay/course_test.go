@@ -25,7 +25,7 @@ func TestCourse(t *testing.T) {
 		}
 		means := c.means(at)
 		if len(means) > record.MaxSteps || len(means) < record.MaxSteps/2 && c.width > time.Second {
-			t.Errorf("%v: it has %d steps of %s", jumps, len(means), c.width)
+			t.Errorf("%v: got %d steps of %s", jumps, len(means), c.width)
 		}
 		got, gotLater, counted := 0.0, 0.0, 0.0
 		for i, s := range means {
@@ -36,10 +36,10 @@ func TestCourse(t *testing.T) {
 			counted += s.Near * long
 		}
 		if math.Abs(got-sum) > 1e-6*sum || math.Abs(counted-at.Seconds()) > 1e-6*counted {
-			t.Errorf("%v: %v was counted, and it has %v; of %s there are %v", jumps, sum, got, at, counted)
+			t.Errorf("%v: %v was counted, but the steps sum to %v; of %s there are %v", jumps, sum, got, at, counted)
 		}
 		if math.Abs(gotLater/got-later/sum) > c.width.Seconds() {
-			t.Errorf("%v: it lies at %v, and was at %v", jumps, gotLater/got, later/sum)
+			t.Errorf("%v: the step begins at %v, want %v", jumps, gotLater/got, later/sum)
 		}
 	}
 }
@@ -66,14 +66,14 @@ func TestPicture(t *testing.T) {
 		150: {}, 199: {}, 200: {Used: 0.25}, 209: {Used: 0.25},
 	} {
 		if got := p.Steps[second]; got != want {
-			t.Errorf("in second %d it is %+v, and not %+v", second, got, want)
+			t.Errorf("step at second %d: got %+v, want %+v", second, got, want)
 		}
 	}
 	want := "[{1 1 0 0 0 0 0}] [{a 1 100 100 100 100 100} {b 2 0 0 0 0 0}]"
 	sizes := p.Sizes[:1]
 	sizes[0].Name = "1"
 	if got := fmt.Sprint(sizes, p.Queues); got != want {
-		t.Errorf("waits are %s, and not %s", got, want)
+		t.Errorf("waiting times: got %s, want %s", got, want)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestPictureIsBounded(t *testing.T) {
 	}
 	text, err := json.Marshal(r.picture())
 	if err != nil || len(text) > 100_000 {
-		t.Errorf("%v: it has %d bytes", err, len(text))
+		t.Errorf("%v: the picture has %d bytes", err, len(text))
 	}
 }
 
@@ -104,11 +104,11 @@ func TestThinned(t *testing.T) {
 		}
 		some := thinned(all)
 		if len(some) != min(n, record.MaxPromises) {
-			t.Fatalf("of %d there are %d", n, len(some))
+			t.Fatalf("of %d entries %d were selected", n, len(some))
 		}
 		for i, one := range some {
 			if off := one.Told - float64(i*n/len(some)); off != 0 {
-				t.Fatalf("of %d number %d is off by %v", n, i, off)
+				t.Fatalf("of %d entries number %d deviates by %v", n, i, off)
 			}
 		}
 	}

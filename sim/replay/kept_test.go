@@ -29,7 +29,7 @@ func TestNothingStaysKept(t *testing.T) {
 		}
 		for id, i := range r.known { //order: each by itself
 			if r.seen.Written(id) {
-				t.Errorf("seed %d: at the end something is still kept for job %d", seed, i)
+				t.Errorf("seed %d: nodes are still reserved for job %d at the end", seed, i)
 			}
 		}
 	}

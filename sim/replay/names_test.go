@@ -39,7 +39,7 @@ func TestKnowsNoNames(t *testing.T) {
 	for _, policy := range []string{record.InOrder, record.Synapse} {
 		as := waitsOf(t, policy, crowded(func(int, *record.Job) {}))
 		if slices.Max(as) < 10*time.Minute {
-			t.Fatalf("%s: nobody waits for longer than %v", policy, slices.Max(as))
+			t.Fatalf("%s: no job waits longer than %v, so the test shows nothing", policy, slices.Max(as))
 		}
 		for name, change := range map[string]func(i int, j *record.Job){ //order: each by itself
 			"renamed": func(i int, j *record.Job) { // in reverse alphabetical order
@@ -49,12 +49,12 @@ func TestKnowsNoNames(t *testing.T) {
 		} {
 			if now := waitsOf(t, policy, crowded(change)); !slices.Equal(as, now) {
 				at := slices.IndexFunc(now, func(w time.Duration) bool { return w != as[slices.Index(now, w)] })
-				t.Errorf("%s, %s: job %d waits %v, and waited %v", policy, name, at, now[at], as[at])
+				t.Errorf("%s, %s: job %d waits %v, want %v", policy, name, at, now[at], as[at])
 			}
 		}
 		apart := waitsOf(t, policy, crowded(func(i int, j *record.Job) { j.User = fmt.Sprint(i) }))
 		if policy == record.Synapse && slices.Equal(as, apart) {
-			t.Errorf("%s: whose jobs they are is nothing to it", policy)
+			t.Errorf("%s: the owners of jobs have no influence at all", policy)
 		}
 	}
 }
@@ -76,16 +76,16 @@ func TestSameHash(t *testing.T) {
 		for _, processors := range []int{1, 2, 7} {
 			runtime.GOMAXPROCS(processors)
 			if again, figures := figures(o); again != hash || figures != all {
-				t.Errorf("%s, %d processors: %s %s, and else %s %s", policy, processors, again, figures, hash, all)
+				t.Errorf("%s, %d processors: got %s %s, otherwise %s %s", policy, processors, again, figures, hash, all)
 			}
 		}
 		o.Check = true
 		if _, checked := figures(o); checked != all {
-			t.Errorf("%s, with the checkers: %s, and without %s", policy, checked, all)
+			t.Errorf("%s, with the checkers: %s, without: %s", policy, checked, all)
 		}
 		if o.Seed++; policy != "easy" {
 			if another, _ := figures(o); another == hash {
-				t.Errorf("%s: another seed, the same trace", policy)
+				t.Errorf("%s: another seed gives the same trace", policy)
 			}
 		}
 	}

@@ -33,7 +33,7 @@ func TestKnowsNoFuture(t *testing.T) {
 			}
 		}
 		if moved > 0 == (policy != "easy") {
-			t.Errorf("%s: %d starts depend on what is yet to come", policy, moved)
+			t.Errorf("%s: %d starts depend on the future", policy, moved)
 		}
 	}
 }

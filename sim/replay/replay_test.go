@@ -98,7 +98,7 @@ func TestEngine(t *testing.T) {
 			}
 			for i := range jobs {
 				if got := r.lives[i].started; got != want[i] {
-					t.Fatalf("seed %d, %s: job %d of %d GPUs starts at %s, and not at %s", seed, policy, i, jobs[i].GPUs, got, want[i])
+					t.Fatalf("seed %d, %s: job %d of %d GPUs starts at %s, want %s", seed, policy, i, jobs[i].GPUs, got, want[i])
 				}
 			}
 			if f := r.result(); f.Unfinished != 0 || f.WaitAvg == 0 {
@@ -145,7 +145,7 @@ func TestPromised(t *testing.T) {
 	}
 	for i, want := range []time.Duration{0, 100 * time.Second, 2 * time.Second, 110 * time.Second} {
 		if got := r.lives[i].started; got != want {
-			t.Errorf("job %d starts at %s, and not at %s", i, got, want)
+			t.Errorf("job %d starts at %s, want %s", i, got, want)
 		}
 	}
 }
@@ -181,7 +181,7 @@ func TestFigures(t *testing.T) {
 		"frag":  {f.Frag, 0},  // 8 are free, and it needs 16
 	} {
 		if math.Abs(figures[0]-figures[1]) > 1e-9 {
-			t.Errorf("%s is %v, and not %v", what, figures[0], figures[1])
+			t.Errorf("%s is %v, want %v", what, figures[0], figures[1])
 		}
 	}
 }
@@ -240,7 +240,7 @@ func TestShapes(t *testing.T) {
 		}
 		for i, want := range []time.Duration{0, 0, third, 100 * time.Second, -1} {
 			if got := r.lives[i].started; got != want {
-				t.Errorf("%s: job %d starts at %s, and not at %s", policy, i, got, want)
+				t.Errorf("%s: job %d starts at %s, want %s", policy, i, got, want)
 			}
 		}
 		f := r.result()
@@ -250,7 +250,7 @@ func TestShapes(t *testing.T) {
 		}
 	}
 	if _, err := Run(record.Order{Jobs: jobs, Cluster: mixed, Policy: "fifo", Ref: true}, Watch{}); err == nil {
-		t.Error("published simulators know no machines that differ")
+		t.Error("nodes of different sizes were accepted for a published simulator")
 	}
 }
 
@@ -277,7 +277,7 @@ func TestStartedAnew(t *testing.T) {
 		r.happened(again)
 	}
 	if now := r.result(); r.ended != 2 || now.Unfinished != 0 || now.WaitAvg != was.WaitAvg || r.census.number != 0 {
-		t.Errorf("%d have ended, %d wait; %+v, and %+v before", r.ended, r.census.number, now, was)
+		t.Errorf("%d jobs have ended, %d wait; got %+v, want %+v", r.ended, r.census.number, now, was)
 	}
 }
 
@@ -337,14 +337,14 @@ func TestShaken(t *testing.T) {
 	for i, j := range first {
 		by := j.Duration.Seconds()/jobs[i].Duration.Seconds() - 1
 		if math.Abs(by) > 0.01 || j != again[i] || i < 20 && j != fewer[i] {
-			t.Fatalf("job %d is moved by %v: %v, %v", i, by, j, again[i])
+			t.Fatalf("job %d is jittered by %v: %v, %v", i, by, j, again[i])
 		}
 		if by != 0 {
 			moved++
 		}
 	}
 	if moved < 45 {
-		t.Errorf("%d of 50 durations are moved", moved)
+		t.Errorf("%d of 50 durations are jittered", moved)
 	}
 }
 
@@ -405,6 +405,6 @@ func TestToldTimes(t *testing.T) {
 	}
 	f := r.result()
 	if *f.PromiseTold != 1 || f.PromiseCover != nil || *f.PromiseErrorP50 != 1400 || *f.Slips != 0 {
-		t.Errorf("told %v, cover %v, error %v, slips %v", *f.PromiseTold, f.PromiseCover, *f.PromiseErrorP50, *f.Slips)
+		t.Errorf("told %v, cover %v, error %v, overruns %v", *f.PromiseTold, f.PromiseCover, *f.PromiseErrorP50, *f.Slips)
 	}
 }

@@ -98,7 +98,7 @@ func TestQueuesInReplay(t *testing.T) {
 		}
 		for i := range r.lives {
 			if waited, want := r.lives[i].started.Round(time.Minute), time.Duration((i+1)%2*(i/2))*time.Hour; waited != want {
-				t.Errorf("%s: job %d of %s waited %s, and not %s", name, i, jobs[i].Queue, waited, want)
+				t.Errorf("%s: job %d of %s waited %s, want %s", name, i, jobs[i].Queue, waited, want)
 			}
 		}
 	}

@@ -54,18 +54,18 @@ func TestStoppedGoesOn(t *testing.T) {
 		}
 		near := func(got, want time.Duration) bool { return got >= want && got < want+5*time.Second }
 		if got := r.lives[1].started; !near(got, c.at) {
-			t.Errorf("%s: the other began after %s, and should have after %s", name, got, c.at)
+			t.Errorf("%s: the other job began after %s, want %s", name, got, c.at)
 		}
 		first := &r.lives[0]
 		if len(first.stopped) != wants || !near(first.lost, lost) || first.ended < 0 {
-			t.Errorf("%s: stopped %d times, %s lost of %s", name, len(first.stopped), first.lost, lost)
+			t.Errorf("%s: preempted %d times, %s lost of %s", name, len(first.stopped), first.lost, lost)
 		}
 		if got := r.waited(0); wants > 0 && !near(got, took+lost) {
-			t.Errorf("%s: it waited %s, and should have %s", name, got, took+lost)
+			t.Errorf("%s: the job waited %s, want %s", name, got, took+lost)
 		}
 		f := r.result()
 		if *f.Preemptions != float64(wants) || *f.LostGPUH != 8*first.lost.Hours() {
-			t.Errorf("%s: %v stops and %v GPU-hours are told", name, *f.Preemptions, *f.LostGPUH)
+			t.Errorf("%s: %v preemptions and %v lost GPU-hours are reported", name, *f.Preemptions, *f.LostGPUH)
 		}
 	}
 }
@@ -92,7 +92,7 @@ func TestAllWorkIsDone(t *testing.T) {
 				ran += s.to - s.from
 			}
 			if stopped += len(l.stopped); l.ended < 0 || ran != r.jobs[i].Duration+l.lost || len(l.stopped) > 3 {
-				t.Errorf("seed %d: job %d of %s ran for %s in all, and lost %s in %d stops", seed, i, r.jobs[i].Duration, ran,
+				t.Errorf("seed %d: job %d of %s ran %s in total, and lost %s in %d preemptions", seed, i, r.jobs[i].Duration, ran,
 					l.lost, len(l.stopped))
 			}
 		}

@@ -63,7 +63,7 @@ func TestWorkloads(t *testing.T) {
 			if p := f.IdleFitParts; p != nil {
 				named := p.Headroom + p.Locality + p.KeptRoom + p.Quota
 				if math.Abs(named-f.IdleFit) > 0.01*f.IdleFit {
-					t.Errorf("%s: of %v it names %+v", name, f.IdleFit, *p)
+					t.Errorf("%s: the parts of %v are %+v", name, f.IdleFit, *p)
 				}
 			}
 		}

@@ -37,7 +37,7 @@ func BenchmarkCold(b *testing.B) {
 	for range gangs / batch {
 		c.reach(changes, c.submitAll(batch, 16, spec), "running")
 	}
-	b.Logf("%d gangs of %d tasks run on %d machines after %s",
+	b.Logf("%d gangs of %d tasks run on %d nodes after %s",
 		gangs, coldTasks, coldMachines(), time.Since(began).Round(time.Second))
 	var took []time.Duration
 	for range size(5, 1) {
@@ -85,7 +85,7 @@ func (c *cluster) cold(b *testing.B) time.Duration {
 	})
 	ran, used := time.Since(began), computed(b, c.scheduler.Process.Pid)
 	c.up(coldMachines())
-	b.Logf("cold start: a gang was taken after %s and ran after %s and %s of the scheduler's computing, all machines "+
+	b.Logf("cold start: a gang was accepted after %s and ran after %s and %s of the scheduler's CPU time, all nodes "+
 		"were heard after %s (load %.1f before, %.0f MB resident)",
 		taken.Round(time.Millisecond), ran.Round(time.Millisecond), used, time.Since(began).Round(time.Millisecond), before,
 		memory(b, c.scheduler.Process.Pid, "VmRSS"))
@@ -118,7 +118,7 @@ func (c *cluster) up(many int) {
 			return
 		}
 		if time.Now().After(limit) {
-			c.b.Fatalf("%d of %d machines are up", up, many)
+			c.b.Fatalf("%d of %d nodes are up", up, many)
 		}
 	}
 }

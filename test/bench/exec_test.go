@@ -165,7 +165,7 @@ func (x *inside) stream(b *testing.B, through func(*testing.B)) {
 		b.ReportMetric(float64(x.used)/1e6/megabytes, "cli-cpu-ms")
 		b.ReportMetric(most-before, "anon-MB-more")
 		if most-before > 128 {
-			b.Errorf("the scheduler and the agent had %.1f MB more: what is under way is not bounded", most-before)
+			b.Errorf("the scheduler and the agent needed %.1f MB more: data in flight is not bounded", most-before)
 		}
 	})
 }
@@ -264,7 +264,7 @@ func (x *inside) forward(b *testing.B, serve func(net.Conn) (int64, error), use 
 	n, _ := out.Read(line)
 	address, _, ok := strings.Cut(string(line[:n]), " forwards to ")
 	if !ok {
-		b.Fatalf("it does not listen: %q", line[:n])
+		b.Fatalf("the port-forward does not listen: %q", line[:n])
 	}
 	conn, err := net.Dial("tcp", address)
 	if err != nil {

@@ -111,7 +111,7 @@ func (c *cluster) start(name, program string, args ...string) *exec.Cmd {
 		_ = cmd.Wait()
 		log.Close()
 		if text, err := os.ReadFile(log.Name()); c.b.Failed() && name == "scheduler" && err == nil {
-			c.b.Logf("%s said at last:\n%s", name, text[max(0, len(text)-4000):])
+			c.b.Logf("last output of %s:\n%s", name, text[max(0, len(text)-4000):])
 		}
 	})
 	return cmd
@@ -177,7 +177,7 @@ func (c *cluster) eventually(what string, holds func() bool) {
 	c.b.Helper()
 	for limit := time.Now().Add(patience); !holds(); time.Sleep(5 * time.Millisecond) {
 		if time.Now().After(limit) {
-			c.b.Fatalf("it did not come to be that %s", what)
+			c.b.Fatalf("timeout: %s did not happen", what)
 		}
 	}
 }

@@ -44,7 +44,7 @@ func BenchmarkStreamBeside(b *testing.B) {
 	b.Setenv(relayAt, freePort(b))
 	x := newInside(b, program)
 	if err := syscall.Setpriority(syscall.PRIO_PGRP, x.scheduler.Process.Pid, -20); err != nil {
-		b.Logf("the scheduler has no precedence: %v", err)
+		b.Logf("the scheduler got no higher priority: %v", err)
 	}
 	var waiting []string
 	for tick := time.NewTicker(6 * time.Millisecond); len(waiting) < size(5000, 20); <-tick.C {
@@ -149,7 +149,7 @@ func (x *inside) beside(b *testing.B, waiting *[]string, through func(*testing.B
 		return float64(passes[len(passes)*99/100]) / 1e6
 	}
 	if len(all) == 0 || len(with) == 0 {
-		b.Fatalf("%d passes alone and %d beside", len(all), len(with))
+		b.Fatalf("only %d passes alone and %d next to a stream", len(all), len(with))
 	}
 	if x.pace > 0 || x.used > 0 {
 		b.ReportMetric(float64(streamed())/1e6/took.Seconds(), "MB/s")

@@ -49,7 +49,7 @@ func sweep(b *testing.B, c *cluster) {
 		b.ReportMetric(float64(slices.Max(took))/1e6, "max-ms/submit")
 		b.ReportMetric(each, "anon-MB/array")
 		if slices.Max(took) > time.Second || each > 50 {
-			b.Errorf("submits took %v, and each array %.1f MB: 1 s and 50 MB are the most", took, each)
+			b.Errorf("submits took %v, and each array %.1f MB: the limits are 1 s and 50 MB", took, each)
 		}
 	})
 }

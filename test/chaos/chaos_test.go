@@ -37,12 +37,12 @@ const (
 
 func TestChaos(t *testing.T) {
 	if testing.Short() {
-		t.Skip("a minute of real processes is no short test")
+		t.Skip("a minute of real processes is too long for -short")
 	}
 	if *seed == 0 {
 		*seed = uint64(time.Now().UnixNano())
 	}
-	t.Logf("replay the draws with: make chaos SEED=%d DURATION=%s (the machine decides the interleaving)",
+	t.Logf("replay the draws with: make chaos SEED=%d DURATION=%s (the host decides the interleaving)",
 		*seed, *duration)
 	w := newWorld(t, *seed)
 	plan := newPlan(rand.New(rand.NewPCG(*seed, 2)), *duration, w.networks != nil)
@@ -65,14 +65,14 @@ func TestChaos(t *testing.T) {
 	t.Logf("%d gangs in %d attempts through %d faults in %s: %s",
 		len(jobs), attempts, w.tally.total(), *duration, &w.tally)
 	if least := int(*duration / gangEvery); len(jobs) < least {
-		t.Errorf("only %d gangs came through, and fewer than %d prove nothing", len(jobs), least)
+		t.Errorf("only %d gangs finished, want at least %d", len(jobs), least)
 	}
 	for _, s := range sorts {
 		if s.name == partition && w.networks == nil {
 			continue
 		}
 		if least := share(float64(s.least), whole, *duration); w.tally.of(s.name) < least {
-			t.Errorf("%d %s came about, and fewer than %d prove nothing", w.tally.of(s.name), s.name, least)
+			t.Errorf("only %d %s happened, want at least %d", w.tally.of(s.name), s.name, least)
 		}
 	}
 }
@@ -105,7 +105,7 @@ func (w *world) settle(jobs []submitted) {
 		}
 		wait(ctx, 250*time.Millisecond)
 		if ctx.Err() != nil {
-			w.t.Errorf("%s after the faults stopped, %s", healed, busy)
+			w.t.Errorf("%s after the last fault: %s", healed, busy)
 		}
 	}
 }
@@ -136,7 +136,7 @@ func (w *world) sumGPUTime() {
 		return c.GetEfficiency(ctx, &messages.GetEfficiency{})
 	})
 	if err != nil || len(reply.Time.GetRows()) == 0 {
-		w.t.Errorf("nobody counted the GPU time: %v, %v", reply, err)
+		w.t.Errorf("no GPU time was counted: %v, %v", reply, err)
 		return
 	}
 	for _, r := range reply.Time.Rows {
@@ -145,7 +145,7 @@ func (w *world) sumGPUTime() {
 			sum += a.MilliGpuMs
 		}
 		if sum != r.CapacityMilliGpuMs || sum == 0 {
-			w.t.Errorf("day %d had %d milli-GPU-ms, and its classes have %d: %v", r.Day, r.CapacityMilliGpuMs, sum, r.Amounts)
+			w.t.Errorf("day %d had %d milli-GPU-ms, but its classes sum to %d: %v", r.Day, r.CapacityMilliGpuMs, sum, r.Amounts)
 		}
 	}
 }
@@ -179,13 +179,13 @@ func (w *world) verdict(jobs []submitted) (attempts int) {
 	known := map[string]bool{}
 	for _, j := range jobs {
 		if known[j.id] {
-			w.t.Errorf("two requests made one job, %s", j.id)
+			w.t.Errorf("two requests have one job, %s", j.id)
 		}
 		known[j.id] = true
 		before := w.t.Failed()
 		record, tried, err := db.Job(topology.JobID(j.id))
 		if err != nil {
-			w.t.Errorf("job %s was acknowledged: %v", j.id, err)
+			w.t.Errorf("job %s was acknowledged but is missing: %v", j.id, err)
 			continue
 		}
 		attempts += len(tried)
@@ -195,11 +195,11 @@ func (w *world) verdict(jobs []submitted) (attempts int) {
 		}
 	}
 	for mark := range marks { //order: all are looked at
-		w.t.Errorf("nobody decided what %s tells of", mark)
+		w.t.Errorf("the store has no decision about the attempt of mark %s", mark)
 	}
 	over, err := db.Finished(store.Position{}, 2*len(jobs)+1)
 	if err != nil || len(over) != len(jobs) {
-		w.t.Errorf("%d jobs are over in the store and %d were acknowledged (%v)", len(over), len(jobs), err)
+		w.t.Errorf("%d jobs have finished in the store, but %d were acknowledged (%v)", len(over), len(jobs), err)
 	}
 	return attempts
 }
@@ -211,7 +211,7 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 		w.t.Errorf("job %s ended as %s: %s", j.id, state, record.Outcome)
 	}
 	if j.cancelled && state == messages.JobState_JOB_STATE_SUCCEEDED {
-		w.t.Errorf("job %s was cancelled, acknowledged, and succeeded", j.id)
+		w.t.Errorf("job %s succeeded after its cancel was acknowledged", j.id)
 	}
 	if record.Owner.GetName() == "" || record.RequestId != j.request {
 		w.t.Errorf("job %s is of request %q, not %q", j.id, record.RequestId, j.request)
@@ -227,7 +227,7 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			w.t.Errorf("attempt %s of job %s ended by %s: %s", token, j.id, a.End.GetCause(), a.End.GetDetail())
 		}
 		if a.Run == j.requeued && a.End.GetCause() != messages.Cause_CAUSE_REQUEUED {
-			w.t.Errorf("run %d of job %s was said to be stopped for a requeue, and ended by %s", a.Run, j.id, a.End.GetCause())
+			w.t.Errorf("attempt %d of job %s was reported as stopped by a requeue, but has %s", a.Run, j.id, a.End.GetCause())
 		}
 		if len(a.Places) != int(j.spec.Gang.ReplicasMin) {
 			w.t.Errorf("attempt %s of job %s has %d members", token, j.id, len(a.Places))
@@ -246,27 +246,27 @@ func (w *world) judge(j submitted, record *messages.JobRecord, tried []*messages
 			// No fault affects a supervisor, so each member was observed until its end, or never started.
 			if kind := p.Exit.GetKind(); kind != messages.ExitKind_EXIT_KIND_EXITED &&
 				kind != messages.ExitKind_EXIT_KIND_NEVER_STARTED {
-				w.t.Errorf("rank %d of attempt %s of job %s left as evidence %s: %s", p.Rank, token, j.id, kind, p.Exit.GetDetail())
+				w.t.Errorf("rank %d of attempt %s of job %s has the exit %s: %s", p.Rank, token, j.id, kind, p.Exit.GetDetail())
 			}
 		}
 		if done > 0 && started != len(a.Places) {
-			w.t.Errorf("attempt %s of job %s: %d members did their work and %d of %d ever started",
+			w.t.Errorf("attempt %s of job %s: %d members did their work, but %d of %d started",
 				token, j.id, done, started, len(a.Places))
 		}
 		if done == len(a.Places) {
 			whole = true
 		} else if a.End.GetCause() == messages.Cause_CAUSE_SUCCEEDED {
-			w.t.Errorf("job %s succeeded, and %d of its %d members did their work", j.id, done, len(a.Places))
+			w.t.Errorf("job %s succeeded, but only %d of its %d members did their work", j.id, done, len(a.Places))
 		}
 		// If a node was lost, the success of its member was not known in time. A member of an attempt that will
 		// be repeated may also finish its work before it is stopped.
 		stopped := a.End.GetCause() == messages.Cause_CAUSE_MACHINE_LOST || a.End.GetCause() == messages.Cause_CAUSE_REQUEUED
 		if cause := a.End.GetCause(); !last && !stopped && allWell(a) {
-			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, and was run again", j.id, token, cause)
+			w.t.Errorf("job %s succeeded in attempt %s, which ended by %s, but ran again", j.id, token, cause)
 		}
 	}
 	if state == messages.JobState_JOB_STATE_SUCCEEDED && !whole {
-		w.t.Errorf("job %s succeeded, and in none of %d attempts all members did their work", j.id, len(tried))
+		w.t.Errorf("job %s succeeded, but in none of %d attempts did all members do their work", j.id, len(tried))
 	}
 }
 

@@ -108,7 +108,7 @@ func (w *world) submit(request string) (submitted, bool) {
 				return s, true
 			}
 		case s.id != reply.Job:
-			w.t.Errorf("request %s made job %s, and then %s", request, s.id, reply.Job)
+			w.t.Errorf("request %s created job %s, and then %s", request, s.id, reply.Job)
 			return s, true
 		default:
 			return s, true

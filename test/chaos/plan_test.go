@@ -186,7 +186,7 @@ func TestPlan(t *testing.T) {
 			plan := newPlan(rand.New(rand.NewPCG(seed, 2)), d, true)
 			again := newPlan(rand.New(rand.NewPCG(seed, 2)), d, true)
 			if !slices.Equal(plan, again) {
-				t.Fatalf("seed %d makes two plans", seed)
+				t.Fatalf("seed %d gives two different plans", seed)
 			}
 			counts, free := map[string]int{}, map[string]time.Duration{}
 			for _, s := range plan {
@@ -198,12 +198,12 @@ func TestPlan(t *testing.T) {
 					free[target] = s.at + s.down
 				}
 				if s.at > d+time.Minute {
-					t.Errorf("seed %d: %s, and the run is over at %s", seed, s, d)
+					t.Errorf("seed %d: %s is after the end of the run at %s", seed, s, d)
 				}
 			}
 			for _, sort := range sorts {
 				if least := share(float64(sort.least), whole, d); counts[sort.name] < least {
-					t.Errorf("seed %d: %d %s in %s, at least %d must be", seed, counts[sort.name], sort.name, d, least)
+					t.Errorf("seed %d: %d %s in %s, want at least %d", seed, counts[sort.name], sort.name, d, least)
 				}
 			}
 			if d == whole && (counts[schedulerKilled]+counts[agentKilled] < 60 ||

@@ -214,7 +214,7 @@ func newWorld(t *testing.T, seed uint64) *world {
 	w.store = database.Database(t)
 	var why error
 	if w.networks, why = newNetworks(t, machines); why != nil {
-		t.Logf("no machine is cut off in this run: %v", why)
+		t.Logf("no node is cut off in this run: %v", why)
 	}
 	var all []string
 	for i := range schedulers {
@@ -241,7 +241,7 @@ func (w *world) buildHeads() {
 	w.t.Helper()
 	clocks, err := patch.Load("../..", "testdata/clocks")
 	if err != nil || len(clocks) != schedulers-1 {
-		w.t.Fatalf("%d wrong clocks for %d schedulers: %v", len(clocks), schedulers, err)
+		w.t.Fatalf("%d clock patches for %d schedulers: %v", len(clocks), schedulers, err)
 	}
 	for i := range schedulers {
 		var wrong []patch.Mutant // the first one has no change
@@ -307,8 +307,8 @@ func (w *world) service(name, program string, at *island.Island, args ...string)
 func (w *world) close() {
 	if w.t.Failed() {
 		for _, s := range append(w.heads, w.nodes...) {
-			w.t.Logf("the last words of %s, started %d times:\n%s", s.name, s.starts, s.said())
-			w.t.Logf("what %s said of job %q and of its ledger:\n%s",
+			w.t.Logf("last output of %s, started %d times:\n%s", s.name, s.starts, s.said())
+			w.t.Logf("output of %s about job %q and its ledger:\n%s",
 				s.name, w.suspect, s.saidOf(w.suspect, "ledger", "Starting Worker Node"))
 		}
 	}

@@ -57,7 +57,7 @@ func arrayOutlives(t *testing.T, more ...string) {
 	followed := follows.end(t, 2*time.Minute)
 	for i := range *elements {
 		if n := strings.Count(followed.out, fmt.Sprintf("[%d] written\n", i+1)); n != 1 {
-			t.Errorf("what element %d wrote was shown %d times", i+1, n)
+			t.Errorf("the output of element %d was shown %d times", i+1, n)
 		}
 	}
 	if followed.code != 0 {

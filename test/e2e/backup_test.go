@@ -37,7 +37,7 @@ func (c *cluster) told(within time.Duration) string {
 			return flag[1]
 		}
 	}
-	c.t.Fatalf("the scheduler says nothing of what it has lost:\n%s", c.scheduler.said())
+	c.t.Fatalf("the scheduler does not log what it has lost:\n%s", c.scheduler.said())
 	return ""
 }
 
@@ -52,7 +52,7 @@ func TestBackupAndRestore(t *testing.T) {
 	kept := c.submit(early)
 	c.await(kept, "running")
 	if !healthy(c) {
-		t.Fatal("a job was refused")
+		t.Fatal("a job was rejected")
 	}
 	over := c.submit(gang(1, 1, "exit 3"))
 	c.await(over, "failed")
@@ -93,11 +93,11 @@ func TestBackupAndRestore(t *testing.T) {
 	c.client = c.dial()
 	loss := c.told(10 * time.Second)
 	if healthy(c) {
-		t.Error("a job was taken, and the records are older than the cluster")
+		t.Error("a job was accepted although the records are older than the cluster")
 	}
 	c.cli("get", "nodes").wants(t, 0, "admissions have stopped: n1 has attempt ", "")
 	if s := c.job(kept); s.Phase != "running" || !alive(lost) {
-		t.Errorf("what was in the backup is %s, and what came later runs: %t", s.Phase, alive(lost))
+		t.Errorf("the job in the backup is %s, and the later job runs: %t", s.Phase, alive(lost))
 	}
 
 	// The operator accepts the loss.
@@ -108,7 +108,7 @@ func TestBackupAndRestore(t *testing.T) {
 	limit := pace.Until(10 * time.Second) // it accepts no jobs until its nodes have reported
 	for !healthy(c) {
 		if time.Now().After(limit) {
-			t.Fatal("the restored scheduler takes no jobs")
+			t.Fatal("the restored scheduler accepts no jobs")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -117,10 +117,10 @@ func TestBackupAndRestore(t *testing.T) {
 	all := c.submit(gang(1, 6, "exit 0"))
 	c.await(all, "succeeded")
 	if s := c.job(kept); s.Phase != "running" || s.Record.Runs != 1 || earlyStarts() != 2 {
-		t.Errorf("what was in the backup is %s after %d runs and %d starts", s.Phase, s.Record.Runs, earlyStarts())
+		t.Errorf("the job in the backup is %s after %d attempts and %d starts", s.Phase, s.Record.Runs, earlyStarts())
 	}
 	if s := c.job(over); s.Phase != "failed" || s.Record.ExitCode != 3 {
-		t.Errorf("what was over is %s", s.Phase)
+		t.Errorf("the finished job is %s", s.Phase)
 	}
 }
 
@@ -168,11 +168,11 @@ func TestCopiedRecords(t *testing.T) {
 		"ADMISSIONS STOPPED: n1 follows a leader of epoch 3, but this leader has epoch 2"); {
 		time.Sleep(20 * time.Millisecond)
 		if time.Now().After(limit) {
-			t.Fatalf("the machine said\n%s\nthe scheduler said\n%s", n.said(), c.scheduler.said())
+			t.Fatalf("output of the node:\n%s\noutput of the scheduler:\n%s", n.said(), c.scheduler.said())
 		}
 	}
 	if healthy(c) {
-		t.Error("a job was taken, and the records are older than the cluster")
+		t.Error("a job was accepted although the records are older than the cluster")
 	}
 	c.scheduler.says(t, "REAPER: Node n1 is DEAD (Missed Heartbeats)")
 	c.cli("get", "nodes").wants(t, 0, "admissions have stopped: n1 follows a leader of epoch 3", "")
@@ -186,12 +186,12 @@ func TestCopiedRecords(t *testing.T) {
 	})
 	for limit := pace.Until(15 * time.Second); !healthy(c); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatal("the restored scheduler takes no jobs")
+			t.Fatal("the restored scheduler accepts no jobs")
 		}
 	}
 	// The node was rejected for ten seconds, so up to three may pass until it tries again.
 	c.eventually("n1 is up", func() bool { return c.machine("n1").Phase == "up" }, func() {})
 	if s := c.await(id, "running"); s.Record.Runs != 1 || starts() != 2 {
-		t.Errorf("the gang is %s after %d runs and %d starts", s.Phase, s.Record.Runs, starts())
+		t.Errorf("the gang is %s after %d attempts and %d starts", s.Phase, s.Record.Runs, starts())
 	}
 }

@@ -68,7 +68,7 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 		t.Helper()
 		n, of := learnedOf(l)
 		if off := (of - ran).Abs(); n != 3 || off > ran/100 { // older usage counts slightly less
-			t.Fatalf("%d jobs of %s are on disk, and 3 of %s have ended", n, of, ran)
+			t.Fatalf("%d jobs of %s are on disk, but 3 of %s have ended", n, of, ran)
 		}
 	}
 	same(next())
@@ -80,12 +80,12 @@ func learnedOutlives(t *testing.T, more []string, open func(dir string) (store.S
 			if used := late.Policy.Uses; len(used) != 1 || used[0].Queue != "a" ||
 				(time.Duration(used[0].MilliGpuMs)-time.Duration(8000*ran.Milliseconds())).Abs() > time.Duration(
 					80*ran.Milliseconds()) {
-				t.Errorf("the queue has used %v, and had 8 GPUs for %s", used, ran)
+				t.Errorf("the queue has used %v, but had 8 GPUs for %s", used, ran)
 			}
 			break
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("nothing of what was learned is written down: %v", late.Unlearned)
+			t.Fatalf("no estimates were saved: %v", late.Unlearned)
 		}
 	}
 	c.nextIsBrief()
@@ -103,7 +103,7 @@ func (c *cluster) nextIsBrief() {
 		return s.Prospect.GetAtUnixMs() > 0
 	})
 	if in := time.Until(time.UnixMilli(waits.Prospect.AtUnixMs)); in > 40*time.Minute {
-		c.t.Errorf("after jobs of less than a second the next is expected to take %s", in)
+		c.t.Errorf("after jobs of less than a second the next job's estimate is %s", in)
 	}
 }
 
@@ -126,7 +126,7 @@ func (c *cluster) onDisk(open func(dir string) (store.Store, error)) *actors.Loa
 		}
 		s.Close()
 	}
-	c.t.Fatalf("what is on disk cannot be read: %v", err)
+	c.t.Fatalf("the records on disk cannot be read: %v", err)
 	return nil
 }
 

@@ -77,7 +77,7 @@ func (a result) wants(t *testing.T, code int, out, errs string) result {
 	t.Helper()
 	if a.code != code || !strings.Contains(a.out, out) || !strings.Contains(a.err, errs) ||
 		strings.Contains(a.err, "goroutine ") {
-		t.Errorf("%v ended with %d, want %d\nsaid %q, want %q\nand %q, want %q",
+		t.Errorf("%v ended with %d, want %d\nstdout %q, want %q\nstderr %q, want %q",
 			a.args, a.code, code, a.out, out, a.err, errs)
 	}
 	return a
@@ -136,7 +136,7 @@ func TestCommandsAreQuick(t *testing.T) {
 		median := took[times/2]
 		t.Logf("%-8s %4d ms (median of %d)", step.name, median.Milliseconds(), times)
 		if median > slow {
-			t.Errorf("%s answers after %s, and %s is promised", step.name, median, prompt)
+			t.Errorf("%s answers after %s, want %s", step.name, median, prompt)
 		}
 	}
 	c.cli("uncordon", "n2").wants(t, 0, "Node n2 schedulable again\n", "")
@@ -217,7 +217,7 @@ func TestSeedCommand(t *testing.T) {
 			!strings.HasSuffix(lines[0], "...") ||
 			!strings.HasPrefix(lines[1], "Master Response: Job queued successfully (Job ID: ") ||
 			!strings.HasSuffix(lines[1], ")") {
-			t.Fatalf("%v ended with %d and said %q, %q", a.args, a.code, a.out, a.err)
+			t.Fatalf("%v ended with %d and printed %q, %q", a.args, a.code, a.out, a.err)
 		}
 		return strings.TrimSuffix(strings.TrimPrefix(lines[1], "Master Response: Job queued successfully (Job ID: "), ")")
 	}
@@ -227,7 +227,7 @@ func TestSeedCommand(t *testing.T) {
 	n.says(t, "STARTING CONTAINER: JobID="+first+", Image=host")
 	if each := c.job(first).Attempt.Places[0].Grant.Amount; each.MilliCpu != 4000 || each.MilliGpu != 1000 ||
 		each.MemoryBytes != 128<<20 {
-		t.Errorf("it was given %v", each)
+		t.Errorf("unexpected arguments: %v", each)
 	}
 	file := filepath.Join(t.TempDir(), "job.yaml")
 	text := "apiVersion: synapse/v1\nkind: Job\nmetadata: {name: filed}\nspec:\n  gang: {replicas: 2}\n" +
@@ -277,7 +277,7 @@ func TestWhatProgramsRead(t *testing.T) {
 		{"submit", "-o", "json", "--cpu", "1", "--image", "host", "--", "true"},
 	} {
 		if a := c.cli(args...); a.code != 0 || !json.Valid([]byte(a.out)) {
-			t.Errorf("%v ended with %d and said %q", args, a.code, a.out)
+			t.Errorf("%v ended with %d and printed %q", args, a.code, a.out)
 		}
 	}
 	c.cli("get", "jobs", "--phase", "failed", "-q").wants(t, 0, id+"\n", "")
@@ -329,7 +329,7 @@ func TestStreams(t *testing.T) {
 		out.Close()
 		c.order("true") // its next write fails, because the reader is gone
 		if err := cmd.Wait(); err != nil || errs.Len() > 0 {
-			t.Errorf("%v ended with %v and said %q", args, err, errs.String())
+			t.Errorf("%v ended with %v and printed %q", args, err, errs.String())
 		}
 	}
 }
@@ -339,7 +339,7 @@ func (c *cluster) telling(p *process, words string) {
 	c.t.Helper()
 	for limit := pace.Until(10 * time.Second); !strings.Contains(p.said(), words); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			c.t.Fatalf("%s did not say %q:\n%s", p.name, words, p.said())
+			c.t.Fatalf("%s did not print %q:\n%s", p.name, words, p.said())
 		}
 	}
 }
@@ -363,7 +363,7 @@ func onTerminal(t *testing.T, cmd *exec.Cmd) string {
 	t.Helper()
 	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
 	if err != nil {
-		t.Skipf("no terminals can be made here: %v", err)
+		t.Skipf("this host cannot create terminals: %v", err)
 	}
 	defer master.Close()
 	number, err := unix.IoctlGetInt(int(master.Fd()), unix.TIOCGPTN)

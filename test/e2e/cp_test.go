@@ -53,7 +53,7 @@ func copies(t *testing.T, c *cluster, id string) {
 	c.cli("exec", id, "--", "stat", "-c", "%a %s", "in/big").wants(t, 0, "751 5242883", "")
 	c.cli("cp", id+":in/big", in("back")).wants(t, 0, "", "")
 	if back, err := os.ReadFile(in("back")); err != nil || !bytes.Equal(back, big) {
-		t.Errorf("%d bytes came back, %v", len(back), err)
+		t.Errorf("%d bytes returned: %v", len(back), err)
 	}
 	c.cli("cp", id+":missing", in("none")).wants(t, 1, "", "missing: no such file")
 	c.cli("cp", in("missing"), id+":in").wants(t, 1, "", "missing: no such file")
@@ -114,7 +114,7 @@ func forwards(t *testing.T, c *cluster, id string) {
 			address = before
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("it does not listen: %q", text)
+			t.Fatalf("the port-forward does not listen: %q", text)
 		}
 	}
 	long := strings.Repeat("word", 300_000)
@@ -131,7 +131,7 @@ func forwards(t *testing.T, c *cluster, id string) {
 			}
 		}()
 		if got, err := io.ReadAll(conn); err != nil || string(got) != want {
-			t.Errorf("%d bytes came for %d: %v", len(got), len(sent), err)
+			t.Errorf("got %d bytes, want %d: %v", len(got), len(sent), err)
 		}
 		conn.Close()
 	}

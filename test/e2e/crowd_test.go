@@ -61,7 +61,7 @@ func TestManyClients(t *testing.T) {
 		seen[id] = true
 	}
 	if len(seen) != jobs {
-		t.Errorf("%d ids for %d jobs", len(seen), jobs)
+		t.Errorf("%d different IDs for %d jobs", len(seen), jobs)
 	}
 	t.Logf("%d jobs of %d clients took %s", jobs, clients, time.Since(began).Round(time.Millisecond))
 }
@@ -95,7 +95,7 @@ func TestHostileClients(t *testing.T) {
 	default:
 	}
 	if said := c.scheduler.said(); strings.Contains(said, "BUG") || strings.Contains(said, "DEAD") {
-		t.Errorf("the scheduler said\n%s", said)
+		t.Errorf("output of the scheduler:\n%s", said)
 	}
 	c.await(c.submit(gang(1, 8, "true")), "succeeded")
 }
@@ -155,7 +155,7 @@ func shout(ctx context.Context, t *testing.T, address string) {
 	defer conn.Close()
 	if _, err := api.NewSynapseClient(conn).
 		Submit(ctx, &messages.Submit{RequestId: strings.Repeat("x", large)}); err == nil {
-		t.Error("a submit of 100 MB was taken")
+		t.Error("a submit of 100 MB was accepted")
 	}
 	as := metadata.AppendToOutgoingContext(ctx, "synapse-protocol", "1", "synapse-node", "n9", "synapse-machine", "m9",
 		"synapse-boot", "b9", "synapse-started-ns", "1")

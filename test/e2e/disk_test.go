@@ -51,7 +51,7 @@ func TestFullScratch(t *testing.T) {
 		}
 	}
 	if m := c.machine("a"); m.Phase != "up" || m.Record.Cordoned != nil {
-		t.Errorf("the machine is %s: %v", m.Phase, m)
+		t.Errorf("the node is %s: %v", m.Phase, m)
 	}
 }
 
@@ -78,22 +78,22 @@ func TestImageBomb(t *testing.T) {
 	fits := "does not fit on this node's disk: after "
 	for _, words := range []string{"image: " + path, fits, "the node keeps 16.0 MiB free"} {
 		if !strings.Contains(why, words) {
-			t.Errorf("it is told %q, without %q", why, words)
+			t.Errorf("the outcome is %q, without %q", why, words)
 		}
 	}
 	if wait := said.Record.NotBeforeUnixMs - time.Now().UnixMilli(); wait < 1000 {
-		t.Errorf("it is tried again after %d ms", wait)
+		t.Errorf("the job is retried after %d ms", wait)
 	}
 	c.cli("cancel", id).wants(t, 0, "", "")
 	if left, err := filepath.Glob(filepath.Join(folder, "*", "layers", "*")); err != nil || len(left) > 0 {
-		t.Errorf("of the image there is left: %v %v", left, err)
+		t.Errorf("the image left: %v %v", left, err)
 	}
 	if err := os.WriteFile(filepath.Join(out, "go"), nil, 0o644); err != nil {
 		t.Fatal(err)
 	}
 	c.await(beside, "succeeded")
 	if m := c.machine("a"); m.Phase != "up" || m.Record.Cordoned != nil {
-		t.Errorf("the machine is %s: %v", m.Phase, m)
+		t.Errorf("the node is %s: %v", m.Phase, m)
 	}
 }
 

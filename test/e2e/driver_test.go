@@ -63,7 +63,7 @@ func (c *cluster) collect() {
 		for _, state := range states {
 			if text, err := exec.Command(filepath.Join(bin, "carapace"), "gc", "--state-dir", state).
 				CombinedOutput(); err != nil {
-				c.t.Errorf("what containers left cannot be removed: %v: %s", err, text)
+				c.t.Errorf("the remains of containers cannot be removed: %v: %s", err, text)
 			}
 		}
 		left, _ := filepath.Glob(filepath.Join(c.dir, "*", "carapace", "*"))
@@ -98,7 +98,7 @@ func TestDriverIsTold(t *testing.T) {
 		want = "Driver process: tasks are " // and the limits of tasks, if there are any
 	}
 	if n := c.node("n1", "r1"); !strings.Contains(n.said(), want) {
-		t.Errorf("it did not say %q", want)
+		t.Errorf("the agent did not log %q", want)
 	}
 }
 
@@ -111,7 +111,7 @@ func TestOutOfMemory(t *testing.T) {
 	spec.Each.MemoryBytes = 48 << 20
 	id := c.submit(spec)
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
-		t.Errorf("it ended with code %d", s.Record.ExitCode)
+		t.Errorf("the job ended with code %d", s.Record.ExitCode)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 ran out of memory", "")
 }
@@ -126,13 +126,13 @@ func TestMemoryByDefault(t *testing.T) {
 	id := c.submit(spec)
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 ||
 		s.Attempt.Places[0].Grant.Amount.MemoryBytes != 72<<20 {
-		t.Errorf("it ended with code %d, and had %v", s.Record.ExitCode, s.Attempt.Places[0].Grant.Amount)
+		t.Errorf("the job ended with code %d, and had %v", s.Record.ExitCode, s.Attempt.Places[0].Grant.Amount)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "1 task of 1 GPU, 1 CPU, 72Mi (memory by default)", "")
 	c.cli("describe", "job", id).wants(t, 0, "rank 0 on n1 ran out of memory", "")
 	// With cgroup version 2 the whole control group has already ended at the file.
 	if said := c.cli("logs", id); said.code != 0 || strings.Contains(said.out, "fits") {
-		t.Errorf("more than its memory went into its files: %q", said.out)
+		t.Errorf("the task wrote more than its memory into its files: %q", said.out)
 	}
 	shown := c.cli("get", "job", id, "-o", "yaml")
 	shown.wants(t, 0, "memory: 72Mi", "")
@@ -145,7 +145,7 @@ func TestMemoryByDefault(t *testing.T) {
 	again := strings.TrimSpace(c.cli("submit", file, "-o", "name").out)
 	text := c.cli("get", "job", strings.TrimPrefix(again, "job/"), "-o", "yaml")
 	if text.wants(t, 0, "memory: 72Mi", ""); strings.Contains(text.out, "memoryByDefault") {
-		t.Errorf("asked for, it is called a default: %s", text.out)
+		t.Errorf("a requested amount is marked as a default: %s", text.out)
 	}
 }
 
@@ -160,20 +160,20 @@ func diskEnd(t *testing.T, c *cluster) {
 	spec.DiskBytes = 16 << 20
 	id := c.submit(spec)
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
-		t.Errorf("it ended with code %d", s.Record.ExitCode)
+		t.Errorf("the job ended with code %d", s.Record.ExitCode)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended because the disk is full: it kept", "")
 	c.cli("get", "job", id, "-o", "json").wants(t, 0, `"disk": true`, "")
 	for limit := pace.Until(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		owners, err := filepath.Glob(filepath.Join(c.dir, "n1", "*", "kept", "*", "owner.json"))
 		if err != nil || time.Now().After(limit) {
-			t.Fatalf("nobody's output is kept: %v", err)
+			t.Fatalf("no output is kept: %v", err)
 		}
 		if len(owners) == 0 {
 			continue
 		}
 		if text, err := os.ReadFile(owners[0]); !strings.Contains(string(text), `"owner":"anonymous"`) {
-			t.Errorf("it is kept as that of %q: %v", text, err)
+			t.Errorf("the output is attributed to %q: %v", text, err)
 		}
 		break
 	}
@@ -196,14 +196,14 @@ func deafToSIGTERM(t *testing.T, c *cluster) {
 			break
 		}
 		if time.Now().After(limit) {
-			t.Fatal("the first does not live")
+			t.Fatal("the first job is not running")
 		}
 	}
 	told := time.Now()
 	c.cancel(first)
 	c.await(first, "cancelled")
 	if took := time.Since(told); took < time.Second {
-		t.Errorf("it was gone %s after it was told to, though it does not listen and had a grace of 1 s", took)
+		t.Errorf("the task ended %s after its stop, although it ignores signals and had a grace of 1 s", took)
 	}
 	c.await(next, "succeeded")
 }
@@ -230,7 +230,7 @@ func requeued(t *testing.T, c *cluster) {
 	c.cli("requeue", id, "--reason", "new data").wants(t, 0, "Job "+id+" requeued: attempt 1 is being stopped\n", "")
 	if s := c.await(id, "succeeded"); s.Record.Runs != 2 || s.Record.Failures != 0 ||
 		s.Record.InfraRestarts != 0 {
-		t.Errorf("it has run %d times, with %d failures of its own and %d of machines",
+		t.Errorf("the job has run %d times, with %d own failures and %d of nodes",
 			s.Record.Runs, s.Record.Failures, s.Record.InfraRestarts)
 	}
 	c.cli("requeue", id).wants(t, 4, "", "job has already ended: succeeded")
@@ -252,16 +252,16 @@ func gpusApart(t *testing.T, c *cluster) {
 		}
 		own := strings.Split(strings.TrimSpace(string(text)), ",")
 		if len(own) != 2 {
-			t.Errorf("rank %d was shown %q", rank, text)
+			t.Errorf("rank %d saw %q", rank, text)
 		}
 		all = append(all, own...)
 	}
 	slices.Sort(all)
 	if len(slices.Compact(all)) != 6 {
-		t.Errorf("together they were shown %q", all)
+		t.Errorf("all ranks together saw %q", all)
 	}
 	if said := c.logs(id); c.driver == "carapace" && said != "" {
-		t.Errorf("declared GPUs have no device nodes, and there was %q", said)
+		t.Errorf("declared GPUs have no device nodes, but the task saw %q", said)
 	}
 }
 
@@ -275,7 +275,7 @@ func TestContainerShowsNothing(t *testing.T) {
 	id := c.submit(spec)
 	c.await(id, "succeeded")
 	if got, want := c.logs(id), "2000001\n/run:\n\n/tmp:\n/scratch\n127.0.0.1 slots=1\n"; got != want {
-		t.Errorf("it saw %q, want %q", got, want)
+		t.Errorf("the task saw %q, want %q", got, want)
 	}
 	c.cli("describe", "job", id).wants(t, 0, "uid 2000001, used only by this job", "")
 }

@@ -41,7 +41,7 @@ func traced(t *testing.T, pid int, calls string) func() []string {
 	for limit := pace.Until(10 * time.Second); !attached(pid); time.Sleep(10 * time.Millisecond) {
 		select {
 		case <-ended:
-			t.Skipf("this machine lets nobody trace a process: %s", said.String())
+			t.Skipf("this host permits no tracing of processes: %s", said.String())
 		default:
 		}
 		if time.Now().After(limit) {
@@ -100,7 +100,7 @@ func TestFsyncBeforeReply(t *testing.T) {
 	lines := stop()
 	record := seen(lines, -1, "pwrite64(", "synapse.db-wal>", id)
 	if record < 0 {
-		t.Fatalf("job %s was acknowledged, and no write to the log has its name in %d calls", id, len(lines))
+		t.Fatalf("job %s was acknowledged, but no write to the log contains its name in %d calls", id, len(lines))
 	}
 	sync := seen(lines, record, "f", "sync(", "synapse.db-wal>")
 	done := sync
@@ -114,14 +114,14 @@ func TestFsyncBeforeReply(t *testing.T) {
 	}
 	reply := seen(lines, -1, "write(", "TCP:[", id)
 	if sync < 0 || done >= len(lines) || !strings.HasSuffix(lines[done], "= 0") {
-		t.Fatalf("after the record of job %s the log was not brought to the disk", id)
+		t.Fatalf("the log was not synced after the record of job %s", id)
 	}
 	if reply < 0 {
 		t.Fatalf("no answer to the client names job %s", id)
 	}
-	t.Logf("call %d writes the record, %d brings the log to the disk, %d is the answer", record, done, reply)
+	t.Logf("call %d writes the record, %d syncs the log, %d is the answer", record, done, reply)
 	if reply < done {
-		t.Errorf("the client was answered by call %d, and the record was on disk with call %d:\n%.200s\n%.200s",
+		t.Errorf("the client got its answer by call %d, but the record was on disk only with call %d:\n%.200s\n%.200s",
 			reply, done, lines[reply], lines[done])
 	}
 }
@@ -146,7 +146,7 @@ func TestNoAnswerWithoutDisk(t *testing.T) {
 		t.Errorf("while the disk is frozen, %d jobs are listed: %v", len(reply.GetJobs()), err)
 	}
 	if err := <-answered; err == nil {
-		t.Fatal("a submit was acknowledged, and its disk is frozen")
+		t.Fatal("a submit was acknowledged although the disk is frozen")
 	}
 	disk.thaw()
 	reply, err := c.client.Submit(c.ctx(), request)
@@ -155,7 +155,7 @@ func TestNoAnswerWithoutDisk(t *testing.T) {
 	}
 	all, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{})
 	if err != nil || len(all.Jobs) != 2 {
-		t.Errorf("two requests made %d jobs (%v); the second is %s", len(all.GetJobs()), err, reply.Job)
+		t.Errorf("two requests created %d jobs (%v); the second is %s", len(all.GetJobs()), err, reply.Job)
 	}
 }
 
@@ -187,11 +187,11 @@ func newDisk(t *testing.T) *disk {
 		t.Fatalf("mkfs.ext4: %v: %s", err, out)
 	}
 	if out, err := exec.Command("mount", "-o", "loop", image, d.mounted).CombinedOutput(); err != nil {
-		t.Skipf("this machine mounts no file: %s", out)
+		t.Skipf("this host cannot mount a file: %s", out)
 	}
 	t.Cleanup(func() {
 		if out, err := exec.Command("umount", d.mounted).CombinedOutput(); err != nil {
-			t.Errorf("the disk is left: %s", out)
+			t.Errorf("the disk cannot be removed: %s", out)
 		}
 	})
 	return d
@@ -200,7 +200,7 @@ func newDisk(t *testing.T) *disk {
 func (d *disk) freeze(t *testing.T) {
 	t.Helper()
 	if out, err := exec.Command("fsfreeze", "-f", d.mounted).CombinedOutput(); err != nil {
-		t.Skipf("this machine freezes no file system: %s", out)
+		t.Skipf("this host cannot freeze a file system: %s", out)
 	}
 }
 
@@ -234,7 +234,7 @@ func TestExitOutlivesAgent(t *testing.T) {
 	s := c.await(id, "failed")
 	if p := s.Attempt.Places[0]; s.Record.ExitCode != 7 || s.Record.Runs != 1 ||
 		p.Exit.GetKind() != messages.ExitKind_EXIT_KIND_EXITED || p.Exit.GetCode() != 7 {
-		t.Errorf("it exited with 7, and the job failed with %d after %d runs; its member left %v",
+		t.Errorf("the member exited with 7, but the job failed with %d after %d attempts; its exit is %v",
 			s.Record.ExitCode, s.Record.Runs, p.Exit)
 	}
 }

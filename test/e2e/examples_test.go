@@ -38,7 +38,7 @@ func TestExamplesRun(t *testing.T) {
 	}
 	all, err := filepath.Glob(filepath.Join(home, "examples", "*.yaml"))
 	if err != nil || len(all) != len(exampleSays)+len(elsewhere) {
-		t.Fatalf("the examples are %q (%v)", all, err)
+		t.Fatalf("unexpected examples: %q (%v)", all, err)
 	}
 	for _, path := range all {
 		name := strings.TrimSuffix(filepath.Base(path), ".yaml")

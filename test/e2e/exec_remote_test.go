@@ -39,7 +39,7 @@ exit 0`
 			over := c.cli("wait", "-q", id)
 			got := c.cli("logs", id, "--rank", "0")
 			if over.code != 0 {
-				t.Errorf("it ended with %d: %s%s", over.code, over.err, got.out+got.err)
+				t.Errorf("the job ended with %d: %s%s", over.code, over.err, got.out+got.err)
 			}
 			got.wants(t, 0, "there: 1 of us\n", "")
 			for _, want := range []string{

@@ -88,7 +88,7 @@ func executes(t *testing.T, c *cluster) {
 	})
 	over.wants(t, 137, "", "the task has ended")
 	if s := c.await(id, "failed"); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
-		t.Errorf("it ended with %d after %d runs", s.Record.ExitCode, s.Record.Runs)
+		t.Errorf("the job ended with %d after %d attempts", s.Record.ExitCode, s.Record.Runs)
 	}
 	c.cli("exec", id, "--", "true").wants(t, 4, "", "job is failed, not running")
 }

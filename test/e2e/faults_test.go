@@ -85,7 +85,7 @@ func reap(t *testing.T) time.Duration {
 		return s.Phase == "running" && s.Attempt.Places[0].Node == "n2"
 	})
 	if len(s.Debts) != 1 || s.Debts[0] != "n1" {
-		t.Errorf("who owes evidence: %v", s.Debts)
+		t.Errorf("unexpected unconfirmed allocations: %v", s.Debts)
 	}
 	if m := c.machine("n1"); m.Phase != "dead" {
 		t.Errorf("n1 is %s", m.Phase)
@@ -114,10 +114,10 @@ func TestSchedulerAsleep(t *testing.T) {
 	c.scheduler.signal(syscall.SIGCONT)
 	time.Sleep(3 * time.Second)
 	if strings.Contains(c.scheduler.said(), "is DEAD") {
-		t.Error("a machine was declared dead for the scheduler's own silence")
+		t.Error("a node was declared dead because of the scheduler's own silence")
 	}
 	if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
-		t.Errorf("the gang is %s after %d runs", s.Phase, s.Record.Runs)
+		t.Errorf("the gang is %s after %d attempts", s.Phase, s.Record.Runs)
 	}
 }
 
@@ -138,11 +138,11 @@ func agentKilled(t *testing.T, c *cluster) {
 	}
 	s := c.await(id, "failed")
 	if s.Record.ExitCode != 7 { // as rank 1 of this job ends by itself
-		t.Errorf("it ended with code %d: %s", s.Record.ExitCode, s.Record.Outcome)
+		t.Errorf("the job ended with code %d: %s", s.Record.ExitCode, s.Record.Outcome)
 	}
 	// If a node takes more than ten seconds to start the next agent, it is dead meanwhile, and its tasks run again.
 	if s.Record.Runs != 1 && !strings.Contains(c.scheduler.said(), "is DEAD") {
-		t.Errorf("it ran %d times: %s", s.Record.Runs, s.Record.Outcome)
+		t.Errorf("the job ran %d times: %s", s.Record.Runs, s.Record.Outcome)
 	}
 }
 
@@ -157,7 +157,7 @@ func TestSchedulerKilled(t *testing.T) {
 	c.lead(c.address)
 	c.client = c.dial()
 	if s := c.await(runs, "failed"); s.Record.ExitCode != 9 || s.Record.Runs != 1 {
-		t.Errorf("it ended with code %d after %d runs", s.Record.ExitCode, s.Record.Runs)
+		t.Errorf("the job ended with code %d after %d attempts", s.Record.ExitCode, s.Record.Runs)
 	}
 	c.await(waits, "succeeded")
 }
@@ -172,12 +172,12 @@ func TestSecondMachineOfAName(t *testing.T) {
 	for !strings.Contains(other.said(), "node already registered") ||
 		!strings.Contains(c.scheduler.said(), "node already registered") {
 		if time.Now().After(limit) {
-			t.Fatal("nobody was told that the node is already registered")
+			t.Fatal("no log says that the node is already registered")
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	if m := c.machine("n1"); m.Phase != "up" {
-		t.Errorf("the first one is %s", m.Phase)
+		t.Errorf("the first node is %s", m.Phase)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestRefusalsAtTheStart(t *testing.T) {
 		<-p.ended
 		if said := p.said(); p.cmd.ProcessState.ExitCode() != r.code || !strings.Contains(said, r.says) ||
 			strings.Contains(said, "goroutine") {
-			t.Errorf("%s %v ended with %d and said %q", r.program, r.args, p.cmd.ProcessState.ExitCode(), said)
+			t.Errorf("%s %v ended with %d and printed %q", r.program, r.args, p.cmd.ProcessState.ExitCode(), said)
 		}
 	}
 }

@@ -15,7 +15,7 @@ func (p *process) hears(t *testing.T, words string) {
 	t.Helper()
 	for limit := time.Now().Add(patience); !strings.Contains(p.said(), words); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(limit) {
-			t.Fatalf("%s did not say %q within %s", p.name, words, patience)
+			t.Fatalf("%s did not print %q within %s", p.name, words, patience)
 		}
 	}
 }
@@ -56,17 +56,17 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	c.scheduler.hears(t, "[ERROR] Failed to register node n1: node belongs to cluster c-")
 	c.await(c.submit(gang(1, 4, "exit 0")), "succeeded")
 	if s := c.job(busy); s.Phase != "running" || s.Record.Runs != 1 || !alive(task) {
-		t.Errorf("what ran here is %s, and what the machine ran goes on: %t", s.Phase, alive(task))
+		t.Errorf("the cluster's job is %s, and the node's task continues: %t", s.Phase, alive(task))
 	}
 	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") ||
 		strings.Count(said, "Failed to register node") != 1 {
-		t.Errorf("the scheduler said:\n%s", said)
+		t.Errorf("output of the scheduler:\n%s", said)
 	}
 
 	agent.kill()
 	agent = old.node("n1", "r1")
 	if s := old.await(theirs, "running"); s.Record.Runs != 1 || len(diary.starts(0)) != 1 || !alive(task) {
-		t.Errorf("back in its own cluster it has %d runs of its job and %v", s.Record.Runs, diary.starts(0))
+		t.Errorf("back in its own cluster the node's job has %d attempts and %v", s.Record.Runs, diary.starts(0))
 	}
 
 	agent.kill()
@@ -76,7 +76,7 @@ func TestMachineOfAnotherCluster(t *testing.T) {
 	agent = c.agent("n1", "r1", "--data-dir", theirData)
 	agent.says(t, "Success! Master says: Welcome to Synapse")
 	if alive(task) {
-		t.Error("it joined, and still runs what its last cluster began")
+		t.Error("the node joined, but still runs tasks of its last cluster")
 	}
 	c.await(c.submit(gang(1, 8, "exit 0")), "succeeded")
 }

@@ -107,7 +107,7 @@ func TestClusterUnderTLS(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := s.through(badge).ListJobs(s.ctx(), &messages.ListJobs{}); status.Code(err) != codes.PermissionDenied {
-		t.Errorf("a machine lists jobs: %v", err)
+		t.Errorf("a node could list jobs: %v", err)
 	}
 	s.says("Refused /synapse.v1.Synapse/ListJobs to synapse://e2e/node/n1")
 	other := launch(t, "n2 as n1", "synapse-node", s.agentArgs("n1", "r1", "--tls", filepath.Join(s.keys, "n2"),
@@ -123,12 +123,12 @@ func (s *secured) says(words string) {
 	s.t.Helper()
 	for limit := pace.Until(10 * time.Second); !strings.Contains(s.scheduler.said(), words); {
 		if time.Now().After(limit) {
-			s.t.Fatalf("the scheduler did not say %q", words)
+			s.t.Fatalf("the scheduler did not log %q", words)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	if n := strings.Count(s.scheduler.said(), words); n != 1 {
-		s.t.Errorf("the scheduler said %q %d times", words, n)
+		s.t.Errorf("the scheduler logged %q %d times", words, n)
 	}
 }
 
@@ -189,13 +189,13 @@ func TestStrangersUnderTLS(t *testing.T) {
 	// A denied user is rejected after the list has been read again, which happens every 15 s.
 	for limit := pace.Until(40 * time.Second); s.as(denied, "get", "jobs").code == 0; {
 		if time.Now().After(limit) {
-			t.Fatal("who is on the denylist comes in")
+			t.Fatal("a denied user has access")
 		}
 		time.Sleep(500 * time.Millisecond)
 	}
 	s.as(denied, "get", "jobs").wants(t, 5, "", "scheduler refused this certificate")
 	if !strings.Contains(s.scheduler.said(), "identity is on the denylist: synapse://e2e/viewer/denied") {
-		t.Error("the scheduler does not say who is denied")
+		t.Error("the scheduler does not log who is denied")
 	}
 }
 
@@ -204,7 +204,7 @@ func (s *secured) refuses(p *process, words string) {
 	s.t.Helper()
 	for limit := pace.Until(10 * time.Second); !strings.Contains(p.said(), words); {
 		if time.Now().After(limit) {
-			s.t.Fatalf("%s did not say %q", p.name, words)
+			s.t.Fatalf("%s did not log %q", p.name, words)
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
@@ -224,7 +224,7 @@ func (s *secured) intrudes(config *tls.Config, what string) {
 	defer conn.Close()
 	_ = conn.SetDeadline(pace.Until(5 * time.Second))
 	if n, err := conn.Read(make([]byte, 1)); n > 0 || errors.Is(err, os.ErrDeadlineExceeded) {
-		s.t.Errorf("%s: it came in (%v)", what, err)
+		s.t.Errorf("%s: access was granted (%v)", what, err)
 	}
 }
 
@@ -250,11 +250,11 @@ func TestJoinTokens(t *testing.T) {
 	again := s.agent("n2", "r1", "--tls", filepath.Join(s.keys, "n2"), "--token", token)
 	<-again.silent
 	if !strings.Contains(again.said(), "it is used up") {
-		t.Errorf("with a spent token it said %q", again.said())
+		t.Errorf("with a used token the agent logged %q", again.said())
 	}
 	s.says("Refused to let a node join from 127.0.0.1")
 	if _, err := os.Stat(filepath.Join(s.keys, "n2")); err == nil {
-		t.Error("a folder was made for a machine that was refused")
+		t.Error("a folder was created for a rejected node")
 	}
 	// A node that claims more than its token allows is linked but gets no work, and an admin sees why.
 	made = s.cli("token", "create", "--by", by, "--node-name", "n3", "--gpus", "4")
@@ -267,7 +267,7 @@ func TestJoinTokens(t *testing.T) {
 		`it announces GPU count 8, but its certificate allows "4"`, "")
 	secret := strings.TrimSpace(made.out[strings.LastIndex(made.out, ".")+1:])
 	if strings.Contains(first.said()+again.said()+s.scheduler.said(), secret) {
-		t.Error("a log has the secret")
+		t.Error("a log contains the secret")
 	}
 }
 
@@ -308,6 +308,6 @@ func TestMachinePosesAsScheduler(t *testing.T) {
 	agent := s.agent("n2", "r1", "--tls", s.folder("node", "n2"))
 	s.refuses(agent, "role is wrong")
 	if len(heard) > 0 {
-		t.Errorf("the thief heard %q", <-heard)
+		t.Errorf("the false scheduler received %q", <-heard)
 	}
 }

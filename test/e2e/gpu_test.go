@@ -33,20 +33,20 @@ EOF
 	}
 	n, first := start()
 	if first < slow {
-		t.Fatalf("the first agent was welcome after %s, and had not asked the driver", first)
+		t.Fatalf("the first agent was welcomed after %s, before it queried the driver", first)
 	}
 	id := c.submit(gang(1, 1, `[ "$CUDA_VISIBLE_DEVICES" = GPU-1 ] && sleep 2; exit 7`))
 	c.await(id, "running")
 	n.kill()
 	n, again := start()
 	if again >= slow {
-		t.Errorf("the next agent was welcome after %s, and asking takes %s", again, slow)
+		t.Errorf("the next agent was welcomed after %s, but a query takes %s", again, slow)
 	}
-	t.Logf("welcome after %s at first, after %s again", first.Round(time.Millisecond), again.Round(time.Millisecond))
+	t.Logf("welcomed after %s at first, after %s again", first.Round(time.Millisecond), again.Round(time.Millisecond))
 	if !strings.Contains(n.said(), "reusing the result of the last start in this boot") {
-		t.Error("it does not say why")
+		t.Error("the agent does not log the reason")
 	}
 	if s := c.await(id, "failed"); s.Record.ExitCode != 7 || s.Record.Runs != 1 {
-		t.Errorf("it ended with code %d after %d runs: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
+		t.Errorf("the job ended with code %d after %d attempts: %s", s.Record.ExitCode, s.Record.Runs, s.Record.Outcome)
 	}
 }

@@ -42,14 +42,14 @@ func TestHealthBeforeWork(t *testing.T) {
 	n1.says(t, "UNHEALTHY: a health check of this node fails: fabric: exit status 1: a port is down")
 	for limit := pace.Until(30 * time.Second); !strings.Contains(c.machine("n1").GetClosed(), "a port is down"); {
 		if time.Now().After(limit) {
-			t.Fatalf("n1 is not closed: %q", c.machine("n1").GetClosed())
+			t.Fatalf("n1 is not cordoned: %q", c.machine("n1").GetClosed())
 		}
 		time.Sleep(20 * time.Millisecond)
 	}
 	c.node("n2", "r1")
 	done := c.await(id, "succeeded")
 	if r := done.GetRecord(); r.InfraRestarts != 0 || r.Failures != 0 || r.PrepareFailures != 0 || r.Runs != 2 {
-		t.Errorf("it paid for the machine: %v", r)
+		t.Errorf("the node's failure counts against the job: %v", r)
 	}
 	n1.kill()
 	if err := os.WriteFile(ill, nil, 0o600); err != nil {
@@ -88,7 +88,7 @@ func (f told) has(t *testing.T, words ...string) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("of %q all must be told, and this is:\n%s", words, text)
+			t.Fatalf("all of %q must be notified, but got:\n%s", words, text)
 		}
 	}
 }

@@ -67,7 +67,7 @@ func (c *cluster) working() string {
 		limit := pace.Until(20 * time.Second)
 		for c.cli("exec", id+rank, "--", "test", "-e", "trace.json").code != 0 {
 			if time.Now().After(limit) {
-				c.t.Fatalf("rank %s of %s writes no file", rank, id)
+				c.t.Fatalf("rank %s of %s wrote no file", rank, id)
 			}
 		}
 	}

@@ -123,12 +123,12 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 		j := jobs[id]
 		if j.State != want.state || j.Queue != want.queue || j.ExitCode != want.exit || j.AttemptCount != want.tries ||
 			!strings.Contains(j.Reason, want.reason) || j.Owner != ownName() {
-			t.Errorf("%s is told of as %+v, want %+v", id, j, want)
+			t.Errorf("job %s is reported as %+v, want %+v", id, j, want)
 			continue
 		}
 		if a := j.Attempts[0]; a.Cause != want.cause || a.ExitCode != want.code || a.Signal != want.signal ||
 			a.GPUs != want.gpus || len(a.Nodes) == 0 {
-			t.Errorf("its attempt is %+v, want %+v", a, want)
+			t.Errorf("its attempt is reported as %+v, want %+v", a, want)
 		}
 	}
 
@@ -137,7 +137,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 	l = upAgain(t, args...)
 	l.ready(2, 16, 1)
 	if after, _ := l.history(); after != before {
-		t.Errorf("the past has changed: it was\n%s\nand is\n%s", before, after)
+		t.Errorf("the history has changed from\n%s\nto\n%s", before, after)
 	}
 	lists := l.cli("get", "jobs", "--parsable", "--no-headers").wants(t, 0, "", "").out
 	for id, s := range shown {
@@ -155,7 +155,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*messages.JobStatus) {
 	t.Helper()
 	if len(jobs) != len(shown) {
-		t.Fatalf("%d jobs are told of, and %d are over", len(jobs), len(shown))
+		t.Fatalf("%d jobs are reported, but %d have finished", len(jobs), len(shown))
 	}
 	for id, s := range shown {
 		j := jobs[id]
@@ -171,12 +171,12 @@ func checkAccounts(t *testing.T, jobs map[string]pastJob, shown map[string]*mess
 			p := s.Attempt.Places[i]
 			if r.Node != p.Node || len(r.GPUs) != len(p.Grant.Gpus) || r.Exit.Code != int(p.Exit.Code) ||
 				r.Exit.Signal != int(p.Exit.Signal) {
-				t.Errorf("%s: rank %d is told of as %+v, and was %v", j.Name, i, r, p)
+				t.Errorf("%s: rank %d is reported as %+v, want %v", j.Name, i, r, p)
 			}
 		}
 		if len(j.Attempts[0].Ranks) != len(s.Attempt.Places) || j.PeakMemoryBytes == 0 || j.SubmittedAt == "" ||
 			j.StartedAt == "" || j.FinishedAt < j.StartedAt {
-			t.Errorf("%s: the account is %+v", j.Name, j)
+			t.Errorf("%s: unexpected accounting: %+v", j.Name, j)
 		}
 	}
 }

@@ -50,7 +50,7 @@ func TestHostileIdentities(t *testing.T) {
 	got := besideHostiles(t, 3*time.Second)
 	t.Log(got)
 	if got.failed > 0 || got.beside > max(10*got.alone, 3*time.Second) || got.grown > 200 || got.left > 60 {
-		t.Errorf("%v: it is refused or waits too long, or 200 MB were taken, or 60 kept for a minute", got)
+		t.Errorf("%v: the honest client failed or waited too long, or the scheduler used 200 MB more, or kept 60 MB", got)
 	}
 }
 

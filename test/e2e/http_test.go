@@ -66,7 +66,7 @@ func TestHTTP(t *testing.T) {
 			return strings.Contains(strings.ReplaceAll(line, " ", ""), `"phase":"`+phase+`"`)
 		})
 		if !strings.Contains(last, phase) {
-			t.Fatalf("it is never %s: %s", phase, last)
+			t.Fatalf("the job is never %s: %s", phase, last)
 		}
 	}
 	until("running")
@@ -77,7 +77,7 @@ func TestHTTP(t *testing.T) {
 	}
 	code := inside("exit 3")
 	if code != 200 || !strings.Contains(said, `"end":{"code":3}`) {
-		t.Errorf("inside of it: %d %s", code, said)
+		t.Errorf("exec in the job: %d %s", code, said)
 	}
 	inside("touch $(dirname $SYNAPSE_HOSTFILE)/go") // it may end with the task, which ends because of it
 	until("succeeded")
@@ -89,7 +89,7 @@ func TestHTTP(t *testing.T) {
 	c.asksAsDescribed(job)
 	code = c.posted("Cancel", `{"job":"nobody"}`, func(line string) bool { said = line; return false })
 	if code != 404 || !strings.Contains(said, `"field":"job"`) || !strings.Contains(said, `"CODE_NOT_FOUND"`) {
-		t.Errorf("of a job that is not there: %d %s", code, said)
+		t.Errorf("for a job that does not exist: %d %s", code, said)
 	}
 }
 
@@ -117,6 +117,6 @@ func (c *cluster) asksAsDescribed(job string) {
 	defer answer.Body.Close()
 	var d struct{ Paths map[string]any }
 	if err := json.NewDecoder(answer.Body).Decode(&d); err != nil || len(d.Paths) < 30 || len(all) != 2 {
-		c.t.Errorf("%d calls are described, %d are shown: %v", len(d.Paths), len(all), err)
+		c.t.Errorf("%d calls are documented, %d are shown: %v", len(d.Paths), len(all), err)
 	}
 }

@@ -212,7 +212,7 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 	l.ready(2, 16, 1)
 	for _, network := range networks {
 		if network == "private" && strings.Contains(l.errors.String(), "Private networks are not available here") {
-			t.Log("this machine has no private networks")
+			t.Log("this host has no private networks")
 			continue
 		}
 		said := l.intruded("--network", network)
@@ -228,7 +228,7 @@ func fromWithin(t *testing.T, as *syscall.Credential, driver string, networks ..
 	}
 	nodes := l.cli("get", "nodes", "-q").wants(t, 0, "", "").out
 	if nodes != "node-1\nnode-2\n" {
-		t.Errorf("the machines are %q", nodes)
+		t.Errorf("unexpected nodes: %q", nodes)
 	}
 	if driver == "process" { // plain processes can reach the port, and each tried way prints a line
 		l.telling("client does not use TLS")
@@ -247,7 +247,7 @@ func (l *local) killedWithNetwork() {
 		l.t.Helper()
 		found, _ := filepath.Glob(filepath.Join(append([]string{filepath.Dir(l.settings()), "node-*"}, parts...)...))
 		if len(found) == 0 {
-			l.t.Fatalf("the cluster has no %v", parts)
+			l.t.Fatalf("the cluster has no file %v", parts)
 		}
 		for _, path := range found {
 			name := filepath.Base(path)
@@ -326,11 +326,11 @@ func TestUpInsecure(t *testing.T) {
 	for _, way := range []string{"/synapse.v1.Synapse/Submit in plaintext", "/v1.Scheduler/SubmitJob in plaintext",
 		"/synapse.v1.Synapse/ChangeNode in plaintext", "/remote.Remoting/Receive in plaintext", "a machine in plaintext"} {
 		if !strings.Contains(said, "IN: "+way) {
-			t.Errorf("%s is no way in, so that its being shut elsewhere says nothing: %s", way, said)
+			t.Errorf("%s gives no access even here, so the other tests of it prove nothing: %s", way, said)
 		}
 	}
 	if strings.Contains(said, "it reads") {
-		t.Errorf("it reads what is hidden: %s", said)
+		t.Errorf("the task reads hidden files: %s", said)
 	}
 }
 

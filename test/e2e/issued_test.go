@@ -163,7 +163,7 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 	}
 	for limit := pace.Until(2 * time.Minute); closed() < 2; time.Sleep(100 * time.Millisecond) { // one of each
 		if time.Now().After(limit) {
-			t.Fatalf("the tokens are over, and %d connections were closed", closed())
+			t.Fatalf("the tokens have expired, but %d connections were closed", closed())
 		}
 	}
 	if err := os.WriteFile(over, nil, 0o644); err != nil {
@@ -175,18 +175,18 @@ func TestGoesOnOverATokensEnd(t *testing.T) {
 		select {
 		case got := <-ended:
 			if got.code != 0 || got.out+"/"+got.err != wants {
-				t.Errorf("%q ended with %d, said %q and %q", got.args, got.code, got.out, got.err)
+				t.Errorf("%q ended with %d, printed %q and %q", got.args, got.code, got.out, got.err)
 			}
 		case <-time.After(pace.Of(time.Minute)):
-			t.Fatal("the job is over, and somebody still waits")
+			t.Fatal("the job has finished, but a client still waits")
 		}
 	}
 	text, err := os.ReadFile(contexts)
 	if info, _ := os.Stat(contexts); err != nil || info.Mode().Perm() != 0o600 ||
 		!strings.Contains(string(text), i.refresh(i.renewed.Load())) || i.renewed.Load() < 1 {
-		t.Errorf("renewed %d times; kept is %s (%v)", i.renewed.Load(), text, err)
+		t.Errorf("renewed %d times; stored: %s (%v)", i.renewed.Load(), text, err)
 	}
 	if strings.Contains(s.scheduler.said(), "refresh-") {
-		t.Error("a scheduler was told what renews the token")
+		t.Error("a scheduler got the refresh token")
 	}
 }

@@ -39,7 +39,7 @@ func TestLaunchers(t *testing.T) {
 		name, _, _ := strings.Cut(rest, "\n")
 		world, ok := worlds[name]
 		if !ok {
-			t.Fatalf("docs/jobs/launchers.md has a file with launcher %q, or two", name)
+			t.Fatalf("docs/jobs/launchers.md has an unexpected or second file with launcher %q", name)
 		}
 		delete(worlds, name)
 		file := filepath.Join(home, name+".yaml")
@@ -52,7 +52,7 @@ func TestLaunchers(t *testing.T) {
 		r.wants(t, 0, "", "succeeded")
 		for rank := range world {
 			if n := strings.Count(r.out, fmt.Sprintf("rank %d of %d, device ", rank, world)); n != 1 {
-				t.Errorf("%s: rank %d of %d is there %d times:\n%s", name, rank, world, n, r.out)
+				t.Errorf("%s: rank %d of %d occurs %d times:\n%s", name, rank, world, n, r.out)
 			}
 		}
 	}
@@ -62,7 +62,7 @@ func TestLaunchers(t *testing.T) {
 	}
 	for _, word := range messages.LaunchWords() {
 		if !strings.Contains(string(whole), "\n| `"+word+"` |") {
-			t.Errorf("docs/jobs/launchers.md does not tell of %s", word)
+			t.Errorf("docs/jobs/launchers.md does not mention %s", word)
 		}
 	}
 }

@@ -72,7 +72,7 @@ func (r *running) says(t *testing.T, text string) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("%q was not said:\n%s\n%s", text, out, errs)
+			t.Fatalf("%q was not printed:\n%s\n%s", text, out, errs)
 		}
 	}
 }
@@ -84,7 +84,7 @@ func (r *running) end(t *testing.T, within time.Duration) result {
 		return a
 	case <-time.After(within):
 		out, errs := r.said.texts()
-		t.Fatalf("it has not ended within %s:\n%s\n%s", within, out, errs)
+		t.Fatalf("the command has not ended within %s:\n%s\n%s", within, out, errs)
 		return result{}
 	}
 }
@@ -131,7 +131,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	follows.says(t, "tick 30\n")
 	kill()
 	if a := waits.end(t, time.Minute); a.code != 42 || strings.TrimSpace(a.out) != id {
-		t.Errorf("submit --wait ended with %d, and said %q, %q", a.code, a.out, a.err)
+		t.Errorf("submit --wait ended with %d, and printed %q, %q", a.code, a.out, a.err)
 	}
 	var want strings.Builder
 	for i := range ticks {
@@ -152,7 +152,7 @@ func TestCommandLineOverLeaders(t *testing.T) {
 	c.cli(shell("exit 7", "--wait")...).wants(t, 7, "\n", "")
 	c.cli("get", "jobs", "-q").wants(t, 0, id+"\n", "")
 	if a := c.cli("get", "jobs", "-q"); strings.Count(a.out, "\n") != 2 {
-		t.Errorf("two jobs were submitted, and there are %q", a.out)
+		t.Errorf("two jobs were submitted, but the jobs are %q", a.out)
 	}
 	c.cli("explain", id).wants(t, 0, "exited with code 42", "")
 	c.cli("wait", id).wants(t, 42, "", "")

@@ -61,7 +61,7 @@ func TestLeaderCutOff(t *testing.T) {
 		append(c.seatArgs(0), "--insecure", "--insecure")...)
 	c.await(0)
 	if leads, _ := c.leader(); leads != 0 {
-		t.Fatal("nobody else is there, and the first does not lead")
+		t.Fatal("the first scheduler is alone but does not lead")
 	}
 	c.store = ours
 	for seat := 1; seat < seats; seat++ {
@@ -86,7 +86,7 @@ func TestLeaderCutOff(t *testing.T) {
 	i.heal()
 	c.cluster.await(id, "succeeded")
 	if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 || freshStarts() != 2 {
-		t.Errorf("the gang that ran is %s after %d runs and %d starts; the next one started %d times",
+		t.Errorf("the running gang is %s after %d attempts and %d starts; the next one started %d times",
 			s.Phase, s.Record.Runs, starts(), freshStarts())
 	}
 }

@@ -159,7 +159,7 @@ func (c *council) leader() (int, uint64) {
 		}
 		time.Sleep(10 * time.Millisecond)
 	}
-	c.t.Fatalf("nobody leads within %s", patience)
+	c.t.Fatalf("no scheduler leads within %s", patience)
 	return 0, 0
 }
 
@@ -238,7 +238,7 @@ func TestSeveralSchedulers(t *testing.T) {
 		t.Helper()
 		c.cluster.await(long, "running") // a new leader shows it as starting until its nodes have reported
 		if s := c.job(long); s.Phase != "running" || s.Record.Runs != 1 || starts() != 2 {
-			t.Fatalf("%s the gang is %s after %d runs and %d starts: %s", after, s.Phase, s.Record.Runs, starts(), s.Reason)
+			t.Fatalf("%s the gang is %s after %d attempts and %d starts: %s", after, s.Phase, s.Record.Runs, starts(), s.Reason)
 		}
 	}
 	for _, part := range []struct {
@@ -271,10 +271,10 @@ func standby(t *testing.T, c *council, n *process) {
 			grpc.Trailer(&trailer))
 		if got := api.OutcomeOf(err); got.GetCode() != messages.Code_CODE_UNAVAILABLE ||
 			!strings.Contains(got.GetHint(), at) {
-			t.Errorf("a standby answers %v, and %s leads", err, at)
+			t.Errorf("a standby answers %v, but %s leads", err, at)
 		}
 		if got := trailer.Get(gateway.LeaderTrailer); len(got) != 1 || got[0] != at {
-			t.Errorf("a standby's trailer says %v, and %s leads", got, at)
+			t.Errorf("a standby's trailer names %v, but %s leads", got, at)
 		}
 		if said := m.said(); !strings.Contains(said, "Standing by: "+at+" leads (epoch 1)") {
 			t.Errorf("a standby said:\n%s", said)
@@ -350,10 +350,10 @@ func freezeOne(t *testing.T, c *council) time.Duration {
 	woken := time.Now()
 	c.members[leads].signal(syscall.SIGCONT)
 	c.ends(leads, 15*time.Second, 1, "this scheduler no longer leads")
-	t.Logf("it ended %s after it was woken", time.Since(woken).Round(time.Millisecond))
+	t.Logf("the frozen leader ended %s after it continued", time.Since(woken).Round(time.Millisecond))
 	s := c.cluster.await(id, "succeeded")
 	if n := starts(); n != 2 || s.Record.Runs != 1 {
-		t.Errorf("its two members started %d times in %d runs", n, s.Record.Runs)
+		t.Errorf("its two members started %d times in %d attempts", n, s.Record.Runs)
 	}
 	c.seat(leads)
 	c.await(leads)
@@ -396,7 +396,7 @@ func awayOnce(t *testing.T, c *council) time.Duration {
 	}
 	for id, starts := range load { //order: all must be well
 		if s := c.cluster.await(id, "succeeded"); s.Record.Runs != 1 || starts() != 2 {
-			t.Errorf("gang %s took %d runs, and its two members started %d times", id, s.Record.Runs, starts())
+			t.Errorf("gang %s needed %d attempts, and its two members started %d times", id, s.Record.Runs, starts())
 		}
 	}
 	c.await(leads)

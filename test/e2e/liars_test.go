@@ -53,11 +53,11 @@ func besideALiar(t *testing.T, liar, words string) {
 	c.lead(c.address)
 	c.client = c.dial()
 	if s := c.await(honest, "running"); s.Record.Runs != 1 {
-		t.Errorf("the honest machines' gang is in run %d", s.Record.Runs)
+		t.Errorf("the gang of the honest nodes is in attempt %d", s.Record.Runs)
 	}
 	c.named(liar, "")
 	if said := c.scheduler.said(); strings.Contains(said, "ADMISSIONS STOPPED") {
-		t.Errorf("one machine stopped the cluster:\n%s", said)
+		t.Errorf("one node stopped the cluster:\n%s", said)
 	}
 	c.cancel(honest)
 	// A new leader accepts no submits until its nodes have reported, for at most 2 s.
@@ -83,5 +83,5 @@ func (c *cluster) named(machine, words string) {
 			return
 		}
 	}
-	c.t.Fatalf("%s is %q, and nobody is told %q", machine, closed, words)
+	c.t.Fatalf("%s is %q, but its status does not contain %q", machine, closed, words)
 }

@@ -20,7 +20,7 @@ func TestLogsAsJSON(t *testing.T) {
 		last := `"message":"Job ` + id + ` finished successfully"`
 		for limit := pace.Until(20 * time.Second); !strings.Contains(p.said(), last); time.Sleep(10 * time.Millisecond) {
 			if time.Now().After(limit) {
-				t.Fatalf("no line of its end:\n%s", p.said())
+				t.Fatalf("no line about its end:\n%s", p.said())
 			}
 		}
 		for line := range strings.Lines(p.said()) {
@@ -29,11 +29,11 @@ func TestLogsAsJSON(t *testing.T) {
 				Epoch                                    int
 			}
 			if err := json.Unmarshal([]byte(line), &o); err != nil || o.Time == "" || o.Level == "" || o.Message == "" {
-				t.Fatalf("%q is no line: %v", line, err)
+				t.Fatalf("%q is no valid line: %v", line, err)
 			}
 			ofJob := strings.Contains(o.Message, "Job "+id)
 			if ofJob && (o.Job != id || o.Epoch != 1) || p == n && (o.Node != "n1" || ofJob && o.Attempt == "") {
-				t.Errorf("it does not say what it is about: %s", line)
+				t.Errorf("the line lacks its subject: %s", line)
 			}
 		}
 	}

@@ -76,13 +76,13 @@ func besideMistakes(t *testing.T, c *cluster) {
 		m.make(spec, fmt.Sprint(i))
 		reply, err := c.client.Submit(as("mallory"), &messages.Submit{RequestId: fmt.Sprintf("m-%d", i), Spec: spec})
 		if err != nil {
-			t.Logf("%s is refused at once: %v", m.name, err)
+			t.Logf("%s is rejected at once: %v", m.name, err)
 			continue
 		}
 		wrong = append(wrong, reply.Job)
 	}
 	if len(wrong) < 50 {
-		t.Fatalf("only %d were taken", len(wrong))
+		t.Fatalf("only %d jobs were accepted", len(wrong))
 	}
 	// A backoff would affect several tries in a row. A single slow try occurs on a busy host.
 	var lately [3]time.Duration
@@ -99,13 +99,13 @@ func besideMistakes(t *testing.T, c *cluster) {
 			wrong = wrong[1:]
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("%d have not ended, the first: %v", len(wrong), c.job(wrong[0]))
+			t.Fatalf("%d jobs have not ended, the first: %v", len(wrong), c.job(wrong[0]))
 		}
 	}
-	t.Logf("a stranger's gang had its machines %s after its submit, and three in a row at most %s beside a hundred "+
+	t.Logf("the other owner's gang had its nodes %s after its submit, and three in a row at most %s next to a hundred "+
 		"mistakes", before, longest)
 	if longest > before+2*time.Second { // less than any backoff
-		t.Errorf("a stranger's gang waited for others' mistakes")
+		t.Errorf("the other owner's gang waited because of the mistakes")
 	}
 }
 
@@ -121,7 +121,7 @@ func (c *cluster) strangersWait(name string) time.Duration {
 	}
 	s := c.await(reply.Job, "succeeded")
 	if s.Record.Runs != 1 || s.Record.Owner.Name != "stranger" {
-		c.t.Errorf("a stranger's gang: run %d, of %s", s.Record.Runs, s.Record.Owner.Name)
+		c.t.Errorf("the other owner's gang: attempt %d, of %s", s.Record.Runs, s.Record.Owner.Name)
 	}
 	return time.Duration(s.Attempt.CommittedUnixMs-s.Record.SubmittedUnixMs) * time.Millisecond
 }
@@ -148,7 +148,7 @@ func TestBrokenMachineCloses(t *testing.T) {
 	closed := ""
 	for i := 0; closed == ""; i++ {
 		if i == 40 {
-			t.Fatalf("n2 is still open: %v", c.machine("n2"))
+			t.Fatalf("n2 is still schedulable: %v", c.machine("n2"))
 		}
 		one, other := c.submit(gang(1, 8, "exit 0")), c.submit(gang(1, 8, "exit 0")) // each needs a whole node
 		c.await(one, "succeeded")
@@ -187,7 +187,7 @@ func TestCauseAtOnce(t *testing.T) {
 		}
 		told++
 		if cause == "" {
-			t.Fatalf("%s: there is no cause: %v", m.name, s)
+			t.Fatalf("%s: no cause is shown: %v", m.name, s)
 		}
 		_, words, _ := strings.Cut(cause, ": ")
 		for where, args := range map[string][]string{
@@ -205,11 +205,11 @@ func TestCauseAtOnce(t *testing.T) {
 				}
 			}
 			if !strings.Contains(text, words) && !c.job(reply.Job).Record.State.Terminal() {
-				t.Errorf("%s: %s does not say %q:\n%s", m.name, where, words, text)
+				t.Errorf("%s: %s does not show %q:\n%s", m.name, where, words, text)
 			}
 		}
 	}
 	if told != 3 {
-		t.Errorf("%d jobs were tried again", told)
+		t.Errorf("only %d jobs were retried", told)
 	}
 }

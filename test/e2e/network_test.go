@@ -26,7 +26,7 @@ func networkNone(t *testing.T, c *cluster) {
 	if c.driver == "process" {
 		if why := c.explain(id); !strings.Contains(why, "no node has network=none ·") ||
 			!strings.Contains(why, "To start now: without network=none") {
-			t.Errorf("it is told %q", why)
+			t.Errorf("unexpected reason: %q", why)
 		}
 		return
 	}
@@ -56,7 +56,7 @@ func schedulerOutOfReach(t *testing.T, c *cluster) {
 				return
 			}
 			if time.Now().After(end) {
-				t.Fatalf("left are the groups %v: %v", left, err)
+				t.Fatalf("these cgroups are left: %v: %v", left, err)
 			}
 		}
 	})
@@ -80,7 +80,7 @@ func schedulerOutOfReach(t *testing.T, c *cluster) {
 		id := c.submit(spec)
 		c.await(id, "succeeded")
 		if said := c.logs(id); said != want {
-			t.Errorf("on %s it said %q, not %q", node, said, want)
+			t.Errorf("on %s the task printed %q, want %q", node, said, want)
 		}
 	}
 }

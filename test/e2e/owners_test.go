@@ -68,10 +68,10 @@ func twoOwners(t *testing.T, c *cluster) {
 		func(s *messages.JobStatus) bool { return s.Record.State.Terminal() })
 	if got := c.logs(s.Record.Id); got != "over\n" || s.Record.Owner.Name != "mallory" ||
 		s.Record.Uid == victim.Record.Uid {
-		t.Errorf("mallory, as %d, reached of alice's job %q", s.Record.Uid, got)
+		t.Errorf("mallory, as user %d, reached %q of alice's job", s.Record.Uid, got)
 	}
 	if left := pidsOf(t, victim.Record.Uid); len(left) != len(pids) || c.job(victim.Record.Id).Phase != "running" {
-		t.Errorf("of alice's %v only %v are left", pids, left)
+		t.Errorf("of alice's processes %v only %v are left", pids, left)
 	}
 	c.cancel(victim.Record.Id)
 	c.until(victim.Record.Id, "over",

@@ -83,7 +83,7 @@ func (s *secured) unit(name string, settings map[string]string, behind ...string
 	}
 	command := regexp.MustCompile(`(?m)^ExecStart=/usr/bin/(\S+) --config /etc/synapse/(\S+)$`).FindSubmatch(text)
 	if command == nil {
-		s.t.Fatalf("%s.service starts something else: %s", name, text)
+		s.t.Fatalf("%s.service starts another command: %s", name, text)
 	}
 	file := string(command[2])
 	if text, err = os.ReadFile("../../deploy/etc/" + file); err != nil {
@@ -92,7 +92,7 @@ func (s *secured) unit(name string, settings map[string]string, behind ...string
 	for key, value := range settings { //order: each is in a line of its own
 		line := regexp.MustCompile(`(?m)^#` + key + `: .*$`)
 		if len(line.FindAll(text, -1)) != 1 {
-			s.t.Fatalf("%s does not have %s once", file, key)
+			s.t.Fatalf("%s must have %s exactly once", file, key)
 		}
 		text = line.ReplaceAll(text, []byte(key+": "+value))
 	}

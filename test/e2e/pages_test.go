@@ -48,7 +48,7 @@ func (c *cluster) eventually(what string, holds func() bool, meanwhile func()) {
 	c.t.Helper()
 	for deadline := pace.Until(2 * time.Minute); !holds(); time.Sleep(time.Second) {
 		if time.Now().After(deadline) {
-			c.t.Fatalf("it did not come to be that %s", what)
+			c.t.Fatalf("timeout: %s did not happen", what)
 		}
 		meanwhile()
 	}
@@ -67,7 +67,7 @@ func (c *cluster) opened() net.Conn {
 	_ = conn.SetReadDeadline(pace.Until(time.Minute))
 	answer := make([]byte, len("HTTP/1.1 200"))
 	if _, err := io.ReadFull(conn, answer); err != nil || string(answer) != "HTTP/1.1 200" {
-		c.t.Errorf("a page is answered %q (%v)", answer, err)
+		c.t.Errorf("a page got %q (%v)", answer, err)
 	}
 	return conn
 }
@@ -123,20 +123,20 @@ func TestSilentPages(t *testing.T) {
 	c.await(news, messages.PhaseRunning)
 	for page := bufio.NewScanner(c.opened()); ; {
 		if !page.Scan() {
-			t.Fatalf("a page that reads is not told of %s: %v", news, page.Err())
+			t.Fatalf("a page that reads does not get the change of %s: %v", news, page.Err())
 		}
 		if strings.Contains(page.Text(), news) {
 			break
 		}
 	}
 	if open := c.figure("go_goroutines") - threads; open < many {
-		t.Errorf("no more than %.0f can be open still", open)
+		t.Errorf("only %.0f pages can still be open", open)
 	}
 	c.eventually("they take less than 50 MB", func() bool { return resident(t, pid)-before < most }, nothing)
 	t.Logf(
-		"%d pages that read nothing: %d MB more at most, with what the collector leaves for a while; all of %d machines "+
+		"%d pages that read nothing: at most %d MB more, including garbage; all of %d nodes "+
 			"were heard %d times in %s", many, grown>>20, machines, beats, passed.Round(100*time.Millisecond))
 	if dead := c.figure(`synapse_nodes{phase="dead"}`); dead != 0 || strings.Contains(c.scheduler.said(), "is DEAD") {
-		t.Errorf("%.0f machines are dead, and the scheduler said:\n%s", dead, c.scheduler.said())
+		t.Errorf("%.0f nodes are dead; output of the scheduler:\n%s", dead, c.scheduler.said())
 	}
 }

@@ -108,7 +108,7 @@ func (d diary) written(t *testing.T, rank int) {
 	for limit := time.Now().Add(patience); len(d.starts(rank)) == 0; time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
 			entries, err := os.ReadDir(d.folder)
-			t.Fatalf("rank %d has written nothing; %v is there (%v)", rank, entries, err)
+			t.Fatalf("rank %d has written nothing; the folder has %v (%v)", rank, entries, err)
 		}
 	}
 }
@@ -175,11 +175,11 @@ func cutShortly(t *testing.T, limit time.Duration) time.Duration {
 	}
 	pulse(t, n)
 	if strings.Contains(c.scheduler.said(), "is DEAD") {
-		t.Error("a machine was declared dead that was silent for less than ten seconds")
+		t.Error("a node was declared dead after less than ten seconds of silence")
 	}
 	if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 || len(d.starts(0)) != 1 || len(d.starts(1)) != 1 ||
 		len(s.Debts) > 0 {
-		t.Errorf("the gang is %s after %d runs, its members started as %v and %v: %s",
+		t.Errorf("the gang is %s after %d attempts, its members started as %v and %v: %s",
 			s.Phase, s.Record.Runs, d.starts(0), d.starts(1), s.Reason)
 	}
 	if err := os.WriteFile(filepath.Join(d.folder, "enough"), nil, 0o644); err != nil {
@@ -211,12 +211,12 @@ func TestLongPartition(t *testing.T) {
 	})
 	for _, p := range s.Attempt.Places {
 		if p.Node == "n1" {
-			t.Error("it was placed on the machine that is cut off")
+			t.Error("the gang was placed on the node that is cut off")
 		}
 	}
 	old := d.starts(cutOff)[0]
 	if len(s.Debts) != 1 || s.Debts[0] != "n1" || len(c.machine("n1").Debts) != 1 || !alive(old) {
-		t.Errorf("the job's debts are %v, the machine's %v; the old process runs: %t",
+		t.Errorf("the job's unconfirmed allocations are %v, the node's %v; the old process runs: %t",
 			s.Debts, c.machine("n1").Debts, alive(old))
 	}
 	if described := c.cli("describe", "job", id); !strings.Contains(described.out, "Unconfirmed:  n1\n") {
@@ -228,7 +228,7 @@ func TestLongPartition(t *testing.T) {
 	gone(t, old)
 	s = c.until(id, "without debts", func(s *messages.JobStatus) bool { return len(s.Debts) == 0 })
 	if s.Phase != "running" || s.Record.Runs != 2 || c.machine("n1").Phase != "up" {
-		t.Errorf("the gang is %s after %d runs, n1 is %s", s.Phase, s.Record.Runs, c.machine("n1").Phase)
+		t.Errorf("the gang is %s after %d attempts, n1 is %s", s.Phase, s.Record.Runs, c.machine("n1").Phase)
 	}
 	c.cancel(id)
 	c.await(id, "cancelled")
@@ -256,14 +256,14 @@ func cutForEver(t *testing.T) time.Duration {
 	c.cancel(id)
 	remove := &messages.ChangeNode{Node: "n1", Verb: messages.NodeVerb_NODE_VERB_REMOVE, Reason: "burnt"}
 	if _, err := c.client.ChangeNode(c.ctx(), remove); status.Code(err) == codes.OK {
-		t.Error("a machine that may be alive was removed")
+		t.Error("a node that may be alive was removed")
 	}
 	s := c.await(id, "cancelled")
 	took := time.Since(began)
-	t.Logf("cancelled %s after it was asked for", took.Round(time.Millisecond))
+	t.Logf("the cancel took %s", took.Round(time.Millisecond))
 	m := c.machine("n1")
 	if len(s.Debts) != 1 || s.Debts[0] != "n1" || m.Phase != "dead" || len(m.Debts) != 1 {
-		t.Errorf("the job owes %v, n1 is %s and owes %v", s.Debts, m.Phase, m.Debts)
+		t.Errorf("the job's unconfirmed allocations are %v, n1 is %s with %v", s.Debts, m.Phase, m.Debts)
 	}
 	c.cli("get", "nodes").wants(t, 0, "1 unconfirmed allocation", "")
 	c.cli("remove", "n1", "--gone", "--reason", "burnt").wants(t, 0, "Node n1 removed\n", "")
@@ -287,7 +287,7 @@ func TestFullDisk(t *testing.T) {
 	c.node("b", "r1")
 	first := c.submit(gang(1, 8, "true"))
 	if s := c.await(first, "succeeded"); s.Attempt.Places[0].Node != "a" {
-		t.Fatalf("the first machine is %s, and this test is about it", s.Attempt.Places[0].Node)
+		t.Fatalf("the first node is %s, but this test needs it", s.Attempt.Places[0].Node)
 	}
 	forgotten(t, filepath.Join(folder, "launcher", "tasks")) // otherwise space is freed when it is removed
 	fill(t, filepath.Join(folder, "ballast"))
@@ -300,16 +300,16 @@ func TestFullDisk(t *testing.T) {
 			return s.Phase == "succeeded"
 		})
 		if p := s.Attempt.Places[0]; p.Node != "b" {
-			t.Errorf("it ran on %s", p.Node)
+			t.Errorf("the job ran on %s", p.Node)
 		}
 	}
 	if !told {
-		t.Error("nobody is told what is wrong with the full machine")
+		t.Error("the status of the full node does not show its error")
 	}
 	asked := strings.Count(c.scheduler.said(), "to Nodes [a]") - 1
-	t.Logf("the full machine was asked %d times", asked)
+	t.Logf("the full node got %d requests", asked)
 	if asked > 5 {
-		t.Errorf("the full machine was asked %d times", asked)
+		t.Errorf("the full node got %d requests", asked)
 	}
 
 	// It may have been full for long, and had at least as many requests as make a node with failed launches
@@ -347,7 +347,7 @@ func smallDisk(t *testing.T, c *cluster, id, size string) string {
 	t.Cleanup(func() {
 		killAll(folder)
 		if err := syscall.Unmount(folder, syscall.MNT_DETACH); err != nil {
-			t.Errorf("the small disk is left: %v", err)
+			t.Errorf("the small disk cannot be removed: %v", err)
 		}
 	})
 	return folder
@@ -362,7 +362,7 @@ func forgotten(t *testing.T, tasks string) {
 			return
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("of tasks there is %v, %v", left, err)
+			t.Fatalf("files of tasks are left: %v, %v", left, err)
 		}
 	}
 }

@@ -46,11 +46,11 @@ while :; do sleep 0.05; done`, "DIR", dir)
 	c.await(high, "succeeded")
 	s := c.await(low, "succeeded")
 	if r := s.Record; r.Runs != 2 || r.Preemptions != 1 || r.Failures+r.InfraRestarts != 0 {
-		t.Errorf("it ran %d times, was preempted %d times, %d failures, %d restarts", r.Runs, r.Preemptions, r.Failures,
+		t.Errorf("the gang ran %d times, was preempted %d times, %d failures, %d restarts", r.Runs, r.Preemptions, r.Failures,
 			r.InfraRestarts)
 	}
 	if text := c.logs(low); !strings.Contains(text, "resumed") {
-		t.Errorf("it did not go on from what it saved: %q", text)
+		t.Errorf("the gang did not continue from its saved work: %q", text)
 	}
 	c.cli("describe", "job", low).wants(t, 0, "2, 1 preempted\n", "")
 	c.cli("describe", "job", low).wants(t, 0, "for job "+high+", which has a higher priority", "")

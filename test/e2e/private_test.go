@@ -134,7 +134,7 @@ func privateNetwork(t *testing.T, c *cluster, outside string) {
 	id = private("sleep 1000")
 	c.await(id, "running")
 	if left := ownInterfaces(t); len(left) != 1 {
-		t.Errorf("two tasks of one job have %v", left)
+		t.Errorf("unexpected addresses of two tasks of one job: %v", left)
 	}
 	n.kill()
 	killAll(filepath.Join(c.dir, "n1"))

@@ -56,7 +56,7 @@ func (c *cluster) isServedFirst(big, long string) {
 	c.t.Helper()
 	gang, other := c.await(big, "succeeded"), c.await(long, "succeeded")
 	if other.Attempt.CommittedUnixMs < gang.Attempt.CommittedUnixMs {
-		c.t.Errorf("the long job was started before the gang, whose room it would have kept for an hour: %v", other)
+		c.t.Errorf("the long job started before the gang, whose nodes it would have used for an hour: %v", other)
 	}
 }
 
@@ -81,7 +81,7 @@ func TestBigGangGetsItsTurn(t *testing.T) {
 	free()
 	c.isServedFirst(big, long)
 	if s := c.await(busy, "succeeded"); s.Record.Runs != 1 {
-		t.Errorf("the job that ran first is %s after %d runs: %s", s.Phase, s.Record.Runs, s.Reason)
+		t.Errorf("the first job is %s after %d attempts: %s", s.Phase, s.Record.Runs, s.Reason)
 	}
 }
 
@@ -108,13 +108,13 @@ func promiseOutlives(t *testing.T, more ...string) {
 	c.lead(c.address, args...)
 	after := c.promised(big)
 	if was, is := before.Prospect, after.Prospect; !slices.Equal(was.Kept, is.Kept) {
-		t.Errorf("%v were kept for the gang, and %v are under the next leader", was.Kept, is.Kept)
+		t.Errorf("nodes %v were reserved for the gang, and %v under the next leader", was.Kept, is.Kept)
 	}
 	// The node reports the run time of the first job when it finds a scheduler, which may become the leader later.
 	// The latest start is later by that time, and never by more than the takeover took.
 	moved := time.Duration(after.Prospect.LatestUnixMs-before.Prospect.LatestUnixMs) * time.Millisecond
 	if moved > time.Since(killed)+time.Second || moved < -time.Second {
-		t.Errorf("the gang's latest time moved by %s with the leader, %s after its end", moved, time.Since(killed))
+		t.Errorf("the latest start moved by %s with the takeover, %s after the leader's end", moved, time.Since(killed))
 	}
 	if was, is := before.Record.Revision, after.Record.Revision; was != is {
 		t.Errorf("the gang's record was written again: revision %d, then %d", was, is)

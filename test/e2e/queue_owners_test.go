@@ -129,11 +129,11 @@ func marksQueues(t *testing.T, as func(who string, args ...string) result, ann f
 		"bob": "QUEUE WAITING, ", "admin": "QUEUE WAITING, ",
 	} {
 		if got := marks(as(who, "get", "queues")); !strings.HasPrefix(got, want) {
-			t.Errorf("%s is shown %s, want %s", who, got, want)
+			t.Errorf("user %s sees %s, want %s", who, got, want)
 		}
 	}
 	if got := marks(ann("", "get", "queues")); got != "QUEUE ALLOWED, open yes, lab yes, leads no" {
-		t.Errorf("ann is shown %s", got)
+		t.Errorf("ann sees %s", got)
 	}
 	as("zoe", "describe", "queue", "leads").wants(t, 0, "Allowed:      no: you are not in one of these lists\n", "")
 }

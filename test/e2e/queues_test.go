@@ -63,7 +63,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 		t.Helper()
 		time.Sleep(time.Second)
 		if s := c.job(waits); s.Phase != "queued" || s.Attempt != nil {
-			t.Fatalf("nlp has its limit, and another job of it is %s", s.Phase)
+			t.Fatalf("queue nlp is at its limit, but another job of it is %s", s.Phase)
 		}
 	}
 	still()
@@ -87,7 +87,7 @@ func queuesOutlive(t *testing.T, more ...string) {
 		"queue nlp is closed: the file does not contain the queue, which still has jobs")
 	for _, id := range []string{early, waits, other} {
 		if s := c.job(id); s.Phase != "running" || s.Record.Runs != 1 {
-			t.Errorf("job %s is %s after %d runs", id, s.Phase, s.Record.Runs)
+			t.Errorf("job %s is %s after %d attempts", id, s.Phase, s.Record.Runs)
 		}
 	}
 	if s := c.job(waits); s.Record.State != messages.JobState_JOB_STATE_ACTIVE {

@@ -69,7 +69,7 @@ func quickstart(t *testing.T, name string) {
 		}
 	}
 	if blocks == 0 || strings.Count(script, "\nbin/synapse-cli up ") != 1 {
-		t.Fatalf("%s has %d blocks to type, and one of them starts a cluster", name, blocks)
+		t.Fatalf("%s has %d blocks to run, of which one starts a cluster", name, blocks)
 	}
 	script = strings.ReplaceAll(script, "\nbin/synapse-cli up ", "\nfirst bin/synapse-cli up ")
 	shell := exec.CommandContext(t.Context(), "bash", "-c", strings.ReplaceAll(script, "/tmp/demo", dir+"/demo"))
@@ -82,7 +82,7 @@ func quickstart(t *testing.T, name string) {
 	got := strings.Split(lines(page.Mask(out.String())), "\n")
 	for _, want := range strings.Split(lines(page.Mask(shown)), "\n") {
 		if want != "" && !slices.Contains(got, want) {
-			t.Errorf("%s shows %q, and the answer is\n%s\n%s", name, want, &out, &failed)
+			t.Errorf("%s shows %q, but the output is\n%s\n%s", name, want, &out, &failed)
 		}
 	}
 	if n := strings.Count(out.String(), " of 4 "); n != 4 {

@@ -47,7 +47,7 @@ func (c *cluster) wantsReason(id, words string) {
 			return
 		}
 		if time.Now().After(limit) {
-			c.t.Fatalf("job %s is shown as %q after %s, and not as %q", id, got, patience, words)
+			c.t.Fatalf("job %s is shown with %q after %s, want %q", id, got, patience, words)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	const needs = "Resources: needs 16 GPUs, "
 	for id, why := range c.reasons() {
 		if id != first && (!strings.HasPrefix(why, "queued: "+needs+"0 of 16 free")) {
-			t.Errorf("job %s is shown as %q", id, why)
+			t.Errorf("job %s is shown with %q", id, why)
 		}
 	}
 	c.cli("describe", "job", waiting[3]).wants(t, 0, "Reason:       "+needs+"0 of 16 free", "")
@@ -118,7 +118,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	c.wantsReason(waiting[0], needs+"8 of 16 free, 1 node cordoned")
 	c.cli("hold", waiting[0], "--reason", "not today").wants(t, 0, "held", "")
 	if got := c.reasons()[waiting[0]]; !strings.HasPrefix(got, "held: Held by anonymous: not today") {
-		t.Errorf("a held job is shown as %q", got)
+		t.Errorf("a held job is shown with %q", got)
 	}
 	c.cli("uncordon", "n2").wants(t, 0, "", "")
 	c.await(waiting[1], "running")

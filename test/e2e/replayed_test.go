@@ -49,7 +49,7 @@ func TestHistoryReplays(t *testing.T) {
 		wait = append(wait, l.submit(lived(i)))
 	}
 	if a := l.cli(wait...); a.code != 0 {
-		t.Fatalf("it ended with %d: %.300s", a.code, a.err)
+		t.Fatalf("simulate ended with %d: %.300s", a.code, a.err)
 	}
 
 	file := func(name string, args ...string) string {
@@ -90,15 +90,15 @@ func TestHistoryReplays(t *testing.T) {
 		t.Fatal(err)
 	}
 	run := found.Runs[0]
-	t.Logf("%d of %d jobs waited for a second or more, %.2f s in the mean; replayed, %.2f s",
+	t.Logf("%d of %d jobs waited a second or more, the mean is %.2f s, in the replay %.2f s",
 		waited, len(all), run.Real.WaitAvg, run.WaitAvg)
 	if waited < jobs/2 || len(all) != jobs {
-		t.Errorf("of %d jobs %d waited: this is no test", len(all), waited)
+		t.Errorf("of %d jobs only %d waited: too few for a test", len(all), waited)
 	}
 	if run.Jobs != jobs || run.Real.Jobs != jobs || run.Unfinished+run.TooBig != 0 {
-		t.Errorf("of %d jobs it has %+v", jobs, run)
+		t.Errorf("the replay of %d jobs has %+v", jobs, run)
 	}
 	if off := math.Abs(run.WaitAvg - run.Real.WaitAvg); off > max(1, run.Real.WaitAvg/10) {
-		t.Errorf("they waited for %.2f s in the mean, and replayed for %.2f s", run.Real.WaitAvg, run.WaitAvg)
+		t.Errorf("the mean wait is %.2f s, but in the replay %.2f s", run.Real.WaitAvg, run.WaitAvg)
 	}
 }

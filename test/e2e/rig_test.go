@@ -201,7 +201,7 @@ func (p *process) says(t *testing.T, words string) logLine {
 		select {
 		case <-more:
 		case <-limit:
-			t.Fatalf("%s did not say %q within %s", p.name, words, patience)
+			t.Fatalf("%s did not print %q within %s", p.name, words, patience)
 		}
 	}
 }
@@ -243,7 +243,7 @@ func newCluster(t *testing.T, more ...string) *cluster {
 func everywhere(t *testing.T) {
 	t.Helper()
 	if testing.Short() {
-		t.Skip("-short: the same on every machine")
+		t.Skip("-short: the same on every host")
 	}
 }
 
@@ -473,7 +473,7 @@ func (c *cluster) machine(id string) *messages.NodeStatus {
 			return n
 		}
 	}
-	c.t.Fatalf("there is no machine %s", id)
+	c.t.Fatalf("node %s does not exist", id)
 	return nil
 }
 
@@ -489,5 +489,5 @@ func inTime(t *testing.T, what string, limit time.Duration, try func() time.Dura
 			return
 		}
 	}
-	t.Errorf("%s may take %s, and took each time longer: %v", what, limit, took)
+	t.Errorf("%s may take %s, but took longer each time: %v", what, limit, took)
 }

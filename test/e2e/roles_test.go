@@ -103,11 +103,11 @@ func (s *secured) accounted(as func(string, ...string) result, id, secret string
 		"submitter/ann", "see the env and the command of jobs of ann", "cancel job=" + id + ": asked",
 	} {
 		if !strings.Contains(said, part) {
-			s.t.Errorf("%q is not in the account: %s", part, said)
+			s.t.Errorf("%q is not in the audit log: %s", part, said)
 		}
 	}
 	if strings.Contains(said, secret) {
-		s.t.Errorf("the account has the secret: %s", said)
+		s.t.Errorf("the audit log contains the secret: %s", said)
 	}
 	as("admin", "audit", "verify", dir).wants(s.t, 0, "all intact", "")
 	file := filepath.Join(dir, "audit.log")
@@ -162,7 +162,7 @@ func (s *secured) mapped(as func(string, ...string) result) {
 	for who, node := range map[string]string{"bob": "n2", "admin": "n3"} {
 		said := as(who, "describe", "node", node).wants(s.t, 0, "Users:  ", "")
 		if strings.Contains(said.out, "nobody") {
-			s.t.Errorf("%s is shown of %s: %s", who, node, said.out)
+			s.t.Errorf("%s sees of %s: %s", who, node, said.out)
 		}
 	}
 	refused := as("nobody", "submit", "--cpu", "1", "--image", "host", "--nodelist", "n3", "--user", "me", "--", "true")

@@ -64,7 +64,7 @@ func runs(t *testing.T, c *cluster) {
 		goes(t, id, "sleep 1000")
 		if !keep {
 			if r := last("failed"); r.GetExitCode() != 129 {
-				t.Errorf("the job that was left ended with %d: %s", r.GetExitCode(), r.GetOutcome())
+				t.Errorf("the job without its client ended with %d: %s", r.GetExitCode(), r.GetOutcome())
 			}
 			continue
 		}
@@ -83,7 +83,7 @@ func runs(t *testing.T, c *cluster) {
 	}).wants(t, 130, "", "")
 	last("cancelled")
 	if _, err := os.Stat(began); err == nil {
-		t.Error("something began that nobody asked for")
+		t.Error("a process started that no client requested")
 	}
 }
 

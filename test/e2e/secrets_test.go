@@ -63,7 +63,7 @@ func (r *secretRun) told(id string, times int, names ...string) {
 	for _, name := range names {
 		sum := sha256.Sum256([]byte(r.values[name]))
 		if !strings.Contains(said, hex.EncodeToString(sum[:])) {
-			r.t.Errorf("job %s was not given %s: %q", id, name, said)
+			r.t.Errorf("job %s did not get %s: %q", id, name, said)
 		}
 	}
 }
@@ -144,7 +144,7 @@ func TestSecrets(t *testing.T) {
 	waits := strings.TrimSpace(got.out)
 	r.nowhere("while they run", c1, o1)
 	if shown := r.job(both).GetRecord(); len(shown.GetSealed()) > 0 || len(shown.GetSpec().GetSecrets()) != 2 {
-		t.Errorf("an admin is shown %v", shown)
+		t.Errorf("an admin sees %v", shown)
 	}
 
 	r.refusedSecrets(both)
@@ -196,7 +196,7 @@ func (r *secretRun) refusedSecrets(id string) {
 	} {
 		got := r.as(r.ann, append(append(one, args...), "--", "true")...)
 		if got.wants(r.t, 2, "", words); strings.Contains(got.err, r.values["TOKEN"]) {
-			r.t.Errorf("the error has the value: %s", got.err)
+			r.t.Errorf("the error contains the value: %s", got.err)
 		}
 	}
 	r.as(r.ann, "submit", "--from", id).
@@ -230,7 +230,7 @@ func (r *secretRun) onlyToItsMachine(id string) {
 		return got, status.Code(err)
 	}
 	if got, code := asks("c1", id, attempt, identity.RoleNode); code != codes.OK || len(got.GetSecrets()) != 2 {
-		r.t.Errorf("its own machine is answered %v: %v", got, code)
+		r.t.Errorf("its own node gets %v: %v", got, code)
 	}
 	other := &messages.Token{Epoch: attempt.Epoch, Counter: attempt.Counter + 1}
 	for what, of := range map[string]struct {

@@ -134,7 +134,7 @@ func TestSilentConnections(t *testing.T) {
 		}
 		if time.Now().After(limit) {
 			if !all {
-				t.Fatal("not all of them were connected within a minute")
+				t.Fatal("not all connections were made within a minute")
 			}
 			break
 		}
@@ -150,12 +150,12 @@ func TestSilentConnections(t *testing.T) {
 	t.Logf("%d silent connections: %d MB before, %d at most, %d afterwards; a call took %s alone, and %s at most", many,
 		before>>20, most>>20, left>>20, alone.Round(time.Millisecond), slowest.Round(time.Millisecond))
 	if most-before > 100<<20 || left-before > 25<<20 {
-		t.Errorf("it had %d MB before, %d meanwhile and %d a minute afterwards", before>>20, most>>20, left>>20)
+		t.Errorf("the scheduler had %d MB before, %d meanwhile and %d a minute afterwards", before>>20, most>>20, left>>20)
 	}
 	if slowest > pace.Of(5*time.Second) {
 		t.Errorf("a call took %s", slowest)
 	}
 	if said := s.scheduler.said(); !strings.Contains(said, "Closed silent connections from ") {
-		t.Error("the scheduler told nobody")
+		t.Error("the scheduler did not log the closed connections")
 	}
 }

@@ -37,7 +37,7 @@ func TestSlurmSequences(t *testing.T) {
 		t.Helper()
 		found := regexp.MustCompile(pattern).FindStringSubmatch(text)
 		if found == nil {
-			t.Errorf("%q is nowhere in %q", pattern, text)
+			t.Errorf("%q is missing in %q", pattern, text)
 			return ""
 		}
 		return found[len(found)-1]
@@ -50,7 +50,7 @@ func TestSlurmSequences(t *testing.T) {
 	// Snakemake's own executor.
 	run("sacct -nu root -o Account%20")
 	if partition := matches(run("sinfo -o %P"), `(?m)^(\S+)\*$`); partition != "all" {
-		t.Errorf("the usual partition is %q", partition)
+		t.Errorf("the default partition is %q", partition)
 	}
 	words := strings.Fields(run("sbatch -J N1 -o out/%j.log --export=ALL -t 10 --mem-per-cpu 100 --cpus-per-task=1 "+
 		"--wait -D "+home, "--wrap", "true"))
@@ -92,7 +92,7 @@ func TestSlurmSequences(t *testing.T) {
 		return run("squeue -h -o %t -j "+id) == "R\n"
 	}, func() {})
 	if got := run("squeue -h -o %t|%r -j " + second); got != "PD|Dependency\n" {
-		t.Errorf("the second of two of a name: %q", got)
+		t.Errorf("the second job of one name: %q", got)
 	}
 	if got := run("squeue -h -o %a|%w -j " + id); got != "lab|w\n" {
 		t.Errorf("account and key: %q", got)

@@ -76,7 +76,7 @@ exit 6`)
 	room.wants(t, 6, "", "srun: error: --time: applies to jobs, and this is a step in job "+number)
 	room.wants(t, 6, "", "salloc: Relinquishing job allocation "+number)
 	if strings.Contains(room.err, "revoked") {
-		t.Errorf("it was taken away: %s", room.err)
+		t.Errorf("the allocation ended: %s", room.err)
 	}
 	ended("failed", 6)
 

@@ -40,7 +40,7 @@ func TestSlurm(t *testing.T) {
 	holds := func(name, want string) {
 		t.Helper()
 		if text, err := os.ReadFile(filepath.Join(home, name)); err != nil || string(text) != want {
-			t.Errorf("%s has %q (%v), and not %q", name, text, err, want)
+			t.Errorf("%s has %q (%v), want %q", name, text, err, want)
 		}
 	}
 	holds("Both-"+id+".out", "number "+id+" of 6 on 2 as a b c in "+home+"\n")
@@ -109,6 +109,6 @@ func stepped(t *testing.T, home string, run func(...string) result) {
 		}
 	}
 	if text, err := os.ReadFile(filepath.Join(home, "steps.out")); err != nil || string(text) != want {
-		t.Errorf("the steps said %q (%v), and not %q", text, err, want)
+		t.Errorf("the steps printed %q (%v), want %q", text, err, want)
 	}
 }

@@ -84,7 +84,7 @@ func TestSlurmWild(t *testing.T) {
 	}
 	want, err := os.ReadFile(wildRan)
 	if err != nil || told.String() != string(want) {
-		t.Errorf("they ran as\n%s\nand not as\n%s%v", told.String(), want, err)
+		t.Errorf("got\n%s\nwant\n%s%v", told.String(), want, err)
 	}
 }
 

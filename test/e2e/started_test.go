@@ -46,10 +46,10 @@ func TestThreeNodes(t *testing.T) {
 	t.Parallel()
 	blocks, shown := blocksOf(t, startedPage)
 	if len(blocks) != 6 || len(shown) != 2 {
-		t.Fatalf("the page has %d blocks to type and %d that are answered", len(blocks), len(shown))
+		t.Fatalf("the page has %d blocks to run and %d with output", len(blocks), len(shown))
 	}
 	if n := strings.Count(strings.Join(blocks[1:5], ""), "\n"); n > ownLines {
-		t.Errorf("a gang has run after %d lines, and %d are promised", n, ownLines)
+		t.Errorf("a gang has run after %d lines, want at most %d", n, ownLines)
 	}
 	blocks[3] = strings.Replace(blocks[3], "synapse-cli get nodes", untilUp+"synapse-cli get nodes", 1)
 	script := filepath.Join(t.TempDir(), "page.sh")
@@ -76,12 +76,12 @@ func TestThreeNodes(t *testing.T) {
 			fmt.Sprintf("n%d up", n+1), fmt.Sprintf("[%d] rank %d of 3 is on n%d, and rank 0 at 10.77.0.11", n, n, n+1),
 		} {
 			if !strings.Contains(got, want) || !strings.Contains(lines(strings.Join(shown, "")), want) {
-				t.Errorf("%q is missing, here or on the page:\n%s\n%s", want, &out, &failed)
+				t.Errorf("%q is missing in the output or on the page:\n%s\n%s", want, &out, &failed)
 			}
 		}
 	}
 	if !strings.Contains(got, "sh succeeded 3") || !strings.HasSuffix(got, "/run/netns:\n\n/srv:\n") {
-		t.Errorf("it ended otherwise:\n%s\n%s", &out, &failed)
+		t.Errorf("the end of the output differs:\n%s\n%s", &out, &failed)
 	}
 }
 

@@ -26,7 +26,7 @@ func fullStore(t *testing.T) (c *cluster, waiting string, makeRoom func()) {
 	}
 	t.Cleanup(func() {
 		if err := syscall.Unmount(disk, syscall.MNT_DETACH); err != nil {
-			t.Errorf("the scheduler's disk is left: %v", err)
+			t.Errorf("the scheduler's disk cannot be removed: %v", err)
 		}
 	})
 	c = newClusterOf(t, "", "--data-dir", filepath.Join(disk, "scheduler"))
@@ -55,7 +55,7 @@ func TestFullStore(t *testing.T) {
 		accepted++
 	}
 	refused.wants(t, 8, "", cause)
-	t.Logf("%d submits were accepted, and the next was refused after %s", accepted, refused.took)
+	t.Logf("%d submits were accepted, and the next was rejected after %s", accepted, refused.took)
 	for _, change := range [][]string{
 		{"submit", "--retry=1s", "--name=next", "--image=host", "--", "true"}, {"hold", "--retry=1s", waiting},
 		{"cancel", "--retry=1s", waiting}, {"update", "--retry=1s", waiting, "--priority=7"},
@@ -63,14 +63,14 @@ func TestFullStore(t *testing.T) {
 	} {
 		a := c.cli(change...)
 		a.wants(t, 8, "", cause)
-		t.Logf("%s was refused after %s", change[0], a.took)
+		t.Logf("%s was rejected after %s", change[0], a.took)
 	}
 	c.cli("get", "jobs").wants(t, 0, waiting, "")
 	makeRoom()
 	c.await(waiting, "cancelled")
 	page, err := c.client.ListJobs(c.ctx(), &messages.ListJobs{Name: "late"})
 	if n := len(page.GetJobs()); err != nil || n != accepted+1 {
-		t.Errorf("there are %d jobs (%v), and %d were accepted before the one that was written late", n, err, accepted)
+		t.Errorf("%d jobs exist (%v), but %d were accepted before the last one", n, err, accepted)
 	}
 	c.cli("submit", "--name=after", "--image=host", "--", "true").wants(t, 0, "", "")
 }

@@ -36,7 +36,7 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 				return s.Phase, c.logs(id)
 			}
 		}
-		t.Fatalf("job %s is not over", id)
+		t.Fatalf("job %s has not finished", id)
 		return "", ""
 	}
 	folder := func() string {
@@ -53,16 +53,16 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 
 	open := folder()
 	if phase, out := run(open, 0o777, "id -u > made"); phase != "succeeded" || !begun(out, open) {
-		t.Errorf("where all may write it %s: %s", phase, out)
+		t.Errorf("if all users may write there, the job %s: %s", phase, out)
 	}
 	user, err := os.ReadFile(filepath.Join(open, "made"))
 	if err != nil {
-		t.Errorf("it wrote nothing there: %v", err)
+		t.Errorf("the job wrote nothing there: %v", err)
 	}
 	nowhere := filepath.Join(open, "nosuch")
 	if phase, out := run(nowhere, 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") ||
 		!strings.Contains(out, nowhere) {
-		t.Errorf("where there is nothing it %s: %s", phase, out)
+		t.Errorf("if the directory does not exist, the job %s: %s", phase, out)
 	}
 	if strings.TrimSpace(string(user)) == strconv.Itoa(os.Geteuid()) {
 		return // there is no other user to test
@@ -70,14 +70,14 @@ func beginsWhereSubmitted(t *testing.T, c *cluster) {
 	looked := folder()
 	if phase, out := run(looked, 0o755, "echo no > made 2> /dev/null && echo written"); phase != "failed" ||
 		!begun(out, looked) {
-		t.Errorf("where it may only look it %s: %s", phase, out)
+		t.Errorf("if the directory is read-only, the job %s: %s", phase, out)
 	}
 	closed := folder()
 	if phase, out := run(closed, 0o700, "true"); phase != "failed" ||
 		!strings.Contains(out, "begins in its scratch directory") {
-		t.Errorf("where it may not enter it %s: %s", phase, out)
+		t.Errorf("if the directory is closed to the user, the job %s: %s", phase, out)
 	}
 	if phase, out := run("/tmp", 0, ""); phase != "failed" || !strings.Contains(out, "begins in its scratch directory") {
-		t.Errorf("at the machine's own /tmp it %s: %s", phase, out)
+		t.Errorf("in the host's own /tmp, the job %s: %s", phase, out)
 	}
 }

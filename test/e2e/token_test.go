@@ -56,21 +56,21 @@ func TestPeoplesTokens(t *testing.T) {
 	ann("", "get", "jobs").wants(t, 5, "", "is unknown: revoked")
 	select {
 	case <-ended:
-		t.Logf("what was open ended %.1f s after its token was revoked", time.Since(began).Seconds())
+		t.Logf("the open watch ended %.1f s after its token was revoked", time.Since(began).Seconds())
 	case <-time.After(pace.Of(time.Minute)):
 		_ = follows.Process.Kill()
-		t.Fatal("who is revoked goes on watching")
+		t.Fatal("the watch of a revoked user continues")
 	}
 
 	// The secret is in no record or output of the cluster.
 	secret := strings.TrimSpace(string(text[bytes.LastIndexByte(text, '.')+1:]))
 	if strings.Contains(s.scheduler.said(), secret) {
-		t.Error("the log has the secret")
+		t.Error("the log contains the secret")
 	}
 	_ = filepath.Walk(filepath.Join(s.dir, "scheduler"), func(path string, info os.FileInfo, err error) error {
 		if err == nil && info.Mode().IsRegular() {
 			if data, err := os.ReadFile(path); err != nil || bytes.Contains(data, []byte(secret)) {
-				t.Errorf("%s has the secret (%v)", path, err)
+				t.Errorf("%s contains the secret (%v)", path, err)
 			}
 		}
 		return nil
@@ -78,7 +78,7 @@ func TestPeoplesTokens(t *testing.T) {
 	dir := filepath.Join(s.dir, "scheduler", "audit")
 	account := admin("audit", dir).wants(t, 0, "create and revoke user tokens role=submitter name=ann", "").out
 	if !strings.Contains(account, one[0]) || strings.Contains(account, secret) {
-		t.Errorf("the account is %s", account)
+		t.Errorf("unexpected audit log: %s", account)
 	}
 	s.plaintext(token)
 }

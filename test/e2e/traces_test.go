@@ -88,7 +88,7 @@ func (c *collector) has(t *testing.T, name string) map[string]spanAsked {
 		if there || time.Now().After(limit) {
 			defer c.mu.Unlock()
 			if len(c.wrong) > 0 || !there {
-				t.Fatalf("there are %v and no %q; %q", c.spans, name, c.wrong)
+				t.Fatalf("got the spans %v but no %q; %q", c.spans, name, c.wrong)
 			}
 			return c.spans
 		}
@@ -136,15 +136,15 @@ func TestTraces(t *testing.T) {
 			late = time.Minute
 		}
 		if name != "attempt" && name != "job" && from < before-int64(late) {
-			t.Errorf("%s begins %s before the phase before it is over", name, time.Duration(before-from))
+			t.Errorf("%s begins %s before the end of the previous phase", name, time.Duration(before-from))
 		}
 		before = until
 	}
 	if said := fmt.Sprint(spans["job"].Attributes); !strings.Contains(said, id) || !strings.Contains(said, "traced") ||
 		strings.Contains(fmt.Sprint(spans), "sleep 0.2") {
-		t.Errorf("of the job it is told %s", said)
+		t.Errorf("the collector got of the job: %s", said)
 	}
 	if len(spans) != 9 {
-		t.Errorf("there are %d spans: %v", len(spans), spans)
+		t.Errorf("unexpected %d spans: %v", len(spans), spans)
 	}
 }

@@ -55,7 +55,7 @@ func TestTranscript(t *testing.T) {
 	}
 	steps := stepsOf(string(text))
 	if n := len(slices.DeleteFunc(slices.Clone(steps), func(s exchange) bool { return s.line == "" })); n < leastLines {
-		t.Errorf("%d lines; a transcript of everything has %d", n, leastLines)
+		t.Errorf("got %d lines, want at least %d", n, leastLines)
 	}
 	for i := range steps {
 		if steps[i].line != "" {
@@ -76,13 +76,13 @@ func TestTranscript(t *testing.T) {
 	now := stepsOf(got.String())
 	for i, was := range stepsOf(string(text)) {
 		if !slices.Equal(was.told, now[i].told) {
-			t.Errorf("$ %s\nanswers\n  %s\nand should answer\n  %s",
+			t.Errorf("$ %s\nprints\n  %s\nbut should print\n  %s",
 				was.line, strings.Join(now[i].told, "\n  "), strings.Join(was.told, "\n  "))
 		}
 	}
 	for _, s := range now {
 		if found := goWords.FindString(strings.Join(s.told, "\n")); found != "" {
-			t.Errorf("$ %s\nnames %q, which is of the program's inside", s.line, found)
+			t.Errorf("$ %s\nnames %q, which is internal to the program", s.line, found)
 		}
 	}
 }

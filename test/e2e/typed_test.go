@@ -81,7 +81,7 @@ func TestPagesAreTyped(t *testing.T) {
 		for n, step := range page.Steps(b.Text) {
 			text, err := os.ReadFile(answerOf(lab, b, n))
 			if got, want := page.Mask(string(text)), page.Mask(step.Answer); err != nil || got != want {
-				t.Errorf("%s: $ %s\nanswers\n%s\nand on the page\n%s (%v)", b, step.Command, got, want, err)
+				t.Errorf("%s: $ %s\nprints\n%s\nbut the page shows\n%s (%v)", b, step.Command, got, want, err)
 			}
 		}
 	}

@@ -79,7 +79,7 @@ func TestUpKilledAndAgain(t *testing.T) {
 			break
 		}
 		if time.Now().After(limit) {
-			t.Fatalf("the job is not tried again: %v", next.job(id))
+			t.Fatalf("the job is not retried: %v", next.job(id))
 		}
 	}
 }
@@ -95,7 +95,7 @@ func TestUpCleansTemporaries(t *testing.T) {
 		return ask(t, c).wants(t, 0, "", "").out
 	}
 	if said := clean(); said != "" {
-		t.Errorf("of a living cluster it said %q", said)
+		t.Errorf("with a live cluster --clean printed %q", said)
 	}
 	l.await(l.order("exec sleep 600"), "running")
 	l.kill()

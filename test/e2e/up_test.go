@@ -94,7 +94,7 @@ func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
 		killAll(dir)
 		os.RemoveAll(dir)
 		if t.Failed() {
-			t.Logf("up said %q and\n%s", l.out, l.errors)
+			t.Logf("up printed %q and\n%s", l.out, l.errors)
 		}
 	})
 	return l
@@ -106,7 +106,7 @@ func (l *local) telling(words string) {
 	for limit := time.Now().Add(patience); !strings.Contains(l.out.String()+l.errors.String(),
 		words); time.Sleep(10 * time.Millisecond) {
 		if time.Now().After(limit) {
-			l.t.Fatalf("up did not say %q within %s", words, patience)
+			l.t.Fatalf("up did not print %q within %s", words, patience)
 		}
 	}
 }
@@ -120,7 +120,7 @@ func (l *local) ready(nodes, gpus, racks int) {
 	l.telling(" racks\n")
 	found := readyLine.FindStringSubmatch(l.out.String())
 	if want := fmt.Sprintf("%d %d %d", nodes, gpus, racks); found == nil || strings.Join(found[2:], " ") != want {
-		l.t.Fatalf("it says %q, and has %s", l.out, want)
+		l.t.Fatalf("up printed %q, but has %s", l.out, want)
 	}
 	l.address = found[1]
 	if keys := filepath.Join(filepath.Dir(l.settings()), "keys", "owner"); there(keys) {
@@ -144,7 +144,7 @@ func (l *local) settings() string {
 			return path
 		}
 		if time.Now().After(limit) {
-			l.t.Fatalf("up names no settings:\n%s", l.errors)
+			l.t.Fatalf("up printed no settings:\n%s", l.errors)
 		}
 	}
 }
@@ -186,7 +186,7 @@ func (l *local) ends(code int, within time.Duration) {
 	}
 	left, err := os.ReadDir(l.dir)
 	if err != nil || len(left) > 0 {
-		l.t.Errorf("of its state %v is left (%v)", left, err)
+		l.t.Errorf("its state %v is left (%v)", left, err)
 	}
 }
 
@@ -282,6 +282,6 @@ func TestUpWherePortsAreTaken(t *testing.T) {
 	want := fmt.Sprintf("  synapse-scheduler: --listen %s: the port is in use by another process\n"+
 		"synapse-cli: scheduler ended: exit status 1\nhint: see its last log lines above\n", taken.Addr())
 	if said := l.errors.String(); said != want || l.out.String() != "" {
-		t.Errorf("it said %q and %q, want %q", l.out, said, want)
+		t.Errorf("up printed %q and %q, want %q", l.out, said, want)
 	}
 }

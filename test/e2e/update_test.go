@@ -61,7 +61,7 @@ func TestAttach(t *testing.T) {
 	}
 	first, err := bufio.NewReader(out).ReadString('\n')
 	if err != nil || first != "shown\n" {
-		t.Errorf("who joins is shown %q, %v", first, err)
+		t.Errorf("attach shows %q, %v", first, err)
 	}
 	if err := left.Process.Signal(syscall.SIGINT); err != nil {
 		t.Fatal(err)
@@ -73,7 +73,7 @@ func TestAttach(t *testing.T) {
 		t.Fatal(err)
 	}
 	if a := (<-ended).wants(t, 3, "shown\nlast\n", "told\n"); strings.Contains(a.out, "told") {
-		t.Errorf("errors are among the output: %s", a.out)
+		t.Errorf("errors are mixed into the output: %s", a.out)
 	}
 	c.cli("attach", id, "--tail", "1").wants(t, 3, "last\n", "")
 }

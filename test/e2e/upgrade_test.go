@@ -50,7 +50,7 @@ func TestFromPlaintextToTLS(t *testing.T) {
 	after := s.job(id)
 	if got, want := after.GetAttempt().GetToken(), before.GetAttempt().GetToken(); got.GetEpoch() != want.GetEpoch() ||
 		got.GetCounter() != want.GetCounter() || after.GetRecord().GetRuns() != before.GetRecord().GetRuns() {
-		t.Fatalf("another attempt runs: %v, before it was %v", after, before)
+		t.Fatalf("another attempt runs: %v, before: %v", after, before)
 	}
 	s.given(id)
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
@@ -73,7 +73,7 @@ func (s *secured) given(id string) {
 	admin := filepath.Join(s.keys, "admin")
 	said := s.as(ann, "describe", "job", id).wants(t, 0, "anonymous", "").out
 	if strings.Contains(said, "env-of-before") {
-		t.Errorf("ann is shown %s", said)
+		t.Errorf("ann sees %s", said)
 	}
 	s.as(ann, "cancel", id).wants(t, 5, "", "may not cancel job "+id+" of anonymous")
 	s.as(ann, "update", id, "--owner", "ann").wants(t, 5, "", "may not change the owner of jobs")

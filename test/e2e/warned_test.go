@@ -19,7 +19,7 @@ func TestWarned(t *testing.T) {
 	c.cli("wait", id).wants(t, 0, "", "succeeded")
 	if text := c.logs(id); !strings.HasPrefix(text, "reason=time-limit\nleft_seconds=") ||
 		!strings.Contains(text, "\nends_unix_seconds=1") {
-		t.Errorf("it was told %q", text)
+		t.Errorf("unexpected warning: %q", text)
 	}
 	id = c.order(`trap : USR1; while :; do sleep 0.05; done`, "--warn", "USR1@1h", "--grace", "1s")
 	c.await(id, "running")

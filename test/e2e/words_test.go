@@ -38,7 +38,7 @@ func wordsOfAJob(t *testing.T, c *cluster) {
 
 	id = c.submit(gang(1, 1, "exit 3"))
 	if s := c.await(id, "failed"); s.Record.ExitCode != 3 || !strings.Contains(s.Record.Outcome, "n1") {
-		t.Errorf("it ended as %v", s.Record)
+		t.Errorf("unexpected end: %v", s.Record)
 	}
 	n.says(t, "Job "+id+" failed: rank 0 exited with code 3")
 }
@@ -61,7 +61,7 @@ func greedyWaits(t *testing.T) time.Duration {
 	c.scheduler.says(t, "Job "+id+" added to PENDING queue (Insufficient Resources)")
 	if why := c.explain(id); !strings.HasPrefix(why,
 		"gang ("+id[:6]+") can never start on this cluster: needs 8 cores, cluster has 4") {
-		t.Errorf("why it waits: %s", why)
+		t.Errorf("unexpected reason: %s", why)
 	}
 	second := c.agent("b", "r1", "--cpus", "4")
 	joined := second.says(t, "Success! Master says: Welcome to Synapse")
@@ -79,7 +79,7 @@ func TestOneRackIsPreferred(t *testing.T) {
 	s := c.await(id, "running")
 	a, b := s.Attempt.Places[0].Node, s.Attempt.Places[1].Node
 	if (a[1]-b[1])%2 != 0 {
-		t.Errorf("two machines of one rack were free, and it is on %s and %s", a, b)
+		t.Errorf("two nodes of one rack were free, but the gang is on %s and %s", a, b)
 	}
 }
 
@@ -91,7 +91,7 @@ func TestAFullMachineIsNotGivenTwice(t *testing.T) {
 	second := c.submit(gang(1, 1, "true"))
 	time.Sleep(300 * time.Millisecond)
 	if s := c.job(second); s.Phase != "queued" {
-		t.Fatalf("a job of one GPU is %s on a machine that is full", s.Phase)
+		t.Fatalf("a job of one GPU is %s on a full node", s.Phase)
 	}
 	c.cancel(first)
 	c.await(first, "cancelled")

@@ -52,7 +52,7 @@ func TestHarnessRefusesAFailingTree(t *testing.T) {
 	broken := toy()
 	broken.world = "vast"
 	if _, err := broken.run(func(string) {}); err == nil || !strings.Contains(err.Error(), "already fails") {
-		t.Errorf("want a refusal, not %v", err)
+		t.Errorf("want an error, got %v", err)
 	}
 }
 
@@ -63,7 +63,7 @@ func TestHarnessRefusesAMissingTest(t *testing.T) {
 		m := patch.Mutant{Name: name, Package: "world", Test: name}
 		v := toy().tryUnharmed([]patch.Mutant{m}, t.TempDir())
 		if v.err == nil || !strings.Contains(v.err.Error(), "test world "+name+" does not exist or was skipped") {
-			t.Errorf("want a refusal, not %v", v)
+			t.Errorf("want an error, got %v", v)
 		}
 	}
 }

@@ -29,10 +29,10 @@ func TestChoose(t *testing.T) {
 		}
 	}
 	if touched != 10 || others < 25 || others > 80 {
-		t.Errorf("%d of 10 touched ones are chosen, and %d of 990 others", touched, others)
+		t.Errorf("%d of 10 touched mutants are chosen, and %d of 990 others", touched, others)
 	}
 	few, again, other := choose("a", 5, nil, all), choose("a", 5, nil, all), choose("b", 5, nil, all)
 	if len(few) != 5 || few[0].Name != again[0].Name || few[0].Name == other[0].Name {
-		t.Errorf("chosen are %v, then %v, and of another commit %v", few, again, other)
+		t.Errorf("chosen: %v, then %v, and for another commit %v", few, again, other)
 	}
 }

@@ -16,7 +16,7 @@ func TestServerComesBackWithWhatItHad(t *testing.T) {
 			t.Fatal(err)
 		}
 		if _, err := pgx.Connect(context.Background(), url); err == nil {
-			t.Fatal("the server is still there")
+			t.Fatal("the server still runs")
 		}
 		if err := s.Run(); err != nil {
 			t.Fatal(err)

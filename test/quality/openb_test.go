@@ -25,7 +25,7 @@ func TestOpenb(t *testing.T) {
 		{[]topology.Resources{{MilliCPU: 5000, MilliGPU: 1000}}, 0.5, 0.5},
 	} {
 		if full, last := openbRun(nodes, c.pods, 1); full != c.full || last != c.last {
-			t.Errorf("%v: %v and %v are given away, and not %v and %v", c.pods, full, last, c.full, c.last)
+			t.Errorf("%v: allocated are %v and %v, want %v and %v", c.pods, full, last, c.full, c.last)
 		}
 	}
 	for seed := range uint64(5) {
@@ -35,7 +35,7 @@ func TestOpenb(t *testing.T) {
 			wanted += p.MilliGPU
 		}
 		if wanted < 5200 || wanted >= 5800 {
-			t.Errorf("seed %d: %d are wanted of 4000", seed, wanted)
+			t.Errorf("seed %d: %d are requested of 4000", seed, wanted)
 		}
 		full, last := openbRun(nodes, []topology.Resources{large, small}, seed)
 		if again, _ := openbRun(nodes, []topology.Resources{large, small}, seed); full != again || full <= 0.6 ||
@@ -66,12 +66,13 @@ func TestOpenbReads(t *testing.T) {
 			t.Fatal(err)
 		}
 		if packed.Close() != nil || file.Close() != nil {
-			t.Fatal("it cannot be written")
+			t.Fatal("the file cannot be written")
 		}
 	}
 	table(openbNodes, "sn,cpu_milli,memory_mib,gpu,model\na,8000,8000,2,T4\n")
 	table(openbPods, "name,cpu_milli,memory_mib,num_gpu\nb,1000,10,1\n")
-	if err := openb(folder, &out); err == nil || !strings.Contains(err.Error(), openbPods+": it has no column gpu_milli") {
+	if err := openb(folder, &out); err == nil ||
+		!strings.Contains(err.Error(), openbPods+": column gpu_milli is missing") {
 		t.Errorf("%v", err)
 	}
 	table(openbPods, "name,cpu_milli,memory_mib,num_gpu,gpu_milli\nb,1000,10,1,500\n")

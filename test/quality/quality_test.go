@@ -15,7 +15,7 @@ import (
 func TestWritten(t *testing.T) {
 	once := written("# Page\n\nwords\n", "| a |\n")
 	if again := written(once+"more words\n", "| b |\n"); again != "# Page\n\nwords\n\n"+from+"| b |\n"+to+"more words\n" {
-		t.Errorf("it is %q, and was %q", again, once)
+		t.Errorf("got %q, want %q", again, once)
 	}
 }
 
@@ -50,7 +50,7 @@ func TestClassRows(t *testing.T) {
 	want := "| X | 1 | 7 | 1 | – | 1.00 | 1.00 | 1.00 | 1.0 | 1.00 |\n" +
 		"| X | multi-node | 3 | 100 | – | 0.50 | 3.00 | 1.50 | 6.0 | **1.50** |\n"
 	if got != want {
-		t.Errorf("it is\n%s and not\n%s", got, want)
+		t.Errorf("got\n%s want\n%s", got, want)
 	}
 }
 
@@ -107,11 +107,11 @@ func TestWithoutEachPart(t *testing.T) {
 			name = " without " + name
 		}
 		if !strings.Contains(out.String(), "| P2"+name+" |") {
-			t.Errorf("it was not replayed%s:\n%s", name, out.String())
+			t.Errorf("the policy was not replayed%s:\n%s", name, out.String())
 		}
 	}
 	s.without = "luck"
 	if err := s.runParts(io.Discard, io.Discard); err == nil || !strings.Contains(err.Error(), "lending") {
-		t.Errorf("without a part that there is not: %v", err)
+		t.Errorf("for an unknown part: %v", err)
 	}
 }

@@ -36,7 +36,7 @@ func TestSlices(t *testing.T) {
 		return out.String()
 	}
 	if first := pieces(1); first != pieces(1) || first == pieces(2) {
-		t.Error("the same seed draws others, or another one the same")
+		t.Error("the same seed draws other slices, or another seed the same")
 	}
 	err := study{slices: 3}.runSlices(io.Discard, io.Discard)
 	if err == nil || !strings.Contains(err.Error(), "-traces") {
@@ -61,14 +61,14 @@ func TestSpan(t *testing.T) {
 func TestWithin(t *testing.T) {
 	run := func(wait float64) *record.Result { return &record.Result{Waits: record.Waits{WaitAvg: wait}} }
 	if s := (slice{ours: []*record.Result{run(100), run(300)}}); s.wait() != 200 {
-		t.Errorf("runs of 100 s and 300 s are %v s", s.wait())
+		t.Errorf("the mean of runs of 100 s and 300 s is %v s", s.wait())
 	}
 	for _, c := range []struct {
 		mean, gangs float64
 		within      bool
 	}{{1, 2.5, true}, {0.5, 0, true}, {1.001, 0, false}, {0.5, 2.501, false}} {
 		if s := (slice{overEasy: c.mean, over: c.gangs}); s.ok() != c.within {
-			t.Errorf("%v of easy's mean, %v of its gangs': within is %v", c.mean, c.gangs, s.ok())
+			t.Errorf("%v of easy's mean, %v of its gangs': ok is %v", c.mean, c.gangs, s.ok())
 		}
 	}
 }

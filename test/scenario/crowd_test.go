@@ -46,7 +46,7 @@ func playCrowd(t *testing.T, n int) {
 		return joined == n
 	}
 	if !w.StepUntil(all, time.Minute) {
-		t.Fatalf("%d of %d machines joined in a minute", joined, n)
+		t.Fatalf("only %d of %d nodes joined in a minute", joined, n)
 	}
 	for i := 1; i <= n; i += perRack {
 		w.Change(i, messages.NodeVerb_NODE_VERB_CORDON, 0)
@@ -70,24 +70,24 @@ func playCrowd(t *testing.T, n int) {
 		}
 	}
 	if waiting != n {
-		t.Errorf("%d of %d jobs wait", waiting, n)
+		t.Errorf("only %d of %d jobs wait", waiting, n)
 	}
 	if len(deaths) > 0 {
-		t.Errorf("%d machines were declared dead, the first of them: %s", len(deaths), deaths[0])
+		t.Errorf("%d nodes were declared dead, the first of them: %s", len(deaths), deaths[0])
 	}
 	// A node that truly dies in this crowd is detected in time, and a rack that becomes schedulable is used at
 	// once.
 	w.PowerLoss(n, 0)
 	w.RunFor(16 * time.Second)
 	if len(deaths) != 1 {
-		t.Errorf("one machine lost its power, and the reaper says: %q", deaths)
+		t.Errorf("one node lost its power, but the declared deaths are %q", deaths)
 	}
 	w.Change(1, messages.NodeVerb_NODE_VERB_UNCORDON, 0)
 	if !w.StepUntil(func() bool { return len(w.Processes(1)) == 1 }, 20*time.Second) {
-		t.Error("a rack was opened, and nobody runs there")
+		t.Error("a rack became schedulable, but no job runs there")
 	}
 	for _, v := range w.Violations() {
 		t.Error(v)
 	}
-	t.Logf("%d machines, %d jobs, %s of virtual time", n, n, w.Now()-began)
+	t.Logf("%d nodes, %d jobs, %s of virtual time", n, n, w.Now()-began)
 }

@@ -123,7 +123,7 @@ func TestScenario(t *testing.T) {
 				t.Fatal(err)
 			}
 			if !strings.HasPrefix(string(text), "# ") {
-				t.Error("the file does not open with what it shows")
+				t.Error("the file does not begin with a comment about its purpose")
 			}
 			s := &stage{}
 			datadriven.RunTest(t, path, func(t *testing.T, d *datadriven.TestData) string {

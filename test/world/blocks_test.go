@@ -34,7 +34,7 @@ func blocksFor(t *testing.T, name string) (all []page.Block) {
 		}
 	}
 	if len(all) == 0 {
-		t.Fatalf("%s names this test nowhere", name)
+		t.Fatalf("%s does not name this test", name)
 	}
 	return all
 }
@@ -73,7 +73,7 @@ func TestTour(t *testing.T) {
 				shown = shown[1:]
 			}
 			if len(shown) == 0 {
-				t.Fatalf("%s: it does not show $ %s\n%s\nwhich is\n%s", b, want.Command, want.Answer, said)
+				t.Fatalf("%s: the output lacks $ %s\n%s\nfull output:\n%s", b, want.Command, want.Answer, said)
 			}
 		}
 	}

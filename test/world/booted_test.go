@@ -33,7 +33,7 @@ func needBoots(t *testing.T) {
 		able.Program("git"))
 	if groups, err := os.ReadFile("/proc/self/cgroup"); err != nil ||
 		!strings.HasPrefix(string(groups), "0::") && !strings.Contains(string(groups), ":name=systemd:") {
-		t.Skip("this machine has control groups of version 1 without systemd's own, which no machine on it could make")
+		t.Skip("this host has v1 cgroups without systemd's own hierarchy, which a test host cannot create")
 	}
 }
 
@@ -87,7 +87,7 @@ func (m *booted) start() {
 		remove := exec.Command("find", "/sys/fs/cgroup", "-depth", "-path", "*/"+m.name+"*", "-type", "d", "-delete")
 		for limit := time.Now().Add(time.Minute); remove.Run() != nil; time.Sleep(100 * time.Millisecond) {
 			if remove = exec.Command(remove.Path, remove.Args[1:]...); time.Now().After(limit) {
-				m.t.Errorf("control groups of %s are left", m.name)
+				m.t.Errorf("cgroups of %s are left", m.name)
 				return
 			}
 		}
@@ -152,7 +152,7 @@ func (m *booted) until(what, script string) {
 		}
 		if time.Now().After(limit) {
 			log, _ := m.asks("systemctl --failed --no-pager; journalctl --no-pager -u 'synapse-*' | tail -n 20")
-			m.t.Fatalf("%s: not in two minutes: %s: %v\n%s\n%s", m.name, what, err, said, log)
+			m.t.Fatalf("%s: not within two minutes: %s: %v\n%s\n%s", m.name, what, err, said, log)
 		}
 	}
 }

@@ -60,7 +60,7 @@ func TestComposed(t *testing.T) {
 	s := c.Services.Scheduler
 	if !s.Only || len(s.Drop) != 1 || s.Drop[0] != "ALL" || len(s.Options) != 1 ||
 		s.Options[0] != "no-new-privileges:true" || len(s.Ports) != 1 || s.Ports[0] != "9000:9000" {
-		t.Fatalf("it has rights that this test does not give it: %+v", s)
+		t.Fatalf("the compose file has settings that this test does not support: %+v", s)
 	}
 	entry := unpackImage(t, folder)
 	mounts := []map[string]any{

@@ -71,7 +71,7 @@ func TestDebian(t *testing.T) {
 		})
 	}
 	if after := listing(t, root); after != before {
-		t.Error("the image is another one now")
+		t.Error("the image has changed")
 	}
 }
 

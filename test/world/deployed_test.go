@@ -56,7 +56,7 @@ func TestDeployed(t *testing.T) {
 	before := agents()
 	wants(t, head.deploys(0, old), "3 nodes: 3 unchanged")
 	if now := agents(); now != before {
-		t.Errorf("where there is nothing to do agents are %s, and were %s", now, before)
+		t.Errorf("without changes the agents are %s, before: %s", now, before)
 	}
 	wants(t, head.deploys(0, new), "3 nodes: 3 deployed", "n2: replaces "+old+" with "+new+"\n")
 	same("a new version")
@@ -88,7 +88,7 @@ func deployedWorse(t *testing.T, head *booted, version string, names func(common
 	names(join+", toplogy: rack=r1", "")
 	wants(t, head.deploys(1, version), "toplogy: unknown setting; did you mean \"topology\"?", "n2 not started: ")
 	if now := head.does("systemctl show -P MainPID synapse-node"); now != pid {
-		t.Errorf("settings that are wrong have started another agent")
+		t.Errorf("wrong settings have restarted the agent")
 	}
 	names(join, ", settings: {join: \""+head.address+":9001\"}") // an address without a listener
 	wants(t, head.deploys(1, version, "--canary", "3", "--within", "20s"), "n1 unchanged: ", "n2 worse: ")

@@ -53,7 +53,7 @@ func TestDesk(t *testing.T) {
 	s.accessible("the way in")
 	s.do(chromedp.EmulateViewport(360, 800))
 	if wide := js[int64](s, "document.documentElement.scrollWidth"); wide > 360 {
-		t.Errorf("the way in is %d wide", wide)
+		t.Errorf("the login page is %d wide", wide)
 	}
 	s.do(chromedp.EmulateViewport(1280, 800))
 	s.keep("login")
@@ -82,7 +82,7 @@ func TestDesk(t *testing.T) {
 	revoked := time.Now()
 	s.shows("Log in")
 	if after := time.Since(revoked); after > time.Minute {
-		t.Errorf("who was revoked is out after %s", after)
+		t.Errorf("the revoked user was logged out after %s", after)
 	}
 }
 
@@ -103,7 +103,7 @@ func (s *surf) scheduler(program string, arguments ...string) *daemon {
 	d := &daemon{pid: command.Process.Pid, stop: sync.OnceFunc(func() {
 		_ = command.Process.Signal(syscall.SIGTERM)
 		if err := command.Wait(); err != nil || s.t.Failed() {
-			s.t.Logf("the scheduler ended with %v and said at last:\n%s", err, said.String()[max(0, said.Len()-4000):])
+			s.t.Logf("the scheduler ended with %v; last output:\n%s", err, said.String()[max(0, said.Len()-4000):])
 		}
 	})}
 	s.t.Cleanup(d.stop)
@@ -117,7 +117,7 @@ func (s *surf) scheduler(program string, arguments ...string) *daemon {
 			return d
 		}
 		if time.Now().After(deadline) {
-			s.t.Fatalf("the scheduler takes no calls: %v", err)
+			s.t.Fatalf("the scheduler accepts no calls: %v", err)
 		}
 	}
 }
@@ -135,7 +135,7 @@ func (s *surf) readsOnly(job string) {
 	s.visit("#/job/" + job)
 	s.shows("Why it is waiting")
 	if n := js[int](s, `document.querySelectorAll("main .buttons button").length`); n != 0 {
-		s.t.Errorf("a viewer has %d buttons", n)
+		s.t.Errorf("a viewer sees %d buttons", n)
 	}
 	js[any](s, fmt.Sprintf(`window.answer = ""; fetch("/act", { method: "POST", body: JSON.stringify({ verb: "cancel",
 		of: %q }) }).then(async (r) => { window.answer = r.status + " " + await r.text(); }); 0`, job))
@@ -146,12 +146,12 @@ func (s *surf) readsOnly(job string) {
 	js[any](s, `window.answer = ""; fetch("/past?at=0&until=1").then((r) => { window.answer = String(r.status); }); 0`)
 	s.await("window.answer")
 	if got := js[string](s, "window.answer"); got != "200" {
-		s.t.Errorf("a viewer does not see how it was: %s", got)
+		s.t.Errorf("a viewer does not see the past: %s", got)
 	}
 	js[any](s, fmt.Sprintf(`window.answer = ""; fetch("/logs?id=%s").then((r) => { window.answer = String(r.status); }); 0`, job))
 	s.await("window.answer")
 	if got := js[string](s, "window.answer"); got != "403" {
-		s.t.Errorf("a viewer reads output: %s", got)
+		s.t.Errorf("a viewer can read output: %s", got)
 	}
 }
 

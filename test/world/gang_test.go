@@ -29,7 +29,7 @@ func TestFirstGang(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Program("torchrun"), able.Program("pkill"))
 	if text, err := exec.Command("/usr/bin/python3", "-c", "import torch").CombinedOutput(); err != nil {
-		t.Skipf("this machine has no PyTorch for /usr/bin/python3 (Debian: python3-torch): %s", text)
+		t.Skipf("this host has no PyTorch for /usr/bin/python3 (Debian: python3-torch): %s", text)
 	}
 	bin, folder := made(t)
 	here := room(t)

@@ -33,7 +33,7 @@ func TestInstalled(t *testing.T) {
 		before = append(before, m.does(traces))
 		m.installs(release)
 		if said, err := m.asks("systemctl is-active synapse-node synapse-scheduler"); err == nil {
-			t.Errorf("%s: it starts with the package: %s", m.name, said)
+			t.Errorf("%s: the unit starts at the installation: %s", m.name, said)
 		}
 	}
 	founds(t, machines)
@@ -122,7 +122,7 @@ func packages(t *testing.T) (release, next string) {
 	}
 	found, err := filepath.Glob(filepath.Join(filepath.Dir(next), "synapse_*.deb"))
 	if err != nil || len(found) != 1 {
-		t.Fatalf("the packages are %q: %v", found, err)
+		t.Fatalf("unexpected packages: %q: %v", found, err)
 	}
 	return found[0], next
 }
@@ -153,7 +153,7 @@ func founds(t *testing.T, machines []*booted) {
 s|^#token: .*|token: /etc/synapse/token|' /etc/synapse/node.yaml
 systemctl enable --now synapse-node`)
 		if log := m.does("journalctl --no-pager -u synapse-node"); !strings.Contains(log, "Driver carapace: ") {
-			t.Errorf("%s runs tasks in something else: %s", m.name, log)
+			t.Errorf("%s runs tasks in another driver: %s", m.name, log)
 		}
 	}
 	head.until("three machines are up", "test $(synapse-cli get nodes | grep -c ' up ') = 3")
@@ -196,7 +196,7 @@ func unharmed(t *testing.T, machines []*booted, tasks []string) func(after strin
 		t.Helper()
 		for i, m := range machines {
 			if got := m.does(tasksThere); got != tasks[i] {
-				t.Fatalf("after %s %s has the tasks %q, and had %q", after, m.name, got, tasks[i])
+				t.Fatalf("after %s %s has the tasks %q, before: %q", after, m.name, got, tasks[i])
 			}
 		}
 	}
@@ -226,10 +226,10 @@ func outlives(t *testing.T, machines []*booted, next string, same func(after str
 		pid := m.does("systemctl show -P MainPID synapse-node")
 		m.installs(next)
 		if said := m.does("dpkg-query -W synapse"); !strings.HasSuffix(said, ".next") {
-			t.Errorf("%s has %s after the upgrade", m.name, said)
+			t.Errorf("%s has version %s after the upgrade", m.name, said)
 		}
 		if m.does("systemctl is-active synapse-node; systemctl show -P MainPID synapse-node") == "active\n"+pid {
-			t.Errorf("%s runs the agent of before the upgrade", m.name)
+			t.Errorf("%s still runs the agent from before the upgrade", m.name)
 		}
 		same("an upgrade")
 	}

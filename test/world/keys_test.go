@@ -27,7 +27,7 @@ func (s *surf) tabTo(what string) {
 			return
 		}
 	}
-	s.t.Fatalf("no %s is reached by %d tabulators", what, most)
+	s.t.Fatalf("%s is not reached by pressing Tab %d times", what, most)
 }
 
 // byKeyboard visits the views by their keys, narrows a list to a job by the search, and opens that job.

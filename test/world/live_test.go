@@ -122,7 +122,7 @@ func (s *surf) sameWhileItChanges() {
 			compared++
 			revisions[job.Metadata.ID+want[0]] = true
 			if got := strings.Join(row, " | "); got != strings.Join(want, " | ") {
-				s.t.Fatalf("the page has\n%s, and the command line\n%s", got, strings.Join(want, " | "))
+				s.t.Fatalf("the page shows\n%s, but the command line\n%s", got, strings.Join(want, " | "))
 			}
 		}
 	}

@@ -60,7 +60,7 @@ func TestMPI(t *testing.T) {
 			// them.
 			text, err = run("-N", "2", "--", "./allreduce."+kind)
 			if n := bytes.Count(text, []byte("rank 0 of 1 at ")); n != 2 || err != nil {
-				t.Errorf("alone, %d of 2 began: %v:\n%s", n, err, text)
+				t.Errorf("without mpirun, %d of 2 programs started: %v:\n%s", n, err, text)
 			}
 			text, err = run("-N", "4", "--launcher", "mpi", "--", "sh", "-c",
 				"exec $SYNAPSE_EXEC --lead "+launcher+" -n 4 ./allreduce."+kind)

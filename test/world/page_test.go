@@ -135,7 +135,7 @@ func (s *surf) silent() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if len(s.console) > 0 {
-		s.t.Errorf("the browser complains:\n%s", strings.Join(s.console, "\n"))
+		s.t.Errorf("the browser's console has errors:\n%s", strings.Join(s.console, "\n"))
 	}
 	s.console = nil
 }
@@ -412,9 +412,9 @@ func (s *surf) wayOut(id string) {
 func (s *surf) readsOutput(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
+	// The bar .ran exists once the attempt has passed its barrier.
 	s.await(`/reserved nodes: .*, prepared nodes: .*, started tasks: .*, attempt 1 ran: /.test(
 		document.querySelector(".lane").getAttribute("aria-label")) &&
-		// it has passed its barrier
 		document.querySelector(".lane .made") && document.querySelector(".lane .ran")`)
 	s.shows("Output of 0")
 	js[any](s, `[...document.querySelectorAll("main button")].find((b) => b.innerText === "Output of 0").click(); 0`)
@@ -463,6 +463,6 @@ func (s *surf) sameAsCommandLine() {
 	slices.Sort(want)
 	slices.Sort(got)
 	if !slices.Equal(got, want) {
-		s.t.Errorf("the page has\n%s\nand the command line\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+		s.t.Errorf("the page shows\n%s\nbut the command line\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 }

@@ -45,7 +45,7 @@ func TestPagePast(t *testing.T) {
 	s.accessible("how it was")
 	s.do(chromedp.EmulateViewport(360, 800))
 	if wide := js[int64](s, "document.documentElement.scrollWidth"); wide > 360 {
-		t.Errorf("how it was is %d wide", wide)
+		t.Errorf("the view of the past is %d wide", wide)
 	}
 	s.do(chromedp.EmulateViewport(1280, 800))
 	s.visit("#/jobs")
@@ -53,7 +53,7 @@ func TestPagePast(t *testing.T) {
 	s.visit("#/job/" + gang)
 	s.shows("was-here")
 	if n := js[int](s, `document.querySelectorAll("main .buttons button").length`); n != 0 {
-		t.Errorf("the past has %d buttons", n)
+		t.Errorf("the view of the past has %d buttons", n)
 	}
 	s.visit("#/map")
 	slide(ended)

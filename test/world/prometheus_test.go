@@ -140,7 +140,7 @@ func busyCluster(t *testing.T, bin, folder string) (scheduler, node string) {
 				return
 			}
 		}
-		t.Error("tasks go on after the test")
+		t.Error("tasks continue after the test")
 	})
 	for limit := time.Now().Add(time.Minute); ; time.Sleep(100 * time.Millisecond) {
 		if strings.Contains(fetch(t, "http://"+node+"/metrics"), "synapse_node_tasks 1\n") {
@@ -222,7 +222,7 @@ func starts(t *testing.T, program string, arguments ...string) {
 		cancel()
 		err := command.Wait()
 		if t.Failed() {
-			t.Logf("%s ended with %v and said:\n%s", filepath.Base(program), err, said)
+			t.Logf("%s ended with %v and printed:\n%s", filepath.Base(program), err, said)
 		}
 	})
 }

@@ -38,7 +38,7 @@ func TestRecord(t *testing.T) {
 				return
 			}
 			if time.Now().After(limit) {
-				t.Fatalf("the record has no %s", text)
+				t.Fatalf("the recording has no %s", text)
 			}
 		}
 	}
@@ -72,7 +72,7 @@ func TestRecord(t *testing.T) {
 		return [...seen];
 	})()`)
 	if !slices.Contains(seen, "0 of 16") || !slices.Contains(seen, "16 of 16") {
-		t.Errorf("the record shows %q", seen)
+		t.Errorf("the recording shows %q", seen)
 	}
 	s.visit("#/job/" + job)
 	s.shows("Ranks")
@@ -80,7 +80,7 @@ func TestRecord(t *testing.T) {
 	s.visit("#/jobs")
 	s.shows("recorded")
 	if n := js[int](s, `[...document.querySelectorAll("main button")].length`); n != 0 {
-		t.Errorf("a record has %d buttons", n)
+		t.Errorf("a recording has %d buttons", n)
 	}
 	js[any](s, `document.querySelector("#player input").value = 0; 0`)
 	js[any](s, `document.querySelector("#player input").dispatchEvent(new Event("input")); 0`)
@@ -90,7 +90,7 @@ func TestRecord(t *testing.T) {
 	s.accessible("a record")
 	s.do(chromedp.EmulateViewport(360, 800))
 	if wide := js[int64](s, "document.documentElement.scrollWidth"); wide > 360 {
-		t.Errorf("a record is %d wide", wide)
+		t.Errorf("a recording is %d wide", wide)
 	}
 	s.keep("record")
 	s.silent()

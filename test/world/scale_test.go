@@ -103,7 +103,7 @@ func TestPageAtScale(t *testing.T) {
 			kept += info.Size()
 		}
 	}
-	t.Logf("how it was took %d KB meanwhile, %s", kept>>10, time.Since(began).Round(time.Second))
+	t.Logf("the timeline took %d KB meanwhile, %s", kept>>10, time.Since(began).Round(time.Second))
 	if *machines < whole {
 		return
 	}
@@ -134,7 +134,7 @@ func newHall(t *testing.T, bin, folder string) *hall {
 	began := time.Now()
 	crowd.Start(t, *machines, h.address)
 	h.eventually("all machines are up", func() bool { return h.figure(`synapse_nodes\{phase="up"\}`) == float64(*machines) })
-	t.Logf("%d machines are up after %s", *machines, time.Since(began).Round(time.Second))
+	t.Logf("only %d nodes are up after %s", *machines, time.Since(began).Round(time.Second))
 	for i := range *machines / 2 / gangOf {
 		h.begin(fmt.Sprintf("stays-%d", i))
 	}
@@ -146,7 +146,7 @@ func (h *hall) eventually(what string, holds func() bool) {
 	h.t.Helper()
 	for deadline := time.Now().Add(5 * time.Minute); !holds(); time.Sleep(200 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			h.t.Fatalf("it did not come to be that %s", what)
+			h.t.Fatalf("timeout: %s did not happen", what)
 		}
 	}
 }

@@ -27,7 +27,7 @@ func TestPyTorch(t *testing.T) {
 	t.Parallel()
 	able.Need(t, able.Program("torchrun"))
 	if text, err := exec.Command("/usr/bin/python3", "-c", "import torch").CombinedOutput(); err != nil {
-		t.Skipf("this machine has no PyTorch for /usr/bin/python3 (Debian: python3-torch): %s", text)
+		t.Skipf("this host has no PyTorch for /usr/bin/python3 (Debian: python3-torch): %s", text)
 	}
 	bin, folder := made(t)
 	config := up(t, bin, folder, "--nodes", "4", "--gpus", "2")
@@ -66,7 +66,7 @@ func trains(t *testing.T, submit *exec.Cmd) {
 		}
 	}
 	if !bytes.Contains(text, []byte("trained: 8 members, one model, loss ")) {
-		t.Error("nobody says that it is trained")
+		t.Error("no output says that the training has finished")
 	}
 	if t.Failed() {
 		t.Logf("it said:\n%s", text)
@@ -109,13 +109,13 @@ func up(t *testing.T, bin, folder string, arguments ...string) string {
 		_ = cluster.Process.Signal(syscall.SIGTERM)
 		err := cluster.Wait()
 		if t.Failed() {
-			t.Logf("the cluster ended with %v and said:\n%s", err, said)
+			t.Logf("the cluster ended with %v and printed:\n%s", err, said)
 		}
 	})
 	lines := bufio.NewScanner(out)
 	for !strings.HasPrefix(lines.Text(), "ready:") {
 		if !lines.Scan() {
-			t.Fatalf("the cluster did not come up: %v\n%s", lines.Err(), said)
+			t.Fatalf("the cluster did not become ready: %v\n%s", lines.Err(), said)
 		}
 	}
 	return filepath.Join(data, "cli.yaml")

@@ -269,7 +269,7 @@ func (m *moving) until(what string, so func() bool) {
 	m.t.Helper()
 	for deadline := time.Now().Add(2 * time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			m.t.Fatalf("it never was so that %s", what)
+			m.t.Fatalf("timeout: %s did not happen", what)
 		}
 	}
 }

@@ -99,10 +99,10 @@ func (m *moving) goesOn(when string) {
 	m.run("wait", m.submit("--name", "small", "--", "true"))
 	m.until("the gang is known to run "+when, func() bool { return m.look(m.gang).Phase == "running" })
 	if got := m.look(m.gang); max(got.Runs, got.Attempts) != 1 {
-		m.t.Fatalf("%s the gang has begun %d times", when, max(got.Runs, got.Attempts))
+		m.t.Fatalf("%s the gang has started %d times", when, max(got.Runs, got.Attempts))
 	}
 	if names := m.began(); !slices.Equal(names, m.names) {
-		m.t.Fatalf("%s the gang's tasks have begun as %q, and first as %q", when, names, m.names)
+		m.t.Fatalf("%s the gang's tasks have started as %q, and first as %q", when, names, m.names)
 	}
 }
 
@@ -141,10 +141,10 @@ func (m *moving) has(all []*wrote) {
 	tokens, history := m.run("token", "list"), m.run("history", "--queue", "night")
 	for round, w := range all {
 		if name := fmt.Sprintf("Done_Run.%d", round); !strings.Contains(history, name) {
-			m.t.Errorf("no job is called %s:\n%s", name, history)
+			m.t.Errorf("no job has the name %s:\n%s", name, history)
 		}
 		if !strings.Contains(tokens, w.person) {
-			m.t.Errorf("there is no token of %s:\n%s", w.person, tokens)
+			m.t.Errorf("no token of %s is listed:\n%s", w.person, tokens)
 		}
 		if !strings.Contains(history, w.done) {
 			m.t.Errorf("job %s is not in the history:\n%s", w.done, history)
@@ -154,7 +154,7 @@ func (m *moving) has(all []*wrote) {
 		}
 		m.until("somebody is told of the end of "+w.done, func() bool { return m.told(w.done) > 0 })
 		if n := m.told(w.done); n != 1 {
-			m.t.Errorf("somebody was told %d times of the end of %s", n, w.done)
+			m.t.Errorf("the end was notified %d times for job %s", n, w.done)
 		}
 	}
 }
@@ -169,7 +169,7 @@ func (m *moving) shows(all []*wrote) {
 		}
 		for _, id := range []string{w.waiting, w.array} {
 			if got := m.look(id); got.Phase != "queued" {
-				m.t.Errorf("job %s is %s, and was to wait", id, got.Phase)
+				m.t.Errorf("job %s is %s, but should wait", id, got.Phase)
 			}
 		}
 	}

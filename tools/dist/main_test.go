@@ -54,7 +54,7 @@ func TestSizes(t *testing.T) {
 		}
 	}
 	if tooBig("carapace", 3_700_001) == nil {
-		t.Error("a carapace of more than 3.7 MB is let through")
+		t.Error("a carapace of more than 3.7 MB is accepted")
 	}
 }
 
@@ -117,10 +117,10 @@ func TestSameBytes(t *testing.T) {
 	again := small(t, other)
 	for i := range first {
 		if first[i].name != again[i].name || !bytes.Equal(first[i].body, again[i].body) {
-			t.Errorf("%s is another one in another folder, two days later", first[i].name)
+			t.Errorf("%s differs in another folder, two days later", first[i].name)
 		}
 		if now := time.Now().Format("2006-01-02"); bytes.Contains(first[i].body, []byte(now)) {
-			t.Errorf("%s has the day in it", first[i].name)
+			t.Errorf("%s contains the date", first[i].name)
 		}
 	}
 }
@@ -142,7 +142,7 @@ func TestWrite(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := write(home, nil); err == nil || !strings.Contains(err.Error(), "is no release") {
-		t.Errorf("a folder of somebody's: %v", err)
+		t.Errorf("for a folder that is no release: %v", err)
 	}
 	if _, err := os.Stat(filepath.Join(home, "letter")); err != nil {
 		t.Error(err)
@@ -189,7 +189,7 @@ func TestImage(t *testing.T) {
 		t.Helper()
 		body := members["blobs/sha256/"+d.Digest.Encoded()]
 		if digest.FromBytes(body) != d.Digest || int64(len(body)) != d.Size {
-			t.Fatalf("%s is not there as it is named", d.Digest)
+			t.Fatalf("%s does not match its name", d.Digest)
 		}
 		if into != nil {
 			if err := json.Unmarshal(body, into); err != nil {
@@ -218,7 +218,7 @@ func TestImage(t *testing.T) {
 			t.Fatal(err)
 		}
 		if config.RootFS.DiffIDs[0] != digest.FromBytes(layer) || config.Architecture != d.Platform.Architecture {
-			t.Errorf("the configuration of %s is of another layer", d.Platform.Architecture)
+			t.Errorf("the configuration of %s names another layer", d.Platform.Architecture)
 		}
 		if _, is := unpacked(t, layer)["usr/bin/carapace"]; !is {
 			t.Error("the layer lacks carapace")
@@ -226,14 +226,14 @@ func TestImage(t *testing.T) {
 		arches = append(arches, config.Architecture)
 	}
 	if !slices.Equal(arches, []string{"amd64", "arm64"}) {
-		t.Errorf("it is for %v", arches)
+		t.Errorf("unexpected platforms: %v", arches)
 	}
 }
 
 // TestDebian checks that Debian's own program, if it is installed, reads the package and finds everything in it.
 func TestDebian(t *testing.T) {
 	if _, err := exec.LookPath("dpkg-deb"); err != nil {
-		t.Skip("dpkg-deb is not on this machine")
+		t.Skip("dpkg-deb is not installed")
 	}
 	at := filepath.Join(t.TempDir(), "synapse.deb")
 	if err := os.WriteFile(at, small(t, "../..")[1].body, 0o600); err != nil {
@@ -257,7 +257,7 @@ func TestDebian(t *testing.T) {
 // in Debian's.
 func TestRPM(t *testing.T) {
 	if _, err := exec.LookPath("rpm"); err != nil {
-		t.Skip("rpm is not on this machine")
+		t.Skip("rpm is not installed")
 	}
 	at := filepath.Join(t.TempDir(), "synapse.rpm")
 	if err := os.WriteFile(at, small(t, "../..")[2].body, 0o600); err != nil {
@@ -280,7 +280,7 @@ func TestRPM(t *testing.T) {
 		script, failed := os.ReadFile(filepath.Join("../../deploy/scripts", name))
 		_, body, _ := strings.Cut(string(script), "\n")
 		if err != nil || failed != nil || !strings.HasSuffix(strings.TrimSpace(string(text)), strings.TrimSpace(body)) {
-			t.Errorf("%s is not deploy/scripts/%s: %v %v", question, name, err, failed)
+			t.Errorf("%s differs from deploy/scripts/%s: %v %v", question, name, err, failed)
 		}
 	}
 }

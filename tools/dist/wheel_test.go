@@ -22,7 +22,7 @@ func TestWheel(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again, err := wheel("../.."); err != nil || !bytes.Equal(first.body, again.body) {
-		t.Errorf("made again it is another one: %v", err)
+		t.Errorf("a second build differs: %v", err)
 	}
 	in, err := zip.NewReader(bytes.NewReader(first.body), int64(len(first.body)))
 	if err != nil {
@@ -47,7 +47,7 @@ func TestWheel(t *testing.T) {
 		sums += fmt.Sprintf("%s,sha256=%s,%d\n", f.Name, base64.RawURLEncoding.EncodeToString(sum[:]), len(text))
 	}
 	if record != sums {
-		t.Errorf("it records\n%s, and has\n%s", record, sums)
+		t.Errorf("the record is\n%s, but the wheel has\n%s", record, sums)
 	}
 	sources, err := filepath.Glob("../../clients/python/synapse_client/*.py")
 	if err != nil || len(sources) < 5 {
@@ -55,7 +55,7 @@ func TestWheel(t *testing.T) {
 	}
 	for _, name := range sources {
 		if !files[clientPackage+"/"+filepath.Base(name)] {
-			t.Errorf("%s is not in it", name)
+			t.Errorf("%s is not in the wheel", name)
 		}
 	}
 	t.Run("imported", func(t *testing.T) { imports(t, first) })
@@ -64,7 +64,7 @@ func TestWheel(t *testing.T) {
 // imports makes Python import a wheel, which is possible without installing it.
 func imports(t *testing.T, made product) {
 	if _, err := exec.LookPath("python3"); err != nil {
-		t.Skip("there is no python3")
+		t.Skip("python3 is not installed")
 	}
 	file := filepath.Join(t.TempDir(), made.name)
 	if err := os.WriteFile(file, made.body, 0o600); err != nil {

@@ -188,7 +188,7 @@ func TestCeilings(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readCeilings(path); err == nil {
-		t.Error("a ceiling that is no number is read")
+		t.Error("an invalid ceiling is accepted")
 	}
 }
 

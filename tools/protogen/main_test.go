@@ -36,7 +36,7 @@ func tree(t *testing.T) string {
 		t.Fatal(err)
 	}
 	if err := run(root, true); err != nil {
-		t.Fatalf("what was just written differs: %v", err)
+		t.Fatalf("the files that were just written differ: %v", err)
 	}
 	return root
 }

@@ -33,7 +33,7 @@ func TestLeavings(t *testing.T) {
 	put("var/lib/synapse-node/ledger", "") // of an agent on the host
 	l.before = l.look(true)
 	if left := l.left(); left != nil {
-		t.Errorf("nothing happened, and left is %q", left)
+		t.Errorf("nothing happened, but left is %q", left)
 	}
 	put("temp/TestX1/file", "")
 	put("proc/self/mountinfo", mounts+"2 1 0:4 net:[1] "+l.temp+"/ns rw - nsfs nsfs rw\n"+

@@ -62,7 +62,7 @@ func TestFailuresSpeak(t *testing.T) {
 		}
 	}
 	if ok {
-		t.Error("a failure is called well")
+		t.Error("a failure is reported as success")
 	}
 }
 
@@ -77,6 +77,6 @@ func TestLeftIsNamed(t *testing.T) {
 
 func TestNothingRan(t *testing.T) {
 	if text, ok := read(t); ok {
-		t.Errorf("an empty run is called well: %q", text)
+		t.Errorf("an empty run is reported as success: %q", text)
 	}
 }

@@ -1,6 +1,6 @@
-// Package pace scales the deadlines of tests with the speed of the machine. It owns the measurement: how long small
-// processes take to start. The measurement is made once in a run of `make test`, and never decides anything in a
-// program. A deadline of a test says that something hangs; how quick something is, only benchmarks say.
+// Package pace scales the deadlines of tests with the speed of the machine. It measures how long small processes take
+// to start. `make test` measures once in a run, and the measurement never decides anything in a program. A deadline of
+// a test only detects that something hangs. How quick something is, only benchmarks measure.
 package pace
 
 import (
@@ -18,14 +18,14 @@ const Variable = "SYNAPSE_TEST_PACE"
 
 const (
 	starts = 96 // by each processor's worker, so that it takes longer than a few periods of a CPU quota
-	// usual is how long one start takes on the machine on which the deadlines of tests were chosen: two cores, with
-	// as many starts at a time.
+	// usual is how long one start takes on the machine for which the deadlines of tests were chosen: two cores,
+	// with two starts at a time.
 	usual = time.Millisecond
 	most  = 16
 )
 
-// Factor is how many times slower than usual this machine is: 1, 2, 4, 8 or 16. Only these, so that the results of
-// packages that passed are found in go test's cache next time.
+// Factor is how many times slower than usual this machine is: 1, 2, 4, 8 or 16. It has only these values, so that the
+// next run finds the results of packages that passed in go test's cache.
 var Factor = sync.OnceValue(func() int {
 	if n, err := strconv.Atoi(os.Getenv(Variable)); err == nil && n > 0 {
 		return min(n, most)
@@ -33,7 +33,7 @@ var Factor = sync.OnceValue(func() int {
 	return Rounded(Measure())
 })
 
-// Rounded is the power of two that is not below a start's cost in units of what is usual.
+// Rounded returns the least power of two that is not below the cost of a start, measured in units of usual.
 func Rounded(cost time.Duration) int {
 	factor := 1
 	for factor < most && cost > time.Duration(factor)*usual {
@@ -42,7 +42,7 @@ func Rounded(cost time.Duration) int {
 	return factor
 }
 
-// Measure starts small processes, as many at a time as there are processors, and answers how long each took.
+// Measure starts small processes, as many at a time as there are processors, and returns how long each took.
 func Measure() time.Duration {
 	began, workers := time.Now(), runtime.GOMAXPROCS(0)
 	var wait sync.WaitGroup
@@ -57,18 +57,18 @@ func Measure() time.Duration {
 	return time.Since(began) / starts
 }
 
-// Of is a deadline on this machine that would be d on a usual one.
+// Of returns the deadline on this machine that corresponds to d on a usual machine.
 func Of(d time.Duration) time.Duration { return d * time.Duration(Factor()) }
 
-// Until is the moment that is Of(d) from now.
+// Until returns the moment that is Of(d) from now.
 func Until(d time.Duration) time.Time { return time.Now().Add(Of(d)) }
 
-// CrowdVariable is the environment variable that has tests run that need a crowd.
+// CrowdVariable is the environment variable that enables the tests that need many nodes or clients.
 const CrowdVariable = "SYNAPSE_TEST_CROWD"
 
-// Crowd leaves a test out of `make test`. `make test-integration` runs it, by the names in the Makefile's CROWDS. Such
-// a test needs hundreds of nodes or clients, or compares the times of two runs, and says little on a machine that is
-// slow or busy. Or it computes for long, and few changes can break it.
+// Crowd skips a test in `make test`. `make test-integration` runs it, by the names in CROWDS of the Makefile. Such a
+// test needs hundreds of nodes or clients, or compares the times of two runs, and its result means little on a machine
+// that is slow or busy. Or it computes for a long time, and few changes can break it.
 func Crowd(t testing.TB) {
 	t.Helper()
 	if !Crowded() {
@@ -76,11 +76,12 @@ func Crowd(t testing.TB) {
 	}
 }
 
-// Crowded reports whether a test may take as many nodes or clients as it can: in `make test-integration` alone.
+// Crowded reports whether a test may use as many nodes or clients as it can, which is so in `make test-integration`
+// alone.
 func Crowded() bool { return os.Getenv(CrowdVariable) != "" }
 
-// Wait looks whether something holds, often at first and then less often, and reports whether it does by the end of
-// most. To look may cost much, as all processes of a machine do.
+// Wait calls holds again and again, often at first and then less often, and reports whether it became true before most
+// had passed. A call may be expensive, for example if it lists all processes of a machine.
 func Wait(most time.Duration, holds func() bool) bool {
 	const longest = 25 * time.Millisecond
 	end := time.Now().Add(most)

@@ -5,18 +5,18 @@ import (
 	"time"
 )
 
-// TestRounded: a machine that is slower by any amount has the next factor, and the factor is bounded.
+// TestRounded checks that any slower machine gets the next greater factor, and that the factor is bounded.
 func TestRounded(t *testing.T) {
 	for cost, want := range map[time.Duration]int{
 		0: 1, usual: 1, usual + 1: 2, 2 * usual: 2, 3 * usual: 4, 5 * usual: 8, 9 * usual: 16, 1000 * usual: most,
 	} {
 		if got := Rounded(cost); got != want {
-			t.Errorf("a start that takes %s: factor %d, want %d", cost, got, want)
+			t.Errorf("for a start of %s: factor %d, want %d", cost, got, want)
 		}
 	}
 }
 
-// TestMeasure: starting processes takes time, and a machine that is told its factor measures nothing.
+// TestMeasure checks that starting processes takes time, and that a machine with a given factor measures nothing.
 func TestMeasure(t *testing.T) {
 	if cost := Measure(); cost <= 0 {
 		t.Errorf("a start took %s", cost)
