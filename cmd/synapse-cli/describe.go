@@ -106,9 +106,10 @@ func (a *app) explainCommand() *cobra.Command {
 	c := a.objectFlag(&cobra.Command{
 		Use:   "explain [JOB | -f FILE]",
 		Short: "explain why a job waits, and what would let it start",
-		Long: "Explains the state of a job: what blocks it, which jobs use the resources it needs and until when,\n" +
-			"which change would start it now, and its estimated start. If -f is set, the command explains the\n" +
-			"job in a file without submitting it.",
+		Long: "Explains why a job waits, with one fact per row: its needs, the jobs that use them and until when,\n" +
+			"unavailable and reserved nodes, the start, the queue, limits and dependencies. The last row has the\n" +
+			"changes that would start the job now. Rows without facts are left out. All facts are fields of -o json.\n" +
+			"If -f is set, the command explains the job in a file without submitting it.",
 		Example: "  synapse-cli explain JOB\n  synapse-cli explain -f job.yaml",
 		Args: func(c *cobra.Command, args []string) error {
 			if file == "" {
