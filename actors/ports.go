@@ -1,7 +1,7 @@
-// Package actors holds the common parts of all of Synapse's actors: the ports for all effects outside the actors, the
-// names, times and states, and the supervisor. Package leader holds the actors of a leading scheduler, worker those of
-// a node, and mirror the one that answers readers. An actor never blocks: it sends a slow operation to a port, and the
-// result returns as a message.
+// Package actors holds the common parts of all of Synapse's actors: their names, times, states and supervisor. It also
+// holds the ports, through which actors have effects outside. Package leader holds the actors of a leading scheduler,
+// worker those of a node, and mirror the actor that answers readers. An actor never blocks: it sends a slow operation
+// to a port, and the result returns as a message.
 package actors
 
 import (

@@ -77,7 +77,7 @@ type Store interface {
 	// Script reads a text. It returns ErrNotFound if there is none, and ErrDamaged if the text does not match its digest.
 	Script(digest string) ([]byte, error)
 
-	// PruneScripts deletes up to limit scripts that no job names now, that none named at the last call, and that were not
+	// PruneScripts deletes up to limit unused scripts: no job names them now, none did at the last call, and they were not
 	// stored again in between. It returns their number. The age of a script does not depend on a clock.
 	PruneScripts(epoch uint64, limit int) (int, error)
 

@@ -13,7 +13,7 @@ import (
 // include yet. Such an attempt gets a note with its END, in the same transaction. The policy record that includes it
 // removes the note in its transaction. Each attempt is therefore counted exactly once, whenever a leader dies.
 //
-// A counter up to which all ends are included would not work: attempts end in one order on disk and reach the Scheduler
+// A counter up to which all ends are included would not work. Attempts end in one order on disk and reach the Scheduler
 // in another, so some would be omitted forever. A mark in the attempt would require writing the record of a gang of
 // thousands again for one bit.
 
@@ -44,8 +44,9 @@ type SingleRow struct {
 // FoundPolicy reads the row of the policy record: the write that created it.
 func (d *Draft) FoundPolicy(row Row) error { return d.policies.found(row) }
 
-// PolicyRows returns the readers of three kinds of rows: the policy record (epoch, counter, record), the jobs of the
-// attempts that it does not include (id, record), and these attempts in the order of their tokens.
+// PolicyRows returns the readers of three kinds of rows. The first is the policy record (epoch, counter, record). The
+// second is the jobs of the attempts that it does not include (id, record). The third is these attempts, in the order
+// of their tokens.
 func PolicyRows[B ~[]byte](l *Living) (policy, job, attempt func(Row) error) {
 	policy = func(row Row) error {
 		record := new(messages.PolicyRecord)

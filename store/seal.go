@@ -13,7 +13,7 @@ import (
 )
 
 // This file owns the stored form of a record. It is sealed, so that a truncated, swapped or newer record is detected
-// when it is read. Protobuf alone would not detect it: a record that is cut between two fields reads as a shorter one,
+// when it is read. Protobuf alone would not detect it. A record that is cut between two fields reads as a shorter one,
 // and a job without its last fields is a different job.
 
 // ErrDamaged is returned if a stored record differs from the written one. The error that wraps it names the difference.

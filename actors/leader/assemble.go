@@ -1,8 +1,8 @@
-// Package leader assembles the actors of a leading scheduler: the Scheduler, a Job for each live job, an Array for each
-// live array, a Coordinator for each attempt before its barrier, the Racks, the Journal, and the Mirror. Each actor is
-// in its own package, which imports no other actor's package. These actors decide everything about jobs and nodes. They
-// trust a node's reports about itself, and they communicate with nodes only by messages. They import no code of the
-// node side.
+// Package leader assembles the actors of a leading scheduler. There is one Scheduler, Journal and Mirror, and a Rack
+// for each rack. Each live job has a Job, each live array an Array, and each attempt before its barrier a Coordinator.
+// Each actor is in its own package, which imports no other actor's package. These actors decide everything about jobs
+// and nodes. They trust a node's reports about itself, and they communicate with nodes only by messages. They import no
+// code of the node side.
 package leader
 
 import (

@@ -9,13 +9,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the facts of `explain`: what is known of the group, of the start and of the job, as fields. Whoever
-// shows them makes the text.
+// This file owns the facts of `explain`: the known facts about the group, the start and the job, as fields. The reader
+// of the reply turns them into text.
 
-// listedMost bounds each list of an explanation: an answer must fit into a message on a cluster of any size.
+// listedMost limits each list of an explanation, because an answer must fit into a message on a cluster of any size.
 const listedMost = 100
 
-// onExplainJob answers why a job waits, or why a job of a spec would wait.
+// onExplainJob answers why a job waits, or why a job with the given spec would wait.
 func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply {
 	reply := &messages.ExplainJobReply{Outcome: messages.OK()}
 	if q.Spec == nil {
@@ -27,7 +27,7 @@ func (m *Mirror) onExplainJob(q *messages.ExplainJob) *messages.ExplainJobReply 
 		reply.Text = explain.Of(reply.Explanation).Line()
 	}
 	if q.Spec != nil {
-		reply.Explanation.Job = &messages.JobName{Name: q.Spec.Called()} // who reads the text writes the name itself
+		reply.Explanation.Job = &messages.JobName{Name: q.Spec.Called()} // the reader writes the name itself
 	}
 	return reply
 }
@@ -42,7 +42,7 @@ func (m *Mirror) explained(job string) (*messages.Explanation, *messages.Outcome
 	e := explain.Status(status, m.shortID(id))
 	e.AtUnixMs = m.timeOfDay(0)
 	s, ok := m.jobs.get(id)
-	if !ok { // an element of an array that is no job
+	if !ok { // an array element that is not a job
 		return e, outcome
 	}
 	if messages.Waits(s.Phase) {
@@ -54,7 +54,7 @@ func (m *Mirror) explained(job string) (*messages.Explanation, *messages.Outcome
 			m.fill(e, answer, &g.asked)
 		}
 		if e.Never {
-			return e, outcome // nothing is said of when
+			return e, outcome // a job that can never start has no start time
 		}
 	}
 	m.addStart(e, &s)
@@ -70,7 +70,7 @@ func (m *Mirror) addDependencies(e *messages.Explanation, r *messages.JobRecord)
 	}
 }
 
-// addStart adds when a job starts, what is before it in the queue, and the limits of its queue.
+// addStart adds the start estimate of a job, the work ahead of it, and the limits of its queue.
 func (m *Mirror) addStart(e *messages.Explanation, s *shownJob) {
 	if line := m.starts.lines[s.burst]; line != nil && s.Phase == messages.PhaseQueued {
 		e.Limit, e.Quota = line.Over, line.Share
@@ -94,7 +94,7 @@ func (m *Mirror) addStart(e *messages.Explanation, s *shownJob) {
 	}
 }
 
-// withoutWhy is a prospect whose reason is shown elsewhere.
+// withoutWhy returns an estimate whose reason is shown elsewhere.
 func withoutWhy(p *messages.Prospect) *messages.Prospect {
 	return &messages.Prospect{
 		Basis: p.Basis, Why: "the queue is at its limit", Ahead: p.Ahead, AheadGpuSeconds: p.AheadGpuSeconds,
@@ -102,12 +102,12 @@ func withoutWhy(p *messages.Prospect) *messages.Prospect {
 	}
 }
 
-// fill adds what stands in a gang's way: the best domain, who uses it, and what would help.
+// fill adds the obstacles of a gang: the best domain, the jobs that use it, and the changes that would help.
 func (m *Mirror) fill(e *messages.Explanation, from *topology.Explanation, asked *policy.Question) {
 	r := from.Refusal
-	if e.Never = from.Never && !asked.Patient; e.Never { // who prefers a level may start elsewhere later
+	if e.Never = from.Never && !asked.Patient; e.Never { // a gang that prefers a level may start elsewhere later
 		gang := asked.Gang
-		gang.Avoid, gang.Closing = nil, nil // for a while only
+		gang.Avoid, gang.Closing = nil, nil // for this search only
 		if possible, why := topology.Feasible(m.picture.fabric, gang); !possible {
 			because(e, messages.NeverReason(why))
 		}
@@ -153,13 +153,13 @@ func (m *Mirror) fill(e *messages.Explanation, from *topology.Explanation, asked
 	for _, relaxed := range from.Relaxations {
 		if asked.Patient && relaxed.Gang.Required == "" && len(relaxed.Return) == 0 &&
 			relaxed.Text == "with topology preferred "+asked.Gang.Required {
-			relaxed.Text = "without topology patience" // it prefers the level already
+			relaxed.Text = "without topology patience" // it already prefers the level
 		}
 		e.Relaxations = append(e.Relaxations, relaxationOf(&relaxed))
 	}
 }
 
-// because writes into an explanation why the job waits.
+// because sets the reason of an explanation.
 func because(e *messages.Explanation, why messages.Reason) *messages.Explanation {
 	e.Reason, e.ReasonCode = why.Text, why.Code.String()
 	return e
@@ -174,7 +174,7 @@ func (m *Mirror) jobName(id string) *messages.JobName {
 	return name
 }
 
-// holding returns what a job uses, and when it ends by its time limit.
+// holding returns the resources that a job uses, and its end by its time limit.
 func (m *Mirror) holding(h *topology.Holding) *messages.Holding {
 	out := &messages.Holding{
 		Job: m.jobName(string(h.Job)), Amount: messages.ToResources(h.Amount), Nodes: int32(h.Nodes), Ends: explain.Unknown,
@@ -189,7 +189,7 @@ func (m *Mirror) holding(h *topology.Holding) *messages.Holding {
 	return out
 }
 
-// unavailable returns a node that takes no tasks of a gang, and who drained or cordoned it.
+// unavailable returns a node that takes no tasks of a gang, and the operator who drained or cordoned it.
 func (m *Mirror) unavailable(o topology.OutOfService) *messages.UnavailableNode {
 	out := &messages.UnavailableNode{Node: string(o.Node), Reason: o.Why}
 	s, _ := m.nodes.get(string(o.Node))
@@ -203,7 +203,7 @@ func (m *Mirror) unavailable(o topology.OutOfService) *messages.UnavailableNode 
 	return out
 }
 
-// demandOf returns what a gang asks for.
+// demandOf returns the request of a gang.
 func demandOf(g *topology.Gang, patient bool) *messages.Demand {
 	d := &messages.Demand{
 		GpuType: g.GPUType, Level: g.Required, Preferred: patient, WholeNodes: g.Split == topology.SplitWhole,
@@ -222,7 +222,7 @@ func demandOf(g *topology.Gang, patient bool) *messages.Demand {
 	return d
 }
 
-// spaceOf returns the domain that holds most of a gang, and how its nodes count.
+// spaceOf returns the domain that fits most of a gang, with the counts of its nodes.
 func spaceOf(from *topology.Explanation) *messages.Space {
 	r, c := from.Refusal, &from.Best
 	count := func(n int) int32 { return int32(min(n, 1<<30)) }

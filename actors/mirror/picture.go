@@ -72,8 +72,8 @@ func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Exp
 	return &a.Explanation
 }
 
-// Explain returns the Mirror's facts about why a job waits, without its start. It returns false if there is room for
-// the job, or if the job is in no queue. Only checks of these facts call it.
+// Explain returns the Mirror's facts about why a job waits, without its start. It returns false if the job fits, or if
+// the job is in no queue. Only checks of these facts call it.
 func (m *Mirror) Explain(job topology.JobID) (policy.Answer, bool) {
 	s, _ := m.jobs.get(string(job))
 	g := m.waiting.groups[s.group]

@@ -11,13 +11,13 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns how far jobs are, as their tasks report it. It is in memory alone: a leader that takes over learns it
-// from the next heartbeats. Nothing is decided by it.
+// This file owns the progress of jobs, as their tasks report it. Progress is in memory only. A new leader gets it from
+// the next heartbeats. No decision depends on it.
 
-// toldEvery is the least time between two events about the progress of one job.
+// toldEvery is the minimum interval between two events about the progress of one job.
 const toldEvery = time.Second
 
-// ProgressShown has the progress of the attempts on one machine. Rack → Mirror.
+// ProgressShown reports the progress of the attempts on one node. Rack → Mirror.
 type ProgressShown struct {
 	Node     topology.NodeID
 	Progress []*messages.AttemptProgress
@@ -27,14 +27,14 @@ type ProgressShown struct {
 type gangProgress struct {
 	token topology.Token
 	nodes map[topology.NodeID]nodeProgress
-	over  *messages.JobProgress // of a job that has ended: the last there was
-	told  actors.Instant        // when watchers were last told; 0: never
+	over  *messages.JobProgress // last progress of an ended job
+	told  actors.Instant        // time of the last event; 0: none
 }
 
-// nodeProgress is the part of one machine.
+// nodeProgress is the progress of the ranks on one node.
 type nodeProgress struct {
 	*messages.AttemptProgress
-	changed actors.Instant // when a step last changed there, by the leader's clock
+	changed actors.Instant // last change of a step there, by the leader's clock
 }
 
 func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
@@ -58,13 +58,12 @@ func (m *Mirror) onProgressShown(ctx actor.Context, shown ProgressShown) {
 	}
 }
 
-// placed reports whether an attempt has a rank on a machine.
+// placed reports whether an attempt has a rank on a node.
 func placed(a *messages.AttemptRecord, node topology.NodeID) bool {
 	return slices.ContainsFunc(a.GetPlaces(), func(p *messages.Place) bool { return p.GetNode() == string(node) })
 }
 
-// keepProgress drops the progress of an attempt that is not the latest, and keeps of a job that has ended only the last
-// answer.
+// keepProgress drops the progress of earlier attempts. For an ended job it keeps only the last progress.
 func (m *Mirror) keepProgress(s *shownJob) {
 	p := s.progress
 	switch {
@@ -78,7 +77,7 @@ func (m *Mirror) keepProgress(s *shownJob) {
 	}
 }
 
-// sum is the progress of the whole gang: the slowest rank decides.
+// sum returns the progress of the gang, which is that of its slowest rank.
 func (p *gangProgress) sum(now actors.Instant) *messages.JobProgress {
 	if p.over != nil {
 		return p.over
@@ -114,7 +113,8 @@ func (p *gangProgress) sum(now actors.Instant) *messages.JobProgress {
 	return all
 }
 
-// leftMs is how long so many steps take at a rate in thousandths of steps a second; 0: not known, or there are none.
+// leftMs returns the duration of the given steps at a rate in thousandths of steps a second; 0 means unknown, or no
+// steps.
 func leftMs(steps, milliRate int64) int64 {
 	if steps <= 0 || milliRate <= 0 {
 		return 0
@@ -125,7 +125,7 @@ func leftMs(steps, milliRate int64) int64 {
 	return steps * 1000 / milliRate * 1000
 }
 
-// slower reports whether one is to decide in place of the other: it is behind, or as far and not as fast.
+// slower reports whether a decides instead of b: it is behind, or equally far and slower.
 func slower(a, b *messages.AttemptProgress) bool {
 	if messages.Behind(a, b) || messages.Behind(b, a) {
 		return messages.Behind(a, b)
@@ -133,7 +133,7 @@ func slower(a, b *messages.AttemptProgress) bool {
 	return a.MilliRate < b.MilliRate || a.MilliRate == b.MilliRate && a.Total < b.Total
 }
 
-// progressed is a job as it is now: with its progress, if it has reported any and does not wait.
+// progressed returns the present status of a job, with its progress if it has reported any and does not wait.
 func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
 	now := m.present(s)
 	if s.progress == nil || messages.Waits(now.Phase) {
@@ -146,8 +146,8 @@ func (m *Mirror) progressed(s shownJob) *messages.JobStatus {
 	}
 }
 
-// tellProgress tells the watchers that asked for it how far a job is. That is no change in words, and is not kept: a
-// watcher that returns is told the present state.
+// tellProgress sends the progress of a job to the watchers that asked for it. Such an event has no text and is not
+// kept, because a watcher that returns receives the present state.
 func (m *Mirror) tellProgress(ctx actor.Context, s shownJob, now actors.Instant) {
 	if s.progress.told > 0 && now.Since(s.progress.told) < toldEvery {
 		return

@@ -12,14 +12,14 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// moved is a clock that a test moves.
+// moved is a clock that a test advances.
 type moved struct{ now *actors.Instant }
 
 func (c moved) Now() actors.Instant                { return *c.now }
 func (moved) WallMs() int64                        { return 12 * 3600 * 1000 }
 func (moved) After(time.Duration, *actor.PID, any) {}
 
-// training is a job that runs in its n-th attempt on the nodes a and b.
+// training returns a job that runs in its n-th attempt on the nodes a and b.
 func training(n uint64, edit ...func(*messages.JobStatus)) *messages.JobStatus {
 	return statusOf("train", "alice", messages.PhaseRunning, append([]func(*messages.JobStatus){
 		func(s *messages.JobStatus) {
@@ -40,7 +40,8 @@ func progressNow(m *Mirror) *messages.JobProgress {
 	return ask(m, &messages.GetJob{Job: "train"}).(*messages.GetJobReply).Job.GetProgress()
 }
 
-// TestProgressOfGang: the slowest rank of all machines decides percent and time left, however fast the others are.
+// TestProgressOfGang checks that the slowest rank of all nodes decides the percentage and the remaining time, however
+// fast the others are.
 func TestProgressOfGang(t *testing.T) {
 	now := actors.Instant(1e12)
 	a := newAudience()
@@ -65,7 +66,7 @@ func TestProgressOfGang(t *testing.T) {
 	}
 }
 
-// TestProgressOfOthers: what a machine says of an attempt that has ended, or that is not on it, is not shown.
+// TestProgressOfOthers checks that a node's report is ignored if the attempt has ended or is not on the node.
 func TestProgressOfOthers(t *testing.T) {
 	a := newAudience()
 	a.says("job", JobShown{training(2)})
@@ -85,7 +86,7 @@ func TestProgressOfOthers(t *testing.T) {
 	}
 }
 
-// TestProgressOfEnded: a job that has ended keeps the last answer, without a time left.
+// TestProgressOfEnded checks that an ended job keeps its last progress, without a remaining time.
 func TestProgressOfEnded(t *testing.T) {
 	a := newAudience()
 	a.says("job", JobShown{training(1)})
@@ -100,8 +101,8 @@ func TestProgressOfEnded(t *testing.T) {
 	}
 }
 
-// TestProgressWatched: watchers that asked for it are told of progress, at most once a second for each job, and no
-// others.
+// TestProgressWatched checks that only watchers which asked for progress receive it, at most once a second for each
+// job.
 func TestProgressWatched(t *testing.T) {
 	now := actors.Instant(1e12)
 	a := newAudience()
@@ -127,7 +128,7 @@ func TestProgressWatched(t *testing.T) {
 	}
 }
 
-// TestProgressedIsWhole: a job with progress is shown with all else that is shown of it.
+// TestProgressedIsWhole checks that a job with progress has all other fields of its status.
 func TestProgressedIsWhole(t *testing.T) {
 	m := mirrorOf(func(*actors.Constants) {})
 	fields := (&messages.JobStatus{}).ProtoReflect().Descriptor().Fields()

@@ -12,8 +12,9 @@ import (
 //
 // If the disk fails or does not answer, the message is sent first. A silent node would be declared dead, and a full
 // disk would end all its running tasks. The Node then remembers the epoch in memory and obeys no older leader. Until
-// the epoch is on disk, the Node accepts no reservation, commit or start, and sends no exit evidence. If the agent ends
-// in this time and an older leader reaches the next agent first, no state has changed that the newer leader relies on.
+// the epoch is on disk, the Node accepts no reservation, commit or start, and sends no exit evidence. The agent may end
+// in this time, and an older leader may reach the next agent first. Even then, no state has changed that the newer
+// leader relies on.
 //
 // The cluster of the first leader stays the node's cluster. Each cluster counts its own epochs, so a leader of another
 // cluster cannot command this node, however high its epoch.

@@ -9,32 +9,32 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the progress of tasks on its way to the leader. It is in heartbeats, of which an earlier leader leaves
-// it out: an attempt's progress at most once in progressEvery, if it has changed or the leader may not have it. Nothing
-// of it is on disk, and nothing is decided by it.
+// This file owns the reports of the tasks' progress to the leader. Heartbeats carry the progress, and a leader of an
+// earlier version ignores it. An attempt's progress is sent at most once per progressEvery, if it has changed or the
+// leader may lack it. Progress is never on disk, and no decision depends on it.
 
-// progressEvery is the least time between two reports of the progress of one attempt.
+// progressEvery is the minimum interval between two reports of the progress of one attempt.
 const progressEvery = 5 * time.Second
 
-// earlyEvery is the least time between two heartbeats that are sent early because of progress.
+// earlyEvery is the minimum interval between two heartbeats that are sent early because of progress.
 const earlyEvery = time.Second
 
 type progressDue struct{}
 
-// progressSent notes when the leader was told of the progress of a slice.
+// progressSent records when the progress of an allocation was sent to the leader.
 type progressSent struct {
-	changed bool           // since it was sent last
-	seq     uint64         // the heartbeat that had it last, until the leader acknowledged that; 0: it did
-	at      actors.Instant // when that was sent; 0: never
+	changed bool           // changed after the last report
+	seq     uint64         // the last heartbeat that carried it, until its acknowledgement; 0: acknowledged
+	at      actors.Instant // time of the last report; 0: none
 }
 
-// due reports whether the leader is to be told now.
+// due reports whether the progress must be sent now.
 func (p *progressSent) due(now actors.Instant) bool {
 	return (p.changed || p.seq > 0) && (p.at == 0 || now.Since(p.at) >= progressEvery)
 }
 
-// onRankProgress notes how far a rank is. The leader is told at once, unless it was told a moment ago: then a later
-// heartbeat tells it.
+// onRankProgress records the progress of a rank. It is sent at once, unless the last report is too recent. A later
+// heartbeat then carries it.
 func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 	s := n.slices[m.key.Token]
 	if s == nil || m.told.Validate() != nil {
@@ -78,7 +78,7 @@ func (n *Node) onProgressDue(ctx actor.Context) {
 	}
 }
 
-// progressReport returns the progress of the slices whose turn it is, for the heartbeat that is being sent.
+// progressReport returns the progress of the allocations that are due, for the heartbeat that is being sent.
 func (n *Node) progressReport() (all []*messages.AttemptProgress) {
 	now := n.p.Clock.Now()
 	for _, l := range n.ledger.Slices() {
@@ -92,7 +92,7 @@ func (n *Node) progressReport() (all []*messages.AttemptProgress) {
 	return all
 }
 
-// progressAcked notes that the leader has what a heartbeat brought.
+// progressAcked records that the leader has the progress of a heartbeat.
 func (n *Node) progressAcked(seq uint64) {
 	for _, l := range n.ledger.Slices() {
 		if p := &n.slices[l.Token].progress; p.seq > 0 && p.seq <= seq {
@@ -101,7 +101,7 @@ func (n *Node) progressAcked(seq uint64) {
 	}
 }
 
-// repeatProgress has the next heartbeat tell a leader that knows nothing yet.
+// repeatProgress makes the next heartbeat carry all progress, for a leader that has none.
 func (n *Node) repeatProgress() {
 	for _, l := range n.ledger.Slices() {
 		s := n.slices[l.Token]
@@ -112,7 +112,7 @@ func (n *Node) repeatProgress() {
 	}
 }
 
-// progressOf returns how far the ranks of a slice are.
+// progressOf returns the progress of the ranks of an allocation.
 func (s *nodeSlice) progressOf(now actors.Instant) *messages.AttemptProgress {
 	p := &messages.AttemptProgress{Token: s.wire, Job: string(s.page.Job)}
 	var slowest *messages.TaskProgress

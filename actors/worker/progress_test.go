@@ -8,8 +8,8 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// progressRig is a machine with a started slice of two ranks. reports has a rank report a step; said returns the
-// progress in the heartbeats since it was last called, and acknowledges them if wanted.
+// progressRig returns a node with a started allocation of two ranks. The function reports makes a rank report a step.
+// The function said returns the progress in the heartbeats after its last call, and acknowledges them if requested.
 func progressRig(t *testing.T) (r *nodeRig, reports func(rank int32, step int64),
 	said func(ack bool) []*messages.AttemptProgress) {
 	r, _, all := warnedRig(t)
@@ -39,8 +39,8 @@ func progressRig(t *testing.T) (r *nodeRig, reports func(rank int32, step int64)
 	return r, reports, said
 }
 
-// TestProgressReported: the first progress is told at once, later progress at most once in 5 s, and only if it changed.
-// The slowest rank gives step and rate.
+// TestProgressReported checks that the first progress is sent at once, and later progress at most once in 5 s and only
+// after a change. The slowest rank decides step and rate.
 func TestProgressReported(t *testing.T) {
 	r, reports, said := progressRig(t)
 	reports(0, 100)
@@ -69,8 +69,8 @@ func TestProgressReported(t *testing.T) {
 	}
 }
 
-// TestProgressRepeated: progress whose heartbeat was lost is told again, and so is all of it to a leader that knows
-// nothing yet. The age is that of the change.
+// TestProgressRepeated checks that progress is sent again if its heartbeat was lost, and that all of it is sent to a
+// new leader. The age is that of the change.
 func TestProgressRepeated(t *testing.T) {
 	r, reports, said := progressRig(t)
 	reports(0, 100)
@@ -91,7 +91,7 @@ func TestProgressRepeated(t *testing.T) {
 	}
 }
 
-// TestProgressOfOneThatSaysNothing: without progress heartbeats are as they always were.
+// TestProgressOfOneThatSaysNothing checks that heartbeats are unchanged if no task reports progress.
 func TestProgressOfOneThatSaysNothing(t *testing.T) {
 	r, _, said := progressRig(t)
 	r.pass(time.Minute)

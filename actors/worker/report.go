@@ -97,8 +97,8 @@ func (n *Node) load() int32 {
 	return int32((b.Total.MilliCPU - b.Free.MilliCPU) * 100 / b.Total.MilliCPU)
 }
 
-// onHeartbeatAck records that the leader was still receiving when that heartbeat was sent. The supervisors count their
-// orphan time from that moment.
+// onHeartbeatAck records that the leader was still receiving when that heartbeat was sent. The supervisors count the
+// time without a leader from that moment.
 func (n *Node) onHeartbeatAck(ctx actor.Context, m *messages.HeartbeatAck) {
 	if !n.states.In(nodeMember) || !n.meant(m.Epoch, m.Incarnation) {
 		n.p.Host.Count("node.stale_ack", 1)

@@ -1,6 +1,6 @@
-// Package credential holds the credentials of a node or user that connects to a scheduler: certificates with their
-// keys, tokens, and the exchange before the first call. The scheduler proves its identity before the client sends
-// anything. Package server/authn contains the scheduler's checks.
+// Package credential holds the credentials of a node or user that connects to a scheduler. These are certificates with
+// their keys, and tokens. It also holds the exchange before the first call. The scheduler proves its identity before
+// the client sends anything. Package server/authn contains the scheduler's checks.
 package credential
 
 import (

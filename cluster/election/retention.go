@@ -13,10 +13,10 @@ import (
 // parallel to the actors and sends them nothing, because they hold no finished job for that long.
 //
 // The end of a job is on disk as a time of day, because no other clock survives restarts of all schedulers. A leader
-// whose clock is years ahead must not delete everything. Therefore its clock counts only up to a limit: the newest end
-// in the store at the takeover, plus the time for which it has led by its steady clock, plus a part of the retention
-// time. An idle cluster deletes later because of this. The limit does not help with ends that a leader with a wrong
-// clock has written itself.
+// whose clock is years ahead must not delete everything. Therefore its clock counts only up to a limit. The limit is
+// the newest end in the store at the takeover, plus the time of its leadership by its steady clock, plus a part of the
+// retention time. An idle cluster deletes later because of this. The limit does not help with ends that a leader with a
+// wrong clock has written itself.
 
 // Pruner is the part of a store that deletes records.
 type Pruner interface {

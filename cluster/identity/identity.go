@@ -1,5 +1,5 @@
-// Package identity defines the identities in a cluster: names in certificates, the authority that signs them, and how
-// each end of a connection verifies the other. It reads and writes key files. It contains no flags and no actors.
+// Package identity defines the identities in a cluster: names in certificates, and the authority that signs them. It
+// also verifies the other end of a connection. It reads and writes key files. It contains no flags and no actors.
 //
 // Keys are ECDSA on P-256. Ed25519 would be slightly smaller and equally fast. But the most important key, the root's,
 // belongs in hardware, and so may those of nodes and users. Hardware tokens, TPMs and cloud services all support P-256,

@@ -247,7 +247,7 @@ func http2Frame(kind, flags byte, stream uint32, payload []byte) []byte {
 }
 
 // TestManyBehindOneAddress checks 2,000 nodes behind one address that lose their scheduler at the same moment. All are
-// linked again, with few failed handshakes and hardly a refusal. BenchmarkComeBack measures the cost.
+// linked again, with few failed handshakes and almost no refusals. BenchmarkComeBack measures the cost.
 func TestManyBehindOneAddress(t *testing.T) {
 	if testing.Short() {
 		t.Skip("-short: it makes 2,000 handshakes")

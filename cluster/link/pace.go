@@ -7,7 +7,7 @@ import (
 )
 
 // This file owns the rate at which a peer is read. An actor's mailbox has no limit, so a flooding peer must wait in its
-// own sockets: the stream's flow control holds back data that is not read.
+// own sockets. The stream's flow control holds back data that is not read.
 
 // pace compares the amount that a peer has sent with the permitted rate. The field due is when that amount would be
 // permitted.

@@ -12,8 +12,8 @@ import (
 // A name belongs to the first node that uses it, until the actors decide otherwise. A second node with the same name,
 // such as a cloned disk, does not displace the first one. It gets its own address, node-ID~MACHINE, so that it can be
 // asked for its Hello and gets the reason of its refusal. The link cannot know which of the two is the right one. The
-// right one is the node that the leader welcomes. If that is the second one, because the first was removed or because
-// the clone dialed first after a restart, the name moves to it with the Welcome.
+// right one is the node that the leader welcomes. That may be the second one, if the first was removed or if the clone
+// dialed first after a restart. The name then moves to it with the Welcome.
 
 // namedStreams holds all streams under one node's name.
 type namedStreams struct {

@@ -12,8 +12,8 @@ import (
 	"github.com/yi-json/synapse/store"
 )
 
-// This file owns copies of a store's file without opening it as a store: a backup while another process uses it, and
-// the restore after a loss.
+// This file owns copies of a store's file that is not opened as a store: a backup during use by another process, and a
+// restore after a loss.
 
 // restoredEpochs is the amount by which a restore increases the epoch. Leaders after the backup gave their epochs to
 // nodes, which refuse every lower one and know their tokens. The copy does not contain these epochs. A scheduler does

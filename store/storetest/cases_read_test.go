@@ -12,8 +12,8 @@ import (
 
 // This file owns the cases about reading and deleting.
 
-// tryLoad loads four jobs: a live job with a settled, an unconfirmed and an open attempt, a finished job with
-// unconfirmed exits, a finished and settled one, and one that waits and came first.
+// tryLoad loads four jobs. A live job has a settled, an unconfirmed and an open attempt. One finished job has
+// unconfirmed exits, and another is settled. The fourth waits and came first.
 func tryLoad(w *world) {
 	j, a := w.running("j", 5, 1)
 	settled := attempt(a, exited(0, 1), ended(messages.Cause_CAUSE_MEMBER_FAILED))

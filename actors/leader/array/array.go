@@ -1,5 +1,5 @@
 // Package array holds the Array, the actor of a job with many elements. The Array turns elements into jobs as the queue
-// has capacity for them, records how each ended, and passes requests for the entire array to its elements.
+// has capacity for them, and records how each ended. It passes requests for the entire array to its elements.
 package array
 
 import (

@@ -14,8 +14,8 @@ import (
 
 // This file owns array requests: how a request for an entire array reaches the elements that are jobs. The client gets
 // its answer when the change is in the array's record and in those of its elements. Without that rule, a leader that
-// dies could leave some elements unchanged and nobody would know. An array request ends with its leader, without an
-// answer, and the client repeats it at the next leader.
+// dies could leave some elements unchanged, and no later leader would know. An array request ends with its leader,
+// without an answer, and the client repeats it at the next leader.
 
 // errand is an array request on its way to the elements that are jobs or are becoming jobs.
 type errand struct {
@@ -181,7 +181,7 @@ func (a *Array) lookAgain(ctx actor.Context) {
 	}
 }
 
-// outcome returns the result of a request for the whole array.
+// outcome returns the result of a request for the entire array.
 func (e *errand) outcome() *messages.Outcome {
 	if e.late {
 		return &messages.Outcome{

@@ -12,8 +12,8 @@ import (
 // This file owns how the nodes of a gang get the list of members. The list is packed once and sent to each node once,
 // in parts that fit any link. The first part goes with Start. Each further part follows when the node reports how much
 // it has. A repeated Start carries no part. With the entire list in every Start, the cost of a gang would grow with the
-// square of its size, and a very large list would not fit a message. A node with an older agent gets the members one by
-// one, in every Start.
+// square of its size. A very large list would not fit into a message. A node with an older agent gets the members one
+// by one, in every Start.
 
 // rosterSource holds the packed list and the common parts of every Start.
 type rosterSource struct {

@@ -8,9 +8,9 @@ import (
 	"github.com/yi-json/synapse/messages"
 )
 
-// This file owns the limits of one owner that apply without configured queues: the number of waiting jobs, the size of
-// their records, and the number of UIDs. They apply to new submits only, and accepted jobs stay. Admins are exempt. In
-// a cluster without identities, everyone is exempt, because all users look the same.
+// This file owns the limits of one owner that apply without configured queues. They limit the number of waiting jobs,
+// the size of their records, and the number of UIDs. They apply to new submits only, and accepted jobs stay. Admins are
+// exempt. In a cluster without identities, everyone is exempt, because all users look the same.
 
 // Waiting counts the waiting jobs of one owner by queue, and the bytes of their records.
 type Waiting struct {

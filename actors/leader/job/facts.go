@@ -79,7 +79,7 @@ type notedExit struct {
 }
 
 // noteExits keeps exit evidence until it is on disk. The argument over reports that the node holds nothing of the
-// token. Members without an exit then never ran, or nobody saw their exit.
+// token. Members without an exit then never ran, or their exit was not observed.
 func (j *Job) noteExits(ctx actor.Context, t topology.Token, n topology.NodeID, told protocol.ToldExits, over bool) {
 	a := j.attempt(t)
 	if a == nil {

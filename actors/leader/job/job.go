@@ -286,7 +286,7 @@ func (j *Job) coordinate(ctx actor.Context, plan protocol.AttemptPlan) {
 }
 
 // wait puts the job into the queue. It does not if the job is held, must back off, begins later or depends on other
-// jobs, or if tasks of an earlier attempt may still run.
+// jobs. It also waits while tasks of an earlier attempt may still run.
 func (j *Job) wait(ctx actor.Context) {
 	j.holdsBack(ctx)
 	if j.cancel != nil || j.kept() || j.owesReachable() || len(j.rec.Awaits()) > 0 {

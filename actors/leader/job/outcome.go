@@ -19,9 +19,9 @@ import (
 // verdictOf derives the end of an attempt from the exit evidence. It is success if every member exited 0, otherwise the
 // failure of the first member, with ties decided by rank. It returns nil while neither is known. Among failures that
 // reach the disk together, the earliest counts, by the age that each node reports from its steady clock. Times of day
-// would blame the node whose clock is behind, and the order of arrival would blame the fastest network. A failure
-// counts even if the member was told to stop: a supervisor that lost its leader stops its task, and that stop may be
-// the first failure.
+// would blame the node whose clock is behind, and the order of arrival would blame the fastest network. A failure also
+// counts if the member was stopped. A supervisor that lost its leader stops its task, and that stop may be the first
+// failure.
 func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.End {
 	var first *messages.Place
 	open := false
@@ -42,8 +42,8 @@ func verdictOf(a *messages.AttemptRecord, fresh map[int32]notedExit) *messages.E
 	return &messages.End{Cause: messages.Cause_CAUSE_SUCCEEDED, Rank: -1}
 }
 
-// finishedByItself reports whether every member exited 0 before it was told to stop, whatever cause was recorded first.
-// An exit code of 0 alone proves nothing, because stopped tasks also save their work and exit 0.
+// finishedByItself reports whether every member exited 0 before it got a stop, whatever cause was recorded first. An
+// exit code of 0 alone proves nothing, because stopped tasks also save their work and exit 0.
 func finishedByItself(a *messages.AttemptRecord) bool {
 	for _, p := range a.Places {
 		if p.Exit == nil || !succeeded(p.Exit) || !p.Exit.ByItself {

@@ -66,8 +66,8 @@ func (r *Rack) Receive(ctx actor.Context) {
 	}
 }
 
-// onExpect starts the silence of a node in the store at the present time, so that every node has the full time to reach
-// a new leader.
+// onExpect counts the silence of a node in the store from now on, so that every node has the full time to reach a new
+// leader.
 func (r *Rack) onExpect(m protocol.Expect) {
 	r.list(m.Node).heard = r.p.Clock.Now()
 }

@@ -19,8 +19,8 @@ import (
 // operator can give up what was lost (protocol.Ports.AcceptLoss). A leader that decided this itself would end all work
 // that started after the backup.
 //
-// A single node is no proof: it may come from a restore drill, or its agent may be broken, and it must not stop a
-// cluster. quarantine.go decides which reports count as evidence and how many are needed.
+// A single node is no proof. It may come from a restore drill, or its agent may be broken, and it must not stop a
+// cluster. The file quarantine.go decides which reports count as evidence and how many are needed.
 
 // behind holds what this leader knows of nodes that are ahead of the store.
 type behind struct {

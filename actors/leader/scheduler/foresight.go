@@ -175,8 +175,8 @@ func (x ends) Held(job topology.JobID, node topology.NodeID) []topology.Resource
 	return m.room.Held(e.run.token)
 }
 
-// Unheard reports whether an attempt of an earlier leader with a time limit runs on one of these nodes and has not
-// reported its run time. An attempt that has not started reports that as well.
+// Unheard reports whether one of these nodes has an attempt of an earlier leader with a time limit and an unknown run
+// time. An attempt that has not started reports that as well.
 func (x ends) Unheard(p topology.Placement) bool {
 	for i := range p.Slots {
 		m := x.s.machines[p.Slots[i].Node]
@@ -212,10 +212,10 @@ func (x ends) Endless(p topology.Placement) topology.JobID {
 	return ""
 }
 
-// The rest of this file owns when the capacity of an attempt becomes free: at its time limit at the latest, and at its
-// expected end by the statistics. It is the only place that computes both. The Job reports the inputs: the time of the
-// barrier, which after a takeover comes from the nodes' clocks (job/times.go), and the time limit, which users may
-// change. All times use this process's steady clock. None of them ends an attempt.
+// The rest of this file owns when the capacity of an attempt becomes free: the latest time by its time limit, and the
+// expected time by the statistics. It is the only place that computes both. The Job reports the inputs: the time of the
+// barrier and the time limit. After a takeover, the time of the barrier comes from the nodes' clocks (job/times.go).
+// Users may change the time limit. All times use this process's steady clock. None of them ends an attempt.
 
 // endMargin is how long after its end an attempt's capacity may stay occupied. Stop may be repeated, evidence must
 // arrive, and the leader must handle it.

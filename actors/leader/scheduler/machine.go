@@ -282,7 +282,7 @@ func accountsOf(u *messages.NodeUsers) *topology.Accounts {
 	return a
 }
 
-// maxUsersShown limits the accounts, and the mapped owners, that a reply about one machine names.
+// maxUsersShown limits the accounts, and the mapped owners, that a reply about one node names.
 const maxUsersShown = 16
 
 // usersShown returns the account rule of a node as lists show it. It returns nil if the node announced none.
@@ -295,7 +295,7 @@ func usersShown(u *messages.NodeUsers) *messages.NodeUsers {
 	}
 }
 
-// usersNamed adds the first names, for a reply about one machine.
+// usersNamed adds the first names, for a reply about one node.
 func usersNamed(u *messages.NodeUsers) *messages.NodeUsers {
 	named := usersShown(u)
 	if named != nil {

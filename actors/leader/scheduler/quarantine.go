@@ -21,10 +21,10 @@ import (
 //
 // If a backup was restored and only one of many nodes has evidence, there are three cases. After a restore command, the
 // store shows the restore, and one node is enough. After a plain copy, every node follows a higher epoch, so two nodes
-// report it. The third case is a store that lost its last writes but not its epochs, such as a replica, where one node
-// has all that was lost. This node is quarantined, so none of its tasks is stopped, forgotten or has its resources
-// allocated again. A job with a later run on the node than in the store is withheld, so that it does not run twice
-// while the node reports it. A lost run that has ended and left no trace on any node cannot be known, and is run again.
+// report it. The third case is a store that lost its last writes but not its epochs, such as a replica. One node then
+// has everything that was lost. This node is quarantined, so none of its tasks is stopped, forgotten or has its
+// resources allocated again. If the node has a later run of a job than the store, the job is withheld, so that it does
+// not run twice. A lost run that has ended and left no trace on any node cannot be known, and is run again.
 //
 // If the leader believed every report, a node of a restore drill, or one bit error in an agent's memory, could stop
 // thousands of nodes.
@@ -162,8 +162,8 @@ func (s *Scheduler) yield(ctx actor.Context, m *machine, e *livingJob) {
 // off and, if that continues, closed. Its tasks continue, and their exits still count. A believed impossible report
 // would reach other nodes through the view, or the disk through COMMIT.
 //
-// Reports that affect only the node's own members are believed, because nothing can contradict them: that it has
-// committed, prepared or started, and how a task ended.
+// Reports that affect only the node's own members are believed, because nothing can contradict them. Examples are that
+// it has committed, prepared or started, and how a task ended.
 
 // overhaul stores a newer ledger, and closes the node while the ledger is impossible.
 func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerReport) {

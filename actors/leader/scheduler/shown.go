@@ -13,9 +13,9 @@ import (
 	"github.com/yi-json/synapse/topology"
 )
 
-// This file owns the updates that allow the Mirror to explain a wait as the Scheduler would: the free capacity of each
-// node, the holders of the rest, and reservations. An explanation takes long and must not delay the start of a gang.
-// Changes are sent at most every tenth of a second, each node once.
+// This file owns the updates of the Mirror: the free capacity of each node, the holders of the rest, and reservations.
+// With them the Mirror explains a wait as the Scheduler would. An explanation takes long and must not delay the start
+// of a gang. Changes are sent at most every tenth of a second, each node once.
 
 // showing records the last update of the Mirror.
 type showing struct {
@@ -75,7 +75,7 @@ func (s *teller) unqueue(ctx actor.Context, job topology.JobID) {
 }
 
 // Explain returns the Scheduler's own facts about why a job waits. It returns false if the job is not in the queue, if
-// there is room for it, or if nothing is planned yet. Only checks of the Mirror's facts call it, because it is slow.
+// it fits, or if nothing is planned yet. Only checks of the Mirror's facts call it, because it is slow.
 func (s *teller) Explain(job topology.JobID) (policy.Answer, bool) {
 	all := topology.NewHolders()
 	s.view.Fabric().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
@@ -88,9 +88,9 @@ func (s *teller) Room() (*topology.Fabric, func(topology.NodeID) []topology.Hold
 	return s.view.Fabric(), s.holders
 }
 
-// The rest of this section owns the start estimates for the Mirror, if the planner looks ahead: every job with reserved
-// nodes, and the position of the others. The estimates must not slow the pass. They are computed at most once a second,
-// and sent only after a change.
+// The rest of this section owns the start estimates for the Mirror, if the planner looks ahead. They cover every job
+// with reserved nodes, and the position of the others. The estimates must not slow the pass. They are computed at most
+// once a second, and sent only after a change.
 
 // startsTelling records the last estimates that the Mirror received.
 type startsTelling struct {

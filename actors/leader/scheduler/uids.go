@@ -19,9 +19,9 @@ import (
 //
 // A waiting job holds no UID. It gets one with its first admission and writes it to its record before its first
 // Reserve. From then on the UID is the same on all nodes and in all attempts. The UID is held until nothing of the job
-// is left: by the record, by each attempt that may be on a node (Lodger of the view), and by each node whose newest
-// ledger lists it as in use. A takeover derives all of that again, so there is no second record of it. A job that an
-// earlier version accepted without a UID stays without one.
+// is left. It is held by the record, by each attempt that may be on a node (Lodger of the view), and by each node whose
+// newest ledger lists it as in use. A takeover derives all of that again, so there is no second record of it. A job
+// that an earlier version accepted without a UID stays without one.
 
 // uidsReserved is the fraction of the UIDs that is reserved for jobs of admins: one in a hundred, and at least one.
 const uidsReserved = 100

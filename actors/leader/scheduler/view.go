@@ -9,8 +9,8 @@ import (
 // This file owns read-only access to the leader's memory for checks. Other actors must not use it. Production queries
 // the Mirror.
 
-// View returns the leader's view of a node: free capacity to plan with, why the node gets no new work, and the number
-// of attempts that are or may be on it.
+// View returns the leader's view of a node: its free capacity, why it gets no new work, and the number of attempts that
+// may be on it.
 func (s *nodeTable) View(id topology.NodeID) (free topology.Capacity, closed string, tenants int) {
 	m := s.machines[id]
 	if m == nil {

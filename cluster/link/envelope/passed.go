@@ -9,8 +9,8 @@ import (
 	"google.golang.org/protobuf/encoding/protowire"
 )
 
-// This file owns messages that are forwarded from one stream to another. Decoding and encoding such messages, which are
-// mostly bytes, would produce a hundred megabytes of garbage a second and keep the collector busy for a tenth of the
+// This file owns messages that are forwarded from one stream to another. Such messages are mostly bytes. Decoding and
+// encoding them would produce a hundred megabytes of garbage a second, and keep the collector busy for a tenth of the
 // time.
 
 // Passed is a received message in encoded form. The zero value can receive a message. After sending, gRPC owns it.
