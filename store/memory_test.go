@@ -182,7 +182,7 @@ func TestMemorySyncsBeforeItShows(t *testing.T) {
 		show(m)
 		m.Crash()
 		if got, _, err := m.Job("j"); err != nil || !proto.Equal(got, l) {
-			t.Errorf("%s showed what a crash undid: %v", name, err)
+			t.Errorf("%s showed a record that a crash undid: %v", name, err)
 		}
 	}
 	m := NewMemory()
@@ -191,7 +191,7 @@ func TestMemorySyncsBeforeItShows(t *testing.T) {
 	_, _ = m.Apply(1, []actors.Change{{Job: submitted("j", 1)}})
 	m.Crash()
 	if _, _, err := m.Job("j"); err == nil {
-		t.Error("what was never synced nor shown survived")
+		t.Error("a record that was neither synced nor shown survived")
 	}
 	if got := m.Broken(); len(got) != 0 {
 		t.Errorf("rules broken: %v", got)
@@ -217,7 +217,7 @@ func TestRulesTellBugsFromRaces(t *testing.T) {
 		t.Fatalf("broken rules: %v", got)
 	}
 	if RuleRevision.Bug() || Rule("").Bug() || !RuleShape.Bug() {
-		t.Fatal("a lost race is no bug; a change that says nothing is one")
+		t.Fatal("a lost race counts as a bug, or an empty change does not")
 	}
 }
 

@@ -55,11 +55,11 @@ func next[T any](t *testing.T, heard <-chan any) T {
 	case m := <-heard:
 		got, ok := m.(T)
 		if !ok {
-			t.Fatalf("heard %#v", m)
+			t.Fatalf("received %#v", m)
 		}
 		return got
 	case <-time.After(pace.Of(10 * time.Second)):
-		t.Fatal("heard nothing")
+		t.Fatal("received nothing")
 		panic("not reached")
 	}
 }
@@ -165,7 +165,7 @@ func TestPortRecallsWhatEnded(t *testing.T) {
 	l := next[actors.Loaded](t, heard)
 	if len(l.Ended) != 2 || l.Ended[0].Job.Id != "new" || l.Ended[0].Attempt.GetToken().GetCounter() != 107 ||
 		l.Ended[1].Job.Id != "old" || l.Ended[1].Attempt != nil {
-		t.Fatalf("what has ended is %v", l.Ended)
+		t.Fatalf("recalled jobs are %v", l.Ended)
 	}
 	if len(l.Jobs) != 2 {
 		t.Fatalf("loaded %v", l.Jobs)

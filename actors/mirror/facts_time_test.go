@@ -186,13 +186,13 @@ func (r *rig) checkTime() {
 		delete(got, key)
 	}
 	if len(got) > 0 {
-		r.Fatalf("%v: nobody asked for %v", q, got)
+		r.Fatalf("%v: %v is not expected", q, got)
 	}
 	for _, n := range reply.Now {
 		now[n.Class-1] -= n.MilliGpu
 	}
 	if now != [goodput.Classes]int64{} || reply.CapacityMilliGpu != 3000*r.withGPUs() {
-		r.Fatalf("now it tells %v of %d", reply.Now, reply.CapacityMilliGpu)
+		r.Fatalf("present sums are %v of %d", reply.Now, reply.CapacityMilliGpu)
 	}
 }
 

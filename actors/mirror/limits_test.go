@@ -23,12 +23,12 @@ func TestLimitIsNamed(t *testing.T) {
 	job := ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
 	if job.Reason != "QueueLimit: nlp uses 8 of 12 GPUs" || job.Group != 0 ||
 		!strings.HasPrefix(job.GetProspect().GetWhy(), limit) {
-		t.Errorf("it waits for %q, with group %d, and no time is told because %q", job.Reason, job.Group,
+		t.Errorf("reason is %q, group %d, and no time because %q", job.Reason, job.Group,
 			job.GetProspect().GetWhy())
 	}
 	said := ask(a.Mirror, &messages.ExplainJob{Job: "k"}).(*messages.ExplainJobReply).Text
 	if !strings.Contains(said, limit) || !strings.Contains(said, "nlp uses 8 of its quota of 16") {
-		t.Errorf("asked why, it says %q", said)
+		t.Errorf("explanation is %q", said)
 	}
 	counted := 0
 	for _, n := range a.onCountAll().Waiting[messages.WaitQueueLimit] {
@@ -42,12 +42,12 @@ func TestLimitIsNamed(t *testing.T) {
 	shown.Lines = []policy.InLine{shown.Lines[0]}
 	shown.Lines[0].Over = over.Words()
 	if a.says("", shown); a.watch.seq != before {
-		t.Error("what others use is no news")
+		t.Error("usage of other jobs causes an event")
 	}
 	shown.Lines = []policy.InLine{{Burst: 7, Why: policy.Withholdings}}
 	a.says("", shown)
 	job = ask(a.Mirror, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job
 	if job.Reason != "Resources: needs 8 GPUs" || job.Group == 0 || a.watch.seq != before+2 {
-		t.Errorf("without the limit it waits for %q, and %d events tell of both", job.Reason, a.watch.seq-before)
+		t.Errorf("without the limit the reason is %q, and there are %d events", job.Reason, a.watch.seq-before)
 	}
 }

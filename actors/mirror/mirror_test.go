@@ -249,7 +249,7 @@ func TestMirrorListLeavesOutTheRanks(t *testing.T) {
 		t.Errorf("listed %v", listed)
 	}
 	if whole := ask(m, &messages.GetJob{Job: "j"}).(*messages.GetJobReply).Job; whole != s {
-		t.Error("the one job is not what was shown")
+		t.Error("the single job differs from the shown one")
 	}
 }
 

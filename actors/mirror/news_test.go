@@ -128,7 +128,7 @@ func TestMovedIsToldOnce(t *testing.T) {
 	}
 	for i, want := range []int{1, 1, 1, 2} {
 		if change(); told != want {
-			t.Errorf("after change %d it was told %d times, want %d", i, told, want)
+			t.Errorf("after change %d there are %d notifications, want %d", i, told, want)
 		}
 		if i == 2 {
 			say(TakeGPUTime{})
@@ -136,7 +136,7 @@ func TestMovedIsToldOnce(t *testing.T) {
 	}
 	say(TakeGPUTime{})
 	if say(PlanningShown{}); told != 2 {
-		t.Errorf("nothing has changed, and it was told %d times", told)
+		t.Errorf("nothing has changed, but there are %d notifications", told)
 	}
 }
 
@@ -213,7 +213,7 @@ func TestSupposedPatience(t *testing.T) {
 		text := ask(m, &messages.ExplainJob{Spec: spec}).(*messages.ExplainJobReply).Text
 		waits := strings.HasPrefix(text, "would wait: prefers 1 rack") && strings.Contains(text, "without topology patience")
 		if (text == "would start now") != room || waits == room {
-			t.Errorf("with a patience of %d it is told %q", patience, text)
+			t.Errorf("with a topology wait of %d the answer is %q", patience, text)
 		}
 	}
 }

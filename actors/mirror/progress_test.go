@@ -97,7 +97,7 @@ func TestProgressOfEnded(t *testing.T) {
 		t.Fatalf("after the end: %v", got)
 	}
 	if s, _ := a.jobs.get("train"); s.progress.nodes != nil {
-		t.Fatal("what machines told is kept beyond the end")
+		t.Fatal("the reports of nodes are kept after the end")
 	}
 }
 
@@ -116,15 +116,15 @@ func TestProgressWatched(t *testing.T) {
 	now = now.Plus(time.Second)
 	a.says("rack", told("a", 1, 2, 2, 2, 1000))
 	if len(a.told["wants not"]) > 0 {
-		t.Fatalf("it was told %v", a.told["wants not"])
+		t.Fatalf("events are %v", a.told["wants not"])
 	}
 	all := a.told["wants"]
 	if len(all) != 2 || all[1].Job.GetProgress().GetPercent() != 100 || all[1].Text != "" {
-		t.Fatalf("it was told %v", all)
+		t.Fatalf("events are %v", all)
 	}
 	a.says("late", &messages.Watch{Jobs: true, Progress: true, Present: true})
 	if all := a.told["late"]; len(all) != 2 || all[0].Job.GetProgress().GetPercent() != 100 {
-		t.Fatalf("who comes late is told %v", all)
+		t.Fatalf("events of a late watcher are %v", all)
 	}
 }
 

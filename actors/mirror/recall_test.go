@@ -36,12 +36,12 @@ func TestMirrorRecalls(t *testing.T) {
 		t.Errorf("it is shown as %v", one)
 	}
 	if debts := ask(a.Mirror, &messages.GetJob{Job: "back"}).(*messages.GetJobReply).Job.GetDebts(); len(debts) != 1 {
-		t.Errorf("what its own actor said is forgotten: %v", debts)
+		t.Errorf("the status from its own actor is lost: %v", debts)
 	}
 	// A watcher that asks for the present state receives it, with the job's own times.
 	a.says("late", &messages.Watch{Jobs: true, Present: true, Ids: []string{"f1"}})
 	if told := a.told["late"]; len(told) != 2 || told[0].AtUnixMs != 10 || told[0].GetJob().GetRecord().GetId() != "f1" {
-		t.Errorf("told %v", told)
+		t.Errorf("events are %v", told)
 	}
 }
 

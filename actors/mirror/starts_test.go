@@ -60,7 +60,7 @@ func TestStartIsToldOnItsGround(t *testing.T) {
 	queued(a, "j", "k")
 	none := prospectOf(t, a.Mirror, "j")
 	if none.GetBasis() != messages.Basis_BASIS_NONE || !strings.Contains(none.Why, "fifo") {
-		t.Errorf("where nobody looks ahead it is told %v", none)
+		t.Errorf("without lookahead the estimate is %v", none)
 	}
 	noon := noon{}.WallMs()
 	a.says("", promiseTo(true, 60*minute, 90*minute, "j"))
@@ -78,7 +78,7 @@ func TestStartIsToldOnItsGround(t *testing.T) {
 		a.says("", promiseTo(false, topology.Never, by, "j"))
 		told = prospectOf(t, a.Mirror, "j")
 		if told.Basis != messages.Basis_BASIS_LEARNED || told.LatestUnixMs != 0 || told.LikelyUnixMs != want {
-			t.Errorf("of a moving one, by %d in nine of ten: %v", by, told)
+			t.Errorf("planned start with a 90%% bound of %d: %v", by, told)
 		}
 	}
 	text := ask(a.Mirror, &messages.ExplainJob{Job: "k"}).(*messages.ExplainJobReply).Text
@@ -103,11 +103,11 @@ func TestNoStaleStart(t *testing.T) {
 				a.says("", promiseTo(true, 60*minute, 0, "j"))
 			}
 			if told := prospectOf(t, a.Mirror, "j"); told != nil {
-				t.Errorf("a job that is %s is said to start %v", phase, told)
+				t.Errorf("a job that is %s has the estimate %v", phase, told)
 			}
 			text := ask(a.Mirror, &messages.ExplainJob{Job: "j"}).(*messages.ExplainJobReply).Text
 			if strings.Contains(text, "starts") || strings.Contains(text, "kept") {
-				t.Errorf("a job that is %s is told %q", phase, text)
+				t.Errorf("a job that is %s has the explanation %q", phase, text)
 			}
 			if phase == "succeeded" {
 				continue
@@ -115,7 +115,7 @@ func TestNoStaleStart(t *testing.T) {
 			a.says("", WaitsNoMore{"j"})
 			queued(a, "j")
 			if told := prospectOf(t, a.Mirror, "j"); told == nil || told.AtUnixMs != 0 || len(told.Kept) > 0 {
-				t.Errorf("a job that was %s and waits again is said to start as before: %v", phase, told)
+				t.Errorf("a job that was %s and waits again has the old estimate %v", phase, told)
 			}
 		}
 	}
@@ -151,7 +151,7 @@ func TestSupposed(t *testing.T) {
 	fabric, _ := a.Room()
 	free, _ := fabric.Free("n1")
 	if free.WholeGPUs != 4 || len(ask(a.Mirror, &messages.ListJobs{}).(*messages.ListJobsReply).Jobs) != 1 {
-		t.Error("a question has changed what is known")
+		t.Error("a query has changed the state")
 	}
 }
 
@@ -199,7 +199,7 @@ func TestWayOut(t *testing.T) {
 	}
 	a.says("", WaitsNoMore{"big"})
 	if text = explain("j"); strings.Contains(text, "--time-limit") {
-		t.Errorf("on a promise to nobody who waits: %q", text)
+		t.Errorf("promise to a job that does not wait: %q", text)
 	}
 }
 
@@ -285,7 +285,7 @@ func TestNotOverdueSinceBefore(t *testing.T) {
 		ask(m, waitsFor(1, "needs 8 GPUs", "j"))
 		promised()
 		if p := prospectOf(t, m, "j"); p.AtUnixMs != clock.WallMs() {
-			t.Errorf("it is said to start %d ms before now", clock.WallMs()-p.AtUnixMs)
+			t.Errorf("the estimated start is %d ms ago", clock.WallMs()-p.AtUnixMs)
 		}
 		clock.now += time.Minute
 		ask(m, WaitsNoMore{"j"})
@@ -347,7 +347,7 @@ func TestInfeasibleInTurns(t *testing.T) {
 	}
 	for range 2 { // at the same time
 		if n := told(); n != judgedMost {
-			t.Errorf("%d of %d jobs are told as Infeasible, want %d", n, shapes, judgedMost)
+			t.Errorf("%d of %d jobs are Infeasible, want %d", n, shapes, judgedMost)
 		}
 	}
 	// By now the known results are due for a new search, and the unknown shapes still get one.
@@ -356,6 +356,6 @@ func TestInfeasibleInTurns(t *testing.T) {
 		told()
 	}
 	if n := told(); n != shapes {
-		t.Errorf("%d of %d jobs are told as Infeasible in the end", n, shapes)
+		t.Errorf("%d of %d jobs are Infeasible in the end", n, shapes)
 	}
 }

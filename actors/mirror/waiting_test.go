@@ -87,10 +87,10 @@ func TestManyReasonsAtOnceAreBounded(t *testing.T) {
 	a.told = map[string][]*messages.Event{}
 	a.says("", WaitingShown{Aside: "1 node dead"})
 	if n := len(a.told["eager"]); n != groupsAtOnce {
-		t.Errorf("told of %d groups", n)
+		t.Errorf("events about %d groups", n)
 	}
 	if n := len(a.told["one"]); n != 1 {
-		t.Errorf("whoever watches one job is told %d times", n)
+		t.Errorf("a watcher of one job gets %d events", n)
 	}
 	if got := shownReason(t, a.Mirror, "j0500"); got != "Resources: needs much, 1 node dead" {
 		t.Errorf("%q", got)
@@ -119,11 +119,11 @@ func TestWaitingEnds(t *testing.T) {
 	}
 	show("j2", "cancelled")
 	if n := len(m.waiting.groups); n != 0 {
-		t.Errorf("%d groups are kept of which nobody waits", n)
+		t.Errorf("%d groups without jobs are kept", n)
 	}
 	m.says("", waitsFor(8, "needs 1 GPU", "j2")) // it was cancelled meanwhile
 	if n := len(m.waiting.groups); n != 0 || shownReason(t, m.Mirror, "j2") != "" {
-		t.Errorf("%d groups, and a job that is over waits", n)
+		t.Errorf("%d groups, and a finished job waits", n)
 	}
 	show("j1", "queued")
 	m.says("", PlanningShown{messages.WaitRecovering.Because("the leader is new")})

@@ -57,7 +57,7 @@ func (a *audience) heard(who string) string {
 func (a *audience) hears(t *testing.T, who string, want ...string) {
 	t.Helper()
 	if got := a.heard(who); got != strings.Join(want, "\n") {
-		t.Errorf("%s heard:\n%s\nand not:\n%s", who, got, strings.Join(want, "\n"))
+		t.Errorf("%s received:\n%s\nwant:\n%s", who, got, strings.Join(want, "\n"))
 	}
 }
 
@@ -268,7 +268,7 @@ func TestWatchGoesOn(t *testing.T) {
 	a.told["z"] = nil
 	a.says("z", &messages.Watch{Jobs: true, After: a.watch.seq - mirrorEvents - 1})
 	if n := len(a.told["z"]); n != 1 {
-		t.Errorf("told %d events after one that is forgotten", n)
+		t.Errorf("%d events after one that is no longer kept", n)
 	}
 }
 
@@ -337,7 +337,7 @@ func BenchmarkMirrorShownTo100Watchers(b *testing.B) {
 		i++
 	}
 	if told != 100*i {
-		b.Fatalf("%d told of %d", told, 100*i)
+		b.Fatalf("%d events of %d", told, 100*i)
 	}
 }
 
@@ -372,7 +372,7 @@ func TestBooks(t *testing.T) {
 	a.hears(t, "words", "1 node n1 up, with 64 CPUs and 8 GPUs")
 	told := a.told["map"]
 	if len(told) != 2 || told[1].Text != "" || told[1].Seq != told[0].Seq || told[1].Node.GetLedger().GetVersion() != 2 {
-		t.Errorf("the map was told %v", told)
+		t.Errorf("the map received %v", told)
 	}
 	a.hears(t, "other")
 	a.says("late", &messages.Watch{Nodes: true, Books: true, After: first})

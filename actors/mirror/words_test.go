@@ -64,7 +64,7 @@ func TestWhatIsSaidFirst(t *testing.T) {
 	if text := m.whyIdle(statusOf("e", "ann", "succeeded", overAt(1), func(s *messages.JobStatus) {
 		s.Record.Outcome, s.Debts = "done", []string{"n1"}
 	})); text.Text != "done" {
-		t.Errorf("what is over is said to be %q", text)
+		t.Errorf("reason of an ended job is %q", text)
 	}
 	if text := m.phaseOf("x") + m.phaseOf("nobody"); text != "running" {
 		t.Errorf("those that others wait for are %q", text)
@@ -203,7 +203,7 @@ func TestEveryFieldOfAStartCounts(t *testing.T) {
 		}
 	}
 	if !told().Equal(told()) {
-		t.Fatal("what is the same is not")
+		t.Fatal("equal values compare as different")
 	}
 	fields := func(of func(*StartsShown) reflect.Value) {
 		typ := of(told()).Type()
@@ -215,7 +215,7 @@ func TestEveryFieldOfAStartCounts(t *testing.T) {
 				s.Promises[0].Where.Slots[1].Node = "n9"
 			}
 			if s.Equal(told()) || told().Equal(s) {
-				t.Errorf("a change of %s in %s is not told", typ.Field(i).Name, typ.Name())
+				t.Errorf("a change of %s in %s causes no update", typ.Field(i).Name, typ.Name())
 			}
 		}
 	}
@@ -228,7 +228,7 @@ func TestEveryFieldOfAStartCounts(t *testing.T) {
 	} {
 		s := told()
 		if edit(s); s.Equal(told()) {
-			t.Errorf("change %d is not told", i)
+			t.Errorf("change %d causes no update", i)
 		}
 	}
 }

@@ -74,10 +74,10 @@ func (c *nodeChaos) judgeExits(a *chaosAttempt, exits []*messages.Exit) {
 			kept = kept || proto.Equal(k, e)
 		}
 		if !kept && (ran || !c.faults) {
-			c.t.Fatalf("%v of %v is told, the disk has %v", e, a.token, d)
+			c.t.Fatalf("%v of %v is sent, but the disk has %v", e, a.token, d)
 		}
 		if before := a.exits[e.Rank]; before != nil && !proto.Equal(before, e) && !c.faults {
-			c.t.Fatalf("rank %d of %v: told %v, now %v", e.Rank, a.token, before, e)
+			c.t.Fatalf("rank %d of %v: sent %v before, %v now", e.Rank, a.token, before, e)
 		}
 		a.exits[e.Rank] = e
 	}
@@ -101,7 +101,7 @@ func (c *nodeChaos) judgeReport(l *messages.LedgerReport) {
 func (c *nodeChaos) judgeSpawn(k topology.TaskKey) {
 	a := c.attempt(k.Token)
 	if a.started != c.agent {
-		c.t.Fatalf("%v is spawned by agent %d, Start was told to %d", k, c.agent, a.started)
+		c.t.Fatalf("%v is started by agent %d, but Start went to %d", k, c.agent, a.started)
 	}
 	if d := c.onDisk(k.Token); d.GetState() != messages.SliceState_SLICE_STATE_STARTED {
 		c.t.Fatalf("%v is spawned, the disk has %v", k, d)

@@ -98,7 +98,7 @@ func (c *nodeChaos) command(fits func(*chaosAttempt) bool, make func(*chaosAttem
 			}
 		}
 		if len(all) == 0 {
-			t.Skip("for nobody")
+			t.Skip("no attempt fits")
 		}
 		c.order(make(rapid.SampledFrom(all).Draw(t, "attempt")))
 	}
@@ -106,7 +106,7 @@ func (c *nodeChaos) command(fits func(*chaosAttempt) bool, make func(*chaosAttem
 
 func (c *nodeChaos) reserve(t *rapid.T) {
 	if c.greeted != c.agent {
-		t.Skip("the leader has not heard of this agent")
+		t.Skip("the leader does not know this agent yet")
 	}
 	a := &chaosAttempt{token: topology.Token{Epoch: c.epoch, Counter: uint64(len(c.attempts) + 1)},
 		exits: map[int32]*messages.Exit{}}
@@ -122,7 +122,7 @@ func (c *nodeChaos) reserve(t *rapid.T) {
 // replay repeats any earlier message to its receiver.
 func (c *nodeChaos) replay(t *rapid.T) {
 	if len(c.sent) == 0 {
-		t.Skip("nothing was said")
+		t.Skip("no message to repeat")
 	}
 	c.tell(rapid.SampledFrom(c.sent).Draw(t, "message"), "leader")
 }
@@ -130,7 +130,7 @@ func (c *nodeChaos) replay(t *rapid.T) {
 // replayAttempt repeats all messages about one attempt, in order.
 func (c *nodeChaos) replayAttempt(t *rapid.T) {
 	if len(c.attempts) == 0 {
-		t.Skip("nothing was said")
+		t.Skip("no message to repeat")
 	}
 	a := rapid.SampledFrom(c.attempts).Draw(t, "attempt")
 	for _, m := range c.sent {

@@ -66,11 +66,11 @@ func TestNodeRecord(t *testing.T) {
 			bad := slices.Clone(data)
 			bad[i] ^= flip
 			if _, err := decodeRecord(bad); err == nil {
-				t.Fatalf("byte %d was changed and nobody noticed", i)
+				t.Fatalf("a change of byte %d is not detected", i)
 			}
 		}
 		if _, err := decodeRecord(data[:i]); err == nil {
-			t.Fatalf("torn at %d and nobody noticed", i)
+			t.Fatalf("a record cut at %d is not detected", i)
 		}
 	}
 }

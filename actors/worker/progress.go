@@ -33,8 +33,8 @@ func (p *progressSent) due(now actors.Instant) bool {
 	return (p.changed || p.seq > 0) && (p.at == 0 || now.Since(p.at) >= progressEvery)
 }
 
-// onRankProgress records the progress of a rank. It is sent at once, unless the last report is too recent. A later
-// heartbeat then carries it.
+// onRankProgress records the progress of a rank. An early heartbeat carries it if it is due. Otherwise a later heartbeat
+// does.
 func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 	s := n.slices[m.key.Token]
 	if s == nil || m.told.Validate() != nil {
@@ -51,8 +51,8 @@ func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 	}
 }
 
-// beatEarly sends a heartbeat before its turn, at most once in earlyEvery. If many attempts report at one time, they
-// share it.
+// beatEarly sends a heartbeat before the regular time, at most once per earlyEvery. Attempts that report at nearly the
+// same time share one heartbeat.
 func (n *Node) beatEarly(ctx actor.Context) {
 	now := n.p.Clock.Now()
 	switch wait := earlyEvery - now.Since(n.pulse.early); {
@@ -66,7 +66,7 @@ func (n *Node) beatEarly(ctx actor.Context) {
 	}
 }
 
-// onProgressDue sends the progress that waited for its turn, unless a heartbeat had it meanwhile.
+// onProgressDue sends the progress that waited for earlyEvery to pass, unless a heartbeat has carried it already.
 func (n *Node) onProgressDue(ctx actor.Context) {
 	n.pulse.earlyArmed = false
 	now := n.p.Clock.Now()

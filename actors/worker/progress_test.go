@@ -46,7 +46,7 @@ func TestProgressReported(t *testing.T) {
 	reports(0, 100)
 	got := said(true)
 	if len(got) != 1 || got[0].LeastStep != 100 || got[0].Ranks != 1 || got[0].MilliRate != 7 {
-		t.Fatalf("the first progress is told as %v", got)
+		t.Fatalf("first report is %v", got)
 	}
 	for s := range int64(20) {
 		r.pass(time.Second)
@@ -55,17 +55,17 @@ func TestProgressReported(t *testing.T) {
 	}
 	got = said(true)
 	if len(got) < 3 || len(got) > 4 {
-		t.Fatalf("in 20 s the progress was told %d times", len(got))
+		t.Fatalf("%d reports in 20 s", len(got))
 	}
 	last := got[len(got)-1]
 	if last.MostStep-last.LeastStep != 10 || last.Ranks != 2 || last.MilliRate != 8 || len(last.Metrics) != 1 {
-		t.Fatalf("two ranks are told as %v", last)
+		t.Fatalf("report of two ranks is %v", last)
 	}
 	r.pass(6 * time.Second)
 	said(true)
 	r.pass(time.Minute)
 	if got = said(true); len(got) > 0 {
-		t.Fatalf("progress that did not change was told again: %v", got)
+		t.Fatalf("unchanged progress is sent again: %v", got)
 	}
 }
 
@@ -81,13 +81,13 @@ func TestProgressRepeated(t *testing.T) {
 	}
 	r.pass(20 * time.Second)
 	if got := said(true); len(got) > 0 {
-		t.Fatalf("what the leader has is told again: %v", got)
+		t.Fatalf("acknowledged progress is sent again: %v", got)
 	}
 	r.epoch = 2
 	r.tell(&messages.Lead{Epoch: 2, ClusterId: "c"}, "leader")
 	r.tell(&messages.Welcome{Epoch: 2, Text: "w", Incarnation: r.incarnation()}, "leader")
 	if got := said(true); len(got) != 1 || got[0].LeastStep != 100 {
-		t.Fatalf("a new leader is told %v", got)
+		t.Fatalf("report to a new leader is %v", got)
 	}
 }
 
@@ -96,7 +96,7 @@ func TestProgressOfOneThatSaysNothing(t *testing.T) {
 	r, _, said := progressRig(t)
 	r.pass(time.Minute)
 	if got := said(true); len(got) > 0 {
-		t.Fatalf("nobody reported, and the leader is told %v", got)
+		t.Fatalf("no task reported progress, but the report is %v", got)
 	}
 }
 

@@ -101,7 +101,7 @@ type rigWire struct {
 func (w *rigWire) SendUserMessage(_ *actor.PID, m any) {
 	_, message, sender := actor.UnwrapEnvelope(m)
 	if sender == nil {
-		w.r.t.Errorf("%T leaves without a sender: the link asks whose word it is, and hands it on to nobody", message)
+		w.r.t.Errorf("%T is sent without a sender, so the link would drop it", message)
 	}
 	if err := message.(interface{ Validate() error }).Validate(); err != nil {
 		w.r.t.Errorf("%T leaves that the link refuses at the other end: %v", message, err)
@@ -142,7 +142,7 @@ func (p *rigDiskPort) Load(to *actor.PID) {
 func (p *rigDiskPort) Save(seq uint64, data []byte, to *actor.PID) {
 	d := &p.r.disk
 	if d.saving != 0 {
-		p.r.t.Errorf("a second save while one is under way")
+		p.r.t.Errorf("a second save during another one")
 	}
 	d.saving, d.pending, d.to = seq, slices.Clone(data), to
 	if d.held {

@@ -104,7 +104,7 @@ func TestWarnedOfEachEnd(t *testing.T) {
 	} {
 		told, answered := happens(c.do)
 		if !slices.Equal(told, c.told) || !slices.Equal(answered, c.answered) {
-			t.Errorf("step %d: %v are told, want %v; answered %v, want %v", i, told, c.told, answered, c.answered)
+			t.Errorf("step %d: %v got the warning, want %v; answered %v, want %v", i, told, c.told, answered, c.answered)
 		}
 	}
 }

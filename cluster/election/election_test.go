@@ -157,16 +157,16 @@ func TestStandbyTakesOver(t *testing.T) {
 		told := b.told
 		b.mu.Unlock()
 		if len(told) != 1 || told[0] != "a:9000" || b.said() != "Standing by: a:9000 leads (epoch 1)" {
-			t.Fatalf("the other one knows of %v and said:\n%s", told, b.said())
+			t.Fatalf("the standby knows %v and logged:\n%s", told, b.said())
 		}
 		die()
 		died := time.Now()
 		if err := <-held; err != nil {
-			t.Fatalf("being told to end is no loss: %v", err)
+			t.Fatalf("a requested end counts as a lost lease: %v", err)
 		}
 		next := <-won
 		if took := time.Since(died); took < term/2 || took > term+lease.LooksEvery {
-			t.Errorf("the next one led %s after the last one's end", took)
+			t.Errorf("the next leader led %s after the end of the last one", took)
 		}
 		if next.Epoch != reign.Epoch+1 {
 			t.Errorf("epochs %d and %d", reign.Epoch, next.Epoch)
@@ -218,7 +218,7 @@ func TestLeaderStopsBeforeOthersMayLead(t *testing.T) {
 				}
 				l.set(func() {
 					if left := time.Until(l.until); left < term/lease.Safety {
-						t.Errorf("it stopped %s before another one may lead", left)
+						t.Errorf("the leader stopped %s before another one may lead", left)
 					}
 				})
 				if lasted := time.Since(failed); lasted < term/2 {
@@ -254,7 +254,7 @@ func TestShortOutageIsBridged(t *testing.T) {
 		want := strings.TrimSuffix(
 			strings.Repeat("The lease was not renewed: the server is away\nThe database answers again\n", 5), "\n")
 		if a.said() != want {
-			t.Errorf("it said:\n%s", a.said())
+			t.Errorf("logged:\n%s", a.said())
 		}
 	})
 }
@@ -308,7 +308,7 @@ func TestStandingByThroughTrouble(t *testing.T) {
 			t.Errorf("it leads on a lease that is not its own: %+v, and the row has epoch %d", reign, l.epoch)
 		}
 		if n := strings.Count(a.said(), "does not report the leader"); n != 1 {
-			t.Errorf("the outage was told %d times:\n%s", n, a.said())
+			t.Errorf("the outage was logged %d times:\n%s", n, a.said())
 		}
 	})
 }

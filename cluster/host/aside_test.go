@@ -18,7 +18,7 @@ func TestAside(t *testing.T) {
 		there := 0
 		aside(func() { there, err = unix.Getpriority(unix.PRIO_PROCESS, unix.Gettid()) })
 		if err != nil || there != max(own-yields, 1) { // the kernel returns 20 minus the nice value
-			t.Errorf("it runs at %d beside %d, %v", there, own, err)
+			t.Errorf("runs at priority %d, the caller at %d, %v", there, own, err)
 		}
 		func() {
 			defer func() {

@@ -54,7 +54,7 @@ func TestAboutInText(t *testing.T) {
 	var told strings.Builder
 	log := NewLog(&told, false)
 	actors.About(log.With(actors.FieldNode, "n1"), actors.FieldJob, func() string {
-		t.Error("nobody asked what it is about")
+		t.Error("fields are computed although the log has none")
 		return ""
 	}).Info("Job %s finished successfully", "j7")
 	if !strings.HasSuffix(told.String(), " Job j7 finished successfully\n") {

@@ -35,7 +35,7 @@ func TestAuthoritySigns(t *testing.T) {
 		}
 	}
 	if _, err := r.pair(RoleNode, "n1").Issue(Identity{"c-a", RoleNode, "n2"}, &key.PublicKey, today); err == nil {
-		t.Error("a machine signed for another one")
+		t.Error("a node signed for another one")
 	}
 	if _, err := r.root.NewAuthority(Identity{"c-a", RoleNode, "n1"}, today); err == nil {
 		t.Error("the root made an authority of a machine")
@@ -120,7 +120,7 @@ func TestDenylist(t *testing.T) {
 		t.Error("an open stream outlives its certificate")
 	}
 	if err := late.Recheck(peer, today.Add(26*time.Hour)); err != nil {
-		t.Errorf("a renewed one: %v", err)
+		t.Errorf("renewed certificate: %v", err)
 	}
 }
 
@@ -170,14 +170,14 @@ func TestDenylistFile(t *testing.T) {
 		return d.Reload()
 	}
 	if d.finds(n1, chain) != "" {
-		t.Error("no file denies somebody")
+		t.Error("a missing file denies an identity")
 	}
 	if err := write("synapse://c-a/node/n1\n"); err != nil || d.finds(n1, chain) == "" {
 		t.Errorf("not denied (%v)", err)
 	}
 	for _, mistake := range []string{"synapse://c-a/node\n", "serial:xyz\n", "n1\n"} {
 		if err := write(mistake); err == nil || d.finds(n1, chain) == "" {
-			t.Errorf("%q: %v, and the one before does not hold any more", mistake, err)
+			t.Errorf("%q: %v, and the earlier list no longer applies", mistake, err)
 		}
 	}
 	if _, err := OpenDenylist(path); err == nil {
@@ -223,7 +223,7 @@ func TestFolder(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := OpenFolder(dir); err == nil || !strings.Contains(err.Error(), "key does not match the certificate") {
-		t.Errorf("another one's certificate: %v", err)
+		t.Errorf("certificate of another key: %v", err)
 	}
 }
 

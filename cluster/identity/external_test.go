@@ -138,7 +138,7 @@ func TestExternalRefused(t *testing.T) {
 			right = errors.As(got.server, want)
 		}
 		if !right || got.heard != 0 || m.seenClient.Name != "" {
-			t.Errorf("%s: %v (heard %d, seen as %q), want %v", name, got.server, got.heard, m.seenClient.Name, of.want)
+			t.Errorf("%s: %v (received %d, seen as %q), want %v", name, got.server, got.heard, m.seenClient.Name, of.want)
 		}
 	}
 }

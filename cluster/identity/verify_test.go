@@ -19,7 +19,7 @@ func TestBothEndsLearnWho(t *testing.T) {
 		name := "s1"
 		m := r.between(t, r.pair(RoleScheduler, "s1"), r.pair(role, name))
 		if m.client != nil || m.server != nil || m.heard != 1 {
-			t.Fatalf("%s: %v, %v, heard %d", role, m.client, m.server, m.heard)
+			t.Fatalf("%s: %v, %v, received %d", role, m.client, m.server, m.heard)
 		}
 		if got, want := m.seenClient.String(), "synapse://c-a/"+string(role)+"/s1"; got != want {
 			t.Errorf("the server saw %s, want %s", got, want)
@@ -67,7 +67,7 @@ func TestServerRefuses(t *testing.T) {
 			continue
 		}
 		if m.server == nil || m.heard != 0 || of.want != nil && !errors.Is(m.server, of.want) {
-			t.Errorf("%s: %v (heard %d), want %v", name, m.server, m.heard, of.want)
+			t.Errorf("%s: %v (received %d), want %v", name, m.server, m.heard, of.want)
 		}
 		if m.seenClient.Name != "" {
 			t.Errorf("%s: it was seen as %s", name, m.seenClient)
@@ -103,7 +103,7 @@ func TestClientRefuses(t *testing.T) {
 		dials := r.pair(RoleNode, "n1")
 		m := meet(t, loose, r.trust().ClientConfig(func() *Pair { return dials }, nil))
 		if m.client == nil || m.heard != 0 || shown || !errors.Is(m.client, of.want) {
-			t.Errorf("%s: %v (heard %d, our certificate shown: %t), want %v", name, m.client, m.heard, shown, of.want)
+			t.Errorf("%s: %v (received %d, own certificate shown: %t), want %v", name, m.client, m.heard, shown, of.want)
 		}
 	}
 }
@@ -193,7 +193,7 @@ func TestLapsed(t *testing.T) {
 	}
 	trust.Now = func() time.Time { return today.Add(LifeAuthority + time.Hour) }
 	if _, err := trust.verify(old.Chain, x509.ExtKeyUsageClientAuth, grace); err == nil {
-		t.Error("an authority that is over still lets a machine in")
+		t.Error("an expired authority still admits a node")
 	}
 }
 

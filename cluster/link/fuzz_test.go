@@ -121,7 +121,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 		to := actor.NewPID("scheduler", actors.JobPath(topology.JobID("j"+strings.Repeat("x", i%100))))
 		one, ok := written(towardScheduler, "node-n1", to, &actor.MessageEnvelope{Message: samples(n)[3+i%9], Sender: sender})
 		if !ok {
-			t.Fatalf("%T may not be said", samples(n)[3+i%9])
+			t.Fatalf("%T may not be sent", samples(n)[3+i%9])
 		}
 		batch = append(batch, one)
 	}
@@ -133,7 +133,7 @@ func TestOwnBatchesAreRead(t *testing.T) {
 	full := &actor.MessageEnvelope{Message: fullest(n), Sender: sender}
 	report, ok := written(towardScheduler, "node-n1", actor.NewPID("scheduler", rackPath), full)
 	if !ok {
-		t.Fatal("the fullest ledger may not be said")
+		t.Fatal("the fullest ledger may not be sent")
 	}
 	say([]envelope.Letter{report})
 	if got := counts.of(countReceived); got != maxBatchMessages {

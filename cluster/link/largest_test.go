@@ -90,7 +90,7 @@ func TestLargestGang(t *testing.T) {
 		}
 	}
 	if wrong.Load() > 0 || h.of(countUnsayable)+h.of(countFull) > 0 {
-		t.Errorf("%d tasks were told wrong; unsayable %d, full %d", wrong.Load(), h.of(countUnsayable), h.of(countFull))
+		t.Errorf("%d tasks got a wrong list; unsayable %d, full %d", wrong.Load(), h.of(countUnsayable), h.of(countFull))
 	}
 
 	submit.Spec.Gang = &messages.GangSpec{ReplicasMin: messages.MaxGangTasks + 1, ReplicasMax: messages.MaxGangTasks + 1}
@@ -98,6 +98,6 @@ func TestLargestGang(t *testing.T) {
 	err := submit.Validate()
 	if !errors.As(err, &refusal) || refusal.Field != "spec.gang.replicas_min" ||
 		!strings.Contains(err.Error(), "submit several jobs") {
-		t.Errorf("one task more is answered by %v", err)
+		t.Errorf("one more task is answered by %v", err)
 	}
 }

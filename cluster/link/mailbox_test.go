@@ -85,10 +85,10 @@ func TestMailboxGivesWayAfterABurst(t *testing.T) {
 		t.Fatalf("%d turns for %d messages, want 1 for 5", len(turns.turns), m.UserMessageCount())
 	}
 	if left := turns.turn(); left != 1 || len(actorOf.said) != 3 {
-		t.Fatalf("after a burst %d turns are asked for and %q is said, want 1 and three words", left, actorOf.said)
+		t.Fatalf("after a burst %d turns are scheduled and %q handled, want 1 and three messages", left, actorOf.said)
 	}
 	if left := turns.turn(); left != 0 || len(actorOf.said) != 5 || m.UserMessageCount() != 0 {
-		t.Fatalf("at the end %d turns are asked for and %q is said, want none and five words", left, actorOf.said)
+		t.Fatalf("at the end %d turns are scheduled and %q handled, want none and five messages", left, actorOf.said)
 	}
 }
 
@@ -131,7 +131,7 @@ func TestMailboxLosesNothing(t *testing.T) {
 	posting.Wait()
 	turns.running.Wait()
 	if len(actorOf.said) != posters*each || m.UserMessageCount() != 0 {
-		t.Fatalf("%d messages were heard and %d wait, want %d and none",
+		t.Fatalf("%d messages were received and %d wait, want %d and none",
 			len(actorOf.said), m.UserMessageCount(), posters*each)
 	}
 	for p := range posters {
@@ -139,7 +139,7 @@ func TestMailboxLosesNothing(t *testing.T) {
 			return !strings.HasPrefix(s, fmt.Sprint(p, " "))
 		})
 		if len(of) != each || !slices.IsSorted(of) {
-			t.Errorf("of poster %d %d messages were heard, in order: %v", p, len(of), slices.IsSorted(of))
+			t.Errorf("from poster %d, %d messages were received, in order: %v", p, len(of), slices.IsSorted(of))
 		}
 	}
 }

@@ -121,7 +121,7 @@ func TestOldAgent(t *testing.T) {
 		before := len(left)
 		left = without(left, got)
 		if len(left) == before {
-			t.Fatalf("%s heard %v of %v, which was not said", got.path, got.message, got.sender)
+			t.Fatalf("%s received %v of %v, which was not sent", got.path, got.message, got.sender)
 		}
 	}
 	if h.of(countReceived) != int64(len(all)) {
@@ -131,7 +131,7 @@ func TestOldAgent(t *testing.T) {
 	for _, m := range meant(t, frameOf(t, "scheduler"), towardNode) {
 		h.say(h.server.Node("n1"), m.message, m.sender.GetId())
 		if got := agent.hears(towardNode); len(got) != 1 || !sameWord(m, got[0]) {
-			t.Errorf("the agent hears %v, want %v", got, m)
+			t.Errorf("the agent received %v, want %v", got, m)
 		}
 	}
 
@@ -234,7 +234,7 @@ func TestOldScheduler(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := saidIn(t, frame.GetMessageBatch(), towardScheduler); len(got) != 1 || !sameWord(m, got[0]) {
-			t.Errorf("the scheduler hears %v, want %v", got, m)
+			t.Errorf("the scheduler received %v, want %v", got, m)
 		}
 	}
 
@@ -248,7 +248,7 @@ func TestOldScheduler(t *testing.T) {
 	}
 	for _, m := range all { // one actor receives them in order
 		if got := hears(t, n.ears, fmt.Sprintf("%T", m.message), func(heard) bool { return true }); !sameWord(m, got) {
-			t.Errorf("the agent hears %v, want %v", got, m)
+			t.Errorf("the agent received %v, want %v", got, m)
 		}
 	}
 
@@ -272,7 +272,7 @@ func TestOldSchedulerRefuses(t *testing.T) {
 	o.Log = said
 	n := newCabin(t, o)
 	if line := <-said; !strings.Contains(line, "upgrade that side first") {
-		t.Errorf("the agent says %q", line)
+		t.Errorf("the agent logs %q", line)
 	}
 	if n.of(countUp) != 0 {
 		t.Errorf("%v", n.by)
@@ -299,16 +299,16 @@ func toldOnce(t *testing.T, said lines) {
 				continue
 			}
 			if !strings.Contains(line, " a synapse.v9.Laterxxx") || len(line) > 300 {
-				t.Errorf("it says %q", line)
+				t.Errorf("logged %q", line)
 			}
 			for len(said) > 0 {
 				if line := <-said; strings.HasPrefix(line, "Ignored a message of ") {
-					t.Errorf("it says it again: %q", line)
+					t.Errorf("logged again: %q", line)
 				}
 			}
 			return
 		case <-limit:
-			t.Fatal("it does not tell what it left out")
+			t.Fatal("the ignored type is not logged")
 		}
 	}
 }
@@ -348,7 +348,7 @@ func TestNewerScheduler(t *testing.T) {
 	}
 	for _, m := range meant(t, words, towardNode) {
 		if got := hears(t, n.ears, fmt.Sprintf("%T", m.message), func(heard) bool { return true }); !sameWord(m, got) {
-			t.Errorf("the agent hears %v, want %v", got, m)
+			t.Errorf("the agent received %v, want %v", got, m)
 		}
 	}
 	n.await(t, countUnknown, 2)

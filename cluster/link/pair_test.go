@@ -216,9 +216,9 @@ func TestNothingElseLeaves(t *testing.T) {
 	h.await(t, countNoLink, 1)
 	works(t, h, n, 1)
 	if len(n.ears) > 0 {
-		t.Errorf("the machine heard %v", <-n.ears)
+		t.Errorf("the node received %v", <-n.ears)
 	}
 	if _, resolves := h.system.ProcessRegistry.Get(actor.NewPID("elsewhere", "x")); resolves {
-		t.Error("an address of nobody resolves")
+		t.Error("an unknown address resolves")
 	}
 }

@@ -25,7 +25,7 @@ func TestBusySchedulerIsTriedLessOften(t *testing.T) {
 	}
 	r.failed(false, 0, half)
 	if pause := r.failed(false, 0, half); pause > maxRetry {
-		t.Errorf("nobody accepts, and it pauses for %v", pause)
+		t.Errorf("nobody accepts the connection, and the pause is %v", pause)
 	}
 }
 

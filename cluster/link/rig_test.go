@@ -55,7 +55,7 @@ func eventually(tb testing.TB, what string, is func() bool) {
 	tb.Helper()
 	for end := time.Now().Add(patience); !is(); time.Sleep(time.Millisecond) {
 		if time.Now().After(end) {
-			tb.Fatalf("it did not come to be that %s", what)
+			tb.Fatalf("timeout: not true that %s", what)
 		}
 	}
 }
@@ -178,7 +178,7 @@ func hears(tb testing.TB, ears chan heard, what string, is func(heard) bool) hea
 				return m
 			}
 		case <-limit:
-			tb.Fatalf("%s was not heard (%d wait)", what, len(ears))
+			tb.Fatalf("%s was not received (%d wait)", what, len(ears))
 		}
 	}
 }

@@ -193,7 +193,7 @@ func TestCloneIsHeardAndPushesNobodyOut(t *testing.T) {
 	h.say(h.server.Node("n1"), samples(truth)[17], jobPath)
 	hearsType[*messages.Reserve](t, truth.ears)
 	if truth.of(countDown) != 0 || len(clone.ears) != 0 {
-		t.Errorf("the true machine's link broke %d times, the clone heard %d more", truth.of(countDown), len(clone.ears))
+		t.Errorf("the right node's link broke %d times, the clone received %d more", truth.of(countDown), len(clone.ears))
 	}
 }
 
@@ -225,7 +225,7 @@ func TestNameFollowsTheWelcome(t *testing.T) {
 	newCabin(t, machineOptions("n1", "m1", h.address))
 	h.up("n1")
 	if len(clone.ears) != 0 {
-		t.Errorf("the clone heard %v", <-clone.ears)
+		t.Errorf("the clone received %v", <-clone.ears)
 	}
 }
 
@@ -325,7 +325,7 @@ func TestLeadIsToldOfStandingLinks(t *testing.T) {
 	n := newCabin(t, o)
 	n.await(t, countUp, 1)
 	if line := <-said; !strings.Contains(line, "scheduler-b") || !strings.Contains(line, "follows 10.0.0.9:9000") {
-		t.Errorf("the machine says %q", line)
+		t.Errorf("the node logs %q", line)
 	}
 	server.Lead(5)
 	if st := server.standing(); st.epoch != 5 || st.leader != "" {

@@ -120,7 +120,7 @@ func TestCertifiedName(t *testing.T) {
 func TestOnlyToItsRack(t *testing.T) {
 	h := newHall(t, Options{})
 	const other = actors.SchedulerPath + "/rack-a.r2"
-	ear(h.system, other, func(m heard) { t.Errorf("the other Rack heard %T", m.message) })
+	ear(h.system, other, func(m heard) { t.Errorf("the other Rack received %T", m.message) })
 	n := newCabin(t, machineOptions("n1", "m1", h.address))
 	h.up("n1")
 	works(t, h, n, 1)

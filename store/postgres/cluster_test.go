@@ -13,10 +13,10 @@ func TestOneClusterForAll(t *testing.T) {
 	a, b := opened(t, Options{URL: url}), opened(t, Options{URL: url})
 	first, err := a.ClusterID("c-a")
 	if err != nil || first != "c-a" {
-		t.Fatalf("the first one is %q (%v)", first, err)
+		t.Fatalf("first ID is %q (%v)", first, err)
 	}
 	if second, err := b.ClusterID("c-b"); err != nil || second != first {
-		t.Fatalf("the second one is %q and the first %q (%v)", second, first, err)
+		t.Fatalf("second ID is %q and the first %q (%v)", second, first, err)
 	}
 }
 

@@ -20,12 +20,12 @@ func TestLease(t *testing.T) {
 	url := database(t)
 	a, b := opened(t, Options{URL: url, Lease: lease}), opened(t, Options{URL: url, Lease: lease})
 	if l, err := b.Leading(); err != nil || l != (store.Leadership{}) {
-		t.Fatalf("nobody leads yet: %+v, %v", l, err)
+		t.Fatalf("no leader yet: %+v, %v", l, err)
 	}
 	first := mustLead(t, a, "a")
 	if _, err := b.Lead("b"); !errors.Is(err, store.ErrLed) ||
 		!strings.Contains(err.Error(), "another scheduler leads: a, for") {
-		t.Fatalf("lead beside a leader: %v", err)
+		t.Fatalf("second leader: %v", err)
 	}
 	if l, err := b.Leading(); err != nil || l.Holder != "a" || l.Epoch != first || l.Left <= lease-time.Minute ||
 		l.Left > lease {
@@ -159,7 +159,7 @@ func TestManyRaceToLead(t *testing.T) {
 				t.Fatal(err)
 			}
 		case <-ctx.Done():
-			t.Fatal("more than one leads, or nobody answers")
+			t.Fatal("several leaders, or no answer")
 		}
 	}
 	if epoch := <-won; epoch != 1 {

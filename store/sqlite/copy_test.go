@@ -44,7 +44,7 @@ func TestBackupFileAndRestore(t *testing.T) {
 		t.Fatalf("a restore in the place of another: %v", err)
 	}
 	if entries, err := os.ReadDir(dir); err != nil || len(entries) != 2 {
-		t.Fatalf("beside the copies stand %v (%v)", entries, err)
+		t.Fatalf("files next to the copies: %v (%v)", entries, err)
 	}
 	r := opened(t, restored)
 	if next, err := r.Lead("after the fire"); err != nil || next < epoch+restoredEpochs {
@@ -102,6 +102,6 @@ func TestCopiesThatAreRefused(t *testing.T) {
 		}
 	}
 	if err := BackupFile(damaged, to); !errors.Is(err, store.ErrDamaged) {
-		t.Errorf("a damaged store is not told from others: %v", err)
+		t.Errorf("a damaged store is not reported as damaged: %v", err)
 	}
 }

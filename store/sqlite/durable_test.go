@@ -90,7 +90,7 @@ func until(t *testing.T, out *bufio.Scanner, begins string) (lines []string) {
 			return lines
 		}
 	}
-	t.Fatalf("the process said\n%s\nand never %q", strings.Join(lines, "\n"), begins)
+	t.Fatalf("the process printed\n%s\nand never %q", strings.Join(lines, "\n"), begins)
 	return nil
 }
 

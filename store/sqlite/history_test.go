@@ -48,13 +48,13 @@ func TestThePastOfAnOlderSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	if l, err := s.Load(epoch); err != nil || l.Policy != nil || len(l.Unlearned) != 0 {
-		t.Fatalf("what was learned: %+v, %v", l, err)
+		t.Fatalf("statistics: %+v, %v", l, err)
 	}
 	applied(t, s, epoch, actors.Change{
 		Policy: &messages.PolicyRecord{WrittenBy: &messages.Token{Epoch: epoch, Counter: 1}},
 	})
 	if l, err := s.Load(epoch); err != nil || l.Policy == nil {
-		t.Fatalf("what was learned: %+v, %v", l, err)
+		t.Fatalf("statistics: %+v, %v", l, err)
 	}
 }
 

@@ -1,7 +1,7 @@
 package sqlite
 
-// This file owns the release of the writer's cache. The cache holds the last writes, up to 64 MiB and as much again for
-// management, even after hours without a write.
+// This file owns the release of the writer's cache. The cache holds the last writes, up to 64 MiB plus the same amount
+// of overhead, even after hours without a write.
 
 // Rest releases the cache if nothing was written since the last call. The caller should call it regularly. Released
 // pages are read from the file again when needed.

@@ -75,7 +75,7 @@ func (w *world) setAside(damaged, jobs, nodes []string) {
 				name = string(d.Job) + " of " + d.Owner
 			}
 			if aside = append(aside, name); d.What == "" || d.Over {
-				w.Fatalf("it does not say what is wrong: %+v", d)
+				w.Fatalf("the error does not name the damage: %+v", d)
 			}
 		}
 		for _, j := range l.Jobs {

@@ -51,7 +51,7 @@ func tryPasses(w *world) {
 		}
 	}
 	if err := w.s.KeepPass(w.epoch, &messages.PassRecord{Id: "c3"}); err == nil {
-		w.Fatalf("what is no token was kept")
+		w.Fatalf("an invalid token was stored")
 	}
 	// An unreadable token admits nobody and does not affect the others.
 	if err := w.s.KeepPass(w.epoch, a); err != nil {

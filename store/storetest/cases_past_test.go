@@ -144,7 +144,7 @@ func tryHistoryWhole(w *world) {
 	}
 	for _, p := range []store.Past{{Look: 10}, {Look: 10, Owner: "alice"}, {Look: 10, Owner: ""}} {
 		if got := w.history(p); len(got) > 0 {
-			w.Fatalf("what was forgotten is history: %v", got)
+			w.Fatalf("a deleted job is in the history: %v", got)
 		}
 	}
 }

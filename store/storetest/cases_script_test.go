@@ -59,7 +59,7 @@ func tryScripts(w *world) {
 	}
 	w.prunes(2)
 	if _, err := w.s.Script("\x00"); !errors.Is(err, store.ErrNotFound) {
-		w.Fatalf("what is no digest: %v", err)
+		w.Fatalf("invalid digest: %v", err)
 	}
 }
 

@@ -134,7 +134,7 @@ func tryRequests(w *world) {
 		w.Fatalf("no request at all: %v", err)
 	}
 	if _, _, err := w.s.Requested("alice", "\x00"); !errors.Is(err, store.ErrNotFound) {
-		w.Fatalf("what is no text: %v", err)
+		w.Fatalf("invalid text: %v", err)
 	}
 	w.absent("\x00")
 	w.wrote("CC",

@@ -75,7 +75,7 @@ func (h *history) lead() {
 	_, pruned := h.s.Prune(old, finishes, 9)
 	for _, err := range []error{applied, loaded, pruned, h.s.DropPass(old, "p0")} {
 		if !errors.Is(err, store.ErrDeposed) {
-			h.Fatalf("epoch %d has ended, and its leader is told %v", old, err)
+			h.Fatalf("epoch %d has ended, but its leader gets %v", old, err)
 		}
 	}
 }

@@ -54,7 +54,7 @@ func contract(t *testing.T, open opener) {
 		t.Run(c.name, func(t *testing.T) {
 			w := &world{T: t, tried: open(t)}
 			if _, err := w.s.Load(0); !errors.Is(err, store.ErrDeposed) {
-				t.Fatalf("nobody has led yet, and nobody may load: %v", err)
+				t.Fatalf("a load succeeds before the first leader: %v", err)
 			}
 			w.lead()
 			c.try(w)

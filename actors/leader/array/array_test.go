@@ -73,7 +73,7 @@ func TestElementsComeOneByOne(t *testing.T) {
 		s.tell(protocol.ElementMoved{Index: 7, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
 	}
 	if got := s.sprouted(); len(got) != maxElementsWaiting+2 || got[64] != 64 || got[65] != 65 {
-		t.Errorf("one runs and one is over, so two more are asked for: %v", got[64:])
+		t.Errorf("one runs and one has ended, so two more should be requested: %v", got[64:])
 	}
 	if c := s.a.counts(); c.Running != 1 || c.Failed != 1 || c.Succeeded != 0 || c.Waiting != 198 {
 		t.Errorf("counted are %v", c)
@@ -111,13 +111,13 @@ func TestHeldElementsTakeNoPlace(t *testing.T) {
 		return n
 	}
 	if told() != 0 {
-		t.Error("it is told before it is on disk")
+		t.Error("the Scheduler gets the limit before it is on disk")
 	}
 	s.write()
 	s.tell(protocol.ElementMoved{Index: 3, Over: true, State: messages.JobState_JOB_STATE_SUCCEEDED})
 	s.tell(arrayDue{s.a.pauses})
 	if s.write(); told() != 1 {
-		t.Errorf("it is told %d times", told())
+		t.Errorf("the Scheduler gets the limit %d times", told())
 	}
 }
 
@@ -161,7 +161,7 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 	s.tell(arrayDue{s.a.pauses})
 	rec := s.write()
 	if rec == nil {
-		t.Fatal("nothing was written of what ended")
+		t.Fatal("the ended elements were not written")
 	}
 	rec.Array.ProtoReflect().SetUnknown([]byte{0xf8, 0x3f, 7}) // a field of a newer leader
 	next := newSwept(t, 4, rec)
@@ -192,7 +192,7 @@ func TestArrayGoesOnFromItsRecord(t *testing.T) {
 		t.Errorf("it ended as %v: %s", rec.State, rec.Outcome)
 	}
 	if got := messages.Newer(rec.Array); len(got) != 3 {
-		t.Errorf("of what a newer leader wrote it has %v", got)
+		t.Errorf("field of a newer leader is %v", got)
 	}
 }
 
@@ -264,7 +264,7 @@ func TestUpdateOfAnElementThatIsOver(t *testing.T) {
 		t.Errorf("%v", r)
 	}
 	if r := got["k_91"]; r == nil || r.Outcome.Code == messages.Code_CODE_OK {
-		t.Errorf("it is over, and %v", r)
+		t.Errorf("the element has ended, and the reply is %v", r)
 	}
 }
 
@@ -297,16 +297,16 @@ func TestElementChangesAreBounded(t *testing.T) {
 		give(i, 7)
 	}
 	if n := len(s.a.changedRanges()); n != 1 {
-		t.Fatalf("what all were given alike is %d entries", n)
+		t.Fatalf("equal changes of all elements take %d entries", n)
 	}
 	for i := 100; i < 2500; i++ {
 		give(i, int32(i))
 	}
 	if n := len(s.a.changedRanges()); n != maxElementChanges {
-		t.Fatalf("what each was given by itself is %d entries", n)
+		t.Fatalf("different changes take %d entries", n)
 	}
 	s.tell(&messages.Update{Job: "k", SetPriority: true, Priority: 1})
 	if n := len(s.a.changed); n != 0 {
-		t.Errorf("%d elements keep what they had by themselves though all were given the same", n)
+		t.Errorf("%d elements keep single changes after a change of the array", n)
 	}
 }

@@ -35,10 +35,10 @@ func TestEndsBeforeTheTakeover(t *testing.T) {
 		return false
 	}
 	if passed(0) {
-		t.Error("the gang is said to have started, and rank 1 was not")
+		t.Error("the barrier was passed before rank 1 started")
 	}
 	if !passed(1) {
-		t.Error("all members have ended, and the gang is not said to have started")
+		t.Error("all members have ended, but the barrier was not passed")
 	}
 }
 
@@ -64,6 +64,6 @@ func TestReservedAfterTheTakeover(t *testing.T) {
 		Grants: []*messages.Grant{{Rank: 0}, {Rank: 1}},
 	})
 	if len(said) > 0 || w.stage != stageAsked || !c.states.In(coordinatorCommitting) {
-		t.Errorf("it is %s, the machine at stage %d, and %d words were said", c.states.At(), w.stage, len(said))
+		t.Errorf("state %s, node at stage %d, %d messages sent", c.states.At(), w.stage, len(said))
 	}
 }

@@ -26,7 +26,7 @@ func TestDeclinedWaitsAgain(t *testing.T) {
 	j.Receive(&leadertest.Context{Hears: backoffOver{j.timers}, Said: &said})
 	if len(said) != 3 || said[1].Message != (protocol.Rests{Job: "j1", Met: offered}) ||
 		said[2].Message.(protocol.Waits).Met != offered {
-		t.Errorf("who declines and waits later says %v", said)
+		t.Errorf("after declining and waiting later, the job sent %v", said)
 	}
 }
 
@@ -49,7 +49,7 @@ func TestHeldIsNotAdmitted(t *testing.T) {
 			return is
 		})
 		if declines != held || j.states.In(jobQueued) != held {
-			t.Errorf("held %v: it says %v and is %q", held, said, j.states.At())
+			t.Errorf("held %v: sent %v, state %q", held, said, j.states.At())
 		}
 	}
 }

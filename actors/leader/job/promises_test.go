@@ -73,18 +73,18 @@ func TestPromiseIsWritten(t *testing.T) {
 		j := newPromisedJob()
 		j.tell(protocol.Promised{Promise: p})
 		if j.toldOf(p) {
-			t.Errorf("%s: it is said to be on disk before it is", name)
+			t.Errorf("%s: reported to be on disk too early", name)
 		}
 		if rec := j.writes(); rec == nil || !proto.Equal(rec.Promise, p) || !j.toldOf(p) {
-			t.Fatalf("%s: written is %v, and said %v", name, rec, j.said)
+			t.Fatalf("%s: wrote %v, sent %v", name, rec, j.said)
 		}
 		j.tell(protocol.Promised{Promise: p})
 		if rec := j.writes(); rec != nil || !j.toldOf(p) {
-			t.Errorf("%s: the same promise is written again, or not said to be on disk", name)
+			t.Errorf("%s: the same guarantee is written again, or not reported", name)
 		}
 		end(j)
 		if rec := j.writes(); rec == nil || rec.Promise != nil || !j.toldOf(nil) {
-			t.Errorf("%s: written is %v, and said %v", name, rec, j.said)
+			t.Errorf("%s: wrote %v, sent %v", name, rec, j.said)
 		}
 		redeems := slices.ContainsFunc(j.said, func(l leadertest.Letter) bool {
 			_,
@@ -92,11 +92,11 @@ func TestPromiseIsWritten(t *testing.T) {
 			return is
 		})
 		if redeems != (name == "committed") || name == "committed" && !proto.Equal(j.last.GetTold(), p.Told) {
-			t.Errorf("%s: it says %v, and its attempt that it was told %v", name, j.said, j.last.GetTold())
+			t.Errorf("%s: record has %v, attempt has estimate %v", name, j.said, j.last.GetTold())
 		}
 		j.tell(protocol.Promised{})
 		if rec := j.writes(); rec != nil || j.rec.State == messages.JobState_JOB_STATE_QUEUED && !j.toldOf(nil) {
-			t.Errorf("%s: that there is none is written again, or not said to be on disk", name)
+			t.Errorf("%s: the removal is written again, or not reported", name)
 		}
 	}
 	j := newPromisedJob()
@@ -105,7 +105,7 @@ func TestPromiseIsWritten(t *testing.T) {
 		t.Fatal("it is not held")
 	}
 	if j.tell(protocol.Promised{Promise: p}); j.writes() != nil {
-		t.Error("what was promised before the hold was known is written after it")
+		t.Error("a guarantee from before the hold is written after it")
 	}
 }
 
@@ -126,7 +126,7 @@ func TestPromiseAges(t *testing.T) {
 	}
 	for range 2 {
 		if m, is := j.said[0].Message.(protocol.PromiseWritten); !is || m.Promise != rec.Promise || m.Asked != second {
-			t.Errorf("said is %v", j.said)
+			t.Errorf("sent %v", j.said)
 		}
 		clock.At = clock.At.Plus(time.Second)
 		j.tell(protocol.Promised{Promise: second})

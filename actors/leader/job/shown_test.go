@@ -29,7 +29,7 @@ func shownBefore(t *testing.T, said []leadertest.Letter, answer, phase string) {
 		return l.To == "client" && fmt.Sprintf("%T", l.Message) == answer
 	})
 	if shown < 0 || answered < 0 || answered < shown {
-		t.Errorf("%s was said as number %d, %q shown as number %d", answer, answered, phase, shown)
+		t.Errorf("%s was sent as number %d, %q shown as number %d", answer, answered, phase, shown)
 	}
 }
 
@@ -85,6 +85,6 @@ func TestShownBeforeItWaits(t *testing.T) {
 	shown := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(mirror.JobShown); return is })
 	waiting := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Waits); return is })
 	if shown < 0 || waiting < shown {
-		t.Errorf("it said %v", said)
+		t.Errorf("sent %v", said)
 	}
 }

@@ -25,7 +25,7 @@ func TestCauseToldTo(t *testing.T) {
 		}
 	}
 	if got := causeToldTo(&contact{}, messages.Cause_CAUSE_CANCELLED); got != messages.Cause_CAUSE_CANCELLED {
-		t.Errorf("a cancel is told as %v", got)
+		t.Errorf("cause of a cancel is sent as %v", got)
 	}
 }
 
@@ -46,7 +46,7 @@ func TestTooShortIsKnown(t *testing.T) {
 		j.wait(&leadertest.Context{Said: &said})
 		at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Waits); return is })
 		if at < 0 || said[at].Message.(protocol.Waits).Lent != want {
-			t.Errorf("after %v it says %+v, want %v", cause, said, want)
+			t.Errorf("after %v the job sends %+v, want %v", cause, said, want)
 		}
 	}
 }

@@ -27,11 +27,11 @@ func TestStopSaysSignalAndGrace(t *testing.T) {
 	j.contacts["n1"].incarnation = &messages.Incarnation{BootId: "b"}
 	var said []leadertest.Letter
 	if !j.stopAll(&leadertest.Context{Hears: &actor.Started{}, Said: &said}) || len(said) != 1 {
-		t.Fatalf("it says %v", said)
+		t.Fatalf("sent %v", said)
 	}
 	stop, is := said[0].Message.(*messages.Stop)
 	if !is || stop.Signal != 10 || stop.GraceMs != 7000 || stop.Cause != messages.Cause_CAUSE_CANCELLED {
-		t.Errorf("it says %v", said[0].Message)
+		t.Errorf("sent %v", said[0].Message)
 	}
 }
 

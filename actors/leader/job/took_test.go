@@ -8,6 +8,6 @@ import (
 // TestWholeMs checks that a known duration is recorded as at least one millisecond.
 func TestWholeMs(t *testing.T) {
 	if wholeMs(0) != 0 || wholeMs(time.Microsecond) != 1 || wholeMs(time.Second) != 1000 {
-		t.Error("no time is something else than a short one")
+		t.Error("a short duration counts as none")
 	}
 }

@@ -34,9 +34,9 @@ func TestAnswerToAPredecessor(t *testing.T) {
 	}
 	write := said[at].Message.(protocol.Write)
 	if tell(protocol.Written{Tag: uint64(1<<32 | 1), Verdict: actors.Done}); answered() {
-		t.Error("the client is told of a hold that is not on disk")
+		t.Error("the client gets the answer before the hold is on disk")
 	}
 	if tell(protocol.Written{Tag: write.Tag, Verdict: actors.Done}); !answered() {
-		t.Error("the client is not told of a hold that is on disk")
+		t.Error("the client gets no answer although the hold is on disk")
 	}
 }

@@ -30,7 +30,7 @@ func TestPeopleSeeHowAMachineDecidesAboutUsers(t *testing.T) {
 		return all.Named
 	}
 	if u := shown(nil); u != nil {
-		t.Errorf("nothing was said, and shown is %v", u)
+		t.Errorf("the node announced no rule, but %v is shown", u)
 	}
 	u := shown(many)
 	if len(u.Own) != maxUsersShown || u.OwnCount != 3*maxUsersShown || u.Own[1] != "u01" || !u.More || u.Any ||
@@ -38,7 +38,7 @@ func TestPeopleSeeHowAMachineDecidesAboutUsers(t *testing.T) {
 		t.Errorf("of %d accounts are shown %v", len(many.Own), u)
 	}
 	if len(many.Own) != 3*maxUsersShown {
-		t.Error("what the machine said was changed")
+		t.Error("the node's announcement was changed")
 	}
 	if u := shown(&messages.NodeUsers{Any: true}); !u.Any || u.OwnCount != 0 || len(u.Mapped) != 0 {
 		t.Errorf("it takes every account by now, and shown is %v", u)

@@ -42,25 +42,25 @@ func TestBenchedAllTheTime(t *testing.T) {
 	}
 	clock.now = clock.now.Plus(clock.looks[0])
 	if p.tell(unbench{"n1"}); m.room.Benched() == "" || len(clock.looks) != 2 {
-		t.Fatalf("it is back before its time, or nobody looks again: %v", clock.looks)
+		t.Fatalf("the node is back too early, or has no timer: %v", clock.looks)
 	}
 	m.room.DidWell()
 	p.bench(ctx, m, "it lies")
 	if len(clock.looks) != 3 || clock.looks[2] >= clock.looks[1] {
-		t.Fatalf("a short bench is looked at when the long one was to end: %v", clock.looks)
+		t.Fatalf("the short back-off ends only with the long one: %v", clock.looks)
 	}
 	clock.now = clock.now.Plus(clock.looks[2])
 	if p.tell(unbench{"n1"}); m.room.Benched() != "" {
-		t.Error("its time is over, and it stays out")
+		t.Error("the back-off has ended, but the node is still out")
 	}
 	p.bench(ctx, m, "it lies")
 	back := m.returns
 	clock.now = clock.now.Plus(time.Nanosecond)
 	if p.tell(unbench{"n1"}); m.room.Benched() == "" {
-		t.Error("the timer of a bench that is over ended the next")
+		t.Error("the timer of an ended back-off ended the next one")
 	}
 	clock.now = back
 	if p.tell(unbench{"n1"}); m.room.Benched() != "" {
-		t.Error("nobody looked at the last bench")
+		t.Error("the last back-off has no timer")
 	}
 }

@@ -41,7 +41,7 @@ func TestOnlyDescribedQueuesTakeJobs(t *testing.T) {
 		return both[0]
 	}
 	if refused("old") || refused("") {
-		t.Error("nobody has described any queues, and a job is refused")
+		t.Error("no queues are configured, but a job is refused")
 	}
 	describe("")
 	if !refused("old") || !refused("") || refused("nlp") {

@@ -55,11 +55,11 @@ func TestFailedReadIsRepeated(t *testing.T) {
 			clock.later = nil
 			s.onFollowed(&leadertest.Context{Said: &said}, "second", x.found)
 			if x.again != nil && (len(clock.later) != 1 || clock.later[0] != x.again) || x.again == nil && clock.later != nil {
-				t.Errorf("%s, round %d: later comes %v, not %v", x.name, round, clock.later, x.again)
+				t.Errorf("%s, round %d: timer is %v, want %v", x.name, round, clock.later, x.again)
 			}
 			if x.said == nil && said != nil ||
 				x.said != nil && (len(said) != 1 || said[0].To != "second" || !reflect.DeepEqual(said[0].Message, x.said)) {
-				t.Errorf("%s, round %d: %v is said, not %v", x.name, round, said, x.said)
+				t.Errorf("%s, round %d: sent %v, want %v", x.name, round, said, x.said)
 			}
 		}
 	}

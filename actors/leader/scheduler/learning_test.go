@@ -55,7 +55,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 		tell(saveLearned{})
 		tell(mirror.GPUTimeTaken{Time: &messages.GpuTime{UntilUnixMs: 7}})
 		if len(said) != 2 || said[0].Message != (mirror.TakeGPUTime{}) || said[1].To != "journal" {
-			t.Fatalf("said %v", said)
+			t.Fatalf("sent %v", said)
 		}
 		w := said[1].Message.(protocol.Write)
 		if w.Tag != (learnedWrite{}) || fmt.Sprint(w.Change.Learned) != fmt.Sprint(tokens(want)) ||
@@ -80,7 +80,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 	if at := slices.IndexFunc(first.Policy.Cells, func(c *messages.Cell) bool {
 		return c.Level == messages.CellLevel_CELL_LEVEL_POOL
 	}); at < 0 || first.Policy.Cells[at].Ended != 1 {
-		t.Errorf("one job ran its length, and known is %v", first.Policy.Cells)
+		t.Errorf("one job ran to its end, but statistics have %v", first.Policy.Cells)
 	}
 	ends(4, messages.Cause_CAUSE_TIME_LIMIT, 7_000)
 	waits(1) // not while one is on its way
@@ -106,7 +106,7 @@ func TestLearnedIsWrittenOnceAMinute(t *testing.T) {
 			End: &messages.End{Cause: messages.Cause_CAUSE_CANCELLED, RanMs: 1_000}},
 	}}})
 	if !slices.Equal(next.learning.cells.Known(), s.learning.cells.Known()) {
-		t.Errorf("the next leader knows\n%v, the last one\n%v", next.learning.cells.Known(), s.learning.cells.Known())
+		t.Errorf("the next leader has\n%v, the last one had\n%v", next.learning.cells.Known(), s.learning.cells.Known())
 	}
 	waits(4)
 }
@@ -127,7 +127,7 @@ func TestEndIsHeardFromDisk(t *testing.T) {
 	attempt := &messages.AttemptRecord{Token: messages.ToToken(token)}
 	s.hearEnd(ctx, e, []*messages.AttemptRecord{attempt})
 	if len(s.learning.news) != 0 {
-		t.Fatal("something was learned of an attempt that goes on")
+		t.Fatal("an attempt that continues is in the statistics")
 	}
 	attempt.End = &messages.End{Cause: messages.Cause_CAUSE_SUCCEEDED, RanMs: 5_000}
 	for range 2 {

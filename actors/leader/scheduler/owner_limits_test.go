@@ -42,7 +42,7 @@ func (a *applied) brings(owner string, exempt bool, change func(*messages.JobSpe
 		}
 	}
 	if dry.Code != got.Code || got.Code != messages.Code_CODE_OK && dry.Text != got.Text {
-		a.Errorf("a dry run says %v, and a submit %v", dry, got)
+		a.Errorf("dry run returns %v, submit %v", dry, got)
 	}
 	return got
 }
@@ -108,15 +108,15 @@ func TestWaitingBytesAreBounded(t *testing.T) {
 		t.Errorf("a fourth: %v", o)
 	}
 	if o := a.brings("ann", false, plain); o.Code != messages.Code_CODE_OK {
-		t.Errorf("a small one: %v", o)
+		t.Errorf("small job: %v", o)
 	}
 	a.s.idles(&leadertest.Context{Said: &a.said}, a.s.jobs["j1"], false) // it is admitted
 	if o := a.brings("ann", false, large); o.Code != messages.Code_CODE_OK {
-		t.Errorf("one of them runs: %v", o)
+		t.Errorf("after one job started: %v", o)
 	}
 	for _, admin := range []bool{false, true} {
 		if o := a.brings("ann", admin, large); admin != (o.Code == messages.Code_CODE_OK) {
-			t.Errorf("there is no room for one more, and ann is an admin is %v: %v", admin, o)
+			t.Errorf("the limit is reached, admin is %v: %v", admin, o)
 		}
 	}
 }
@@ -155,7 +155,7 @@ func TestOneOwnerLeavesUIDs(t *testing.T) {
 	a.s.uids.Release(2_000_001)
 	a.s.uids.HoldFor(2_000_099, "ann") // held already: it stays with its owner
 	if n, _ := take("ann", true, 9); n != 1 || a.s.uids.HeldBy("ann") != 50 {
-		t.Errorf("one is free again, and ann got %d and has %d", n, a.s.uids.HeldBy("ann"))
+		t.Errorf("one UID is free again, but ann got %d and has %d", n, a.s.uids.HeldBy("ann"))
 	}
 }
 

@@ -44,7 +44,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		s.inherit(&leadertest.Context{Said: &said}, e, rec)
 		stands := s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0)
 		if stands != c.stands || (e.promise != nil) != c.stands || (len(said) == 0) != c.stands {
-			t.Errorf("%s: the planner has it %v, and said is %v", c.name, stands, said)
+			t.Errorf("%s: the planner has it %v, sent %v", c.name, stands, said)
 		}
 		s.Receive(&leadertest.Context{Hears: protocol.Withdraws{Job: "j1"}, Said: &said})
 		if s.planner.(policy.Rememberer).Inherit(&policy.Firm{Job: "j1"}, 0) || e.promise != nil {
@@ -53,7 +53,7 @@ func TestPromiseIsTakenOver(t *testing.T) {
 		p.Settings, e.promise, said = policy.Settings{}, nil, nil
 		fifo := New(p, Makers{}).(*Scheduler)
 		if fifo.inherit(&leadertest.Context{Said: &said}, e, rec); len(said) != 1 {
-			t.Errorf("%s: a leader that keeps nothing says %v", c.name, said)
+			t.Errorf("%s: a leader without guarantees sent %v", c.name, said)
 		}
 	}
 }

@@ -70,7 +70,7 @@ func (a *applied) offers(
 		}
 	}
 	if dry.Code != got.Code || dry.Text != got.Text && rec == nil {
-		a.Errorf("a dry run says %v, and a submit %v", dry, got)
+		a.Errorf("dry run returns %v, submit %v", dry, got)
 	}
 	return got, rec
 }
@@ -118,7 +118,7 @@ func TestOwnersOfQueues(t *testing.T) {
 	a := newDoor(t)
 	a.s.queues = described{}
 	if no, rec := a.offers("bob", false, nil, ofQueue("any")); rec == nil {
-		t.Errorf("nobody has described any queues, and %v", no)
+		t.Errorf("no queues are configured, and the outcome is %v", no)
 	}
 	long := newOwned(t)
 	long.goByOwned(strings.Fields("a b c d e f g h i j k l")...)
@@ -167,7 +167,7 @@ func TestOwnersOfQueuesChange(t *testing.T) {
 	spec := array.Spec.ElementSpec(array.Id, 3)
 	a.tell(protocol.Sprout{Array: array, Index: 3, Spec: spec})
 	if a.s.jobs[topology.JobID(messages.ElementID(array.Id, 3))] == nil {
-		t.Error("an element of an array that has come in is refused")
+		t.Error("an element of an accepted array is refused")
 	}
 	if a.s.jobs[topology.JobID(rec.Id)] == nil {
 		t.Error("the job has gone")

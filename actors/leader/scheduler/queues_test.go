@@ -128,7 +128,7 @@ func TestQueuesThatMakeNoSense(t *testing.T) {
 	a := newApplied(t)
 	if r, w := a.apply(0, false, "nlp", "nlp"); w != nil || r.Outcome.Code != messages.Code_CODE_INVALID ||
 		!strings.Contains(r.Outcome.Text, "queues[1].name") {
-		t.Errorf("one name twice: %v", r)
+		t.Errorf("duplicate name: %v", r)
 	}
 	a.s.jobs["j"] = &livingJob{jobRecord: jobRecord{id: "j",
 		rec: &messages.JobRecord{Spec: &messages.JobSpec{Queue: "old"}}}}
@@ -177,6 +177,6 @@ func TestNextLeaderCountsWhatRuns(t *testing.T) {
 		t.Fatalf("the next leader has revision %d and plans by %T", a.s.queues.record.GetRevision(), a.s.planner)
 	}
 	if n := planner.Of("nlp", "ann"); n != 1 {
-		t.Errorf("%d jobs are counted, and one runs", n)
+		t.Errorf("%d jobs count as running instead of one", n)
 	}
 }

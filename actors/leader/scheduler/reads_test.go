@@ -97,15 +97,15 @@ func TestFailedReadsLoseNothing(t *testing.T) {
 					return is && l.To == "client" && reply.Outcome.Code == messages.Code_CODE_UNAVAILABLE
 				})
 				if !told {
-					t.Errorf("the client is not told to try again: %v", said)
+					t.Errorf("the client is not asked to retry: %v", said)
 				}
 				return
 			}
 			if len(said) > 0 || !slices.Contains(clock.later, f.want) {
-				t.Errorf("later comes %v, want %v; said is %v", clock.later, f.want, said)
+				t.Errorf("timer is %v, want %v; sent %v", clock.later, f.want, said)
 			}
 			if len(f.s.machines) > 0 && len(f.s.machines["n1"].strange) > 0 {
-				t.Error("an attempt is taken for one that the store never knew")
+				t.Error("an attempt counts as missing in the store")
 			}
 		})
 	}
@@ -131,7 +131,7 @@ func TestFailedLoadIsRepeated(t *testing.T) {
 		s.onLoaded(&leadertest.Context{Said: &said}, actors.Loaded{Err: "the disk is away"})
 		if host.deposed || len(said) > 0 || s.states.In(schedulerLoading) != loading || len(clock.later) != 1 ||
 			clock.later[0] != (retryLoad{}) {
-			t.Errorf("%s: later comes %v, said is %v, and it gave up: %t", name, clock.later, said, host.deposed)
+			t.Errorf("%s: timer is %v, sent %v, gave up: %t", name, clock.later, said, host.deposed)
 		}
 	}
 }

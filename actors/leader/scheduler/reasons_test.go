@@ -84,7 +84,7 @@ func TestOutagesAreCounted(t *testing.T) {
 			want = "1 node " + word
 		}
 		if got := s.outOfService(); got != want || (m.closed() != "") != (want != "") {
-			t.Errorf("%q: it says %q, and closed for %q", word, got, m.closed())
+			t.Errorf("%q: summary is %q, closed because %q", word, got, m.closed())
 		}
 		for said, holdAgainst := range map[string]func(m *machine){
 			"admissions have stopped": func(m *machine) { m.halted = "admissions have stopped" },
@@ -94,7 +94,7 @@ func TestOutagesAreCounted(t *testing.T) {
 			holdAgainst(m)
 			s.order = []*machine{m}
 			if !strings.HasPrefix(m.closed(), said) || s.outOfService() != want {
-				t.Errorf("%q, %s: it says %q, and closed for %q", word, said, s.outOfService(), m.closed())
+				t.Errorf("%q, %s: summary is %q, closed because %q", word, said, s.outOfService(), m.closed())
 			}
 		}
 	}
@@ -132,7 +132,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 	join(20_000)
 	if shown := tell(PlanNow{}); len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 1 ||
 		len(clock.set) != 1 {
-		t.Errorf("one joined: %+v, timers %v", shown, clock.set)
+		t.Errorf("a job joined: %+v, timers %v", shown, clock.set)
 	}
 	s.view.Fabric().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
 	clock.now = clock.now.Plus(600 * time.Millisecond)

@@ -39,7 +39,7 @@ func TestJobIsToldWhomToAnswer(t *testing.T) {
 	tell(s, protocol.Written{Tag: write.Tag, Verdict: actors.Done})
 	at := slices.IndexFunc(said, func(l leadertest.Letter) bool { _, is := l.Message.(protocol.Acknowledge); return is })
 	if at < 0 {
-		t.Fatalf("the Job is not told whom to answer: %v", said)
+		t.Fatalf("the Job does not get its clients: %v", said)
 	}
 }
 
@@ -175,7 +175,7 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 	f := p.machine("n1")
 	p.tell(unbench{Node: "nobody"})
 	if len(p.told) != 1 || len(p.told[0].Machines) != 1 {
-		t.Fatalf("told %v", p.told)
+		t.Fatalf("updates are %v", p.told)
 	}
 	clock.now = clock.now.Plus(30 * time.Millisecond)
 	for i := range 100 {
@@ -183,17 +183,17 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 		p.tell(unbench{Node: "nobody"})
 	}
 	if len(p.told) != 1 || len(clock.set) != 1 || clock.set[0] != 70*time.Millisecond {
-		t.Fatalf("told %d times, timers %v", len(p.told), clock.set)
+		t.Fatalf("%d updates, timers %v", len(p.told), clock.set)
 	}
 	clock.now = clock.now.Plus(70 * time.Millisecond)
 	p.tell(showAgain{})
 	if len(p.told) != 2 || len(p.told[1].Machines) != 1 || p.told[1].Machines[0].Free.MilliCPU != 99 {
-		t.Fatalf("told %v", p.told)
+		t.Fatalf("updates are %v", p.told)
 	}
 	clock.now = clock.now.Plus(time.Hour)
 	p.tell(unbench{Node: "nobody"})
 	if len(p.told) != 2 || len(clock.set) != 1 {
-		t.Errorf("nothing has changed, and it was told %d times, timers %v", len(p.told), clock.set)
+		t.Errorf("nothing has changed, but there are %d updates, timers %v", len(p.told), clock.set)
 	}
 }
 
@@ -229,7 +229,7 @@ func BenchmarkRoomsShown(b *testing.B) {
 		clock.now = clock.now.Plus(roomsEvery)
 		p.tell(showAgain{})
 		if len(p.told) != 1 || len(p.told[0].Machines) != 80 {
-			b.Fatalf("told %d times", len(p.told))
+			b.Fatalf("%d updates", len(p.told))
 		}
 		p.told = p.told[:0]
 	}

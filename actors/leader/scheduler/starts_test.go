@@ -53,32 +53,32 @@ func TestStartsAreToldSeldom(t *testing.T) {
 	promise(1)
 	said(protocol.Waits{Record: rec})
 	if got := said(PlanNow{}); len(got) != 1 || got[0].Promises[0].At != 1 {
-		t.Fatalf("at first it is told %v", got)
+		t.Fatalf("first update is %v", got)
 	}
 	promise(2)
 	wait(startsEvery / 2)
 	asked := planner.asked
 	if got := said(PlanNow{}); len(got) != 0 || planner.asked != asked {
-		t.Errorf("half a second later it is told %v", got)
+		t.Errorf("update after half a second is %v", got)
 	}
 	wait(startsEvery / 2)
 	if got := said(tellAgain{}); len(got) != 1 || got[0].Promises[0].At != 2 {
-		t.Errorf("a second later it is told %v", got)
+		t.Errorf("update after a second is %v", got)
 	}
 	wait(startsEvery)
 	if got := said(PlanNow{}); len(got) != 0 {
-		t.Errorf("it is told again what it knows: %v", got)
+		t.Errorf("an unchanged estimate is sent again: %v", got)
 	}
 	// The job was held and released quickly: the Mirror has dropped its estimate, although it is unchanged.
 	wait(startsEvery)
 	said(protocol.Withdraws{Job: "j"})
 	said(protocol.Waits{Record: rec})
 	if got := said(PlanNow{}); len(got) != 1 {
-		t.Errorf("who came again is told %v", got)
+		t.Errorf("update for the returned job is %v", got)
 	}
 	s.planner = policy.Default{}
 	wait(startsEvery)
 	if got := said(PlanNow{}); len(got) != 0 {
-		t.Errorf("without looking ahead it is told %v", got)
+		t.Errorf("without lookahead the update is %v", got)
 	}
 }

@@ -65,7 +65,7 @@ func (a *applied) submits(change func(*messages.JobSpec), allow bool) (*messages
 		}
 	}
 	if dry.Code != outcome.Code || dry.Field != outcome.Field {
-		a.Errorf("a dry run says %v, and a submit %v", dry, outcome)
+		a.Errorf("dry run returns %v, submit %v", dry, outcome)
 	}
 	if string(was) != string(messages.Bytes(spec)) {
 		a.Error("the spec as it was submitted was changed")
@@ -137,7 +137,7 @@ func TestQueuesRefuse(t *testing.T) {
 			t.Errorf("%d GPUs in %s: %v", c.tasks, c.queue, no)
 		}
 		if _, rec := a.submits(spec, true); rec == nil {
-			t.Error("what is allowed to be infeasible is refused")
+			t.Error("an infeasible job is refused although that is allowed")
 		}
 	}
 }
@@ -158,7 +158,7 @@ func TestOwnersWaitingAreCounted(t *testing.T) {
 	}
 	a.s.idles(&leadertest.Context{Said: &a.said}, a.s.jobs["j2"], false) // it is admitted
 	if !in("low") || in("low") {
-		t.Error("one of three has begun, so one more may wait")
+		t.Error("one of three has started, so one more may wait")
 	}
 	a.tell(protocol.Waits{Record: a.s.jobs["j2"].rec}) // and returns
 	a.tell(protocol.Settled{Job: "j1"})
@@ -222,7 +222,7 @@ func TestUsesAreKept(t *testing.T) {
 	a.s.recollect(actors.Loaded{Unlearned: []actors.Ended{ended}})
 	first := a.s.uses()
 	if len(first) != 1 || first[0].Queue != "low" || first[0].MilliGpuMs < 59_000_000 || first[0].MilliGpuMs > 60_001_000 {
-		t.Fatalf("one GPU for a minute is %v", first)
+		t.Fatalf("usage of one GPU for a minute is %v", first)
 	}
 	next.s.recollect(actors.Loaded{Policy: &messages.PolicyRecord{Uses: first}, Unlearned: []actors.Ended{ended}})
 	if got := next.s.uses(); len(got) != 1 || got[0].MilliGpuMs != 2*first[0].MilliGpuMs {

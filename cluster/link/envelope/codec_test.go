@@ -45,14 +45,14 @@ func TestFramesPass(t *testing.T) {
 		}
 		received.Free() // as gRPC does after the codec
 		if !bytes.Equal(f.Bytes(), data) {
-			t.Errorf("in pieces of %d it comes changed", piece)
+			t.Errorf("in pieces of %d the frame arrives changed", piece)
 		}
 		f.Free()
 		if pool.back != len(received) {
 			t.Errorf("%d of %d pieces were given back", pool.back, len(received))
 		}
 		if f.Bytes() != nil {
-			t.Error("there are bytes in what was freed")
+			t.Error("a freed frame has bytes")
 		}
 		f.Free() // a second call has no effect
 	}
@@ -70,7 +70,7 @@ func TestFrameIsUsedAgain(t *testing.T) {
 		one.Free()
 	}
 	if pool.back != 2 {
-		t.Errorf("%d of 3 were given back, and one is in use", pool.back)
+		t.Errorf("%d of 3 buffers were returned, and one is in use", pool.back)
 	}
 	if err := (codec{}).Unmarshal(nil, &f); err != nil || len(f.Bytes()) != 0 || pool.back != 3 {
 		t.Errorf("an empty frame: %v, %d bytes, %d given back", err, len(f.Bytes()), pool.back)

@@ -56,6 +56,6 @@ func TestPassed(t *testing.T) {
 	var broken Passed
 	broken.receive(mem.BufferSlice{mem.SliceBuffer([]byte{3<<3 | 2, 200})})
 	if broken.Bears(stdout) || broken.Into(&api.ExecOut{}) == nil {
-		t.Error("what is cut short is handed on")
+		t.Error("a truncated message is forwarded")
 	}
 }
