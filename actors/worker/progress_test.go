@@ -100,8 +100,8 @@ func TestProgressOfOneThatSaysNothing(t *testing.T) {
 	}
 }
 
-// TestProgressOfManyAttempts: the first progress of several attempts at one moment is told by two heartbeats and no
-// more: one at once, and one for all others a second later.
+// TestProgressOfManyAttempts checks the first progress of several attempts at the same moment. Only two heartbeats carry
+// it: one at once, and one for all others a second later.
 func TestProgressOfManyAttempts(t *testing.T) {
 	r, reports, said := progressRig(t)
 	members := []*messages.Member{{Amount: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30}}}
@@ -122,14 +122,14 @@ func TestProgressOfManyAttempts(t *testing.T) {
 	})
 	r.settle()
 	if got := said(true); len(got) != 1 || got[0].Job != "j" {
-		t.Fatalf("at once %v is told", got)
+		t.Fatalf("at once %v is reported", got)
 	}
 	r.pass(earlyEvery)
 	if got := said(true); len(got) != 1 || got[0].Job != "k" {
-		t.Fatalf("a second later %v is told", got)
+		t.Fatalf("a second later %v is reported", got)
 	}
 	r.pass(4 * time.Second)
 	if got := said(true); len(got) > 0 {
-		t.Fatalf("later %v is told again", got)
+		t.Fatalf("later %v is reported again", got)
 	}
 }
