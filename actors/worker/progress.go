@@ -33,8 +33,8 @@ func (p *progressSent) due(now actors.Instant) bool {
 	return (p.changed || p.seq > 0) && (p.at == 0 || now.Since(p.at) >= progressEvery)
 }
 
-// onRankProgress records the progress of a rank. An early heartbeat carries it if it is due. Otherwise a later heartbeat
-// does.
+// onRankProgress records the progress of a rank. An early heartbeat carries it if it is due. Otherwise a later
+// heartbeat does.
 func (n *Node) onRankProgress(ctx actor.Context, m rankProgress) {
 	s := n.slices[m.key.Token]
 	if s == nil || m.told.Validate() != nil {

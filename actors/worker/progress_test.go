@@ -100,8 +100,8 @@ func TestProgressOfOneThatSaysNothing(t *testing.T) {
 	}
 }
 
-// TestProgressOfManyAttempts checks the first progress of several attempts at the same moment. Only two heartbeats carry
-// it: one at once, and one for all others a second later.
+// TestProgressOfManyAttempts checks the first progress of several attempts at the same moment. Only two heartbeats
+// carry it: one at once, and one for all others a second later.
 func TestProgressOfManyAttempts(t *testing.T) {
 	r, reports, said := progressRig(t)
 	members := []*messages.Member{{Amount: &messages.Resources{MilliCpu: 1000, MemoryBytes: 1 << 30}}}
