@@ -45,7 +45,7 @@ func TestFullScratch(t *testing.T) {
 			others = append(others, c.submit(spec))
 		}
 		c.await(full, "failed")
-		c.cli("describe", "job", full).wants(t, 0, "was ended because the disk is full: it kept", "")
+		c.cli("describe", "job", full).wants(t, 0, "was ended because the disk is full: the task kept", "")
 		for _, id := range others {
 			c.await(id, "succeeded")
 		}

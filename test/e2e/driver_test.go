@@ -162,7 +162,7 @@ func diskEnd(t *testing.T, c *cluster) {
 	if s := c.await(id, "failed"); s.Record.ExitCode != 137 {
 		t.Errorf("the job ended with code %d", s.Record.ExitCode)
 	}
-	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended because the disk is full: it kept", "")
+	c.cli("describe", "job", id).wants(t, 0, "rank 1 on n1 was ended because the disk is full: the task kept", "")
 	c.cli("get", "job", id, "-o", "json").wants(t, 0, `"disk": true`, "")
 	for limit := pace.Until(10 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		owners, err := filepath.Glob(filepath.Join(c.dir, "n1", "*", "kept", "*", "owner.json"))
