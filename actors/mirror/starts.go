@@ -78,14 +78,6 @@ func (m *Mirror) overLimit(job *shownJob) messages.Reason {
 	return messages.Reason{}
 }
 
-// over returns the limit that a job waits for, and the fix. It returns the empty string if no limit blocks the job.
-func (s *starts) over(job *shownJob) string {
-	if line := s.lines[job.burst]; line != nil && job.Phase == messages.PhaseQueued {
-		return line.Over
-	}
-	return ""
-}
-
 // withheld returns the reason of a job that fits but may not start yet. Such a job waits for one domain of its
 // preferred level, or it leaves nodes to shorter jobs. Any other job gets the zero value. Only the first job of a burst
 // waits like this; the others wait behind it.
