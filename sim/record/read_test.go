@@ -135,8 +135,8 @@ const lived = `{
 // TestHistory checks that a job keeps its shape and runs as long as its GPUs were held.
 func TestHistory(t *testing.T) {
 	wants(t, read(t, lived, Input{}),
-		"line 5: 1000.25+20<60 gpus 16/2 ann@night waited 1.5", "line 8: 1000.5+3<0 gpus 12/0 bob@default waited 0",
-		"line 14: 1200+4<0 gpus 3/3 @ waited 2", "1 never ran", "1 with a part of a GPU", "1 without GPUs")
+		"line 5: 1000.25+20<60 gpus 16/2 ann@night waited 1.5", "line 7: 1000.5+3<0 gpus 12/0 bob@default waited 0",
+		"line 12: 1200+4<0 gpus 3/3 @ waited 2", "1 never ran", "1 with a part of a GPU", "1 without GPUs")
 	for text, want := range map[string]string{
 		"{}":                     "no items",
 		`{"items": 3}`:           "items is not a list",

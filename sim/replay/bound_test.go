@@ -39,11 +39,7 @@ func TestBound(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := r.overBound(); err == nil || !strings.Contains(err.Error(), "its bound is") {
-<<<<<<< HEAD
 		t.Errorf("without start guarantees: %v", err)
-=======
-		t.Errorf("by order of arrival, without a promise: %v", err)
->>>>>>> ff53a157 (test: expect today's texts of disk limits, bounds and records)
 	}
 	o.Jobs[3].Limit = 0
 	if r, err = replayed(o, Watch{}); err != nil || r.hasBound() {
