@@ -25,9 +25,9 @@ type Constants struct {
 	ReportDelay  time.Duration // between a change of the ledger and its report
 	TombstoneAge time.Duration // minimum age of a dropped tombstone
 
-	BenchFirst     time.Duration
-	BenchCap       time.Duration
-	LaunchFailures int // launch failures in a row, or of this many jobs, after which a node is cordoned
+	NodeBackoffFirst time.Duration
+	NodeBackoffCap   time.Duration
+	LaunchFailures   int // launch failures in a row, or of this many jobs, after which a node is cordoned
 
 	InfraRestarts   int // limit on restarts that are not the job's fault
 	PrepareFailures int // of one job since its last run, after which its image counts as broken
@@ -79,9 +79,9 @@ func DefaultConstants() Constants {
 		ReportDelay:  10 * time.Millisecond,
 		TombstoneAge: 10 * time.Minute,
 
-		BenchFirst:     time.Second,
-		BenchCap:       time.Minute,
-		LaunchFailures: 3,
+		NodeBackoffFirst: time.Second,
+		NodeBackoffCap:   time.Minute,
+		LaunchFailures:   3,
 
 		InfraRestarts:   100,
 		PrepareFailures: 4,

@@ -40,20 +40,21 @@ func ToTaskID(k topology.TaskKey) *TaskId {
 
 // sliceStates maps the states of an allocation in the ledger to the states in reports and on disk.
 var sliceStates = [...]SliceState{
-	topology.SliceReserved:  SliceState_SLICE_STATE_RESERVED,
-	topology.SliceCommitted: SliceState_SLICE_STATE_COMMITTED,
-	topology.SlicePrepared:  SliceState_SLICE_STATE_PREPARED,
-	topology.SliceStarted:   SliceState_SLICE_STATE_STARTED,
-	topology.SliceStopping:  SliceState_SLICE_STATE_STOPPING,
-	topology.SliceOver:      SliceState_SLICE_STATE_OVER,
+	topology.AllocationReserved:  SliceState_SLICE_STATE_RESERVED,
+	topology.AllocationCommitted: SliceState_SLICE_STATE_COMMITTED,
+	topology.AllocationPrepared:  SliceState_SLICE_STATE_PREPARED,
+	topology.AllocationStarted:   SliceState_SLICE_STATE_STARTED,
+	topology.AllocationStopping:  SliceState_SLICE_STATE_STOPPING,
+	topology.AllocationEnded:     SliceState_SLICE_STATE_OVER,
 }
 
-// ToSliceState converts the state of an allocation.
-func ToSliceState(s topology.SliceState) SliceState { return sliceStates[s] }
+// ToAllocationState converts the state of an allocation.
+func ToAllocationState(s topology.AllocationState) SliceState { return sliceStates[s] }
 
-// FromSliceState converts the state of an allocation. For an unknown state it returns 0, which every ledger refuses.
-func FromSliceState(s SliceState) topology.SliceState {
-	return topology.SliceState(max(slices.Index(sliceStates[:], s), 0))
+// FromAllocationState converts the state of an allocation. For an unknown state it returns 0, which every ledger
+// refuses.
+func FromAllocationState(s SliceState) topology.AllocationState {
+	return topology.AllocationState(max(slices.Index(sliceStates[:], s), 0))
 }
 
 // FromResources converts an amount. It returns zero for nil.

@@ -80,14 +80,14 @@ func TestJobStatesAndEvidence(t *testing.T) {
 // TestSliceStates checks the numbers of the states. Nodes of every version have these numbers on disk and report them
 // to the leader.
 func TestSliceStates(t *testing.T) {
-	pinned := map[topology.SliceState]int32{
-		topology.SliceReserved: 1, topology.SliceCommitted: 2, topology.SlicePrepared: 3,
-		topology.SliceStarted: 4, topology.SliceStopping: 5, topology.SliceOver: 6,
+	pinned := map[topology.AllocationState]int32{
+		topology.AllocationReserved: 1, topology.AllocationCommitted: 2, topology.AllocationPrepared: 3,
+		topology.AllocationStarted: 4, topology.AllocationStopping: 5, topology.AllocationEnded: 6,
 	}
 	for s, number := range pinned {
-		wire := ToSliceState(s)
-		if int32(wire) != number || FromSliceState(wire) != s {
-			t.Errorf("%v is %d on the wire, and read back as %v", s, wire, FromSliceState(wire))
+		wire := ToAllocationState(s)
+		if int32(wire) != number || FromAllocationState(wire) != s {
+			t.Errorf("%v is %d on the wire, and read back as %v", s, wire, FromAllocationState(wire))
 		}
 		if want := "SLICE_STATE_" + strings.ToUpper(s.String()); wire.String() != want {
 			t.Errorf("%v is %v on the wire", s, wire)
@@ -97,7 +97,7 @@ func TestSliceStates(t *testing.T) {
 		t.Errorf("the wire has %d states, of which %d are the ledger's", len(SliceState_name), len(pinned))
 	}
 	for _, unknown := range []SliceState{0, 7, -1} {
-		if got := FromSliceState(unknown); got != 0 {
+		if got := FromAllocationState(unknown); got != 0 {
 			t.Errorf("%d is read as %v", unknown, got)
 		}
 	}

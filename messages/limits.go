@@ -47,8 +47,8 @@ const (
 	MaxMilliCPU    = 1 << 30
 	MaxMemoryBytes = 1 << 50
 	MaxMilliGPU    = 1_000_000
-	// maxSlices limits the allocations in a ledger, including ended ones that wait for Forget.
-	maxSlices = 65_536
+	// maxAllocations limits the allocations in a ledger, including ended ones that wait for Forget.
+	maxAllocations = 65_536
 	// maxUIDs limits the uids in use on a node: those of its allocations and those of files that tasks left behind.
 	maxUIDs = 16_384
 	// MaxCells limits the groups of similar jobs whose run times a leader stores.

@@ -95,7 +95,7 @@ func TestReasonWidth(t *testing.T) {
 func TestRefusalWidth(t *testing.T) {
 	long := strings.Repeat("long-", 13)[:63]
 	total := topology.Resources{MilliCPU: 128_000, MemoryBytes: 1 << 40, MilliGPU: 8000}
-	f := topology.NewFabric([]string{long, "rack"})
+	f := topology.NewTree([]string{long, "rack"})
 	for _, node := range []string{long + "a", long + "b"} {
 		m := topology.Machine{ID: topology.NodeID(node), Place: []string{long, long}, Total: total, GPUType: long}
 		f.Join(m, m.Idle())

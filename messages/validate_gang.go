@@ -319,7 +319,7 @@ func (x *LedgerReport) valid() error {
 		part("free", x.GetFree()),
 		parts("free_gpus", x.GetFreeGpus(), 0, MaxMilliGPU/1000),
 		unique("free_gpus", x.GetFreeGpus(), (*GpuShare).GetGpuId),
-		parts("slices", x.GetSlices(), 0, maxSlices),
+		parts("slices", x.GetSlices(), 0, maxAllocations),
 		unique("slices", x.GetSlices(),
 			func(s *SliceReport) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		between("withdrawn_gpus", int64(len(x.GetWithdrawnGpus())), 0, MaxMilliGPU/1000),

@@ -145,7 +145,7 @@ func (x *TaskEntry) valid() error {
 func (x *TaskList) Validate() error {
 	return first(
 		maybe("health", x.GetHealth()),
-		parts("tasks", x.GetTasks(), 0, maxSlices),
+		parts("tasks", x.GetTasks(), 0, maxAllocations),
 		unique("tasks", x.GetTasks(), func(e *TaskEntry) [3]uint64 {
 			return [3]uint64{e.GetId().GetToken().GetEpoch(), e.GetId().GetToken().GetCounter(), uint64(e.GetId().GetRank())}
 		}),

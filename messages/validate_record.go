@@ -177,7 +177,7 @@ func (x *SliceRecord) valid() error {
 // Validate refuses a ledger that no agent can have written.
 func (x *LedgerRecord) Validate() error {
 	return first(
-		parts("slices", x.GetSlices(), 0, maxSlices),
+		parts("slices", x.GetSlices(), 0, maxAllocations),
 		unique("slices", x.GetSlices(),
 			func(s *SliceRecord) [2]uint64 { return [2]uint64{s.GetToken().GetEpoch(), s.GetToken().GetCounter()} }),
 		idOrNone("cluster_id", x.GetClusterId()),

@@ -34,7 +34,7 @@ func (g *group) reason() Reason {
 //
 // A reason may change although no capacity became free. Therefore a group whose refusal is older than the view is
 // examined again. If the group fits, nothing is reported, because the next pass starts it.
-func (q *Queue) Reasons(view *topology.Fabric, into []Reason) []Reason {
+func (q *Queue) Reasons(view *topology.Tree, into []Reason) []Reason {
 	for _, g := range q.list {
 		if !g.looked {
 			continue
@@ -70,7 +70,7 @@ func (q *Queue) ReasonsOf(joined []Joined, into []Reason) []Reason {
 }
 
 // Explain explains why the job waits. The job ID "" stands for any job that asks this question. holders may be nil.
-func (q *Question) Explain(view *topology.Fabric, job topology.JobID, holders *topology.Holders) topology.Explanation {
+func (q *Question) Explain(view *topology.Tree, job topology.JobID, holders *topology.Holders) topology.Explanation {
 	e := topology.ExplainTo(view, q.Gang, job, holders)
 	if e.Refusal != nil {
 		e.Refusal.Patient = q.Patient
@@ -79,7 +79,7 @@ func (q *Question) Explain(view *topology.Fabric, job topology.JobID, holders *t
 }
 
 // Explain explains why one job waits. It returns false if the job is not in the queue. holders may be nil.
-func Explain(view *topology.Fabric, queue *Queue, job topology.JobID, holders *topology.Holders) (Answer, bool) {
+func Explain(view *topology.Tree, queue *Queue, job topology.JobID, holders *topology.Holders) (Answer, bool) {
 	e := queue.jobs[job]
 	if e == nil {
 		return Answer{}, false

@@ -10,7 +10,7 @@ import (
 // This file tests the reasons that are reported for waiting groups.
 
 // told returns the result of Reasons, one line per group.
-func told(f *topology.Fabric, q *Queue) []string {
+func told(f *topology.Tree, q *Queue) []string {
 	var out []string
 	for _, r := range q.Reasons(f, nil) {
 		out = append(out, fmt.Sprint(r.Group, " ", r.Why.String()))
@@ -27,7 +27,7 @@ func joinedIn(d Decisions) string {
 	return fmt.Sprint(out)
 }
 
-func expectTold(t *testing.T, f *topology.Fabric, q *Queue, want ...string) {
+func expectTold(t *testing.T, f *topology.Tree, q *Queue, want ...string) {
 	t.Helper()
 	if got := told(f, q); fmt.Sprint(got) != fmt.Sprint(want) {
 		t.Errorf("told\n%v, want\n%v", got, want)

@@ -21,9 +21,9 @@ func sizes(all ...int) []int {
 
 // fullCluster returns a cluster with a little free capacity on every node, into which no waiting gang of the benchmarks
 // fits.
-func fullCluster(machines int) *topology.Fabric {
+func fullCluster(machines int) *topology.Tree {
 	r := rand.New(rand.NewSource(3))
-	f := topology.NewFabric([]string{"zone", "block", "rack"})
+	f := topology.NewTree([]string{"zone", "block", "rack"})
 	for i := range machines {
 		m := machine(i, 1)
 		rack := i / 16
@@ -103,7 +103,7 @@ func BenchmarkSchedulePassShapes(b *testing.B) {
 	})
 }
 
-func benchmarkPass(b *testing.B, f *topology.Fabric, q *Queue, changed int) {
+func benchmarkPass(b *testing.B, f *topology.Tree, q *Queue, changed int) {
 	ids := make([]topology.NodeID, 10000)
 	for i := range ids {
 		ids[i] = machine(i, 1).ID
@@ -177,7 +177,7 @@ func BenchmarkExplain(b *testing.B) {
 // BenchmarkPlanAdmit measures a pass that fills an idle cluster from the queue.
 func BenchmarkPlanAdmit(b *testing.B) {
 	const machines = 10000
-	f := topology.NewFabric([]string{"block", "rack"})
+	f := topology.NewTree([]string{"block", "rack"})
 	for i := range machines {
 		m := machine(i, 1)
 		m.Place = []string{fmt.Sprintf("b%03d", i/320), fmt.Sprintf("r%05d", i/16)}

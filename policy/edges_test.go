@@ -18,7 +18,7 @@ import (
 
 // bare returns a Judgement of an empty cluster with one pool, at a time.
 func bare(now int64, pool estimate.Pool) *Judgement {
-	f := topology.NewFabric([]string{"rack"})
+	f := topology.NewTree([]string{"rack"})
 	j := NewJudgement(DefaultSettings(), estimate.NewCells(), NewRuns(estimate.NewCells(), 0))
 	j.view, j.queue, j.now = f, NewQueue(), now
 	j.bursts = newBursts()

@@ -29,15 +29,15 @@ type firmly struct {
 
 // Firm is a firm promise in the form for the job's record.
 type Firm struct {
-	Job    topology.JobID
-	Pool   string
-	Order  uint64
-	Where  topology.Placement // no slots: it is given up
-	Left   int64              // time left until its bound; topology.Never: no bound
-	Slips  int
-	Told   Foretold         // first estimate; Made below 0: from an earlier leader
-	Stops  []preempt.Victim // attempts that are stopped for it; none: it waits for running jobs to end
-	OnLoan bool             // its queue borrows for it
+	Job           topology.JobID
+	Pool          string
+	Order         uint64
+	Where         topology.Placement // no slots: it is given up
+	Left          int64              // time left until its bound; topology.Never: no bound
+	Slips         int
+	FirstEstimate Foretold         // first estimate; Made below 0: from an earlier leader
+	Stops         []preempt.Victim // attempts that are stopped for it; none: it waits for running jobs to end
+	OnLoan        bool             // its queue borrows for it
 
 	// The following fields are used only by Inherit: the owner, the queue, and whether the job must not be stopped.
 	Owner, Queue string
@@ -62,7 +62,7 @@ func (j *Judgement) sayFirm() {
 		p.slips, p.unsaid = max(slips, p.slips), false
 		j.d.Firm = append(j.d.Firm, Firm{
 			Job: p.e.Job, Pool: p.pool, Order: p.order, Where: p.place, Left: left(p.bound, j.now), Slips: p.slips,
-			Told: p.e.told.known(), Stops: victimsOf(p.stops), OnLoan: p.onLoan,
+			FirstEstimate: p.e.told.known(), Stops: victimsOf(p.stops), OnLoan: p.onLoan,
 		})
 	}
 }

@@ -17,7 +17,7 @@ const maxFeasible = 16
 // Wanted returns the GPU types that a waiting job could use and that no limit of the job forbids, sorted. The result
 // any is true if such a job accepts every type. Jobs that are held or begin later are in no queue. A job that does not
 // fit even on idle nodes is ignored.
-func (q *Queue) Wanted(view *topology.Fabric, stopped func(topology.JobID) bool) (types []string, any bool) {
+func (q *Queue) Wanted(view *topology.Tree, stopped func(topology.JobID) bool) (types []string, any bool) {
 	left := maxFeasible
 	for _, g := range q.list {
 		if estimate.TotalOf(&g.gang).MilliGPU == 0 || slices.Contains(types, g.gang.GPUType) ||

@@ -138,7 +138,8 @@ func TestKeptBetweenAttempts(t *testing.T) {
 // TestSaidOnce checks that an unchanged promise is recorded once, and that its end is recorded once.
 func TestSaidOnce(t *testing.T) {
 	s, b, said := oldest(t)
-	if said.Left != 920*second || said.Slips != 0 || said.Told.Made != 2*second || said.Told.At <= said.Told.Made {
+	first := said.FirstEstimate
+	if said.Left != 920*second || said.Slips != 0 || first.Made != 2*second || first.At <= first.Made {
 		t.Errorf("said is %+v", said)
 	}
 	for range 5 {

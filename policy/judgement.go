@@ -18,7 +18,7 @@ import (
 // because later decisions of the same pass depend on the start.
 type Ends interface {
 	// Horizon returns the known ends of all running jobs.
-	Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon
+	Horizon(view *topology.Tree, nowNs int64) *topology.Horizon
 	// Admitted adds a job that this pass has started.
 	Admitted(a *Admission, nowNs int64)
 	// Runs reports whether a job has an attempt that holds capacity.
@@ -40,7 +40,7 @@ type Judgement struct {
 	cells    *estimate.Cells
 	ends     Ends
 
-	view    *topology.Fabric
+	view    *topology.Tree
 	queue   *Queue
 	horizon *topology.Horizon
 	now     int64
@@ -90,7 +90,7 @@ func NewJudgement(settings Settings, cells *estimate.Cells, ends Ends) *Judgemen
 //  4. If the guard has credit, the job that has waited longest gets the next turn.
 //  5. All bursts get their turns, by priority and then by the least work. Each starts the jobs that fit, and then gets
 //     a moving promise if its class has one left. The first job of an untried burst gets an earlier turn.
-func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
+func (j *Judgement) Plan(view *topology.Tree, queue *Queue, nowNs int64) Decisions {
 	j.begin(view, queue, nowNs)
 	j.countSlips()
 	j.serveFirm()
@@ -105,7 +105,7 @@ func (j *Judgement) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decis
 }
 
 // begin updates all data that is kept between passes.
-func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
+func (j *Judgement) begin(view *topology.Tree, queue *Queue, now int64) {
 	if j.view != view || j.queue != queue {
 		j.forget(view, queue)
 	}
@@ -126,7 +126,7 @@ func (j *Judgement) begin(view *topology.Fabric, queue *Queue, now int64) {
 }
 
 // forget drops all data, because nothing is valid for another view.
-func (j *Judgement) forget(view *topology.Fabric, queue *Queue) {
+func (j *Judgement) forget(view *topology.Tree, queue *Queue) {
 	for _, p := range slices.Concat(j.firm, j.moving) {
 		if j.view != nil {
 			j.view.Unkeep(p.keep)
@@ -248,7 +248,7 @@ func (j *Judgement) admit(b *burst, e *entry, p topology.Placement, t terms) {
 	stops := e.promised.told()
 	promised := j.serve(e, p)
 	a := j.queue.Admit(j.view, e.Job, p)
-	a.Told, a.Promised, a.Stops = e.told.known(), promised, stops
+	a.FirstEstimate, a.Promised, a.Stops = e.told.known(), promised, stops
 	a.Traits, a.Estimate, a.Grace, a.StartBy = b.traits, b.estimate, e.Grace, t.startBy
 	j.ends.Admitted(&a, j.now)
 	j.changes++

@@ -13,7 +13,7 @@ import (
 
 // busy is a cluster in which every node is full, and a queue of bursts. One job ends in each round.
 type busy struct {
-	view  *topology.Fabric
+	view  *topology.Tree
 	queue *Queue
 	runs  *Runs
 	j     *Judgement
@@ -24,7 +24,7 @@ type busy struct {
 }
 
 func newBusy(machines, jobs, bursts, shapes int, settings Settings) *busy {
-	view := topology.NewFabric([]string{"zone", "block", "rack"})
+	view := topology.NewTree([]string{"zone", "block", "rack"})
 	x := &busy{view: view, queue: NewQueue(), r: rand.New(rand.NewSource(1))}
 	cells := estimate.NewCells()
 	x.runs = NewRuns(cells, 0)

@@ -36,7 +36,7 @@ const untilAsked = 30 * second
 // another one. A job with its own promise gets no suggestion, because another limit would change its turn, and its
 // reserved nodes could go to another job.
 func (q *Question) WayOut(
-	view *topology.Fabric, who Borrower, promises []Promise, heldBack bool, nowNs int64,
+	view *topology.Tree, who Borrower, promises []Promise, heldBack bool, nowNs int64,
 ) (WayOut, bool) {
 	if slices.ContainsFunc(promises, func(p Promise) bool { return p.Job == who.Job }) {
 		return WayOut{}, false

@@ -40,7 +40,7 @@ func (j *Judgement) closest(g *group) string {
 }
 
 // closestIn is closest for any gang.
-func closestIn(view *topology.Fabric, gang topology.Gang) string {
+func closestIn(view *topology.Tree, gang topology.Gang) string {
 	if gang.Preferred != "" { // the user has set the level
 		return ""
 	}

@@ -21,8 +21,8 @@ type Admission struct {
 	Estimate, Grace, StartBy int64
 	// Told is the first estimate of the job's start; Made is 0 if there was none. Promised means that the job had a
 	// firm promise, which it keeps until its COMMIT.
-	Told     Foretold
-	Promised bool
+	FirstEstimate Foretold
+	Promised      bool
 	// Stops has the attempts that were stopped for this job.
 	Stops []preempt.Victim
 }
@@ -60,7 +60,7 @@ type Decisions struct {
 //     groups that no pass has examined yet.
 //  3. The group whose first job is first in the queue is next: its gang is placed, or the complete group sleeps from
 //     now on. A pass only takes capacity, so a refused gang stays refused in that pass.
-func Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
+func Plan(view *topology.Tree, queue *Queue, nowNs int64) Decisions {
 	queue.endPatience(nowNs)
 	queue.wake(view)
 	var d Decisions
@@ -106,7 +106,7 @@ func (q *Queue) endPatience(nowNs int64) {
 }
 
 // wake marks all groups for examination if a refused one might fit now.
-func (q *Queue) wake(view *topology.Fabric) {
+func (q *Queue) wake(view *topology.Tree) {
 	if !q.HasGrown(view) {
 		return
 	}
@@ -119,7 +119,7 @@ func (q *Queue) wake(view *topology.Fabric) {
 }
 
 // HasGrown reports whether the view has more capacity than the last pass left, or is a new one.
-func (q *Queue) HasGrown(view *topology.Fabric) bool {
+func (q *Queue) HasGrown(view *topology.Tree) bool {
 	return view != q.view || view.Gained() != q.gained
 }
 
@@ -138,7 +138,7 @@ func (q *Queue) join() []Joined {
 }
 
 // Admit takes a placement and removes a waiting job from the queue, because it starts there.
-func (q *Queue) Admit(view *topology.Fabric, job topology.JobID, p topology.Placement) Admission {
+func (q *Queue) Admit(view *topology.Tree, job topology.JobID, p topology.Placement) Admission {
 	view.Take(p)
 	q.Remove(job)
 	return Admission{Job: job, Placement: p}
@@ -146,7 +146,7 @@ func (q *Queue) Admit(view *topology.Fabric, job topology.JobID, p topology.Plac
 
 // Passed ends a pass. Every group sleeps until free capacity grows. Passed returns the jobs that entered a group after
 // the last pass and still wait.
-func (q *Queue) Passed(view *topology.Fabric) []Joined {
+func (q *Queue) Passed(view *topology.Tree) []Joined {
 	for _, g := range q.awake {
 		g.asleep = true
 	}

@@ -24,8 +24,8 @@ func machine(i, racks int) topology.Machine {
 	}
 }
 
-func cluster(machines, racks int) *topology.Fabric {
-	f := topology.NewFabric([]string{"zone", "rack"})
+func cluster(machines, racks int) *topology.Tree {
+	f := topology.NewTree([]string{"zone", "rack"})
 	for i := range machines {
 		m := machine(i, racks)
 		f.Join(m, m.Idle())
@@ -179,7 +179,7 @@ func TestPlanTakesTurnsAmongShapes(t *testing.T) {
 func TestPlanLooksAtAnotherView(t *testing.T) {
 	q := NewQueue()
 	q.Add(waiting("a", 0, 1, gang(2, 8)))
-	small, large := topology.NewFabric([]string{"zone", "rack"}), cluster(2, 1)
+	small, large := topology.NewTree([]string{"zone", "rack"}), cluster(2, 1)
 	for i := range 2 {
 		m := machine(i, 1)
 		m.Total.MilliGPU = 4000
@@ -230,7 +230,7 @@ func TestQueuePosition(t *testing.T) {
 }
 
 // forgetful is a pass that examines every job every time.
-func forgetful(f *topology.Fabric, q map[topology.JobID]Waiting, now int64) []topology.JobID {
+func forgetful(f *topology.Tree, q map[topology.JobID]Waiting, now int64) []topology.JobID {
 	all := NewQueue()
 	for _, w := range q {
 		all.Add(w)

@@ -12,14 +12,14 @@ import (
 type Planner interface {
 	// Plan starts gangs with Queue.Admit, ends the pass with Queue.Passed, and returns its decisions. nowNs is a
 	// reading of the leader's monotonic clock.
-	Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions
+	Plan(view *topology.Tree, queue *Queue, nowNs int64) Decisions
 }
 
 // Default is the simple planner, without reservations.
 type Default struct{}
 
 // Plan runs a pass.
-func (Default) Plan(view *topology.Fabric, queue *Queue, nowNs int64) Decisions {
+func (Default) Plan(view *topology.Tree, queue *Queue, nowNs int64) Decisions {
 	return Plan(view, queue, nowNs)
 }
 

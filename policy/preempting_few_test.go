@@ -19,7 +19,7 @@ func (fewMachines) Drop(int)                           {}
 func (l fewMachines) Enough(p topology.Placement) bool { return len(p.Nodes()) <= l.most }
 
 // joinUneven adds two nodes in one rack and four in another. If some GPUs are in use, most nodes have two free GPUs.
-func joinUneven(view *topology.Fabric, inUse bool) {
+func joinUneven(view *topology.Tree, inUse bool) {
 	for _, m := range []struct {
 		id, rack   string
 		gpus, free int64
@@ -40,7 +40,7 @@ func joinUneven(view *topology.Fabric, inUse bool) {
 // TestVictimsOnFewMachines has a gang that a limit allows on a few nodes, and that would be placed on more nodes if one
 // victim stayed. The test checks that a job without resources on the few nodes is not stopped.
 func TestVictimsOnFewMachines(t *testing.T) {
-	view := topology.NewFabric([]string{"zone", "rack"})
+	view := topology.NewTree([]string{"zone", "rack"})
 	joinUneven(view, true)
 	has := func(cost int64, nodes ...topology.NodeID) (c preempt.Candidate) {
 		for i, n := range nodes {

@@ -121,7 +121,7 @@ type Queue struct {
 	awake   []*group // the groups that the next pass examines
 	patient heap.Heap[*entry]
 
-	view   *topology.Fabric  // of the last pass
+	view   *topology.Tree    // of the last pass
 	gained uint64            // the view's growth at the last pass
 	heads  heap.Heap[*group] // temporary data of a pass
 
@@ -268,7 +268,7 @@ func (q *Queue) leave(e *entry) {
 }
 
 // wanted returns the gang to place. While the group is patient, the preferred level is required.
-func (g *group) wanted(view *topology.Fabric) topology.Gang {
+func (g *group) wanted(view *topology.Tree) topology.Gang {
 	gang := g.gang
 	if g.key.patient && view.Finer(gang.Preferred, gang.Required) {
 		gang.Required = gang.Preferred
@@ -288,7 +288,7 @@ func (g *group) own() topology.Lent {
 }
 
 // place searches for nodes for the group's gang, including those in lent. It stores a refusal for later questions.
-func (g *group) place(view *topology.Fabric, lent topology.Lent) (topology.Placement, bool) {
+func (g *group) place(view *topology.Tree, lent topology.Lent) (topology.Placement, bool) {
 	g.asked = g.wanted(view)
 	p, ok := topology.PlaceLent(view, &g.asked, lent, &g.refusal)
 	if !ok {

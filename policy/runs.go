@@ -17,7 +17,7 @@ import (
 type Runs struct {
 	cells   *estimate.Cells
 	prepare int64 // longest time from the start of an attempt to its begin
-	view    *topology.Fabric
+	view    *topology.Tree
 	horizon *topology.Horizon
 	jobs    map[topology.JobID]*attempt
 	on      map[topology.NodeID][]*attempt // in the order of job IDs
@@ -49,7 +49,7 @@ func NewRuns(cells *estimate.Cells, prepare int64) *Runs {
 
 // Horizon returns when capacity becomes free, as known now. A job that has run longer than expected is expected to end
 // later.
-func (s *Runs) Horizon(view *topology.Fabric, now int64) *topology.Horizon {
+func (s *Runs) Horizon(view *topology.Tree, now int64) *topology.Horizon {
 	if s.view != view {
 		s.view, s.horizon = view, topology.NewHorizon(view)
 		for node := range s.on { //order: each node independently

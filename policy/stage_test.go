@@ -36,7 +36,7 @@ type actor struct {
 // stage is a cluster on which a history is played.
 type stage struct {
 	t      *testing.T
-	view   *topology.Fabric
+	view   *topology.Tree
 	queue  *Queue
 	j      *Judgement
 	runs   *Runs
@@ -57,7 +57,7 @@ type stage struct {
 }
 
 func newStage(t *testing.T, settings Settings, machines, racks int) *stage {
-	f := topology.NewFabric([]string{"zone", "rack"})
+	f := topology.NewTree([]string{"zone", "rack"})
 	for i := range machines {
 		m := machine(i, racks)
 		f.Join(m, m.Idle())

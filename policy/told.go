@@ -59,11 +59,11 @@ type record struct {
 	Slips  int
 	errors [4][]int64 // per kind: time from the first estimate to the start, in thousandths of the estimated time
 	sorted []int64
-	heard  func(Told)
+	heard  func(FirstEstimate)
 }
 
-// Told is the first estimate of a job and its actual start.
-type Told struct {
+// FirstEstimate is the first estimate of a job and its actual start.
+type FirstEstimate struct {
 	Job      topology.JobID
 	Made, At int64
 	By       int64 // time by which 9 of 10 start; 0: unknown
@@ -100,12 +100,12 @@ func (r *record) started(e *entry, now int64) {
 	}
 	*all = append(*all, topology.Scaled(now-t.made, perMille, t.length()))
 	if r.heard != nil {
-		r.heard(Told{Job: e.Job, Made: t.made, At: t.at, By: t.by, Started: now})
+		r.heard(FirstEstimate{Job: e.Job, Made: t.made, At: t.at, By: t.by, Started: now})
 	}
 }
 
 // Watch sets a function that is called with each first estimate when its job starts.
-func (j *Judgement) Watch(heard func(Told)) { j.record.heard = heard }
+func (j *Judgement) Watch(heard func(FirstEstimate)) { j.record.heard = heard }
 
 // Slips returns the number of overruns that delayed a lender.
 func (j *Judgement) Slips() int { return j.record.Slips }

@@ -8,8 +8,8 @@ import "testing"
 // of ten errors.
 func TestTold(t *testing.T) {
 	var r record
-	var heard []Told
-	r.heard = func(told Told) { heard = append(heard, told) }
+	var heard []FirstEstimate
+	r.heard = func(told FirstEstimate) { heard = append(heard, told) }
 	for i := range int64(100) {
 		e := &entry{Waiting: Waiting{Job: "j"}}
 		j := &Judgement{now: i * 10_000 * second}
@@ -31,7 +31,7 @@ func TestTold(t *testing.T) {
 // TestToldByAnEarlierLeader checks that an estimate of an earlier leader, which is on another clock, contributes no
 // error and is not reported.
 func TestToldByAnEarlierLeader(t *testing.T) {
-	r := record{heard: func(told Told) { t.Errorf("%+v is heard", told) }}
+	r := record{heard: func(told FirstEstimate) { t.Errorf("%+v is heard", told) }}
 	r.started(&entry{standing: standing{told: &foretold{lost: true}}}, 1000*second)
 	r.started(&entry{}, 1000*second)
 	for i := range r.errors {

@@ -14,7 +14,7 @@ import (
 // now.
 func furnished(now int64, free ...int64) *Judgement {
 	j := bare(now, estimate.Pool{Name: "h100", Size: 32_000, Usual: topology.Resources{MilliGPU: 8000}})
-	f := topology.NewFabric([]string{"zone", "rack"})
+	f := topology.NewTree([]string{"zone", "rack"})
 	j.view, j.round = f, 1
 	j.horizon = topology.NewHorizon(f)
 	for i, at := range free {

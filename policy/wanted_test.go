@@ -9,10 +9,10 @@ import (
 
 // TestWanted checks that a type is wanted while a job waits that could use it and that no limit stops.
 func TestWanted(t *testing.T) {
-	fabric := topology.NewFabric([]string{"rack"})
+	tree := topology.NewTree([]string{"rack"})
 	for id, gpuType := range map[topology.NodeID]string{"n1": "a", "n2": "b", "n3": "c"} {
 		total := topology.Resources{MilliCPU: 8000, MemoryBytes: 1 << 40, MilliGPU: 8000}
-		fabric.Join(topology.Machine{ID: id, Place: []string{"r"}, GPUType: gpuType, Total: total},
+		tree.Join(topology.Machine{ID: id, Place: []string{"r"}, GPUType: gpuType, Total: total},
 			topology.Capacity{MilliCPU: total.MilliCPU, MemoryBytes: total.MemoryBytes, WholeGPUs: 4})
 	}
 	q := NewQueue()
@@ -24,8 +24,8 @@ func TestWanted(t *testing.T) {
 	stopped := map[topology.JobID]bool{}
 	wants := func(types ...string) {
 		t.Helper()
-		Plan(fabric, q, 0)
-		got, any := q.Wanted(fabric, func(job topology.JobID) bool { return stopped[job] })
+		Plan(tree, q, 0)
+		got, any := q.Wanted(tree, func(job topology.JobID) bool { return stopped[job] })
 		if !slices.Equal(got, types) && !(any && slices.Equal(types, []string{"*"})) {
 			t.Errorf("wanted are %v, any %t; want %v", got, any, types)
 		}

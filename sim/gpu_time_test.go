@@ -51,15 +51,15 @@ func (x *witness) lookAt(m *machine, n *messages.NodeRecord) {
 	x.of[goodput.Broken] += b.Withdrawn.MilliGPU
 	x.of[goodput.Stopping] += b.Stopping.MilliGPU
 	x.of[goodput.Starting] += b.Reserved.MilliGPU
-	for _, s := range l.Slices() {
+	for _, s := range l.Allocations() {
 		held := int64(0)
 		for _, g := range s.Grants {
 			held += g.Amount.MilliGPU
 		}
 		switch s.State {
-		case topology.SliceStarted:
+		case topology.AllocationStarted:
 			x.of[goodput.Productive] += held
-		case topology.SliceCommitted, topology.SlicePrepared:
+		case topology.AllocationCommitted, topology.AllocationPrepared:
 			x.of[goodput.Starting] += held
 		}
 	}

@@ -30,8 +30,8 @@ const (
 	checkAgain = 5 * time.Second
 )
 
-// unwell makes a node unhealthy for a while. Its next check detects that.
-func unwell(f *faults, m *machine) bool {
+// unhealthy makes a node unhealthy for a while. Its next check detects that.
+func unhealthy(f *faults, m *machine) bool {
 	if m.ails {
 		return false
 	}

@@ -36,7 +36,7 @@ func newIdleNamed() *idleNamed {
 func isWell(w *World) bool {
 	calm := w.faults.prompt() && w.leadsLong() && !w.opts.Plain
 	return calm || w.healed &&
-		w.engine.now.since(max(w.healedAt, w.ledSince)) >= w.constants.BenchCap+20*time.Second
+		w.engine.now.since(max(w.healedAt, w.ledSince)) >= w.constants.NodeBackoffCap+20*time.Second
 }
 
 func (c *idleNamed) Step(w *World, e *Event) {
@@ -61,7 +61,7 @@ func (c *idleNamed) Step(w *World, e *Event) {
 // idleHours looks for a job that could run on nodes that are all idle.
 func (c *idleNamed) idleHours(w *World, p *process) {
 	if slices.ContainsFunc(w.machines, func(m *machine) bool {
-		return m.core() && m.proc.node != nil && len(m.proc.node.Ledger().Slices()) > 0
+		return m.core() && m.proc.node != nil && len(m.proc.node.Ledger().Allocations()) > 0
 	}) {
 		clear(c.lone)
 		return

@@ -36,8 +36,8 @@ func (c *reservationsEnd) Step(w *World, e *Event) {
 		if p == nil || p.node == nil || p.paused || !w.healed || w.engine.now.since(w.healedAt) < 2*time.Second {
 			continue
 		}
-		for _, s := range p.node.Ledger().Slices() {
-			if s.State == topology.SliceReserved && int64(p.Now())-s.ExpiresAt > int64(100*time.Millisecond) {
+		for _, s := range p.node.Ledger().Allocations() {
+			if s.State == topology.AllocationReserved && int64(p.Now())-s.ExpiresAt > int64(100*time.Millisecond) {
 				c.violate(w, "%s still has a reservation of %v of job %s, %s after it should have expired",
 					m.address, s.Token, s.Job,
 					time.Duration(int64(p.Now())-s.ExpiresAt))
@@ -55,7 +55,7 @@ func (c *reservationsEnd) givenUp(w *World) {
 	for _, m := range w.machines {
 		for _, s := range m.slices() {
 			since, given := c.aborted[s.Token]
-			if given && s.State == topology.SliceReserved && w.engine.now.since(since) > within {
+			if given && s.State == topology.AllocationReserved && w.engine.now.since(since) > within {
 				c.violate(w, "%s still has a reservation of %v of job %s, which was aborted on other nodes at %s",
 					m.address, s.Token, s.Job, clockFace(since))
 			}

@@ -55,7 +55,7 @@ func (c *headRuns) clauses() []clause {
 
 // isCalm reports whether all faults are repaired and no node is backed off any more.
 func (c *headRuns) isCalm(w *World) bool {
-	return w.healed && w.engine.now.since(w.healedAt) >= w.constants.BenchCap+20*time.Second
+	return w.healed && w.engine.now.since(w.healedAt) >= w.constants.NodeBackoffCap+20*time.Second
 }
 
 // awayFromRoom returns why the checker does not judge whether a job with capacity runs.
@@ -76,7 +76,7 @@ func (*headRuns) awayFromPassed(w *World, page *jobPage) string {
 
 // leadsLong reports whether a leader has led from the beginning, or has heard all nodes since its takeover.
 func (w *World) leadsLong() bool {
-	return w.elections <= 1 || w.engine.now.since(w.ledSince) >= w.constants.BenchCap+20*time.Second
+	return w.elections <= 1 || w.engine.now.since(w.ledSince) >= w.constants.NodeBackoffCap+20*time.Second
 }
 
 func (c *headRuns) Step(w *World, e *Event) {

@@ -55,13 +55,13 @@ func (c *allAgree) machine(w *World, m *machine) {
 		a := w.books.attempts[t.key.Token]
 		switch {
 		case t.state != taskRunning:
-		case m.proc.node.Ledger().Slice(t.key.Token) == nil:
+		case m.proc.node.Ledger().Allocation(t.key.Token) == nil:
 			c.differs(w, "%s runs %v of job %s, but its ledger does not include it", m.address, t.key, t.job)
 		case a == nil || a.End != nil:
 			c.differs(w, "%s runs %v of job %s, which has ended in the store", m.address, t.key, t.job)
 		}
 	}
-	for _, s := range m.proc.node.Ledger().Slices() {
+	for _, s := range m.proc.node.Ledger().Allocations() {
 		a := w.books.attempts[s.Token]
 		if a == nil || !c.waits(a, m) {
 			c.differs(w, "%s has %v of job %s (%v), but the store waits for no exit of it", m.address, s.Token, s.Job, s.State)
@@ -80,7 +80,7 @@ func (c *allAgree) attempt(w *World, t topology.Token, a *messages.AttemptRecord
 			c.differs(w, "the store waits for the exit of rank %d of %v of job %s on node %s, which was removed", p.Rank, t,
 				a.Job, m.address)
 		case !m.core() || m.machineID != p.MachineId || m.proc.node == nil || !m.proc.node.Member():
-		case m.proc.node.Ledger().Slice(t) == nil:
+		case m.proc.node.Ledger().Allocation(t) == nil:
 			c.differs(w, "the store waits for the exit of rank %d of %v of job %s, but %s has no trace of it", p.Rank, t,
 				a.Job, m.address)
 		}

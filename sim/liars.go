@@ -246,7 +246,7 @@ func madeUp(t topology.Token) bool { return t.Counter == madeUpCounter }
 func lieIntrudes(m *machine, l *messages.LedgerReport) bool {
 	for _, other := range m.w.machines {
 		for _, s := range other.slices() {
-			if m.proc.node.Ledger().Slice(s.Token) == nil {
+			if m.proc.node.Ledger().Allocation(s.Token) == nil {
 				if m.intruded == nil {
 					m.intruded = map[topology.Token]bool{}
 				}

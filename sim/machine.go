@@ -57,11 +57,11 @@ type machine struct {
 func (m *machine) now() actors.Instant { return m.clock.read(m.w.engine.now) }
 
 // slices returns the allocations in its agent's ledger, or nil while the agent is down.
-func (m *machine) slices() []*topology.Slice {
+func (m *machine) slices() []*topology.Allocation {
 	if m.proc == nil || m.proc.node == nil {
 		return nil
 	}
-	return m.proc.node.Ledger().Slices()
+	return m.proc.node.Ledger().Allocations()
 }
 
 // bootID names the present boot.

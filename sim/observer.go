@@ -86,7 +86,7 @@ func (o *observer) repeat(m *mailbox, message any, said messages.Message) {
 // digestOf returns a hash of the parts of a ledger that a repeated message must not change.
 func digestOf(l *topology.Ledger) uint64 {
 	t := newTrace()
-	for _, s := range l.Slices() {
+	for _, s := range l.Allocations() {
 		t.word(s.Token.Epoch)
 		t.word(s.Token.Counter)
 		t.word(uint64(s.State))

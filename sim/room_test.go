@@ -23,20 +23,20 @@ func TestHoldsAsPlaced(t *testing.T) {
 			{Gang: &messages.GangSpec{ReplicasMin: 3}, Each: &messages.Resources{MilliCpu: 6000, MilliGpu: 3000}},
 			{Gang: &messages.GangSpec{ReplicasMin: 2, Apart: true}, Each: &messages.Resources{MilliGpu: 2000}},
 		}
-		fabric, spots := topology.NewFabric([]string{"rack"}), make([][]spot, len(specs))
+		tree, spots := topology.NewTree([]string{"rack"}), make([][]spot, len(specs))
 		for i := range rapid.IntRange(1, 5).Draw(t, "machines") {
 			gpus := rapid.SampledFrom([]int32{8, 8, 7, 4}).Draw(t, "gpus")
 			free := topology.Capacity{WholeGPUs: rapid.SampledFrom([]int32{0, 1, 3, gpus, gpus}).Draw(t, "free"),
 				MilliCPU: rapid.SampledFrom([]int64{16_000, 96_000}).Draw(t, "cpu"), MemoryBytes: 1 << 40}
 			id := topology.NodeID(fmt.Sprint("n", i))
 			total := topology.Resources{MilliCPU: 96_000, MemoryBytes: 1 << 40, MilliGPU: int64(gpus) * topology.WholeGPU}
-			fabric.Join(topology.Machine{ID: id, Place: []string{"r"}, Total: total}, free)
+			tree.Join(topology.Machine{ID: id, Place: []string{"r"}, Total: total}, free)
 			for k, spec := range specs {
 				spots[k] = append(spots[k], spot{members(free, memberOf(spec)), int64(gpus)})
 			}
 		}
 		for k, spec := range specs {
-			_, refusal := topology.Place(fabric, messages.GangOf(spec))
+			_, refusal := topology.Place(tree, messages.GangOf(spec))
 			if got := holds(spec, spots[k], len(spots[k])); got != (refusal == nil) {
 				t.Errorf("%v on %v: fits by brute force: %v, by placement: %v", spec, spots[k], got, refusal)
 			}

@@ -342,7 +342,7 @@ func (w *World) condition() []string {
 		text := fmt.Sprintf("%s powered=%v gone=%v tasks=%d", m.address, m.powered, m.gone, len(m.launcher.order))
 		if p := m.proc; p != nil && p.node != nil {
 			text += fmt.Sprintf(" #%d paused=%v node=%s epoch=%d slices=%d",
-				p.serial, p.paused, p.node.State(), p.node.Epoch(), len(p.node.Ledger().Slices()))
+				p.serial, p.paused, p.node.State(), p.node.Epoch(), len(p.node.Ledger().Allocations()))
 		}
 		for _, l := range m.links {
 			text += fmt.Sprintf(" [%s up=%v blocked=%d/%d dialing=%v]",

@@ -163,7 +163,7 @@ func (c *freedOnEvidence) onMachine(w *World, m *machine) {
 		if t.state != taskRunning {
 			continue
 		}
-		s := m.proc.node.Ledger().Slice(t.key.Token)
+		s := m.proc.node.Ledger().Allocation(t.key.Token)
 		if s == nil || !s.Holds() {
 			c.violate(w, "%s: %v of job %s runs, but the ledger holds no resources for it", m.address, t.key, t.job)
 			return

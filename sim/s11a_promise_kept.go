@@ -123,7 +123,7 @@ func (w *World) hasLapsed(a *messages.AttemptRecord, node string) bool {
 	if m.proc == nil || m.proc.node == nil || m.proc.node.Ledger() == nil {
 		return false // unknown until its agent runs
 	}
-	return m.proc.node.Ledger().Slice(messages.FromToken(a.Token)) == nil
+	return m.proc.node.Ledger().Allocation(messages.FromToken(a.Token)) == nil
 }
 
 // mayBeHeld reports whether a hold may be on its way. A hold that is released before it is on disk also ends a

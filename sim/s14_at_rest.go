@@ -122,9 +122,9 @@ func (c *atRest) jobs(w *World, p *process) {
 func (c *atRest) machine(w *World, p *process, m *machine) {
 	free, why, tenants := p.leader.View(m.id)
 	books := m.proc.node.Ledger().Capacity()
-	if why != "" || tenants != len(m.proc.node.Ledger().Slices()) || !free.Equal(books) {
+	if why != "" || tenants != len(m.proc.node.Ledger().Allocations()) || !free.Equal(books) {
 		c.violate(w, "the view of %s has %+v free, %d tenants, unschedulable %q; its ledger has %+v and %d allocations",
-			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Slices()))
+			m.address, free, tenants, why, books, len(m.proc.node.Ledger().Allocations()))
 	}
 	has, ledger := messages.FromResources(m.announcement.Total), m.proc.node.Ledger()
 	has.MilliGPU = ledger.Books().Total.MilliGPU - int64(len(ledger.WithdrawnGPUs()))*topology.WholeGPU

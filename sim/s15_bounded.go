@@ -74,8 +74,9 @@ func (c *bounded) Step(w *World, e *Event) {
 		}
 	}
 	for _, m := range w.machines {
-		if p := m.proc; p != nil && p.node != nil && p.timers > 256+32*len(p.node.Ledger().Slices())+len(m.launcher.order)*8 {
-			c.violate(w, "%s has %d timers for %d allocations", p.address, p.timers, len(p.node.Ledger().Slices()))
+		if p := m.proc; p != nil && p.node != nil &&
+			p.timers > 256+32*len(p.node.Ledger().Allocations())+len(m.launcher.order)*8 {
+			c.violate(w, "%s has %d timers for %d allocations", p.address, p.timers, len(p.node.Ledger().Allocations()))
 		}
 	}
 }

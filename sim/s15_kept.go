@@ -36,26 +36,26 @@ var keeps = []keep{
 	// The last events, for watchers that reconnect.
 	{"Mirror.watch.last", func(*bounded, *World, *process) int { return 1_000 }},
 	// Changed shelves since the last look of the lenses: at most changeLimit in topology.
-	{"Scheduler.view.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.view.tree.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// Labels for selecting each node: its places, and the two networks that its agent announces.
-	{"Scheduler.view.fabric.root", labelsOfMachines},
+	{"Scheduler.view.tree.root", labelsOfMachines},
 	// The texts of selectors that were used: at most selectorLimit in topology.
-	{"Scheduler.view.fabric.kinds.selectors", func(*bounded, *World, *process) int { return 1 << 12 }},
+	{"Scheduler.view.tree.kinds.selectors", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// Labels of each kind of node, and there may be one kind per node that ever existed: its places, its networks,
 	// its label.
-	{"Scheduler.view.fabric.kinds", labelsOfKinds},
+	{"Scheduler.view.tree.kinds", labelsOfKinds},
 	// The capacity for one shape of gang: a cache within lensBudget of topology, and the temporary data of one
 	// query.
-	{"Scheduler.view.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.view.tree.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
 	// The same for expected free capacity: as many outlooks as topology keeps, each with its lens and its gains.
-	{"Scheduler.view.fabric.horizon", func(*bounded, *World, *process) int { return 1 << 16 }},
-	{"Scheduler.view.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
+	{"Scheduler.view.tree.horizon", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Scheduler.view.tree.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// The Mirror's copy follows the view, node by node.
-	{"Mirror.picture.fabric.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
-	{"Mirror.picture.fabric.root", labelsOfMachines},
-	{"Mirror.picture.fabric.kinds", labelsOfKinds},
-	{"Mirror.picture.fabric.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
-	{"Mirror.picture.fabric.work", func(*bounded, *World, *process) int { return 1 << 12 }},
+	{"Mirror.picture.tree.changes.log", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Mirror.picture.tree.root", labelsOfMachines},
+	{"Mirror.picture.tree.kinds", labelsOfKinds},
+	{"Mirror.picture.tree.lenses", func(*bounded, *World, *process) int { return 1 << 16 }},
+	{"Mirror.picture.tree.work", func(*bounded, *World, *process) int { return 1 << 12 }},
 	// The boots that identify a late Hello of an earlier boot: at most pastBootsKept in actors, for each node.
 	{"Scheduler.machines.pastBoots", func(_ *bounded, w *World, _ *process) int {
 		return 16 * (len(w.machines) + w.visits)

@@ -123,8 +123,8 @@ func (c *behindStops) onReserve(w *World, p *process, o *messages.Order) {
 
 // still reports whether a node still has an attempt that the store has lost.
 func (c *behindStops) still(w *World, m *machine) bool {
-	return slices.ContainsFunc(m.slices(), func(s *topology.Slice) bool {
-		return w.isLost(s.Token) && s.State > topology.SliceReserved
+	return slices.ContainsFunc(m.slices(), func(s *topology.Allocation) bool {
+		return w.isLost(s.Token) && s.State > topology.AllocationReserved
 	})
 }
 

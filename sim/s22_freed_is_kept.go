@@ -55,8 +55,8 @@ func (w *World) hasLeft(a *messages.AttemptRecord, node string) bool {
 	if p == nil || p.node == nil {
 		return true // unknown
 	}
-	s := p.node.Ledger().Slice(messages.FromToken(a.Token))
-	return s == nil || s.State == topology.SliceOver
+	s := p.node.Ledger().Allocation(messages.FromToken(a.Token))
+	return s == nil || s.State == topology.AllocationEnded
 }
 
 // stops reports whether an attempt is a victim of the guarantee.

@@ -114,7 +114,7 @@ func (c *sameAnswer) Quiet(w *World) {
 }
 
 // pictureOf returns all that is known of each node.
-func pictureOf(f *topology.Fabric, holders func(topology.NodeID) []topology.Holder) map[topology.NodeID]string {
+func pictureOf(f *topology.Tree, holders func(topology.NodeID) []topology.Holder) map[topology.NodeID]string {
 	all := map[topology.NodeID]string{}
 	f.Walk(func(m topology.Machine, free topology.Capacity, why string) {
 		text := fmt.Sprintf("%+v with %+v free, held by %+v, unschedulable %q", m, free, holders(m.ID), why)

@@ -79,8 +79,8 @@ func (c *wellFirst) handled(e *Event) {
 		}
 	case *messages.Start:
 		at := slot{messages.FromToken(m.Order.Token), e.Machine}
-		s := e.Process.node.Ledger().Slice(at.token)
-		if _, before := c.passed[at]; !before && s != nil && s.State == topology.SliceStarted {
+		s := e.Process.node.Ledger().Allocation(at.token)
+		if _, before := c.passed[at]; !before && s != nil && s.State == topology.AllocationStarted {
 			c.passed[at] = c.told[e.Machine]
 		}
 	}

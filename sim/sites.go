@@ -71,7 +71,7 @@ func init() {
 		{name: "liar", few: 3, act: atWork(liar)},
 		{name: "hardware", few: 4, act: atWork(hardware)},
 		{name: "byzantine", few: 2, act: atWork(byzantine)},
-		{name: "unwell", calm: true, apart: true, act: atWork(unwell)},
+		{name: "unwell", calm: true, apart: true, act: atWork(unhealthy)},
 		{name: "start-stop", apart: true, byGangs: true},
 		{name: "unkillable", apart: true},
 		{name: "starved", calm: true, apart: true, act: atWork(starve)},

@@ -33,7 +33,7 @@ var (
 // suggested returns the suggestions for gangs that do not fit because of one property each.
 func suggested() (all []string) {
 	const gpus = 8000
-	f := topology.NewFabric([]string{"zone", "rack"})
+	f := topology.NewTree([]string{"zone", "rack"})
 	for id, place := range map[topology.NodeID][]string{
 		"n1": {"a", "r1"}, "n2": {"a", "r1"}, "n3": {"a", "r2"}, "n4": {"b", "r3"},
 	} {

@@ -68,7 +68,7 @@ func (a *Accounts) appendTo(b []byte) []byte {
 }
 
 // accepted reports whether at least one known node runs gangs under an account.
-func (f *Fabric) accepted(as Account) bool {
+func (f *Tree) accepted(as Account) bool {
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 && k.accounts.Accept(as) {
 			return true
@@ -79,7 +79,7 @@ func (f *Fabric) accepted(as Account) bool {
 
 // AcceptedEverywhere reports whether every known node runs gangs under an account. Such a gang is placed like a gang
 // without an account.
-func (f *Fabric) AcceptedEverywhere(as Account) bool {
+func (f *Tree) AcceptedEverywhere(as Account) bool {
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 && !k.accounts.Accept(as) {
 			return false

@@ -43,7 +43,7 @@ func TestAccept(t *testing.T) {
 // TestAccountPlaces checks that a gang uses only nodes that accept its account. If there are none, the refusal names
 // the account, and the advice names --user and users.owners. Without an account the gang fits.
 func TestAccountPlaces(t *testing.T) {
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	for id, accounts := range map[NodeID]*Accounts{
 		"own": {Own: []string{"ann"}}, "old": nil, "other": {Own: []string{"zoe"}},
 	} {

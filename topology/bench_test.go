@@ -56,9 +56,9 @@ func busyCapacity(r *rand.Rand, m Machine) Capacity {
 	return c
 }
 
-func uniformCluster(machines int, busy bool) *Fabric {
+func uniformCluster(machines int, busy bool) *Tree {
 	r := rand.New(rand.NewSource(1))
-	f := NewFabric([]string{"zone", "block", "rack"})
+	f := NewTree([]string{"zone", "block", "rack"})
 	for i := range machines {
 		m := machineAtIndex(i)
 		if busy {
@@ -93,7 +93,7 @@ func BenchmarkPlace(b *testing.B) {
 	}
 }
 
-func benchmarkPlace(b *testing.B, f *Fabric, g Gang, machines int) {
+func benchmarkPlace(b *testing.B, f *Tree, g Gang, machines int) {
 	Place(f, g)
 	for range 2 {
 		flip(f, machines-1)
@@ -113,7 +113,7 @@ func benchmarkPlace(b *testing.B, f *Fabric, g Gang, machines int) {
 var benchIDs []NodeID
 
 // flip changes the free capacity of one node by one core, in alternating directions.
-func flip(f *Fabric, i int) {
+func flip(f *Tree, i int) {
 	for len(benchIDs) <= i {
 		benchIDs = append(benchIDs, machineAtIndex(len(benchIDs)).ID)
 	}
@@ -142,7 +142,7 @@ func BenchmarkPlaceCold(b *testing.B) {
 func BenchmarkPlaceFlat(b *testing.B) {
 	const machines = 10000
 	r := rand.New(rand.NewSource(1))
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	for i := range machines {
 		m := machineAtIndex(i)
 		m.Place = nil
@@ -224,7 +224,7 @@ func BenchmarkExplain(b *testing.B) {
 	for _, machines := range sizes(10000, 100000) {
 		planned := uniformCluster(machines, true)
 		planned.Lead()
-		f := NewFabric([]string{"zone", "block", "rack"}) // as in the Mirror
+		f := NewTree([]string{"zone", "block", "rack"}) // as in the Mirror
 		f.Follow(planned.Tell())
 		holders, jobs := NewHolders(), int64(0)
 		f.Walk(func(m Machine, free Capacity, _ string) {
@@ -266,7 +266,7 @@ func BenchmarkJoin(b *testing.B) {
 	for _, machines := range sizes(1000, 10000) {
 		b.Run(fmt.Sprintf("machines=%d/rates=20", machines), func(b *testing.B) {
 			for b.Loop() {
-				f := NewFabric([]string{"zone", "block", "rack"})
+				f := NewTree([]string{"zone", "block", "rack"})
 				for i := range machines {
 					m := machineAtIndex(i)
 					f.Join(m, m.Idle())

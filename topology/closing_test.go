@@ -8,7 +8,7 @@ import (
 // This file tests that gangs avoid nodes that close too early for them.
 
 func TestClosingMachinesAreLeftOut(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	for _, id := range []NodeID{"n1", "n2", "n3"} {
 		m := Machine{ID: id, Place: []string{"r"}, Total: Resources{MilliCPU: 8000, MemoryBytes: 16 * gib, MilliGPU: 4000}}
 		f.Join(m, m.Idle())

@@ -70,7 +70,7 @@ type Ending struct {
 }
 
 // Explain explains why a gang waits. If holders is nil, it names no jobs.
-func Explain(f *Fabric, g Gang, holders *Holders) Explanation {
+func Explain(f *Tree, g Gang, holders *Holders) Explanation {
 	f.lenses.brief = true
 	defer func() { f.lenses.brief = false }()
 	var e Explanation
@@ -100,8 +100,8 @@ func Explain(f *Fabric, g Gang, holders *Holders) Explanation {
 }
 
 // ExplainTo is like Explain, but the job's own reservation does not block it. On a follower, the reservation is
-// released and then restored. On any other fabric, which a planner may use, it is released in a clone.
-func ExplainTo(f *Fabric, g Gang, job JobID, holders *Holders) Explanation {
+// released and then restored. On any other tree, which a planner may use, it is released in a clone.
+func ExplainTo(f *Tree, g Gang, job JobID, holders *Holders) Explanation {
 	own := KeepID(job)
 	if f.Keeps(job) {
 		if f.follows {
@@ -115,13 +115,13 @@ func ExplainTo(f *Fabric, g Gang, job JobID, holders *Holders) Explanation {
 	return Explain(f, g, holders)
 }
 
-// explainer tries placements on the fabric.
+// explainer tries placements on the tree.
 type explainer struct {
-	f *Fabric
+	f *Tree
 	g Gang
 }
 
-// supposition is a gang, with the assumptions about the fabric.
+// supposition is a gang, with the assumptions about the tree.
 type supposition struct {
 	gang            Gang
 	idle, all, lent bool

@@ -10,7 +10,7 @@ import (
 // TestExplainKept checks that the explanation names reservations, and not other jobs, if only reservations prevent the
 // start.
 func TestExplainKept(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	for _, id := range []NodeID{"n1", "n2"} {
 		m := Machine{ID: id, Place: []string{"r"}, Total: Resources{MilliGPU: 8000}}
 		f.Join(m, m.Idle())
@@ -37,11 +37,11 @@ func TestExplainKept(t *testing.T) {
 }
 
 // TestExplainToHolder checks that a job's own reservation is not given as a reason, also after its promise has moved.
-// The reservation remains afterwards, with or without a planner on the fabric.
+// The reservation remains afterwards, with or without a planner on the tree.
 func TestExplainToHolder(t *testing.T) {
 	for _, follows := range []bool{false, true} {
 		for _, keep := range []KeepID{"big", KeepID("big").Former()} {
-			f := NewFabric([]string{"rack"})
+			f := NewTree([]string{"rack"})
 			f.follows = follows
 			m := Machine{ID: "n1", Place: []string{"r"}, Total: Resources{MilliGPU: 8000}}
 			f.Join(m, m.Idle())

@@ -16,7 +16,7 @@ func TestExplainIsTruthful(t *testing.T) {
 	for n := range *clusters / 4 {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
 		w := randomWorld(r)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		before := f.Revision()
 		e := Explain(f, w.gang, w.holders())
 		if f.Revision() != before {
@@ -64,7 +64,7 @@ func (w *world) heldOn(id NodeID) []Holder {
 	return []Holder{{Job: JobID(fmt.Sprint("job-", n/2)), Amount: used, EndsBy: int64(n/2) * 100}}
 }
 
-func (w *world) untrue(f *Fabric, e Explanation) string {
+func (w *world) untrue(f *Tree, e Explanation) string {
 	for _, r := range e.Relaxations {
 		mark := f.Mark()
 		for _, id := range r.Return {
@@ -146,7 +146,7 @@ func (w *world) wrongConflict(conflict []Constraint) string {
 
 // TestExplainFacts checks the facts of several explanations.
 func TestExplainFacts(t *testing.T) {
-	f := NewFabric([]string{"zone", "rack"})
+	f := NewTree([]string{"zone", "rack"})
 	for i := range 12 {
 		m := Machine{
 			ID: NodeID(fmt.Sprintf("n%02d", i)), Place: []string{string(rune('a' + i/6)), fmt.Sprint("r", i/3)},
@@ -257,7 +257,7 @@ func TestSpan(t *testing.T) {
 // TestExplainCounts checks that every node of the best domain is counted once, by what makes it unusable, and that long
 // lists are shortened.
 func TestExplainCounts(t *testing.T) {
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	for i := range 8 {
 		m := Machine{ID: NodeID(fmt.Sprint("n", i)),
 			Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: 8000}, GPUType: "h100"}

@@ -10,7 +10,7 @@ import (
 
 // PlaceOnFew returns a placement on nodes of own and on at most a number of other nodes. It searches the domains of the
 // required level in the order of their names. In each domain, it considers the other nodes that hold the most.
-func PlaceOnFew(f *Fabric, g *Gang, lent Lent, own map[NodeID]int, others int) (p Placement, ok bool) {
+func PlaceOnFew(f *Tree, g *Gang, lent Lent, own map[NodeID]int, others int) (p Placement, ok bool) {
 	var refusal Refusal
 	s := f.newSearch(g)
 	s.lent = lent

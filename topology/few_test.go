@@ -44,7 +44,7 @@ func TestPlaceOnFewDrawn(t *testing.T) {
 	for n := range 3000 {
 		r := rand.New(rand.NewSource(int64(n)))
 		w := randomWorld(r)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		_, refusal := Place(f, w.gang)
 		others := r.Intn(len(w.spots) + 1)
 		p, ok := PlaceOnFew(f, &w.gang, Lent{}, nil, others)
@@ -83,8 +83,8 @@ func tasks(n int32) Gang { return Gang{Replicas: n, Each: gpus(1)} }
 
 // holes returns a cluster of one rack in which some GPUs of each node are free. A node with two free GPUs has only
 // these two, and all other nodes have eight.
-func holes(free []int64) *Fabric {
-	f := NewFabric([]string{"rack"})
+func holes(free []int64) *Tree {
+	f := NewTree([]string{"rack"})
 	for i, n := range free {
 		m := Machine{ID: NodeID(fmt.Sprintf("n%d", i)), Place: []string{"r"}, Total: gpus(8)}
 		if n == 2 {

@@ -35,7 +35,7 @@ type following struct {
 }
 
 // Lead starts to record changes for one follower. The first update contains everything.
-func (f *Fabric) Lead() {
+func (f *Tree) Lead() {
 	f.follow = &following{}
 	f.arrange()
 	for _, sh := range f.plan.shelves {
@@ -52,19 +52,19 @@ func (f *Fabric) Lead() {
 
 // Touch marks a node as changed because of data outside of the tree, so that the next update includes the node. It
 // ignores an unknown node.
-func (f *Fabric) Touch(id NodeID) {
+func (f *Tree) Touch(id NodeID) {
 	if s := f.seats[id]; s != nil {
 		f.noteSeat(s)
 	}
 }
 
 // Untold reports whether there are changes that were not sent.
-func (f *Fabric) Untold() bool {
+func (f *Tree) Untold() bool {
 	return f.follow != nil && (len(f.follow.machines) > 0 || len(f.follow.kept) > 0)
 }
 
 // Tell returns all changes that were not sent, and marks them as sent.
-func (f *Fabric) Tell() Changes {
+func (f *Tree) Tell() Changes {
 	c := Changes{Machines: make([]Seen, 0, len(f.follow.machines))}
 	for _, id := range f.follow.machines {
 		s := f.seats[id]
@@ -85,7 +85,7 @@ func (f *Fabric) Tell() Changes {
 }
 
 // Follow applies an update. A follower must not be used for planning: changes for a question are tried and rolled back.
-func (f *Fabric) Follow(c Changes) {
+func (f *Tree) Follow(c Changes) {
 	f.follows = true
 	for i := range c.Machines {
 		m := &c.Machines[i]
@@ -110,7 +110,7 @@ func (f *Fabric) Follow(c Changes) {
 }
 
 // noteSeat records the change of a node.
-func (f *Fabric) noteSeat(s *seat) {
+func (f *Tree) noteSeat(s *seat) {
 	if f.follow != nil && !s.untold {
 		s.untold = true
 		f.follow.machines = append(f.follow.machines, s.id)
@@ -118,14 +118,14 @@ func (f *Fabric) noteSeat(s *seat) {
 }
 
 // noteGone records that a node left.
-func (f *Fabric) noteGone(id NodeID) {
+func (f *Tree) noteGone(id NodeID) {
 	if f.follow != nil {
 		f.follow.machines = append(f.follow.machines, id)
 	}
 }
 
 // noteKept records the change of a reservation.
-func (f *Fabric) noteKept(id KeepID) {
+func (f *Tree) noteKept(id KeepID) {
 	if f.follow != nil {
 		f.follow.kept = append(f.follow.kept, id)
 	}

@@ -1,6 +1,6 @@
 package topology
 
-// This file tests that a follower always gives the same answers as its fabric.
+// This file tests that a follower always gives the same answers as its tree.
 
 import (
 	"fmt"
@@ -9,8 +9,8 @@ import (
 	"testing"
 )
 
-// pictured formats the whole visible state of a fabric.
-func pictured(f *Fabric) string {
+// pictured formats the whole visible state of a tree.
+func pictured(f *Tree) string {
 	text := ""
 	f.Walk(func(m Machine, free Capacity, why string) {
 		text += fmt.Sprintf("%+v has %+v, %q, %+v leaves;", m, free, why, f.Leaving(m.ID))
@@ -20,8 +20,8 @@ func pictured(f *Fabric) string {
 	return text
 }
 
-// stir makes one random change to a fabric.
-func stir(r *rand.Rand, f *Fabric, w *world) {
+// stir makes one random change to a tree.
+func stir(r *rand.Rand, f *Tree, w *world) {
 	s := pickOne(r, w.spots...)
 	slots := Placement{Slots: []Slot{{Node: s.m.ID, Amount: Resources{MilliCPU: 500, MilliGPU: WholeGPU}},
 		{Node: pickOne(r, w.spots...).m.ID, Amount: Resources{MilliGPU: 300}}}}
@@ -58,10 +58,10 @@ func TestFollowerAnswersAlike(t *testing.T) {
 	for n := range *clusters / 100 {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
 		w := randomWorld(r)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		f.Keep("a", Placement{Slots: []Slot{{Node: w.spots[0].m.ID, Amount: Resources{MilliGPU: WholeGPU}}}})
 		f.Lead()
-		h, follower := NewHorizon(f), NewFabric(w.levels)
+		h, follower := NewHorizon(f), NewTree(w.levels)
 		for range 6 {
 			s := pickOne(r, w.spots...)
 			h.Set(s.m.ID, []End{drawEnd(r, s.m.Total), drawEnd(r, Resources{MilliCPU: 1000, MilliGPU: WholeGPU})})
@@ -94,7 +94,7 @@ func TestFollowerAnswersAlike(t *testing.T) {
 
 // TestOnlyChangesAreTold checks that only changes are sent, and that several changes of one node are sent once.
 func TestOnlyChangesAreTold(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	for i := range 3 {
 		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Total: Resources{MilliCPU: 8000}}
 		f.Join(m, m.Idle())

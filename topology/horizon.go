@@ -46,7 +46,7 @@ func (e *End) by(b Basis) int64 {
 // Horizon knows which capacity will be free on which node at which time, in addition to the tree, which knows what is
 // free now. It follows every change of that tree by itself.
 type Horizon struct {
-	f         *Fabric
+	f         *Tree
 	machines  map[NodeID]*lodging
 	revision  uint64
 	made      uint64 // counts added and removed lodgings
@@ -63,7 +63,7 @@ type Horizon struct {
 type lodging struct {
 	told     []End
 	ends     [bases][]ending
-	bench    int64 // end of the node's backoff; 0: none
+	backOff  int64 // end of the node's backoff; 0: none
 	revision uint64
 }
 
@@ -74,7 +74,7 @@ type ending struct {
 }
 
 // NewHorizon returns a horizon without ends, and attaches it to a tree.
-func NewHorizon(f *Fabric) *Horizon {
+func NewHorizon(f *Tree) *Horizon {
 	h := &Horizon{f: f, machines: map[NodeID]*lodging{}}
 	for b := range h.forecasts {
 		h.forecasts[b] = forecast{h: h, by: Basis(b), outlooks: map[outlookKey]*outlook{}}
@@ -97,11 +97,11 @@ func (h *Horizon) Set(id NodeID, ends []End) {
 	}
 }
 
-// Benched sets the end of a node's backoff, or 0 for none. A node that is unschedulable without a backoff never becomes
-// schedulable in the horizon.
-func (h *Horizon) Benched(id NodeID, until int64) {
-	if l := h.lodging(id, until > 0); l != nil && l.bench != until {
-		l.bench = until
+// BackedOff sets the end of a node's backoff, or 0 for none. A node that is unschedulable without a backoff never
+// becomes schedulable in the horizon.
+func (h *Horizon) BackedOff(id NodeID, until int64) {
+	if l := h.lodging(id, until > 0); l != nil && l.backOff != until {
+		l.backOff = until
 		h.touch(id, l)
 	}
 }
@@ -175,7 +175,7 @@ func (h *Horizon) Lost(p Placement) bool {
 			sum = sum.Plus(p.Slots[i].Amount)
 		}
 		s, l := h.f.seats[node], h.machines[node]
-		if s == nil || s.why != "" && (l == nil || l.bench <= 0) || !sum.Within(s.machine.Total) {
+		if s == nil || s.why != "" && (l == nil || l.backOff <= 0) || !sum.Within(s.machine.Total) {
 			return true
 		}
 	}

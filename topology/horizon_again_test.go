@@ -18,7 +18,7 @@ func TestAgainAsEarliest(t *testing.T) {
 	asked, spared := 0, 0
 	for n := range max(40, *clusters/1000) {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
-		w := &future{ends: map[NodeID][]End{}, bench: map[NodeID]int64{}}
+		w := &future{ends: map[NodeID][]End{}, backOff: map[NodeID]int64{}}
 		w.levels = pickOne(r, []string{"rack"}, []string{"zone", "rack"}, []string{"zone", "rack"}, nil)
 		sizes := pickOne(r, []int64{8}, []int64{4}, []int64{8}, []int64{0, 2, 4, 8})
 		for i := range 20 + r.Intn(100) {
@@ -77,7 +77,7 @@ func spares(m *Findings) (n int) {
 }
 
 // goOn makes some random changes, or none.
-func (w *future) goOn(r *rand.Rand, f *Fabric, h *Horizon, gangs []Gang) []Gang {
+func (w *future) goOn(r *rand.Rand, f *Tree, h *Horizon, gangs []Gang) []Gang {
 	for range r.Intn(3) {
 		at := r.Intn(len(w.spots))
 		s := &w.spots[at]
@@ -93,7 +93,7 @@ func (w *future) goOn(r *rand.Rand, f *Fabric, h *Horizon, gangs []Gang) []Gang 
 		case 2:
 			s.why = pickOne(r, "", "drained")
 			f.SetUsable(id, s.why)
-			h.Benched(id, pickOne(r, int64(0), 0, r.Int63n(5000)))
+			h.BackedOff(id, pickOne(r, int64(0), 0, r.Int63n(5000)))
 		case 3:
 			if s.m.Total.MilliGPU > WholeGPU {
 				s.m.Total.MilliGPU -= WholeGPU
@@ -107,7 +107,7 @@ func (w *future) goOn(r *rand.Rand, f *Fabric, h *Horizon, gangs []Gang) []Gang 
 			w.drawLater(r, at)
 			f.SetFree(id, s.free)
 			h.Set(id, w.ends[id])
-			h.Benched(id, w.bench[id])
+			h.BackedOff(id, w.backOff[id])
 		}
 	}
 	switch at := r.Intn(len(gangs)); r.Intn(12) {

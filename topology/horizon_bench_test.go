@@ -10,7 +10,7 @@ import (
 
 // fullCluster returns a cluster in which every node is full, with the end of each job: a gang with eight devices, or
 // two jobs with four. The returned function fills a node again. Jobs that are renewed in turn end before their limits.
-func fullCluster(machines int) (*Fabric, *Horizon, func(i int)) {
+func fullCluster(machines int) (*Tree, *Horizon, func(i int)) {
 	r := rand.New(rand.NewSource(1))
 	f := uniformCluster(machines, false)
 	h := NewHorizon(f)

@@ -18,10 +18,10 @@ type roomStep struct {
 func courseOf(steps []roomStep, s *seat, l *lodging, by Basis, lent *lentSet) []roomStep {
 	opens := int64(0)
 	if s.why != "" {
-		if l == nil || l.bench <= 0 {
+		if l == nil || l.backOff <= 0 {
 			return nil
 		}
-		opens = l.bench
+		opens = l.backOff
 	}
 	free := s.free
 	steps = append(steps, s.stepAt(opens, free, lent))
@@ -92,7 +92,7 @@ func (c *forecast) refresh() {
 }
 
 // carry moves the rows to a new layout, as a lens does with its counts.
-func (c *forecast) carry(f *Fabric) {
+func (c *forecast) carry(f *Tree) {
 	was, stamps := c.rows, c.stamps
 	c.stamps = make([]uint64, len(f.plan.shelves))
 	c.rows, c.version = make([]*shelfCourses, len(f.plan.shelves)), f.plan.version

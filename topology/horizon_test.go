@@ -14,17 +14,17 @@ import (
 // future is a world with its ends and reservations.
 type future struct {
 	world
-	ends  map[NodeID][]End
-	bench map[NodeID]int64
-	keeps []keep
-	from  int64
+	ends    map[NodeID][]End
+	backOff map[NodeID]int64
+	keeps   []keep
+	from    int64
 }
 
 // instantLimit makes the number of times small, so that many ends coincide.
 const instantLimit = 12
 
 func randomFuture(r *rand.Rand) *future {
-	w := &future{world: randomWorld(r), ends: map[NodeID][]End{}, bench: map[NodeID]int64{},
+	w := &future{world: randomWorld(r), ends: map[NodeID][]End{}, backOff: map[NodeID]int64{},
 		from: r.Int63n(instantLimit / 2)}
 	for range 8 {
 		if w.everFits() {
@@ -46,7 +46,7 @@ func randomFuture(r *rand.Rand) *future {
 func (w *future) drawTime(r *rand.Rand, at int) {
 	s := &w.spots[at]
 	delete(w.ends, s.m.ID)
-	delete(w.bench, s.m.ID)
+	delete(w.backOff, s.m.ID)
 	if r.Intn(4) > 0 {
 		s.free.MilliCPU, s.free.MemoryBytes = s.free.MilliCPU/4, s.free.MemoryBytes/4
 		s.free.WholeGPUs /= 4
@@ -73,7 +73,7 @@ func (w *future) drawTime(r *rand.Rand, at int) {
 		w.ends[s.m.ID] = append(w.ends[s.m.ID], drawEnd(r, randomAmount(r, s.m.Total)))
 	}
 	if s.why != "" && r.Intn(4) > 0 {
-		w.bench[s.m.ID] = 1 + r.Int63n(instantLimit)
+		w.backOff[s.m.ID] = 1 + r.Int63n(instantLimit)
 	}
 }
 
@@ -118,12 +118,12 @@ func (w *future) drawSlots(r *rand.Rand) (slots []Slot) {
 }
 
 // horizon creates the tree and the horizon under test.
-func (w *future) horizon() (*Fabric, *Horizon) {
-	f := w.fabric(inOrder(len(w.spots)))
+func (w *future) horizon() (*Tree, *Horizon) {
+	f := w.tree(inOrder(len(w.spots)))
 	h := NewHorizon(f)
 	for _, s := range w.spots {
 		h.Set(s.m.ID, w.ends[s.m.ID])
-		h.Benched(s.m.ID, w.bench[s.m.ID])
+		h.BackedOff(s.m.ID, w.backOff[s.m.ID])
 	}
 	for _, k := range w.keeps {
 		f.KeepFrom(k.id, Placement{Slots: k.slots}, k.from)
@@ -141,7 +141,7 @@ func (w *future) asOf(instant int64, by Basis) world {
 			}
 		}
 		s.free = w.beside(&s, Resources{})
-		if until := w.bench[s.m.ID]; until > 0 && until <= instant {
+		if until := w.backOff[s.m.ID]; until > 0 && until <= instant {
 			s.why = ""
 		}
 		then.spots = append(then.spots, s)
@@ -227,7 +227,7 @@ next:
 func (w *future) earliest(by Basis) (at int64, p Placement, ok bool) {
 	for at = w.from; at <= w.from+2*instantLimit; at++ {
 		if then := w.asOf(at, by); then.place(w.gang) >= 0 {
-			p, _ = Place(then.fabric(inOrder(len(then.spots))), w.gang)
+			p, _ = Place(then.tree(inOrder(len(then.spots))), w.gang)
 			return at, p, true
 		}
 	}
@@ -274,7 +274,7 @@ func (w *world) gives(p Placement, id NodeID) bool {
 }
 
 func (w *future) String() string {
-	return fmt.Sprintf("%v\nends %v\nbenches %v\nkept %v\nfrom %d", w.world, w.ends, w.bench, w.keeps, w.from)
+	return fmt.Sprintf("%v\nends %v\nbenches %v\nkept %v\nfrom %d", w.world, w.ends, w.backOff, w.keeps, w.from)
 }
 
 // TestHorizonAgainstOracle compares time, feasibility and placement.
@@ -311,7 +311,7 @@ func TestHorizonOfLargeDomains(t *testing.T) {
 	asked, later := 0, 0
 	for n := range *clusters / 2000 {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
-		w := &future{ends: map[NodeID][]End{}, bench: map[NodeID]int64{}}
+		w := &future{ends: map[NodeID][]End{}, backOff: map[NodeID]int64{}}
 		w.levels = pickOne(r, []string{"rack"}, []string{"zone", "rack"}, nil)
 		sizes := pickOne(r, []int64{8}, []int64{4}, []int64{0, 2, 4, 8})
 		for i := range 60 + r.Intn(200) {
@@ -334,7 +334,7 @@ func TestHorizonOfLargeDomains(t *testing.T) {
 				id := w.spots[at].m.ID
 				f.SetFree(id, w.spots[at].free)
 				h.Set(id, w.ends[id])
-				h.Benched(id, w.bench[id])
+				h.BackedOff(id, w.backOff[id])
 			}
 		}
 	}
@@ -374,13 +374,13 @@ func (w *future) neighbours(h *Horizon, by Basis) (waits bool, problem string) {
 	before := int64(100 * 1000)
 	if ok {
 		then := w.asOf(at, by)
-		if p2, refusal := Place(then.fabric(inOrder(len(then.spots))), w.gang); !reflect.DeepEqual(p, p2) {
-			return true, fmt.Sprintf("at %d %v, the fabric says %v %v", at, p, p2, refusal)
+		if p2, refusal := Place(then.tree(inOrder(len(then.spots))), w.gang); !reflect.DeepEqual(p, p2) {
+			return true, fmt.Sprintf("at %d %v, the tree says %v %v", at, p, p2, refusal)
 		}
 		before = at - 1
 	}
 	then := w.asOf(before, by)
-	if p2, refusal := Place(then.fabric(inOrder(len(then.spots))), w.gang); refusal == nil && before >= w.from {
+	if p2, refusal := Place(then.tree(inOrder(len(then.spots))), w.gang); refusal == nil && before >= w.from {
 		return ok, fmt.Sprintf("%v at %d, but at %d already it fits: %v", ok, at, before, p2)
 	}
 	return ok && at > w.from, ""

@@ -21,7 +21,7 @@ func TestExplainedStart(t *testing.T) {
 	for n := range *states {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
 		w := randomWorld(r)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		e := Explain(f, w.gang, w.holders())
 		if e.Refusal == nil || e.Refusal.Cause == Senseless || e.Refusal.Cause == NoSuchLevel {
 			continue

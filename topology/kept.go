@@ -54,12 +54,12 @@ func (k *keptRoom) clone() keptRoom { return keptRoom{by: maps.Clone(k.by), on: 
 
 // Keep reserves the amounts of a placement for a promise and replaces its earlier reservation. The nodes may have less
 // free capacity: capacity that becomes free is then reserved up to these amounts.
-func (f *Fabric) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots, 0) }
+func (f *Tree) Keep(id KeepID, p Placement) { f.changeKeep(id, p.Slots, 0) }
 
 // Unkeep ends the reservation of a promise.
-func (f *Fabric) Unkeep(id KeepID) { f.changeKeep(id, nil, 0) }
+func (f *Tree) Unkeep(id KeepID) { f.changeKeep(id, nil, 0) }
 
-func (f *Fabric) changeKeep(id KeepID, slots []Slot, from int64) {
+func (f *Tree) changeKeep(id KeepID, slots []Slot, from int64) {
 	old := f.kept.by[id]
 	if old.from == from && slices.Equal(old.slots, slots) {
 		return
@@ -73,7 +73,7 @@ func (f *Fabric) changeKeep(id KeepID, slots []Slot, from int64) {
 
 // setKeep replaces the reservation of a promise. It settles nodes only after the complete replacement, so that
 // unchanged reservations do not look like freed capacity.
-func (f *Fabric) setKeep(k keep) {
+func (f *Tree) setKeep(k keep) {
 	id, slots := k.id, k.slots
 	old, changed := f.kept.by[id].slots, f.work.seats[:0]
 	for i := range old {
@@ -109,14 +109,14 @@ func (f *Fabric) setKeep(k keep) {
 }
 
 // keptOn returns the reservations on a node. If the node is present, they are read from its seat.
-func (f *Fabric) keptOn(s *seat, node NodeID) []keptFor {
+func (f *Tree) keptOn(s *seat, node NodeID) []keptFor {
 	if s != nil {
 		return s.kept
 	}
 	return f.kept.on[node]
 }
 
-func (f *Fabric) setKeptOn(s *seat, node NodeID, all []keptFor) {
+func (f *Tree) setKeptOn(s *seat, node NodeID, all []keptFor) {
 	if s != nil {
 		s.kept = all
 	}
@@ -156,16 +156,16 @@ func added(all []keptFor, k *keep, slots []Slot) []keptFor {
 }
 
 // Kept returns the capacity that is reserved for one promise; nil: none. The caller only reads it.
-func (f *Fabric) Kept(id KeepID) []Slot { return f.kept.by[id].slots }
+func (f *Tree) Kept(id KeepID) []Slot { return f.kept.by[id].slots }
 
 // Keeps reports whether any capacity is reserved for a job.
-func (f *Fabric) Keeps(job JobID) bool {
+func (f *Tree) Keeps(job JobID) bool {
 	own := KeepID(job)
 	return len(f.Kept(own)) > 0 || len(f.Kept(own.Former())) > 0
 }
 
 // EachKept visits the reservations on a node, in the order of IDs.
-func (f *Fabric) EachKept(node NodeID, visit func(id KeepID, amount Resources)) {
+func (f *Tree) EachKept(node NodeID, visit func(id KeepID, amount Resources)) {
 	all := f.kept.on[node]
 	for i := range all {
 		visit(all[i].id, all[i].sum())
@@ -187,7 +187,7 @@ type lentSet struct {
 func (l *lentSet) has(id KeepID) bool { return l != nil && (l.all || l.of[id]) }
 
 // lentText returns a text that identifies the lent reservations. Reservations without capacity are omitted.
-func (f *Fabric) lentText(lent Lent) string {
+func (f *Tree) lentText(lent Lent) string {
 	if lent.All {
 		return "*"
 	}
@@ -200,11 +200,11 @@ func (f *Fabric) lentText(lent Lent) string {
 }
 
 // lentOf returns the reservations that lentText names.
-func (f *Fabric) lentOf(lent Lent) *lentSet {
+func (f *Tree) lentOf(lent Lent) *lentSet {
 	return &lentSet{all: lent.All, of: setOf(f.keeping(nil, lent))}
 }
 
-func (f *Fabric) keeping(ids []KeepID, lent Lent) []KeepID {
+func (f *Tree) keeping(ids []KeepID, lent Lent) []KeepID {
 	for _, id := range lent.Of {
 		if len(f.Kept(id)) > 0 {
 			ids = append(ids, id)

@@ -17,7 +17,7 @@ func TestAReportErasesNothingKept(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000, MemoryBytes: 8 * gib, MilliGPU: 4 * WholeGPU}}
 	kept := Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliCPU: 6000, MilliGPU: 3 * WholeGPU}}}}
 	other := Gang{Replicas: 1, Each: Resources{MilliGPU: 2 * WholeGPU}}
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	f.Join(m, m.Idle())
 	f.Keep("train", kept)
 	busy := m.Idle()
@@ -58,7 +58,7 @@ func TestAReportErasesNothingKept(t *testing.T) {
 // more capacity can be lent.
 func TestKeptRoomThatGrowsIsGained(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000}}
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	f.Join(m, Capacity{})
 	f.Keep("train", Placement{Slots: []Slot{{Node: "n1", Amount: m.Total}}})
 	gained := f.Gained()
@@ -77,7 +77,7 @@ func TestKeptRoomThatGrowsIsGained(t *testing.T) {
 // release.
 func TestKeptRoomGivenBackIsGained(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8000}}
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	f.Join(m, Capacity{MilliCPU: 8000})
 	f.Keep("train", Placement{Slots: []Slot{{Node: "n1", Amount: m.Total}}})
 	small := Gang{Replicas: 1, Each: Resources{MilliCPU: 1000}}
@@ -108,7 +108,7 @@ func TestKeptShares(t *testing.T) {
 		{Capacity{WholeGPUs: 3, Parts: []int64{200}}, []int64{2000, 300}, 0, []int64{700, 200}},
 	} {
 		m := Machine{ID: "n1", Total: Resources{MilliGPU: 4 * WholeGPU}}
-		f := NewFabric(nil)
+		f := NewTree(nil)
 		f.Join(m, test.free)
 		for i, milli := range test.kept {
 			f.Keep(KeepID(fmt.Sprint(i)), Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliGPU: milli}}}})
@@ -121,7 +121,7 @@ func TestKeptShares(t *testing.T) {
 }
 
 // step makes one random change to the tree, the horizon and the reference world.
-func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
+func (w *future) step(r *rand.Rand, f *Tree, h *Horizon) {
 	at := r.Intn(len(w.spots))
 	s := &w.spots[at]
 	id := s.m.ID
@@ -138,7 +138,7 @@ func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
 		w.drawTime(r, at)
 		s.free = free
 		h.Set(id, w.ends[id])
-		h.Benched(id, w.bench[id])
+		h.BackedOff(id, w.backOff[id])
 	case 3:
 		fresh := randomSpot(r, w.levels, []int64{0, 1, 2, 4}, 2, r.Intn(13))
 		fresh.why = ""
@@ -155,7 +155,7 @@ func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
 		}
 	case 5:
 		delete(w.ends, id)
-		delete(w.bench, id)
+		delete(w.backOff, id)
 		h.Remove(id)
 	default:
 		w.rekeep(r, f)
@@ -163,7 +163,7 @@ func (w *future) step(r *rand.Rand, f *Fabric, h *Horizon) {
 }
 
 // rekeep changes or removes one reservation. Sometimes it does so on a mark and rolls back.
-func (w *future) rekeep(r *rand.Rand, f *Fabric) {
+func (w *future) rekeep(r *rand.Rand, f *Tree) {
 	k := w.drawKeep(r, r.Intn(3))
 	if r.Intn(3) == 0 {
 		mark := f.Mark()
@@ -208,7 +208,7 @@ func TestHorizonFollowsChanges(t *testing.T) {
 }
 
 // lends compares a placement now with the oracle, on the capacity without the reservations that are not lent.
-func (w *future) lends(r *rand.Rand, f *Fabric) string {
+func (w *future) lends(r *rand.Rand, f *Tree) string {
 	less := *w
 	less.keeps = nil
 	lent := Lent{All: r.Intn(4) == 0}
@@ -235,7 +235,7 @@ func (w *future) lends(r *rand.Rand, f *Fabric) string {
 	}
 	var refusal Refusal
 	p, ok := PlaceLent(f, &w.gang, lent, &refusal)
-	p2, refusal2 := Place(now.fabric(inOrder(len(now.spots))), w.gang)
+	p2, refusal2 := Place(now.tree(inOrder(len(now.spots))), w.gang)
 	if !reflect.DeepEqual(p, p2) || ok != (refusal2 == nil) || ok != (now.place(w.gang) >= 0) {
 		return fmt.Sprintf("lent %v: %v %v, brute force says %v %v", lent, p, &refusal, p2, refusal2)
 	}
@@ -246,7 +246,7 @@ func (w *future) lends(r *rand.Rand, f *Fabric) string {
 // even if more ends on the node than it has. Otherwise a search at a later time would find less than expected, and
 // panic.
 func TestKeptShareBesideTooMuch(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	m := Machine{ID: "n1", Place: []string{"r1"}, Total: Resources{8000, 8 * gib, 8 * WholeGPU}}
 	f.Join(m, Capacity{MilliCPU: 8000, MemoryBytes: 8 * gib, WholeGPUs: 7, Parts: []int64{194}})
 	f.Keep("k", Placement{Slots: []Slot{{Node: "n1", Amount: Resources{MilliGPU: 1}}}})

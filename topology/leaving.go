@@ -12,10 +12,10 @@ package topology
 // existing ones, because the order of their starts is not known.
 
 // KeepFrom reserves capacity like Keep, for a promise that is not expected to begin before a time.
-func (f *Fabric) KeepFrom(id KeepID, p Placement, from int64) { f.changeKeep(id, p.Slots, from) }
+func (f *Tree) KeepFrom(id KeepID, p Placement, from int64) { f.changeKeep(id, p.Slots, from) }
 
 // Leaving returns the amount that leaves a node before any of its reservations begins.
-func (f *Fabric) Leaving(id NodeID) Resources {
+func (f *Tree) Leaving(id NodeID) Resources {
 	if s := f.seats[id]; s != nil {
 		return s.leaving
 	}
@@ -23,7 +23,7 @@ func (f *Fabric) Leaving(id NodeID) Resources {
 }
 
 // setLeaving replaces the leaving amount of a node, also in a follower.
-func (f *Fabric) setLeaving(s *seat, leaving Resources) {
+func (f *Tree) setLeaving(s *seat, leaving Resources) {
 	if s.leaving != leaving {
 		f.record(s.id, s)
 		s.leaving = leaving
@@ -34,7 +34,7 @@ func (f *Fabric) setLeaving(s *seat, leaving Resources) {
 // leavingOn computes the leaving amount from the horizon. A copy without a horizon keeps the value from its last
 // update. The data may be inconsistent for a while: a job with a known end may already have left the node. The result
 // is therefore limited to the used capacity minus the part that stays.
-func (f *Fabric) leavingOn(s *seat) (sum Resources) {
+func (f *Tree) leavingOn(s *seat) (sum Resources) {
 	if f.horizon == nil {
 		return s.leaving
 	}

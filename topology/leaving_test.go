@@ -64,7 +64,7 @@ func TestWhoStandsBesideDelaysNobody(t *testing.T) {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
 		m := Machine{ID: "n1", Total: Resources{8, 8, 4 * WholeGPU}}
 		draw := func() Resources { return Resources{r.Int63n(6), r.Int63n(6), r.Int63n(5) * WholeGPU} }
-		f := NewFabric(nil)
+		f := NewTree(nil)
 		f.Join(m, m.Idle())
 		h := NewHorizon(f)
 		rest := m.Total
@@ -135,7 +135,7 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 		from   int64
 		hard   int64
 		broken int32
-		then   func(f *Fabric, h *Horizon)
+		then   func(f *Tree, h *Horizon)
 		left   int64 // memory, for a small job
 	}{
 		{"it must leave", 8, 0, Never, 0, nil, 4},
@@ -143,25 +143,25 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 		{"both fit, and it leaves in time", 4, 90, 90, 0, nil, 4},
 		{"both fit, and it leaves too late", 4, 90, 91, 0, nil, 0},
 		{"it may have the broken device", 4, 0, Never, 1, nil, 0},
-		{"it has left, and its machine's report is here", 8, 0, Never, 0, func(f *Fabric, _ *Horizon) {
+		{"it has left, and its machine's report is here", 8, 0, Never, 0, func(f *Tree, _ *Horizon) {
 			f.SetFree("n1", m.Idle())
 		}, 4},
-		{"its job is given back", 8, 0, Never, 0, func(f *Fabric, _ *Horizon) { f.Give(on(has)) }, 4},
-		{"its end is not known", 8, 0, Never, 0, func(_ *Fabric, h *Horizon) { h.Set("n1", nil) }, 0},
-		{"it joins again", 8, 0, Never, 0, func(f *Fabric, _ *Horizon) {
+		{"its job is given back", 8, 0, Never, 0, func(f *Tree, _ *Horizon) { f.Give(on(has)) }, 4},
+		{"its end is not known", 8, 0, Never, 0, func(_ *Tree, h *Horizon) { h.Set("n1", nil) }, 0},
+		{"it joins again", 8, 0, Never, 0, func(f *Tree, _ *Horizon) {
 			free, _ := f.Free("n1")
 			f.Remove("n1")
 			f.Join(m, free)
 		}, 4},
-		{"it is told of later", 8, 0, Never, 0, func(f *Fabric, h *Horizon) {
+		{"it is told of later", 8, 0, Never, 0, func(f *Tree, h *Horizon) {
 			h.Remove("n1")
 			h.Set("n1", []End{{Amount: has, Hard: Never, Likely: 5}})
 		}, 4},
-		{"another is kept beside it", 8, 0, Never, 0, func(f *Fabric, h *Horizon) {
+		{"another is kept beside it", 8, 0, Never, 0, func(f *Tree, h *Horizon) {
 			f.Keep("other", on(Resources{MilliCPU: 1}))
 		}, 0},
 	} {
-		f := NewFabric(nil)
+		f := NewTree(nil)
 		at := m
 		at.Broken, at.Total.MilliGPU = test.broken, m.Total.MilliGPU-int64(test.broken)*WholeGPU
 		f.Join(at, at.Idle())
@@ -172,7 +172,7 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 		if test.then != nil {
 			test.then(f, h)
 		}
-		for _, asked := range []*Fabric{f, f.Clone()} {
+		for _, asked := range []*Tree{f, f.Clone()} {
 			for memory := range int64(8) {
 				_, refusal := Place(asked, Gang{Replicas: 1, Each: Resources{MilliCPU: 1, MemoryBytes: memory}})
 				if fits := refusal == nil; fits != (memory <= test.left) {
@@ -188,12 +188,12 @@ func TestLeavingFollowsTheEnds(t *testing.T) {
 // world with queues).
 func TestBrokenDevicesDoNotComeBack(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{MilliCPU: 8, MemoryBytes: 8, MilliGPU: 3 * WholeGPU}, Broken: 1}
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	f.Join(m, Capacity{MilliCPU: 8, MemoryBytes: 8, WholeGPUs: 2})
 	h := NewHorizon(f)
 	h.Set(m.ID, []End{{Amount: Resources{MilliGPU: 2 * WholeGPU}, Hard: 10, Of: "leaves"}})
 	f.KeepFrom("kept", Placement{Slots: []Slot{{Node: m.ID, Amount: Resources{MilliGPU: 3 * WholeGPU}}}}, 20)
-	for _, asked := range []*Fabric{f, f.Clone()} {
+	for _, asked := range []*Tree{f, f.Clone()} {
 		if _, refusal := Place(asked, Gang{Replicas: 1, Each: Resources{MilliCPU: 1, MilliGPU: WholeGPU}}); refusal == nil {
 			t.Error("a device that is kept was given away")
 		}
@@ -207,7 +207,7 @@ func TestBrokenDevicesDoNotComeBack(t *testing.T) {
 // not relieve a reservation. Otherwise the rest of a lent device would be given to a job that may stay for any time.
 func TestWhatHasLeftDoesNotLeave(t *testing.T) {
 	m := Machine{ID: "n1", Total: Resources{8, 8, 2 * WholeGPU}}
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	f.Join(m, m.Idle())
 	h := NewHorizon(f)
 	gone := End{Amount: Resources{4, 4, 2 * WholeGPU}, Hard: 10, Of: "gone"}

@@ -9,24 +9,24 @@ import (
 // The ledger is the only authority over its devices. It has no clock: callers pass the time of the node's monotonic
 // clock in nanoseconds. The ledger must never lose an amount or count it twice. Check verifies this after every change.
 
-// SliceState is the state of an attempt's allocation on this node.
-type SliceState uint8
+// AllocationState is the state of an attempt's allocation on this node.
+type AllocationState uint8
 
-// The states of an allocation. From SliceCommitted on, the allocation is on the node's disk.
+// The states of an allocation. From AllocationCommitted on, the allocation is on the node's disk.
 const (
-	SliceReserved  SliceState = iota + 1 // phase one, until the TTL
-	SliceCommitted                       // phase two
-	SlicePrepared                        // every rank is ready to start
-	SliceStarted                         // the gang has passed the barrier
-	SliceStopping                        // stopped, and waiting for exit confirmations
-	SliceOver                            // ended; holds only its exits
+	AllocationReserved  AllocationState = iota + 1 // phase one, until the TTL
+	AllocationCommitted                            // phase two
+	AllocationPrepared                             // every rank is ready to start
+	AllocationStarted                              // the gang has passed the barrier
+	AllocationStopping                             // stopped, and waiting for exit confirmations
+	AllocationEnded                                // ended; holds only its exits
 )
 
-var sliceStateNames = [...]string{"none", "reserved", "committed", "prepared", "started", "stopping", "over"}
+var allocationStateNames = [...]string{"none", "reserved", "committed", "prepared", "started", "stopping", "over"}
 
-func (s SliceState) String() string {
-	if int(s) < len(sliceStateNames) {
-		return sliceStateNames[s]
+func (s AllocationState) String() string {
+	if int(s) < len(allocationStateNames) {
+		return allocationStateNames[s]
 	}
 	return fmt.Sprintf("SliceState(%d)", uint8(s))
 }
@@ -45,11 +45,11 @@ type Grant struct {
 	Gone   bool // confirmed: no process of the rank runs
 }
 
-// Slice holds the allocation of one attempt on this node. Only the ledger writes to it; others read.
-type Slice struct {
+// Allocation holds the allocation of one attempt on this node. Only the ledger writes to it; others read.
+type Allocation struct {
 	Token     Token
 	Job       JobID
-	State     SliceState
+	State     AllocationState
 	Grants    []Grant // in rank order
 	Port      int32   // rendezvous port; 0: not needed
 	ExpiresAt int64   // of a reservation
@@ -65,15 +65,15 @@ type holding struct {
 }
 
 // Holds reports whether the allocation holds any resources.
-func (s *Slice) Holds() bool { return s.State != SliceOver }
+func (s *Allocation) Holds() bool { return s.State != AllocationEnded }
 
 // AllGone reports whether the exit of every rank is confirmed.
-func (s *Slice) AllGone() bool {
+func (s *Allocation) AllGone() bool {
 	return !slices.ContainsFunc(s.Grants, func(g Grant) bool { return !g.Gone })
 }
 
 // HoldsGPU reports whether the allocation holds a share of this device.
-func (s *Slice) HoldsGPU(id GPUID) bool {
+func (s *Allocation) HoldsGPU(id GPUID) bool {
 	return s.Holds() && slices.ContainsFunc(s.Grants, func(g Grant) bool {
 		return slices.ContainsFunc(g.GPUs, func(h Share) bool { return h.GPU == id })
 	})
@@ -109,7 +109,7 @@ type Ledger struct {
 	stopping  Resources
 	withdrawn Resources
 
-	slices  []*Slice // by token
+	slices  []*Allocation // by token
 	ports   portRange
 	tombs   tombstones
 	version uint64
@@ -147,11 +147,11 @@ func (l *Ledger) Version() uint64 { return l.version }
 // Touch counts a change of data that is reported with the ledger but stored elsewhere.
 func (l *Ledger) Touch() { l.version++ }
 
-// Slices returns all allocations by token. The caller only reads them.
-func (l *Ledger) Slices() []*Slice { return l.slices }
+// Allocations returns all allocations by token. The caller only reads them.
+func (l *Ledger) Allocations() []*Allocation { return l.slices }
 
-// Slice returns the allocation of a token, or nil.
-func (l *Ledger) Slice(t Token) *Slice {
+// Allocation returns the allocation of a token, or nil.
+func (l *Ledger) Allocation(t Token) *Allocation {
 	if i, ok := l.find(t); ok {
 		return l.slices[i]
 	}
@@ -159,7 +159,7 @@ func (l *Ledger) Slice(t Token) *Slice {
 }
 
 func (l *Ledger) find(t Token) (int, bool) {
-	return slices.BinarySearchFunc(l.slices, t, func(s *Slice, t Token) int { return s.Token.Compare(t) })
+	return slices.BinarySearchFunc(l.slices, t, func(s *Allocation, t Token) int { return s.Token.Compare(t) })
 }
 
 // FreeShares returns all devices with free capacity, in the order of the node.

@@ -22,7 +22,7 @@ func (l *Ledger) Check() error {
 		if i > 0 && !l.slices[i-1].Token.Less(s.Token) {
 			return fmt.Errorf("%w: allocations are out of order at %v", errBooksBalance, s.Token)
 		}
-		if err := l.checkSlice(s); err != nil {
+		if err := l.checkAllocation(s); err != nil {
 			return err
 		}
 		if !s.Holds() {
@@ -30,9 +30,9 @@ func (l *Ledger) Check() error {
 		}
 		b := &committed
 		switch s.State {
-		case SliceReserved:
+		case AllocationReserved:
 			b = &reserved
-		case SliceStopping:
+		case AllocationStopping:
 			b = &stopping
 		}
 		*b = b.Plus(s.amount)
@@ -61,8 +61,8 @@ func (l *Ledger) clearTally() {
 	clear(l.tally)
 }
 
-// checkSlice compares the grants of an allocation with the resources that it holds.
-func (l *Ledger) checkSlice(s *Slice) error {
+// checkAllocation compares the grants of an allocation with the resources that it holds.
+func (l *Ledger) checkAllocation(s *Allocation) error {
 	if !s.Holds() {
 		if len(s.held) > 0 || !s.amount.IsZero() || !s.AllGone() {
 			return fmt.Errorf("%w: %v has ended but holds resources", errBooksBalance, s.Token)

@@ -11,9 +11,9 @@ import (
 // This file compares the ledger with a model, after any operations in any order. The model stores no sums and computes
 // everything each time. It is deliberately slow and simple.
 
-// modelSlice is an allocation in the model.
-type modelSlice struct {
-	state   SliceState
+// modelAllocation is an allocation in the model.
+type modelAllocation struct {
+	state   AllocationState
 	members []Member
 	grants  []Grant
 	expires int64
@@ -25,7 +25,7 @@ type ledgerModel struct {
 	l         *Ledger
 	has       Resources
 	gpus      []GPUID
-	slices    map[Token]*modelSlice
+	slices    map[Token]*modelAllocation
 	tombs     map[Token]bool // token → the attempt ran
 	withdrawn map[GPUID]bool
 	now       int64
@@ -35,7 +35,7 @@ type ledgerModel struct {
 func newLedgerModel(t *rapid.T) *ledgerModel {
 	gpus := rapid.IntRange(0, 5).Draw(t, "gpus")
 	l := testLedger(gpus)
-	m := &ledgerModel{l: l, has: l.Books().Total, slices: map[Token]*modelSlice{}, tombs: map[Token]bool{},
+	m := &ledgerModel{l: l, has: l.Books().Total, slices: map[Token]*modelAllocation{}, tombs: map[Token]bool{},
 		withdrawn: map[GPUID]bool{}}
 	for i := range gpus {
 		m.gpus = append(m.gpus, GPUID(fmt.Sprintf("gpu-%d", i)))
@@ -49,7 +49,7 @@ func (m *ledgerModel) used(id GPUID) int64 {
 	for _, s := range m.slices {
 		for _, g := range s.grants {
 			for _, h := range g.GPUs {
-				if h.GPU == id && s.state != SliceOver {
+				if h.GPU == id && s.state != AllocationEnded {
 					sum += h.Milli
 				}
 			}
@@ -62,12 +62,12 @@ func (m *ledgerModel) used(id GPUID) int64 {
 func (m *ledgerModel) books() Books {
 	b := Books{Total: m.has, Free: m.has}
 	for _, s := range m.slices {
-		if s.state == SliceOver {
+		if s.state == AllocationEnded {
 			continue
 		}
 		for _, g := range s.grants {
 			b.Free = b.Free.Minus(g.Amount)
-			in := map[SliceState]*Resources{SliceReserved: &b.Reserved, SliceStopping: &b.Stopping}[s.state]
+			in := map[AllocationState]*Resources{AllocationReserved: &b.Reserved, AllocationStopping: &b.Stopping}[s.state]
 			if in == nil {
 				in = &b.Committed
 			}
@@ -156,11 +156,13 @@ func (m *ledgerModel) reserve(t *rapid.T) {
 			t.Fatalf("granted %+v for %+v", g, c.Members[i])
 		}
 	}
-	m.slices[tok] = &modelSlice{SliceReserved, c.Members, slices.Clone(s.Grants), m.now + c.TTLNs, map[Rank]bool{}}
+	m.slices[tok] = &modelAllocation{
+		AllocationReserved, c.Members, slices.Clone(s.Grants), m.now + c.TTLNs, map[Rank]bool{},
+	}
 }
 
 // pick draws the token of an allocation in one of these states. It returns false if there is none.
-func (m *ledgerModel) pick(t *rapid.T, states ...SliceState) (Token, *modelSlice, bool) {
+func (m *ledgerModel) pick(t *rapid.T, states ...AllocationState) (Token, *modelAllocation, bool) {
 	var all []Token
 	for tok, s := range m.slices {
 		if slices.Contains(states, s.state) {
@@ -176,7 +178,7 @@ func (m *ledgerModel) pick(t *rapid.T, states ...SliceState) (Token, *modelSlice
 }
 
 // step makes one change of state.
-func (m *ledgerModel) step(to SliceState, do func(Token), from ...SliceState) func(*rapid.T) {
+func (m *ledgerModel) step(to AllocationState, do func(Token), from ...AllocationState) func(*rapid.T) {
 	return func(t *rapid.T) {
 		tok, s, ok := m.pick(t, from...)
 		if !ok {
@@ -188,7 +190,7 @@ func (m *ledgerModel) step(to SliceState, do func(Token), from ...SliceState) fu
 }
 
 func (m *ledgerModel) exit(t *rapid.T) {
-	tok, s, ok := m.pick(t, SliceCommitted, SlicePrepared, SliceStarted, SliceStopping)
+	tok, s, ok := m.pick(t, AllocationCommitted, AllocationPrepared, AllocationStarted, AllocationStopping)
 	if !ok {
 		t.Skip("nobody can")
 	}
@@ -201,12 +203,12 @@ func (m *ledgerModel) exit(t *rapid.T) {
 	}
 	if len(s.gone) == len(s.grants) {
 		m.l.End(tok)
-		s.state = SliceOver
+		s.state = AllocationEnded
 	}
 }
 
 func (m *ledgerModel) abort(t *rapid.T) {
-	tok, _, ok := m.pick(t, SliceReserved)
+	tok, _, ok := m.pick(t, AllocationReserved)
 	if !ok || rapid.Bool().Draw(t, "unknown") {
 		m.next++
 		tok = Token{Epoch: 1, Counter: m.next}
@@ -220,7 +222,7 @@ func (m *ledgerModel) expire(t *rapid.T) {
 	m.now += rapid.Int64Range(0, 15e9).Draw(t, "wait")
 	m.l.Expire(m.now)
 	for tok, s := range m.slices {
-		if s.state == SliceReserved && s.expires <= m.now {
+		if s.state == AllocationReserved && s.expires <= m.now {
 			delete(m.slices, tok)
 			m.tombs[tok] = false
 		}
@@ -228,7 +230,7 @@ func (m *ledgerModel) expire(t *rapid.T) {
 }
 
 func (m *ledgerModel) forget(t *rapid.T) {
-	tok, _, ok := m.pick(t, SliceOver)
+	tok, _, ok := m.pick(t, AllocationEnded)
 	if !ok {
 		t.Skip("nobody can")
 	}
@@ -256,8 +258,8 @@ func (m *ledgerModel) restart(t *rapid.T) {
 	old := m.l
 	m.l = testLedger(len(m.gpus))
 	m.tombs = map[Token]bool{} // tombstones belong to one incarnation
-	for _, s := range old.Slices() {
-		if s.State == SliceReserved {
+	for _, s := range old.Allocations() {
+		if s.State == AllocationReserved {
 			delete(m.slices, s.Token)
 		} else if err := m.l.Adopt(*s); err != nil {
 			t.Fatalf("%v: %v", s.Token, err)
@@ -275,11 +277,11 @@ func (m *ledgerModel) check(t *rapid.T) {
 	if got, want := m.l.Books(), m.books(); got != want {
 		t.Fatalf("the ledger has %+v, the model %+v", got, want)
 	}
-	if len(m.l.Slices()) != len(m.slices) {
-		t.Fatalf("the ledger has %d slices, the model %d", len(m.l.Slices()), len(m.slices))
+	if len(m.l.Allocations()) != len(m.slices) {
+		t.Fatalf("the ledger has %d slices, the model %d", len(m.l.Allocations()), len(m.slices))
 	}
 	for tok, s := range m.slices {
-		if l := m.l.Slice(tok); l == nil || l.State != s.state {
+		if l := m.l.Allocation(tok); l == nil || l.State != s.state {
 			t.Fatalf("%v: the ledger has %v, the model %v", tok, l, s.state)
 		}
 	}
@@ -302,10 +304,11 @@ func TestLedgerModel(t *testing.T) {
 		t.Repeat(map[string]func(*rapid.T){
 			"":        m.check,
 			"reserve": m.reserve,
-			"commit":  m.step(SliceCommitted, func(k Token) { m.l.Commit(k) }, SliceReserved),
-			"prepare": m.step(SlicePrepared, func(k Token) { m.l.Prepare(k) }, SliceCommitted),
-			"start":   m.step(SliceStarted, func(k Token) { m.l.Start(k) }, SlicePrepared),
-			"stop":    m.step(SliceStopping, func(k Token) { m.l.Stop(k) }, SliceCommitted, SlicePrepared, SliceStarted),
+			"commit":  m.step(AllocationCommitted, func(k Token) { m.l.Commit(k) }, AllocationReserved),
+			"prepare": m.step(AllocationPrepared, func(k Token) { m.l.Prepare(k) }, AllocationCommitted),
+			"start":   m.step(AllocationStarted, func(k Token) { m.l.Start(k) }, AllocationPrepared),
+			"stop": m.step(AllocationStopping, func(k Token) { m.l.Stop(k) },
+				AllocationCommitted, AllocationPrepared, AllocationStarted),
 			"exit":    m.exit,
 			"abort":   m.abort,
 			"expire":  m.expire,

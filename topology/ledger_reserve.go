@@ -46,15 +46,15 @@ func lack(what Lack, format string, args ...any) *Shortage {
 
 // Reserve sets the amounts and devices of a claim aside until its TTL. If something is missing, it returns the shortage
 // and changes nothing. The token must be new.
-func (l *Ledger) Reserve(c Claim, now int64) (*Slice, *Shortage) {
-	if l.tombs.past(c.Token).Over() || l.Slice(c.Token) != nil {
+func (l *Ledger) Reserve(c Claim, now int64) (*Allocation, *Shortage) {
+	if l.tombs.past(c.Token).Over() || l.Allocation(c.Token) != nil {
 		panic(fmt.Sprintf("ledger: reserve %v: the token is not new", c.Token))
 	}
 	amount, short := l.covers(c.Members)
 	if short != nil {
 		return nil, short
 	}
-	s := &Slice{Token: c.Token, Job: c.Job, State: SliceReserved, ExpiresAt: now + c.TTLNs, amount: amount}
+	s := &Allocation{Token: c.Token, Job: c.Job, State: AllocationReserved, ExpiresAt: now + c.TTLNs, amount: amount}
 	if s.Grants, s.held, short = l.choose(c.Members, c.GPUType); short != nil {
 		return nil, short
 	}
@@ -175,7 +175,7 @@ func newPortRange(first, last int32) portRange {
 }
 
 // next returns the next port that no allocation has, or 0.
-func (p *portRange) next(held []*Slice) int32 {
+func (p *portRange) next(held []*Allocation) int32 {
 	if p.first == 0 {
 		return 0
 	}
@@ -184,7 +184,7 @@ func (p *portRange) next(held []*Slice) int32 {
 		if p.cursor++; p.cursor > p.last {
 			p.cursor = p.first
 		}
-		if !slices.ContainsFunc(held, func(s *Slice) bool { return s.Holds() && s.Port == port }) {
+		if !slices.ContainsFunc(held, func(s *Allocation) bool { return s.Holds() && s.Port == port }) {
 			return port
 		}
 	}

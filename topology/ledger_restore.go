@@ -61,8 +61,8 @@ var errAdopt = errors.New("allocation does not fit the ledger")
 // Adopt adds an allocation from disk, committed or in a later state, with its exact devices. A missing device is added
 // as withdrawn. Missing CPUs or memory count until the allocation ends, so that the sums are correct and the node has
 // no free capacity until then.
-func (l *Ledger) Adopt(s Slice) error {
-	if s.State < SliceCommitted || s.State > SliceOver || len(s.Grants) == 0 || l.Slice(s.Token) != nil {
+func (l *Ledger) Adopt(s Allocation) error {
+	if s.State < AllocationCommitted || s.State > AllocationEnded || len(s.Grants) == 0 || l.Allocation(s.Token) != nil {
 		return fmt.Errorf("%w: %v is %v, has no grants, or is a duplicate", errAdopt, s.Token, s.State)
 	}
 	for i := range s.Grants[1:] {
@@ -71,13 +71,13 @@ func (l *Ledger) Adopt(s Slice) error {
 		}
 	}
 	if s.Port != 0 && s.Holds() &&
-		slices.ContainsFunc(l.slices, func(o *Slice) bool { return o.Holds() && o.Port == s.Port }) {
+		slices.ContainsFunc(l.slices, func(o *Allocation) bool { return o.Holds() && o.Port == s.Port }) {
 		return fmt.Errorf("%w: port %d of %v belongs to another allocation", errAdopt, s.Port, s.Token)
 	}
 	own := s
 	own.Grants = slices.Clone(s.Grants)
 	own.amount, own.held, own.ExpiresAt = Resources{}, nil, 0
-	if own.State == SliceOver {
+	if own.State == AllocationEnded {
 		if !own.AllGone() {
 			return fmt.Errorf("%w: %v has ended, but not all exits are confirmed", errAdopt, s.Token)
 		}
@@ -90,7 +90,7 @@ func (l *Ledger) Adopt(s Slice) error {
 }
 
 // regain gives an allocation the resources that it had before.
-func (l *Ledger) regain(s *Slice) error {
+func (l *Ledger) regain(s *Allocation) error {
 	for i := range s.Grants {
 		g := &s.Grants[i]
 		g.GPUs = slices.Clone(g.GPUs)
@@ -116,7 +116,7 @@ func (l *Ledger) regain(s *Slice) error {
 }
 
 // fits reports whether every device has the share that the allocation holds.
-func (l *Ledger) fits(s *Slice) error {
+func (l *Ledger) fits(s *Allocation) error {
 	want := make([]int64, len(l.devices))
 	for _, h := range s.held {
 		want[h.device] += h.milli

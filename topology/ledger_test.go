@@ -42,7 +42,7 @@ func sound(t testing.TB, l *Ledger) {
 	}
 }
 
-func mustReserve(t testing.TB, l *Ledger, c Claim, now int64) *Slice {
+func mustReserve(t testing.TB, l *Ledger, c Claim, now int64) *Allocation {
 	t.Helper()
 	s, short := l.Reserve(c, now)
 	if short != nil {
@@ -77,7 +77,7 @@ func wantPanic(t *testing.T, what string, step func()) {
 }
 
 // granted returns all shares of an allocation as text.
-func granted(s *Slice) string {
+func granted(s *Allocation) string {
 	var b strings.Builder
 	for _, g := range s.Grants {
 		fmt.Fprintf(&b, "%d:", g.Rank)
@@ -194,7 +194,7 @@ func TestLedgerLife(t *testing.T) {
 		version = l.Version()
 	}
 	l.Forget(token(1), 0)
-	if l.Past(token(1)) != PastRan || len(l.Slices()) != 0 {
+	if l.Past(token(1)) != PastRan || len(l.Allocations()) != 0 {
 		t.Error("a forgotten slice left no tombstone that it had run")
 	}
 }
@@ -206,7 +206,7 @@ func TestLedgerFreedOnEvidence(t *testing.T) {
 	mustReserve(t, l, claim(1, 1000, 1000), 0)
 	l.Commit(token(1))
 	l.Exit(token(1), 0)
-	if l.Books().Free.MilliGPU != 0 || l.Slice(token(1)).AllGone() {
+	if l.Books().Free.MilliGPU != 0 || l.Allocation(token(1)).AllGone() {
 		t.Error("a rank's exit freed something")
 	}
 	wantPanic(t, "not all exits are confirmed", func() { l.End(token(1)) })
@@ -318,7 +318,7 @@ func TestLedgerAdoptShrunk(t *testing.T) {
 	before.Commit(token(1))
 	l := NewLedger(LedgerConfig{MilliCPU: 1500, MemoryBytes: ledgerGiB,
 		GPUs: []GPU{{ID: "gpu-0"}, {ID: "gpu-1"}, {ID: "gpu-2"}}})
-	if err := l.Adopt(*before.Slice(token(1))); err != nil {
+	if err := l.Adopt(*before.Allocation(token(1))); err != nil {
 		t.Fatal(err)
 	}
 	sound(t, l)
@@ -345,16 +345,16 @@ func TestLedgerAdoptRefuses(t *testing.T) {
 	one := func(milli, share int64, gpu GPUID) []Grant {
 		return []Grant{{Rank: 0, Amount: Resources{MilliGPU: milli}, GPUs: []Share{{gpu, share}}}}
 	}
-	for name, s := range map[string]Slice{
-		"reserved":         {Token: token(9), State: SliceReserved, Grants: one(500, 500, "gpu-1")},
-		"no ranks":         {Token: token(9), State: SliceStarted},
-		"known":            {Token: token(1), State: SliceStarted, Grants: one(500, 500, "gpu-1")},
-		"another's device": {Token: token(9), State: SliceStarted, Grants: one(1000, 1000, "gpu-0")},
-		"unequal sums":     {Token: token(9), State: SliceStarted, Grants: one(1000, 500, "gpu-1")},
-		"too much":         {Token: token(9), State: SliceStarted, Grants: one(2000, 2000, "gpu-1")},
-		"over, not gone":   {Token: token(9), State: SliceOver, Grants: one(500, 500, "gpu-1")},
-		"another's port":   {Token: token(9), State: SliceStarted, Port: 30_000, Grants: one(500, 500, "gpu-1")},
-		"ranks twice": {Token: token(9), State: SliceStarted,
+	for name, s := range map[string]Allocation{
+		"reserved":         {Token: token(9), State: AllocationReserved, Grants: one(500, 500, "gpu-1")},
+		"no ranks":         {Token: token(9), State: AllocationStarted},
+		"known":            {Token: token(1), State: AllocationStarted, Grants: one(500, 500, "gpu-1")},
+		"another's device": {Token: token(9), State: AllocationStarted, Grants: one(1000, 1000, "gpu-0")},
+		"unequal sums":     {Token: token(9), State: AllocationStarted, Grants: one(1000, 500, "gpu-1")},
+		"too much":         {Token: token(9), State: AllocationStarted, Grants: one(2000, 2000, "gpu-1")},
+		"over, not gone":   {Token: token(9), State: AllocationEnded, Grants: one(500, 500, "gpu-1")},
+		"another's port":   {Token: token(9), State: AllocationStarted, Port: 30_000, Grants: one(500, 500, "gpu-1")},
+		"ranks twice": {Token: token(9), State: AllocationStarted,
 			Grants: append(one(500, 500, "gpu-1"), one(500, 500, "gpu-1")...)},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -381,8 +381,8 @@ func TestLedgerCheckFinds(t *testing.T) {
 		"committed lost":     {func(l *Ledger) { l.committed.MemoryBytes-- }, errBooksBalance},
 		"a share forgotten":  {func(l *Ledger) { l.slices[0].held = nil }, errBooksBalance},
 		"a rank twice":       {func(l *Ledger) { l.slices[2].Grants[1].Rank = 0 }, errOneOwner},
-		"another state":      {func(l *Ledger) { l.slices[0].State = SliceStopping }, errBooksBalance},
-		"over and holding":   {func(l *Ledger) { l.slices[0].State = SliceOver }, errBooksBalance},
+		"another state":      {func(l *Ledger) { l.slices[0].State = AllocationStopping }, errBooksBalance},
+		"over and holding":   {func(l *Ledger) { l.slices[0].State = AllocationEnded }, errBooksBalance},
 		"a port twice":       {func(l *Ledger) { l.slices[0].Port, l.slices[2].Port = 1, 1 }, errOneOwner},
 		"order of tokens":    {func(l *Ledger) { l.slices[0].Token = token(8) }, errBooksBalance},
 		"withdrawn unwanted": {func(l *Ledger) { l.devices[3].withdrawn = true }, errBooksBalance},
@@ -416,7 +416,9 @@ func TestLedgerCapacity(t *testing.T) {
 }
 
 func TestLedgerNames(t *testing.T) {
-	for s, want := range map[SliceState]string{SliceReserved: "reserved", SliceOver: "over", 9: "SliceState(9)"} {
+	for s, want := range map[AllocationState]string{
+		AllocationReserved: "reserved", AllocationEnded: "over", 9: "SliceState(9)",
+	} {
 		if s.String() != want {
 			t.Errorf("%d: %s", s, s)
 		}

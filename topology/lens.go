@@ -100,7 +100,7 @@ func (l *lens) prepare() {
 }
 
 // refresh updates the lens to the current state of the tree.
-func (l *lens) refresh(f *Fabric) {
+func (l *lens) refresh(f *Tree) {
 	f.arrange()
 	all := !l.counted || l.kinds != f.kinds.version
 	l.learnKinds(&f.kinds)
@@ -137,7 +137,7 @@ func (l *lens) learnKinds(t *kindTable) {
 }
 
 // countAll counts every shelf.
-func (l *lens) countAll(f *Fabric) {
+func (l *lens) countAll(f *Tree) {
 	l.shelves = f.plan.shelves
 	l.cells = slices.Grow(l.cells[:0], len(l.shelves))[:len(l.shelves)]
 	l.prints = slices.Grow(l.prints[:0], len(l.shelves))[:len(l.shelves)]
@@ -149,7 +149,7 @@ func (l *lens) countAll(f *Fabric) {
 
 // carry moves the counts to a new layout. Both layouts are sorted by name, so one pass finds the shared shelves. Only
 // new shelves are counted.
-func (l *lens) carry(f *Fabric) {
+func (l *lens) carry(f *Tree) {
 	old, was, prints := l.cells, l.shelves, l.prints
 	l.cells, l.shelves = make([]cell, len(f.plan.shelves)), f.plan.shelves
 	l.prints = make([]uint64, len(l.shelves))
@@ -169,7 +169,7 @@ func (l *lens) carry(f *Fabric) {
 }
 
 // sum computes all sums above the shelves from their cells.
-func (l *lens) sum(f *Fabric) {
+func (l *lens) sum(f *Tree) {
 	l.version, l.counted = f.plan.version, true
 	clear(l.loose[:])
 	clear(l.whole[:])
@@ -212,7 +212,7 @@ func tally(counts *[64]int32, mask uint64, by int32) {
 }
 
 // recount counts one shelf again and adds the difference to all levels above.
-func (l *lens) recount(f *Fabric, at int) {
+func (l *lens) recount(f *Tree, at int) {
 	sh := l.shelves[at]
 	if !l.special && l.prints[at] == sh.prints[whatLeft] {
 		return

@@ -31,7 +31,7 @@ func newLensCache() lensCache { return lensCache{all: map[lensKey]*lens{}} }
 func (c *lensCache) knows(key lensKey) bool { return c.brief || c.all[key] != nil }
 
 // lens returns the lens of a key. It creates the lens if necessary, and updates it.
-func (f *Fabric) lens(key lensKey, s *search) *lens {
+func (f *Tree) lens(key lensKey, s *search) *lens {
 	l := f.lenses.all[key]
 	if l == nil {
 		l = f.newLens(key, s)
@@ -43,7 +43,7 @@ func (f *Fabric) lens(key lensKey, s *search) *lens {
 }
 
 // keyOf returns the key of the lens for a search.
-func (f *Fabric) keyOf(s *search) lensKey {
+func (f *Tree) keyOf(s *search) lensKey {
 	g := s.g
 	key := lensKey{
 		rate: s.demand.rate, gpuType: s.demand.gpuType, idle: s.idle, all: s.all, only: f.namesText(g.Only),
@@ -62,7 +62,7 @@ func (k lensKey) bare() lensKey {
 	return k
 }
 
-func (f *Fabric) newLens(key lensKey, s *search) *lens {
+func (f *Tree) newLens(key lensKey, s *search) *lens {
 	c := &f.lenses
 	if c.brief {
 		if c.spare == nil {
@@ -120,7 +120,7 @@ func forgetOldest[K comparable, V any](all map[K]V, used func(V) uint64) {
 
 // selectorText returns a text that identifies a set of labels, independent of their order. It allocates memory only for
 // a new selector.
-func (f *Fabric) selectorText(selector []Label) string {
+func (f *Tree) selectorText(selector []Label) string {
 	w := &f.work
 	w.labels = append(w.labels[:0], selector...)
 	sortLabels(w.labels)
@@ -129,7 +129,7 @@ func (f *Fabric) selectorText(selector []Label) string {
 }
 
 // namesText returns a text that identifies a set of nodes, in the same way.
-func (f *Fabric) namesText(ids []NodeID) string {
+func (f *Tree) namesText(ids []NodeID) string {
 	if len(ids) == 0 {
 		return ""
 	}
@@ -139,7 +139,7 @@ func (f *Fabric) namesText(ids []NodeID) string {
 }
 
 // remembered returns the cached copy of a text, so that equal texts share memory.
-func (f *Fabric) remembered(text []byte) string {
+func (f *Tree) remembered(text []byte) string {
 	w := &f.work
 	w.text = text
 	if s, ok := f.kinds.selectors[string(w.text)]; ok {

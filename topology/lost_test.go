@@ -9,30 +9,30 @@ import "testing"
 func TestLost(t *testing.T) {
 	for _, x := range []struct {
 		name  string
-		do    func(f *Fabric, h *Horizon, m Machine)
+		do    func(f *Tree, h *Horizon, m Machine)
 		wants bool
 	}{
-		{"open", func(*Fabric, *Horizon, Machine) {}, false},
-		{"full", func(f *Fabric, _ *Horizon, m Machine) {
+		{"open", func(*Tree, *Horizon, Machine) {}, false},
+		{"full", func(f *Tree, _ *Horizon, m Machine) {
 			f.Take(Placement{Slots: []Slot{{Node: m.ID, Amount: m.Total}}})
 		}, false},
-		{"closed", func(f *Fabric, _ *Horizon, m Machine) { f.SetUsable(m.ID, "drained") }, true},
-		{"backed off", func(f *Fabric, h *Horizon, m Machine) {
+		{"closed", func(f *Tree, _ *Horizon, m Machine) { f.SetUsable(m.ID, "drained") }, true},
+		{"backed off", func(f *Tree, h *Horizon, m Machine) {
 			f.SetUsable(m.ID, "backed off")
-			h.Benched(m.ID, 10)
+			h.BackedOff(m.ID, 10)
 		}, false},
-		{"closed again after a bench", func(f *Fabric, h *Horizon, m Machine) {
+		{"closed again after a bench", func(f *Tree, h *Horizon, m Machine) {
 			f.SetUsable(m.ID, "drained")
-			h.Benched(m.ID, 10)
-			h.Benched(m.ID, 0)
+			h.BackedOff(m.ID, 10)
+			h.BackedOff(m.ID, 0)
 		}, true},
-		{"gone", func(f *Fabric, _ *Horizon, m Machine) { f.Remove(m.ID) }, true},
-		{"without a device", func(f *Fabric, _ *Horizon, m Machine) {
+		{"gone", func(f *Tree, _ *Horizon, m Machine) { f.Remove(m.ID) }, true},
+		{"without a device", func(f *Tree, _ *Horizon, m Machine) {
 			m.Total.MilliGPU -= WholeGPU
 			f.Join(m, m.Idle())
 		}, true},
 	} {
-		f := NewFabric(nil)
+		f := NewTree(nil)
 		m := Machine{ID: "n1", Total: Resources{8, 8, 2 * WholeGPU}}
 		f.Join(m, m.Idle())
 		h := NewHorizon(f)

@@ -20,7 +20,7 @@ const memoryStep = 1 << 20
 
 // MemoryByShare returns the default memory of each task, or of the complete gang if it requests a total. It returns 0
 // for an invalid gang, and if no matching node announces its memory.
-func MemoryByShare(f *Fabric, g Gang) int64 {
+func MemoryByShare(f *Tree, g Gang) int64 {
 	d := demandOf(&g)
 	if d.problem != "" {
 		return 0
@@ -44,7 +44,7 @@ func (r *rate) milliGPU() int64 { return r.gpus*WholeGPU + r.part }
 
 // leastShare returns the smallest memory share of one unit over all nodes that can hold one, and false if there is no
 // such node. Nodes that announce no memory count only if no others do.
-func (f *Fabric) leastShare(d *demand, g *Gang) (least int64, known bool) {
+func (f *Tree) leastShare(d *demand, g *Gang) (least int64, known bool) {
 	f.arrange()
 	one := d.need(1)
 	named, out := setOf(g.Only), setOf(g.out())

@@ -10,7 +10,7 @@ import (
 
 // TestMemoryByShare checks the default memory of a gang, for every form of request.
 func TestMemoryByShare(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	for _, m := range []Machine{
 		{ID: "big", Total: Resources{64_000, 512 * gib, 6 * WholeGPU}, Broken: 2, GPUType: "h100",
 			Labels: []Label{{"pool", "a"}}, Vocabulary: 1},
@@ -65,11 +65,11 @@ func TestMemoryByShareFits(t *testing.T) {
 	for n := range min(*clusters, 4000) {
 		w := randomWorld(rand.New(rand.NewSource(*seed + int64(n))))
 		w.gang.Each.MemoryBytes, w.gang.Total.MemoryBytes = 0, 0
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		memory, problem := MemoryByShare(f, w.gang), ""
 		order := inOrder(len(w.spots))
 		slices.Reverse(order)
-		if other := MemoryByShare(w.fabric(order), w.gang); other != memory {
+		if other := MemoryByShare(w.tree(order), w.gang); other != memory {
 			problem = fmt.Sprintf("%d, and %d in another order", memory, other)
 		}
 		g := w.gang
@@ -141,7 +141,7 @@ func TestMemoryByShareBesides(t *testing.T) {
 	for range 2000 {
 		gpus := pickOne(r, int64(0), 1, 4, 8)
 		m := Machine{ID: "n", Total: Resources{1000 + r.Int63n(128_000), gib + r.Int63n(gib), gpus * WholeGPU}}
-		f := NewFabric(nil)
+		f := NewTree(nil)
 		f.Join(m, m.Idle())
 		left, memory := m.Total, int64(0)
 		for left.MilliCPU > 0 || left.MilliGPU > 0 {

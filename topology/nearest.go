@@ -110,7 +110,7 @@ func (n *Nearest) words(split Split) string {
 }
 
 // WayOut returns a suggestion for a gang that no known nodes can hold, by the cause.
-func (f *Fabric) WayOut(g Gang, r *Refusal) string {
+func (f *Tree) WayOut(g Gang, r *Refusal) string {
 	const later = "or allow it to wait for nodes that join later"
 	switch r.Cause {
 	case NoSuchLevel:
@@ -144,7 +144,7 @@ func (f *Fabric) WayOut(g Gang, r *Refusal) string {
 }
 
 // unmet returns the part of a gang's selector that no node fulfils.
-func (f *Fabric) unmet(g *Gang) string {
+func (f *Tree) unmet(g *Gang) string {
 	if nobody := f.Unknown(&Gang{Only: g.Only}); nobody != "" &&
 		!slices.ContainsFunc(g.Only, func(id NodeID) bool { return f.seats[id] != nil }) {
 		return nobody
@@ -196,7 +196,7 @@ func (g *Gang) withoutGPUs() string {
 }
 
 // speaks returns the newest vocabulary of any agent.
-func (f *Fabric) speaks() (newest int32) {
+func (f *Tree) speaks() (newest int32) {
 	for i := range f.kinds.all {
 		if k := &f.kinds.all[i]; k.members > 0 {
 			newest = max(newest, k.speaks)
@@ -206,7 +206,7 @@ func (f *Fabric) speaks() (newest int32) {
 }
 
 // Unknown lists the nodes that a gang names or excludes and that do not exist, or returns "".
-func (f *Fabric) Unknown(g *Gang) string {
+func (f *Tree) Unknown(g *Gang) string {
 	var names []string
 	for _, id := range slices.Concat(g.Only, g.Exclude) {
 		if f.seats[id] == nil && !slices.Contains(names, string(id)) {
@@ -220,7 +220,7 @@ func (f *Fabric) Unknown(g *Gang) string {
 }
 
 // names lists the valid values for each unknown name in the gang's request.
-func (f *Fabric) names(g *Gang) string {
+func (f *Tree) names(g *Gang) string {
 	types, keys, values := map[string]bool{}, map[string]bool{}, map[string]map[string]bool{}
 	for i := range f.kinds.all {
 		k := &f.kinds.all[i]

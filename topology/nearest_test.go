@@ -9,7 +9,7 @@ import (
 // TestRefusalsSayWhichResource checks the refusals of gangs that no node could ever hold. They give the nearest node
 // and what it lacks, or the known names, and the advice fits the cause.
 func TestRefusalsSayWhichResource(t *testing.T) {
-	f := NewFabric([]string{"zone", "rack"})
+	f := NewTree([]string{"zone", "rack"})
 	for i, total := range []Resources{
 		{MilliCPU: 16000, MemoryBytes: 64 * gib, MilliGPU: 8000},
 		{MilliCPU: 32000, MemoryBytes: 256 * gib, MilliGPU: 8000},
@@ -80,7 +80,7 @@ func TestRefusalsSayWhichResource(t *testing.T) {
 // TestNamedMachines checks that a gang uses only the named nodes, and that the explanation says which change would
 // help.
 func TestNamedMachines(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	for i, id := range []NodeID{"n1", "n2", "n3"} {
 		f.Join(
 			Machine{ID: id, Place: []string{"r1"}, Total: Resources{MilliGPU: 8000, MilliCPU: 64_000, MemoryBytes: 64 * gib}},
@@ -115,7 +115,7 @@ func TestNamedMachines(t *testing.T) {
 
 // TestNoGPUs checks that the refusal says so if no node has a GPU, and does not name a GPU type.
 func TestNoGPUs(t *testing.T) {
-	f := NewFabric([]string{"zone", "rack"})
+	f := NewTree([]string{"zone", "rack"})
 	f.Join(Machine{ID: "n1", Place: []string{"a", "r1"}, Total: Resources{MilliCPU: 8000, MemoryBytes: 1 << 36},
 		Labels: []Label{{"pool", "a"}}}, Capacity{})
 	for _, c := range []struct {
@@ -138,7 +138,7 @@ func TestNoGPUs(t *testing.T) {
 // TestLabelWords checks that networks and secrets are shown as in job files. A label with the same text does not hide
 // that no node has the network.
 func TestLabelWords(t *testing.T) {
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	f.Join(Machine{ID: "n1", Place: []string{"r1"}, Total: Resources{MilliCPU: 64_000},
 		Labels: []Label{{"network", "none"}}}, Capacity{MilliCPU: 64_000})
 	for want, l := range map[string]Label{

@@ -21,7 +21,7 @@ import (
 
 // search is one search in the tree.
 type search struct {
-	f      *Fabric
+	f      *Tree
 	g      *Gang
 	demand demand
 	widest int  // the coarsest allowed tier
@@ -64,7 +64,7 @@ type scratch struct {
 }
 
 // Place returns the placement of a gang, or the reason why it has none now. Place does not change the view; Take does.
-func Place(f *Fabric, g Gang) (Placement, *Refusal) {
+func Place(f *Tree, g Gang) (Placement, *Refusal) {
 	p, ok := PlaceInto(f, &g, &f.work.refusal)
 	if ok {
 		return p, nil
@@ -75,12 +75,12 @@ func Place(f *Fabric, g Gang) (Placement, *Refusal) {
 
 // PlaceInto is Place without an allocation for the refusal: it writes the refusal to memory of the caller if ok is
 // false.
-func PlaceInto(f *Fabric, g *Gang, r *Refusal) (p Placement, ok bool) {
+func PlaceInto(f *Tree, g *Gang, r *Refusal) (p Placement, ok bool) {
 	return PlaceLent(f, g, Lent{}, r)
 }
 
 // PlaceLent is PlaceInto with some reserved capacity counted as free.
-func PlaceLent(f *Fabric, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool) {
+func PlaceLent(f *Tree, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool) {
 	s := f.newSearch(g)
 	s.lent = lent
 	if !s.start(r) {
@@ -95,7 +95,7 @@ func PlaceLent(f *Fabric, g *Gang, lent Lent, r *Refusal) (p Placement, ok bool)
 
 // Feasible reports whether the known nodes could hold a gang if all were idle and in service. If not, it returns the
 // refusal.
-func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
+func Feasible(f *Tree, g Gang) (bool, *Refusal) {
 	s := f.newSearch(&g)
 	s.idle, s.all = true, true
 	r := &f.work.refusal
@@ -112,13 +112,13 @@ func Feasible(f *Fabric, g Gang) (bool, *Refusal) {
 
 // InService reports whether the schedulable nodes could hold a gang if all were idle. Lost, drained and otherwise
 // unschedulable nodes do not count.
-func InService(f *Fabric, g *Gang) bool {
+func InService(f *Tree, g *Gang) bool {
 	s := f.newSearch(g)
 	s.idle = true
 	return s.start(&f.work.refusal) && s.find()
 }
 
-func (f *Fabric) newSearch(g *Gang) *search {
+func (f *Tree) newSearch(g *Gang) *search {
 	f.work.search = search{f: f, g: g}
 	return &f.work.search
 }
@@ -153,7 +153,7 @@ func (s *search) reduce(r *Refusal) bool {
 }
 
 // tierOf returns the tier of a level. "" is the root, above all levels.
-func (f *Fabric) tierOf(level string) (int, bool) {
+func (f *Tree) tierOf(level string) (int, bool) {
 	if level == "" {
 		return 0, true
 	}
@@ -165,7 +165,7 @@ func (f *Fabric) tierOf(level string) (int, bool) {
 }
 
 // levelOf returns the level of a tier.
-func (f *Fabric) levelOf(tier int) string {
+func (f *Tree) levelOf(tier int) string {
 	switch {
 	case tier == 0:
 		return ""

@@ -26,7 +26,7 @@ func TestPlaceAgainstOracle(t *testing.T) {
 	for n := range *clusters {
 		r := rand.New(rand.NewSource(*seed + int64(n)))
 		w := randomWorld(r)
-		ok, problem := compare(&w, w.fabric(inOrder(len(w.spots))))
+		ok, problem := compare(&w, w.tree(inOrder(len(w.spots))))
 		if problem != "" {
 			t.Fatalf("-cluster-seed=%d -clusters=1: %s\n%v", *seed+int64(n), problem, w)
 		}
@@ -41,7 +41,7 @@ func TestPlaceAgainstOracle(t *testing.T) {
 }
 
 // compare places the gang of a world and returns an error text for a wrong answer.
-func compare(w *world, f *Fabric) (placed bool, problem string) {
+func compare(w *world, f *Tree) (placed bool, problem string) {
 	depth := w.place(w.gang)
 	p, refusal := Place(f, w.gang)
 	if refusal != nil {
@@ -100,7 +100,7 @@ func (w *world) wrong(p Placement) string {
 		return fmt.Sprintf("the sum is %v, not %v", sum, want)
 	}
 	if !slices.IsSorted(order) || len(order) != len(perNode) {
-		return "ranks are not along the fabric"
+		return "ranks are not along the tree"
 	}
 	return w.wrongNodes(p, perNode)
 }
@@ -233,7 +233,7 @@ func TestPlaceChoices(t *testing.T) {
 			NodeLevel, "2"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			f := NewFabric([]string{"rack"})
+			f := NewTree([]string{"rack"})
 			for key, free := range test.free {
 				rack, id, _ := strings.Cut(key, "/")
 				m := Machine{ID: NodeID(id), Place: []string{rack}, Total: Resources{MilliCPU: 8000, MilliGPU: 8000}}
@@ -252,7 +252,7 @@ func TestPlaceChoices(t *testing.T) {
 }
 
 func TestSharesOfATotal(t *testing.T) {
-	f := NewFabric(nil)
+	f := NewTree(nil)
 	for i, gpus := range []int64{4, 2, 1} {
 		m := Machine{ID: NodeID(fmt.Sprint("n", i)),
 			Total: Resources{MilliCPU: 64_000, MemoryBytes: 64 * gib, MilliGPU: gpus * WholeGPU}}
@@ -269,7 +269,7 @@ func TestSharesOfATotal(t *testing.T) {
 }
 
 func TestRefusalTexts(t *testing.T) {
-	f := NewFabric([]string{"zone", "rack"})
+	f := NewTree([]string{"zone", "rack"})
 	for i := range 4 {
 		m := Machine{ID: NodeID(fmt.Sprint("n", i)), Place: []string{"a", fmt.Sprint("r", i/2)},
 			Total: Resources{MilliCPU: 8000, MemoryBytes: 16 * gib, MilliGPU: 4000}}

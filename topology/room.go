@@ -111,7 +111,7 @@ func (r room) supposed(idle, all bool) room {
 func (r *room) precious() bool { return r.gpus > 0 && r.whole == r.gpus }
 
 // seatIn adds a seat to its shelf, in the order of IDs.
-func (f *Fabric) seatIn(s *seat) {
+func (f *Tree) seatIn(s *seat) {
 	rack := f.root
 	for _, name := range s.machine.Place {
 		rack = rack.childNamed(name)
@@ -132,7 +132,7 @@ func (f *Fabric) seatIn(s *seat) {
 }
 
 // seatOut removes a seat from its shelf. It also removes an empty shelf and empty domains.
-func (f *Fabric) seatOut(s *seat) {
+func (f *Tree) seatOut(s *seat) {
 	sh, at := s.shelf, int(s.at)
 	s.print(prints{})
 	sh.seats = slices.Delete(sh.seats, at, at+1)
@@ -153,7 +153,7 @@ func (f *Fabric) seatOut(s *seat) {
 }
 
 // splitShelf moves the upper half of a full shelf to a new one, and returns the half to which an ID belongs.
-func (f *Fabric) splitShelf(sh *shelf, id NodeID) *shelf {
+func (f *Tree) splitShelf(sh *shelf, id NodeID) *shelf {
 	half := len(sh.seats) / 2
 	next := &shelf{rack: sh.rack, seats: slices.Clone(sh.seats[half:]), rooms: slices.Clone(sh.rooms[half:])}
 	sh.seats, sh.rooms = slices.Delete(sh.seats, half, len(sh.seats)), sh.rooms[:half]

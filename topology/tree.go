@@ -1,188 +1,282 @@
 package topology
 
-// This file has the tree of domains and its layout. The layout stores the same tree in dense arrays in the order of
-// names, and the indexes of placement use it. In the layout, the subdomains of a domain are adjacent, so a zone is a
-// range of racks. The index of an entry is its position in the total order, which breaks all ties.
+// This file has the topology tree: all known nodes with their position, their free capacity in the leader's view, and
+// whether they are schedulable. The node's own ledger is authoritative, and the view can be stale. The tree therefore
+// accepts inconsistent values for a while: a negative amount counts as no capacity, and Give is the exact inverse of
+// Take. The tree must never lose or invent an amount. No answer may depend on the order in which nodes joined.
 
-import (
-	"cmp"
-	"slices"
-)
+import "slices"
 
-// domain is one topology domain: a zone, a block, a rack. The root contains all of them.
-type domain struct {
-	name     string
-	path     string // the names from the root down, joined by slashes
-	parent   *domain
-	children []*domain // in the order of their names
-	shelves  []*shelf  // of a domain of the finest level, in the order of IDs
+// NodeLevel is the finest level of every topology tree: a single node.
+const NodeLevel = "node"
+
+// Tree is the topology tree with its nodes. It is not safe for concurrent use, not even for reading, because placing
+// updates its indexes.
+type Tree struct {
+	levels []string // coarse to fine, without the node
+	root   *domain
+	seats  map[NodeID]*seat
+	kinds  kindTable
+	kept   keptRoom
+	// horizon knows the ends of running jobs. It is nil in a copy that is not used for planning.
+	horizon *Horizon
+
+	plan     layout
+	changes  changeLog
+	revision uint64 // counts all changes of capacity
+	touches  uint64 // counts all changes of known ends
+	gained   uint64 // revision of the last growth of capacity anywhere
+	serving  uint64 // revision of the last change of the nodes in service
+
+	undo    []undoRecord
+	marks   int
+	follow  *following // nil: no follower
+	follows bool       // this tree follows another one and is not used for planning
+
+	lenses lensCache
+	work   scratch
 }
 
-// unnamed is the displayed name of a domain whose nodes did not name it.
-const unnamed = "-"
-
-func (d *domain) findChild(name string) (int, bool) {
-	return slices.BinarySearchFunc(d.children, name, func(c *domain, name string) int {
-		return cmp.Compare(c.name, name)
-	})
+// NewTree returns an empty tree. The levels are in order from coarse to fine, such as zone, block, rack. The node is
+// always the finest level.
+func NewTree(levels []string) *Tree {
+	if n := len(levels); n > 0 && levels[n-1] == NodeLevel {
+		levels = levels[:n-1]
+	}
+	return &Tree{
+		levels: slices.Clone(levels),
+		root:   &domain{},
+		seats:  map[NodeID]*seat{},
+		kinds:  newKindTable(),
+		kept:   newKeptRoom(),
+		lenses: newLensCache(),
+		plan:   layout{stale: true},
+	}
 }
 
-// childNamed returns a child, and creates it if necessary. Domains are created as nodes join.
-func (d *domain) childNamed(name string) *domain {
-	i, ok := d.findChild(name)
-	if !ok {
-		path := cmp.Or(name, unnamed)
-		if d.parent != nil {
-			path = d.path + "/" + path
+// Levels returns the levels from coarse to fine, with the node last.
+func (f *Tree) Levels() []string { return append(slices.Clone(f.levels), NodeLevel) }
+
+// Finer reports whether a level is finer than another one. "" is coarser than all levels. An unknown level counts as
+// finer than all, so that it is refused by name.
+func (f *Tree) Finer(level, than string) bool {
+	a, ok := f.tierOf(level)
+	b, _ := f.tierOf(than)
+	return !ok || a > b
+}
+
+// IsWithin reports whether all nodes of a placement are in one domain of a level.
+func (f *Tree) IsWithin(p Placement, level string) bool {
+	tier, known := f.tierOf(level)
+	for _, slot := range p.Slots {
+		first, s := f.seats[p.Slots[0].Node], f.seats[slot.Node]
+		switch {
+		case !known || first == nil || s == nil:
+			return false
+		case tier > len(f.levels) && first != s:
+			return false
+		case !slices.Equal(first.machine.Place[:min(tier, len(f.levels))], s.machine.Place[:min(tier, len(f.levels))]):
+			return false
 		}
-		d.children = slices.Insert(d.children, i, &domain{name: name, path: path, parent: d})
 	}
-	return d.children[i]
+	return true
 }
 
-func (d *domain) dropChild(child *domain) {
-	if i, ok := d.findChild(child.name); ok {
-		d.children = slices.Delete(d.children, i, i+1)
+// Len returns the number of nodes.
+func (f *Tree) Len() int { return len(f.seats) }
+
+// Revision grows with every change of capacity. If two revisions of one tree are equal, every gang gets the same
+// placement or refusal.
+func (f *Tree) Revision() uint64 { return f.revision }
+
+// Gained returns the revision of the last growth of capacity anywhere, including reserved capacity. A gang that was
+// refused at that revision or later is still refused, even if it may use reserved capacity.
+func (f *Tree) Gained() uint64 { return f.gained }
+
+// Serving returns the revision of the last change of the nodes in service: a node joined or left service, or its total
+// changed. The answer of InService stays the same until then.
+func (f *Tree) Serving() uint64 { return f.serving }
+
+// Join adds a node, or replaces its description. The node is schedulable at once.
+func (f *Tree) Join(m Machine, free Capacity) {
+	f.record(m.ID, f.seats[m.ID])
+	place := make([]string, len(f.levels))
+	copy(place, m.Place)
+	m.Place, m.Labels = place, slices.Clone(m.Labels)
+	free.Parts = slices.Clone(free.Parts)
+	f.join(&m, free, "")
+}
+
+// join adds a node to the tree. The place must have one name per level. A node with fewer names is in an unnamed
+// domain. The tree never changes the machine afterwards.
+func (f *Tree) join(m *Machine, free Capacity, why string) {
+	s := f.seats[m.ID]
+	if s != nil && !slices.Equal(s.machine.Place, m.Place) {
+		f.remove(s)
+		s = nil
+	}
+	if s == nil {
+		s = &seat{id: m.ID, machine: m, free: free, why: why, kind: f.kinds.enter(m), kept: f.kept.on[m.ID]}
+		f.seats[m.ID] = s
+		f.seatIn(s)
+	} else {
+		old := s.kind
+		s.machine, s.free, s.why = m, free, why
+		s.kind = f.kinds.enter(m)
+		f.kinds.leave(old)
+	}
+	s.joined = mixed(described, f.revision)
+	s.leaving = f.leavingOn(s)
+	f.settle(s)
+}
+
+// Remove removes a node.
+func (f *Tree) Remove(id NodeID) {
+	if s := f.seats[id]; s != nil {
+		f.record(id, s)
+		f.remove(s)
 	}
 }
 
-// shelfFor returns the shelf whose range of IDs contains an ID, or nil if there are no shelves.
-func (d *domain) shelfFor(id NodeID) *shelf {
-	i, ok := slices.BinarySearchFunc(d.shelves, id, func(sh *shelf, id NodeID) int {
-		return cmp.Compare(sh.seats[0].id, id)
-	})
-	if !ok && i > 0 {
-		i--
-	}
-	if i == len(d.shelves) {
-		return nil
-	}
-	return d.shelves[i]
+func (f *Tree) remove(s *seat) {
+	f.kinds.leave(s.kind)
+	delete(f.seats, s.id)
+	f.seatOut(s)
+	f.noteGone(s.id)
+	f.revision++
+	f.serving = f.revision
 }
 
-// layout is the tree in arrays. Tier 0 is the root, tier 1 the coarsest level, and the last tier the finest level above
-// the node, which the code calls racks.
-type layout struct {
-	stale   bool
-	version uint64
-	tiers   []tierLayout
-	shelves []*shelf
-	rackOf  []int32 // of each shelf
-}
-
-// tierLayout is one level: its domains, the parent of each domain, and the range of children of each domain in the tier
-// below (shelves, for racks).
-type tierLayout struct {
-	domains []*domain
-	parent  []int32
-	first   []int32 // has one entry more than domains: the children of i are first[i]..first[i+1]
-}
-
-// arrange updates the layout to the current tree.
-func (f *Fabric) arrange() {
-	if !f.plan.stale {
+// SetFree replaces the free capacity of a node. It ignores an unknown node, because a report can cross a removal.
+func (f *Tree) SetFree(id NodeID, free Capacity) {
+	s := f.seats[id]
+	if s == nil || s.free.Equal(free) {
 		return
 	}
-	tiers := make([]tierLayout, len(f.levels)+1)
-	tiers[0] = tierLayout{domains: []*domain{f.root}, parent: []int32{0}}
-	for t := range tiers[1:] {
-		above, below := &tiers[t], &tiers[t+1]
-		for i, d := range above.domains {
-			above.first = append(above.first, int32(len(below.domains)))
-			below.domains = append(below.domains, d.children...)
-			for range d.children {
-				below.parent = append(below.parent, int32(i))
-			}
-		}
-		above.first = append(above.first, int32(len(below.domains)))
-	}
-	racks := &tiers[len(tiers)-1]
-	var shelves []*shelf
-	var rackOf []int32
-	for i, d := range racks.domains {
-		racks.first = append(racks.first, int32(len(shelves)))
-		for _, sh := range d.shelves {
-			sh.at = int32(len(shelves))
-			shelves = append(shelves, sh)
-			rackOf = append(rackOf, int32(i))
-		}
-	}
-	racks.first = append(racks.first, int32(len(shelves)))
-	f.plan = layout{version: f.plan.version + 1, tiers: tiers, shelves: shelves, rackOf: rackOf}
+	f.record(id, s)
+	free.Parts = slices.Clone(free.Parts)
+	s.free = free
+	s.leaving = f.leavingOn(s)
+	f.settle(s)
 }
 
-// racks returns the number of the last tier.
-func (p *layout) racks() int { return len(p.tiers) - 1 }
-
-// rackSpan returns the range of racks in a domain.
-func (p *layout) rackSpan(tier, i int) (lo, hi int) {
-	lo, hi = i, i+1
-	for t := tier; t < p.racks(); t++ {
-		lo, hi = int(p.tiers[t].first[lo]), int(p.tiers[t].first[hi])
-	}
-	return lo, hi
-}
-
-// shelfSpan returns the range of shelves of a rack.
-func (p *layout) shelfSpan(rack int) (lo, hi int) {
-	first := p.tiers[p.racks()].first
-	return int(first[rack]), int(first[rack+1])
-}
-
-// changeLog lists the shelves that changed, so that each index counts only the shelves that changed after its last
-// read.
-type changeLog struct {
-	log  []*shelf
-	base uint64 // position of log[0]
-	read uint64 // largest position that any index has read
-}
-
-// changeLimit limits the log. An index that is further behind counts everything, which costs no more than a log of that
-// length.
-const changeLimit = 1 << 16
-
-func (c *changeLog) end() uint64 { return c.base + uint64(len(c.log)) }
-
-// aspect is the property of a shelf that changed. A change of one aspect includes a change of all earlier ones.
-type aspect uint8
-
-const (
-	whatWill aspect = iota // capacity that will be free
-	whatLeft               // free and not reserved
-	whatFree               // free, reserved or not
-	aspects
-)
-
-// note adds a shelf to the log, unless its last entry has not been read by any index.
-func (c *changeLog) note(sh *shelf, what aspect) {
-	at := sh.changed[whatWill]
-	if at <= c.read {
-		if len(c.log) == changeLimit {
-			c.base = c.end()
-			c.log = c.log[:0]
-		}
-		c.log = append(c.log, sh)
-		at = c.end()
-	}
-	for i := range what + 1 {
-		sh.changed[i] = at
-	}
-}
-
-// since visits the shelves of a layout that have changed after a position, each once: at the position of its last
-// change.
-func (c *changeLog) since(pos uint64, shelves []*shelf, what aspect, visit func(i int)) {
-	if pos < c.base || c.end()-pos > uint64(len(shelves)) {
-		for i, sh := range shelves {
-			if sh.changed[what] > pos {
-				visit(i)
-			}
-		}
+// SetUsable sets the reason why a node gets no new work, or "" for a schedulable node. Waiting jobs show the reason.
+func (f *Tree) SetUsable(id NodeID, why string) {
+	s := f.seats[id]
+	if s == nil || s.why == why {
 		return
 	}
-	for i, sh := range c.log[pos-c.base:] {
-		if sh.changed[what] == pos+uint64(i)+1 && sh.at >= 0 && shelves[sh.at] == sh {
-			visit(int(sh.at))
+	f.record(id, s)
+	s.why = why
+	f.settle(s)
+}
+
+// Free returns the capacity of a node that is free in the view, reserved or not.
+func (f *Tree) Free(id NodeID) (Capacity, bool) {
+	s := f.seats[id]
+	if s == nil {
+		return Capacity{}, false
+	}
+	c := s.free
+	c.Parts = slices.Clone(c.Parts)
+	return c, true
+}
+
+// Machine returns the announcement of a node. The caller only reads it.
+func (f *Tree) Machine(id NodeID) (Machine, bool) {
+	s := f.seats[id]
+	if s == nil {
+		return Machine{}, false
+	}
+	return *s.machine, true
+}
+
+// unusable returns the reason why a node gets no new work, or "" if it is schedulable or unknown.
+func (f *Tree) unusable(id NodeID) string {
+	if s := f.seats[id]; s != nil {
+		return s.why
+	}
+	return ""
+}
+
+// Walk visits all nodes in the order of the tree: by domain, then by ID.
+func (f *Tree) Walk(visit func(m Machine, free Capacity, why string)) {
+	f.arrange()
+	for _, sh := range f.plan.shelves {
+		for _, s := range sh.seats {
+			visit(*s.machine, s.free, s.why)
 		}
 	}
+}
+
+// Take subtracts the amounts of a placement. It skips nodes that have left.
+func (f *Tree) Take(p Placement) {
+	for i := range p.Slots {
+		f.move(p.Slots[i].Node, p.Slots[i].Amount, Capacity.Less)
+	}
+}
+
+// Give adds the amounts of a placement, as the inverse of Take. It also subtracts them from the capacity that is
+// expected to leave, because they have now left. Otherwise they would count twice until the next update of the horizon.
+func (f *Tree) Give(p Placement) {
+	for i := range p.Slots {
+		id, amount := p.Slots[i].Node, p.Slots[i].Amount
+		if s := f.seats[id]; s != nil && s.leaving != (Resources{}) {
+			f.setLeaving(s, s.leaving.besides(amount))
+		}
+		f.move(id, amount, Capacity.More)
+	}
+}
+
+func (f *Tree) move(id NodeID, amount Resources, change func(Capacity, Resources) Capacity) {
+	s := f.seats[id]
+	if s == nil {
+		return
+	}
+	f.record(id, s)
+	s.free = change(s.free, amount)
+	f.settle(s)
+}
+
+// settle writes the capacity of a node to its shelf and records the change. A growth of reserved capacity counts as
+// gained, because that capacity can be backfilled.
+func (f *Tree) settle(s *seat) { f.settleAs(s, whatFree) }
+
+func (f *Tree) settleAs(s *seat, what aspect) {
+	left, all := s.free, s.all
+	if what == whatFree {
+		all = s.room(s.free)
+	}
+	r := all
+	if len(s.kept) > 0 {
+		left = s.left(s.free, nil)
+		r = s.room(left)
+	}
+	old := &s.shelf.rooms[s.at]
+	f.revision++
+	if r.grewFrom(old) || all.grewFrom(&s.all) {
+		f.gained = f.revision
+	}
+	if r.servesElse(old) {
+		f.serving = f.revision
+	}
+	*old, s.all, s.parts, s.settled = r, all, left.Parts, f.revision
+	s.print(s.printed(&r))
+	f.changes.note(s.shelf, what)
+	f.noteSeat(s)
+}
+
+// Clone returns a copy. The copy shares only data that never changes.
+func (f *Tree) Clone() *Tree {
+	c := NewTree(f.levels)
+	c.kept = f.kept.clone()
+	f.arrange()
+	for _, sh := range f.plan.shelves {
+		for _, s := range sh.seats {
+			c.join(s.machine, s.free, s.why)
+			c.setLeaving(c.seats[s.id], s.leaving)
+		}
+	}
+	c.revision, c.gained, c.serving = f.revision, f.revision, f.revision
+	return c
 }

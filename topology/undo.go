@@ -24,13 +24,13 @@ type undoRecord struct {
 }
 
 // Mark opens a mark.
-func (f *Fabric) Mark() Mark {
+func (f *Tree) Mark() Mark {
 	f.marks++
 	return Mark{depth: f.marks, length: len(f.undo)}
 }
 
 // Rollback reverts all changes after the mark.
-func (f *Fabric) Rollback(m Mark) {
+func (f *Tree) Rollback(m Mark) {
 	f.close(m)
 	for i := len(f.undo) - 1; i >= m.length; i-- {
 		f.revert(&f.undo[i])
@@ -40,7 +40,7 @@ func (f *Fabric) Rollback(m Mark) {
 }
 
 // Accept ends a mark and keeps its changes. An outer mark can still revert them.
-func (f *Fabric) Accept(m Mark) {
+func (f *Tree) Accept(m Mark) {
 	f.close(m)
 	if f.marks == 0 {
 		clear(f.undo)
@@ -48,7 +48,7 @@ func (f *Fabric) Accept(m Mark) {
 	}
 }
 
-func (f *Fabric) close(m Mark) {
+func (f *Tree) close(m Mark) {
 	if m.depth != f.marks || m.length > len(f.undo) {
 		panic(fmt.Sprintf("topology: mark %d ends, but mark %d is the innermost", m.depth, f.marks))
 	}
@@ -56,7 +56,7 @@ func (f *Fabric) close(m Mark) {
 }
 
 // record stores the state of a node before a change. s is nil for an unknown node.
-func (f *Fabric) record(id NodeID, s *seat) {
+func (f *Tree) record(id NodeID, s *seat) {
 	if f.marks == 0 {
 		return
 	}
@@ -67,7 +67,7 @@ func (f *Fabric) record(id NodeID, s *seat) {
 	f.undo = append(f.undo, u)
 }
 
-func (f *Fabric) revert(u *undoRecord) {
+func (f *Tree) revert(u *undoRecord) {
 	s := f.seats[u.id]
 	switch {
 	case u.kept != nil:

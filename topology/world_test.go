@@ -110,9 +110,9 @@ func randomGang(r *rand.Rand, levels []string) Gang {
 	return g
 }
 
-// fabric creates the tree under test. The nodes join in the given order.
-func (w *world) fabric(order []int) *Fabric {
-	f := NewFabric(w.levels)
+// tree creates the tree under test. The nodes join in the given order.
+func (w *world) tree(order []int) *Tree {
+	f := NewTree(w.levels)
 	for _, i := range order {
 		s := w.spots[i]
 		f.Join(s.m, s.free)

@@ -153,7 +153,7 @@ func TestWaitingIsCounted(t *testing.T) {
 // domain.
 func TestGPUsAreInOneState(t *testing.T) {
 	m, _ := counting()
-	var fabric topology.Changes
+	var tree topology.Changes
 	machine := func(id, rack, kind, phase string, out Outage, free int64, kept int64, withdrawn ...string) {
 		a := &messages.Announcement{Total: &messages.Resources{MilliGpu: 8000}}
 		for i := range 8 {
@@ -174,20 +174,20 @@ func TestGPUsAreInOneState(t *testing.T) {
 				Total: topology.Resources{MilliGPU: 8000 - int64(len(withdrawn))*1000},
 			},
 		}
-		fabric.Machines = append(fabric.Machines, seen)
+		tree.Machines = append(tree.Machines, seen)
 		if kept > 0 {
-			fabric.Kept = append(fabric.Kept, topology.Kept{ID: topology.KeepID("j-" + id), Slots: []topology.Slot{
+			tree.Kept = append(tree.Kept, topology.Kept{ID: topology.KeepID("j-" + id), Slots: []topology.Slot{
 				{Node: topology.NodeID(id), Amount: topology.Resources{MilliGPU: kept}},
 			}})
 		}
 	}
 	machine("n1", "r1", "h100", "up", InService, 8000, 3000)
 	machine("n2", "r1", "h100", "up", InService, 5000, 0, "1", "2")
-	machine("n3", "r2", "h100", "up", Benched, 8000, 0)
+	machine("n3", "r2", "h100", "up", BackedOff, 8000, 0)
 	machine("n4", "r2", "h100", "up", Closed, 6000, 0)
 	machine("n5", "r3", "a100", "dead", Unreachable, 8000, 0)
 	machine("n6", "r3", "a100", "up", InService, 8000, 0)
-	ask(m, RoomsShown{Changes: fabric, Holders: make([][]topology.Holder, len(fabric.Machines))})
+	ask(m, RoomsShown{Changes: tree, Holders: make([][]topology.Holder, len(tree.Machines))})
 	c := ask(m, CountAll{}).(*Census)
 	want := "[{a100 [8000 0 0 0 0 0 8000]} {h100 [0 2000 3000 8000 6000 3000 10000]}]"
 	if got := fmt.Sprint(c.Stocks); got != want {

@@ -108,7 +108,7 @@ func (m *Mirror) fill(e *messages.Explanation, from *topology.Explanation, asked
 	if e.Never = from.Never && !asked.Patient; e.Never { // a gang that prefers a level may start elsewhere later
 		gang := asked.Gang
 		gang.Avoid, gang.Closing = nil, nil // for this search only
-		if possible, why := topology.Feasible(m.picture.fabric, gang); !possible {
+		if possible, why := topology.Feasible(m.picture.tree, gang); !possible {
 			because(e, messages.NeverReason(why))
 		}
 	}

@@ -104,7 +104,7 @@ func TestExplanationIsBounded(t *testing.T) {
 	ask(m, rooms)
 	e := &messages.Explanation{}
 	asked := policy.Question{Gang: topology.Gang{Replicas: 1, Each: all}}
-	answer := asked.Explain(m.picture.fabric, "", m.picture.holders)
+	answer := asked.Explain(m.picture.tree, "", m.picture.holders)
 	m.fill(e, &answer, &asked)
 	if len(e.Unavailable) != listedMost || e.MoreUnavailable != 5 || len(e.InUse) != listedMost ||
 		e.MoreInUse != 2*nodes-listedMost || len(e.Reserved) != listedMost || e.MoreReserved != 2*nodes-listedMost {

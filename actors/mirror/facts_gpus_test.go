@@ -124,8 +124,8 @@ func (r *rig) lose(t topology.Token, cause messages.Cause) {
 	}
 }
 
-// drawSlice returns an allocation of a job's current attempt, of an earlier attempt, or of an unknown job.
-func (r *rig) drawSlice() *messages.SliceReport {
+// drawAllocation returns an allocation of a job's current attempt, of an earlier attempt, or of an unknown job.
+func (r *rig) drawAllocation() *messages.SliceReport {
 	s := &messages.SliceReport{
 		Job: fmt.Sprint("j", r.number(3)), State: messages.SliceState(r.number(5) + 1), Vacated: r.chance(8),
 		Token: messages.ToToken(topology.Token{Epoch: 1, Counter: 1_000 + uint64(r.number(1_000_000))}),
@@ -186,7 +186,7 @@ func (r *rig) drawDevice(id, gpu string, l *messages.LedgerReport) {
 		if n == 0 {
 			break
 		}
-		s := r.drawSlice()
+		s := r.drawAllocation()
 		s.Grants = []*messages.Grant{{Gpus: []*messages.GpuShare{{GpuId: gpu, Milli: n}}}}
 		if at := r.number(3); at < len(l.Slices) && !l.Slices[at].Vacated && l.Slices[at].State != 6 {
 			s = l.Slices[at] // one allocation may use several devices

@@ -226,8 +226,8 @@ func (r *rig) checkStocks() {
 				of[StockFailed] += p.milli
 			case p.what == "held":
 				of[StockUsed] += p.milli
-			case n.Outage == Benched:
-				of[StockBenched] += p.milli
+			case n.Outage == BackedOff:
+				of[StockBackedOff] += p.milli
 			case n.Outage != InService:
 				of[StockClosed] += p.milli
 			default:

@@ -322,7 +322,7 @@ func (m *Mirror) meterJob(before, now *messages.JobStatus) {
 func (m *Mirror) onRoomsShown(r RoomsShown) {
 	var nodes []topology.NodeID
 	for i := range r.Kept {
-		for _, slots := range [][]topology.Slot{m.picture.fabric.Kept(r.Kept[i].ID), r.Kept[i].Slots} {
+		for _, slots := range [][]topology.Slot{m.picture.tree.Kept(r.Kept[i].ID), r.Kept[i].Slots} {
 			for j := range slots {
 				nodes = append(nodes, slots[j].Node)
 			}

@@ -12,7 +12,7 @@ import (
 
 // picture holds the free capacity of the last update from the Scheduler.
 type picture struct {
-	fabric  *topology.Fabric
+	tree    *topology.Tree
 	holders *topology.Holders
 	told    uint64 // number of updates
 	// promised holds the last explanations of jobs with reserved nodes.
@@ -28,14 +28,14 @@ type explained struct {
 
 func newPicture(levels []string) picture {
 	return picture{
-		fabric: topology.NewFabric(levels), holders: topology.NewHolders(), promised: map[topology.JobID]*explained{},
+		tree: topology.NewTree(levels), holders: topology.NewHolders(), promised: map[topology.JobID]*explained{},
 	}
 }
 
 // follow applies an update.
 func (p *picture) follow(r RoomsShown) {
 	p.told++
-	p.fabric.Follow(r.Changes)
+	p.tree.Follow(r.Changes)
 	clear(p.promised)
 	for i, who := range r.Holders {
 		if m := &r.Machines[i]; m.Machine != nil {
@@ -59,7 +59,7 @@ func (m *Mirror) aside(q *messages.ExplainJob) (reply *messages.ExplainJobReply)
 // does not apply to the other jobs.
 func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Explanation {
 	a := &g.answer
-	if p.fabric.Keeps(job) {
+	if p.tree.Keeps(job) {
 		if p.promised[job] == nil {
 			p.promised[job] = &explained{}
 		}
@@ -67,7 +67,7 @@ func (p *picture) explanation(g *waitingGroup, job topology.JobID) *topology.Exp
 	}
 	if a.told != p.told {
 		a.told = p.told
-		a.Explanation = g.asked.Explain(p.fabric, job, p.holders)
+		a.Explanation = g.asked.Explain(p.tree, job, p.holders)
 	}
 	return &a.Explanation
 }
@@ -85,6 +85,6 @@ func (m *Mirror) Explain(job topology.JobID) (policy.Answer, bool) {
 }
 
 // Room returns the Mirror's topology tree. Checks compare it with the Scheduler's tree.
-func (m *Mirror) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
-	return m.picture.fabric, m.picture.holders.On
+func (m *Mirror) Room() (*topology.Tree, func(topology.NodeID) []topology.Holder) {
+	return m.picture.tree, m.picture.holders.On
 }

@@ -255,7 +255,7 @@ func (m *Mirror) wayOut(s *shownJob) *messages.Relaxation {
 		Grace: int64(actors.GraceOf(spec, m.p.Constants)), Lent: s.lent,
 	}
 	heldBack := line.Why == policy.Headroom
-	way, known := g.asked.WayOut(m.picture.fabric, who, standing, heldBack, int64(m.p.Clock.Now()))
+	way, known := g.asked.WayOut(m.picture.tree, who, standing, heldBack, int64(m.p.Clock.Now()))
 	if !known {
 		return nil
 	}

@@ -148,8 +148,8 @@ func TestSupposed(t *testing.T) {
 			t.Errorf("%q, %v", r.Text, r.Explanation)
 		}
 	}
-	fabric, _ := a.Room()
-	free, _ := fabric.Free("n1")
+	tree, _ := a.Room()
+	free, _ := tree.Free("n1")
 	if free.WholeGPUs != 4 || len(ask(a.Mirror, &messages.ListJobs{}).(*messages.ListJobsReply).Jobs) != 1 {
 		t.Error("a query has changed the state")
 	}

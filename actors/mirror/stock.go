@@ -18,14 +18,14 @@ type Outage uint8
 // These are the outages.
 const (
 	InService   Outage = iota
-	Benched            // backed off for a while after a refusal
+	BackedOff          // backed off for a while after a refusal
 	Closed             // by an operator, or because the node is unhealthy
 	Unreachable        // dead, or not heard by this leader yet
 	outages
 )
 
 // OutageWords holds the names of the outages. InService has no name.
-var OutageWords = [...]string{Benched: "benched", Closed: "closed", Unreachable: "unreachable"}
+var OutageWords = [...]string{BackedOff: "benched", Closed: "closed", Unreachable: "unreachable"}
 
 // StockState is the state of a GPU in the counts.
 type StockState uint8
@@ -35,7 +35,7 @@ const (
 	StockUnreachable StockState = iota // on an unreachable node
 	StockFailed                        // the device is out of service
 	StockUsed                          // held by attempts
-	StockBenched
+	StockBackedOff
 	StockClosed
 	StockKept // free and reserved
 	StockFree
@@ -83,7 +83,7 @@ func (m *Mirror) countMachines(c *Census) {
 
 // keptOn returns the GPUs that are reserved on a node.
 func (m *Mirror) keptOn(id string) (kept int64) {
-	m.picture.fabric.EachKept(topology.NodeID(id), func(_ topology.KeepID, amount topology.Resources) {
+	m.picture.tree.EachKept(topology.NodeID(id), func(_ topology.KeepID, amount topology.Resources) {
 		kept += amount.MilliGPU
 	})
 	return kept
@@ -101,8 +101,8 @@ func (k *Stock) count(s *shownNode, kept int64) {
 	k.Of[StockFailed] += failed
 	k.Of[StockUsed] += total - failed - free
 	switch s.outage {
-	case Benched:
-		k.Of[StockBenched] += free
+	case BackedOff:
+		k.Of[StockBackedOff] += free
 	case Closed, Unreachable:
 		k.Of[StockClosed] += free
 	default:
@@ -124,13 +124,13 @@ type LevelRoom struct {
 // levelRooms counts the free GPUs of each level. It walks the topology tree domain by domain, so the nodes of a domain
 // are adjacent.
 func (p *picture) levelRooms() []LevelRoom {
-	levels := p.fabric.Levels()
+	levels := p.tree.Levels()
 	rooms, open := make([]LevelRoom, len(levels)), make([]domain, len(levels))
 	for i := range levels {
 		rooms[i].Level = levels[i]
 	}
 	var last []string
-	p.fabric.Walk(func(m topology.Machine, free topology.Capacity, why string) {
+	p.tree.Walk(func(m topology.Machine, free topology.Capacity, why string) {
 		now := append(slices.Clone(m.Place), string(m.ID))
 		changed := last == nil
 		for i := range levels {

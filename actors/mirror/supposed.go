@@ -17,7 +17,7 @@ func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) *messa
 	if spec.GetBeginUnixMs() > now {
 		return because(e, messages.WaitBeginTime.Because(messages.Moment(spec.GetBeginUnixMs(), now)))
 	}
-	fabric := m.picture.fabric
+	tree := m.picture.tree
 	terms := m.queues.GetQueues().TermsOf(spec.GetQueue())
 	gang := messages.GangOf(terms.Selected(spec))
 	gang.Account = messages.AccountOf(by, spec)
@@ -25,13 +25,13 @@ func (m *Mirror) supposed(by *messages.Principal, spec *messages.JobSpec) *messa
 		if gang.Split != topology.SplitNone {
 			amount = &gang.Total
 		}
-		amount.MemoryBytes = topology.MemoryByShare(fabric, gang)
+		amount.MemoryBytes = topology.MemoryByShare(tree, gang)
 	}
 	asked := policy.Question{Gang: gang}
-	if patient := spec.GetTopology().GetPatienceMs() > 0 && fabric.Finer(gang.Preferred, gang.Required); patient {
+	if patient := spec.GetTopology().GetPatienceMs() > 0 && tree.Finer(gang.Preferred, gang.Required); patient {
 		asked.Gang.Required, asked.Patient = gang.Preferred, true
 	}
-	answer := asked.Explain(fabric, "", m.picture.holders)
+	answer := asked.Explain(tree, "", m.picture.holders)
 	if answer.Refusal == nil {
 		return e
 	}

@@ -224,8 +224,8 @@ func (l *looks) may(now actors.Instant, known bool) bool {
 // infeasible returns why the jobs of a group can never start, even if all known nodes were idle and in service. It
 // returns the zero value if they can.
 func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
-	fabric, now := m.picture.fabric, m.p.Clock.Now()
-	if g == nil || fabric.Len() == 0 || g.asked.Patient { // who prefers a level may start elsewhere later
+	tree, now := m.picture.tree, m.p.Clock.Now()
+	if g == nil || tree.Len() == 0 || g.asked.Patient { // who prefers a level may start elsewhere later
 		return messages.Reason{}
 	}
 	if now < g.judge || !m.waiting.looks.may(now, g.judge > 0) {
@@ -234,7 +234,7 @@ func (m *Mirror) infeasible(g *waitingGroup) messages.Reason {
 	gang := g.asked.Gang
 	gang.Avoid, gang.Closing = nil, nil // for this search only
 	g.never, g.judge = messages.Reason{}, now.Plus(judgeAgain)
-	if possible, why := topology.Feasible(fabric, gang); !possible {
+	if possible, why := topology.Feasible(tree, gang); !possible {
 		g.never = messages.NeverReason(why)
 	}
 	return g.never

@@ -21,7 +21,7 @@ type Census struct {
 	GPUs          []*messages.Gpu
 	Failed        []topology.GPUID
 	Held          []HeldGPU
-	Slices        []SliceCount
+	Allocations   []SliceCount
 	Tasks         int // started and not ended
 }
 
@@ -35,7 +35,7 @@ type HeldGPU struct {
 
 // SliceCount is the number of allocations in one state.
 type SliceCount struct {
-	State topology.SliceState
+	State topology.AllocationState
 	Count int
 }
 
@@ -47,10 +47,10 @@ func (n *Node) onCountAll(ctx actor.Context) {
 		Ready: n.Ready(), Member: n.Member(), Epoch: n.epoch, Trouble: n.trouble(), GPUs: n.p.Announcement.GetGpus(),
 		Failed: n.ledger.WithdrawnGPUs(),
 	}
-	for _, page := range n.ledger.Slices() {
+	for _, page := range n.ledger.Allocations() {
 		s := n.slices[page.Token]
 		c.count(page.State)
-		if page.State == topology.SliceOver {
+		if page.State == topology.AllocationEnded {
 			continue
 		}
 		for i := range s.ranks {
@@ -71,14 +71,14 @@ func (n *Node) onCountAll(ctx actor.Context) {
 	}
 }
 
-func (c *Census) count(state topology.SliceState) {
-	for i := range c.Slices {
-		if c.Slices[i].State == state {
-			c.Slices[i].Count++
+func (c *Census) count(state topology.AllocationState) {
+	for i := range c.Allocations {
+		if c.Allocations[i].State == state {
+			c.Allocations[i].Count++
 			return
 		}
 	}
-	c.Slices = append(c.Slices, SliceCount{state, 1})
+	c.Allocations = append(c.Allocations, SliceCount{state, 1})
 }
 
 // become changes the state of the Task, and measures how long the container took to be prepared or started.

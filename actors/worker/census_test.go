@@ -40,7 +40,7 @@ func TestCensus(t *testing.T) {
 	}
 	r.order(&messages.Reserve{Order: order, TtlMs: 10_000, Members: []*messages.Member{{Amount: amount}}})
 	c := count()
-	if !c.Member || len(c.Held) != 2 || c.Held[0].Job != "j1" || c.Held[0].Milli != 1000 || c.Slices[0].Count != 1 {
+	if !c.Member || len(c.Held) != 2 || c.Held[0].Job != "j1" || c.Held[0].Milli != 1000 || c.Allocations[0].Count != 1 {
 		t.Errorf("with a reservation: %+v", c)
 	}
 	r.tell(&messages.GpuFaulted{GpuId: "gpu-2"}, "launcher")

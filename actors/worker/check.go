@@ -20,10 +20,10 @@ func (n *Node) check() {
 	if !d.loaded {
 		return
 	}
-	if len(n.slices) != len(n.ledger.Slices()) {
-		panic(fmt.Sprintf("node: %d slices, the ledger has %d", len(n.slices), len(n.ledger.Slices())))
+	if len(n.slices) != len(n.ledger.Allocations()) {
+		panic(fmt.Sprintf("node: %d slices, the ledger has %d", len(n.slices), len(n.ledger.Allocations())))
 	}
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
 		if s == nil || len(s.ranks) != len(l.Grants) || s.unsaved > d.changes {
 			panic(fmt.Sprintf("node: slice %v has no counterpart", l.Token))
@@ -37,7 +37,7 @@ func (n *Node) check() {
 }
 
 // checkRank returns a contradiction between a rank and the ledger, or the empty string if there is none.
-func checkRank(l *topology.Slice, s *nodeSlice, r *nodeRank, g topology.Grant) string {
+func checkRank(l *topology.Allocation, s *nodeAllocation, r *nodeRank, g topology.Grant) string {
 	switch {
 	case r.rank != g.Rank:
 		return "another rank in the ledger"
@@ -45,17 +45,17 @@ func checkRank(l *topology.Slice, s *nodeSlice, r *nodeRank, g topology.Grant) s
 		return "its exit is not the ledger's"
 	case r.exit != nil && r.pid != nil:
 		return "it is gone and has a Task"
-	case l.State == topology.SliceReserved && (r.pid != nil || s.spec != nil):
+	case l.State == topology.AllocationReserved && (r.pid != nil || s.spec != nil):
 		return "more than reserved"
-	case l.State == topology.SliceOver && r.exit == nil:
+	case l.State == topology.AllocationEnded && r.exit == nil:
 		return "over without evidence"
-	case l.State == topology.SliceStopping && r.exit == nil && r.pid == nil:
+	case l.State == topology.AllocationStopping && r.exit == nil && r.pid == nil:
 		return "nobody stops it"
-	case l.State == topology.SlicePrepared && r.exit == nil && !r.prepared && !r.started:
+	case l.State == topology.AllocationPrepared && r.exit == nil && !r.prepared && !r.started:
 		return "not prepared"
-	case l.State == topology.SliceStarted && r.exit == nil && r.pid == nil:
+	case l.State == topology.AllocationStarted && r.exit == nil && r.pid == nil:
 		return "past the barrier without a Task"
-	case l.State < topology.SliceStarted && r.exit == nil && r.told && !r.started && !r.adopting:
+	case l.State < topology.AllocationStarted && r.exit == nil && r.told && !r.started && !r.adopting:
 		return "told to start before the barrier"
 	case s.unsaved == 0 && s.shown != l.State:
 		return fmt.Sprintf("on disk and still shown as %v", s.shown)

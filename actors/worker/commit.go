@@ -22,10 +22,10 @@ func (n *Node) onCommit(ctx actor.Context, m *messages.Commit) {
 		n.p.Host.Count("node.malformed", 1)
 	case s == nil:
 		n.refuseUnknown(ctx, token, job)
-	case s.shown == topology.SliceReserved && n.hindered() != "":
+	case s.shown == topology.AllocationReserved && n.hindered() != "":
 		// The reservation remains, or its save is still pending. In doubt, the leader ends the attempt with Stop.
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
-	case s.page.State == topology.SliceReserved:
+	case s.page.State == topology.AllocationReserved:
 		s.spec, s.uid, s.owner, s.proven = m.Spec, m.Uid, m.Owner, m.OwnerProven
 		n.ledger.Commit(token)
 		n.changed(s)
@@ -57,11 +57,11 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 		return
 	}
 	switch s.page.State {
-	case topology.SlicePrepared:
+	case topology.AllocationPrepared:
 		if n.health.GetUnwell() != "" && !s.despite { // the node may have been unhealthy when this agent started
 			n.spoil(ctx, s)
 		}
-		if s.unwell != "" {
+		if s.unhealthy != "" {
 			n.p.Host.Count("node.start_while_unwell", 1)
 			return // its Tasks are being stopped
 		}
@@ -74,12 +74,12 @@ func (n *Node) onStart(ctx actor.Context, m *messages.Start) {
 			n.ledger.Start(token)
 			n.changed(s)
 		}
-	case topology.SliceStarted:
+	case topology.AllocationStarted:
 		if s.startedShown {
 			n.tellStarted(ctx, s)
 		}
 		n.tellExits(ctx, s)
-	case topology.SliceOver:
+	case topology.AllocationEnded:
 		n.answer(ctx, s)
 	default:
 		n.p.Host.Count("node.start_too_early", 1)
@@ -96,8 +96,8 @@ func (n *Node) onRankPrepared(ctx actor.Context, m rankPrepared) {
 }
 
 // reached reports Prepared after the last rank is prepared.
-func (n *Node) reached(ctx actor.Context, s *nodeSlice) {
-	if s.page.State == topology.SliceCommitted && s.allPrepared() {
+func (n *Node) reached(ctx actor.Context, s *nodeAllocation) {
+	if s.page.State == topology.AllocationCommitted && s.allPrepared() {
 		n.ledger.Prepare(s.page.Token)
 	}
 	n.settle(ctx, s)
@@ -123,7 +123,7 @@ type roster struct {
 // gather returns the rendezvous with the complete list of members. If a part is missing, gather asks the leader for it
 // and returns nil. A repeated Start carries no list, so only gather notices that a part was lost or went to an earlier
 // agent. The list stays packed, because the Node only passes it on.
-func (n *Node) gather(ctx actor.Context, s *nodeSlice, m *messages.Start) *messages.Rendezvous {
+func (n *Node) gather(ctx actor.Context, s *nodeAllocation, m *messages.Start) *messages.Rendezvous {
 	r := m.Roster
 	if r == nil {
 		return m.Rendezvous // the leader is of an earlier version, or takes this agent for one

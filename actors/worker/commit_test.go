@@ -21,7 +21,7 @@ func TestListArrivesInParts(t *testing.T) {
 		lists := [][]byte{
 			rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "list"), rapid.SliceOfN(rapid.Byte(), 1, 8).Draw(t, "another"),
 		}
-		s, have, of := &nodeSlice{page: &topology.Slice{}}, 0, 0
+		s, have, of := &nodeAllocation{page: &topology.Allocation{}}, 0, 0
 		for range rapid.IntRange(1, 12).Draw(t, "parts") {
 			which := rapid.IntRange(0, 1).Draw(t, "which")
 			list := lists[which]

@@ -15,10 +15,10 @@ import (
 // device. The watch sends the message again.
 func (n *Node) onGpuRecovered(m *messages.GpuRecovered) {
 	id := topology.GPUID(m.GpuId)
-	held := func(s *topology.Slice) bool { return s.HoldsGPU(id) }
+	held := func(s *topology.Allocation) bool { return s.HoldsGPU(id) }
 	switch {
 	case !slices.Contains(n.ledger.WithdrawnGPUs(), id): // it is in service, like nearly all devices
-	case slices.ContainsFunc(n.ledger.Slices(), held):
+	case slices.ContainsFunc(n.ledger.Allocations(), held):
 		n.p.Host.Count("node.gpu_in_use", 1)
 	case n.ledger.Restore(id):
 		n.p.Log.Info("GPU %s is back in service", id)

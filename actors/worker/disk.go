@@ -73,8 +73,8 @@ func (n *Node) onDiskSaved(ctx actor.Context, m actors.DiskSaved) {
 
 // covered continues everything that waited for the disk.
 func (n *Node) covered(ctx actor.Context) {
-	var news []*nodeSlice
-	for _, l := range n.ledger.Slices() {
+	var news []*nodeAllocation
+	for _, l := range n.ledger.Allocations() {
 		if s := n.slices[l.Token]; s.unsaved != 0 && s.unsaved <= n.disk.saved {
 			s.unsaved = 0
 			news = append(news, s)
@@ -101,7 +101,7 @@ func (n *Node) saveFailed(ctx actor.Context, why string) {
 	n.p.Host.Count("node.save_failed", 1)
 	n.backOff(ctx, d.trouble == "")
 	d.trouble = why
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		if s := n.slices[l.Token]; n.excuse(s) {
 			n.settle(ctx, s)
 		}

@@ -27,7 +27,7 @@ func (n *Node) onExec(ctx actor.Context, m *messages.ExecTask) {
 }
 
 // task returns the Task of one rank, or nil if there is none.
-func (s *nodeSlice) task(rank topology.Rank) *actor.PID {
+func (s *nodeAllocation) task(rank topology.Rank) *actor.PID {
 	for i := range s.ranks {
 		if s.ranks[i].rank == rank {
 			return s.ranks[i].pid

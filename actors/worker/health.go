@@ -74,13 +74,13 @@ func (n *Node) onMachineChecked(ctx actor.Context, m *messages.MachineChecked) {
 // expired.
 func (n *Node) holdBack(ctx actor.Context) {
 	var reserved []topology.Token
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
 		switch {
 		case s.despite:
-		case l.State == topology.SliceReserved:
+		case l.State == topology.AllocationReserved:
 			reserved = append(reserved, l.Token)
-		case l.State == topology.SliceCommitted, l.State == topology.SlicePrepared:
+		case l.State == topology.AllocationCommitted, l.State == topology.AllocationPrepared:
 			n.spoil(ctx, s)
 		}
 	}
@@ -91,7 +91,7 @@ func (n *Node) holdBack(ctx actor.Context) {
 
 // awaitsCheck reports whether an allocation must wait for the checks before it is prepared. It requests the checks
 // once.
-func (n *Node) awaitsCheck(ctx actor.Context, s *nodeSlice) bool {
+func (n *Node) awaitsCheck(ctx actor.Context, s *nodeAllocation) bool {
 	h := n.health
 	if s.checked || !h.GetBeforeWork() && !h.GetPending() && h.GetUnwell() == "" {
 		return false
@@ -105,11 +105,11 @@ func (n *Node) awaitsCheck(ctx actor.Context, s *nodeSlice) bool {
 }
 
 // spoil ends the ranks of an allocation that did not get Start. Their Tasks deliver the evidence.
-func (n *Node) spoil(ctx actor.Context, s *nodeSlice) {
-	if s.unwell != "" {
+func (n *Node) spoil(ctx actor.Context, s *nodeAllocation) {
+	if s.unhealthy != "" {
 		return
 	}
-	s.unwell = n.health.GetUnwell()
+	s.unhealthy = n.health.GetUnwell()
 	stop := taskStop{s.spec.GetStop().GetSignal(), actors.GraceOf(s.spec, n.p.Constants).Milliseconds()}
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.pid != nil && !r.told && !r.started && !r.adopting {
@@ -120,9 +120,9 @@ func (n *Node) spoil(ctx actor.Context, s *nodeSlice) {
 }
 
 // excuseExit adds the failed check to the exit of a rank that was stopped because the node is unhealthy.
-func (s *nodeSlice) excuseExit(e *messages.Exit) {
-	if s.unwell != "" && e.Kind == messages.ExitKind_EXIT_KIND_NEVER_STARTED {
-		e.Unwell, e.Detail = true, "health check failed: "+s.unwell
+func (s *nodeAllocation) excuseExit(e *messages.Exit) {
+	if s.unhealthy != "" && e.Kind == messages.ExitKind_EXIT_KIND_NEVER_STARTED {
+		e.Unwell, e.Detail = true, "health check failed: "+s.unhealthy
 	}
 }
 

@@ -26,7 +26,7 @@ type Node struct {
 	p      *Ports
 	states actors.States[nodeState]
 	ledger *topology.Ledger
-	slices map[topology.Token]*nodeSlice
+	slices map[topology.Token]*nodeAllocation
 
 	record   *messages.LedgerRecord    // as loaded, until it is reconciled
 	strays   map[topology.TaskKey]bool // tasks without an allocation, which are being stopped
@@ -61,7 +61,7 @@ func newNode(p *Ports) actor.Actor {
 	p = &own
 	p.Announcement = actors.CopyOf(p.Announcement)
 	p.Announcement.Vocabulary = messages.Vocabulary // the vocabulary of this code, whatever the announcement says
-	n := &Node{p: p, states: actors.NewStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeSlice{}}
+	n := &Node{p: p, states: actors.NewStates(&nodeTable, p.Host), slices: map[topology.Token]*nodeAllocation{}}
 	n.ledger = n.emptyLedger()
 	n.taskProps = p.Props(actors.KindTask, func() actor.Actor { return newTask(p, n.newborn) })
 	return n
@@ -188,7 +188,7 @@ func (n *Node) onBorn(ctx actor.Context) {
 func (n *Node) now() int64 { return int64(n.p.Clock.Now()) }
 
 // spawnTask creates the Task of one rank. The argument spawned reports that an earlier agent started its container.
-func (n *Node) spawnTask(ctx actor.Context, s *nodeSlice, i int, spawned bool) {
+func (n *Node) spawnTask(ctx actor.Context, s *nodeAllocation, i int, spawned bool) {
 	r := &s.ranks[i]
 	n.newborn = taskWork{
 		key: topology.TaskKey{Token: s.page.Token, Rank: r.rank}, id: r.id, job: s.page.Job, node: n.p.Node, spec: s.spec,

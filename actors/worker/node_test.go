@@ -107,7 +107,7 @@ func FuzzNodeRecord(f *testing.F) {
 		}
 		if err == nil {
 			for _, s := range r.Slices {
-				sliceOf(s) // reading is safe for any record
+				allocationOf(s) // reading is safe for any record
 			}
 		}
 	})

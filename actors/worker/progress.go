@@ -70,7 +70,7 @@ func (n *Node) beatEarly(ctx actor.Context) {
 func (n *Node) onProgressDue(ctx actor.Context) {
 	n.pulse.earlyArmed = false
 	now := n.p.Clock.Now()
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		if p := &n.slices[l.Token].progress; p.changed && p.due(now) {
 			n.beatEarly(ctx)
 			return
@@ -81,7 +81,7 @@ func (n *Node) onProgressDue(ctx actor.Context) {
 // progressReport returns the progress of the allocations that are due, for the heartbeat that is being sent.
 func (n *Node) progressReport() (all []*messages.AttemptProgress) {
 	now := n.p.Clock.Now()
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
 		if !s.progress.due(now) || len(all) == messages.MaxProgresses {
 			continue
@@ -94,7 +94,7 @@ func (n *Node) progressReport() (all []*messages.AttemptProgress) {
 
 // progressAcked records that the leader has the progress of a heartbeat.
 func (n *Node) progressAcked(seq uint64) {
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		if p := &n.slices[l.Token].progress; p.seq > 0 && p.seq <= seq {
 			p.seq = 0
 		}
@@ -103,7 +103,7 @@ func (n *Node) progressAcked(seq uint64) {
 
 // repeatProgress makes the next heartbeat carry all progress, for a leader that has none.
 func (n *Node) repeatProgress() {
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
 		s.progress = progressSent{}
 		for i := range s.ranks {
@@ -113,7 +113,7 @@ func (n *Node) repeatProgress() {
 }
 
 // progressOf returns the progress of the ranks of an allocation.
-func (s *nodeSlice) progressOf(now actors.Instant) *messages.AttemptProgress {
+func (s *nodeAllocation) progressOf(now actors.Instant) *messages.AttemptProgress {
 	p := &messages.AttemptProgress{Token: s.wire, Job: string(s.page.Job)}
 	var slowest *messages.TaskProgress
 	var changed int64

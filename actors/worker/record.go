@@ -73,8 +73,8 @@ func EncodeRecord(r *messages.LedgerRecord) []byte { return encodeRecord(r) }
 // next call, because at most one save is in progress.
 func (n *Node) encodeBooks() []byte {
 	data := append(n.disk.bytes[:0], n.encodeHead()...)
-	for _, l := range n.ledger.Slices() {
-		if l.State != topology.SliceReserved {
+	for _, l := range n.ledger.Allocations() {
+		if l.State != topology.AllocationReserved {
 			data = n.slices[l.Token].appendRecord(data, &n.disk.part)
 		}
 	}
@@ -108,19 +108,19 @@ func (n *Node) encodeHead() []byte {
 
 // These are the field numbers of a LedgerRecord's allocations, and of the changing fields of a SliceRecord.
 var (
-	ofRecord    = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields()
-	ofSlice     = (&messages.SliceRecord{}).ProtoReflect().Descriptor().Fields()
-	slicesField = ofRecord.ByName("slices").Number()
-	stateField  = ofSlice.ByName("state").Number()
-	causeField  = ofSlice.ByName("cause").Number()
-	exitsField  = ofSlice.ByName("exits").Number()
-	beganField  = ofSlice.ByName("gone_began_ns").Number()
+	ofRecord     = (&messages.LedgerRecord{}).ProtoReflect().Descriptor().Fields()
+	ofAllocation = (&messages.SliceRecord{}).ProtoReflect().Descriptor().Fields()
+	slicesField  = ofRecord.ByName("slices").Number()
+	stateField   = ofAllocation.ByName("state").Number()
+	causeField   = ofAllocation.ByName("cause").Number()
+	exitsField   = ofAllocation.ByName("exits").Number()
+	beganField   = ofAllocation.ByName("gone_began_ns").Number()
 )
 
 // appendRecord appends a SliceRecord to a LedgerRecord in two parts, which a reader merges. The fields that never
 // change after Commit are encoded once. A node with many allocations therefore does not encode all of them for each
 // change. The argument part is the buffer for the changing fields.
-func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
+func (s *nodeAllocation) appendRecord(data []byte, part *[]byte) []byte {
 	if s.fixed == nil {
 		s.fixed = append(messages.Bytes(&messages.SliceRecord{
 			Token: s.wire, Job: string(s.page.Job), RendezvousPort: s.page.Port, Spec: s.spec, Grants: s.grants,
@@ -134,9 +134,9 @@ func (s *nodeSlice) appendRecord(data []byte, part *[]byte) []byte {
 }
 
 // appendChanging encodes its fields by hand, because these few bytes follow the fixed ones.
-func (s *nodeSlice) appendChanging(data []byte) []byte {
+func (s *nodeAllocation) appendChanging(data []byte) []byte {
 	data = protowire.AppendTag(data, stateField, protowire.VarintType)
-	data = protowire.AppendVarint(data, uint64(messages.ToSliceState(s.page.State)))
+	data = protowire.AppendVarint(data, uint64(messages.ToAllocationState(s.page.State)))
 	if s.cause != 0 {
 		data = protowire.AppendTag(data, causeField, protowire.VarintType)
 		data = protowire.AppendVarint(data, uint64(s.cause))
@@ -154,11 +154,11 @@ func (s *nodeSlice) appendChanging(data []byte) []byte {
 	return data
 }
 
-// sliceOf decodes an allocation. Its state is the state on disk.
-func sliceOf(r *messages.SliceRecord) topology.Slice {
-	s := topology.Slice{
+// allocationOf decodes an allocation. Its state is the state on disk.
+func allocationOf(r *messages.SliceRecord) topology.Allocation {
+	s := topology.Allocation{
 		Token: messages.FromToken(r.Token), Job: topology.JobID(r.Job),
-		State: messages.FromSliceState(r.State), Port: r.RendezvousPort,
+		State: messages.FromAllocationState(r.State), Port: r.RendezvousPort,
 	}
 	for _, g := range r.Grants {
 		s.Grants = append(s.Grants, topology.Grant{

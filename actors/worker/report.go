@@ -76,7 +76,7 @@ func (n *Node) beat(ctx actor.Context) {
 
 // tasks counts the running tasks, and reports whether an exit waits for Forget.
 func (n *Node) tasks() (running int32, exits bool) {
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		for _, r := range n.slices[l.Token].ranks {
 			if r.exit != nil {
 				exits = true
@@ -140,8 +140,8 @@ func (n *Node) ledgerReport() *messages.LedgerReport {
 		Unwell: n.health.GetUnwell(),
 	}
 	r.Uids = n.uids
-	for _, l := range n.ledger.Slices() {
-		r.Slices = append(r.Slices, n.sliceReport(n.slices[l.Token]))
+	for _, l := range n.ledger.Allocations() {
+		r.Slices = append(r.Slices, n.allocationReport(n.slices[l.Token]))
 	}
 	for _, id := range n.ledger.WithdrawnGPUs() {
 		r.WithdrawnGpus = append(r.WithdrawnGpus, string(id))
@@ -156,17 +156,18 @@ func (n *Node) onUidsInUse(m *messages.UidsInUse) {
 	n.ledger.Touch()
 }
 
-func (n *Node) sliceReport(s *nodeSlice) *messages.SliceReport {
-	r := &messages.SliceReport{Token: s.wire, Job: string(s.page.Job), State: messages.ToSliceState(s.shown)}
+func (n *Node) allocationReport(s *nodeAllocation) *messages.SliceReport {
+	r := &messages.SliceReport{Token: s.wire, Job: string(s.page.Job), State: messages.ToAllocationState(s.shown)}
 	now := n.p.Clock.Now()
 	r.Exits, r.ExitAgesMs = s.exits(now)
 	r.RanMs = s.ran(now).Milliseconds()
-	if s.shown == topology.SliceOver {
+	if s.shown == topology.AllocationEnded {
 		return r // only its exits and its start are left: its last rank may have been the last of the gang to start
 	}
-	r.Vacated = s.page.State == topology.SliceOver // the ledger shows the present state, the allocation its state on disk
+	// The ledger shows the present state, and the allocation its state on disk.
+	r.Vacated = s.page.State == topology.AllocationEnded
 	r.RendezvousPort, r.Grants, r.HeldMs = s.page.Port, s.grants, s.held(now).Milliseconds()
-	if s.page.State == topology.SliceReserved {
+	if s.page.State == topology.AllocationReserved {
 		r.ExpiresInMs = max(s.page.ExpiresAt-n.now(), 0) / 1_000_000
 	}
 	return r

@@ -13,8 +13,8 @@ import (
 // This file owns phase one on the node: reservations. They exist in memory only and expire. If an agent restart loses a
 // reservation, the later Commit is refused. Phase one therefore needs no disk.
 
-// nodeSlices limits the allocations in a node's ledger.
-const nodeSlices = 4096
+// nodeAllocations limits the allocations in a node's ledger.
+const nodeAllocations = 4096
 
 type expiryDue struct{ At actors.Instant }
 
@@ -35,7 +35,7 @@ func (n *Node) onReserve(ctx actor.Context, m *messages.Reserve) {
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_DISK, "%s", n.hindered())
 	case n.unfit(m.DespiteUnwell) != "":
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "%s", n.unfit(m.DespiteUnwell))
-	case len(n.slices) >= nodeSlices:
+	case len(n.slices) >= nodeAllocations:
 		n.refuse(ctx, token, job, messages.RefusalReason_REFUSAL_REASON_CLOSED, "node already has %d allocations",
 			len(n.slices))
 	default:
@@ -56,7 +56,7 @@ func (n *Node) reserve(ctx actor.Context, token topology.Token, job topology.Job
 		n.refuse(ctx, token, job, reasonOf(short), "%s", short.Detail)
 		return
 	}
-	s := n.newSlice(slice)
+	s := n.newAllocation(slice)
 	s.reserved, s.despite = n.p.Clock.Now(), m.DespiteUnwell
 	n.slices[token] = s
 	n.tellReserved(ctx, s)
@@ -73,7 +73,7 @@ func reasonOf(s *topology.Shortage) messages.RefusalReason {
 	}
 }
 
-func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
+func (n *Node) tellReserved(ctx actor.Context, s *nodeAllocation) {
 	n.tell(ctx, s.page.Job, &messages.Reserved{
 		Origin: n.origin(s.page.Token, s.page.Job), Address: n.p.Announcement.GetAddress(),
 		RendezvousPort: s.page.Port, Grants: s.grants,
@@ -83,7 +83,7 @@ func (n *Node) tellReserved(ctx actor.Context, s *nodeSlice) {
 // onAbort ends a reservation. A committed allocation cannot be aborted, and the answer reports its state.
 func (n *Node) onAbort(ctx actor.Context, m *messages.Abort) {
 	token, job := subject(m.Order)
-	if s := n.slices[token]; s != nil && s.page.State != topology.SliceReserved {
+	if s := n.slices[token]; s != nil && s.page.State != topology.AllocationReserved {
 		n.p.Host.Count("node.abort_after_commit", 1)
 		n.answer(ctx, s)
 		return
@@ -139,8 +139,8 @@ func (n *Node) armExpiry(ctx actor.Context) {
 func (n *Node) onGpuFaulted(m *messages.GpuFaulted) {
 	id := topology.GPUID(m.GpuId)
 	var reserved []topology.Token
-	for _, s := range n.ledger.Slices() {
-		if s.State == topology.SliceReserved && s.HoldsGPU(id) {
+	for _, s := range n.ledger.Allocations() {
+		if s.State == topology.AllocationReserved && s.HoldsGPU(id) {
 			reserved = append(reserved, s.Token)
 		}
 	}

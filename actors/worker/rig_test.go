@@ -175,6 +175,6 @@ func nodeRecordOf(t testing.TB) *messages.LedgerRecord {
 		}}}
 }
 
-func sliceStateName(s topology.SliceState) string {
-	return strings.ToLower(strings.TrimPrefix(messages.ToSliceState(s).String(), "SLICE_STATE_"))
+func allocationStateName(s topology.AllocationState) string {
+	return strings.ToLower(strings.TrimPrefix(messages.ToAllocationState(s).String(), "SLICE_STATE_"))
 }

@@ -278,7 +278,7 @@ func (r *nodeRig) sayLedger() {
 	line("committed", b.Committed)
 	line("stopping", b.Stopping)
 	line("withdrawn", b.Withdrawn)
-	for _, s := range r.node.Ledger().Slices() {
+	for _, s := range r.node.Ledger().Allocations() {
 		r.say("%d.%d %v shown as %v", s.Token.Epoch, s.Token.Counter, s.State, r.node.slices[s.Token].shown)
 	}
 }
@@ -365,7 +365,8 @@ func reportWords(l *messages.LedgerReport) string {
 	words := []string{fmt.Sprintf("v%d free cpu=%d mem=%dGiB gpu=%d", l.Version, l.Free.MilliCpu, l.Free.MemoryBytes>>30,
 		l.Free.MilliGpu)}
 	for _, s := range l.Slices {
-		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State)))
+		state := allocationStateName(messages.FromAllocationState(s.State))
+		word := fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, state)
 		if s.Vacated {
 			word += " vacated"
 		}
@@ -400,7 +401,7 @@ func recordWords(data []byte) string {
 	}
 	for _, s := range rec.Slices {
 		words = append(words,
-			fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, sliceStateName(messages.FromSliceState(s.State))))
+			fmt.Sprintf("%d.%d %s", s.Token.Epoch, s.Token.Counter, allocationStateName(messages.FromAllocationState(s.State))))
 		if s.Cause != 0 {
 			words[len(words)-1] += " (" + actors.WordOf(s.Cause.String(), "CAUSE_") + ")"
 		}

@@ -89,7 +89,7 @@ func (n *Node) withdrawAgain() {
 // to another node, and the ledger stays empty.
 func (n *Node) enter(known map[topology.TaskKey]*messages.TaskEntry) error {
 	for _, r := range n.record.Slices {
-		l := sliceOf(r)
+		l := allocationOf(r)
 		exits := exitsOf(r)
 		if n.rebooted {
 			n.endByReboot(&l, exits, known)
@@ -98,19 +98,19 @@ func (n *Node) enter(known map[topology.TaskKey]*messages.TaskEntry) error {
 		}
 		if err := n.ledger.Adopt(l); err != nil {
 			faulted := n.ledger.WithdrawnGPUs()
-			n.ledger, n.slices = n.emptyLedger(), map[topology.Token]*nodeSlice{}
+			n.ledger, n.slices = n.emptyLedger(), map[topology.Token]*nodeAllocation{}
 			for _, id := range faulted {
 				n.ledger.Withdraw(id)
 			}
 			return err
 		}
-		n.enterSlice(r, l, exits)
+		n.enterAllocation(r, l, exits)
 	}
 	return nil
 }
 
-func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[topology.Rank]*messages.Exit) {
-	s := n.newSlice(n.ledger.Slice(l.Token))
+func (n *Node) enterAllocation(r *messages.SliceRecord, l topology.Allocation, exits map[topology.Rank]*messages.Exit) {
+	s := n.newAllocation(n.ledger.Allocation(l.Token))
 	s.spec, s.uid, s.owner, s.proven, s.cause = r.Spec, r.Uid, r.Owner, r.OwnerProven, r.Cause
 	s.grace = actors.GraceOf(r.Spec, n.p.Constants).Milliseconds()
 	s.despite, s.newer = r.DespiteUnwell, messages.Newer(r)
@@ -123,7 +123,7 @@ func (n *Node) enterSlice(r *messages.SliceRecord, l topology.Slice, exits map[t
 		}
 	}
 	if n.rebooted {
-		s.shown = messages.FromSliceState(r.State)
+		s.shown = messages.FromAllocationState(r.State)
 		n.changed(s)
 	}
 	n.slices[l.Token] = s
@@ -141,9 +141,9 @@ func exitsOf(r *messages.SliceRecord) map[topology.Rank]*messages.Exit {
 
 // endByReboot ends an allocation of an earlier boot, whatever the record says. An exit that the launcher recorded takes
 // precedence.
-func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.Exit,
+func (n *Node) endByReboot(l *topology.Allocation, exits map[topology.Rank]*messages.Exit,
 	known map[topology.TaskKey]*messages.TaskEntry) {
-	l.State = topology.SliceOver
+	l.State = topology.AllocationEnded
 	for i := range l.Grants {
 		rank := l.Grants[i].Rank
 		if exits[rank] == nil {
@@ -162,16 +162,16 @@ func (n *Node) endByReboot(l *topology.Slice, exits map[topology.Rank]*messages.
 // stateNow returns an allocation's state after a restart of the agent within one boot. The state is started only if
 // every remaining rank was started. Otherwise the leader must send Start again, so the allocation returns to the state
 // committed.
-func stateNow(l topology.Slice, known map[topology.TaskKey]*messages.TaskEntry) topology.SliceState {
-	if l.State == topology.SliceStopping || l.State == topology.SliceOver {
+func stateNow(l topology.Allocation, known map[topology.TaskKey]*messages.TaskEntry) topology.AllocationState {
+	if l.State == topology.AllocationStopping || l.State == topology.AllocationEnded {
 		return l.State
 	}
 	for _, g := range l.Grants {
 		if !g.Gone && !known[topology.TaskKey{Token: l.Token, Rank: g.Rank}].GetStarted() {
-			return topology.SliceCommitted
+			return topology.AllocationCommitted
 		}
 	}
-	return topology.SliceStarted
+	return topology.AllocationStarted
 }
 
 // stopStrays stops the tasks that the launcher has and the ledger does not have. Each task gets the stop signal and
@@ -208,7 +208,7 @@ func (n *Node) onStrayGone(ctx actor.Context, m *messages.TaskGone) {
 // takeUp creates a Task for every rank that has not ended. A started rank is adopted, and a stopping rank is stopped. A
 // rank that was not started is prepared, if necessary after a check of the node.
 func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.TaskEntry) {
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		s := n.slices[l.Token]
 		for i := range s.ranks {
 			r := &s.ranks[i]
@@ -219,13 +219,13 @@ func (n *Node) takeUp(ctx actor.Context, known map[topology.TaskKey]*messages.Ta
 			spawned := entry.GetStarted()
 			n.spawnTask(ctx, s, i, spawned)
 			switch {
-			case l.State == topology.SliceStopping:
+			case l.State == topology.AllocationStopping:
 				r.started = spawned
 				ctx.Send(r.pid, taskStop{s.spec.GetStop().GetSignal(), s.grace})
 			case spawned:
 				r.adopting, r.told = true, true
 				ctx.Send(r.pid, taskAdopt{})
-			case entry == nil && l.State == topology.SliceCommitted && n.awaitsCheck(ctx, s): // settle continues
+			case entry == nil && l.State == topology.AllocationCommitted && n.awaitsCheck(ctx, s): // settle continues
 			default:
 				r.asked = true
 				ctx.Send(r.pid, taskPrepare{})
@@ -239,7 +239,7 @@ func (n *Node) adopted(ctx actor.Context) {
 	if !n.states.In(nodeAdopting) || len(n.strays) > 0 || n.rebooted && n.disk.saved < n.disk.changes {
 		return
 	}
-	for _, l := range n.ledger.Slices() {
+	for _, l := range n.ledger.Allocations() {
 		for _, r := range n.slices[l.Token].ranks {
 			if r.adopting {
 				return

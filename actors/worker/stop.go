@@ -13,7 +13,7 @@ import (
 func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 	token, job := subject(m.Order)
 	s := n.slices[token]
-	if s == nil || s.page.State == topology.SliceReserved {
+	if s == nil || s.page.State == topology.AllocationReserved {
 		n.drop(token)
 		n.tell(ctx, job, &messages.Ended{Origin: n.origin(token, job)})
 		return
@@ -27,9 +27,9 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 		signal = s.spec.GetStop().GetSignal()
 	}
 	switch s.page.State {
-	case topology.SliceOver:
+	case topology.AllocationEnded:
 		n.answer(ctx, s)
-	case topology.SliceStopping:
+	case topology.AllocationStopping:
 		if grace < s.grace {
 			n.stopRanks(ctx, s, signal, grace) // the new Stop shortens the grace
 		}
@@ -45,7 +45,7 @@ func (n *Node) onStop(ctx actor.Context, m *messages.Stop) {
 
 // stopRanks stops every rank that has not ended. A rank without a Task was never passed to the launcher, so no process
 // of it can run.
-func (n *Node) stopRanks(ctx actor.Context, s *nodeSlice, signal int32, graceMs int64) {
+func (n *Node) stopRanks(ctx actor.Context, s *nodeAllocation, signal int32, graceMs int64) {
 	s.grace = graceMs
 	for i := range s.ranks {
 		r := &s.ranks[i]
@@ -82,7 +82,7 @@ func (n *Node) onRankGone(ctx actor.Context, m rankGone) {
 }
 
 // noteExit records the exit of one rank. After the last exit it frees the resources of the allocation.
-func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
+func (n *Node) noteExit(s *nodeAllocation, r *nodeRank, exit *messages.Exit) {
 	r.exit, r.ended = exit, n.p.Clock.Now()
 	n.ledger.Exit(s.page.Token, r.rank)
 	n.changed(s)
@@ -99,10 +99,10 @@ func (n *Node) noteExit(s *nodeSlice, r *nodeRank, exit *messages.Exit) {
 // Otherwise one full disk would delay the gang's next attempt, and the full disk may be the reason why an image could
 // not be unpacked. A Commit or a start is never excused. Nothing is excused while the leader's epoch is not on disk,
 // because after a restart an older leader could start the excused ranks.
-func (n *Node) excuse(s *nodeSlice) bool {
+func (n *Node) excuse(s *nodeAllocation) bool {
 	state := s.page.State
-	durable := s.shown >= topology.SliceCommitted && state != topology.SliceStarted
-	if s.unsaved == 0 || !n.sworn() || !durable && state != topology.SliceOver || !s.harmless() {
+	durable := s.shown >= topology.AllocationCommitted && state != topology.AllocationStarted
+	if s.unsaved == 0 || !n.sworn() || !durable && state != topology.AllocationEnded || !s.harmless() {
 		return false
 	}
 	s.unsaved = 0
@@ -113,7 +113,7 @@ func (n *Node) excuse(s *nodeSlice) bool {
 func (n *Node) onForget(ctx actor.Context, m *messages.Forget) {
 	token, _ := subject(m.Order)
 	s := n.slices[token]
-	if s == nil || s.shown != topology.SliceOver {
+	if s == nil || s.shown != topology.AllocationEnded {
 		n.p.Host.Count("node.nothing_to_forget", 1)
 		return
 	}

@@ -53,7 +53,7 @@ func (n *Node) onRankWarned(ctx actor.Context, m rankWarned) {
 }
 
 // tellWarned answers the leader if every remaining rank has the warning.
-func (n *Node) tellWarned(ctx actor.Context, s *nodeSlice) {
+func (n *Node) tellWarned(ctx actor.Context, s *nodeAllocation) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit == nil && !r.warned {
 			return

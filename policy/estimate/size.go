@@ -57,7 +57,7 @@ type Pool struct {
 type Pools []Pool
 
 // PoolsOf computes the pools of a cluster.
-func PoolsOf(f *topology.Fabric) Pools {
+func PoolsOf(f *topology.Tree) Pools {
 	var pools Pools
 	kinds := map[string]*census{}
 	f.Walk(func(m topology.Machine, _ topology.Capacity, why string) {

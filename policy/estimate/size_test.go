@@ -14,7 +14,7 @@ import (
 const gib = 1 << 30
 
 func TestSize(t *testing.T) {
-	f := topology.NewFabric([]string{"rack"})
+	f := topology.NewTree([]string{"rack"})
 	join := func(n int, gpuType string, cpus, gibs, gpus int64, why string) {
 		for range n {
 			m := topology.Machine{
@@ -86,7 +86,7 @@ func TestSize(t *testing.T) {
 		{ID: "x", Total: of(1, 1, 1000)},
 		{ID: "y", Total: of(1, 1, 0), Broken: 1, GPUType: "h100"},
 	}
-	f = topology.NewFabric(nil)
+	f = topology.NewTree(nil)
 	for _, m := range odd {
 		f.Join(m, m.Idle())
 	}

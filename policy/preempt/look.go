@@ -126,7 +126,7 @@ func (l *Look) Gather(running func(topology.JobID, int64) (Running, bool), now i
 }
 
 // Find selects victims so that the complete gang fits, and returns its placement.
-func (l *Look) Find(view *topology.Fabric, gang *topology.Gang, lent topology.Lent) (
+func (l *Look) Find(view *topology.Tree, gang *topology.Gang, lent topology.Lent) (
 	victims []Victim, place topology.Placement, ok bool,
 ) {
 	law := &statutes{Look: l, under: map[*share.Branch][]int{}, refused: map[*share.Branch]int{}}

@@ -55,7 +55,7 @@ const (
 
 // hunt is one search.
 type hunt struct {
-	view   *topology.Fabric
+	view   *topology.Tree
 	gang   *topology.Gang
 	lent   topology.Lent
 	all    []Candidate
@@ -77,7 +77,7 @@ type hunt struct {
 
 // Victims selects victims so that the complete gang fits on free capacity, lent capacity and the capacity of the
 // victims. It also returns the placement. It does not change the view. The law may be nil.
-func Victims(view *topology.Fabric, gang *topology.Gang, lent topology.Lent, all []Candidate, law Law) (
+func Victims(view *topology.Tree, gang *topology.Gang, lent topology.Lent, all []Candidate, law Law) (
 	stop []int, place topology.Placement, ok bool,
 ) {
 	h := &hunt{view: view, gang: gang, lent: lent, all: all, law: law, tries: triesFew}

@@ -84,8 +84,8 @@ func drawPrey(r *rand.Rand) *prey {
 }
 
 // view returns the cluster without the stopped candidates.
-func (p *prey) view(stopped int) *topology.Fabric {
-	f := topology.NewFabric([]string{"zone", "rack"})
+func (p *prey) view(stopped int) *topology.Tree {
+	f := topology.NewTree([]string{"zone", "rack"})
 	for _, m := range p.machines {
 		f.Join(m, m.Idle())
 	}
@@ -262,7 +262,7 @@ func TestVictimsOfShares(t *testing.T) {
 	}
 }
 
-func sameRoom(a, b *topology.Fabric) bool {
+func sameRoom(a, b *topology.Tree) bool {
 	same := true
 	a.Walk(func(m topology.Machine, free topology.Capacity, _ string) {
 		other, ok := b.Free(m.ID)
@@ -272,7 +272,7 @@ func sameRoom(a, b *topology.Fabric) bool {
 }
 
 // gives reports whether all amounts of a placement are free.
-func gives(f *topology.Fabric, p topology.Placement) bool {
+func gives(f *topology.Tree, p topology.Placement) bool {
 	f.Take(p)
 	ok := true
 	f.Walk(func(_ topology.Machine, free topology.Capacity, _ string) {
@@ -299,7 +299,7 @@ func BenchmarkVictims(b *testing.B) {
 
 func benchVictims(b *testing.B, machines int, each, member int64) {
 	r := rand.New(rand.NewSource(1))
-	f := topology.NewFabric([]string{"zone", "block", "rack"})
+	f := topology.NewTree([]string{"zone", "block", "rack"})
 	var all []Candidate
 	for i := range machines {
 		m := machine(i, 1)

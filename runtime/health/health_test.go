@@ -133,9 +133,9 @@ func TestStuck(t *testing.T) {
 	}})
 	defer r.Close()
 	r.Begin()
-	look := func() (unwell string) {
-		r.Run(Prepare, func(h *messages.MachineHealth) { unwell = h.Unwell })
-		return unwell
+	look := func() (unhealthy string) {
+		r.Run(Prepare, func(h *messages.MachineHealth) { unhealthy = h.Unwell })
+		return unhealthy
 	}
 	for _, want := range []string{"disk: it did not end", "disk: an earlier run hangs and cannot be killed"} {
 		if got := look(); got != want {

@@ -13,11 +13,11 @@ import (
 // ground holds the nodes. If all nodes are equal, a Room answers by counting. Otherwise topology answers.
 type ground struct {
 	cluster record.Cluster
-	rack    []int            // rack of each node
-	free    []int            // free GPUs of each node
-	sum     int              // free GPUs in total
-	room    *rival.Room      // nil if nodes differ
-	fabric  *topology.Fabric // nil if the room can answer everything
+	rack    []int          // rack of each node
+	free    []int          // free GPUs of each node
+	sum     int            // free GPUs in total
+	room    *rival.Room    // nil if nodes differ
+	tree    *topology.Tree // nil if the room can answer everything
 }
 
 // shape holds the properties of a gang that decide whether it fits.
@@ -26,7 +26,7 @@ type shape struct {
 	tasks int // equal tasks that share the GPUs; 0: the GPUs are a total
 }
 
-// newGround returns an idle cluster. It also creates the fabric if gangs have tasks.
+// newGround returns an idle cluster. It also creates the tree if gangs have tasks.
 func newGround(c record.Cluster, tasks bool) *ground {
 	g := &ground{cluster: c, sum: c.Sum(), free: append([]int(nil), c.GPUs...)}
 	for rack, machines := range c.Racks {
@@ -40,10 +40,10 @@ func newGround(c record.Cluster, tasks bool) *ground {
 	if g.room != nil && !tasks {
 		return g
 	}
-	g.fabric = topology.NewFabric(nil)
+	g.tree = topology.NewTree(nil)
 	for i, gpus := range c.GPUs {
 		total := gpusOnly(gpus)
-		g.fabric.Join(topology.Machine{ID: sim.NodeID(i + 1), Total: total}, topology.Capacity{WholeGPUs: int32(gpus)})
+		g.tree.Join(topology.Machine{ID: sim.NodeID(i + 1), Total: total}, topology.Capacity{WholeGPUs: int32(gpus)})
 	}
 	return g
 }
@@ -59,8 +59,8 @@ func (g *ground) move(machine, gpus int) {
 	if g.room != nil {
 		g.room.Set(machine, g.free[machine])
 	}
-	if g.fabric != nil {
-		g.fabric.SetFree(sim.NodeID(machine+1), topology.Capacity{WholeGPUs: int32(g.free[machine])})
+	if g.tree != nil {
+		g.tree.SetFree(sim.NodeID(machine+1), topology.Capacity{WholeGPUs: int32(g.free[machine])})
 	}
 }
 
@@ -72,7 +72,7 @@ func (g *ground) fits(s shape) bool {
 	case g.room != nil && s.tasks == 0:
 		return g.room.Fits(s.gpus)
 	}
-	_, refusal := topology.Place(g.fabric, gangOf(s))
+	_, refusal := topology.Place(g.tree, gangOf(s))
 	return refusal == nil
 }
 

@@ -236,7 +236,7 @@ type timed struct {
 }
 
 // Plan runs a pass.
-func (t timed) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
+func (t timed) Plan(view *topology.Tree, queue *policy.Queue, nowNs int64) policy.Decisions {
 	t.r.census.pass(t.r.w.Now() - t.r.began) // the time before belongs to the state after the previous pass
 	t.r.passes++
 	if t.r.watch.Clock == nil {

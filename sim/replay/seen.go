@@ -20,8 +20,8 @@ type seen struct {
 	*policy.Judgement
 	r     *run
 	runs  *policy.Runs
-	since []change            // changes since the last pass
-	told  map[int]policy.Told // start estimates by the job's number in the record
+	since []change                     // changes since the last pass
+	told  map[int]policy.FirstEstimate // start estimates by the job's number in the record
 	// rules holds the rule by which each victim in a start guarantee is preempted.
 	rules map[topology.Token]preempt.Rule
 }
@@ -42,9 +42,9 @@ func newSeen(r *run, settings policy.Settings) *seen {
 		ends = stoppable{runs, runs, r}
 	}
 	s := &seen{Judgement: policy.NewJudgement(settings, cells, ends), r: r, runs: runs}
-	s.told, s.rules = map[int]policy.Told{}, map[topology.Token]preempt.Rule{}
+	s.told, s.rules = map[int]policy.FirstEstimate{}, map[topology.Token]preempt.Rule{}
 	s.Obey(r.o.Queues)
-	s.Watch(func(t policy.Told) {
+	s.Watch(func(t policy.FirstEstimate) {
 		if i := r.of(t.Job); r.lives[i].started < 0 { // this is its first start
 			s.told[i] = t
 		}
@@ -123,7 +123,7 @@ func (s *seen) note(job topology.JobID, began, learned bool) {
 }
 
 // Plan runs a pass. Changes use the leader's clock.
-func (s *seen) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
+func (s *seen) Plan(view *topology.Tree, queue *policy.Queue, nowNs int64) policy.Decisions {
 	clock := nowNs - int64(s.r.w.Now())
 	for _, c := range s.since {
 		if at := clock + int64(c.at); c.began {

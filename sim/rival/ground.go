@@ -12,7 +12,7 @@ import (
 
 // Ground is the cluster as a policy for comparison sees it.
 type Ground interface {
-	look(view *topology.Fabric)
+	look(view *topology.Tree)
 	free() int
 	fits(g *waiter) bool
 	choose(g *waiter) Place // for a gang that fits
@@ -30,8 +30,8 @@ type Place struct {
 	given topology.Placement
 }
 
-// placement returns the place as a placement of the fabric.
-func (p Place) placement(view *topology.Fabric, g *topology.Gang) topology.Placement {
+// placement returns the place as a placement of the tree.
+func (p Place) placement(view *topology.Tree, g *topology.Gang) topology.Placement {
 	if p.parts == nil {
 		return p.given
 	}
@@ -78,7 +78,7 @@ func NewPublished(room *Room, ids []topology.NodeID) *Published {
 	return g
 }
 
-func (g *Published) look(view *topology.Fabric) {
+func (g *Published) look(view *topology.Tree) {
 	view.Walk(func(m topology.Machine, c topology.Capacity, why string) {
 		at, free := g.at[m.ID], int(c.WholeGPUs)
 		if why != "" {
@@ -107,11 +107,11 @@ func (g *Published) clone() Ground { return &Published{room: g.room.Clone(), ids
 
 // Own places gangs as Synapse does.
 type Own struct {
-	view *topology.Fabric
+	view *topology.Tree
 	mine bool // the view is a copy, from which takes are subtracted
 }
 
-func (g *Own) look(view *topology.Fabric) { g.view = view }
+func (g *Own) look(view *topology.Tree) { g.view = view }
 
 func (g *Own) free() int {
 	sum := 0

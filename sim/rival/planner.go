@@ -39,7 +39,7 @@ type Planner struct {
 	ground Ground
 	oracle Oracle
 
-	view  *topology.Fabric // view of this pass
+	view  *topology.Tree // view of this pass
 	queue *policy.Queue
 	now   time.Duration
 	done  policy.Decisions
@@ -67,7 +67,7 @@ type waiter struct {
 }
 
 // Plan runs a pass.
-func (p *Planner) Plan(view *topology.Fabric, queue *policy.Queue, nowNs int64) policy.Decisions {
+func (p *Planner) Plan(view *topology.Tree, queue *policy.Queue, nowNs int64) policy.Decisions {
 	p.view, p.queue, p.now, p.done, p.stuck = view, queue, time.Duration(nowNs), policy.Decisions{}, false
 	p.ground.look(view)
 	p.take()

@@ -68,17 +68,17 @@ func podsOf(rows [][]int64) []topology.Resources {
 // openbRun offers pods in one order. It returns the share of allocated GPUs when all GPUs have been requested, and at
 // the end.
 func openbRun(nodes [][]int64, pods []topology.Resources, seed uint64) (full, last float64) {
-	fabric, all := topology.NewFabric(nil), int64(0)
+	tree, all := topology.NewTree(nil), int64(0)
 	for i, n := range nodes {
 		m := topology.Machine{ID: sim.NodeID(i + 1), Total: topology.Resources{MilliCPU: n[0], MemoryBytes: n[1] << 20,
 			MilliGPU: n[2] * topology.WholeGPU}}
-		fabric.Join(m, m.Idle())
+		tree.Join(m, m.Idle())
 		all += m.Total.MilliGPU
 	}
 	wanted, given := int64(0), int64(0)
 	for _, p := range openbOrder(pods, all, seed) {
-		if placement, refusal := topology.Place(fabric, topology.Gang{Replicas: 1, Each: p}); refusal == nil {
-			fabric.Take(placement)
+		if placement, refusal := topology.Place(tree, topology.Gang{Replicas: 1, Each: p}); refusal == nil {
+			tree.Take(placement)
 			given += p.MilliGPU
 		}
 		if was := wanted; was < all && was+p.MilliGPU >= all {

@@ -6,8 +6,8 @@
 //
 // Setup and time:
 //
-//	world machines=4 rack=2 gpus=8,4 schedulers=1 seed=1 constants=(BenchCap=5s) [earlier=2] [default-limit=1h] [cold]
-//	      [order=fifo] [keep-most=1h]
+//	world machines=4 rack=2 gpus=8,4 schedulers=1 seed=1 constants=(NodeBackoffCap=5s) [earlier=2]
+//	      [default-limit=1h] [cold] [order=fifo] [keep-most=1h]
 //	                     creates a cluster, which is ready when the command ends, unless cold; node 2's agent is of an
 //	                     earlier version
 //	run 5s               advances time

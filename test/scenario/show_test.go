@@ -221,11 +221,11 @@ func (s *stage) ledger(l commandLine) string {
 		if gone := book.Books().Withdrawn.MilliGPU; gone > 0 {
 			text += fmt.Sprintf("; withdrawn gpu=%g", float64(gone)/topology.WholeGPU)
 		}
-		if n := len(book.Slices()); n > 8 {
+		if n := len(book.Allocations()); n > 8 {
 			out = append(out, fmt.Sprintf("%s; %d slices", text, n))
 			continue
 		}
-		for _, sl := range book.Slices() {
+		for _, sl := range book.Allocations() {
 			var sum topology.Resources
 			for _, g := range sl.Grants {
 				sum = sum.Plus(g.Amount)

@@ -15,7 +15,7 @@ type Stay struct {
 // Foresee reports the change of a stay to the followers of the view.
 func (v *View) Foresee(s *Stay) {
 	for _, m := range s.on {
-		v.fabric.Touch(m.id)
+		v.tree.Touch(m.id)
 	}
 }
 
@@ -46,8 +46,8 @@ func (m *Machine) Held(t topology.Token) []topology.Resources {
 // holds reports whether an attempt holds capacity on the node: by the reported ledger, or by a claim that the ledger
 // does not show yet. After a node has reported that an attempt has left, its claim holds nothing.
 func (m *Machine) holds(who *Tenant) bool {
-	for i := range m.books.Slices {
-		if s := &m.books.Slices[i]; s.Token == who.Token {
+	for i := range m.books.Allocations {
+		if s := &m.books.Allocations[i]; s.Token == who.Token {
 			return !s.Over
 		}
 	}

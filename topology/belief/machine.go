@@ -17,24 +17,24 @@ type Machine struct {
 	books   Books // the newest ledger of this start of the agent
 	booked  bool
 	tenants []*Tenant
-	uids    *topology.UIDs   // of all nodes
-	fabric  *topology.Fabric // its followers must know the attempts on each node
-	held    []uint32         // the uids in the newest ledger
+	uids    *topology.UIDs // of all nodes
+	tree    *topology.Tree // its followers must know the attempts on each node
+	held    []uint32       // the uids in the newest ledger
 
-	benched string        // the reason of the backoff; empty: none
-	rest    time.Duration // duration of the last backoff, doubled each time; 0 after a success
+	backedOff string        // the reason of the backoff; empty: none
+	rest      time.Duration // duration of the last backoff, doubled each time; 0 after a success
 }
 
 // Books holds the part of a node's reported ledger that concerns capacity.
 type Books struct {
-	Version uint64
-	Free    topology.Capacity
-	Slices  []Slice
-	UIDs    []uint32 // the uids in use on the node
+	Version     uint64
+	Free        topology.Capacity
+	Allocations []Allocation
+	UIDs        []uint32 // the uids in use on the node
 }
 
-// Slice holds the allocation of an attempt on the node.
-type Slice struct {
+// Allocation holds the allocation of an attempt on the node.
+type Allocation struct {
 	Token     topology.Token
 	Committed bool // committed or a later state
 	Over      bool // ended; holds nothing
@@ -108,7 +108,7 @@ func (m *Machine) lodge(who *Lodger, amount topology.Resources, claimed bool) {
 		}
 	}
 	t.amounts = append(t.amounts, amount)
-	m.fabric.Touch(m.id)
+	m.tree.Touch(m.id)
 }
 
 // Evict removes an attempt of which nothing is left on the node.
@@ -116,7 +116,7 @@ func (m *Machine) Evict(t topology.Token) {
 	if who := m.Tenant(t); who != nil {
 		m.uids.Release(who.UID)
 		m.tenants = slices.DeleteFunc(m.tenants, func(other *Tenant) bool { return other == who })
-		m.fabric.Touch(m.id)
+		m.tree.Touch(m.id)
 	}
 }
 
@@ -185,7 +185,7 @@ func (m *Machine) keep(stays func(*Tenant) bool) {
 			kept = append(kept, who)
 		} else {
 			m.uids.Release(who.UID)
-			m.fabric.Touch(m.id)
+			m.tree.Touch(m.id)
 		}
 	}
 	clear(m.tenants[len(kept):])
@@ -222,7 +222,7 @@ func (m *Machine) free(believed bool) topology.Capacity {
 // shows reports whether the newest ledger has an allocation of an attempt. If committed is true, reservations do not
 // count.
 func (m *Machine) shows(t topology.Token, committed bool) bool {
-	return slices.ContainsFunc(m.books.Slices, func(s Slice) bool {
+	return slices.ContainsFunc(m.books.Allocations, func(s Allocation) bool {
 		return s.Token == t && (s.Committed || !committed)
 	})
 }

@@ -38,20 +38,20 @@ func TestPassAndClaimAgree(t *testing.T) {
 			if gpu%topology.WholeGPU == 0 {
 				g.Replicas = rapid.Int32Range(1, 4).Draw(t, "replicas")
 			}
-			p, refusal := topology.Place(v.Fabric(), g)
+			p, refusal := topology.Place(v.Tree(), g)
 			if refusal != nil {
 				continue
 			}
-			v.Fabric().Take(p)
+			v.Tree().Take(p)
 			who := Lodger{Token: token(n + 1), Job: "j"}
 			for _, slot := range p.Slots {
 				machines[slot.Node[1]-'0'].Claim(&who, slot.Amount)
 			}
-			before := v.Fabric().Revision()
+			before := v.Tree().Revision()
 			for _, m := range machines {
 				v.Settle(m, Standing{Believed: true})
 			}
-			if v.Fabric().Revision() != before {
+			if v.Tree().Revision() != before {
 				t.Fatalf("gang %d: the claims came to something else than the pass had taken", n)
 			}
 		}
@@ -114,7 +114,7 @@ func TestClaimsStayUntilBooksShowThem(t *testing.T) {
 						continue
 					}
 					if s.shown = rapid.Bool().Draw(t, "shown"); s.shown {
-						b.Slices = append(b.Slices, Slice{Token: token(n), Committed: true})
+						b.Allocations = append(b.Allocations, Allocation{Token: token(n), Committed: true})
 					}
 					if s.answered > 0 && newest >= s.answered {
 						if s.claimed = false; s.leaving {
@@ -207,11 +207,11 @@ func TestMoreIsClaimedThanThereIs(t *testing.T) {
 func TestOverdue(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	m.Claim(&Lodger{Token: token(1)}, topology.Resources{MilliCPU: 1})
-	m.Report(Books{Version: 3, Slices: []Slice{{Token: token(1)}}})
+	m.Report(Books{Version: 3, Allocations: []Allocation{{Token: token(1)}}})
 	if n := m.Overdue(); n != 0 {
 		t.Errorf("a reservation is no claim too many: %d", n)
 	}
-	m.Report(Books{Version: 4, Slices: []Slice{{Token: token(1), Committed: true}}})
+	m.Report(Books{Version: 4, Allocations: []Allocation{{Token: token(1), Committed: true}}})
 	if n := m.Overdue(); n != 1 {
 		t.Errorf("a claim beside what was committed: %d", n)
 	}
@@ -229,12 +229,12 @@ func TestRemoved(t *testing.T) {
 	m.Report(Books{Version: 2, UIDs: []uint32{70_001}, Free: topology.Capacity{MilliCPU: 1}})
 	v.Join(m, topology.Machine{ID: "n1", Total: topology.Resources{MilliCPU: 1}}, Standing{Believed: true})
 	m.Lodge(&Lodger{Token: token(1), UID: 70_002}, topology.Resources{MilliCPU: 1})
-	if uids.Held() != 2 || v.Fabric().Len() != 1 {
-		t.Fatalf("%d uids, %d machines", uids.Held(), v.Fabric().Len())
+	if uids.Held() != 2 || v.Tree().Len() != 1 {
+		t.Fatalf("%d uids, %d machines", uids.Held(), v.Tree().Len())
 	}
 	v.Remove(m)
-	if uids.Held() != 0 || v.Fabric().Len() != 0 || len(m.Tenants()) != 0 || m.Version() != 0 {
-		t.Errorf("left: %d uids, %d machines, %d tenants, books of version %d", uids.Held(), v.Fabric().Len(),
+	if uids.Held() != 0 || v.Tree().Len() != 0 || len(m.Tenants()) != 0 || m.Version() != 0 {
+		t.Errorf("left: %d uids, %d machines, %d tenants, books of version %d", uids.Held(), v.Tree().Len(),
 			len(m.Tenants()), m.Version())
 	}
 }
@@ -244,24 +244,24 @@ func TestRemoved(t *testing.T) {
 func TestBench(t *testing.T) {
 	m := New(nil, nil).Machine("n1")
 	for i, want := range []time.Duration{1, 2, 4, 5, 5} {
-		if rest := m.Bench("why", time.Second, 5*time.Second); rest != want*time.Second || m.Benched() != "why" {
-			t.Errorf("bench %d: %v, %q", i, rest, m.Benched())
+		if rest := m.BackOff("why", time.Second, 5*time.Second); rest != want*time.Second || m.BackedOff() != "why" {
+			t.Errorf("bench %d: %v, %q", i, rest, m.BackedOff())
 		}
 	}
-	if !m.Return() || m.Benched() != "" || m.Return() {
+	if !m.Return() || m.BackedOff() != "" || m.Return() {
 		t.Error("a bench ends once")
 	}
-	if rest := m.Bench("", time.Second, 5*time.Second); rest != 5*time.Second || m.Benched() != "it refused" {
-		t.Errorf("after its return %v, %q", rest, m.Benched())
+	if rest := m.BackOff("", time.Second, 5*time.Second); rest != 5*time.Second || m.BackedOff() != "it refused" {
+		t.Errorf("after its return %v, %q", rest, m.BackedOff())
 	}
-	if m.DidWell(); m.Benched() == "" {
+	if m.DidWell(); m.BackedOff() == "" {
 		t.Error("what did well elsewhere ended a bench")
 	}
-	if rest := m.Bench("", time.Second, 5*time.Second); rest != time.Second {
+	if rest := m.BackOff("", time.Second, 5*time.Second); rest != time.Second {
 		t.Errorf("after it did well %v", rest)
 	}
 	m.Pardon()
-	if rest := m.Bench("", time.Second, 5*time.Second); m.Benched() == "" || rest != time.Second {
+	if rest := m.BackOff("", time.Second, 5*time.Second); m.BackedOff() == "" || rest != time.Second {
 		t.Errorf("after a pardon %v", rest)
 	}
 }
@@ -281,7 +281,9 @@ func TestEnds(t *testing.T) {
 	if got := m.Ends(); !slices.Equal(got, []topology.End{claimed}) {
 		t.Errorf("before its books are here: %v", got)
 	}
-	m.Report(Books{Version: 1, Slices: []Slice{{Token: token(1), Committed: true}, {Token: token(9), Committed: true}}})
+	m.Report(Books{Version: 1, Allocations: []Allocation{
+		{Token: token(1), Committed: true}, {Token: token(9), Committed: true},
+	}})
 	stay.Hard = 60
 	want := []topology.End{
 		{Amount: one, Hard: 60, Likely: 20, Of: "j1"}, {Amount: two, Hard: 60, Likely: 20, Of: "j1"}, claimed,
@@ -289,7 +291,7 @@ func TestEnds(t *testing.T) {
 	if got := m.Ends(); !slices.Equal(got, want) {
 		t.Errorf("got %v, want %v", got, want)
 	}
-	m.Report(Books{Version: 2, Slices: []Slice{{Token: token(1), Committed: true, Over: true}}})
+	m.Report(Books{Version: 2, Allocations: []Allocation{{Token: token(1), Committed: true, Over: true}}})
 	if got := m.Ends(); !slices.Equal(got, []topology.End{claimed}) {
 		t.Errorf("after it was over: %v", got)
 	}

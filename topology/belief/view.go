@@ -13,22 +13,22 @@ import "github.com/yi-json/synapse/topology"
 
 // View holds the leader's view of all nodes.
 type View struct {
-	fabric *topology.Fabric
-	uids   *topology.UIDs
+	tree *topology.Tree
+	uids *topology.UIDs
 }
 
 // New returns a view without nodes. The view holds the uids of its nodes and attempts in uids.
 func New(levels []string, uids *topology.UIDs) *View {
-	return &View{fabric: topology.NewFabric(levels), uids: uids}
+	return &View{tree: topology.NewTree(levels), uids: uids}
 }
 
-// Fabric returns the topology tree with the free capacity. Plan takes capacity from the tree, and then Claim records
+// Tree returns the topology tree with the free capacity. Plan takes capacity from the tree, and then Claim records
 // the attempt.
-func (v *View) Fabric() *topology.Fabric { return v.fabric }
+func (v *View) Tree() *topology.Tree { return v.tree }
 
 // Machine returns a new node without any data. The tree does not contain it before Join.
 func (v *View) Machine(id topology.NodeID) *Machine {
-	return &Machine{id: id, uids: v.uids, fabric: v.fabric}
+	return &Machine{id: id, uids: v.uids, tree: v.tree}
 }
 
 // Standing holds the state of a node in addition to its free capacity.
@@ -41,18 +41,18 @@ type Standing struct {
 
 // Join adds a node to the tree, or replaces its description. The node is schedulable until Settle changes that.
 func (v *View) Join(m *Machine, as topology.Machine, s Standing) {
-	v.fabric.Join(as, m.free(s.Believed))
+	v.tree.Join(as, m.free(s.Believed))
 }
 
 // Settle copies the view of a node into the tree.
 func (v *View) Settle(m *Machine, s Standing) {
-	v.fabric.SetFree(m.id, m.free(s.Believed))
-	v.fabric.SetUsable(m.id, s.Closed)
+	v.tree.SetFree(m.id, m.free(s.Believed))
+	v.tree.SetUsable(m.id, s.Closed)
 }
 
 // Remove removes a node that no longer exists or was replaced by another.
 func (v *View) Remove(m *Machine) {
-	v.fabric.Remove(m.id)
+	v.tree.Remove(m.id)
 	m.holdUIDs(nil)
 	for _, t := range m.tenants {
 		m.uids.Release(t.UID)

@@ -73,7 +73,7 @@ func (c *Coordinator) reserve(w *party) *messages.Reserve {
 	return &messages.Reserve{
 		Order: c.order(w), Members: w.Members, Rendezvous: w.Members[0].Rank == 0,
 		TtlMs: c.p.Constants.ReservationTTL.Milliseconds(), GpuType: c.plan.Spec.GpuType,
-		DespiteUnwell: w.DespiteUnwell,
+		DespiteUnwell: w.DespiteUnhealthy,
 	}
 }
 

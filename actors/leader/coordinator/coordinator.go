@@ -371,13 +371,13 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m protocol.Sighted) {
 	first := !w.known
 	restarted := !first && !messages.SameIncarnation(w.Incarnation, m.Incarnation)
 	answered := w.stage > stageAsked && w.version <= m.Version
-	missing := m.Slice == nil && (restarted || answered || first)
+	missing := m.Allocation == nil && (restarted || answered || first)
 	w.Incarnation, w.Vocabulary, w.known = m.Incarnation, m.Vocabulary, true
 	if restarted {
 		w.version = m.Version
 	}
 	if first {
-		c.noteHeld(ctx, w, m.Slice)
+		c.noteHeld(ctx, w, m.Allocation)
 	}
 	switch {
 	case c.states.In(coordinatorReserving):
@@ -394,15 +394,16 @@ func (c *Coordinator) sight(ctx actor.Context, w *party, m protocol.Sighted) {
 		}
 	case w.allGone():
 		// All its members have ended, and the Job knows how.
-	case (restarted || first) && w.unversed(c.plan.Spec) && m.Slice.GetState() < messages.SliceState_SLICE_STATE_STARTED:
+	case (restarted || first) && w.unversed(c.plan.Spec) &&
+		m.Allocation.GetState() < messages.SliceState_SLICE_STATE_STARTED:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w,
 			"node returned with an older agent, which would ignore the job's script or network")
 	case missing:
 		c.falter(ctx, messages.Cause_CAUSE_EXPIRED, w, "node returned without the allocation")
-	case m.Slice.GetState() > messages.SliceState_SLICE_STATE_STARTED:
+	case m.Allocation.GetState() > messages.SliceState_SLICE_STATE_STARTED:
 		// The Job decides about an ended allocation, and no command changes it.
-	case m.Slice != nil:
-		c.resumeAt(ctx, w, m.Slice.State, restarted)
+	case m.Allocation != nil:
+		c.resumeAt(ctx, w, m.Allocation.State, restarted)
 	}
 }
 

@@ -49,9 +49,9 @@ func notMe(by *messages.Principal) string {
 
 // GangFor returns the request of a job with its account. If every node accepts the account, the account does not limit
 // the placement, and the gang is planned without it.
-func GangFor(fabric *topology.Fabric, owner *messages.Principal, spec *messages.JobSpec) topology.Gang {
+func GangFor(tree *topology.Tree, owner *messages.Principal, spec *messages.JobSpec) topology.Gang {
 	gang := messages.GangOf(spec)
-	if as := messages.AccountOf(owner, spec); !fabric.AcceptedEverywhere(as) {
+	if as := messages.AccountOf(owner, spec); !tree.AcceptedEverywhere(as) {
 		gang.Account = as
 	}
 	return gang

@@ -18,8 +18,8 @@ import (
 // Check holds the present state that a new job is checked against.
 type Check struct {
 	Queues       *messages.Queues // as configured; nil: no queues are configured
-	Tree         *share.Queues    // the same, as a tree
-	Fabric       *topology.Fabric
+	Shares       *share.Queues    // the same, as a tree
+	Tree         *topology.Tree
 	DefaultLimit time.Duration // for jobs without a time limit; 0: none
 	Owners       protocol.OwnerLimits
 	Waiting      map[string]*Waiting // by owner
@@ -86,18 +86,18 @@ func (c *Check) given(spec *messages.JobSpec, t *messages.QueueTerms) (g Given, 
 // infeasible returns the refusal of a gang that would not fit on the cluster even if it were idle. It returns nil if
 // the gang would fit.
 func (c *Check) infeasible(by *messages.Principal, spec *messages.JobSpec) *messages.SubmitReply {
-	gang := GangFor(c.Fabric, by, spec)
-	ok, why := topology.Feasible(c.Fabric, gang)
+	gang := GangFor(c.Tree, by, spec)
+	ok, why := topology.Feasible(c.Tree, gang)
 	switch {
 	case ok:
 		return nil
 	case why.Refused:
 		return Reply("", messages.Code_CODE_INFEASIBLE, "spec.user", strings.TrimPrefix(why.String(), "user: "),
-			c.Fabric.WayOut(gang, why))
+			c.Tree.WayOut(gang, why))
 	}
 	return Reply("", messages.Code_CODE_INFEASIBLE, "spec.gang", "job can never start on this cluster: "+
 		why.Words(),
-		c.Fabric.WayOut(gang, why))
+		c.Tree.WayOut(gang, why))
 }
 
 // beginsTooLate returns the refusal of a job whose begin time is implausibly late. It returns nil otherwise.

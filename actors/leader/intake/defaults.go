@@ -23,7 +23,7 @@ func (c *Check) bounded(spec *messages.JobSpec) (*messages.JobSpec, *messages.Su
 	if spec.GetEach().GetMemoryBytes() > 0 || spec.GetGang().GetTotal().GetMemoryBytes() > 0 {
 		return spec, nil
 	}
-	memory := topology.MemoryByShare(c.Fabric, messages.GangOf(spec))
+	memory := topology.MemoryByShare(c.Tree, messages.GangOf(spec))
 	if memory == 0 {
 		return spec, nil
 	}

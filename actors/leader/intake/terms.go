@@ -85,7 +85,7 @@ const maxNamed = 20
 // noQueue returns the refusal of a job whose queue is not configured. It returns nil if the queue is, or if no queues
 // are configured.
 func (c *Check) noQueue(spec *messages.JobSpec) *messages.SubmitReply {
-	tree := c.Tree
+	tree := c.Shares
 	if tree == nil {
 		return nil
 	}

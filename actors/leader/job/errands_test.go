@@ -30,7 +30,9 @@ func TestNamesakeIsNoEvidence(t *testing.T) {
 			},
 			"Ended": func(j *Job, ctx actor.Context) { j.onFact(ctx, &messages.Ended{Origin: origin}) },
 			"a report": func(j *Job, ctx actor.Context) {
-				j.onSighted(ctx, protocol.Sighted{Node: "n1", MachineID: id, Incarnation: incarnation, Token: token, Slice: slice})
+				j.onSighted(ctx, protocol.Sighted{
+					Node: "n1", MachineID: id, Incarnation: incarnation, Token: token, Allocation: slice,
+				})
 			},
 			"a removal": func(j *Job, ctx actor.Context) { j.onNodeGone(ctx, protocol.NodeGone{Node: "n1", MachineID: id}) },
 		} {

@@ -239,15 +239,15 @@ func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 	switch {
 	case a == nil:
 		j.sightUnknown(ctx, m, s)
-	case m.Slice == nil && overtaken:
+	case m.Allocation == nil && overtaken:
 		// The node has sent newer facts about the attempt.
-	case m.Slice == nil:
+	case m.Allocation == nil:
 		j.sightMissing(ctx, a, m)
-	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
+	case m.Allocation.State == messages.SliceState_SLICE_STATE_OVER:
 		j.noteBegun(m)
 		j.noteExits(ctx, m.Token, m.Node, m.Told(), true)
 	default:
-		if len(m.Slice.Exits) > 0 {
+		if len(m.Allocation.Exits) > 0 {
 			j.noteExits(ctx, m.Token, m.Node, m.Told(), false)
 		}
 		j.sightAlive(ctx, a, m, overtaken)
@@ -260,13 +260,13 @@ func (j *Job) onSighted(ctx actor.Context, m protocol.Sighted) {
 
 // sightUnknown handles a token that was never committed, or whose evidence is complete on disk.
 func (j *Job) sightUnknown(ctx actor.Context, m protocol.Sighted, s *contact) {
-	if m.Slice == nil || m.Token == j.token && !j.states.In(jobQueued, jobClosing, jobSettling, jobOver) {
+	if m.Allocation == nil || m.Token == j.token && !j.states.In(jobQueued, jobClosing, jobSettling, jobOver) {
 		return // the attempt before COMMIT: its Coordinator handles it
 	}
 	switch {
-	case m.Slice.State == messages.SliceState_SLICE_STATE_RESERVED:
+	case m.Allocation.State == messages.SliceState_SLICE_STATE_RESERVED:
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Abort{Order: j.order(m.Token, m.Node, s)})
-	case m.Slice.State == messages.SliceState_SLICE_STATE_OVER:
+	case m.Allocation.State == messages.SliceState_SLICE_STATE_OVER:
 		ctx.Request(j.p.Peers.Node(m.Node), &messages.Forget{Order: j.order(m.Token, m.Node, s)})
 	default:
 		// The node's disk failed while the end was reported, and a restart of the agent restored the allocation. COMMIT, the
@@ -302,7 +302,7 @@ func (j *Job) sightAlive(ctx actor.Context, a *messages.AttemptRecord, m protoco
 		// The gang was not placed on this machine, so its report does not affect the gang.
 	case overtaken:
 		// The attempt has started in the meantime. A late Hello repeats the view, which may be older than the known facts.
-	case j.states.In(jobRunning) && m.Slice.State < messages.SliceState_SLICE_STATE_STARTED:
+	case j.states.In(jobRunning) && m.Allocation.State < messages.SliceState_SLICE_STATE_STARTED:
 		j.finish(ctx, messages.Cause_CAUSE_MACHINE_LOST, string(m.Node)+": its agent returned without the tasks",
 			m.Node)
 	}

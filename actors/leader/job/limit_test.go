@@ -40,8 +40,8 @@ func TestLimitCountsFromTheBarrier(t *testing.T) {
 		j.states.Become("resumed", jobStarting)
 		j.begunBefore, j.ranBefore, j.limitFrom = true, true, 9e9
 		first := &messages.SliceReport{State: messages.SliceState_SLICE_STATE_STARTED, RanMs: 5_000}
-		j.noteBegun(protocol.Sighted{Node: "n1", Token: token, Slice: first, Heard: 10e9})
-		j.noteBegun(protocol.Sighted{Node: "n2", Token: token, Slice: c.slice, Heard: 10e9})
+		j.noteBegun(protocol.Sighted{Node: "n1", Token: token, Allocation: first, Heard: 10e9})
+		j.noteBegun(protocol.Sighted{Node: "n2", Token: token, Allocation: c.slice, Heard: 10e9})
 		if got := j.passedBarrier(); got != c.want {
 			t.Errorf("%s: the time counts from %d, want %d", c.name, got, c.want)
 		}

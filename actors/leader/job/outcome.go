@@ -248,7 +248,7 @@ func (j *Job) restAfter() time.Duration {
 	if j.att != nil { // the attempt is not closed yet
 		notePreparing(rec, j.att)
 	}
-	return j.backoffAfter(rec, j.last) + 2*j.p.Constants.BenchFirst
+	return j.backoffAfter(rec, j.last) + 2*j.p.Constants.NodeBackoffFirst
 }
 
 // faultOf returns whose fault it is that an attempt could not be prepared or launched. One member with a faulty job is

@@ -124,10 +124,10 @@ func (j *Job) noteBegun(m protocol.Sighted) {
 		return
 	}
 	switch {
-	case m.Slice.State <= messages.SliceState_SLICE_STATE_STARTED && m.Slice.RanMs == 0:
+	case m.Allocation.State <= messages.SliceState_SLICE_STATE_STARTED && m.Allocation.RanMs == 0:
 		j.begunBefore = false
-	case m.Slice.RanMs > 0:
-		j.begun = max(j.begun, m.Heard.Plus(-actors.Millis(m.Slice.RanMs)))
+	case m.Allocation.RanMs > 0:
+		j.begun = max(j.begun, m.Heard.Plus(-actors.Millis(m.Allocation.RanMs)))
 	}
 }
 

@@ -108,7 +108,7 @@ func (t ToldExits) Ended(i int) actors.Instant {
 
 // Told returns the exits in a node's report of an attempt.
 func (m Sighted) Told() ToldExits {
-	return ToldExits{m.Slice.GetExits(), m.Slice.GetExitAgesMs(), m.Heard}
+	return ToldExits{m.Allocation.GetExits(), m.Allocation.GetExitAgesMs(), m.Heard}
 }
 
 // maxExitAgeMs is one year, longer than any report is delayed.

@@ -81,10 +81,10 @@ type Target struct {
 	Incarnation *messages.Incarnation
 	Vocabulary  int32 // features of its agent
 	Rack        string
-	// DespiteUnwell requests a reservation although health checks of the node fail.
-	DespiteUnwell bool
-	Announced     *messages.Announcement // of that incarnation
-	Members       []*messages.Member     // in rank order
+	// DespiteUnhealthy requests a reservation although health checks of the node fail.
+	DespiteUnhealthy bool
+	Announced        *messages.Announcement // of that incarnation
+	Members          []*messages.Member     // in rank order
 }
 
 // These messages pass between the Scheduler and a Job.
@@ -158,7 +158,7 @@ type (
 		Vocabulary  int32
 		Token       topology.Token
 		Version     uint64
-		Slice       *messages.SliceReport // nil: the node holds nothing
+		Allocation  *messages.SliceReport // nil: the node holds nothing
 		Heard       actors.Instant        // when the node reported it
 	}
 	// NodeLost reports that the node was declared dead. Scheduler → Job.

@@ -107,7 +107,7 @@ func (s *Scheduler) judgeOrphan(ctx actor.Context, o orphan, found actors.Found)
 	}
 	switch {
 	case found.Err != "", e != nil && (e.remakes || found.Damaged != ""):
-		s.p.Clock.After(s.p.Constants.BenchFirst, ctx.Self(), askOrphan{o})
+		s.p.Clock.After(s.p.Constants.NodeBackoffFirst, ctx.Self(), askOrphan{o})
 	case found.Has && o.token.Epoch > s.p.Epoch:
 		s.overtaken(o.token)
 	case found.Damaged != "": // its columns say that it has ended, but its record is unreadable

@@ -20,7 +20,7 @@ type benchClock struct {
 }
 
 func (c *benchClock) After(d time.Duration, _ *actor.PID, message any) {
-	if _, is := message.(unbench); is {
+	if _, is := message.(endBackOff); is {
 		c.looks = append(c.looks, d)
 	}
 }
@@ -35,32 +35,32 @@ func TestBenchedAllTheTime(t *testing.T) {
 	m.record.Revision, m.ledger = 1, &messages.LedgerReport{}
 	for range 100 {
 		clock.now = clock.now.Plus(time.Millisecond)
-		p.bench(ctx, m, "it lies")
+		p.backOff(ctx, m, "it lies")
 	}
 	if len(clock.looks) != 1 {
 		t.Fatalf("benched a hundred times it has timers of %v", clock.looks)
 	}
 	clock.now = clock.now.Plus(clock.looks[0])
-	if p.tell(unbench{"n1"}); m.room.Benched() == "" || len(clock.looks) != 2 {
+	if p.tell(endBackOff{"n1"}); m.room.BackedOff() == "" || len(clock.looks) != 2 {
 		t.Fatalf("the node is back too early, or has no timer: %v", clock.looks)
 	}
 	m.room.DidWell()
-	p.bench(ctx, m, "it lies")
+	p.backOff(ctx, m, "it lies")
 	if len(clock.looks) != 3 || clock.looks[2] >= clock.looks[1] {
 		t.Fatalf("the short back-off ends only with the long one: %v", clock.looks)
 	}
 	clock.now = clock.now.Plus(clock.looks[2])
-	if p.tell(unbench{"n1"}); m.room.Benched() != "" {
+	if p.tell(endBackOff{"n1"}); m.room.BackedOff() != "" {
 		t.Error("the back-off has ended, but the node is still out")
 	}
-	p.bench(ctx, m, "it lies")
+	p.backOff(ctx, m, "it lies")
 	back := m.returns
 	clock.now = clock.now.Plus(time.Nanosecond)
-	if p.tell(unbench{"n1"}); m.room.Benched() == "" {
+	if p.tell(endBackOff{"n1"}); m.room.BackedOff() == "" {
 		t.Error("the timer of an ended back-off ended the next one")
 	}
 	clock.now = back
-	if p.tell(unbench{"n1"}); m.room.Benched() != "" {
+	if p.tell(endBackOff{"n1"}); m.room.BackedOff() != "" {
 		t.Error("the last back-off has no timer")
 	}
 }

@@ -15,7 +15,7 @@ import (
 // check returns the state that a new job is checked against.
 func (s *Scheduler) check() *intake.Check {
 	return &intake.Check{
-		Queues: s.queues.record.GetQueues(), Tree: s.queues.tree, Fabric: s.view.Fabric(),
+		Queues: s.queues.record.GetQueues(), Shares: s.queues.tree, Tree: s.view.Tree(),
 		DefaultLimit: s.p.Settings.DefaultLimit, Owners: s.p.Owners, Waiting: s.waiting, NowMs: s.p.Clock.WallMs(),
 		Never: s.neverAllowed, Count: func(name string) { s.p.Host.Count(name, 1) },
 	}

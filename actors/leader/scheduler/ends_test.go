@@ -88,11 +88,11 @@ func TestVacatedHasNoEnd(t *testing.T) {
 		State: messages.SliceState_SLICE_STATE_STOPPING}
 	report := &messages.LedgerReport{Total: &messages.Resources{}, Free: &messages.Resources{},
 		Slices: []*messages.SliceReport{slice}}
-	if booksOf(report).Slices[0].Over {
+	if booksOf(report).Allocations[0].Over {
 		t.Error("a slice that has its room still is believed to be over")
 	}
 	slice.Vacated = true
-	if !booksOf(report).Slices[0].Over {
+	if !booksOf(report).Allocations[0].Over {
 		t.Error("a slice whose room is free is believed to give it back")
 	}
 }

@@ -71,7 +71,7 @@ func newCrowd(machines, waiting int) *crowd {
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
-	s.view.Fabric().Lead()
+	s.view.Tree().Lead()
 	c.pair = &pair{Scheduler: s, mirror: mirror.New(&p.Ports, 1, p.Levels).(*mirror.Mirror)}
 	for rack := range machines / 8 {
 		c.build(rack)
@@ -96,7 +96,7 @@ func (c *crowd) build(rack int) {
 	for i := range 8 {
 		id := topology.NodeID(fmt.Sprintf("n%05d-%d", rack, i))
 		place := []string{fmt.Sprint("b", rack/40), fmt.Sprint("r", rack)}
-		c.view.Fabric().Join(topology.Machine{ID: id, Place: place, Total: total}, topology.Capacity{})
+		c.view.Tree().Join(topology.Machine{ID: id, Place: place, Total: total}, topology.Capacity{})
 		m := c.Scheduler.machine(id)
 		m.record = &messages.NodeRecord{Id: string(id)}
 		m.room.Claim(&belief.Lodger{Token: h.token, Job: h.job, Stay: stay}, total)
@@ -160,7 +160,7 @@ func (c *crowd) step() {
 	c.say(protocol.Settled{Job: h.job})
 	for _, n := range h.nodes {
 		c.Scheduler.machines[n].room.Evict(h.token)
-		c.view.Fabric().Give(topology.Placement{Slots: []topology.Slot{{Node: n, Amount: h.each}}})
+		c.view.Tree().Give(topology.Placement{Slots: []topology.Slot{{Node: n, Amount: h.each}}})
 		c.endsChanged(c.Scheduler.machines[n])
 	}
 	c.come()

@@ -48,7 +48,7 @@ func (s *capacity) onLaunchFailed(ctx actor.Context, m protocol.LaunchFailed) {
 	broken := false
 	if m.Fault == messages.Fault_FAULT_MACHINE {
 		broken = who.fails(m.Detail, s.p.Constants.LaunchFailures)
-		s.bench(ctx, who, m.Detail)
+		s.backOff(ctx, who, m.Detail)
 		s.refresh(ctx, who)
 	} else {
 		s.doubt(who, doubt{m.Spec, m.Owner})
@@ -100,7 +100,7 @@ func (s *drains) gangOf(ctx actor.Context, e *livingJob, spec *messages.JobSpec)
 // avoiding returns the request of a job without the nodes that it avoids, and for how long that holds. If the job could
 // never be placed without them, it avoids none.
 func (s *nodeTable) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gang, time.Duration) {
-	gang, now := intake.GangFor(s.view.Fabric(), e.rec.GetOwner(), spec), s.p.Clock.Now()
+	gang, now := intake.GangFor(s.view.Tree(), e.rec.GetOwner(), spec), s.p.Clock.Now()
 	e.avoids = slices.DeleteFunc(e.avoids, func(a avoided) bool { return a.until <= now })
 	if len(e.avoids) == 0 {
 		return gang, 0
@@ -111,7 +111,7 @@ func (s *nodeTable) avoiding(e *livingJob, spec *messages.JobSpec) (topology.Gan
 		less.Avoid = append(less.Avoid, a.node)
 		next = min(next, a.until)
 	}
-	if possible, _ := topology.Feasible(s.view.Fabric(), less); !possible {
+	if possible, _ := topology.Feasible(s.view.Tree(), less); !possible {
 		return gang, 0
 	}
 	return less, next.Since(now)
@@ -196,8 +196,8 @@ func gpuTypeOf(m *machine) string {
 // twenty of a GPU type is closed by checks at a time. Beyond that, the leader logs the problem and continues to place
 // gangs on these nodes despite their reports.
 
-// unwellShare limits the nodes that their checks may close: one in twenty nodes of a GPU type, and at least one.
-const unwellShare = 20
+// unhealthyShare limits the nodes that their checks may close: one in twenty nodes of a GPU type, and at least one.
+const unhealthyShare = 20
 
 // health is the effect of a node's health checks.
 type health uint8
@@ -208,11 +208,11 @@ const (
 	healthExcused               // too many others fail too: the node gets work anyway
 )
 
-// CountUnwell counts nodes that their checks closed. CountExcused counts those that stayed open because too many others
-// failed too.
+// CountUnhealthy counts nodes that their checks closed. CountExcused counts those that stayed open because too many
+// others failed too.
 const (
-	CountUnwell  = "scheduler.unwell"
-	CountExcused = "scheduler.unwell_excused"
+	CountUnhealthy = "scheduler.unwell"
+	CountExcused   = "scheduler.unwell_excused"
 )
 
 // weighHealth applies a node's report of its health. When a node is healthy again, an excused one may be closed
@@ -234,9 +234,9 @@ func (s *capacity) weighHealth(ctx actor.Context, m *machine) {
 // sentence closes a node with a failed check, or excuses it.
 func (s *nodeTable) sentence(m *machine) {
 	words := m.ledger.GetUnwell()
-	if s.mayHoldUnwell(m) {
+	if s.mayHoldUnhealthy(m) {
 		m.health = healthClosed
-		s.p.Host.Count(CountUnwell, 1)
+		s.p.Host.Count(CountUnhealthy, 1)
 		s.p.Log.Info("UNHEALTHY: %s takes no new work: %s", m.id, words)
 		return
 	}
@@ -244,7 +244,7 @@ func (s *nodeTable) sentence(m *machine) {
 		m.health = healthExcused
 		s.p.Host.Count(CountExcused, 1)
 		s.p.Log.Info("UNHEALTHY: %s stays schedulable, because checks fail on more than 1 of %d nodes with "+
-			"its GPU type; drain it if the check is right: %s", m.id, unwellShare, words)
+			"its GPU type; drain it if the check is right: %s", m.id, unhealthyShare, words)
 	}
 }
 
@@ -254,7 +254,7 @@ func (s *capacity) weighOthers(ctx actor.Context, well *machine) {
 		if m.health != healthExcused || !m.up || gpuTypeOf(m) != gpuTypeOf(well) {
 			continue
 		}
-		if !s.mayHoldUnwell(m) {
+		if !s.mayHoldUnhealthy(m) {
 			return
 		}
 		s.sentence(m)
@@ -270,8 +270,8 @@ func (s *capacity) forgetHealth(ctx actor.Context, m *machine) {
 	}
 }
 
-// mayHoldUnwell reports whether the pool can lose one more node.
-func (s *nodeTable) mayHoldUnwell(who *machine) bool {
+// mayHoldUnhealthy reports whether the pool can lose one more node.
+func (s *nodeTable) mayHoldUnhealthy(who *machine) bool {
 	closed, pool := s.countLike(who, func(m *machine) bool { return m.health == healthClosed })
-	return closed < max(pool/unwellShare, 1)
+	return closed < max(pool/unhealthyShare, 1)
 }

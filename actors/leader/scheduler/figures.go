@@ -34,8 +34,8 @@ func (m *machine) outageOf() mirror.Outage {
 		return mirror.InService
 	}
 	switch kind, _ := m.outage(false); kind {
-	case outageBenched:
-		return mirror.Benched
+	case outageBackedOff:
+		return mirror.BackedOff
 	case outageDead, outageUnheard:
 		return mirror.Unreachable
 	}
@@ -89,7 +89,7 @@ func (s *teller) tellWants(ctx actor.Context) {
 	left := limitLooks
 	planner, _ := s.planner.(*policy.Judgement)
 	var wants goodput.Wants
-	wants.Types, wants.Any = s.queue.Wanted(s.view.Fabric(), func(job topology.JobID) bool {
+	wants.Types, wants.Any = s.queue.Wanted(s.view.Tree(), func(job topology.JobID) bool {
 		left--
 		return planner != nil && left >= 0 && planner.Over(job) != nil
 	})

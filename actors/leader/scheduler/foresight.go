@@ -103,7 +103,7 @@ type ends struct{ s *lookahead }
 
 // Horizon returns when capacity becomes free, as known now. A job that has run longer than expected is expected to end
 // later.
-func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
+func (x ends) Horizon(view *topology.Tree, nowNs int64) *topology.Horizon {
 	s := x.s
 	f := &s.foresight
 	if f.horizon == nil {
@@ -126,7 +126,7 @@ func (x ends) Horizon(view *topology.Fabric, nowNs int64) *topology.Horizon {
 	for _, m := range f.stale {
 		m.endsStale = false
 		f.horizon.Set(m.id, m.room.Ends())
-		f.horizon.Benched(m.id, m.benchEnds())
+		f.horizon.BackedOff(m.id, m.backOffEnds())
 	}
 	clear(f.stale)
 	f.stale = f.stale[:0]

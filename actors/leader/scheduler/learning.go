@@ -66,9 +66,9 @@ func traitsOf(rec *messages.JobRecord, pools estimate.Pools) estimate.Traits {
 // poolsNow returns the pools of nodes. It counts them again at an interval and when the number of nodes changes. The
 // typical node of a pool rarely changes.
 func (s *learner) poolsNow() estimate.Pools {
-	l, fabric, now := &s.learning, s.view.Fabric(), s.p.Clock.Now()
-	if l.of != fabric.Len() || now >= l.counted.Plus(s.p.Constants.LearnedEvery) {
-		l.pools, l.counted, l.of = estimate.PoolsOf(fabric), now, fabric.Len()
+	l, tree, now := &s.learning, s.view.Tree(), s.p.Clock.Now()
+	if l.of != tree.Len() || now >= l.counted.Plus(s.p.Constants.LearnedEvery) {
+		l.pools, l.counted, l.of = estimate.PoolsOf(tree), now, tree.Len()
 	}
 	return l.pools
 }

@@ -103,10 +103,10 @@ func booksOf(l *messages.LedgerReport) belief.Books {
 		Free: topology.CapacityOf(messages.FromResources(l.Free), messages.FromShares(l.FreeGpus)),
 	}
 	if len(l.Slices) > 0 {
-		b.Slices = make([]belief.Slice, 0, len(l.Slices))
+		b.Allocations = make([]belief.Allocation, 0, len(l.Slices))
 	}
 	for _, sl := range l.Slices {
-		b.Slices = append(b.Slices, belief.Slice{
+		b.Allocations = append(b.Allocations, belief.Allocation{
 			Token: messages.FromToken(sl.Token), Committed: committed(sl),
 			Over: sl.Vacated || sl.State == messages.SliceState_SLICE_STATE_OVER,
 		})
@@ -120,9 +120,9 @@ func (m *machine) pardon() {
 	m.room.Pardon()
 }
 
-// benchEnds returns when the node's back-off ends; 0 means that it is not backed off.
-func (m *machine) benchEnds() int64 {
-	if m.room.Benched() == "" {
+// backOffEnds returns when the node's back-off ends; 0 means that it is not backed off.
+func (m *machine) backOffEnds() int64 {
+	if m.room.BackedOff() == "" {
 		return 0
 	}
 	return int64(m.returns)
@@ -148,14 +148,14 @@ const (
 	outageDead
 	outageDrained
 	outageCordoned
-	outageUnwell
+	outageUnhealthy
 	outageTrouble
-	outageBenched
+	outageBackedOff
 )
 
 var outageWords = [...]string{
 	outageUnheard: "not heard", outageDead: messages.NodeDead, outageDrained: "drained", outageCordoned: "cordoned",
-	outageTrouble: "failing", outageUnwell: "unhealthy", outageBenched: "backed off",
+	outageTrouble: "failing", outageUnhealthy: "unhealthy", outageBackedOff: "backed off",
 }
 
 // outage returns why the node gets no new work: the cause for counts, and the text. The text is empty if the node is
@@ -184,11 +184,11 @@ func (m *machine) outage(counted bool) (outage, string) {
 	case m.record.GetCordoned() != nil:
 		return outageCordoned, "cordoned by " + m.record.Cordoned.GetBy().GetName() + ": " + m.record.Cordoned.Reason
 	case m.health == healthClosed:
-		return outageUnwell, "unhealthy: " + m.ledger.GetUnwell()
+		return outageUnhealthy, "unhealthy: " + m.ledger.GetUnwell()
 	case m.ledger.GetTrouble() != "":
 		return outageTrouble, "failing: " + m.ledger.Trouble
-	case m.room.Benched() != "":
-		return outageBenched, "backed off: " + m.room.Benched()
+	case m.room.BackedOff() != "":
+		return outageBackedOff, "backed off: " + m.room.BackedOff()
 	}
 	return outageNone, ""
 }

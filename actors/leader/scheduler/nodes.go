@@ -232,7 +232,7 @@ func (s *jobTable) tellSight(ctx actor.Context, m *machine, e *livingJob, t topo
 	if e.pid != nil && !e.remakes {
 		ctx.Send(e.pid, protocol.Sighted{
 			Node: m.id, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
-			Token: t, Version: m.room.Version(), Slice: sl, Heard: m.reportedAt,
+			Token: t, Version: m.room.Version(), Allocation: sl, Heard: m.reportedAt,
 		})
 	}
 }

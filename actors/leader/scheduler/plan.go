@@ -35,7 +35,7 @@ func (s *Scheduler) onPlan(ctx actor.Context) {
 
 func (s *Scheduler) pass(ctx actor.Context) {
 	now := s.p.Clock.Now()
-	d := s.planner.Plan(s.view.Fabric(), s.queue, int64(now))
+	d := s.planner.Plan(s.view.Tree(), s.queue, int64(now))
 	for _, a := range d.Admit {
 		s.admit(ctx, a)
 	}
@@ -90,7 +90,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		if last < 0 || told.Targets[last].Node != slot.Node {
 			told.Targets = append(told.Targets, protocol.Target{
 				Node: slot.Node, MachineID: m.record.MachineId, Incarnation: m.incarnation, Vocabulary: m.vocabulary,
-				Rack: m.finest, DespiteUnwell: m.health == healthExcused,
+				Rack: m.finest, DespiteUnhealthy: m.health == healthExcused,
 				Announced: m.record.Announcement,
 			})
 			last++
@@ -101,7 +101,7 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 		m.room.Claim(&who, slot.Amount)
 	}
 	told.NoOther = s.indispensable(e.refused)
-	told.Told, told.Promised, told.Victims = s.firstTold(e, a.Told), a.Promised, toVictims(a.Stops)
+	told.Told, told.Promised, told.Victims = s.firstTold(e, a.FirstEstimate), a.Promised, toVictims(a.Stops)
 	ctx.Send(e.pid, told)
 	s.waitsNoMore(ctx, a.Job) // the job may decline, and shows nothing then
 	s.doubtLater(ctx, protocol.Claim{Job: a.Job, Token: told.Token, Targets: told.Targets})
@@ -110,9 +110,9 @@ func (s *Scheduler) admit(ctx actor.Context, a policy.Admission) {
 // indispensable reports whether a gang that one node could not prepare cannot be placed without that node.
 func (s *nodeTable) indispensable(rec *messages.JobRecord) bool {
 	if on := rec.GetPrepareFailedOn(); len(on) == 1 {
-		others := s.view.Fabric().Clone()
+		others := s.view.Tree().Clone()
 		others.Remove(topology.NodeID(on[0]))
-		possible, _ := topology.Feasible(others, intake.GangFor(s.view.Fabric(), rec.GetOwner(), rec.Spec))
+		possible, _ := topology.Feasible(others, intake.GangFor(s.view.Tree(), rec.GetOwner(), rec.Spec))
 		return !possible
 	}
 	return false
@@ -277,14 +277,14 @@ func (s *Scheduler) onBalked(ctx actor.Context, m protocol.Balked) {
 	case m.Untrue:
 		s.disbelieve(ctx, who, m.Detail)
 	case !corrected:
-		s.bench(ctx, who, m.Detail)
+		s.backOff(ctx, who, m.Detail)
 	}
 	s.refresh(ctx, who)
 }
 
-// bench backs off a node, for longer each time until its next success.
-func (s *nodeTable) bench(ctx actor.Context, m *machine, why string) {
-	m.returns = s.p.Clock.Now().Plus(m.room.Bench(why, s.p.Constants.BenchFirst, s.p.Constants.BenchCap))
+// backOff backs off a node, for longer each time until its next success.
+func (s *nodeTable) backOff(ctx actor.Context, m *machine, why string) {
+	m.returns = s.p.Clock.Now().Plus(m.room.BackOff(why, s.p.Constants.NodeBackoffFirst, s.p.Constants.NodeBackoffCap))
 	s.awaitReturn(ctx, m)
 }
 
@@ -293,18 +293,18 @@ func (s *nodeTable) bench(ctx actor.Context, m *machine, why string) {
 func (s *nodeTable) awaitReturn(ctx actor.Context, m *machine) {
 	if m.awaited == 0 || m.returns < m.awaited {
 		m.awaited = m.returns
-		s.p.Clock.After(m.returns.Since(s.p.Clock.Now()), ctx.Self(), unbench{m.id})
+		s.p.Clock.After(m.returns.Since(s.p.Clock.Now()), ctx.Self(), endBackOff{m.id})
 	}
 }
 
-func (s *capacity) onUnbench(ctx actor.Context, m unbench) {
+func (s *capacity) onBackOffEnds(ctx actor.Context, m endBackOff) {
 	who, now := s.machines[m.Node], s.p.Clock.Now()
 	if who == nil || who.awaited == 0 || now < who.awaited {
 		return
 	}
 	who.awaited = 0
 	switch {
-	case who.room.Benched() != "" && now < who.returns:
+	case who.room.BackedOff() != "" && now < who.returns:
 		s.awaitReturn(ctx, who)
 	case who.room.Return():
 		s.refresh(ctx, who)

@@ -12,7 +12,7 @@ import (
 // plannerOf is a planner that calls a function.
 type plannerOf func() policy.Decisions
 
-func (f plannerOf) Plan(*topology.Fabric, *policy.Queue, int64) policy.Decisions { return f() }
+func (f plannerOf) Plan(*topology.Tree, *policy.Queue, int64) policy.Decisions { return f() }
 
 // TestPassGoesAhead checks that the pass runs once, with high priority if the host offers it.
 func TestPassGoesAhead(t *testing.T) {

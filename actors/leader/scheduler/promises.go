@@ -44,7 +44,7 @@ func (s *promises) toPromise(e *livingJob, f *policy.Firm) *messages.Promise {
 		return nil
 	}
 	p := &messages.Promise{
-		Pool: f.Pool, Order: f.Order, Slips: int32(f.Slips), Run: e.runs + 1, Told: s.firstTold(e, f.Told),
+		Pool: f.Pool, Order: f.Order, Slips: int32(f.Slips), Run: e.runs + 1, Told: s.firstTold(e, f.FirstEstimate),
 		Victims: toVictims(f.Stops), OnLoan: f.OnLoan,
 	}
 	if f.Left < topology.Never {

@@ -182,7 +182,7 @@ func (s *Scheduler) overhaul(ctx actor.Context, m *machine, l *messages.LedgerRe
 func (s *nodeTable) disbelieve(ctx actor.Context, m *machine, why string) {
 	s.p.Host.Count("scheduler.untrue", 1)
 	m.untrue++
-	s.bench(ctx, m, why)
+	s.backOff(ctx, m, why)
 	if m.untrue >= s.p.Constants.LaunchFailures {
 		s.close(ctx, m, "its answers are impossible: "+why)
 	}

@@ -42,8 +42,8 @@ func waitingScheduler(clock *watchClock) (*Scheduler, func(m any) []mirror.Waiti
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
-	s.view.Fabric().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
-	s.view.Fabric().SetUsable("n1", "")
+	s.view.Tree().Join(topology.Machine{ID: "n1", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	s.view.Tree().SetUsable("n1", "")
 	return s, func(m any) []mirror.WaitingShown {
 		var said []leadertest.Letter
 		s.Receive(&leadertest.Context{Hears: m, Said: &said})
@@ -74,7 +74,7 @@ func TestOutagesAreCounted(t *testing.T) {
 		"drained":    func(m *machine) { m.record.Drained = deed },
 		"cordoned":   func(m *machine) { m.record.Cordoned = deed },
 		"failing":    func(m *machine) { m.ledger.Trouble = "its disk is full" },
-		"backed off": func(m *machine) { m.room.Bench("it refused", time.Second, time.Minute) },
+		"backed off": func(m *machine) { m.room.BackOff("it refused", time.Second, time.Minute) },
 		"":           func(*machine) {},
 	} {
 		m := up(change)
@@ -111,7 +111,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 		rec := &messages.JobRecord{Id: string(id), Arrival: uint64(i), Spec: leadertest.OneGPU()}
 		s.onWaits(&leadertest.Context{Said: &[]leadertest.Letter{}}, protocol.Waits{Record: rec})
 	}
-	free := func(milliCPU int64) { s.view.Fabric().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
+	free := func(milliCPU int64) { s.view.Tree().SetFree("n1", topology.Capacity{MilliCPU: milliCPU}) }
 	for i := range 10_000 {
 		join(i)
 	}
@@ -134,7 +134,7 @@ func TestTenThousandWaitersCostOneMessage(t *testing.T) {
 		len(clock.set) != 1 {
 		t.Errorf("a job joined: %+v, timers %v", shown, clock.set)
 	}
-	s.view.Fabric().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
+	s.view.Tree().Join(topology.Machine{ID: "n2", Total: topology.Resources{MilliGPU: 8000}}, topology.Capacity{})
 	clock.now = clock.now.Plus(600 * time.Millisecond)
 	shown = tell(tellAgain{})
 	if len(shown) != 1 || len(shown[0].Groups) != 1 || len(shown[0].Jobs) != 0 ||

@@ -75,7 +75,7 @@ var handlers = actors.Handlers[*Scheduler]{
 	actors.On[lookAgain]((*Scheduler).onLookAgain),
 	actors.On[greetAgain]((*Scheduler).onGreetAgain),
 	actors.OnBare[uidDue]((*Scheduler).onUIDDue),
-	actors.On[unbench]((*Scheduler).onUnbench),
+	actors.On[endBackOff]((*Scheduler).onBackOffEnds),
 	actors.On[drainDue]((*Scheduler).onDrainDue),
 	actors.On[closingDue]((*Scheduler).onClosingDue),
 	actors.On[remake]((*Scheduler).onRemake),

@@ -45,11 +45,11 @@ type Scheduler struct {
 
 type (
 	// PlanNow is the message that starts a requested pass.
-	PlanNow   struct{}
-	recovered struct{}
-	retryLoad struct{}
-	unbench   struct{ Node topology.NodeID }
-	drainDue  struct {
+	PlanNow    struct{}
+	recovered  struct{}
+	retryLoad  struct{}
+	endBackOff struct{ Node topology.NodeID }
+	drainDue   struct {
 		Node topology.NodeID
 		Seq  uint64
 	}
@@ -63,7 +63,7 @@ type (
 
 func (s *Scheduler) onStarted(ctx actor.Context) {
 	s.self = ctx.Self()
-	s.view.Fabric().Lead()
+	s.view.Tree().Lead()
 	s.peers = protocol.JobPeers{Scheduler: s.self, Journal: actors.At(s.self, actors.JournalPath),
 		Mirror: actors.At(s.self, actors.MirrorPath)}
 	s.load(ctx)
@@ -245,7 +245,8 @@ func (s *Scheduler) onJobBroke(ctx actor.Context, m *actor.Terminated) {
 
 func (s *jobTable) later(ctx actor.Context, e *livingJob) {
 	e.breaks++
-	s.p.Clock.After(backoff.After(e.breaks, s.p.Constants.BenchFirst, s.p.Constants.BenchCap), ctx.Self(), remake{e.id})
+	wait := backoff.After(e.breaks, s.p.Constants.NodeBackoffFirst, s.p.Constants.NodeBackoffCap)
+	s.p.Clock.After(wait, ctx.Self(), remake{e.id})
 }
 
 // onStale stops a Job whose record on disk was written by another actor.

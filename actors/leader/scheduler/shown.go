@@ -32,8 +32,8 @@ const roomsEvery = 100 * time.Millisecond
 
 // showRooms sends the changes, now or after the minimum interval. It is called after every message.
 func (s *teller) showRooms(ctx actor.Context) {
-	t, fabric := &s.showing, s.view.Fabric()
-	if t.armed || !fabric.Untold() {
+	t, tree := &s.showing, s.view.Tree()
+	if t.armed || !tree.Untold() {
 		return
 	}
 	now := s.p.Clock.Now()
@@ -43,7 +43,7 @@ func (s *teller) showRooms(ctx actor.Context) {
 		return
 	}
 	t.began, t.at = true, now
-	shown := mirror.RoomsShown{Changes: fabric.Tell()}
+	shown := mirror.RoomsShown{Changes: tree.Tell()}
 	shown.Holders = make([][]topology.Holder, len(shown.Machines))
 	for i := range shown.Machines {
 		shown.Holders[i] = s.holders(shown.Machines[i].ID)
@@ -78,14 +78,14 @@ func (s *teller) unqueue(ctx actor.Context, job topology.JobID) {
 // it fits, or if nothing is planned yet. Only checks of the Mirror's facts call it, because it is slow.
 func (s *teller) Explain(job topology.JobID) (policy.Answer, bool) {
 	all := topology.NewHolders()
-	s.view.Fabric().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
-	answer, waits := policy.Explain(s.view.Fabric(), s.queue, job, all)
+	s.view.Tree().Walk(func(m topology.Machine, _ topology.Capacity, _ string) { all.Set(m.ID, s.holders(m.ID)) })
+	answer, waits := policy.Explain(s.view.Tree(), s.queue, job, all)
 	return answer, waits && answer.Refusal != nil && s.states.In(schedulerLeading)
 }
 
 // Room returns the tree that the Scheduler plans with, and the holders on each node. Checks compare it with the Mirror.
-func (s *teller) Room() (*topology.Fabric, func(topology.NodeID) []topology.Holder) {
-	return s.view.Fabric(), s.holders
+func (s *teller) Room() (*topology.Tree, func(topology.NodeID) []topology.Holder) {
+	return s.view.Tree(), s.holders
 }
 
 // The rest of this section owns the start estimates for the Mirror, if the planner looks ahead. They cover every job
@@ -205,7 +205,7 @@ func (s *teller) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	s.tellWants(ctx)
 	t := &s.telling
 	now := s.p.Clock.Now()
-	stale := !t.began || t.revision != s.view.Fabric().Revision()
+	stale := !t.began || t.revision != s.view.Tree().Revision()
 	if !stale && len(joined) == 0 {
 		return
 	}
@@ -214,8 +214,8 @@ func (s *teller) tellWaiting(ctx actor.Context, joined []policy.Joined) {
 	switch {
 	case !stale:
 	case !t.began || now.Since(t.at) >= reasonEvery:
-		reasons = s.queue.Reasons(s.view.Fabric(), reasons)
-		t.began, t.at, t.revision, t.aside = true, now, s.view.Fabric().Revision(), s.outOfService()
+		reasons = s.queue.Reasons(s.view.Tree(), reasons)
+		t.began, t.at, t.revision, t.aside = true, now, s.view.Tree().Revision(), s.outOfService()
 	case !t.armed:
 		t.armed = true
 		s.p.Clock.After(t.at.Plus(reasonEvery).Since(now), ctx.Self(), tellAgain{})

@@ -57,7 +57,7 @@ func newPair(clock actors.Clock, levels ...string) *pair {
 	s.peers, s.self = leadertest.Peers, leadertest.Peers.Scheduler
 	s.states.Become("loaded", schedulerRecovering)
 	s.states.Become("waited", schedulerLeading)
-	s.view.Fabric().Lead()
+	s.view.Tree().Lead()
 	return &pair{Scheduler: s, mirror: mirror.New(&p.Ports, 1, levels).(*mirror.Mirror)}
 }
 
@@ -90,8 +90,8 @@ func (p *pair) waits(id string, arrival uint64, spec *messages.JobSpec) {
 }
 
 // machine adds a node whose resources are all free.
-func (p *pair) machine(id string) *topology.Fabric {
-	f := p.view.Fabric()
+func (p *pair) machine(id string) *topology.Tree {
+	f := p.view.Tree()
 	f.Join(topology.Machine{ID: topology.NodeID(id), Place: []string{"rack of " + id},
 		Total: topology.Resources{MilliGPU: 1000}}, topology.Capacity{WholeGPUs: 1})
 	p.Scheduler.machine(topology.NodeID(id)).record = &messages.NodeRecord{Id: id}
@@ -149,7 +149,7 @@ func TestMirrorAnswersAsTheScheduler(t *testing.T) {
 		}
 	}
 	f.SetUsable("n1", "drained by ann")
-	p.view.Fabric().Keep("big",
+	p.view.Tree().Keep("big",
 		topology.Placement{Slots: []topology.Slot{{Node: "n1", Amount: topology.Resources{MilliGPU: 1000}}}})
 	p.tell(protocol.Withdraws{Job: "j"})
 	later()
@@ -173,14 +173,14 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)
 	f := p.machine("n1")
-	p.tell(unbench{Node: "nobody"})
+	p.tell(endBackOff{Node: "nobody"})
 	if len(p.told) != 1 || len(p.told[0].Machines) != 1 {
 		t.Fatalf("updates are %v", p.told)
 	}
 	clock.now = clock.now.Plus(30 * time.Millisecond)
 	for i := range 100 {
 		f.SetFree("n1", topology.Capacity{MilliCPU: int64(i)})
-		p.tell(unbench{Node: "nobody"})
+		p.tell(endBackOff{Node: "nobody"})
 	}
 	if len(p.told) != 1 || len(clock.set) != 1 || clock.set[0] != 70*time.Millisecond {
 		t.Fatalf("%d updates, timers %v", len(p.told), clock.set)
@@ -191,7 +191,7 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 		t.Fatalf("updates are %v", p.told)
 	}
 	clock.now = clock.now.Plus(time.Hour)
-	p.tell(unbench{Node: "nobody"})
+	p.tell(endBackOff{Node: "nobody"})
 	if len(p.told) != 2 || len(clock.set) != 1 {
 		t.Errorf("nothing has changed, but there are %d updates, timers %v", len(p.told), clock.set)
 	}
@@ -219,10 +219,10 @@ func BenchmarkRoomsShown(b *testing.B) {
 			who := belief.Lodger{Token: topology.Token{Epoch: 1, Counter: uint64(i / 2)}, Job: "train"}
 			slot := topology.Placement{Slots: []topology.Slot{{Node: id, Amount: amount}}}
 			if i%2 == 0 {
-				p.view.Fabric().Take(slot)
+				p.view.Tree().Take(slot)
 				p.machines[id].room.Claim(&who, amount)
 			} else {
-				p.view.Fabric().Give(slot)
+				p.view.Tree().Give(slot)
 				p.machines[id].room.Evict(who.Token)
 			}
 		}

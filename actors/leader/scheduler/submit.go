@@ -70,13 +70,13 @@ func (s *Scheduler) onDryRun(ctx actor.Context, m *messages.DryRun) {
 		return
 	}
 	spec := given.Spec
-	gang := intake.GangFor(s.view.Fabric(), m.Principal, spec)
+	gang := intake.GangFor(s.view.Tree(), m.Principal, spec)
 	gang.Closing, _ = s.closingFor(spec)
 	reply := &messages.DryRunReply{
-		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Fabric().Unknown(&gang)},
+		Outcome: &messages.Outcome{Code: messages.Code_CODE_OK, Hint: s.view.Tree().Unknown(&gang)},
 		Ahead:   int32(s.queue.Ahead(spec.Priority)),
 	}
-	if _, why := topology.Place(s.view.Fabric(), gang); why != nil {
+	if _, why := topology.Place(s.view.Tree(), gang); why != nil {
 		reply.Waits = why.String()
 	}
 	if live := s.living(spec); len(live) > 0 {
@@ -167,7 +167,7 @@ func (s *Scheduler) onSubmitted(ctx actor.Context, e *livingJob, m protocol.Writ
 		s.await(ctx, e, e.rec)
 		s.toldAll(ctx, e, true)
 		gang := messages.GangOf(e.rec.Spec)
-		hint := s.view.Fabric().Unknown(&gang)
+		hint := s.view.Tree().Unknown(&gang)
 		ctx.Send(e.pid, protocol.Acknowledge{Clients: e.askers, Reply: intake.Reply(e.id, messages.Code_CODE_OK, "",
 			"Job queued successfully", hint)})
 		e.askers = nil

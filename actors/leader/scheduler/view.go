@@ -16,14 +16,14 @@ func (s *nodeTable) View(id topology.NodeID) (free topology.Capacity, closed str
 	if m == nil {
 		return topology.Capacity{}, "unknown", 0
 	}
-	free, _ = s.view.Fabric().Free(id)
+	free, _ = s.view.Tree().Free(id)
 	return free, m.closed(), len(m.room.Tenants())
 }
 
 // Size returns the total capacity of a node in the leader's view, without devices that are out of service. The planner
 // never uses more, whatever is free.
 func (s *nodeTable) Size(id topology.NodeID) topology.Resources {
-	m, _ := s.view.Fabric().Machine(id)
+	m, _ := s.view.Tree().Machine(id)
 	return m.Total
 }
 
@@ -37,7 +37,7 @@ func (s *nodeTable) Withdrawn(id topology.NodeID) int {
 
 // KeptForOthers returns the capacity of a node that is reserved for jobs other than this one.
 func (s *nodeTable) KeptForOthers(id topology.NodeID, job topology.JobID) (kept topology.Resources) {
-	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
+	s.view.Tree().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
 		if keep != topology.KeepID(job) {
 			kept = kept.Plus(amount)
 		}
@@ -52,7 +52,7 @@ func (s *planning) EachKept(id topology.NodeID, visit func(job topology.JobID, k
 	if !is {
 		return
 	}
-	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
+	s.view.Tree().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
 		if job := keep.Job(); keep == topology.KeepID(job) {
 			p, ok := promises.Promised(job)
 			visit(job, amount, ok && p.Firm)
@@ -69,7 +69,7 @@ func (s *planning) Bound(
 	if !is {
 		return
 	}
-	s.view.Fabric().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
+	s.view.Tree().EachKept(id, func(keep topology.KeepID, amount topology.Resources) {
 		if p, ok := promises.Promised(topology.JobID(keep)); ok && p.Firm && p.Bound < topology.Never {
 			visit(topology.JobID(keep), amount, actors.Instant(p.Bound))
 		}
@@ -132,7 +132,7 @@ func (s *lookahead) Starting(job topology.JobID) topology.Token {
 }
 
 // HasGrown reports whether there is more free capacity than in the last pass.
-func (s *planning) HasGrown() bool { return s.queue.HasGrown(s.view.Fabric()) }
+func (s *planning) HasGrown() bool { return s.queue.HasGrown(s.view.Tree()) }
 
 // QueuesRevision returns the revision of the queue configuration; 0 means that there is none.
 func (s *shares) QueuesRevision() uint64 { return s.queues.record.GetRevision() }

@@ -75,7 +75,7 @@ func (s Source) Write(p metrics.Page) {
 		p.Put(gpus, 1, g.Id, g.Type, out)
 	}
 	writeHeld(p, c.Held)
-	for _, one := range c.Slices {
+	for _, one := range c.Allocations {
 		p.Put(slices, float64(one.Count), renamed.SeriesWord(slices.Name, one.State.String()))
 	}
 	p.Put(tasks, float64(c.Tasks))

@@ -46,7 +46,7 @@ func TestMachine(t *testing.T) {
 			{GPU: "GPU-a", Milli: 250, Job: "j1", Owner: "ada"}, {GPU: "GPU-a", Milli: 250, Job: "j1", Owner: "ada"},
 			{GPU: "GPU-a", Milli: 500, Job: "j2", Owner: "bob"},
 		},
-		Slices: []worker.SliceCount{{State: topology.SliceStarted, Count: 2}},
+		Allocations: []worker.SliceCount{{State: topology.AllocationStarted, Count: 2}},
 	}
 	name := strings.TrimPrefix(actors.NodePath, "/")
 	props := actor.PropsFromProducer(func() actor.Actor { return censusNode{census} }, actor.WithMailbox(link.Mailbox))

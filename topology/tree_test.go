@@ -20,7 +20,7 @@ func drawWorld(t *rapid.T) world {
 }
 
 // change makes one random change to the tree and to the nodes of the oracle.
-func change(t *rapid.T, w *world, f *Fabric) {
+func change(t *rapid.T, w *world, f *Tree) {
 	r := rand.New(rand.NewSource(rapid.Int64Range(0, 1<<20).Draw(t, "change")))
 	kind := rapid.SampledFrom([]string{"free", "usable", "lost", "join", "remove", "place", "shrink"}).Draw(t, "kind")
 	if len(w.spots) == 0 {
@@ -78,7 +78,7 @@ func change(t *rapid.T, w *world, f *Fabric) {
 func TestFabricFollowsChanges(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		gangs := []Gang{w.gang}
 		for range 3 {
 			gangs = append(gangs, randomGang(rand.New(rand.NewSource(rapid.Int64Range(0, 1<<20).Draw(t, "gang"))), w.levels))
@@ -103,7 +103,7 @@ func TestFabricFollowsChanges(t *testing.T) {
 // their totals no longer count. The position of the first node has no special role.
 func TestAMachineThatLeavesIsCountedNoMore(t *testing.T) {
 	for _, gone := range []NodeID{"n1", "n2", "n3"} {
-		f := NewFabric(nil)
+		f := NewTree(nil)
 		m := Machine{Total: Resources{MilliCPU: 8000, MilliGPU: 8000}}
 		for _, m.ID = range []NodeID{"n1", "n2", "n3"} {
 			f.Join(m, Capacity{})
@@ -121,7 +121,7 @@ func TestAMachineThatLeavesIsCountedNoMore(t *testing.T) {
 }
 
 // checkLenses counts everything again and compares.
-func checkLenses(t rapid.TB, f *Fabric) {
+func checkLenses(t rapid.TB, f *Tree) {
 	for _, l := range f.lenses.all {
 		l.refresh(f)
 		fresh := &lens{lensKey: l.lensKey, selects: l.selects, named: l.named, out: l.out, lends: l.lends, special: l.special}
@@ -143,7 +143,7 @@ func checkLenses(t rapid.TB, f *Fabric) {
 }
 
 // state returns everything that a tree has been given.
-func (f *Fabric) state() string {
+func (f *Tree) state() string {
 	text := ""
 	f.Walk(func(m Machine, free Capacity, why string) {
 		text += fmt.Sprintf("%+v %+v %q\n", m, free, why)
@@ -156,7 +156,7 @@ func (f *Fabric) state() string {
 func TestRollback(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		spots, before := slices.Clone(w.spots), f.state()
 		outer := f.Mark()
 		for range rapid.IntRange(0, 6).Draw(t, "outer steps") {
@@ -185,7 +185,7 @@ func TestRollback(t *testing.T) {
 }
 
 // keepOrNot changes or removes one of two reservations.
-func keepOrNot(t *rapid.T, f *Fabric) {
+func keepOrNot(t *rapid.T, f *Tree) {
 	var p Placement
 	for range rapid.IntRange(0, 2).Draw(t, "kept slots") {
 		id := NodeID(fmt.Sprintf("n%02d", rapid.IntRange(0, 12).Draw(t, "where")))
@@ -198,9 +198,9 @@ func keepOrNot(t *rapid.T, f *Fabric) {
 func TestJoinOrderDoesNotMatter(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		p, refusal := Place(w.fabric(inOrder(len(w.spots))), w.gang)
+		p, refusal := Place(w.tree(inOrder(len(w.spots))), w.gang)
 		order := rapid.Permutation(inOrder(len(w.spots))).Draw(t, "order")
-		p2, refusal2 := Place(w.fabric(order), w.gang)
+		p2, refusal2 := Place(w.tree(order), w.gang)
 		if !reflect.DeepEqual(p, p2) || refusal.String() != refusal2.String() {
 			t.Fatalf("%v %v\n%v %v\n%v", p, refusal, p2, refusal2, w)
 		}
@@ -211,7 +211,7 @@ func TestJoinOrderDoesNotMatter(t *testing.T) {
 func TestMoreRoomNeverTurnsYesIntoNo(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		_, before := Place(f, w.gang)
 		s := w.spots[rapid.IntRange(0, len(w.spots)-1).Draw(t, "machine")]
 		gained := f.Gained()
@@ -241,7 +241,7 @@ func TestMoreRoomNeverTurnsYesIntoNo(t *testing.T) {
 func TestTakeAndGiveBalance(t *testing.T) {
 	rapid.Check(t, func(t *rapid.T) {
 		w := drawWorld(t)
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		sum := func() (r Resources) {
 			f.Walk(func(_ Machine, free Capacity, _ string) {
 				r = r.Plus(Resources{free.MilliCPU, free.MemoryBytes, free.MilliGPU()})
@@ -276,7 +276,7 @@ func TestTakeAndGiveBalance(t *testing.T) {
 // shelves.
 func TestManyMachinesInOneDomain(t *testing.T) {
 	r := rand.New(rand.NewSource(5))
-	f := NewFabric([]string{"rack"})
+	f := NewTree([]string{"rack"})
 	known := map[NodeID]bool{}
 	g := Gang{Replicas: 3, Each: Resources{MilliCPU: 100, MilliGPU: 2000}}
 	for step := range 3000 {
@@ -297,7 +297,7 @@ func TestManyMachinesInOneDomain(t *testing.T) {
 		p, refusal := Place(f, g)
 		p2, refusal2 := Place(f.Clone(), g)
 		if !reflect.DeepEqual(p, p2) || refusal.String() != refusal2.String() {
-			t.Fatalf("step %d: %v %v, a fresh fabric says %v %v", step, p, refusal, p2, refusal2)
+			t.Fatalf("step %d: %v %v, a fresh tree says %v %v", step, p, refusal, p2, refusal2)
 		}
 		seen := 0
 		f.Walk(func(m Machine, _ Capacity, _ string) {
@@ -354,7 +354,7 @@ func TestLargeDomainsAgainstOracle(t *testing.T) {
 			s.m.ID = NodeID(fmt.Sprintf("n%03d", (i*37)%151))
 			w.spots = append(w.spots, s)
 		}
-		f := w.fabric(inOrder(len(w.spots)))
+		f := w.tree(inOrder(len(w.spots)))
 		for range 6 {
 			w.gang = randomGang(r, w.levels)
 			w.gang.Replicas *= 1 + r.Int31n(30)

@@ -9,8 +9,8 @@ import (
 // The Node checks the state first, so another state is a broken invariant and causes a panic.
 
 // must returns the allocation of a token and panics unless it is in one of these states.
-func (l *Ledger) must(t Token, verb string, states ...SliceState) *Slice {
-	s := l.Slice(t)
+func (l *Ledger) must(t Token, verb string, states ...AllocationState) *Allocation {
+	s := l.Allocation(t)
 	if s == nil {
 		panic(fmt.Sprintf("ledger: %s %v: unknown allocation", verb, t))
 	}
@@ -22,26 +22,28 @@ func (l *Ledger) must(t Token, verb string, states ...SliceState) *Slice {
 
 // Commit turns a reservation into an allocation without a TTL.
 func (l *Ledger) Commit(t Token) {
-	s := l.must(t, "commit", SliceReserved)
+	s := l.must(t, "commit", AllocationReserved)
 	s.ExpiresAt = 0
-	l.move(s, SliceCommitted)
+	l.move(s, AllocationCommitted)
 }
 
 // Prepare records that every rank is ready to start.
-func (l *Ledger) Prepare(t Token) { l.move(l.must(t, "prepare", SliceCommitted), SlicePrepared) }
+func (l *Ledger) Prepare(t Token) {
+	l.move(l.must(t, "prepare", AllocationCommitted), AllocationPrepared)
+}
 
 // Start records that the gang has passed its barrier.
-func (l *Ledger) Start(t Token) { l.move(l.must(t, "start", SlicePrepared), SliceStarted) }
+func (l *Ledger) Start(t Token) { l.move(l.must(t, "start", AllocationPrepared), AllocationStarted) }
 
 // Stop records that an allocation is being stopped. It holds its resources until End.
 func (l *Ledger) Stop(t Token) {
-	l.move(l.must(t, "stop", SliceCommitted, SlicePrepared, SliceStarted), SliceStopping)
+	l.move(l.must(t, "stop", AllocationCommitted, AllocationPrepared, AllocationStarted), AllocationStopping)
 }
 
 // Exit records the confirmed exit of a rank. It frees nothing, because the ranks of an allocation share devices and
 // port, which become free together at End.
 func (l *Ledger) Exit(t Token, r Rank) {
-	s := l.must(t, "exit of", SliceCommitted, SlicePrepared, SliceStarted, SliceStopping)
+	s := l.must(t, "exit of", AllocationCommitted, AllocationPrepared, AllocationStarted, AllocationStopping)
 	i := slices.IndexFunc(s.Grants, func(g Grant) bool { return g.Rank == r })
 	if i < 0 || s.Grants[i].Gone {
 		panic(fmt.Sprintf("ledger: exit of %v: rank %d is unknown or has already ended", t, r))
@@ -53,12 +55,12 @@ func (l *Ledger) Exit(t Token, r Rank) {
 // End frees the resources of an allocation. It is the only function that frees committed resources, and it requires the
 // confirmed exit of every rank.
 func (l *Ledger) End(t Token) {
-	s := l.must(t, "end", SliceCommitted, SlicePrepared, SliceStarted, SliceStopping)
+	s := l.must(t, "end", AllocationCommitted, AllocationPrepared, AllocationStarted, AllocationStopping)
 	if !s.AllGone() {
 		panic(fmt.Sprintf("ledger: end %v: not all exits are confirmed", t))
 	}
 	l.vacate(s)
-	s.State = SliceOver
+	s.State = AllocationEnded
 	s.amount, s.held = Resources{}, nil
 	l.version++
 }
@@ -67,8 +69,8 @@ func (l *Ledger) End(t Token) {
 // may still arrive. A token below the tombstones' floor gets none, because a tombstone would wrongly say that the token
 // never ran.
 func (l *Ledger) Abort(t Token, now int64) {
-	if s := l.Slice(t); s != nil {
-		l.must(t, "abort", SliceReserved)
+	if s := l.Allocation(t); s != nil {
+		l.must(t, "abort", AllocationReserved)
 		l.vacate(s)
 		l.remove(t)
 		l.version++
@@ -82,7 +84,7 @@ func (l *Ledger) Abort(t Token, now int64) {
 func (l *Ledger) Expire(now int64) []Token {
 	var over []Token
 	for _, s := range l.slices {
-		if s.State == SliceReserved && s.ExpiresAt <= now {
+		if s.State == AllocationReserved && s.ExpiresAt <= now {
 			over = append(over, s.Token)
 		}
 	}
@@ -95,7 +97,7 @@ func (l *Ledger) Expire(now int64) []Token {
 // NextExpiry returns the earliest end of a reservation.
 func (l *Ledger) NextExpiry() (at int64, any bool) {
 	for _, s := range l.slices {
-		if s.State == SliceReserved && (!any || s.ExpiresAt < at) {
+		if s.State == AllocationReserved && (!any || s.ExpiresAt < at) {
 			at, any = s.ExpiresAt, true
 		}
 	}
@@ -104,7 +106,7 @@ func (l *Ledger) NextExpiry() (at int64, any bool) {
 
 // Forget removes an ended allocation, and leaves a tombstone which records that it ran.
 func (l *Ledger) Forget(t Token, now int64) {
-	l.must(t, "forget", SliceOver)
+	l.must(t, "forget", AllocationEnded)
 	l.remove(t)
 	l.tombs.add(t, true, now)
 	l.version++
@@ -113,7 +115,7 @@ func (l *Ledger) Forget(t Token, now int64) {
 // Past returns the memory of a token without an allocation.
 func (l *Ledger) Past(t Token) Past { return l.tombs.past(t) }
 
-func (l *Ledger) insert(s *Slice) {
+func (l *Ledger) insert(s *Allocation) {
 	i, _ := l.find(s.Token)
 	l.slices = slices.Insert(l.slices, i, s)
 }
@@ -123,7 +125,7 @@ func (l *Ledger) remove(t Token) {
 	l.slices = slices.Delete(l.slices, i, i+1)
 }
 
-func (l *Ledger) move(s *Slice, to SliceState) {
+func (l *Ledger) move(s *Allocation, to AllocationState) {
 	l.post(s, -1)
 	s.State = to
 	l.post(s, 1)
@@ -132,7 +134,7 @@ func (l *Ledger) move(s *Slice, to SliceState) {
 
 // post adds (sign 1) or subtracts (sign −1) the resources of an allocation. A part of a withdrawn device counts as
 // stopping in every state, because the device will not be free when the allocation ends.
-func (l *Ledger) post(s *Slice, sign int64) {
+func (l *Ledger) post(s *Allocation, sign int64) {
 	own := s.amount.times(sign)
 	for _, h := range s.held {
 		if l.devices[h.device].withdrawn {
@@ -144,13 +146,13 @@ func (l *Ledger) post(s *Slice, sign int64) {
 	*b = b.Plus(own)
 }
 
-func (l *Ledger) bucket(s SliceState) *Resources {
+func (l *Ledger) bucket(s AllocationState) *Resources {
 	switch s {
-	case SliceReserved:
+	case AllocationReserved:
 		return &l.reserved
-	case SliceCommitted, SlicePrepared, SliceStarted:
+	case AllocationCommitted, AllocationPrepared, AllocationStarted:
 		return &l.committed
-	case SliceStopping:
+	case AllocationStopping:
 		return &l.stopping
 	default:
 		panic(fmt.Sprintf("ledger: an allocation in state %v holds nothing", s))
@@ -158,7 +160,7 @@ func (l *Ledger) bucket(s SliceState) *Resources {
 }
 
 // occupy moves the resources of an allocation from free to its state.
-func (l *Ledger) occupy(s *Slice) {
+func (l *Ledger) occupy(s *Allocation) {
 	l.free.MilliCPU -= s.amount.MilliCPU
 	l.free.MemoryBytes -= s.amount.MemoryBytes
 	for _, h := range s.held {
@@ -169,7 +171,7 @@ func (l *Ledger) occupy(s *Slice) {
 
 // vacate moves the resources of an allocation back to free. A part of a withdrawn device moves to withdrawn. Resources
 // that the node no longer has are removed from the total.
-func (l *Ledger) vacate(s *Slice) {
+func (l *Ledger) vacate(s *Allocation) {
 	l.post(s, -1)
 	for _, h := range s.held {
 		l.use(h.device, -h.milli)

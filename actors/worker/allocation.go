@@ -15,32 +15,32 @@ import (
 // that must survive a restart marks its allocation as unsaved. Until the change is on disk, the allocation is shown in
 // its last saved state, and nothing new is sent or done for it. A fact therefore cannot be sent and then lost.
 
-// nodeSlice holds the Node's data of one allocation in the ledger.
-type nodeSlice struct {
-	page     *topology.Slice   // the ledger's entry, read only
-	wire     *messages.Token   // its token as a message
-	spec     *messages.JobSpec // set at Commit
-	uid      uint32            // of its tasks, set at Commit; 0: the leader gave none
-	owner    string            // of the job, set at Commit
-	proven   bool              // set at Commit: the owner's name is authenticated
-	cause    messages.Cause    // of the Stop
-	grace    int64             // of the Stop, in ms
-	reserved actors.Instant    // reservation time by the clock of this boot; 0: an agent of an earlier version reserved it
-	start    *messages.Start   // the Start that this incarnation received
-	roster   roster            // the received part of its list
-	despite  bool              // the leader wants it here although checks of the node fail
-	asked    bool              // the launcher was asked to check the node before the preparation …
-	checked  bool              // … and has done so
-	unwell   string            // the failed check because of which its ranks do not start
-	notice   notice            // the warning for its tasks
-	progress progressSent      // the progress of its ranks that the leader has
-	ranks    []nodeRank        // as in the ledger
-	grants   []*messages.Grant // of the ranks, as messages
-	newer    []byte            // fields of its record that a newer agent wrote
-	fixed    []byte            // the part of its record that never changes
+// nodeAllocation holds the Node's data of one allocation in the ledger.
+type nodeAllocation struct {
+	page      *topology.Allocation // the ledger's entry, read only
+	wire      *messages.Token      // its token as a message
+	spec      *messages.JobSpec    // set at Commit
+	uid       uint32               // of its tasks, set at Commit; 0: the leader gave none
+	owner     string               // of the job, set at Commit
+	proven    bool                 // set at Commit: the owner's name is authenticated
+	cause     messages.Cause       // of the Stop
+	grace     int64                // of the Stop, in ms
+	reserved  actors.Instant       // reservation time by the clock of this boot; 0: an older agent reserved it
+	start     *messages.Start      // the Start that this incarnation received
+	roster    roster               // the received part of its list
+	despite   bool                 // the leader wants it here although checks of the node fail
+	asked     bool                 // the launcher was asked to check the node before the preparation …
+	checked   bool                 // … and has done so
+	unhealthy string               // the failed check because of which its ranks do not start
+	notice    notice               // the warning for its tasks
+	progress  progressSent         // the progress of its ranks that the leader has
+	ranks     []nodeRank           // as in the ledger
+	grants    []*messages.Grant    // of the ranks, as messages
+	newer     []byte               // fields of its record that a newer agent wrote
+	fixed     []byte               // the part of its record that never changes
 
-	unsaved      uint64              // the change that must be on disk before news are sent; 0: none
-	shown        topology.SliceState // the state that was last sent, or may have been
+	unsaved      uint64                   // the change that must be on disk before news are sent; 0: none
+	shown        topology.AllocationState // the state that was last sent, or may have been
 	startedShown bool
 }
 
@@ -62,8 +62,8 @@ type nodeRank struct {
 	warned   bool           // its Task has received the warning
 }
 
-func (n *Node) newSlice(s *topology.Slice) *nodeSlice {
-	own := &nodeSlice{
+func (n *Node) newAllocation(s *topology.Allocation) *nodeAllocation {
+	own := &nodeAllocation{
 		page: s, wire: n.wire(s.Token), shown: s.State,
 		ranks: make([]nodeRank, len(s.Grants)), grants: messages.Many[messages.Grant](len(s.Grants)),
 	}
@@ -101,7 +101,7 @@ func (s *lastSaid) gpus(devices []topology.Share) []*messages.GpuShare {
 	return s.shares
 }
 
-func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
+func (s *nodeAllocation) rank(r topology.Rank) *nodeRank {
 	if i := slices.IndexFunc(s.ranks, func(k nodeRank) bool { return k.rank == r }); i >= 0 {
 		return &s.ranks[i]
 	}
@@ -109,7 +109,7 @@ func (s *nodeSlice) rank(r topology.Rank) *nodeRank {
 }
 
 // exits returns the exits that may be sent, and the age of each.
-func (s *nodeSlice) exits(now actors.Instant) (all []*messages.Exit, agesMs []int64) {
+func (s *nodeAllocation) exits(now actors.Instant) (all []*messages.Exit, agesMs []int64) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit != nil && r.shown {
 			all, agesMs = append(all, r.exit), append(agesMs, r.age(now))
@@ -126,23 +126,23 @@ func (r *nodeRank) age(now actors.Instant) int64 { return now.Since(r.ended).Mil
 func (r *nodeRank) waits() bool { return r.exit == nil && !r.asked && !r.adopting && !r.started }
 
 // waits reports whether a rank of the allocation still has to be prepared.
-func (s *nodeSlice) waits() bool {
+func (s *nodeAllocation) waits() bool {
 	return slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return r.waits() })
 }
 
 // allPrepared reports whether every rank could start at once, or has started.
-func (s *nodeSlice) allPrepared() bool {
+func (s *nodeAllocation) allPrepared() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.prepared && !r.started && !r.exit.Ran() })
 }
 
 // allStarted reports whether every rank has started.
-func (s *nodeSlice) allStarted() bool {
+func (s *nodeAllocation) allStarted() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool { return !r.started && !r.exit.Ran() })
 }
 
 // ran returns how long all ranks have run, including ended ones. The barrier was passed when the last rank started;
 // without the ended ranks, that moment would be wrong. It returns 0 if a start is unknown or a rank has not started.
-func (s *nodeSlice) ran(now actors.Instant) time.Duration {
+func (s *nodeAllocation) ran(now actors.Instant) time.Duration {
 	last := lastBegan(s.ranks, func(*nodeRank) bool { return true })
 	if last == 0 {
 		return 0
@@ -151,7 +151,7 @@ func (s *nodeSlice) ran(now actors.Instant) time.Duration {
 }
 
 // held returns how long the node has held the allocation. It returns 0 if that is unknown.
-func (s *nodeSlice) held(now actors.Instant) time.Duration {
+func (s *nodeAllocation) held(now actors.Instant) time.Duration {
 	if s.reserved == 0 {
 		return 0
 	}
@@ -159,7 +159,7 @@ func (s *nodeSlice) held(now actors.Instant) time.Duration {
 }
 
 // goneBegan returns the last start among the ended ranks. It returns 0 if one of these starts is unknown.
-func (s *nodeSlice) goneBegan() actors.Instant {
+func (s *nodeAllocation) goneBegan() actors.Instant {
 	return lastBegan(s.ranks, func(r *nodeRank) bool { return r.exit != nil })
 }
 
@@ -180,7 +180,7 @@ func lastBegan(ranks []nodeRank, counts func(*nodeRank) bool) (last actors.Insta
 // harmless reports whether all ended ranks ended before they were started. Such an end may be sent before it is on
 // disk. After a restart none of these ranks runs, because an incarnation starts tasks only for a Start that it received
 // itself.
-func (s *nodeSlice) harmless() bool {
+func (s *nodeAllocation) harmless() bool {
 	return !slices.ContainsFunc(s.ranks, func(r nodeRank) bool {
 		switch r.exit.GetKind() {
 		case messages.ExitKind_EXIT_KIND_NEVER_STARTED, messages.ExitKind_EXIT_KIND_PREPARE_FAILED:
@@ -191,24 +191,24 @@ func (s *nodeSlice) harmless() bool {
 }
 
 // changed records a change that must be on disk before the allocation's news are sent.
-func (n *Node) changed(s *nodeSlice) { s.unsaved = n.change() }
+func (n *Node) changed(s *nodeAllocation) { s.unsaved = n.change() }
 
 // settle is the only function that advances an allocation. It does the work of the present state and sends news, unless
 // these still wait for the disk.
-func (n *Node) settle(ctx actor.Context, s *nodeSlice) {
+func (n *Node) settle(ctx actor.Context, s *nodeAllocation) {
 	if s.unsaved != 0 {
 		return
 	}
 	switch s.page.State {
-	case topology.SliceCommitted:
+	case topology.AllocationCommitted:
 		n.prepareRanks(ctx, s)
-	case topology.SliceStarted:
+	case topology.AllocationStarted:
 		n.startRanks(ctx, s)
 	}
 	n.tellNews(ctx, s)
 }
 
-func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
+func (n *Node) prepareRanks(ctx actor.Context, s *nodeAllocation) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.pid == nil && r.exit == nil {
 			n.spawnTask(ctx, s, i, false)
@@ -230,7 +230,7 @@ func (n *Node) prepareRanks(ctx actor.Context, s *nodeSlice) {
 }
 
 // startRanks starts the ranks after the barrier, whose record is on disk.
-func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
+func (n *Node) startRanks(ctx actor.Context, s *nodeAllocation) {
 	for i := range s.ranks {
 		if r := &s.ranks[i]; r.exit == nil && !r.started && !r.told {
 			r.told = true
@@ -240,7 +240,7 @@ func (n *Node) startRanks(ctx actor.Context, s *nodeSlice) {
 }
 
 // tellNews sends the changes after the state that was last shown.
-func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
+func (n *Node) tellNews(ctx actor.Context, s *nodeAllocation) {
 	state, before := s.page.State, s.shown
 	s.shown = state
 	var fresh []*messages.Exit
@@ -251,20 +251,20 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 			fresh, ages = append(fresh, r.exit), append(ages, r.age(n.p.Clock.Now()))
 		}
 	}
-	if state == topology.SliceOver {
+	if state == topology.AllocationEnded {
 		if before != state {
 			n.tellEnded(ctx, s)
 		}
 		return
 	}
-	if state != topology.SliceStopping {
-		if before < topology.SliceCommitted && state >= topology.SliceCommitted {
+	if state != topology.AllocationStopping {
+		if before < topology.AllocationCommitted && state >= topology.AllocationCommitted {
 			n.tell(ctx, s.page.Job, &messages.Committed{Origin: n.origin(s.page.Token, s.page.Job)})
 		}
-		if before < topology.SlicePrepared && state >= topology.SlicePrepared {
+		if before < topology.AllocationPrepared && state >= topology.AllocationPrepared {
 			n.tell(ctx, s.page.Job, &messages.Prepared{Origin: n.origin(s.page.Token, s.page.Job)})
 		}
-		if state == topology.SliceStarted && !s.startedShown && s.allStarted() {
+		if state == topology.AllocationStarted && !s.startedShown && s.allStarted() {
 			s.startedShown = true
 			n.tellStarted(ctx, s)
 		}
@@ -274,29 +274,29 @@ func (n *Node) tellNews(ctx actor.Context, s *nodeSlice) {
 	}
 }
 
-func (n *Node) tellStarted(ctx actor.Context, s *nodeSlice) {
+func (n *Node) tellStarted(ctx actor.Context, s *nodeAllocation) {
 	n.tell(ctx, s.page.Job, &messages.Started{Origin: n.origin(s.page.Token, s.page.Job)})
 }
 
-func (n *Node) tellEnded(ctx actor.Context, s *nodeSlice) {
+func (n *Node) tellEnded(ctx actor.Context, s *nodeAllocation) {
 	exits, ages := s.exits(n.p.Clock.Now())
 	n.tell(ctx, s.page.Job, &messages.Ended{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
 }
 
 // answer sends all reached states of an allocation again. States that wait for the disk are sent later.
-func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
+func (n *Node) answer(ctx actor.Context, s *nodeAllocation) {
 	switch s.shown {
-	case topology.SliceReserved:
-		if s.page.State == topology.SliceReserved {
+	case topology.AllocationReserved:
+		if s.page.State == topology.AllocationReserved {
 			n.tellReserved(ctx, s)
 		}
 		return
-	case topology.SliceOver:
+	case topology.AllocationEnded:
 		n.tellEnded(ctx, s)
 		return
-	case topology.SliceCommitted, topology.SlicePrepared, topology.SliceStarted:
+	case topology.AllocationCommitted, topology.AllocationPrepared, topology.AllocationStarted:
 		n.tell(ctx, s.page.Job, &messages.Committed{Origin: n.origin(s.page.Token, s.page.Job)})
-		if s.shown >= topology.SlicePrepared {
+		if s.shown >= topology.AllocationPrepared {
 			n.tell(ctx, s.page.Job, &messages.Prepared{Origin: n.origin(s.page.Token, s.page.Job)})
 		}
 		if s.startedShown {
@@ -307,7 +307,7 @@ func (n *Node) answer(ctx actor.Context, s *nodeSlice) {
 }
 
 // tellExits sends the exits of the ranks again.
-func (n *Node) tellExits(ctx actor.Context, s *nodeSlice) {
+func (n *Node) tellExits(ctx actor.Context, s *nodeAllocation) {
 	if exits, ages := s.exits(n.p.Clock.Now()); len(exits) > 0 {
 		n.tell(ctx, s.page.Job, &messages.Exited{Origin: n.origin(s.page.Token, s.page.Job), Exits: exits, AgesMs: ages})
 	}

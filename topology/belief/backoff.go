@@ -9,19 +9,19 @@ import (
 // This file has the backoff of nodes. A node that refused or failed gets no work for a while, longer each time until it
 // succeeds again. Without a backoff, the next plan would choose the same node again.
 
-// Bench backs a node off, and returns the duration.
-func (m *Machine) Bench(why string, first, most time.Duration) time.Duration {
+// BackOff backs a node off, and returns the duration.
+func (m *Machine) BackOff(why string, first, most time.Duration) time.Duration {
 	m.rest = backoff.Next(m.rest, first, most)
-	if m.benched = why; why == "" {
-		m.benched = "it refused"
+	if m.backedOff = why; why == "" {
+		m.backedOff = "it refused"
 	}
 	return m.rest
 }
 
 // Return ends a backoff, and reports whether there was one.
 func (m *Machine) Return() bool {
-	was := m.benched != ""
-	m.benched = ""
+	was := m.backedOff != ""
+	m.backedOff = ""
 	return was
 }
 
@@ -29,7 +29,7 @@ func (m *Machine) Return() bool {
 func (m *Machine) DidWell() { m.rest = 0 }
 
 // Pardon ends a backoff and resets its duration.
-func (m *Machine) Pardon() { m.benched, m.rest = "", 0 }
+func (m *Machine) Pardon() { m.backedOff, m.rest = "", 0 }
 
-// Benched returns the reason of the backoff, and "" if the node is not backed off.
-func (m *Machine) Benched() string { return m.benched }
+// BackedOff returns the reason of the backoff, and "" if the node is not backed off.
+func (m *Machine) BackedOff() string { return m.backedOff }
