@@ -25,7 +25,7 @@ const (
 	SecretsDir = "/run/secrets"
 )
 
-// The values of the labels for the ways in which a node can give a secret to a task.
+// These label values name the ways in which a node can give a secret to a task.
 const (
 	secretFile = "files"
 	secretEnv  = "variables"

@@ -64,7 +64,7 @@ func (m *machine) slices() []*topology.Allocation {
 	return m.proc.node.Ledger().Allocations()
 }
 
-// bootID names the present boot.
+// bootID returns the ID of the current boot.
 func (m *machine) bootID() string { return fmt.Sprintf("%s-boot-%d", m.machineID, m.boot) }
 
 // powerOn boots the node and starts its agent.

@@ -63,8 +63,8 @@ func (l *launcher) endsItself(t *task, code int32, oom bool) {
 	l.exited(t, code, oom)
 }
 
-// stick makes a task that is killed or exits hang in the kernel, as with a hanging file system or driver. No process of
-// it ends, and its GPUs stay in use, until the kernel releases it.
+// stick makes a task that is killed or exits hang in the kernel, as with a hanging file system or driver. The
+// task's processes do not exit, and its GPUs stay in use, until the kernel releases the task.
 func (l *launcher) stick(t *task, code int32, oom bool) {
 	t.stuck = true
 	d := l.w.luck.skewed(10*time.Second, 10*time.Minute)

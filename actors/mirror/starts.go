@@ -218,8 +218,8 @@ func (m *Mirror) unpromised(s *shownJob) *messages.Prospect {
 // headroomWords is the reason of a long job that leaves a part of the nodes to shorter jobs.
 const headroomWords = "the job is expected to run for more than a day, and such jobs leave some nodes to shorter jobs"
 
-// endlessWords names the job without a time limit that prevents an estimate, and the job because of which reserved
-// nodes were given up. It returns the empty string if there is none.
+// endlessWords returns a text that names the job without a time limit that prevents an estimate, and the job because
+// of which reserved nodes were released (given). It returns the empty string if there is no such job.
 func (m *Mirror) endlessWords(job, given topology.JobID) string {
 	var words []string
 	if node, known := m.starts.endless[job]; known {

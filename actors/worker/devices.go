@@ -11,8 +11,8 @@ import (
 // long it must have been. The Node only prevents that the device returns too early.
 
 // onGpuRecovered returns a withdrawn device to service. A device that an allocation still holds stays withdrawn,
-// because the leader is ending its gang for the fault. A report without the withdrawal would leave the gang on the
-// device. The watch sends the message again.
+// because the leader is ending its gang for the fault. If the node no longer reported the device as withdrawn,
+// the leader would leave the gang on the device. The watch sends the message again.
 func (n *Node) onGpuRecovered(m *messages.GpuRecovered) {
 	id := topology.GPUID(m.GpuId)
 	held := func(s *topology.Allocation) bool { return s.HoldsGPU(id) }

@@ -92,7 +92,7 @@ func (n *Node) progressReport() (all []*messages.AttemptProgress) {
 	return all
 }
 
-// progressAcked records that the leader has the progress of a heartbeat.
+// progressAcked records that the leader has received the progress that was sent with heartbeat seq.
 func (n *Node) progressAcked(seq uint64) {
 	for _, l := range n.ledger.Allocations() {
 		if p := &n.slices[l.Token].progress; p.seq > 0 && p.seq <= seq {

@@ -200,7 +200,7 @@ func (t *Trust) judge(chain []*x509.Certificate, now, at time.Time, usage x509.E
 }
 
 // Recheck refuses a peer of an open connection that would be refused now. Its certificate may have been renewed
-// meanwhile. The argument until is the end of the latest one.
+// meanwhile. The argument until is the expiry time of the peer's latest certificate.
 func (t *Trust) Recheck(p Peer, until time.Time) error {
 	now := t.now()
 	if p.Pass != "" || p.Local {

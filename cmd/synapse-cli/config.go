@@ -54,7 +54,7 @@ func (a *app) connectionFlags(f *pflag.FlagSet) {
 	a.retryMs = client.DefaultRetry.Milliseconds()
 	f.Var(span{&a.retryMs}, "retry", "maximum time to retry while no scheduler leads or answers; 0 disables retries")
 	f.String(tokenFlag, "", "use the token in this `file` (default: SYNAPSE_TOKEN, or the token of `login`)")
-	f.String(contextFlag, "", "use the cluster with this `name`, from an earlier `login`")
+	f.String(contextFlag, "", "use the cluster saved under this `name` by `login`")
 	f.String(fileFlag, "", "YAML settings `file` with the keys server, retry, tls, token-file, ca, cert and key")
 }
 

@@ -33,8 +33,8 @@ func (a *app) cpCommand() *cobra.Command {
 		Long: "Copies a file or folder between this host and a running task. The task side reads and writes with\n" +
 			"the permissions of the task's user. A relative path in the task starts at its workdir. If the\n" +
 			"target is an existing folder, the source keeps its name in it. Modes and times are preserved;\n" +
-			"owners and set-user-id bits are not. Links within a folder stay links. Links that lead out of the\n" +
-			"folder and special files are skipped and reported, and the exit code is 1.",
+			"owners and set-user-id bits are not. Links within a folder stay links. Special files, and links that\n" +
+			"point outside the folder, are skipped and reported; the exit code is then 1.",
 		Example: "  synapse-cli cp JOB:checkpoints/last.pt .          # rank 0's\n" +
 			"  synapse-cli cp JOB:3:trace.json trace3.json       # rank 3's, under another name\n" +
 			"  synapse-cli cp data JOB:inputs                    # a folder",

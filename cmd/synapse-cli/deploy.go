@@ -58,11 +58,11 @@ func (a *app) deployCommand() *cobra.Command {
 			"the package, writes the settings, lets a node without a key join with a token and starts the unit.\n" +
 			"It then waits until the cluster reports the node as healthy. Up-to-date parts are left alone, so\n" +
 			"you can run the command again at any time; tasks continue to run.\n\n" +
-			"The command first inspects all nodes and skips nodes that do not answer or cannot match the file.\n" +
-			"It then updates the first --canary nodes one by one and the others --at-once. If a node gets worse\n" +
-			"(does not join, has fewer GPUs, is unschedulable), no further node is started, and nothing is\n" +
-			"rolled back. To return to an older package, run another rollout. The first Ctrl-C also stops the\n" +
-			"rollout in this way; the second Ctrl-C abandons the nodes in progress.\n\n" +
+			"The command first inspects all nodes. It skips nodes that do not answer or that cannot be set up\n" +
+			"as the file specifies. It then updates the first --canary nodes one by one and the others\n" +
+			"--at-once. If a node gets worse (does not join, has fewer GPUs, is unschedulable), no further node\n" +
+			"is started, and nothing is rolled back. To return to an older package, run another rollout. The\n" +
+			"first Ctrl-C also stops the rollout in this way; the second Ctrl-C abandons the nodes in progress.\n\n" +
 			"The file has `nodes`, by their names, and `settings`, the keys of\n" +
 			rollout.SettingsFile +
 			":\n\n" +

@@ -35,8 +35,8 @@ func (a *app) efficiencyCommand() *cobra.Command {
 			"  broken         Out of service because its device or node failed.\n" +
 			"  closed         Free on a node that an operator cordoned or drained.\n\n" +
 			"Days are in UTC. The scheduler stores cluster totals for 400 days and totals per owner and queue\n" +
-			"for 31 days. The first 100 names of a day have separate rows, the others share the row *, and\n" +
-			"unused time is in the row without a name.",
+			"for 31 days. The first 100 names of each day have separate rows. The row * has the sum of\n" +
+			"all other names. The row without a name has the unused time.",
 		Example: "  synapse-cli efficiency --days 7\n  synapse-cli efficiency --by queue -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -36,7 +36,7 @@ func (a *app) historyCommand() *cobra.Command {
 		Use:   "history",
 		Short: "list finished jobs and their usage",
 		Long: "Lists finished jobs, newest first, with their wait and run time, GPUs and result; or sums them up.\n" +
-			"The scheduler keeps finished jobs for the time of its --keep-finished.\n\n" +
+			"The scheduler keeps finished jobs for the period that its flag --keep-finished sets.\n\n" +
 			"GPU time counts from the allocation to a job until its task has ended, over all attempts. Use\n" +
 			"--since and --until to select jobs by their end. Both take a time ago (24h, 7d), a day\n" +
 			"(2026-11-01, from its start, UTC) or a moment (2026-11-01T08:00:00Z).",

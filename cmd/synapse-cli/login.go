@@ -34,16 +34,16 @@ func (a *app) loginCommand() *cobra.Command {
 		Short: "save a cluster and its token, and use that cluster from now on",
 		Long: "Checks with a scheduler that it accepts the token, and saves both under a name (default: the name\n" +
 			"of the cluster). The token comes from --token-file (- is standard input) or SYNAPSE_TOKEN. If\n" +
-			"--tls is set, the command saves the folder of a certificate instead. The context is stored in a\n" +
-			"file of mode 0600 in your home directory. The command verifies the scheduler with the token before\n" +
-			"sending anything to it.\n\n" +
+			"--tls is set, the command saves the path of the certificate folder instead of a token. The context\n" +
+			"is stored in a file of mode 0600 in your home directory. The command verifies the scheduler with\n" +
+			"the token before sending anything to it.\n\n" +
 			"If the cluster accepts tokens of an OpenID Connect issuer, --oidc requests a token from that\n" +
 			"issuer. The command prints where to log in with a browser, on any device. To use an existing token\n" +
-			"of the issuer, pass it with --token-file. Such a token does not identify the cluster, so --root\n" +
-			"must name the certificate of its root: ca.pem in every folder, which is not secret. If --oidc\n" +
-			"returns a refresh token, the token is renewed before it expires, until `logout`. Many issuers\n" +
-			"return a refresh token only if --scope has offline_access. Otherwise, log in again when the token\n" +
-			"expires.",
+			"of the issuer, pass it with --token-file. Such a token does not identify the cluster, so pass\n" +
+			"the cluster's root certificate with --root. Every certificate folder of the cluster has this\n" +
+			"certificate in the file ca.pem; it is not secret. If --oidc returns a refresh token, the token is\n" +
+			"renewed before it expires, until `logout`. Many issuers return a refresh token only if --scope has\n" +
+			"offline_access. Otherwise, log in again when the token expires.",
 		Example: "  synapse-cli login head1:9000 --token-file ann.token\n" +
 			"  pass show research | synapse-cli login head1:9000,head2:9000 --token-file - --name research\n" +
 			"  synapse-cli login head1:9000 --tls ~/keys/ann\n" +
@@ -67,12 +67,12 @@ func (a *app) issued(ctx context.Context, l loginFlags) (refresh string, err err
 	case l.oidc == "" && l.client != "":
 		return "", exit.Hint("add --oidc URL to name the issuer", "--client-id requires --oidc")
 	case l.oidc == "" && l.root == "" && strings.Count(a.config.Token, ".") == 2:
-		return "", exit.Hint("add --root ca.pem, which is in every folder of the cluster",
+		return "", exit.Hint("add --root ca.pem, a file in every certificate folder of the cluster",
 			"--root is missing: a token of an issuer does not identify the cluster")
 	case l.oidc == "" && l.root == "":
 		return "", nil
 	case l.root == "":
-		return "", exit.Hint("add --root ca.pem, which is in every folder of the cluster", "--root is missing")
+		return "", exit.Hint("add --root ca.pem, a file in every certificate folder of the cluster", "--root is missing")
 	case l.oidc != "" && (l.client == "" || a.config.Token != "" || a.config.TLS != ""):
 		return "", exit.Hint("run `synapse-cli login HOST:PORT --root ca.pem --oidc URL --client-id ID`",
 			"--oidc requires --client-id and excludes tokens and certificates")

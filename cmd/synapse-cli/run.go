@@ -136,9 +136,8 @@ func (a *app) run(o *runOptions, command []string) error {
 			return a.inside(ctx, c, first, true, o.terminal, true)
 		}
 		err = a.converse(ctx, c, first, true, o.terminal)
-		a.say("job %s keeps its allocation: `%s exec %s -it -- CMD` runs a command in it, `%s cancel %s` ends it", id,
-			a.name,
-			id, a.name, id)
+		a.say("job %s keeps its allocation: `%s exec %s -it -- CMD` runs a command in the allocation, `%s cancel %s` "+
+			"ends the job", id, a.name, id, a.name, id)
 		return err
 	})
 }

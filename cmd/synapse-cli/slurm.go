@@ -52,8 +52,9 @@ func (a *app) slurmCommand() *cobra.Command {
 		Use: "install DIR", Short: "install the Slurm-compatible commands in a folder",
 		Long: "Installs " +
 			strings.Join(slurmcmd.Names(), ", ") +
-			" in a folder, as links to this program. The command\n" +
-			"reports existing files that lead elsewhere and does not replace them.",
+			" in a folder, as links to this program. If a file of\n" +
+			"such a name exists and is not a link to this program, the command reports the file and does not\n" +
+			"replace it.",
 		Example: "  synapse-cli slurm install bin",
 		Args:    named("folder", "install DIR", 1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },

@@ -75,8 +75,8 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 		"start after these `jobs`, such as J1,J2 or J:any; suffix :ok (default), :failed (any other end) or :any")
 	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
-	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); never forbids a second "+
-		"run, also after the loss of a node")
+	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); with the value never, "+
+		"no task runs twice, not even after the loss of a node")
 	f.StringVar(&s.backoff, "backoff", "", "delay before the first restart; doubles with each further restart")
 	f.StringVar(&s.patience, "patience", "", "maximum time to wait for the --preferred topology level")
 	f.StringVar(&s.shm, "shm", "", "shared memory per task, part of its memory")

@@ -49,7 +49,7 @@ func (a *app) submitCommand() *cobra.Command {
 			"no combination of current nodes could run the job, it is rejected with exit code 7, unless\n" +
 			"--allow-infeasible is set.",
 		Example: "  synapse-cli submit job.yaml\n" +
-			"  synapse-cli submit job.yaml --attach             # show its output; Ctrl-C detaches, twice cancels\n" +
+			"  synapse-cli submit job.yaml --attach             # show its output; Ctrl-C once: detach, twice: cancel\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
 			"  synapse-cli submit --gpu 8 train.sh --epochs 3   # the script itself is sent to the nodes\n" +
 			"  synapse-cli submit --from JOB                    # submit an earlier job again",
@@ -70,11 +70,12 @@ func (a *app) submitCommand() *cobra.Command {
 	f.StringVar(&s.requestID, "request-id", "",
 		"idempotency key: repeating a submit with the same key and job returns the same job")
 	f.BoolVar(&s.wait, "wait", false, "wait until the job ends and exit with its code")
-	f.BoolVar(&s.attach, "attach", false, "wait and show the job's output; Ctrl-C detaches, twice cancels")
+	f.BoolVar(&s.attach, "attach", false,
+		"wait and show the job's output; press Ctrl-C once to detach, twice to cancel the job")
 	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	f.StringVar(&s.dryRun, "dry-run", "",
-		"submit nothing: the `mode` client (the default) checks the job and prints it as a file, server asks the scheduler "+
-			"for the outcome")
+		"validate the job without submitting it; `mode` client (default) checks the job and prints it as a job file; "+
+			"mode server asks the scheduler what would happen to the job")
 	f.Lookup("dry-run").NoOptDefVal = dryClient
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only the ID to standard output")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "print only the ID to standard output, as --quiet")

@@ -51,9 +51,9 @@ func (a *app) upCommand() *cobra.Command {
 			"jobs. Without --data-dir, they are in a temporary directory that is deleted with the cluster. If a\n" +
 			"cluster was killed, its tasks are still running. The next cluster in the same directory ends them\n" +
 			"and restarts their jobs; --clean only ends them.\n\n" +
-			"The cluster uses TLS, with generated keys that only its user can read. The printed SYNAPSE_CONFIG\n" +
-			"points to the keys. Tasks cannot read the keys, so no task can control the cluster.\n" +
-			"The user who starts the cluster is its admin for 90 days.\n\n" +
+			"The cluster uses TLS with generated keys. Only the user who started the cluster can read these\n" +
+			"keys. The printed SYNAPSE_CONFIG points to the keys. Tasks cannot read the keys, so no task can\n" +
+			"control the cluster. The user who starts the cluster is its admin for 90 days.\n\n" +
 			"Each node has a separate loopback address (127.x.y.z) and rendezvous port range, but all nodes share\n" +
 			"the network of this host. A process that listens on all addresses uses the port of every node.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +

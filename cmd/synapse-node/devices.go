@@ -46,7 +46,8 @@ func (o *options) findDevices(record gpu.Record, log actors.Log) (*devices, erro
 		return nil, fmt.Errorf("GPU detection failed: %w (use --gpus N to declare GPUs, or --gpus 0 for none)", err)
 	}
 	if again {
-		log.Info("GPUs: reusing the result of the last start in this boot; the next check looks again")
+		log.Info("GPUs: reusing the devices that an earlier start detected since the last boot; the next check " +
+			"detects them again")
 	}
 	d.hardware = gpu.NewHardware("", d.found.Devices)
 	for _, f := range d.found.Devices {

@@ -62,7 +62,7 @@ func TestDevicesAgain(t *testing.T) {
 	began := time.Now()
 	gpus, err := (&options{gpus: -1}).findDevices(record, host.NewLog(&told, false))
 	if took := time.Since(began); err != nil || len(gpus.found.Devices) != 1 || took > pace.Of(10*time.Second) ||
-		!strings.Contains(told.String(), "of the last start") {
+		!strings.Contains(told.String(), "that an earlier start detected") {
 		t.Errorf("%v after %v: %s", err, took, told.String())
 	}
 }

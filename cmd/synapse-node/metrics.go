@@ -64,7 +64,7 @@ func (o *options) showFigures(h *host.Host, log actors.Log) (end func(), err err
 	return end, nil
 }
 
-// writeFigures writes the file at intervals. It logs a failure once, until writing succeeds again.
+// writeFigures writes the metrics file at intervals. It logs a failure once, until writing succeeds again.
 func (o *options) writeFigures(ctx context.Context, from prometheus.Gatherer, log actors.Log) {
 	said := false
 	for {
@@ -81,7 +81,7 @@ func (o *options) writeFigures(ctx context.Context, from prometheus.Gatherer, lo
 	}
 }
 
-// writeFigures replaces the file atomically.
+// writeFigures replaces the metrics file atomically.
 func writeFigures(path string, from prometheus.Gatherer) (err error) {
 	file, err := os.OpenFile(path+".new", os.O_CREATE|os.O_WRONLY|os.O_TRUNC, 0o644)
 	if err != nil {

@@ -100,8 +100,8 @@ func (c *Cells) placeOf(x *cell) (int, bool) {
 	return slices.BinarySearchFunc(c.sorted, x, func(a, b *cell) int { return a.key.compare(&b.key) })
 }
 
-// Cell holds the data of a cell in the form for a record. It omits running attempts, because their begin is on the
-// clock of one leader. The next leader adds each of them again.
+// Cell holds the data of a cell in the form for a record. It omits running attempts, because their start
+// times are measured by the clock of one leader. The next leader adds each of them again.
 type Cell struct {
 	CellKey
 	Count int64 // number of jobs, with older ones decayed, in units of 2^-20

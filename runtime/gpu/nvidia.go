@@ -218,7 +218,8 @@ func (f *Finder) takeParts(g *reported, whole Device, listing map[string]partIDs
 	}
 }
 
-// capabilities returns the nodes that open a part: one for the GPU instance, and one for its compute instance.
+// capabilities returns the device files that give access to a part, which is a MIG instance: one file for the GPU
+// instance, and one for its compute instance.
 func (f *Finder) capabilities(gpu int32, p reportedPart) ([]string, error) {
 	instance, known := smallNumber(p.instance)
 	compute, both := smallNumber(p.compute)

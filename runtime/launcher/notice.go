@@ -39,7 +39,7 @@ func (t *task) onWarn(c *messages.WarnTask, to *actor.PID) {
 		t.l.send(to, &messages.TaskWarned{Id: messages.ToTaskID(t.Key), Number: c.Number})
 	case !t.unwarned:
 		t.unwarned = true // a task can cause this, so it is logged once
-		t.l.o.Log.Info("Task %v cannot be warned of its end: %v", t.Key, err)
+		t.l.o.Log.Info("Task %v cannot be warned before it is stopped: %v", t.Key, err)
 	}
 }
 

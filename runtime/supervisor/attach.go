@@ -194,7 +194,8 @@ func (l *Link) Warn(signal int, end int64) error {
 	return l.send(fmt.Sprintf("warn %d %d", signal, end))
 }
 
-// Keep reports when the control plane last certainly received a message from the node, by the node's clock.
+// Keep sends the latest time, by the node's clock, at which the control plane is known to have received a message from
+// the node.
 func (l *Link) Keep(heardNs int64) error { return l.send(fmt.Sprintf("keep %d", heardNs)) }
 
 func (l *Link) send(text string) error {

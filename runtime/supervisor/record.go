@@ -60,7 +60,8 @@ type Spec struct {
 	StopSignal     int   `json:"stop_signal"` // of a stop by the supervisor itself
 	GraceMs        int64 `json:"grace_ms"`
 	StopWhenLostMs int64 `json:"stop_when_lost_ms"`
-	// HeardNs is when the control plane last certainly received a message from the node, by this boot's clock; 0: unknown.
+	// HeardNs is the latest time, by this boot's clock, at which the control plane is known to have received a message
+	// from the node; 0: unknown.
 	HeardNs int64 `json:"heard_ns,omitempty"`
 
 	// Notice is a line before the task's error output; empty: none.

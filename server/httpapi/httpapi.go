@@ -143,7 +143,7 @@ func (a *API) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 
 // walls refuses requests that a web page may have sent in a browser. No web page uses this API, and the API ignores
 // cookies. Every request that a browser marks as sent by a page is therefore refused. A browser marks each POST.
-// For JSON content it first asks for permission, which this server never gives.
+// Before a browser sends JSON content, it sends a CORS preflight request, which this server always refuses.
 func (a *API) walls(r *http.Request) error {
 	if a.o.Answers != nil && !a.o.Answers(r.Host) {
 		return &refusal{status: http.StatusMisdirectedRequest, Code: notAllowed, Field: "Host",

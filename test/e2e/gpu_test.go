@@ -43,7 +43,7 @@ EOF
 		t.Errorf("the next agent was welcomed after %s, but a query takes %s", again, slow)
 	}
 	t.Logf("welcomed after %s at first, after %s again", first.Round(time.Millisecond), again.Round(time.Millisecond))
-	if !strings.Contains(n.said(), "reusing the result of the last start in this boot") {
+	if !strings.Contains(n.said(), "reusing the devices that an earlier start detected") {
 		t.Error("the agent does not log the reason")
 	}
 	if s := c.await(id, "failed"); s.Record.ExitCode != 7 || s.Record.Runs != 1 {

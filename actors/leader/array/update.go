@@ -81,7 +81,7 @@ func (a *Array) updateRefused(m *messages.Update, place int) *messages.Outcome {
 	case m.GiveTo != "":
 		return &messages.Outcome{
 			Code: messages.Code_CODE_CONFLICT, Field: "give_to", Text: "the owner of an array cannot be changed",
-			Hint: "change the owner of its elements that are jobs, or submit the array again",
+			Hint: "change the owner of each element that is already a job, or submit the array again",
 		}
 	case place >= 0 && m.SetArrayMost:
 		return protocol.NoArray()

@@ -20,8 +20,9 @@ import (
 // leader's clock is an hour ahead of the last leader's. Disadvantage: without a leader no time counts, and the time
 // after the last write counts twice.
 
-// The remaining time of a drain is written after each eighth of it, and at least once a minute. A takeover extends the
-// drain by no more than that. Writes are at least a second apart.
+// The remaining time of a drain is written after each eighth of it, and at least once a minute. Writes are at
+// least a second apart. Apart from the time without a leader, a takeover extends the drain by at most the time since
+// the last write.
 const (
 	drainParts     = 8
 	drainNoteLeast = time.Second

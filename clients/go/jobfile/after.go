@@ -25,7 +25,7 @@ func ParseAfter(text string) (all []*messages.After, problem *Problem) {
 			return nil, say("write train-7f or train-7f:any", "%s is not a job", quote(text))
 		case has && !known && isEnd(strings.TrimPrefix(job, "after")):
 			return nil, say("write the job first, as in train-7f:"+strings.TrimPrefix(job, "after"),
-				"%s must follow the job",
+				"%s must be written after the job",
 				quote(job))
 		case has && !known:
 			return nil, say("use "+strings.Join(messages.EndWords(), ", "), "%s is not an end of a job", quote(word))

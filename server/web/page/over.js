@@ -111,14 +111,14 @@ function classesOf(sums, range) {
   h("h2", {}, title), !lost.size ? h("p", {}, "No GPU time was lost.")
     : table(title, [["Cause"], ["GPU-hours", "n"]], [...lost].sort(([, a], [, b]) => b - a)
       .map(([cause, n]) => h("tr", {}, h("td", {}, cause), numbers(hours(n))))),
-  lost.size > 0 && h("p", { class: "hint" }, "All work that was lost when a gang ended in this time range. It includes work from before the range.")];
+  lost.size > 0 && h("p", { class: "hint" }, "The table shows all work that was lost when gangs ended in this time range, including work done before it.")];
 }
 
 export function over(page) {
   const { sums, range } = page.sums ?? {};
   const head = [h("h1", {}, "Over time"), choice(page)];
   if (!sums) return [...head, h("p", {}, page.trouble || "…")];
-  if (!sums.length) return [...head, h("p", {}, "No data for this time range yet. One sum is stored per minute.")];
+  if (!sums.length) return [...head, h("p", {}, "No data for this time range yet. One data point is stored per minute.")];
   const why = [...new Set(sums.flatMap((sum) => Object.keys(sum.waiting ?? {})))]
     .sort((a, b) => mean(sums, (s) => s.waiting?.[b] ?? 0) - mean(sums, (s) => s.waiting?.[a] ?? 0))
     .map((key) => ({ name: causes[key] ?? key, of: (sum) => sum.waiting?.[key] ?? 0 }));
@@ -151,11 +151,12 @@ function promises(sums) {
   const all = sums.reduce((a, { promises: p = {} }) => ({ jobs: a.jobs + (p.jobs ?? 0), late: a.late + (p.late ?? 0),
     early: a.early + (p.early ?? 0), near: a.near + (p.near ?? 0) }), { jobs: 0, late: 0, early: 0, near: 0 });
   const title = "Estimated and actual start times";
-  if (!all.jobs) return [h("h2", {}, title), h("p", {}, "No job with an estimate started.")];
+  if (!all.jobs) return [h("h2", {}, title), h("p", {}, "No job that had a start estimate started in this time range.")];
   const fact = (name, value) => [h("dt", {}, name), h("dd", {}, value)];
-  return [h("h2", {}, title), h("dl", { class: "facts" }, fact("Jobs with an estimate that started", String(all.jobs)),
+  return [h("h2", {}, title), h("dl", { class: "facts" }, fact("Started jobs that had an estimate", String(all.jobs)),
     fact("Started within 5 minutes of the estimate", `${Math.round((100 * all.near) / all.jobs)}%`),
-    fact("Average delay over all jobs", span(all.late / all.jobs)), fact("Average lead over all jobs", span(all.early / all.jobs)))];
+    fact("Average time by which jobs started after the estimate", span(all.late / all.jobs)),
+    fact("Average time by which jobs started before the estimate", span(all.early / all.jobs)))];
 }
 
 const maxQueues = 12;

@@ -96,7 +96,7 @@ function ownersOf(described, name) {
   for (let q = described.find((one) => one.name === name); q; q = described.find((one) => one.name === q.parent)) {
     if (q.owners) lists.push((q.name === name ? "" : `in ${q.name}: `) + named(q.owners));
   }
-  const mine = described.find((one) => one.name === name)?.barred ? " (not allowed for you)" : "";
+  const mine = described.find((one) => one.name === name)?.barred ? " (you cannot submit to this queue)" : "";
   return (lists.join("; ") || "all users") + mine;
 }
 
