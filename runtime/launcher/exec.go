@@ -11,6 +11,7 @@ import (
 	"github.com/asynkron/protoactor-go/actor"
 	"golang.org/x/sys/unix"
 
+	"github.com/yi-json/synapse/clock"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/runtime/carapace"
 	"github.com/yi-json/synapse/runtime/supervisor"
@@ -124,19 +125,11 @@ func runExec(home, helper string, wire Wire) error {
 
 // look sends an empty message at intervals. It detects a broken wire even if the process neither reads nor writes.
 func (e *execSession) look(over <-chan struct{}) {
-	tick := time.NewTicker(peerEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-over:
-			return
-		case <-tick.C:
-		}
+	clock.Every(peerEvery, over, func() {
 		if e.send(&Outgoing{}) != nil {
 			e.process.Close()
-			return
 		}
-	}
+	})
 }
 
 func failed(err error) *Outgoing {

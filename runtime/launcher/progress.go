@@ -61,20 +61,13 @@ func (t *task) endProgress() {
 
 // runProgress looks at the tasks until the launcher is closed.
 func (l *Launcher) runProgress() {
-	tick := time.NewTicker(progressEvery)
-	defer tick.Stop()
-	for {
-		select {
-		case <-l.done:
-			return
-		case <-tick.C:
-		}
+	clock.Every(progressEvery, l.done, func() {
 		for _, t := range l.all() {
 			if t.progress.running.Load() {
 				t.lookForProgress()
 			}
 		}
-	}
+	})
 }
 
 // lookForProgress reads what the task has reported since the last look, and sends the changes.

@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"slices"
 	"time"
+
+	"github.com/yi-json/synapse/clock"
 )
 
 // This file links the audit logs of the schedulers that share a store. Each scheduler keeps its head in the store.
@@ -95,16 +97,7 @@ func unknownHeads(err error) string {
 
 func (l *Log) keepHeads() {
 	defer l.running.Done()
-	often := time.NewTicker(keepsEvery)
-	defer often.Stop()
-	for {
-		select {
-		case <-l.closed:
-			return
-		case <-often.C:
-			l.KeepHead()
-		}
-	}
+	clock.Every(keepsEvery, l.closed, l.KeepHead)
 }
 
 // KeepHead stores the head if there are new lines. If the store fails, the log continues.
