@@ -27,7 +27,8 @@ const statesPage = "docs/contribute/states.md"
 const statesIntroduction = `# The states of every actor
 
 A test writes this page from the tables in ` + "`actors/`" + `: ` + "`go test ./test -run StatesPage -rewrite`" + `.
-An actor changes its state only by these transitions. Any other transition is a panic, because its consequences are unknown.
+An actor changes its state only by these transitions.
+In any other case, the actor panics, because the consequences are unknown.
 Another test runs the simulator until each transition was taken.
 `
 
@@ -38,7 +39,7 @@ func TestStatesPage(t *testing.T) {
 	var page strings.Builder
 	page.WriteString(statesIntroduction)
 	for _, table := range append(leader.Tables(), worker.Tables()...) {
-		fmt.Fprintf(&page, "\n## %s\n\nBegins as **%s**.\n\n| from | event | to |\n|---|---|---|\n",
+		fmt.Fprintf(&page, "\n## %s\n\nThe actor begins as **%s**.\n\n| from | event | to |\n|---|---|---|\n",
 			strings.ToUpper(string(table.Kind[:1]))+string(table.Kind[1:]), table.Edges[0].From())
 		for _, e := range table.Edges {
 			fmt.Fprintf(&page, "| %s | %s | %s |\n", e.From(), e.Event(), e.To())
