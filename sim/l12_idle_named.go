@@ -1,6 +1,7 @@
 package sim
 
 import (
+	"cmp"
 	"slices"
 	"time"
 
@@ -92,13 +93,16 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 		if !m.core() || !w.open(m) || m.proc == nil || m.proc.dead || m.proc.node == nil {
 			continue
 		}
-		p.leader.EachKept(m.id, func(job topology.JobID, amount topology.Resources, firm bool) {
-			kept[string(job)] = true
-			left := m.proc.node.Ledger().Capacity().Less(amount)
-			if !firm || lacksGPU(left) || left.MilliCPU < 0 || left.MemoryBytes < 0 {
-				lacking[string(job)] = true
+		left := m.proc.node.Ledger().Capacity()
+		for _, r := range w.reservedOn(p, m) { // an earlier guarantee gets the free capacity first
+			kept[r.job] = true
+			if r.firm {
+				left = left.Less(r.amount)
 			}
-		})
+			if !r.firm || lacksGPU(left) || left.MilliCPU < 0 || left.MemoryBytes < 0 {
+				lacking[r.job] = true
+			}
+		}
 	}
 	for _, id := range sortedKeys(c.idle) {
 		if !kept[id] {
@@ -121,6 +125,29 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 			return
 		}
 	}
+}
+
+// reservation is what the leader reserves on a node for a job.
+type reservation struct {
+	job    string
+	order  uint64 // of its guarantee
+	amount topology.Resources
+	firm   bool
+}
+
+// reservedOn lists the reservations on a node in the order of the guarantees.
+func (w *World) reservedOn(p *process, m *machine) (all []reservation) {
+	p.leader.EachKept(m.id, func(job topology.JobID, amount topology.Resources, firm bool) {
+		r := reservation{job: string(job), amount: amount, firm: firm}
+		if page := w.books.jobs[r.job]; page != nil {
+			r.order = page.record.GetPromise().GetOrder()
+		}
+		all = append(all, r)
+	})
+	slices.SortFunc(all, func(a, b reservation) int {
+		return cmp.Or(cmp.Compare(a.order, b.order), cmp.Compare(a.job, b.job))
+	})
+	return all
 }
 
 // isPatient reports whether a job may still wait for its preferred level. Other domains are reserved for a later start.
