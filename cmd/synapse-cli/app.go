@@ -232,7 +232,8 @@ func (a *app) lost(err error) { a.say("%s: %s; waiting for the scheduler to retu
 // listFlags adds the flags of lists.
 func (a *app) listFlags(c *cobra.Command) {
 	f := c.Flags()
-	f.StringVarP(&a.style.Format, "output", "o", "", "output `format`: "+strings.Join(show.Formats, ", "))
+	f.StringVarP(&a.style.Format, "output", "o", "", "output `format`: "+strings.Join(show.Formats, ", ")+", "+
+		show.TemplateFormats)
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
 	a.completeFlag(c, "output", cobra.FixedCompletions(show.Formats, cobra.ShellCompDirectiveNoFileComp))
 	f.BoolVarP(&a.style.Quiet, "quiet", "q", false, "print only IDs")

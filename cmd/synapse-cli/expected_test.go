@@ -149,3 +149,37 @@ func TestFlagsForWhatOnlyFilesHad(t *testing.T) {
 		r.wants(t, 0, want, "")
 	}
 }
+
+// TestFieldsByPath checks the formats and flags that select fields of objects, as kubectl has them.
+func TestFieldsByPath(t *testing.T) {
+	f := startFake(t)
+	const live = messages.JobState_JOB_STATE_ACTIVE
+	f.jobs = []*messages.JobStatus{
+		labelled("j1", "train", "running", live, "team", "nlp"), labelled("j2", "eval", "running", live, "team", "cv"),
+		labelled("j3", "a\x1b[31m", "running", live),
+	}
+	cli(f.address, "get", "jobs", "-o", "jsonpath={.items[*].metadata.id}").wants(t, 0, "j1 j2 j3", "")
+	cli(f.address, "get", "jobs", "-o", `jsonpath={range .items[*]}{.metadata.id}={.metadata.labels.team}{"\n"}{end}`).
+		wants(t, 0, "j1=nlp\nj2=cv\nj3=\n", "")
+	cli(f.address, "get", "job", "j2", "-o", "jsonpath={.metadata.name}").wants(t, 0, "eval", "")
+	r := cli(f.address, "get", "jobs", "-o", "custom-columns=ID:.metadata.id,NAME:.metadata.name,TEAM:.metadata.labels.team")
+	lines := strings.Split(strings.TrimSpace(r.out), "\n")
+	if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "ID NAME TEAM" ||
+		strings.Join(strings.Fields(lines[3]), " ") != `j3 a\u001b[31m <none>` {
+		t.Errorf("the table is %q (%s)", r.out, r.err)
+	}
+	cli(f.address, "get", "jobs", "-q", "--sort-by", ".metadata.name").wants(t, 0, "j3\nj2\nj1\n", "")
+	cli(f.address, "get", "jobs", "-q", "--selector", "team=cv").wants(t, 0, "j2\n", "")
+	cli(f.address, "get", "jobs", "-q", "-l", "team", "--selector", "team!=nlp").wants(t, 0, "j2\n", "")
+	for _, c := range []struct{ flag, value, want string }{
+		{"-o", "jsonpath={.items[?(@.x)]}", "a filter [?(…)] is not supported"},
+		{"-o", "jsonpath={range .items[*]}", "{range} without {end}"},
+		{"-o", "custom-columns=ID", `column "ID" is not HEAD:PATH`},
+		{"-o", "jsonpaths={.x}", "unknown format: use wide, json, yaml, name, jsonpath=TEMPLATE"},
+		{"--sort-by", "..name", "a recursive path (..) is not supported"},
+	} {
+		cli(f.address, "get", "jobs", c.flag, c.value).wants(t, exit.Misuse, "", c.want)
+	}
+	cli(f.address, "get", "jobs", "--sort-by", ".x", "--sort", "age").wants(t, exit.Misuse, "",
+		"--sort-by cannot be combined with --sort")
+}

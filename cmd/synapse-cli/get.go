@@ -37,6 +37,7 @@ type listing struct {
 	watch, me, live bool
 	start           bool // show when each waiting job starts
 	sort            string
+	sortBy          string // path of a field of the objects; empty: sort decides
 	labels          []string
 	chosen          selector
 	query           messages.ListJobs
@@ -86,6 +87,7 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f.StringVar(&l.query.Queue, "queue", "", "list only jobs in this queue")
 	f.StringArrayVarP(&l.labels, "label", "l", nil, "list only jobs with these labels: "+selectorHelp)
 	f.StringVar(&l.sort, "sort", "age", "sort key: "+strings.Join(jobOrders(), ", ")+"; prefix - reverses the order")
+	a.fieldFlags(c, l)
 	a.completeWords(c, "phase", messages.Phases)
 	a.completeWords(c, "sort", jobOrders())
 	a.completeFlag(c, "queue", a.completeQueues)
@@ -135,6 +137,9 @@ func (a *app) getJobs(ctx context.Context, c *client.Client, l *listing, args []
 		return l.live && over(j) || l.start && !messages.Waits(j.GetPhase()) || !l.chosen.job(j)
 	})
 	slices.SortStableFunc(jobs, less)
+	if err := l.sortJobs(jobs, a.style.NowMs); err != nil {
+		return err
+	}
 	switch {
 	case len(jobs) > 0 || !a.forPeople():
 	case l.start:
@@ -226,6 +231,7 @@ func (a *app) getNodesCommand() *cobra.Command {
 		"list only nodes with these labels or topology domains: "+selectorHelp)
 	f.StringVar(&l.sort, "sort", "name",
 		"sort key: "+strings.Join(nodeOrders(), ", ")+"; prefix - reverses the order")
+	a.fieldFlags(c, l)
 	a.completeWords(c, "sort", nodeOrders())
 	return c
 }
@@ -261,6 +267,9 @@ func (a *app) getNodes(ctx context.Context, c *client.Client, l *listing, args [
 	}
 	nodes = slices.DeleteFunc(nodes, func(n *messages.NodeStatus) bool { return !wanted.node(n) })
 	slices.SortStableFunc(nodes, less)
+	if err := l.sortNodes(nodes); err != nil {
+		return err
+	}
 	if len(nodes) == 0 && a.forPeople() {
 		a.say("no nodes")
 	}

@@ -89,7 +89,7 @@ func Starts(w io.Writer, s Style, list []*messages.JobStatus) error {
 
 // Job prints one job as an object, or as a table with one row.
 func Job(w io.Writer, s Style, j *messages.JobStatus) error {
-	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
+	if !s.names() && (s.Format == "json" || s.Format == "yaml" || s.isJSONPath()) {
 		return document(w, s.Format, jobObject(j, s.NowMs))
 	}
 	return Jobs(w, s, []*messages.JobStatus{j})

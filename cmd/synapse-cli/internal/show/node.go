@@ -178,7 +178,7 @@ func Nodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
 
 // Node prints one node as an object, or as a table with one row.
 func Node(w io.Writer, s Style, n *messages.NodeStatus) error {
-	if !s.names() && (s.Format == "json" || s.Format == "yaml") {
+	if !s.names() && (s.Format == "json" || s.Format == "yaml" || s.isJSONPath()) {
 		return document(w, s.Format, nodeObject(n))
 	}
 	return Nodes(w, s, []*messages.NodeStatus{n})

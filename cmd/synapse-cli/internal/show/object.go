@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
+	"strings"
 
 	"go.yaml.in/yaml/v3"
 
@@ -343,6 +344,9 @@ func document(w io.Writer, format string, object any) error {
 	encoder.SetIndent("", "  ")
 	if err := encoder.Encode(object); err != nil {
 		return err
+	}
+	if template, is := strings.CutPrefix(format, jsonPath); is {
+		return templated(w, template, b.Bytes())
 	}
 	if format == "yaml" {
 		var tree yaml.Node

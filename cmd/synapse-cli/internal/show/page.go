@@ -82,8 +82,11 @@ func several[T, R any](w io.Writer, s Style, kind string, columns []column[R], l
 	if s.names() {
 		return ids(w, list, id)
 	}
-	if s.Format == "json" || s.Format == "yaml" {
+	switch {
+	case s.Format == "json" || s.Format == "yaml" || s.isJSONPath():
 		return document(w, s.Format, listObject{"synapse/v1", kind, each(list, object)})
+	case s.isTemplate():
+		return customTable(w, s, each(list, object))
 	}
 	return table(w, s, columns, each(list, row))
 }

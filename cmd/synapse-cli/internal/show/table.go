@@ -15,7 +15,7 @@ import (
 
 // Style holds the settings of the output.
 type Style struct {
-	Format    string // "", wide, json, yaml, name
+	Format    string // "", wide, json, yaml, name, jsonpath=…, custom-columns=…
 	NoHeaders bool
 	Parsable  bool // fields separated by |, never cut
 	Quiet     bool // only IDs
@@ -29,8 +29,12 @@ var Formats = []string{"wide", "json", "yaml", "name"}
 
 // Check refuses an unknown format.
 func (s *Style) Check() error {
-	if s.Format != "" && !slices.Contains(Formats, s.Format) {
-		return fmt.Errorf("-o %s: unknown format: use %s", s.Format, strings.Join(Formats, ", "))
+	if s.isTemplate() {
+		if err := s.checkTemplate(); err != nil {
+			return err
+		}
+	} else if s.Format != "" && !slices.Contains(Formats, s.Format) {
+		return fmt.Errorf("-o %s: unknown format: use %s, %s", s.Format, strings.Join(Formats, ", "), TemplateFormats)
 	}
 	return s.CheckOne()
 }
