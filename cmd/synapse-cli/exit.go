@@ -25,7 +25,7 @@ const exitHelp = "Exit codes: 0 ok, 1 failure, 2 usage, 3 not found, 4 conflict,
 // refusedFile returns an error with all problems of a file.
 func refusedFile(name string, problems jobfile.Problems) error {
 	lines := problems.Lines(name)
-	return &exit.Failure{Code: exit.Misuse, Text: lines[0], More: lines[1:]}
+	return &exit.Failure{Code: exit.Misuse, Text: lines[0], More: lines[1:], Problems: problems}
 }
 
 // usageError returns a one-line error for a wrong command line.
@@ -158,6 +158,8 @@ func (a *app) end(err error) int {
 	switch {
 	case err == nil, exit.Closed(err):
 		return exit.OK
+	case a.style.Format == "json":
+		return a.endAsJSON(err)
 	case errors.As(err, &problems):
 		for _, line := range problems.Lines("") {
 			a.say("%s: %s", a.name, line)

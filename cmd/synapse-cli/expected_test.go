@@ -1,7 +1,11 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -182,4 +186,33 @@ func TestFieldsByPath(t *testing.T) {
 	}
 	cli(f.address, "get", "jobs", "--sort-by", ".x", "--sort", "age").wants(t, exit.Misuse, "",
 		"--sort-by cannot be combined with --sort")
+}
+
+// TestErrorsAsJSON checks that a command with -o json prints errors as an object on stderr, with the same exit code.
+func TestErrorsAsJSON(t *testing.T) {
+	f := startFake(t)
+	file := filepath.Join(t.TempDir(), "job.yaml")
+	if err := os.WriteFile(file, []byte("apiVersion: synapse/v1\nkind: Job\nspec: {imag: host}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		args []string
+		code int
+		want errorObject
+	}{
+		{[]string{"get", "job", "none", "-o", "json"}, exit.NotFound, errorObject{Message: `unknown job "none"`}},
+		{[]string{"submit", "-o", "json", "-f", file}, exit.Misuse, errorObject{Problems: []problemObject{{
+			Line: 3, Column: 8, Field: "spec.imag", Message: "is not a key of a job file",
+			Hint: `did you mean "image"?`}}}},
+	} {
+		r := cli(f.address, c.args...)
+		var got errorObject
+		if err := json.Unmarshal([]byte(r.err), &got); err != nil || r.code != c.code || got.ExitCode != c.code ||
+			got.Kind != "Error" || !strings.Contains(got.Message, c.want.Message) {
+			t.Errorf("%v: code %d, %q: %v", c.args, r.code, r.err, err)
+		}
+		if len(c.want.Problems) > 0 && !slices.Contains(got.Problems, c.want.Problems[0]) {
+			t.Errorf("%v: the problems are %+v", c.args, got.Problems)
+		}
+	}
 }

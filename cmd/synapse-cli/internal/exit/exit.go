@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -32,6 +33,8 @@ type Failure struct {
 	Text string   // empty: everything was already printed
 	More []string // further lines
 	Hint string
+	// Problems lists the mistakes in a file. Text and More have them as lines.
+	Problems jobfile.Problems
 }
 
 // Error returns the first line.

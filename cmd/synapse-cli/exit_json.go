@@ -1,0 +1,58 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"strings"
+
+	"github.com/yi-json/synapse/clients/go/jobfile"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
+)
+
+// This file owns errors as JSON, for programs that request -o json.
+
+// errorObject is an error on stderr.
+type errorObject struct {
+	APIVersion string          `json:"apiVersion"`
+	Kind       string          `json:"kind"`
+	ExitCode   int             `json:"exitCode"`
+	Message    string          `json:"message"`
+	Hint       string          `json:"hint,omitempty"`
+	Details    []string        `json:"details,omitempty"`
+	Problems   []problemObject `json:"problems,omitempty"`
+}
+
+// problemObject is a mistake in a job file or in a flag.
+type problemObject struct {
+	Line    int    `json:"line,omitempty"`
+	Column  int    `json:"column,omitempty"`
+	Field   string `json:"field,omitempty"`
+	Message string `json:"message"`
+	Hint    string `json:"hint,omitempty"`
+}
+
+// endAsJSON prints an error as an object, and returns the exit code.
+func (a *app) endAsJSON(err error) int {
+	o := errorObject{APIVersion: "synapse/v1", Kind: "Error", ExitCode: exit.Code(err)}
+	var problems jobfile.Problems
+	var failure *exit.Failure
+	switch {
+	case errors.As(err, &problems):
+		o.ExitCode, o.Message = exit.Misuse, strings.Join(problems.Lines(""), "; ")
+	case errors.Is(err, context.Canceled):
+		return exit.Interrupted
+	default:
+		o.Message, o.Hint = exit.Words(err)
+	}
+	if errors.As(err, &failure) {
+		o.Details, problems = failure.More, failure.Problems
+	}
+	for _, p := range problems {
+		o.Problems = append(o.Problems, problemObject{p.Line, p.Column, p.Path, p.Text, p.Hint})
+	}
+	if writeErr := show.Object(a.errs, "json", o); writeErr != nil {
+		return exit.Failed
+	}
+	return o.ExitCode
+}
