@@ -46,7 +46,9 @@ func usageError(root *cobra.Command, args []string, err error) error {
 	hint := fmt.Sprintf("run `%s --help` for its usage", found.CommandPath())
 	word, _, is := strings.Cut(strings.TrimPrefix(text, `unknown command "`), `" for`)
 	flag := settings.MeantFlag(found.Flags(), err)
-	switch {
+	switch habit := flagHabit(found.Name(), text); {
+	case habit != "":
+		hint = habit
 	case flag != "":
 		hint = fmt.Sprintf("did you mean --%s? %s", flag, hint)
 	case is && strings.HasPrefix(text, "unknown command"):
@@ -108,23 +110,6 @@ func helpCommand() *cobra.Command {
 	}
 }
 
-// elsewhere maps the command names of other schedulers to the commands here.
-var elsewhere = map[string]string{
-	"sbatch": "submit", "srun": "run", "create": "submit",
-	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
-	"jobs": "get jobs", "list": "get jobs",
-	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",
-	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort " +
-		"priority",
-	"undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
-}
-
-// kinds maps the words of other schedulers to the lists of `get`.
-var kinds = map[string]string{
-	"pods": "jobs", "tasks": "jobs", "workloads": "jobs", "machines": "nodes", "hosts": "nodes", "workers": "nodes",
-	"partitions": "queues", "reservations": "jobs --start",
-}
-
 // meant suggests a command for an unknown word, or returns "" if none is similar.
 func meant(found *cobra.Command, word string) string {
 	var words, ways []string
@@ -140,6 +125,10 @@ func meant(found *cobra.Command, word string) string {
 		other = kinds[word]
 	}
 	switch {
+	case advice[found.Name()+" "+word] != "":
+		return advice[found.Name()+" "+word]
+	case advice[word] != "" && !found.HasParent():
+		return advice[word]
 	case other != "" && (found.Name() == "get" || !found.HasParent()):
 		return "did you mean `" + found.CommandPath() + " " + other + "`?"
 	case near != "":

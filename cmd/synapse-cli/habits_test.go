@@ -1,0 +1,48 @@
+package main
+
+import (
+	"strings"
+	"testing"
+
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+)
+
+// TestHabits checks that words and flags of kubectl which do not exist here are answered with the way that does.
+func TestHabits(t *testing.T) {
+	for line, want := range map[string]string{
+		"get events":                   "use `synapse-cli events --since 1h`",
+		"get ns":                       "did you mean `synapse-cli get queues`?",
+		"get all":                      "use `get jobs`, `get nodes` or `get queues`",
+		"config get-contexts":          "did you mean `synapse-cli contexts`?",
+		"auth can-i create":            "did you mean `synapse-cli whoami`?",
+		"edit job x":                   "did you mean `synapse-cli update`?",
+		"scale x":                      "a job keeps its size",
+		"rollout restart x":            "synapse-cli requeue JOB",
+		"api-resources":                "use `synapse-cli get jobs`",
+		"top nodes":                    "use `synapse-cli top`",
+		"taint node n1 a=b":            "synapse-cli cordon NODE",
+		"wait --for=condition=done x":  "waits for the end of the job",
+		"delete -f x.yaml":             "give the name or the ID of the job",
+		"logs --since 1h x":            "use --tail LINES",
+		"drain n1 --ignore-daemonsets": "leave it out",
+		"get jobs -A":                  "there are no namespaces",
+		"get jobs -n team":             "there are no namespaces",
+		"get jobs --namespace=team":    "there are no namespaces",
+		"get jobs --bogus":             "run `synapse-cli get jobs --help`",
+	} {
+		r := cli("127.0.0.1:1", strings.Fields(line)...)
+		if r.code != exit.Misuse || !strings.Contains(r.err, "hint: ") || !strings.Contains(r.err, want) {
+			t.Errorf("%s: code %d, %q", line, r.code, r.err)
+		}
+	}
+}
+
+// TestHabitsExist checks that each command that a hint names exists.
+func TestHabitsExist(t *testing.T) {
+	root := newApp(nil, nil, nil, nil).root()
+	for word, way := range elsewhere {
+		if found, _, err := root.Find(strings.Fields(way)); err != nil || found == root {
+			t.Errorf("%s: the hint names %q, which does not exist", word, way)
+		}
+	}
+}
