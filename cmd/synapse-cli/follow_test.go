@@ -106,6 +106,20 @@ func TestSubmitAndWait(t *testing.T) {
 	r.wants(t, 42, "jnew1\n", "job jnew1 failed: rank 1 on n1 exited with code 42\n")
 }
 
+// TestInterruptedWait checks that an interrupt of a wait says that the job continues, and how to cancel it.
+func TestInterruptedWait(t *testing.T) {
+	f := startFake(t)
+	done := make(chan result, 1)
+	go func() { done <- cliWith(f.address, jobYAML, nil, "submit", "-", "--wait", "-q") }()
+	await(t, "the wait", func() bool { return len(told[*messages.Watch](f)) > 0 })
+	interrupt(t)
+	r := <-done
+	r.wants(t, exit.Interrupted, "jnew1\n", "job jnew1 continues; `synapse-cli cancel jnew1` stops it\n")
+	if sent := told[*messages.Cancel](f); len(sent) > 0 {
+		t.Errorf("the job was cancelled: %v", sent)
+	}
+}
+
 func TestAttach(t *testing.T) {
 	f := startFake(t)
 	f.logs = []*api.LogPart{{Data: []byte("out\n")}, {Stderr: true, Data: []byte("to stderr\n")}}

@@ -4,8 +4,10 @@ import (
 	"cmp"
 	"context"
 	"crypto/rand"
+	"errors"
 	"fmt"
 	"os"
+	"os/signal"
 	"path"
 	"slices"
 	"strings"
@@ -410,13 +412,18 @@ func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.S
 	return a.data("Job %s submitted: %s, %s", id, spec.Called(), show.Shape(spec))
 }
 
-// waitFor waits for one job and returns its exit code as an error.
+// waitFor waits for one job and returns its exit code as an error. After an interrupt, it says that the job continues.
 func (a *app) waitFor(ctx context.Context, c *client.Client, id string, progress bool) error {
 	var shown func(*messages.JobStatus)
 	if progress {
 		shown = a.progress()
 	}
+	ctx, stop := signal.NotifyContext(ctx, os.Interrupt)
+	defer stop()
 	status, err := c.Wait(ctx, id, a.lost, shown)
+	if errors.Is(err, context.Canceled) {
+		a.say("job %s continues; `%s cancel %s` stops it", id, a.name, id)
+	}
 	if err != nil {
 		return err
 	}
