@@ -127,7 +127,7 @@ func (c *idleNamed) keptInVain(w *World, p *process) {
 	}
 }
 
-// reservation is what the leader reserves on a node for a job.
+// reservation holds the capacity that the leader reserves on a node for a job.
 type reservation struct {
 	job    string
 	order  uint64 // of its guarantee

@@ -166,7 +166,8 @@ func TestFieldsByPath(t *testing.T) {
 	cli(f.address, "get", "jobs", "-o", `jsonpath={range .items[*]}{.metadata.id}={.metadata.labels.team}{"\n"}{end}`).
 		wants(t, 0, "j1=nlp\nj2=cv\nj3=\n", "")
 	cli(f.address, "get", "job", "j2", "-o", "jsonpath={.metadata.name}").wants(t, 0, "eval", "")
-	r := cli(f.address, "get", "jobs", "-o", "custom-columns=ID:.metadata.id,NAME:.metadata.name,TEAM:.metadata.labels.team")
+	r := cli(f.address, "get", "jobs", "-o",
+		"custom-columns=ID:.metadata.id,NAME:.metadata.name,TEAM:.metadata.labels.team")
 	lines := strings.Split(strings.TrimSpace(r.out), "\n")
 	if len(lines) != 4 || strings.Join(strings.Fields(lines[0]), " ") != "ID NAME TEAM" ||
 		strings.Join(strings.Fields(lines[3]), " ") != `j3 a\u001b[31m <none>` {

@@ -9,16 +9,19 @@ var elsewhere = map[string]string{
 	"sbatch": "submit", "srun": "run", "create": "submit",
 	"scancel": "cancel", "kill": "cancel", "stop": "cancel", "squeue": "get jobs", "ps": "get jobs",
 	"jobs": "get jobs", "list": "get jobs",
-	"sinfo": "get nodes", "nodes": "get nodes", "sacct": "history", "show": "describe job", "status": "describe job",
+	"sinfo": "get nodes", "nodes": "get nodes",
+	"sacct": "history", "show": "describe job", "status": "describe job",
 	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort " +
 		"priority",
-	"config": "contexts", "auth": "whoami", "cluster-info": "top", "edit": "update", "annotate": "note", "undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
+	"config": "contexts", "auth": "whoami", "cluster-info": "top", "edit": "update",
+	"annotate": "note", "undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 
 // kinds maps the words of other schedulers to the lists of `get`.
 var kinds = map[string]string{
 	"pods": "jobs", "tasks": "jobs", "workloads": "jobs", "machines": "nodes", "hosts": "nodes", "workers": "nodes",
-	"partitions": "queues", "namespaces": "queues", "ns": "queues", "no": "nodes", "po": "jobs", "reservations": "jobs --start",
+	"partitions": "queues", "namespaces": "queues", "ns": "queues",
+	"no": "nodes", "po": "jobs", "reservations": "jobs --start",
 }
 
 // advice has the hints for words that no single command replaces. A key is a command name, or `get` with a word.

@@ -1,5 +1,5 @@
-// Package fieldpath reads fields of JSON values by paths, such as .items[*].metadata.name, and prints them by templates.
-// The syntax is kubectl's JSONPath without filters, slices and recursion.
+// Package fieldpath reads fields of JSON values by paths, such as .items[*].metadata.name, and prints them by
+// templates. The syntax is kubectl's JSONPath without filters, slices and recursion.
 package fieldpath
 
 import (
