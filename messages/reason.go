@@ -84,12 +84,11 @@ var WaitTexts = [WaitCodes]WaitText{
 	},
 	WaitResources: {
 		"Not enough GPUs, CPUs or memory are free now.",
-		"Run `synapse-cli explain JOB`: it names the jobs that hold them, when they end, and " +
-			"what would start now.",
+		"Run `synapse-cli explain JOB`. It shows which jobs use these resources, when they end, and which change " +
+			"would let the job start now.",
 	},
 	WaitTopology: {
-		"Enough may be free, but not within one domain of the topology level that the job " +
-			"requires or prefers.",
+		"No domain of the topology level that the job requires or prefers has enough free resources.",
 		"Wait, or request a coarser level.",
 	},
 	WaitNodeSelector: {
@@ -107,11 +106,10 @@ var WaitTexts = [WaitCodes]WaitText{
 	},
 	WaitPriority: {
 		"Nodes are free, but earlier or shorter jobs start first.",
-		"Wait, or set a time limit: a job that ends before a reservation starts can be " +
-			"backfilled.",
+		"Wait, or set a time limit, so that the job can be backfilled if it ends before a reservation starts.",
 	},
 	WaitQueueLimit: {
-		"The queue, or the owner in that queue, uses all that it may use.",
+		"The queue has reached its limit, or the owner of the job has reached a limit in this queue.",
 		"Wait until jobs of the queue end, or submit to another queue.",
 	},
 	WaitHeld: {
@@ -127,11 +125,11 @@ var WaitTexts = [WaitCodes]WaitText{
 		"Wait for the jobs that the reason names.",
 	},
 	WaitArray: {
-		"The elements of an array wait; the reason counts the elements by state.",
+		"Elements of the array wait. The reason has the number of elements in each state.",
 		"Run `synapse-cli get jobs --array JOB`: each element has its own reason.",
 	},
 	WaitArrayLimit: {
-		"As many elements of the array run as its limit allows.",
+		"The maximum number of elements of the array is running.",
 		"Wait, or raise the limit of the array.",
 	},
 	WaitPrepare: {
@@ -152,20 +150,20 @@ var WaitTexts = [WaitCodes]WaitText{
 		"Bring the node back, or run `synapse-cli remove NODE` if it is gone for good.",
 	},
 	WaitUserID: {
-		"No user ID is free for the job, or its owner has used up the owner's share of user IDs.",
-		"Wait, name a user, or widen `--uids`.",
+		"No user ID is free for the job, or jobs of the owner use the owner's complete share of user IDs.",
+		"Wait, set `user` in the job, or ask an administrator for a larger range `--uids`.",
 	},
 	WaitRecovering: {
 		"A new leader waits a few seconds for the reports of its nodes.",
 		"Wait.",
 	},
 	WaitHalted: {
-		"The scheduler starts no jobs, because its store is older than its nodes.",
-		"An administrator reads the scheduler's log.",
+		"The scheduler starts no jobs, because nodes report newer tasks than its records have.",
+		"An administrator must read the scheduler's log.",
 	},
 	WaitStore: {
 		"The database does not accept writes.",
-		"An administrator repairs the database.",
+		"An administrator must repair the database.",
 	},
 }
 

@@ -22,12 +22,12 @@ func TestReasonsPage(t *testing.T) {
 	var b strings.Builder
 	b.WriteString(`# Waiting reasons
 
-` + "`synapse-cli get jobs`" + ` shows a reason for each job that waits: a code, a colon, and at most 60 columns in all.
+` + "`synapse-cli get jobs`" + ` shows a reason for each job that waits: a code, a colon and a short text, in at most 60 columns.
 For example: ` + "`Resources: needs 32 GPUs, 0 of 32 free, 1 node drained`" + `.
 The code is also the field ` + "`reasonCode`" + ` of ` + "`-o json`" + `, the field ` + "`reason_code`" + ` of the API, and the label ` +
 		"`reason`" + ` of the metric ` + "`synapse_jobs_waiting`" + `.
-` + "`squeue`" + ` shows Slurm's code in the last column; it shows ` + "`Priority`" + ` for ` + "`Resources`" + ` and ` + "`Topology`" +
-		` if other jobs are ahead.
+The last column of the table has the code that ` + "`squeue`" + ` shows.
+If other jobs are ahead, ` + "`squeue`" + ` shows ` + "`Priority`" + ` instead of ` + "`Resources`" + ` or ` + "`Topology`" + `.
 Run ` + "`synapse-cli explain JOB`" + ` for all facts about one job.
 
 | Code | Meaning | What to do | Slurm |

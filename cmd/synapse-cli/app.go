@@ -86,13 +86,13 @@ func (a *app) root() *cobra.Command {
 		Use:   a.name,
 		Short: "submit, watch and stop gangs of training tasks on a Synapse cluster",
 		Long: "Client for a Synapse scheduler: submits jobs, shows why they wait, follows and stops them, and\n" +
-			"manages nodes. The scheduler's address (or several) comes from --server, SYNAPSE_SERVER, the file\n" +
-			"in --config or SYNAPSE_CONFIG, or the cluster of the last `login`.\n\n" +
+			"manages nodes. The addresses of the schedulers come from the first of these that is set: --server,\n" +
+			"SYNAPSE_SERVER, the file of --config or SYNAPSE_CONFIG, or the cluster of the last `login`.\n\n" +
 			exitHelp,
-		Example: "  synapse-cli up --nodes 4 --gpus 8          # a cluster on this host\n" +
+		Example: "  synapse-cli up --nodes 4 --gpus 8          # run a cluster on this host\n" +
 			"  synapse-cli submit job.yaml --wait\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
-			"  synapse-cli explain JOB                    # why is it pending?",
+			"  synapse-cli explain JOB                    # show why a job waits",
 		Version:           versionOf(),
 		Args:              cobra.NoArgs,
 		SilenceErrors:     true,

@@ -25,10 +25,11 @@ func (a *app) applyCommand() *cobra.Command {
 		Use:   "apply -f FILE",
 		Short: "apply queue configuration from a file",
 		Long: "Replaces the cluster's queue configuration with the queues in a file. The new configuration is on\n" +
-			"the scheduler's disk when the command ends. Running jobs are not stopped. If the file has a\n" +
-			"`revision:`, the command replaces that revision only; `get queues -o yaml` writes the current one.\n" +
-			"A queue that has jobs and is missing from the file is closed: it accepts no new jobs, and its\n" +
-			"queued jobs can still start, without a quota.",
+			"the scheduler's disk when the command ends. Running jobs are not stopped. If the file has the key\n" +
+			"`revision`, the command fails with code 4 unless this revision is the current one. `get queues -o\n" +
+			"yaml` writes the current configuration with its revision. If a queue has jobs and is missing from\n" +
+			"the file, the queue is closed. A closed queue accepts no new jobs and has no quota. Queued jobs of a\n" +
+			"closed queue can still start.",
 		Example: "  synapse-cli apply -f queues.yaml --dry-run\n  synapse-cli apply -f queues.yaml\n" +
 			"  synapse-cli get queues -o yaml > queues.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
@@ -92,8 +93,8 @@ func (a *app) getQueuesCommand() *cobra.Command {
 		Use:     "queues",
 		Aliases: []string{"queue"},
 		Short:   "list queues with their quota, usage and queued jobs",
-		Long: "Lists the configured queues; -o yaml writes them as a file for `apply`. If no queues have been\n" +
-			"applied, the command lists the total of the jobs per queue name.",
+		Long: "Lists the configured queues; `-o yaml` writes them as a file for `apply`. If no queues are\n" +
+			"configured, the command lists the queue names that jobs use, with the totals of these jobs.",
 		Example: "  synapse-cli get queues\n  synapse-cli get queues -o yaml > queues.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

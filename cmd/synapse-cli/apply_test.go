@@ -88,8 +88,8 @@ old     closed    4      -         4        0
 Quota:        {gpu: 4, h100: 2}
 Limit:        {gpu: 16}
 TimeLimit:    {max: 24h}
-Owners:       everybody
-Share:        25% of what is borrowed beside its siblings
+Owners:       all users
+Share:        25% of the resources that the queue and its siblings borrow
 Use:          gpu 4, cpu 0, memory 0
 Jobs:         1 running, 0 waiting, 0 held
 Applied:      revision 1, by nobody

@@ -43,8 +43,9 @@ func (a *app) attachCommand() *cobra.Command {
 		Use:   "attach JOB",
 		Short: "show the output of a job until it ends and exit with its code",
 		Long: "Shows the output of a job until the job ends, and exits with the job's code. Standard output and\n" +
-			"standard error stay separate. Ctrl-C prints the job's state and detaches; pressing it again\n" +
-			"immediately cancels the job. To submit a job and attach to it, use `submit --attach`.",
+			"standard error stay separate. Press Ctrl-C once to print the job's state and detach. Press Ctrl-C\n" +
+			"again immediately afterwards to cancel the job. To submit a job and attach to it, use `submit\n" +
+			"--attach`.",
 		Example: "  synapse-cli attach JOB\n  synapse-cli attach JOB --tail 20",
 		Args:    oneJob(&chosen),
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -60,8 +61,9 @@ func (a *app) attachCommand() *cobra.Command {
 	}
 	labelFlag(c, &chosen, "the unfinished job")
 	c.Flags().StringVar(&tail, "tail", "",
-		"start with the last N `lines` of each rank's standard output and standard error")
-	c.Flags().StringVar(&tailBytes, "tail-bytes", "", "start with the last bytes of each stream, such as 64Ki")
+		"start with the last `N` lines of each rank's standard output and standard error")
+	c.Flags().StringVar(&tailBytes, "tail-bytes", "", "start with the last part of each stream, of this `size`, "+
+		"such as 64Ki")
 	return c
 }
 

@@ -22,10 +22,10 @@ func (a *app) auditCommand() *cobra.Command {
 	c := a.objectFlag(&cobra.Command{
 		Use:   "audit DIR",
 		Short: "show the audit log of a scheduler with TLS",
-		Long: "Reads the audit log that a scheduler with --tls writes to the folder audit in its --data-dir. The\n" +
-			"log has two records of each change, before the call and with the outcome. It also records each\n" +
-			"read of another user's environment, command or output, and each refusal. Run the command on the\n" +
-			"scheduler's host, as a user who can read that folder.",
+		Long: "Reads the audit log that a scheduler with --tls writes to the folder audit in its --data-dir. Each\n" +
+			"change has two records: one before the call, and one with the outcome. The log also has a record of\n" +
+			"each refused call, and of each time a user reads another user's environment, command or output. Run\n" +
+			"the command on the scheduler's host, as a user who can read that folder.",
 		Example: "  synapse-cli audit data/audit\n" +
 			"  synapse-cli audit data/audit --who submitter/ada\n" +
 			"  synapse-cli audit data/audit --refused -o json",
@@ -60,14 +60,15 @@ func (a *app) auditVerifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "verify DIR...",
 		Short: "verify that no audit log record was changed or removed",
-		Long: "Verifies that each record follows from the one before it. A user who can write the file can also\n" +
-			"forge the complete log, so compare it with a copy stored elsewhere. The scheduler regularly logs\n" +
-			"the last record and its hash (\"Audit head …\"), and --heads reads that log, or any text with such\n" +
-			"lines.\n\n" +
-			"Each scheduler has a separate audit log, and a new leader records the last position of every log.\n" +
-			"If you pass the folders of all schedulers, the command follows the logs over each change of leader\n" +
-			"and reports missing records per scheduler. If you pass one folder, the command lists the other\n" +
-			"schedulers.",
+		Long: "Verifies that each record follows from the one before it. A user who can write to the file could\n" +
+			"replace the complete log. To detect such a change, compare the log with audit heads that are stored\n" +
+			"elsewhere. An audit head is the number and the hash of the last record. The scheduler regularly\n" +
+			"writes a line \"Audit head …\" to its own log. Pass a copy of that log, or any text with such lines,\n" +
+			"to --heads.\n\n" +
+			"Each scheduler has a separate audit log. A new leader records the heads of all these logs in its own\n" +
+			"log. If you pass the folders of all schedulers, the command verifies these heads too, and reports\n" +
+			"the missing records of each scheduler. If you pass only one folder, the command lists the schedulers\n" +
+			"whose logs are missing.",
 		Example: "  synapse-cli audit verify data/audit\n" +
 			"  synapse-cli audit verify data/audit --heads scheduler.log\n" +
 			"  synapse-cli audit verify data/audit other/audit",

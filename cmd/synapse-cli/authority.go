@@ -38,10 +38,11 @@ func (a *app) initCommand() *cobra.Command {
 		Use:   "init DIR",
 		Short: "create the keys of a cluster with TLS",
 		Long: "Creates the keys and certificates of a cluster, in folders below DIR:\n\n" +
-			"  root         Signs the authorities of schedulers. Nothing else needs it: move it off all cluster hosts.\n" +
+			"  root         Signs the authorities of schedulers. Only `certify scheduler` needs it.\n" +
+			"               Move it to a host outside of the cluster.\n" +
 			"  scheduler    For synapse-scheduler --tls. Several schedulers get one folder each: scheduler-NAME.\n" +
 			"  admin        For synapse-cli --tls, or SYNAPSE_TLS.\n\n" +
-			"Use `certify` for nodes and additional users. Only the owner can read the keys.",
+			"Use `certify` for nodes and additional users. Only the user who runs this command can read the keys.",
 		Example: "  synapse-cli init keys\n" +
 			"  synapse-cli init research --schedulers head1,head2 --admin ada",
 		Args: named("folder", "keys", 1),
@@ -134,12 +135,13 @@ func (a *app) certifyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "certify ROLE NAME",
 		Short: "create a key and certificate for a node, user or additional scheduler",
-		Long: "Creates a key and its certificate in a new folder, to be moved to its owner. Sign nodes and users\n" +
-			"with the folder of a scheduler, and additional schedulers with the root folder. The certificate of\n" +
-			"a node is valid for one day and is renewed by its agent; the certificate of a user is valid for 90\n" +
-			"days, and the user owns the jobs submitted with it. Roles of users are admin, operator (manages\n" +
-			"nodes and all jobs), submitter (manages own jobs) and viewer. `synapse-cli whoami` shows the\n" +
-			"permissions of a user.",
+		Long: "Creates a private key and a certificate in a new folder. Move this folder to the node, user or\n" +
+			"scheduler that the certificate names. --by is the folder of a scheduler for nodes and users, and the\n" +
+			"root folder for additional schedulers. The certificate of a node is valid for one day, and the\n" +
+			"node's agent renews it. The certificate of a user is valid for 90 days. Jobs that are submitted with\n" +
+			"this certificate belong to the user. The roles of users are admin, operator (manages nodes and all\n" +
+			"jobs), submitter (manages own jobs) and viewer. `synapse-cli whoami` shows the permissions of a\n" +
+			"user.",
 		Example: "  synapse-cli certify node n17 --by keys/scheduler --out n17\n" +
 			"  synapse-cli certify submitter ada --by keys/scheduler --out ada\n" +
 			"  synapse-cli certify scheduler head2 --by keys/root --out head2",
@@ -158,7 +160,7 @@ func (a *app) certifyCommand() *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error { return a.certify(k, identity.Role(args[0]), args[1]) },
 	}
 	f := c.Flags()
-	f.StringVar(&k.by, "by", "", "`folder` of the signer")
+	f.StringVar(&k.by, "by", "", "`folder` of the scheduler or the root, which signs the certificate")
 	f.StringVar(&k.out, "out", "", "`folder` to create (default: NAME)")
 	return c
 }

@@ -156,7 +156,7 @@ func (a *app) toJobs(ctx context.Context, c *client.Client, args, labels []strin
 
 func (a *app) cancelCommand() *cobra.Command {
 	reason := ""
-	c := a.jobsCommand("cancel", "cancel jobs and stop their tasks; their records remain",
+	c := a.jobsCommand("cancel", "cancel jobs and stop their tasks; the records of the jobs remain",
 		"  synapse-cli cancel JOB JOB --reason \"wrong data\"\n  synapse-cli cancel -l team=nlp",
 		func(ctx context.Context, c *client.Client, j *messages.JobStatus) (string, error) {
 			_, err := c.Cancel(ctx, &messages.Cancel{Job: j.GetRecord().GetId(), Reason: reason})
@@ -210,12 +210,14 @@ func (a *app) requeueCommand() *cobra.Command {
 			}
 			return c.RequeueSeen(ctx, j, reason, hold)
 		})
-	c.Long = "Stops the current attempt of each job and returns the job to its place in the queue. The place depends\n" +
-		"on the priority and the time of the submit. The next attempt starts after the last process of this one\n" +
-		"has ended. A node that cannot be reached delays the next attempt only if the job has stopWhenLost.\n\n" +
-		"A requeue does not count as a failure of the job or of a node, and the time limit of the next attempt\n" +
-		"starts at zero. A waiting job stays as it is. A finished job stays finished: use `submit --from JOB`.\n" +
-		"When the command ends, the requeue is safe on the scheduler's disk."
+	c.Long = "Stops the current attempt of each job and returns the job to its place in the queue. The place\n" +
+		"depends on the priority and the time of the submit. The next attempt starts after the last process\n" +
+		"of this one has ended. The next attempt does not wait for a node that cannot be reached. If the job\n" +
+		"sets stopWhenLost, however, the next attempt waits until the tasks on such a node have stopped\n" +
+		"themselves.\n\n" +
+		"A requeue does not count as a failure of the job or of a node. The next attempt has the complete\n" +
+		"time limit. A job that already waits does not change. A finished job cannot be requeued; to run it\n" +
+		"again, use `submit --from JOB`. When the command ends, the requeue is safe on the scheduler's disk."
 	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record, shown to other users")
 	c.Flags().BoolVar(&hold, "hold", false, "hold the jobs until they are released")
 	return c

@@ -43,12 +43,13 @@ func twinOf(flag string) string {
 // connectionFlags adds the settings as flags of every command.
 func (a *app) connectionFlags(f *pflag.FlagSet) {
 	f.StringVar(&a.config.Server, "server", client.DefaultServer,
-		"scheduler `host:port` (several are separated by commas), or unix:PATH of a local scheduler's socket")
+		"address `host:port` of the scheduler (several are separated by commas), or unix:PATH for the socket of a "+
+			"scheduler on this host")
 	f.StringVar(&a.config.TLS, "tls", "",
-		"use TLS with this `folder` of a user's key and certificate, or with a file that names an outside issuer's "+
-			"certificate (docs/operate/spiffe.md)")
+		"use TLS with the user's key and certificate in this `folder`, or with those of an outside issuer that a "+
+			"file names (docs/operate/spiffe.md)")
 	f.StringVar(&a.config.CA, "ca", "",
-		"use TLS and trust a proxy in front of the scheduler by this `file` of CA certificates")
+		"use TLS, and verify the proxy in front of the scheduler with this `file` of CA certificates")
 	f.StringVar(&a.config.Cert, "cert", "", "client certificate `file` for the proxy")
 	f.StringVar(&a.config.Key, "key", "", "private key `file` of --cert")
 	a.retryMs = client.DefaultRetry.Milliseconds()

@@ -57,7 +57,7 @@ func (a *app) contextsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:     "contexts",
 		Short:   "list the clusters you have logged in to",
-		Long:    "Lists the clusters stored by `login`. The cluster marked with * is the default.",
+		Long:    "Lists the clusters that `login` has saved. The cluster marked with * is the default.",
 		Example: "  synapse-cli contexts\n  synapse-cli contexts -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -87,8 +87,9 @@ func (a *app) contextCommand() *cobra.Command {
 	c.AddCommand(&cobra.Command{
 		Use:   "use NAME",
 		Short: "select a cluster as the default",
-		Long: "Makes a context the default. The default applies if no flag, environment variable or --config file\n" +
-			"selects a scheduler; --context NAME selects a context for a single command.",
+		Long: "Makes a context, which is a saved cluster, the default. Commands use the default context if no flag,\n" +
+			"environment variable or --config file selects a scheduler. To select a context for a single command,\n" +
+			"use `--context NAME`.",
 		Example:           "  synapse-cli context use research",
 		Args:              named("context", "research", 1),
 		ValidArgsFunction: a.completeContexts,

@@ -30,14 +30,15 @@ func (a *app) cpCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "cp JOB[:RANK]:PATH LOCAL | LOCAL JOB[:RANK]:PATH",
 		Short: "copy files from or to a running task",
-		Long: "Copies a file or folder between this host and a running task. The task side reads and writes with\n" +
-			"the permissions of the task's user. A relative path in the task starts at its workdir. If the\n" +
-			"target is an existing folder, the source keeps its name in it. Modes and times are preserved;\n" +
-			"owners and set-user-id bits are not. Links within a folder stay links. Special files, and links that\n" +
-			"point outside the folder, are skipped and reported; the exit code is then 1.",
-		Example: "  synapse-cli cp JOB:checkpoints/last.pt .          # rank 0's\n" +
-			"  synapse-cli cp JOB:3:trace.json trace3.json       # rank 3's, under another name\n" +
-			"  synapse-cli cp data JOB:inputs                    # a folder",
+		Long: "Copies a file or folder between this host and a running task. In the task, the command reads and\n" +
+			"writes with the permissions of the task's user. A relative path in the task starts at the task's\n" +
+			"working directory. If the target is an existing folder, the source is copied into that folder under\n" +
+			"its own name. Modes and times are preserved; owners and set-user-id bits are not. A link that points\n" +
+			"to a path within the copied folder is copied as a link. Special files, and links that point outside\n" +
+			"of the folder, are skipped and reported. If a file was skipped, the exit code is 1.",
+		Example: "  synapse-cli cp JOB:checkpoints/last.pt .          # copy a file from rank 0\n" +
+			"  synapse-cli cp JOB:3:trace.json trace3.json       # copy a file from rank 3 and rename it\n" +
+			"  synapse-cli cp data JOB:inputs                    # copy a folder to rank 0",
 		Args: cobra.ExactArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {
 			from, to := placeNamed(args[0]), placeNamed(args[1])

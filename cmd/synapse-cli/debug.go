@@ -48,11 +48,12 @@ func (a *app) debugCommand() *cobra.Command {
 	bundle := &cobra.Command{
 		Use:   "bundle",
 		Short: "write a support bundle with cluster state, metrics, local logs and settings",
-		Long: "Writes a .tar.gz with the state that the scheduler shows you: nodes, jobs, queues, events, why\n" +
-			"jobs wait, and the last day of history. It includes the Prometheus metrics if the scheduler uses\n" +
-			"plaintext. From this host, it includes the last day of Synapse's log and the settings files\n" +
-			"without passwords. Environment variables, commands and scripts of jobs are not included. The file\n" +
-			"missing.txt lists each missing part with the reason. Review the bundle before sharing it.",
+		Long: "Writes a .tar.gz with the state that the scheduler shows you: nodes, jobs, queues, events, why jobs\n" +
+			"wait, and the last day of history. The bundle also contains the Prometheus metrics if the scheduler\n" +
+			"uses plaintext. It contains the last day of Synapse's log on this host, and this host's settings\n" +
+			"files without passwords. The bundle does not contain environment variables, commands or scripts of\n" +
+			"jobs. If a part cannot be collected, the file missing.txt in the bundle has the reason. Review the\n" +
+			"bundle before sharing it.",
 		Example: "  synapse-cli debug bundle\n  synapse-cli debug bundle --out bundle.tar.gz",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

@@ -54,16 +54,19 @@ func (a *app) deployCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "deploy --hosts FILE",
 		Short: "install, configure and join node agents over ssh",
-		Long: "Installs the agent on the nodes in a file, over your own ssh. On each node, the command installs\n" +
-			"the package, writes the settings, lets a node without a key join with a token and starts the unit.\n" +
-			"It then waits until the cluster reports the node as healthy. Up-to-date parts are left alone, so\n" +
-			"you can run the command again at any time; tasks continue to run.\n\n" +
-			"The command first inspects all nodes. It skips nodes that do not answer or that cannot be set up\n" +
-			"as the file specifies. It then updates the first --canary nodes one by one and the others\n" +
-			"--at-once. If a node gets worse (does not join, has fewer GPUs, is unschedulable), no further node\n" +
-			"is started, and nothing is rolled back. To return to an older package, run another rollout. The\n" +
-			"first Ctrl-C also stops the rollout in this way; the second Ctrl-C abandons the nodes in progress.\n\n" +
-			"The file has `nodes`, by their names, and `settings`, the keys of\n" +
+		Long: "Installs the node agent over ssh on the nodes that a file lists. On each node, the command installs\n" +
+			"the package, writes the settings and starts the systemd unit. A node without a key joins the cluster\n" +
+			"with a token. The command then waits until the cluster reports the node as healthy. Parts that are\n" +
+			"already up to date are not changed, so you can run the command again at any time. Running tasks\n" +
+			"continue.\n\n" +
+			"The command first inspects all nodes. It skips nodes that do not answer or that cannot be set up as\n" +
+			"the file specifies. It then updates the first nodes one by one (--canary), and the other nodes in\n" +
+			"parallel (--at-once). The rollout stops if an updated node does not join, has fewer GPUs than\n" +
+			"before, or is unschedulable. Nodes in progress are then completed, and no further node is updated.\n" +
+			"The command never restores an old package; for that, run it again with the old package. The first\n" +
+			"Ctrl-C stops the rollout in the same way. The second Ctrl-C abandons the nodes in progress.\n\n" +
+			"The file lists the nodes by name under `nodes`. It can have `settings` for all nodes and for each\n" +
+			"node, with the keys of " +
 			rollout.SettingsFile +
 			":\n\n" +
 			hostsExample +

@@ -106,9 +106,10 @@ func (a *app) explainCommand() *cobra.Command {
 	c := a.objectFlag(&cobra.Command{
 		Use:   "explain [JOB | -f FILE]",
 		Short: "explain why a job waits, and what would let it start",
-		Long: "Explains why a job waits, with one fact per row: its needs, the jobs that use them and until when,\n" +
-			"unavailable and reserved nodes, the start, the queue, limits and dependencies. The last row has the\n" +
-			"changes that would start the job now. Rows without facts are left out. All facts are fields of -o json.\n" +
+		Long: "Explains why a job waits, with one kind of fact per row. The rows show what the job needs, which\n" +
+			"jobs use these resources and until when, and which nodes are unavailable or reserved. Further rows\n" +
+			"show the estimated start, the queue, limits and dependencies. The last row lists changes that would\n" +
+			"let the job start now. Rows without facts are left out. The output of `-o json` has the same facts.\n" +
 			"If -f is set, the command explains the job in a file without submitting it.",
 		Example: "  synapse-cli explain JOB\n  synapse-cli explain -f job.yaml",
 		Args: func(c *cobra.Command, args []string) error {

@@ -21,22 +21,22 @@ func (a *app) efficiencyCommand() *cobra.Command {
 		Use:   "efficiency",
 		Short: "show how the GPU time of the cluster was used",
 		Long: "Shows how the GPU time of the cluster was used. Each GPU is in exactly one class at every moment,\n" +
-			"from when its node joins until the node is removed. The classes therefore add up to the total GPU\n" +
-			"time.\n\n" +
-			"  productive     Used by a gang past its start barrier.\n" +
-			"  starting       Reserved, or used by a gang before its start barrier.\n" +
-			"  stopping       Its gang has ended, but the exit of a task is not confirmed yet.\n" +
-			"  lost           Was productive until its gang ended by a cause that loses work.\n" +
-			"                 Success, cancellation and time limits lose nothing.\n" +
-			"  kept           Free, but reserved for a waiting gang.\n" +
-			"  idle wanted    Free while a queued job could use its type.\n" +
-			"                 Held jobs and jobs stopped by a limit do not count.\n" +
-			"  idle unwanted  Free, and no such job is queued.\n" +
-			"  broken         Out of service because its device or node failed.\n" +
-			"  closed         Free on a node that an operator cordoned or drained.\n\n" +
-			"Days are in UTC. The scheduler stores cluster totals for 400 days and totals per owner and queue\n" +
-			"for 31 days. The first 100 names of each day have separate rows. The row * has the sum of\n" +
-			"all other names. The row without a name has the unused time.",
+			"from the time when its node joins until the node is removed. The classes therefore add up to the\n" +
+			"total GPU time.\n\n" +
+			"  productive           Used by a gang after all its tasks have started.\n" +
+			"  starting             Allocated to a gang whose tasks have not all started yet.\n" +
+			"  stopping             Used by a gang that has ended, until the exit of all its tasks is confirmed.\n" +
+			"  lost                 First counted as productive; then the gang ended and its work was lost.\n" +
+			"                       Success, cancellation and time limits lose no work.\n" +
+			"  reserved             Free, but reserved for a waiting gang.\n" +
+			"  idle with demand     Free, and a queued job could use a GPU of this type.\n" +
+			"                       Jobs that are held or stopped by a limit do not count.\n" +
+			"  idle without demand  Free, and no queued job could use a GPU of this type.\n" +
+			"  broken               Out of service because the GPU or its node failed.\n" +
+			"  unschedulable        Free, on a node that an operator cordoned or drained.\n\n" +
+			"Days are in UTC. The scheduler stores cluster totals for 400 days and totals per owner and queue for\n" +
+			"31 days. If the rows are owners or queues, the first 100 names of each day have separate rows. The\n" +
+			"row * is the sum of all other names. The row without a name is the time that no job used.",
 		Example: "  synapse-cli efficiency --days 7\n  synapse-cli efficiency --by queue -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -62,7 +62,7 @@ func (a *app) efficiencyCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	f.StringVar(&by, "by", by, "row grouping: "+strings.Join(show.EfficiencyKeys, ", "))
-	f.IntVar(&days, "days", days, "number of days up to and including today; 0 shows all")
+	f.IntVar(&days, "days", days, "number of days to show, including today; 0 shows all stored days")
 	f.StringVarP(&a.style.Format, "output", "o", "", "output `format`: "+strings.Join(show.EfficiencyFormats[1:], ", "))
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")
 	f.BoolVar(&a.style.Parsable, "parsable", false, "print untruncated fields separated by |, for scripts")

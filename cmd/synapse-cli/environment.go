@@ -25,16 +25,17 @@ func environmentTexts() []variableGroup {
 	return []variableGroup{
 		{"Task and gang", "", identityTexts()},
 		{"GPUs", "", gpuTexts()},
-		{"Kubeflow", "The endpoint of the Kubeflow Trainer progress protocol, which the Hugging Face `Trainer` uses by " +
-			"itself.\nA job may set these variables itself.", kubeflowTexts()},
-		{"torch", "In torch's terms, a task is a node: `torchrun` reads the `PET_` variables and starts one " +
-			"process per GPU.\n" +
+		{"Kubeflow", "These variables describe an endpoint for the progress of the task, with the protocol of " +
+			"Kubeflow Trainer.\nThe `Trainer` of Hugging Face uses this endpoint automatically.\nA job may " +
+			"override these variables.", kubeflowTexts()},
+		{"torch", "For torch, each task is a node: `torchrun` reads the `PET_` variables and starts one process " +
+			"per GPU.\n" +
 			"A task with several GPUs has no `RANK`, because each of its processes needs a different one.\n" +
 			"Use `torchrun`, or compute `SYNAPSE_RANK * N + LOCAL_RANK` for N GPUs per task in your own launcher.",
 			torchTexts()},
 		{"Slurm", "Lightning, Accelerate, DeepSpeed and JAX read these variables and need all of them.\n" +
-			"A task with at most one GPU therefore has the complete set, and a task with several GPUs has none, " +
-			"unless the launcher is `slurm` or `jax`.\n" +
+			"A task with at most one GPU therefore has the complete set.\nA task with several GPUs has none of " +
+			"these variables, unless the launcher is `slurm` or `jax`.\n" +
 			"`SLURM_JOBID` is never set, because `mpirun` would then look for `srun`.", slurmTexts()},
 		{"JAX", "", jaxTexts()},
 		{"MPI", "", mpiTexts()},
@@ -58,27 +59,28 @@ func kubeflowTexts() []variableText {
 func identityTexts() []variableText {
 	return []variableText{
 		one("SYNAPSE_JOB_ID", "ID of the job.", "always", "7kq2m9x4c1abz"),
-		one("SYNAPSE_JOB_NAME", "Derived name of the job.", "always", "llama"),
-		one("SYNAPSE_ATTEMPT", "Token of the attempt. Later attempts have a greater token as text, so a task can "+
-			"fence off an "+
-			"earlier attempt.", "always", "00000002.00000005"),
+		one("SYNAPSE_JOB_NAME", "Name of the job in lower case, derived from the given name.", "always", "llama"),
+		one("SYNAPSE_ATTEMPT", "Token of the attempt. Compared as text, a later attempt has a greater token, so "+
+			"storage can refuse writes of earlier attempts.", "always", "00000002.00000005"),
 		one("SYNAPSE_RUN", "Number of the attempt, counted from 1.", "always", "3"),
 		one("SYNAPSE_RANK", "Rank of the task, counted from 0.", "always", "2"),
 		one("SYNAPSE_WORLD_SIZE", "Number of tasks, not of GPUs.", "always", "4"),
-		one("SYNAPSE_NODE", "Name of the node. In a container of a gang on several nodes, the names of its nodes "+
-			"resolve.",
+		one("SYNAPSE_NODE", "Name of the node. If a gang runs on several nodes, its containers can resolve the "+
+			"names of these nodes.",
 			"always", "n17"),
 		one("SYNAPSE_RACK", "Rack of the node.", "always; empty if the node has none", "r2"),
 		one("SYNAPSE_HOSTS", "Addresses of the nodes of the gang.", "always; empty above 96 KiB",
 			"10.0.0.1,10.0.0.2,10.0.0.3"),
-		one("SYNAPSE_HOSTFILE", "File with the nodes and `slots=`: one slot per GPU, and at least one per task.",
+		one("SYNAPSE_HOSTFILE", "Host file. Each line has a node and `slots=`, with one slot per GPU and at least "+
+			"one per task.",
 			"always",
 			"/scratch/hostfile"),
 		one("SYNAPSE_EXEC", "Program that serves as a remote shell between the tasks of the gang.",
 			"the node has `synapse-exec` and a driver that supports it", "/scratch/.synapse/synapse-exec"),
 		{[]string{"SYNAPSE_ARRAY_ID", "SYNAPSE_ARRAY_INDEX", "SYNAPSE_ARRAY_COUNT"},
 			"ID of the array, index of this element, and number of elements.", "elements of an array", "k3f 17 100"},
-		one("SYNAPSE_NOTICE", "File that appears when the task will be stopped soon, with the reason and the time.",
+		one("SYNAPSE_NOTICE", "File with the reason and the time of a stop that is coming. It appears together "+
+			"with the warning signal.",
 			"jobs with `warn`", "/scratch/synapse-notice"),
 		one("SYNAPSE_PROGRESS", "File to which the task may append its progress, as JSON lines.",
 			"always", "/scratch/synapse-progress"),
@@ -100,7 +102,8 @@ func gpuTexts() []variableText {
 
 func torchTexts() []variableText {
 	return []variableText{
-		{[]string{"MASTER_ADDR", "MASTER_PORT"}, "Address of rank 0's node, and a free port there.", "always",
+		{[]string{"MASTER_ADDR", "MASTER_PORT"}, "Address of the node of rank 0, and a free port on this " +
+			"node.", "always",
 			"10.0.0.1 20001"},
 		one("NODE_RANK", "Rank of the task.", "always", "2"),
 		{[]string{"PET_NNODES", "PET_NODE_RANK"}, "Number of tasks, and the rank of this task.", "always", "4 2"},
@@ -111,14 +114,15 @@ func torchTexts() []variableText {
 			"10.0.0.1 20001"},
 		one("GROUP_RANK", "The value of `NODE_RANK`, for the launcher `ft_launcher` of NVRx.", "always", "2"),
 		{[]string{"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE"},
-			"Ranks and sizes, counted in processes.", "tasks with at most one GPU", "2 4 0 1"},
+			"Rank of the process and number of processes: first in the gang, then in the task.", "tasks with at " +
+				"most one GPU", "2 4 0 1"},
 	}
 }
 
 func slurmTexts() []variableText {
 	const whole = "complete set"
 	return []variableText{
-		one("SLURM_JOB_ID", "Number made from the ID of the job.", whole, "1128448779"),
+		one("SLURM_JOB_ID", "Number that is computed from the ID of the job.", whole, "1128448779"),
 		one("SLURM_JOB_NAME", "Name of the job. With `launcher: auto` it is `bash`, so that Lightning uses torch's "+
 			"variables.",
 			whole+", except `launcher: jax`", "llama"),
@@ -128,9 +132,9 @@ func slurmTexts() []variableText {
 			"10.0.0.2"},
 		{[]string{"SLURM_JOB_NODELIST", "SLURM_STEP_NODELIST"}, "Addresses of the nodes.", whole,
 			"10.0.0.1,10.0.0.2,10.0.0.3"},
-		{[]string{"SLURM_PROCID", "SLURM_LOCALID"}, "Rank of the task, and its position on the node. With `auto` " +
-			"and `jax`, " +
-			"the position of a task with a GPU is 0, because JAX uses it as the device number.", whole, "2 0"},
+		{[]string{"SLURM_PROCID", "SLURM_LOCALID"}, "Rank of the task in the gang and among the tasks on its node. " +
+			"With `auto` and `jax`, the second value is 0 for a task with a GPU, because JAX uses it as the device " +
+			"number.", whole, "2 0"},
 		{[]string{"SLURM_NTASKS", "SLURM_NPROCS", "SLURM_STEP_NUM_TASKS"}, "Number of tasks.", whole, "4"},
 		{[]string{"SLURM_TASKS_PER_NODE", "SLURM_STEP_TASKS_PER_NODE"}, "Number of tasks on each node.", whole, "1,2,1"},
 		one("SLURM_NTASKS_PER_NODE", "Number of tasks per node.", whole+", if all nodes have the same number", "2"),
@@ -139,10 +143,11 @@ func slurmTexts() []variableText {
 		one("SLURM_GPUS_ON_NODE", "GPUs of all tasks of the job on this node.", whole+", for tasks with GPUs", "2"),
 		one("SLURM_RESTART_COUNT", "Number of earlier attempts.", whole, "2"),
 		{[]string{"SLURM_ARRAY_JOB_ID", "SLURM_ARRAY_TASK_ID", "SLURM_ARRAY_TASK_COUNT", "SLURM_ARRAY_TASK_MIN",
-			"SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP"}, "Array, index, and the range of indices. The step is " +
-			"set only if " +
-			"the indices are evenly spaced.", whole + ", for elements of an array", "1128448779 17 100 0 99 1"},
-		{[]string{"SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN"}, "Rack and node, or the node alone.", whole,
+			"SLURM_ARRAY_TASK_MAX", "SLURM_ARRAY_TASK_STEP"}, "ID of the array, index of this element, and number, " +
+			"minimum, maximum and step of the indices. The step is set only if the indices are evenly " +
+			"spaced.", whole + ", for elements of an array", "1128448779 17 100 0 99 1"},
+		{[]string{"SLURM_TOPOLOGY_ADDR", "SLURM_TOPOLOGY_ADDR_PATTERN"}, "Name of the rack and the node (only the " +
+			"node if it has no rack), and the pattern of this value.", whole,
 			"r2.n17 switch.node"},
 		one("SLURM_NODELIST", "Addresses of the nodes. With this variable alone, Open MPI 4 assumes that `srun` "+
 			"started the "+
@@ -169,10 +174,11 @@ func mpiTexts() []variableText {
 			"PRRTE.",
 			"always", "/scratch/hostfile"},
 		one("HYDRA_HOST_FILE", "Host file for MPICH, in the form `10.0.0.1:1`.", "always", "/scratch/hostfile.mpich"),
-		{[]string{"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC"}, "Remote shell.",
+		{[]string{"OMPI_MCA_plm_rsh_agent", "PRTE_MCA_plm_ssh_agent", "HYDRA_LAUNCHER_EXEC"}, "Program that starts " +
+			"daemons on other nodes.",
 			"with `SYNAPSE_EXEC`", "/scratch/.synapse/synapse-exec"},
 		{[]string{"OMPI_MCA_plm_rsh_no_tree_spawn", "PRTE_MCA_plm_ssh_no_tree_spawn", "HYDRA_LAUNCHER"},
-			"Settings that make rank 0 start all daemons through a program that is called like ssh.",
+			"Settings that make rank 0 start all daemons itself, through the remote shell.",
 			"with `SYNAPSE_EXEC`", "1 1 ssh"},
 	}
 }

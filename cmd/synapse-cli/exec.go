@@ -31,13 +31,15 @@ func (a *app) execCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "exec JOB[:RANK] [-i] [-t] -- COMMAND...",
 		Short: "run a command in a running task",
-		Long: "Runs a command in a task, as an exec session: in the task's container, as its user, with its\n" +
-			"limits, devices and environment. The session counts towards the task's limits, ends with the task,\n" +
-			"and does not change the task's result. If -i is set, the session reads this command's standard\n" +
-			"input to the end. Without a terminal, -t is ignored. The default rank is 0. The exit code is the\n" +
-			"session's own (128 + n for signals), 125 to 127 if the session did not run, and 8 if the\n" +
-			"connection was lost.",
-		Example: "  synapse-cli exec JOB -- env\n  synapse-cli exec JOB:3 -it -- sh          # a shell in rank 3\n" +
+		Long: "Runs a command in a running task, as an exec session. The session has the task's container, user,\n" +
+			"limits, devices and environment. The resources of the session count towards the task's limits. The\n" +
+			"session ends with the task, and does not change the task's result. If -i is set, the session reads\n" +
+			"this command's standard input to the end. If this command has no terminal, -t is ignored. The\n" +
+			"default rank is 0.\n\n" +
+			"The exit code is that of the session, or 128 + N if signal N ended it. The codes 125 to 127 mean\n" +
+			"that the session did not start. The code 8 means that the connection was lost.",
+		Example: "  synapse-cli exec JOB -- env\n  synapse-cli exec JOB:3 -it -- sh          # open a shell in " +
+			"rank 3\n" +
 			"  echo hello | synapse-cli exec JOB -i -- cat",
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(c *cobra.Command, args []string) error {

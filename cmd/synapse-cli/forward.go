@@ -26,9 +26,10 @@ func (a *app) portForwardCommand() *cobra.Command {
 		Use:   "port-forward JOB[:RANK] [LOCAL:]PORT...",
 		Short: "forward local ports to a task",
 		Long: "Listens on 127.0.0.1 and forwards each connection to a port on the task's own loopback address,\n" +
-			"until Ctrl-C or the end of the job. Other hosts cannot connect. LOCAL is the local port, or 0 for\n" +
-			"any free port (default: the same number as PORT).",
-		Example: "  synapse-cli port-forward JOB 8888            # http://127.0.0.1:8888 is a notebook in rank 0\n" +
+			"until Ctrl-C or the end of the job. Other hosts cannot connect. PORT is the port in the task. LOCAL\n" +
+			"is the port on this host; 0 picks any free port, and the default is the number of PORT.",
+		Example: "  synapse-cli port-forward JOB 8888            # a notebook in rank 0 is at " +
+			"http://127.0.0.1:8888\n" +
 			"  synapse-cli port-forward JOB:2 6007:6006",
 		Args: cobra.MinimumNArgs(2),
 		RunE: func(_ *cobra.Command, args []string) error {

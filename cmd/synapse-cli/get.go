@@ -49,7 +49,8 @@ func (a *app) getJobsCommand() *cobra.Command {
 		Use:     "jobs [JOB]...",
 		Aliases: []string{"job"},
 		Short:   "list jobs",
-		Long:    "Lists unfinished jobs and the most recently finished ones, oldest first, or only the named jobs.",
+		Long: "Lists unfinished jobs and the most recently finished jobs, oldest first. If you name jobs, the\n" +
+			"command lists only these jobs.",
 		Example: "  synapse-cli get jobs --live -o wide\n  synapse-cli get jobs --start\n" +
 			"  synapse-cli get jobs -l team=nlp --phase running -q\n  synapse-cli get job JOB -o yaml",
 		RunE: func(_ *cobra.Command, args []string) error {
@@ -76,9 +77,9 @@ func (a *app) getJobsCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	a.listFlags(c)
-	f.BoolVarP(&l.watch, "watch", "w", false, "continue with each change")
-	f.BoolVar(&l.query.Elements, "elements", false, "include array elements that are or were jobs")
-	f.StringVar(&l.query.Array, "array", "", "list only the elements of this `array` that are or were jobs")
+	f.BoolVarP(&l.watch, "watch", "w", false, "continue to show changes until Ctrl-C")
+	f.BoolVar(&l.query.Elements, "elements", false, "also list array elements that have become jobs")
+	f.StringVar(&l.query.Array, "array", "", "list only elements of this `array` that have become jobs")
 	f.BoolVar(&l.me, "me", false, "list only my own jobs")
 	f.BoolVar(&l.live, "live", false, "list only unfinished jobs")
 	f.BoolVar(&l.start, "start", false, "list only waiting jobs, with the estimated start of each")
@@ -86,7 +87,8 @@ func (a *app) getJobsCommand() *cobra.Command {
 	f.StringVar(&l.query.Owner, "owner", "", "list only jobs of this owner")
 	f.StringVar(&l.query.Queue, "queue", "", "list only jobs in this queue")
 	f.StringArrayVarP(&l.labels, "label", "l", nil, "list only jobs with these labels: "+selectorHelp)
-	f.StringVar(&l.sort, "sort", "age", "sort key: "+strings.Join(jobOrders(), ", ")+"; prefix - reverses the order")
+	f.StringVar(&l.sort, "sort", "age", "sort key: "+strings.Join(jobOrders(), ", ")+"; the prefix - reverses the "+
+		"order")
 	a.fieldFlags(c, l)
 	a.completeWords(c, "phase", messages.Phases)
 	a.completeWords(c, "sort", jobOrders())
@@ -226,11 +228,11 @@ func (a *app) getNodesCommand() *cobra.Command {
 	}
 	f := c.Flags()
 	a.listFlags(c)
-	f.BoolVarP(&l.watch, "watch", "w", false, "continue with each change")
+	f.BoolVarP(&l.watch, "watch", "w", false, "continue to show changes until Ctrl-C")
 	f.StringArrayVarP(&l.labels, "label", "l", nil,
 		"list only nodes with these labels or topology domains: "+selectorHelp)
 	f.StringVar(&l.sort, "sort", "name",
-		"sort key: "+strings.Join(nodeOrders(), ", ")+"; prefix - reverses the order")
+		"sort key: "+strings.Join(nodeOrders(), ", ")+"; the prefix - reverses the order")
 	a.fieldFlags(c, l)
 	a.completeWords(c, "sort", nodeOrders())
 	return c

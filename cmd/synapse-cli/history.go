@@ -35,11 +35,12 @@ func (a *app) historyCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "history",
 		Short: "list finished jobs and their usage",
-		Long: "Lists finished jobs, newest first, with their wait and run time, GPUs and result; or sums them up.\n" +
-			"The scheduler keeps finished jobs for the period that its flag --keep-finished sets.\n\n" +
-			"GPU time counts from the allocation to a job until its task has ended, over all attempts. Use\n" +
-			"--since and --until to select jobs by their end. Both take a time ago (24h, 7d), a day\n" +
-			"(2026-11-01, from its start, UTC) or a moment (2026-11-01T08:00:00Z).",
+		Long: "Lists finished jobs, newest first, with their wait time, run time, GPUs and result. If --sum is set,\n" +
+			"the command shows totals instead of jobs. The scheduler keeps finished jobs for the period that its\n" +
+			"flag --keep-finished sets.\n\n" +
+			"The GPU time of a job includes all attempts. It counts each GPU from its allocation until the task\n" +
+			"on it has ended. Use --since and --until to select jobs by their end time. Both flags accept an age\n" +
+			"(24h, 7d), the start of a day in UTC (2026-11-01), or a time (2026-11-01T08:00:00Z).",
 		Example: "  synapse-cli history --me --since 24h\n" +
 			"  synapse-cli history --since 2026-11-01 --until 2026-12-01 --sum owner\n" +
 			"  synapse-cli history --state failed,timed-out --queue research -o json --ranks\n" +
@@ -64,7 +65,7 @@ func (a *app) historyCommand() *cobra.Command {
 	f.StringVar(&h.until, "until", "", "list only jobs that ended before this `time`")
 	f.IntVar(&h.limit, "limit", 0,
 		"maximum number of jobs, newest first; 0 lists all (default: 100 in a table, all in other formats)")
-	f.BoolVar(&h.query.Ranks, "ranks", false, "include the node, GPUs and result of each task (json)")
+	f.BoolVar(&h.query.Ranks, "ranks", false, "include the node, GPUs and result of each task; requires -o json")
 	f.StringVar(&h.sum, "sum", "", "show totals instead of jobs, grouped by "+strings.Join(show.SumKeys, ", "))
 	f.StringVarP(&h.format, "output", "o", "", "output `format`: "+strings.Join(show.HistoryFormats, ", "))
 	f.BoolVar(&a.style.NoHeaders, "no-headers", false, "omit the header line")

@@ -32,18 +32,20 @@ func (a *app) loginCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "login HOST:PORT",
 		Short: "save a cluster and its token, and use that cluster from now on",
-		Long: "Checks with a scheduler that it accepts the token, and saves both under a name (default: the name\n" +
-			"of the cluster). The token comes from --token-file (- is standard input) or SYNAPSE_TOKEN. If\n" +
-			"--tls is set, the command saves the path of the certificate folder instead of a token. The context\n" +
-			"is stored in a file of mode 0600 in your home directory. The command verifies the scheduler with\n" +
-			"the token before sending anything to it.\n\n" +
-			"If the cluster accepts tokens of an OpenID Connect issuer, --oidc requests a token from that\n" +
-			"issuer. The command prints where to log in with a browser, on any device. To use an existing token\n" +
-			"of the issuer, pass it with --token-file. Such a token does not identify the cluster, so pass\n" +
-			"the cluster's root certificate with --root. Every certificate folder of the cluster has this\n" +
-			"certificate in the file ca.pem; it is not secret. If --oidc returns a refresh token, the token is\n" +
-			"renewed before it expires, until `logout`. Many issuers return a refresh token only if --scope has\n" +
-			"offline_access. Otherwise, log in again when the token expires.",
+		Long: "Checks that a scheduler accepts your token. The command then saves the scheduler's address and the\n" +
+			"token as a context, under the name of the cluster or of --name. The token comes from --token-file (-\n" +
+			"is standard input) or SYNAPSE_TOKEN. If --tls is set, the command saves the path of the certificate\n" +
+			"folder instead of a token. The context is stored in a file of mode 0600 in your home directory. A\n" +
+			"token of Synapse contains a digest of the cluster's root certificate. The command verifies the\n" +
+			"scheduler with this digest before it sends the token.\n\n" +
+			"If the cluster accepts tokens of an OpenID Connect issuer, --oidc requests a token from that issuer.\n" +
+			"The command prints an address; open it in a browser on any device to log in. If you already have a\n" +
+			"token of the issuer, pass it with --token-file. A token of an issuer does not identify the cluster,\n" +
+			"so pass the cluster's root certificate with --root. This certificate is the file ca.pem in every\n" +
+			"certificate folder of the cluster; it is not secret. If the issuer also returns a refresh token,\n" +
+			"synapse-cli renews the token before it expires, until you run `logout`. Many issuers return a\n" +
+			"refresh token only if --scope contains offline_access. Without a refresh token, log in again when\n" +
+			"the token expires.",
 		Example: "  synapse-cli login head1:9000 --token-file ann.token\n" +
 			"  pass show research | synapse-cli login head1:9000,head2:9000 --token-file - --name research\n" +
 			"  synapse-cli login head1:9000 --tls ~/keys/ann\n" +
@@ -155,9 +157,9 @@ func (a *app) logoutCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "logout [NAME]",
 		Short: "remove a saved cluster and its token",
-		Long: "Removes a saved context (default: the current one). The token stays valid until an admin revokes\n" +
-			"it (`synapse-cli token revoke ID`; `whoami` shows the ID) or it expires. If an issuer renews the\n" +
-			"token, the command notifies that issuer.",
+		Long: "Removes a saved context (default: the current one). The token stays valid until an admin revokes it\n" +
+			"(`synapse-cli token revoke ID`; `whoami` shows the ID) or it expires. If the context has a refresh\n" +
+			"token, the command asks the issuer to revoke it.",
 		Example:           "  synapse-cli logout\n  synapse-cli logout research",
 		ValidArgsFunction: a.completeContexts,
 		Args: func(_ *cobra.Command, args []string) error {

@@ -25,9 +25,9 @@ func (a *app) logsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "logs JOB [-f] [--rank N]...",
 		Short: "show the output of a job",
-		Long: "Shows standard output and standard error of a job's tasks. If there are several ranks, each line\n" +
-			"is labelled with its rank. Lines of an array are labelled with the index of the element: [17], or\n" +
-			"[17.3] if elements have several ranks.",
+		Long: "Shows standard output and standard error of a job's tasks. If there are several ranks, each line is\n" +
+			"labelled with its rank. Lines of an array are labelled with the index of the element, such as [17].\n" +
+			"If elements have several ranks, the label also has the rank, such as [17.3].",
 		Example: "  synapse-cli logs -f JOB\n  synapse-cli logs --rank 0-3 --tail 20 JOB\n  synapse-cli logs --previous " +
 			"JOB      # the attempt before the latest",
 		Args: oneJob(&labels),
@@ -46,12 +46,12 @@ func (a *app) logsCommand() *cobra.Command {
 		ValidArgsFunction: a.completeJobs,
 	}
 	f := c.Flags()
-	f.BoolVarP(&q.Follow, "follow", "f", false, "continue until the job ends")
+	f.BoolVarP(&q.Follow, "follow", "f", false, "continue to show new output until the job ends")
 	f.Var(rankList{&q.Ranks}, "rank", "show only these `ranks`, such as 0-3,7")
 	labelFlag(c, &labels, "the unfinished job")
 	f.BoolVar(&q.Previous, "previous", false, "show the attempt before the latest")
-	f.StringVar(&tail, "tail", "", "show only the last N `lines` of each rank's standard output and standard error")
-	f.StringVar(&tailBytes, "tail-bytes", "", "show only the last bytes of each stream, such as 64Ki")
+	f.StringVar(&tail, "tail", "", "show only the last `N` lines of each rank's standard output and standard error")
+	f.StringVar(&tailBytes, "tail-bytes", "", "show only the last part of each stream, of this `size`, such as 64Ki")
 	return c
 }
 

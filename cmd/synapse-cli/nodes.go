@@ -150,22 +150,23 @@ func (a *app) cordonCommand() *cobra.Command {
 }
 
 func (a *app) uncordonCommand() *cobra.Command {
-	return a.nodesCommand("uncordon", "mark nodes schedulable again; also cancels a current or planned drain",
+	return a.nodesCommand("uncordon", "mark nodes schedulable again, and cancel a current or planned drain",
 		"  synapse-cli uncordon n17",
 		&change{verb: messages.NodeVerb_NODE_VERB_UNCORDON, done: "schedulable again"})
 }
 
 func (a *app) drainCommand() *cobra.Command {
 	ch := &change{verb: messages.NodeVerb_NODE_VERB_DRAIN, done: "draining", mustSay: true}
-	c := a.nodesCommand("drain", "drain nodes: start nothing new there, and move running gangs by the deadline",
+	c := a.nodesCommand("drain", "drain nodes: no job starts there, and running gangs move to other nodes at the "+
+		"deadline",
 		"  synapse-cli drain n17 --reason \"new firmware\" --deadline 2h\n"+
 			"  synapse-cli drain n6 --reason \"new firmware\" --at 08:00    "+
-			"# until then, only jobs that end in time start there", ch)
+			"# before 08:00, a job starts there only if it ends in time", ch)
 	c.Flags().StringVar(&ch.deadline, "deadline", "",
-		"maximum time that running gangs may continue, such as 2h (default: until they end)")
+		"maximum time that running gangs may continue, such as 2h (default: no maximum)")
 	c.Flags().Var(timeOfDay{&ch.atUnixMs}, "at",
-		"time to start the drain, such as 08:00 (the next), 2026-11-24T08:00 or now+2h; until then, only jobs that are "+
-			"certain to end in time start there")
+		"start time of the drain, such as 08:00 (today or tomorrow), 2026-11-24T08:00 or now+2h; before it, a job "+
+			"starts there only if it certainly ends in time")
 	return c
 }
 
@@ -174,8 +175,9 @@ func (a *app) removeCommand() *cobra.Command {
 	gone := false
 	c := a.nodesCommand("remove", "remove nodes from the cluster for good",
 		"  synapse-cli remove n17 --gone --reason \"sold\"", ch)
-	c.Long = "Removes nodes that will not return. With --gone, you confirm that nothing runs there any more: the\n" +
-		"scheduler treats all unconfirmed allocations on the node as ended, and the gangs restart on other nodes."
+	c.Long = "Removes nodes that will not return. The flag --gone confirms that no process is left on the nodes.\n" +
+		"The scheduler then treats all unconfirmed allocations on these nodes as ended, and restarts the\n" +
+		"gangs on other nodes."
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {
 		if err := check(c, args); err != nil {

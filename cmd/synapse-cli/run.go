@@ -38,9 +38,10 @@ func (a *app) runCommand() *cobra.Command {
 		Short: "run a command in a new job with this terminal attached",
 		Long: "Submits a job, waits for its allocation, runs the command in it with this terminal attached, and\n" +
 			"exits with the command's exit code. The job ends with the command. If there are several tasks, the\n" +
-			"command runs in rank 0. The command accepts the flags of submit, before COMMAND; the default\n" +
-			"--image is host. Ctrl-C goes to the command; while the job waits, Ctrl-C cancels the job. If this\n" +
-			"program ends, the job ends with code 129, unless --keep is set.",
+			"command runs in rank 0. Before COMMAND, you can use all flags of `submit` that describe a job; the\n" +
+			"default --image is host. While the job waits, Ctrl-C cancels the job. While the command runs, Ctrl-C\n" +
+			"interrupts the command. If synapse-cli ends before the command, the job ends with code 129, unless\n" +
+			"--keep is set.",
 		Example: "  synapse-cli run --gpu 1 env\n" +
 			"  synapse-cli run --gpu 1 --time-limit 2h -- bash      # a shell on a node with a GPU\n" +
 			"  echo hello | synapse-cli run -- cat",
@@ -58,8 +59,8 @@ func (a *app) runCommand() *cobra.Command {
 	o.specFlags.add(f)
 	o.secretFlags.add(f)
 	f.BoolVar(&o.terminal, "pty", false,
-		"allocate a terminal for the command (default: on if this program has a terminal)")
-	f.BoolVar(&o.keep, "keep", false, "keep the job's allocation after the command or this program has ended")
+		"allocate a terminal for the command (default: true if synapse-cli has a terminal)")
+	f.BoolVar(&o.keep, "keep", false, "keep the job's allocation after the command or synapse-cli has ended")
 	f.BoolVar(&o.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	a.completeFlag(c, "queue", a.completeQueues)
 	groupFlags(c)

@@ -50,29 +50,34 @@ func (a *app) simulateCommand() *cobra.Command {
 	c := a.objectFlag(&cobra.Command{
 		Use:   "simulate RECORD",
 		Short: "replay a recorded workload on a simulated cluster",
-		Long: "Replays a record of jobs with the scheduler of this version, on virtual time, on a cluster of the\n" +
-			"given size without failures. The result shows how long jobs would have waited and how well the\n" +
-			"GPUs would have been used. The command contacts no cluster and writes only the --report file.\n\n" +
+		Long: "Replays recorded jobs on a simulated cluster of a given size, with the scheduler of this version.\n" +
+			"The simulation uses virtual time, and no node or job fails. The result shows how long jobs would\n" +
+			"have waited and how well the GPUs would have been used. The command contacts no cluster and writes\n" +
+			"only the --report file.\n\n" +
 			"RECORD is a file, compressed or not, or - for standard input. The command detects its format:\n" +
-			"  csv      Columns submit_s, duration_s and gpus; optionally job_id, tasks, user, queue, " +
-			"requested_walltime_s\n" +
-			"           and real_wait_s. A second file (NAME_extra.csv or --limits) can have job_id and the last two.\n" +
+			"  csv      Columns submit_s, duration_s and gpus; optionally job_id, tasks, user, queue, requested_walltime_s\n" +
+			"           and real_wait_s. A second file (NAME_extra.csv or --limits) can have the columns job_id,\n" +
+			"           requested_walltime_s and real_wait_s.\n" +
 			"  sacct    Output of Slurm's `sacct --parsable2` with JobID, Submit, Start, ElapsedRaw and AllocTRES;\n" +
 			"           optionally ReqTRES, Timelimit, State, User and Partition.\n" +
 			"  history  Output of `" +
 			a.name +
 			" history -o json`.\n" +
 			"  swf      The standard workload format; each processor counts as one GPU (see --procs-per-gpu).\n\n" +
-			"The GPUs of a job are the total of its gang. A gang that fits on one node uses one node; a larger\n" +
-			"gang uses whole nodes and at most one partial node. If --synthetic is set, the workload is\n" +
-			"generated, and the argument can set its parameters:\n" +
+			"The number of GPUs of a job is the total of its gang. A gang that fits on one node uses one node; a\n" +
+			"larger gang uses complete nodes and at most one partial node. If --synthetic is set, the command\n" +
+			"generates the workload. The argument RECORD can then set parameters of the workload; the defaults are\n" +
 			"jobs=2500,days=7,users=40,gangs=8,bursts=8,seed=1 (gangs and bursts in percent).\n\n" +
-			"Policies: synapse is the default policy of a cluster, which plans ahead with time limits and\n" +
-			"estimated run times. synapse-fifo is the policy of a cluster with the order fifo. The other\n" +
-			"policies are for comparison only. Queue order: fifo (the first job in line blocks), greedy (any\n" +
-			"job that fits) and easy (backfill around a reservation for the first job). Shortest first: sjf,\n" +
-			"sjfskip and ssf (smallest and shortest). These policies use time limits, or the actual run time of\n" +
-			"each job if --oracle is set.",
+			"The policies synapse and synapse-fifo are those of a cluster. The other policies are for comparison\n" +
+			"only, and use time limits, or the actual run time of each job if --oracle is set.\n" +
+			"  synapse       Default policy: plans ahead with time limits and estimated run times.\n" +
+			"  synapse-fifo  Policy of a cluster with the order fifo.\n" +
+			"  fifo          In the order of submission; a job that does not fit blocks the jobs after it.\n" +
+			"  greedy        In the order of submission; jobs that do not fit are skipped.\n" +
+			"  easy          Like fifo, but later jobs may start if they do not delay the first job.\n" +
+			"  sjf           Like fifo, but in the order of run time, shortest first.\n" +
+			"  sjfskip       Like greedy, but in the order of run time, shortest first.\n" +
+			"  ssf           Like fifo, but in the order of run time times GPUs, smallest first.",
 		Example: "  synapse-cli simulate --synthetic --nodes 16\n" +
 			"  synapse-cli simulate jobs.csv --nodes 40\n" +
 			"  synapse-cli simulate sacct.txt --nodes 40    # from sacct -aXP -o " +
@@ -113,27 +118,30 @@ func (r *replayFlags) flags(a *app, c *cobra.Command) {
 	f.BoolVar(&r.print, "print", false, "print the jobs as CSV without replaying them")
 	f.StringVar(&r.limits, "limits", "", "CSV `FILE` with the time limits of the jobs")
 	f.IntVar(&r.procsToGPU, "procs-per-gpu", 1, "number of swf processors that count as one GPU")
-	f.IntVar(&r.cut.First, "first-row", 0, "number of rows to skip")
+	f.IntVar(&r.cut.First, "first-row", 0, "number of rows to skip at the start of RECORD")
 	f.IntVar(&r.cut.Rows, "rows", 0, "number of rows to replay; 0 replays all")
 	f.Float64Var(&r.cut.Timescale, "timescale", 1, "factor for the time between arrivals; 0 fits the arrivals to --load")
 	f.Float64Var(&r.cut.Load, "load", 0.9,
-		"share of the GPUs that arrivals request, used if --timescale is 0 or not set")
+		"share of the GPUs that arriving jobs request; used if --timescale is 0, or if only --load is set")
 	f.StringSliceVar(&r.policies, "policy", []string{record.Synapse},
 		"`POLICY` to replay, several separated by commas: "+strings.Join(record.Policies(), ", "))
 	f.StringVar(&r.placement, "placement", "own",
 		"gang placement of the comparison policies: own (as in the cluster) or ref (as in published simulators)")
 	f.BoolVar(&r.order.Oracle, "oracle", false, "give the comparison policies the actual run time of each job")
 	f.Uint64Var(&r.order.Seed, "seed", 1, "random seed")
-	f.Float64Var(&r.order.Shake, "jitter", 0, "maximum random change of each duration, as a share, such as 0.01")
-	f.IntVar(&r.runs, "runs", 1, "number of replays, each with another seed")
+	f.Float64Var(&r.order.Shake, "jitter", 0, "maximum random change of each run time, as a share: 0.01 means up "+
+		"to 1% longer or shorter")
+	f.IntVar(&r.runs, "runs", 1, "number of replays, each with a different seed")
 	f.StringVar(&r.until, "until", "",
-		"length of the replay from the first arrival (default: until all jobs have ended)")
-	f.StringVar(&r.latency, "latency", "", "duration of each message, disk write and preparation (default: none)")
+		"simulated time from the first arrival to the end of the replay (default: until all jobs have ended)")
+	f.StringVar(&r.latency, "latency", "", "simulated duration of each message, disk write and preparation of a "+
+		"task (default: none)")
 	f.StringVar(&r.report, "report", "", "HTML `FILE` for a report with charts")
 	f.StringVar(&r.queues, "queues", "",
 		"queue configuration `FILE` of kind Queues for synapse and synapse-fifo: order, limits and weights")
 	f.BoolVar(&r.order.Preempt, "preemption", false,
-		"enable preemption in synapse and synapse-fifo: as in --queues, or by default long jobs for short ones")
+		"enable preemption in synapse and synapse-fifo, as --queues defines it; without --queues, long jobs are "+
+			"preempted for short jobs")
 	f.StringVar(&r.checkpoint, "checkpoint", "", "checkpoint interval of jobs, such as 10m (default: never)")
 	f.BoolVar(&r.order.Check, "check", false, "run the simulator's checkers at every step")
 	for flag, words := range map[string][]string{"policy": record.Policies(), "placement": placements,

@@ -124,8 +124,8 @@ func (a *app) compareCommand() *cobra.Command {
 		Use:   "compare A.json B.json",
 		Short: "compare two replays",
 		Long: "Shows the results of two replays side by side, each from `simulate -o json`. The command compares\n" +
-			"the policies that both replays have, or the single policy of each. If a replay has several runs,\n" +
-			"it shows the mean and the standard deviation.",
+			"the policies that both replays have. If each replay has only one policy, these two policies are\n" +
+			"compared. If a replay has several runs, the table shows the mean and the standard deviation.",
 		Example: "  synapse-cli simulate jobs.csv --nodes 40 --runs 5 --jitter 0.01 -o json > 40.json\n" +
 			"  synapse-cli simulate jobs.csv --nodes 50 --runs 5 --jitter 0.01 -o json > 50.json\n" +
 			"  synapse-cli simulate compare 40.json 50.json",

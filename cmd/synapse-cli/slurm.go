@@ -42,8 +42,8 @@ func (a *app) slurmCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use: "slurm", Short: "Slurm-compatible commands: sbatch, srun, salloc, squeue, scancel, sinfo, sacct, scontrol",
 		Long: "Installs Slurm-compatible commands in a folder, or runs one of them, such as `synapse-cli slurm\n" +
-			"squeue`. The commands accept Slurm's options and use Slurm's output and exit codes. Unsupported\n" +
-			"options are rejected by name.",
+			"squeue`. The commands accept Slurm's options and use Slurm's output and exit codes. If an option is\n" +
+			"not supported, the command fails, and the error names the option.",
 		Example: "  synapse-cli slurm install bin && PATH=bin:$PATH squeue --me",
 		Args:    cobra.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return c.Help() },
@@ -52,9 +52,9 @@ func (a *app) slurmCommand() *cobra.Command {
 		Use: "install DIR", Short: "install the Slurm-compatible commands in a folder",
 		Long: "Installs " +
 			strings.Join(slurmcmd.Names(), ", ") +
-			" in a folder, as links to this program. If a file of\n" +
-			"such a name exists and is not a link to this program, the command reports the file and does not\n" +
-			"replace it.",
+			" in a\n" +
+			"folder, as links to this program. If a file with such a name exists, it is replaced only if it is a\n" +
+			"link to this program; otherwise the command reports the file.",
 		Example: "  synapse-cli slurm install bin",
 		Args:    named("folder", "install DIR", 1),
 		RunE:    func(_ *cobra.Command, args []string) error { return a.layDoors(args[0]) },

@@ -40,21 +40,27 @@ type specFlags struct {
 
 // add adds the flags. flagGroups defines their order in the help.
 func (s *specFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.gpu, "gpu", "", "number of GPUs: per task with --replicas, else in total")
+	f.StringVar(&s.gpu, "gpu", "", "number of GPUs in total, or per task if --replicas is set")
 	f.StringVar(&s.cpu, "cpu", "",
-		"number of CPU cores: per task with --replicas, else in total (default: 1 per task if no resource is requested)")
-	f.StringVar(&s.mem, "mem", "", "memory, such as 512Gi: per task with --replicas, else in total")
+		"number of CPU cores in total, or per task if --replicas is set (default: 1 per task if no resource is "+
+			"requested)")
+	f.StringVar(&s.mem, "mem", "", "memory in total, or per task if --replicas is set, such as 512Gi")
 	f.Int32VarP(&s.replicas, "replicas", "n", 0,
-		"number of tasks, each with the requested resources (default: one task per node, resources in total)")
+		"number of tasks, each with the requested resources (default: one task per node; the resource flags are "+
+			"totals)")
 	f.StringVar(&s.split, "split", "",
-		"split of total resources over nodes: whole (whole nodes and one remainder) or any (any free resources)")
+		"split of total resources over nodes: whole (complete nodes, and a part of one node for the rest) or any "+
+			"(any free parts of nodes)")
 	f.StringVar(&s.gpuType, "gpu-type", "", "required GPU type")
-	f.StringVar(&s.image, "image", "", "container image, a directory or archive on the nodes, or host")
+	f.StringVar(&s.image, "image", "", "container image, a directory or archive on the nodes, or host for the root "+
+		"of the node itself")
 	f.StringVar(&s.name, "name", "", "name of the job (default: the name of the command)")
 	f.StringVar(&s.queue, "queue", "", "queue of the job")
 	f.Int32Var(&s.priority, "priority", 0, "priority of the job; jobs with higher priority start first")
-	f.StringVar(&s.required, "required", "", "topology level within which all tasks must be, such as zone")
-	f.StringVar(&s.preferred, "preferred", "", "topology level within which all tasks should be, such as rack")
+	f.StringVar(&s.required, "required", "", "topology level, such as zone; all tasks must be in one domain of "+
+		"this level")
+	f.StringVar(&s.preferred, "preferred", "", "topology level, such as rack; all tasks should be in one domain of "+
+		"this level")
 	f.StringArrayVarP(&s.env, "env", "e", nil,
 		"environment variable `NAME=value` for the tasks; NAME alone copies the local value")
 	f.StringArrayVarP(&s.label, "label", "l", nil, "job label `key=value`")
@@ -65,31 +71,36 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringArrayVar(&s.mount, "mount", nil, "bind mount `source:target[:ro]`")
 	f.StringVar(&s.workdir, "workdir", "", "working directory of the tasks")
 	f.StringVar(&s.user, "user", "",
-		"node `account` to run as; me is the account with your name (default: a separate uid per job)")
+		"`account` on the nodes that runs the tasks; the value me is the account with your name (default: a "+
+			"separate uid per job)")
 	f.StringVar(&s.network, "network", "", "network of the tasks: host (the node's network), none or private")
 	f.StringVar(&s.launcher, "launcher", "",
 		"process launcher in each task: "+strings.Join(messages.LaunchWords(), ", "))
 	f.StringVarP(&s.array, "array", "a", "",
-		"array indexes, one job each, such as 0-99, 0-99%10 (at most ten at once), 0-9:2 or 1,5,7")
+		"indexes of an array with one job per index, such as 0-99, 0-99%10 (at most ten run at once), 0-9:2 or 1,5,7")
 	f.StringArrayVar(&s.after, "after", nil,
-		"start after these `jobs`, such as J1,J2 or J:any; suffix :ok (default), :failed (any other end) or :any")
-	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h")
+		"start after the end of these `jobs`, such as J1,J2 or J:any; the suffix :ok (default) requires success, "+
+			":failed requires any other end, :any accepts both")
+	f.StringVarP(&s.begin, "begin", "b", "", "earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 "+
+		"or now+2h")
 	f.StringVarP(&s.timeLimit, "time-limit", "t", "", "maximum run time of an attempt, such as 24h or 24:00:00")
-	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); with the value never, "+
-		"no task runs twice, not even after the loss of a node")
-	f.StringVar(&s.backoff, "backoff", "", "delay before the first restart; doubles with each further restart")
+	f.Var(&s.restarts, "restarts", "maximum `number` of restarts after a failure (default 0); the value never also "+
+		"forbids a new attempt after the loss of a node")
+	f.StringVar(&s.backoff, "backoff", "", "delay before the first restart; each further restart doubles the delay")
 	f.StringVar(&s.patience, "patience", "", "maximum time to wait for the --preferred topology level")
-	f.StringVar(&s.shm, "shm", "", "shared memory per task, part of its memory")
+	f.StringVar(&s.shm, "shm", "", "size of shared memory (/dev/shm) per task; it is a part of the memory of the "+
+		"task")
 	f.StringVar(&s.disk, "disk", "", "maximum disk space per task on its node (default: a tenth of the free space)")
-	f.StringVar(&s.warn, "warn", "", "warning signal and its lead time before tasks are stopped, such as USR1@120s")
+	f.StringVar(&s.warn, "warn", "", "signal that warns tasks before they are stopped, and how long before, such "+
+		"as USR1@120s")
 	f.BoolVar(&s.preemptible, "preemptible", true,
-		"allow preemption of this job; if false, the job runs only within a quota")
+		"allow preemption of this job; if false, the job runs only within the quota of its queue")
 	f.StringVar(&s.checkpoint, "checkpoint", "",
 		"checkpoint interval, such as 10m; a preemption loses at most this much work")
 	f.StringVar(&s.stopSignal, "stop-signal", "", "signal sent first when stopping a task, such as INT (default: TERM)")
 	f.StringVar(&s.grace, "grace", "", "time between --stop-signal and KILL")
 	f.StringVar(&s.prepareTimeout, "prepare-timeout", "", "maximum time to prepare images")
-	f.StringVar(&s.lostGrace, "lost-grace", "", "time that a lost node has to return with its attempt")
+	f.StringVar(&s.lostGrace, "lost-grace", "", "time to wait for a lost node before the attempt ends")
 	f.StringVar(&s.stopWhenLost, "stop-when-lost", "",
 		"time without contact to a scheduler after which tasks stop themselves")
 	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "number of CPU cores per task, as in Slurm")

@@ -18,14 +18,14 @@ const statesPage = "../../docs/reference/states.md"
 
 const statesStart = `# States, causes and exit codes
 
-Commands, the web UI and JSON use these words.
+Commands, the web UI and the JSON output use the words on this page.
 [explain](cli/explain.md) shows why a job waits.
 The [internal states of all actors](../contribute/states.md) are for contributors.
 ` + "`go test ./cmd/synapse-cli -run StatesPage -rewrite`" + ` writes this page.
 
 ## Phases of a job
 
-` + "`get jobs`" + ` shows the phase in the column PHASE, and ` + "`--phase`" + ` selects by it.
+` + "`get jobs`" + ` shows the phase in the column PHASE. The flag ` + "`--phase`" + ` selects jobs by phase.
 
 `
 
@@ -33,8 +33,8 @@ The [internal states of all actors](../contribute/states.md) are for contributor
 var phaseTexts = []string{
 	"The job waits, and its reason explains why.",
 	"The job waits until it is released.",
-	"The chosen nodes reserve their parts. If a node refuses, all reservations are released, and the job is queued " +
-		"again.",
+	"The chosen nodes reserve resources for the tasks. If a node refuses, all reservations are released, and the " +
+		"job is queued again.",
 	"The placement is being written to disk.",
 	"The nodes prepare images and containers. Then all tasks start together.",
 	"All tasks have started.",
@@ -42,8 +42,8 @@ var phaseTexts = []string{
 	"The result is being written to disk.",
 	"The record of the job is corrupted. Its tasks continue, and the only possible change is `cancel`.",
 	"All tasks exited with code 0.",
-	"A task failed and no restart was left, or the job could not start.",
-	"A user or a dependency (`--after`) cancelled the job.",
+	"A task failed after the last allowed restart, or the job could not start.",
+	"A user cancelled the job, or a job that it depends on (`--after`) did not end as required.",
 	"The job reached its time limit.",
 }
 
@@ -53,14 +53,14 @@ var nodeTexts = []struct {
 	text string
 }{
 	{&messages.NodeStatus{Phase: messages.NodeUp}, "The node is reachable and accepts jobs."},
-	{drainedNode(true), "An operator drains the node: no job starts there, and allocations are left."},
-	{drainedNode(false), "The node is drained, and no allocation is left."},
+	{drainedNode(true), "An operator drains the node. No job starts there, but some allocations have not ended yet."},
+	{drainedNode(false), "An operator has drained the node, and all allocations on it have ended."},
 	{&messages.NodeStatus{Phase: messages.NodeUp, Closed: "x", Record: &messages.NodeRecord{Cordoned: &messages.Deed{}}},
 		"The node is marked unschedulable, by an operator or after repeated launch failures. Running jobs continue."},
 	{&messages.NodeStatus{Phase: messages.NodeUp, Closed: "benched"},
 		"The node gets no jobs for some time, because a reservation or a launch failed there."},
 	{&messages.NodeStatus{Phase: messages.NodeUp, Closed: "x"},
-		"The node gets no jobs for another reason, which REASON shows: unhealthy, quarantined, or no space on its disk."},
+		"The node gets no jobs for a reason that the column REASON shows: unhealthy, quarantined, or a full disk."},
 	{&messages.NodeStatus{Phase: messages.NodeDead},
 		"The node has sent nothing for 10 s. Its gangs start again on other nodes."},
 	{&messages.NodeStatus{Phase: messages.NodeUnknown},
@@ -102,11 +102,12 @@ const causesStart = `
 
 ` + "`describe job`" + ` shows the cause of each attempt.
 
-- *Job failure* counts against ` + "`restart.limit`" + `. At the limit, the job fails with the exit code of the task.
+- *Job failure* uses one restart of ` + "`restart.limit`" + `. If no restart is left, the job fails with the exit code of the task.
 - *Cluster failure* returns the job to its place in the queue, up to 100 times.
-- *Preparation failure* is retried four times on at least two nodes if the cause is unclear, with increasing delays.
-  If the job itself is wrong, the job fails at once. If the node is at fault, the failure counts as a cluster failure.
-- *Back to the queue* counts as no failure.
+- *Preparation failure* fails the job at once if the job is at fault, and counts as a cluster failure if the node is at fault.
+  If the fault is unclear, the scheduler retries with increasing delays, and the job fails after at least four failures on two nodes.
+  One node is enough if no other node can run the job.
+- *Back to the queue* does not count as a failure.
 
 | cause | meaning | result |
 |---|---|---|
@@ -124,7 +125,7 @@ const taskCodes = `
 | 126 | The command is not executable. |
 | 127 | The command was not found in the image. |
 | 128 + N | Signal N ended the task. |
-| 137 | The task was killed: out of memory, over its disk limit, or still running after the grace period. ` + "`describe`" + ` shows which. |
+| 137 | The task was killed: out of memory, over its disk limit, or still running after the grace period. ` + "`describe`" + ` shows the cause. |
 
 ## Exit codes of commands
 

@@ -44,16 +44,17 @@ func (a *app) submitCommand() *cobra.Command {
 		Use:   "submit [flags] [FILE | - | SCRIPT ARG... | -- COMMAND ARG...]",
 		Short: "submit a job from a file, standard input, a script, or flags",
 		Long: "Submits a job from a file (- is standard input), or from flags with the command after --. A file\n" +
-			"that begins with #! is a script: the command uploads it, and each task runs a copy on the node's\n" +
-			"own root or in --image. Flags go before the script; arguments after it belong to the script. The\n" +
-			"job ID is printed to standard output once the job is safe on the scheduler's disk.\n\n" +
-			"Resource flags are totals that are split over nodes; with --replicas they apply to each task. If\n" +
-			"no combination of current nodes could run the job, it is rejected with exit code 7, unless\n" +
-			"--allow-infeasible is set.",
+			"that begins with #! is a script. The command uploads the script, and each task runs a copy of it in\n" +
+			"the image of --image, or directly on the node. Write flags before the script; all words after the\n" +
+			"script are its arguments. The command prints the job ID to standard output when the job is safe on\n" +
+			"the scheduler's disk.\n\n" +
+			"The resource flags are totals, which are split over nodes. If --replicas is set, they apply to each\n" +
+			"task. If the current nodes could not run the job even if they were idle, the job is rejected with\n" +
+			"exit code 7, unless --allow-infeasible is set.",
 		Example: "  synapse-cli submit job.yaml\n" +
-			"  synapse-cli submit job.yaml --attach             # show its output; Ctrl-C once: detach, twice: cancel\n" +
+			"  synapse-cli submit job.yaml --attach             # show the output of the job\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
-			"  synapse-cli submit --gpu 8 train.sh --epochs 3   # the script itself is sent to the nodes\n" +
+			"  synapse-cli submit --gpu 8 train.sh --epochs 3   # send the script to the nodes\n" +
 			"  synapse-cli submit --from JOB                    # submit an earlier job again",
 		Args: func(c *cobra.Command, args []string) error { return s.arguments(c, args) },
 		RunE: func(c *cobra.Command, args []string) error {
@@ -73,7 +74,7 @@ func (a *app) submitCommand() *cobra.Command {
 		"idempotency key: repeating a submit with the same key and job returns the same job")
 	f.BoolVar(&s.wait, "wait", false, "wait until the job ends and exit with its code")
 	f.BoolVar(&s.attach, "attach", false,
-		"wait and show the job's output; press Ctrl-C once to detach, twice to cancel the job")
+		"show the job's output until the job ends; press Ctrl-C once to detach, twice to cancel the job")
 	f.BoolVar(&s.allowInfeasible, "allow-infeasible", false, "queue the job even if no current node can run it")
 	f.StringVar(&s.dryRun, "dry-run", "",
 		"validate the job without submitting it; `mode` client (default) checks the job and prints it as a job file; "+

@@ -52,18 +52,19 @@ func (a *app) tokenCreateCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "create",
 		Short: "create a token for a node to join or a user to log in",
-		Long: "Prints a token: one word with the cluster's name, the digest of its root certificate, and a\n" +
-			"secret. The token is shown only once. Anyone who has the token can use it, so protect it like a\n" +
-			"password.\n\n" +
+		Long: "Prints a token. A token is one word that contains the cluster's name, the digest of the cluster's\n" +
+			"root certificate, and a secret. The token is shown only once. Anyone who has the token can use it,\n" +
+			"so protect it like a password.\n\n" +
 			"A node that joins with a token (synapse-node --tls DIR --token FILE) creates its own key, verifies\n" +
-			"the scheduler by the digest and receives its certificate. The scheduler in the folder --by stores\n" +
-			"only a hash, and refuses a token that is used up or expired; the default --ttl is 1h. The values\n" +
-			"of --gpus, --gpu-type, --labels and --topology are in the certificate, and a node with other\n" +
-			"values gets no work. Without these flags, the node may declare any value.\n\n" +
-			"An admin creates user tokens (--role admin, operator, submitter or viewer, and --user) for\n" +
-			"`synapse-cli login`. The user owns all jobs submitted with the token. The secret is generated\n" +
-			"locally and never sent; the cluster stores its hash. The default --ttl is 90 days; `token revoke`\n" +
-			"ends the token early.",
+			"the scheduler with the digest, and receives a certificate. The scheduler of the folder --by stores\n" +
+			"only a hash of the token. It refuses a token that is used up or expired; the default --ttl is 1h.\n" +
+			"The flags --gpus, --gpu-type, --labels and --topology limit what the node may declare. Their values\n" +
+			"are in the node's certificate, and a node that exceeds them gets no work. Without these flags, the\n" +
+			"node may declare any value.\n\n" +
+			"A user token is for `synapse-cli login`. An admin creates it with `--user NAME` and `--role ROLE`;\n" +
+			"ROLE is admin, operator, submitter or viewer. The user owns all jobs submitted with the token. The\n" +
+			"secret is generated locally and never sent; the cluster stores its hash. The default --ttl is 90\n" +
+			"days; `token revoke` ends the token early.",
 		Example: "  synapse-cli token create --by keys/scheduler --out n17.token\n" +
 			"  synapse-cli token create --by keys/scheduler --node-name n17 --ttl 24h\n" +
 			"  synapse-cli token create --by keys/scheduler --uses 64 --gpus 8 --gpu-type h100 --labels pool=train\n" +
@@ -234,8 +235,9 @@ func (a *app) listPasses(ctx context.Context, c *client.Client) error {
 func (a *app) tokenRevokeCommand() *cobra.Command {
 	return &cobra.Command{
 		Use: "revoke ID", Short: "revoke a user token",
-		Long: "Revokes a user token. The scheduler refuses it immediately and closes its open connections within\n" +
-			"a minute. Requires the role admin. A node token ends by its expiry and its number of uses.",
+		Long: "Revokes a user token. The scheduler refuses it immediately and closes its open connections within a\n" +
+			"minute. Requires the role admin. A node token cannot be revoked; it ends when it is used up or\n" +
+			"expires.",
 		Example: "  synapse-cli token revoke 3f9a2c01d4e58b77",
 		Args:    named("token", "3f9a2c01d4e58b77", 1),
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -41,8 +41,8 @@ func (a *app) topCommand() *cobra.Command {
 		Use:   "top",
 		Short: "show a live overview of the cluster",
 		Long: "Shows nodes, GPUs and unfinished jobs: running jobs with the most GPUs first, then waiting jobs in\n" +
-			"their order. On a terminal, the page refreshes every two seconds until q or Ctrl-C; otherwise it\n" +
-			"is printed once.",
+			"the order of the queue. On a terminal, the page refreshes every two seconds until q or Ctrl-C;\n" +
+			"otherwise it is printed once.",
 		Example: "  synapse-cli top\n  synapse-cli top --once | head -20",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
@@ -61,7 +61,8 @@ func (a *app) topCommand() *cobra.Command {
 	f := c.Flags()
 	f.BoolVar(&once, "once", false, "print one page and exit, also on a terminal")
 	f.DurationVar(&every, "every", every, "refresh interval")
-	f.IntVar(&most, "jobs", most, "maximum number of jobs to show; 0 shows all, or as many as fit on the terminal")
+	f.IntVar(&most, "jobs", most, "maximum number of jobs to show; 0 shows as many as fit on the terminal, or all "+
+		"without a terminal")
 	return c
 }
 

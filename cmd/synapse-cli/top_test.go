@@ -27,7 +27,7 @@ func TestTop(t *testing.T) {
 	f.put(&messages.JobStatus{Phase: messages.PhaseQueued, Record: &messages.JobRecord{Id: "j2", Spec: spec}})
 	r := cli(f.address, "top")
 	r.wants(t, 0, "6 of 8 in use, 2 free", "")
-	r.wants(t, 0, "1 hold something, 1 wait for 6 GPUs", "")
+	r.wants(t, 0, "1 hold resources, 1 wait for 6 GPUs", "")
 	if strings.Contains(r.out, "\x1b") || strings.Index(r.out, "j1") > strings.Index(r.out, "j2") {
 		t.Errorf("it is for a terminal, or out of order: %q", r.out)
 	}

@@ -50,8 +50,9 @@ func topicsHelp() string {
 
 // printJobFile prints each key with its meaning.
 func printJobFile(w io.Writer) {
-	fmt.Fprintln(w, wrapped("A job file is YAML or JSON; several documents are several jobs. `submit --dry-run` checks a "+
-		"file, and `get job JOB -o yaml` writes one. The keys, as paths from the top:", ""))
+	fmt.Fprintln(w, wrapped("A job file is YAML or JSON. A file with several documents submits several jobs. "+
+		"`submit --dry-run` checks a file, and `get job JOB -o yaml` writes the file of a job. These are the keys, "+
+		"as paths from the top:", ""))
 	for _, s := range jobfile.Reference() {
 		fmt.Fprintln(w)
 		for _, k := range s.Keys {

@@ -113,8 +113,8 @@ func TestManPages(t *testing.T) {
 		t.Fatal(code, out.String())
 	}
 	for name, want := range map[string]string{
-		"efficiency": "\nstarting       Reserved", "simulate": "\nsacct    Output of", "drain": "\nDrain nodes: " +
-			"start nothing new",
+		"efficiency": "\nstarting             Allocated", "simulate": "\nsacct    Output of", "drain": "\nDrain nodes: " +
+			"no job starts there",
 	} {
 		if text,
 			err := os.ReadFile(dir + "/synapse-cli-" + name + ".1"); err != nil || !strings.Contains(string(text), want) {

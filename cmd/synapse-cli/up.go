@@ -45,17 +45,20 @@ func (a *app) upCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "up",
 		Short: "run a local cluster: a scheduler, and nodes with declared GPUs",
-		Long: "Runs a scheduler and node processes on this host until Ctrl-C, in racks, each node with declared\n" +
-			"GPUs that do not exist. Once all nodes have joined, the command prints one line to standard\n" +
-			"output. State and logs are in --data-dir, and a cluster started there again continues with its\n" +
-			"jobs. Without --data-dir, they are in a temporary directory that is deleted with the cluster. If a\n" +
-			"cluster was killed, its tasks are still running. The next cluster in the same directory ends them\n" +
-			"and restarts their jobs; --clean only ends them.\n\n" +
-			"The cluster uses TLS with generated keys. Only the user who started the cluster can read these\n" +
-			"keys. The printed SYNAPSE_CONFIG points to the keys. Tasks cannot read the keys, so no task can\n" +
-			"control the cluster. The user who starts the cluster is its admin for 90 days.\n\n" +
+		Long: "Runs a small cluster on this host until Ctrl-C: a scheduler, and a process for each node. The nodes\n" +
+			"are in racks, and each node declares GPUs that do not exist. Once all nodes have joined, the command\n" +
+			"prints one line to standard output. State and logs are in --data-dir. If you start a cluster there\n" +
+			"again, it continues with the jobs of the last one. Without --data-dir, state and logs are in a\n" +
+			"temporary directory, which is deleted when the cluster ends. If a cluster is killed, its tasks\n" +
+			"continue to run. The next cluster in the same directory ends these tasks and restarts their jobs. If\n" +
+			"--clean is set, the command ends these tasks and starts no cluster.\n\n" +
+			"The cluster uses TLS with generated keys. Only the user who started the cluster can read these keys.\n" +
+			"SYNAPSE_CONFIG, which the command prints, names a settings file with the paths of the keys. Tasks\n" +
+			"cannot read the keys, so no task can control the cluster. The user who starts the cluster is its\n" +
+			"admin for 90 days.\n\n" +
 			"Each node has a separate loopback address (127.x.y.z) and rendezvous port range, but all nodes share\n" +
-			"the network of this host. A process that listens on all addresses uses the port of every node.",
+			"the network of this host. A process that listens on all addresses therefore uses this port on every\n" +
+			"node.",
 		Example: "  synapse-cli up --nodes 8 --racks 2 --gpus 8\n" +
 			"  synapse-cli up --data-dir ~/synapse --listen 127.0.0.1:9000\n" +
 			"  synapse-cli up --clean",

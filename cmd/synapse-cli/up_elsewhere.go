@@ -16,8 +16,8 @@ func (a *app) upCommand() *cobra.Command {
 	return &cobra.Command{
 		Use:   "up",
 		Short: "run a local cluster (requires Linux)",
-		Long: "Runs a scheduler and node processes on a Linux host. Run it on another host, a virtual one or WSL\n" +
-			"2, and pass the address of that scheduler to the other commands here with --server.",
+		Long: "Runs a scheduler and node processes on a Linux host. Run the command on another host, in a VM or in\n" +
+			"WSL 2. On this host, pass the address of that scheduler to the other commands with --server.",
 		DisableFlagParsing: true, // the answer is the same for all flags
 		RunE: func(*cobra.Command, []string) error {
 			return &exit.Failure{Code: exit.Failed, Text: "`up` requires Linux; jobs cannot run on " + runtime.GOOS,

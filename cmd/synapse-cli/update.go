@@ -23,10 +23,10 @@ func (a *app) priorityCommand() *cobra.Command {
 		Use:   "priority [JOB]... N",
 		Short: "change the priority of jobs",
 		Long: "Changes the priority of jobs; jobs with higher priority start first. The change is safe on the\n" +
-			"scheduler's disk when the command ends. Running jobs continue, and the new priority applies when\n" +
-			"they wait again.",
+			"scheduler's disk when the command ends. Running jobs continue; the new priority applies to them if\n" +
+			"they return to the queue.",
 		Example: "  synapse-cli priority JOB 100\n" +
-			"  synapse-cli priority JOB -- -5          # after all others\n" +
+			"  synapse-cli priority JOB -- -5          # start this job after all others\n" +
 			"  synapse-cli priority -l team=nlp 10",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) == 0 {
@@ -66,28 +66,32 @@ func (a *app) priorityCommand() *cobra.Command {
 
 func (a *app) updateCommand() *cobra.Command {
 	change := &messages.Update{}
-	c := a.jobsCommand("update", "change the time limit, priority or begin of jobs",
+	c := a.jobsCommand("update", "change the time limit, priority or earliest start of jobs",
 		"  synapse-cli update JOB --time-limit 48h\n  synapse-cli update JOB --priority 100 --reason \"a deadline\"",
 		a.updates(change))
-	c.Long = "Changes the priority, time limit or begin of jobs. The change is safe on the scheduler's disk when the\n" +
-		"command ends.\n\n" +
-		"A time limit also applies to the current attempt and counts from its start. If the attempt has already\n" +
-		"run longer than the limit, the job ends at once as timed out. 0 removes the limit.\n\n" +
-		"A begin applies to a waiting job: the job keeps its place but does not start earlier. `now` removes it.\n\n" +
-		"A change of an array applies to all its elements; a change of one element applies to that element, even\n" +
-		"if it is not a job yet. --array-max-running is the number after % in `submit --array 0-99%10`. Running elements\n" +
-		"continue.\n\n" +
+	c.Long = "Changes the priority, time limit or earliest start of jobs. The change is safe on the scheduler's\n" +
+		"disk when the command ends.\n\n" +
+		"A new time limit also applies to the current attempt, and counts from the start of that attempt. If\n" +
+		"the attempt has already run longer than the limit, the job ends at once as timed out. The value 0\n" +
+		"removes the limit.\n\n" +
+		"--begin sets the earliest start of a waiting job; the job keeps its place in the queue. The value\n" +
+		"now removes the earliest start.\n\n" +
+		"A change of an array applies to all its elements. You can also change one element, even if that\n" +
+		"element is not a job yet. --array-max-running replaces the number after % in `submit --array\n" +
+		"0-99%10`. If more elements are running, they continue.\n\n" +
 		"--owner is for jobs submitted before the cluster used TLS. An admin assigns such a job to a user, who can\n" +
 		"then see its contents and cancel it. Accounting and owner limits continue to count the job as anonymous."
 	limit := c.Flags().VarPF(span{&change.TimeLimitMs}, "time-limit", "t",
 		"maximum run time of an attempt, such as 48h or 48:00:00; 0 removes the limit")
 	begin := c.Flags().VarPF(timeOfDay{&change.BeginUnixMs}, "begin", "b",
-		"earliest start, such as 08:00 (the next), 2026-11-24T08:00 or now+2h; now removes it")
+		"earliest start, such as 08:00 (today or tomorrow), 2026-11-24T08:00 or now+2h; the value now removes the "+
+			"earliest start")
 	priority := c.Flags().VarPF(ordinal{&change.Priority}, "priority", "",
 		"priority of the job; jobs with higher priority start first")
 	most := c.Flags().VarPF(ordinal{&change.ArrayMost}, "array-max-running", "",
 		"maximum number of running array elements; 0 removes the limit")
-	c.Flags().StringVar(&change.GiveTo, "owner", "", "`user` who becomes the owner of a job of anonymous (admins only)")
+	c.Flags().StringVar(&change.GiveTo, "owner", "", "`user` who becomes the owner of a job whose owner is "+
+		"anonymous (admins only)")
 	c.Flags().StringVarP(&change.Reason, "reason", "r", "", "reason to record, shown to other users")
 	check := c.Args
 	c.Args = func(c *cobra.Command, args []string) error {

@@ -21,9 +21,10 @@ func (a *app) waitCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "wait [JOB]... [-l key=value]...",
 		Short: "wait until jobs end and exit with their code",
-		Long: "Waits until each job has ended and exits with its code: 0 if all jobs succeeded, else the code of\n" +
-			"the first named job that did not. If the scheduler becomes unavailable, the command waits for it\n" +
-			"to return.\n\n" + exitHelp,
+		Long: "Waits until all named jobs have ended. The exit code is 0 if all jobs succeeded. Otherwise, it is\n" +
+			"the code of the first named job that did not succeed. If the scheduler becomes unavailable, the\n" +
+			"command waits for it to return.\n\n" +
+			exitHelp,
 		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
 		Args:    func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
 		RunE: func(_ *cobra.Command, args []string) error {

@@ -111,8 +111,8 @@ func (a *app) eventsCommand() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "events [JOB | NODE]...",
 		Short: "show recent changes of jobs and nodes",
-		Long: "Shows recent changes of all jobs and nodes, or only of the named ones. The scheduler keeps up to\n" +
-			"about a thousand changes since it became the leader.",
+		Long: "Shows recent changes of all jobs and nodes, or only of the named ones. The scheduler keeps about the\n" +
+			"last thousand changes. A new leader starts without earlier changes.",
 		Example: "  synapse-cli events --since 1h\n  synapse-cli events -f n17",
 		RunE: func(_ *cobra.Command, args []string) error {
 			sinceMs, err := moment("since", since, a.style.NowMs)
@@ -138,7 +138,7 @@ func (a *app) eventsCommand() *cobra.Command {
 		},
 	}
 	labelFlag(c, &labels, "the changes of unfinished jobs")
-	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue with each change")
+	c.Flags().BoolVarP(&follow, "follow", "f", false, "continue to show changes until Ctrl-C")
 	c.Flags().StringVar(&since, "since", "",
 		"show only changes at this `time` or later: 24h, 7d, 2026-11-01 or 2026-11-01T08:00:00Z")
 	c.ValidArgsFunction = a.completeBoth

@@ -39,12 +39,14 @@ func (a *app) webCommand() *cobra.Command {
 		Short: "open the web UI in a browser",
 		Long: "Serves the web UI on this host until Ctrl-C. It shows nodes, jobs with their reasons, queues,\n" +
 			"events, and the output of tasks. The browser has the permissions of the user who runs this command.\n" +
-			"The printed link admits one browser, once; the command then prints the next link.\n\n" +
-			"Use --record to write the view of a viewer to a file, until Ctrl-C: no output, commands or\n" +
-			"environments of jobs. Use --replay to show such a file without a cluster, and --out to export it\n" +
-			"as a folder that a browser can open without a server.",
+			"The printed link works once, in one browser. After it is used, the command prints a new link.\n\n" +
+			"Use --record to record the web UI to a file until Ctrl-C, as a user with the role viewer sees it.\n" +
+			"The file contains no output, commands or environments of jobs. Use --replay to show such a file\n" +
+			"without a cluster. Add --out to export the file as a folder that a browser can open without a\n" +
+			"server.",
 		Example: "  synapse-cli web\n" +
-			"  synapse-cli web --no-open --listen 127.0.0.1:8080    # then: ssh -L 8080:127.0.0.1:8080 HEAD\n" +
+			"  synapse-cli web --no-open --listen 127.0.0.1:8080    # on your computer: ssh -L 8080:127.0.0.1:8080 " +
+			"HEAD\n" +
 			"  synapse-cli web --record monday.record\n" +
 			"  synapse-cli web --replay monday.record --out monday  # then open monday/index.html",
 		Args: cobra.NoArgs,
@@ -69,11 +71,13 @@ func (a *app) webCommand() *cobra.Command {
 		},
 	}
 	f := c.Flags()
-	f.StringVar(&w.listen, "listen", "127.0.0.1:0", "listening address of the web UI, on the loopback interface")
+	f.StringVar(&w.listen, "listen", "127.0.0.1:0", "listening address of the web UI; it must be on the loopback "+
+		"interface")
 	f.BoolVar(&w.quiet, "no-open", false, "print the link without opening a browser")
-	f.StringVar(&w.record, "record", "", "record the view of a viewer in this new `file` instead of showing the web UI")
-	f.StringVar(&w.replay, "replay", "", "show a recorded `file` without a cluster")
-	f.StringVar(&w.out, "out", "", "new `folder` to export the --replay file to, instead of showing it")
+	f.StringVar(&w.record, "record", "", "new `file` to record the web UI to, as a viewer sees it, instead of "+
+		"showing it")
+	f.StringVar(&w.replay, "replay", "", "show the recording in this `file`, without a cluster")
+	f.StringVar(&w.out, "out", "", "new `folder` to export the file of --replay to, instead of showing it")
 	return c
 }
 

@@ -37,8 +37,9 @@ func (a *app) whoamiCommand() *cobra.Command {
 	return a.objectFlag(&cobra.Command{
 		Use:   "whoami",
 		Short: "show your identity and permissions at the scheduler",
-		Long: "Shows how the scheduler identifies the caller: the name, which owns submitted jobs, the role, and\n" +
-			"the expiry of the certificate or token. Without TLS, every user is anonymous and may do anything.",
+		Long: "Shows how the scheduler identifies you: your name, your role, and the expiry of your certificate or\n" +
+			"token. Jobs that you submit belong to this name. Without TLS, every user is anonymous and may do\n" +
+			"anything.",
 		Example: "  synapse-cli whoami\n  synapse-cli whoami -o json",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {

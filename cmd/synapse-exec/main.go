@@ -42,7 +42,7 @@ func main() {
 	os.Exit(code)
 }
 
-const usage = `synapse-exec HOST COMMAND...     run a command line in the gang's task on another node, in place of ssh
+const usage = `synapse-exec HOST COMMAND...     run a command line in a task of the gang on another node, instead of ssh
 synapse-exec :RANK COMMAND...    run a command line in the task with this rank
 synapse-exec --lead COMMAND...   run a command on rank 0; the other tasks wait until it succeeds
 

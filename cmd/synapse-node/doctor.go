@@ -29,7 +29,7 @@ func doctorCommand() *cobra.Command {
 	o, asJSON := &options{}, false
 	c := &cobra.Command{
 		Use:   "doctor",
-		Short: "check whether this node can run tasks, with a fix for each problem",
+		Short: "check whether this node can run tasks, and show a fix for each problem",
 		Long: "Checks what an agent with these settings requires: valid settings, the data folder and its disk,\n" +
 			"the kernel, cgroups, GPUs and their driver. It also checks the clock, ports, uids, the key and\n" +
 			"certificate, and the connection to the schedulers. The command starts nothing and changes nothing.\n" +
@@ -147,7 +147,8 @@ const (
 )
 
 func (x *examiner) disk() doctor.Finding {
-	const way = "free space: images are in the folder `images` of --data-dir, output of tasks in `launcher`"
+	const way = "free some space: images are in the folder `images` of --data-dir, and output of tasks is in the " +
+		"folder `launcher`"
 	s, err := x.room(nearest(x.o.dataDir))
 	if err != nil || s.Blocks == 0 {
 		return doctor.Warn("disk", way, "disk usage is unknown (%v)", err)
@@ -190,7 +191,7 @@ func (x *examiner) kernel() (all []doctor.Finding) {
 			all = append(all, doctor.OK(f.Name, "%s", f.Reason))
 			continue
 		}
-		way := "see docs/explain/isolation.md; --driver process does without, and without limits"
+		way := "see docs/explain/isolation.md, or use --driver process, which enforces no limits"
 		if strings.Contains(f.Name, "limit") || strings.Contains(f.Name, "cg") || f.Name == "devices" || f.Name == "cpuset" {
 			way = "mount the control groups (cgroup2 on /sys/fs/cgroup) writable, with this controller enabled"
 		}
@@ -208,8 +209,8 @@ func (x *examiner) devices(ctx context.Context) doctor.Finding {
 	found, err := x.gpus(ctx)
 	switch {
 	case err != nil:
-		return doctor.Fail("gpus", "check that nvidia-smi works; after a driver update, reboot the host; --gpus 0 runs "+
-			"without GPUs", "%v", err)
+		return doctor.Fail("gpus", "check that nvidia-smi works; after a driver update, reboot the host; to run "+
+			"without GPUs, set --gpus 0", "%v", err)
 	case len(found.Notes) > 0:
 		return doctor.Warn("gpus", "missing devices are not offered to jobs", "%d found; %s",
 			len(found.Devices), strings.Join(found.Notes, "; "))
@@ -240,7 +241,8 @@ func (x *examiner) ports() (all []doctor.Finding) {
 		_, _ = fmt.Sscan(string(text), &first, &last) // 0 if it is not a range
 	}
 	if x.o.portFirst <= last && first <= x.o.portLast {
-		all = append(all, doctor.Fail("ports", "use a range outside, or set net.ipv4.ip_local_reserved_ports",
+		all = append(all, doctor.Fail("ports", "use a range outside of the kernel's range, or reserve the ports "+
+			"with net.ipv4.ip_local_reserved_ports",
 			"--ports %s overlaps %d-%d, the kernel's range of ephemeral ports", x.o.ports, first, last))
 	}
 	for port := x.o.portFirst; port <= x.o.portLast; port++ {
@@ -255,7 +257,8 @@ func (x *examiner) ports() (all []doctor.Finding) {
 func (x *examiner) listens(flag, at string) doctor.Finding {
 	l, err := net.Listen("tcp", at)
 	if err != nil {
-		return doctor.Fail("ports", "set "+flag+" to another address; a running agent already uses its own",
+		return doctor.Fail("ports", "set "+flag+" to another address; if the agent runs, the agent itself uses "+
+			"this address",
 			"%s %s: %v", flag, at, err)
 	}
 	l.Close()
@@ -272,7 +275,8 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 		return &tls.Config{InsecureSkipVerify: true}, []doctor.Finding{ // only for a health request
 			doctor.OK("certificate", "node joins with its token when the agent starts")}
 	}
-	const way = "do what it says, or join again with a new token (`synapse-cli token create --node-name NAME`)"
+	const way = "fix the problem that the error names, or join again with a new token (`synapse-cli token create " +
+		"--node-name NAME`)"
 	if identity.IsExternal(x.o.tls) {
 		return x.external()
 	}
@@ -304,7 +308,7 @@ func (x *examiner) certificate() (*tls.Config, []doctor.Finding) {
 
 // external checks the certificate of an outside issuer.
 func (x *examiner) external() (*tls.Config, []doctor.Finding) {
-	const way = "do what it says, and see docs/operate/spiffe.md"
+	const way = "fix the problem that the error names, and see docs/operate/spiffe.md"
 	of, err := identity.OpenExternal(x.o.tls)
 	if err == nil {
 		err = of.Pair().Late(x.now())

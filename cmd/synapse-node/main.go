@@ -72,17 +72,18 @@ func reading() daemon.Reading {
 func (o *options) flags(f *pflag.FlagSet) {
 	f.StringSliceVar(&o.join, "join", nil, "address `host:port` of every scheduler, separated by commas")
 	f.StringVar(&o.tls, "tls", "",
-		"use TLS only: `folder` of this node's key and certificate, which names the node, or a file that\n"+
-			"names an outside issuer's certificate (docs/operate/spiffe.md).\n"+
-			"Default: the folder tls of --data-dir, if that folder exists or --token is set")
+		"use TLS only, with the node's key and certificate in this `folder`, or with those of an outside issuer "+
+			"that a file names (docs/operate/spiffe.md). The certificate defines the node's name. Default: the folder "+
+			"tls of --data-dir, if that folder exists or --token is set")
 	f.StringVar(&o.token, "token", "",
 		"`file` of a join token (- is standard input); creates the folder of --tls if it does not exist")
 	f.StringVar(&o.dataDir, "data-dir", "/var/lib/synapse-node", "`folder` for the node's id, its ledger and its tasks")
 	f.StringSliceVar(&o.hide, "hide", nil,
 		"list of `folders` to hide from all tasks, in addition to those of --data-dir and --tls")
-	f.StringVar(&o.id, "id", "", "`name` of the node in the cluster (default: generated once)")
-	f.StringVar(&o.topology, "topology", "", "position in the topology tree, coarse to fine, as `level=domain,…`")
-	f.StringVar(&o.labels, "labels", "", "node labels for nodeSelector in jobs, as `key=value,…`")
+	f.StringVar(&o.id, "id", "", "`name` of the node in the cluster (default: a name that the agent generates once)")
+	f.StringVar(&o.topology, "topology", "", "position of the node in the topology tree, from coarse to fine, as "+
+		"`level=domain,…`")
+	f.StringVar(&o.labels, "labels", "", "labels of the node, which jobs select with nodeSelector, as `key=value,…`")
 	f.StringVar(&o.address, "address", "",
 		"`address` that other cluster members connect to (default: the local address towards the scheduler)")
 	f.StringVar(&o.ports, "ports", "", "rendezvous port range for jobs, as `first-last`")
@@ -92,29 +93,31 @@ func (o *options) flags(f *pflag.FlagSet) {
 	f.StringVar(&o.memory, "memory", "", "memory to offer, such as 64Gi (default: all)")
 	f.StringVar(&o.driver, "driver", driverAuto,
 		"task driver: carapace (one container per task), oci (containers made by runc or crun), process (no isolation),\n"+
-			"or auto: carapace if the agent is root and containers work, else process")
+			"or auto, which selects carapace if the agent is root and containers work, else process")
 	f.StringVar(&o.carapace, "carapace", "",
-		"`program` carapace (default: the one next to this program, then the one in PATH)")
+		"path of the `program` carapace (default: the one next to this program, then the one in PATH)")
 	f.StringVar(&o.ociRuntime, "oci-runtime", "",
 		"OCI runtime `program` for --driver oci (default: crun or runc in PATH)")
 	f.StringVar(&o.policyFile, "job-policy", "",
 		"root-owned `file` that restricts jobs on this node (docs/operate/node-policy.md)")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"uid range `first-last` for jobs that name no user, or root; none disables separate uids. Must equal --uids of "+
-			"the scheduler")
+		"uid range `first-last` for jobs that name no user and for jobs that name root; none disables separate "+
+			"uids. The value must equal --uids of the scheduler")
 	f.StringVar(&o.rootRange, "root-uids", account.DefaultRoots,
-		"uid range `first-last` for tasks that are root in their own container, 65536 uids each; none disables such tasks")
+		"uid range `first-last` for tasks that are root in their own container; each task uses 65536 uids, and "+
+			"none disables such tasks")
 	f.BoolVar(&o.loopbackRegistries, "loopback-registries", false,
 		"allow image registries on this node's loopback (default: only those named in --job-policy)")
-	f.BoolVar(&o.allowRoot, "allow-root", false, "allow tasks to run as root of this host on request")
+	f.BoolVar(&o.allowRoot, "allow-root", false, "allow jobs to request that their tasks run as root of this host")
 	f.StringVar(&o.metricsAt, "metrics", "",
-		"Prometheus metrics endpoint, as `host:port` (default: the agent opens no port for metrics)")
+		"listening address `host:port` for Prometheus metrics (default: the agent opens no port for metrics)")
 	f.StringVar(&o.metricsFile, "metrics-file", "",
 		"`file` for metrics, rewritten every 15 s for node_exporter's textfile collector (FOLDER/synapse.prom)")
 	f.StringVar(&o.prolog, "prolog", "",
 		"root-owned `program` to run before the first task of a job is prepared on this node (docs/operate/health-checks.md)")
 	f.StringVar(&o.epilog, "epilog", "",
-		"root-owned `program` to run when the last task of a job has ended on this node; the GPUs are free afterwards")
+		"root-owned `program` to run when the last task of a job has ended on this node; it ends before other jobs "+
+			"get the GPUs")
 	f.DurationVar(&o.hookTimeout, "hook-timeout", 5*time.Minute,
 		"`time` limit of --prolog and --epilog; a program that exceeds the limit is killed")
 	f.StringVar(&o.logFormat, "log-format", daemon.TextLog, daemon.LogFormatHelp)

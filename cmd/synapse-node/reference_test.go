@@ -35,7 +35,7 @@ The command line overrides the environment, and the environment overrides the fi
 
 - ` + "`synapse-node config check --config FILE`" + ` reports every error with line and column.
 - ` + "`synapse-node config show --config FILE`" + ` shows each setting with its source.
-- ` + "`synapse-node doctor --config FILE`" + ` checks the node, with a fix for each problem.
+- ` + "`synapse-node doctor --config FILE`" + ` checks the node, and shows a fix for each problem.
 - Restart the agent to apply a change. Running tasks continue.
 
 ` + "`go test ./cmd/synapse-node -run SettingsPage -rewrite`" + ` writes this page from the flags and keys.
@@ -50,12 +50,15 @@ var checkTexts = []manual.Text{
 	{Meaning: "Program and arguments, instead of `check`. Exit code 0 means healthy.",
 		Example: "[/usr/local/sbin/check-fabric, mlx5_0]"},
 	{Meaning: "Maximum duration of the check, up to 10m.", Example: "20s"},
-	{Meaning: "Occasions of the check: the start of the agent, each preparation of a gang, a failed task.",
+	{Meaning: "Events that start the check: `join` is the start of the agent, `prepare` is each preparation of a " +
+		"gang, and `failure` is a failed task.",
 		Example: "[join, prepare, failure]"},
-	{Meaning: "Path of `disk` and `mount`.", Example: "/scratch"},
-	{Meaning: "Minimum of `disk` (free space) and `memory` (installed memory).", Example: "50Gi"},
-	{Meaning: "Maximum difference of `clock` to the scheduler's clock.", Example: "1s"},
-	{Meaning: "InfiniBand cards of `ports`; all cards if unset.", Example: "[mlx5_0, mlx5_1]"},
+	{Meaning: "Path that the check `disk` or `mount` inspects.", Example: "/scratch"},
+	{Meaning: "Minimum free space for the check `disk`, or minimum installed memory for the check " +
+		"`memory`.", Example: "50Gi"},
+	{Meaning: "Maximum difference between the clocks of the node and the scheduler, for the check " +
+		"`clock`.", Example: "1s"},
+	{Meaning: "InfiniBand cards that the check `ports` inspects; all cards if unset.", Example: "[mlx5_0, mlx5_1]"},
 }
 
 // policyTexts describes the keys of the file of --job-policy, in order.
@@ -63,21 +66,23 @@ var policyTexts = []manual.Text{
 	{Meaning: "Lowest uid that a job may run as; 1000 by default.", Example: "5000"},
 	{Meaning: "Account of each owner. Jobs of these owners run as this account only. Needs `tls`.",
 		Example: "{alice: alice}"},
-	{Meaning: "Groups whose members no job runs as, unless `users.owners` names the account.", Example: "[root, " +
+	{Meaning: "Groups of accounts: no job runs as a member of these groups, unless `users.owners` names the " +
+		"account.", Example: "[root, " +
 		"sudo, docker]"},
 	{Meaning: "Permission for each job to run as any account. This is insecure.", Example: "false"},
-	{Meaning: "Directory that jobs may mount. Without `mounts`, jobs may mount what their user can reach.",
+	{Meaning: "Directory that jobs may mount. Without `mounts`, a job may mount every path that the job's user can " +
+		"reach.",
 		Example: "/data"},
-	{Meaning: "Restriction of the directory to read-only mounts.", Example: "true"},
+	{Meaning: "With `true`, jobs may mount the directory only read-only.", Example: "true"},
 	{Meaning: "Allowed file system types of the directory; by default, all types that store files.", Example: "[nfs4]"},
-	{Meaning: "Directories for images that jobs name by path; by default, all that the task's user can read.",
+	{Meaning: "Directories whose images jobs may use by path; by default, all directories that the task's user can " +
+		"read.",
 		Example: "[/srv/images]"},
 	{Meaning: "Hosts that images may come from; by default all, except the node's loopback.", Example: "[ghcr.io]"},
 	{Meaning: "Device files that jobs may mount; by default none.", Example: "[/dev/fuse]"},
 	{Meaning: "Permission for tasks to select NUMA nodes for their memory; false by default.", Example: "true"},
-	{Meaning: "Destinations that are closed by default: `schedulers` (their ports) and `metadata` (the cloud's " +
-		"metadata " +
-		"service).", Example: "[metadata]"},
+	{Meaning: "Destinations that tasks may connect to although they are blocked by default: `schedulers` (the " +
+		"ports of the schedulers) and `metadata` (the metadata service of the cloud).", Example: "[metadata]"},
 	{Meaning: "Name servers of private networks, as IPv4 addresses; by default, those of the node.",
 		Example: "[10.0.0.2]"},
 	{Meaning: "Permission for jobs with the image `host`; true by default.", Example: "false"},
@@ -108,12 +113,12 @@ func sectionsOfPage(t *testing.T) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	page := "\n## `health`\n\nEach key of the section is the name of a health check, of at most 32.\n" +
+	page := "\n## `health`\n\nThe section defines up to 32 health checks. Each key is the name of a check.\n" +
 		"While a check fails, no new task starts on the node.\n\n" + strings.Replace(checks, "`0`", "", 1) +
 		"\n## The job policy\n\nThe setting `job-policy` names a YAML file that restricts the jobs on this node.\n" +
 		"The file must belong to root or to the agent's user, and other users must not be able to change it.\n" +
 		"The agent reads the file when it starts; an unknown key prevents the start.\n" +
-		"A key that is unset does not restrict jobs, except as the table says.\n\n" +
+		"An unset key does not restrict jobs, unless the table has a default for the key.\n\n" +
 		"| key | meaning | example |\n|---|---|---|\n"
 	keys := keysOf("", reflect.TypeFor[hostpolicy.Policy]())
 	if len(keys) != len(policyTexts) {

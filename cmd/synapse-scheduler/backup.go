@@ -36,10 +36,10 @@ func restoreCommand() *cobra.Command {
 	return fileCommand(&cobra.Command{
 		Use:   "restore FILE",
 		Short: "create a data folder from a backup",
-		Long: "Creates the records of an empty data folder from a backup; start the scheduler on that folder\n" +
-			"afterwards. Everything after the backup is missing. If a node reports a newer task than the\n" +
-			"backup, the scheduler logs this, starts nothing new and leaves running tasks alone. Restart the\n" +
-			"scheduler with --accept-loss to discard the missing records and continue.",
+		Long: "Creates records in an empty data folder from a backup. Then start the scheduler with that folder.\n" +
+			"Changes after the backup are missing from the records. If a node reports a task that is newer than\n" +
+			"the backup, the scheduler logs a warning and starts no jobs. Running tasks continue. To continue\n" +
+			"without the missing records, restart the scheduler with --accept-loss.",
 		Example: "  synapse-scheduler restore --data-dir /var/lib/synapse /backup/synapse-2026-01-31.db",
 	}, restore)
 }

@@ -102,19 +102,21 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"address `host:port` that nodes and clients connect to (default: the listening address)")
 	f.StringVar(&o.dataDir, "data-dir", unixsocket.DataDir, "data `folder`, with the records if --store is sqlite")
 	f.StringVar(&o.tls, "tls", "",
-		"use TLS only: `folder` of this scheduler from synapse-cli init, or a file that names an\n"+
-			"outside issuer's certificate (docs/operate/spiffe.md)")
+		"use TLS only, with the keys in this `folder` from synapse-cli init, or with those of an outside issuer "+
+			"that a file names (docs/operate/spiffe.md)")
 	f.CountVar(&o.insecure, "insecure",
 		"allow plaintext on an address other than loopback: anyone who can reach the port controls the cluster; give "+
 			"the flag twice")
 	f.BoolVar(&o.page, "web", true,
 		"serve the web UI on the same port; requires --web-cert and --web-key if --tls is set")
 	f.BoolVar(&o.local, "local", true,
-		"admit root and the scheduler's own user as admins through a unix socket in the data folder (with --tls)")
-	f.StringVar(&o.pageCert, "web-cert", "", "`file` of the web UI's certificate, from an issuer that browsers trust")
+		"admit root and the scheduler's own user as admins through a unix socket in the data folder, if --tls is set")
+	f.StringVar(&o.pageCert, "web-cert", "", "`file` with the certificate of the web UI, from an issuer that "+
+		"browsers trust")
 	f.StringVar(&o.pageKey, "web-key", "", "private key `file` of --web-cert")
 	f.StringVar(&o.secretsKey, "secrets-key", "",
-		"`file` of the keys that encrypt job secrets (default: "+secretseal.FileName+" in, or next to, the --tls path)")
+		"`file` of the keys that encrypt job secrets (default: "+secretseal.FileName+" in the folder of --tls, or next\n"+
+			"to the file of --tls)")
 	f.StringVar(&o.oidcFile, "oidc", "",
 		"`file` with the settings of an OpenID Connect issuer for user logins (docs/operate/oidc.md); requires --tls")
 	f.StringVar(&o.store, "store", storeSQLite,
@@ -123,15 +125,15 @@ func (o *options) flags(f *pflag.FlagSet) {
 		"topology levels above the node, coarse to fine")
 	f.DurationVar(&o.keepFinished, "keep-finished", 30*24*time.Hour, "retention of finished jobs; 0 keeps them forever")
 	f.DurationVar(&o.past, "timeline", timeline.DefaultFor,
-		"retention of the web UI's timeline, in the data folder and at most 100 MB; 0 disables it")
+		"retention of the web UI's timeline, which uses at most 100 MB in the data folder; 0 disables the timeline")
 	f.StringVar(&o.otlp, "otlp", "",
 		"`URL` of an OpenTelemetry collector for traces of gangs, such as http://127.0.0.1:4318 (default: no traces)")
 	f.Uint64Var(&o.acceptLoss, "accept-loss", 0,
-		"stop the work that leaders up to this `epoch` started and that is missing from the records, after restoring an "+
-			"old backup")
+		"after the restore of an old backup: stop the tasks that leaders up to this `epoch` started and that are "+
+			"missing from the records")
 	f.StringVar(&o.uidRange, "uids", topology.DefaultUIDs,
-		"uid range `first-last` for jobs that name no user, or root: one uid per job; none disables separate uids. Must "+
-			"equal --uids of the nodes")
+		"uid range `first-last` for jobs that name no user and for jobs that name root, one uid per job; none "+
+			"disables separate uids. The value must equal --uids of the nodes")
 	f.StringVar(&o.logFormat, "log-format", daemon.TextLog, daemon.LogFormatHelp)
 	f.BoolVar(&o.debug, "debug", false, "log every heartbeat")
 }

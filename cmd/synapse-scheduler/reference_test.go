@@ -32,7 +32,7 @@ The command line overrides the environment, and the environment overrides the fi
 - ` + "`synapse-scheduler config show --config FILE`" + ` shows each setting with its source.
 - Restart the scheduler to apply a change. Running jobs continue.
 - Schedulers that share a database need the same ` + "`policy`, `perOwner`, `uids` and " +
-	"`secrets-key`" + `: the leader uses its own file.
+	"`secrets-key`" + `, because each leader uses the settings in its own file.
 
 ` + "`go test ./cmd/synapse-scheduler -run SettingsPage -rewrite`" + ` writes this page from the flags and keys.
 
@@ -42,35 +42,39 @@ The command line overrides the environment, and the environment overrides the fi
 
 // policyTexts describes the keys of the section policy, in order.
 var policyTexts = []manual.Text{
-	{Meaning: "Order of jobs with the same priority: `expected` (least expected work first, with reserved nodes " +
-		"for jobs " +
-		"that cannot start) or `fifo` (first submitted first; smaller jobs fill gaps).", Example: "fifo"},
+	{Meaning: "Order of jobs with the same priority. `expected` starts jobs with the least expected work first, " +
+		"and reserves nodes for jobs that cannot start. `fifo` starts the oldest job first, and smaller jobs fill " +
+		"gaps.", Example: "fifo"},
 	{Meaning: "Number of planned starts per pool for jobs that fit on one node, 0 to 100.", Example: "2"},
 	{Meaning: "Number of planned starts per pool for all other jobs, 0 to 100.", Example: "2"},
-	{Meaning: "Percentage of a pool that is saved for the longest-waiting job, 0 to 50. With 0, no start is " +
-		"guaranteed.",
+	{Meaning: "Percentage of a pool that is reserved for the longest-waiting job, 0 to 50. With 0, the scheduler " +
+		"guarantees no start.",
 		Example: "10"},
-	{Meaning: "Percentage of a pool that jobs with more than a day of expected run time leave to other jobs, 0 to 90.",
+	{Meaning: "Percentage of a pool that long jobs cannot use, 0 to 90. A job is long if its expected run time is " +
+		"more than a day.",
 		Example: "20"},
-	{Meaning: "Time that a gang waits for one rack when it could start elsewhere, 1s to 24h. 0 disables the wait.",
+	{Meaning: "Minimum time that a gang waits for one rack when it could start elsewhere, 1s to 24h. 0 disables " +
+		"the wait.",
 		Example: "2m"},
-	{Meaning: "Maximum of this wait, 1s to 24h. A gang that has already waited longer than the value above waits " +
-		"half " +
-		"as long again, up to this maximum.", Example: "30m"},
-	{Meaning: "Maximum duration of a reservation whose end is unknown because a job without a time limit blocks " +
-		"it, 1m to " +
-		"366 days.", Example: "48h"},
-	{Meaning: "Time limit of jobs that set none, from 1s; 0 sets no limit. It applies to new submits.", Example: "24h"},
+	{Meaning: "Maximum time that a gang waits for one rack when it could start elsewhere, 1s to 24h. The gang " +
+		"waits for half of the time that it has waited before, but at least `topologyWait` and at most this " +
+		"time.", Example: "30m"},
+	{Meaning: "Maximum duration of a reservation if its end is unknown, because a job without a time limit blocks " +
+		"it; 1m to 366 days.", Example: "48h"},
+	{Meaning: "Time limit of new jobs that do not set one, from 1s. 0 means no limit.", Example: "24h"},
 }
 
 // ownerTexts describes the keys of the section perOwner, in order.
 var ownerTexts = []manual.Text{
-	{Meaning: "Number of waiting jobs. An array counts as one, plus one per element that is a job already.",
+	{Meaning: "Maximum number of waiting jobs. An array counts as one, and each waiting element that has become a " +
+		"job also " +
+		"counts as one.",
 		Example: "50000"},
-	{Meaning: "Size of the records of waiting jobs, in MiB.", Example: "1024"},
-	{Meaning: "Number of submits per second. An array counts as one.", Example: "100"},
-	{Meaning: "Number of submits in a burst.", Example: "5000"},
-	{Meaning: "Percentage of the uids that running jobs and their files can use.", Example: "25"},
+	{Meaning: "Maximum size of the records of waiting jobs, in MiB.", Example: "1024"},
+	{Meaning: "Maximum number of submits per second. An array counts as one.", Example: "100"},
+	{Meaning: "Maximum number of submits in a burst.", Example: "5000"},
+	{Meaning: "Maximum percentage of the range `uids` that running jobs of the owner and their files can " +
+		"use.", Example: "25"},
 }
 
 // ruleTexts describes the keys of a rule in the section notify, in order.
@@ -81,7 +85,7 @@ var ruleTexts = []manual.Text{
 	{Meaning: "Results of finished jobs that the rule matches; all if unset.", Example: "[failed, timed-out]"},
 	{Meaning: "Queues whose jobs the rule matches; all if unset.", Example: "[research]"},
 	{Meaning: "Owners whose jobs the rule matches; all if unset.", Example: "[ann]"},
-	{Meaning: "Program and arguments. It reads the notification as JSON from standard input.",
+	{Meaning: "Program and arguments. The program reads the notification as JSON from standard input.",
 		Example: "[/usr/local/sbin/page, --team, gpu]"},
 	{Meaning: "URL that receives the JSON as a POST: https, or http on the loopback.",
 		Example: "https://chat.example.org/hooks/7f3a"},
@@ -105,14 +109,14 @@ func sectionsOfPage(t *testing.T) string {
 	fresh := freshOptions()
 	rule := &ruleSettings{name: "x", timeout: usualNotifyTime}
 	return "\n## `policy`\n\nThe section sets the scheduling policy ([start times](../explain/start-times.md)).\n" +
-		"With `order: fifo`, only `order` and the default time limit are allowed.\n\n" +
+		"If `order` is `fifo`, the section can have only `order` and `defaultTimeLimit`.\n\n" +
 		table(manual.SectionTable(policyKeys(&fresh.policy), policyTexts)) +
 		"\n## `perOwner`\n\nThe section sets limits for each owner over all queues; 0 removes a limit.\n" +
-		"Admins have no limits, and without `tls` none applies.\n" +
+		"Admins have no limits. Without `tls`, no limit applies.\n" +
 		"A job above a limit is refused with code 8 (HTTP 429); a job above the limit of uids waits.\n\n" +
 		table(manual.SectionTable(ownersSection(&fresh.owners).Keys, ownerTexts)) +
-		"\n## `notify`\n\nEach key of the section is the name of a rule, of at most 32.\n" +
-		"A rule has `on` and one of `command` and `webhook`.\n\n" +
+		"\n## `notify`\n\nThe section defines up to 32 rules. Each key is the name of a rule.\n" +
+		"A rule has `on`, and either `command` or `webhook`.\n\n" +
 		table(manual.SectionTable(rule.keys(), ruleTexts))
 }
 

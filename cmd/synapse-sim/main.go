@@ -62,7 +62,7 @@ func main() {
 	flag.IntVar(&a.minutes, "minutes", 0, "minutes of load (default: set by --world)")
 	flag.IntVar(&a.machines, "machines", 0, "number of nodes (default: set by --world)")
 	flag.StringVar(&a.faults, "faults", "",
-		"fault sites, separated by commas, or none (default: drawn from the seed); help lists the sites")
+		"fault sites, separated by commas, or none (default: drawn from the seed); the value help lists the sites")
 	flag.IntVar(&a.jobs, "jobs", 2, "number of seeds to run in parallel")
 	flag.StringVar(&a.trace, "trace", "", "file to write every step to")
 	flag.BoolVar(&a.verbose, "v", false, "write log lines to stderr")

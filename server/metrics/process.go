@@ -15,7 +15,7 @@ import (
 
 var (
 	build = New(Gauge, "synapse_build_info",
-		"1, with the version of the program as a label", "version")
+		"always 1; the label version has the version of the program", "version")
 	drops = New(Counter, "synapse_link_dropped_total",
 		"dropped messages between scheduler and nodes, by cause", "cause")
 	carried = New(Counter, "synapse_link_messages_total",
@@ -23,12 +23,12 @@ var (
 	refusals = New(Counter, "synapse_refusals_total",
 		"refused or unanswered requests of the scheduler to nodes, by cause", "cause")
 	limits = New(Counter, "synapse_limit_refusals_total",
-		"jobs refused by a limit of their owner, by limit; for uids, "+
-			"jobs that had to wait for a uid", "limit")
+		"jobs refused by a limit of their owner, by limit; the limit uids counts jobs that had to wait for a "+
+			"uid", "limit")
 	batches = New(Counter, "synapse_journal_batches_total",
 		"transactions that the store has on disk")
 	changes = New(Counter, "synapse_journal_changes_total",
-		"changes in these transactions")
+		"changes in the transactions that the store has on disk")
 	doubts = New(Counter, "synapse_journal_retries_total",
 		"transactions that were repeated because their result was unknown")
 	events = New(Counter, "synapse_events_total",

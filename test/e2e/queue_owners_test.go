@@ -82,9 +82,9 @@ func TestOwnersOfAQueue(t *testing.T) {
 	ann("", to("leads")...).wants(t, 5, "", "ann may not use queue leads: it is only for bob, group:leads")
 
 	as("zoe", "describe", "queue", "lab").wants(t, 0, "Owners:       bob, group:ml\n", "")
-	as("zoe", "describe", "queue", "open").wants(t, 0, "Owners:       everybody\n", "")
+	as("zoe", "describe", "queue", "open").wants(t, 0, "Owners:       all users\n", "")
 	as("zoe", "describe", "queue", "leads").
-		wants(t, 0, "Owners:       bob, group:leads\n              if lab above it admits them: bob, group:ml\n", "")
+		wants(t, 0, "Owners:       bob, group:leads\n              must also be owners of lab: bob, group:ml\n", "")
 	as("zoe", "get", "queues", "-o", "json").wants(t, 0, `"owners": [`, "").wants(t, 0, `"notAllowed": [
     "lab",
     "leads"

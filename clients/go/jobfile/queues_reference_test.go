@@ -18,7 +18,7 @@ A queue file describes all queues of a cluster.
 ` + "`synapse-cli apply -f FILE`" + ` applies it, ` + "`apply --dry-run`" + ` shows its effect, and ` + "`get queues -o yaml`" + ` writes the current one.
 The page [queues](../operate/queues.md) has examples, and explains quotas, limits and access.
 
-- *Inherited* means: an unset key has the value of the parent queue.
+- *Inherited* means that an unset key has the value of the parent queue.
 - An *amount map* has amounts of ` + "`gpu`" + `, a GPU type such as ` + "`h100`, `cpu` and `memory`" + `.
   Resources that are not listed are not limited.
 - An unknown key is an error with line, column and the nearest known key.
@@ -33,24 +33,27 @@ type queueText struct{ meaning, format, unset string }
 var queueTexts = []queueText{
 	{"Version of the file format.", "`synapse/v1`", "required"},
 	{"Kind of the document.", "`Queues`", "required"},
-	{"Revision that the file replaces. If another revision is current, `apply` ends with code 4.", "whole number",
-		"replaces any revision"},
-	{"Queue of jobs that name none.", "name", "such jobs are refused"},
+	{"Revision that the file replaces. If the current revision differs, `apply` fails with code 4.", "whole number",
+		"the file replaces any revision"},
+	{"Queue of jobs that do not name a queue.", "name", "such jobs are refused"},
 	{"List of queues.", "list", "required"},
 	{"Name of the queue.", "a-z, 0-9, '-'", "required"},
-	{"Parent queue.", "name", "a queue at the top"},
+	{"Parent queue.", "name", "the queue has no parent"},
 	{"Assured resources of the queue and its descendants.", "`{gpu: 256, h100: 64}`",
-		"shares the parent's quota with its siblings"},
+		"the queue shares the quota of its parent with its siblings"},
 	{"Hard cap of the queue and its descendants.", "`{gpu: 512}`", "no cap"},
 	{"Share of borrowed resources, relative to the sibling queues.", "whole number", "1"},
 	{"Order of jobs in the queue.", "`expected`, `fifo`, `fair`", "inherited, else the cluster's order"},
-	{"Node labels that jobs of the queue require, in addition to their own.", "`{pool: a}`", "inherited"},
-	{"Caps for one owner: an amount map, and numbers of nodes, running jobs and waiting jobs.",
+	{"Node labels that every node of a job in this queue must have, in addition to those that the job " +
+		"requires.", "`{pool: a}`", "inherited"},
+	{"Caps for the jobs of each owner in this queue: an amount map, and the numbers of nodes, running jobs and " +
+		"waiting jobs.",
 		"`{gpu: 64, running: 500, waiting: 5000}`", "inherited"},
-	{"Owners and groups that may submit jobs. Lists of the parents also apply.", "`[ann, \"group:ml\"]`", "all users"},
-	{"Time limit of jobs that set none; 0 sets no limit.", "span", "inherited, else the maximum"},
+	{"Owners and groups that may submit jobs to this queue. If a parent queue also has a list, an owner must be in " +
+		"both lists.", "`[ann, \"group:ml\"]`", "all users"},
+	{"Time limit of jobs that do not set one; 0 means no limit.", "span", "inherited, else the maximum"},
 	{"Highest time limit that a job may set.", "span", "inherited, else no maximum"},
-	{"Priority of jobs that set none.", "whole number", "inherited, else 0"},
+	{"Priority of jobs that do not set one.", "whole number", "inherited, else 0"},
 	{"Highest priority that a job may set.", "whole number", "inherited, else no maximum"},
 	{"Preemption of jobs with lower priority in the same queue.", "`true`, `false`", "inherited, else false"},
 	{"Preemption of jobs in other queues that use more than their quota.", "`true`, `false`", "inherited, else false"},

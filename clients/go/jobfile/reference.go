@@ -50,7 +50,7 @@ func Reference() []SectionText {
 const (
 	sizeFormat = "size"
 	spanFormat = "span"
-	timeFormat = "`2026-11-24T08:00:00Z`, `2026-11-24T08:00`, `08:00` (the next), `now+2h`"
+	timeFormat = "`2026-11-24T08:00:00Z`, `2026-11-24T08:00`, `08:00` (today or tomorrow), `now+2h`"
 	nameFormat = "a-z, 0-9, '-'"
 	mapFormat  = "`{key: value}`"
 	flagFormat = "`true`, `false`"
@@ -90,18 +90,20 @@ func placementTexts() []KeyText {
 		{"spec.nodes", "Nodes that the job may use. A gang can use fewer.", "`[n1, n2]`", "any node",
 			upTo(messages.MaxNamedMachines)},
 		{"spec.exclude", "Nodes that the job never uses.", "`[n3]`", "none", upTo(messages.MaxNamedMachines)},
-		{"spec.topology.required", "Topology level: all tasks must be in one domain of this level.", levelWords,
+		{"spec.topology.required", "Topology level. All tasks must be in one domain of this level, such as one " +
+			"rack.", levelWords,
 			"no requirement",
 			"a level of the cluster"},
-		{"spec.topology.preferred", "Topology level: all tasks should be in one domain of this level.", levelWords,
+		{"spec.topology.preferred", "Topology level. All tasks should be in one domain of this level, such as one " +
+			"rack.", levelWords,
 			"as close as possible", "a level of the cluster"},
 		{"spec.topology.patience", "Maximum time to wait for the preferred level.", spanFormat, "0", ""},
-		{"spec.preemptible", "Permission to preempt the job, if its queue allows preemption. If false, the job " +
-			"runs only within " +
-			"the quota of its queue.", flagFormat, "true", ""},
-		{"spec.checkpoint", "Interval between saves of the job. A preemption loses at most this much work.",
+		{"spec.preemptible", "Permission to preempt the job, if its queue allows preemption. With `false`, the job " +
+			"runs only within the quota of its queue.", flagFormat, "true", ""},
+		{"spec.checkpoint", "Interval at which the job saves a checkpoint. A preemption loses at most the work of " +
+			"one interval.",
 			spanFormat,
-			"the job never saves", ""},
+			"the job saves no checkpoints", ""},
 	}
 }
 
@@ -119,8 +121,8 @@ func programTexts() []KeyText {
 			messages.DefaultScriptName, letters(messages.MaxScriptNameBytes)},
 		{"spec.args", "Arguments of the script.", "`[argument]`", "none", arguments},
 		{"spec.workdir", "Working directory of the tasks.", "`/an/absolute/path`",
-			"the image's; with `host`, the directory of the submit if the task's user can enter it, else the scratch " +
-				"directory",
+			"the working directory of the image; with the image `host`, the directory of the submit, or the " +
+				"scratch directory if the task's user cannot enter it",
 			fmt.Sprintf("%d bytes", messages.MaxPathBytes)},
 		{"spec.env", "Environment variables. `SYNAPSE_*` and the GPU variables are refused.", "`{NAME: value}`", "none",
 			FormatBytes(messages.MaxEnvBytes) + " in total"},
@@ -133,51 +135,56 @@ func programTexts() []KeyText {
 
 func accessTexts() []KeyText {
 	return []KeyText{
-		{"spec.user", "Account that runs the tasks. `root` is root of the task's own container only, and has the " +
-			"job's uid in " +
-			"the node's directories.", "name or number of an account of the node",
+		{"spec.user", "Account that runs the tasks. `root` is root only inside the task's container; in " +
+			"directories of the node, it has the uid of the job.", "name or number of an account of the node",
 			"a separate uid per job; name an account if jobs share files", fmt.Sprintf("%d bytes", messages.MaxIDBytes)},
-		{"spec.network", "Network of the tasks: the node's (`host`), none, or a private network that reaches other " +
-			"hosts and " +
-			"accepts no connections. `none` and `private` need the driver `carapace` or `oci`.",
+		{"spec.network", "Network of the tasks. `host` is the network of the node, and `none` is no network. With " +
+			"`private`, tasks can connect to other hosts, but other hosts cannot connect to the tasks. `none` and " +
+			"`private` " +
+			"need the driver `carapace` or `oci`.",
 			"`host`, `none`, `private`", "host", "`private`: jobs on one node"},
-		{"spec.secrets", "Secret values: files in `/run/secrets`, or variables with `env: true`. The client reads " +
+		{"spec.secrets", "Secret values. Tasks see them as files in `/run/secrets`, or as variables if `env: true` " +
+			"is set. The client reads " +
 			"each value at " +
 			"submit, from `fromFile`, `fromEnv` or `--secret`. Files need the driver `carapace` or `oci`; variables need " +
 			"`carapace` or `process`.", "`[{name, env, fromFile, fromEnv}]`", "none",
 			upTo(messages.MaxSecrets) + ", 64Ki in total"},
 		{"spec.mounts", "Files and directories of the node that the tasks see. With the driver `process`, source " +
-			"and target " +
-			"are equal, and `readOnly` is refused.", "`[{source, target, readOnly}]`", "none", upTo(messages.MaxMounts)},
+			"and target must be equal, and `readOnly` is refused.", "`[{source, target, " +
+			"readOnly}]`", "none", upTo(messages.MaxMounts)},
 	}
 }
 
 func timeTexts() []KeyText {
 	return []KeyText{
-		{"spec.after", "Jobs that must end before this job starts: with success (`:ok`, the default), in any other way " +
-			"(`:failed`), or in any way (`:any`).", "`[train-7f, prep:any]`", "none", upTo(256)},
-		{"spec.begin", "Earliest start, by the scheduler's clock. A past time means now.", timeFormat, "now", "a " +
+		{"spec.after", "Jobs that must end before this job starts. The suffix `:ok` (the default) requires " +
+			"success, `:failed` requires any other end, and `:any` accepts both.", "`[train-7f, " +
+			"prep:any]`", "none", upTo(256)},
+		{"spec.begin", "Earliest start, by the clock of the scheduler. A time in the past means " +
+			"now.", timeFormat, "now", "a " +
 			"year ahead"},
 		{"spec.timeLimit", "Maximum run time of one attempt, from its start.", spanFormat,
-			"the default of the queue or cluster, else none", ""},
+			"the default of the queue, else of the cluster, else no limit", ""},
 		{"spec.prepareTimeout", "Maximum time to prepare the images.", spanFormat, "30m", ""},
-		{"spec.warn", "Warning signal, and its lead time before the tasks are stopped by the time limit or a drain. " +
+		{"spec.warn", "Signal that warns the tasks before the time limit or a drain stops them, and how long " +
+			"before. " +
 			"The file `$SYNAPSE_NOTICE` has the reason and the time.", "`USR1@120s`", "no warning",
 			"at most the time limit"},
-		{"spec.progress.pattern", "Regular expression (RE2) for progress in the lines of stdout. The first group is the " +
-			"step, the second the total.", "`step (\\d+)/(\\d+)`", "none: only what the tasks report themselves",
+		{"spec.progress.pattern", "Regular expression (RE2) that finds the progress in lines of stdout. The first " +
+			"group is the step, and the second group is the total number of steps.", "`step " +
+			"(\\d+)/(\\d+)`", "no pattern; tasks can still report progress themselves",
 			fmt.Sprintf("%d bytes", messages.MaxPatternBytes)},
 		{"spec.progress.kubeflow", "Endpoint of the Kubeflow Trainer progress protocol. With `off`, the tasks get none of " +
 			"its variables.", "`on`, `off`", "on", "only on the node's network"},
 		{"spec.stop.signal", "Signal that asks a task to end.", "`SIGTERM`, `TERM`, `15`", "SIGTERM", "1 to 64"},
 		{"spec.stop.grace", "Time between the stop signal and SIGKILL.", spanFormat, "30s", ""},
 		{"spec.restart.limit", "Maximum number of restarts after failures of the tasks. Failures of nodes do not count. " +
-			"`never`: no task runs twice, so the job fails if an attempt ends early, for whatever reason.",
+			"With `never`, no task runs twice: if an attempt ends early for any reason, the job fails.",
 			"whole number, `never`", "0", upTo(messages.MaxRestarts)},
 		{"spec.restart.backoff", "Delay before the first restart. Each further restart doubles it, up to 10m.",
 			spanFormat, "0",
 			""},
-		{"spec.lostGrace", "Time that a lost node has to return with the attempt, before the attempt ends.",
+		{"spec.lostGrace", "Time to wait for a lost node before the attempt ends.",
 			spanFormat, "0",
 			""},
 		{"spec.stopWhenLost", "Time without contact to a scheduler after which the tasks stop themselves.",
@@ -190,15 +197,15 @@ func gangTexts() []KeyText {
 	return []KeyText{
 		{"spec.gang.replicas", "Number of tasks. Each has the `resources`, and all start together.", numFormat, "1",
 			fmt.Sprintf("1 to %d", messages.MaxGangTasks)},
-		{"spec.gang.split", "Division of a total: whole nodes and one remainder (`whole`), or any free resources " +
-			"(`any`).",
+		{"spec.gang.split", "Division of a total over nodes. `whole` uses complete nodes, and a part of one node " +
+			"for the rest; `any` uses any free parts of nodes.",
 			"`whole`, `any`", "whole", ""},
-		{"spec.gang.apart", "Separate nodes: no two `replicas` share a node.", flagFormat, "false", ""},
-		{"spec.gang.total.gpu", "Total number of GPUs, instead of `replicas`. Each node gets one task.", "`8`", "none",
+		{"spec.gang.apart", "With `true`, no two `replicas` share a node.", flagFormat, "false", ""},
+		{"spec.gang.total.gpu", "Total number of GPUs of the gang, set instead of `replicas`. Each node of the " +
+			"gang runs one task.", "`8`", "none",
 			"whole GPUs"},
-		{"spec.gang.total.cpu", "Total number of cores, divided in proportion to the GPUs. Without GPUs, the cores " +
-			"themselves " +
-			"are divided.", coreFormat, "none", ""},
+		{"spec.gang.total.cpu", "Total number of cores, divided over the nodes in proportion to the GPUs. If the " +
+			"total has no GPUs, `split` applies to the cores.", coreFormat, "none", ""},
 		{"spec.gang.total.memory", "Total memory, divided in proportion to the GPUs or cores.", sizeFormat,
 			"a share of each node's memory", ""},
 	}
@@ -215,12 +222,13 @@ func nestedTexts() []KeyText {
 			"the limit.",
 			sizeFormat, "[a share of a node's memory](#default-memory)", FormatBytes(messages.MinTaskMemoryBytes) + " to " +
 				FormatBytes(messages.MaxMemoryBytes)},
-		{"spec.resources.shm", "Size of `/dev/shm` per task, as a part of its memory. With the driver `process`, " +
+		{"spec.resources.shm", "Size of `/dev/shm` per task. It is a part of the memory of the task. With the " +
+			"driver `process`, " +
 			"tasks use the " +
 			"node's `/dev/shm`.", sizeFormat, "half of the memory", "the task's memory"},
-		{"spec.resources.disk", "Disk space per task for its scratch directory, writable layer and output, " +
-			"reserved on the " +
-			"node. A task that exceeds it is killed, with the cause `disk`. The driver `process` counts the scratch " +
+		{"spec.resources.disk", "Disk space per task, reserved on the node. The scratch directory, the writable " +
+			"layer and the output of the task use this space. A task that exceeds it is killed, with the cause " +
+			"`disk`. The driver `process` counts the scratch " +
 			"directory only.",
 			sizeFormat, "a tenth of the free space, not reserved", upToBytes(messages.MaxMemoryBytes)},
 	}

@@ -78,8 +78,8 @@ A task without ` + "`memory`" + ` gets a share of the memory of a node:
 - On a node with GPUs, half of the memory is divided by the CPUs and the other half by the GPUs.
   A task with all GPUs and almost no CPUs gets half of the memory.
 
-If several kinds of nodes can hold the task, the smallest share counts.
-The GPU type, the labels and the named nodes of the job limit which nodes count.
+If nodes of several kinds can run the task, the smallest share applies.
+Only nodes that match the GPU type, the node selector and the named nodes of the job are considered.
 The share is rounded down to a full Mi.
 For a total, the share is computed per GPU, or per core if the total has no GPUs.
 If no known node can hold the task (` + "`submit --allow-infeasible`" + `), the default is 1Gi per CPU and 4Gi per GPU.

@@ -59,8 +59,8 @@ func commandOf(
 	c.SetVersionTemplate("{{.Name}} {{.Version}}\n")
 	c.SilenceErrors, c.SilenceUsage = true, true
 	settings.Flag(c.Flags())
-	c.Long += "\n\nEach flag can also be set by an environment variable (--data-dir: " +
-		settings.Twin(prefix, "data-dir") + ") or by\nthe key with the flag's name in the --config file."
+	c.Long += "\n\nEach flag can also be set by an environment variable, such as " +
+		settings.Twin(prefix, "data-dir") + " for\n--data-dir, or by the key with the flag's name in the file of --config."
 	c.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		if old, now := settings.RenamedFlag(c.Root().Name(), err); now != "" {
 			return Usage{fmt.Errorf("unknown flag --%s: use --%s", old, now)}

@@ -32,10 +32,9 @@ var (
 	scraped = metrics.New(metrics.Gauge, "synapse_cluster_metrics_up",
 		"1 if the metrics of the cluster could be counted")
 	jobs = metrics.New(metrics.Gauge, "synapse_jobs",
-		"jobs by phase; of finished jobs, only the most recent ones", "phase")
+		"jobs by phase; only the most recent finished jobs count", "phase")
 	waiting = metrics.New(metrics.Gauge, "synapse_jobs_waiting",
-		"waiting jobs by reason and age; each age class excludes the "+
-			"younger classes",
+		"waiting jobs by reason and age; each job counts in one age class",
 		"reason", "age")
 	oldest = metrics.New(metrics.Gauge, "synapse_jobs_oldest_seconds",
 		"age of the oldest waiting job")
@@ -60,12 +59,12 @@ var (
 	classNow = metrics.New(metrics.Gauge, "synapse_gpus_in_class",
 		"GPUs by class of `synapse-cli efficiency`; each GPU has one class", "class")
 	classSpent = metrics.New(metrics.Gauge, "synapse_efficiency_gpu_seconds",
-		"GPU-seconds by class over the stored days; time of the "+
-			"class lost was productive before", "class")
+		"GPU-seconds by class over the stored days; time of a gang moves from productive to lost if its work is "+
+			"lost", "class")
 	capacitySpent = metrics.New(metrics.Gauge, "synapse_efficiency_capacity_gpu_seconds",
 		"GPU-seconds of all classes over the stored days")
 	lostSpent = metrics.New(metrics.Gauge, "synapse_efficiency_lost_gpu_seconds",
-		"GPU-seconds of the class lost, by the cause of the end", "cause")
+		"GPU-seconds of the class lost, by the cause that ended the attempt", "cause")
 
 	ownerSpent = metrics.New(metrics.Counter, "synapse_owner_gpu_seconds_total", shareHelp+" owner", "owner")
 	ownerHeld  = metrics.New(metrics.Gauge, "synapse_owner_gpus",
@@ -74,13 +73,13 @@ var (
 		"waiting jobs, by owner", "owner")
 	queueSpent = metrics.New(metrics.Counter, "synapse_queue_gpu_seconds_total", shareHelp+" queue", "queue")
 	queueHeld  = metrics.New(metrics.Gauge, "synapse_queue_gpus",
-		"GPUs of the running jobs, by queue, without its descendants", "queue")
+		"GPUs of the running jobs, by queue; jobs of descendant queues do not count", "queue")
 	queueWanted = metrics.New(metrics.Gauge, "synapse_queue_gpus_requested",
-		"GPUs that waiting jobs request, by queue, without its descendants", "queue")
+		"GPUs that waiting jobs request, by queue; jobs of descendant queues do not count", "queue")
 	queueRunning = metrics.New(metrics.Gauge, "synapse_queue_jobs_running",
-		"running jobs, by queue, without its descendants", "queue")
+		"running jobs, by queue; jobs of descendant queues do not count", "queue")
 	queueWaiting = metrics.New(metrics.Gauge, "synapse_queue_jobs_waiting",
-		"waiting jobs, by queue, without its descendants", "queue")
+		"waiting jobs, by queue; jobs of descendant queues do not count", "queue")
 	quota = metrics.New(metrics.Gauge, "synapse_queue_quota_gpus",
 		"GPU quota of a configured queue", "queue")
 	limit = metrics.New(metrics.Gauge, "synapse_queue_limit_gpus",

@@ -68,7 +68,7 @@ const numbers = (...all) => all.map((one) => h("td", { class: "n" }, one));
 
 // figure returns a chart with its scale, and a table with one row per layer. More adds columns to the table.
 function figure(title, sums, layers, range, show, average = (of) => mean(sums, of), more = []) {
-  const [picture, most] = chart(`${title}, also in the table below`, sums, layers, [], range);
+  const [picture, most] = chart(`${title}; the table below has the same data`, sums, layers, [], range);
   const rows = layers.map((layer, i) => h("tr", {}, h("td", {}, h("span", { class: `chip key${layer.look ?? i}`, "aria-hidden": "true" }),
     layer.name), numbers(...more.map(([, value]) => value(layer)), show(average(layer.of)), show(Math.max(...sums.map(layer.of))),
     show(layer.of(sums.at(-1))))));
@@ -107,11 +107,11 @@ function classesOf(sums, range) {
   const title = "Lost GPU time";
   return [figure("GPUs by class", known, layers, range, gpus, (of) => all((time) => of({ time }) * time.ms) / ms,
     [["GPU-hours", ({ amount }) => hours(all(amount))], ["Share", ({ amount }) => percent(all(amount), capacity)]]),
-  sums[0].at < known[0].at - 2 * range.step && h("p", { class: "hint" }, `Classes are available since ${day(known[0].at)}.`),
+  sums[0].at < known[0].at - 2 * range.step && h("p", { class: "hint" }, `The classes are known from ${day(known[0].at)} on.`),
   h("h2", {}, title), !lost.size ? h("p", {}, "No GPU time was lost.")
     : table(title, [["Cause"], ["GPU-hours", "n"]], [...lost].sort(([, a], [, b]) => b - a)
       .map(([cause, n]) => h("tr", {}, h("td", {}, cause), numbers(hours(n))))),
-  lost.size > 0 && h("p", { class: "hint" }, "The table shows all work that was lost when gangs ended in this time range, including work done before it.")];
+  lost.size > 0 && h("p", { class: "hint" }, "The table shows all work that was lost when gangs ended in this time range, including work from before this time range.")];
 }
 
 export function over(page) {

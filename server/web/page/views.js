@@ -158,7 +158,7 @@ function timeline(page, row, attempts) {
     }
     if (a.started) part("ran", ended, `attempt ${a.run} ran`);
   }
-  part("waited", end, row.over ? "until the job finished" : "waiting");
+  part("waited", end, row.over ? "after the last attempt" : "waiting");
   lane.setAttribute("aria-label", all.join(", ") || "Just submitted");
   return lane;
 }

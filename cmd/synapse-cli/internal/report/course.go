@@ -25,28 +25,29 @@ const (
 )
 
 func (c *contents) used() figure {
-	return c.strips(strips{title: "How many GPUs were used", most: 1, percent: true, unit: "share of the GPUs",
-		says: fmt.Sprintf("The share of the %d GPUs that ran a job at each time, in the mean %s until the last submit "+
-			"(dashed).",
+	return c.strips(strips{title: "GPUs in use", most: 1, percent: true, unit: "share of the GPUs",
+		says: fmt.Sprintf("Share of the %d GPUs that ran a job at each time. The mean until the last submit is %s. "+
+			"The dashed line marks the last submit.",
 			c.GPUs, c.each(meanUsed)),
 		of: func(s record.Step) (float64, bool) { return s.Used, true }})
 }
 
 func (c *contents) waiting() figure {
-	return c.strips(strips{title: "How many jobs waited", unit: "jobs that wait",
-		says: fmt.Sprintf("The jobs that had been submitted and did not run yet, at most %s; dashed is the last submit.",
+	return c.strips(strips{title: "Waiting jobs", unit: "waiting jobs",
+		says: fmt.Sprintf("Number of submitted jobs that had not started at each time. The maximum is %s. The "+
+			"dashed line marks the last submit.",
 			c.each(mostWaiting)),
 		of: func(s record.Step) (float64, bool) { return s.Waiting, true }})
 }
 
 func (c *contents) racks() figure {
-	title := "How close together gangs ran"
+	title := "Gangs in the smallest possible number of racks"
 	if c.over(func(s record.Step) float64 { return s.Gangs }) == 0 {
-		return figure{Title: title, Says: "No gang was larger than a node, so none had to span racks."}
+		return figure{Title: title, Says: "No gang was larger than a node."}
 	}
 	return c.strips(strips{title: title, most: 1, percent: true, unit: "share of the gangs",
-		says: "Of the gangs that were larger than a node and ran at each time, the share in as few racks as can be; " +
-			"where none ran there is no line.",
+		says: "Share of the running gangs larger than a node that used the smallest possible number of racks. " +
+			"Times without such gangs have no line.",
 		of: func(s record.Step) (float64, bool) { return s.Near / max(s.Gangs, 1e-9), s.Gangs > 1e-6 }})
 }
 

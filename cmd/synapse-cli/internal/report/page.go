@@ -82,14 +82,14 @@ func (c *contents) intro(r Replays) string {
 	fmt.Fprintf(&b, "%d jobs on %s with %d GPUs in %s.", first.Jobs, several(len(r.Cluster.GPUs), "node"), c.GPUs,
 		several(len(r.Cluster.Racks), "rack"))
 	if first.TooBig > 0 {
-		fmt.Fprintf(&b, " Left out: %s that these nodes cannot hold.", several(first.TooBig, "gang"))
+		fmt.Fprintf(&b, " Not replayed, because these nodes are too small: %s.", several(first.TooBig, "gang"))
 	}
 	if first.Unfinished > 0 {
-		fmt.Fprintf(&b, " The replay was cut: %s had not ended.", several(first.Unfinished, "job"))
+		fmt.Fprintf(&b, " The replay was stopped early: %s had not ended.", several(first.Unfinished, "job"))
 	}
 	if c.runs > 1 {
-		fmt.Fprintf(&b, " %d runs of each policy: figures are means, below them the standard deviation; thin lines are "+
-			"further runs.", c.runs)
+		fmt.Fprintf(&b, " The replay has %d runs of each policy. Values are means, with the standard deviation "+
+			"below. Thin lines are further runs.", c.runs)
 	}
 	return b.String()
 }

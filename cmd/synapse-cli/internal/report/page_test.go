@@ -121,13 +121,13 @@ func TestPageOfNothing(t *testing.T) {
 	}
 	for _, says := range []string{
 		"0 jobs on 1 node with 8 GPUs in 1 rack.", "No job ended",
-		"No policy of this replay told a job when it would start", "No gang was larger than a node",
+		"No policy of this replay estimates start times", "No gang was larger than a node",
 	} {
 		if !bytes.Contains(text, []byte(says)) {
 			t.Errorf("it does not say %q", says)
 		}
 	}
-	if !bytes.Contains(one, []byte("All jobs that ended are of one queue (research)")) {
+	if !bytes.Contains(one, []byte("All ended jobs belong to one queue (research)")) {
 		t.Error("one queue is not named")
 	}
 }

@@ -19,11 +19,12 @@ const (
 )
 
 // marks explains how to read a row of waiting times.
-const marks = "The thick part of each line goes from the median to the 90th percentile, the thin part on to the " +
-	"99th; the dot is the mean, which stands in figures at its end, and the stroke the longest wait."
+const marks = "Each line has a thick part from the median to the 90th percentile, and a thin part up to the 99th " +
+	"percentile. The dot is the mean, and the number at the end of the row is its value. The vertical stroke is " +
+	"the longest wait."
 
 func (c *contents) bySize() figure {
-	return c.rows("How long jobs waited, by size", marks,
+	return c.rows("Waiting time by job size", marks,
 		c.groups(func(p *record.Picture) []record.Spread { return p.Sizes }), func(name string) string {
 			if name == "1" {
 				return "1 GPU"
@@ -33,22 +34,23 @@ func (c *contents) bySize() figure {
 }
 
 func (c *contents) byQueue() figure {
-	title := "How long jobs waited, by queue"
+	title := "Waiting time by queue"
 	all := c.groups(func(p *record.Picture) []record.Spread { return p.Queues })
 	says := marks
 	switch {
 	case len(all) == 1:
-		return figure{Title: title, Says: fmt.Sprintf("All jobs that ended are of one queue (%s), whose waits are those "+
-			"above.", queueName(all[0].name))}
+		return figure{Title: title, Says: fmt.Sprintf("All ended jobs belong to one queue (%s). Its waiting times "+
+			"are the same as in the drawing above.", queueName(all[0].name))}
 	case len(all) > queuesDrawn:
 		slices.SortStableFunc(all, func(a, b group) int { return cmp.Compare(b.jobs, a.jobs) })
-		says += fmt.Sprintf(" These are the %d queues of %d that have most jobs.", queuesDrawn, len(all))
+		says += fmt.Sprintf(" The drawing shows the %d queues with the most jobs, of %d "+
+			"queues.", queuesDrawn, len(all))
 		all = all[:queuesDrawn]
 	}
 	return c.rows(title, says, all, queueName)
 }
 
-func queueName(name string) string { return cmp.Or(name, "without a queue") }
+func queueName(name string) string { return cmp.Or(name, "no queue") }
 
 // group holds the waiting times of one kind of jobs under each policy.
 type group struct {
@@ -107,7 +109,7 @@ func (r *row) mean() int {
 // rows draws the groups below each other, with a row per policy.
 func (c *contents) rows(title, says string, all []group, name func(string) string) figure {
 	if len(all) == 0 {
-		return figure{Title: title, Says: "No job ended, so there is no wait to show."}
+		return figure{Title: title, Says: "No job ended, so no waiting times are known."}
 	}
 	most, height := 0.0, 0.0
 	for _, g := range all {
@@ -122,7 +124,7 @@ func (c *contents) rows(title, says string, all []group, name func(string) strin
 		d.line("grid", x.at(t.at), 8, x.at(t.at), height+8)
 		d.text("soft", "middle", x.at(t.at), height+24, t.word)
 	}
-	d.text("soft", "middle", (x.from+x.to)/2, height+44, "wait, on an axis that grows by factors")
+	d.text("soft", "middle", (x.from+x.to)/2, height+44, "waiting time (logarithmic axis)")
 	y := 10.0
 	for _, g := range all {
 		y += rowHeight
@@ -162,7 +164,7 @@ const promisesDrawn = 500
 
 // promised draws the first estimates of starts against the actual starts.
 func (c *contents) promised() figure {
-	const title = "When jobs were told that they would start, and when they did"
+	const title = "Estimated and actual start times"
 	most, points := 60.0, map[string][]record.Told{}
 	for _, p := range c.Policies {
 		var all []record.Told
@@ -176,11 +178,11 @@ func (c *contents) promised() figure {
 		}
 	}
 	if len(points) == 0 {
-		return figure{Title: title, Says: "No policy of this replay told a job when it would start, so there is nothing to " +
-			"compare."}
+		return figure{Title: title, Says: "No policy of this replay estimates start times."}
 	}
-	says := "Each dot is a job that was told a time: how long it was told to wait, and how long it then waited; above " +
-		"the line it waited longer."
+	says := "Each dot is a job with a start estimate. The horizontal axis is the estimated wait, and the vertical " +
+		"axis is the actual wait, both from the time of the estimate. Jobs above the dashed line waited longer " +
+		"than estimated."
 	const height, side = 420, 470
 	d := newDrawing(says, height)
 	x, y := newWaits(left+30, left+30+side, most), newWaits(height-50, 16, most)
@@ -191,8 +193,8 @@ func (c *contents) promised() figure {
 		d.text("soft", "end", x.from-8, y.at(t.at)+4, t.word)
 	}
 	d.line("mark", x.from, y.from, x.to, y.to)
-	d.text("soft", "middle", (x.from+x.to)/2, height-12, "told to wait, since it was told")
-	d.text("soft", "start", 0, 12, "waited, since then")
+	d.text("soft", "middle", (x.from+x.to)/2, height-12, "estimated wait")
+	d.text("soft", "start", 0, 12, "actual wait")
 	for i, p := range c.Policies {
 		named := fmt.Sprintf("%s · %d dots", p.Name, len(points[p.Name]))
 		d.text("name fill "+p.Colour, "start", x.to+24, 30+float64(i)*20, named)

@@ -213,7 +213,7 @@ func warned(j job) string {
 	}
 	text := fmt.Sprintf("by %s, %s before the end", jobfile.SignalName(w.GetSignal()), messages.Span(w.GetAheadMs()))
 	if told := j.JobStatus.GetWarned(); told != nil {
-		text += fmt.Sprintf("; told %s: %s", when(told.GetAtUnixMs(), j.now),
+		text += fmt.Sprintf("; sent %s: %s", when(told.GetAtUnixMs(), j.now),
 			causeWord(told.GetCause()))
 	}
 	return text
@@ -223,7 +223,8 @@ func warned(j job) string {
 func userOf(r *messages.JobRecord) string {
 	switch user := r.GetSpec().GetUser(); {
 	case r.GetUid() != 0 && user != "":
-		return fmt.Sprintf("%s of its containers, uid %d, the job's own, in the machines' directories", user, r.GetUid())
+		return fmt.Sprintf("%s inside the containers; in directories of the nodes, uid %d, used only by this job", user,
+			r.GetUid())
 	case r.GetUid() != 0:
 		return fmt.Sprintf("uid %d, used only by this job", r.GetUid())
 	case r.GetUidToCome() && user == "":

@@ -128,7 +128,7 @@ func (n node) accounts() string {
 	case u.GetMore():
 		rule = "the account with the owner's name (--user me), of more accounts than are listed"
 	case u.GetOwnCount() == 0:
-		rule = "no account: a job has a uid of its own"
+		rule = "no account: each job has a separate uid"
 	}
 	if u.GetMappedCount() == 0 {
 		return rule

@@ -117,7 +117,7 @@ func Replays(w io.Writer, s Style, results []*record.Result) error {
 	}
 	units := "waits in seconds; util, rack, frag, idle-fit: shares"
 	if len(figuresOf(results)) > len(figures) {
-		units += "; a job that was stopped waits all the time in which its work does not go on"
+		units += "; the wait of a stopped job includes all time without progress"
 	}
 	_, err := fmt.Fprintln(w, units)
 	return err

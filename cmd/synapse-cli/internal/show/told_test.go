@@ -67,7 +67,7 @@ func TestShownAsItIs(t *testing.T) {
 		t.Errorf("Warned %s", got)
 	}
 	warns.Warned = &messages.Warning{Cause: messages.Cause_CAUSE_TIME_LIMIT, AtUnixMs: 1, EndsUnixMs: 2}
-	if got := warned(job{warns, 1}); !strings.HasSuffix(got, "time limit") || !strings.Contains(got, "; told ") {
+	if got := warned(job{warns, 1}); !strings.HasSuffix(got, "time limit") || !strings.Contains(got, "; sent ") {
 		t.Errorf("Warned %s", got)
 	}
 	if got := runs(j.Record); got != "3, 3 failed (2 restarts allowed)" {

@@ -77,7 +77,7 @@ func Top(
 	for _, part := range []struct {
 		n    int
 		word string
-	}{{have.out, "take nothing new"}, {have.dead, "not reached"}} {
+	}{{have.out, "unschedulable"}, {have.dead, "unreachable"}} {
 		if part.n > 0 {
 			machines += fmt.Sprintf(", %d %s", part.n, part.word)
 		}
@@ -87,7 +87,7 @@ func Top(
 	if have.broken > 0 {
 		gpus += ", " + milli(have.broken) + " broken"
 	}
-	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold something, %d wait for %s GPUs\n\n",
+	head := fmt.Sprintf("%s at %s\n%s\n%s\njobs      %d hold resources, %d wait for %s GPUs\n\n",
 		server, stamp(s.NowMs), machines, gpus, holding, waiting, milli(wanted))
 	if _, err := io.WriteString(w, head); err != nil {
 		return err

@@ -41,8 +41,8 @@ func TestTop(t *testing.T) {
 	}
 	lines := strings.Split(strings.TrimSpace(page.String()), "\n")
 	for i, want := range []string{
-		"head:9000 at ", "nodes     3 up, 1 take nothing new, 1 not reached",
-		"gpus      [|||||||||||               ", "jobs      2 hold something, 3 wait for 20 GPUs", "", "JOB ",
+		"head:9000 at ", "nodes     3 up, 1 unschedulable, 1 unreachable",
+		"gpus      [|||||||||||               ", "jobs      2 hold resources, 3 wait for 20 GPUs", "", "JOB ",
 		"big ", "small ", "urgent ", "early ", "late ",
 	} {
 		if i >= len(lines) || !strings.HasPrefix(lines[i], want) {

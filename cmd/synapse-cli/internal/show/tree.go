@@ -190,11 +190,11 @@ func DescribeQueue(w io.Writer, s Style, name string, reply *messages.GetQueuesR
 	p := &page{w: w}
 	p.line("Queue", b.name)
 	if b.spec == nil {
-		p.line("Closed", "closed: it accepts no new jobs, and its queued jobs start without quota")
+		p.line("Closed", "the queue accepts no new jobs; its queued jobs can start without a quota")
 	} else {
 		p.spec(b, tree)
 	}
-	p.line("Share", b.part()+" of what is borrowed beside its siblings")
+	p.line("Share", b.part()+" of the resources that the queue and its siblings borrow")
 	p.line("Use", b.uses())
 	p.line("Jobs", fmt.Sprintf("%d running, %d waiting, %d held", b.usage.GetRunning(), b.usage.GetWaiting(),
 		b.usage.GetHeld()))
@@ -241,13 +241,13 @@ func (p *page) spec(b *branch, tree *share.Queues) {
 
 // owners returns who may use a queue: its own list, and the lists of all its ancestors, which also apply.
 func (b *branch) owners() string {
-	text := "everybody"
+	text := "all users"
 	if len(b.spec.Owners) > 0 {
 		text = strings.Join(b.spec.Owners, ", ")
 	}
 	for above := b.parent; above != nil; above = above.parent {
 		if len(above.spec.Owners) > 0 {
-			text += "\nif " + above.name + " above it admits them: " + strings.Join(above.spec.Owners, ", ")
+			text += "\nmust also be owners of " + above.name + ": " + strings.Join(above.spec.Owners, ", ")
 		}
 	}
 	return text

@@ -53,7 +53,7 @@ func Shape(spec *messages.JobSpec) string {
 	if t := spec.GetGang().GetTotal(); t != nil {
 		split := ", whole nodes"
 		if spec.GetGang().GetSplit() == messages.Split_SPLIT_ANY || t.GetMilliGpu() == 0 {
-			split = ", wherever free"
+			split = ", on any free resources"
 		}
 		return amount(t, spec.GetGpuType()) + " in total" + split
 	}
