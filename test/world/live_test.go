@@ -50,7 +50,7 @@ func (s *surf) promiseMoves(before string) {
 	s.visit("#/job/" + big)
 	const starts = `[...document.querySelectorAll("main dt")].find((e) => e.innerText === "Starts")?.nextSibling.innerText`
 	// After midnight UTC it has the form "Sat 01:04".
-	const latest = `/no later than ((?:[A-Z][a-z]+ )?[0-9]+:[0-9]+)/.exec(` + starts + `)?.[1]`
+	const latest = `/guaranteed by ((?:[A-Z][a-z]+ )?[0-9]+:[0-9]+)/.exec(` + starts + `)?.[1]`
 	s.await(latest)
 	first := js[string](s, latest)
 	s.run("update", before, "--time-limit", "3h")

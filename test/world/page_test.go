@@ -399,7 +399,7 @@ func (s *surf) press(text string) {
 func (s *surf) wayOut(id string) {
 	s.t.Helper()
 	s.visit("#/job/" + id)
-	s.shows("would start now")
+	s.shows("To start now")
 	js[any](s, `[...document.querySelectorAll("summary")].find((e) => e.innerText.includes("(2 tasks)")).focus(); 0`)
 	s.do(chromedp.KeyEvent("\r"))
 	s.shows("-     replicas: 3")

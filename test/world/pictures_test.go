@@ -38,7 +38,7 @@ func TestPictures(t *testing.T) {
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("85 of 128 GPUs")`)
 	s.visit("#/job/" + waits)
 	s.await(`[...document.querySelectorAll("main dt")].some((e) => e.innerText === "Reserved nodes")`)
-	s.shows("would start now")
+	s.shows("To start now")
 	js[any](s, `document.querySelector("summary")?.click(); 0`)
 	s.picture("job.png")
 	s.visit("#/map")
