@@ -8,7 +8,7 @@ import (
 // TestShared runs small clusters with drawn queues and preemption. It requires preemptions by both rules and on
 // borrowed quota, because a tree in which nothing happens shows nothing.
 func TestShared(t *testing.T) {
-	seeds := []uint64{6000, 6002, 6004, 6005}
+	seeds := []uint64{6000, 6002, 6004, 6005, 14, 2107, 2168, 2189, 73218}
 	if testing.Short() {
 		seeds = seeds[:1]
 	}

@@ -222,6 +222,10 @@ func (a *app) apart() error {
 
 // tell reports a failure while the command continues.
 func (a *app) tell(err error) {
+	if a.style.Format == "json" {
+		a.endAsJSON(err)
+		return
+	}
 	text, _ := exit.Words(err)
 	a.say("%s: %s", a.name, text)
 }

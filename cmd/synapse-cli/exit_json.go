@@ -51,6 +51,9 @@ func (a *app) endAsJSON(err error) int {
 	for _, p := range problems {
 		o.Problems = append(o.Problems, problemObject{p.Line, p.Column, p.Path, p.Text, p.Hint})
 	}
+	if o.Message == "" && len(o.Problems) == 0 {
+		return o.ExitCode // everything was already printed, for example how the job ended
+	}
 	if writeErr := show.Object(a.errs, "json", o); writeErr != nil {
 		return exit.Failed
 	}

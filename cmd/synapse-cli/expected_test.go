@@ -185,8 +185,23 @@ func TestFieldsByPath(t *testing.T) {
 	} {
 		cli(f.address, "get", "jobs", c.flag, c.value).wants(t, exit.Misuse, "", c.want)
 	}
+	cli(f.address, "get", "nodes", "-o", "jsonpath={.kind}").wants(t, 0, "NodeList", "")
+	cli(f.address, "get", "queues", "-o", "jsonpath={.kind}").wants(t, 0, "QueueList", "")
+	cli(f.address, "get", "queues", "-o", "custom-columns=NAME:.name").wants(t, 0, "NAME\n", "")
 	cli(f.address, "get", "jobs", "--sort-by", ".x", "--sort", "age").wants(t, exit.Misuse, "",
 		"--sort-by cannot be combined with --sort")
+}
+
+// TestEndedJobIsNoError checks that a wait with -o json prints no error object for a job that failed by itself.
+func TestEndedJobIsNoError(t *testing.T) {
+	f := startFake(t)
+	done := make(chan result, 1)
+	go func() { done <- cliWith(f.address, jobYAML, nil, "submit", "-", "--wait", "-o", "json") }()
+	await(t, "the wait", func() bool { return len(told[*messages.Watch](f)) > 0 })
+	f.finish("jnew1", "failed", messages.JobState_JOB_STATE_FAILED, 42, "rank 1 on n1 exited with code 42")
+	if r := <-done; r.code != 42 || strings.Contains(r.err, `"Error"`) {
+		t.Errorf("code %d, %q", r.code, r.err)
+	}
 }
 
 // TestErrorsAsJSON checks that a command with -o json prints errors as an object on stderr, with the same exit code.
@@ -215,5 +230,16 @@ func TestErrorsAsJSON(t *testing.T) {
 		if len(c.want.Problems) > 0 && !slices.Contains(got.Problems, c.want.Problems[0]) {
 			t.Errorf("%v: the problems are %+v", c.args, got.Problems)
 		}
+	}
+	r := cli(f.address, "get", "jobs", "none", "nothing", "-o", "json")
+	decoder, n := json.NewDecoder(strings.NewReader(r.err)), 0
+	for ; decoder.More(); n++ {
+		var got errorObject
+		if err := decoder.Decode(&got); err != nil || got.Message == "" {
+			t.Fatalf("error %d of %q: %v", n, r.err, err)
+		}
+	}
+	if n != 2 || r.code != exit.NotFound {
+		t.Errorf("code %d, %d errors: %q", r.code, n, r.err)
 	}
 }

@@ -108,7 +108,7 @@ func customTable(w io.Writer, s Style, objects []any) error {
 		columns = append(columns, column[any]{head: c.head, cell: func(value any) string {
 			found := c.path.Values(value)
 			if text := fieldpath.TextOf(found, ","); text != "" {
-				return text
+				return messages.OneLine(text)
 			}
 			return missing
 		}})

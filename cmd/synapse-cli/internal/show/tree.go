@@ -157,10 +157,12 @@ func Tree(w io.Writer, s Style, reply *messages.GetQueuesReply) error {
 	tree := queues.From(reply.GetQueues(), reply.GetRevision())
 	file := jobfile.FormatQueues(tree)
 	file.Barred = reply.GetBarred()
-	switch s.Format {
-	case "json":
+	switch {
+	case s.Format == "json" || s.isJSONPath():
 		return document(w, s.Format, file)
-	case "yaml":
+	case s.isTemplate():
+		return customTable(w, s, each(file.Queues, func(q jobfile.QueueFile) any { return q }))
+	case s.Format == "yaml":
 		text, err := yaml.Marshal(file)
 		if err == nil {
 			_, err = w.Write(text)
