@@ -38,7 +38,7 @@ const (
 	// errandAgain is the time after which a request to a silent element is repeated, because the element's actor may have
 	// failed.
 	errandAgain = 2 * time.Second
-	// errandTries is the number of attempts, after which the client is told that the request is not complete.
+	// errandTries is the maximum number of attempts. After that, the client must repeat the request.
 	errandTries = 5
 )
 

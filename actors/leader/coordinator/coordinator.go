@@ -39,7 +39,7 @@ type Coordinator struct {
 	prepared  time.Duration  // time from COMMIT until all were prepared
 	allowance allowance
 	resend    actors.Resend
-	phase     uint64 // number of the phase, by which a deadline of an earlier phase is recognized
+	phase     uint64 // number of the phase; a deadline of an earlier phase has a lower number
 	seq       uint64
 	blank     []*messages.Order // allocated in advance for the next orders
 }

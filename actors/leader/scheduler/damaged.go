@@ -17,8 +17,9 @@ import (
 // This file owns unreadable records of the store. They are set aside, so that a corrupted record affects only its own
 // job or node.
 //
-// A job with an unreadable record is set aside completely. Its tasks continue and keep their devices. No node is told
-// to stop or to forget them, because the content of the record is unknown. The operator gives the job up with cancel.
+// A job with an unreadable record is set aside completely. Its tasks continue and keep their devices. No node gets
+// an order to stop or to forget them, because the content of the record is unknown. The operator gives the job up with
+// cancel.
 // Then the store deletes the job, and its nodes clean up. If the job was an array, the leader cancels its elements.
 //
 // A node with an unreadable record joins again with its next Hello, whose record replaces the corrupted one. Its

@@ -242,7 +242,7 @@ type run struct {
 	prepared time.Duration // time until its barrier; 0: unknown
 }
 
-// nodesOf returns the nodes of a list, in which the entries of each node are adjacent.
+// nodesOf returns the nodes of a list. The entries of each node must be adjacent.
 func nodesOf[T any](all []T, node func(*T) topology.NodeID) (nodes []topology.NodeID) {
 	for i := range all {
 		if n := node(&all[i]); len(nodes) == 0 || nodes[len(nodes)-1] != n {

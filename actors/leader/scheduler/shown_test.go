@@ -173,14 +173,14 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 	clock := &watchClock{now: actors.Instant(time.Hour)}
 	p := newPair(clock)
 	f := p.machine("n1")
-	p.tell(endBackOff{Node: "nobody"})
+	p.tell(endBackOff{Node: "unknown"})
 	if len(p.told) != 1 || len(p.told[0].Machines) != 1 {
 		t.Fatalf("updates are %v", p.told)
 	}
 	clock.now = clock.now.Plus(30 * time.Millisecond)
 	for i := range 100 {
 		f.SetFree("n1", topology.Capacity{MilliCPU: int64(i)})
-		p.tell(endBackOff{Node: "nobody"})
+		p.tell(endBackOff{Node: "unknown"})
 	}
 	if len(p.told) != 1 || len(clock.set) != 1 || clock.set[0] != 70*time.Millisecond {
 		t.Fatalf("%d updates, timers %v", len(p.told), clock.set)
@@ -191,7 +191,7 @@ func TestRoomsAreToldNowAndThen(t *testing.T) {
 		t.Fatalf("updates are %v", p.told)
 	}
 	clock.now = clock.now.Plus(time.Hour)
-	p.tell(endBackOff{Node: "nobody"})
+	p.tell(endBackOff{Node: "unknown"})
 	if len(p.told) != 2 || len(clock.set) != 1 {
 		t.Errorf("nothing has changed, but there are %d updates, timers %v", len(p.told), clock.set)
 	}
