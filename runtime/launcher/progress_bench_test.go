@@ -65,7 +65,7 @@ func TestProgressBesideFlood(t *testing.T) {
 	r := newRig(t, room(t), nil)
 	flood := script(floodingTask)
 	flood.Progress = &messages.ProgressSpec{Pattern: `(\d+)/(\d+)`}
-	flood.DiskBytes = 8 << 30
+	flood.DiskBytes = 512 << 20
 	r.run(0, flood)
 	take[*messages.TaskStarted](r, 0)
 	if m := take[*messages.TaskProgress](r, 0); m.Step != 1 {
