@@ -42,7 +42,7 @@ func TestPast(t *testing.T) {
 
 // TestPageIsSmall checks the compressed size of all files of the page.
 func TestPageIsSmall(t *testing.T) {
-	const most = 250 << 10
+	const most = 60 << 10
 	var size bytes.Buffer
 	for _, name := range []string{"index.html", "style.css", "icon.svg"} {
 		compress(t, &size, pageFile(name))

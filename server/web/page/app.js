@@ -3,6 +3,7 @@ import { back } from "./back.js";
 import { board } from "./board.js";
 import { facts } from "./change.js";
 import { hatch } from "./map.js";
+import { morph } from "./morph.js";
 import { over, queuesOver, spans, stepOf } from "./over.js";
 import { player, recorded } from "./play.js";
 import { apply, follow, newState } from "./state.js";
@@ -63,21 +64,16 @@ function paint() {
   if (view === "map") return paintMap();
   const make = view === "over" ? over : views[view];
   const parts = !make || view === "figures" ? [h("h1", {}, "View not found")] : make(page, id);
-  keepPlace(() => main.replaceChildren(...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])));
+  keepFocus(() => morph(main, [...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])]));
 }
 
-// keepPlace changes the content and restores the focus and the scroll positions.
-function keepPlace(change) {
-  const at = document.activeElement, inside = main.contains(at), key = inside && (at.getAttribute("href") || at.textContent);
-  const open = [...main.querySelectorAll("details[open] summary")].map((e) => e.textContent);
-  const top = main.scrollTop, across = main.querySelector(".scroll")?.scrollLeft ?? 0;
+// keepFocus changes the content. If the element with the focus is removed or moved, its successor gets the focus.
+function keepFocus(change) {
+  const at = document.activeElement, key = main.contains(at) && at !== main && (at.getAttribute("href") || at.id || at.textContent);
   change();
-  for (const e of main.querySelectorAll("summary")) e.parentElement.open = open.includes(e.textContent);
-  main.scrollTop = top;
-  const table = main.querySelector(".scroll");
-  if (table) table.scrollLeft = across;
-  if (inside && key) {
-    [...main.querySelectorAll("a, button, summary, [tabindex]")].find((e) => (e.getAttribute("href") || e.textContent) === key)?.focus();
+  if (key && document.activeElement !== at) {
+    [...main.querySelectorAll("a, button, summary, input, select, [tabindex]")]
+      .find((e) => (e.getAttribute("href") || e.id || e.textContent) === key)?.focus();
   }
 }
 
@@ -246,6 +242,7 @@ page.logs = async (id, rank) => {
   const element = h("section", { "aria-label": "Output" }, h("h2", {}, `Output of rank ${rank} `,
     h("button", { type: "button", onclick: () => { closeLogs(); paint(); } }, "Close"), " ",
     h("button", { type: "button", onclick: () => save(`${id}-${rank}.txt`, kept.join("")) }, "Download")), word, text);
+  element.alive = true;
   logs = { element, stop };
   paint();
   element.scrollIntoView({ block: "nearest" });
@@ -304,7 +301,7 @@ let pending;
 function due() { // the map redraws for each message, other views at most five times per second
   if (shown.view === "map" && map) return map.update(), figures.replaceChildren(views.figures(page));
   if (shown.view === "over") return; // the stream does not contain these sums
-  pending ??= setTimeout(() => { pending = undefined; if (!logs) paint(); }, Math.max(0, drawn + 200 - Date.now()));
+  pending ??= setTimeout(() => { pending = undefined; paint(); }, Math.max(0, drawn + 200 - Date.now()));
 }
 
 // ---- playback
@@ -410,7 +407,7 @@ setInterval(async () => { // the usage changes with the jobs
 }, 5000);
 setInterval(askStarts, 5000);
 askStarts();
-setInterval(() => shown.view !== "map" && !logs && !$("ask").open && due(), 5000); // ages have changed
+setInterval(() => shown.view !== "map" && !$("ask").open && due(), 5000); // ages have changed
 ask("/me").then((me) => {
   page.me = me;
   $("leave").hidden = !me.leaves;

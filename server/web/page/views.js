@@ -37,8 +37,8 @@ export function jobs(page) {
   const all = [...page.state.jobs.values()].filter((j) => fits(page.find, [j.id, j.name, j.owner, j.queue, j.phase]));
   const order = (j) => (waits(j) ? 0 : j.over ? 2 : 1);
   all.sort((a, b) => order(a) - order(b) || (a.over ? b.finished - a.finished : a.submitted - b.submitted));
-  const rows = all.slice(0, maxRows).map((j) => h("tr", { "data-revision": j.rev },
-    h("td", {}, chip(j.id), link("job", j.id)), h("td", {}, j.name), h("td", {}, phase(j.phase)),
+  const rows = all.slice(0, maxRows).map((j) => h("tr", { "data-revision": j.rev, "data-key": j.id },
+    h("td", { class: "id" }, chip(j.id), link("job", j.id)), h("td", {}, j.name), h("td", {}, phase(j.phase)),
     h("td", { class: "n" }, j.tasks), h("td", { class: "n" }, milli(j.gpus)), h("td", {}, j.owner || "–"),
     h("td", {}, j.queue || "–"), h("td", { class: "n" }, age(page, j.submitted)),
     h("td", { class: "w" }, [page.starts.get(j.id)?.words, j.why].filter(Boolean).join(" · "))));
@@ -50,8 +50,8 @@ export function jobs(page) {
 export function nodes(page) {
   const all = [...page.state.boxes.values()].filter((b) => fits(page.find, [b.id, b.state, b.why, b.note,
     ...(b.place ?? []), ...(b.jobs ?? [])])).sort((a, b) => natural(a.id, b.id));
-  const rows = all.slice(0, maxRows).map((b) => h("tr", {},
-    h("td", {}, link("node", b.id)), h("td", {}, phase(b.state)), h("td", {}, (b.place ?? []).join("/")),
+  const rows = all.slice(0, maxRows).map((b) => h("tr", { "data-key": b.id },
+    h("td", { class: "id" }, link("node", b.id)), h("td", {}, phase(b.state)), h("td", {}, (b.place ?? []).join("/")),
     h("td", { class: "n" }, `${milli(b.gpu[0])}/${milli(b.gpu[1])}`), h("td", { class: "n" }, `${milli(b.cpu[0])}/${milli(b.cpu[1])}`),
     h("td", { class: "n" }, `${bytes(b.mem[0])}/${bytes(b.mem[1])}`), h("td", { class: "n" }, String(b.jobs?.length ?? 0)),
     h("td", { class: "w" }, [b.why, b.note && `note by ${b.note}`].filter(Boolean).join("; "))));

@@ -3,7 +3,7 @@ export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
     if (value === undefined || value === false) continue;
-    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    if (name.startsWith("on")) element[name] = value; // a property, so that morph can replace it
     else element.setAttribute(name, value === true ? "" : value);
   }
   element.append(...children.flat().filter((child) => child !== undefined && child !== null && child !== false));
@@ -87,8 +87,18 @@ export async function askNow(path, query = {}) {
   return answer.json();
 }
 
+// table returns a table. On a narrow screen, each row becomes a card, in which each cell shows the name of its column. The
+// roles are explicit, because browsers drop the roles of a table that is not displayed as a table.
 export function table(name, heads, rows) {
-  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", {},
-    h("thead", {}, h("tr", {}, heads.map(([name, cls]) => h("th", { class: cls, scope: "col" }, name)))),
-    h("tbody", {}, rows)));
+  for (const row of rows) {
+    row.setAttribute("role", "row");
+    [...row.cells].forEach((cell, i) => {
+      cell.setAttribute("role", "cell");
+      cell.setAttribute("data-label", heads[i][0]);
+    });
+  }
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", { role: "table", "aria-label": name },
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map(([text, cls]) =>
+      h("th", { class: cls, scope: "col", role: "columnheader" }, text)))),
+    h("tbody", { role: "rowgroup" }, rows)));
 }
