@@ -40,6 +40,7 @@ type app struct {
 	retryMs    int64
 	completing bool          // completion for a shell
 	documents  int           // documents written so far
+	prefixed   bool          // --prefix of logs
 	begun      bool          // a command runs, so later errors are not usage errors
 	chance     time.Duration // secondChance, except in tests
 	same       time.Duration // sameInterrupt, except in tests
@@ -77,6 +78,7 @@ func (a *app) execute(args []string) int {
 	err := root.Execute()
 	if err != nil && !a.begun {
 		err = usageError(root, args[1:], err)
+		a.errorsAsAsked(args[1:])
 	}
 	return a.end(err)
 }
@@ -118,7 +120,7 @@ func (a *app) root() *cobra.Command {
 		a.efficiencyCommand(),
 		a.simulateCommand(), a.upCommand(), a.initCommand(), a.certifyCommand(), a.tokenCommand(),
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
-		a.deployCommand(), a.webCommand(), a.debugCommand(), a.slurmCommand(),
+		a.deployCommand(), a.webCommand(), a.debugCommand(), a.slurmCommand(), a.authCommand(), a.configCommand(),
 		a.versionCommand(), a.docsCommand())
 	return root
 }

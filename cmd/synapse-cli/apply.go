@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"regexp"
 	"slices"
 
 	"github.com/spf13/cobra"
@@ -16,57 +17,70 @@ import (
 	"github.com/yi-json/synapse/policy/share"
 )
 
-// This file implements `apply`, and the queues in `get` and `describe`.
+// This file implements `apply` with queues, and the queues in `get` and `describe`.
 
 func (a *app) applyCommand() *cobra.Command {
 	var file string
 	dryRun := false
 	c := &cobra.Command{
 		Use:   "apply -f FILE",
-		Short: "apply queue configuration from a file",
-		Long: "Replaces the cluster's queue configuration with the queues in a file. The new configuration is on\n" +
+		Short: "apply queues or jobs from a file",
+		Long: "Applies a file of queues or a file of jobs.\n\n" +
+			"A job of the file is compared with your unfinished job of the same name. If there is none, the\n" +
+			"command submits the job. If both are equal, the command changes nothing. If only the priority, the\n" +
+			"time limit, the earliest start or the limit of an array differs, the command updates the job. Other\n" +
+			"differences are refused with code 4, and no job of the file is changed. The values of secrets are not\n" +
+			"compared.\n\n" +
+			"A file of queues replaces the cluster's queue configuration. The new configuration is on\n" +
 			"the scheduler's disk when the command ends. Running jobs are not stopped. If the file has the key\n" +
 			"`revision`, the command fails with code 4 unless this revision is the current one. `get queues -o\n" +
 			"yaml` writes the current configuration with its revision. If a queue has jobs and is missing from\n" +
 			"the file, the queue is closed. A closed queue accepts no new jobs and has no quota. Queued jobs of a\n" +
 			"closed queue can still start.",
-		Example: "  synapse-cli apply -f queues.yaml --dry-run\n  synapse-cli apply -f queues.yaml\n" +
+		Example: "  synapse-cli apply -f job.yaml\n  synapse-cli apply -f queues.yaml --dry-run\n" +
+			"  synapse-cli apply -f queues.yaml\n" +
 			"  synapse-cli get queues -o yaml > queues.yaml",
 		Args: func(_ *cobra.Command, args []string) error {
 			if len(args) > 0 || file == "" {
-				return exit.Hint("run `"+a.name+" apply -f queues.yaml`",
-					"-f is missing: it names the file of queues")
+				return exit.Hint("run `"+a.name+" apply -f job.yaml`", "-f is missing: it names the file to apply")
 			}
 			return nil
 		},
 		RunE: func(*cobra.Command, []string) error {
-			tree, err := a.queuesIn(file)
-			if err != nil {
-				return err
-			}
-			return a.with(func(ctx context.Context, c *client.Client) error { return a.apply(ctx, c, tree, dryRun) })
+			return a.applyFile(file, dryRun)
 		},
 	}
-	c.Flags().StringVarP(&file, "file", "f", "", "queue configuration `file`; - is standard input")
+	c.Flags().StringVarP(&file, "file", "f", "", "`file` of queues or jobs; - is standard input")
 	c.Flags().BoolVar(&dryRun, "dry-run", false, "show the effect of the change without applying it")
 	return c
 }
 
-// queuesIn reads a queue file.
-func (a *app) queuesIn(file string) (*share.Queues, error) {
+// kindJob matches a file of jobs, also with mistakes.
+var kindJob = regexp.MustCompile(`(?m)(^|[{,])\s*"?kind"?:\s*"?Job\b`)
+
+// applyFile applies a file of jobs or of queues.
+func (a *app) applyFile(file string, dryRun bool) error {
 	name, data, err := input(file, a.stdin)
 	if err != nil {
-		return nil, err
+		return err
 	}
 	tree, err := jobfile.ParseQueues(data)
-	if _, bad := jobfile.Parse(data); err != nil && bad == nil {
-		return nil, exit.Hint("run `submit "+name+"` to submit the jobs",
-			"%s contains jobs; apply needs a file of queues", name)
+	if kindJob.Match(data) {
+		specs, sources, err := jobsWithSources(name, data)
+		if err != nil {
+			return err
+		}
+		return a.with(func(ctx context.Context, c *client.Client) error {
+			return a.applyJobs(ctx, c, specs, sources, dryRun)
+		})
 	}
 	if problems, ok := err.(jobfile.Problems); ok {
-		return nil, refusedFile(name, problems)
+		return refusedFile(name, problems)
 	}
-	return tree, err
+	if err != nil {
+		return err
+	}
+	return a.with(func(ctx context.Context, c *client.Client) error { return a.apply(ctx, c, tree, dryRun) })
 }
 
 func (a *app) apply(ctx context.Context, c *client.Client, tree *share.Queues, dryRun bool) error {
@@ -98,22 +112,24 @@ func (a *app) getQueuesCommand() *cobra.Command {
 		Example: "  synapse-cli get queues\n  synapse-cli get queues -o yaml > queues.yaml",
 		Args:    cobra.NoArgs,
 		RunE: func(*cobra.Command, []string) error {
-			return a.with(func(ctx context.Context, c *client.Client) error {
-				reply, err := a.queues(ctx, c)
-				switch {
-				case err != nil:
-					return err
-				case reply.GetRevision() > 0:
-					return show.Tree(a.out, a.style, reply)
-				case len(reply.GetUsage()) == 0 && a.forPeople():
-					a.say("no queue has jobs")
-				}
-				return show.Queues(a.out, a.style, reply.GetUsage())
-			})
+			return a.with(a.getQueues)
 		},
 	}
 	a.listFlags(c)
 	return c
+}
+
+func (a *app) getQueues(ctx context.Context, c *client.Client) error {
+	reply, err := a.queues(ctx, c)
+	switch {
+	case err != nil:
+		return err
+	case reply.GetRevision() > 0:
+		return show.Tree(a.out, a.style, reply)
+	case len(reply.GetUsage()) == 0 && a.forPeople():
+		a.say("no queue has jobs")
+	}
+	return show.Queues(a.out, a.style, reply.GetUsage())
 }
 
 // queues returns the queues of the cluster with their usage. Older schedulers do not return the usage. For these,

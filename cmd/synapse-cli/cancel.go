@@ -167,8 +167,29 @@ func (a *app) cancelCommand() *cobra.Command {
 		})
 	c.Flags().StringVarP(&reason, "reason", "r", "", "reason to record, shown to other users")
 	c.Aliases = []string{"delete"}
-	run := c.RunE
+	var files []string
+	c.Flags().StringArrayVarP(&files, "file", "f", nil,
+		"cancel your unfinished jobs with the names in this job `file`; - is standard input")
+	run, check := c.RunE, c.Args
+	c.Args = func(c *cobra.Command, args []string) error {
+		if len(files) == 0 {
+			return check(c, args)
+		}
+		if len(args) > 0 || c.Flags().Changed("label") {
+			return exit.Usage("-f cannot be combined with JOB or -l")
+		}
+		return nil
+	}
 	c.RunE = func(c *cobra.Command, args []string) error {
+		if len(files) > 0 {
+			err := a.with(func(ctx context.Context, c *client.Client) (err error) {
+				args, err = a.inFiles(ctx, c, files)
+				return err
+			})
+			if err != nil {
+				return err
+			}
+		}
 		if c.CalledAs() == "delete" && len(args) > 1 && (args[0] == "job" || args[0] == "jobs") {
 			args = args[1:] // as in kubectl: delete job NAME
 		}

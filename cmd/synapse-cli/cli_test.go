@@ -49,7 +49,7 @@ func TestUsage(t *testing.T) {
 		{"get partitions", "did you mean `synapse-cli get queues`?"},
 		{"get pods", "did you mean `synapse-cli get jobs`?"},
 		{"get", "the type to list is missing"},
-		{"get racks", "hint: use jobs, nodes, queues"},
+		{"get racks", "hint: use events, jobs, nodes, queues"},
 		{"get jobs -o xml", "-o xml: unknown format"},
 		{"get jobs --sort size", "--sort size: unknown key"},
 		{"get jobs j1 --live", "filters and -w cannot be combined with JOB"},

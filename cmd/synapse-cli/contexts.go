@@ -84,7 +84,12 @@ func (a *app) contextCommand() *cobra.Command {
 		Use: "context", Short: "select the default cluster", Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error { return c.Help() },
 	}
-	c.AddCommand(&cobra.Command{
+	c.AddCommand(a.contextUseCommand())
+	return c
+}
+
+func (a *app) contextUseCommand() *cobra.Command {
+	return &cobra.Command{
 		Use:   "use NAME",
 		Short: "select a cluster as the default",
 		Long: "Makes a context, which is a saved cluster, the default. Commands use the default context if no flag,\n" +
@@ -107,8 +112,7 @@ func (a *app) contextCommand() *cobra.Command {
 			a.say("Current cluster: %s at %s, as %s (%s)", one.Cluster, one.Server, one.User, one.Role)
 			return nil
 		},
-	})
-	return c
+	}
 }
 
 func (a *app) completeContexts(_ *cobra.Command, args []string, prefix string) ([]string, cobra.ShellCompDirective) {

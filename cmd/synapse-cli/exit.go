@@ -13,6 +13,7 @@ import (
 	"github.com/yi-json/synapse/clients/go/jobfile"
 	"github.com/yi-json/synapse/cmd/internal/settings"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages/spelling"
 )
 
@@ -92,8 +93,8 @@ func helpCommand() *cobra.Command {
 		},
 		RunE: func(c *cobra.Command, args []string) error {
 			if len(args) == 1 {
-				if show := topicNamed(args[0]); show != nil {
-					show(c.OutOrStdout())
+				if topic := topicNamed(args[0]); topic != nil {
+					topic(c.OutOrStdout())
 					return nil
 				}
 			}
@@ -116,7 +117,7 @@ func meant(found *cobra.Command, word string) string {
 	for _, c := range found.Commands() {
 		if c.IsAvailableCommand() {
 			words = append(words, c.Name())
-			ways = append(ways, "`"+c.CommandPath()+" "+word+"`")
+			ways = append(ways, "`"+c.CommandPath()+" "+show.Command(word)+"`")
 		}
 	}
 	near := spelling.Nearest(word, words)

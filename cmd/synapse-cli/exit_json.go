@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"errors"
+	"slices"
 	"strings"
 
 	"github.com/yi-json/synapse/clients/go/jobfile"
@@ -58,4 +59,18 @@ func (a *app) endAsJSON(err error) int {
 		return exit.Failed
 	}
 	return o.ExitCode
+}
+
+// errorsAsAsked sets the format of errors for a command line that could not be parsed. The parser stops at the first
+// wrong flag, so -o json may follow that flag.
+func (a *app) errorsAsAsked(args []string) {
+	if end := slices.Index(args, "--"); end >= 0 {
+		args = args[:end]
+	}
+	for i, word := range args {
+		separate := (word == "-o" || word == "--output") && i+1 < len(args) && args[i+1] == "json"
+		if separate || word == "-ojson" || word == "-o=json" || word == "--output=json" {
+			a.style.Format = "json"
+		}
+	}
 }

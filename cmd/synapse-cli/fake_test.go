@@ -38,6 +38,7 @@ type fake struct {
 	onCancel func(id string)
 	queues   *messages.GetQueuesReply // nil: no queues are configured
 	spent    *messages.GetEfficiencyReply
+	who      *api.WhoAmIReply // nil: anonymous, without TLS
 }
 
 func (f *fake) GetEfficiency(_ context.Context, q *messages.GetEfficiency) (*messages.GetEfficiencyReply, error) {
@@ -432,3 +433,6 @@ func cliWith(address, stdin string, env map[string]string, args ...string) resul
 	code := run(args, strings.NewReader(stdin), &out, &errs, lookup)
 	return result{code, out.String(), errs.String()}
 }
+
+// partsOf returns the output of rank 0.
+func partsOf(text string) []*api.LogPart { return []*api.LogPart{{Data: []byte(text)}} }

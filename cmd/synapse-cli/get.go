@@ -19,16 +19,35 @@ import (
 // This file implements `get`, which lists jobs and nodes.
 
 func (a *app) getCommand() *cobra.Command {
+	l := &listing{}
 	c := &cobra.Command{
-		Use:   "get",
+		Use:   "get TYPE[,TYPE]...",
 		Short: "list jobs, nodes or queues",
-		Args:  cobra.NoArgs,
-		RunE: func(*cobra.Command, []string) error {
-			return exit.Hint("use `"+a.name+" get jobs`, `get nodes` or `get queues`",
-				"the type to list is missing")
+		Long: "Lists one type of object. `get jobs,nodes` lists several types, one list after the other: with -o json\n" +
+			"or -o yaml, each list is a document.",
+		Example: "  synapse-cli get jobs\n  synapse-cli get jobs,nodes,queues\n  synapse-cli get events --since 1h",
+		Args: func(c *cobra.Command, args []string) error {
+			if len(args) == 1 && strings.Contains(args[0], ",") {
+				return nil
+			}
+			return cobra.NoArgs(c, args)
+		},
+		RunE: func(_ *cobra.Command, args []string) error {
+			if len(args) == 0 {
+				return exit.Hint("use `"+a.name+" get jobs`, `get nodes` or `get queues`",
+					"the type to list is missing")
+			}
+			kinds, err := kindsOf(args[0])
+			if err != nil {
+				return err
+			}
+			return a.getKinds(l, kinds)
 		},
 	}
-	c.AddCommand(a.getJobsCommand(), a.getNodesCommand(), a.getQueuesCommand())
+	a.listFlags(c)
+	labelFlag(c, &l.labels, "only jobs and nodes")
+	events := a.eventsCommand()
+	c.AddCommand(a.getJobsCommand(), a.getNodesCommand(), a.getQueuesCommand(), events)
 	return c
 }
 

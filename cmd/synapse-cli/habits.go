@@ -13,7 +13,7 @@ var elsewhere = map[string]string{
 	"sacct": "history", "show": "describe job", "status": "describe job",
 	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort " +
 		"priority",
-	"config": "contexts", "auth": "whoami", "cluster-info": "top", "edit": "update",
+	"cluster-info": "top", "edit": "update",
 	"annotate": "note", "undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }
 
@@ -26,23 +26,19 @@ var kinds = map[string]string{
 
 // advice has the hints for words that no single command replaces. A key is a command name, or `get` with a word.
 var advice = map[string]string{
-	"get events": "use `synapse-cli events --since 1h`",
-	"get all":    "use `get jobs`, `get nodes` or `get queues`",
-	"scale":      "a job keeps its size: submit it again with another size",
-	"rollout":    "use `synapse-cli describe job JOB`, or `synapse-cli requeue JOB` to restart it",
-	"label":      "labels of nodes are set by `synapse-node --labels`, and labels of jobs by `submit --label`",
-	"taint":      "use `synapse-cli cordon NODE` to keep new jobs away",
-	"top nodes":  "use `synapse-cli top`, or `synapse-cli get nodes`",
-	"top jobs":   "use `synapse-cli top`, or `synapse-cli get jobs`",
+	"get all": "use `get jobs`, `get nodes` or `get queues`",
+	"scale":   "a job keeps its size: submit it again with another size",
+	"rollout": "use `synapse-cli describe job JOB`, or `synapse-cli requeue JOB` to restart it",
+	"label":   "labels of nodes are set by `synapse-node --labels`, and labels of jobs by `submit --label`",
+	"taint":   "use `synapse-cli cordon NODE` to keep new jobs away",
 
 	"api-resources": "use `synapse-cli get jobs`, `get nodes` or `get queues`",
 }
 
 // flagHabits has the hints for flags of kubectl, by command and flag.
 var flagHabits = map[string]string{
-	"wait --for":   "`wait JOB` waits for the end of the job, and exits with its code",
-	"cancel -f":    "give the name or the ID of the job: `synapse-cli cancel NAME`",
-	"logs --since": "use --tail LINES for the end of the output",
+	"logs --since":      "nodes store no times of lines: use --tail LINES for the end of the output",
+	"logs --timestamps": "nodes store no times of lines: let the program write them",
 
 	"drain --ignore-daemonsets":    "leave it out: drain stops only jobs of Synapse",
 	"drain --delete-emptydir-data": "leave it out: drain stops only jobs of Synapse",

@@ -49,6 +49,7 @@ func (a *app) logsCommand() *cobra.Command {
 	f.BoolVarP(&q.Follow, "follow", "f", false, "continue to show new output until the job ends")
 	f.Var(rankList{&q.Ranks}, "rank", "show only these `ranks`, such as 0-3,7")
 	labelFlag(c, &labels, "the unfinished job")
+	f.BoolVar(&a.prefixed, "prefix", false, "label each line with the name of the job and the rank, such as [train/0]")
 	f.BoolVar(&q.Previous, "previous", false, "show the attempt before the latest")
 	f.StringVar(&tail, "tail", "", "show only the last `N` lines of each rank's standard output and standard error")
 	f.StringVar(&tailBytes, "tail-bytes", "", "show only the last part of each stream, of this `size`, such as 64Ki")
@@ -91,6 +92,7 @@ func (a *app) logs(ctx context.Context, c *client.Client, q *api.ReadLogs, statu
 	}
 	q.Job = r.GetId()
 	p := a.printer(a.stdout, a.stdout, len(q.GetRanks()) != 1 && severalRanks(r.GetSpec()))
+	p.prefix(r.GetSpec())
 	err := p.read(ctx, c, q, a.lost)
 	if err == nil && p.none() {
 		a.sayNothing(status)
@@ -118,6 +120,16 @@ func (a *app) printer(out, errs io.Writer, labels bool) *printer {
 		p.errs = newMerged(errs, labels)
 	}
 	return p
+}
+
+// prefix adds the name of the job to the labels if --prefix is set. Each line then has a label.
+func (p *printer) prefix(spec *messages.JobSpec) {
+	if !p.a.prefixed {
+		return
+	}
+	for _, m := range []*merged{p.out, p.errs} {
+		m.labels, m.job = true, spec.Called()
+	}
 }
 
 // read prints the output until it ends.
@@ -172,6 +184,7 @@ type merged struct {
 	w       io.Writer
 	labels  bool
 	index   string // of an element; empty: not an element
+	job     string // name of the job, with --prefix
 	none    bool   // no output so far
 	pending map[origin][]byte
 	order   []origin // order of pending
@@ -223,6 +236,9 @@ func (m *merged) lines(from origin, data []byte) error {
 	}
 	if m.labels {
 		label += strconv.Itoa(int(from.rank))
+	}
+	if m.job != "" {
+		label = m.job + "/" + label
 	}
 	var b bytes.Buffer
 	for line := range bytes.Lines(data) {

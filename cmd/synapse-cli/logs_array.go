@@ -210,6 +210,7 @@ func (e *elements) read(ctx context.Context, index int32) wasRead {
 	q := proto.Clone(e.q).(*api.ReadLogs)
 	q.Job = messages.ElementID(e.id, index)
 	p := e.a.printer(e.out, e.errs, len(q.GetRanks()) != 1 && severalRanks(e.spec))
+	p.prefix(e.spec)
 	p.element, p.out.index, p.errs.index = q.GetJob(), strconv.Itoa(int(index)), strconv.Itoa(int(index))
 	err := p.read(ctx, e.c, q, nil)
 	return wasRead{index, p.none(), err}

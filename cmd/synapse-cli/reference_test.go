@@ -45,9 +45,9 @@ var commandGroups = []struct {
 	{"Local clusters and other tools", []string{"up", "simulate", "slurm", "version"}},
 }
 
-// notListed lists commands without a page. Their own help is sufficient, they are for packagers, or they only point
-// to another command.
-var notListed = []string{"completion", "help", "docs", "suspend"}
+// notListed lists commands without a page. Their own help is sufficient, they are for packagers, or they are another
+// name of a command with a page.
+var notListed = []string{"completion", "help", "docs", "suspend", "auth", "config"}
 
 // TestCommandReference checks that docs/reference/cli has a page for each command with the text of its help, and no
 // other page.

@@ -113,7 +113,7 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	}
 	switch {
 	case len(command) == 0 && (flag != "" || len(files) > 1) && isWord(files):
-		return exit.Hint("write a command after --, as in `-- "+strings.Join(files, " ")+"`",
+		return exit.Hint("write a command after --, as in `-- "+show.Command(files...)+"`",
 			"file %q does not exist", files[0])
 	case s.dryRun != "" && s.dryRun != dryClient && s.dryRun != dryServer:
 		return exit.Hint("use client, server", "--dry-run %q: unknown value", s.dryRun)

@@ -63,6 +63,7 @@ func (a *app) topCommand() *cobra.Command {
 	f.DurationVar(&every, "every", every, "refresh interval")
 	f.IntVar(&most, "jobs", most, "maximum number of jobs to show; 0 shows as many as fit on the terminal, or all "+
 		"without a terminal")
+	a.topKinds(c)
 	return c
 }
 

@@ -26,6 +26,7 @@ import (
 	"github.com/yi-json/synapse/cluster/identity"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/local"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 )
 
@@ -338,7 +339,7 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 		}
 	}
 	close(standing)
-	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, settings)
+	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, show.Command(settings))
 	a.say("%s: `%s web` shows the cluster in a browser", a.name, a.name)
 	// The cluster continues if the reader of the line is gone.
 	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)

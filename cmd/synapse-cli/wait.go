@@ -15,7 +15,7 @@ import (
 // This file implements `wait`.
 
 func (a *app) waitCommand() *cobra.Command {
-	timeout := ""
+	timeout, until := "", ""
 	quiet := false
 	var labels []string
 	c := &cobra.Command{
@@ -24,13 +24,22 @@ func (a *app) waitCommand() *cobra.Command {
 		Long: "Waits until all named jobs have ended. The exit code is 0 if all jobs succeeded. Otherwise, it is\n" +
 			"the code of the first named job that did not succeed. If the scheduler becomes unavailable, the\n" +
 			"command waits for it to return.\n\n" +
+			"If --for is set, the command waits for a condition instead, and exits with 0 when all jobs meet it. If a job\n" +
+			"ends and can no longer meet the condition, the command exits with the code of the job, or with 1.\n\n" +
 			exitHelp,
-		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh",
-		Args:    func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
+		Example: "  synapse-cli wait JOB --timeout 2h && ./evaluate.sh\n" +
+			"  synapse-cli wait --for=condition=running JOB",
+		Args: func(_ *cobra.Command, args []string) error { return jobsOrLabels(args, labels) },
 		RunE: func(_ *cobra.Command, args []string) error {
 			limit, err := jobfile.ParseDuration(orZero(timeout))
 			if err != nil {
 				return flagProblem("timeout", err)
+			}
+			var g *goal
+			if until != "" {
+				if g, err = parseGoal(until); err != nil {
+					return err
+				}
 			}
 			return a.with(func(ctx context.Context, c *client.Client) error {
 				if timeout != "" {
@@ -47,6 +56,9 @@ func (a *app) waitCommand() *cobra.Command {
 						args = append(args, j.GetRecord().GetId())
 					}
 				}
+				if g != nil {
+					return a.waitGoals(ctx, c, args, g, !quiet)
+				}
 				return a.waitAll(ctx, c, args, !quiet)
 			})
 		},
@@ -54,6 +66,9 @@ func (a *app) waitCommand() *cobra.Command {
 	}
 	c.Flags().StringVar(&timeout, "timeout", "",
 		"maximum time to wait, such as 90s or 2h; the command then exits with code 6")
+	c.Flags().StringVar(&until, "for", "",
+		"wait for this `condition` instead of the end: condition=complete, condition=failed, condition=running, "+
+			"phase=PHASE, delete (the end), or jsonpath='{PATH}'=VALUE")
 	labelFlag(c, &labels, "all currently unfinished jobs")
 	c.Flags().BoolVarP(&quiet, "quiet", "q", false, "print nothing until a job ends")
 	return c

@@ -18,6 +18,7 @@ import (
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/show"
 	"github.com/yi-json/synapse/messages"
 	"github.com/yi-json/synapse/server/api"
 	"github.com/yi-json/synapse/server/web"
@@ -148,7 +149,7 @@ func (a *app) recordPage(ctx context.Context, c *client.Client, path string) err
 	if full {
 		a.say("Recording ends: the size limit for a browser is reached")
 	}
-	a.say("%s has %d KB; `%s web --replay %s` shows it", path, (size+1023)>>10, a.name, path)
+	a.say("%s has %d KB; `%s web --replay %s` shows it", path, (size+1023)>>10, a.name, show.Command(path))
 	return nil
 }
 

@@ -248,9 +248,9 @@ var attemptColumns = []column[*messages.AttemptRecord]{
 // describeProcess prints what each task runs, and in which image.
 func describeProcess(p *page, spec *messages.JobSpec) {
 	p.line("Image", spec.GetImage())
-	p.line("Command", command(spec.GetCommand()))
+	p.line("Command", Command(spec.GetCommand()...))
 	if t := spec.GetScript(); t != nil {
-		line := command(append([]string{t.GetName()}, t.GetArgs()...))
+		line := Command(append([]string{t.GetName()}, t.GetArgs()...)...)
 		p.line("Script", fmt.Sprintf("%s (%d bytes, sha256 %.12s)", line, t.GetSizeBytes(), t.GetDigest()))
 	}
 	p.line("Network", spec.GetNetwork().Word())
@@ -421,9 +421,9 @@ func number(n int64) string {
 	return fmt.Sprint(n)
 }
 
-// command returns a command line that a shell would parse into these arguments. Control characters are escaped,
+// Command returns a command line that a shell would parse into these arguments. Control characters are escaped,
 // because the submitter of the job could otherwise control the reader's terminal.
-func command(args []string) string {
+func Command(args ...string) string {
 	quoted := make([]string, len(args))
 	for i, a := range args {
 		quoted[i] = a
@@ -431,7 +431,7 @@ func command(args []string) string {
 		case strings.ContainsFunc(a, moves):
 			letters := strconv.Quote(a)
 			quoted[i] = "$'" + strings.NewReplacer(`\"`, `"`, "'", `\'`).Replace(letters[1:len(letters)-1]) + "'"
-		case a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>(){}*?#~"):
+		case a == "" || strings.ContainsAny(a, " \t\n\"'\\$`&|;<>(){}[]!*?#~"):
 			quoted[i] = "'" + strings.ReplaceAll(a, "'", `'\''`) + "'"
 		}
 	}

@@ -385,7 +385,7 @@ func TestCommand(t *testing.T) {
 		`sh -c $'a\n\tb'`:                         {"sh", "-c", "a\n\tb"},
 		`$'run\r' $'\x1b[2Jit\'s "\\"' $'\u009b'`: {"run\r", "\x1b[2Jit's \"\\\"", "\u009b"},
 	} {
-		if got := command(args); got != want {
+		if got := Command(args...); got != want {
 			t.Errorf("%q is shown as %s, want %s", args, got, want)
 		}
 	}

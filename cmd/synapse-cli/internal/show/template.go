@@ -163,3 +163,16 @@ func SortJobsBy(list []*messages.JobStatus, path string, nowMs int64) error {
 func SortNodesBy(list []*messages.NodeStatus, path string) error {
 	return sortBy(list, path, func(n *messages.NodeStatus) any { return nodeObject(n) })
 }
+
+// JobField returns the text of a field of a job, as -o jsonpath shows it.
+func JobField(j *messages.JobStatus, path string) (string, error) {
+	p, err := fieldpath.ParsePath(strings.Trim(path, "{}"))
+	if err != nil {
+		return "", err
+	}
+	value, err := genericOf(jobObject(j, 0))
+	if err != nil {
+		return "", err
+	}
+	return fieldpath.TextOf(p.Values(value), " "), nil
+}

@@ -138,3 +138,28 @@ func bar(s Style, part, whole int64) string {
 	}
 	return "[" + drawn + strings.Repeat(" ", barWide-full) + "]"
 }
+
+// TopNodes prints the nodes with what is in use on each. The nodes with the most GPUs in use are first.
+func TopNodes(w io.Writer, s Style, list []*messages.NodeStatus) error {
+	used := func(n *messages.NodeStatus) int64 {
+		return n.GetLedger().GetTotal().GetMilliGpu() - n.GetLedger().GetFree().GetMilliGpu()
+	}
+	list = slices.Clone(list)
+	slices.SortStableFunc(list, func(x, y *messages.NodeStatus) int {
+		return cmp.Or(cmp.Compare(used(y), used(x)), cmp.Compare(x.GetRecord().GetId(), y.GetRecord().GetId()))
+	})
+	var columns []column[node]
+	for _, c := range nodeColumns {
+		if slices.Contains([]string{"NODE", "STATE", "GPUS", "CPUS", "MEMORY", "ALLOCS"}, c.head) {
+			columns = append(columns, c)
+		}
+	}
+	return table(w, s, columns, each(list, func(n *messages.NodeStatus) node { return node{n, s.NowMs} }))
+}
+
+// TopJobs prints the unfinished jobs in the order of the page.
+func TopJobs(w io.Writer, s Style, list []*messages.JobStatus) error {
+	list = slices.Clone(list)
+	slices.SortFunc(list, compareTop)
+	return table(w, s, topColumns, each(list, func(j *messages.JobStatus) job { return job{j, s.NowMs} }))
+}
