@@ -45,6 +45,7 @@ func main() {
 const usage = `synapse-exec HOST COMMAND...     run a command line in a task of the gang on another node, instead of ssh
 synapse-exec :RANK COMMAND...    run a command line in the task with this rank
 synapse-exec --lead COMMAND...   run a command on rank 0; the other tasks wait until it succeeds
+synapse-exec --job VERB          show, requeue, requeue-hold or cancel the job of this task
 
 Only tasks of Synapse can use this program; its path is $SYNAPSE_EXEC. HOST is a name or an address from $SYNAPSE_HOSTS.
 The exit code is the command's own, or 255 if the command did not run or the connection was lost.
@@ -65,6 +66,8 @@ func dispatch(word string, args []string) (int, error) {
 		return 0, nil
 	case "--lead":
 		return lead(args)
+	case "--job":
+		return ownJob(args)
 	}
 	host, command, silent, err := remoteWords(append([]string{word}, args...))
 	if err != nil {

@@ -67,7 +67,7 @@ func serve(o options) error {
 	containers, ending, err := o.newLauncher(gpus, images, launcher.Options{
 		System: h.System(), Log: log, Dir: filepath.Join(dir, "launcher"), BootID: me.BootID(), Gpus: announcement.Gpus,
 		Supervisor: with.supervisor, Drivers: with.drivers, Carry: carrying(streams), Kubeflow: true,
-		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), Helper: o.helper(),
+		Scripts: scriptsOver(streams), Secrets: secretsOver(streams), Reach: reaching(streams), OwnJob: ownJobOver(streams),
 	})
 	if err != nil {
 		return err
@@ -116,7 +116,7 @@ func (o *options) newLauncher(gpus *devices, images *image.Store, of launcher.Op
 	if checks, err = o.newHealth(gpus, of.Around, func(h *messages.MachineHealth) { l.TellHealth(h) }); err != nil {
 		return nil, nil, err
 	}
-	of.Health, of.Evict = checks, images.Evict
+	of.Health, of.Evict, of.Helper = checks, images.Evict, o.helper()
 	if l, err = launcher.New(of); err != nil {
 		return nil, nil, err
 	}

@@ -132,6 +132,10 @@ func (t *task) carryExec(ctx context.Context, conn *net.UnixConn) {
 	defer context.AfterFunc(ctx, func() { conn.Close() })()
 	_ = conn.SetReadDeadline(time.Now().Add(requestPatience))
 	kind, body, err := shell.Receive(conn)
+	if err == nil && kind == shell.Own {
+		answer(conn, t.ownJob(ctx, conn, string(body)))
+		return
+	}
 	var asked shell.Command
 	if err != nil || kind != shell.Exec || json.Unmarshal(body, &asked) != nil {
 		return
@@ -145,6 +149,11 @@ func (t *task) carryExec(ctx context.Context, conn *net.UnixConn) {
 	if err != nil {
 		end = shell.Result{Code: codeLost, Text: err.Error()}
 	}
+	answer(conn, end)
+}
+
+// answer sends the last frame of a session.
+func answer(conn io.Writer, end shell.Result) {
 	if text, err := json.Marshal(end); err == nil {
 		_ = shell.Send(conn, shell.End, text)
 	}

@@ -80,6 +80,9 @@ type Options struct {
 	// Reach asks a scheduler to run a command in another task, and calls do with the session; nil: tasks cannot
 	// reach others.
 	Reach func(ctx context.Context, r ExecRequest, do func(RemoteExec) error) error
+	// OwnJob asks a scheduler to show or change the job of a task, and returns lines about the job; nil: tasks cannot
+	// ask.
+	OwnJob func(ctx context.Context, r OwnRequest) (lines []string, err error)
 	// Kubeflow offers tasks on the node's network an endpoint of the Kubeflow Trainer progress protocol.
 	Kubeflow bool
 	// Helper is the absolute path of the program that tasks see as synapse-exec; empty: none.

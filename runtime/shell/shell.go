@@ -1,5 +1,6 @@
 // Package shell defines the messages between synapse-exec and the node's agent on the socket of a task. They call a
-// command in another task of the same attempt, and carry its streams. The leader decides which calls are permitted.
+// command in another task of the same attempt and carry its streams, or concern the task's own job. The leader decides
+// which calls are permitted.
 package shell
 
 import (
@@ -15,9 +16,10 @@ const SocketName = "socket"
 // Kind names the content of a frame.
 type Kind byte
 
-// The caller's first frame is Exec. The agent's last frame is End.
+// The caller's first frame is Exec or Own. The agent's last frame is End.
 const (
 	Exec      Kind = 'c' // a Command as JSON
+	Own       Kind = 'j' // a verb for the task's own job, one of Verbs
 	Stdin     Kind = 'i'
 	StdinEnds Kind = 'e'
 	Signal    Kind = 's' // its number in one byte
@@ -25,6 +27,10 @@ const (
 	Stderr    Kind = 'r'
 	End       Kind = 'q' // a Result as JSON
 )
+
+// Verbs lists what a task may request for its own job. The answer of each is End, and before it, for "show", lines
+// NAME=value in Stdout.
+var Verbs = []string{"show", "requeue", "requeue-hold", "cancel"}
 
 // Command holds the called command.
 type Command struct {

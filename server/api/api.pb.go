@@ -26,6 +26,61 @@ const (
 	_ = protoimpl.EnforceVersion(protoimpl.MaxVersion - 20)
 )
 
+type OwnVerb int32
+
+const (
+	OwnVerb_OWN_VERB_UNSPECIFIED  OwnVerb = 0
+	OwnVerb_OWN_VERB_SHOW         OwnVerb = 1 // changes nothing
+	OwnVerb_OWN_VERB_REQUEUE      OwnVerb = 2 // ends the attempt of the task
+	OwnVerb_OWN_VERB_REQUEUE_HOLD OwnVerb = 3 // also holds the job
+	OwnVerb_OWN_VERB_CANCEL       OwnVerb = 4
+)
+
+// Enum value maps for OwnVerb.
+var (
+	OwnVerb_name = map[int32]string{
+		0: "OWN_VERB_UNSPECIFIED",
+		1: "OWN_VERB_SHOW",
+		2: "OWN_VERB_REQUEUE",
+		3: "OWN_VERB_REQUEUE_HOLD",
+		4: "OWN_VERB_CANCEL",
+	}
+	OwnVerb_value = map[string]int32{
+		"OWN_VERB_UNSPECIFIED":  0,
+		"OWN_VERB_SHOW":         1,
+		"OWN_VERB_REQUEUE":      2,
+		"OWN_VERB_REQUEUE_HOLD": 3,
+		"OWN_VERB_CANCEL":       4,
+	}
+)
+
+func (x OwnVerb) Enum() *OwnVerb {
+	p := new(OwnVerb)
+	*p = x
+	return p
+}
+
+func (x OwnVerb) String() string {
+	return protoimpl.X.EnumStringOf(x.Descriptor(), protoreflect.EnumNumber(x))
+}
+
+func (OwnVerb) Descriptor() protoreflect.EnumDescriptor {
+	return file_server_api_api_proto_enumTypes[0].Descriptor()
+}
+
+func (OwnVerb) Type() protoreflect.EnumType {
+	return &file_server_api_api_proto_enumTypes[0]
+}
+
+func (x OwnVerb) Number() protoreflect.EnumNumber {
+	return protoreflect.EnumNumber(x)
+}
+
+// Deprecated: Use OwnVerb.Descriptor instead.
+func (OwnVerb) EnumDescriptor() ([]byte, []int) {
+	return file_server_api_api_proto_rawDescGZIP(), []int{0}
+}
+
 // ReadLogs requests the output of a job's tasks.
 type ReadLogs struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -570,6 +625,128 @@ func (x *ReadSecrets) GetAttempt() *messages.Token {
 	return nil
 }
 
+// OwnJob is a request of a task about its own job. The gateway serves only a node with this task, and only until the
+// attempt has ended. A change is made in the name of the job's owner.
+type OwnJob struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Job           string                 `protobuf:"bytes,1,opt,name=job,proto3" json:"job,omitempty"`         // ID
+	Attempt       *messages.Token        `protobuf:"bytes,2,opt,name=attempt,proto3" json:"attempt,omitempty"` // attempt of the task
+	Rank          int32                  `protobuf:"varint,3,opt,name=rank,proto3" json:"rank,omitempty"`      // rank of the task
+	Verb          OwnVerb                `protobuf:"varint,4,opt,name=verb,proto3,enum=synapse.v1.OwnVerb" json:"verb,omitempty"`
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnJob) Reset() {
+	*x = OwnJob{}
+	mi := &file_server_api_api_proto_msgTypes[8]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnJob) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnJob) ProtoMessage() {}
+
+func (x *OwnJob) ProtoReflect() protoreflect.Message {
+	mi := &file_server_api_api_proto_msgTypes[8]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnJob.ProtoReflect.Descriptor instead.
+func (*OwnJob) Descriptor() ([]byte, []int) {
+	return file_server_api_api_proto_rawDescGZIP(), []int{8}
+}
+
+func (x *OwnJob) GetJob() string {
+	if x != nil {
+		return x.Job
+	}
+	return ""
+}
+
+func (x *OwnJob) GetAttempt() *messages.Token {
+	if x != nil {
+		return x.Attempt
+	}
+	return nil
+}
+
+func (x *OwnJob) GetRank() int32 {
+	if x != nil {
+		return x.Rank
+	}
+	return 0
+}
+
+func (x *OwnJob) GetVerb() OwnVerb {
+	if x != nil {
+		return x.Verb
+	}
+	return OwnVerb_OWN_VERB_UNSPECIFIED
+}
+
+type OwnJobReply struct {
+	state         protoimpl.MessageState `protogen:"open.v1"`
+	Outcome       *messages.Outcome      `protobuf:"bytes,1,opt,name=outcome,proto3" json:"outcome,omitempty"`
+	Job           *messages.JobStatus    `protobuf:"bytes,2,opt,name=job,proto3" json:"job,omitempty"` // record and phase before a change
+	unknownFields protoimpl.UnknownFields
+	sizeCache     protoimpl.SizeCache
+}
+
+func (x *OwnJobReply) Reset() {
+	*x = OwnJobReply{}
+	mi := &file_server_api_api_proto_msgTypes[9]
+	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+	ms.StoreMessageInfo(mi)
+}
+
+func (x *OwnJobReply) String() string {
+	return protoimpl.X.MessageStringOf(x)
+}
+
+func (*OwnJobReply) ProtoMessage() {}
+
+func (x *OwnJobReply) ProtoReflect() protoreflect.Message {
+	mi := &file_server_api_api_proto_msgTypes[9]
+	if x != nil {
+		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
+		if ms.LoadMessageInfo() == nil {
+			ms.StoreMessageInfo(mi)
+		}
+		return ms
+	}
+	return mi.MessageOf(x)
+}
+
+// Deprecated: Use OwnJobReply.ProtoReflect.Descriptor instead.
+func (*OwnJobReply) Descriptor() ([]byte, []int) {
+	return file_server_api_api_proto_rawDescGZIP(), []int{9}
+}
+
+func (x *OwnJobReply) GetOutcome() *messages.Outcome {
+	if x != nil {
+		return x.Outcome
+	}
+	return nil
+}
+
+func (x *OwnJobReply) GetJob() *messages.JobStatus {
+	if x != nil {
+		return x.Job
+	}
+	return nil
+}
+
 // ExecIn is a message to an exec session. The first one sets the fields from job to terminal.
 type ExecIn struct {
 	state         protoimpl.MessageState `protogen:"open.v1"`
@@ -593,7 +770,7 @@ type ExecIn struct {
 
 func (x *ExecIn) Reset() {
 	*x = ExecIn{}
-	mi := &file_server_api_api_proto_msgTypes[8]
+	mi := &file_server_api_api_proto_msgTypes[10]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -605,7 +782,7 @@ func (x *ExecIn) String() string {
 func (*ExecIn) ProtoMessage() {}
 
 func (x *ExecIn) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[8]
+	mi := &file_server_api_api_proto_msgTypes[10]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -618,7 +795,7 @@ func (x *ExecIn) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecIn.ProtoReflect.Descriptor instead.
 func (*ExecIn) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{8}
+	return file_server_api_api_proto_rawDescGZIP(), []int{10}
 }
 
 func (x *ExecIn) GetPrincipal() *messages.Principal {
@@ -734,7 +911,7 @@ type ExecOut struct {
 
 func (x *ExecOut) Reset() {
 	*x = ExecOut{}
-	mi := &file_server_api_api_proto_msgTypes[9]
+	mi := &file_server_api_api_proto_msgTypes[11]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -746,7 +923,7 @@ func (x *ExecOut) String() string {
 func (*ExecOut) ProtoMessage() {}
 
 func (x *ExecOut) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[9]
+	mi := &file_server_api_api_proto_msgTypes[11]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -759,7 +936,7 @@ func (x *ExecOut) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecOut.ProtoReflect.Descriptor instead.
 func (*ExecOut) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{9}
+	return file_server_api_api_proto_rawDescGZIP(), []int{11}
 }
 
 func (x *ExecOut) GetSession() string {
@@ -815,7 +992,7 @@ type ExecEnd struct {
 
 func (x *ExecEnd) Reset() {
 	*x = ExecEnd{}
-	mi := &file_server_api_api_proto_msgTypes[10]
+	mi := &file_server_api_api_proto_msgTypes[12]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -827,7 +1004,7 @@ func (x *ExecEnd) String() string {
 func (*ExecEnd) ProtoMessage() {}
 
 func (x *ExecEnd) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[10]
+	mi := &file_server_api_api_proto_msgTypes[12]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -840,7 +1017,7 @@ func (x *ExecEnd) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ExecEnd.ProtoReflect.Descriptor instead.
 func (*ExecEnd) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{10}
+	return file_server_api_api_proto_rawDescGZIP(), []int{12}
 }
 
 func (x *ExecEnd) GetCode() int32 {
@@ -866,7 +1043,7 @@ type Cluster struct {
 
 func (x *Cluster) Reset() {
 	*x = Cluster{}
-	mi := &file_server_api_api_proto_msgTypes[11]
+	mi := &file_server_api_api_proto_msgTypes[13]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -878,7 +1055,7 @@ func (x *Cluster) String() string {
 func (*Cluster) ProtoMessage() {}
 
 func (x *Cluster) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[11]
+	mi := &file_server_api_api_proto_msgTypes[13]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -891,7 +1068,7 @@ func (x *Cluster) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Cluster.ProtoReflect.Descriptor instead.
 func (*Cluster) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{11}
+	return file_server_api_api_proto_rawDescGZIP(), []int{13}
 }
 
 type ClusterReply struct {
@@ -906,7 +1083,7 @@ type ClusterReply struct {
 
 func (x *ClusterReply) Reset() {
 	*x = ClusterReply{}
-	mi := &file_server_api_api_proto_msgTypes[12]
+	mi := &file_server_api_api_proto_msgTypes[14]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -918,7 +1095,7 @@ func (x *ClusterReply) String() string {
 func (*ClusterReply) ProtoMessage() {}
 
 func (x *ClusterReply) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[12]
+	mi := &file_server_api_api_proto_msgTypes[14]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -931,7 +1108,7 @@ func (x *ClusterReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ClusterReply.ProtoReflect.Descriptor instead.
 func (*ClusterReply) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{12}
+	return file_server_api_api_proto_rawDescGZIP(), []int{14}
 }
 
 func (x *ClusterReply) GetClusterId() string {
@@ -971,7 +1148,7 @@ type WhoAmI struct {
 
 func (x *WhoAmI) Reset() {
 	*x = WhoAmI{}
-	mi := &file_server_api_api_proto_msgTypes[13]
+	mi := &file_server_api_api_proto_msgTypes[15]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -983,7 +1160,7 @@ func (x *WhoAmI) String() string {
 func (*WhoAmI) ProtoMessage() {}
 
 func (x *WhoAmI) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[13]
+	mi := &file_server_api_api_proto_msgTypes[15]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -996,7 +1173,7 @@ func (x *WhoAmI) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmI.ProtoReflect.Descriptor instead.
 func (*WhoAmI) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{13}
+	return file_server_api_api_proto_rawDescGZIP(), []int{15}
 }
 
 type WhoAmIReply struct {
@@ -1014,7 +1191,7 @@ type WhoAmIReply struct {
 
 func (x *WhoAmIReply) Reset() {
 	*x = WhoAmIReply{}
-	mi := &file_server_api_api_proto_msgTypes[14]
+	mi := &file_server_api_api_proto_msgTypes[16]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1026,7 +1203,7 @@ func (x *WhoAmIReply) String() string {
 func (*WhoAmIReply) ProtoMessage() {}
 
 func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[14]
+	mi := &file_server_api_api_proto_msgTypes[16]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1039,7 +1216,7 @@ func (x *WhoAmIReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use WhoAmIReply.ProtoReflect.Descriptor instead.
 func (*WhoAmIReply) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{14}
+	return file_server_api_api_proto_rawDescGZIP(), []int{16}
 }
 
 func (x *WhoAmIReply) GetCluster() string {
@@ -1104,7 +1281,7 @@ type Right struct {
 
 func (x *Right) Reset() {
 	*x = Right{}
-	mi := &file_server_api_api_proto_msgTypes[15]
+	mi := &file_server_api_api_proto_msgTypes[17]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1116,7 +1293,7 @@ func (x *Right) String() string {
 func (*Right) ProtoMessage() {}
 
 func (x *Right) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[15]
+	mi := &file_server_api_api_proto_msgTypes[17]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1129,7 +1306,7 @@ func (x *Right) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Right.ProtoReflect.Descriptor instead.
 func (*Right) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{15}
+	return file_server_api_api_proto_rawDescGZIP(), []int{17}
 }
 
 func (x *Right) GetName() string {
@@ -1174,7 +1351,7 @@ type CreatePass struct {
 
 func (x *CreatePass) Reset() {
 	*x = CreatePass{}
-	mi := &file_server_api_api_proto_msgTypes[16]
+	mi := &file_server_api_api_proto_msgTypes[18]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1186,7 +1363,7 @@ func (x *CreatePass) String() string {
 func (*CreatePass) ProtoMessage() {}
 
 func (x *CreatePass) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[16]
+	mi := &file_server_api_api_proto_msgTypes[18]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1199,7 +1376,7 @@ func (x *CreatePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePass.ProtoReflect.Descriptor instead.
 func (*CreatePass) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{16}
+	return file_server_api_api_proto_rawDescGZIP(), []int{18}
 }
 
 func (x *CreatePass) GetHash() []byte {
@@ -1240,7 +1417,7 @@ type CreatePassReply struct {
 
 func (x *CreatePassReply) Reset() {
 	*x = CreatePassReply{}
-	mi := &file_server_api_api_proto_msgTypes[17]
+	mi := &file_server_api_api_proto_msgTypes[19]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1252,7 +1429,7 @@ func (x *CreatePassReply) String() string {
 func (*CreatePassReply) ProtoMessage() {}
 
 func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[17]
+	mi := &file_server_api_api_proto_msgTypes[19]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1265,7 +1442,7 @@ func (x *CreatePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use CreatePassReply.ProtoReflect.Descriptor instead.
 func (*CreatePassReply) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{17}
+	return file_server_api_api_proto_rawDescGZIP(), []int{19}
 }
 
 func (x *CreatePassReply) GetId() string {
@@ -1291,7 +1468,7 @@ type ListPasses struct {
 
 func (x *ListPasses) Reset() {
 	*x = ListPasses{}
-	mi := &file_server_api_api_proto_msgTypes[18]
+	mi := &file_server_api_api_proto_msgTypes[20]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1303,7 +1480,7 @@ func (x *ListPasses) String() string {
 func (*ListPasses) ProtoMessage() {}
 
 func (x *ListPasses) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[18]
+	mi := &file_server_api_api_proto_msgTypes[20]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1316,7 +1493,7 @@ func (x *ListPasses) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPasses.ProtoReflect.Descriptor instead.
 func (*ListPasses) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{18}
+	return file_server_api_api_proto_rawDescGZIP(), []int{20}
 }
 
 type ListPassesReply struct {
@@ -1328,7 +1505,7 @@ type ListPassesReply struct {
 
 func (x *ListPassesReply) Reset() {
 	*x = ListPassesReply{}
-	mi := &file_server_api_api_proto_msgTypes[19]
+	mi := &file_server_api_api_proto_msgTypes[21]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1340,7 +1517,7 @@ func (x *ListPassesReply) String() string {
 func (*ListPassesReply) ProtoMessage() {}
 
 func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[19]
+	mi := &file_server_api_api_proto_msgTypes[21]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1353,7 +1530,7 @@ func (x *ListPassesReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use ListPassesReply.ProtoReflect.Descriptor instead.
 func (*ListPassesReply) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{19}
+	return file_server_api_api_proto_rawDescGZIP(), []int{21}
 }
 
 func (x *ListPassesReply) GetPasses() []*Pass {
@@ -1378,7 +1555,7 @@ type Pass struct {
 
 func (x *Pass) Reset() {
 	*x = Pass{}
-	mi := &file_server_api_api_proto_msgTypes[20]
+	mi := &file_server_api_api_proto_msgTypes[22]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1390,7 +1567,7 @@ func (x *Pass) String() string {
 func (*Pass) ProtoMessage() {}
 
 func (x *Pass) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[20]
+	mi := &file_server_api_api_proto_msgTypes[22]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1403,7 +1580,7 @@ func (x *Pass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use Pass.ProtoReflect.Descriptor instead.
 func (*Pass) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{20}
+	return file_server_api_api_proto_rawDescGZIP(), []int{22}
 }
 
 func (x *Pass) GetId() string {
@@ -1458,7 +1635,7 @@ type RevokePass struct {
 
 func (x *RevokePass) Reset() {
 	*x = RevokePass{}
-	mi := &file_server_api_api_proto_msgTypes[21]
+	mi := &file_server_api_api_proto_msgTypes[23]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1470,7 +1647,7 @@ func (x *RevokePass) String() string {
 func (*RevokePass) ProtoMessage() {}
 
 func (x *RevokePass) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[21]
+	mi := &file_server_api_api_proto_msgTypes[23]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1483,7 +1660,7 @@ func (x *RevokePass) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePass.ProtoReflect.Descriptor instead.
 func (*RevokePass) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{21}
+	return file_server_api_api_proto_rawDescGZIP(), []int{23}
 }
 
 func (x *RevokePass) GetId() string {
@@ -1504,7 +1681,7 @@ type RevokePassReply struct {
 
 func (x *RevokePassReply) Reset() {
 	*x = RevokePassReply{}
-	mi := &file_server_api_api_proto_msgTypes[22]
+	mi := &file_server_api_api_proto_msgTypes[24]
 	ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 	ms.StoreMessageInfo(mi)
 }
@@ -1516,7 +1693,7 @@ func (x *RevokePassReply) String() string {
 func (*RevokePassReply) ProtoMessage() {}
 
 func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
-	mi := &file_server_api_api_proto_msgTypes[22]
+	mi := &file_server_api_api_proto_msgTypes[24]
 	if x != nil {
 		ms := protoimpl.X.MessageStateOf(protoimpl.Pointer(x))
 		if ms.LoadMessageInfo() == nil {
@@ -1529,7 +1706,7 @@ func (x *RevokePassReply) ProtoReflect() protoreflect.Message {
 
 // Deprecated: Use RevokePassReply.ProtoReflect.Descriptor instead.
 func (*RevokePassReply) Descriptor() ([]byte, []int) {
-	return file_server_api_api_proto_rawDescGZIP(), []int{22}
+	return file_server_api_api_proto_rawDescGZIP(), []int{24}
 }
 
 func (x *RevokePassReply) GetId() string {
@@ -1602,7 +1779,15 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\x04text\x18\x01 \x01(\fR\x04text\"L\n" +
 	"\vReadSecrets\x12\x10\n" +
 	"\x03job\x18\x01 \x01(\tR\x03job\x12+\n" +
-	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\xff\x02\n" +
+	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\"\x84\x01\n" +
+	"\x06OwnJob\x12\x10\n" +
+	"\x03job\x18\x01 \x01(\tR\x03job\x12+\n" +
+	"\aattempt\x18\x02 \x01(\v2\x11.synapse.v1.TokenR\aattempt\x12\x12\n" +
+	"\x04rank\x18\x03 \x01(\x05R\x04rank\x12'\n" +
+	"\x04verb\x18\x04 \x01(\x0e2\x13.synapse.v1.OwnVerbR\x04verb\"e\n" +
+	"\vOwnJobReply\x12-\n" +
+	"\aoutcome\x18\x01 \x01(\v2\x13.synapse.v1.OutcomeR\aoutcome\x12'\n" +
+	"\x03job\x18\x02 \x01(\v2\x15.synapse.v1.JobStatusR\x03job\"\xff\x02\n" +
 	"\x06ExecIn\x123\n" +
 	"\tprincipal\x18\x01 \x01(\v2\x15.synapse.v1.PrincipalR\tprincipal\x12\x10\n" +
 	"\x03job\x18\x02 \x01(\tR\x03job\x12\x12\n" +
@@ -1679,7 +1864,13 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\x0fRevokePassReply\x12\x0e\n" +
 	"\x02id\x18\x01 \x01(\tR\x02id\x12\x12\n" +
 	"\x04role\x18\x02 \x01(\tR\x04role\x12\x12\n" +
-	"\x04name\x18\x03 \x01(\tR\x04name2\x8a\x0e\n" +
+	"\x04name\x18\x03 \x01(\tR\x04name*|\n" +
+	"\aOwnVerb\x12\x18\n" +
+	"\x14OWN_VERB_UNSPECIFIED\x10\x00\x12\x11\n" +
+	"\rOWN_VERB_SHOW\x10\x01\x12\x14\n" +
+	"\x10OWN_VERB_REQUEUE\x10\x02\x12\x19\n" +
+	"\x15OWN_VERB_REQUEUE_HOLD\x10\x03\x12\x13\n" +
+	"\x0fOWN_VERB_CANCEL\x10\x042\xc1\x0e\n" +
 	"\aSynapse\x125\n" +
 	"\x06Submit\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12;\n" +
 	"\fSubmitScript\x12\x12.synapse.v1.Submit\x1a\x17.synapse.v1.SubmitReply\x12<\n" +
@@ -1708,7 +1899,8 @@ const file_server_api_api_proto_rawDesc = "" +
 	"\bReadPast\x12\x14.synapse.v1.ReadPast\x1a\x14.synapse.v1.PastPart0\x01\x123\n" +
 	"\x04Exec\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x124\n" +
 	"\x05Carry\x12\x13.synapse.v1.ExecOut\x1a\x12.synapse.v1.ExecIn(\x010\x01\x124\n" +
-	"\x05Reach\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x128\n" +
+	"\x05Reach\x12\x12.synapse.v1.ExecIn\x1a\x13.synapse.v1.ExecOut(\x010\x01\x125\n" +
+	"\x06OwnJob\x12\x12.synapse.v1.OwnJob\x1a\x17.synapse.v1.OwnJobReply\x128\n" +
 	"\aCluster\x12\x13.synapse.v1.Cluster\x1a\x18.synapse.v1.ClusterReply\x125\n" +
 	"\x06WhoAmI\x12\x12.synapse.v1.WhoAmI\x1a\x17.synapse.v1.WhoAmIReply\x12A\n" +
 	"\n" +
@@ -1730,145 +1922,157 @@ func file_server_api_api_proto_rawDescGZIP() []byte {
 	return file_server_api_api_proto_rawDescData
 }
 
-var file_server_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 23)
+var file_server_api_api_proto_enumTypes = make([]protoimpl.EnumInfo, 1)
+var file_server_api_api_proto_msgTypes = make([]protoimpl.MessageInfo, 25)
 var file_server_api_api_proto_goTypes = []any{
-	(*ReadLogs)(nil),                    // 0: synapse.v1.ReadLogs
-	(*LogPosition)(nil),                 // 1: synapse.v1.LogPosition
-	(*LogPart)(nil),                     // 2: synapse.v1.LogPart
-	(*ReadPast)(nil),                    // 3: synapse.v1.ReadPast
-	(*PastPart)(nil),                    // 4: synapse.v1.PastPart
-	(*ReadScript)(nil),                  // 5: synapse.v1.ReadScript
-	(*ScriptText)(nil),                  // 6: synapse.v1.ScriptText
-	(*ReadSecrets)(nil),                 // 7: synapse.v1.ReadSecrets
-	(*ExecIn)(nil),                      // 8: synapse.v1.ExecIn
-	(*ExecOut)(nil),                     // 9: synapse.v1.ExecOut
-	(*ExecEnd)(nil),                     // 10: synapse.v1.ExecEnd
-	(*Cluster)(nil),                     // 11: synapse.v1.Cluster
-	(*ClusterReply)(nil),                // 12: synapse.v1.ClusterReply
-	(*WhoAmI)(nil),                      // 13: synapse.v1.WhoAmI
-	(*WhoAmIReply)(nil),                 // 14: synapse.v1.WhoAmIReply
-	(*Right)(nil),                       // 15: synapse.v1.Right
-	(*CreatePass)(nil),                  // 16: synapse.v1.CreatePass
-	(*CreatePassReply)(nil),             // 17: synapse.v1.CreatePassReply
-	(*ListPasses)(nil),                  // 18: synapse.v1.ListPasses
-	(*ListPassesReply)(nil),             // 19: synapse.v1.ListPassesReply
-	(*Pass)(nil),                        // 20: synapse.v1.Pass
-	(*RevokePass)(nil),                  // 21: synapse.v1.RevokePass
-	(*RevokePassReply)(nil),             // 22: synapse.v1.RevokePassReply
-	(*messages.Principal)(nil),          // 23: synapse.v1.Principal
-	(*messages.Token)(nil),              // 24: synapse.v1.Token
-	(*messages.Submit)(nil),             // 25: synapse.v1.Submit
-	(*messages.DryRun)(nil),             // 26: synapse.v1.DryRun
-	(*messages.Cancel)(nil),             // 27: synapse.v1.Cancel
-	(*messages.Hold)(nil),               // 28: synapse.v1.Hold
-	(*messages.Requeue)(nil),            // 29: synapse.v1.Requeue
-	(*messages.Update)(nil),             // 30: synapse.v1.Update
-	(*messages.ChangeNode)(nil),         // 31: synapse.v1.ChangeNode
-	(*messages.ApplyQueues)(nil),        // 32: synapse.v1.ApplyQueues
-	(*messages.GetQueues)(nil),          // 33: synapse.v1.GetQueues
-	(*messages.GetEfficiency)(nil),      // 34: synapse.v1.GetEfficiency
-	(*messages.GetJob)(nil),             // 35: synapse.v1.GetJob
-	(*messages.ListJobs)(nil),           // 36: synapse.v1.ListJobs
-	(*messages.ListNodes)(nil),          // 37: synapse.v1.ListNodes
-	(*messages.ExplainJob)(nil),         // 38: synapse.v1.ExplainJob
-	(*messages.History)(nil),            // 39: synapse.v1.History
-	(*messages.Watch)(nil),              // 40: synapse.v1.Watch
-	(*messages.SubmitReply)(nil),        // 41: synapse.v1.SubmitReply
-	(*messages.Secrets)(nil),            // 42: synapse.v1.Secrets
-	(*messages.DryRunReply)(nil),        // 43: synapse.v1.DryRunReply
-	(*messages.CancelReply)(nil),        // 44: synapse.v1.CancelReply
-	(*messages.HoldReply)(nil),          // 45: synapse.v1.HoldReply
-	(*messages.RequeueReply)(nil),       // 46: synapse.v1.RequeueReply
-	(*messages.UpdateReply)(nil),        // 47: synapse.v1.UpdateReply
-	(*messages.ChangeNodeReply)(nil),    // 48: synapse.v1.ChangeNodeReply
-	(*messages.ApplyQueuesReply)(nil),   // 49: synapse.v1.ApplyQueuesReply
-	(*messages.GetQueuesReply)(nil),     // 50: synapse.v1.GetQueuesReply
-	(*messages.GetEfficiencyReply)(nil), // 51: synapse.v1.GetEfficiencyReply
-	(*messages.GetJobReply)(nil),        // 52: synapse.v1.GetJobReply
-	(*messages.ListJobsReply)(nil),      // 53: synapse.v1.ListJobsReply
-	(*messages.ListNodesReply)(nil),     // 54: synapse.v1.ListNodesReply
-	(*messages.ExplainJobReply)(nil),    // 55: synapse.v1.ExplainJobReply
-	(*messages.HistoryReply)(nil),       // 56: synapse.v1.HistoryReply
-	(*messages.Event)(nil),              // 57: synapse.v1.Event
+	(OwnVerb)(0),                        // 0: synapse.v1.OwnVerb
+	(*ReadLogs)(nil),                    // 1: synapse.v1.ReadLogs
+	(*LogPosition)(nil),                 // 2: synapse.v1.LogPosition
+	(*LogPart)(nil),                     // 3: synapse.v1.LogPart
+	(*ReadPast)(nil),                    // 4: synapse.v1.ReadPast
+	(*PastPart)(nil),                    // 5: synapse.v1.PastPart
+	(*ReadScript)(nil),                  // 6: synapse.v1.ReadScript
+	(*ScriptText)(nil),                  // 7: synapse.v1.ScriptText
+	(*ReadSecrets)(nil),                 // 8: synapse.v1.ReadSecrets
+	(*OwnJob)(nil),                      // 9: synapse.v1.OwnJob
+	(*OwnJobReply)(nil),                 // 10: synapse.v1.OwnJobReply
+	(*ExecIn)(nil),                      // 11: synapse.v1.ExecIn
+	(*ExecOut)(nil),                     // 12: synapse.v1.ExecOut
+	(*ExecEnd)(nil),                     // 13: synapse.v1.ExecEnd
+	(*Cluster)(nil),                     // 14: synapse.v1.Cluster
+	(*ClusterReply)(nil),                // 15: synapse.v1.ClusterReply
+	(*WhoAmI)(nil),                      // 16: synapse.v1.WhoAmI
+	(*WhoAmIReply)(nil),                 // 17: synapse.v1.WhoAmIReply
+	(*Right)(nil),                       // 18: synapse.v1.Right
+	(*CreatePass)(nil),                  // 19: synapse.v1.CreatePass
+	(*CreatePassReply)(nil),             // 20: synapse.v1.CreatePassReply
+	(*ListPasses)(nil),                  // 21: synapse.v1.ListPasses
+	(*ListPassesReply)(nil),             // 22: synapse.v1.ListPassesReply
+	(*Pass)(nil),                        // 23: synapse.v1.Pass
+	(*RevokePass)(nil),                  // 24: synapse.v1.RevokePass
+	(*RevokePassReply)(nil),             // 25: synapse.v1.RevokePassReply
+	(*messages.Principal)(nil),          // 26: synapse.v1.Principal
+	(*messages.Token)(nil),              // 27: synapse.v1.Token
+	(*messages.Outcome)(nil),            // 28: synapse.v1.Outcome
+	(*messages.JobStatus)(nil),          // 29: synapse.v1.JobStatus
+	(*messages.Submit)(nil),             // 30: synapse.v1.Submit
+	(*messages.DryRun)(nil),             // 31: synapse.v1.DryRun
+	(*messages.Cancel)(nil),             // 32: synapse.v1.Cancel
+	(*messages.Hold)(nil),               // 33: synapse.v1.Hold
+	(*messages.Requeue)(nil),            // 34: synapse.v1.Requeue
+	(*messages.Update)(nil),             // 35: synapse.v1.Update
+	(*messages.ChangeNode)(nil),         // 36: synapse.v1.ChangeNode
+	(*messages.ApplyQueues)(nil),        // 37: synapse.v1.ApplyQueues
+	(*messages.GetQueues)(nil),          // 38: synapse.v1.GetQueues
+	(*messages.GetEfficiency)(nil),      // 39: synapse.v1.GetEfficiency
+	(*messages.GetJob)(nil),             // 40: synapse.v1.GetJob
+	(*messages.ListJobs)(nil),           // 41: synapse.v1.ListJobs
+	(*messages.ListNodes)(nil),          // 42: synapse.v1.ListNodes
+	(*messages.ExplainJob)(nil),         // 43: synapse.v1.ExplainJob
+	(*messages.History)(nil),            // 44: synapse.v1.History
+	(*messages.Watch)(nil),              // 45: synapse.v1.Watch
+	(*messages.SubmitReply)(nil),        // 46: synapse.v1.SubmitReply
+	(*messages.Secrets)(nil),            // 47: synapse.v1.Secrets
+	(*messages.DryRunReply)(nil),        // 48: synapse.v1.DryRunReply
+	(*messages.CancelReply)(nil),        // 49: synapse.v1.CancelReply
+	(*messages.HoldReply)(nil),          // 50: synapse.v1.HoldReply
+	(*messages.RequeueReply)(nil),       // 51: synapse.v1.RequeueReply
+	(*messages.UpdateReply)(nil),        // 52: synapse.v1.UpdateReply
+	(*messages.ChangeNodeReply)(nil),    // 53: synapse.v1.ChangeNodeReply
+	(*messages.ApplyQueuesReply)(nil),   // 54: synapse.v1.ApplyQueuesReply
+	(*messages.GetQueuesReply)(nil),     // 55: synapse.v1.GetQueuesReply
+	(*messages.GetEfficiencyReply)(nil), // 56: synapse.v1.GetEfficiencyReply
+	(*messages.GetJobReply)(nil),        // 57: synapse.v1.GetJobReply
+	(*messages.ListJobsReply)(nil),      // 58: synapse.v1.ListJobsReply
+	(*messages.ListNodesReply)(nil),     // 59: synapse.v1.ListNodesReply
+	(*messages.ExplainJobReply)(nil),    // 60: synapse.v1.ExplainJobReply
+	(*messages.HistoryReply)(nil),       // 61: synapse.v1.HistoryReply
+	(*messages.Event)(nil),              // 62: synapse.v1.Event
 }
 var file_server_api_api_proto_depIdxs = []int32{
-	23, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
-	24, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
-	1,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
-	24, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
-	23, // 4: synapse.v1.ReadPast.principal:type_name -> synapse.v1.Principal
-	23, // 5: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
-	24, // 6: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
-	23, // 7: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
-	24, // 8: synapse.v1.ExecIn.attempt:type_name -> synapse.v1.Token
-	10, // 9: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
-	15, // 10: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
-	20, // 11: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
-	25, // 12: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
-	25, // 13: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
-	5,  // 14: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
-	25, // 15: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
-	7,  // 16: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
-	26, // 17: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
-	27, // 18: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
-	28, // 19: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
-	29, // 20: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
-	30, // 21: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
-	31, // 22: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
-	32, // 23: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
-	33, // 24: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
-	34, // 25: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
-	35, // 26: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
-	36, // 27: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
-	37, // 28: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
-	38, // 29: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
-	39, // 30: synapse.v1.Synapse.History:input_type -> synapse.v1.History
-	40, // 31: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
-	0,  // 32: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
-	3,  // 33: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
-	8,  // 34: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
-	9,  // 35: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
-	8,  // 36: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
-	11, // 37: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
-	13, // 38: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
-	16, // 39: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
-	18, // 40: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
-	21, // 41: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
-	41, // 42: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
-	41, // 43: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
-	6,  // 44: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
-	41, // 45: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
-	42, // 46: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
-	43, // 47: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
-	44, // 48: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
-	45, // 49: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
-	46, // 50: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
-	47, // 51: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
-	48, // 52: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
-	49, // 53: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
-	50, // 54: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
-	51, // 55: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
-	52, // 56: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
-	53, // 57: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
-	54, // 58: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
-	55, // 59: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
-	56, // 60: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
-	57, // 61: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
-	2,  // 62: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
-	4,  // 63: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
-	9,  // 64: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
-	8,  // 65: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
-	9,  // 66: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
-	12, // 67: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
-	14, // 68: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
-	17, // 69: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
-	19, // 70: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
-	22, // 71: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
-	42, // [42:72] is the sub-list for method output_type
-	12, // [12:42] is the sub-list for method input_type
-	12, // [12:12] is the sub-list for extension type_name
-	12, // [12:12] is the sub-list for extension extendee
-	0,  // [0:12] is the sub-list for field type_name
+	26, // 0: synapse.v1.ReadLogs.principal:type_name -> synapse.v1.Principal
+	27, // 1: synapse.v1.ReadLogs.attempt:type_name -> synapse.v1.Token
+	2,  // 2: synapse.v1.ReadLogs.from:type_name -> synapse.v1.LogPosition
+	27, // 3: synapse.v1.LogPart.attempt:type_name -> synapse.v1.Token
+	26, // 4: synapse.v1.ReadPast.principal:type_name -> synapse.v1.Principal
+	26, // 5: synapse.v1.ReadScript.principal:type_name -> synapse.v1.Principal
+	27, // 6: synapse.v1.ReadSecrets.attempt:type_name -> synapse.v1.Token
+	27, // 7: synapse.v1.OwnJob.attempt:type_name -> synapse.v1.Token
+	0,  // 8: synapse.v1.OwnJob.verb:type_name -> synapse.v1.OwnVerb
+	28, // 9: synapse.v1.OwnJobReply.outcome:type_name -> synapse.v1.Outcome
+	29, // 10: synapse.v1.OwnJobReply.job:type_name -> synapse.v1.JobStatus
+	26, // 11: synapse.v1.ExecIn.principal:type_name -> synapse.v1.Principal
+	27, // 12: synapse.v1.ExecIn.attempt:type_name -> synapse.v1.Token
+	13, // 13: synapse.v1.ExecOut.end:type_name -> synapse.v1.ExecEnd
+	18, // 14: synapse.v1.WhoAmIReply.rights:type_name -> synapse.v1.Right
+	23, // 15: synapse.v1.ListPassesReply.passes:type_name -> synapse.v1.Pass
+	30, // 16: synapse.v1.Synapse.Submit:input_type -> synapse.v1.Submit
+	30, // 17: synapse.v1.Synapse.SubmitScript:input_type -> synapse.v1.Submit
+	6,  // 18: synapse.v1.Synapse.ReadScript:input_type -> synapse.v1.ReadScript
+	30, // 19: synapse.v1.Synapse.SubmitSecret:input_type -> synapse.v1.Submit
+	8,  // 20: synapse.v1.Synapse.ReadSecrets:input_type -> synapse.v1.ReadSecrets
+	31, // 21: synapse.v1.Synapse.DryRun:input_type -> synapse.v1.DryRun
+	32, // 22: synapse.v1.Synapse.Cancel:input_type -> synapse.v1.Cancel
+	33, // 23: synapse.v1.Synapse.Hold:input_type -> synapse.v1.Hold
+	34, // 24: synapse.v1.Synapse.Requeue:input_type -> synapse.v1.Requeue
+	35, // 25: synapse.v1.Synapse.Update:input_type -> synapse.v1.Update
+	36, // 26: synapse.v1.Synapse.ChangeNode:input_type -> synapse.v1.ChangeNode
+	37, // 27: synapse.v1.Synapse.ApplyQueues:input_type -> synapse.v1.ApplyQueues
+	38, // 28: synapse.v1.Synapse.GetQueues:input_type -> synapse.v1.GetQueues
+	39, // 29: synapse.v1.Synapse.GetEfficiency:input_type -> synapse.v1.GetEfficiency
+	40, // 30: synapse.v1.Synapse.GetJob:input_type -> synapse.v1.GetJob
+	41, // 31: synapse.v1.Synapse.ListJobs:input_type -> synapse.v1.ListJobs
+	42, // 32: synapse.v1.Synapse.ListNodes:input_type -> synapse.v1.ListNodes
+	43, // 33: synapse.v1.Synapse.ExplainJob:input_type -> synapse.v1.ExplainJob
+	44, // 34: synapse.v1.Synapse.History:input_type -> synapse.v1.History
+	45, // 35: synapse.v1.Synapse.Watch:input_type -> synapse.v1.Watch
+	1,  // 36: synapse.v1.Synapse.ReadLogs:input_type -> synapse.v1.ReadLogs
+	4,  // 37: synapse.v1.Synapse.ReadPast:input_type -> synapse.v1.ReadPast
+	11, // 38: synapse.v1.Synapse.Exec:input_type -> synapse.v1.ExecIn
+	12, // 39: synapse.v1.Synapse.Carry:input_type -> synapse.v1.ExecOut
+	11, // 40: synapse.v1.Synapse.Reach:input_type -> synapse.v1.ExecIn
+	9,  // 41: synapse.v1.Synapse.OwnJob:input_type -> synapse.v1.OwnJob
+	14, // 42: synapse.v1.Synapse.Cluster:input_type -> synapse.v1.Cluster
+	16, // 43: synapse.v1.Synapse.WhoAmI:input_type -> synapse.v1.WhoAmI
+	19, // 44: synapse.v1.Synapse.CreatePass:input_type -> synapse.v1.CreatePass
+	21, // 45: synapse.v1.Synapse.ListPasses:input_type -> synapse.v1.ListPasses
+	24, // 46: synapse.v1.Synapse.RevokePass:input_type -> synapse.v1.RevokePass
+	46, // 47: synapse.v1.Synapse.Submit:output_type -> synapse.v1.SubmitReply
+	46, // 48: synapse.v1.Synapse.SubmitScript:output_type -> synapse.v1.SubmitReply
+	7,  // 49: synapse.v1.Synapse.ReadScript:output_type -> synapse.v1.ScriptText
+	46, // 50: synapse.v1.Synapse.SubmitSecret:output_type -> synapse.v1.SubmitReply
+	47, // 51: synapse.v1.Synapse.ReadSecrets:output_type -> synapse.v1.Secrets
+	48, // 52: synapse.v1.Synapse.DryRun:output_type -> synapse.v1.DryRunReply
+	49, // 53: synapse.v1.Synapse.Cancel:output_type -> synapse.v1.CancelReply
+	50, // 54: synapse.v1.Synapse.Hold:output_type -> synapse.v1.HoldReply
+	51, // 55: synapse.v1.Synapse.Requeue:output_type -> synapse.v1.RequeueReply
+	52, // 56: synapse.v1.Synapse.Update:output_type -> synapse.v1.UpdateReply
+	53, // 57: synapse.v1.Synapse.ChangeNode:output_type -> synapse.v1.ChangeNodeReply
+	54, // 58: synapse.v1.Synapse.ApplyQueues:output_type -> synapse.v1.ApplyQueuesReply
+	55, // 59: synapse.v1.Synapse.GetQueues:output_type -> synapse.v1.GetQueuesReply
+	56, // 60: synapse.v1.Synapse.GetEfficiency:output_type -> synapse.v1.GetEfficiencyReply
+	57, // 61: synapse.v1.Synapse.GetJob:output_type -> synapse.v1.GetJobReply
+	58, // 62: synapse.v1.Synapse.ListJobs:output_type -> synapse.v1.ListJobsReply
+	59, // 63: synapse.v1.Synapse.ListNodes:output_type -> synapse.v1.ListNodesReply
+	60, // 64: synapse.v1.Synapse.ExplainJob:output_type -> synapse.v1.ExplainJobReply
+	61, // 65: synapse.v1.Synapse.History:output_type -> synapse.v1.HistoryReply
+	62, // 66: synapse.v1.Synapse.Watch:output_type -> synapse.v1.Event
+	3,  // 67: synapse.v1.Synapse.ReadLogs:output_type -> synapse.v1.LogPart
+	5,  // 68: synapse.v1.Synapse.ReadPast:output_type -> synapse.v1.PastPart
+	12, // 69: synapse.v1.Synapse.Exec:output_type -> synapse.v1.ExecOut
+	11, // 70: synapse.v1.Synapse.Carry:output_type -> synapse.v1.ExecIn
+	12, // 71: synapse.v1.Synapse.Reach:output_type -> synapse.v1.ExecOut
+	10, // 72: synapse.v1.Synapse.OwnJob:output_type -> synapse.v1.OwnJobReply
+	15, // 73: synapse.v1.Synapse.Cluster:output_type -> synapse.v1.ClusterReply
+	17, // 74: synapse.v1.Synapse.WhoAmI:output_type -> synapse.v1.WhoAmIReply
+	20, // 75: synapse.v1.Synapse.CreatePass:output_type -> synapse.v1.CreatePassReply
+	22, // 76: synapse.v1.Synapse.ListPasses:output_type -> synapse.v1.ListPassesReply
+	25, // 77: synapse.v1.Synapse.RevokePass:output_type -> synapse.v1.RevokePassReply
+	47, // [47:78] is the sub-list for method output_type
+	16, // [16:47] is the sub-list for method input_type
+	16, // [16:16] is the sub-list for extension type_name
+	16, // [16:16] is the sub-list for extension extendee
+	0,  // [0:16] is the sub-list for field type_name
 }
 
 func init() { file_server_api_api_proto_init() }
@@ -1881,13 +2085,14 @@ func file_server_api_api_proto_init() {
 		File: protoimpl.DescBuilder{
 			GoPackagePath: reflect.TypeOf(x{}).PkgPath(),
 			RawDescriptor: unsafe.Slice(unsafe.StringData(file_server_api_api_proto_rawDesc), len(file_server_api_api_proto_rawDesc)),
-			NumEnums:      0,
-			NumMessages:   23,
+			NumEnums:      1,
+			NumMessages:   25,
 			NumExtensions: 0,
 			NumServices:   1,
 		},
 		GoTypes:           file_server_api_api_proto_goTypes,
 		DependencyIndexes: file_server_api_api_proto_depIdxs,
+		EnumInfos:         file_server_api_api_proto_enumTypes,
 		MessageInfos:      file_server_api_api_proto_msgTypes,
 	}.Build()
 	File_server_api_api_proto = out.File

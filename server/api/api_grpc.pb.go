@@ -49,6 +49,7 @@ const (
 	Synapse_Exec_FullMethodName          = "/synapse.v1.Synapse/Exec"
 	Synapse_Carry_FullMethodName         = "/synapse.v1.Synapse/Carry"
 	Synapse_Reach_FullMethodName         = "/synapse.v1.Synapse/Reach"
+	Synapse_OwnJob_FullMethodName        = "/synapse.v1.Synapse/OwnJob"
 	Synapse_Cluster_FullMethodName       = "/synapse.v1.Synapse/Cluster"
 	Synapse_WhoAmI_FullMethodName        = "/synapse.v1.Synapse/WhoAmI"
 	Synapse_CreatePass_FullMethodName    = "/synapse.v1.Synapse/CreatePass"
@@ -94,6 +95,8 @@ type SynapseClient interface {
 	Carry(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecOut, ExecIn], error)
 	// Reach runs an exec session in another task of the same attempt. A node calls it for one of its tasks.
 	Reach(ctx context.Context, opts ...grpc.CallOption) (grpc.BidiStreamingClient[ExecIn, ExecOut], error)
+	// OwnJob reads or changes the job of a task. A node calls it for one of its tasks.
+	OwnJob(ctx context.Context, in *OwnJob, opts ...grpc.CallOption) (*OwnJobReply, error)
 	Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error)
 	WhoAmI(ctx context.Context, in *WhoAmI, opts ...grpc.CallOption) (*WhoAmIReply, error)
 	CreatePass(ctx context.Context, in *CreatePass, opts ...grpc.CallOption) (*CreatePassReply, error)
@@ -395,6 +398,16 @@ func (c *synapseClient) Reach(ctx context.Context, opts ...grpc.CallOption) (grp
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_ReachClient = grpc.BidiStreamingClient[ExecIn, ExecOut]
 
+func (c *synapseClient) OwnJob(ctx context.Context, in *OwnJob, opts ...grpc.CallOption) (*OwnJobReply, error) {
+	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
+	out := new(OwnJobReply)
+	err := c.cc.Invoke(ctx, Synapse_OwnJob_FullMethodName, in, out, cOpts...)
+	if err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
 func (c *synapseClient) Cluster(ctx context.Context, in *Cluster, opts ...grpc.CallOption) (*ClusterReply, error) {
 	cOpts := append([]grpc.CallOption{grpc.StaticMethod()}, opts...)
 	out := new(ClusterReply)
@@ -483,6 +496,8 @@ type SynapseServer interface {
 	Carry(grpc.BidiStreamingServer[ExecOut, ExecIn]) error
 	// Reach runs an exec session in another task of the same attempt. A node calls it for one of its tasks.
 	Reach(grpc.BidiStreamingServer[ExecIn, ExecOut]) error
+	// OwnJob reads or changes the job of a task. A node calls it for one of its tasks.
+	OwnJob(context.Context, *OwnJob) (*OwnJobReply, error)
 	Cluster(context.Context, *Cluster) (*ClusterReply, error)
 	WhoAmI(context.Context, *WhoAmI) (*WhoAmIReply, error)
 	CreatePass(context.Context, *CreatePass) (*CreatePassReply, error)
@@ -572,6 +587,9 @@ func (UnimplementedSynapseServer) Carry(grpc.BidiStreamingServer[ExecOut, ExecIn
 }
 func (UnimplementedSynapseServer) Reach(grpc.BidiStreamingServer[ExecIn, ExecOut]) error {
 	return status.Error(codes.Unimplemented, "method Reach not implemented")
+}
+func (UnimplementedSynapseServer) OwnJob(context.Context, *OwnJob) (*OwnJobReply, error) {
+	return nil, status.Error(codes.Unimplemented, "method OwnJob not implemented")
 }
 func (UnimplementedSynapseServer) Cluster(context.Context, *Cluster) (*ClusterReply, error) {
 	return nil, status.Error(codes.Unimplemented, "method Cluster not implemented")
@@ -1005,6 +1023,24 @@ func _Synapse_Reach_Handler(srv interface{}, stream grpc.ServerStream) error {
 // This type alias is provided for backwards compatibility with existing code that references the prior non-generic stream type by name.
 type Synapse_ReachServer = grpc.BidiStreamingServer[ExecIn, ExecOut]
 
+func _Synapse_OwnJob_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
+	in := new(OwnJob)
+	if err := dec(in); err != nil {
+		return nil, err
+	}
+	if interceptor == nil {
+		return srv.(SynapseServer).OwnJob(ctx, in)
+	}
+	info := &grpc.UnaryServerInfo{
+		Server:     srv,
+		FullMethod: Synapse_OwnJob_FullMethodName,
+	}
+	handler := func(ctx context.Context, req interface{}) (interface{}, error) {
+		return srv.(SynapseServer).OwnJob(ctx, req.(*OwnJob))
+	}
+	return interceptor(ctx, in, info, handler)
+}
+
 func _Synapse_Cluster_Handler(srv interface{}, ctx context.Context, dec func(interface{}) error, interceptor grpc.UnaryServerInterceptor) (interface{}, error) {
 	in := new(Cluster)
 	if err := dec(in); err != nil {
@@ -1177,6 +1213,10 @@ var Synapse_ServiceDesc = grpc.ServiceDesc{
 		{
 			MethodName: "History",
 			Handler:    _Synapse_History_Handler,
+		},
+		{
+			MethodName: "OwnJob",
+			Handler:    _Synapse_OwnJob_Handler,
 		},
 		{
 			MethodName: "Cluster",

@@ -144,11 +144,26 @@ func (x *ReadScript) Validate() error {
 
 // Validate refuses a request without an attempt.
 func (x *ReadSecrets) Validate() error {
-	switch n := len(x.GetJob()); {
+	return validTask(x.GetJob(), x.GetAttempt(), 0)
+}
+
+// Validate refuses a request without a task or without a verb.
+func (x *OwnJob) Validate() error {
+	if _, known := OwnVerb_name[int32(x.GetVerb())]; !known || x.GetVerb() == OwnVerb_OWN_VERB_UNSPECIFIED {
+		return refusal("verb", fmt.Sprintf("is %d, which is unknown", x.GetVerb()), "use SHOW, REQUEUE or CANCEL")
+	}
+	return validTask(x.GetJob(), x.GetAttempt(), x.GetRank())
+}
+
+// validTask refuses a task that cannot exist.
+func validTask(job string, attempt *messages.Token, rank int32) error {
+	switch n := len(job); {
 	case n == 0 || n > messages.MaxIDBytes:
 		return refusal("job", fmt.Sprintf("has %d characters, and an ID has 1 to %d", n, messages.MaxIDBytes), "")
-	case x.GetAttempt().GetEpoch() == 0:
+	case attempt.GetEpoch() == 0:
 		return refusal("attempt", "is missing", "use the attempt that has tasks on the node")
+	case rank < 0 || rank >= messages.MaxGangTasks:
+		return refusal("rank", fmt.Sprintf("is %d, outside 0 to %d", rank, messages.MaxGangTasks-1), "")
 	}
 	return nil
 }

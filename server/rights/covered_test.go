@@ -23,6 +23,7 @@ var covered = []struct{ message, fields string }{
 	{"SubmitJobRequest", "id min_cpu min_memory min_gpu"},
 	{"ReadScript", "principal digest"},
 	{"ReadSecrets", "job attempt"},
+	{"OwnJob", "job attempt rank"},
 	{"Cancel", "principal job reason"},
 	{"Hold", "principal job reason"},
 	{"Requeue", "principal job reason run"},

@@ -14,6 +14,7 @@ var shown = []struct{ message, open, private, ids string }{
 	{"CancelReply", "outcome job", "", ""},
 	{"HoldReply", "outcome job release", "", ""},
 	{"RequeueReply", "outcome job run", "", ""},
+	{"OwnJobReply", "outcome job", "", ""},
 	{"UpdateReply", "outcome job priority time_limit_ms time_is_up begin_unix_ms given_to array_most", "", ""},
 	{"ChangeNodeReply", "outcome node", "", ""},
 	{"ApplyQueuesReply", "outcome revision unchanged closed", "", ""},

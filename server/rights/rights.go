@@ -44,6 +44,8 @@ const (
 	Exec       Right = "exec"
 	Carry      Right = "carry-exec"
 	ExecInGang Right = "reach-fellows" // the published name
+	ReadOwn    Right = "read-own-job"
+	ChangeOwn  Right = "change-own-job"
 	Priority   Right = "set-priority"
 	Limit      Right = "set-time-limit"
 	Begin      Right = "set-begin"
@@ -109,6 +111,8 @@ var lines = []rightRow{
 	{Exec, Any, Own, Own, None, None, None, "run processes in the tasks of", true},
 	{Carry, None, None, None, None, Any, None, "fetch an exec session of its task", false},
 	{ExecInGang, None, None, None, None, Any, None, "run processes in other tasks of the same attempt", false},
+	{ReadOwn, None, None, None, None, Any, None, "read the job of its task", false},
+	{ChangeOwn, None, None, None, None, Any, None, "requeue or cancel the job of its task", true},
 	{Priority, Any, Any, Own, None, None, None, "set the priority of", true},
 	{Limit, Any, Any, Own, None, None, None, "set the time limit of", true},
 	{Begin, Any, Any, Own, None, None, None, "set the begin time of", true},

@@ -139,6 +139,14 @@ class NodeVerb(str, Enum):
     NOTE = "NODE_VERB_NOTE"  # replaces the note on the node; an empty reason removes the note
 
 
+class OwnVerb(str, Enum):
+    UNSPECIFIED = "OWN_VERB_UNSPECIFIED"
+    SHOW = "OWN_VERB_SHOW"  # changes nothing
+    REQUEUE = "OWN_VERB_REQUEUE"  # ends the attempt of the task
+    REQUEUE_HOLD = "OWN_VERB_REQUEUE_HOLD"  # also holds the job
+    CANCEL = "OWN_VERB_CANCEL"
+
+
 class PreemptionRule(str, Enum):
     """PreemptionRule is the rule that allows a job to stop an attempt of another job."""
     UNSPECIFIED = "PREEMPTION_RULE_UNSPECIFIED"
@@ -1032,6 +1040,21 @@ class Outcome(Message):
 
 
 @dataclass
+class OwnJob(Message):
+    """OwnJob is a request of a task about its own job. The gateway serves only a node with this task, and only until the attempt has ended. A change is made in the name of the job's owner."""
+    job: str = plain("str")  # ID
+    attempt: Optional[Token] = one("Token")  # attempt of the task
+    rank: int = plain("int")  # rank of the task
+    verb: OwnVerb = plain("OwnVerb", OwnVerb.UNSPECIFIED)
+
+
+@dataclass
+class OwnJobReply(Message):
+    outcome: Optional[Outcome] = one("Outcome")
+    job: Optional[JobStatus] = one("JobStatus")  # record and phase before a change
+
+
+@dataclass
 class Pass(Message):
     """Pass is a user token without its hash."""
     id: str = plain("str")
@@ -1625,6 +1648,10 @@ class Calls:
     def reach(self, request: Iterable[ExecIn]) -> Answers[ExecOut]:
         """Reach runs an exec session in another task of the same attempt. A node calls it for one of its tasks."""
         return self._transport.converse("Reach", request, ExecOut)
+
+    def own_job(self, request: OwnJob) -> OwnJobReply:
+        """OwnJob reads or changes the job of a task. A node calls it for one of its tasks."""
+        return self._transport.call("OwnJob", request, OwnJobReply)
 
     def cluster(self, request: Cluster) -> ClusterReply:
         return self._transport.call("Cluster", request, ClusterReply)

@@ -22,8 +22,10 @@ var filesText string
 //go:embed srun.sh
 var srunText string
 
-//go:embed scontrol.sh
-var scontrolText string
+// job.sh is the scontrol, squeue and scancel of a script.
+//
+//go:embed job.sh
+var jobText string
 
 // heredoc ends the contained script. A script with this line is refused.
 const heredoc = "SYNAPSE_SBATCH_SCRIPT_ENDS_HERE"
@@ -38,7 +40,7 @@ func wrapper(text []byte, files string) ([]byte, error) {
 		inside += "\n"
 	}
 	return []byte(strings.NewReplacer("@FILES@\n", files, "@ENDS@", heredoc, "@SCRIPT@", inside, "@SRUN@", srunText,
-		"@SCONTROL@", scontrolText).Replace(wrapperText)), nil
+		"@JOB@", jobText).Replace(wrapperText)), nil
 }
 
 // files returns the shell code that redirects the script's output to Slurm's files.

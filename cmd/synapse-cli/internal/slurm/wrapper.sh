@@ -10,14 +10,18 @@ cat >"$d/slurm_script" <<'@ENDS@'
 cat >"$d/bin/srun" <<'@ENDS@'
 @SRUN@@ENDS@
 cat >"$d/bin/scontrol" <<'@ENDS@'
-@SCONTROL@@ENDS@
+@JOB@@ENDS@
 chmod 755 "$d/slurm_script" "$d/bin/srun" "$d/bin/scontrol"
+ln -sf scontrol "$d/bin/squeue"
+ln -sf scontrol "$d/bin/scancel"
 PATH=$d/bin:$PATH
 export PATH
 @FILES@
 # A login shell (bash -l) sets another PATH, so the commands are also exported as functions.
 set -- env "BASH_FUNC_srun%%=() { $d/bin/srun \"\$@\"
 }" "BASH_FUNC_scontrol%%=() { $d/bin/scontrol \"\$@\"
+}" "BASH_FUNC_squeue%%=() { $d/bin/squeue \"\$@\"
+}" "BASH_FUNC_scancel%%=() { $d/bin/scancel \"\$@\"
 }" "$d/slurm_script" "$@"
 [ "$SYNAPSE_WORLD_SIZE" = 1 ] || set -- "$SYNAPSE_EXEC" --lead "$@"
 exec "$@"
