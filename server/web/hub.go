@@ -111,9 +111,11 @@ func (h *hub) note(e *messages.Event) {
 	switch {
 	case e.GetJob() != nil:
 		id, r := e.GetJob().GetRecord().GetId(), rowOf(e.GetJob())
-		if before := h.things[kindJob+"/"+id]; r.Over && (before == nil || !before.value.(jobRow).Over) {
+		before := h.things[kindJob+"/"+id]
+		if r.Over && (before == nil || !before.value.(jobRow).Over) {
 			h.bound(kindJob, &h.over, id, maxOver)
 		}
+		r.Started = startedOf(before, &r, e.GetAtUnixMs())
 		h.put(kindJob, id, r)
 		of = "job/" + id
 	case e.GetNode() != nil:
@@ -138,6 +140,20 @@ func (h *hub) note(e *messages.Event) {
 		h.put(kindTold, id, said{e.GetAtUnixMs(), of, e.GetText()})
 		h.bound(kindTold, &h.told, id, maxTold)
 	}
+}
+
+// startedOf returns when a job started. The event of a start comes before the start time is written, so until then the
+// time of the event counts.
+func startedOf(before *thing, r *jobRow, now int64) int64 {
+	if r.Started > 0 || r.Phase != messages.PhaseRunning {
+		return r.Started
+	}
+	if before != nil {
+		if last := before.value.(jobRow); last.Phase == r.Phase && last.Runs == r.Runs && last.Started > 0 {
+			return last.Started
+		}
+	}
+	return now
 }
 
 // change runs a function that changes the state, and wakes the waiting pages.
@@ -216,7 +232,8 @@ func (p *Page) follow(ctx context.Context, on api.SynapseClient, h *hub) {
 func (p *Page) watch(ctx context.Context, on api.SynapseClient, h *hub) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	from, err := on.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true, Reasons: true, Books: true})
+	from, err := on.Watch(ctx, &messages.Watch{Jobs: true, Nodes: true, Present: true, Reasons: true, Books: true,
+		Progress: true})
 	if err != nil {
 		return err
 	}

@@ -11,7 +11,7 @@ import (
 // done is the progress of a job, in words.
 type done struct {
 	Words   string `json:"words"`
-	Steps   string `json:"steps"`
+	Steps   string `json:"steps,omitempty"`
 	Metrics string `json:"metrics,omitempty"`
 	Percent int32  `json:"percent"` // -1: the total is not known
 }
@@ -31,4 +31,12 @@ func doneOf(p *messages.JobProgress) *done {
 	}
 	d.Metrics = strings.Join(metrics, ", ")
 	return d
+}
+
+// brief returns what a list shows of the progress.
+func (d *done) brief() *done {
+	if d == nil {
+		return nil
+	}
+	return &done{Words: d.Words, Percent: d.Percent}
 }

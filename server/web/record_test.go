@@ -28,8 +28,16 @@ func (s *scheduler) Cluster(context.Context, *api.Cluster, ...grpc.CallOption) (
 	return &api.ClusterReply{ClusterId: "c-a"}, nil
 }
 
-func (s *scheduler) ListJobs(context.Context, *messages.ListJobs, ...grpc.CallOption) (*messages.ListJobsReply, error) {
-	return &messages.ListJobsReply{}, nil
+// ListJobs answers a question about labels with two pages of one job each.
+func (s *scheduler) ListJobs(_ context.Context, q *messages.ListJobs, _ ...grpc.CallOption) (
+	*messages.ListJobsReply, error) {
+	switch {
+	case len(q.GetLabels()) == 0:
+		return &messages.ListJobsReply{}, nil
+	case q.GetAfter() == "":
+		return &messages.ListJobsReply{Jobs: []*messages.JobStatus{confidential()}, Next: "j1"}, nil
+	}
+	return &messages.ListJobsReply{Jobs: []*messages.JobStatus{{Record: &messages.JobRecord{Id: "j2"}}}}, nil
 }
 
 func (s *scheduler) GetQueues(context.Context, *messages.GetQueues, ...grpc.CallOption) (*messages.GetQueuesReply,

@@ -25,7 +25,10 @@ type jobRow struct {
 	Runs      int32  `json:"runs,omitempty"`
 	Over      bool   `json:"over,omitempty"`
 	Array     bool   `json:"array,omitempty"` // an array; its elements are counted instead of this row
-	Revision  uint64 `json:"rev,omitempty"`   // of its record
+	Parent    string `json:"parent,omitempty"`
+	Limit     int64  `json:"limit,omitempty"`    // time limit of an attempt
+	Done      *done  `json:"progress,omitempty"` // nil: nothing was reported
+	Revision  uint64 `json:"rev,omitempty"`      // of its record
 }
 
 func rowOf(j *messages.JobStatus) jobRow {
@@ -37,6 +40,7 @@ func rowOf(j *messages.JobStatus) jobRow {
 		Tasks: messages.TasksOf(j), Priority: spec.GetPriority(), Submitted: r.GetSubmittedUnixMs(),
 		Started: j.GetAttempt().GetStartedUnixMs(), Finished: r.GetFinishedUnixMs(), Group: j.GetGroup(), Runs: r.GetRuns(),
 		Over: r.GetState().Terminal(), Array: spec.GetArray() != nil && spec.GetElement() == nil, Revision: r.GetRevision(),
+		Parent: spec.GetElement().GetArray(), Limit: spec.GetTimeLimitMs(), Done: doneOf(j.GetProgress()).brief(),
 	}
 }
 

@@ -102,6 +102,7 @@ func (p *Page) addresses(shown http.Handler) map[string]http.Handler {
 	return map[string]http.Handler{
 		"GET /":        shown,
 		"GET /me":      p.answered(p.me),
+		"GET /matches": p.answered(p.labelled),
 		"GET /job":     p.answered(p.job),
 		"GET /explain": p.answered(p.explain),
 		"GET /waiting": p.answered(p.waiting),

@@ -6,14 +6,15 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/chromedp/chromedp"
 )
 
 // This file tests the views of the page on a wide screen, a tablet and a phone.
 
-// widths are the screens on which each view is checked.
-var widths = []int64{1440, 800, 390}
+// widths are the screens on which each view is checked. At 900 pixels, rows are not cards yet.
+var widths = []int64{1440, 900, 800, 390}
 
 // scene is a cluster with one job of each kind that a view shows in its own way.
 type scene struct {
@@ -39,6 +40,7 @@ func TestPageViews(t *testing.T) {
 	c.await(c.row(c.failed) + `?.innerText.includes("failed")`)
 	c.loadAxe()
 	c.asCards()
+	c.filtered()
 	c.silent()
 }
 
@@ -86,4 +88,70 @@ func (c *scene) atWidths(name string, check func(width int64)) {
 		c.keep(fmt.Sprintf("%s-%d", strings.NewReplacer("#/", "", "/", "-").Replace(name), width))
 	}
 	c.do(chromedp.EmulateViewport(widths[0], 800))
+}
+
+// ids is an expression for the IDs of the rows, in their order.
+const ids = `[...document.querySelectorAll("tbody tr")].map((r) => r.dataset.key).join(" ")`
+
+// filtered checks that filters and order are part of the address, that labels filter although the page never has them,
+// that an array is one row, and that rows show the time left and the progress.
+func (c *scene) filtered() {
+	c.t.Helper()
+	rows := func(hash string, want ...string) {
+		c.t.Helper()
+		c.visit(hash)
+		c.await(fmt.Sprintf("%s === %q", ids, strings.Join(want, " ")))
+	}
+	rows("#/jobs?queue=research", c.waiting)
+	rows("#/jobs?phase=failed", c.failed)
+	rows("#/jobs?label=team%3Dvision", c.running)
+	rows("#/jobs?label=team%3Dspeech", c.waiting)
+	rows("#/jobs?label=team%3Dvision&phase=queued")
+	c.shows("No job matches")
+	c.do(chromedp.Click("#by-none"))
+	c.await(`location.hash === "#/jobs"`)
+	rows("#/jobs?sort=-gpus&mine=1&phase=queued", c.waiting)
+	c.visit("#/jobs?label=team")
+	c.shows("Write the label as KEY=VALUE")
+	c.accessible("a wrong label")
+	if js[bool](c.surf, `document.documentElement.outerHTML.includes("speech")`) {
+		c.t.Error("a label of a job is on the page")
+	}
+	rows("#/jobs?sort=gpus", c.failed, c.array, c.running, c.waiting)
+	c.do(chromedp.Click("#sort-gpus"))
+	c.await(`location.hash === "#/jobs?sort=-gpus" && document.querySelector("th[aria-sort=descending]")?.innerText.startsWith("GPUs")`)
+	rows("#/jobs?sort=-gpus", c.waiting, c.running, c.array, c.failed)
+	c.arraysFold()
+	c.await(`/^1h5\dm$/.test(` + c.row(c.running) + `.cells[8].innerText)`)
+	c.await(c.row(c.running) + `.cells[9].innerText === "not measured"`)
+	c.await(c.row(c.waiting) + `.cells[9].innerText === "–"`)
+	c.steps()
+	c.atWidths("filtered jobs", func(int64) { c.tabTo(`e.id === "by-queue"`) })
+}
+
+// arraysFold opens and closes the array by the keyboard, which must keep the focus while the list changes.
+func (c *scene) arraysFold() {
+	c.t.Helper()
+	c.visit("#/jobs")
+	c.await(c.row(c.array) + `?.querySelector(".fold[aria-expanded=false]")`)
+	c.tabTo(`e.className === "fold"`)
+	c.key("\r")
+	c.await(`location.hash.endsWith("?open=` + c.array + `") && document.querySelectorAll("tr.inside").length >= 2`)
+	c.await(`document.activeElement.className === "fold"`)
+	time.Sleep(time.Second) // the list has changed meanwhile
+	c.accessible("an open array")
+	c.key("\r")
+	c.await(`!document.querySelector("tr.inside") && document.activeElement.className === "fold"`)
+}
+
+// steps lets a job report its progress, which the list must show.
+func (c *scene) steps() {
+	c.t.Helper()
+	id := c.submit("--name", "steps", "--image", "host", "--", "sh", "-c",
+		`echo '{"step": 3, "total": 12}' >> "$SYNAPSE_PROGRESS"; sleep 600`)
+	c.await(c.row(id) + `?.cells[9].innerText.includes("25%")`)
+	c.await(c.row(id) + `.querySelector("progress").value === 25`)
+	c.accessible("progress")
+	c.run("cancel", id)
+	c.await(c.row(id) + `?.innerText.includes("cancelled")`)
 }

@@ -2,6 +2,7 @@
 import { back } from "./back.js";
 import { board } from "./board.js";
 import { facts } from "./change.js";
+import { jobs } from "./jobs.js";
 import { hatch } from "./map.js";
 import { morph } from "./morph.js";
 import { over, queuesOver, spans, stepOf } from "./over.js";
@@ -15,7 +16,8 @@ const main = $("main");
 
 const live = newState(); // the current state; during playback the page shows an earlier one
 const page = { state: live, span: "6 hours", sums: undefined, since: 0, queuesOver, find: "", starts: new Map(), kept: new Map(), queues: undefined, me: undefined,
-  detail: undefined, trouble: "", picked: undefined, go: (hash) => { location.hash = hash; } };
+  detail: undefined, trouble: "", picked: undefined, query: new URLSearchParams(), labelled: undefined,
+  go: (hash) => { location.hash = hash; }, now: () => Date.now() + page.state.skew };
 const source = globalThis.record && recorded(globalThis.record);
 const played = source && player(source, (piece) => take(piece), () => askStarts());
 let shown = { view: "", id: "" }, map, drawn = 0;
@@ -31,10 +33,18 @@ function plainly(part) {
   }
 }
 
+// set changes values after the ? of the address, such as the filters of a list. An empty value is removed.
+page.set = (values) => {
+  const query = new URLSearchParams(page.query);
+  for (const [name, value] of Object.entries(values)) value ? query.set(name, value) : query.delete(name);
+  page.go(location.hash.split("?")[0] + (query.size ? `?${query}` : ""));
+};
+
 function route() {
-  const [view = "map", id = ""] = location.hash.replace(/^#\//, "").split("/");
+  const [path, query = ""] = location.hash.replace(/^#\//, "").split("?"), [view = "map", id = ""] = path.split("/");
   const next = { view: view || "map", id: plainly(id) };
-  if (next.view === shown.view && next.id === shown.id) return;
+  page.query = new URLSearchParams(query);
+  if (next.view === shown.view && next.id === shown.id) return paint(), page.query.get("label") !== page.labelled?.label && refresh();
   shown = next;
   map?.end();
   map = undefined;
@@ -62,7 +72,7 @@ function paint() {
   drawn = Date.now();
   const { view, id } = shown;
   if (view === "map") return paintMap();
-  const make = view === "over" ? over : views[view];
+  const make = { over, jobs }[view] ?? views[view];
   const parts = !make || view === "figures" ? [h("h1", {}, "View not found")] : make(page, id);
   keepFocus(() => morph(main, [...parts.flat(3).filter(Boolean), ...(view === "job" && logs ? [logs.element] : [])]));
 }
@@ -126,6 +136,7 @@ async function refresh() {
       const { ranks } = await ask("/job", { id });
       if (question === asked) page.rankOn = ranksOn(ranks);
     }
+    if (view === "jobs") await askLabelled(page.query.get("label"));
     if (view === "queues") page.queues = await ask("/queues");
     if ((view === "queues" || view === "over") && !played) await askSums(question);
     page.trouble = "";
@@ -140,6 +151,18 @@ function ranksOn(ranks) {
   const all = new Map();
   for (const { rank, node } of ranks ?? []) all.set(node, [...(all.get(node) ?? []).slice(0, 1), rank]);
   return new Map([...all].map(([node, some]) => [node, some.join("–")]));
+}
+
+// askLabelled requests which jobs have a label. The labels themselves are never sent to the page.
+async function askLabelled(label) {
+  if (!label) return void (page.labelled = undefined);
+  try {
+    if (!label.split(",").every((one) => /^\s*[^=\s]+=/.test(one))) throw new Error("Write the label as KEY=VALUE, such as team=vision.");
+    const ids = await ask("/matches", { label });
+    if (label === page.query.get("label")) page.labelled = { label, ids: new Set(ids) };
+  } catch (e) {
+    page.labelled = { label, ids: new Set(), wrong: e.message };
+  }
 }
 
 // askSums requests the sums of the selected time range.
@@ -406,6 +429,7 @@ setInterval(async () => { // the usage changes with the jobs
   if (shown.view === "queues") paint();
 }, 5000);
 setInterval(askStarts, 5000);
+setInterval(() => shown.view === "jobs" && page.labelled && !document.hidden && refresh(), 5000); // new jobs may have the label
 askStarts();
 setInterval(() => shown.view !== "map" && !$("ask").open && due(), 5000); // ages have changed
 ask("/me").then((me) => {

@@ -1,9 +1,9 @@
 // This file owns the views. Each returns its elements from the state, and is called again when the state changes.
+import { waits } from "./jobs.js";
 import { brief, bytes, chip, clock, h, milli, natural, phase, plural, span, table } from "./words.js";
 
 const maxRows = 300;
 const live = (state) => [...state.jobs.values()].filter((j) => !j.over && !j.array); // an array counts by its elements
-const waits = (j) => j.phase === "queued" || j.phase === "held";
 const age = (page, ms) => (ms ? span(Date.now() + page.state.skew - ms) : "–");
 const link = (kind, id, text = id) => h("a", { href: `#/${kind}/${encodeURIComponent(id)}` }, text);
 
@@ -31,20 +31,6 @@ export function figures(page) {
     ["unavailable nodes", String(boxes.length - open.length)],
   ];
   return h("dl", { class: "figures" }, facts.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, value))));
-}
-
-export function jobs(page) {
-  const all = [...page.state.jobs.values()].filter((j) => fits(page.find, [j.id, j.name, j.owner, j.queue, j.phase]));
-  const order = (j) => (waits(j) ? 0 : j.over ? 2 : 1);
-  all.sort((a, b) => order(a) - order(b) || (a.over ? b.finished - a.finished : a.submitted - b.submitted));
-  const rows = all.slice(0, maxRows).map((j) => h("tr", { "data-revision": j.rev, "data-key": j.id },
-    h("td", { class: "id" }, chip(j.id), link("job", j.id)), h("td", {}, j.name), h("td", {}, phase(j.phase)),
-    h("td", { class: "n" }, j.tasks), h("td", { class: "n" }, milli(j.gpus)), h("td", {}, j.owner || "–"),
-    h("td", {}, j.queue || "–"), h("td", { class: "n" }, age(page, j.submitted)),
-    h("td", { class: "w" }, [page.starts.get(j.id)?.words, j.why].filter(Boolean).join(" · "))));
-  return [h("h1", {}, "Jobs"), rows.length === 0 && h("p", {}, page.find ? "No matches" : "No jobs yet"),
-    rows.length > 0 && table("Jobs", [["Job"], ["Name"], ["Phase"], ["Tasks", "n"], ["GPUs", "n"], ["Owner"], ["Queue"],
-      ["Age", "n"], ["Start and reason"]], rows), more(all.length, rows.length)];
 }
 
 export function nodes(page) {

@@ -34,6 +34,35 @@ export function span(ms) {
 // brief formats a duration that may be shorter than a second.
 export const brief = (ms) => (ms < 1000 ? `${Math.max(ms, 0)} ms` : span(ms));
 
+const pad = (n) => String(n).padStart(2, "0");
+const utc = (ms) => new Date(ms).toISOString().replace("T", " ").replace(/\.\d+Z$/, " UTC");
+
+// when shows times in the time zone of the browser. Its tooltip has the same time in UTC, as the command line prints it.
+export const when = (ms, format = (date) => date.toLocaleString()) => (ms
+  ? h("time", { datetime: new Date(ms).toISOString(), title: utc(ms) }, format(new Date(ms))) : "–");
+when.title = (ms) => `${new Date(ms).toLocaleString()} (${utc(ms)})`;
+
+const days = ["Sun", "Mon", "Tue", "Wed", "Thu", "Fri", "Sat"];
+const times = /\b(?:(\d{4}-\d\d-\d\d)[ T]|(Sun|Mon|Tue|Wed|Thu|Fri|Sat) )?(\d\d):(\d\d)(:\d\d)?Z/g;
+
+// when.inText converts the UTC times in a text of the scheduler, such as "ends by Mon 17:26Z", to the time zone of the browser.
+when.inText = (text, now = Date.now()) => {
+  const parts = [];
+  let at = 0;
+  for (const m of text.matchAll(times)) {
+    const [all, date, day, hours, minutes, seconds = ""] = m, then = date ? new Date(`${date}T00:00:00Z`) : new Date(now);
+    if (day) then.setUTCDate(then.getUTCDate() + (days.indexOf(day) - then.getUTCDay() + 7) % 7);
+    then.setUTCHours(Number(hours), Number(minutes), Number(seconds.slice(1)), 0);
+    const today = then.toDateString() === new Date(now).toDateString(), short = `${pad(then.getHours())}:${pad(then.getMinutes())}${
+      seconds && `:${pad(then.getSeconds())}`}`;
+    const dated = `${then.getFullYear()}-${pad(then.getMonth() + 1)}-${pad(then.getDate())} `;
+    parts.push(text.slice(at, m.index), h("time", { datetime: then.toISOString(), title: utc(then.getTime()) },
+      `${today ? "" : date ? dated : `${days[then.getDay()]} `}${short}`));
+    at = m.index + all.length;
+  }
+  return [...parts, text.slice(at)].filter((part) => part !== "");
+};
+
 export const clock = (ms) => (ms ? new Date(ms).toLocaleString() : "–");
 
 export const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
@@ -98,7 +127,7 @@ export function table(name, heads, rows) {
     });
   }
   return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": name }, h("table", { role: "table", "aria-label": name },
-    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map(([text, cls]) =>
-      h("th", { class: cls, scope: "col", role: "columnheader" }, text)))),
+    h("thead", { role: "rowgroup" }, h("tr", { role: "row" }, heads.map(([text, cls, button, sorted]) =>
+      h("th", { class: cls, scope: "col", role: "columnheader", "aria-sort": sorted }, button || text)))),
     h("tbody", { role: "rowgroup" }, rows)));
 }
