@@ -77,9 +77,9 @@ show wait "$stranger" && fail "a task without a credential could list the jobs"
 show logs "$stranger"
 
 say "A gang uses two whole nodes. A second gang needs all four nodes, so it waits. explain shows the reason"
-pair=$(submit --name pair --replicas 2 --gpu 8 --time-limit 20m --image host -- /bin/sleep 600)
+pair=$(submit --name pair --replicas 2 --gpus-per-task 8 --time-limit 20m --image host -- /bin/sleep 600)
 until_so 20 "the pair is not running" phase_is "$pair" running
-big=$(submit --name big --replicas 4 --gpu 8 --image host -- /bin/true)
+big=$(submit --name big --replicas 4 --gpus-per-task 8 --image host -- /bin/true)
 kept() { synapse-cli explain "$big" | grep -q 'for this job'; }
 until_so 20 "no nodes are reserved for the big gang" kept
 show get jobs

@@ -122,6 +122,7 @@ func (a *app) root() *cobra.Command {
 		a.whoamiCommand(), a.loginCommand(), a.logoutCommand(), a.contextsCommand(), a.contextCommand(), a.auditCommand(),
 		a.deployCommand(), a.webCommand(), a.debugCommand(), a.slurmCommand(), a.authCommand(), a.configCommand(),
 		a.versionCommand(), a.docsCommand())
+	a.completeEverywhere(root)
 	return root
 }
 

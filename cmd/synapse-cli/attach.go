@@ -57,7 +57,7 @@ func (a *app) attachCommand() *cobra.Command {
 				return a.attach(c, q, status)
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeLive,
 	}
 	labelFlag(c, &chosen, "the unfinished job")
 	c.Flags().StringVar(&tail, "tail", "",

@@ -29,7 +29,7 @@ func (a *app) jobsCommand(use, short, example string, do act) *cobra.Command {
 		RunE: func(_ *cobra.Command, args []string) error {
 			return a.with(func(ctx context.Context, c *client.Client) error { return a.toJobs(ctx, c, args, labels, do) })
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeLive,
 	}
 	c.Flags().StringArrayVarP(&labels, "label", "l", nil, "select all unfinished jobs with these labels: "+selectorHelp)
 	return c

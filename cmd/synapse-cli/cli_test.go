@@ -70,7 +70,7 @@ func TestUsage(t *testing.T) {
 		{"drain -r x", "NODE is missing"},
 		{"remove n1", "--gone is missing"},
 		{"submit", "job is missing"},
-		{"submit a.yaml b.yaml", "submit accepts one file, got 2"},
+		{"submit a.yaml b.yaml", "submit accepts one argument FILE, got 2 files"},
 		{"submit a.yaml --gpu 1", "--gpu cannot be combined with a file"},
 		{"submit a b", "write a command after --, as in `-- a b`"},
 		{"submit a --from j", "cannot be combined"},
@@ -80,7 +80,7 @@ func TestUsage(t *testing.T) {
 		{"submit --gpu 8GB --image host", "--gpu:"},
 		{"submit --gpu 1", "image: is missing"},
 		{"submit --gpu 1 --image host --split half", "must be whole or any"},
-		{"submit --gpu 1 --image host -n 2 --split any", "these amounts are per task"},
+		{"submit --gpus-per-task 1 --image host -n 2 --split any", "these amounts are per task"},
 		{"submit --gpu 1 --image host -n -2", "outside 1 to"},
 		{"submit --gpu 1 --image host --mount /a", "invalid mount"},
 		{"submit --gpu 1 --image host -e UNSET", "environment variable is not set"},
@@ -440,7 +440,7 @@ func TestCompletion(t *testing.T) {
 	f.put(job("jaa1", "queued", messages.JobState_JOB_STATE_QUEUED))
 	f.put(job("jbb1", "running", messages.JobState_JOB_STATE_ACTIVE))
 	f.nodes = []*messages.NodeStatus{machine("n1")}
-	cli(f.address, "__complete", "cancel", "ja").wants(t, 0, "jaa1\tn-jaa1, queued\n:4\n", "")
+	cli(f.address, "__complete", "cancel", "ja").wants(t, 0, "jaa1\tqueued, n-jaa1\n:4\n", "")
 	cli(f.address, "__complete", "drain", "").wants(t, 0, "n1\tup\n", "")
 	for line, want := range map[string]string{
 		"submit -w n1,": "n1,n1\tup\n:4\n", "submit --exclude n": "n1\tup\n", "submit --network pr": "private\n",

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"fmt"
 	"slices"
 	"strings"
 	"time"
@@ -47,40 +48,32 @@ func filesOnly(_ *cobra.Command, args []string, _ string) ([]string, cobra.Shell
 	return []string{"yaml", "yml", "json"}, cobra.ShellCompDirectiveFilterFileExt
 }
 
-func (a *app) completeJobs(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
-		page, err := cl.ListJobs(ctx, &messages.ListJobs{Limit: messages.MaxPageEntries})
-		var words []string
-		for _, j := range page.GetJobs() {
-			words = append(words, j.GetRecord().GetId()+"\t"+j.GetRecord().GetSpec().Called()+", "+j.GetPhase())
-		}
-		return words, err
-	})
-}
-
 // completeQueues completes the configured queues and the queues with jobs.
 func (a *app) completeQueues(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
 		reply, err := a.queues(ctx, cl)
-		return namesOf(reply), err
+		return queueWords(reply), err
 	})
+}
+
+// queueWords returns the names of the queues with the number of their jobs.
+func queueWords(reply *messages.GetQueuesReply) (words []string) {
+	for _, name := range namesOf(reply) {
+		for _, u := range reply.GetUsage() {
+			if u.GetQueue() == name {
+				name += fmt.Sprintf("\t%d running, %d waiting", u.GetRunning(), u.GetWaiting())
+				break
+			}
+		}
+		words = append(words, name)
+	}
+	return words
 }
 
 func (a *app) completeLevels(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
 	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
 		reply, err := cl.Cluster(ctx, &api.Cluster{})
 		return reply.GetLevels(), err
-	})
-}
-
-func (a *app) completeNodes(_ *cobra.Command, _ []string, prefix string) ([]string, cobra.ShellCompDirective) {
-	return a.complete(prefix, func(ctx context.Context, cl *client.Client) ([]string, error) {
-		page, err := cl.ListNodes(ctx, &messages.ListNodes{Limit: messages.MaxPageEntries})
-		var words []string
-		for _, n := range page.GetNodes() {
-			words = append(words, n.GetRecord().GetId()+"\t"+n.GetPhase())
-		}
-		return words, err
 	})
 }
 

@@ -52,7 +52,7 @@ func (a *app) execCommand() *cobra.Command {
 			}
 			return a.exec(args[0], args[1:], o)
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeLive,
 	}
 	c.Flags().BoolVarP(&o.stdin, "stdin", "i", false, "forward standard input to the session")
 	c.Flags().BoolVarP(&o.terminal, "tty", "t", false, "allocate a terminal that follows the size of the local one")

@@ -24,8 +24,8 @@ var flagGroups = []flagGroup{
 	{"Time and restarts", []string{"after", "begin", "time-limit", "restarts", "backoff", "checkpoint", "warn",
 		"stop-signal", "grace", "prepare-timeout", "lost-grace", "stop-when-lost"}},
 	{"Files and secrets", []string{"file", "from", "request-id", "mount", "secret", "secret-env"}},
-	{"Output", []string{"wait", "attach", "pty", "keep", "dry-run", "output", "parsable", "quiet"}},
-	{"Slurm-like flags", []string{"nodes", "gpus", "cpus-per-task"}},
+	{"Output", []string{"hold", "wait", "attach", "pty", "keep", "dry-run", "output", "parsable", "quiet"}},
+	{"Slurm-like flags", []string{"nodes", "gpus", "gpus-per-task", "cpus-per-task"}},
 }
 
 // groupFlags makes the usage of a command show its flags in groups. Flags without a group come last.

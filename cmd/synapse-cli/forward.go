@@ -43,7 +43,7 @@ func (a *app) portForwardCommand() *cobra.Command {
 			}
 			return a.portForward(args[0], pairs)
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeLive,
 	}
 }
 

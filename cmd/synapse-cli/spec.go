@@ -28,7 +28,8 @@ type specFlags struct {
 	network, launcher, warn, checkpoint                                         string
 	preemptible                                                                 bool
 	required, preferred                                                         string
-	shm, disk, stopSignal, grace, patience, backoff, cpusEach, gpusInAll        string
+	shm, disk, stopSignal, grace, patience, backoff, cpusEach                   string
+	gpusInAll, gpusEach                                                         string
 	prepareTimeout, lostGrace, stopWhenLost                                     string
 	replicas, priority                                                          int32
 	restarts                                                                    restarts
@@ -40,7 +41,8 @@ type specFlags struct {
 
 // add adds the flags. flagGroups defines their order in the help.
 func (s *specFlags) add(f *pflag.FlagSet) {
-	f.StringVar(&s.gpu, "gpu", "", "number of GPUs in total, or per task if --replicas is set")
+	f.StringVar(&s.gpu, "gpu", "",
+		"number of GPUs in total, or per node if --nodes is set; with several --replicas, use --gpus-per-task or --gpus")
 	f.StringVar(&s.cpu, "cpu", "",
 		"number of CPU cores in total, or per task if --replicas is set (default: 1 per task if no resource is "+
 			"requested)")
@@ -104,6 +106,7 @@ func (s *specFlags) add(f *pflag.FlagSet) {
 	f.StringVar(&s.stopWhenLost, "stop-when-lost", "",
 		"time without contact to a scheduler after which tasks stop themselves")
 	f.StringVarP(&s.cpusEach, "cpus-per-task", "c", "", "number of CPU cores per task, as in Slurm")
+	f.StringVar(&s.gpusEach, "gpus-per-task", "", "number of GPUs per task, also with --replicas or --nodes")
 	f.StringVar(&s.gpusInAll, "gpus", "",
 		"number of GPUs in total over all tasks, also with --replicas or --nodes, as in Slurm")
 }
@@ -258,9 +261,18 @@ func (s *specFlags) slurm() error {
 	switch {
 	case s.cpusEach != "" && s.cpu != "":
 		return exit.Usage("--cpus-per-task and --cpu cannot be combined")
+	case s.gpusEach != "" && s.gpu+s.gpusInAll != "":
+		return exit.Usage("--gpus-per-task cannot be combined with --gpu or --gpus")
+	case s.gpusEach != "":
+		s.each()
+		return nil
 	case s.gpusInAll != "" && (s.gpu != "" || s.cpusEach != "" && !s.counted):
-		return exit.Hint("use --gpu, which applies to each task",
+		return exit.Hint("use --gpus-per-task, which applies to each task",
 			"--gpus (a total) cannot be combined with --cpus-per-task (per task)")
+	case s.ambiguous() > 0:
+		return exit.Hint(fmt.Sprintf("use --gpus-per-task %s for %d GPUs, or --gpus %s for %s GPUs in total", s.gpu,
+			s.ambiguous()*int64(s.replicas), s.gpu, s.gpu),
+			"--gpu %s with --replicas %d could mean %s GPUs per task or in total", s.gpu, s.replicas, s.gpu)
 	case s.gpusInAll != "" && s.counted:
 		return s.share()
 	case s.cpusEach != "":
@@ -274,16 +286,33 @@ func (s *specFlags) slurm() error {
 	return nil
 }
 
+// each applies --gpus-per-task. Without a number of tasks, the job has one task.
+func (s *specFlags) each() {
+	s.gpu, s.cpu = s.gpusEach, cmp.Or(s.cpu, s.cpusEach)
+	if !s.counted {
+		s.counted, s.replicas = true, 1
+	}
+}
+
+// ambiguous returns the number of GPUs of --gpu if it could be a total or an amount per task, and 0 otherwise. A part
+// of a GPU can only be per task.
+func (s *specFlags) ambiguous() int64 {
+	if n, err := strconv.ParseInt(s.gpu, 10, 32); err == nil && s.machines == "" && s.replicas > 1 {
+		return n
+	}
+	return 0
+}
+
 // share gives each of the tasks its part of a total of GPUs.
 func (s *specFlags) share() error {
 	total, err := strconv.ParseInt(s.gpusInAll, 10, 32)
 	switch {
 	case err != nil || total < 1:
-		return exit.Hint("use --gpu for a fraction of a GPU per task", "--gpus %q: must be a whole number of GPUs",
+		return exit.Hint("use --gpus-per-task for a fraction of a GPU", "--gpus %q: must be a whole number of GPUs",
 			s.gpusInAll)
 	case s.replicas < 1: // refused by the name of its flag
 	case total%int64(s.replicas) != 0:
-		return exit.Hint("use --gpu, which applies to each task", "--gpus %d: not divisible by %d tasks", total,
+		return exit.Hint("use --gpus-per-task, which applies to each task", "--gpus %d: not divisible by %d tasks", total,
 			s.replicas)
 	default:
 		s.gpu = strconv.FormatInt(total/int64(s.replicas), 10)

@@ -14,7 +14,6 @@ import (
 	"time"
 
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 	"google.golang.org/protobuf/proto"
 
 	client "github.com/yi-json/synapse/clients/go"
@@ -31,11 +30,12 @@ import (
 type submission struct {
 	specFlags
 	secretFlags
-	from, requestID, file         string
-	wait, attach, allowInfeasible bool
-	dryRun                        string // client, server, or empty
-	seed                          bool   // behave like the original synctl
-	brings                        *script
+	from, requestID                     string
+	files                               []string
+	wait, attach, allowInfeasible, hold bool
+	dryRun                              string // client, server, or empty
+	seed                                bool   // behave like the original synctl
+	brings                              *script
 }
 
 func (a *app) submitCommand() *cobra.Command {
@@ -48,9 +48,11 @@ func (a *app) submitCommand() *cobra.Command {
 			"the image of --image, or directly on the node. Write flags before the script; all words after the\n" +
 			"script are its arguments. The command prints the job ID to standard output when the job is safe on\n" +
 			"the scheduler's disk.\n\n" +
-			"The resource flags are totals, which are split over nodes. If --replicas is set, they apply to each\n" +
-			"task. If the current nodes could not run the job even if they were idle, the job is rejected with\n" +
-			"exit code 7, unless --allow-infeasible is set.",
+			"The resource flags are totals, which are split over nodes. If --replicas is set, --cpu and --mem apply to\n" +
+			"each task. --gpu with several --replicas could mean either, and is refused: use --gpus-per-task N, or\n" +
+			"--gpus N for a total.\n\n" +
+			"If the current nodes could not run the job even if they were idle, the job is rejected with exit code\n" +
+			"7, unless --allow-infeasible is set.",
 		Example: "  synapse-cli submit job.yaml\n" +
 			"  synapse-cli submit job.yaml --attach             # show the output of the job\n" +
 			"  synapse-cli submit --gpu 64 --cpu 512 --mem 4Ti --image host -- ./train.sh\n" +
@@ -68,10 +70,12 @@ func (a *app) submitCommand() *cobra.Command {
 	f := c.Flags()
 	s.specFlags.add(f)
 	s.secretFlags.add(f)
-	f.StringVarP(&s.file, "file", "f", "", "job `file`, an alternative to the argument FILE; - is standard input")
+	f.StringArrayVarP(&s.files, "file", "f", nil,
+		"job `file`, an alternative to the argument FILE; - is standard input; you can repeat the flag")
 	f.StringVar(&s.from, "from", "", "submit a copy of this `job`")
 	f.StringVar(&s.requestID, "request-id", "",
 		"idempotency key: repeating a submit with the same key and job returns the same job")
+	f.BoolVarP(&s.hold, "hold", "H", false, "submit the job held: it starts only after `release JOB`")
 	f.BoolVar(&s.wait, "wait", false, "wait until the job ends and exit with its code")
 	f.BoolVar(&s.attach, "attach", false,
 		"show the job's output until the job ends; press Ctrl-C once to detach, twice to cancel the job")
@@ -103,9 +107,7 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 	if dash := c.ArgsLenAtDash(); dash >= 0 {
 		files, command = args[:dash], args[dash:]
 	}
-	if s.file != "" {
-		files = append([]string{s.file}, files...)
-	}
+	files = slices.Concat(s.files, files)
 	flag := s.given(c.Flags())
 	s.counted, s.prioritised = c.Flags().Changed("replicas"), c.Flags().Changed("priority")
 	if s.brings = scriptOf(files, command, flag); s.brings != nil {
@@ -119,13 +121,18 @@ func (s *submission) arguments(c *cobra.Command, args []string) error {
 		return exit.Hint("use client, server", "--dry-run %q: unknown value", s.dryRun)
 	case s.dryRun != "" && (s.wait || s.attach):
 		return exit.Usage("--dry-run cannot be combined with --wait or --attach")
-	case len(files) > 1:
-		return exit.Hint("run submit once for each file", "submit accepts one file, got %d", len(files))
-	case len(files) == 1 && s.from != "":
+	case len(files) > 1 && len(s.files) < len(files):
+		return exit.Hint("use -f FILE for each file", "submit accepts one argument FILE, got %d files", len(files))
+	case s.hold && (s.wait || s.attach || s.dryRun != ""):
+		return exit.Usage("--hold cannot be combined with --wait, --attach or --dry-run: a held job does not start")
+	case s.hold && s.requestID != "":
+		return exit.Hint("submit the job with --begin, and then use `hold JOB`",
+			"--hold and --request-id cannot be combined")
+	case len(files) > 0 && s.from != "":
 		return exit.Usage("--from and a file cannot be combined")
-	case (len(files) == 1 || s.from != "") && len(command) > 0:
+	case (len(files) > 0 || s.from != "") && len(command) > 0:
 		return exit.Hint("write the command into the file", "a command cannot be combined with a file or --from")
-	case (len(files) == 1 || s.from != "") && flag != "":
+	case (len(files) > 0 || s.from != "") && flag != "":
 		return exit.Hint("write the value into the file", "%s cannot be combined with a file or --from", flag)
 	case len(files) == 0 && s.from == "" && flag == "":
 		return exit.Hint("pass a file, - for standard input, or flags such as --gpu 8 --image host -- ./train.sh",
@@ -145,8 +152,8 @@ func isWord(files []string) bool {
 
 // submit sends each job after all have been read.
 func (a *app) submit(s *submission, files, command []string) error {
-	if s.file != "" {
-		files = []string{s.file}
+	if len(s.files) > 0 {
+		files = s.files
 	}
 	specs, err := a.describe(s, files, command)
 	for _, spec := range specs {
@@ -304,8 +311,8 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 	switch {
 	case s.brings != nil:
 		return a.read(s, s.brings.file)
-	case len(files) == 1:
-		return a.read(s, files[0])
+	case len(files) > 0:
+		return a.readAll(s, files)
 	case s.from == "":
 		spec, err := s.spec(command, a.lookup)
 		return []*messages.JobSpec{spec}, err
@@ -334,6 +341,23 @@ func (a *app) describe(s *submission, files, command []string) ([]*messages.JobS
 		return err
 	})
 	return []*messages.JobSpec{spec}, err
+}
+
+// readAll reads a script, or the jobs of several files in order.
+func (a *app) readAll(s *submission, files []string) (all []*messages.JobSpec, err error) {
+	var sources []map[string]jobfile.Source
+	for _, file := range files {
+		specs, err := a.read(s, file)
+		if err != nil {
+			return nil, err
+		}
+		if s.brings != nil && len(files) > 1 {
+			return nil, exit.Hint("run submit once for each script", "%s is a script: several -f require job files", file)
+		}
+		all, sources = append(all, specs...), append(sources, s.sources...)
+	}
+	s.sources = sources
+	return all, nil
 }
 
 // read reads a script or the jobs of a file.
@@ -385,7 +409,11 @@ func (a *app) order(ctx context.Context, c *client.Client, s *submission, spec *
 			return "", err
 		}
 	}
-	reply, err := c.Send(ctx, request)
+	send := c.Send
+	if s.hold {
+		send = c.SendHeld
+	}
+	reply, err := send(ctx, request)
 	if err != nil {
 		return "", letWait(err)
 	}
@@ -410,7 +438,11 @@ func (a *app) submitted(s *submission, spec *messages.JobSpec, reply *messages.S
 	case s.seed:
 		return a.data("Master Response: Job queued successfully (Job ID: %s)", id)
 	}
-	return a.data("Job %s submitted: %s, %s", id, spec.Called(), show.Shape(spec))
+	manner := "submitted"
+	if s.hold {
+		manner = "submitted and held"
+	}
+	return a.data("Job %s %s: %s, %s", id, manner, spec.Called(), show.Request(spec))
 }
 
 // waitFor waits for one job and returns its exit code as an error. After an interrupt, it says that the job continues.
@@ -460,40 +492,4 @@ func howItEnded(j *messages.JobStatus) string {
 		return line
 	}
 	return line + ": " + why
-}
-
-// seedFlags makes the flags of the original synctl submit a job. Their amounts are totals, and memory is in MB.
-func (a *app) seedFlags(root *cobra.Command) {
-	var cpu, gpu, mem int64
-	var image string
-	f := root.Flags()
-	f.Int64Var(&cpu, "cpu", 1, "number of CPU cores")
-	f.Int64Var(&gpu, "gpu", 0, "number of GPUs")
-	f.Int64Var(&mem, "mem", 128, "memory in MB")
-	f.StringVar(&image, "image", "ubuntu:latest", "container image, or a directory on the nodes")
-	root.RunE = func(c *cobra.Command, _ []string) error {
-		any := false
-		f.Visit(func(flag *pflag.Flag) { any = any || root.PersistentFlags().Lookup(flag.Name) == nil })
-		if !any {
-			return c.Help()
-		}
-		if cpu < 0 || gpu < 0 || mem < 0 || mem > messages.MaxMemoryBytes>>20 || cpu > messages.MaxMilliCPU/1000 ||
-			gpu > messages.MaxMilliGPU {
-			return exit.Usage("--cpu, --gpu and --mem: invalid amount")
-		}
-		spec := &messages.JobSpec{
-			Name: "job-" + time.Now().Format("150405"), Image: image,
-			Gang: &messages.GangSpec{Total: &messages.Resources{MilliCpu: cpu * 1000, MilliGpu: gpu * 1000,
-				MemoryBytes: mem << 20}, Split: messages.Split_SPLIT_ANY},
-		}
-		if image == "host" {
-			spec.Command = []string{"/bin/sh"} // the host has no entrypoint; a shell without input exits at once with 0
-		}
-		if err := spec.Validate(); err != nil {
-			return exit.Usage("job is not valid: %s", err)
-		}
-		return a.with(func(ctx context.Context, cl *client.Client) error {
-			return a.send(ctx, cl, &submission{seed: true}, spec)
-		})
-	}
 }

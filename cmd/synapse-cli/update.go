@@ -49,7 +49,7 @@ func (a *app) priorityCommand() *cobra.Command {
 				return a.toJobs(ctx, c, args[:len(args)-1], labels, a.updates(change))
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeLive,
 	}
 	c.Flags().StringArrayVarP(&labels, "label", "l", nil,
 		"select all unfinished jobs with these labels: "+selectorHelp)

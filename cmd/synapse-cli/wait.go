@@ -62,7 +62,7 @@ func (a *app) waitCommand() *cobra.Command {
 				return a.waitAll(ctx, c, args, !quiet)
 			})
 		},
-		ValidArgsFunction: a.completeJobs,
+		ValidArgsFunction: a.completeLive,
 	}
 	c.Flags().StringVar(&timeout, "timeout", "",
 		"maximum time to wait, such as 90s or 2h; the command then exits with code 6")

@@ -51,7 +51,7 @@ func benchReal(b *testing.B) {
 					c.costs(b, times, func() { // including the way back
 						for range times {
 							began := time.Now()
-							id := c.cli(b, "submit", "-q", "--gpu", "8", "-n", fmt.Sprint(k), "--image", "host", "--",
+							id := c.cli(b, "submit", "-q", "--gpus-per-task", "8", "-n", fmt.Sprint(k), "--image", "host", "--",
 								"/bin/sh", "-c", "echo > "+started.Name()+"; exec sleep 600")
 							lines(b, started, k)
 							took = append(took, time.Since(began))

@@ -102,7 +102,7 @@ func TestHistoryOutlivesTheCluster(t *testing.T) {
 		shown[id] = l.settled(id, phase)
 		return id
 	}
-	good := over("succeeded", "sleep 1", "-n", "2", "--gpu", "8", "--name", "good", "--queue", "research",
+	good := over("succeeded", "sleep 1", "-n", "2", "--gpus-per-task", "8", "--name", "good", "--queue", "research",
 		"--label", "team=nlp")
 	bad := over("failed", "sleep 0.3; exit 3", "--gpu", "1", "--name", "bad", "--queue", "night")
 	killed := over("failed", "sleep 0.3; kill -9 $$", "--name", "killed", "--queue", "night")

@@ -82,7 +82,7 @@ func TestEveryWaitingJobHasAReason(t *testing.T) {
 	c.node("n1", "r1")
 	c.node("n2", "r1")
 	gang := func(line string, more ...string) string {
-		args := append([]string{"submit", "-q", "--replicas", "2", "--gpu", "8", "--mem", "1Gi", "--image",
+		args := append([]string{"submit", "-q", "--replicas", "2", "--gpus-per-task", "8", "--mem", "1Gi", "--image",
 			"host"}, more...)
 		return strings.TrimSpace(c.cli(append(args, "--", "/bin/sh", "-c", line)...).wants(t, 0, "\n", "").out)
 	}

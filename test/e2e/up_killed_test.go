@@ -25,8 +25,8 @@ func TestUpKilled(t *testing.T) {
 	dir := filepath.Dir(l.settings())
 	t.Cleanup(func() { cleaned(t, dir) })
 	mark := filepath.Join(t.TempDir(), "mark")
-	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2", "--gpu",
-		"8"), "running")
+	l.await(l.order(fmt.Sprintf("(setsid sleep 600.%d &); sh -c 'sleep 600; :' %s", os.Getpid(), mark), "-n", "2",
+		"--gpus-per-task", "8"), "running")
 
 	// An editor also has the directory's name in its arguments, and is no task.
 	stranger := exec.Command("sh", "-c", "sleep 600; :", dir+"/node-1/launcher")

@@ -206,7 +206,7 @@ func TestUp(t *testing.T) {
 			t.Errorf("row %d is %q, want %q first", i, rows[i], want)
 		}
 	}
-	l.cli(shell("exit 6", "--wait", "--gpu", "8", "-n", "2")...).wants(t, 6, "\n", " exited with code 6\n")
+	l.cli(shell("exit 6", "--wait", "--gpus-per-task", "8", "-n", "2")...).wants(t, 6, "\n", " exited with code 6\n")
 	runs := l.order("trap '' TERM; while :; do sleep 1; done", "-n", "1", "--gpu", "8")
 	l.await(runs, "running")
 

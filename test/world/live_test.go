@@ -22,7 +22,8 @@ import (
 func TestPageLive(t *testing.T) {
 	t.Parallel()
 	s := newSurf(t)
-	pair := s.submit("--name", "pair", "-n", "2", "--gpu", "8", "--time-limit", "20m", "--image", "host", "--", "sleep",
+	pair := s.submit("--name", "pair", "-n", "2", "--gpus-per-task", "8",
+		"--time-limit", "20m", "--image", "host", "--", "sleep",
 		"600")
 	s.visit("#/job/" + pair)
 	s.shows("Ranks")
@@ -46,7 +47,8 @@ func TestPageLive(t *testing.T) {
 // promiseMoves lets a gang wait for all nodes, and moves its latest start with the limit of the job before it.
 func (s *surf) promiseMoves(before string) {
 	s.t.Helper()
-	big := s.submit("--name", "big", "-n", "4", "--gpu", "8", "--time-limit", "10m", "--image", "host", "--", "true")
+	big := s.submit("--name", "big", "-n", "4", "--gpus-per-task", "8",
+		"--time-limit", "10m", "--image", "host", "--", "true")
 	s.visit("#/job/" + big)
 	const starts = `[...document.querySelectorAll("main dt")].find((e) => e.innerText === "Starts")?.nextSibling.innerText`
 	// After midnight UTC it has the form "Sat 01:04".
@@ -101,7 +103,8 @@ func (s *surf) sameWhileItChanges() {
 				return
 			case <-time.After(200 * time.Millisecond):
 			}
-			s.submit("--name", fmt.Sprintf("comes-%d", i), "-n", strconv.Itoa(1+i%2), "--gpu", "1", "--cpu", "1", "--mem",
+			s.submit("--name", fmt.Sprintf("comes-%d", i), "-n", strconv.Itoa(1+i%2), "--gpus-per-task", "1",
+				"--cpu", "1", "--mem",
 				"64Mi", "--image", "host", "--", "sleep", "0."+strconv.Itoa(i%10))
 		}
 	}()

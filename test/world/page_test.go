@@ -247,8 +247,8 @@ func TestPage(t *testing.T) {
 	t.Parallel()
 	s := newSurf(t)
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("0 of 32 GPUs")`)
-	first := s.submit("--name", "first", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
-	second := s.submit("--name", "second", "-n", "3", "--gpu", "8", "--image", "host", "--", "sh", "-c",
+	first := s.submit("--name", "first", "-n", "2", "--gpus-per-task", "8", "--image", "host", "--", "sleep", "600")
+	second := s.submit("--name", "second", "-n", "3", "--gpus-per-task", "8", "--image", "host", "--", "sh", "-c",
 		"echo '<img src=x onerror=alert(1)>'; sleep 3")
 	s.visit("#/jobs")
 	phase := func(id string) string {

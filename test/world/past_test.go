@@ -25,7 +25,7 @@ func TestPagePast(t *testing.T) {
 	s.await(`document.querySelector('[aria-label="GPUs"] tbody tr')`)
 	s.visit("#/map")
 	s.await(gpus(0))
-	gang := s.submit("--name", "was-here", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
+	gang := s.submit("--name", "was-here", "-n", "2", "--gpus-per-task", "8", "--image", "host", "--", "sleep", "600")
 	s.await(gpus(16))
 	ran := s.kept(gang, "running")
 	s.run("cancel", gang)

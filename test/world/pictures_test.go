@@ -29,10 +29,12 @@ func TestPictures(t *testing.T) {
 	for _, job := range []struct{ name, tasks, gpus string }{
 		{"llama", "4", "8"}, {"bert", "2", "8"}, {"diffusion", "3", "8"}, {"ablation", "6", "2"}, {"notebook", "1", "1"},
 	} {
-		s.submit("--name", job.name, "-n", job.tasks, "--gpu", job.gpus, "--cpu", "1", "--mem", "1Gi", "--time-limit", "2h",
+		s.submit("--name", job.name, "-n", job.tasks, "--gpus-per-task", job.gpus,
+			"--cpu", "1", "--mem", "1Gi", "--time-limit", "2h",
 			"--image", "host", "--", "sleep", "600")
 	}
-	waits := s.submit("--name", "mixtral", "-n", "8", "--gpu", "8", "--cpu", "1", "--mem", "1Gi", "--time-limit", "4h",
+	waits := s.submit("--name", "mixtral", "-n", "8", "--gpus-per-task", "8",
+		"--cpu", "1", "--mem", "1Gi", "--time-limit", "4h",
 		"--image", "host", "--", "sleep", "600")
 	s.run("drain", "node-16", "--reason", "a fan is loud")
 	s.await(`document.querySelector("canvas")?.getAttribute("aria-label").includes("85 of 128 GPUs")`)

@@ -43,7 +43,7 @@ func TestRecord(t *testing.T) {
 		}
 	}
 	has(`"synced":true`) // of a cluster without running jobs
-	job := s.submit("--name", "recorded", "-n", "2", "--gpu", "8", "--image", "host", "--", "sleep", "600")
+	job := s.submit("--name", "recorded", "-n", "2", "--gpus-per-task", "8", "--image", "host", "--", "sleep", "600")
 	has(`"taken":1000`)
 	has(`"phase":"running"`)
 	s.run("cancel", job)

@@ -31,8 +31,10 @@ func TestPageViews(t *testing.T) {
 		return c.submit(append(words, "--cpu", "1", "--mem", "64Mi", "--image", "host", "--", "sleep", "600")...)
 	}
 	long := "a-name-of-many-words-" + strings.Repeat("x", 40)
-	c.running = submit("--name", "first", "-n", "2", "--gpu", "8", "--time-limit", "2h", "--label", "team=vision")
-	c.waiting = submit("--name", long, "-n", "3", "--gpu", "8", "--queue", "research", "--label", "team=speech")
+	c.running = submit("--name", "first", "-n", "2", "--gpus-per-task", "8", "--time-limit", "2h",
+		"--label", "team=vision")
+	c.waiting = submit("--name", long, "-n", "3", "--gpus-per-task", "8", "--queue", "research",
+		"--label", "team=speech")
 	c.array = submit("--name", "sweep", "--array", "0-5%2", "--gpu", "1")
 	c.failed = c.submit("--name", "wrong", "--image", "host", "--", "false")
 	c.visit("#/jobs")

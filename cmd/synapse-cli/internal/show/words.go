@@ -48,6 +48,14 @@ func size(n int64) string {
 	return strings.TrimSuffix(s, ".0") + units[unit:unit+1] + "i"
 }
 
+// Request formats what a submit asks for: a gang, or for an array the gang of each element.
+func Request(spec *messages.JobSpec) string {
+	if a := spec.GetArray(); a != nil {
+		return counted(a.Len(), "element") + ", each with " + Shape(spec)
+	}
+	return Shape(spec)
+}
+
 // Shape formats a gang: 8 tasks of 8 GPUs, 64 CPUs, 512Gi.
 func Shape(spec *messages.JobSpec) string {
 	if t := spec.GetGang().GetTotal(); t != nil {
@@ -58,6 +66,9 @@ func Shape(spec *messages.JobSpec) string {
 		return amount(t, spec.GetGpuType()) + " in total" + split
 	}
 	n := spec.GetGang().GetReplicasMin()
+	if spec.GetGang().GetApart() && n > 1 {
+		return fmt.Sprintf("%d nodes × %s, 1 task per node", n, amount(spec.GetEach(), spec.GetGpuType()))
+	}
 	if n == 1 {
 		return "1 task of " + amount(spec.GetEach(), spec.GetGpuType())
 	}

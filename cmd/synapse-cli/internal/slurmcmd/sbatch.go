@@ -8,9 +8,6 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"time"
-
-	"google.golang.org/protobuf/proto"
 
 	client "github.com/yi-json/synapse/clients/go"
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
@@ -109,24 +106,13 @@ func orNothing(text string) string {
 	return text
 }
 
-// heldUntil is the distance of the begin time of a job that will be held. The job cannot start before it is held.
-const heldUntil = 300 * 24 * time.Hour
-
-// batch submits a job. A job that will be held is submitted with a distant begin time and then held, so that it
-// cannot start in between.
+// batch submits a job, held if requested.
 func (a *CLI) batch(ctx context.Context, c *client.Client, spec *messages.JobSpec, held bool) (string, error) {
-	begin := spec.GetBeginUnixMs()
-	if spec = proto.Clone(spec).(*messages.JobSpec); held {
-		spec.BeginUnixMs = time.Now().Add(heldUntil).UnixMilli()
+	send := c.Send
+	if held {
+		send = c.SendHeld
 	}
-	reply, err := c.Send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec})
-	if err != nil || !held {
-		return reply.GetJob(), err
-	}
-	if _, err := c.Hold(ctx, &messages.Hold{Job: reply.GetJob()}); err != nil {
-		return "", err
-	}
-	_, err = c.Update(ctx, &messages.Update{Job: reply.GetJob(), SetBegin: true, BeginUnixMs: begin})
+	reply, err := send(ctx, &messages.Submit{RequestId: "cli-" + rand.Text(), Spec: spec})
 	return reply.GetJob(), err
 }
 
