@@ -43,6 +43,7 @@ func TestPageViews(t *testing.T) {
 	c.loadAxe()
 	c.asCards()
 	c.filtered()
+	c.onMap()
 	c.silent()
 }
 

@@ -9,7 +9,7 @@ import { over, queuesOver, spans, stepOf } from "./over.js";
 import { player, recorded } from "./play.js";
 import { apply, follow, newState } from "./state.js";
 import * as views from "./views.js";
-import { answerBy, ask, h, quote } from "./words.js";
+import { answerBy, ask, chip, gpus, h, quote } from "./words.js";
 
 const $ = (id) => document.getElementById(id);
 const main = $("main");
@@ -87,20 +87,36 @@ function keepFocus(change) {
   }
 }
 
-let figures;
+let figures, named;
 function paintMap() {
   if (!map) {
     map = board(page);
     figures = h("div");
+    named = h("ul", { class: "legend", id: "jobs-on-map", "aria-label": "Jobs on the map" });
     const press = (text, label, act) => h("button", { type: "button", title: label, "aria-label": label, onclick: act }, text);
     main.replaceChildren(h("h1", {}, page.picked ? [`Map: nodes of ${page.state.jobs.get(page.picked)?.name || page.picked} `,
       h("a", { href: "#/map" }, "show all jobs")] : "Map"), figures, map.element,
       h("div", { class: "buttons" }, press("+", "Zoom in", () => map.zoom(1.4)), press("−", "Zoom out", () => map.zoom(1 / 1.4)),
         press("Fit", "Fit the whole map", () => map.fit())),
-      h("ul", { class: "legend" }, legend()));
+      named, h("ul", { class: "legend" }, legend()));
   }
-  figures.replaceChildren(views.figures(page));
+  morph(figures, [views.figures(page)]);
   map.update();
+  morph(named, onMap());
+}
+
+const maxNamed = 16;
+
+// onMap returns the names of the largest running jobs. An entry with the focus or the pointer shows the card of the job.
+function onMap() {
+  const all = new Map();
+  for (const { jobs } of page.state.boxes.values()) for (const id of jobs ?? []) if (!all.has(id)) all.set(id, page.state.jobs.get(id));
+  const shown = [...all.values()].filter(Boolean).sort((a, b) => b.gpus - a.gpus || a.submitted - b.submitted);
+  const entries = shown.slice(0, maxNamed).map((j) => h("li", { "data-key": j.id }, h("a", { href: `#/job/${encodeURIComponent(j.id)}`,
+    onfocus: () => map?.point(j.id), onmouseenter: () => map?.point(j.id), onblur: () => map?.hide(), onmouseleave: () => map?.hide() },
+  chip(j.id), j.name || j.id), ` ${gpus(j.gpus)}`));
+  return shown.length > maxNamed ? [...entries, h("li", { "data-key": "more" }, h("a", { href: "#/jobs?phase=running&sort=-gpus" },
+    `${shown.length - maxNamed} more jobs`))] : entries;
 }
 
 function legend() {
@@ -112,7 +128,7 @@ function legend() {
   };
   const fill = (c, colour) => { c.fillStyle = colour; c.fillRect(0, 0, 14, 14); };
   return [
-    sign((c) => { fill(c, "#0072b2"); c.fillStyle = "#e69f00"; c.fillRect(7, 0, 7, 14); }, "in use, one colour per job"),
+    sign((c) => { fill(c, "#0072b2"); c.fillStyle = "#e69f00"; c.fillRect(7, 0, 7, 14); }, "in use, one colour per job, with hatching if more than 64 jobs run"),
     sign((c, of) => fill(c, of("--line")), "free"),
     sign((c, of) => { fill(c, of("--line")); fill(c, hatch(c, of("--text"))); }, "reserved for a waiting job"),
     sign((c, of) => { c.strokeStyle = of("--warn"); c.lineWidth = 2; c.setLineDash([3, 2]); c.strokeRect(1, 1, 12, 12); },
@@ -320,9 +336,12 @@ function changed(before) {
   due();
 }
 
-let pending;
+let pending, later;
 function due() { // the map redraws for each message, other views at most five times per second
-  if (shown.view === "map" && map) return map.update(), figures.replaceChildren(views.figures(page));
+  if (shown.view === "map" && map) {
+    map.update();
+    return later ??= setTimeout(() => { later = undefined; if (map) paintMap(); }, 200);
+  }
   if (shown.view === "over") return; // the stream does not contain these sums
   pending ??= setTimeout(() => { pending = undefined; paint(); }, Math.max(0, drawn + 200 - Date.now()));
 }

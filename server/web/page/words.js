@@ -1,4 +1,6 @@
 // This file formats values and makes elements. Text goes only into text nodes, because names may contain markup.
+import { lookOf } from "./looks.js";
+
 export function h(tag, props = {}, ...children) {
   const element = document.createElement(tag);
   for (const [name, value] of Object.entries(props)) {
@@ -67,32 +69,17 @@ export const clock = (ms) => (ms ? new Date(ms).toLocaleString() : "–");
 
 export const plural = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
+// gpus formats an amount of GPUs in thousandths.
+export const gpus = (n) => `${milli(n)} ${n === 1000 ? "GPU" : "GPUs"}`;
+
 const mood = { running: "good", succeeded: "good", up: "good", failed: "bad", "timed-out": "bad", dead: "bad",
   unknown: "bad", damaged: "bad", cancelled: "soft" };
 export const moodOf = (word) => mood[word] ?? "warn";
 export const phase = (word) => h("span", { class: moodOf(word) }, word);
 
-// People with common kinds of colour blindness can distinguish these colours. All are readable in both themes.
-const colours = ["#0072b2", "#e69f00", "#009e73", "#cc79a7", "#56b4e9", "#d55e00", "#b8a600", "#7a5cc0", "#8c564b",
-  "#2f9e9e", "#a0519c", "#6b8e23"];
-const found = new Map();
-export function colourOf(id) {
-  if (!found.has(id)) {
-    if (found.size > 20000) found.clear();
-    found.set(id, colours[sumOf(id) % colours.length]);
-  }
-  return found.get(id);
-}
-
-function sumOf(id) {
-  let sum = 2166136261;
-  for (let i = 0; i < id.length; i++) sum = Math.imul(sum ^ id.charCodeAt(i), 16777619);
-  return sum >>> 0;
-}
-
 export function chip(id) {
-  const mark = h("span", { class: "chip", "aria-hidden": "true" });
-  mark.style.background = colourOf(id);
+  const { colour, stripe } = lookOf(id), mark = h("span", { class: stripe ? `chip stripe${stripe}` : "chip", "aria-hidden": "true" });
+  mark.style.backgroundColor = colour;
   return mark;
 }
 
