@@ -49,7 +49,7 @@ has_left() { ! synapse-cli describe job "$1" | awk '/^Ranks/ { ranks = 1 } ranks
 submit() { synapse-cli submit -q "$@"; }
 
 say "Start a scheduler and four nodes with 8 GPUs each in two racks. Each is a separate process"
-synapse-cli up --nodes 4 --racks 2 --gpus 8 --data-dir "$dir/cluster" >"$dir/ready" 2>"$dir/log" &
+synapse-cli up --nodes 4 --racks 2 --gpus 8 --data-dir "$dir/cluster" --verbose >"$dir/ready" 2>"$dir/log" &
 cluster=$!
 until_so 60 "the cluster did not start" grep -q '^ready:' "$dir/ready"
 cat "$dir/ready"

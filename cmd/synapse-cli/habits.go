@@ -11,8 +11,8 @@ var elsewhere = map[string]string{
 	"jobs": "get jobs", "list": "get jobs",
 	"sinfo": "get nodes", "nodes": "get nodes",
 	"sacct": "history", "show": "describe job", "status": "describe job",
-	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner", "sprio": "get jobs --sort " +
-		"priority",
+	"scontrol": "describe job", "sattach": "attach", "sreport": "history --sum owner",
+	"sprio": "slurm sprio", "seff": "slurm seff",
 	"cluster-info": "top", "edit": "update",
 	"annotate": "note", "undrain": "uncordon", "resume": "release", "rerun": "submit --from", "tail": "logs -f",
 }

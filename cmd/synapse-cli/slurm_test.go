@@ -1,12 +1,15 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"io"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
 	"github.com/yi-json/synapse/messages"
@@ -202,5 +205,46 @@ func TestSlurmInstall(t *testing.T) {
 		func(string) (string, bool) { return "", false })
 	if code != 0 || out.String() != "n1\nn2\n" {
 		t.Errorf("by its name it says %q and %q, and ends with %d", out.String(), errs.String(), code)
+	}
+}
+
+// TestSprio checks that waiting jobs are listed by priority, and that an unsupported option names the way here.
+func TestSprio(t *testing.T) {
+	f := front(t)
+	n := messages.NumericID
+	f.jobs[2].Record.Spec.Priority = 7
+	sprio := func(args ...string) result { return cli(f.address, append([]string{"slurm", "sprio"}, args...)...) }
+	sprio().wants(t, 0, "          JOBID PARTITION   PRIORITY\n", "")
+	sprio("-h", "-o", "%i %Y %u").wants(t, 0, n("jwait")+" 7\n"+n("jheld")+" 0 ann\n", "")
+	sprio("-h", "-o", "%i", "-u", "ann").wants(t, 0, n("jheld")+"\n", "")
+	sprio("-l").wants(t, 0, "USER", "")
+	sprio("-w").wants(t, 1, "", "sprio: error: --weights is not supported: a priority is one number")
+	sprio("--frob").wants(t, 1, "", "sprio: error: unknown flag: --frob")
+}
+
+// TestSqueueIterates checks that squeue -i lists again, each time after a line with the time, until its reader is gone.
+func TestSqueueIterates(t *testing.T) {
+	f := front(t)
+	cli(f.address, "slurm", "squeue", "-i", "0").wants(t, 1, "", "Invalid iterate value: 0")
+	out, in := io.Pipe()
+	ended := make(chan int, 1)
+	go func() {
+		lookup := func(name string) (string, bool) { return f.address, name == "SYNAPSE_SERVER" }
+		ended <- run([]string{"synapse-cli", "slurm", "squeue", "-h", "-i", "1", "-o", "%i"}, nil, in, io.Discard, lookup)
+	}()
+	lines, times := bufio.NewScanner(out), 0
+	for times < 2 && lines.Scan() {
+		if _, err := time.Parse(time.ANSIC, lines.Text()); err == nil {
+			times++
+		}
+	}
+	out.Close()
+	select {
+	case code := <-ended:
+		if code != 0 || times != 2 {
+			t.Errorf("code %d after %d listings", code, times)
+		}
+	case <-time.After(20 * time.Second):
+		t.Fatal("squeue -i did not end")
 	}
 }

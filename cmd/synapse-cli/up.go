@@ -37,6 +37,7 @@ type upFlags struct {
 	local.Options
 	patience string
 	quiet    bool
+	verbose  bool
 	clean    bool
 	insecure int // number of occurrences
 }
@@ -49,7 +50,8 @@ func (a *app) upCommand() *cobra.Command {
 		Long: "Runs a small cluster on this host until Ctrl-C: a scheduler, and a process for each node. The nodes\n" +
 			"are in racks, and each node declares GPUs that do not exist. Once all nodes have joined, the command\n" +
 			"prints one line to standard output. State and logs are in --data-dir. If you start a cluster there\n" +
-			"again, it continues with the jobs of the last one. Without --data-dir, state and logs are in a\n" +
+			"again, it continues with the jobs of the last one, and certificates that you created with `certify`\n" +
+			"stay valid. Without --data-dir, state and logs are in a\n" +
 			"temporary directory, which is deleted when the cluster ends. If a cluster is killed, its tasks\n" +
 			"continue to run. The next cluster in the same directory ends these tasks and restarts their jobs. If\n" +
 			"--clean is set, the command ends these tasks and starts no cluster.\n\n" +
@@ -91,7 +93,9 @@ func (a *app) upCommand() *cobra.Command {
 	f.BoolVar(&u.clean, "clean", false,
 		"start nothing; end the tasks that a killed cluster left running in --data-dir, or in any temporary directory of "+
 			"a cluster")
-	f.BoolVarP(&u.quiet, "quiet", "q", false, "write the output of the processes to their logs only")
+	f.BoolVarP(&u.verbose, "verbose", "v", false, "also print the output of the processes, which their logs contain")
+	f.BoolVarP(&u.quiet, "quiet", "q", false, "write the output of the processes to their logs only (the default)")
+	_ = f.MarkHidden("quiet") // scripts of earlier versions use it
 	f.CountVar(&u.insecure, "insecure",
 		"use plaintext: anyone who can reach the port, including tasks, controls the cluster; give the flag twice")
 	a.completeWords(c, "driver", upDrivers)
@@ -253,7 +257,7 @@ func (a *app) prepareUp(u *upFlags) error {
 	} else if u.Dir, err = filepath.Abs(u.Dir); err == nil {
 		err = os.MkdirAll(u.Dir, 0o755)
 	}
-	if !u.quiet {
+	if u.Notes = a.stderr; u.verbose && !u.quiet {
 		u.Output = a.stderr
 	}
 	u.Colour, u.Owner = a.style.Colour, ownerName()
@@ -339,10 +343,14 @@ func (a *app) serveUp(ctx context.Context, u *upFlags, cluster *local.Cluster) e
 		}
 	}
 	close(standing)
+	// The cluster continues if the reader of the line is gone.
+	_ = a.data("ready: scheduler %s, %s, %s, %s", cluster.Address(), show.Counted(u.Nodes, "node"),
+		show.Counted(u.Nodes*u.GPUs, "GPU"), show.Counted(u.Racks, "rack"))
 	a.say("%s: export SYNAPSE_CONFIG=%s", a.name, show.Command(settings))
 	a.say("%s: `%s web` shows the cluster in a browser", a.name, a.name)
-	// The cluster continues if the reader of the line is gone.
-	_ = a.data("ready: scheduler %s, %d nodes, %d GPUs, %d racks", cluster.Address(), u.Nodes, u.Nodes*u.GPUs, u.Racks)
+	if u.Output == nil {
+		a.say("%s: the processes write their logs to %s", a.name, filepath.Join(u.Dir, "logs"))
+	}
 	return <-watched
 }
 

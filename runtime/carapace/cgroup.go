@@ -263,7 +263,7 @@ func (c Cgroups) WaysOf(id string) string {
 func makeLeaf(parent, id string, prepare func(folder string) error) (string, error) {
 	leaf := filepath.Join(parent, id)
 	var err error
-	for range 8 { // The end of another container may remove an empty parent between the two steps.
+	for range 32 { // The end of another container may remove an empty parent between the two steps, or during prepare.
 		err = os.Mkdir(leaf, 0o755)
 		switch {
 		case err == nil:
@@ -273,7 +273,7 @@ func makeLeaf(parent, id string, prepare func(folder string) error) (string, err
 				return "", err
 			}
 		case errors.Is(err, fs.ErrNotExist):
-			if err := prepare(parent); err != nil {
+			if err = prepare(parent); err != nil && !vanished(err) {
 				return "", err
 			}
 		default:
@@ -282,6 +282,10 @@ func makeLeaf(parent, id string, prepare func(folder string) error) (string, err
 	}
 	return "", err
 }
+
+// vanished reports whether an error means that another process removed the group. A file of the group that is already
+// open then gives ENODEV.
+func vanished(err error) bool { return errors.Is(err, fs.ErrNotExist) || errors.Is(err, unix.ENODEV) }
 
 // remove removes the groups. It kills all processes that still run in them, because no container owns these processes.
 func (g *cgroup) remove(limit time.Duration) error {

@@ -74,3 +74,33 @@ func TestParentsComeAndGo(t *testing.T) {
 	}
 	holders.Wait()
 }
+
+// TestChecksDoNotDisturbEachOther checks that several agents which start at once find the same features. Each check
+// removes the empty parent groups, which another check may be filling.
+func TestChecksDoNotDisturbEachOther(t *testing.T) {
+	able.Need(t, able.Containers)
+	c := carapace.Cgroups{Parent: "/" + carapace.DrawID()}
+	missing := func() map[string]string {
+		all := map[string]string{}
+		for _, f := range carapace.Check(c) {
+			if !f.OK {
+				all[f.Name] = f.Reason
+			}
+		}
+		return all
+	}
+	alone := missing()
+	var checks sync.WaitGroup
+	for range 4 {
+		checks.Go(func() {
+			for range 15 {
+				for name, reason := range missing() {
+					if alone[name] == "" {
+						t.Errorf("%s: %s", name, reason)
+					}
+				}
+			}
+		})
+	}
+	checks.Wait()
+}

@@ -8,6 +8,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -71,6 +72,9 @@ func upAs(t *testing.T, as *syscall.Credential, args ...string) *local {
 		t.Fatal(err)
 	}
 	l := &local{cluster: &cluster{t: t, dir: dir}, out: &said{}, errors: &said{}, ended: make(chan struct{})}
+	if !slices.Contains(args, "--quiet") {
+		args = append(args, "--verbose") // tests read the output of the processes
+	}
 	l.cmd = exec.Command(filepath.Join(bin, "synapse-cli"), append([]string{"up"}, args...)...)
 	l.cmd.Env = append(os.Environ(), "TMPDIR="+dir)
 	if as != nil {
@@ -111,13 +115,13 @@ func (l *local) telling(words string) {
 	}
 }
 
-var readyLine = regexp.MustCompile(`^ready: scheduler (127\.0\.0\.1:\d+), (\d+) nodes, (\d+) GPUs, (\d+) racks\n$`)
+var readyLine = regexp.MustCompile(`^ready: scheduler (127\.0\.0\.1:\d+), (\d+) nodes?, (\d+) GPUs?, (\d+) racks?\n$`)
 
 // ready waits until the cluster is ready, and reads its settings from the file that it names.
 func (l *local) ready(nodes, gpus, racks int) {
 	l.t.Helper()
 	l.telling("ready: ")
-	l.telling(" racks\n")
+	l.telling(" rack")
 	found := readyLine.FindStringSubmatch(l.out.String())
 	if want := fmt.Sprintf("%d %d %d", nodes, gpus, racks); found == nil || strings.Join(found[2:], " ") != want {
 		l.t.Fatalf("up printed %q, but has %s", l.out, want)
@@ -137,7 +141,7 @@ func there(path string) bool {
 // settings returns the settings file that `up` prints for other commands.
 func (l *local) settings() string {
 	l.t.Helper()
-	// It comes before the ready line, through another pipe.
+	// It comes after the ready line, through another pipe.
 	for limit := pace.Until(5 * time.Second); ; time.Sleep(10 * time.Millisecond) {
 		_, rest, _ := strings.Cut(l.errors.String(), "synapse-cli: export SYNAPSE_CONFIG=")
 		if path, _, whole := strings.Cut(rest, "\n"); whole {

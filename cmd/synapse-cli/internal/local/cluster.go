@@ -37,6 +37,7 @@ type Options struct {
 	Insecure        bool   // plaintext: anyone who can reach the port controls the cluster
 	Env             []string
 	Output          io.Writer // for the processes' output; nil: only to the logs
+	Notes           io.Writer // for what is left of an earlier cluster
 	Colour          bool
 	Resume          bool          // jobs continue when the cluster is started again
 	Sweep           time.Duration // time for remaining descendants to end themselves
@@ -95,8 +96,8 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	switch n, err := leftovers(o.Node, "end", o.Dir); {
 	case err != nil:
 		return c, err
-	case n > 0 && o.Output != nil:
-		fmt.Fprintf(o.Output, "ended %d processes left by the last cluster in %s, which was killed\n", n,
+	case n > 0 && o.Notes != nil:
+		fmt.Fprintf(o.Notes, "ended %d processes left by the last cluster in %s, which was killed\n", n,
 			messages.OneLine(o.Dir))
 	}
 	if err := c.makeKeys(); err != nil {
@@ -314,8 +315,8 @@ func (c *Cluster) Stop(now <-chan struct{}) error {
 	if c.lock == nil {
 		return err // the folder belongs to another cluster
 	}
-	if _, left := leftovers(c.o.Node, "collect", c.o.Dir); left != nil && c.o.Output != nil {
-		fmt.Fprintln(c.o.Output, messages.OneLine(left.Error()))
+	if _, left := leftovers(c.o.Node, "collect", c.o.Dir); left != nil && c.o.Notes != nil {
+		fmt.Fprintln(c.o.Notes, messages.OneLine(left.Error()))
 	}
 	c.lock.Close()
 	return err

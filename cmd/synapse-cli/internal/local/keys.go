@@ -14,10 +14,10 @@ import (
 	"github.com/yi-json/synapse/server/secretseal"
 )
 
-// This file creates the keys of a local cluster. They are valid for one run of the cluster: keys of an earlier run
-// are refused. The root signs the scheduler's authority and is then forgotten, without being stored. All other keys
-// are in one folder that only the cluster's user may enter. The nodes hide this folder from their tasks, which may
-// run as the same user.
+// This file creates the keys of a local cluster. The root signs the scheduler's authority and is then forgotten,
+// without being stored. The authority is kept across runs in the same folder, so that the certificates of people stay
+// valid. The other keys are new in each run. All keys are in one folder that only the cluster's user may enter. The
+// nodes hide this folder from their tasks, which may run as the same user.
 
 const (
 	// Name is the name of the cluster in its certificates.
@@ -39,8 +39,14 @@ func (c *Cluster) Keys() string {
 
 func (c *Cluster) keysOf(name string) string { return filepath.Join(c.o.Dir, keysFolder, name) }
 
-// makeKeys replaces the keys of an earlier run in the folder.
+// makeKeys replaces the keys of an earlier run in the folder, except its authority.
 func (c *Cluster) makeKeys() error {
+	if c.keepAuthority() {
+		if err := c.removeKeys(); err != nil {
+			return err
+		}
+		return c.certify(identity.RoleAdmin, c.o.Owner, ownerFolder)
+	}
 	if err := os.RemoveAll(filepath.Join(c.o.Dir, keysFolder)); err != nil || c.o.Insecure {
 		return err
 	}
@@ -54,6 +60,35 @@ func (c *Cluster) makeKeys() error {
 	}
 	c.authority.Dir = c.keysOf(schedulerFolder)
 	return errors.Join(c.authority.Create(), c.certify(identity.RoleAdmin, c.o.Owner, ownerFolder))
+}
+
+// keepAuthority takes the authority of an earlier run in the folder, unless it is missing, damaged, or expires soon.
+func (c *Cluster) keepAuthority() bool {
+	if c.o.Insecure {
+		return false
+	}
+	kept, err := identity.OpenFolder(c.keysOf(schedulerFolder))
+	if err != nil || kept.Pair == nil {
+		return false
+	}
+	who, err := kept.Identity()
+	if err != nil || who.Cluster != Name || who.Role != identity.RoleAuthority ||
+		!time.Now().Before(identity.RenewAt(kept.Pair.Leaf())) {
+		return false
+	}
+	c.authority = kept
+	return true
+}
+
+// removeKeys removes the keys of an earlier run, except its authority.
+func (c *Cluster) removeKeys() error {
+	entries, err := os.ReadDir(filepath.Join(c.o.Dir, keysFolder))
+	for _, entry := range entries {
+		if entry.Name() != schedulerFolder {
+			err = errors.Join(err, os.RemoveAll(c.keysOf(entry.Name())))
+		}
+	}
+	return err
 }
 
 // certify creates the key and certificate of a node or user.

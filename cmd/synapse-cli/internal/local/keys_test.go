@@ -16,7 +16,8 @@ import (
 )
 
 // TestKeys checks that the user who starts the cluster is its admin, that the root key is not on disk, and that
-// only this user may enter the folder. Tasks do not see the folder, and the next run has other keys.
+// only this user may enter the folder. Tasks do not see the folder. The next run keeps the authority, so that
+// certificates of people stay valid, and has other keys of nodes. A damaged authority is replaced.
 func TestKeys(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "a, cluster")
 	c := &Cluster{o: Options{Dir: dir, Owner: "ada"}}
@@ -72,7 +73,16 @@ func TestKeys(t *testing.T) {
 		t.Fatal(err)
 	}
 	after, err := os.ReadFile(filepath.Join(c.Keys(), "ca.pem"))
-	if _, gone := os.Stat(c.keysOf("node-1")); err != nil || string(after) == string(before) || gone == nil {
-		t.Errorf("the next life has the keys of the last (%v)", err)
+	if _, gone := os.Stat(c.keysOf("node-1")); err != nil || string(after) != string(before) || gone == nil {
+		t.Errorf("the next run trusts another root, or has the keys of nodes of the last (%v)", err)
+	}
+	if err := os.WriteFile(filepath.Join(c.keysOf(schedulerFolder), "key.pem"), []byte("x"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.makeKeys(); err != nil {
+		t.Fatal(err)
+	}
+	if after, err = os.ReadFile(filepath.Join(c.Keys(), "ca.pem")); err != nil || string(after) == string(before) {
+		t.Errorf("a damaged authority is kept (%v)", err)
 	}
 }

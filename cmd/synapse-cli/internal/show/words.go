@@ -130,6 +130,9 @@ func ranks(list []int32) string {
 	return strings.Join(parts, ",")
 }
 
+// Counted formats a number of things: 1 rack, 2 racks.
+func Counted(n int, noun string) string { return counted(n, noun) }
+
 // counted formats a number of things: 1 restart, 2 restarts.
 func counted(n int, noun string) string {
 	if n == 1 {

@@ -54,7 +54,7 @@ type CLI struct {
 var programs = map[string]func(a *CLI, words []string) error{
 	"sbatch": (*CLI).sbatch, "srun": (*CLI).srun, "salloc": (*CLI).salloc, "scancel": (*CLI).scancel,
 	"squeue": (*CLI).squeue, "sinfo": (*CLI).sinfo, "sacct": (*CLI).sacct, "scontrol": (*CLI).scontrol,
-	"sacctmgr": (*CLI).sacctmgr, "sshare": (*CLI).sshare,
+	"sacctmgr": (*CLI).sacctmgr, "sshare": (*CLI).sshare, "seff": (*CLI).seff, "sprio": (*CLI).sprio,
 }
 
 // Names returns the sorted names of the commands.
@@ -129,6 +129,7 @@ var accepted = map[string]string{
 	"scontrol": "all,a clusters,M= federation local quiet,Q verbose,v future,F hide",
 	"sacctmgr": "associations,s immediate,i quiet,Q verbose,v readonly,r",
 	"sshare":   "clusters,M= long,l verbose,v partition,m",
+	"seff":     "debug,d", "sprio": "clusters,M= federation local verbose,v noconvert",
 }
 
 // accepts adds the options of a program without an effect.

@@ -180,7 +180,9 @@ func (a *CLI) squeue(words []string) error {
 	var o choice
 	var format, long, sorted string
 	var noHeader, isLong, starts, object bool
+	every := 0
 	f := slurmFlags("squeue")
+	f.IntVarP(&every, "iterate", "i", 0, "")
 	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
 	f.VarP(slurm.List{To: &o.names}, "name", "n", "")
 	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
@@ -206,21 +208,12 @@ func (a *CLI) squeue(words []string) error {
 	switch {
 	case f.NArg() > 0:
 		return refusedWord(f.Arg(0))
+	case every < 0 || every == 0 && f.Changed("iterate"):
+		return exit.Usage("Invalid iterate value: %d: use a number of seconds", every)
 	case starts && o.states == "":
 		o.states = "PD"
 	}
-	usual := slurm.QueueFormat
-	if isLong {
-		usual = slurm.QueueLong
-	}
-	if starts {
-		usual = slurm.QueueStarts
-	}
-	before, columns, err := slurm.Percent(cmp.Or(format, a.Variable("SQUEUE_FORMAT"), usual), slurm.QueueFields())
-	if long != "" && err == nil {
-		before = ""
-		columns, err = slurm.Named(long, ":", 20, slurm.QueueFields())
-	}
+	before, columns, err := a.queueColumns(format, long, isLong, starts)
 	sorted = cmp.Or(sorted, a.Variable("SQUEUE_SORT"))
 	if sorted != "" && err == nil {
 		err = slurm.Sort(nil, sorted)
@@ -228,7 +221,7 @@ func (a *CLI) squeue(words []string) error {
 	if err != nil {
 		return err
 	}
-	return a.With(func(ctx context.Context, c *client.Client) error {
+	return a.iterate(every, func(ctx context.Context, c *client.Client) error {
 		all, err := a.entries(ctx, c, &o)
 		if err == nil && sorted != "" {
 			err = slurm.Sort(all, sorted)
@@ -244,6 +237,47 @@ func (a *CLI) squeue(words []string) error {
 			return a.object(map[string]any{"jobs": jobs, "warnings": []string{}, "errors": []string{}})
 		}
 		return table(a, !noHeader, before, columns, all)
+	})
+}
+
+// queueColumns returns the columns of squeue: those of -O, of -o, of the environment, or the usual ones.
+func (a *CLI) queueColumns(format, long string, isLong, starts bool) (before string,
+	columns []slurm.Column[*slurm.Entry], err error) {
+	usual := slurm.QueueFormat
+	if isLong {
+		usual = slurm.QueueLong
+	}
+	if starts {
+		usual = slurm.QueueStarts
+	}
+	before, columns, err = slurm.Percent(cmp.Or(format, a.Variable("SQUEUE_FORMAT"), usual), slurm.QueueFields())
+	if long != "" && err == nil {
+		before = ""
+		columns, err = slurm.Named(long, ":", 20, slurm.QueueFields())
+	}
+	return before, columns, err
+}
+
+// iterate prints a listing once, or again after every so many seconds until the program is interrupted or its reader is
+// gone. Each listing then follows a line with the time, as in Slurm.
+func (a *CLI) iterate(seconds int, list func(context.Context, *client.Client) error) error {
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		if seconds == 0 {
+			return list(ctx, c)
+		}
+		for {
+			err := a.Data("%s", time.Now().Format(time.ANSIC))
+			if err == nil {
+				err = list(ctx, c)
+			}
+			if err != nil {
+				return err
+			}
+			if err := a.Data(""); err != nil {
+				return err
+			}
+			time.Sleep(time.Duration(seconds) * time.Second)
+		}
 	})
 }
 

@@ -1,0 +1,96 @@
+package slurmcmd
+
+import (
+	"cmp"
+	"context"
+	"slices"
+	"strings"
+
+	client "github.com/yi-json/synapse/clients/go"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/exit"
+	"github.com/yi-json/synapse/cmd/synapse-cli/internal/slurm"
+	"github.com/yi-json/synapse/server/api"
+)
+
+// This file implements `seff` and `sprio`.
+
+// seff prints what a job requested and what it used.
+func (a *CLI) seff(words []string) error {
+	f := slurmFlags("seff")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	if f.NArg() != 1 {
+		return exit.Hint("run `seff JOBID`", "seff requires one job ID")
+	}
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		o := &accountFlags{allUsers: true}
+		o.jobs = f.Arg(0)
+		all, err := a.accounts(ctx, c, o)
+		if err != nil {
+			return err
+		}
+		if len(all) == 0 {
+			return invalidJob(f.Arg(0))
+		}
+		cluster, err := c.Cluster(ctx, &api.Cluster{})
+		if err != nil {
+			return err
+		}
+		for i, e := range all {
+			text := e.Report(cluster.GetClusterId())
+			if i > 0 {
+				text = "\n" + text
+			}
+			if err := a.Page(text); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// sprio lists the waiting jobs by priority. A priority has no factors here, so there are no weights.
+func (a *CLI) sprio(words []string) error {
+	var o choice
+	format := ""
+	var noHeader, long, weights bool
+	f := slurmFlags("sprio")
+	f.VarP(slurm.List{To: &o.jobs}, "jobs", "j", "")
+	f.VarP(slurm.List{To: &o.users}, "user", "u", "")
+	f.VarP(slurm.List{To: &o.partitions}, "partition", "p", "")
+	f.StringVarP(&format, "format", "o", "", "")
+	f.BoolVarP(&noHeader, "noheader", "h", false, "")
+	f.BoolVarP(&long, "long", "l", false, "")
+	f.BoolVarP(&weights, "weights", "w", false, "")
+	if err := parseSlurm(f, words); err != nil {
+		return err
+	}
+	switch {
+	case f.NArg() > 0:
+		return refusedWord(f.Arg(0))
+	case weights:
+		return exit.Hint("`synapse-cli explain JOB` shows the jobs ahead", "--weights is not supported: "+
+			"a priority is one number, without weighted factors")
+	}
+	usual := slurm.PriorityFormat
+	if long {
+		usual = slurm.PriorityLong
+	}
+	before, columns, err := slurm.Percent(cmp.Or(format, usual), slurm.PriorityFields())
+	if err != nil {
+		return err
+	}
+	o.states = "PD"
+	return a.With(func(ctx context.Context, c *client.Client) error {
+		all, err := a.entries(ctx, c, &o)
+		if err != nil {
+			return err
+		}
+		slices.SortStableFunc(all, func(x, y *slurm.Entry) int {
+			return cmp.Or(cmp.Compare(y.Priority, x.Priority), cmp.Compare(x.SubmitMs, y.SubmitMs),
+				strings.Compare(x.ID, y.ID))
+		})
+		return table(a, !noHeader, before, columns, all)
+	})
+}
