@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import re
+import shlex
 import threading
 import time
 import uuid
 from dataclasses import dataclass
-from typing import IO, Any, Dict, Iterable, Iterator, Mapping, Optional, Sequence, Tuple, Union
+from typing import IO, Any, Dict, Iterable, Iterator, List, Mapping, Optional, Sequence, Tuple, Union
 
-from . import api, errors
+from . import api, errors, settings
 from .codec import Answers
 from .transport import HTTP, Identity
 
@@ -43,6 +44,11 @@ def spec(
     Memory is a number of bytes, or text such as '16GiB'. The time limit is in seconds. A mount is a path on the nodes.
     The default name comes from the command. An array has one job for each index. JobSpec has more fields.
     """
+    if isinstance(command, (str, bytes)):
+        raise TypeError(
+            f"the command must be a list of words, not {type(command).__name__}: write {_words(command)!r}, or "
+            f"['sh', '-c', {_text(command)!r}] for a line of a shell"
+        )
     made = api.JobSpec(
         name=name or _name(command),
         queue=queue,
@@ -64,6 +70,18 @@ def spec(
     return made
 
 
+def _text(command: Union[str, bytes]) -> str:
+    return command.decode("utf-8", "replace") if isinstance(command, bytes) else command
+
+
+def _words(command: Union[str, bytes]) -> List[str]:
+    """Returns the words that a shell would make of a command line."""
+    try:
+        return shlex.split(_text(command))
+    except ValueError:
+        return _text(command).split()
+
+
 def _name(command: Sequence[str]) -> str:
     """Returns the default name of a job, from its command."""
     word = os.path.basename(command[0]) if command else ""
@@ -82,6 +100,15 @@ def _bytes(amount: Union[int, str]) -> int:
     except ValueError:
         hint = "use a number of bytes, or text such as 16GiB"
         raise errors.Invalid(f"invalid amount {amount!r}", "CODE_INVALID", "memory", hint) from None
+
+
+class _Loading:
+    """Whether a task of an Executor loads the module of the main program."""
+
+    main = False
+
+
+loading = _Loading()
 
 
 @dataclass
@@ -222,18 +249,23 @@ def _typed(first: api.ExecIn, stdin: Union[bytes, IO[bytes], None]) -> Iterator[
 class Client:
     """A connection to a cluster. Several threads may use it.
 
-    Without arguments, it reads SYNAPSE_SERVER, SYNAPSE_TLS and SYNAPSE_TOKEN (or SYNAPSE_TOKEN_FILE), as synapse-cli.
+    It finds the settings that are not given as synapse-cli does: in the environment (SYNAPSE_SERVER, SYNAPSE_TLS,
+    SYNAPSE_TOKEN and others), in the file of SYNAPSE_CONFIG, or in a context of `synapse-cli login`.
     """
 
     def __init__(
-        self, server: str = "", *, tls: str = "", token: str = "", cafile: str = "", retry: float = 10.0
+        self,
+        server: str = "",
+        *,
+        tls: str = "",
+        token: str = "",
+        cafile: str = "",
+        context: str = "",
+        retry: Optional[float] = None,
     ) -> None:
-        if not tls and not token:
-            tls = os.environ.get("SYNAPSE_TLS", "")
-            token = "" if tls else _token()
-        server = server or os.environ.get("SYNAPSE_SERVER", "") or "127.0.0.1:9000"
-        self.identity = Identity(tls, token, cafile)
-        self._http = HTTP(server, self.identity, retry)
+        found = settings.find(server, tls, token, cafile, context)
+        self.identity = Identity(found.tls, found.token, found.cafile)
+        self._http = HTTP(found.server, self.identity, found.retry if retry is None else retry)
         self.api = api.Calls(self._http)
 
     def __enter__(self) -> "Client":
@@ -248,6 +280,11 @@ class Client:
 
     def submit(self, job: Union[api.JobSpec, Sequence[str]], *, request_id: str = "", **more: Any) -> Job:
         """Submits a JobSpec, or a command with the arguments of spec. The same request ID returns the same job."""
+        if loading.main:
+            raise RuntimeError(
+                "this task loads the main program again, and must not submit jobs meanwhile: put the lines that submit "
+                "jobs below `if __name__ == '__main__':`"
+            )
         if not isinstance(job, api.JobSpec):
             job = spec(job, **more)
         elif more:
@@ -364,11 +401,3 @@ def _subject(event: api.Event) -> str:
     if event.node is not None and event.node.record is not None:
         return "node " + event.node.record.id
     return ""
-
-
-def _token() -> str:
-    path = os.environ.get("SYNAPSE_TOKEN_FILE", "")
-    if not path:
-        return os.environ.get("SYNAPSE_TOKEN", "")
-    with open(path, encoding="utf-8") as file:
-        return file.read().strip()

@@ -16,7 +16,12 @@ import uuid
 from typing import Any, Callable, Dict, Iterable, List, Optional, Tuple
 
 from . import api, errors
-from .client import _OVER, Client, spec
+from .client import _OVER, Client, loading, spec
+
+try:
+    import pwd
+except ImportError:  # not on this system
+    pwd = None  # type: ignore[assignment]
 
 try:
     import cloudpickle as _pickle
@@ -30,6 +35,9 @@ _PARAMETERS = {
     "gpus": "gpus", "cpus_per_task": "cpus", "cpus": "cpus", "mem_gb": "memory", "mem": "memory", "memory": "memory",
     "image": "image", "env": "env", "labels": "labels", "workdir": "workdir", "user": "user", "array_parallelism": "array_parallelism",
 }
+
+
+_LAST_LINES = 10
 
 
 class FunctionFailed(errors.SynapseError):
@@ -93,7 +101,8 @@ class FunctionJob:
                 raise FunctionFailed(text) from value
         if any(f is None for f in found):
             record = status.record or api.JobRecord()
-            raise errors.JobFailed(f"{self.job_id} is {status.phase}: {record.outcome or status.reason}", status)
+            text = f"{self.job_id} is {status.phase}: {record.outcome or status.reason}"
+            raise errors.JobFailed(text + self._last_words(record.id, found), status)
         return [f[1] for f in found if f is not None]
 
     def result(self, timeout: Optional[float] = None) -> Any:
@@ -121,6 +130,17 @@ class FunctionJob:
             return ""
         return self.executor.client.job(status.record.id).output()
 
+    def _last_words(self, job: str, found: List[Optional[Tuple[bool, Any, str]]]) -> str:
+        """Returns the last lines of stderr of the first task without a result, to add to an error."""
+        rank = next(i for i, one in enumerate(found) if one is None)
+        try:
+            parts = self.executor.client.job(job).logs(ranks=[rank], tail_lines=_LAST_LINES)
+            text = b"".join(part.data for part in parts if part.stderr).decode("utf-8", "replace")
+        except errors.SynapseError:
+            return ""  # the job never ran, or its node does not answer
+        lines = text.splitlines()[-_LAST_LINES:]
+        return "".join(f"\n  stderr of rank {rank}: {line}" for line in lines)
+
     def _result(self, rank: int) -> Optional[Tuple[bool, Any, str]]:
         try:
             with open(_result_file(self._stem, self.index, rank), "rb") as file:
@@ -136,6 +156,7 @@ class Executor:
     def __init__(self, folder: str, client: Optional[Client] = None, python: str = sys.executable) -> None:
         self.folder, self.client, self.python = os.path.abspath(folder), client or Client(), python
         self.parameters: Dict[str, Any] = {}
+        self._name: Optional[str] = None  # of the caller at the scheduler; None: not asked yet
         os.makedirs(self.folder, exist_ok=True)
 
     def update_parameters(self, **more: Any) -> None:
@@ -160,6 +181,21 @@ class Executor:
         calls = [(function, args, {}) for args in zip(*iterables)]
         return self._send(calls, array=True) if calls else []
 
+    def _is_me(self) -> bool:
+        """Reports whether the cluster knows the caller by the name of the caller's account.
+
+        Tasks then run as this account, so that they can write to the folder. The account root is never used.
+        """
+        if pwd is None or os.geteuid() == 0:
+            return False
+        if self._name is None:
+            who = self.client.api.who_am_i(api.WhoAmI())
+            self._name = who.name if who.cluster else ""
+        try:
+            return pwd.getpwuid(os.geteuid()).pw_name == self._name
+        except KeyError:
+            return False
+
     def _send(self, calls: List[Tuple[Any, Any, Any]], array: bool) -> List[FunctionJob]:
         stem = os.path.join(self.folder, uuid.uuid4().hex)
         with open(stem + ".pkl", "wb") as file:
@@ -170,6 +206,8 @@ class Executor:
         env = {"PYTHONPATH": os.pathsep.join(p or os.getcwd() for p in sys.path), **asks.pop("env", {})}
         asks.setdefault("name", getattr(calls[0][0], "__name__", "function").lower().replace("_", "-").strip("-<>"))
         asks["mounts"] = [self.folder]
+        if "user" not in asks and self._is_me():
+            asks["user"] = "me"
         job = spec([self.python, "-u", "-m", "synapse_client", stem], env=env, **asks)
         if array:
             job.array = api.ArraySpec(indices=[api.IndexRange(first=0, last=len(calls) - 1)], max_running=most)
@@ -200,7 +238,11 @@ def run(stem: str) -> int:
     index, rank = int(os.environ.get("SYNAPSE_ARRAY_INDEX", "0")), int(os.environ.get("SYNAPSE_RANK", "0"))
     try:
         with open(stem + ".pkl", "rb") as file:
-            multiprocessing.spawn.prepare(pickle.load(file))
+            loading.main = True
+            try:
+                multiprocessing.spawn.prepare(pickle.load(file))
+            finally:
+                loading.main = False
             function, args, kwargs = pickle.load(file)[index]
         said: Tuple[bool, Any, str] = (True, function(*args, **kwargs), "")
         text = _pickle.dumps(said)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import io
 import json
 import math
 import os
@@ -14,7 +12,6 @@ import sys
 import threading
 import time
 import unittest
-import unittest.mock
 
 import synapse_client as sc
 from synapse_client import api
@@ -171,16 +168,55 @@ class ClusterTest(unittest.TestCase):
         with self.assertRaises(sc.NotAllowed):
             sc.Client(SERVER, token=".".join((word, cluster, root, "00" * len(secret))), retry=0).job("x")
 
+    def script(self, text: str, *words: str, **env: str) -> "subprocess.CompletedProcess[str]":
+        """Runs a program as a user does: from a file, with the settings in the environment."""
+        main = os.path.join(os.environ["SYNAPSE_TEST_FOLDER"], f"main-{len(text)}.py")
+        with open(main, "w", encoding="utf-8") as file:
+            file.write(text)
+        settings = env or {"SYNAPSE_SERVER": SERVER, "SYNAPSE_TLS": TLS}
+        return subprocess.run(
+            [sys.executable, "-B", main, *words], env={**os.environ, **settings},
+            capture_output=True, text=True, timeout=PATIENCE, check=False,
+        )
+
     def test_page(self) -> None:
-        """The first example of docs/jobs/python.md works unchanged."""
+        """The examples of docs/jobs/python.md run as scripts. Only the folder and the account are those of the test."""
         with open(os.environ["SYNAPSE_TEST_PAGE"], encoding="utf-8") as page:
             blocks = re.findall("```python\n(.*?)```", page.read(), re.DOTALL)
-        self.assertTrue(blocks)
-        said = io.StringIO()
-        with unittest.mock.patch.dict(os.environ, SYNAPSE_SERVER=SERVER, SYNAPSE_TLS=TLS), contextlib.redirect_stdout(said):
-            exec(blocks[0], {})
-        self.assertIn("1 rank 1\n", said.getvalue())
-        self.assertIn("JOB_STATE_SUCCEEDED", said.getvalue())
+        self.assertEqual(len(blocks), 2)
+        said = self.script(blocks[0])
+        self.assertEqual(said.returncode, 0, said.stderr)
+        self.assertIn("1 rank 1\n", said.stdout)
+        self.assertIn("JOB_STATE_SUCCEEDED", said.stdout)
+        text = blocks[1].replace("/shared/runs", os.environ["SYNAPSE_TEST_FOLDER"])
+        if os.geteuid() == 0:
+            text = text.replace("timeout_min=60", "timeout_min=60, user='root'")
+        said = self.script(text)
+        self.assertEqual((said.stdout, said.returncode), ("0.9\n[0, 2, 4, 6]\n", 0), said.stderr)
+
+    def test_settings_of_the_command_line(self) -> None:
+        """A script finds the cluster by SYNAPSE_CONFIG or by a context, as synapse-cli does."""
+        folder = os.environ["SYNAPSE_TEST_FOLDER"]
+        config, contexts = os.path.join(folder, "cli.yaml"), os.path.join(folder, "contexts.yaml")
+        with open(config, "w", encoding="utf-8") as file:
+            file.write(f"# of the test\nserver: {SERVER}\ntls: '{TLS}'\n")
+        with open(contexts, "w", encoding="utf-8") as file:
+            file.write(f"current: lab\ncontexts:\n    - name: lab\n      server: {SERVER}\n      tls: {TLS}\n")
+        text = "import synapse_client as sc\nprint([n.record.id for n in sc.Client().nodes()])\n"
+        for env in ({"SYNAPSE_CONFIG": config}, {"SYNAPSE_CONTEXTS": contexts}):
+            os.chmod(contexts, 0o600)
+            said = self.script(text, SYNAPSE_SERVER="", SYNAPSE_TLS="", **env)
+            self.assertEqual((said.stdout, said.returncode), ("['n1']\n", 0), said.stderr)
+
+    def test_main_is_not_run_again(self) -> None:
+        """A main program that submits without a guard gets an error that names the guard, and its task submits nothing."""
+        asks = {"cpus": 0.1, "name": "unguarded", **({"user": "root"} if os.geteuid() == 0 else {})}
+        text = _ALONE.replace('if __name__ == "__main__":', "if True:")
+        text = text.replace("sys.argv[1]", repr(os.environ["SYNAPSE_TEST_FOLDER"]))
+        said = self.script(text.replace("json.loads(sys.argv[2])", repr(asks)))
+        self.assertNotEqual(said.returncode, 0)
+        self.assertIn("below `if __name__ == '__main__':`", said.stderr)
+        self.assertEqual(len([j for j in self.client.jobs(name="unguarded")]), 1)
 
     def test_executor(self) -> None:
         """Functions run in jobs and in elements of an array. Their exceptions are raised in the waiting program."""
@@ -201,20 +237,16 @@ class ClusterTest(unittest.TestCase):
         self.assertEqual(len({j.job_id.split("_")[0] for j in several}), 1)
         executor.update_parameters(nodes=2)
         self.assertEqual(executor.submit(os.getenv, "SYNAPSE_RANK").results(PATIENCE), ["0", "1"])
-        killed = executor.submit(os._exit, 3)
-        self.assertIsInstance(killed.exception(PATIENCE), sc.JobFailed)
+        killed = executor.submit(os.system, "echo no space left >&2; kill -9 $PPID")
+        failed = killed.exception(PATIENCE)
+        self.assertIsInstance(failed, sc.JobFailed)
+        self.assertIn("\n  stderr of rank 0: no space left", str(failed))
 
     def test_executor_alone(self) -> None:
         """Without cloudpickle, a job can also call a function of the main program."""
         folder = os.environ["SYNAPSE_TEST_FOLDER"]
-        main = os.path.join(folder, "main.py")
-        with open(main, "w", encoding="utf-8") as file:
-            file.write(_ALONE)
         asks = {"cpus": 0.1, **({"user": "root"} if os.geteuid() == 0 else {})}
-        said = subprocess.run(
-            [sys.executable, "-B", main, folder, json.dumps(asks)], env={**os.environ, "SYNAPSE_SERVER": SERVER, "SYNAPSE_TLS": TLS},
-            capture_output=True, text=True, timeout=PATIENCE, check=False,
-        )
+        said = self.script(_ALONE, folder, json.dumps(asks))
         self.assertEqual((said.stdout, said.returncode), ("42\n", 0), said.stderr)
 
     def test_async(self) -> None:
